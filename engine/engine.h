@@ -1,9 +1,10 @@
-/* The engine's client interface. It has two nouns: a job (one prompt, one answer) and the status page.
+/* The engine's client interface. It has two nouns: a job (one prompt, one answer) and the status
+ * page.
  *
- * The engine is another process behind a unix socket (0660; peers checked by SO_PEERCRED). One connection is one
- * job; closing it cancels the job, unless it was submitted detached: then it goes on, keeps its events, and
- * engine_attach reads them from the first one on. Beside engine/base and engine/text this is the only engine
- * header that fcgi/ includes.
+ * The engine is another process behind a unix socket (0660; peers checked by SO_PEERCRED). One
+ * connection is one job; closing it cancels the job, unless it was submitted detached: then it goes
+ * on, keeps its events, and engine_attach reads them from the first one on. Beside engine/base and
+ * engine/text this is the only engine header that fcgi/ includes.
  *
  * A struct engine_job belongs to one thread. engine_status_* is thread-safe. */
 #pragma once
@@ -39,8 +40,8 @@ struct engine_sampling {
     float repetition_penalty; /* 1: off; over prompt and answer */
     float presence_penalty;   /* 0: off; over the answer, as OpenAI defines it */
     float frequency_penalty;  /* 0: off */
-    int32_t penalty_window;   /* penalties count this many last tokens of prompt and answer; 0: all */
-    uint64_t seed;            /* the same job with the same seed gives the same answer */
+    int32_t penalty_window; /* penalties count this many last tokens of prompt and answer; 0: all */
+    uint64_t seed;          /* the same job with the same seed gives the same answer */
     const struct engine_bias *bias;
     int32_t n_bias;
 };
@@ -48,7 +49,7 @@ struct engine_sampling {
 struct engine_job_params {
     const int32_t *prompt; /* [n_prompt], n_prompt >= 1 */
     int32_t n_prompt;
-    int32_t max_tokens;    /* 0: read the prompt only; the engine cuts it to what the context leaves */
+    int32_t max_tokens; /* 0: read the prompt only; the engine cuts it to what the context leaves */
     struct engine_sampling sampling;
     const char *const *stop; /* [n_stop] strings */
     int32_t n_stop;
@@ -62,54 +63,72 @@ struct engine_job_params {
     const int32_t *banned; /* [n_banned] token sequences, each preceded by its length, that must
                               not appear in the answer */
     int32_t n_banned;
-    char answer_format[24]; /* chat_traits.format: stop strings do not match in its reasoning; "": plain text */
-    int32_t answer_begins;  /* enum content_begin (engine/chat/content_gate.h): where the prompt left the answer */
-    int32_t prompt_scores; /* 0: none; 1 + n: events PROMPT_SCORES give each token of the prompt but the first with n alternatives, at most
-                              ENGINE_MAX_TOP_LOGPROBS; the whole prompt is then computed, regardless of the prefix cache */
+    char answer_format[24]; /* chat_traits.format: stop strings do not match in its reasoning; "":
+                               plain text */
+    int32_t answer_begins; /* enum content_begin (engine/chat/content_gate.h): where the prompt left
+                              the answer */
+    int32_t prompt_scores; /* 0: none; 1 + n: events PROMPT_SCORES give each token of the prompt but
+                              the first with n alternatives, at most ENGINE_MAX_TOP_LOGPROBS; the
+                              whole prompt is then computed, regardless of the prefix cache */
     int32_t top_logprobs;  /* -1: no logprobs; 0..ENGINE_MAX_TOP_LOGPROBS alternatives per token */
     bool ignore_eos;
-    bool special_text;     /* spell out special tokens in the text (harmony needs them) */
+    bool special_text; /* spell out special tokens in the text (harmony needs them) */
     bool detached;
-    char key[ENGINE_KEY_SIZE];  /* detached: name chosen by the submitter, unique, at most 47 characters */
-    uint64_t user;         /* for fair sharing; 0: no particular user */
-    char scope[64];        /* prompt cache's scope: jobs of another scope never share blocks */
-    char request_id[48];   /* for the log */
-    int32_t priority;      /* 0 normal, 1 background (runs only when nothing else wants the device) */
-    int32_t experts_per_token; /* of a layer at most: fewer than the model's are faster and lossy; 0: as the engine runs. ERR_INPUT
-                                  if the model has fewer */
-    const void *grammar;   /* [n_grammar] bytes, a program of engine/grammar: the answer follows it to its end; NULL: free */
+    char key[ENGINE_KEY_SIZE]; /* detached: name chosen by the submitter, unique, at most 47
+                                  characters */
+    uint64_t user;             /* for fair sharing; 0: no particular user */
+    char scope[64];            /* prompt cache's scope: jobs of another scope never share blocks */
+    char request_id[48];       /* for the log */
+    int32_t priority; /* 0 normal, 1 background (runs only when nothing else wants the device) */
+    int32_t experts_per_token; /* of a layer at most: fewer than the model's are faster and lossy;
+                                  0: as the engine runs. ERR_INPUT if the model has fewer */
+    const void *grammar; /* [n_grammar] bytes, a program of engine/grammar: the answer follows it to
+                            its end; NULL: free */
     uint32_t n_grammar;
 };
 
 struct engine_token {
     int32_t id;
-    float logprob;          /* natural log; of the model's distribution at temperature 1 */
-    int32_t rank;           /* PROMPT_SCORES: 1 is the likeliest token of the vocabulary there; else 0 */
+    float logprob; /* natural log; of the model's distribution at temperature 1 */
+    int32_t rank;  /* PROMPT_SCORES: 1 is the likeliest token of the vocabulary there; else 0 */
     int32_t n_top;
-    struct { int32_t id; float logprob; } top[ENGINE_MAX_TOP_LOGPROBS];
+    struct {
+        int32_t id;
+        float logprob;
+    } top[ENGINE_MAX_TOP_LOGPROBS];
 };
 
 enum engine_event_type {
-    ENGINE_ACCEPTED, /* queued: position in `queue_position` */
-    ENGINE_PROGRESS, /* prefill: done, total, cached tokens */
-    ENGINE_PROMPT_SCORES, /* tokens of the prompt from position `done` on, with their log probabilities */
-    ENGINE_TOKENS,   /* new tokens and the text that may now be shown (either may be empty) */
-    ENGINE_DONE,     /* finish reason, usage, timings; the last event */
-    ENGINE_FAILED,   /* error; the last event */
+    ENGINE_ACCEPTED,      /* queued: position in `queue_position` */
+    ENGINE_PROGRESS,      /* prefill: done, total, cached tokens */
+    ENGINE_PROMPT_SCORES, /* tokens of the prompt from position `done` on, with their log
+                             probabilities */
+    ENGINE_TOKENS,        /* new tokens and the text that may now be shown (either may be empty) */
+    ENGINE_DONE,          /* finish reason, usage, timings; the last event */
+    ENGINE_FAILED,        /* error; the last event */
 };
 
-enum engine_finish { ENGINE_STOP_EOS, ENGINE_STOP_STRING, ENGINE_LENGTH, ENGINE_CANCELLED, ENGINE_FINISH__N };
+enum engine_finish {
+    ENGINE_STOP_EOS,
+    ENGINE_STOP_STRING,
+    ENGINE_LENGTH,
+    ENGINE_CANCELLED,
+    ENGINE_FINISH__N
+};
 
-/* A job's use of experts that are not all in one memory: counts of distinct experts per layer and step, and
- * bytes. Jobs that shared a step share its counts, so the sums over all jobs equal the status page. */
+/* A job's use of experts that are not all in one memory: counts of distinct experts per layer and
+ * step, and bytes. Jobs that shared a step share its counts, so the sums over all jobs equal the
+ * status page. */
 enum engine_expert_count {
-    ENGINE_EXPERT_READ_BYTES, /* from disk; this and the five below are 0 if no experts stay on disk */
+    ENGINE_EXPERT_READ_BYTES, /* from disk; this and the five below are 0 if no experts stay on disk
+                               */
     ENGINE_EXPERT_ASKED,      /* hits + late + misses */
     ENGINE_EXPERT_HITS,       /* in memory */
     ENGINE_EXPERT_LATE,       /* being prefetched */
     ENGINE_EXPERT_MISSES,     /* read on demand */
     ENGINE_EXPERT_EVICTIONS,  /* evicted from memory */
-    ENGINE_EXPERT_DEVICE_HITS, /* in slots of the device; this and those below are 0 if it has none */
+    ENGINE_EXPERT_DEVICE_HITS, /* in slots of the device; this and those below are 0 if it has none
+                                */
     ENGINE_EXPERT_DEVICE_MISSES,
     ENGINE_EXPERT_DEVICE_EVICTIONS,
     ENGINE_EXPERT_BUS_BYTES, /* read by the device from RAM */
@@ -122,22 +141,26 @@ struct engine_memory { /* bytes of the engine at a job's end, as the status page
 
 struct engine_usage {
     int32_t prompt_tokens, cached_tokens, completion_tokens;
-    double queue_ms, prefill_ms, decode_ms; /* waiting; first row in to first token; first token to last */
-    double prefill_tokens_per_s, decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
+    double queue_ms, prefill_ms,
+        decode_ms; /* waiting; first row in to first token; first token to last */
+    double prefill_tokens_per_s,
+        decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
     double experts[ENGINE_EXPERT__N];
     struct engine_memory memory;
     int32_t reduced_top_k; /* experts per token, if fewer than the model was trained with; else 0 */
-    int32_t trained_top_k;   /* experts per token that the model was trained with; 0: it has none */
+    int32_t trained_top_k; /* experts per token that the model was trained with; 0: it has none */
 };
 
 struct engine_event {
     enum engine_event_type type;
     uint64_t job;
     int32_t queue_position;
-    int32_t done, total, cached;       /* PROGRESS; PROMPT_SCORES: done */
-    const struct engine_token *tokens; /* TOKENS, PROMPT_SCORES; valid until the next call on this job */
+    int32_t done, total, cached; /* PROGRESS; PROMPT_SCORES: done */
+    const struct engine_token
+        *tokens; /* TOKENS, PROMPT_SCORES; valid until the next call on this job */
     int32_t n_tokens;
-    double decode_ms; /* TOKENS: engine time from the job's first token to this one, the same in every replay */
+    double decode_ms; /* TOKENS: engine time from the job's first token to this one, the same in
+                         every replay */
     const char *text; /* whole UTF-8, not NUL-terminated */
     size_t text_len;
     enum engine_finish finish; /* DONE */
@@ -148,9 +171,11 @@ struct engine_event {
 
 struct engine_job;
 
-/* Connects, says HELLO, submits. ERR_UNAVAILABLE: nobody listens; ERR_BUSY: the queue is full (the text says how long to wait);
- * ERR_LIMIT: the prompt exceeds the context (the text has both numbers); ERR_INPUT names the field. */
-struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p, struct err *e);
+/* Connects, says HELLO, submits. ERR_UNAVAILABLE: nobody listens; ERR_BUSY: the queue is full (the
+ * text says how long to wait); ERR_LIMIT: the prompt exceeds the context (the text has both
+ * numbers); ERR_INPUT names the field. */
+struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p,
+                                 struct err *e);
 /* Reads a detached job's events from the first. ERR_NOTFOUND: unknown, or forgotten since. */
 struct engine_job *engine_attach(const char *socket_path, const char *key, struct err *e);
 /* The same without waiting for a reply: until engine_attach_poll returns 1, only engine_pending and
@@ -158,20 +183,22 @@ struct engine_job *engine_attach(const char *socket_path, const char *key, struc
 struct engine_job *engine_attach_async(const char *socket_path, const char *key, struct err *e);
 /* 1: attached; 0: no reply yet; -1: *e as engine_attach. */
 int engine_attach_poll(struct engine_job *j, struct err *e);
-/* Waits up to timeout_ms (-1: without limit) for the next event: 1 = *ev is filled, 0 = none yet, -1 = *e (the
- * connection broke: ERR_UNAVAILABLE). After DONE or FAILED nothing more comes. */
+/* Waits up to timeout_ms (-1: without limit) for the next event: 1 = *ev is filled, 0 = none yet,
+ * -1 = *e (the connection broke: ERR_UNAVAILABLE). After DONE or FAILED nothing more comes. */
 int engine_next(struct engine_job *j, struct engine_event *ev, int timeout_ms, struct err *e);
 /* True when an event is complete in memory: call engine_next before polling the descriptor. */
 bool engine_pending(const struct engine_job *j);
 int engine_job_fd(const struct engine_job *j); /* for poll: POLLIN */
 uint64_t engine_job_id(const struct engine_job *j);
-/* Asks the engine to stop the job after the running step; events continue until DONE (ENGINE_CANCELLED). */
+/* Asks the engine to stop the job after the running step; events continue until DONE
+ * (ENGINE_CANCELLED). */
 bool engine_cancel(struct engine_job *j, struct err *e);
-/* Cancels a job that another process submitted: by key (detached) or by id ("#42", admin). ERR_UNAVAILABLE after 2 s
- * if the engine hangs: the request is sent all the same, and is read when the engine continues. */
+/* Cancels a job that another process submitted: by key (detached) or by id ("#42", admin).
+ * ERR_UNAVAILABLE after 2 s if the engine hangs: the request is sent all the same, and is read when
+ * the engine continues. */
 bool engine_cancel_key(const char *socket_path, const char *key, struct err *e);
-/* The same without waiting for a reply, so it does not tell whether there is such a job. ERR_UNAVAILABLE:
- * nobody listens, or the backlog is full. */
+/* The same without waiting for a reply, so it does not tell whether there is such a job.
+ * ERR_UNAVAILABLE: nobody listens, or the backlog is full. */
 bool engine_cancel_async(const char *socket_path, const char *key, struct err *e);
 /* Closes; cancels when the job is not detached and not finished. Accepts NULL, nulls *j. */
 void engine_close(struct engine_job **j);

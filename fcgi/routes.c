@@ -7,46 +7,46 @@
 #include "fcgi/responses/responses.h"
 
 /* One row for each api_<noun>.c. */
-#define TABLES(X) \
-    X(chat) \
-    X(completions) \
-    X(llamacpp) \
-    X(props) \
-    X(messages) \
-    X(responses) \
-    X(openai_conversations) \
-    X(ollama) \
-    X(ollama_models) \
-    X(ollama_pull) \
-    X(embeddings) \
-    X(models) \
-    X(text) \
-    X(tokenizer) \
-    X(health) \
-    X(metrics) \
-    X(auth) \
-    X(keys) \
-    X(users) \
-    X(sign_up) \
-    X(sessions) \
-    X(factor) \
-    X(account) \
-    X(audit) \
-    X(openapi) \
-    X(usage) \
-    X(admin) \
-    X(admin_jobs) \
-    X(admin_models) \
-    X(log) \
-    X(history) \
-    X(admin_checks) \
-    X(settings) \
-    X(library) \
-    X(changes) \
-    X(import) \
-    X(conversations) \
-    X(attachments) \
-    X(shares) \
+#define TABLES(X)                                                                                  \
+    X(chat)                                                                                        \
+    X(completions)                                                                                 \
+    X(llamacpp)                                                                                    \
+    X(props)                                                                                       \
+    X(messages)                                                                                    \
+    X(responses)                                                                                   \
+    X(openai_conversations)                                                                        \
+    X(ollama)                                                                                      \
+    X(ollama_models)                                                                               \
+    X(ollama_pull)                                                                                 \
+    X(embeddings)                                                                                  \
+    X(models)                                                                                      \
+    X(text)                                                                                        \
+    X(tokenizer)                                                                                   \
+    X(health)                                                                                      \
+    X(metrics)                                                                                     \
+    X(auth)                                                                                        \
+    X(keys)                                                                                        \
+    X(users)                                                                                       \
+    X(sign_up)                                                                                     \
+    X(sessions)                                                                                    \
+    X(factor)                                                                                      \
+    X(account)                                                                                     \
+    X(audit)                                                                                       \
+    X(openapi)                                                                                     \
+    X(usage)                                                                                       \
+    X(admin)                                                                                       \
+    X(admin_jobs)                                                                                  \
+    X(admin_models)                                                                                \
+    X(log)                                                                                         \
+    X(history)                                                                                     \
+    X(admin_checks)                                                                                \
+    X(settings)                                                                                    \
+    X(library)                                                                                     \
+    X(changes)                                                                                     \
+    X(import)                                                                                      \
+    X(conversations)                                                                               \
+    X(attachments)                                                                                 \
+    X(shares)                                                                                      \
     X(export)
 
 #define DECLARE(noun) extern const struct route api_##noun##_routes[];
@@ -57,7 +57,8 @@ const struct route *const route_tables[] = {
 #define ROW(noun) api_##noun##_routes,
     TABLES(ROW)
 #undef ROW
-    NULL};
+        NULL};
 
-const struct api_dialect *const api_dialects[] = {&dialect_default, &responses_dialect, &anthropic_dialect,
-                                                 &llamacpp_dialect, &ollama_dialect, NULL};
+const struct api_dialect *const api_dialects[] = {&dialect_default,   &responses_dialect,
+                                                  &anthropic_dialect, &llamacpp_dialect,
+                                                  &ollama_dialect,    NULL};

@@ -1,4 +1,5 @@
-/* sluice-worker: one pool of FastCGI processes. pool_master.h says how the pool lives, route.h what it serves. */
+/* sluice-worker: one pool of FastCGI processes. pool_master.h says how the pool lives, route.h what
+ * it serves. */
 #define LOG_MODULE "worker"
 #include <signal.h>
 #include <stdio.h>
@@ -34,27 +35,32 @@
 #define SHORT_THREADS 8
 
 struct options {
-    const char *pool, *state, *run, *cache_dir, *model, *model_name, *socket, *socket_group, *cors, *log_level;
+    const char *pool, *state, *run, *cache_dir, *model, *model_name, *socket, *socket_group, *cors,
+        *log_level;
     int64_t min_idle, max_children, grace_s;
 };
 
 #define FIELD(name) offsetof(struct options, name)
 static const struct option options[] = {
-    {"pool", OPTION_CHOICE, FIELD(pool), "short", 0, 0, "stream|short|record", NULL, "which pool this is"},
+    {"pool", OPTION_CHOICE, FIELD(pool), "short", 0, 0, "stream|short|record", NULL,
+     "which pool this is"},
     {"state", OPTION_STRING, FIELD(state), NULL, 0, 0, NULL, "DIR", "folder of the database"},
     {"run", OPTION_STRING, FIELD(run), NULL, 0, 0, NULL, "DIR",
      "folder of the sockets and of the status page (default: --state)"},
     {"cache-dir", OPTION_STRING, FIELD(cache_dir), NULL, 0, 0, NULL, "DIR",
      "compiled vocabularies (default: --state/cache)"},
-    {"model", OPTION_STRING, FIELD(model), NULL, 0, 0, NULL, "PATH", "the engine's model: folder or GGUF file"},
+    {"model", OPTION_STRING, FIELD(model), NULL, 0, 0, NULL, "PATH",
+     "the engine's model: folder or GGUF file"},
     {"model-name", OPTION_STRING, FIELD(model_name), NULL, 0, 0, NULL, "NAME",
      "the model's id in the API (default: the folder's name)"},
     {"socket", OPTION_STRING, FIELD(socket), NULL, 0, 0, NULL, "PATH",
      "where nginx connects (default: --run/POOL.sock)"},
     {"socket-group", OPTION_STRING, FIELD(socket_group), NULL, 0, 0, NULL, "GROUP",
      "the group that may connect: nginx's"},
-    {"min-idle", OPTION_INT, FIELD(min_idle), "4", 1, 64, NULL, "N", "stream pool: processes kept waiting"},
-    /* More than the engine's slots and queue hold, so that the engine refuses what is too much, with the reason. */
+    {"min-idle", OPTION_INT, FIELD(min_idle), "4", 1, 64, NULL, "N",
+     "stream pool: processes kept waiting"},
+    /* More than the engine's slots and queue hold, so that the engine refuses what is too much,
+       with the reason. */
     {"max-streams", OPTION_INT, FIELD(max_children), "400", 1, SHARED_CHILDREN, NULL, "N",
      "stream pool: processes at most"},
     {"grace", OPTION_INT, FIELD(grace_s), "10", 0, 3600, NULL, "SECONDS",
@@ -70,8 +76,10 @@ static int record(const struct worker *w)
 {
     char history[4096];
     bool named = file_join(history, sizeof history, w->state_dir, STATE_HISTORY, NULL);
-    return recorder_run(&(struct recorder_params){.db_path = w->db_path, .engine_socket = w->engine_socket,
-                                                  .run_dir = w->run_dir, .history_path = named ? history : NULL,
+    return recorder_run(&(struct recorder_params){.db_path = w->db_path,
+                                                  .engine_socket = w->engine_socket,
+                                                  .run_dir = w->run_dir,
+                                                  .history_path = named ? history : NULL,
                                                   .shared = w->shared});
 }
 
@@ -105,7 +113,8 @@ static bool open_text(struct worker *w, struct err *e)
     return true;
 }
 
-/* `sluice up` may have switched to another model since. Under systemd there is no such file, and the unit's stays. */
+/* `sluice up` may have switched to another model since. Under systemd there is no such file, and
+ * the unit's stays. */
 static bool follow_model(struct worker *w)
 {
     static char paths[2][4096]; /* one worker a process; the one in use and the next */
@@ -113,7 +122,8 @@ static bool follow_model(struct worker *w)
     struct buf text = {0};
     struct err e = {0};
     bool other = file_join(path, sizeof path, w->run_dir, STATE_MODEL, &e) && file_exists(path) &&
-                 file_read(path, sizeof paths[0] - 1, &text, &e) && text.len && strcmp(text.data, w->model_path) != 0;
+                 file_read(path, sizeof paths[0] - 1, &text, &e) && text.len &&
+                 strcmp(text.data, w->model_path) != 0;
     if (other) {
         snprintf(current, sizeof paths[0], "%s", text.data);
         w->model_path = current;
@@ -129,7 +139,8 @@ static bool reload(struct worker *w)
     const bool other = follow_model(w);
     if (!open_text(w, &e)) {
         log_error("model: %s", e.text);
-        w->model_path = before; /* keep serving the old tokenizer; model_gate refuses jobs if the engine runs another model */
+        w->model_path = before; /* keep serving the old tokenizer; model_gate refuses jobs if the
+                                   engine runs another model */
         return false;
     }
     if (other)
@@ -138,7 +149,8 @@ static bool reload(struct worker *w)
 }
 
 static const struct http_hooks hooks = {.authorise = auth_authorise, .on_head = limits_headers};
-static const struct child_service service = {.open = serve_open, .serve = serve_request, .close = serve_close, .starting = usage_sweep};
+static const struct child_service service = {
+    .open = serve_open, .serve = serve_request, .close = serve_close, .starting = usage_sweep};
 
 static bool prepare(struct worker *w, const struct options *o, struct arena *a, struct err *e)
 {
@@ -155,25 +167,32 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->cors_origins = o->cors && *o->cors ? o->cors : NULL;
     if (w->cors_origins && !cors_check(w->cors_origins, e))
         return false;
-    char *shared = arena_printf(a, "%s/%s", w->run_dir, STATE_SHARED), *ring = arena_printf(a, "%s/%s", w->run_dir, STATE_LOG);
+    char *shared = arena_printf(a, "%s/%s", w->run_dir, STATE_SHARED),
+         *ring = arena_printf(a, "%s/%s", w->run_dir, STATE_LOG);
     if (!w->cache_dir || !w->engine_socket || !w->status_path || !w->db_path || !shared)
         return err_set(e, ERR_NOMEM, "no memory");
     if (!(w->settings = setting_cache_create()))
         return err_set(e, ERR_NOMEM, "no memory");
-    if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e) || !(w->shared = shared_open(shared, e)) ||
-        !open_text(w, e))
+    if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e) ||
+        !(w->shared = shared_open(shared, e)) || !open_text(w, e))
         return false;
     name_model(w, o->model_name);
     struct err ignored;
-    if (!ring || !log_ring_attach(ring, worker_pool_name(w->pool), &ignored)) /* no reason not to serve */
+    if (!ring ||
+        !log_ring_attach(ring, worker_pool_name(w->pool), &ignored)) /* no reason not to serve */
         log_warn("the admin's page will not show this process's log");
     return true;
 }
 
 static bool run(struct worker *w, const struct options *o, struct err *e)
 {
-    struct pool_master_params p = {.worker = w, .listen_fd = -1, .n_threads = 1, .grace_ms = (int)o->grace_s * 1000,
-                            .reload = reload, .service = &service, .stream_abort = dialect_stream_abort};
+    struct pool_master_params p = {.worker = w,
+                                   .listen_fd = -1,
+                                   .n_threads = 1,
+                                   .grace_ms = (int)o->grace_s * 1000,
+                                   .reload = reload,
+                                   .service = &service,
+                                   .stream_abort = dialect_stream_abort};
     if (w->pool == POOL_RECORD) {
         p.min_idle = p.max_children = 1;
         p.child_main = record;
@@ -197,7 +216,8 @@ static bool run(struct worker *w, const struct options *o, struct err *e)
     return pool_master_run(&p, e);
 }
 
-/* Each stream needs some descriptors, each child of the stream pool is a process: the soft limit is often 1024. */
+/* Each stream needs some descriptors, each child of the stream pool is a process: the soft limit is
+ * often 1024. */
 static void raise_limits(void)
 {
     struct rlimit l;
@@ -221,13 +241,16 @@ int main(int argc, char **argv)
         puts("sluice-worker " PACKAGE_VERSION);
         return 0;
     }
-    if (!option_parse(options, N_OPTIONS, &(struct option_args){.argc = argc, .argv = argv}, &o, &e)) {
+    if (!option_parse(options, N_OPTIONS, &(struct option_args){.argc = argc, .argv = argv}, &o,
+                      &e)) {
         fprintf(stderr, "sluice-worker: %s%s%s\n", e.field, e.field[0] ? ": " : "", e.text);
         return 2;
     }
     log_set_level((enum log_level)log_level_from_name(o.log_level));
     raise_limits();
-    w.pool = !strcmp(o.pool, "record") ? POOL_RECORD : !strcmp(o.pool, "stream") ? POOL_STREAM : POOL_SHORT;
+    w.pool = !strcmp(o.pool, "record")   ? POOL_RECORD
+             : !strcmp(o.pool, "stream") ? POOL_STREAM
+                                         : POOL_SHORT;
     struct arena *arena = arena_create(0);
     bool ok = arena && prepare(&w, &o, arena, &e) && run(&w, &o, &e);
     if (!ok)

@@ -6,7 +6,13 @@
 
 #include "engine/base/buf.h"
 
-enum content_form { CONTENT_REFUSED, CONTENT_TEXT, CONTENT_DOCUMENT, CONTENT_IMAGE, CONTENT_FORM__N };
+enum content_form {
+    CONTENT_REFUSED,
+    CONTENT_TEXT,
+    CONTENT_DOCUMENT,
+    CONTENT_IMAGE,
+    CONTENT_FORM__N
+};
 extern const char *const content_form_names[CONTENT_FORM__N]; /* "text", ... */
 
 enum content_reader { READ_PLAIN, READ_ZIP, READ_PDF, READ_NOTHING };
@@ -22,7 +28,8 @@ struct content {
 };
 
 /* Always false, so that a refusal is one line. */
-bool content_refuse(struct content *c, const char *code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+bool content_refuse(struct content *c, const char *code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* False: refused, *c says why. */
 bool content_detect(const unsigned char *data, size_t len, struct content *c);

@@ -21,7 +21,8 @@ bool content_refuse(struct content *c, const char *code, const char *fmt, ...)
     return false;
 }
 
-/* Types that are more than text; the first row that fits. A type that ends in '*' is a beginning. */
+/* Types that are more than text; the first row that fits. A type that ends in '*' is a beginning.
+ */
 static const struct type_row {
     const char *type;
     enum content_form form;
@@ -29,18 +30,24 @@ static const struct type_row {
     const char *refusal;
 } rows[] = {
     {"application/pdf", CONTENT_DOCUMENT, READ_PDF, NULL},
-    {"application/vnd.openxmlformats-officedocument.wordprocessingml.document", CONTENT_DOCUMENT, READ_ZIP, NULL},
+    {"application/vnd.openxmlformats-officedocument.wordprocessingml.document", CONTENT_DOCUMENT,
+     READ_ZIP, NULL},
     {"application/vnd.oasis.opendocument.text", CONTENT_DOCUMENT, READ_ZIP, NULL},
     {"application/vnd.openxmlformats-officedocument.spreadsheetml*", CONTENT_REFUSED, READ_NOTHING,
      "a spreadsheet; save it as CSV"},
-    {"application/vnd.oasis.opendocument.spreadsheet*", CONTENT_REFUSED, READ_NOTHING, "a spreadsheet; save it as CSV"},
+    {"application/vnd.oasis.opendocument.spreadsheet*", CONTENT_REFUSED, READ_NOTHING,
+     "a spreadsheet; save it as CSV"},
     {"application/vnd.openxmlformats-officedocument.presentationml*", CONTENT_REFUSED, READ_NOTHING,
      "a presentation; save it as PDF"},
-    {"application/vnd.oasis.opendocument.presentation*", CONTENT_REFUSED, READ_NOTHING, "a presentation; save it as PDF"},
+    {"application/vnd.oasis.opendocument.presentation*", CONTENT_REFUSED, READ_NOTHING,
+     "a presentation; save it as PDF"},
     {"application/zip", CONTENT_DOCUMENT, READ_ZIP, NULL}, /* perhaps a document after all */
-    {"application/msword", CONTENT_REFUSED, READ_NOTHING, "an old Word document; save it as DOCX, ODT or PDF"},
-    {"application/x-ole-storage", CONTENT_REFUSED, READ_NOTHING, "an old Office document; save it as DOCX, ODT or PDF"},
-    {"application/CDFV2*", CONTENT_REFUSED, READ_NOTHING, "an old Office document; save it as DOCX, ODT or PDF"},
+    {"application/msword", CONTENT_REFUSED, READ_NOTHING,
+     "an old Word document; save it as DOCX, ODT or PDF"},
+    {"application/x-ole-storage", CONTENT_REFUSED, READ_NOTHING,
+     "an old Office document; save it as DOCX, ODT or PDF"},
+    {"application/CDFV2*", CONTENT_REFUSED, READ_NOTHING,
+     "an old Office document; save it as DOCX, ODT or PDF"},
     {"text/rtf", CONTENT_REFUSED, READ_NOTHING, "rich text; save it as DOCX, ODT or PDF"},
     {"application/epub+zip", CONTENT_REFUSED, READ_NOTHING, "an e-book; convert it to PDF or text"},
     {"image/png", CONTENT_IMAGE, READ_NOTHING, NULL},
@@ -64,8 +71,10 @@ static const struct type_row *row_of(const char *type)
 /* A media type is shown and sent as a header: nothing odd in it. */
 static bool is_type(const char *t)
 {
-    size_t n = strspn(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&^_.+-/");
-    return n == strlen(t) && n < 100 && strchr(t, '/') && strchr(t, '/') == strrchr(t, '/') && t[0] != '/';
+    size_t n =
+        strspn(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&^_.+-/");
+    return n == strlen(t) && n < 100 && strchr(t, '/') && strchr(t, '/') == strrchr(t, '/') &&
+           t[0] != '/';
 }
 
 /* libmagic's word for the bytes under these flags, valid until the next call; NULL: it fails. */
@@ -125,8 +134,10 @@ bool content_detect(const unsigned char *data, size_t len, struct content *c)
     bool ok = m && magic_load(m, NULL) == 0 && ask(m, flags, data, len, c);
     if (m)
         magic_close(m);
-    /* libmagic 5.46 knows no more than some archives by what is in them; what else begins so is looked into all the same. */
-    if (ok && len > 4 && !memcmp(data, "PK\3\4", 4) && !strcmp(c->own_type, "application/octet-stream"))
+    /* libmagic 5.46 knows no more than some archives by what is in them; what else begins so is
+     * looked into all the same. */
+    if (ok && len > 4 && !memcmp(data, "PK\3\4", 4) &&
+        !strcmp(c->own_type, "application/octet-stream"))
         snprintf(c->own_type, sizeof c->own_type, "application/zip");
     return ok ? decide(data, len, c) : content_refuse(c, "damaged", "can't be recognised");
 }

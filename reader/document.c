@@ -28,17 +28,29 @@ struct element_row {
 };
 #define WORD "/main" /* .../wordprocessingml/2006/main and .../wordprocessingml/main */
 static const struct element_row docx_rows[] = {
-    {WORD, "t", TEXT, 0}, {WORD, "tab", TAB, 0}, {WORD, "br", LINE, 0}, {WORD, "cr", LINE, 0},
-    {WORD, "noBreakHyphen", 0, 0}, {WORD, "p", 0, END_LINE}, {WORD, "tc", 0, END_CELL}, {WORD, "tr", 0, END_LINE},
+    {WORD, "t", TEXT, 0},
+    {WORD, "tab", TAB, 0},
+    {WORD, "br", LINE, 0},
+    {WORD, "cr", LINE, 0},
+    {WORD, "noBreakHyphen", 0, 0},
+    {WORD, "p", 0, END_LINE},
+    {WORD, "tc", 0, END_CELL},
+    {WORD, "tr", 0, END_LINE},
     {WORD, "tabs", SKIP, 0}, /* stops of tabs, not tabs */
-    {WORD, "del", SKIP, 0}, {WORD, "moveFrom", SKIP, 0}, /* tracked: no longer there */
+    {WORD, "del", SKIP, 0},
+    {WORD, "moveFrom", SKIP, 0},                        /* tracked: no longer there */
     {"markup-compatibility/2006", "Fallback", SKIP, 0}, /* the same again, for older programs */
     {0}};
-static const struct element_row odt_rows[] = {
-    {":text:1.0", "p", TEXT, END_LINE}, {":text:1.0", "h", TEXT, END_LINE}, {":text:1.0", "tab", TAB, 0},
-    {":text:1.0", "line-break", LINE, 0}, {":text:1.0", "s", SPACES, 0}, {":table:1.0", "table-cell", 0, END_CELL},
-    {":table:1.0", "table-row", 0, END_LINE}, {":text:1.0", "tracked-changes", SKIP, 0}, {":office:1.0", "annotation", SKIP, 0},
-    {0}};
+static const struct element_row odt_rows[] = {{":text:1.0", "p", TEXT, END_LINE},
+                                              {":text:1.0", "h", TEXT, END_LINE},
+                                              {":text:1.0", "tab", TAB, 0},
+                                              {":text:1.0", "line-break", LINE, 0},
+                                              {":text:1.0", "s", SPACES, 0},
+                                              {":table:1.0", "table-cell", 0, END_CELL},
+                                              {":table:1.0", "table-row", 0, END_LINE},
+                                              {":text:1.0", "tracked-changes", SKIP, 0},
+                                              {":office:1.0", "annotation", SKIP, 0},
+                                              {0}};
 
 static bool ends_with(const char *text, size_t len, const char *end)
 {
@@ -51,7 +63,8 @@ static const struct element_row *row_of(const struct document *d, const char *fu
     const char *name = strrchr(full, SEPARATOR);
     if (!name)
         return NULL;
-    for (const struct element_row *r = d->kind == DOCUMENT_DOCX ? docx_rows : odt_rows; r->name; r++)
+    for (const struct element_row *r = d->kind == DOCUMENT_DOCX ? docx_rows : odt_rows; r->name;
+         r++)
         if (!strcmp(r->name, name + 1) && ends_with(full, (size_t)(name - full), r->space))
             return r;
     return NULL;
@@ -62,7 +75,8 @@ static void end_line(struct document *d, char mark)
 {
     struct buf *b = d->out;
     if (mark == '\t' || (b->len && b->data[b->len - 1] == '\t'))
-        while (b->len && (b->data[b->len - 1] == '\n' || (mark == '\n' && b->data[b->len - 1] == '\t')))
+        while (b->len &&
+               (b->data[b->len - 1] == '\n' || (mark == '\n' && b->data[b->len - 1] == '\t')))
             b->data[--b->len] = '\0';
     buf_putc(b, mark);
 }
@@ -86,12 +100,23 @@ static void on_begin(void *context, const char *name, const char **attributes)
     }
     const struct element_row *r = d->skip_from ? NULL : row_of(d, name);
     switch (r ? r->begin : 0) {
-    case SKIP: d->skip_from = d->depth; break;
-    case TEXT: d->text_from = d->text_from ? d->text_from : d->depth; break;
-    case LINE: buf_putc(d->out, '\n'); break;
-    case TAB: buf_putc(d->out, '\t'); break;
-    case SPACES: put_spaces(d, attributes); break;
-    default: break;
+    case SKIP:
+        d->skip_from = d->depth;
+        break;
+    case TEXT:
+        d->text_from = d->text_from ? d->text_from : d->depth;
+        break;
+    case LINE:
+        buf_putc(d->out, '\n');
+        break;
+    case TAB:
+        buf_putc(d->out, '\t');
+        break;
+    case SPACES:
+        put_spaces(d, attributes);
+        break;
+    default:
+        break;
     }
 }
 
@@ -115,12 +140,14 @@ static void on_text(void *context, const char *text, int len)
         return;
     /* ODT's XML is laid out in lines, which are only spaces in it */
     for (int i = 0; i < len; i++)
-        buf_putc(d->out, d->kind == DOCUMENT_ODT && (text[i] == '\n' || text[i] == '\t') ? ' ' : text[i]);
+        buf_putc(d->out,
+                 d->kind == DOCUMENT_ODT && (text[i] == '\n' || text[i] == '\t') ? ' ' : text[i]);
     if (d->out->failed)
         XML_StopParser(d->parser, false);
 }
 
-static void on_declaration(void *context, const char *name, const char *system, const char *public, int internal)
+static void on_declaration(void *context, const char *name, const char *system, const char *public,
+                           int internal)
 {
     struct document *d = context;
     d->declares = true;
@@ -150,7 +177,9 @@ bool document_feed(struct document *d, const char *data, size_t len, bool last, 
     if (d->out->failed)
         return content_refuse(c, "large", "has more than %zu bytes of text", READER_TEXT_BYTES);
     if (d->declares)
-        return content_refuse(c, "damaged", "has a document type declaration in its XML, which documents do not have");
+        return content_refuse(
+            c, "damaged",
+            "has a document type declaration in its XML, which documents do not have");
     if (d->too_deep)
         return content_refuse(c, "damaged", "is nested more than %d deep", MAX_DEPTH);
     return ok || content_refuse(c, "damaged", "can't be read: its XML is not well-formed");

@@ -42,15 +42,18 @@ static bool put_head(const struct content *c, bool files_hidden)
     return ok;
 }
 
-/* The header is out before the text: poppler's program goes on in this process, with this standard output. Its exit status
- * is ours. */
+/* The header is out before the text: poppler's program goes on in this process, with this standard
+ * output. Its exit status is ours. */
 static int become_pdftotext(const struct content *c, bool files_hidden)
 {
-    static char *const args[] = {"pdftotext", "-q", "-enc", "UTF-8", "-eol", "unix", "-", "-", NULL};
+    static char *const args[] = {"pdftotext", "-q", "-enc", "UTF-8", "-eol",
+                                 "unix",      "-",  "-",    NULL};
     static char *const environment[] = {"LC_ALL=C.UTF-8", NULL};
     struct content refusal = *c;
     if (access(PDFTOTEXT, X_OK) != 0) {
-        content_refuse(&refusal, "type", "is a PDF file; this server has no pdftotext (poppler-utils) to read it with");
+        content_refuse(
+            &refusal, "type",
+            "is a PDF file; this server has no pdftotext (poppler-utils) to read it with");
         return put_head(&refusal, files_hidden) ? 0 : 1;
     }
     if (!put_head(c, files_hidden) || lseek(STDIN_FILENO, 0, SEEK_SET) < 0)
@@ -79,19 +82,23 @@ static int read_file(const unsigned char *data, size_t len, bool files_hidden)
 
 int main(int argc, char **argv)
 {
-    const struct sandbox_limits limits = {.cpu_s = READER_CPU_S, .memory_bytes = READER_MEMORY_BYTES};
+    const struct sandbox_limits limits = {.cpu_s = READER_CPU_S,
+                                          .memory_bytes = READER_MEMORY_BYTES};
     bool files_hidden = false;
     const char *why;
     struct stat st;
     if (argc > 1) {
-        puts(!strcmp(argv[1], "--version") ? "sluice-reader " PACKAGE_VERSION
-                                           : "usage: sluice-reader <FILE\n\nWrites what the file is as a line of JSON, then the "
-                                             "text in it. Started by sluice-worker for each attached file.");
+        puts(!strcmp(argv[1], "--version")
+                 ? "sluice-reader " PACKAGE_VERSION
+                 : "usage: sluice-reader <FILE\n\nWrites what the file is as a line of JSON, then "
+                   "the "
+                   "text in it. Started by sluice-worker for each attached file.");
         return !strcmp(argv[1], "--version") || !strcmp(argv[1], "--help") ? 0 : 2;
     }
     close_range(STDERR_FILENO + 1, ~0U, 0);
     if (chdir("/") != 0 || !sandbox_enter(&limits, &files_hidden, &why)) {
-        fprintf(stderr, "sluice-reader: the system refuses the sandbox (%s): %s\n", why, strerror(errno));
+        fprintf(stderr, "sluice-reader: the system refuses the sandbox (%s): %s\n", why,
+                strerror(errno));
         return 1;
     }
     if (fstat(STDIN_FILENO, &st) != 0 || !S_ISREG(st.st_mode)) {

@@ -19,8 +19,11 @@ static const char *announced(const unsigned char *data, size_t len, size_t *skip
     static const struct {
         const char *mark, *charset;
         size_t n;
-    } rows[] = {{"\xef\xbb\xbf", "UTF-8", 3}, {"\xff\xfe\0\0", "UTF-32LE", 4}, {"\0\0\xfe\xff", "UTF-32BE", 4},
-                {"\xff\xfe", "UTF-16LE", 2}, {"\xfe\xff", "UTF-16BE", 2}};
+    } rows[] = {{"\xef\xbb\xbf", "UTF-8", 3},
+                {"\xff\xfe\0\0", "UTF-32LE", 4},
+                {"\0\0\xfe\xff", "UTF-32BE", 4},
+                {"\xff\xfe", "UTF-16LE", 2},
+                {"\xfe\xff", "UTF-16BE", 2}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (has_prefix(data, len, rows[i].mark, rows[i].n)) {
             *skip = rows[i].n;
@@ -30,7 +33,8 @@ static const char *announced(const unsigned char *data, size_t len, size_t *skip
     return NULL;
 }
 
-static bool convert(const char *charset, const unsigned char *data, size_t len, struct content *c, struct buf *out)
+static bool convert(const char *charset, const unsigned char *data, size_t len, struct content *c,
+                    struct buf *out)
 {
     iconv_t cd = iconv_open("UTF-8", charset);
     char *in = (char *)data, piece[8192];
@@ -52,13 +56,14 @@ static bool convert(const char *charset, const unsigned char *data, size_t len, 
     return ok;
 }
 
-/* Bytes above 127 that are not UTF-8. Windows-1252 has Latin-1's letters in their places, and people's files have its quotes;
- * five of its bytes stand for nothing. */
+/* Bytes above 127 that are not UTF-8. Windows-1252 has Latin-1's letters in their places, and
+ * people's files have its quotes; five of its bytes stand for nothing. */
 static bool guess(const unsigned char *data, size_t len, struct content *c, struct buf *out)
 {
     for (size_t i = 0; i < len; i++)
         if (data[i] >= 0x80 && memchr("\x81\x8d\x8f\x90\x9d", data[i], 5))
-            return content_refuse(c, "damaged", "is text in an encoding that is not known; save it as UTF-8");
+            return content_refuse(c, "damaged",
+                                  "is text in an encoding that is not known; save it as UTF-8");
     snprintf(c->text, sizeof c->text, "read as Windows-1252, a guess");
     return convert("WINDOWS-1252", data, len, c, out);
 }

@@ -40,23 +40,35 @@ static bool set_limits(const struct sandbox_limits *l)
 
 /* ---- Landlock: by system calls, glibc has no names for them ---- */
 
-#define READING (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define READING                                                                                    \
+    (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 #define ALL_OF_VERSION_1 ((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1)
 
 static void allow_reading(int rules, const char *path)
 {
-    struct landlock_path_beneath_attr rule = {.allowed_access = READING, .parent_fd = open(path, O_PATH | O_CLOEXEC)};
+    struct landlock_path_beneath_attr rule = {.allowed_access = READING,
+                                              .parent_fd = open(path, O_PATH | O_CLOEXEC)};
     if (rule.parent_fd < 0)
         return; /* not on this system */
     syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
     close(rule.parent_fd);
 }
 
-/* What programs, their libraries, fonts, character sets and file types are read from. No home, no state, no /proc. */
+/* What programs, their libraries, fonts, character sets and file types are read from. No home, no
+ * state, no /proc. */
 static bool hide_files(void)
 {
-    static const char *const readable[] = {"/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/fonts",
-                                           "/etc/magic", "/etc/magic.mgc", "/var/cache/fontconfig", "/var/lib/fontconfig"};
+    static const char *const readable[] = {"/usr",
+                                           "/lib",
+                                           "/lib32",
+                                           "/lib64",
+                                           "/bin",
+                                           "/etc/ld.so.cache",
+                                           "/etc/fonts",
+                                           "/etc/magic",
+                                           "/etc/magic.mgc",
+                                           "/var/cache/fontconfig",
+                                           "/var/lib/fontconfig"};
     const struct landlock_ruleset_attr all = {.handled_access_fs = ALL_OF_VERSION_1};
     int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0);
     if (rules < 0)
@@ -70,17 +82,93 @@ static bool hide_files(void)
 
 /* ---- seccomp ---- */
 
-/* What a program that reads standard input and libraries, and writes to standard output, asks of the kernel. */
+/* What a program that reads standard input and libraries, and writes to standard output, asks of
+ * the kernel. */
 static const char *const allowed[] = {
-    "read", "readv", "pread64", "preadv", "write", "writev", "lseek", "_llseek", "close", "close_range",
-    "fstat", "fstat64", "fstatat64", "newfstatat", "stat", "stat64", "lstat", "lstat64", "statx", "statfs", "statfs64",
-    "fstatfs", "fstatfs64", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getcwd", "getdents64",
-    "mmap", "mmap2", "munmap", "mremap", "mprotect", "madvise", "brk", "futex", "futex_time64", "set_robust_list",
-    "set_tid_address", "rseq", "arch_prctl", "set_tls", "getrandom", "uname", "sysinfo", "getpid", "gettid", "getppid",
-    "getuid", "geteuid", "getgid", "getegid", "getuid32", "geteuid32", "getgid32", "getegid32", "getrlimit", "ugetrlimit",
-    "sched_getaffinity", "sched_yield", "clock_gettime", "clock_gettime64", "clock_getres", "gettimeofday", "time",
-    "nanosleep", "clock_nanosleep", "poll", "ppoll", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigreturn",
-    "sigaltstack", "restart_syscall", "fadvise64", "fadvise64_64", "execve", "seccomp", "prctl", "exit", "exit_group",
+    "read",
+    "readv",
+    "pread64",
+    "preadv",
+    "write",
+    "writev",
+    "lseek",
+    "_llseek",
+    "close",
+    "close_range",
+    "fstat",
+    "fstat64",
+    "fstatat64",
+    "newfstatat",
+    "stat",
+    "stat64",
+    "lstat",
+    "lstat64",
+    "statx",
+    "statfs",
+    "statfs64",
+    "fstatfs",
+    "fstatfs64",
+    "access",
+    "faccessat",
+    "faccessat2",
+    "readlink",
+    "readlinkat",
+    "getcwd",
+    "getdents64",
+    "mmap",
+    "mmap2",
+    "munmap",
+    "mremap",
+    "mprotect",
+    "madvise",
+    "brk",
+    "futex",
+    "futex_time64",
+    "set_robust_list",
+    "set_tid_address",
+    "rseq",
+    "arch_prctl",
+    "set_tls",
+    "getrandom",
+    "uname",
+    "sysinfo",
+    "getpid",
+    "gettid",
+    "getppid",
+    "getuid",
+    "geteuid",
+    "getgid",
+    "getegid",
+    "getuid32",
+    "geteuid32",
+    "getgid32",
+    "getegid32",
+    "getrlimit",
+    "ugetrlimit",
+    "sched_getaffinity",
+    "sched_yield",
+    "clock_gettime",
+    "clock_gettime64",
+    "clock_getres",
+    "gettimeofday",
+    "time",
+    "nanosleep",
+    "clock_nanosleep",
+    "poll",
+    "ppoll",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "sigreturn",
+    "sigaltstack",
+    "restart_syscall",
+    "fadvise64",
+    "fadvise64_64",
+    "execve",
+    "seccomp",
+    "prctl",
+    "exit",
+    "exit_group",
 };
 
 static bool allow(scmp_filter_ctx c, const char *name)
@@ -96,8 +184,10 @@ static bool allow(scmp_filter_ctx c, const char *name)
 static bool allow_opening(scmp_filter_ctx c)
 {
     const unsigned changing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
-    int rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, changing, 0));
-    int older = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(open), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, changing, 0));
+    int rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+                              SCMP_A2(SCMP_CMP_MASKED_EQ, changing, 0));
+    int older = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(open), 1,
+                                 SCMP_A1(SCMP_CMP_MASKED_EQ, changing, 0));
     return rc == 0 && (older == 0 || older == -EDOM);
 }
 
@@ -105,8 +195,10 @@ static bool allow_own(scmp_filter_ctx c)
 {
     const scmp_datum_t me = (scmp_datum_t)getpid();
     /* reads its own limits (and can't raise them); duplicates descriptors; aborts itself */
-    return seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A2(SCMP_CMP_EQ, 0)) == 0 &&
-           seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1, SCMP_A1(SCMP_CMP_NE, F_SETOWN)) == 0 &&
+    return seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_EQ, 0),
+                            SCMP_A2(SCMP_CMP_EQ, 0)) == 0 &&
+           seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+                            SCMP_A1(SCMP_CMP_NE, F_SETOWN)) == 0 &&
            seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, me)) == 0;
 }
 
@@ -125,7 +217,8 @@ static bool filter_calls(void)
 bool sandbox_enter(const struct sandbox_limits *l, bool *files_hidden, const char **why)
 {
     *why = "the limits";
-    if (!set_limits(l) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+    if (!set_limits(l) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return false;
     *files_hidden = hide_files();
     *why = "seccomp";
@@ -136,7 +229,8 @@ bool sandbox_forbid_exec(void)
 {
     scmp_filter_ctx c = seccomp_init(SCMP_ACT_ALLOW);
     bool ok = c && seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(execve), 0) == 0 &&
-              seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(execveat), 0) == 0 && seccomp_load(c) == 0;
+              seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(execveat), 0) == 0 &&
+              seccomp_load(c) == 0;
     if (c)
         seccomp_release(c);
     return ok;

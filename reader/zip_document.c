@@ -1,4 +1,5 @@
-/* DOCX and ODT: ZIP archives with the body as one XML file. Nothing is unpacked but that, and that in pieces. */
+/* DOCX and ODT: ZIP archives with the body as one XML file. Nothing is unpacked but that, and that
+ * in pieces. */
 #include <string.h>
 
 #include "engine/base/zip_reader.h"
@@ -17,7 +18,8 @@ static bool is_docx_body(const char *name)
     return !strcmp(name, ".xml");
 }
 
-static bool read_body(struct zip_reader *z, enum document_kind kind, struct content *c, struct buf *out)
+static bool read_body(struct zip_reader *z, enum document_kind kind, struct content *c,
+                      struct buf *out)
 {
     struct document *d = document_create(kind, out);
     char piece[16384];
@@ -25,19 +27,19 @@ static bool read_body(struct zip_reader *z, enum document_kind kind, struct cont
     bool ok = d || content_refuse(c, "damaged", "can't be read: memory ran out");
     for (int64_t n = 1; ok && n;) {
         n = zip_reader_read(z, piece, sizeof piece, NULL);
-        if (n < 0) {
+        if (n < 0)
             ok = content_refuse(c, "damaged", "can't be unpacked: it is damaged or encrypted");
-        } else if ((total += (size_t)n) > MAX_XML_BYTES) {
+        else if ((total += (size_t)n) > MAX_XML_BYTES)
             ok = content_refuse(c, "large", "unpacks to more than %zu bytes", MAX_XML_BYTES);
-        } else {
+        else
             ok = document_feed(d, piece, (size_t)n, n == 0, c);
-        }
     }
     document_destroy(&d);
     return ok;
 }
 
-/* The body is wherever the archive has it; ODT's name for it counts only after the mark that comes first in an ODT. */
+/* The body is wherever the archive has it; ODT's name for it counts only after the mark that comes
+ * first in an ODT. */
 static bool find_body(struct zip_reader *z, struct content *c, struct buf *out)
 {
     struct zip_reader_entry entry;
@@ -54,13 +56,16 @@ static bool find_body(struct zip_reader *z, struct content *c, struct buf *out)
             continue;
         if (entry.encrypted)
             return content_refuse(c, "damaged", "is protected by a password");
-        c->type = docx ? "application/vnd.openxmlformats-officedocument.wordprocessingml.document" : c->type;
+        c->type = docx ? "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+                       : c->type;
         return read_body(z, docx ? DOCUMENT_DOCX : DOCUMENT_ODT, c, out);
     }
     if (rc < 0)
         return content_refuse(c, "damaged", "is a damaged archive");
-    return strcmp(c->type, "application/zip") ? content_refuse(c, "damaged", "has no text body where a document of its type has it")
-                                              : content_refuse(c, "type", "is a ZIP archive; unpack it and attach the files");
+    return strcmp(c->type, "application/zip")
+               ? content_refuse(c, "damaged",
+                                "has no text body where a document of its type has it")
+               : content_refuse(c, "type", "is a ZIP archive; unpack it and attach the files");
 }
 
 bool content_zip(const unsigned char *data, size_t len, struct content *c, struct buf *out)

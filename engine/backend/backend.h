@@ -1,12 +1,13 @@
-/* The seam between scheduling and arithmetic: a backend runs one step of a plan over a batch of rows that
- * belong to several sequences. Two implementations with the same operations by the same names:
- * engine/cpu (the specification, and fast versions) and engine/vulkan.
+/* The seam between scheduling and arithmetic: a backend runs one step of a plan over a batch of
+ * rows that belong to several sequences. Two implementations with the same operations by the same
+ * names: engine/cpu (the specification, and fast versions) and engine/vulkan.
  *
  * One thread (the engine's loop) owns a backend and calls it. KV lives in the backend, in blocks of
  * BACKEND_BLOCK_TOKENS tokens; who uses which block is the caller's business (engine/cache).
  *
- * Numerics: a row's result must not depend on which other rows are in the step (same order of additions for
- * every batch size) wherever the backend can do that at full speed; the cpu backend always does. */
+ * Numerics: a row's result must not depend on which other rows are in the step (same order of
+ * additions for every batch size) wherever the backend can do that at full speed; the cpu backend
+ * always does. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,56 +24,63 @@ struct backend;
 struct expert_cache;
 
 struct backend_params {
-    int32_t n_blocks;        /* KV blocks to allocate, each for BACKEND_BLOCK_TOKENS tokens of every attention layer */
-    int32_t n_states;        /* recurrent states to allocate (sequences + checkpoints) */
-    int32_t max_rows;        /* rows of a step at most (prefill chunk + decodes) */
-    int32_t max_sequences;   /* sequences of a step at most */
-    int32_t n_threads;       /* cpu: 0 = one per core */
-    bool exact;              /* f32 activations everywhere, however slow */
-    const char *cache_dir;   /* pipeline cache; NULL: none */
-    /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are where the plan
-     * says. The store outlives the backend, whose owner thread is the store's. */
+    int32_t n_blocks;      /* KV blocks to allocate, each for BACKEND_BLOCK_TOKENS tokens of every
+                              attention layer */
+    int32_t n_states;      /* recurrent states to allocate (sequences + checkpoints) */
+    int32_t max_rows;      /* rows of a step at most (prefill chunk + decodes) */
+    int32_t max_sequences; /* sequences of a step at most */
+    int32_t n_threads;     /* cpu: 0 = one per core */
+    bool exact;            /* f32 activations everywhere, however slow */
+    const char *cache_dir; /* pipeline cache; NULL: none */
+    /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are
+     * where the plan says. The store outlives the backend, whose owner thread is the store's. */
     struct expert_cache *experts;
-    uint64_t device_experts; /* backends that split: device bytes for routed experts, all of which lie in host memory as well;
-                                0, or enough for all: they lie on the device only */
-    uint64_t host_experts;   /* with device_experts, and `experts` at open: bytes of host memory that the backend keeps streamed
-                                experts in, as its kernels read them */
-    /* With device_experts and no store: who computes experts without a slot, and what the processor does it with. NULL: the
-     * device alone. */
+    uint64_t
+        device_experts; /* backends that split: device bytes for routed experts, all of which lie in
+                           host memory as well; 0, or enough for all: they lie on the device only */
+    uint64_t host_experts; /* with device_experts, and `experts` at open: bytes of host memory that
+                              the backend keeps streamed experts in, as its kernels read them */
+    /* With device_experts and no store: who computes experts without a slot, and what the processor
+     * does it with. NULL: the device alone. */
     enum expert_way expert_way;
     const struct expert_rows_ops *expert_rows;
-    bool streams; /* for estimate: experts will come from a store that is not there yet; weights are those of the plan */
-    /* Test only: called with each intermediate, names as in tests/golden ("layers.3.ffn"); values are
-     * [rows, cols] f32, or int32 for "expert_ids". NULL in service. */
-    void (*dump)(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int);
+    bool streams; /* for estimate: experts will come from a store that is not there yet; weights are
+                     those of the plan */
+    /* Test only: called with each intermediate, names as in tests/golden ("layers.3.ffn"); values
+     * are [rows, cols] f32, or int32 for "expert_ids". NULL in service. */
+    void (*dump)(void *context, const char *name, const void *data, int32_t rows, int32_t cols,
+                 bool is_int);
     void *dump_context;
-    /* Measurements and tests only: names the experts of one row in place of the router's choice, whose weights stay,
-     * by rank. ids: [n_used] distinct, each below n_expert. sequence: index in the step. Called by any thread,
-     * perhaps several times for one row, with the same answer each time, or for all rows before the step. NULL in service. */
+    /* Measurements and tests only: names the experts of one row in place of the router's choice,
+     * whose weights stay, by rank. ids: [n_used] distinct, each below n_expert. sequence: index in
+     * the step. Called by any thread, perhaps several times for one row, with the same answer each
+     * time, or for all rows before the step. NULL in service. */
     void (*route)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
-    /* As route, for streamed experts: what the layer before expects of this one, in place of the prediction by
-     * this layer's router, best first. NULL: that prediction, or none where `route` is set. Backends that do not
-     * prefetch never call it. */
+    /* As route, for streamed experts: what the layer before expects of this one, in place of the
+     * prediction by this layer's router, best first. NULL: that prediction, or none where `route`
+     * is set. Backends that do not prefetch never call it. */
     void (*predict)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
     void *route_context; /* of both */
 };
 
 struct step_sequence {
-    const int32_t *tokens;  /* [n_tokens] input ids */
+    const int32_t *tokens; /* [n_tokens] input ids */
     int32_t n_tokens;
-    int32_t start;          /* position of tokens[0]; positions before it are in KV (and state) already */
-    const int32_t *blocks;  /* block ids that hold positions 0 .. start + n_tokens - 1, in order */
-    int32_t state;          /* recurrent state's index, or -1; start == 0 begins from zeros */
-    int32_t n_out;          /* logits are wanted for the last n_out tokens (0: none) */
-    int32_t n_experts;      /* routed experts that its rows use of a layer, the best ones, where the plan has more; 0: the plan's */
-    bool want_logits;       /* whole rows, beside the candidates */
+    int32_t start; /* position of tokens[0]; positions before it are in KV (and state) already */
+    const int32_t *blocks; /* block ids that hold positions 0 .. start + n_tokens - 1, in order */
+    int32_t state;         /* recurrent state's index, or -1; start == 0 begins from zeros */
+    int32_t n_out;         /* logits are wanted for the last n_out tokens (0: none) */
+    int32_t n_experts; /* routed experts that its rows use of a layer, the best ones, where the plan
+                          has more; 0: the plan's */
+    bool want_logits;  /* whole rows, beside the candidates */
 };
 
-struct step_row { /* one wanted row, in the order of sequences and tokens; memory owned by the backend, valid until the next step */
-    const int32_t *top_ids;    /* [n_top] by descending logit; equal logits: lower id first */
-    const float *top_logits;   /* [n_top] */
-    float log_sum_exp;         /* natural log of sum of exp(logit) over the vocabulary, unscaled */
-    const float *logits;       /* [n_vocab] or NULL */
+struct step_row { /* one wanted row, in the order of sequences and tokens; memory owned by the
+                     backend, valid until the next step */
+    const int32_t *top_ids;  /* [n_top] by descending logit; equal logits: lower id first */
+    const float *top_logits; /* [n_top] */
+    float log_sum_exp;       /* natural log of sum of exp(logit) over the vocabulary, unscaled */
+    const float *logits;     /* [n_vocab] or NULL */
 };
 
 struct step {
@@ -81,67 +89,80 @@ struct step {
     int32_t n_top; /* candidates per wanted row, 1 .. BACKEND_MAX_TOP */
 };
 
-struct backend_memory { /* bytes as really allocated */
+struct backend_memory {                /* bytes as really allocated */
     uint64_t weights, kv, state, work; /* by part */
     uint64_t device, host;             /* where */
 };
 
 struct backend_counters { /* since open; written by the owner thread only */
     uint64_t steps, rows;
-    uint64_t weight_bytes_read; /* packed bytes that the steps had to read: dense once, distinct experts once per step */
+    uint64_t weight_bytes_read; /* packed bytes that the steps had to read: dense once, distinct
+                                   experts once per step */
     uint64_t kv_bytes_read;
-    uint64_t step_ns;           /* time inside step() */
-    /* backends that split: distinct experts of steps found on the device and not, bytes of the latter read over the bus, and
-     * bytes copied to the device for later steps; experts that such a copy pushed out of the device's memory */
+    uint64_t step_ns; /* time inside step() */
+    /* backends that split: distinct experts of steps found on the device and not, bytes of the
+     * latter read over the bus, and bytes copied to the device for later steps; experts that such a
+     * copy pushed out of the device's memory */
     uint64_t expert_hits, expert_misses, expert_bus_bytes, expert_copied_bytes, expert_evictions;
     uint64_t expert_on_cpu; /* of the misses, computed by the processor instead */
 };
 
 struct backend_device { /* what computes, before anything is opened on it */
     char name[128];
-    bool in_ram;                  /* its memory is RAM: integrated, or a CPU that plays a GPU */
-    bool slow_prefill;            /* a GPU without the matrix units that our kernels use (VK_NV_cooperative_matrix): steps of many
-                                     rows go over its plain arithmetic, whatever the weights' format */
-    uint64_t total, available;    /* bytes of device memory, by VK_EXT_memory_budget where there; 0: not a GPU */
+    bool in_ram;       /* its memory is RAM: integrated, or a CPU that plays a GPU */
+    bool slow_prefill; /* a GPU without the matrix units that our kernels use
+                          (VK_NV_cooperative_matrix): steps of many rows go over its plain
+                          arithmetic, whatever the weights' format */
+    uint64_t total,
+        available; /* bytes of device memory, by VK_EXT_memory_budget where there; 0: not a GPU */
 };
 
 struct backend_speed { /* measured at one row; 0: unknown */
-    double dense, experts; /* packed weight bytes per second through the kernels of the plan's formats */
-    double memory;         /* KV, bytes per second */
-    double layer_s;        /* a layer's fixed time beside its bytes */
-    /* backends that split: of experts that lie in the host's memory, as the kernels read them; 0: such are not planned */
+    double dense,
+        experts;    /* packed weight bytes per second through the kernels of the plan's formats */
+    double memory;  /* KV, bytes per second */
+    double layer_s; /* a layer's fixed time beside its bytes */
+    /* backends that split: of experts that lie in the host's memory, as the kernels read them; 0:
+     * such are not planned */
     double link;
-    /* backends that stream and keep experts in a layout of their own: bringing what was read into it; 0: none */
+    /* backends that stream and keep experts in a layout of their own: bringing what was read into
+     * it; 0: none */
     double unpack;
-    bool waits;            /* computing waits for what is read from the disk */
+    bool waits; /* computing waits for what is read from the disk */
 };
 
-/* What can be known of a backend before it is opened: by the memory plan and `sluice info`, which open nothing. */
+/* What can be known of a backend before it is opened: by the memory plan and `sluice info`, which
+ * open nothing. */
 struct backend_probe {
     /* Can it run here at all? False with the reason. */
     bool (*usable)(struct err *e);
     /* Name and memory of the device that open would take. NULL: nothing is known of it. */
     bool (*device)(struct backend_device *d, struct err *e);
     /* Bytes that `open` would take, without opening: what `sluice info` prints. */
-    bool (*estimate)(const struct model_plan *plan, const struct backend_params *p, struct backend_memory *m, struct err *e);
-    /* Times the kernels that the plan's decoding would use, without opening: a fraction of a second (and the compiling of
-     * shaders that cache_dir does not have), at most 128 MiB or what one layer of each kind reads. NULL: it can't.
-     * False: can't be known before open (read_bandwidth then bounds it), and *s is as it was. */
-    bool (*speed)(const struct model_plan *plan, const struct backend_params *p, struct backend_speed *s, struct err *e);
+    bool (*estimate)(const struct model_plan *plan, const struct backend_params *p,
+                     struct backend_memory *m, struct err *e);
+    /* Times the kernels that the plan's decoding would use, without opening: a fraction of a second
+     * (and the compiling of shaders that cache_dir does not have), at most 128 MiB or what one
+     * layer of each kind reads. NULL: it can't. False: can't be known before open (read_bandwidth
+     * then bounds it), and *s is as it was. */
+    bool (*speed)(const struct model_plan *plan, const struct backend_params *p,
+                  struct backend_speed *s, struct err *e);
 };
 
 struct backend_ops {
     const char *name; /* "cpu", "vulkan" */
-    bool streams; /* takes backend_params.experts */
-    bool prefetches; /* prefetches streamed experts, and calls backend_params.predict */
-    bool splits;  /* dense weights on the device, experts in RAM */
+    bool streams;     /* takes backend_params.experts */
+    bool prefetches;  /* prefetches streamed experts, and calls backend_params.predict */
+    bool splits;      /* dense weights on the device, experts in RAM */
     const struct backend_probe *probe;
-    struct backend *(*open)(const struct model_plan *plan, const struct backend_params *p, struct err *e);
+    struct backend *(*open)(const struct model_plan *plan, const struct backend_params *p,
+                            struct err *e);
     void (*close)(struct backend **b);
-    /* rows: at least the sum of n_out entries. On failure nothing of the step counts; ERR_DEVICE means that the
-     * device is lost and every later step will fail as well. */
+    /* rows: at least the sum of n_out entries. On failure nothing of the step counts; ERR_DEVICE
+     * means that the device is lost and every later step will fail as well. */
     bool (*step)(struct backend *b, const struct step *s, struct step_row *rows, struct err *e);
-    /* Copies a recurrent state, or KV blocks whole (pairs from, to): `sluice bench` fills deep batches by the latter. */
+    /* Copies a recurrent state, or KV blocks whole (pairs from, to): `sluice bench` fills deep
+     * batches by the latter. */
     bool (*copy_state)(struct backend *b, int32_t from, int32_t to, struct err *e);
     bool (*copy_blocks)(struct backend *b, const int32_t (*pairs)[2], int32_t n, struct err *e);
     void (*memory)(const struct backend *b, struct backend_memory *m);
@@ -149,20 +170,25 @@ struct backend_ops {
     const char *(*device_name)(const struct backend *b);
     /* Threads of the processor that compute steps. NULL: none do. */
     int32_t (*threads)(const struct backend *b);
-    /* Measured read bandwidth of the memory that holds the weights, bytes/s (a short probe). 0: unknown. */
+    /* Measured read bandwidth of the memory that holds the weights, bytes/s (a short probe). 0:
+     * unknown. */
     double (*read_bandwidth)(struct backend *b);
 };
 
 extern const struct backend_ops cpu_backend;
-extern const struct backend_ops vulkan_backend; /* in a build without Vulkan: usable and open say so */
+extern const struct backend_ops
+    vulkan_backend; /* in a build without Vulkan: usable and open say so */
 
-/* True when the Vulkan devices that answer are software rasterisers only: usable when asked for by name (tests),
- * never picked by "auto". */
+/* True when the Vulkan devices that answer are software rasterisers only: usable when asked for by
+ * name (tests), never picked by "auto". */
 bool vulkan_is_software(void);
 
-/* "auto": vulkan where a real GPU answers (not a software rasteriser), else cpu. "vulkan", "cpu". */
+/* "auto": vulkan where a real GPU answers (not a software rasteriser), else cpu. "vulkan", "cpu".
+ */
 const struct backend_ops *backend_select(const char *name, struct err *e);
-/* What runs a model that `refused`, selected by `name`, could not open because of `why`: with "auto" the cpu backend when
- * the refusal is about the model (no kernel for it, or it does not fit), which is logged. NULL: the refusal stands, as it
- * does for a lost device, a bad file, or a backend that was asked for by name. */
-const struct backend_ops *backend_fallback(const char *name, const struct backend_ops *refused, const struct err *why);
+/* What runs a model that `refused`, selected by `name`, could not open because of `why`: with
+ * "auto" the cpu backend when the refusal is about the model (no kernel for it, or it does not
+ * fit), which is logged. NULL: the refusal stands, as it does for a lost device, a bad file, or a
+ * backend that was asked for by name. */
+const struct backend_ops *backend_fallback(const char *name, const struct backend_ops *refused,
+                                           const struct err *why);

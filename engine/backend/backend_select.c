@@ -1,4 +1,5 @@
-/* Which backend runs: by name, or the best that this machine has. Declared in engine/backend/backend.h. */
+/* Which backend runs: by name, or the best that this machine has. Declared in
+ * engine/backend/backend.h. */
 #include "engine/backend/backend.h"
 
 #include <string.h>
@@ -33,9 +34,11 @@ const struct backend_ops *backend_select(const char *name, struct err *e)
     return NULL;
 }
 
-const struct backend_ops *backend_fallback(const char *name, const struct backend_ops *refused, const struct err *why)
+const struct backend_ops *backend_fallback(const char *name, const struct backend_ops *refused,
+                                           const struct err *why)
 {
-    const bool model = why->code == ERR_UNSUPPORTED || why->code == ERR_NOMEM || why->code == ERR_LIMIT;
+    const bool model =
+        why->code == ERR_UNSUPPORTED || why->code == ERR_NOMEM || why->code == ERR_LIMIT;
     if (!is_auto(name) || refused == &cpu_backend || !model)
         return NULL;
     log_warn("%s does not run this model: %s; the cpu does", refused->name, why->text);

@@ -1,5 +1,6 @@
-/* Routed experts computed by the processor for a backend whose device computes the rest of a layer: what such a backend
- * asks of engine/cpu without including it. The experts stay where the backend keeps them, in memory of the host.
+/* Routed experts computed by the processor for a backend whose device computes the rest of a layer:
+ * what such a backend asks of engine/cpu without including it. The experts stay where the backend
+ * keeps them, in memory of the host.
  *
  * One owner thread; run() uses a pool of threads of its own and returns when all is computed. */
 #pragma once
@@ -13,7 +14,8 @@
 
 /* Who computes the experts that a device has no slot for. */
 enum expert_way {
-    EXPERTS_AUTO, /* the device over its bus, or the processor where that is clearly faster by measured rates */
+    EXPERTS_AUTO, /* the device over its bus, or the processor where that is clearly faster by
+                     measured rates */
     EXPERTS_BUS,
     EXPERTS_CPU,
     EXPERT_WAY__N
@@ -33,11 +35,14 @@ struct expert_rows_range { /* rows [row, row + n) of one matrix */
     int32_t matrix, row, n;
 };
 
-/* Makes these rows of *w readable: *out is a copy of *w, and becomes a stack of these rows alone, in the
- * layout of weight.h, in place or in `scratch`, which has room for so many rows of all planes. Called by any thread. */
-typedef void (*expert_rows_fetch)(const struct weight *w, const struct expert_rows_range *r, uint8_t *scratch, struct weight *out);
+/* Makes these rows of *w readable: *out is a copy of *w, and becomes a stack of these rows alone,
+ * in the layout of weight.h, in place or in `scratch`, which has room for so many rows of all
+ * planes. Called by any thread. */
+typedef void (*expert_rows_fetch)(const struct weight *w, const struct expert_rows_range *r,
+                                  uint8_t *scratch, struct weight *out);
 
-/* One layer's experts as they lie in memory, which outlives the expert_rows. type NONE: the layer has none. */
+/* One layer's experts as they lie in memory, which outlives the expert_rows. type NONE: the layer
+ * has none. */
 struct expert_rows_layer {
     struct weight gate, up, down;
     expert_rows_fetch fetch; /* NULL: the matrices are laid out as in weight.h */
@@ -49,14 +54,16 @@ struct expert_rows_work {
     int64_t stride;       /* floats, >= d_model */
     const int32_t *ids;   /* [n_rows, n_used] the router's choice; -1: computed elsewhere */
     const float *weights; /* [n_rows, n_used] */
-    float *out;           /* [n_rows, d_model] = for each row, the sum over its ids >= 0 of weight times expert(norm(x)) */
+    float *out; /* [n_rows, d_model] = for each row, the sum over its ids >= 0 of weight times
+                   expert(norm(x)) */
 };
 
 struct expert_rows_ops {
     /* Bytes that open takes. */
     uint64_t (*bytes)(const struct model_plan *plan, const struct expert_rows_params *p);
     /* layers: [n_layer], copied. NULL on failure. */
-    struct expert_rows *(*open)(const struct model_plan *plan, const struct expert_rows_layer *layers,
+    struct expert_rows *(*open)(const struct model_plan *plan,
+                                const struct expert_rows_layer *layers,
                                 const struct expert_rows_params *p, struct err *e);
     void (*close)(struct expert_rows **r); /* accepts NULL inside */
     int32_t (*threads)(const struct expert_rows *r);

@@ -1,5 +1,5 @@
-/* Appends to growing buffers and escapes JSON strings. The first failure is kept in the buffer, so that a chain of
- * appends needs one check at its end. */
+/* Appends to growing buffers and escapes JSON strings. The first failure is kept in the buffer, so
+ * that a chain of appends needs one check at its end. */
 #include "engine/base/buf.h"
 
 #include <math.h>
@@ -99,8 +99,8 @@ void buf_consume(struct buf *b, size_t n)
     b->data[b->len] = '\0';
 }
 
-/* Length of the well-formed UTF-8 character at s (Unicode table 3-7), or minus the length of the maximal
- * ill-formed part. n >= 1. */
+/* Length of the well-formed UTF-8 character at s (Unicode table 3-7), or minus the length of the
+ * maximal ill-formed part. n >= 1. */
 static int utf8_step(const unsigned char *s, size_t n)
 {
     unsigned char c = s[0], low = 0x80, high = 0xBF;

@@ -1,6 +1,7 @@
 /* A growing run of bytes: request bodies, JSON being written, frames.
- * Failure (no memory, over `limit`) is kept in `failed`, so that a chain of appends is checked once.
- * Not thread-safe; the owner calls buf_fini. A zeroed struct is an empty buffer without a limit. */
+ * Failure (no memory, over `limit`) is kept in `failed`, so that a chain of appends is checked
+ * once. Not thread-safe; the owner calls buf_fini. A zeroed struct is an empty buffer without a
+ * limit. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,14 +21,16 @@ bool buf_append(struct buf *b, const void *data, size_t len);
 bool buf_puts(struct buf *b, const char *s);
 bool buf_putc(struct buf *b, char c);
 bool buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-bool buf_ends_with(const struct buf *b, char c); /* false for an empty buffer, and for one that failed before it began */
+bool buf_ends_with(const struct buf *b,
+                   char c); /* false for an empty buffer, and for one that failed before it began */
 /* Drops the first n bytes. */
 void buf_consume(struct buf *b, size_t n);
 
 /* JSON: `"..."` with every control character, quote and backslash escaped; input must be UTF-8
  * (an ill-formed part becomes U+FFFD, so the output is always valid). Also escapes U+2028/2029. */
 bool buf_json_string(struct buf *b, const char *s, size_t len);
-/* One more member of an object, `,"name":"text"`; NULL is null. The name is one of ours: it is not escaped. */
+/* One more member of an object, `,"name":"text"`; NULL is null. The name is one of ours: it is not
+ * escaped. */
 bool buf_json_member(struct buf *b, const char *name, const char *text);
 /* A number as JSON: shortest form that reads back the same; null for NaN and infinities. */
 bool buf_json_number(struct buf *b, double v);

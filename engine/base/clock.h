@@ -2,8 +2,8 @@
 #pragma once
 #include <stdint.h>
 
-uint64_t clock_ns(void);     /* monotonic */
-double clock_ms(void);       /* monotonic, with fraction */
-int64_t clock_wall_ms(void); /* Unix time in milliseconds */
-int64_t clock_wall_s(void);  /* Unix time in seconds */
+uint64_t clock_ns(void);          /* monotonic */
+double clock_ms(void);            /* monotonic, with fraction */
+int64_t clock_wall_ms(void);      /* Unix time in milliseconds */
+int64_t clock_wall_s(void);       /* Unix time in seconds */
 void clock_sleep_us(uint32_t us); /* or until a signal comes */

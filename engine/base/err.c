@@ -52,12 +52,17 @@ bool err_prefix(struct err *e, const char *fmt, ...)
 static enum err_code code_of(int number)
 {
     switch (number) {
-    case ENOENT: return ERR_NOTFOUND;
-    case ENOMEM: return ERR_NOMEM;
+    case ENOENT:
+        return ERR_NOTFOUND;
+    case ENOMEM:
+        return ERR_NOMEM;
     case ENOSPC:
-    case EDQUOT: return ERR_FULL;
-    case EROFS: return ERR_READ_ONLY;
-    default: return ERR_IO;
+    case EDQUOT:
+        return ERR_FULL;
+    case EROFS:
+        return ERR_READ_ONLY;
+    default:
+        return ERR_IO;
     }
 }
 
@@ -78,15 +83,24 @@ bool err_errno(struct err *e, const char *fmt, ...)
 const char *err_code_name(enum err_code code)
 {
     static const char *const names[ERR__N] = {
-        [ERR_NONE] = "none",           [ERR_NOMEM] = "nomem",
-        [ERR_FORMAT] = "format",       [ERR_IO] = "io",
-        [ERR_DEVICE] = "device",       [ERR_BUSY] = "busy",
-        [ERR_LIMIT] = "limit",         [ERR_AUTH] = "auth",
-        [ERR_FORBIDDEN] = "forbidden", [ERR_NOTFOUND] = "notfound",
-        [ERR_CONFLICT] = "conflict",   [ERR_INPUT] = "input",
-        [ERR_CANCELLED] = "cancelled", [ERR_UNAVAILABLE] = "unavailable",
-        [ERR_UNSUPPORTED] = "unsupported", [ERR_INTERNAL] = "internal",
-        [ERR_FULL] = "full",           [ERR_READ_ONLY] = "readonly",
+        [ERR_NONE] = "none",
+        [ERR_NOMEM] = "nomem",
+        [ERR_FORMAT] = "format",
+        [ERR_IO] = "io",
+        [ERR_DEVICE] = "device",
+        [ERR_BUSY] = "busy",
+        [ERR_LIMIT] = "limit",
+        [ERR_AUTH] = "auth",
+        [ERR_FORBIDDEN] = "forbidden",
+        [ERR_NOTFOUND] = "notfound",
+        [ERR_CONFLICT] = "conflict",
+        [ERR_INPUT] = "input",
+        [ERR_CANCELLED] = "cancelled",
+        [ERR_UNAVAILABLE] = "unavailable",
+        [ERR_UNSUPPORTED] = "unsupported",
+        [ERR_INTERNAL] = "internal",
+        [ERR_FULL] = "full",
+        [ERR_READ_ONLY] = "readonly",
     };
     return code < ERR__N ? names[code] : "unknown";
 }

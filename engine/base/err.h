@@ -1,8 +1,8 @@
 /* The one way that a function says why it failed.
  *
  * A fallible function returns bool (or a pointer, NULL on failure) and takes `struct err *` last.
- * The text says what, where, expected against found; it is shown to people and sent to clients, so it
- * never holds prompts, keys or paths that a client did not name itself. */
+ * The text says what, where, expected against found; it is shown to people and sent to clients, so
+ * it never holds prompts, keys or paths that a client did not name itself. */
 #pragma once
 #include <stdbool.h>
 
@@ -42,8 +42,8 @@ bool err_field(struct err *e, enum err_code code, const char *field, const char 
     __attribute__((format(printf, 4, 5)));
 /* Puts "prefix: " before the text that is there. Always returns false. */
 bool err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Appends ": strerror(errno)" after the formatted text, code ERR_IO (ERR_NOTFOUND for ENOENT, ERR_NOMEM for
- * ENOMEM, ERR_FULL for ENOSPC and EDQUOT, ERR_READ_ONLY for EROFS). */
+/* Appends ": strerror(errno)" after the formatted text, code ERR_IO (ERR_NOTFOUND for ENOENT,
+ * ERR_NOMEM for ENOMEM, ERR_FULL for ENOSPC and EDQUOT, ERR_READ_ONLY for EROFS). */
 bool err_errno(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 const char *err_code_name(enum err_code code);

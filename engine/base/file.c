@@ -1,5 +1,5 @@
-/* Maps, reads and replaces whole files. A replacement is written to a file without a name, synced and then
- * linked, so that a kill leaves either the old file or the new one and nothing else. */
+/* Maps, reads and replaces whole files. A replacement is written to a file without a name, synced
+ * and then linked, so that a kill leaves either the old file or the new one and nothing else. */
 #include "engine/base/file.h"
 
 #include <errno.h>
@@ -106,7 +106,8 @@ static void sync_folder(const char *path)
     }
 }
 
-/* A file without a name, where the file system has such: a kill while it is written leaves nothing behind. */
+/* A file without a name, where the file system has such: a kill while it is written leaves nothing
+ * behind. */
 static int open_unnamed(const char *path)
 {
     char folder[4096];
@@ -114,8 +115,8 @@ static int open_unnamed(const char *path)
     return open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 }
 
-/* Links the file under a name of this thread's own. A file of that name is left over from a killed thread with the same
- * number, and is removed. */
+/* Links the file under a name of this thread's own. A file of that name is left over from a killed
+ * thread with the same number, and is removed. */
 static bool give_name(int fd, const char *path, char *name, size_t size)
 {
     char open_file[64];
@@ -139,8 +140,10 @@ bool file_write_atomic(const char *path, const void *data, size_t len, unsigned 
     if (n < 0 || (size_t)n + 16 >= sizeof temporary)
         return err_set(e, ERR_LIMIT, "%s: path too long", path);
     int fd = open_unnamed(path);
-    bool ok = fd >= 0 && write_and_sync(fd, data, len, mode) && give_name(fd, path, temporary, sizeof temporary);
-    if (!ok) { /* The file system has no nameless files, or /proc is missing: a temporary name from the beginning. */
+    bool ok = fd >= 0 && write_and_sync(fd, data, len, mode) &&
+              give_name(fd, path, temporary, sizeof temporary);
+    if (!ok) { /* The file system has no nameless files, or /proc is missing: a temporary name from
+                  the beginning. */
         if (fd >= 0)
             close(fd);
         snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);

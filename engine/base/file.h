@@ -19,13 +19,13 @@ void file_unmap(struct file_map *m); /* accepts a zeroed struct, leaves it zeroe
 bool file_read(const char *path, size_t max, struct buf *b, struct err *e);
 /* Reads a descriptor to its end (standard input). */
 bool file_read_fd(int fd, size_t max, struct buf *b, struct err *e);
-/* Replaces the file atomically: the data go to a file without a name in the same folder, which is synced, linked under a
- * temporary name and renamed, and the folder is synced. A kill leaves nothing behind, except on file systems without
- * nameless files. */
+/* Replaces the file atomically: the data go to a file without a name in the same folder, which is
+ * synced, linked under a temporary name and renamed, and the folder is synced. A kill leaves
+ * nothing behind, except on file systems without nameless files. */
 bool file_write_atomic(const char *path, const void *data, size_t len, unsigned mode,
                        struct err *e);
-/* Makes the file `size` bytes long, with its blocks: a mapped file that has holes is SIGBUS when the disk is full. ERR_FULL. Its
- * content stays. */
+/* Makes the file `size` bytes long, with its blocks: a mapped file that has holes is SIGBUS when
+ * the disk is full. ERR_FULL. Its content stays. */
 bool file_allocate(int fd, size_t size, struct err *e);
 /* mkdir -p with mode for each new folder. */
 bool file_mkdirs(const char *path, unsigned mode, struct err *e);

@@ -1,4 +1,5 @@
-/* The one place that knows which hash it is: values are on disk (caches, packs) and in the status page's layout. */
+/* The one place that knows which hash it is: values are on disk (caches, packs) and in the status
+ * page's layout. */
 #include "engine/base/hash.h"
 
 #include <xxhash.h>

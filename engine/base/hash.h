@@ -1,5 +1,6 @@
-/* Fast 64-bit hash for tables and cache keys (not for secrets; libsodium is for those): XXH64, by libxxhash.
- * Values are kept in files, so neither the algorithm nor its byte order may change. Any thread. */
+/* Fast 64-bit hash for tables and cache keys (not for secrets; libsodium is for those): XXH64, by
+ * libxxhash. Values are kept in files, so neither the algorithm nor its byte order may change. Any
+ * thread. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

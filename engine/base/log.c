@@ -16,7 +16,8 @@ void log_set_level(enum log_level level)
     max_level = level;
 }
 
-void log_set_sink(void (*to)(enum log_level level, const char *module, const char *text, size_t len))
+void log_set_sink(void (*to)(enum log_level level, const char *module, const char *text,
+                             size_t len))
 {
     sink = to;
 }

@@ -10,9 +10,10 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 void log_set_level(enum log_level level);
 /* error, warn, info, debug; returns -1 for anything else. */
 int log_level_from_name(const char *name);
-/* Sets a second destination of lines beside standard error (log_ring.h): the text without time, level and module. Set once, before threads
- * start. */
-void log_set_sink(void (*sink)(enum log_level level, const char *module, const char *text, size_t len));
+/* Sets a second destination of lines beside standard error (log_ring.h): the text without time,
+ * level and module. Set once, before threads start. */
+void log_set_sink(void (*sink)(enum log_level level, const char *module, const char *text,
+                               size_t len));
 void log_write(enum log_level level, const char *module, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,5 +1,5 @@
-/* The shared ring of log lines: each writer claims a place by an atomic counter and marks it as complete when its
- * line is whole, so that no lock is held if a process is killed. */
+/* The shared ring of log lines: each writer claims a place by an atomic counter and marks it as
+ * complete when its line is whole, so that no lock is held if a process is killed. */
 #include "engine/base/log_ring.h"
 
 #include <stdatomic.h>
@@ -12,10 +12,11 @@
 #include "engine/base/hash.h"
 #include "engine/base/mapped_file.h"
 
-/* A line is whole when its hash says so: a writer that the others overtook by a whole ring while it copied its line here
- * can still spoil a newer one. */
+/* A line is whole when its hash says so: a writer that the others overtook by a whole ring while it
+ * copied its line here can still spoil a newer one. */
 struct slot {
-    _Atomic uint64_t state; /* twice the sequence of the line here, one more while it is being copied; 0: none yet */
+    _Atomic uint64_t state; /* twice the sequence of the line here, one more while it is being
+                               copied; 0: none yet */
     uint64_t hash;          /* of `line` */
     struct log_ring_line line;
 };
@@ -26,13 +27,16 @@ struct ring_file {
     struct slot slots[LOG_RING_LINES];
 };
 
-static const struct mapped_header layout = {.magic = 0x474f4c53u, .version = 2, .size = sizeof(struct ring_file)};
+static const struct mapped_header layout = {
+    .magic = 0x474f4c53u, .version = 2, .size = sizeof(struct ring_file)};
 static struct ring_file *joined; /* of this process; NULL: none */
 static char joined_as[16];
 
-static void compose(struct log_ring_line *line, enum log_level level, const char *module, const char *text, size_t len)
+static void compose(struct log_ring_line *line, enum log_level level, const char *module,
+                    const char *text, size_t len)
 {
-    *line = (struct log_ring_line){.at_ms = clock_wall_ms(), .pid = getpid(), .level = (int32_t)level};
+    *line =
+        (struct log_ring_line){.at_ms = clock_wall_ms(), .pid = getpid(), .level = (int32_t)level};
     memcpy(line->program, joined_as, sizeof line->program);
     snprintf(line->module, sizeof line->module, "%s", module);
     size_t n = len < sizeof line->text - 1 ? len : sizeof line->text - 1;
@@ -88,10 +92,12 @@ int log_ring_read(const struct log_ring_query *q, struct log_ring_line *out, uin
     const uint64_t head = atomic_load(&f->newest);
     if (after > head) /* another file than the caller read before */
         after = 0;
-    uint64_t i = head > LOG_RING_LINES && after < head - LOG_RING_LINES ? head - LOG_RING_LINES : after;
+    uint64_t i =
+        head > LOG_RING_LINES && after < head - LOG_RING_LINES ? head - LOG_RING_LINES : after;
     while (i < head && n < q->max) {
         i++;
-        n += copy_line(&f->slots[i % LOG_RING_LINES], i, &out[n]) && out[n].level <= (int32_t)q->level;
+        n += copy_line(&f->slots[i % LOG_RING_LINES], i, &out[n]) &&
+             out[n].level <= (int32_t)q->level;
     }
     *next = i;
     munmap((void *)f, sizeof *f);

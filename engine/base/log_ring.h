@@ -1,8 +1,9 @@
-/* The last log lines of all processes of the server, in one mapped file of fixed size, so that the admin's page can show
- * them wherever standard error goes. It holds what log.h writes and nothing else: no prompts, no secrets.
+/* The last log lines of all processes of the server, in one mapped file of fixed size, so that the
+ * admin's page can show them wherever standard error goes. It holds what log.h writes and nothing
+ * else: no prompts, no secrets.
  *
- * Any number of processes and threads write without a lock; a line of a process that is killed in the middle of it is
- * never shown. Readers see whole lines only. Oldest lines are overwritten. */
+ * Any number of processes and threads write without a lock; a line of a process that is killed in
+ * the middle of it is never shown. Readers see whole lines only. Oldest lines are overwritten. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,8 +22,9 @@ struct log_ring_line {
     char text[LOG_RING_TEXT];
 };
 
-/* Sends this process's lines to the ring as well; the file is made when it is missing or has another layout. Called once,
- * before threads and forks start. program: "engine", "worker", "up". */
+/* Sends this process's lines to the ring as well; the file is made when it is missing or has
+ * another layout. Called once, before threads and forks start. program: "engine", "worker", "up".
+ */
 bool log_ring_attach(const char *path, const char *program, struct err *e);
 
 struct log_ring_query {
@@ -31,6 +33,6 @@ struct log_ring_query {
     enum log_level level; /* only lines of this level or a graver one */
     int max;              /* lines at most: the oldest of them */
 };
-/* Copies lines to out[max] and returns their number; *next is the `after` of the query that goes on from there. Without a
- * file there are none. */
+/* Copies lines to out[max] and returns their number; *next is the `after` of the query that goes on
+ * from there. Without a file there are none. */
 int log_ring_read(const struct log_ring_query *q, struct log_ring_line *out, uint64_t *next);

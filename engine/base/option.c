@@ -76,7 +76,8 @@ static bool set_number(const struct option *o, const char *text, void *at, struc
     int64_t v;
     if (o->type == OPTION_BYTES) {
         if (!option_bytes(text, &v))
-            return err_field(e, ERR_INPUT, o->name, "'%s' is not a size such as 512M or 4GiB", text);
+            return err_field(e, ERR_INPUT, o->name, "'%s' is not a size such as 512M or 4GiB",
+                             text);
     } else {
         v = strtoll(text, &end, 10);
         if (end == text || *end || errno)
@@ -168,7 +169,8 @@ static bool take_flag(struct parse *p, struct err *e)
     return set_value(o, equals ? equals + 1 : p->args->argv[++p->at], into, e);
 }
 
-bool option_parse(const struct option *table, size_t n, const struct option_args *args, void *into, struct err *e)
+bool option_parse(const struct option *table, size_t n, const struct option_args *args, void *into,
+                  struct err *e)
 {
     struct parse p = {.table = table, .n = n, .args = args, .into = into};
     int n_rest = 0;

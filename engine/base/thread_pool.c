@@ -1,5 +1,5 @@
-/* Start gate, barrier and work stealing. A member's remaining range is one atomic word, so that others can take from it
- * without a lock. */
+/* Start gate, barrier and work stealing. A member's remaining range is one atomic word, so that
+ * others can take from it without a lock. */
 #include "engine/base/thread_pool.h"
 
 #include <errno.h>
@@ -22,8 +22,9 @@ struct gate { /* a counter that threads wait on until it moves; spin first, then
     pthread_cond_t moved;
 };
 
-/* A member's remaining range of a loop in one word, which others can take from: the loop's number, from, to. A word with
- * another number means that the member has not begun the loop: it still has its whole range. */
+/* A member's remaining range of a loop in one word, which others can take from: the loop's number,
+ * from, to. A word with another number means that the member has not begun the loop: it still has
+ * its whole range. */
 #define LOOP_BITS 20
 #define INDEX_BITS 22
 #define INDEX_MAX ((1 << INDEX_BITS) - 1)
@@ -32,21 +33,22 @@ _Static_assert(LOOP_BITS + 2 * INDEX_BITS == 64, "one word");
 
 struct range {
     _Alignas(64) _Atomic uint64_t left;
-    uint32_t loop; /* written by the member alone: number of the current loop, from 1 on in each run */
-    int32_t n;     /* of a static loop: 0 once the member has taken its range */
-    bool fixed;    /* THREAD_POOL_STATIC, or the only member */
+    uint32_t
+        loop;   /* written by the member alone: number of the current loop, from 1 on in each run */
+    int32_t n;  /* of a static loop: 0 once the member has taken its range */
+    bool fixed; /* THREAD_POOL_STATIC, or the only member */
 };
 
 struct thread_pool {
     int32_t n;
     int32_t n_started; /* threads beside member 0 */
-    bool copiers; /* don't spin, and are as many as can be had */
+    bool copiers;      /* don't spin, and are as many as can be had */
     struct gate start, barrier;
     _Alignas(64) _Atomic int32_t arrived; /* members waiting at the barrier */
     void (*fn)(void *context, int32_t member);
     void *context;
     bool single; /* written before start's turn moves; the others read it only in a run of all */
-    bool stop; /* written before start's turn moves */
+    bool stop;   /* written before start's turn moves */
     pthread_t threads[THREAD_POOL_MAX];
     struct range ranges[THREAD_POOL_MAX];
 };
@@ -84,7 +86,8 @@ static void gate_fini(struct gate *g)
     pthread_mutex_destroy(&g->lock);
 }
 
-/* Sequentially consistent on both sides: either the mover sees the sleeper, or the sleeper sees the move. */
+/* Sequentially consistent on both sides: either the mover sees the sleeper, or the sleeper sees the
+ * move. */
 static void gate_move(struct gate *g)
 {
     atomic_fetch_add(&g->turn, 1);
@@ -168,14 +171,17 @@ static struct span equal_share(const struct thread_pool *p, int32_t member, int3
 }
 
 /* The member's remaining range of the loop with this number, of n iterations. */
-static struct span unpack(const struct thread_pool *p, int32_t member, uint64_t word, uint32_t loop, int32_t n)
+static struct span unpack(const struct thread_pool *p, int32_t member, uint64_t word, uint32_t loop,
+                          int32_t n)
 {
     if (word >> 2 * INDEX_BITS == loop)
-        return (struct span){(int32_t)(word >> INDEX_BITS & INDEX_MAX), (int32_t)(word & INDEX_MAX)};
+        return (struct span){(int32_t)(word >> INDEX_BITS & INDEX_MAX),
+                             (int32_t)(word & INDEX_MAX)};
     return equal_share(p, member, n);
 }
 
-void thread_pool_loop_begin(struct thread_pool *p, int32_t member, int32_t n, enum thread_pool_schedule schedule)
+void thread_pool_loop_begin(struct thread_pool *p, int32_t member, int32_t n,
+                            enum thread_pool_schedule schedule)
 {
     struct range *own = &p->ranges[member];
     own->loop++;
@@ -183,14 +189,16 @@ void thread_pool_loop_begin(struct thread_pool *p, int32_t member, int32_t n, en
     own->fixed = schedule == THREAD_POOL_STATIC || members(p) == 1;
 }
 
-static bool take_fixed(const struct thread_pool *p, int32_t member, struct range *own, struct span *taken)
+static bool take_fixed(const struct thread_pool *p, int32_t member, struct range *own,
+                       struct span *taken)
 {
     *taken = equal_share(p, member, own->n);
     own->n = 0;
     return taken->from < taken->to;
 }
 
-/* Takes the first quarter of the own range, and its last iterations one by one, so that thieves still find some. */
+/* Takes the first quarter of the own range, and its last iterations one by one, so that thieves
+ * still find some. */
 static bool take_own(struct thread_pool *p, int32_t member, struct span *taken)
 {
     struct range *own = &p->ranges[member];
@@ -201,7 +209,8 @@ static bool take_own(struct thread_pool *p, int32_t member, struct span *taken)
             return false;
         const int32_t left = s.to - s.from, next = s.from + (left > 4 ? left / 4 : 1);
         *taken = (struct span){s.from, next};
-        if (atomic_compare_exchange_weak(&own->left, &word, pack(own->loop, (struct span){next, s.to})))
+        if (atomic_compare_exchange_weak(&own->left, &word,
+                                         pack(own->loop, (struct span){next, s.to})))
             return true;
     }
 }
@@ -216,9 +225,12 @@ static bool steal(struct thread_pool *p, int32_t member, int32_t victim)
         if (s.from >= s.to)
             return false;
         const int32_t middle = s.from + (s.to - s.from) / 2;
-        if (!atomic_compare_exchange_weak(&from->left, &word, pack(own->loop, (struct span){s.from, middle})))
+        if (!atomic_compare_exchange_weak(&from->left, &word,
+                                          pack(own->loop, (struct span){s.from, middle})))
             continue;
-        atomic_store(&own->left, pack(own->loop, (struct span){middle, s.to})); /* it was empty: no thief writes to it */
+        atomic_store(
+            &own->left,
+            pack(own->loop, (struct span){middle, s.to})); /* it was empty: no thief writes to it */
         return true;
     }
 }
@@ -226,7 +238,9 @@ static bool steal(struct thread_pool *p, int32_t member, int32_t victim)
 bool thread_pool_next_chunk(struct thread_pool *p, int32_t member, int32_t *from, int32_t *to)
 {
     struct range *own = &p->ranges[member];
-    const int32_t count = members(p), victims = own->fixed ? 0 : count - 1 < MAX_VICTIMS ? count - 1 : MAX_VICTIMS;
+    const int32_t count = members(p), victims = own->fixed                ? 0
+                                                : count - 1 < MAX_VICTIMS ? count - 1
+                                                                          : MAX_VICTIMS;
     struct span s;
     bool found = own->fixed ? take_fixed(p, member, own, &s) : take_own(p, member, &s);
     for (int32_t i = 1; !found && i <= victims; i++)
@@ -261,7 +275,8 @@ static void *thread_main(void *argument)
     }
 }
 
-void thread_pool_run(struct thread_pool *p, bool single, void (*fn)(void *context, int32_t member), void *context)
+void thread_pool_run(struct thread_pool *p, bool single, void (*fn)(void *context, int32_t member),
+                     void *context)
 {
     p->fn = fn;
     p->context = context;
@@ -290,7 +305,8 @@ static void run_each(void *context, int32_t member)
             all->fn(all->context, i);
 }
 
-void thread_pool_each(struct thread_pool *p, int32_t n, void (*fn)(void *context, int32_t i), void *context)
+void thread_pool_each(struct thread_pool *p, int32_t n, void (*fn)(void *context, int32_t i),
+                      void *context)
 {
     thread_pool_run(p, n <= 1, run_each, &(struct each){p, n, fn, context});
 }

@@ -5,23 +5,23 @@
 #include <stdint.h>
 
 enum unicode_class { /* disjoint; \p{L} is the first five after OTHER */
-    UNICODE_OTHER,
-    UNICODE_LU,
-    UNICODE_LL,
-    UNICODE_LT,
-    UNICODE_LM,
-    UNICODE_LO,
-    UNICODE_M,
-    UNICODE_N,
-    UNICODE_P,
-    UNICODE_S,
-    UNICODE_SPACE, /* the White_Space property */
-    UNICODE__N
+                     UNICODE_OTHER,
+                     UNICODE_LU,
+                     UNICODE_LL,
+                     UNICODE_LT,
+                     UNICODE_LM,
+                     UNICODE_LO,
+                     UNICODE_M,
+                     UNICODE_N,
+                     UNICODE_P,
+                     UNICODE_S,
+                     UNICODE_SPACE, /* the White_Space property */
+                     UNICODE__N
 };
 enum { UNICODE_BLOCK = 128, UNICODE_MAX = 0x10FFFF };
 enum unicode_bit {
     UNICODE_CLASS_MASK = 15,
-    UNICODE_NFC_INNER = 16, /* may join or reorder with what stands before it, or is not in NFC */
+    UNICODE_NFC_INNER = 16,  /* may join or reorder with what stands before it, or is not in NFC */
     UNICODE_PCRE_WRONG = 32, /* PCRE2 10.42's tables know another class */
 };
 extern const uint16_t unicode_index[8704];

@@ -19,7 +19,8 @@ struct zip_writer {
 static bool failed(struct zip_writer *z, struct err *e)
 {
     if (z->failed.code == ERR_NONE)
-        return err_set(e, ERR_IO, "the archive could not be written: %s", archive_error_string(z->archive));
+        return err_set(e, ERR_IO, "the archive could not be written: %s",
+                       archive_error_string(z->archive));
     if (e)
         *e = z->failed;
     return false;
@@ -47,7 +48,8 @@ struct zip_writer *zip_writer_create(zip_writer_fn write, void *context, struct 
     z->write = write;
     z->context = context;
     if (archive_write_set_format_zip(z->archive) != ARCHIVE_OK ||
-        archive_write_set_format_option(z->archive, "zip", "compression-level", LEVEL) != ARCHIVE_OK ||
+        archive_write_set_format_option(z->archive, "zip", "compression-level", LEVEL) !=
+            ARCHIVE_OK ||
         archive_write_set_bytes_per_block(z->archive, BLOCK) != ARCHIVE_OK ||
         archive_write_set_bytes_in_last_block(z->archive, 1) != ARCHIVE_OK ||
         archive_write_open2(z->archive, z, NULL, pass_on, NULL, NULL) != ARCHIVE_OK) {
@@ -57,7 +59,8 @@ struct zip_writer *zip_writer_create(zip_writer_fn write, void *context, struct 
     return z;
 }
 
-bool zip_writer_entry(struct zip_writer *z, const char *name, int64_t time, bool stored, struct err *e)
+bool zip_writer_entry(struct zip_writer *z, const char *name, int64_t time, bool stored,
+                      struct err *e)
 {
     struct archive_entry *entry = archive_entry_new();
     if (!entry)

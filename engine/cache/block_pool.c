@@ -13,14 +13,16 @@ struct block {
 };
 
 struct block_pool {
-    struct block *blocks; /* [n_blocks + 1]; the last is the head of the idle list: newer = oldest idle block */
+    struct block *blocks; /* [n_blocks + 1]; the last is the head of the idle list: newer = oldest
+                             idle block */
     int32_t *free;        /* stack */
     struct block_counts counts;
     void (*on_evict)(void *context, int32_t block);
     void *context;
 };
 
-struct block_pool *block_pool_create(int32_t n_blocks, void (*on_evict)(void *context, int32_t block), void *context,
+struct block_pool *block_pool_create(int32_t n_blocks,
+                                     void (*on_evict)(void *context, int32_t block), void *context,
                                      struct err *e)
 {
     struct block_pool *p = calloc(1, sizeof *p);

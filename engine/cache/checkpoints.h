@@ -1,7 +1,7 @@
-/* Checkpoints: copies of recurrent states at block boundaries, so that models with recurrent layers can
- * reuse prefixes too. The state after block b belongs to that block as long as the block's content is
- * known. This module knows which copies exist and replaces the least recently used one. The states
- * themselves are in the backend. Owner: the engine's loop thread. */
+/* Checkpoints: copies of recurrent states at block boundaries, so that models with recurrent layers
+ * can reuse prefixes too. The state after block b belongs to that block as long as the block's
+ * content is known. This module knows which copies exist and replaces the least recently used one.
+ * The states themselves are in the backend. Owner: the engine's loop thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -84,13 +84,15 @@ struct block_pool *prefix_index_pool(struct prefix_index *x)
     return x->pool;
 }
 
-void prefix_index_on_forget(struct prefix_index *x, void (*on_forget)(void *context, int32_t block), void *context)
+void prefix_index_on_forget(struct prefix_index *x, void (*on_forget)(void *context, int32_t block),
+                            void *context)
 {
     x->on_forget = on_forget;
     x->context = context;
 }
 
-void prefix_chain_begin(const struct prefix_index *x, const char *scope, int32_t variant, struct prefix_chain *c)
+void prefix_chain_begin(const struct prefix_index *x, const char *scope, int32_t variant,
+                        struct prefix_chain *c)
 {
     *c = (struct prefix_chain){.variant = variant};
     strncpy(c->scope, scope, sizeof c->scope - 1);
@@ -102,7 +104,8 @@ static uint64_t key_after(uint64_t parent_key, const int32_t *tokens)
     return hash64(tokens, BACKEND_BLOCK_TOKENS * sizeof *tokens, parent_key);
 }
 
-static int32_t look_up(struct prefix_index *x, const struct prefix_chain *c, uint64_t key, const int32_t *tokens)
+static int32_t look_up(struct prefix_index *x, const struct prefix_chain *c, uint64_t key,
+                       const int32_t *tokens)
 {
     for (int32_t at = *bucket_of(x, key); at >= 0; at = x->entries[at].next) {
         const struct entry *entry = &x->entries[at];
@@ -130,14 +133,16 @@ int32_t prefix_index_find(struct prefix_index *x, struct prefix_chain *c, const 
     return block;
 }
 
-int32_t prefix_index_add(struct prefix_index *x, struct prefix_chain *c, const int32_t *tokens, int32_t block)
+int32_t prefix_index_add(struct prefix_index *x, struct prefix_chain *c, const int32_t *tokens,
+                         int32_t block)
 {
     uint64_t key = key_after(c->key, tokens);
     int32_t known = look_up(x, c, key, tokens);
     if (known < 0) {
         struct entry *entry = &x->entries[block];
         int32_t *bucket = bucket_of(x, key);
-        *entry = (struct entry){.key = key, .serial = ++x->last_serial, .parent = c->serial, .next = *bucket};
+        *entry = (struct entry){
+            .key = key, .serial = ++x->last_serial, .parent = c->serial, .next = *bucket};
         memcpy(entry->tokens, tokens, sizeof entry->tokens);
         memcpy(entry->scope, c->scope, sizeof entry->scope);
         entry->variant = c->variant;

@@ -1,16 +1,20 @@
-/* Describes tools to models whose template shows none. The words and tags are those of Hermes and Qwen 2.5, which
- * many models have seen in training, so that the parser and the grammar of the format "hermes" serve here too. */
+/* Describes tools to models whose template shows none. The words and tags are those of Hermes and
+ * Qwen 2.5, which many models have seen in training, so that the parser and the grammar of the
+ * format "hermes" serve here too. */
 #include <string.h>
 
 #include "engine/base/buf.h"
 #include "engine/base/json/json.h"
 #include "engine/chat/chat_template_internal.h"
 
-static const char head[] = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
-                           "You are provided with function signatures within <tools></tools> XML tags:\n<tools>";
-static const char tail[] = "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
-                           "<tool_call></tool_call> XML tags:\n<tool_call>\n"
-                           "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
+static const char head[] =
+    "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+    "You are provided with function signatures within <tools></tools> XML tags:\n<tools>";
+static const char tail[] =
+    "\n</tools>\n\nFor each function call, return a json object with function name and arguments "
+    "within "
+    "<tool_call></tool_call> XML tags:\n<tool_call>\n"
+    "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
 
 static bool is_role(const cJSON *m, const char *role)
 {
@@ -25,8 +29,7 @@ static void put_content(struct buf *b, const cJSON *m)
     if (cJSON_IsString(content))
         buf_puts(b, content->valuestring);
     size_t before = b->len;
-    cJSON_ArrayForEach(part, content)
-    {
+    cJSON_ArrayForEach (part, content) {
         const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
         if (b->len > before)
             buf_putc(b, '\n');
@@ -81,7 +84,8 @@ static bool rewrite_calls(cJSON *m)
     if (!cJSON_IsArray(calls) || !calls->child)
         return true;
     put_content(&text, m);
-    cJSON_ArrayForEach(call, calls) put_call(&text, call);
+    cJSON_ArrayForEach (call, calls)
+        put_call(&text, call);
     bool ok = set_text(m, "content", &text);
     cJSON_DeleteItemFromObjectCaseSensitive(m, "tool_calls");
     buf_fini(&text);
@@ -117,7 +121,8 @@ static bool rewrite_result(cJSON *m)
     return ok;
 }
 
-/* Results that follow each other, and the user's words behind them, are one message: many templates want roles to alternate. */
+/* Results that follow each other, and the user's words behind them, are one message: many templates
+ * want roles to alternate. */
 static bool rewrite_history(cJSON *messages)
 {
     cJSON *results = NULL, *next;
@@ -140,8 +145,7 @@ static bool describe(struct buf *b, const cJSON *tools)
 {
     const cJSON *tool;
     buf_puts(b, head);
-    cJSON_ArrayForEach(tool, tools)
-    {
+    cJSON_ArrayForEach (tool, tools) {
         buf_putc(b, '\n');
         if (!json_write_spaced(b, tool))
             return false;
@@ -149,7 +153,8 @@ static bool describe(struct buf *b, const cJSON *tools)
     return buf_puts(b, tail);
 }
 
-/* The message that shall hold the description: the system's, else the user's first, put there where there is none. */
+/* The message that shall hold the description: the system's, else the user's first, put there where
+ * there is none. */
 static cJSON *find_host(const struct chat_template *t, cJSON *messages)
 {
     bool system = t->traits.system_role;
@@ -160,8 +165,8 @@ static cJSON *find_host(const struct chat_template *t, cJSON *messages)
             break;
     }
     cJSON *m = cJSON_CreateObject();
-    if (cJSON_AddStringToObject(m, "role", system ? "system" : "user") && cJSON_AddStringToObject(m, "content", "") &&
-        cJSON_InsertItemInArray(messages, 0, m))
+    if (cJSON_AddStringToObject(m, "role", system ? "system" : "user") &&
+        cJSON_AddStringToObject(m, "content", "") && cJSON_InsertItemInArray(messages, 0, m))
         return m;
     cJSON_Delete(m);
     return NULL;
@@ -186,7 +191,8 @@ static bool show_tools(const struct chat_template *t, cJSON *messages, const cJS
     return ok;
 }
 
-bool chat_messages_generic_tools(const struct chat_template *t, cJSON *messages, const cJSON *tools, struct err *e)
+bool chat_messages_generic_tools(const struct chat_template *t, cJSON *messages, const cJSON *tools,
+                                 struct err *e)
 {
     bool given = tools && tools->child;
     bool ok = (!given && t->shows_calls) || rewrite_history(messages);

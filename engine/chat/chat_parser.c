@@ -1,5 +1,6 @@
-/* Separates reasoning, content and the beginnings of calls. Bytes go one by one through a mode; what may still become
- * markup is held back. What lies inside a call is up to the format's machine. */
+/* Separates reasoning, content and the beginnings of calls. Bytes go one by one through a mode;
+ * what may still become markup is held back. What lies inside a call is up to the format's machine.
+ */
 #include "engine/chat/chat_parser.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #define MAX_ANSWER ((size_t)256 << 20) /* held in one call: far over any model's answer */
 
 enum parse_mode {
-    MODE_START,      /* an answer may begin with reasoning */
+    MODE_START,       /* an answer may begin with reasoning */
     MODE_THINK_AGAIN, /* the template opened the reasoning; models repeat the tag */
     MODE_THINK,
     MODE_CONTENT,
@@ -51,8 +52,8 @@ void chat_parser_destroy(struct chat_parser **p)
 {
     if (!*p)
         return;
-    struct buf *const all[] = {&(*p)->held, &(*p)->space, &(*p)->raw, &(*p)->text, &(*p)->name,
-                               &(*p)->key, &(*p)->value, &(*p)->arguments};
+    struct buf *const all[] = {&(*p)->held, &(*p)->space, &(*p)->raw,   &(*p)->text,
+                               &(*p)->name, &(*p)->key,   &(*p)->value, &(*p)->arguments};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         buf_fini(all[i]);
     free(*p);
@@ -64,7 +65,9 @@ void chat_parser_destroy(struct chat_parser **p)
 void parse_flush(struct chat_parser *p)
 {
     if (p->text.len)
-        p->on_delta(p->context, &(struct chat_delta){.type = p->text_type, .text = p->text.data, .len = p->text.len});
+        p->on_delta(
+            p->context,
+            &(struct chat_delta){.type = p->text_type, .text = p->text.data, .len = p->text.len});
     buf_clear(&p->text);
     parse_stream_flush(p);
 }
@@ -81,7 +84,8 @@ void parse_text(struct chat_parser *p, enum chat_delta_type type, const char *da
         p->failed = true;
 }
 
-void parse_give_call(struct chat_parser *p, const char *name, size_t name_len, const char *arguments, size_t len)
+void parse_give_call(struct chat_parser *p, const char *name, size_t name_len,
+                     const char *arguments, size_t len)
 {
     struct buf copy = {0}; /* `name` with its NUL */
     if (!buf_append(&copy, name, name_len)) {
@@ -90,8 +94,11 @@ void parse_give_call(struct chat_parser *p, const char *name, size_t name_len, c
     }
     parse_flush(p);
     int index = p->n_calls++;
-    p->on_delta(p->context, &(struct chat_delta){.type = CHAT_CALL, .index = index, .name = copy.data});
-    p->on_delta(p->context, &(struct chat_delta){.type = CHAT_ARGUMENTS, .index = index, .text = arguments, .len = len});
+    p->on_delta(p->context,
+                &(struct chat_delta){.type = CHAT_CALL, .index = index, .name = copy.data});
+    p->on_delta(p->context,
+                &(struct chat_delta){
+                    .type = CHAT_ARGUMENTS, .index = index, .text = arguments, .len = len});
     p->on_delta(p->context, &(struct chat_delta){.type = CHAT_CALL_END, .index = index});
     buf_fini(&copy);
     buf_clear(&p->raw);
@@ -99,7 +106,8 @@ void parse_give_call(struct chat_parser *p, const char *name, size_t name_len, c
     p->good = p->cut = p->join = true;
 }
 
-/* One byte of content that is no markup. White space waits for what follows: between markup it is dropped. */
+/* One byte of content that is no markup. White space waits for what follows: between markup it is
+ * dropped. */
 static void content_byte(struct chat_parser *p, char c)
 {
     if (parse_is_space(c)) {
@@ -146,7 +154,8 @@ static int find_opener(const struct chat_parser *p, bool *may)
     *may = false;
     for (int i = 0; p->tools && p->format->openers[i]; i++) {
         const char *tag = p->format->openers[i];
-        int fit = tag[1] || (!p->any[1] && !p->n_calls) ? fits(&p->held, tag) : 0; /* "{": at the start only */
+        int fit = tag[1] || (!p->any[1] && !p->n_calls) ? fits(&p->held, tag)
+                                                        : 0; /* "{": at the start only */
         if (fit == 2)
             return i;
         *may |= fit == 1;
@@ -252,7 +261,8 @@ static void call_mode(struct chat_parser *p, char c)
         return;
     }
     switch (p->machine->byte(p, c)) {
-    case PARSE_MORE: return;
+    case PARSE_MORE:
+        return;
     case PARSE_DONE:
         buf_clear(&p->raw);
         p->mode = MODE_CONTENT;
@@ -276,11 +286,20 @@ static void feed(struct chat_parser *p, char c)
 {
     switch (p->mode) {
     case MODE_START:
-    case MODE_THINK_AGAIN: start_mode(p, c); break;
-    case MODE_THINK: think_mode(p, c); break;
-    case MODE_CONTENT: content_mode(p, c); break;
-    case MODE_CALL: call_mode(p, c); break;
-    default: parse_harmony_byte(p, c);
+    case MODE_THINK_AGAIN:
+        start_mode(p, c);
+        break;
+    case MODE_THINK:
+        think_mode(p, c);
+        break;
+    case MODE_CONTENT:
+        content_mode(p, c);
+        break;
+    case MODE_CALL:
+        call_mode(p, c);
+        break;
+    default:
+        parse_harmony_byte(p, c);
     }
 }
 

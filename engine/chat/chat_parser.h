@@ -1,9 +1,10 @@
-/* A model's text to reasoning, content and tool calls, as a stream. Fed with any split of the text it gives
- * the same joined results, with their deltas as early as can be. Nothing is lost: a malformed call comes back as content.
- * A call is given out when it is complete; with stream_calls its name leaves once it is known to be a tool's and the
- * arguments have begun, then the arguments as they are written (llama3's calls are known only at the end of the text),
- * and one that breaks after that keeps its arguments as the model wrote them and has no CHAT_CALL_END.
- * One parser belongs to one answer; not thread-safe. */
+/* A model's text to reasoning, content and tool calls, as a stream. Fed with any split of the text
+ * it gives the same joined results, with their deltas as early as can be. Nothing is lost: a
+ * malformed call comes back as content. A call is given out when it is complete; with stream_calls
+ * its name leaves once it is known to be a tool's and the arguments have begun, then the arguments
+ * as they are written (llama3's calls are known only at the end of the text), and one that breaks
+ * after that keeps its arguments as the model wrote them and has no CHAT_CALL_END. One parser
+ * belongs to one answer; not thread-safe. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -31,19 +32,22 @@ struct chat_delta {
 typedef void (*chat_delta_fn)(void *context, const struct chat_delta *d);
 
 struct chat_parser_params {
-    const char *format;     /* chat_traits.format */
-    bool opens_reasoning;   /* the prompt ended inside a reasoning block */
-    const cJSON *tools;     /* the request's tools or NULL: then nothing is read as a call */
-    bool stream_calls;      /* give calls out while they are written: where a grammar holds the text to the format, since a
-                               call that was begun can't be taken back; else a call comes when it is complete */
+    const char *format;   /* chat_traits.format */
+    bool opens_reasoning; /* the prompt ended inside a reasoning block */
+    const cJSON *tools;   /* the request's tools or NULL: then nothing is read as a call */
+    bool stream_calls; /* give calls out while they are written: where a grammar holds the text to
+                          the format, since a call that was begun can't be taken back; else a call
+                          comes when it is complete */
     chat_delta_fn on_delta;
     void *context;
 };
 
-/* Does this format's markup consist of control tokens (VOCAB_SPECIAL)? Then the parser must be fed text in which
- * they are spelled out (detokenizer_init with special_text), but for those that end the answer. */
+/* Does this format's markup consist of control tokens (VOCAB_SPECIAL)? Then the parser must be fed
+ * text in which they are spelled out (detokenizer_init with special_text), but for those that end
+ * the answer. */
 bool chat_format_special_text(const char *format);
-/* The tags around this format's reasoning; false: it has none of that kind (harmony has a channel, "plain" may). */
+/* The tags around this format's reasoning; false: it has none of that kind (harmony has a channel,
+ * "plain" may). */
 bool chat_format_reasoning(const char *format, const char **open, const char **close);
 
 struct chat_parser *chat_parser_create(const struct chat_parser_params *p, struct err *e);

@@ -33,7 +33,8 @@ struct chat_template *chat_template_compile(const char *source, size_t len, cons
     t->source[len] = 0;
     t->source_len = len;
     t->jinja = jinja_compile(source, len, e);
-    if (!t->jinja || !copy_token(&t->bos_token, bos_token, e) || !copy_token(&t->eos_token, eos_token, e)) {
+    if (!t->jinja || !copy_token(&t->bos_token, bos_token, e) ||
+        !copy_token(&t->eos_token, eos_token, e)) {
         chat_template_destroy(&t);
         return NULL;
     }
@@ -65,8 +66,8 @@ const struct chat_traits *chat_template_traits(const struct chat_template *t)
 
 static bool is_fixed(const char *name)
 {
-    static const char *const fixed[] = {"messages", "tools", "documents", "add_generation_prompt",
-                                        "bos_token", "eos_token"};
+    static const char *const fixed[] = {
+        "messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (!strcmp(fixed[i], name))
             return true;
@@ -89,7 +90,8 @@ bool chat_template_render(const struct chat_template *t, const struct chat_input
     if (t->eos_token)
         v[n++] = (struct jinja_variable){.name = "eos_token", .text = t->eos_token};
     for (const cJSON *k = in->kwargs ? in->kwargs->child : NULL; k; k = k->next) {
-        if (is_fixed(k->string)) /* a request may not put other messages in place of those that were checked */
+        if (is_fixed(k->string)) /* a request may not put other messages in place of those that were
+                                    checked */
             continue;
         if (n == MAX_VARIABLES) {
             *out = (struct rendered){0};
@@ -118,7 +120,8 @@ static bool ends_with_tag(const char *text, size_t len, const char *tag)
 
 bool chat_prompt_opens_reasoning(const struct chat_template *t, const char *rendered, size_t len)
 {
-    static const char *const tags[] = {"<think>", "[THINK]", "<thinking>", "<|channel>thought", NULL};
+    static const char *const tags[] = {"<think>", "[THINK]", "<thinking>", "<|channel>thought",
+                                       NULL};
     if (!t->traits.thinking)
         return false;
     for (int i = 0; tags[i]; i++)

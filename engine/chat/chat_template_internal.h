@@ -17,6 +17,7 @@ struct chat_template {
     bool shows_calls; /* an assistant's earlier calls are in the prompt */
 };
 
-bool chat_template_says(const struct chat_template *t, const char *text); /* anywhere in its source */
+bool chat_template_says(const struct chat_template *t,
+                        const char *text); /* anywhere in its source */
 /* Learns t->traits and the fields below it by rendering small conversations. */
 void chat_template_probe(struct chat_template *t);

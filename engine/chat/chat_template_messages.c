@@ -38,7 +38,8 @@ static bool join_parts(cJSON *message, const cJSON *parts, struct err *e)
             buf_putc(&b, '\n');
         buf_puts(&b, text->valuestring);
     }
-    bool ok = (!b.failed || no_memory(e)) && set_string(message, "content", b.data ? b.data : "", e);
+    bool ok =
+        (!b.failed || no_memory(e)) && set_string(message, "content", b.data ? b.data : "", e);
     buf_fini(&b);
     return ok;
 }
@@ -69,8 +70,10 @@ static bool normalize_reasoning(const struct chat_template *t, cJSON *message, s
         const cJSON *there = cJSON_GetObjectItemCaseSensitive(message, names[i]);
         if ((cJSON_IsString(there) && there->valuestring[0]) || !jinja_mentions(t->jinja, names[i]))
             continue;
-        /* gpt-oss refuses a call with both a preamble and its reasoning: the preamble was shown, it stays */
-        if (!strcmp(t->traits.format, "harmony") && says_more && cJSON_HasObjectItem(message, "tool_calls"))
+        /* gpt-oss refuses a call with both a preamble and its reasoning: the preamble was shown, it
+         * stays */
+        if (!strcmp(t->traits.format, "harmony") && says_more &&
+            cJSON_HasObjectItem(message, "tool_calls"))
             continue;
         if (!set_string(message, names[i], text, e))
             return false;
@@ -81,7 +84,8 @@ static bool normalize_reasoning(const struct chat_template *t, cJSON *message, s
 static bool arguments_to_object(cJSON *function, const cJSON *arguments, struct err *e)
 {
     const char *text = arguments->valuestring;
-    cJSON *o = text[strspn(text, " \t\r\n")] ? json_parse(text, strlen(text), NULL, NULL) : cJSON_CreateObject();
+    cJSON *o = text[strspn(text, " \t\r\n")] ? json_parse(text, strlen(text), NULL, NULL)
+                                             : cJSON_CreateObject();
     if (!cJSON_IsObject(o)) { /* not JSON: it stays what it was */
         cJSON_Delete(o);
         return true;
@@ -95,18 +99,21 @@ static bool arguments_to_object(cJSON *function, const cJSON *arguments, struct 
 static bool arguments_to_text(cJSON *function, const cJSON *arguments, struct err *e)
 {
     struct buf b = {0};
-    bool ok = (json_write_spaced(&b, arguments) || no_memory(e)) && set_string(function, "arguments", b.data, e);
+    bool ok = (json_write_spaced(&b, arguments) || no_memory(e)) &&
+              set_string(function, "arguments", b.data, e);
     buf_fini(&b);
     return ok;
 }
 
-/* Nine letters and digits that follow from the id, so that calls and results still find each other. */
+/* Nine letters and digits that follow from the id, so that calls and results still find each other.
+ */
 static bool shorten_id(cJSON *o, const char *name, struct err *e)
 {
     static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyz";
     const cJSON *id = cJSON_GetObjectItemCaseSensitive(o, name);
     char out[10];
-    if (!cJSON_IsString(id) || (strlen(id->valuestring) == 9 && strspn(id->valuestring, letters) == 9))
+    if (!cJSON_IsString(id) ||
+        (strlen(id->valuestring) == 9 && strspn(id->valuestring, letters) == 9))
         return true;
     uint64_t h = hash64(id->valuestring, strlen(id->valuestring), 0);
     for (int i = 0; i < 9; i++, h /= 36)
@@ -119,7 +126,8 @@ static bool normalize_calls(const struct chat_template *t, cJSON *message, struc
 {
     cJSON *calls = cJSON_GetObjectItemCaseSensitive(message, "tool_calls");
     if (calls && (cJSON_IsNull(calls) || (cJSON_IsArray(calls) && !calls->child))) {
-        cJSON_DeleteItemFromObjectCaseSensitive(message, "tool_calls"); /* none: some templates ask only `in` */
+        cJSON_DeleteItemFromObjectCaseSensitive(
+            message, "tool_calls"); /* none: some templates ask only `in` */
         return true;
     }
     for (cJSON *call = calls ? calls->child : NULL; call; call = call->next) {
@@ -128,9 +136,11 @@ static bool normalize_calls(const struct chat_template *t, cJSON *message, struc
             !set_string(function, "arguments", "{}", e)) /* a call of a function that takes none */
             return false;
         const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(function, "arguments");
-        if (cJSON_IsString(arguments) && !t->arguments_as_text && !arguments_to_object(function, arguments, e))
+        if (cJSON_IsString(arguments) && !t->arguments_as_text &&
+            !arguments_to_object(function, arguments, e))
             return false;
-        if (cJSON_IsObject(arguments) && t->arguments_as_text && !arguments_to_text(function, arguments, e))
+        if (cJSON_IsObject(arguments) && t->arguments_as_text &&
+            !arguments_to_text(function, arguments, e))
             return false;
         if (t->short_ids && !shorten_id(call, "id", e))
             return false;
@@ -144,11 +154,11 @@ bool chat_messages_normalize(const struct chat_template *t, cJSON *messages, str
         const cJSON *role = cJSON_GetObjectItemCaseSensitive(m, "role");
         if (!cJSON_IsObject(m))
             continue;
-        if (cJSON_IsString(role) && !strcmp(role->valuestring, "developer") && !t->knows_developer &&
-            !set_string(m, "role", "system", e))
+        if (cJSON_IsString(role) && !strcmp(role->valuestring, "developer") &&
+            !t->knows_developer && !set_string(m, "role", "system", e))
             return false;
-        if (!normalize_content(t, m, e) || !normalize_calls(t, m, e) || !normalize_reasoning(t, m, e) ||
-            (t->short_ids && !shorten_id(m, "tool_call_id", e)))
+        if (!normalize_content(t, m, e) || !normalize_calls(t, m, e) ||
+            !normalize_reasoning(t, m, e) || (t->short_ids && !shorten_id(m, "tool_call_id", e)))
             return false;
     }
     return true;

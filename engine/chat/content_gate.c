@@ -1,12 +1,21 @@
-/* Follows an answer byte by byte with a small automaton per family of formats. Only the last bytes are kept: every
- * tag that ends a state is shorter than the tail. */
+/* Follows an answer byte by byte with a small automaton per family of formats. Only the last bytes
+ * are kept: every tag that ends a state is shorter than the tail. */
 #include "engine/chat/content_gate.h"
 
 #include <string.h>
 
 #include "engine/chat/parse_format.h"
 
-enum { CONTENT, START, REASONING, GAP, HARMONY_START, HARMONY_HEADER, HARMONY_REASONING, HARMONY_CONTENT };
+enum {
+    CONTENT,
+    START,
+    REASONING,
+    GAP,
+    HARMONY_START,
+    HARMONY_HEADER,
+    HARMONY_REASONING,
+    HARMONY_CONTENT
+};
 
 void content_gate_init(struct content_gate *g, const char *format, enum content_begin begin)
 {
@@ -14,19 +23,26 @@ void content_gate_init(struct content_gate *g, const char *format, enum content_
     if (!g->format)
         return;
     if (!strcmp(g->format->name, "harmony"))
-        g->state = HARMONY_START + (begin == CONTENT_BEGINS_REASONING ? 2 : begin == CONTENT_BEGINS_CONTENT ? 3 : 0);
+        g->state = HARMONY_START + (begin == CONTENT_BEGINS_REASONING ? 2
+                                    : begin == CONTENT_BEGINS_CONTENT ? 3
+                                                                      : 0);
     else if (g->format->think_open)
-        g->state = begin == CONTENT_BEGINS_FRESH ? START : begin == CONTENT_BEGINS_REASONING ? REASONING : CONTENT;
+        g->state = begin == CONTENT_BEGINS_FRESH       ? START
+                   : begin == CONTENT_BEGINS_REASONING ? REASONING
+                                                       : CONTENT;
 }
 
 enum content_begin content_gate_place(const struct content_gate *g)
 {
     switch (g->state) {
     case START:
-    case HARMONY_START: return CONTENT_BEGINS_FRESH;
+    case HARMONY_START:
+        return CONTENT_BEGINS_FRESH;
     case REASONING:
-    case HARMONY_REASONING: return CONTENT_BEGINS_REASONING;
-    default: return CONTENT_BEGINS_CONTENT;
+    case HARMONY_REASONING:
+        return CONTENT_BEGINS_REASONING;
+    default:
+        return CONTENT_BEGINS_CONTENT;
     }
 }
 
@@ -86,7 +102,8 @@ static enum content_verdict header_byte(struct content_gate *g, char c)
 /* The answer begins inside a header. A text that does not begin as one is content. */
 static enum content_verdict harmony_start_byte(struct content_gate *g, char c)
 {
-    static const char *const first[] = {"<|channel|>", "<|message|>", "<|constrain|>", "<|start|>", " to=", NULL};
+    static const char *const first[] = {"<|channel|>", "<|message|>", "<|constrain|>",
+                                        "<|start|>",   " to=",        NULL};
     bool may = false;
     remember(g, c);
     for (int i = 0; first[i]; i++) {
@@ -121,7 +138,8 @@ static enum content_verdict message_byte(struct content_gate *g, char c)
 enum content_verdict content_gate_byte(struct content_gate *g, char c)
 {
     switch (g->state) {
-    case START: return start_byte(g, c);
+    case START:
+        return start_byte(g, c);
     case REASONING:
         remember(g, c);
         if (ends_with(g, g->format->think_close))
@@ -132,10 +150,14 @@ enum content_verdict content_gate_byte(struct content_gate *g, char c)
             return CONTENT_OUTSIDE;
         enter(g, CONTENT);
         return CONTENT_INSIDE;
-    case HARMONY_START: return harmony_start_byte(g, c);
-    case HARMONY_HEADER: return header_byte(g, c);
+    case HARMONY_START:
+        return harmony_start_byte(g, c);
+    case HARMONY_HEADER:
+        return header_byte(g, c);
     case HARMONY_REASONING:
-    case HARMONY_CONTENT: return message_byte(g, c);
-    default: return CONTENT_INSIDE;
+    case HARMONY_CONTENT:
+        return message_byte(g, c);
+    default:
+        return CONTENT_INSIDE;
     }
 }

@@ -1,4 +1,5 @@
-/* Collects named values into an arguments object; the tool's schema says which of them are strings. */
+/* Collects named values into an arguments object; the tool's schema says which of them are strings.
+ */
 #include <string.h>
 
 #include "engine/base/json/json.h"
@@ -10,8 +11,9 @@ static unsigned type_bit(const cJSON *type)
 {
     if (!cJSON_IsString(type))
         return 0;
-    return !strcmp(type->valuestring, "string") ? TAKES_STRING : !strcmp(type->valuestring, "null") ? TAKES_NULL
-                                                                                                   : TAKES_OTHER;
+    return !strcmp(type->valuestring, "string") ? TAKES_STRING
+           : !strcmp(type->valuestring, "null") ? TAKES_NULL
+                                                : TAKES_OTHER;
 }
 
 /* The types that a schema takes, by "type" as a name or a list, and by anyOf and oneOf. */
@@ -39,7 +41,8 @@ static const cJSON *find_parameter(const struct chat_parser *p, const char *key)
         if (!cJSON_IsString(name) || !p->name.len || strcmp(name->valuestring, p->name.data))
             continue;
         const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(f, "parameters");
-        return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(parameters, "properties"), key);
+        return cJSON_GetObjectItemCaseSensitive(
+            cJSON_GetObjectItemCaseSensitive(parameters, "properties"), key);
     }
     return NULL;
 }
@@ -68,11 +71,13 @@ static bool put_as_json(struct buf *out, const char *text, size_t len, unsigned 
         text = word;
         len = strlen(word);
     }
-    const struct json_limits l = {.max_depth = JSON_MACHINE_DEPTH, .allow_duplicates = true, .allow_nul = true};
+    const struct json_limits l = {
+        .max_depth = JSON_MACHINE_DEPTH, .allow_duplicates = true, .allow_nul = true};
     cJSON *v = len ? json_parse(text, len, &l, NULL) : NULL;
     bool takes_null = !types || types & (TAKES_NULL | TAKES_OTHER);
     bool ok = v && !(cJSON_IsNull(v) && !takes_null) &&
-              !(cJSON_IsString(v) && types & TAKES_STRING); /* a quoted text for a string: quotes are the text's */
+              !(cJSON_IsString(v) &&
+                types & TAKES_STRING); /* a quoted text for a string: quotes are the text's */
     cJSON_Delete(v);
     return ok && buf_append(out, text, len);
 }
@@ -120,7 +125,8 @@ void parse_pair_begin(struct chat_parser *p)
     p->pair_sent = 0;
 }
 
-/* Length of the part of the value that can be neither its closing tag, nor the newline before it, nor half a character. */
+/* Length of the part of the value that can be neither its closing tag, nor the newline before it,
+ * nor half a character. */
 static size_t sure_length(const struct chat_parser *p)
 {
     const struct buf *v = &p->value;
@@ -145,7 +151,8 @@ void parse_pair_flush(struct chat_parser *p, bool all)
     if (!p->pair_open || (!p->pair_text && !all))
         return;
     const char *text = p->value.data ? p->value.data : "";
-    size_t len = all ? p->value.len : sure_length(p), skip = p->value_trims && len && text[0] == '\n';
+    size_t len = all ? p->value.len : sure_length(p),
+           skip = p->value_trims && len && text[0] == '\n';
     if (!p->pair_text)
         buf_append(&p->arguments, text, len);
     else if (len > skip + p->pair_sent)

@@ -1,4 +1,5 @@
-/* The parts that the machines share: matching tags, values between tags, and calls read from JSON. */
+/* The parts that the machines share: matching tags, values between tags, and calls read from JSON.
+ */
 #include <string.h>
 
 #include "engine/base/json/json.h"
@@ -124,7 +125,12 @@ static bool escape_controls(const char *text, size_t len, struct buf *out)
         }
         string ^= c == '"';
         if (string && c < 0x20)
-            buf_printf(out, c == '\n' ? "\\n" : c == '\t' ? "\\t" : c == '\r' ? "\\r" : "\\u%04x", c);
+            buf_printf(out,
+                       c == '\n'   ? "\\n"
+                       : c == '\t' ? "\\t"
+                       : c == '\r' ? "\\r"
+                                   : "\\u%04x",
+                       c);
         else
             buf_putc(out, (char)c);
     }
@@ -133,7 +139,8 @@ static bool escape_controls(const char *text, size_t len, struct buf *out)
 
 static cJSON *parse_lenient(const char *text, size_t len)
 {
-    const struct json_limits l = {.max_depth = JSON_MACHINE_DEPTH, .allow_duplicates = true, .allow_nul = true};
+    const struct json_limits l = {
+        .max_depth = JSON_MACHINE_DEPTH, .allow_duplicates = true, .allow_nul = true};
     return json_parse(text, len, &l, NULL);
 }
 
@@ -181,7 +188,8 @@ static bool read_arguments(const char *text, const struct json_member_place *a, 
     if (text[a->value] != '"')
         return parse_clean_object(text + a->value, len, out);
     struct buf inner = {0}; /* a string that holds JSON */
-    bool ok = decode_string(text + a->value, len, &inner) && parse_clean_object(inner.data ? inner.data : "", inner.len, out);
+    bool ok = decode_string(text + a->value, len, &inner) &&
+              parse_clean_object(inner.data ? inner.data : "", inner.len, out);
     buf_fini(&inner);
     return ok;
 }
@@ -189,11 +197,12 @@ static bool read_arguments(const char *text, const struct json_member_place *a, 
 bool parse_read_json_name(const char *text, const struct json_machine *m, struct buf *name)
 {
     const struct json_member_place *n = json_machine_member(m, text, "name");
-    return n && n->value_end && text[n->value] == '"' && decode_string(text + n->value, n->value_end - n->value, name) &&
-           name->len;
+    return n && n->value_end && text[n->value] == '"' &&
+           decode_string(text + n->value, n->value_end - n->value, name) && name->len;
 }
 
-bool parse_read_json_call(const char *text, const struct json_machine *m, struct buf *name, struct buf *arguments)
+bool parse_read_json_call(const char *text, const struct json_machine *m, struct buf *name,
+                          struct buf *arguments)
 {
     const struct json_member_place *a = json_machine_member(m, text, "arguments");
     if (!a)
@@ -214,7 +223,8 @@ bool parse_is_tool(const struct chat_parser *p, const char *name, size_t len)
     for (const cJSON *t = p->tools ? p->tools->child : NULL; t; t = t->next) {
         const cJSON *f = cJSON_GetObjectItemCaseSensitive(t, "function");
         const cJSON *n = cJSON_GetObjectItemCaseSensitive(f ? f : t, "name");
-        if (cJSON_IsString(n) && strlen(n->valuestring) == len && !memcmp(n->valuestring, name, len))
+        if (cJSON_IsString(n) && strlen(n->valuestring) == len &&
+            !memcmp(n->valuestring, name, len))
             return true;
     }
     return false;
@@ -246,14 +256,17 @@ static enum parse_step json_byte(struct chat_parser *p, char c)
         /* fall through */
     case JSON_INSIDE:
         switch (json_machine_byte(&p->json, c)) {
-        case JSON_WRONG: return PARSE_FALSE;
+        case JSON_WRONG:
+            return PARSE_FALSE;
         case JSON_WHOLE:
             if (p->streamed)
                 buf_clear(&p->raw); /* understood */
             parse_tags_begin(p, "</tool_call>", "<tool_call>", NULL);
             p->state = JSON_AFTER;
             return PARSE_MORE;
-        default: parse_stream_call_byte(p, c); return PARSE_MORE;
+        default:
+            parse_stream_call_byte(p, c);
+            return PARSE_MORE;
         }
     default:
         if (p->streamed && c == '}' && !p->tag[0].at)
@@ -273,7 +286,8 @@ static enum parse_step json_byte(struct chat_parser *p, char c)
 
 static bool json_end(struct chat_parser *p)
 {
-    return p->state == JSON_AFTER && (p->streamed || parse_give_json_call(p, p->raw.data + p->start, &p->json));
+    return p->state == JSON_AFTER &&
+           (p->streamed || parse_give_json_call(p, p->raw.data + p->start, &p->json));
 }
 
 const struct parse_machine parse_json_machine = {json_begin, json_byte, json_end};

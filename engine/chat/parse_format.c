@@ -17,11 +17,15 @@ static const struct parse_format formats[] = {
     {"qwen3_coder", coder, &parse_xml_machine, "<think>", "</think>", false, "</tool_call>"},
     {"harmony", no_openers, NULL, NULL, NULL, true, NULL},
     {"bailing", tool_call, &parse_bailing_machine, "<think>", "</think>", false, "</tool_call>"},
-    {"deepseek_v3.1", deepseek, &parse_section_machine, "<think>", "</think>", false, "<｜tool▁calls▁end｜>"},
-    {"deepseek_v3", deepseek, &parse_section_machine, "<think>", "</think>", false, "<｜tool▁calls▁end｜>"},
+    {"deepseek_v3.1", deepseek, &parse_section_machine, "<think>", "</think>", false,
+     "<｜tool▁calls▁end｜>"},
+    {"deepseek_v3", deepseek, &parse_section_machine, "<think>", "</think>", false,
+     "<｜tool▁calls▁end｜>"},
     {"glm", tool_call, &parse_pairs_machine, "<think>", "</think>", false, "</tool_call>"},
-    {"kimi_k2", kimi, &parse_section_machine, "<think>", "</think>", true, "<|tool_calls_section_end|>"},
-    {"minimax_m2", minimax, &parse_invoke_machine, "<think>", "</think>", false, "</minimax:tool_call>"},
+    {"kimi_k2", kimi, &parse_section_machine, "<think>", "</think>", true,
+     "<|tool_calls_section_end|>"},
+    {"minimax_m2", minimax, &parse_invoke_machine, "<think>", "</think>", false,
+     "</minimax:tool_call>"},
     {"llama3", llama, &parse_llama_machine, "<think>", "</think>", true, NULL},
     {"mistral", mistral, &parse_mistral_machine, "[THINK]", "[/THINK]", true, NULL},
     {"plain", no_openers, NULL, "<think>", "</think>", false, NULL},
@@ -51,7 +55,8 @@ bool chat_format_reasoning(const char *format, const char **open, const char **c
     return true;
 }
 
-/* Rows are in order, from the most specific sign to the least; all of a row's signs must be in the template. */
+/* Rows are in order, from the most specific sign to the least; all of a row's signs must be in the
+ * template. */
 static const struct {
     const char *signs[3];
     const char *format;

@@ -1,5 +1,6 @@
 /* gpt-oss: messages with a header that names channel and recipient. The answer begins behind
- * "<|start|>assistant", inside a header. Headers are never shown; each message's text goes by its header. */
+ * "<|start|>assistant", inside a header. Headers are never shown; each message's text goes by its
+ * header. */
 #include <string.h>
 
 #include "engine/chat/parse_format.h"
@@ -39,7 +40,8 @@ static bool header_word(const struct buf *header, const char *mark, struct buf *
     const char *at = header->len ? memmem(header->data, header->len, mark, strlen(mark)) : NULL;
     if (!at)
         return false;
-    for (at += strlen(mark); at < header->data + header->len && (unsigned char)*at > ' ' && *at != '<'; at++)
+    for (at += strlen(mark);
+         at < header->data + header->len && (unsigned char)*at > ' ' && *at != '<'; at++)
         buf_putc(out, *at);
     return out->len > 0;
 }
@@ -67,8 +69,9 @@ static void read_header(struct chat_parser *p)
     p->streamed = false;
 }
 
-/* A byte of a call's arguments, which are streamed from the opening brace on if the name is a tool's. What comes behind the whole object, or
- * does not fit in it, is kept as it is: then there is no end of the call. */
+/* A byte of a call's arguments, which are streamed from the opening brace on if the name is a
+ * tool's. What comes behind the whole object, or does not fit in it, is kept as it is: then there
+ * is no end of the call. */
 static void call_byte(struct chat_parser *p, char c)
 {
     if (!p->streamed && c == '{' && !p->value.len) {
@@ -110,7 +113,8 @@ static void end_message(struct chat_parser *p)
     if (p->state == CALL) {
         if (p->streaming) {
             parse_stream_end(p);
-        } else if (parse_clean_object(p->value.data ? p->value.data : "", p->value.len, &p->arguments)) {
+        } else if (parse_clean_object(p->value.data ? p->value.data : "", p->value.len,
+                                      &p->arguments)) {
             parse_give_call(p, p->name.data, p->name.len, p->arguments.data, p->arguments.len);
         } else {
             p->state = CONTENT;
@@ -161,8 +165,10 @@ static void header_byte(struct chat_parser *p, char c)
 /* Text where a header should begin, or the beginning of one. */
 static void outside_byte(struct chat_parser *p)
 {
-    static const char *const first[] = {"<|channel|>", "<|message|>", "<|constrain|>", "<|start|>", " to=", NULL};
-    static const char *const later[] = {"<|start|>", "<|channel|>", "<|return|>", "<|end|>", "<|call|>", NULL};
+    static const char *const first[] = {"<|channel|>", "<|message|>", "<|constrain|>",
+                                        "<|start|>",   " to=",        NULL};
+    static const char *const later[] = {"<|start|>", "<|channel|>", "<|return|>",
+                                        "<|end|>",   "<|call|>",    NULL};
     int which;
     int fit = match(&p->held, p->state == FIRST ? first : later, &which);
     if (fit == 1)
@@ -170,7 +176,8 @@ static void outside_byte(struct chat_parser *p)
     struct buf held = p->held;
     p->held = (struct buf){0};
     if (fit == 2) {
-        bool ends_only = p->state == BETWEEN && which >= 2, starts = p->state == FIRST ? which == 3 : which == 0;
+        bool ends_only = p->state == BETWEEN && which >= 2,
+             starts = p->state == FIRST ? which == 3 : which == 0;
         if (!ends_only)
             p->state = HEADER;
         for (size_t i = 0; !ends_only && !starts && i < held.len; i++)

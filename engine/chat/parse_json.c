@@ -1,11 +1,29 @@
-/* A state machine that follows JSON byte by byte and tells whether it is incomplete, whole or malformed. */
+/* A state machine that follows JSON byte by byte and tells whether it is incomplete, whole or
+ * malformed. */
 #include "engine/chat/parse_json.h"
 
 #include <string.h>
 
-enum { EXPECT_TOP, EXPECT_VALUE, EXPECT_FIRST_VALUE, EXPECT_FIRST_KEY, EXPECT_KEY, EXPECT_COLON, EXPECT_NEXT };
+enum {
+    EXPECT_TOP,
+    EXPECT_VALUE,
+    EXPECT_FIRST_VALUE,
+    EXPECT_FIRST_KEY,
+    EXPECT_KEY,
+    EXPECT_COLON,
+    EXPECT_NEXT
+};
 enum { IN_NOTHING, IN_STRING, IN_WORD, IN_NUMBER };
-enum { NUMBER_SIGN, NUMBER_ZERO, NUMBER_INTEGER, NUMBER_POINT, NUMBER_FRACTION, NUMBER_E, NUMBER_E_SIGN, NUMBER_EXPONENT };
+enum {
+    NUMBER_SIGN,
+    NUMBER_ZERO,
+    NUMBER_INTEGER,
+    NUMBER_POINT,
+    NUMBER_FRACTION,
+    NUMBER_E,
+    NUMBER_E_SIGN,
+    NUMBER_EXPONENT
+};
 
 void json_machine_begin(struct json_machine *m)
 {
@@ -19,8 +37,10 @@ static bool is_space(char c)
 
 static struct json_member_place *current(struct json_machine *m)
 {
-    return m->depth == 1 && m->stack[0] == '{' && m->n_members && m->n_members <= JSON_MACHINE_MEMBERS
-               ? &m->member[m->n_members - 1] : NULL;
+    return m->depth == 1 && m->stack[0] == '{' && m->n_members &&
+                   m->n_members <= JSON_MACHINE_MEMBERS
+               ? &m->member[m->n_members - 1]
+               : NULL;
 }
 
 /* A value has ended before byte `end`. */
@@ -147,8 +167,8 @@ static bool number_byte(struct json_machine *m, char c)
 
 static bool number_is_whole(const struct json_machine *m)
 {
-    return m->number == NUMBER_ZERO || m->number == NUMBER_INTEGER || m->number == NUMBER_FRACTION ||
-           m->number == NUMBER_EXPONENT;
+    return m->number == NUMBER_ZERO || m->number == NUMBER_INTEGER ||
+           m->number == NUMBER_FRACTION || m->number == NUMBER_EXPONENT;
 }
 
 static enum json_status between(struct json_machine *m, char c)
@@ -161,12 +181,14 @@ static enum json_status between(struct json_machine *m, char c)
             return close(m, c);
         return begin_value(m, c);
     case EXPECT_TOP:
-    case EXPECT_VALUE: return begin_value(m, c);
+    case EXPECT_VALUE:
+        return begin_value(m, c);
     case EXPECT_FIRST_KEY:
         if (c == '}')
             return close(m, c);
         return c == '"' ? begin_key(m) : JSON_WRONG;
-    case EXPECT_KEY: return c == '"' ? begin_key(m) : JSON_WRONG;
+    case EXPECT_KEY:
+        return c == '"' ? begin_key(m) : JSON_WRONG;
     case EXPECT_COLON:
         m->expect = EXPECT_VALUE;
         return c == ':' ? JSON_MORE : JSON_WRONG;
@@ -185,7 +207,8 @@ enum json_status json_machine_byte(struct json_machine *m, char c)
         return JSON_WRONG;
     m->n++;
     switch (m->in) {
-    case IN_STRING: return string_byte(m, c);
+    case IN_STRING:
+        return string_byte(m, c);
     case IN_WORD:
         if (*m->word != c)
             return JSON_WRONG;
@@ -197,7 +220,8 @@ enum json_status json_machine_byte(struct json_machine *m, char c)
             return JSON_WRONG;
         value_ended(m, m->n - 1);
         return between(m, c);
-    default: return between(m, c);
+    default:
+        return between(m, c);
     }
 }
 

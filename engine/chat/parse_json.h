@@ -1,6 +1,6 @@
-/* JSON, one byte at a time: is what came so far still the beginning of a value, is it whole? As models write
- * it, so raw control characters in strings pass. The members of the outermost object are noted by place.
- * Fixed size, no allocation. */
+/* JSON, one byte at a time: is what came so far still the beginning of a value, is it whole? As
+ * models write it, so raw control characters in strings pass. The members of the outermost object
+ * are noted by place. Fixed size, no allocation. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,16 +12,16 @@
 enum json_status { JSON_MORE, JSON_WHOLE, JSON_WRONG };
 
 struct json_member_place { /* offsets from the first byte fed */
-    uint32_t key, key_end;     /* with the quotes */
+    uint32_t key, key_end; /* with the quotes */
     uint32_t value, value_end;
 };
 
 struct json_machine {
     uint8_t stack[JSON_MACHINE_DEPTH]; /* '{' or '[' */
     uint8_t depth;
-    uint8_t expect;   /* what may come, see parse_json.c */
-    uint8_t in;       /* string, literal, number or nothing */
-    uint8_t hex;      /* digits of \u that are still to come; */
+    uint8_t expect; /* what may come, see parse_json.c */
+    uint8_t in;     /* string, literal, number or nothing */
+    uint8_t hex;    /* digits of \u that are still to come; */
     bool escape, is_key;
     const char *word; /* the rest of true, false, null */
     uint8_t number;   /* part of a number */

@@ -1,4 +1,5 @@
-/* Calls as JSON behind a head: DeepSeek's and Kimi's sections, Mistral's [TOOL_CALLS], Llama's bare objects. */
+/* Calls as JSON behind a head: DeepSeek's and Kimi's sections, Mistral's [TOOL_CALLS], Llama's bare
+ * objects. */
 #include <string.h>
 
 #include "engine/chat/parse_format.h"
@@ -22,9 +23,10 @@ static enum parse_step begin_json(struct chat_parser *p, char c, int state)
 static const struct section {
     const char *open, *call, *separator, *call_end, *end;
 } sections[] = {
-    {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"},
-    {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
-     "<|tool_calls_section_end|>"},
+    {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+     "<｜tool▁calls▁end｜>"},
+    {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
+     "<|tool_call_end|>", "<|tool_calls_section_end|>"},
 };
 
 static const struct section *section_of(const struct chat_parser *p)
@@ -128,7 +130,8 @@ static enum parse_step begin_section_arguments(struct chat_parser *p, char c)
     return begin_arguments(p, c);
 }
 
-/* Behind the separator: JSON, or (DeepSeek V3, R1) the name on a line of its own and the JSON in a fence. */
+/* Behind the separator: JSON, or (DeepSeek V3, R1) the name on a line of its own and the JSON in a
+ * fence. */
 static enum parse_step section_body(struct chat_parser *p, char c)
 {
     if (p->state == FENCE) {
@@ -183,19 +186,24 @@ static enum parse_step section_byte(struct chat_parser *p, char c)
         buf_clear(&p->name);
         p->state = HEAD;
         return PARSE_MORE;
-    case HEAD: return section_head(p, c);
+    case HEAD:
+        return section_head(p, c);
     case BODY:
-    case FENCE: return section_body(p, c);
+    case FENCE:
+        return section_body(p, c);
     case INSIDE:
         switch (arguments_byte(p, c)) {
-        case JSON_WRONG: return PARSE_FALSE;
+        case JSON_WRONG:
+            return PARSE_FALSE;
         case JSON_WHOLE:
             parse_tags_begin(p, section_of(p)->call_end, "```", NULL);
             p->state = AFTER;
             return PARSE_MORE;
-        default: return PARSE_MORE;
+        default:
+            return PARSE_MORE;
         }
-    default: return section_after(p, c);
+    default:
+        return section_after(p, c);
     }
 }
 
@@ -224,7 +232,8 @@ static enum parse_step mistral_head(struct chat_parser *p, char c)
         return PARSE_MORE;
     }
     if (c != '{')
-        return p->name.len < PARSE_MAX_NAME && c != '\n' && buf_putc(&p->name, c) ? PARSE_MORE : PARSE_FALSE;
+        return p->name.len < PARSE_MAX_NAME && c != '\n' && buf_putc(&p->name, c) ? PARSE_MORE
+                                                                                  : PARSE_FALSE;
     const char *end = memmem(p->name.data ? p->name.data : "", p->name.len, id, sizeof id - 1);
     if (!end)
         end = memmem(p->name.data ? p->name.data : "", p->name.len, args, sizeof args - 1);
@@ -240,8 +249,10 @@ static enum parse_step mistral_byte(struct chat_parser *p, char c)
 {
     enum json_status status;
     switch (p->state) {
-    case BETWEEN: return mistral_head(p, c);
-    case ITEM: return parse_is_space(c) ? PARSE_MORE : begin_json(p, c, BODY);
+    case BETWEEN:
+        return mistral_head(p, c);
+    case ITEM:
+        return parse_is_space(c) ? PARSE_MORE : begin_json(p, c, BODY);
     case ITEM_AFTER:
         if (c == ']' || (c != ',' && !parse_is_space(c)))
             return c == ']' ? PARSE_DONE : PARSE_FALSE;
@@ -250,7 +261,8 @@ static enum parse_step mistral_byte(struct chat_parser *p, char c)
             buf_clear(&p->raw); /* understood: not to be given back with what follows */
         }
         return PARSE_MORE;
-    default: break;
+    default:
+        break;
     }
     status = p->state == BODY ? json_machine_byte(&p->json, c) : arguments_byte(p, c);
     if (p->state == BODY && status == JSON_MORE)
@@ -259,7 +271,9 @@ static enum parse_step mistral_byte(struct chat_parser *p, char c)
         return status == JSON_WRONG ? PARSE_FALSE : PARSE_MORE;
     if (p->state == BODY) {
         p->state = ITEM_AFTER;
-        return p->streamed || parse_give_json_call(p, p->raw.data + p->start, &p->json) ? PARSE_MORE : PARSE_FALSE;
+        return p->streamed || parse_give_json_call(p, p->raw.data + p->start, &p->json)
+                   ? PARSE_MORE
+                   : PARSE_FALSE;
     }
     if (p->streamed)
         return PARSE_DONE;
@@ -289,7 +303,8 @@ static void llama_begin(struct chat_parser *p, int opener)
 /* May the object still be a call? An answer in JSON shall not wait for its end. */
 static bool llama_keys(const struct chat_parser *p)
 {
-    static const char *const keys[] = {"\"name\"", "\"parameters\"", "\"arguments\"", "\"type\"", NULL};
+    static const char *const keys[] = {"\"name\"", "\"parameters\"", "\"arguments\"", "\"type\"",
+                                       NULL};
     const struct json_member_place *m = &p->json.member[0];
     if (p->json.n_members != 1 || !m->key_end || m->value)
         return true;
@@ -308,13 +323,18 @@ static enum parse_step llama_byte(struct chat_parser *p, char c)
         return begin_json(p, c, INSIDE);
     }
     switch (json_machine_byte(&p->json, c)) {
-    case JSON_WRONG: return PARSE_FALSE;
-    case JSON_WHOLE: p->state = AFTER; return PARSE_MORE;
-    default: return c == '"' && !llama_keys(p) ? PARSE_FALSE : PARSE_MORE;
+    case JSON_WRONG:
+        return PARSE_FALSE;
+    case JSON_WHOLE:
+        p->state = AFTER;
+        return PARSE_MORE;
+    default:
+        return c == '"' && !llama_keys(p) ? PARSE_FALSE : PARSE_MORE;
     }
 }
 
-/* Walks the objects in `text`; gives them out, or only says whether all are calls of known tools. */
+/* Walks the objects in `text`; gives them out, or only says whether all are calls of known tools.
+ */
 static bool llama_walk(struct chat_parser *p, const struct buf *text, bool give)
 {
     struct json_machine m;
@@ -328,7 +348,8 @@ static bool llama_walk(struct chat_parser *p, const struct buf *text, bool give)
         enum json_status status = JSON_MORE;
         while (at < text->len && status == JSON_MORE)
             status = json_machine_byte(&m, text->data[at++]);
-        if (status != JSON_WHOLE || !parse_read_json_call(text->data + from, &m, &p->name, &p->arguments) ||
+        if (status != JSON_WHOLE ||
+            !parse_read_json_call(text->data + from, &m, &p->name, &p->arguments) ||
             !parse_is_tool(p, p->name.data, p->name.len))
             return false;
         if (give)

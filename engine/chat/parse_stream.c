@@ -1,7 +1,8 @@
-/* Streams calls while the model still writes them. A call is streamed once its name is one of the request's tools and its
- * arguments have begun: from then on it is a call, whatever follows, and its arguments are sent at the end of each push.
- * If it turns out to be malformed, the rest up to the format's closing tag joins the arguments as the model wrote it, and
- * no CHAT_CALL_END is sent: no byte is dropped, and no client is told that the call is whole. */
+/* Streams calls while the model still writes them. A call is streamed once its name is one of the
+ * request's tools and its arguments have begun: from then on it is a call, whatever follows, and
+ * its arguments are sent at the end of each push. If it turns out to be malformed, the rest up to
+ * the format's closing tag joins the arguments as the model wrote it, and no CHAT_CALL_END is sent:
+ * no byte is dropped, and no client is told that the call is whole. */
 #include <string.h>
 
 #include "engine/base/json/json.h"
@@ -13,7 +14,8 @@ bool parse_stream_begin(struct chat_parser *p)
     if (!p->stream_calls || !parse_is_tool(p, name, p->name.len))
         return false;
     parse_flush(p);
-    p->on_delta(p->context, &(struct chat_delta){.type = CHAT_CALL, .index = p->n_calls, .name = name});
+    p->on_delta(p->context,
+                &(struct chat_delta){.type = CHAT_CALL, .index = p->n_calls, .name = name});
     p->streaming = p->streamed = p->good = p->cut = p->join = true;
     p->in_string = p->in_escape = p->pair_open = false;
     p->sent = 0;
@@ -28,8 +30,10 @@ void parse_stream_flush(struct chat_parser *p)
         parse_pair_flush(p, false);
     if (!p->streaming || p->arguments.len == p->sent)
         return;
-    p->on_delta(p->context, &(struct chat_delta){.type = CHAT_ARGUMENTS, .index = p->n_calls,
-                                                 .text = p->arguments.data + p->sent, .len = p->arguments.len - p->sent});
+    p->on_delta(p->context, &(struct chat_delta){.type = CHAT_ARGUMENTS,
+                                                 .index = p->n_calls,
+                                                 .text = p->arguments.data + p->sent,
+                                                 .len = p->arguments.len - p->sent});
     p->sent = p->arguments.len;
 }
 
@@ -43,7 +47,8 @@ static void leave(struct chat_parser *p)
 
 void parse_stream_end(struct chat_parser *p)
 {
-    const struct json_limits l = {.max_depth = JSON_MACHINE_DEPTH, .allow_duplicates = true, .allow_nul = true};
+    const struct json_limits l = {
+        .max_depth = JSON_MACHINE_DEPTH, .allow_duplicates = true, .allow_nul = true};
     cJSON *v = json_parse(p->arguments.data ? p->arguments.data : "", p->arguments.len, &l, NULL);
     bool whole = cJSON_IsObject(v);
     cJSON_Delete(v);
@@ -58,7 +63,8 @@ void parse_stream_byte(struct chat_parser *p, char c)
     static const char *const escapes[] = {['\n'] = "\\n", ['\t'] = "\\t", ['\r'] = "\\r"};
     unsigned char u = (unsigned char)c;
     if (p->in_string && u < 0x20) /* models write raw control characters */
-        p->failed |= !(u <= '\r' && escapes[u] ? buf_puts(&p->arguments, escapes[u]) : buf_printf(&p->arguments, "\\u%04x", u));
+        p->failed |= !(u <= '\r' && escapes[u] ? buf_puts(&p->arguments, escapes[u])
+                                               : buf_printf(&p->arguments, "\\u%04x", u));
     else
         p->failed |= !buf_putc(&p->arguments, c);
     if (p->in_escape)
@@ -70,14 +76,17 @@ void parse_stream_byte(struct chat_parser *p, char c)
     buf_clear(&p->raw);
 }
 
-/* Whether this byte, which p->json has just taken, is the brace that opens the arguments of {"name": ..., "arguments": {. */
+/* Whether this byte, which p->json has just taken, is the brace that opens the arguments of
+ * {"name": ..., "arguments": {. */
 static bool opens_arguments(struct chat_parser *p, char c, const struct json_member_place *last)
 {
     static const char key[] = "\"arguments\"";
     const struct json_machine *m = &p->json;
     const char *text = p->raw.data + p->start;
-    return c == '{' && m->depth == 2 && last->value == m->n - 1 && last->key_end - last->key == sizeof key - 1 &&
-           !memcmp(text + last->key, key, sizeof key - 1) && parse_read_json_name(text, m, &p->name);
+    return c == '{' && m->depth == 2 && last->value == m->n - 1 &&
+           last->key_end - last->key == sizeof key - 1 &&
+           !memcmp(text + last->key, key, sizeof key - 1) &&
+           parse_read_json_name(text, m, &p->name);
 }
 
 void parse_stream_call_byte(struct chat_parser *p, char c)

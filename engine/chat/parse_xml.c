@@ -1,5 +1,6 @@
-/* Calls with named values between tags: Qwen3-Coder's <function=..><parameter=..>, GLM's <arg_key><arg_value>,
- * MiniMax's <invoke name="..">. The values' types come from the tool's schema. */
+/* Calls with named values between tags: Qwen3-Coder's <function=..><parameter=..>, GLM's
+ * <arg_key><arg_value>, MiniMax's <invoke name="..">. The values' types come from the tool's
+ * schema. */
 #include <string.h>
 
 #include "engine/chat/parse_format.h"
@@ -186,8 +187,10 @@ static enum parse_step pairs_byte(struct chat_parser *p, char c)
     int which = 0;
     enum parse_step step;
     switch (p->state) {
-    case NAME: return pairs_name(p, c);
-    case KEY: return pairs_key(p, c);
+    case NAME:
+        return pairs_name(p, c);
+    case KEY:
+        return pairs_key(p, c);
     case BETWEEN:
         step = parse_tags_byte(p, c, &which);
         return step == PARSE_DONE ? pairs_tag(p, which) : step;
@@ -281,7 +284,8 @@ static enum parse_step invoke_byte(struct chat_parser *p, char c)
     int which = 0;
     enum parse_step step;
     switch (p->state) {
-    case BEFORE: return invoke_before(p, c);
+    case BEFORE:
+        return invoke_before(p, c);
     case NAME:
         step = name_byte(&p->name, c, '"');
         p->state = step == PARSE_DONE ? NAME_CLOSE : NAME;

@@ -1,4 +1,5 @@
-/* Attention over paged keys and values: projections, norms and rotation, storing, softmax, gate, projection. */
+/* Attention over paged keys and values: projections, norms and rotation, storing, softmax, gate,
+ * projection. */
 #include <math.h>
 
 #include "engine/cpu/kernels/kv_layout.h"
@@ -17,19 +18,38 @@ static void project(struct worker *w, const struct layer_plan *layer)
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
     int32_t n = b->rows.n, d = b->plan->d_model;
-    struct panel panel = matmul_pack(
-        w, &(struct pack){.slot = PANEL_INPUT, .x = b->x, .stride = (size_t)d, .n = n, .cols = d,
-                          .kinds = matmul_kinds(w, &a->wq) | matmul_kinds(w, &a->wk) | matmul_kinds(w, &a->wv),
-                          .norm = layer->mixer_norm.at});
-    struct product products[3] = {
-        {.weight = &a->wq, .panel = &panel, .n = n, .bias = a->bq.at, .out = b->q, .stride = (size_t)a->wq.rows},
-        {.weight = &a->wk, .panel = &panel, .n = n, .bias = a->bk.at, .out = b->k, .stride = (size_t)a->wk.rows},
-        {.weight = &a->wv, .panel = &panel, .n = n, .bias = a->bv.at, .out = b->v, .stride = (size_t)a->wv.rows}};
+    struct panel panel =
+        matmul_pack(w, &(struct pack){.slot = PANEL_INPUT,
+                                      .x = b->x,
+                                      .stride = (size_t)d,
+                                      .n = n,
+                                      .cols = d,
+                                      .kinds = matmul_kinds(w, &a->wq) | matmul_kinds(w, &a->wk) |
+                                               matmul_kinds(w, &a->wv),
+                                      .norm = layer->mixer_norm.at});
+    struct product products[3] = {{.weight = &a->wq,
+                                   .panel = &panel,
+                                   .n = n,
+                                   .bias = a->bq.at,
+                                   .out = b->q,
+                                   .stride = (size_t)a->wq.rows},
+                                  {.weight = &a->wk,
+                                   .panel = &panel,
+                                   .n = n,
+                                   .bias = a->bk.at,
+                                   .out = b->k,
+                                   .stride = (size_t)a->wk.rows},
+                                  {.weight = &a->wv,
+                                   .panel = &panel,
+                                   .n = n,
+                                   .bias = a->bv.at,
+                                   .out = b->v,
+                                   .stride = (size_t)a->wv.rows}};
     matmul_run(w, products, 3);
 }
 
-static void norm_and_rotate(struct worker *w, const struct attention_plan *a, const struct vector *norm,
-                          const float *cos_sin, float *head)
+static void norm_and_rotate(struct worker *w, const struct attention_plan *a,
+                            const struct vector *norm, const float *cos_sin, float *head)
 {
     if (norm->at)
         w->backend->kernels->rms_norm(head, norm->at, w->backend->plan->norm_eps, a->d_head, head);
@@ -38,21 +58,24 @@ static void norm_and_rotate(struct worker *w, const struct attention_plan *a, co
 }
 
 /* Queries, key and value of one kv head in one row: finished, and the latter two stored. */
-static void finish_heads(struct worker *w, const struct layer_plan *layer, int32_t index, int32_t row, int32_t kv_head)
+static void finish_heads(struct worker *w, const struct layer_plan *layer, int32_t index,
+                         int32_t row, int32_t kv_head)
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
     const struct kv_view *view = &b->views[layer->kv_index];
     const struct step_sequence *s = &b->step->sequences[b->rows.sequence[row]];
     const float *cos_sin = b->ropes[index].cos_sin + (size_t)row * (size_t)a->rope.n_dims;
-    int32_t group = a->n_head / a->n_kv_head, stride = query_stride(a), position = b->rows.position[row];
+    int32_t group = a->n_head / a->n_kv_head, stride = query_stride(a),
+            position = b->rows.position[row];
     float *q = b->q + (size_t)row * (size_t)a->wq.rows + (size_t)(kv_head * group * stride);
     float *k = b->k + (size_t)row * (size_t)a->wk.rows + (size_t)(kv_head * a->d_head);
     const float *v = b->v + (size_t)row * (size_t)a->wv.rows + (size_t)(kv_head * a->d_head);
     for (int32_t i = 0; i < group; i++)
         norm_and_rotate(w, a, &a->q_norm, cos_sin, q + i * stride);
     norm_and_rotate(w, a, &a->k_norm, cos_sin, k);
-    b->kernels->store_kv(view, s->blocks[position / KV_TOKENS], position % KV_TOKENS, kv_head, k, v);
+    b->kernels->store_kv(view, s->blocks[position / KV_TOKENS], position % KV_TOKENS, kv_head, k,
+                         v);
 }
 
 static void apply_gate(const struct attention_plan *a, const float *q, int32_t group, float *out)
@@ -64,20 +87,32 @@ static void apply_gate(const struct attention_plan *a, const float *q, int32_t g
     }
 }
 
-static void attend_heads(struct worker *w, const struct layer_plan *layer, int32_t row, int32_t kv_head)
+static void attend_heads(struct worker *w, const struct layer_plan *layer, int32_t row,
+                         int32_t kv_head)
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
     const struct kv_view *view = &b->views[layer->kv_index];
     const struct step_sequence *s = &b->step->sequences[b->rows.sequence[row]];
-    int32_t group = a->n_head / a->n_kv_head, stride = query_stride(a), end = b->rows.position[row] + 1;
+    int32_t group = a->n_head / a->n_kv_head, stride = query_stride(a),
+            end = b->rows.position[row] + 1;
     int32_t from = a->window && end > a->window ? end - a->window : 0, head = kv_head * group;
     const float *q = b->q + (size_t)row * (size_t)a->wq.rows + (size_t)(head * stride);
-    float *out = b->mixed + (size_t)row * (size_t)(a->n_head * a->d_head) + (size_t)(head * a->d_head);
-    b->kernels->attend(&(struct attend){.kv = view, .blocks = s->blocks, .kv_head = kv_head, .from = from, .to = end,
-                                        .n_query = group, .q = q, .q_stride = (size_t)stride, .scale = a->scale,
-                                        .sinks = a->sinks.at ? a->sinks.at + head : NULL, .out = out,
-                                        .out_stride = (size_t)a->d_head, .scores = w->scores});
+    float *out =
+        b->mixed + (size_t)row * (size_t)(a->n_head * a->d_head) + (size_t)(head * a->d_head);
+    b->kernels->attend(&(struct attend){.kv = view,
+                                        .blocks = s->blocks,
+                                        .kv_head = kv_head,
+                                        .from = from,
+                                        .to = end,
+                                        .n_query = group,
+                                        .q = q,
+                                        .q_stride = (size_t)stride,
+                                        .scale = a->scale,
+                                        .sinks = a->sinks.at ? a->sinks.at + head : NULL,
+                                        .out = out,
+                                        .out_stride = (size_t)a->d_head,
+                                        .scores = w->scores});
     if (a->output_gate)
         apply_gate(a, q, group, out);
     w->kv_bytes += (uint64_t)(end - from) * 2 * (uint64_t)a->d_head * (view->half ? 2 : 4);
@@ -96,7 +131,8 @@ void attention_run(struct worker *w, const struct layer_plan *layer, int32_t ind
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
-    int32_t n = b->rows.n, d = b->plan->d_model, units = n * a->n_kv_head, width = a->n_head * a->d_head, from, to;
+    int32_t n = b->rows.n, d = b->plan->d_model, units = n * a->n_kv_head,
+            width = a->n_head * a->d_head, from, to;
     project(w, layer);
     worker_barrier(w);
     worker_loop_begin(w, units, seen_bytes(b, a));
@@ -114,11 +150,19 @@ void attention_run(struct worker *w, const struct layer_plan *layer, int32_t ind
                 attend_heads(w, layer, u / a->n_kv_head, u % a->n_kv_head);
         worker_barrier(w);
     }
-    struct panel panel =
-        matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->mixed, .stride = (size_t)width, .n = n,
-                                      .cols = width, .kinds = matmul_kinds(w, &a->wo)});
-    struct product out = {.weight = &a->wo, .panel = &panel, .n = n, .bias = a->bo.at, .out = b->y,
-                          .stride = (size_t)d, .residual = b->x};
+    struct panel panel = matmul_pack(w, &(struct pack){.slot = PANEL_MIXED,
+                                                       .x = b->mixed,
+                                                       .stride = (size_t)width,
+                                                       .n = n,
+                                                       .cols = width,
+                                                       .kinds = matmul_kinds(w, &a->wo)});
+    struct product out = {.weight = &a->wo,
+                          .panel = &panel,
+                          .n = n,
+                          .bias = a->bo.at,
+                          .out = b->y,
+                          .stride = (size_t)d,
+                          .residual = b->x};
     matmul_run(w, &out, 1);
     worker_barrier(w);
 }

@@ -14,13 +14,15 @@
 #include "engine/cpu/step.h"
 #include "engine/experts/cache/expert_cache.h"
 
-/* Pages come zeroed and become real when first written: blocks that no sequence has used cost nothing. */
+/* Pages come zeroed and become real when first written: blocks that no sequence has used cost
+ * nothing. */
 static bool map_memory(void *at, size_t bytes, const char *what, struct err *e)
 {
     void **p = at;
     if (!bytes)
         return true;
-    void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     if (m == MAP_FAILED)
         return err_set(e, ERR_NOMEM, "no memory for %s (%zu bytes)", what, bytes);
     *p = m;
@@ -33,23 +35,28 @@ static void unmap_memory(void *p, size_t bytes)
         munmap(p, bytes);
 }
 
-static bool check_params(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+static bool check_params(const struct model_plan *plan, const struct backend_params *p,
+                         struct err *e)
 {
     if (p->max_rows < 1 || p->max_sequences < 1 || p->n_blocks < 0 || p->n_states < 0)
-        return err_set(e, ERR_INPUT, "cpu: max_rows %d, max_sequences %d, n_blocks %d, n_states %d", p->max_rows,
-                       p->max_sequences, p->n_blocks, p->n_states);
+        return err_set(e, ERR_INPUT, "cpu: max_rows %d, max_sequences %d, n_blocks %d, n_states %d",
+                       p->max_rows, p->max_sequences, p->n_blocks, p->n_states);
     for (int32_t i = 0; i < plan->n_layer; i++) {
         const struct layer_plan *layer = &plan->layers[i];
         if (layer->mixer == MIXER_ATTENTION && layer->attention.d_head % 16)
-            return err_set(e, ERR_UNSUPPORTED, "layer %d: heads of %d dimensions, want a multiple of 16", i,
+            return err_set(e, ERR_UNSUPPORTED,
+                           "layer %d: heads of %d dimensions, want a multiple of 16", i,
                            layer->attention.d_head);
         const struct delta_net_plan *d = &layer->delta_net;
-        if (layer->mixer == MIXER_DELTA_NET && (d->d_k % 16 || d->d_v % 16 || d->n_conv < 2 || d->n_conv > CONVOLUTION_MAX_TAPS + 1))
-            return err_set(e, ERR_UNSUPPORTED, "layer %d: DeltaNet heads of %d and %d dimensions, a convolution of %d; want multiples of 16, 2..%d",
+        if (layer->mixer == MIXER_DELTA_NET &&
+            (d->d_k % 16 || d->d_v % 16 || d->n_conv < 2 || d->n_conv > CONVOLUTION_MAX_TAPS + 1))
+            return err_set(e, ERR_UNSUPPORTED,
+                           "layer %d: DeltaNet heads of %d and %d dimensions, a convolution of %d; "
+                           "want multiples of 16, 2..%d",
                            i, d->d_k, d->d_v, d->n_conv, CONVOLUTION_MAX_TAPS + 1);
         if (layer->ffn == FFN_MOE && layer->moe.n_expert > ROUTER_MAX_EXPERTS)
-            return err_set(e, ERR_UNSUPPORTED, "layer %d: %d experts, at most %d", i, layer->moe.n_expert,
-                           ROUTER_MAX_EXPERTS);
+            return err_set(e, ERR_UNSUPPORTED, "layer %d: %d experts, at most %d", i,
+                           layer->moe.n_expert, ROUTER_MAX_EXPERTS);
     }
     return true;
 }
@@ -64,8 +71,11 @@ static void place_views(struct backend *b)
         const struct attention_plan *a = &layer->attention;
         bool half = b->kernels->half_kv && !b->params.exact;
         size_t values = kv_block_values(a->n_kv_head, a->d_head);
-        b->views[layer->kv_index] = (struct kv_view){
-            .data = at, .block_values = values, .n_kv_head = a->n_kv_head, .d_head = a->d_head, .half = half};
+        b->views[layer->kv_index] = (struct kv_view){.data = at,
+                                                     .block_values = values,
+                                                     .n_kv_head = a->n_kv_head,
+                                                     .d_head = a->d_head,
+                                                     .half = half};
         at += values * (half ? 2 : 4) * (size_t)b->params.n_blocks;
     }
 }
@@ -73,7 +83,8 @@ static void place_views(struct backend *b)
 static bool allocate(struct backend *b, struct err *e)
 {
     const struct model_plan *plan = b->plan;
-    struct layout l = {.plan = plan, .params = &b->params, .kernels = b->kernels, .n_workers = b->n_workers};
+    struct layout l = {
+        .plan = plan, .params = &b->params, .kernels = b->kernels, .n_workers = b->n_workers};
     b->workers = calloc((size_t)b->n_workers, sizeof *b->workers);
     b->views = calloc((size_t)plan->n_attention + 1, sizeof *b->views);
     b->state_at = calloc((size_t)plan->n_recurrent + 1, sizeof *b->state_at);
@@ -83,7 +94,8 @@ static bool allocate(struct backend *b, struct err *e)
     b->state_values = layout_state_values(&l, b->state_at);
     b->workspace_bytes = layout_workspace(&l, NULL, NULL);
     if (!map_memory(&b->kv, b->kv_bytes, "keys and values", e) ||
-        !map_memory(&b->state, b->state_values * sizeof(float) * (size_t)b->params.n_states, "recurrent states", e) ||
+        !map_memory(&b->state, b->state_values * sizeof(float) * (size_t)b->params.n_states,
+                    "recurrent states", e) ||
         !map_memory(&b->workspace, b->workspace_bytes, "work buffers", e))
         return false;
     layout_workspace(&l, b, b->workspace);
@@ -141,7 +153,8 @@ struct backend *cpu_open_with(const struct model_plan *plan, const struct backen
     return b;
 }
 
-static struct backend *cpu_open(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+static struct backend *cpu_open(const struct model_plan *plan, const struct backend_params *p,
+                                struct err *e)
 {
     return cpu_open_with(plan, p, kernels_best(), e);
 }
@@ -160,11 +173,13 @@ static bool copy_blocks(struct backend *b, const int32_t (*pairs)[2], int32_t n,
     for (int32_t i = 0; i < n; i++) {
         int32_t from = pairs[i][0], to = pairs[i][1];
         if (from < 0 || to < 0 || from >= b->params.n_blocks || to >= b->params.n_blocks)
-            return err_set(e, ERR_INTERNAL, "copy_blocks: %d to %d of %d", from, to, b->params.n_blocks);
+            return err_set(e, ERR_INTERNAL, "copy_blocks: %d to %d of %d", from, to,
+                           b->params.n_blocks);
         for (int32_t layer = 0; layer < b->plan->n_attention; layer++) {
             const struct kv_view *v = &b->views[layer];
             size_t bytes = v->block_values * (v->half ? 2 : 4);
-            memmove((char *)v->data + (size_t)to * bytes, (char *)v->data + (size_t)from * bytes, bytes);
+            memmove((char *)v->data + (size_t)to * bytes, (char *)v->data + (size_t)from * bytes,
+                    bytes);
         }
     }
     return true;
@@ -186,7 +201,8 @@ static void memory(const struct backend *b, struct backend_memory *m)
     size_t tops = (size_t)b->top_rows * (BACKEND_MAX_TOP * 8 + 4);
     *m = (struct backend_memory){.weights = weight_bytes(b->plan, b->params.experts),
                                  .kv = b->kv_bytes,
-                                 .state = b->state_values * sizeof(float) * (size_t)b->params.n_states,
+                                 .state =
+                                     b->state_values * sizeof(float) * (size_t)b->params.n_states,
                                  .work = b->workspace_bytes + logits + tops};
     m->host = m->weights + m->kv + m->state + m->work;
 }
@@ -211,17 +227,20 @@ static double read_bandwidth(struct backend *b)
     return bandwidth_measure(b->pool);
 }
 
-static bool estimate(const struct model_plan *plan, const struct backend_params *p, struct backend_memory *m,
-                     struct err *e)
+static bool estimate(const struct model_plan *plan, const struct backend_params *p,
+                     struct backend_memory *m, struct err *e)
 {
     if (!check_params(plan, p, e))
         return false;
-    struct layout l = {.plan = plan, .params = p, .kernels = kernels_best(),
+    struct layout l = {.plan = plan,
+                       .params = p,
+                       .kernels = kernels_best(),
                        .n_workers = thread_pool_size(p->n_threads)};
     size_t results = head_decode_bytes(plan, p->max_sequences);
     *m = (struct backend_memory){.weights = weight_bytes(plan, p->experts),
                                  .kv = layout_kv_bytes(&l),
-                                 .state = layout_state_values(&l, NULL) * sizeof(float) * (size_t)p->n_states,
+                                 .state = layout_state_values(&l, NULL) * sizeof(float) *
+                                          (size_t)p->n_states,
                                  .work = layout_workspace(&l, NULL, NULL) + results};
     m->host = m->weights + m->kv + m->state + m->work;
     return true;

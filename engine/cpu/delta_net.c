@@ -1,10 +1,10 @@
-/* Gated DeltaNet: a causal depthwise convolution over q, k and v, then per value head a state [d_k, d_v] that
- * forgets, corrects what it holds under k towards v, and is read by q.
+/* Gated DeltaNet: a causal depthwise convolution over q, k and v, then per value head a state [d_k,
+ * d_v] that forgets, corrects what it holds under k towards v, and is read by q.
  *
  *   S *= exp(a_log * softplus(a + dt_bias));  S += k (x) sigmoid(b) (v - S^T k);  o = S^T q
  *
- * then an RMS norm gated by silu(z). Tokens of a sequence are taken one after the other, so a prefill in any
- * chunks gives the same bits. */
+ * then an RMS norm gated by silu(z). Tokens of a sequence are taken one after the other, so a
+ * prefill in any chunks gives the same bits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,16 +28,31 @@ static void project(struct worker *w, const struct layer_plan *layer)
     struct backend *b = w->backend;
     const struct delta_net_plan *p = &layer->delta_net;
     int32_t n = b->rows.n, d = b->plan->d_model;
-    unsigned kinds = matmul_kinds(w, &p->w_qkv) | matmul_kinds(w, &p->w_z) | matmul_kinds(w, &p->w_a) |
-                     matmul_kinds(w, &p->w_b);
-    struct panel panel =
-        matmul_pack(w, &(struct pack){.slot = PANEL_INPUT, .x = b->x, .stride = (size_t)d, .n = n, .cols = d,
-                                      .kinds = kinds, .norm = layer->mixer_norm.at});
+    unsigned kinds = matmul_kinds(w, &p->w_qkv) | matmul_kinds(w, &p->w_z) |
+                     matmul_kinds(w, &p->w_a) | matmul_kinds(w, &p->w_b);
+    struct panel panel = matmul_pack(w, &(struct pack){.slot = PANEL_INPUT,
+                                                       .x = b->x,
+                                                       .stride = (size_t)d,
+                                                       .n = n,
+                                                       .cols = d,
+                                                       .kinds = kinds,
+                                                       .norm = layer->mixer_norm.at});
     struct product products[4] = {
-        {.weight = &p->w_qkv, .panel = &panel, .n = n, .out = b->q, .stride = (size_t)p->w_qkv.rows},
+        {.weight = &p->w_qkv,
+         .panel = &panel,
+         .n = n,
+         .out = b->q,
+         .stride = (size_t)p->w_qkv.rows},
         {.weight = &p->w_z, .panel = &panel, .n = n, .out = b->k, .stride = (size_t)p->w_z.rows},
-        {.weight = &p->w_a, .panel = &panel, .n = n, .out = b->gates, .stride = (size_t)(2 * p->n_v_head)},
-        {.weight = &p->w_b, .panel = &panel, .n = n, .out = b->gates + p->n_v_head,
+        {.weight = &p->w_a,
+         .panel = &panel,
+         .n = n,
+         .out = b->gates,
+         .stride = (size_t)(2 * p->n_v_head)},
+        {.weight = &p->w_b,
+         .panel = &panel,
+         .n = n,
+         .out = b->gates + p->n_v_head,
          .stride = (size_t)(2 * p->n_v_head)}};
     matmul_run(w, products, 4);
 }
@@ -47,28 +62,35 @@ static float softplus(float v)
     return v > 20 ? v : log1pf(expf(v));
 }
 
-static float *layer_state(struct backend *b, const struct layer_plan *layer, const struct step_sequence *s)
+static float *layer_state(struct backend *b, const struct layer_plan *layer,
+                          const struct step_sequence *s)
 {
     return b->state + (size_t)s->state * b->state_values + b->state_at[layer->state_index];
 }
 
-/* One head's channels through the convolution: of q (head < n_k_head), then k, then v. q and k become unit vectors, q by
- * 1 / sqrt(d_k) besides. `first` is the sequence's first row. */
-static void convolve_head(struct worker *w, const struct delta_net_plan *p, const struct step_sequence *s, float *past,
-                          int32_t first, int32_t head)
+/* One head's channels through the convolution: of q (head < n_k_head), then k, then v. q and k
+ * become unit vectors, q by 1 / sqrt(d_k) besides. `first` is the sequence's first row. */
+static void convolve_head(struct worker *w, const struct delta_net_plan *p,
+                          const struct step_sequence *s, float *past, int32_t first, int32_t head)
 {
     struct backend *b = w->backend;
     bool is_v = head >= 2 * p->n_k_head;
-    int32_t channel = is_v ? 2 * p->n_k_head * p->d_k + (head - 2 * p->n_k_head) * p->d_v : head * p->d_k;
-    struct convolution c = {.weight = p->conv.at + (size_t)channel * (size_t)p->n_conv, .past = past + channel,
-                            .values = b->q + (size_t)first * (size_t)p->w_qkv.rows + channel, .n_taps = p->n_conv - 1,
-                            .past_stride = (size_t)channel_count(p), .stride = (size_t)p->w_qkv.rows,
-                            .channels = is_v ? p->d_v : p->d_k, .n = s->n_tokens};
+    int32_t channel =
+        is_v ? 2 * p->n_k_head * p->d_k + (head - 2 * p->n_k_head) * p->d_v : head * p->d_k;
+    struct convolution c = {.weight = p->conv.at + (size_t)channel * (size_t)p->n_conv,
+                            .past = past + channel,
+                            .values = b->q + (size_t)first * (size_t)p->w_qkv.rows + channel,
+                            .n_taps = p->n_conv - 1,
+                            .past_stride = (size_t)channel_count(p),
+                            .stride = (size_t)p->w_qkv.rows,
+                            .channels = is_v ? p->d_v : p->d_k,
+                            .n = s->n_tokens};
     for (int32_t i = 0; s->start == 0 && i < c.n_taps; i++)
         memset(c.past + (size_t)i * c.past_stride, 0, (size_t)c.channels * sizeof *c.past);
     b->kernels->convolve(&c);
     for (int32_t t = 0; !is_v && t < s->n_tokens; t++)
-        b->kernels->l2_normalize(c.values + (size_t)t * c.stride, p->d_k, head < p->n_k_head ? 1 / sqrtf((float)p->d_k) : 1);
+        b->kernels->l2_normalize(c.values + (size_t)t * c.stride, p->d_k,
+                                 head < p->n_k_head ? 1 / sqrtf((float)p->d_k) : 1);
 }
 
 /* Sequences' rows are adjacent; `first` is that of sequence `s`. */
@@ -78,9 +100,11 @@ static void convolve_all(struct worker *w, const struct layer_plan *layer)
     const struct delta_net_plan *p = &layer->delta_net;
     const int32_t heads = 2 * p->n_k_head + p->n_v_head;
     int32_t from, to;
-    worker_loop_begin(w, b->step->n_sequences * heads, (uint64_t)b->rows.n * (uint64_t)channel_count(p) * (uint64_t)p->n_conv * 4);
+    worker_loop_begin(w, b->step->n_sequences * heads,
+                      (uint64_t)b->rows.n * (uint64_t)channel_count(p) * (uint64_t)p->n_conv * 4);
     while (worker_next_chunk(w, &from, &to))
-        for (int32_t i = 0, at = 0, first = 0; i < b->step->n_sequences && at < to; i++, at += heads) {
+        for (int32_t i = 0, at = 0, first = 0; i < b->step->n_sequences && at < to;
+             i++, at += heads) {
             const struct step_sequence *s = &b->step->sequences[i];
             for (int32_t head = from > at ? from - at : 0; head < heads && at + head < to; head++)
                 convolve_head(w, p, s, layer_state(b, layer, s), first, head);
@@ -88,9 +112,10 @@ static void convolve_all(struct worker *w, const struct layer_plan *layer)
         }
 }
 
-/* One head of one sequence: the gates, its rows one after the other, and the gated norm, which lands in z's place. */
-static void recur_head(struct worker *w, const struct layer_plan *layer, const struct step_sequence *s, float *state,
-                       int32_t first, int32_t head)
+/* One head of one sequence: the gates, its rows one after the other, and the gated norm, which
+ * lands in z's place. */
+static void recur_head(struct worker *w, const struct layer_plan *layer,
+                       const struct step_sequence *s, float *state, int32_t first, int32_t head)
 {
     struct backend *b = w->backend;
     const struct delta_net_plan *p = &layer->delta_net;
@@ -98,11 +123,20 @@ static void recur_head(struct worker *w, const struct layer_plan *layer, const s
     size_t stride = (size_t)p->w_qkv.rows, width = (size_t)p->w_z.rows;
     float *gates = b->gates + (size_t)first * (size_t)(2 * p->n_v_head) + head;
     const float *q = b->q + (size_t)first * stride + key_head * p->d_k;
-    struct delta_scan scan = {.state = state, .q = q, .k = q + p->n_k_head * p->d_k,
-                              .v = b->q + (size_t)first * stride + 2 * p->n_k_head * p->d_k + head * p->d_v, .stride = stride,
-                              .decay = gates, .strength = gates + p->n_v_head, .gate_stride = (size_t)(2 * p->n_v_head),
-                              .out = b->mixed + (size_t)first * width + (size_t)(head * p->d_v), .out_stride = width,
-                              .d_k = p->d_k, .d_v = p->d_v, .n = s->n_tokens};
+    struct delta_scan scan = {.state = state,
+                              .q = q,
+                              .k = q + p->n_k_head * p->d_k,
+                              .v = b->q + (size_t)first * stride + 2 * p->n_k_head * p->d_k +
+                                   head * p->d_v,
+                              .stride = stride,
+                              .decay = gates,
+                              .strength = gates + p->n_v_head,
+                              .gate_stride = (size_t)(2 * p->n_v_head),
+                              .out = b->mixed + (size_t)first * width + (size_t)(head * p->d_v),
+                              .out_stride = width,
+                              .d_k = p->d_k,
+                              .d_v = p->d_v,
+                              .n = s->n_tokens};
     if (s->start == 0)
         memset(state, 0, (size_t)(p->d_k * p->d_v) * sizeof *state);
     for (int32_t t = 0; t < s->n_tokens; t++, gates += scan.gate_stride) {
@@ -111,7 +145,8 @@ static void recur_head(struct worker *w, const struct layer_plan *layer, const s
     }
     b->kernels->delta_scan(&scan);
     for (int32_t t = 0; t < s->n_tokens; t++) {
-        float *out = scan.out + (size_t)t * width, *z = b->k + (size_t)(first + t) * width + (size_t)(head * p->d_v);
+        float *out = scan.out + (size_t)t * width,
+              *z = b->k + (size_t)(first + t) * width + (size_t)(head * p->d_v);
         b->kernels->rms_norm(out, p->norm.at, b->plan->norm_eps, p->d_v, out);
         b->kernels->activate(ACT_SWIGLU, z, out, p->d_v);
     }
@@ -121,14 +156,18 @@ static void recur_all(struct worker *w, const struct layer_plan *layer)
 {
     struct backend *b = w->backend;
     const struct delta_net_plan *p = &layer->delta_net;
-    const size_t values = (size_t)p->d_k * (size_t)p->d_v, convolution = (size_t)channel_count(p) * (size_t)(p->n_conv - 1);
+    const size_t values = (size_t)p->d_k * (size_t)p->d_v,
+                 convolution = (size_t)channel_count(p) * (size_t)(p->n_conv - 1);
     int32_t from, to;
-    worker_loop_begin(w, b->step->n_sequences * p->n_v_head, (uint64_t)b->rows.n * (uint64_t)p->n_v_head * values * 4);
+    worker_loop_begin(w, b->step->n_sequences * p->n_v_head,
+                      (uint64_t)b->rows.n * (uint64_t)p->n_v_head * values * 4);
     while (worker_next_chunk(w, &from, &to))
-        for (int32_t i = 0, at = 0, first = 0; i < b->step->n_sequences && at < to; i++, at += p->n_v_head) {
+        for (int32_t i = 0, at = 0, first = 0; i < b->step->n_sequences && at < to;
+             i++, at += p->n_v_head) {
             const struct step_sequence *s = &b->step->sequences[i];
             float *all = layer_state(b, layer, s) + convolution;
-            for (int32_t head = from > at ? from - at : 0; head < p->n_v_head && at + head < to; head++)
+            for (int32_t head = from > at ? from - at : 0; head < p->n_v_head && at + head < to;
+                 head++)
                 recur_head(w, layer, s, all + (size_t)head * values, first, head);
             first += s->n_tokens;
         }
@@ -141,8 +180,9 @@ static int32_t place_of(const struct delta_net_plan *p, int32_t h)
     return p->tiled_heads ? h % each * p->n_k_head + h / each : h;
 }
 
-/* Test hook: the states after the step, one sequence after the other, as their files would hold them: heads in the published
- * order, conv [channels, n_conv - 1], recurrent [n_v_head, d_k, d_v]. */
+/* Test hook: the states after the step, one sequence after the other, as their files would hold
+ * them: heads in the published order, conv [channels, n_conv - 1], recurrent [n_v_head, d_k, d_v].
+ */
 static void dump_states(struct worker *w, const struct layer_plan *layer, int32_t index)
 {
     struct backend *b = w->backend;
@@ -160,10 +200,17 @@ static void dump_states(struct worker *w, const struct layer_plan *layer, int32_
             shown[c] = state[c % taps * channels + channel];
         }
         for (int32_t h = 0; shown && h < p->n_v_head; h++)
-            memcpy(recurrent + h * values, state + channels * taps + place_of(p, h) * values, (size_t)values * sizeof *shown);
+            memcpy(recurrent + h * values, state + channels * taps + place_of(p, h) * values,
+                   (size_t)values * sizeof *shown);
         /* All threads meet in the dump; what thread 0 passes counts. */
-        worker_dump(w, index, &(struct worker_values){.what = "conv", .data = shown, .rows = shown ? channels : 0, .cols = taps});
-        worker_dump(w, index, &(struct worker_values){.what = "recurrent", .data = recurrent, .rows = shown ? p->n_v_head * p->d_k : 0, .cols = p->d_v});
+        worker_dump(w, index,
+                    &(struct worker_values){
+                        .what = "conv", .data = shown, .rows = shown ? channels : 0, .cols = taps});
+        worker_dump(w, index,
+                    &(struct worker_values){.what = "recurrent",
+                                            .data = recurrent,
+                                            .rows = shown ? p->n_v_head * p->d_k : 0,
+                                            .cols = p->d_v});
         free(shown);
     }
 }
@@ -180,10 +227,17 @@ void delta_net_run(struct worker *w, const struct layer_plan *layer, int32_t ind
     recur_all(w, layer);
     worker_barrier(w);
     dump_states(w, layer, index);
-    struct panel panel =
-        matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->k, .stride = (size_t)width, .n = n,
-                                      .cols = width, .kinds = matmul_kinds(w, &p->w_out)});
-    struct product out = {.weight = &p->w_out, .panel = &panel, .n = n, .out = b->y, .stride = (size_t)d,
+    struct panel panel = matmul_pack(w, &(struct pack){.slot = PANEL_MIXED,
+                                                       .x = b->k,
+                                                       .stride = (size_t)width,
+                                                       .n = n,
+                                                       .cols = width,
+                                                       .kinds = matmul_kinds(w, &p->w_out)});
+    struct product out = {.weight = &p->w_out,
+                          .panel = &panel,
+                          .n = n,
+                          .out = b->y,
+                          .stride = (size_t)d,
                           .residual = b->x};
     matmul_run(w, &out, 1);
     worker_barrier(w);

@@ -1,9 +1,11 @@
-/* Inverts the choice of the router by a counting sort: from the experts of each row to the rows of each expert. */
+/* Inverts the choice of the router by a counting sort: from the experts of each row to the rows of
+ * each expert. */
 #include "engine/cpu/expert_lists.h"
 
 #include <string.h>
 
-void expert_lists_make(struct expert_lists *l, const struct moe_plan *m, int32_t n_rows, const int32_t *ids, const float *weights)
+void expert_lists_make(struct expert_lists *l, const struct moe_plan *m, int32_t n_rows,
+                       const int32_t *ids, const float *weights)
 {
     const int32_t total = n_rows * m->n_used;
     memset(l->start, 0, (size_t)(m->n_expert + 1) * sizeof *l->start);

@@ -1,4 +1,5 @@
-/* See backend/expert_rows.h. The arithmetic is ffn_groups.c's, over a struct backend of which only that is filled. */
+/* See backend/expert_rows.h. The arithmetic is ffn_groups.c's, over a struct backend of which only
+ * that is filled. */
 #include "engine/backend/expert_rows.h"
 
 #include <stdlib.h>
@@ -10,9 +11,11 @@
 #define SCRATCH_MORE 64 /* bytes that vector loads may reach past the last row */
 
 struct expert_rows {
-    struct backend shared;     /* what groups and products read: plan, kernels, pool, workers, rows, panels, hidden, y */
-    struct layer_plan *layers; /* [n_layer] the plan's, with the experts where the owner keeps them */
-    expert_rows_fetch *fetch;  /* [n_layer] */
+    struct backend shared; /* what groups and products read: plan, kernels, pool, workers, rows,
+                              panels, hidden, y */
+    struct layer_plan
+        *layers; /* [n_layer] the plan's, with the experts where the owner keeps them */
+    expert_rows_fetch *fetch; /* [n_layer] */
     void *memory;
     struct expert_lists lists; /* of the run */
     int32_t *ids;              /* [n_expert] experts of the run, ascending */
@@ -20,7 +23,7 @@ struct expert_rows {
     const struct expert_rows_work *work;
 };
 
-struct widest { /* of the layers with experts */
+struct widest {                      /* of the layers with experts */
     size_t experts, used, d_ff, row; /* row: bytes of a matrix row, all planes */
 };
 
@@ -41,15 +44,16 @@ static struct widest measure(const struct model_plan *plan)
     return m;
 }
 
-static void take_panels(struct placer *p, const struct widest *m, size_t d, int32_t rows, unsigned kinds, void **slots)
+static void take_panels(struct placer *p, const struct widest *m, size_t d, int32_t rows,
+                        unsigned kinds, void **slots)
 {
     placer_take_panel(p, slots, PANEL_INPUT, rows, 1, d, kinds);
     placer_take_panel(p, slots, PANEL_HIDDEN, rows, (int32_t)m->used, m->d_ff, kinds);
 }
 
 /* Counts, or places into memory. */
-static size_t place(const struct model_plan *plan, const struct expert_rows_params *params, int32_t n_workers,
-                    struct expert_rows *r, char *memory)
+static size_t place(const struct model_plan *plan, const struct expert_rows_params *params,
+                    int32_t n_workers, struct expert_rows *r, char *memory)
 {
     struct placer p = {.memory = memory};
     struct expert_rows ignored;
@@ -96,7 +100,8 @@ static void rows_close(struct expert_rows **rr)
     free(r);
 }
 
-static bool allocate(struct expert_rows *r, const struct model_plan *plan, const struct expert_rows_params *p)
+static bool allocate(struct expert_rows *r, const struct model_plan *plan,
+                     const struct expert_rows_params *p)
 {
     struct backend *b = &r->shared;
     b->plan = plan;
@@ -118,7 +123,8 @@ static bool allocate(struct expert_rows *r, const struct model_plan *plan, const
     return true;
 }
 
-static struct expert_rows *rows_open(const struct model_plan *plan, const struct expert_rows_layer *layers,
+static struct expert_rows *rows_open(const struct model_plan *plan,
+                                     const struct expert_rows_layer *layers,
                                      const struct expert_rows_params *p, struct err *e)
 {
     struct expert_rows *r = calloc(1, sizeof *r);
@@ -161,10 +167,20 @@ static void run_member(void *context, int32_t member)
     struct worker *w = &r->shared.workers[member];
     const struct expert_rows_work *now = r->work;
     const struct layer_plan *layer = &r->layers[now->layer];
-    struct groups g = {.layer = layer, .lists = &r->lists, .ids = r->ids, .n_ids = r->n_ids, .fetch = r->fetch[now->layer]};
-    g.input = matmul_pack(w, &(struct pack){.slot = PANEL_INPUT, .x = now->x, .stride = (size_t)now->stride, .n = now->n_rows,
-                                            .cols = r->shared.plan->d_model, .norm = layer->ffn_norm.at, .lone_rows = true,
-                                            .kinds = matmul_kinds(w, &layer->moe.gate) | matmul_kinds(w, &layer->moe.up)});
+    struct groups g = {.layer = layer,
+                       .lists = &r->lists,
+                       .ids = r->ids,
+                       .n_ids = r->n_ids,
+                       .fetch = r->fetch[now->layer]};
+    g.input = matmul_pack(w, &(struct pack){.slot = PANEL_INPUT,
+                                            .x = now->x,
+                                            .stride = (size_t)now->stride,
+                                            .n = now->n_rows,
+                                            .cols = r->shared.plan->d_model,
+                                            .norm = layer->ffn_norm.at,
+                                            .lone_rows = true,
+                                            .kinds = matmul_kinds(w, &layer->moe.gate) |
+                                                     matmul_kinds(w, &layer->moe.up)});
     groups_clear(w, &g);
     groups_gate_up(w, &g);
     worker_barrier(w);
@@ -189,4 +205,5 @@ static int32_t threads(const struct expert_rows *r)
     return r->shared.n_workers;
 }
 
-const struct expert_rows_ops cpu_expert_rows = {.bytes = bytes, .open = rows_open, .close = rows_close, .threads = threads, .run = run};
+const struct expert_rows_ops cpu_expert_rows = {
+    .bytes = bytes, .open = rows_open, .close = rows_close, .threads = threads, .run = run};

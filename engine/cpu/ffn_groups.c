@@ -1,4 +1,5 @@
-/* Tiles of gate, up and down over groups of rows, and the sums of what the groups add to each row. */
+/* Tiles of gate, up and down over groups of rows, and the sums of what the groups add to each row.
+ */
 #include "engine/cpu/ffn_groups.h"
 
 #include <string.h>
@@ -7,13 +8,13 @@ struct group {
     const struct weight *gate, *up, *down;
     const float *b_gate, *b_up, *b_down;
     int32_t matrix;
-    const int32_t *rows;     /* [n] rows of the step; NULL: all */
-    const float *weights;    /* [n] or NULL: ones */
+    const int32_t *rows;  /* [n] rows of the step; NULL: all */
+    const float *weights; /* [n] or NULL: ones */
     int32_t n;
-    float *hidden;           /* [n, d_ff] */
+    float *hidden; /* [n, d_ff] */
     const struct panel *hidden_panel;
-    int32_t hidden_first;    /* of the group's first row in hidden_panel */
-    int32_t part;            /* of the group's first row in parts */
+    int32_t hidden_first; /* of the group's first row in hidden_panel */
+    int32_t part;         /* of the group's first row in parts */
 };
 
 int32_t groups_count(const struct groups *g)
@@ -44,19 +45,32 @@ static struct group group_of(const struct worker *w, const struct groups *g, int
     const struct moe_plan *m = &g->layer->moe;
     if (g->lists && i < m->n_expert) {
         int32_t at = g->lists->start[i];
-        return (struct group){.gate = &m->gate, .up = &m->up, .down = &m->down, .matrix = i,
+        return (struct group){.gate = &m->gate,
+                              .up = &m->up,
+                              .down = &m->down,
+                              .matrix = i,
                               .b_gate = expert_vector(&m->b_gate, i, m->d_ff),
                               .b_up = expert_vector(&m->b_up, i, m->d_ff),
                               .b_down = expert_vector(&m->b_down, i, b->plan->d_model),
-                              .rows = g->lists->rows + at, .weights = g->lists->weights + at,
+                              .rows = g->lists->rows + at,
+                              .weights = g->lists->weights + at,
                               .n = g->lists->start[i + 1] - at,
-                              .part = at, .hidden = b->hidden + (size_t)at * (size_t)m->d_ff,
-                              .hidden_panel = &g->routed, .hidden_first = at};
+                              .part = at,
+                              .hidden = b->hidden + (size_t)at * (size_t)m->d_ff,
+                              .hidden_panel = &g->routed,
+                              .hidden_first = at};
     }
-    return (struct group){.gate = &g->mlp->gate, .up = &g->mlp->up, .down = &g->mlp->down,
-                          .b_gate = g->mlp->b_gate.at, .b_up = g->mlp->b_up.at, .b_down = g->mlp->b_down.at,
-                          .weights = g->mlp_weights, .n = b->rows.n, .hidden = b->shared_hidden,
-                          .part = g->lists ? b->rows.n * m->n_used : 0, .hidden_panel = &g->whole};
+    return (struct group){.gate = &g->mlp->gate,
+                          .up = &g->mlp->up,
+                          .down = &g->mlp->down,
+                          .b_gate = g->mlp->b_gate.at,
+                          .b_up = g->mlp->b_up.at,
+                          .b_down = g->mlp->b_down.at,
+                          .weights = g->mlp_weights,
+                          .n = b->rows.n,
+                          .hidden = b->shared_hidden,
+                          .part = g->lists ? b->rows.n * m->n_used : 0,
+                          .hidden_panel = &g->whole};
 }
 
 /* The number of this round's i-th group. */
@@ -68,7 +82,8 @@ static int32_t number_of(const struct groups *g, int32_t i)
 /* Of hundreds of experts few have any, so most are passed over by this alone. */
 static bool has_rows(const struct groups *g, int32_t group)
 {
-    return !g->lists || group == groups_mlp(g) || g->lists->start[group + 1] > g->lists->start[group];
+    return !g->lists || group == groups_mlp(g) ||
+           g->lists->start[group + 1] > g->lists->start[group];
 }
 
 /* The i-th group of this round. */
@@ -78,7 +93,8 @@ static struct group group_at(const struct worker *w, const struct groups *g, int
 }
 
 /* Adds a bias to lanes that exist. */
-static void add_bias(float *acc, const float *bias, int32_t row, int32_t rows, int32_t n, int32_t lanes)
+static void add_bias(float *acc, const float *bias, int32_t row, int32_t rows, int32_t n,
+                     int32_t lanes)
 {
     if (!bias)
         return;
@@ -88,19 +104,22 @@ static void add_bias(float *acc, const float *bias, int32_t row, int32_t rows, i
 }
 
 /* A tile of one of the group's matrices; `local` and the scratch `slot` live as long as it. */
-static struct tile tile_of(struct worker *w, const struct groups *g, const struct group *group, const struct weight *weight, int32_t row,
-                           int slot, struct weight *local)
+static struct tile tile_of(struct worker *w, const struct groups *g, const struct group *group,
+                           const struct weight *weight, int32_t row, int slot, struct weight *local)
 {
     const int32_t lanes = w->backend->kernels->lanes, left = weight->rows - row;
     if (!g->fetch)
         return (struct tile){.weight = weight, .matrix = group->matrix, .row = row};
     *local = *weight;
-    g->fetch(weight, &(struct expert_rows_range){.matrix = group->matrix, .row = row, .n = left < lanes ? left : lanes},
+    g->fetch(weight,
+             &(struct expert_rows_range){
+                 .matrix = group->matrix, .row = row, .n = left < lanes ? left : lanes},
              w->fetched[slot], local);
     return (struct tile){.weight = local};
 }
 
-static void gate_up_tile(struct worker *w, const struct groups *g, const struct group *group, int32_t tile)
+static void gate_up_tile(struct worker *w, const struct groups *g, const struct group *group,
+                         int32_t tile)
 {
     const struct kernels *k = w->backend->kernels;
     int32_t lanes = k->lanes, row = tile * lanes, rows = group->gate->rows;
@@ -110,7 +129,8 @@ static void gate_up_tile(struct worker *w, const struct groups *g, const struct 
     struct tile up = tile_of(w, g, group, group->up, row, 1, &local[1]);
     gate.panel = up.panel = &g->input;
     for (int32_t first = 0; first < group->n; first += KERNEL_MAX_TILE_ROWS) {
-        int32_t left = group->n - first, n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
+        int32_t left = group->n - first,
+                n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
         gate.index = up.index = group->rows ? group->rows + first : NULL;
         gate.first = up.first = first;
         gate.n = up.n = n;
@@ -125,9 +145,12 @@ static void gate_up_tile(struct worker *w, const struct groups *g, const struct 
     }
 }
 
-/* (Group, tile) of this round, group after group, as one list of the tiles of one of each group's matrices. */
-static void share_tiles(struct worker *w, const struct groups *g, const struct weight *(*matrix_of)(const struct group *group),
-                        void (*run)(struct worker *w, const struct groups *g, const struct group *group, int32_t tile))
+/* (Group, tile) of this round, group after group, as one list of the tiles of one of each group's
+ * matrices. */
+static void share_tiles(struct worker *w, const struct groups *g,
+                        const struct weight *(*matrix_of)(const struct group *group),
+                        void (*run)(struct worker *w, const struct groups *g,
+                                    const struct group *group, int32_t tile))
 {
     const int32_t count = round_count(g);
     int32_t total = 0, from, to;
@@ -163,14 +186,16 @@ void groups_gate_up(struct worker *w, const struct groups *g)
 }
 
 /* Rows of one panel that belong to this round's groups. */
-static void pack_round(struct worker *w, struct groups *g, const struct pack *routed, const struct pack *whole)
+static void pack_round(struct worker *w, struct groups *g, const struct pack *routed,
+                       const struct pack *whole)
 {
     for (int32_t i = 0; i < g->n_ids; i++) {
         struct group group = group_at(w, g, i);
         bool mlp = g->ids[i] == groups_mlp(g);
         int32_t first = mlp ? 0 : group.hidden_first;
         if (group.n)
-            matmul_pack_rows(w, mlp ? whole : routed, mlp ? &g->whole : &g->routed, first, first + group.n);
+            matmul_pack_rows(w, mlp ? whole : routed, mlp ? &g->whole : &g->routed, first,
+                             first + group.n);
     }
     if (w->backend->rows.n > PRIVATE_ROWS)
         worker_barrier(w);
@@ -182,12 +207,20 @@ void groups_pack_hidden(struct worker *w, struct groups *g)
     const struct moe_plan *m = &g->layer->moe;
     struct pack routed = {0}, whole = {0};
     if (g->lists)
-        routed = (struct pack){.slot = PANEL_HIDDEN, .x = b->hidden, .stride = (size_t)m->d_ff,
-                               .n = g->lists->start[m->n_expert], .cols = m->d_ff, .kinds = matmul_kinds(w, &m->down),
+        routed = (struct pack){.slot = PANEL_HIDDEN,
+                               .x = b->hidden,
+                               .stride = (size_t)m->d_ff,
+                               .n = g->lists->start[m->n_expert],
+                               .cols = m->d_ff,
+                               .kinds = matmul_kinds(w, &m->down),
                                .lone_rows = true};
     if (g->mlp)
-        whole = (struct pack){.slot = PANEL_SHARED, .x = b->shared_hidden, .stride = (size_t)g->mlp->d_ff,
-                              .n = b->rows.n, .cols = g->mlp->d_ff, .kinds = matmul_kinds(w, &g->mlp->down)};
+        whole = (struct pack){.slot = PANEL_SHARED,
+                              .x = b->shared_hidden,
+                              .stride = (size_t)g->mlp->d_ff,
+                              .n = b->rows.n,
+                              .cols = g->mlp->d_ff,
+                              .kinds = matmul_kinds(w, &g->mlp->down)};
     if (g->ids) {
         if (g->lists)
             g->routed = matmul_panel(w, &routed);
@@ -203,8 +236,8 @@ void groups_pack_hidden(struct worker *w, struct groups *g)
 }
 
 /* y += weight * values, in `count` columns from `row`: of the group's row i. */
-static void add_row(struct backend *b, const struct group *group, int32_t i, const float *values, int32_t row,
-                    int32_t count)
+static void add_row(struct backend *b, const struct group *group, int32_t i, const float *values,
+                    int32_t row, int32_t count)
 {
     float weight = group->weights ? group->weights[i] : 1;
     float *y = b->y + (size_t)(group->rows ? group->rows[i] : i) * (size_t)b->plan->d_model + row;
@@ -212,7 +245,8 @@ static void add_row(struct backend *b, const struct group *group, int32_t i, con
         y[j] += weight * values[j];
 }
 
-static void down_tile(struct worker *w, const struct groups *g, const struct group *group, int32_t tile)
+static void down_tile(struct worker *w, const struct groups *g, const struct group *group,
+                      int32_t tile)
 {
     struct backend *b = w->backend;
     const struct kernels *k = b->kernels;
@@ -250,7 +284,8 @@ static void own_columns(const struct worker *w, int32_t *row, int32_t *end)
 static void clear(struct backend *b, int32_t row, int32_t end)
 {
     for (int32_t t = 0; t < b->rows.n && row < end; t++)
-        memset(b->y + (size_t)t * (size_t)b->plan->d_model + row, 0, (size_t)(end - row) * sizeof(float));
+        memset(b->y + (size_t)t * (size_t)b->plan->d_model + row, 0,
+               (size_t)(end - row) * sizeof(float));
 }
 
 void groups_clear(struct worker *w, const struct groups *g)
@@ -296,7 +331,8 @@ static void finish_columns(struct worker *w, const struct groups *g, int32_t row
             continue;
         const struct group group = group_of(w, g, i);
         for (int32_t r = 0; r < group.n; r++)
-            add_row(b, &group, r, g->parts + (size_t)(group.part + r) * (size_t)d + row, row, end - row);
+            add_row(b, &group, r, g->parts + (size_t)(group.part + r) * (size_t)d + row, row,
+                    end - row);
     }
     for (int32_t t = 0; t < b->rows.n; t++)
         for (int32_t j = row; j < end; j++)

@@ -1,9 +1,10 @@
 /* See ffn_stream.h.
  *
- * The layer goes in rounds: member 0 takes from the store what is ready, all compute it, member 0 gives it back. A step
- * of few rows computes experts as they come, gate and up while down is still read, and leaves each one's rows aside, to be
- * summed at the end; while member 0 asks the disk, the others compute the shared expert. A step of many rows goes through
- * the experts in order and adds at once, and so needs memory for neither all experts nor all their rows. */
+ * The layer goes in rounds: member 0 takes from the store what is ready, all compute it, member 0
+ * gives it back. A step of few rows computes experts as they come, gate and up while down is still
+ * read, and leaves each one's rows aside, to be summed at the end; while member 0 asks the disk,
+ * the others compute the shared expert. A step of many rows goes through the experts in order and
+ * adds at once, and so needs memory for neither all experts nor all their rows. */
 #include "engine/cpu/ffn_stream.h"
 
 #include <string.h>
@@ -31,9 +32,11 @@ static void predict(struct worker *w, int32_t index)
     memset(s->seen, 0, (size_t)next->n_expert * sizeof *s->seen);
     for (int32_t t = 0; t < b->rows.n; t++) {
         int32_t *ids = s->next_ids + t * most, wanted = worker_experts(b, t, next);
-        router_choose(next, wanted, s->next_router + (size_t)t * (size_t)next->n_expert, &(struct router_choice){ids, w->choice.weights}, w->row);
+        router_choose(next, wanted, s->next_router + (size_t)t * (size_t)next->n_expert,
+                      &(struct router_choice){ids, w->choice.weights}, w->row);
         if (b->params.predict)
-            b->params.predict(b->params.route_context, index + 1, b->rows.sequence[t], b->rows.position[t], ids);
+            b->params.predict(b->params.route_context, index + 1, b->rows.sequence[t],
+                              b->rows.position[t], ids);
         for (int32_t i = wanted; i < most; i++)
             ids[i] = -1;
     }
@@ -51,7 +54,8 @@ static void predict(struct worker *w, int32_t index)
 /* With so many rows the next layer wants nearly all: the first ones in any case. */
 static void expect_first(struct backend *b, int32_t index)
 {
-    const struct expert_prediction first[PREFILL_AHEAD] = {{.expert = 0}, {.expert = 1}, {.expert = 2}, {.expert = 3}};
+    const struct expert_prediction first[PREFILL_AHEAD] = {
+        {.expert = 0}, {.expert = 1}, {.expert = 2}, {.expert = 3}};
     if (index + 1 >= b->plan->n_layer || b->plan->layers[index + 1].ffn != FFN_MOE)
         return;
     const struct moe_plan *next = &b->plan->layers[index + 1].moe;
@@ -66,10 +70,13 @@ static int32_t begin(struct worker *w, const struct groups *g, int32_t index)
     int32_t n = 0;
     for (int32_t x = 0; x < g->layer->moe.n_expert; x++)
         if (start[x + 1] > start[x])
-            b->stream.wants[n++] = (struct expert_want){.expert = x, .rows = start[x + 1] - start[x]};
-    expert_cache_begin(b->params.experts,
-                       &(struct expert_layer_request){.layer = index, .wants = b->stream.wants, .n = n,
-                                                      .rows = b->rows.n, .in_order = in_order(b)});
+            b->stream.wants[n++] =
+                (struct expert_want){.expert = x, .rows = start[x + 1] - start[x]};
+    expert_cache_begin(b->params.experts, &(struct expert_layer_request){.layer = index,
+                                                                         .wants = b->stream.wants,
+                                                                         .n = n,
+                                                                         .rows = b->rows.n,
+                                                                         .in_order = in_order(b)});
     return n;
 }
 
@@ -85,7 +92,8 @@ static void take(struct backend *b, int32_t index, int32_t *left, bool wait)
 {
     struct stream *s = &b->stream;
     struct expert_taken t = {.ids = s->ids, .gate_up_ready = in_order(b) ? NULL : s->gate_up_ready};
-    s->failed = *left && !expert_cache_take_gate_up(b->params.experts, &t, *left, wait, &s->failure);
+    s->failed =
+        *left && !expert_cache_take_gate_up(b->params.experts, &t, *left, wait, &s->failure);
     s->n_ids = s->failed ? 0 : t.n;
     s->n_up = 0;
     *left -= s->n_ids;
@@ -142,15 +150,18 @@ static void finish(struct worker *w, struct groups *g)
     groups_finish(w, g);
 }
 
-/* Until the first round is known: member 0 asks the store, and all compute the shared expert's gate and up. */
-static void start(struct worker *w, const struct groups *g, int32_t index, int32_t *left, int32_t *taken)
+/* Until the first round is known: member 0 asks the store, and all compute the shared expert's gate
+ * and up. */
+static void start(struct worker *w, const struct groups *g, int32_t index, int32_t *left,
+                  int32_t *taken)
 {
     struct backend *b = w->backend;
     struct stream *s = &b->stream;
     const int32_t mlp = groups_mlp(g);
     if (w->index == 0) {
         *left = begin(w, g, index);
-        if (s->predicts && !in_order(b) && index + 1 < b->plan->n_layer && b->plan->layers[index + 1].ffn == FFN_MOE)
+        if (s->predicts && !in_order(b) && index + 1 < b->plan->n_layer &&
+            b->plan->layers[index + 1].ffn == FFN_MOE)
             predict(w, index);
         memset(s->is_up, 0, (size_t)g->layer->moe.n_expert * sizeof *s->is_up);
         take(b, index, left, mlp < 0);
@@ -193,7 +204,8 @@ void ffn_stream(struct worker *w, struct groups *g, int32_t index)
         expert_cache_end(b->params.experts);
 }
 
-bool ffn_stream_predict(struct worker *w, int32_t index, struct panel *panel, struct product *product)
+bool ffn_stream_predict(struct worker *w, int32_t index, struct panel *panel,
+                        struct product *product)
 {
     struct backend *b = w->backend;
     if (!b->params.experts || !b->stream.predicts || in_order(b) || index + 1 >= b->plan->n_layer)
@@ -201,10 +213,17 @@ bool ffn_stream_predict(struct worker *w, int32_t index, struct panel *panel, st
     const struct layer_plan *next = &b->plan->layers[index + 1];
     if (next->ffn != FFN_MOE)
         return false;
-    *panel = matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->x, .stride = (size_t)b->plan->d_model,
-                                           .n = b->rows.n, .cols = b->plan->d_model,
-                                           .kinds = matmul_kinds(w, &next->moe.router), .norm = next->ffn_norm.at});
-    *product = (struct product){.weight = &next->moe.router, .panel = panel, .n = b->rows.n,
-                                .out = b->stream.next_router, .stride = (size_t)next->moe.n_expert};
+    *panel = matmul_pack(w, &(struct pack){.slot = PANEL_MIXED,
+                                           .x = b->x,
+                                           .stride = (size_t)b->plan->d_model,
+                                           .n = b->rows.n,
+                                           .cols = b->plan->d_model,
+                                           .kinds = matmul_kinds(w, &next->moe.router),
+                                           .norm = next->ffn_norm.at});
+    *product = (struct product){.weight = &next->moe.router,
+                                .panel = panel,
+                                .n = b->rows.n,
+                                .out = b->stream.next_router,
+                                .stride = (size_t)next->moe.n_expert};
     return true;
 }

@@ -1,5 +1,5 @@
-/* See head.h. Wanted rows go through in groups of HEAD_ROWS, so that the logits of a long prefill need no
- * memory of their own unless somebody wants to see them. */
+/* See head.h. Wanted rows go through in groups of HEAD_ROWS, so that the logits of a long prefill
+ * need no memory of their own unless somebody wants to see them. */
 #include "engine/cpu/head.h"
 
 #include <math.h>
@@ -116,7 +116,8 @@ static void scan(struct worker *w, const float *logits, int32_t n)
         const float *row = logits + (size_t)i * (size_t)vocab;
         struct candidates c = own_candidates(w, i);
         for (int32_t chunk = from; chunk < to; chunk++) {
-            int32_t first = chunk * HEAD_CHUNK, end = first + HEAD_CHUNK < vocab ? first + HEAD_CHUNK : vocab;
+            int32_t first = chunk * HEAD_CHUNK,
+                    end = first + HEAD_CHUNK < vocab ? first + HEAD_CHUNK : vocab;
             float *stats = b->chunk_stats + ((size_t)i * (size_t)chunks + (size_t)chunk) * 2;
             stats[0] = b->kernels->max(row + first, end - first);
             stats[1] = b->kernels->sum_exp(row + first, end - first, stats[0]);
@@ -146,13 +147,15 @@ static void merge(struct worker *w, int32_t first, int32_t n)
     worker_share(w, n, &from, &to);
     for (int32_t i = from; i < to; i++) {
         size_t at = (size_t)(first + i) * BACKEND_MAX_TOP;
-        struct candidates all = {.ids = b->top_ids + at, .logits = b->top_logits + at, .limit = b->step->n_top};
+        struct candidates all = {
+            .ids = b->top_ids + at, .logits = b->top_logits + at, .limit = b->step->n_top};
         for (int32_t t = 0; t < w->count; t++) {
             struct candidates c = own_candidates(&b->workers[t], i);
             for (int32_t j = 0; j < b->workers[t].n_candidates[i]; j++)
                 offer(&all, c.ids[j], c.logits[j]);
         }
-        b->log_sum_exp[first + i] = sum_chunks(b->chunk_stats + (size_t)i * (size_t)chunks * 2, chunks);
+        b->log_sum_exp[first + i] =
+            sum_chunks(b->chunk_stats + (size_t)i * (size_t)chunks * 2, chunks);
     }
 }
 
@@ -165,12 +168,20 @@ static void run_group(struct worker *w, int32_t first, int32_t n)
     int32_t from, to;
     worker_share(w, n, &from, &to);
     for (int32_t i = from; i < to; i++)
-        memcpy(b->out_rows + (size_t)i * d, b->x + (size_t)b->rows.out[first + i] * d, d * sizeof(float));
+        memcpy(b->out_rows + (size_t)i * d, b->x + (size_t)b->rows.out[first + i] * d,
+               d * sizeof(float));
     worker_barrier(w);
-    struct panel panel =
-        matmul_pack(w, &(struct pack){.slot = PANEL_INPUT, .x = b->out_rows, .stride = d, .n = n, .cols = plan->d_model,
-                                      .kinds = matmul_kinds(w, &plan->head), .norm = plan->final_norm.at});
-    struct product product = {.weight = &plan->head, .panel = &panel, .n = n, .out = logits,
+    struct panel panel = matmul_pack(w, &(struct pack){.slot = PANEL_INPUT,
+                                                       .x = b->out_rows,
+                                                       .stride = d,
+                                                       .n = n,
+                                                       .cols = plan->d_model,
+                                                       .kinds = matmul_kinds(w, &plan->head),
+                                                       .norm = plan->final_norm.at});
+    struct product product = {.weight = &plan->head,
+                              .panel = &panel,
+                              .n = n,
+                              .out = logits,
                               .stride = (size_t)plan->n_vocab};
     matmul_run(w, &product, 1);
     worker_barrier(w);
@@ -186,9 +197,12 @@ static void dump_final_norm(struct worker *w)
     struct backend *b = w->backend;
     size_t d = (size_t)b->plan->d_model;
     for (int32_t t = 0; w->index == 0 && t < b->rows.n; t++)
-        b->kernels->rms_norm(b->x + (size_t)t * d, b->plan->final_norm.at, b->plan->norm_eps, b->plan->d_model,
-                             b->y + (size_t)t * d);
-    worker_dump(w, -1, &(struct worker_values){.what = "final_norm", .data = b->y, .rows = b->rows.n, .cols = b->plan->d_model});
+        b->kernels->rms_norm(b->x + (size_t)t * d, b->plan->final_norm.at, b->plan->norm_eps,
+                             b->plan->d_model, b->y + (size_t)t * d);
+    worker_dump(
+        w, -1,
+        &(struct worker_values){
+            .what = "final_norm", .data = b->y, .rows = b->rows.n, .cols = b->plan->d_model});
 }
 
 void head_run(struct worker *w)

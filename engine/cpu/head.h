@@ -6,8 +6,8 @@
 void head_run(struct worker *w);
 /* Makes room for this step's wanted rows; before the threads start. */
 bool head_reserve(struct backend *b, struct err *e);
-/* The same for any step of max_sequences sequences that wants one row of each: at open, so that service never asks for
- * more. head_decode_bytes says how much that is for n sequences. */
+/* The same for any step of max_sequences sequences that wants one row of each: at open, so that
+ * service never asks for more. head_decode_bytes says how much that is for n sequences. */
 bool head_reserve_decode(struct backend *b, struct err *e);
 size_t head_decode_bytes(const struct model_plan *plan, int32_t n);
 /* Points the caller's rows at the results; after the threads are done. */

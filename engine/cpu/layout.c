@@ -47,7 +47,8 @@ static struct widest measure(const struct layout *l)
     struct widest m = {.row = (size_t)plan->d_model};
     for (int32_t i = 0; i < plan->n_layer; i++)
         widen(&m, &plan->layers[i]);
-    if (l->params->experts || l->params->streams) /* the next router's input lies in the mixers' place */
+    if (l->params->experts ||
+        l->params->streams) /* the next router's input lies in the mixers' place */
         raise_to(&m.mixed, (size_t)plan->d_model);
     return m;
 }
@@ -57,7 +58,8 @@ unsigned layout_panel_kinds(const struct kernels *k, bool exact)
     return exact ? (unsigned)PANEL_F32 : k->kinds;
 }
 
-static void take_panels(const struct layout *l, struct placer *p, const struct widest *m, int32_t rows, void **slots)
+static void take_panels(const struct layout *l, struct placer *p, const struct widest *m,
+                        int32_t rows, void **slots)
 {
     unsigned kinds = layout_panel_kinds(l->kernels, l->params->exact);
     int32_t used = m->used ? (int32_t)m->used : 1;
@@ -67,7 +69,8 @@ static void take_panels(const struct layout *l, struct placer *p, const struct w
     placer_take_panel(p, slots, PANEL_SHARED, rows, 1, m->shared, kinds);
 }
 
-static void take_worker(const struct layout *l, struct placer *p, const struct widest *m, struct worker *w)
+static void take_worker(const struct layout *l, struct placer *p, const struct widest *m,
+                        struct worker *w)
 {
     size_t rows = (size_t)l->params->max_rows;
     take_panels(l, p, m, PRIVATE_ROWS, w->panels);
@@ -94,13 +97,15 @@ static void take_ropes(const struct layout *l, struct placer *p, struct backend 
         bool found = layer->mixer != MIXER_ATTENTION;
         for (int32_t j = 0; j < i && !found; j++) {
             const struct layer_plan *other = &l->plan->layers[j];
-            found = other->mixer == MIXER_ATTENTION && rope_same(&layer->attention.rope, &other->attention.rope);
+            found = other->mixer == MIXER_ATTENTION &&
+                    rope_same(&layer->attention.rope, &other->attention.rope);
             if (found && p->memory)
                 table = b->ropes[j];
         }
         if (!found) {
             table.plan = &layer->attention.rope;
-            table.cos_sin = placer_take(p, (size_t)l->params->max_rows * (size_t)table.plan->n_dims * sizeof(float));
+            table.cos_sin = placer_take(p, (size_t)l->params->max_rows *
+                                               (size_t)table.plan->n_dims * sizeof(float));
         }
         if (p->memory)
             b->ropes[i] = table;
@@ -126,7 +131,8 @@ size_t layout_workspace(const struct layout *l, struct backend *b, char *memory)
     struct worker none;
     struct widest m = measure(l);
     struct placer p = {.memory = memory};
-    size_t n = (size_t)l->params->max_rows, d = (size_t)l->plan->d_model, parts = n < PART_ROWS ? n : PART_ROWS;
+    size_t n = (size_t)l->params->max_rows, d = (size_t)l->plan->d_model,
+           parts = n < PART_ROWS ? n : PART_ROWS;
     if (!b)
         b = &ignored;
     b->rows.sequence = placer_take(&p, n * sizeof(int32_t));
@@ -150,7 +156,8 @@ size_t layout_workspace(const struct layout *l, struct backend *b, char *memory)
     b->shared_gate = placer_take(&p, n * sizeof(float));
     b->parts = placer_take(&p, parts * (m.used + 1) * d * sizeof(float));
     b->out_rows = placer_take(&p, HEAD_ROWS * d * sizeof(float));
-    b->chunk_stats = placer_take(&p, HEAD_ROWS * (size_t)head_chunks(l->plan->n_vocab) * 2 * sizeof(float));
+    b->chunk_stats =
+        placer_take(&p, HEAD_ROWS * (size_t)head_chunks(l->plan->n_vocab) * 2 * sizeof(float));
     if (l->params->experts || l->params->streams)
         take_stream(&p, &m, parts, &b->stream);
     take_ropes(l, &p, b);
@@ -165,7 +172,8 @@ size_t layout_kv_bytes(const struct layout *l)
     size_t values = 0, bytes = l->kernels->half_kv && !l->params->exact ? 2 : 4;
     for (int32_t i = 0; i < l->plan->n_layer; i++)
         if (l->plan->layers[i].mixer == MIXER_ATTENTION)
-            values += kv_block_values(l->plan->layers[i].attention.n_kv_head, l->plan->layers[i].attention.d_head);
+            values += kv_block_values(l->plan->layers[i].attention.n_kv_head,
+                                      l->plan->layers[i].attention.d_head);
     return values * bytes * (size_t)l->params->n_blocks;
 }
 
@@ -194,16 +202,18 @@ static uint64_t mlp_bytes(const struct mlp_plan *m)
 
 uint64_t layout_weight_bytes(const struct model_plan *plan)
 {
-    uint64_t sum = stack_bytes(&plan->embed) + (plan->head.data != plan->embed.data ? stack_bytes(&plan->head) : 0);
+    uint64_t sum = stack_bytes(&plan->embed) +
+                   (plan->head.data != plan->embed.data ? stack_bytes(&plan->head) : 0);
     for (int32_t i = 0; i < plan->n_layer; i++) {
         const struct layer_plan *l = &plan->layers[i];
         const struct attention_plan *a = &l->attention;
         const struct delta_net_plan *p = &l->delta_net;
         if (l->mixer == MIXER_ATTENTION)
-            sum += stack_bytes(&a->wq) + stack_bytes(&a->wk) + stack_bytes(&a->wv) + stack_bytes(&a->wo);
+            sum += stack_bytes(&a->wq) + stack_bytes(&a->wk) + stack_bytes(&a->wv) +
+                   stack_bytes(&a->wo);
         else
-            sum += stack_bytes(&p->w_qkv) + stack_bytes(&p->w_z) + stack_bytes(&p->w_a) + stack_bytes(&p->w_b) +
-                   stack_bytes(&p->w_out);
+            sum += stack_bytes(&p->w_qkv) + stack_bytes(&p->w_z) + stack_bytes(&p->w_a) +
+                   stack_bytes(&p->w_b) + stack_bytes(&p->w_out);
         if (l->ffn == FFN_DENSE) {
             sum += mlp_bytes(&l->dense);
             continue;

@@ -1,5 +1,5 @@
-/* What the cpu backend allocates for a plan, and where each part lies. `sluice info` asks for the sizes
- * without allocating; open asks for the same sizes and then places. */
+/* What the cpu backend allocates for a plan, and where each part lies. `sluice info` asks for the
+ * sizes without allocating; open asks for the same sizes and then places. */
 #pragma once
 #include "engine/cpu/cpu_worker.h"
 
@@ -11,7 +11,8 @@ struct layout { /* what the sizes depend on */
 };
 
 size_t layout_kv_bytes(const struct layout *l);
-/* Values of one sequence's recurrent state; at [n_recurrent] gets each layer's offset unless NULL. */
+/* Values of one sequence's recurrent state; at [n_recurrent] gets each layer's offset unless NULL.
+ */
 size_t layout_state_values(const struct layout *l, size_t *at);
 /* Bytes of everything else. With b: also points b's and its workers' fields into `memory`. */
 size_t layout_workspace(const struct layout *l, struct backend *b, char *memory);

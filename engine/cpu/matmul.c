@@ -23,11 +23,13 @@ struct panel matmul_panel(const struct worker *w, const struct pack *p)
     const int32_t rows = w->backend->rows.n;
     const bool own = rows <= PRIVATE_ROWS, lone = p->n == 1 || (p->lone_rows && rows <= PART_ROWS);
     const unsigned kinds = lone ? p->kinds : p->kinds & ~(unsigned)PANEL_HALVES;
-    panel_place(&panel, p->n, p->cols, kinds, own ? w->panels[p->slot] : w->backend->panels[p->slot]);
+    panel_place(&panel, p->n, p->cols, kinds,
+                own ? w->panels[p->slot] : w->backend->panels[p->slot]);
     return panel;
 }
 
-void matmul_pack_rows(struct worker *w, const struct pack *p, struct panel *panel, int32_t from, int32_t to)
+void matmul_pack_rows(struct worker *w, const struct pack *p, struct panel *panel, int32_t from,
+                      int32_t to)
 {
     int32_t first = 0, end = to - from;
     if (w->backend->rows.n > PRIVATE_ROWS)
@@ -51,7 +53,8 @@ int32_t matmul_tiles(const struct worker *w, int32_t rows)
     return (rows + lanes - 1) / lanes;
 }
 
-static void store(const struct product *p, int32_t row, int32_t first, int32_t n, int32_t lanes, const float *acc)
+static void store(const struct product *p, int32_t row, int32_t first, int32_t n, int32_t lanes,
+                  const float *acc)
 {
     int32_t left = p->weight->rows - row, count = left < lanes ? left : lanes;
     for (int32_t i = 0; i < n; i++) {
@@ -72,8 +75,12 @@ static void run_tile(struct worker *w, const struct product *p, int32_t tile)
     int32_t row = tile * k->lanes;
     for (int32_t first = 0; first < p->n; first += KERNEL_MAX_TILE_ROWS) {
         int32_t left = p->n - first, n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
-        k->tile(&(struct tile){.weight = p->weight, .matrix = p->matrix, .row = row, .panel = p->panel,
-                               .first = first, .n = n},
+        k->tile(&(struct tile){.weight = p->weight,
+                               .matrix = p->matrix,
+                               .row = row,
+                               .panel = p->panel,
+                               .first = first,
+                               .n = n},
                 w->backend->params.exact, w->tile[0]);
         store(p, row, first, n, k->lanes, w->tile[0]);
     }

@@ -1,23 +1,24 @@
-/* Matrix products of a step: activations into panels, weight tiles shared among the threads. Called by every
- * thread of a step; who shares what is in worker.h. */
+/* Matrix products of a step: activations into panels, weight tiles shared among the threads. Called
+ * by every thread of a step; who shares what is in worker.h. */
 #pragma once
 #include "engine/cpu/cpu_worker.h"
 
 struct pack {
     enum panel_slot slot;
-    const float *x;      /* [n, cols] with the given stride */
+    const float *x; /* [n, cols] with the given stride */
     size_t stride;
     int32_t n, cols;
-    unsigned kinds;      /* of the weights that will read it */
-    const float *norm;   /* RMS norm with these weights first; NULL: as is */
-    bool lone_rows;      /* products take single rows of it, as experts do; of one row they do anyhow */
+    unsigned kinds;    /* of the weights that will read it */
+    const float *norm; /* RMS norm with these weights first; NULL: as is */
+    bool lone_rows; /* products take single rows of it, as experts do; of one row they do anyhow */
 };
 
 /* Packs rows into a panel: few rows by every thread for itself, many in shares and a barrier. */
 struct panel matmul_pack(struct worker *w, const struct pack *p);
 /* The same in pieces: the panel's place, then rows from <= row < to of it, without the barrier. */
 struct panel matmul_panel(const struct worker *w, const struct pack *p);
-void matmul_pack_rows(struct worker *w, const struct pack *p, struct panel *panel, int32_t from, int32_t to);
+void matmul_pack_rows(struct worker *w, const struct pack *p, struct panel *panel, int32_t from,
+                      int32_t to);
 
 /* Forms of a panel that products with this weight read. */
 unsigned matmul_kinds(const struct worker *w, const struct weight *weight);
@@ -26,15 +27,15 @@ struct product { /* out = W x + bias */
     const struct weight *weight;
     int32_t matrix;
     const struct panel *panel;
-    int32_t n;          /* rows of the panel, from 0 */
-    const float *bias;  /* [rows of W] or NULL */
-    float *out;         /* [n, rows of W] with stride */
+    int32_t n;         /* rows of the panel, from 0 */
+    const float *bias; /* [rows of W] or NULL */
+    float *out;        /* [n, rows of W] with stride */
     size_t stride;
-    float *residual;    /* NULL, or the result is added here too; stride as out */
+    float *residual; /* NULL, or the result is added here too; stride as out */
 };
 
-/* Several products of one phase as one list of tiles, so that small matrices share the threads evenly.
- * No barrier at the end. */
+/* Several products of one phase as one list of tiles, so that small matrices share the threads
+ * evenly. No barrier at the end. */
 void matmul_run(struct worker *w, const struct product *products, int32_t n);
 /* Tiles of a matrix with this many rows. */
 int32_t matmul_tiles(const struct worker *w, int32_t rows);

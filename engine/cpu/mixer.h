@@ -1,4 +1,5 @@
-/* The first half of a layer: x += mixer(norm(x)). Called by every thread of a step; ends with a barrier. */
+/* The first half of a layer: x += mixer(norm(x)). Called by every thread of a step; ends with a
+ * barrier. */
 #pragma once
 #include "engine/cpu/cpu_worker.h"
 

@@ -1,4 +1,5 @@
-/* Opening with kernels of one's choice: for tests and measurements of what the CPU has beside the best. */
+/* Opening with kernels of one's choice: for tests and measurements of what the CPU has beside the
+ * best. */
 #pragma once
 #include "engine/backend/backend.h"
 #include "engine/cpu/kernels/kernels.h"

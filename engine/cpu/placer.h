@@ -1,5 +1,5 @@
-/* Parts of one piece of memory, each on a boundary of 64 bytes. The same walk counts them and places them, so that the two can't
- * disagree. */
+/* Parts of one piece of memory, each on a boundary of 64 bytes. The same walk counts them and
+ * places them, so that the two can't disagree. */
 #pragma once
 #include <stddef.h>
 
@@ -24,9 +24,11 @@ static inline void raise_to(size_t *at_least, size_t v)
         *at_least = v;
 }
 
-/* Of steps of up to `rows` rows, each `times` in the panel; steps of more than PART_ROWS have no halves (see matmul.h). */
-static inline void placer_take_panel(struct placer *p, void *slots[PANEL_SLOT__N], enum panel_slot slot, int32_t rows, int32_t times,
-                                     size_t cols, unsigned kinds)
+/* Of steps of up to `rows` rows, each `times` in the panel; steps of more than PART_ROWS have no
+ * halves (see matmul.h). */
+static inline void placer_take_panel(struct placer *p, void *slots[PANEL_SLOT__N],
+                                     enum panel_slot slot, int32_t rows, int32_t times, size_t cols,
+                                     unsigned kinds)
 {
     const int32_t few = rows < PART_ROWS ? rows : PART_ROWS;
     size_t bytes = panel_bytes(rows * times, (int32_t)cols, kinds & ~(unsigned)PANEL_HALVES);

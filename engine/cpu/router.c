@@ -1,4 +1,5 @@
-/* Plain C, the specification of every other router: scores, groups, the best experts, their weights. */
+/* Plain C, the specification of every other router: scores, groups, the best experts, their
+ * weights. */
 #include "engine/cpu/router.h"
 
 #include <math.h>
@@ -59,7 +60,8 @@ static void sort_descending(int32_t *ids, float *weights, int32_t n)
     for (int32_t i = 1; i < n; i++) {
         int32_t id = ids[i], j = i;
         float weight = weights[i];
-        for (; j && (weights[j - 1] < weight || (weights[j - 1] == weight && ids[j - 1] > id)); j--) {
+        for (; j && (weights[j - 1] < weight || (weights[j - 1] == weight && ids[j - 1] > id));
+             j--) {
             ids[j] = ids[j - 1];
             weights[j] = weights[j - 1];
         }
@@ -68,8 +70,8 @@ static void sort_descending(int32_t *ids, float *weights, int32_t n)
     }
 }
 
-void router_choose(const struct moe_plan *m, int32_t n_used, const float *logits, const struct router_choice *out,
-                   float *scratch)
+void router_choose(const struct moe_plan *m, int32_t n_used, const float *logits,
+                   const struct router_choice *out, float *scratch)
 {
     int32_t *ids = out->ids;
     float *weights = out->weights;

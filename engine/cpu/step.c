@@ -11,24 +11,26 @@
 #include "engine/cpu/rope.h"
 #include "engine/experts/cache/expert_cache.h"
 
-static bool check_sequence(const struct backend *b, const struct step_sequence *s, int32_t i, struct err *e)
+static bool check_sequence(const struct backend *b, const struct step_sequence *s, int32_t i,
+                           struct err *e)
 {
     int32_t end = s->start + s->n_tokens;
     if (s->n_tokens < 1 || s->start < 0 || s->n_out < 0 || s->n_out > s->n_tokens)
-        return err_set(e, ERR_INTERNAL, "step: sequence %d has %d tokens at %d, %d wanted", i, s->n_tokens, s->start,
-                       s->n_out);
+        return err_set(e, ERR_INTERNAL, "step: sequence %d has %d tokens at %d, %d wanted", i,
+                       s->n_tokens, s->start, s->n_out);
     if (s->n_experts < 0)
         return err_set(e, ERR_INTERNAL, "step: sequence %d wants %d experts", i, s->n_experts);
     if (end > b->plan->n_ctx)
-        return err_set(e, ERR_LIMIT, "step: sequence %d reaches position %d of %d", i, end, b->plan->n_ctx);
+        return err_set(e, ERR_LIMIT, "step: sequence %d reaches position %d of %d", i, end,
+                       b->plan->n_ctx);
     for (int32_t t = 0; t < s->n_tokens; t++)
         if (s->tokens[t] < 0 || s->tokens[t] >= b->plan->n_vocab)
-            return err_set(e, ERR_INPUT, "step: token %d of sequence %d is %d, want 0..%d", t, i, s->tokens[t],
-                           b->plan->n_vocab - 1);
+            return err_set(e, ERR_INPUT, "step: token %d of sequence %d is %d, want 0..%d", t, i,
+                           s->tokens[t], b->plan->n_vocab - 1);
     for (int32_t k = 0; b->plan->n_attention && k * BACKEND_BLOCK_TOKENS < end; k++)
         if (s->blocks[k] < 0 || s->blocks[k] >= b->params.n_blocks)
-            return err_set(e, ERR_INTERNAL, "step: block %d of sequence %d is %d, want 0..%d", k, i, s->blocks[k],
-                           b->params.n_blocks - 1);
+            return err_set(e, ERR_INTERNAL, "step: block %d of sequence %d is %d, want 0..%d", k, i,
+                           s->blocks[k], b->params.n_blocks - 1);
     if (b->plan->n_recurrent && (s->state < 0 || s->state >= b->params.n_states))
         return err_set(e, ERR_INTERNAL, "step: state of sequence %d is %d, want 0..%d", i, s->state,
                        b->params.n_states - 1);
@@ -42,9 +44,11 @@ static bool flatten(struct backend *b, const struct step *s, struct err *e)
     rows->keep_logits = false;
     rows->one_row_each = true;
     if (s->n_sequences < 1 || s->n_sequences > b->params.max_sequences)
-        return err_set(e, ERR_INTERNAL, "step: %d sequences, want 1..%d", s->n_sequences, b->params.max_sequences);
+        return err_set(e, ERR_INTERNAL, "step: %d sequences, want 1..%d", s->n_sequences,
+                       b->params.max_sequences);
     if (s->n_top < 1 || s->n_top > BACKEND_MAX_TOP)
-        return err_set(e, ERR_INTERNAL, "step: %d candidates, want 1..%d", s->n_top, BACKEND_MAX_TOP);
+        return err_set(e, ERR_INTERNAL, "step: %d candidates, want 1..%d", s->n_top,
+                       BACKEND_MAX_TOP);
     for (int32_t i = 0; i < s->n_sequences; i++) {
         const struct step_sequence *q = &s->sequences[i];
         if (!check_sequence(b, q, i, e))
@@ -90,13 +94,15 @@ static void begin(struct worker *w)
     int32_t from, to;
     worker_share(w, b->rows.n, &from, &to);
     for (int32_t t = from; t < to; t++) {
-        weight_row_f32(&b->plan->embed, 0, b->rows.token[t], b->x + (size_t)t * (size_t)b->plan->d_model);
+        weight_row_f32(&b->plan->embed, 0, b->rows.token[t],
+                       b->x + (size_t)t * (size_t)b->plan->d_model);
         w->weight_bytes += weight_matrix_bytes(&b->plan->embed) / (size_t)b->plan->embed.rows;
         for (int32_t i = 0; i < b->plan->n_layer; i++) {
             const struct rope_table *r = &b->ropes[i];
             bool first = r->plan == &b->plan->layers[i].attention.rope;
             if (r->plan && first)
-                rope_fill(r->plan, b->rows.position[t], r->cos_sin + (size_t)t * (size_t)r->plan->n_dims);
+                rope_fill(r->plan, b->rows.position[t],
+                          r->cos_sin + (size_t)t * (size_t)r->plan->n_dims);
         }
     }
 }
@@ -109,20 +115,26 @@ static void forward(void *context, int32_t member)
     int32_t n = b->rows.n, d = b->plan->d_model;
     begin(w);
     worker_barrier(w);
-    worker_dump(w, -1, &(struct worker_values){.what = "embed", .data = b->x, .rows = n, .cols = d});
+    worker_dump(w, -1,
+                &(struct worker_values){.what = "embed", .data = b->x, .rows = n, .cols = d});
     for (int32_t i = 0; i < b->plan->n_layer; i++) {
         const struct layer_plan *layer = &b->plan->layers[i];
         if (layer->mixer == MIXER_ATTENTION)
             attention_run(w, layer, i);
         else
             delta_net_run(w, layer, i);
-        worker_dump(w, i, &(struct worker_values){.what = "mixer", .data = b->y, .rows = n, .cols = d});
-        worker_dump(w, i, &(struct worker_values){.what = "after_mixer", .data = b->x, .rows = n, .cols = d});
+        worker_dump(w, i,
+                    &(struct worker_values){.what = "mixer", .data = b->y, .rows = n, .cols = d});
+        worker_dump(
+            w, i,
+            &(struct worker_values){.what = "after_mixer", .data = b->x, .rows = n, .cols = d});
         ffn_run(w, layer, i);
         if (b->stream.failed) /* written before the last barrier, the same for all */
             return;
-        worker_dump(w, i, &(struct worker_values){.what = "ffn", .data = b->y, .rows = n, .cols = d});
-        worker_dump(w, i, &(struct worker_values){.what = "after_ffn", .data = b->x, .rows = n, .cols = d});
+        worker_dump(w, i,
+                    &(struct worker_values){.what = "ffn", .data = b->y, .rows = n, .cols = d});
+        worker_dump(
+            w, i, &(struct worker_values){.what = "after_ffn", .data = b->x, .rows = n, .cols = d});
     }
     head_run(w);
 }
@@ -134,7 +146,8 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
         return false;
     b->step = s;
     b->stream.failed = false;
-    b->stream.predicts = b->params.experts && (!b->params.route || b->params.predict) && expert_cache_prefetching(b->params.experts);
+    b->stream.predicts = b->params.experts && (!b->params.route || b->params.predict) &&
+                         expert_cache_prefetching(b->params.experts);
     bool single = b->n_workers > 1 && thread_tuner_single(&b->tuner, b->rows.n);
     for (int32_t i = 0; i < b->n_workers; i++) {
         b->workers[i].weight_bytes = b->workers[i].kv_bytes = 0;

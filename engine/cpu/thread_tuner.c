@@ -1,4 +1,5 @@
-/* Keeps a moving mean of both ways for each class of steps, and tries the other way at intervals that double. */
+/* Keeps a moving mean of both ways for each class of steps, and tries the other way at intervals
+ * that double. */
 #include "engine/cpu/thread_tuner.h"
 
 #include <stddef.h>
@@ -9,7 +10,10 @@
 
 static struct thread_tuner_class *class_of(struct thread_tuner *t, int32_t rows)
 {
-    return rows == 1 ? &t->classes[0] : rows <= 4 ? &t->classes[1] : rows <= 16 ? &t->classes[2] : NULL;
+    return rows == 1    ? &t->classes[0]
+           : rows <= 4  ? &t->classes[1]
+           : rows <= 16 ? &t->classes[2]
+                        : NULL;
 }
 
 bool thread_tuner_single(struct thread_tuner *t, int32_t rows)

@@ -1,8 +1,9 @@
 /* Chooses how many threads run the next step: all, or one.
  *
- * A step has some sixty barriers. On a machine that is busy with something else each barrier may wait for a thread that is
- * not running, and then all threads together are slower than one. Results do not depend on the number of threads, so the
- * faster way is found by trying: steps of similar size are timed both ways, the slower way rarely. Owner thread only. */
+ * A step has some sixty barriers. On a machine that is busy with something else each barrier may
+ * wait for a thread that is not running, and then all threads together are slower than one. Results
+ * do not depend on the number of threads, so the faster way is found by trying: steps of similar
+ * size are timed both ways, the slower way rarely. Owner thread only. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,10 +11,10 @@
 #define THREAD_TUNER_CLASSES 3 /* 1 row, 2..4, 5..16; larger steps always use all threads */
 
 struct thread_tuner_class {
-    bool single;       /* what is used now */
-    double ns[2];      /* moving mean of a row's time: [0] all threads, [1] one; 0: not tried */
-    int32_t steps;     /* since the other way was tried */
-    int32_t interval;  /* steps between tries; doubles while they confirm the choice */
+    bool single;      /* what is used now */
+    double ns[2];     /* moving mean of a row's time: [0] all threads, [1] one; 0: not tried */
+    int32_t steps;    /* since the other way was tried */
+    int32_t interval; /* steps between tries; doubles while they confirm the choice */
 };
 
 struct thread_tuner {

@@ -9,7 +9,7 @@
 #include "engine/experts/io/expert_reader.h"
 
 #define PROBE_MS 250.0
-#define LEAD_MS 30.0 /* not counted: the queues fill at first */
+#define LEAD_MS 30.0                     /* not counted: the queues fill at first */
 #define PROBE_BYTES ((uint64_t)64 << 20) /* at most in flight */
 #define PROBE_JOBS 64
 #define ALONE_READS 48
@@ -70,11 +70,12 @@ static double read_for_a_while(struct probe *p, struct err *e)
     }
     if (before && read > before)
         return (double)(read - before) / (now - from) * 1000;
-    return (double)bytes_read(p) / (clock_ms() - began) * 1000; /* too slow for a window of its own: use the whole time */
+    return (double)bytes_read(p) / (clock_ms() - began) *
+           1000; /* too slow for a window of its own: use the whole time */
 }
 
-/* Reads one record after another with pauses, as layers do between computing: an idle disk and CPU take a
- * while to wake up. */
+/* Reads one record after another with pauses, as layers do between computing: an idle disk and CPU
+ * take a while to wake up. */
 static double read_alone(struct probe *p, struct err *e)
 {
     uint64_t ns = 0;
@@ -92,7 +93,8 @@ static double read_alone(struct probe *p, struct err *e)
     return (double)bytes_read(p) / (double)ns * 1e9;
 }
 
-static double probe_at(const struct expert_layout *l, int32_t depth, bool alone, uint64_t seed, struct err *e)
+static double probe_at(const struct expert_layout *l, int32_t depth, bool alone, uint64_t seed,
+                       struct err *e)
 {
     struct probe p = {.layout = l, .random = seed * 2 + 1, .record_bytes = l->record_bytes_max};
     const uint64_t fit = PROBE_BYTES / p.record_bytes;
@@ -103,7 +105,9 @@ static double probe_at(const struct expert_layout *l, int32_t depth, bool alone,
     if (!p.memory)
         return 0;
     memset(p.memory, 0, bytes); /* populate its pages before the clock starts */
-    p.reader = expert_reader_open(&(struct expert_reader_params){.files = l->files, .n_files = l->n_files, .depth = depth}, e);
+    p.reader = expert_reader_open(
+        &(struct expert_reader_params){.files = l->files, .n_files = l->n_files, .depth = depth},
+        e);
     if (p.reader)
         rate = alone ? read_alone(&p, e) : read_for_a_while(&p, e);
     expert_reader_close(&p.reader);
@@ -122,7 +126,9 @@ struct disk_speed disk_probe(const struct expert_layout *l, uint64_t seed, struc
         if (rate > best.bytes_per_s * 1.05)
             best = (struct disk_speed){.bytes_per_s = rate, .depth = depths[i]};
     }
-    const double alone = probe_at(l, best.depth, true, seed, e), record = (double)l->expert_bytes / expert_slots_count(l);
-    best.latency_s = alone > 0 && alone < best.bytes_per_s ? record / alone - record / best.bytes_per_s : 0;
+    const double alone = probe_at(l, best.depth, true, seed, e),
+                 record = (double)l->expert_bytes / expert_slots_count(l);
+    best.latency_s =
+        alone > 0 && alone < best.bytes_per_s ? record / alone - record / best.bytes_per_s : 0;
     return best;
 }

@@ -112,7 +112,8 @@ static void drop_mappings(const struct model *m)
     }
 }
 
-bool owned_weights_init(struct owned_weights *o, struct model_plan *plan, const struct model *m, struct err *e)
+bool owned_weights_init(struct owned_weights *o, struct model_plan *plan, const struct model *m,
+                        struct err *e)
 {
     struct placer p = {0};
     *o = (struct owned_weights){0};
@@ -129,7 +130,8 @@ bool owned_weights_init(struct owned_weights *o, struct model_plan *plan, const 
     place_all(&p, plan);
     o->used = p.used;
     drop_mappings(m);
-    return mprotect(memory, o->bytes, PROT_READ) == 0 || err_errno(e, "mprotect of the dense weights");
+    return mprotect(memory, o->bytes, PROT_READ) == 0 ||
+           err_errno(e, "mprotect of the dense weights");
 }
 
 void owned_weights_fini(struct owned_weights *o)

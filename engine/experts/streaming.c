@@ -13,7 +13,8 @@
 
 struct streaming {
     struct expert_layout layout;
-    struct model_plan plan; /* the model's with the dense weights copied; that of the cache adds the experts */
+    struct model_plan
+        plan; /* the model's with the dense weights copied; that of the cache adds the experts */
     struct owned_weights dense;
     struct expert_cache *cache;
 };
@@ -30,36 +31,40 @@ static bool own_dense(struct streaming *s, const struct model *m, bool keep, str
     return keep || owned_weights_init(&s->dense, &s->plan, m, e);
 }
 
-struct streaming *streaming_open(const struct model *m, const struct streaming_params *p, struct err *e)
+struct streaming *streaming_open(const struct model *m, const struct streaming_params *p,
+                                 struct err *e)
 {
     struct streaming *s = calloc(1, sizeof *s);
     if (!s) {
         err_set(e, ERR_NOMEM, "no memory to stream experts");
         return NULL;
     }
-    if (!expert_layout_pick(&s->layout, m, p->pack_dir, e) || !own_dense(s, m, p->device_share > 0, e)) {
+    if (!expert_layout_pick(&s->layout, m, p->pack_dir, e) ||
+        !own_dense(s, m, p->device_share > 0, e)) {
         streaming_close(&s);
         return NULL;
     }
-    s->cache = expert_cache_open(&(struct expert_cache_params){.layout = &s->layout,
-                                                               .plan = &s->plan,
-                                                               .budget = p->cache_bytes,
-                                                               .device_share = p->device_share,
-                                                               .depth = p->depth,
-                                                               .chunk = p->chunk,
-                                                               .state_dir = p->state_dir,
-                                                               .no_prefetch = p->no_prefetch || p->device_share,
-                                                               .no_uring = p->no_uring,
-                                                               .no_direct = p->no_direct},
-                                 e);
+    s->cache = expert_cache_open(
+        &(struct expert_cache_params){.layout = &s->layout,
+                                      .plan = &s->plan,
+                                      .budget = p->cache_bytes,
+                                      .device_share = p->device_share,
+                                      .depth = p->depth,
+                                      .chunk = p->chunk,
+                                      .state_dir = p->state_dir,
+                                      .no_prefetch = p->no_prefetch || p->device_share,
+                                      .no_uring = p->no_uring,
+                                      .no_direct = p->no_direct},
+        e);
     if (!s->cache) {
         streaming_close(&s);
         return NULL;
     }
-    log_info("experts stay on disk: bytes=%" PRIu64 " cache=%" PRIu64 " record=%" PRIu64 " dense=%" PRIu64
-             " dense_locked=%s packed=%s read_by=\"%s\"",
+    log_info("experts stay on disk: bytes=%" PRIu64 " cache=%" PRIu64 " record=%" PRIu64
+             " dense=%" PRIu64 " dense_locked=%s packed=%s read_by=\"%s\"",
              s->layout.expert_bytes, p->cache_bytes, s->layout.record_bytes_max, s->dense.used,
-             s->dense.locked ? "yes" : "no", s->layout.packed ? "yes" : "no", expert_cache_read_method(s->cache));
+             s->dense.locked ? "yes" : "no", s->layout.packed ? "yes" : "no",
+             expert_cache_read_method(s->cache));
     return s;
 }
 

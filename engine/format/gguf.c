@@ -1,4 +1,5 @@
-/* Reads GGUF metadata and tensor infos, and checks every length against the file before it is used. */
+/* Reads GGUF metadata and tensor infos, and checks every length against the file before it is used.
+ */
 #include "engine/format/gguf.h"
 
 #include <inttypes.h>
@@ -40,9 +41,10 @@ static bool take_string(struct cursor *c, struct gguf_string *s, const char *wha
 
 static size_t type_size(enum gguf_type t)
 {
-    static const uint8_t sizes[GGUF_TYPE__N] = {[GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2, [GGUF_I16] = 2,
-                                                [GGUF_U32] = 4, [GGUF_I32] = 4, [GGUF_F32] = 4, [GGUF_BOOL] = 1,
-                                                [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8};
+    static const uint8_t sizes[GGUF_TYPE__N] = {
+        [GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2, [GGUF_I16] = 2,
+        [GGUF_U32] = 4, [GGUF_I32] = 4, [GGUF_F32] = 4, [GGUF_BOOL] = 1,
+        [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8};
     return sizes[t];
 }
 
@@ -89,32 +91,39 @@ static bool read_value(struct cursor *c, struct gguf_value *v, struct err *e)
             return false;
         t = v->element;
         if (t == GGUF_ARRAY)
-            return err_set(e, ERR_UNSUPPORTED, "metadata %.*s is an array of arrays", shown(v->key.len), v->key.at);
+            return err_set(e, ERR_UNSUPPORTED, "metadata %.*s is an array of arrays",
+                           shown(v->key.len), v->key.at);
     }
     v->at = c->data + c->at;
-    return skip_values(c, t, v->n, e) || err_prefix(e, "metadata %.*s", shown(v->key.len), v->key.at);
+    return skip_values(c, t, v->n, e) ||
+           err_prefix(e, "metadata %.*s", shown(v->key.len), v->key.at);
 }
 
 static bool read_tensor(struct cursor *c, struct gguf_tensor *t, struct err *e)
 {
     uint32_t n_dims = 0;
-    if (!take_string(c, &t->name, "a tensor's name", e) || !take(c, &n_dims, 4, "a tensor's shape", e))
+    if (!take_string(c, &t->name, "a tensor's name", e) ||
+        !take(c, &n_dims, 4, "a tensor's shape", e))
         return false;
     if (!t->name.len || t->name.len > 255 || memchr(t->name.at, 0, t->name.len))
         return err_set(e, ERR_FORMAT, "a tensor's name has %zu bytes or a NUL", t->name.len);
     if (n_dims > GGUF_MAX_DIMS)
-        return err_set(e, ERR_FORMAT, "tensor %.*s has %u dimensions", (int)t->name.len, t->name.at, n_dims);
+        return err_set(e, ERR_FORMAT, "tensor %.*s has %u dimensions", (int)t->name.len, t->name.at,
+                       n_dims);
     t->n_dims = (int)n_dims;
     for (uint32_t i = 0; i < n_dims; i++) {
         if (!take(c, &t->dims[i], 8, "a tensor's shape", e))
             return false;
         if (t->dims[i] < 0)
-            return err_set(e, ERR_FORMAT, "tensor %.*s has a negative dimension", (int)t->name.len, t->name.at);
+            return err_set(e, ERR_FORMAT, "tensor %.*s has a negative dimension", (int)t->name.len,
+                           t->name.at);
     }
-    return take(c, &t->type, 4, "a tensor's type", e) && take(c, &t->offset, 8, "a tensor's place", e);
+    return take(c, &t->type, 4, "a tensor's type", e) &&
+           take(c, &t->offset, 8, "a tensor's place", e);
 }
 
-/* Counts are bounded by what could stand in the rest of the file before memory is taken for them. */
+/* Counts are bounded by what could stand in the rest of the file before memory is taken for them.
+ */
 static bool read_head(struct cursor *c, struct gguf *g, struct err *e)
 {
     char magic[4];
@@ -129,9 +138,10 @@ static bool read_head(struct cursor *c, struct gguf *g, struct err *e)
     if (!take(c, &g->n_tensors, 8, "the header", e) || !take(c, &g->n_values, 8, "the header", e))
         return false;
     size_t left = c->size - c->at;
-    if (g->n_tensors > GGUF_MAX_TENSORS || g->n_tensors > left / 24 || g->n_values > GGUF_MAX_KEYS ||
-        g->n_values > left / 12)
-        return err_set(e, ERR_FORMAT, "the header speaks of %" PRIu64 " tensors and %" PRIu64 " keys in %zu bytes",
+    if (g->n_tensors > GGUF_MAX_TENSORS || g->n_tensors > left / 24 ||
+        g->n_values > GGUF_MAX_KEYS || g->n_values > left / 12)
+        return err_set(e, ERR_FORMAT,
+                       "the header speaks of %" PRIu64 " tensors and %" PRIu64 " keys in %zu bytes",
                        g->n_tensors, g->n_values, g->size);
     return true;
 }

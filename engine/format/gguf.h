@@ -1,9 +1,10 @@
 /* Reader of the GGUF container (v2, v3): metadata and tensor table of one file.
  * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  *
- * gguf_read walks the mapped bytes once and checks every length against the file before anything is used, so that
- * its results are safe to walk. Strings point into the file. Used by the model (weights, hyper-parameters) and
- * by the text side (tokenizer, chat template). Immutable once read; thread-safe. */
+ * gguf_read walks the mapped bytes once and checks every length against the file before anything is
+ * used, so that its results are safe to walk. Strings point into the file. Used by the model
+ * (weights, hyper-parameters) and by the text side (tokenizer, chat template). Immutable once read;
+ * thread-safe. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,8 +18,20 @@
 #define GGUF_MAX_DIMS 4
 
 enum gguf_type {
-    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL,
-    GGUF_STRING, GGUF_ARRAY, GGUF_U64, GGUF_I64, GGUF_F64, GGUF_TYPE__N
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_TYPE__N
 };
 
 struct gguf_string { /* not NUL-terminated, in the file; any bytes */

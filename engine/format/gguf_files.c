@@ -9,7 +9,8 @@ int gguf_split_of(const char *name, int *number)
 {
     size_t n = strlen(name), tail = sizeof GGUF_SPLIT_TAIL - 1;
     int total = 0, used = 0;
-    if (n <= tail || sscanf(name + n - tail, "-%5d-of-%5d.gguf%n", number, &total, &used) != 2 || used != (int)tail)
+    if (n <= tail || sscanf(name + n - tail, "-%5d-of-%5d.gguf%n", number, &total, &used) != 2 ||
+        used != (int)tail)
         return 0;
     return total;
 }
@@ -36,8 +37,10 @@ bool gguf_in_folder(const char *folder, char *out, size_t size, struct err *e)
     }
     closedir(d);
     if (found > 1)
-        return err_set(e, ERR_INPUT, "the folder holds %d GGUF models; name one of the files", found);
+        return err_set(e, ERR_INPUT, "the folder holds %d GGUF models; name one of the files",
+                       found);
     if (!found)
-        return err_set(e, ERR_NOTFOUND, "no model: the folder has neither config.json nor a GGUF file");
+        return err_set(e, ERR_NOTFOUND,
+                       "no model: the folder has neither config.json nor a GGUF file");
     return file_join(out, size, folder, name, e);
 }

@@ -1,5 +1,5 @@
-/* From a GGUF file's tensor infos to the model's tensor table: types, sizes and ranges checked, dimensions
- * reversed (GGUF counts the fastest first). */
+/* From a GGUF file's tensor infos to the model's tensor table: types, sizes and ranges checked,
+ * dimensions reversed (GGUF counts the fastest first). */
 #pragma once
 #include "engine/format/gguf.h"
 #include "engine/format/tensors.h"

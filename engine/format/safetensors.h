@@ -1,8 +1,8 @@
 /* Reader of one safetensors file: 8 bytes of header length, a JSON header, the data.
  * https://github.com/huggingface/safetensors#format
  *
- * Everything in the header is checked here: its size, types, shapes, that each range lies in the file, has
- * the size that its shape asks for, and overlaps no other. Thread-safe. */
+ * Everything in the header is checked here: its size, types, shapes, that each range lies in the
+ * file, has the size that its shape asks for, and overlaps no other. Thread-safe. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +24,6 @@ struct safetensors_source {
     void *context;         /* of want */
 };
 
-/* Adds the tensors of the mapped bytes to t. Errors name the tensor; the caller prefixes the file's name. */
+/* Adds the tensors of the mapped bytes to t. Errors name the tensor; the caller prefixes the file's
+ * name. */
 bool safetensors_read(const struct safetensors_source *s, struct tensor_table *t, struct err *e);

@@ -1,5 +1,5 @@
-/* Reads and writes single safetensors files. Writing goes to a temporary name that becomes the file's own when all
- * data were written. */
+/* Reads and writes single safetensors files. Writing goes to a temporary name that becomes the
+ * file's own when all data were written. */
 #include "engine/format/tensor_file.h"
 
 #include <inttypes.h>
@@ -17,7 +17,8 @@ bool tensor_file_open(struct tensor_file *f, const char *path, struct err *e)
         return err_set(e, ERR_NOMEM, "no memory to read a file");
     tensor_table_init(&f->tensors, f->arena);
     if (file_map(path, &f->map, e) &&
-        safetensors_read(&(struct safetensors_source){.data = f->map.data, .size = f->map.size}, &f->tensors, e))
+        safetensors_read(&(struct safetensors_source){.data = f->map.data, .size = f->map.size},
+                         &f->tensors, e))
         return true;
     tensor_file_close(f);
     return err_prefix(e, "%s", path);
@@ -30,7 +31,8 @@ void tensor_file_close(struct tensor_file *f)
     arena_destroy(&f->arena);
 }
 
-const struct tensor *tensor_file_get(const struct tensor_file *f, const char *name, const char *dtype, struct err *e)
+const struct tensor *tensor_file_get(const struct tensor_file *f, const char *name,
+                                     const char *dtype, struct err *e)
 {
     const struct tensor *t = tensor_table_find(&f->tensors, name);
     if (!t)
@@ -44,7 +46,9 @@ const struct tensor *tensor_file_get(const struct tensor_file *f, const char *na
 
 uint64_t tensor_entry_bytes(const struct tensor_entry *t)
 {
-    uint64_t size = !strcmp(t->dtype, "U8") ? 1 : !strcmp(t->dtype, "BF16") || !strcmp(t->dtype, "F16") ? 2 : 4;
+    uint64_t size = !strcmp(t->dtype, "U8")                                 ? 1
+                    : !strcmp(t->dtype, "BF16") || !strcmp(t->dtype, "F16") ? 2
+                                                                            : 4;
     return size * (uint64_t)tensor_count(t->dims, t->n_dims);
 }
 
@@ -96,7 +100,8 @@ static bool create(struct tensor_writer *w, const char *path, struct err *e)
     return w->out || err_errno(e, "creating %s", w->part);
 }
 
-bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct tensor_list *list, struct err *e)
+bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct tensor_list *list,
+                         struct err *e)
 {
     if (create(w, path, e) && write_header(w, list, e))
         return true;
@@ -104,8 +109,8 @@ bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct
     return false;
 }
 
-bool tensor_writer_begin_raw(struct tensor_writer *w, const char *path, const struct tensor_raw_header *header,
-                             struct err *e)
+bool tensor_writer_begin_raw(struct tensor_writer *w, const char *path,
+                             const struct tensor_raw_header *header, struct err *e)
 {
     bool ok = create(w, path, e) && (fwrite(header->data, 1, header->len, w->out) == header->len ||
                                      err_errno(e, "writing %s", w->path));
@@ -124,8 +129,8 @@ bool tensor_writer_put(struct tensor_writer *w, const void *data, size_t len, st
 bool tensor_writer_end(struct tensor_writer *w, struct err *e)
 {
     if (w->written != w->expected) {
-        err_set(e, ERR_INTERNAL, "%s: %" PRIu64 " bytes written, %" PRIu64 " promised", w->path, w->written,
-                w->expected);
+        err_set(e, ERR_INTERNAL, "%s: %" PRIu64 " bytes written, %" PRIu64 " promised", w->path,
+                w->written, w->expected);
         tensor_writer_abort(w);
         return false;
     }

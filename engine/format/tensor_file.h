@@ -1,5 +1,6 @@
-/* One safetensors file by itself: for data beside models (token ids, logits, goldens), and for writing
- * models. Reading maps the file; writing streams, so that gigabytes need no memory. One thread each. */
+/* One safetensors file by itself: for data beside models (token ids, logits, goldens), and for
+ * writing models. Reading maps the file; writing streams, so that gigabytes need no memory. One
+ * thread each. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +21,8 @@ struct tensor_file {
 bool tensor_file_open(struct tensor_file *f, const char *path, struct err *e);
 void tensor_file_close(struct tensor_file *f); /* accepts a zeroed struct */
 /* The tensor when it is there with this dtype ("F32", "I32", ...); else NULL and *e. */
-const struct tensor *tensor_file_get(const struct tensor_file *f, const char *name, const char *dtype, struct err *e);
+const struct tensor *tensor_file_get(const struct tensor_file *f, const char *name,
+                                     const char *dtype, struct err *e);
 
 /* --- writing --- */
 
@@ -44,15 +46,16 @@ struct tensor_list {
     const char *about; /* member of __metadata__; NULL: none */
 };
 /* Writes the header. Data begin at a multiple of 64. */
-bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct tensor_list *list, struct err *e);
+bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct tensor_list *list,
+                         struct err *e);
 
 struct tensor_raw_header { /* of a file of another kind */
     const void *data;
     size_t len;
     uint64_t data_bytes; /* that follow it */
 };
-bool tensor_writer_begin_raw(struct tensor_writer *w, const char *path, const struct tensor_raw_header *header,
-                             struct err *e);
+bool tensor_writer_begin_raw(struct tensor_writer *w, const char *path,
+                             const struct tensor_raw_header *header, struct err *e);
 bool tensor_writer_put(struct tensor_writer *w, const void *data, size_t len, struct err *e);
 /* Gives the file its name, when all promised bytes were written. */
 bool tensor_writer_end(struct tensor_writer *w, struct err *e);

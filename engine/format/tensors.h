@@ -1,6 +1,7 @@
-/* The tensors of all files of a model: name, shape, type, and where the bytes lie in the mapped file.
- * Filled by the readers (safetensors.c, gguf.c), looked up by bind.c. What a reader adds has passed its
- * checks: the range lies in the file, its size agrees with shape and type, names are unique.
+/* The tensors of all files of a model: name, shape, type, and where the bytes lie in the mapped
+ * file. Filled by the readers (safetensors.c, gguf.c), looked up by bind.c. What a reader adds has
+ * passed its checks: the range lies in the file, its size agrees with shape and type, names are
+ * unique.
  *
  * Belongs to one thread while it is filled; names live in the model's arena. */
 #pragma once
@@ -13,16 +14,18 @@
 #include "engine/format/weight.h"
 
 #define TENSOR_MAX_DIMS 8
-#define TENSOR_MAX_COUNT (1 << 20) /* tensors of one model; DeepSeek-sized folders have about 100 000 */
+#define TENSOR_MAX_COUNT                                                                           \
+    (1 << 20) /* tensors of one model; DeepSeek-sized folders have about 100 000 */
 
-enum tensor_type { /* GGUF's block types are named as the weights they become */
-    TENSOR_OTHER,  /* known to the format, of no use here: integers, 8-bit floats, ... */
-    TENSOR_F32,
-    TENSOR_F16,
-    TENSOR_BF16,
-    TENSOR_U32, /* MLX's packed words */
-    TENSOR_U8,  /* codes and E8M0 scales */
-    TENSOR_BLOCK, /* GGUF: `block` says which weight type */
+enum tensor_type {               /* GGUF's block types are named as the weights they become */
+                   TENSOR_OTHER, /* known to the format, of no use here: integers, 8-bit floats, ...
+                                  */
+                   TENSOR_F32,
+                   TENSOR_F16,
+                   TENSOR_BF16,
+                   TENSOR_U32,   /* MLX's packed words */
+                   TENSOR_U8,    /* codes and E8M0 scales */
+                   TENSOR_BLOCK, /* GGUF: `block` says which weight type */
 };
 
 struct tensor {
@@ -48,7 +51,8 @@ struct tensor_table {
 
 void tensor_table_init(struct tensor_table *t, struct arena *arena);
 void tensor_table_fini(struct tensor_table *t);
-/* Copies *one (its name too). ERR_FORMAT for a name that is there already, ERR_LIMIT for too many. */
+/* Copies *one (its name too). ERR_FORMAT for a name that is there already, ERR_LIMIT for too many.
+ */
 bool tensor_table_add(struct tensor_table *t, const struct tensor *one, struct err *e);
 /* NULL when there is none. */
 struct tensor *tensor_table_find(const struct tensor_table *t, const char *name);

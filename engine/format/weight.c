@@ -1,5 +1,5 @@
-/* Sizes, names and the plain dequantisation of every weight format: the specification that fast kernels are
- * tested against. The block formats of GGUF are in weight_block.c. */
+/* Sizes, names and the plain dequantisation of every weight format: the specification that fast
+ * kernels are tested against. The block formats of GGUF are in weight_block.c. */
 #include "engine/format/weight.h"
 
 #include <assert.h>
@@ -49,8 +49,8 @@ size_t weight_matrix_bytes(const struct weight *w)
 const char *weight_type_text(const struct weight *w, char *buf, size_t size)
 {
     static const char *const names[WEIGHT__N] = {
-        "none",   "f32",  "f16",  "bf16", "affine", "mxfp4", "q8_0",   "q4_0",   "q4_1", "q5_0",
-        "q5_1",   "q2_k", "q3_k", "q4_k", "q5_k",   "q6_k",  "iq4_nl", "iq4_xs", "mxfp4"};
+        "none", "f32",  "f16",  "bf16", "affine", "mxfp4", "q8_0",   "q4_0",   "q4_1", "q5_0",
+        "q5_1", "q2_k", "q3_k", "q4_k", "q5_k",   "q6_k",  "iq4_nl", "iq4_xs", "mxfp4"};
     if (w->type != WEIGHT_AFFINE)
         return names[w->type];
     snprintf(buf, size, "affine %d-bit g%d", w->bits, w->group);
@@ -72,8 +72,8 @@ static float scale_at(const uint8_t *p, enum scale_type type, int32_t i)
     return 0;
 }
 
-/* Value i of a row that is one stream of `bits`-wide numbers, least significant bit first. It touches only
- * the bytes that hold it, so the last value of a mapped file is safe. */
+/* Value i of a row that is one stream of `bits`-wide numbers, least significant bit first. It
+ * touches only the bytes that hold it, so the last value of a mapped file is safe. */
 static unsigned code_at(const uint8_t *row, int bits, int32_t i)
 {
     size_t bit = (size_t)i * (size_t)bits, byte = bit / 8;
@@ -83,8 +83,8 @@ static unsigned code_at(const uint8_t *row, int bits, int32_t i)
     return v >> shift & ((1u << bits) - 1);
 }
 
-static void row_affine(const struct weight *w, const uint8_t *row, const uint8_t *scales, const uint8_t *biases,
-                       float *out)
+static void row_affine(const struct weight *w, const uint8_t *row, const uint8_t *scales,
+                       const uint8_t *biases, float *out)
 {
     for (int32_t i = 0; i < w->cols; i++) {
         int32_t g = i / w->group;
@@ -118,7 +118,8 @@ void weight_row_f32(const struct weight *w, int32_t matrix, int32_t row, float *
         break;
     case WEIGHT_MXFP4:
         for (int32_t i = 0; i < w->cols; i++)
-            out[i] = weight_fp4[code_at(data, 4, i)] * e8m0_to_f32(p.scales[scale_row + (size_t)i / 32]);
+            out[i] =
+                weight_fp4[code_at(data, 4, i)] * e8m0_to_f32(p.scales[scale_row + (size_t)i / 32]);
         break;
     default:
         weight_block_row_f32(w->type, data, w->cols, out);

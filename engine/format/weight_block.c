@@ -1,10 +1,11 @@
-/* Dequantises the block formats of GGUF, one function per format: block bytes in, 32 or 256 floats out. `d` is the
- * block's scale, `m` its minimum; codes come out in the order of the columns. */
+/* Dequantises the block formats of GGUF, one function per format: block bytes in, 32 or 256 floats
+ * out. `d` is the block's scale, `m` its minimum; codes come out in the order of the columns. */
 #include "engine/format/weight_block.h"
 
 #include "engine/format/weight_bits.h"
 
-const float weight_fp4[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+const float weight_fp4[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
+                              -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 const int8_t weight_iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                       1,    13,   25,  38,  53,  69,  89,  113};
 
@@ -118,7 +119,8 @@ static void scale_min_k4(const uint8_t *s, int j, int *scale, int *min)
     }
 }
 
-/* d, dmin, scales[12], (Q5_K: high[32]), codes[128]: 64 columns share 32 bytes, low nibbles first */
+/* d, dmin, scales[12], (Q5_K: high[32]), codes[128]: 64 columns share 32 bytes, low nibbles first
+ */
 static void q4_k_or_q5_k(const uint8_t *b, const uint8_t *high, const uint8_t *codes, float *out)
 {
     float d = load_f16(b), m = load_f16(b + 2);
@@ -180,12 +182,12 @@ static const struct block_format {
     size_t size;
     void (*dequantize)(const uint8_t *block, float *out);
 } formats[WEIGHT__N] = {
-    [WEIGHT_Q8_0] = {32, 34, q8_0},    [WEIGHT_Q4_0] = {32, 18, q4_0},
-    [WEIGHT_Q4_1] = {32, 20, q4_1},    [WEIGHT_Q5_0] = {32, 22, q5_0},
-    [WEIGHT_Q5_1] = {32, 24, q5_1},    [WEIGHT_Q2_K] = {256, 84, q2_k},
-    [WEIGHT_Q3_K] = {256, 110, q3_k},  [WEIGHT_Q4_K] = {256, 144, q4_k},
-    [WEIGHT_Q5_K] = {256, 176, q5_k},  [WEIGHT_Q6_K] = {256, 210, q6_k},
-    [WEIGHT_IQ4_NL] = {32, 18, iq4_nl}, [WEIGHT_IQ4_XS] = {256, 136, iq4_xs},
+    [WEIGHT_Q8_0] = {32, 34, q8_0},         [WEIGHT_Q4_0] = {32, 18, q4_0},
+    [WEIGHT_Q4_1] = {32, 20, q4_1},         [WEIGHT_Q5_0] = {32, 22, q5_0},
+    [WEIGHT_Q5_1] = {32, 24, q5_1},         [WEIGHT_Q2_K] = {256, 84, q2_k},
+    [WEIGHT_Q3_K] = {256, 110, q3_k},       [WEIGHT_Q4_K] = {256, 144, q4_k},
+    [WEIGHT_Q5_K] = {256, 176, q5_k},       [WEIGHT_Q6_K] = {256, 210, q6_k},
+    [WEIGHT_IQ4_NL] = {32, 18, iq4_nl},     [WEIGHT_IQ4_XS] = {256, 136, iq4_xs},
     [WEIGHT_MXFP4_BLOCK] = {32, 17, mxfp4},
 };
 

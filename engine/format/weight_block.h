@@ -1,4 +1,5 @@
-/* The block formats of GGUF, as llama.cpp's ggml-common.h lays them out: sizes and plain dequantisation. */
+/* The block formats of GGUF, as llama.cpp's ggml-common.h lays them out: sizes and plain
+ * dequantisation. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

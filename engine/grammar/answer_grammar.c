@@ -1,5 +1,5 @@
-/* One row per format: how a section of calls is written. Tags that are control tokens of the vocabulary are written as
- * such, others as text. */
+/* One row per format: how a section of calls is written. Tags that are control tokens of the
+ * vocabulary are written as such, others as text. */
 #include "engine/grammar/answer_grammar.h"
 
 #include <stdio.h>
@@ -56,7 +56,8 @@ static expr several(struct answer *x, expr item, expr separator)
     expr_define(x->b, rule, item);
     if (x->a->one_call)
         return rule;
-    return expr_seq2(x->b, rule, expr_repeat(x->b, expr_seq2(x->b, separator, rule), 0, MAX_CALLS - 1));
+    return expr_seq2(x->b, rule,
+                     expr_repeat(x->b, expr_seq2(x->b, separator, rule), 0, MAX_CALLS - 1));
 }
 
 /* before NAME between ARGUMENTS after, for each tool. */
@@ -67,8 +68,11 @@ static expr json_calls(struct answer *x, const char *before, const char *between
         expr arguments = call_arguments(x, i);
         if (arguments < 0)
             return -1;
-        expr_list_add(x->b, &all, expr_seq(x->b, (expr[]){text_of(x, before), json_name(x, x->a->tools[i].name),
-                                                          text_of(x, between), arguments, text_of(x, after)}, 5));
+        expr_list_add(x->b, &all,
+                      expr_seq(x->b,
+                               (expr[]){text_of(x, before), json_name(x, x->a->tools[i].name),
+                                        text_of(x, between), arguments, text_of(x, after)},
+                               5));
     }
     return expr_alt_list(x->b, &all);
 }
@@ -78,7 +82,10 @@ static expr json_calls(struct answer *x, const char *before, const char *between
 static expr hermes(struct answer *x)
 {
     expr call = json_calls(x, "\n{\"name\": \"", "\", \"arguments\": ", "}\n");
-    return call < 0 ? -1 : several(x, expr_seq3(x->b, tag(x, "<tool_call>"), call, tag(x, "</tool_call>")), text_of(x, "\n"));
+    return call < 0
+               ? -1
+               : several(x, expr_seq3(x->b, tag(x, "<tool_call>"), call, tag(x, "</tool_call>")),
+                         text_of(x, "\n"));
 }
 
 static expr coder_call(struct answer *x)
@@ -89,8 +96,11 @@ static expr coder_call(struct answer *x)
         expr values = call_parameters(x, i, &tags);
         if (values < 0)
             return -1;
-        expr_list_add(x->b, &all, expr_seq(x->b, (expr[]){text_of(x, "\n<function="), text_of(x, x->a->tools[i].name),
-                                                          text_of(x, ">\n"), values, text_of(x, "</function>\n")}, 5));
+        expr_list_add(x->b, &all,
+                      expr_seq(x->b,
+                               (expr[]){text_of(x, "\n<function="), text_of(x, x->a->tools[i].name),
+                                        text_of(x, ">\n"), values, text_of(x, "</function>\n")},
+                               5));
     }
     return expr_alt_list(x->b, &all);
 }
@@ -98,18 +108,23 @@ static expr coder_call(struct answer *x)
 static expr coder(struct answer *x)
 {
     expr call = coder_call(x);
-    return call < 0 ? -1 : several(x, expr_seq3(x->b, tag(x, "<tool_call>"), call, tag(x, "</tool_call>")), text_of(x, "\n"));
+    return call < 0
+               ? -1
+               : several(x, expr_seq3(x->b, tag(x, "<tool_call>"), call, tag(x, "</tool_call>")),
+                         text_of(x, "\n"));
 }
 
 static expr pairs_call(struct answer *x)
 {
     struct expr_list all = {0};
-    const struct call_tags tags = {"<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", "</arg_value>"};
+    const struct call_tags tags = {"<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n",
+                                   "</arg_value>"};
     for (size_t i = 0; i < x->a->n_tools; i++) {
         expr values = call_parameters(x, i, &tags);
         if (values < 0)
             return -1;
-        expr_list_add(x->b, &all, expr_seq3(x->b, text_of(x, x->a->tools[i].name), text_of(x, "\n"), values));
+        expr_list_add(x->b, &all,
+                      expr_seq3(x->b, text_of(x, x->a->tools[i].name), text_of(x, "\n"), values));
     }
     return expr_alt_list(x->b, &all);
 }
@@ -117,16 +132,22 @@ static expr pairs_call(struct answer *x)
 static expr pairs(struct answer *x)
 {
     expr call = pairs_call(x);
-    return call < 0 ? -1 : several(x, expr_seq3(x->b, tag(x, "<tool_call>"), call, tag(x, "</tool_call>")), text_of(x, "\n"));
+    return call < 0
+               ? -1
+               : several(x, expr_seq3(x->b, tag(x, "<tool_call>"), call, tag(x, "</tool_call>")),
+                         text_of(x, "\n"));
 }
 
 /* Ling writes JSON or pairs, by its version; both are read. */
 static expr bailing(struct answer *x)
 {
-    expr json = json_calls(x, "\n{\"name\": \"", "\", \"arguments\": ", "}\n"), by_pairs = json < 0 ? -1 : pairs_call(x);
+    expr json = json_calls(x, "\n{\"name\": \"", "\", \"arguments\": ", "}\n"),
+         by_pairs = json < 0 ? -1 : pairs_call(x);
     if (json < 0 || by_pairs < 0)
         return -1;
-    return several(x, expr_seq3(x->b, tag(x, "<tool_call>"), expr_alt2(x->b, json, by_pairs), tag(x, "</tool_call>")),
+    return several(x,
+                   expr_seq3(x->b, tag(x, "<tool_call>"), expr_alt2(x->b, json, by_pairs),
+                             tag(x, "</tool_call>")),
                    text_of(x, "\n"));
 }
 
@@ -138,11 +159,18 @@ static expr minimax(struct answer *x)
         expr values = call_parameters(x, i, &tags);
         if (values < 0)
             return -1;
-        expr_list_add(x->b, &all, expr_seq(x->b, (expr[]){text_of(x, "<invoke name=\""), text_of(x, x->a->tools[i].name),
-                                                          text_of(x, "\">\n"), values, text_of(x, "</invoke>\n")}, 5));
+        expr_list_add(
+            x->b, &all,
+            expr_seq(x->b,
+                     (expr[]){text_of(x, "<invoke name=\""), text_of(x, x->a->tools[i].name),
+                              text_of(x, "\">\n"), values, text_of(x, "</invoke>\n")},
+                     5));
     }
     expr calls = several(x, expr_alt_list(x->b, &all), expr_empty(x->b));
-    return expr_seq(x->b, (expr[]){tag(x, "<minimax:tool_call>"), text_of(x, "\n"), calls, tag(x, "</minimax:tool_call>")}, 4);
+    return expr_seq(x->b,
+                    (expr[]){tag(x, "<minimax:tool_call>"), text_of(x, "\n"), calls,
+                             tag(x, "</minimax:tool_call>")},
+                    4);
 }
 
 struct section { /* DeepSeek, Kimi */
@@ -157,21 +185,28 @@ static expr section_calls(struct answer *x, const struct section *t, const char 
         expr arguments = call_arguments(x, i);
         if (arguments < 0)
             return -1;
-        expr name = expr_seq3(x->b, text_of(x, t->before_name), text_of(x, x->a->tools[i].name), text_of(x, t->after_name));
+        expr name = expr_seq3(x->b, text_of(x, t->before_name), text_of(x, x->a->tools[i].name),
+                              text_of(x, t->after_name));
         if (fixed_head) /* the name stands behind the separator */
             name = expr_seq3(x->b, text_of(x, fixed_head), tag(x, t->separator), name);
         else if (strchr(t->before_name, '.')) /* functions.NAME:0 */
-            name = expr_seq3(x->b, name, expr_repeat(x->b, expr_byte_range(x->b, '0', '9'), 1, 3), tag(x, t->separator));
+            name = expr_seq3(x->b, name, expr_repeat(x->b, expr_byte_range(x->b, '0', '9'), 1, 3),
+                             tag(x, t->separator));
         else
             name = expr_seq2(x->b, name, tag(x, t->separator));
-        expr_list_add(x->b, &all, expr_seq(x->b, (expr[]){tag(x, t->call), name, arguments, text_of(x, t->after_arguments),
-                                                          tag(x, t->call_end)}, 5));
+        expr_list_add(x->b, &all,
+                      expr_seq(x->b,
+                               (expr[]){tag(x, t->call), name, arguments,
+                                        text_of(x, t->after_arguments), tag(x, t->call_end)},
+                               5));
     }
     expr calls = several(x, expr_alt_list(x->b, &all), expr_optional(x->b, text_of(x, "\n")));
     return expr_seq3(x->b, tag(x, t->begin), calls, tag(x, t->end));
 }
 
-#define DEEPSEEK "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"
+#define DEEPSEEK                                                                                   \
+    "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",    \
+        "<｜tool▁calls▁end｜>"
 
 static expr deepseek_v3(struct answer *x)
 {
@@ -187,8 +222,14 @@ static expr deepseek_v31(struct answer *x)
 
 static expr kimi(struct answer *x)
 {
-    static const struct section t = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
-                                     "<|tool_call_end|>", "<|tool_calls_section_end|>", "functions.", ":", ""};
+    static const struct section t = {"<|tool_calls_section_begin|>",
+                                     "<|tool_call_begin|>",
+                                     "<|tool_call_argument_begin|>",
+                                     "<|tool_call_end|>",
+                                     "<|tool_calls_section_end|>",
+                                     "functions.",
+                                     ":",
+                                     ""};
     return section_calls(x, &t, NULL);
 }
 
@@ -198,12 +239,17 @@ static expr mistral(struct answer *x)
     expr call = json_calls(x, "{\"name\": \"", "\", \"arguments\": ", "}"), args = tag(x, "[ARGS]");
     struct expr_list named = {0};
     for (size_t i = 0; call >= 0 && i < x->a->n_tools; i++)
-        expr_list_add(x->b, &named, expr_seq3(x->b, text_of(x, x->a->tools[i].name), args, call_arguments(x, i)));
+        expr_list_add(x->b, &named,
+                      expr_seq3(x->b, text_of(x, x->a->tools[i].name), args, call_arguments(x, i)));
     if (call < 0)
         return -1;
     expr open = tag(x, "[TOOL_CALLS]");
-    expr list = expr_seq(x->b, (expr[]){open, text_of(x, "["), several(x, call, text_of(x, ", ")), text_of(x, "]")}, 4);
-    return expr_alt2(x->b, list, several(x, expr_seq2(x->b, open, expr_alt_list(x->b, &named)), expr_empty(x->b)));
+    expr list = expr_seq(
+        x->b, (expr[]){open, text_of(x, "["), several(x, call, text_of(x, ", ")), text_of(x, "]")},
+        4);
+    return expr_alt2(
+        x->b, list,
+        several(x, expr_seq2(x->b, open, expr_alt_list(x->b, &named)), expr_empty(x->b)));
 }
 
 static expr llama3(struct answer *x)
@@ -211,7 +257,8 @@ static expr llama3(struct answer *x)
     expr call = json_calls(x, "{\"name\": \"", "\", \"parameters\": ", "}");
     if (call < 0)
         return -1;
-    return expr_seq2(x->b, expr_optional(x->b, tag(x, "<|python_tag|>")), several(x, call, text_of(x, "; ")));
+    return expr_seq2(x->b, expr_optional(x->b, tag(x, "<|python_tag|>")),
+                     several(x, call, text_of(x, "; ")));
 }
 
 /* ---- harmony: messages with headers; an answer ends with its first call */
@@ -226,10 +273,14 @@ static expr harmony_call(struct answer *x)
         if (arguments < 0)
             return -1;
         expr to = expr_seq2(x->b, text_of(x, " to=functions."), text_of(x, x->a->tools[i].name));
-        expr inside = expr_seq(x->b, (expr[]){channel, text_of(x, "commentary"), to, text_of(x, " ")}, 4);
+        expr inside =
+            expr_seq(x->b, (expr[]){channel, text_of(x, "commentary"), to, text_of(x, " ")}, 4);
         expr before = expr_seq3(x->b, to, channel, text_of(x, "commentary "));
-        expr_list_add(x->b, &all, expr_seq(x->b, (expr[]){expr_alt2(x->b, inside, before), expr_optional(x->b, json), message,
-                                                          arguments}, 4));
+        expr_list_add(x->b, &all,
+                      expr_seq(x->b,
+                               (expr[]){expr_alt2(x->b, inside, before), expr_optional(x->b, json),
+                                        message, arguments},
+                               4));
     }
     return expr_alt_list(x->b, &all);
 }
@@ -243,7 +294,8 @@ static expr harmony(struct answer *x, expr content)
     expr thought = expr_seq(b, (expr[]){channel, kind, message, text_until(x, "<|end|>"), next}, 5);
     expr rule = expr_rule(b, "message");
     expr json = expr_seq3(b, text_of(x, " "), tag(x, "<|constrain|>"), text_of(x, "json"));
-    expr final = expr_seq(b, (expr[]){channel, text_of(x, "final"), expr_optional(b, json), message, content}, 5);
+    expr final = expr_seq(
+        b, (expr[]){channel, text_of(x, "final"), expr_optional(b, json), message, content}, 5);
     expr_define(b, rule, thought);
     expr last = final;
     if (x->a->calls != TOOL_CHOICE_NONE) {
@@ -288,7 +340,8 @@ static expr text_then(struct answer *x, const struct row *row, expr calls)
         return expr_text_without(b, stops, n, after);
     /* a call is the whole answer here: text does not begin as one */
     static const struct cp_range no[] = {{0, ' '}, {'{', '{'}, {'<', '<'}};
-    expr text = expr_seq2(b, expr_class_not(b, no, 3), expr_text_without(b, NULL, 0, expr_empty(b)));
+    expr text =
+        expr_seq2(b, expr_class_not(b, no, 3), expr_text_without(b, NULL, 0, expr_empty(b)));
     return expr_alt2(b, text, calls);
 }
 
@@ -317,12 +370,14 @@ static expr gap(struct builder *b)
     return expr_repeat(b, expr_class(b, (struct cp_range[]){{'\n', '\n'}, {' ', ' '}}, 2), 0, 4);
 }
 
-expr answer_grammar(struct builder *b, struct json_schema *s, const struct answer_shape *a, struct err *e)
+expr answer_grammar(struct builder *b, struct json_schema *s, const struct answer_shape *a,
+                    struct err *e)
 {
     struct answer x = {.b = b, .s = s, .a = a, .e = e};
     const char *open = NULL, *close = NULL;
     if (a->format && !strcmp(a->format, "harmony"))
-        return harmony(&x, a->content >= 0 ? a->content : expr_text_without(b, NULL, 0, expr_empty(b)));
+        return harmony(&x,
+                       a->content >= 0 ? a->content : expr_text_without(b, NULL, 0, expr_empty(b)));
     expr main = body(&x);
     if (main < 0 || !a->format || !chat_format_reasoning(a->format, &open, &close))
         return main;

@@ -1,5 +1,6 @@
-/* The whole of an answer as a model of some format writes it: reasoning, then content or tool calls, such that the answer
- * parser (engine/chat/chat_parser.h) reads back exactly what was asked for. Reasoning is free text that ends. Pure. */
+/* The whole of an answer as a model of some format writes it: reasoning, then content or tool
+ * calls, such that the answer parser (engine/chat/chat_parser.h) reads back exactly what was asked
+ * for. Reasoning is free text that ends. Pure. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -12,9 +13,9 @@
 struct call_tool {
     const char *name;
     const cJSON *parameters; /* NULL: none */
-    bool strict;             /* the arguments follow the schema or the request is refused; else they follow it where it
-                                can be enforced, and are any JSON object where not */
-    int index;               /* in the request's list, for errors */
+    bool strict; /* the arguments follow the schema or the request is refused; else they follow it
+                    where it can be enforced, and are any JSON object where not */
+    int index;   /* in the request's list, for errors */
 };
 
 enum tool_choice { TOOL_CHOICE_NONE, TOOL_CHOICE_AUTO, TOOL_CHOICE_REQUIRED };
@@ -28,8 +29,10 @@ struct answer_shape {
     size_t n_tools;
     enum tool_choice calls;
     bool one_call;
-    expr content;              /* what the content must be; -1: free text */
+    expr content; /* what the content must be; -1: free text */
 };
 
-/* -1: *e; its field is "tools" with the index where a tool is at fault. ERR_UNSUPPORTED: calls in a format that has none. */
-expr answer_grammar(struct builder *b, struct json_schema *s, const struct answer_shape *a, struct err *e);
+/* -1: *e; its field is "tools" with the index where a tool is at fault. ERR_UNSUPPORTED: calls in a
+ * format that has none. */
+expr answer_grammar(struct builder *b, struct json_schema *s, const struct answer_shape *a,
+                    struct err *e);

@@ -1,5 +1,5 @@
-/* Builds an automaton's states while they are reached: stacks and states are interned, the closure finds what is
- * reached without reading a byte, and each step is remembered. */
+/* Builds an automaton's states while they are reached: stacks and states are interned, the closure
+ * finds what is reached without reading a byte, and each step is remembered. */
 #include "engine/grammar/automaton.h"
 
 #include <stdlib.h>
@@ -7,9 +7,10 @@
 
 #include "engine/base/hash.h"
 
-#define MAX_DEPTH 600          /* calls within calls: deeper nesting is not followed */
-#define MAX_PLACES 4096        /* of one state */
-#define MAX_BYTES ((size_t)160 << 20) /* of one automaton without its masks; over it the job fails */
+#define MAX_DEPTH 600   /* calls within calls: deeper nesting is not followed */
+#define MAX_PLACES 4096 /* of one state */
+#define MAX_BYTES                                                                                  \
+    ((size_t)160 << 20) /* of one automaton without its masks; over it the job fails */
 
 static bool out_of(struct automaton *a)
 {
@@ -36,11 +37,13 @@ static bool room(struct automaton *a, void *array, uint32_t n, uint32_t *cap, si
 
 static uint64_t hash_frame(uint32_t parent, uint32_t node, uint32_t count)
 {
-    uint64_t h = ((uint64_t)parent << 32 | node) * 0x9E3779B97F4A7C15u ^ (uint64_t)count * 0xD6E8FEB86659FD93u;
+    uint64_t h = ((uint64_t)parent << 32 | node) * 0x9E3779B97F4A7C15u ^
+                 (uint64_t)count * 0xD6E8FEB86659FD93u;
     return h ^ h >> 29;
 }
 
-static bool index_grow(struct automaton *a, struct index *x, uint64_t (*hash_of)(const struct automaton *, uint32_t))
+static bool index_grow(struct automaton *a, struct index *x,
+                       uint64_t (*hash_of)(const struct automaton *, uint32_t))
 {
     if (x->n * 2 < x->n_slots)
         return true;
@@ -244,7 +247,8 @@ static void visit_return(struct automaton *a, uint32_t frame)
 static void visit_call(struct automaton *a, uint32_t node, uint32_t frame)
 {
     const struct program_node *n = &a->program.nodes[node];
-    bool tail = a->program.nodes[n->b].kind == NODE_RETURN; /* nothing is left to do here: no frame */
+    bool tail =
+        a->program.nodes[n->b].kind == NODE_RETURN; /* nothing is left to do here: no frame */
     uint32_t inner = tail ? frame : intern_frame(a, frame, node, 0);
     if (tail || inner)
         visit(a, n->a, inner);
@@ -279,11 +283,18 @@ static void closure_run(struct automaton *a)
             for (uint32_t i = 0; i < n->b; i++)
                 visit(a, a->program.edges[n->a + i].target, at.frame);
             break;
-        case NODE_CALL: visit_call(a, at.node, at.frame); break;
-        case NODE_REPEAT: visit_repeat(a, at.node, at.frame, 0); break;
-        case NODE_RETURN: visit_return(a, at.frame); break;
+        case NODE_CALL:
+            visit_call(a, at.node, at.frame);
+            break;
+        case NODE_REPEAT:
+            visit_repeat(a, at.node, at.frame, 0);
+            break;
+        case NODE_RETURN:
+            visit_return(a, at.frame);
+            break;
         default:
-            if (a->n_found == MAX_PLACES || !room(a, &a->found, a->n_found, &a->cap_found, sizeof *a->found)) {
+            if (a->n_found == MAX_PLACES ||
+                !room(a, &a->found, a->n_found, &a->cap_found, sizeof *a->found)) {
                 out_of(a);
                 return;
             }
@@ -385,7 +396,7 @@ static void find_classes(struct automaton *a)
     }
     for (int byte = 0; byte < 256; byte++) {
         class += byte && cut[byte];
-        a->classes[byte] = (uint8_t)class;
+        a->classes[byte] = (uint8_t) class;
     }
     a->n_classes = class + 1;
 }
@@ -396,8 +407,10 @@ bool automaton_init(struct automaton *a, const struct program *p, struct err *e)
     find_classes(a);
     automaton_allow(a, 1000000);
     /* A grammar may have no place to stop at: the lists are there all the same. */
-    bool ok = room(a, &a->frames, 0, &a->cap_frames, sizeof *a->frames) && room(a, &a->places, 0, &a->cap_places, sizeof *a->places) &&
-              room(a, &a->found, 0, &a->cap_found, sizeof *a->found) && new_state(a) == 0 && new_state(a) == STATE_UNKNOWN + 1;
+    bool ok = room(a, &a->frames, 0, &a->cap_frames, sizeof *a->frames) &&
+              room(a, &a->places, 0, &a->cap_places, sizeof *a->places) &&
+              room(a, &a->found, 0, &a->cap_found, sizeof *a->found) && new_state(a) == 0 &&
+              new_state(a) == STATE_UNKNOWN + 1;
     if (ok) {
         a->frames[a->n_frames++] = (struct frame){0};
         closure_begin(a);
@@ -410,7 +423,8 @@ bool automaton_init(struct automaton *a, const struct program *p, struct err *e)
         return true;
     bool worn = a->budget < 0;
     automaton_fini(a);
-    return err_field(e, worn ? ERR_LIMIT : ERR_NOMEM, "grammar", "the grammar is too ambiguous to be followed");
+    return err_field(e, worn ? ERR_LIMIT : ERR_NOMEM, "grammar",
+                     "the grammar is too ambiguous to be followed");
 }
 
 void automaton_drop_mask(struct automaton *a, struct state *s)

@@ -1,6 +1,7 @@
-/* The automaton of one program, whose states are made when they are reached. A state is a set of places in the network, each with the stack
- * of calls it is in; stacks and states are interned, so equal ones have equal numbers and each step from a state by a
- * class of bytes is found once. Private to this room. Owner: the engine's loop. */
+/* The automaton of one program, whose states are made when they are reached. A state is a set of
+ * places in the network, each with the stack of calls it is in; stacks and states are interned, so
+ * equal ones have equal numbers and each step from a state by a class of bytes is found once.
+ * Private to this room. Owner: the engine's loop. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,8 +31,8 @@ struct cached_mask { /* a state's set of tokens */
 };
 
 struct state {
-    uint32_t first, n;  /* places */
-    uint32_t plain;     /* characters of plain JSON text that may follow at least; PLAIN_UNBOUNDED */
+    uint32_t first, n; /* places */
+    uint32_t plain;    /* characters of plain JSON text that may follow at least; PLAIN_UNBOUNDED */
     bool may_end, has_tokens;
     struct cached_mask *mask;
 };
@@ -57,10 +58,10 @@ struct automaton {
     struct place *found;
     bool found_end;
     uint32_t found_plain;
-    int64_t budget;       /* visits that are left; see automaton_allow */
-    bool exhausted;       /* budget or memory */
+    int64_t budget; /* visits that are left; see automaton_allow */
+    bool exhausted; /* budget or memory */
     size_t bytes, mask_bytes;
-    size_t mask_size;     /* of one mask that is no list; set by the owner */
+    size_t mask_size; /* of one mask that is no list; set by the owner */
 };
 
 /* The program's bytes outlive it. */

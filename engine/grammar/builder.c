@@ -1,4 +1,5 @@
-/* Makes the nodes of expressions and simplifies them where that costs nothing; emit.c turns them into a program. */
+/* Makes the nodes of expressions and simplifies them where that costs nothing; emit.c turns them
+ * into a program. */
 #include "engine/grammar/builder.h"
 
 #include <stdlib.h>
@@ -69,7 +70,8 @@ static expr add(struct builder *b, struct expr_node node)
     }
     if (b->n == b->cap) {
         int32_t cap = b->cap ? b->cap * 2 : 256;
-        struct expr_node *grown = cap > MAX_EXPRESSIONS ? NULL : realloc(b->nodes, (size_t)cap * sizeof *grown);
+        struct expr_node *grown =
+            cap > MAX_EXPRESSIONS ? NULL : realloc(b->nodes, (size_t)cap * sizeof *grown);
         if (!grown) {
             b->failed = true;
             return 0;
@@ -91,10 +93,12 @@ static const void *copy(struct builder *b, const void *list, size_t bytes)
     return mine;
 }
 
-static expr add_list(struct builder *b, enum expr_kind kind, const void *list, size_t n, size_t size)
+static expr add_list(struct builder *b, enum expr_kind kind, const void *list, size_t n,
+                     size_t size)
 {
     const void *mine = copy(b, list, n * size);
-    return add(b, (struct expr_node){.kind = (uint8_t)kind, .n = mine ? (uint32_t)n : 0, .list = mine});
+    return add(
+        b, (struct expr_node){.kind = (uint8_t)kind, .n = mine ? (uint32_t)n : 0, .list = mine});
 }
 
 expr expr_empty(struct builder *b)
@@ -205,7 +209,8 @@ expr expr_class_not(struct builder *b, const struct cp_range *ranges, size_t n)
 }
 
 /* The part of [lo, hi] within the ranges goes to out. */
-static size_t cut(const struct cp_range *r, size_t n, uint32_t lo, uint32_t hi, struct cp_range *out)
+static size_t cut(const struct cp_range *r, size_t n, uint32_t lo, uint32_t hi,
+                  struct cp_range *out)
 {
     size_t k = 0;
     for (size_t i = 0; i < n; i++)
@@ -237,7 +242,10 @@ expr expr_json_class(struct builder *b, const struct cp_range *ranges, size_t n)
     k += cut(ranges, n, '\\' + 1, 0x10FFFF, raw + k);
     if (k)
         list[n_list++] = expr_class(b, raw, k);
-    for (uint32_t cp = 1; cp <= '\\'; cp = cp == 0x1F ? '"' : cp == '"' ? '\\' : cp + 1) { /* \u0000 is left out: C strings end there */
+    for (uint32_t cp = 1; cp <= '\\';
+         cp = cp == 0x1F  ? '"'
+              : cp == '"' ? '\\'
+                          : cp + 1) { /* \u0000 is left out: C strings end there */
         if (!has(ranges, n, cp))
             continue;
         const char *at = strchr(shorts, (int)cp);
@@ -274,7 +282,8 @@ expr expr_alt(struct builder *b, const expr *list, size_t n)
             mine[k++] = list[i];
     if (k == 0)
         return expr_never(b);
-    return k == 1 ? mine[0] : add(b, (struct expr_node){.kind = EXPR_ALT, .n = (uint32_t)k, .list = mine});
+    return k == 1 ? mine[0]
+                  : add(b, (struct expr_node){.kind = EXPR_ALT, .n = (uint32_t)k, .list = mine});
 }
 
 void expr_list_add(struct builder *b, struct expr_list *l, expr x)
@@ -314,8 +323,9 @@ expr expr_repeat(struct builder *b, expr x, int32_t min, int32_t max)
         return min ? x : expr_empty(b);
     if (min == 1 && max == 1)
         return x;
-    return add(b, (struct expr_node){.kind = EXPR_REPEAT, .body = x, .min = min, .max = max,
-                                     .plain = b->nodes[x].plain});
+    return add(
+        b, (struct expr_node){
+               .kind = EXPR_REPEAT, .body = x, .min = min, .max = max, .plain = b->nodes[x].plain});
 }
 
 expr expr_optional(struct builder *b, expr x)
@@ -370,11 +380,17 @@ void expr_length(const struct builder *b, expr x, int64_t *min, int64_t *max)
     const struct expr_node *n = &b->nodes[x];
     *min = *max = 0;
     switch (n->kind) {
-    case EXPR_BYTES: *min = *max = n->one ? 1 : utf8_length(n->list, n->n); break;
+    case EXPR_BYTES:
+        *min = *max = n->one ? 1 : utf8_length(n->list, n->n);
+        break;
     case EXPR_RANGE:
     case EXPR_TOKEN:
-    case EXPR_CLASS: *min = *max = 1; break;
-    case EXPR_RULE: *max = -1; break;
+    case EXPR_CLASS:
+        *min = *max = 1;
+        break;
+    case EXPR_RULE:
+        *max = -1;
+        break;
     case EXPR_SEQ:
     case EXPR_ALT:
         for (uint32_t i = 0; i < n->n; i++) {
@@ -392,6 +408,7 @@ void expr_length(const struct builder *b, expr x, int64_t *min, int64_t *max)
         *max = n->max == EXPR_NO_MAX ? (hi == 0 ? 0 : -1) : hi < 0 ? -1 : hi * n->max;
         break;
     }
-    default: break;
+    default:
+        break;
     }
 }

@@ -1,4 +1,5 @@
-/* Builds grammars for the arguments of calls: as one JSON object, or each value between tags of its own. */
+/* Builds grammars for the arguments of calls: as one JSON object, or each value between tags of its
+ * own. */
 #include "engine/grammar/call_values.h"
 
 #include <stdio.h>
@@ -41,8 +42,11 @@ static bool add_value(void *context, const struct json_parameter *p)
 {
     struct values *v = context;
     struct builder *b = v->x->b;
-    expr one = expr_seq(b, (expr[]){expr_text(b, v->tags->open), expr_text(b, p->name), expr_text(b, v->tags->between),
-                                    p->value, expr_text(b, v->tags->close)}, 5);
+    expr one =
+        expr_seq(b,
+                 (expr[]){expr_text(b, v->tags->open), expr_text(b, p->name),
+                          expr_text(b, v->tags->between), p->value, expr_text(b, v->tags->close)},
+                 5);
     if (expr_is_never(b, p->value)) {
         if (p->required)
             expr_list_add(b, &v->list, p->value);
@@ -59,8 +63,12 @@ static expr free_values(struct answer *x, const struct call_tags *tags)
     static const struct cp_range name[] = {{'a', 'z'}, {'A', 'Z'}, {'0', '9'}, {'_', '_'}};
     expr text = expr_text_without(b, &tags->stop, 1, expr_text(b, tags->close));
     expr rule = expr_rule(b, NULL);
-    expr_define(b, rule, expr_seq(b, (expr[]){expr_text(b, tags->open), expr_repeat(b, expr_class(b, name, 4), 1, 64),
-                                              expr_text(b, tags->between), text}, 4));
+    expr_define(
+        b, rule,
+        expr_seq(b,
+                 (expr[]){expr_text(b, tags->open), expr_repeat(b, expr_class(b, name, 4), 1, 64),
+                          expr_text(b, tags->between), text},
+                 4));
     return expr_repeat(b, rule, 0, 32);
 }
 

@@ -1,4 +1,5 @@
-/* What the formats of calls have in common: the arguments of a tool, as JSON or each by itself. Private to call_*.c. */
+/* What the formats of calls have in common: the arguments of a tool, as JSON or each by itself.
+ * Private to call_*.c. */
 #pragma once
 #include "engine/grammar/answer_grammar.h"
 

@@ -1,5 +1,6 @@
-/* Turns expressions into a program. Each is emitted in front of what follows it, so no empty steps arise between them; the
- * network is then cleaned of nodes that can't reach the end or can't be reached. */
+/* Turns expressions into a program. Each is emitted in front of what follows it, so no empty steps
+ * arise between them; the network is then cleaned of nodes that can't reach the end or can't be
+ * reached. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,9 +108,14 @@ static uint32_t emit_repeat(struct emit *m, const struct expr_node *x, uint32_t 
         return at;
     }
     uint32_t body = emit(m, x->body, 0);
-    return emit_failed(m) ? 0 : emit_node(m, (struct program_node){.kind = NODE_REPEAT, .flags = x->plain ? NODE_PLAIN_RUN : 0,
-                                                          .a = body, .b = next, .c = (uint32_t)x->min,
-                                                          .d = open ? PROGRAM_NO_MAX : (uint32_t)x->max});
+    return emit_failed(m)
+               ? 0
+               : emit_node(m, (struct program_node){.kind = NODE_REPEAT,
+                                                    .flags = x->plain ? NODE_PLAIN_RUN : 0,
+                                                    .a = body,
+                                                    .b = next,
+                                                    .c = (uint32_t)x->min,
+                                                    .d = open ? PROGRAM_NO_MAX : (uint32_t)x->max});
 }
 
 static uint32_t emit_rule(struct emit *m, expr rule, uint32_t next)
@@ -133,7 +139,9 @@ static uint32_t emit_rule(struct emit *m, expr rule, uint32_t next)
         m->queue[m->n_queue++] = rule;
         m->entry[rule] = UINT32_MAX; /* on its way */
     }
-    return emit_node(m, (struct program_node){.kind = NODE_CALL, .a = (uint32_t)rule, .b = next}); /* a: see link_calls */
+    return emit_node(m, (struct program_node){.kind = NODE_CALL,
+                                              .a = (uint32_t)rule,
+                                              .b = next}); /* a: see link_calls */
 }
 
 static uint32_t emit_alt(struct emit *m, const struct expr_node *x, uint32_t next)
@@ -144,7 +152,9 @@ static uint32_t emit_alt(struct emit *m, const struct expr_node *x, uint32_t nex
         if (!emit_failed(m))
             m->edges[at + i].target = to;
     }
-    return emit_failed(m) ? 0 : emit_node(m, (struct program_node){.kind = NODE_SPLIT, .a = at, .b = x->n});
+    return emit_failed(m)
+               ? 0
+               : emit_node(m, (struct program_node){.kind = NODE_SPLIT, .a = at, .b = x->n});
 }
 
 static uint32_t emit(struct emit *m, expr x, uint32_t next)
@@ -153,24 +163,33 @@ static uint32_t emit(struct emit *m, expr x, uint32_t next)
     if (emit_failed(m))
         return 0;
     switch (n->kind) {
-    case EXPR_EMPTY: return next;
-    case EXPR_NEVER: return emit_node(m, (struct program_node){.kind = NODE_BYTES});
+    case EXPR_EMPTY:
+        return next;
+    case EXPR_NEVER:
+        return emit_node(m, (struct program_node){.kind = NODE_BYTES});
     case EXPR_BYTES:
         for (uint32_t i = n->n; i-- > 0 && !emit_failed(m);) {
             uint8_t c = ((const uint8_t *)n->list)[i];
             next = emit_byte_range(m, c, c, next);
         }
         return next;
-    case EXPR_RANGE: return emit_byte_range(m, (uint8_t)n->min, (uint8_t)n->max, next);
-    case EXPR_TOKEN: return emit_node(m, (struct program_node){.kind = NODE_TOKEN, .a = (uint32_t)n->min, .b = next});
-    case EXPR_CLASS: return emit_class(m, n, next);
+    case EXPR_RANGE:
+        return emit_byte_range(m, (uint8_t)n->min, (uint8_t)n->max, next);
+    case EXPR_TOKEN:
+        return emit_node(
+            m, (struct program_node){.kind = NODE_TOKEN, .a = (uint32_t)n->min, .b = next});
+    case EXPR_CLASS:
+        return emit_class(m, n, next);
     case EXPR_SEQ:
         for (uint32_t i = n->n; i-- > 0;)
             next = emit(m, ((const expr *)n->list)[i], next);
         return next;
-    case EXPR_ALT: return emit_alt(m, n, next);
-    case EXPR_REPEAT: return emit_repeat(m, n, next);
-    default: return emit_rule(m, x, next);
+    case EXPR_ALT:
+        return emit_alt(m, n, next);
+    case EXPR_REPEAT:
+        return emit_repeat(m, n, next);
+    default:
+        return emit_rule(m, x, next);
     }
 }
 
@@ -203,7 +222,8 @@ static void prune(struct emit *m, const uint8_t *productive)
     }
 }
 
-static uint32_t reach(uint32_t *number, uint32_t *work, uint32_t *n_work, uint32_t *n, uint32_t node)
+static uint32_t reach(uint32_t *number, uint32_t *work, uint32_t *n_work, uint32_t *n,
+                      uint32_t node)
 {
     if (!number[node]) {
         number[node] = ++*n;
@@ -239,7 +259,8 @@ static bool write_reached(struct emit *m, uint32_t start, struct buf *out)
         buf_append(&nodes, &copy, sizeof copy);
     }
     struct program_header h = {PROGRAM_MAGIC, n, n_edges, 0};
-    bool ok = !nodes.failed && !edges.failed && buf_append(out, &h, sizeof h) && buf_append(out, nodes.data, nodes.len) &&
+    bool ok = !nodes.failed && !edges.failed && buf_append(out, &h, sizeof h) &&
+              buf_append(out, nodes.data, nodes.len) &&
               buf_append(out, edges.data ? edges.data : "", edges.len);
     free(number);
     buf_fini(&nodes);
@@ -274,12 +295,14 @@ static bool finish(struct emit *m, uint32_t start, struct buf *out, struct err *
     if (left == -2)
         goto nomem;
     if (left >= 0) {
-        err_set(e, ERR_INPUT, "%.100s refers to itself before anything is read (left recursion)", name_of(m, m->owner[left]));
+        err_set(e, ERR_INPUT, "%.100s refers to itself before anything is read (left recursion)",
+                name_of(m, m->owner[left]));
         goto out;
     }
     for (uint32_t i = 0; i < m->n_nodes; i++)
         if (m->nodes[i].kind == NODE_REPEAT && mark[m->nodes[i].a]) {
-            err_set(e, ERR_INPUT, "%.100s repeats, a counted number of times, what may be empty", name_of(m, m->owner[i]));
+            err_set(e, ERR_INPUT, "%.100s repeats, a counted number of times, what may be empty",
+                    name_of(m, m->owner[i]));
             goto out;
         }
     ok = write_reached(m, start, out);
@@ -307,7 +330,8 @@ bool builder_finish(struct builder *b, expr start, struct buf *out, struct err *
     if (!b->failed)
         m.entry = calloc((size_t)b->n + 1, sizeof *m.entry);
     if (!m.entry) {
-        err_set(e, b->failed ? ERR_LIMIT : ERR_NOMEM, "it is too large or nests too deeply to be compiled");
+        err_set(e, b->failed ? ERR_LIMIT : ERR_NOMEM,
+                "it is too large or nests too deeply to be compiled");
         goto out;
     }
     emit_node(&m, (struct program_node){.kind = NODE_RETURN}); /* node 0: where everything ends */
@@ -316,13 +340,15 @@ bool builder_finish(struct builder *b, expr start, struct buf *out, struct err *
         m.rule = m.queue[i];
         memset(&m.tail, 0, sizeof m.tail);
         uint32_t at = emit(&m, b->nodes[m.rule].body, 0);
-        /* a rule that is nothing but its end still needs a node of its own: 0 means "not emitted" */
+        /* a rule that is nothing but its end still needs a node of its own: 0 means "not emitted"
+         */
         m.entry[m.rule] = at ? at : emit_node(&m, (struct program_node){.kind = NODE_RETURN});
     }
     if (m.undefined >= 0)
         err_set(e, ERR_INPUT, "the rule '%.100s' is not defined", name_of(&m, m.undefined));
     else if (emit_failed(&m))
-        err_set(e, m.over ? ERR_LIMIT : ERR_NOMEM, "it is too large to be compiled: more than %u states", PROGRAM_MAX_NODES);
+        err_set(e, m.over ? ERR_LIMIT : ERR_NOMEM,
+                "it is too large to be compiled: more than %u states", PROGRAM_MAX_NODES);
     else {
         link_calls(&m);
         ok = finish(&m, first, out, e);

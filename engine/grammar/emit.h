@@ -1,5 +1,6 @@
-/* A program while it is emitted from expressions: its nodes and edges, growing. Private to emit.c and emit_class.c.
- * After a failure (`over`, `nomem`) the functions below return harmless numbers. */
+/* A program while it is emitted from expressions: its nodes and edges, growing. Private to emit.c
+ * and emit_class.c. After a failure (`over`, `nomem`) the functions below return harmless numbers.
+ */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,13 +11,15 @@ struct emit {
     struct builder *b;
     struct program_node *nodes;
     struct program_edge *edges;
-    int32_t *owner;        /* [n_nodes] the rule that a node belongs to, -1: none */
+    int32_t *owner; /* [n_nodes] the rule that a node belongs to, -1: none */
     uint32_t n_nodes, cap_nodes, n_edges, cap_edges;
-    uint32_t *entry;       /* [b->n] of rules; 0 (the RETURN node): not emitted yet */
-    expr *queue;           /* rules to be emitted */
+    uint32_t *entry; /* [b->n] of rules; 0 (the RETURN node): not emitted yet */
+    expr *queue;     /* rules to be emitted */
     uint32_t n_queue, cap_queue;
-    int32_t rule;          /* being emitted */
-    struct { uint32_t next, node[4]; } tail; /* shared continuation bytes in front of `next` */
+    int32_t rule; /* being emitted */
+    struct {
+        uint32_t next, node[4];
+    } tail; /* shared continuation bytes in front of `next` */
     bool over, nomem;
     expr undefined;
 };

@@ -25,7 +25,8 @@ struct edge_list {
     uint32_t n;
 };
 
-static void give_edge(struct emit *m, struct edge_list *l, uint32_t lo, uint32_t hi, uint32_t target)
+static void give_edge(struct emit *m, struct edge_list *l, uint32_t lo, uint32_t hi,
+                      uint32_t target)
 {
     if (l->n == sizeof l->at / sizeof *l->at)
         m->over = true;
@@ -40,13 +41,14 @@ static uint32_t lead_bits(int n)
 
 struct utf8_range { /* characters lo .. hi, which have equally many bytes */
     uint32_t lo, hi;
-    int n;         /* > 0: all n bytes are to be read; < 0: the -n continuation bytes that are left */
+    int n; /* > 0: all n bytes are to be read; < 0: the -n continuation bytes that are left */
     uint32_t next; /* the node behind the last byte */
 };
 
 static void utf8_edges(struct emit *m, struct edge_list *l, struct utf8_range r);
 
-/* The bytes behind the first of a range whose characters have the same bytes before. Returns a node. */
+/* The bytes behind the first of a range whose characters have the same bytes before. Returns a
+ * node. */
 static uint32_t utf8_rest(struct emit *m, struct utf8_range r)
 {
     struct edge_list *l = malloc(sizeof *l);
@@ -77,11 +79,13 @@ static void utf8_edges(struct emit *m, struct edge_list *l, struct utf8_range r)
         uint32_t end = (top + 1) * span - 1;
         if (lo % span == 0 && end <= hi) { /* whole blocks, as many as there are */
             uint32_t whole = (hi + 1) / span - 1;
-            give_edge(m, l, mark | (top & mask), mark | (whole & mask), continuation(m, left, r.next));
+            give_edge(m, l, mark | (top & mask), mark | (whole & mask),
+                      continuation(m, left, r.next));
             lo = (whole + 1) * span;
         } else {
             uint32_t to = top == last ? hi : end;
-            give_edge(m, l, mark | (top & mask), mark | (top & mask), utf8_rest(m, (struct utf8_range){lo, to, -left, r.next}));
+            give_edge(m, l, mark | (top & mask), mark | (top & mask),
+                      utf8_rest(m, (struct utf8_range){lo, to, -left, r.next}));
             lo = to + 1;
         }
     }
@@ -100,7 +104,8 @@ uint32_t emit_class(struct emit *m, const struct expr_node *x, uint32_t next)
     for (uint32_t i = 0; i < x->n; i++)
         for (int n = 1; n <= 4; n++) {
             uint32_t from = n == 1 ? 0 : limits[n - 1] + 1;
-            uint32_t lo = r[i].lo > from ? r[i].lo : from, hi = r[i].hi < limits[n] ? r[i].hi : limits[n];
+            uint32_t lo = r[i].lo > from ? r[i].lo : from,
+                     hi = r[i].hi < limits[n] ? r[i].hi : limits[n];
             if (lo <= hi)
                 utf8_edges(m, l, (struct utf8_range){lo, hi, n, next});
         }

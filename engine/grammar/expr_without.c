@@ -1,11 +1,12 @@
-/* The automaton of Aho and Corasick over characters, as right-linear rules: one for each beginning of a string. */
+/* The automaton of Aho and Corasick over characters, as right-linear rules: one for each beginning
+ * of a string. */
 #include "engine/grammar/expr_without.h"
 
 #include <string.h>
 
 #include "engine/base/utf8.h"
 
-struct beginnings { /* node 0: nothing of any string */
+struct beginnings {                    /* node 0: nothing of any string */
     uint32_t cp[TEXT_WITHOUT_MAX + 1]; /* the last character */
     int parent[TEXT_WITHOUT_MAX + 1], fail[TEXT_WITHOUT_MAX + 1];
     bool whole[TEXT_WITHOUT_MAX + 1];

@@ -62,7 +62,8 @@ static void skip_space(struct reader *r, bool newlines)
         if (*r->at == '#')
             while (r->at + 1 < r->end && r->at[1] != '\n' && r->at[1] != '\r')
                 r->at++;
-        else if (!(*r->at == ' ' || *r->at == '\t' || (newlines && (*r->at == '\n' || *r->at == '\r'))))
+        else if (!(*r->at == ' ' || *r->at == '\t' ||
+                   (newlines && (*r->at == '\n' || *r->at == '\r'))))
             return;
     }
 }
@@ -105,7 +106,9 @@ static struct rule *read_name(struct reader *r)
 
 static int hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+    return c >= '0' && c <= '9'                 ? c - '0'
+           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                : -1;
 }
 
 static bool read_hex(struct reader *r, int digits, uint32_t *cp)
@@ -137,19 +140,31 @@ static bool read_char(struct reader *r, uint32_t *cp)
     char c = peek(r);
     r->at += r->at < r->end;
     switch (c) {
-    case 'x': return read_hex(r, 2, cp);
-    case 'u': return read_hex(r, 4, cp);
-    case 'U': return read_hex(r, 8, cp);
-    case 'n': *cp = '\n'; return true;
-    case 'r': *cp = '\r'; return true;
-    case 't': *cp = '\t'; return true;
+    case 'x':
+        return read_hex(r, 2, cp);
+    case 'u':
+        return read_hex(r, 4, cp);
+    case 'U':
+        return read_hex(r, 8, cp);
+    case 'n':
+        *cp = '\n';
+        return true;
+    case 'r':
+        *cp = '\r';
+        return true;
+    case 't':
+        *cp = '\t';
+        return true;
     case '\\':
     case '"':
     case '[':
     case ']':
     case '-':
-    case '^': *cp = (uint32_t)c; return true;
-    default: return false;
+    case '^':
+        *cp = (uint32_t)c;
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -275,13 +290,17 @@ static expr read_group(struct reader *r)
 static expr read_element(struct reader *r)
 {
     switch (peek(r)) {
-    case '"': return read_text(r);
-    case '[': return read_class(r);
-    case '(': return read_group(r);
+    case '"':
+        return read_text(r);
+    case '[':
+        return read_class(r);
+    case '(':
+        return read_group(r);
     case '.':
         r->at++;
         return expr_class(r->b, &(struct cp_range){0, 0x10FFFF}, 1);
-    default: break;
+    default:
+        break;
     }
     if (!is_name(peek(r)))
         return -2;
@@ -344,7 +363,8 @@ static bool read_rule(struct reader *r)
 
 expr gbnf_read(struct builder *b, const char *text, size_t len, struct err *e)
 {
-    struct reader r = {.b = b, .text = text, .at = text, .end = text + len, .n_slots = 65536, .e = e};
+    struct reader r = {
+        .b = b, .text = text, .at = text, .end = text + len, .n_slots = 65536, .e = e};
     expr root = -1;
     if (len > GBNF_MAX_BYTES) {
         err_set(e, ERR_LIMIT, "%zu bytes, at most %zu are taken", len, GBNF_MAX_BYTES);

@@ -1,6 +1,7 @@
-/* GBNF, llama.cpp's grammar notation: `name ::= alternatives`, "text", [classes], [^classes], ., ( ), * + ? {m} {m,} {m,n},
- * # comments; the answer is what `root` matches. Refused with line and column: anything else, left recursion, rules that
- * are not defined or defined twice. Bounded time and memory. Pure; thread-safe. */
+/* GBNF, llama.cpp's grammar notation: `name ::= alternatives`, "text", [classes], [^classes], ., (
+ * ), * + ? {m} {m,} {m,n}, # comments; the answer is what `root` matches. Refused with line and
+ * column: anything else, left recursion, rules that are not defined or defined twice. Bounded time
+ * and memory. Pure; thread-safe. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Runs of a grammar: where an answer stands, which tokens may follow, and the cache of automata that jobs with equal
- * programs share. */
+/* Runs of a grammar: where an answer stands, which tokens may follow, and the cache of automata
+ * that jobs with equal programs share. */
 #include "engine/grammar/grammar.h"
 
 #include <stdlib.h>
@@ -10,9 +10,11 @@
 
 #define MASK_VISITS 150000 /* work of one mask at most: about ten milliseconds */
 #define PUSH_VISITS 100000
-#define LIST_MAX 1024      /* tokens of a mask that is kept as a list */
-#define IDLE_MAX 32        /* automata without a run that are kept */
-#define REBUILD_BYTES ((size_t)48 << 20) /* states of one automaton: over it they are found anew */
+#define LIST_MAX 1024 /* tokens of a mask that is kept as a list */
+#define IDLE_MAX 32   /* automata without a run that are kept */
+#define REBUILD_BYTES                                                                              \
+    ((size_t)48 << 20) /* states of one automaton: over it they are found anew                     \
+                        */
 
 struct entry { /* one program */
     struct entry *next;
@@ -40,7 +42,8 @@ struct grammar_run {
     bool ended; /* a token ended the answer */
 };
 
-struct grammar_cache *grammar_cache_create(const struct token_trie *t, size_t max_bytes, struct err *e)
+struct grammar_cache *grammar_cache_create(const struct token_trie *t, size_t max_bytes,
+                                           struct err *e)
 {
     struct grammar_cache *c = calloc(1, sizeof *c);
     if (c) {
@@ -94,7 +97,8 @@ static void drop_masks_before(struct entry *x, uint64_t clock)
         struct state *s = &x->a.states[i];
         if (!s->mask || s->mask->used >= clock)
             continue;
-        x->a.mask_bytes -= sizeof *s->mask + (s->mask->list ? (size_t)s->mask->n * 4 : x->a.mask_size);
+        x->a.mask_bytes -=
+            sizeof *s->mask + (s->mask->list ? (size_t)s->mask->n * 4 : x->a.mask_size);
         automaton_drop_mask(&x->a, s);
     }
 }
@@ -145,7 +149,8 @@ static bool rebuild(struct entry *x, struct err *e)
 
 /* ---- runs */
 
-static struct entry *find_entry(struct grammar_cache *c, uint64_t hash, const void *program, size_t len)
+static struct entry *find_entry(struct grammar_cache *c, uint64_t hash, const void *program,
+                                size_t len)
 {
     for (struct entry *x = c->entries; x; x = x->next)
         if (x->hash == hash && x->len == len && !memcmp(x->program, program, len))
@@ -153,7 +158,8 @@ static struct entry *find_entry(struct grammar_cache *c, uint64_t hash, const vo
     return NULL;
 }
 
-static struct entry *add_entry(struct grammar_cache *c, uint64_t hash, const void *program, size_t len, struct err *e)
+static struct entry *add_entry(struct grammar_cache *c, uint64_t hash, const void *program,
+                               size_t len, struct err *e)
 {
     struct entry *x = calloc(1, sizeof *x);
     struct program p;
@@ -176,7 +182,8 @@ static struct entry *add_entry(struct grammar_cache *c, uint64_t hash, const voi
     return x;
 }
 
-struct grammar_run *grammar_run_create(struct grammar_cache *c, const void *program, size_t len, struct err *e)
+struct grammar_run *grammar_run_create(struct grammar_cache *c, const void *program, size_t len,
+                                       struct err *e)
 {
     uint64_t hash = hash64(program, len, 0);
     struct entry *x = find_entry(c, hash, program, len);
@@ -219,7 +226,8 @@ static void set_token(const struct token_trie *t, uint32_t *bits, int32_t id)
 }
 
 /* Sets all tokens of the tree that the automaton takes from this state. False: exhausted. */
-static bool walk(struct grammar_cache *c, struct automaton *a, const struct trie *trie, uint32_t state)
+static bool walk(struct grammar_cache *c, struct automaton *a, const struct trie *trie,
+                 uint32_t state)
 {
     const struct trie_node *nodes = trie->nodes;
     uint32_t n = trie->n;
@@ -271,7 +279,8 @@ static bool find_tokens(struct grammar_cache *c, struct automaton *a, uint32_t s
         uint32_t set = s.plain < TRIE_PLAIN_MAX ? s.plain : TRIE_PLAIN_MAX;
         memcpy(c->bits, t->plain_sets + (set - 1) * t->n_words, t->n_words * sizeof *c->bits);
     }
-    if (s.plain < TRIE_PLAIN_MAX && !(s.plain && plain_only(a, &s)) && !walk(c, a, &t->plain, state))
+    if (s.plain < TRIE_PLAIN_MAX && !(s.plain && plain_only(a, &s)) &&
+        !walk(c, a, &t->plain, state))
         return false;
     if (!walk(c, a, &t->other, state))
         return false;
@@ -341,7 +350,8 @@ bool grammar_run_mask(struct grammar_run *r, struct grammar_mask *out, struct er
     m->used = ++c->clock;
     x->used = c->clock;
     *out = (struct grammar_mask){m->n, m->list, m->bits};
-    return m->n || err_field(e, ERR_INPUT, "grammar", "no token of this model's vocabulary can go on");
+    return m->n ||
+           err_field(e, ERR_INPUT, "grammar", "no token of this model's vocabulary can go on");
 }
 
 static bool push_bytes(struct grammar_run *r, const uint8_t *bytes, size_t len, struct err *e)

@@ -1,5 +1,5 @@
-/* Turns schemas into expressions: follows references, combines allOf, anyOf and oneOf, and hands each kind of value to
- * the schema_*.c file that knows it. */
+/* Turns schemas into expressions: follows references, combines allOf, anyOf and oneOf, and hands
+ * each kind of value to the schema_*.c file that knows it. */
 #include "engine/grammar/json_schema.h"
 
 #include <stdarg.h>
@@ -21,7 +21,8 @@ struct json_schema *json_schema_create(struct builder *b, struct err *e)
         return NULL;
     }
     s->b = b;
-    s->space = s->string = s->character = s->key_character = s->number = s->integer = s->any = s->any_object = -1;
+    s->space = s->string = s->character = s->key_character = s->number = s->integer = s->any =
+        s->any_object = -1;
     return s;
 }
 
@@ -79,7 +80,9 @@ expr schema_read_at(struct json_schema *s, const cJSON *schema, const char *name
 
 static int hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+    return c >= '0' && c <= '9'                 ? c - '0'
+           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                : -1;
 }
 
 /* One part of a pointer, decoded, up to '/' or the end. */
@@ -106,7 +109,8 @@ const cJSON *schema_resolve(struct json_schema *s, const char *ref)
     const cJSON *at = s->root;
     char part[256];
     if (ref[0] != '#' || (ref[1] && ref[1] != '/')) {
-        schema_fail(s, ERR_UNSUPPORTED, "$ref '%.60s': only places in this schema (#/...) are followed", ref);
+        schema_fail(s, ERR_UNSUPPORTED,
+                    "$ref '%.60s': only places in this schema (#/...) are followed", ref);
         return NULL;
     }
     const char *p = ref + 1;
@@ -157,7 +161,9 @@ static expr read_ref(struct json_schema *s, const char *ref)
 static bool only_annotations_beside(const cJSON *schema, const char *name)
 {
     const cJSON *v;
-    cJSON_ArrayForEach(v, schema) if (strcmp(v->string, name) && !schema_is_annotation(v->string)) return false;
+    cJSON_ArrayForEach (v, schema)
+        if (strcmp(v->string, name) && !schema_is_annotation(v->string))
+            return false;
     return true;
 }
 
@@ -170,8 +176,7 @@ static expr read_all_of(struct json_schema *s, const cJSON *schema, const cJSON 
         return schema_read_at(s, list->child, "allOf", "0");
     if (!only_annotations_beside(schema, "allOf") && !(all = schema_without(s, schema, "allOf")))
         return -1;
-    cJSON_ArrayForEach(branch, list)
-    {
+    cJSON_ArrayForEach (branch, list) {
         all = all ? schema_merge(s, all, branch) : branch;
         if (!all)
             return -1;
@@ -189,8 +194,7 @@ static expr read_any_of(struct json_schema *s, const cJSON *schema, const char *
         return schema_fail(s, ERR_INPUT, "'%s' must be a list of schemas", name);
     if (!only_annotations_beside(schema, name) && !(rest = schema_without(s, schema, name)))
         return -1;
-    cJSON_ArrayForEach(branch, list)
-    {
+    cJSON_ArrayForEach (branch, list) {
         char key[16];
         snprintf(key, sizeof key, "%zu", all.n);
         const cJSON *own = rest ? schema_merge(s, rest, branch) : branch;
@@ -198,7 +202,9 @@ static expr read_any_of(struct json_schema *s, const cJSON *schema, const char *
             return -1;
         for (size_t i = 0; one && i < n; i++)
             if (!schema_disjoint(s, read[i], own))
-                return schema_fail(s, ERR_UNSUPPORTED, "branches %zu and %zu of 'oneOf' may both match: use 'anyOf'", i, n);
+                return schema_fail(s, ERR_UNSUPPORTED,
+                                   "branches %zu and %zu of 'oneOf' may both match: use 'anyOf'", i,
+                                   n);
         if (one && n == sizeof read / sizeof *read)
             return schema_fail(s, ERR_LIMIT, "'oneOf' has more than %zu branches", n);
         if (one)
@@ -217,14 +223,16 @@ static expr read_types(struct json_schema *s, const cJSON *schema)
 {
     unsigned types = schema_types(s, schema);
     struct expr_list all = {0};
-    expr (*const readers[])(struct json_schema *, const cJSON *) = {schema_string, schema_array, schema_object};
+    expr (*const readers[])(struct json_schema *, const cJSON *) = {schema_string, schema_array,
+                                                                    schema_object};
     const unsigned bits[] = {TYPE_STRING, TYPE_ARRAY, TYPE_OBJECT};
     if (types == TYPE_ANY && !cJSON_GetObjectItemCaseSensitive(schema, "type"))
         return json_schema_any(s);
     if (types & TYPE_NULL)
         expr_list_add(s->b, &all, expr_text(s->b, "null"));
     if (types & TYPE_BOOLEAN)
-        expr_list_add(s->b, &all, expr_alt2(s->b, expr_text(s->b, "true"), expr_text(s->b, "false")));
+        expr_list_add(s->b, &all,
+                      expr_alt2(s->b, expr_text(s->b, "true"), expr_text(s->b, "false")));
     if (types & (TYPE_NUMBER | TYPE_INTEGER)) {
         expr x = schema_number(s, schema, !(types & TYPE_NUMBER));
         if (x < 0)
@@ -252,7 +260,8 @@ static expr read_object_form(struct json_schema *s, const cJSON *schema)
             return schema_fail(s, ERR_INPUT, "'$ref' must be a string");
         if (only_annotations_beside(schema, "$ref"))
             return read_ref(s, ref->valuestring);
-        const cJSON *target = schema_resolve(s, ref->valuestring), *rest = schema_without(s, schema, "$ref");
+        const cJSON *target = schema_resolve(s, ref->valuestring),
+                    *rest = schema_without(s, schema, "$ref");
         const cJSON *both = target && rest ? schema_merge(s, target, rest) : NULL;
         return both ? schema_read(s, both) : -1;
     }
@@ -262,7 +271,8 @@ static expr read_object_form(struct json_schema *s, const cJSON *schema)
         return read_any_of(s, schema, "anyOf", false);
     if (cJSON_GetObjectItemCaseSensitive(schema, "oneOf"))
         return read_any_of(s, schema, "oneOf", true);
-    if (cJSON_GetObjectItemCaseSensitive(schema, "enum") || cJSON_GetObjectItemCaseSensitive(schema, "const"))
+    if (cJSON_GetObjectItemCaseSensitive(schema, "enum") ||
+        cJSON_GetObjectItemCaseSensitive(schema, "const"))
         return schema_enum(s, schema);
     return read_types(s, schema);
 }
@@ -276,7 +286,9 @@ expr schema_read(struct json_schema *s, const cJSON *schema)
     if (!cJSON_IsObject(schema))
         return schema_fail(s, ERR_INPUT, "a schema must be an object");
     if (s->depth >= SCHEMA_MAX_DEPTH)
-        return schema_fail(s, ERR_LIMIT, "schemas nest, or merge with themselves, more than %d deep", SCHEMA_MAX_DEPTH);
+        return schema_fail(s, ERR_LIMIT,
+                           "schemas nest, or merge with themselves, more than %d deep",
+                           SCHEMA_MAX_DEPTH);
     if (++s->n_nodes > SCHEMA_MAX_NODES || builder_failed(s->b))
         return schema_fail(s, ERR_LIMIT, "the schema is too large to be compiled");
     s->depth++;
@@ -310,9 +322,11 @@ expr json_schema_read(struct json_schema *s, const cJSON *schema, bool strict, s
     expr x = -1;
     if (schema_items(schema) > SCHEMA_MAX_ITEMS)
         schema_fail(s, ERR_LIMIT, "the schema has more than %d parts", SCHEMA_MAX_ITEMS);
-    else if (strict && (schema_types(s, schema) != TYPE_OBJECT || cJSON_GetObjectItemCaseSensitive(schema, "anyOf") ||
-                   cJSON_GetObjectItemCaseSensitive(schema, "oneOf")))
-        schema_fail(s, ERR_INPUT, "with strict the outermost schema must have type 'object' and no 'anyOf'");
+    else if (strict && (schema_types(s, schema) != TYPE_OBJECT ||
+                        cJSON_GetObjectItemCaseSensitive(schema, "anyOf") ||
+                        cJSON_GetObjectItemCaseSensitive(schema, "oneOf")))
+        schema_fail(s, ERR_INPUT,
+                    "with strict the outermost schema must have type 'object' and no 'anyOf'");
     else
         x = schema_read(s, schema);
     if (x < 0 && e)

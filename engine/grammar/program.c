@@ -1,5 +1,5 @@
-/* Checks a program that came from outside this process, and computes the properties of its nodes that the check and
- * the builder need. */
+/* Checks a program that came from outside this process, and computes the properties of its nodes
+ * that the check and the builder need. */
 #include "engine/grammar/program.h"
 
 #include <stdlib.h>
@@ -13,7 +13,8 @@ struct reverse {
 
 typedef void (*each_fn)(void *context, uint32_t target);
 
-static void each_target(const struct program *p, const struct program_node *n, each_fn give, void *context)
+static void each_target(const struct program *p, const struct program_node *n, each_fn give,
+                        void *context)
 {
     switch (n->kind) {
     case NODE_BYTES:
@@ -22,9 +23,13 @@ static void each_target(const struct program *p, const struct program_node *n, e
             give(context, p->edges[n->a + i].target);
         break;
     case NODE_CALL:
-    case NODE_REPEAT: give(context, n->a); /* fall through */
-    case NODE_TOKEN: give(context, n->b); break;
-    default: break;
+    case NODE_REPEAT:
+        give(context, n->a); /* fall through */
+    case NODE_TOKEN:
+        give(context, n->b);
+        break;
+    default:
+        break;
     }
 }
 
@@ -63,13 +68,15 @@ static bool reverse_make(struct reverse *r, const struct program *p)
     f.count = false;
     for (f.node = 0; f.node < n; f.node++) /* first[i] moves to the end of its list ... */
         each_target(p, &p->nodes[f.node], fill_one, &f);
-    memmove(r->first + 1, r->first, (size_t)n * sizeof *r->first); /* ... which is the next one's beginning */
+    memmove(r->first + 1, r->first,
+            (size_t)n * sizeof *r->first); /* ... which is the next one's beginning */
     r->first[0] = 0;
     return true;
 }
 
 /* May the node be marked, now that some of its targets are? */
-static bool holds(const struct program *p, const struct program_node *n, const uint8_t *mark, bool reading)
+static bool holds(const struct program *p, const struct program_node *n, const uint8_t *mark,
+                  bool reading)
 {
     switch (n->kind) {
     case NODE_BYTES:
@@ -81,10 +88,14 @@ static bool holds(const struct program *p, const struct program_node *n, const u
             if (mark[p->edges[n->a + i].target])
                 return true;
         return false;
-    case NODE_CALL: return mark[n->a] && mark[n->b];
-    case NODE_REPEAT: return (n->c == 0 || mark[n->a]) && mark[n->b];
-    case NODE_TOKEN: return reading && mark[n->b];
-    default: return true;
+    case NODE_CALL:
+        return mark[n->a] && mark[n->b];
+    case NODE_REPEAT:
+        return (n->c == 0 || mark[n->a]) && mark[n->b];
+    case NODE_TOKEN:
+        return reading && mark[n->b];
+    default:
+        return true;
     }
 }
 
@@ -130,15 +141,17 @@ bool program_productive(const struct program *p, uint8_t *productive)
     return spread(p, productive, true);
 }
 
-/* ---- left recursion: strongly connected parts of the graph of what is reached without reading (Tarjan, with its own
- * stack); an entered call inside one part is the fault */
+/* ---- left recursion: strongly connected parts of the graph of what is reached without reading
+ * (Tarjan, with its own stack); an entered call inside one part is the fault */
 
 struct tarjan {
     const struct program *p;
     const uint8_t *nullable;
     uint32_t *index, *low, *part; /* 0: not seen; part: 1 + number */
     uint32_t *stack, n_stack;
-    struct { uint32_t node, next; } *path;
+    struct {
+        uint32_t node, next;
+    } *path;
     uint32_t n_path, n_index, n_parts;
 };
 
@@ -238,11 +251,16 @@ static bool check_node(const struct program *p, const struct program_node *n, in
     uint32_t nodes = p->header->n_nodes, edges = p->header->n_edges;
     switch (n->kind) {
     case NODE_BYTES:
-    case NODE_SPLIT: return n->b <= edges && n->a <= edges - n->b;
-    case NODE_CALL: return n->a < nodes && n->b < nodes;
-    case NODE_REPEAT: return n->a < nodes && n->b < nodes && n->c <= n->d && n->d > 0;
-    case NODE_TOKEN: return n->a < (uint32_t)n_vocab && n->b < nodes;
-    default: return n->kind == NODE_RETURN;
+    case NODE_SPLIT:
+        return n->b <= edges && n->a <= edges - n->b;
+    case NODE_CALL:
+        return n->a < nodes && n->b < nodes;
+    case NODE_REPEAT:
+        return n->a < nodes && n->b < nodes && n->c <= n->d && n->d > 0;
+    case NODE_TOKEN:
+        return n->a < (uint32_t)n_vocab && n->b < nodes;
+    default:
+        return n->kind == NODE_RETURN;
     }
 }
 
@@ -266,7 +284,8 @@ static bool check_flow(const struct program *p, struct err *e)
     if (ok) {
         int64_t left = program_left_recursion(p, mark);
         if (left != -1)
-            ok = left == -2 ? err_set(e, ERR_NOMEM, "no memory to check a grammar") : rubbish(e, "it is left-recursive");
+            ok = left == -2 ? err_set(e, ERR_NOMEM, "no memory to check a grammar")
+                            : rubbish(e, "it is left-recursive");
     }
 out:
     free(mark);
@@ -278,7 +297,8 @@ bool program_open(struct program *p, const void *bytes, size_t len, int32_t n_vo
     const struct program_header *h = bytes;
     if (len < sizeof *h || h->magic != PROGRAM_MAGIC)
         return rubbish(e, "no header");
-    if (!h->n_nodes || h->n_nodes > PROGRAM_MAX_NODES || h->n_edges > PROGRAM_MAX_EDGES || h->start >= h->n_nodes ||
+    if (!h->n_nodes || h->n_nodes > PROGRAM_MAX_NODES || h->n_edges > PROGRAM_MAX_EDGES ||
+        h->start >= h->n_nodes ||
         len != sizeof *h + h->n_nodes * sizeof *p->nodes + h->n_edges * sizeof *p->edges)
         return rubbish(e, "its sizes don't fit");
     *p = (struct program){h, (const void *)(h + 1), NULL};

@@ -1,9 +1,10 @@
-/* A compiled grammar: a recursive transition network over bytes and special tokens, as one run of bytes that travels
- * from the worker to the engine.
+/* A compiled grammar: a recursive transition network over bytes and special tokens, as one run of
+ * bytes that travels from the worker to the engine.
  *
- * Nodes with edges; a call enters another part of the network and comes back; a repeat is a call with a counter, so that
- * {0,1000} costs one node. Made by builder.h, run by automaton.h. A program from outside is checked before it is used:
- * every index in range, no way to call for ever without reading, every node able to reach the end.
+ * Nodes with edges; a call enters another part of the network and comes back; a repeat is a call
+ * with a counter, so that {0,1000} costs one node. Made by builder.h, run by automaton.h. A program
+ * from outside is checked before it is used: every index in range, no way to call for ever without
+ * reading, every node able to reach the end.
  *
  * Layout, little-endian: struct program_header, nodes, edges. */
 #pragma once
@@ -16,8 +17,9 @@
 #define PROGRAM_MAGIC 0x31524753u /* "SGR1" */
 #define PROGRAM_MAX_NODES 200000u
 #define PROGRAM_MAX_EDGES 400000u
-#define PROGRAM_MAX_BYTES (sizeof(struct program_header) + PROGRAM_MAX_NODES * sizeof(struct program_node) + \
-                           PROGRAM_MAX_EDGES * sizeof(struct program_edge))
+#define PROGRAM_MAX_BYTES                                                                          \
+    (sizeof(struct program_header) + PROGRAM_MAX_NODES * sizeof(struct program_node) +             \
+     PROGRAM_MAX_EDGES * sizeof(struct program_edge))
 #define PROGRAM_NO_MAX UINT32_MAX
 
 enum program_kind {
@@ -30,8 +32,9 @@ enum program_kind {
     NODE_KIND__N
 };
 
-/* Any run of characters that a JSON string holds unescaped may be read here, over and over (NODE_SPLIT), or as often as
- * the repeat's body may still be entered (NODE_REPEAT). Lets masks take such tokens all at once. */
+/* Any run of characters that a JSON string holds unescaped may be read here, over and over
+ * (NODE_SPLIT), or as often as the repeat's body may still be entered (NODE_REPEAT). Lets masks
+ * take such tokens all at once. */
 #define NODE_PLAIN_RUN 1u
 
 struct program_node {
@@ -59,8 +62,9 @@ struct program { /* a view; the bytes belong to someone else, aligned to 4 */
 /* Checks everything. ERR_INPUT; n_vocab: token ids must be under it. */
 bool program_open(struct program *p, const void *bytes, size_t len, int32_t n_vocab, struct err *e);
 
-/* Which nodes can reach their end without reading anything, which can reach it at all; arrays [n_nodes] of 0 and 1 made
- * by the caller. Linear. False: no memory. Shared by the check and by the builder. */
+/* Which nodes can reach their end without reading anything, which can reach it at all; arrays
+ * [n_nodes] of 0 and 1 made by the caller. Linear. False: no memory. Shared by the check and by the
+ * builder. */
 bool program_nullable(const struct program *p, uint8_t *nullable);
 bool program_productive(const struct program *p, uint8_t *productive);
 /* A node from which a call leads back to itself before anything was read, or -1; -2: no memory. */

@@ -27,9 +27,9 @@ struct set {
 
 static const struct cp_range digits[] = {{'0', '9'}};
 static const struct cp_range words[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-static const struct cp_range spaces[] = {{9, 13}, {' ', ' '}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A},
-                                         {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000},
-                                         {0xFEFF, 0xFEFF}};
+static const struct cp_range spaces[] = {
+    {9, 13},          {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+    {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 static const struct cp_range line_ends[] = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
 static expr bad(struct reader *r, enum err_code code, const char *what)
@@ -93,7 +93,9 @@ static bool read_hex(struct reader *r, int n, uint32_t *cp)
     *cp = 0;
     for (int i = 0; i < n; i++, r->at++) {
         char c = *r->at;
-        int d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+        int d = c >= '0' && c <= '9'                 ? c - '0'
+                : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                     : -1;
         if (d < 0)
             return false;
         *cp = *cp << 4 | (uint32_t)d;
@@ -120,27 +122,47 @@ static bool read_escape(struct reader *r, struct set *s, uint32_t *single, bool 
     *is_single = true;
     switch (c) {
     case 'd':
-    case 'D': *is_single = false; return set_add_list(s, digits, 1, c == 'D');
+    case 'D':
+        *is_single = false;
+        return set_add_list(s, digits, 1, c == 'D');
     case 'w':
-    case 'W': *is_single = false; return set_add_list(s, words, 4, c == 'W');
+    case 'W':
+        *is_single = false;
+        return set_add_list(s, words, 4, c == 'W');
     case 's':
-    case 'S': *is_single = false; return set_add_list(s, spaces, sizeof spaces / sizeof *spaces, c == 'S');
-    case 'n': *single = '\n'; return true;
-    case 'r': *single = '\r'; return true;
-    case 't': *single = '\t'; return true;
-    case 'f': *single = '\f'; return true;
-    case 'v': *single = '\v'; return true;
-    case 'x': return read_hex(r, 2, single);
-    case 'u': return read_unicode(r, single);
+    case 'S':
+        *is_single = false;
+        return set_add_list(s, spaces, sizeof spaces / sizeof *spaces, c == 'S');
+    case 'n':
+        *single = '\n';
+        return true;
+    case 'r':
+        *single = '\r';
+        return true;
+    case 't':
+        *single = '\t';
+        return true;
+    case 'f':
+        *single = '\f';
+        return true;
+    case 'v':
+        *single = '\v';
+        return true;
+    case 'x':
+        return read_hex(r, 2, single);
+    case 'u':
+        return read_unicode(r, single);
     case 'c':
         if ((*r->at | 32) < 'a' || (*r->at | 32) > 'z')
             return false;
         *single = (uint32_t)*r->at++ & 31;
         return true;
-    default: break;
+    default:
+        break;
     }
     *single = (unsigned char)c;
-    return c && (unsigned char)c < 0x80 && !((c | 32) >= 'a' && (c | 32) <= 'z') && !(c >= '0' && c <= '9');
+    return c && (unsigned char)c < 0x80 && !((c | 32) >= 'a' && (c | 32) <= 'z') &&
+           !(c >= '0' && c <= '9');
 }
 
 static bool read_set_item(struct reader *r, struct set *s, uint32_t *single, bool *is_single)
@@ -220,8 +242,10 @@ static expr read_atom(struct reader *r)
     uint32_t cp = 0;
     bool one = true;
     switch (*r->at) {
-    case '(': return read_group(r);
-    case '[': return read_set(r);
+    case '(':
+        return read_group(r);
+    case '[':
+        return read_set(r);
     case '.':
         r->at++;
         set_add_list(&s, line_ends, 3, true);
@@ -236,10 +260,13 @@ static expr read_atom(struct reader *r)
     case '?':
     case '{':
     case '}':
-    case ']': return bad(r, ERR_INPUT, "has a repeat of nothing, or a bracket that needs a backslash");
+    case ']':
+        return bad(r, ERR_INPUT, "has a repeat of nothing, or a bracket that needs a backslash");
     case '^':
-    case '$': return bad(r, ERR_UNSUPPORTED, "has ^ or $ where it is not its beginning or end");
-    default: r->at += utf8_next((const unsigned char *)r->at, &cp);
+    case '$':
+        return bad(r, ERR_UNSUPPORTED, "has ^ or $ where it is not its beginning or end");
+    default:
+        r->at += utf8_next((const unsigned char *)r->at, &cp);
     }
     if (one)
         set_add(&s, cp, cp);
@@ -340,7 +367,8 @@ static expr read_pattern(struct reader *r)
 {
     if (strlen(r->at) > MAX_PATTERN)
         return bad(r, ERR_LIMIT, "is too long");
-    /* ^(a|b)$ is common: alternatives inside the anchors, at depth 1, come out right by themselves */
+    /* ^(a|b)$ is common: alternatives inside the anchors, at depth 1, come out right by themselves
+     */
     expr x = read_alternatives(r);
     if (x >= 0 && *r->at)
         return bad(r, ERR_INPUT, "has a ')' that closes nothing");
@@ -354,5 +382,6 @@ expr regex_read(struct builder *b, const char *pattern, regex_class_fn make, str
 
 expr regex_read_whole(struct builder *b, const char *pattern, regex_class_fn make, struct err *e)
 {
-    return read_pattern(&(struct reader){.b = b, .make = make, .at = pattern, .e = e, .whole = true});
+    return read_pattern(
+        &(struct reader){.b = b, .make = make, .at = pattern, .e = e, .whole = true});
 }

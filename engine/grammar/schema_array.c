@@ -15,14 +15,14 @@ bool schema_count(struct json_schema *s, const cJSON *schema, const char *name, 
 }
 
 /* All items as rules, each used where it may come first and where it follows. */
-static bool read_items(struct json_schema *s, const cJSON *schema, struct expr_list *placed, expr *rest)
+static bool read_items(struct json_schema *s, const cJSON *schema, struct expr_list *placed,
+                       expr *rest)
 {
     const cJSON *prefix = cJSON_GetObjectItemCaseSensitive(schema, "prefixItems"), *item;
     const cJSON *items = cJSON_GetObjectItemCaseSensitive(schema, "items");
     if ((prefix && !cJSON_IsArray(prefix)) || cJSON_IsArray(items))
         return schema_fail(s, ERR_INPUT, "'prefixItems' must be a list, 'items' one schema") >= 0;
-    cJSON_ArrayForEach(item, prefix)
-    {
+    cJSON_ArrayForEach (item, prefix) {
         expr x = schema_read_at(s, item, "prefixItems", NULL), rule = expr_rule(s->b, NULL);
         if (x < 0)
             return false;
@@ -64,14 +64,18 @@ expr schema_array(struct json_schema *s, const cJSON *schema)
     /* from the end: what may come behind item i - 1 */
     int64_t first_rest = n > 0 ? n : 1; /* the first item is written without a comma */
     int64_t low = min - first_rest, high = max - first_rest;
-    expr tail = expr_is_never(b, rest) ? expr_empty(b)
-                                       : expr_repeat(b, expr_seq3(b, comma, space, rest), low > 0 ? (int32_t)low : 0,
-                                                     max < 0 ? EXPR_NO_MAX : (int32_t)high);
+    expr tail = expr_is_never(b, rest)
+                    ? expr_empty(b)
+                    : expr_repeat(b, expr_seq3(b, comma, space, rest), low > 0 ? (int32_t)low : 0,
+                                  max < 0 ? EXPR_NO_MAX : (int32_t)high);
     for (int64_t i = n - 1; i >= 1; i--) {
         expr rule = expr_rule(b, NULL);
         expr_define(b, rule, expr_seq(b, (expr[]){comma, space, placed.at[i], tail}, 4));
         tail = i >= min ? expr_optional(b, rule) : rule;
     }
     expr filled = expr_seq3(b, n > 0 ? placed.at[0] : rest, tail, space);
-    return expr_seq(b, (expr[]){expr_text(b, "["), space, min > 0 ? filled : expr_optional(b, filled), expr_text(b, "]")}, 4);
+    return expr_seq(b,
+                    (expr[]){expr_text(b, "["), space, min > 0 ? filled : expr_optional(b, filled),
+                             expr_text(b, "]")},
+                    4);
 }

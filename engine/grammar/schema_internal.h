@@ -1,4 +1,5 @@
-/* Inside the reader of JSON Schema: one file per kind of value. Private to json_schema.c and schema_*.c. */
+/* Inside the reader of JSON Schema: one file per kind of value. Private to json_schema.c and
+ * schema_*.c. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stddef.h>
@@ -8,13 +9,19 @@
 #define SCHEMA_MAX_DEPTH 64    /* schemas within schemas */
 #define SCHEMA_MAX_NODES 20000 /* schemas read in all, copies by merging included */
 #define SCHEMA_MAX_REFS 4096
-#define SCHEMA_MAX_ITEMS 50000 /* JSON values in one schema */
-#define SCHEMA_MAX_COPIED 400000 /* JSON values copied by merging */
+#define SCHEMA_MAX_ITEMS 50000      /* JSON values in one schema */
+#define SCHEMA_MAX_COPIED 400000    /* JSON values copied by merging */
 #define SCHEMA_MAX_COMPARED 4000000 /* pairs of listed values compared at once */
 
 enum schema_type { /* bits */
-    TYPE_NULL = 1, TYPE_BOOLEAN = 2, TYPE_INTEGER = 4, TYPE_NUMBER = 8, TYPE_STRING = 16, TYPE_ARRAY = 32,
-    TYPE_OBJECT = 64, TYPE_ANY = 127 & ~4 /* number holds integer */
+                   TYPE_NULL = 1,
+                   TYPE_BOOLEAN = 2,
+                   TYPE_INTEGER = 4,
+                   TYPE_NUMBER = 8,
+                   TYPE_STRING = 16,
+                   TYPE_ARRAY = 32,
+                   TYPE_OBJECT = 64,
+                   TYPE_ANY = 127 & ~4 /* number holds integer */
 };
 
 struct schema_ref {
@@ -27,7 +34,8 @@ struct json_schema {
     struct builder *b;
     const cJSON *root;
     bool strict;
-    expr space, string, character, key_character, number, integer, any, any_object; /* -1: not made yet */
+    expr space, string, character, key_character, number, integer, any,
+        any_object; /* -1: not made yet */
     struct schema_ref *refs;
     size_t n_refs;
     cJSON **made; /* merged schemas, freed at the end */
@@ -44,12 +52,15 @@ expr schema_read(struct json_schema *s, const cJSON *schema);
 /* The same one step deeper: "/name" or "/name/key". */
 expr schema_read_at(struct json_schema *s, const cJSON *schema, const char *name, const char *key);
 /* Puts the place in front. Always -1. */
-expr schema_fail(struct json_schema *s, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+expr schema_fail(struct json_schema *s, enum err_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
-/* Is what stands under "properties" an object, or nothing? Names are looked for among its items: in a list nothing has one. */
+/* Is what stands under "properties" an object, or nothing? Names are looked for among its items: in
+ * a list nothing has one. */
 bool schema_has_names(struct json_schema *s, const cJSON *schema);
 
-size_t schema_enter(struct json_schema *s, const char *name, const char *key); /* returns what schema_leave wants */
+size_t schema_enter(struct json_schema *s, const char *name,
+                    const char *key); /* returns what schema_leave wants */
 void schema_leave(struct json_schema *s, size_t mark);
 
 /* Types that a schema takes, by "type", "enum", "const" or its keywords; a $ref is followed. */
@@ -69,8 +80,8 @@ expr schema_string(struct json_schema *s, const cJSON *schema);
 expr schema_number(struct json_schema *s, const cJSON *schema, bool integer);
 expr schema_enum(struct json_schema *s, const cJSON *schema);
 
-/* A value between the tags of a call (see json_parameter): what the answer parser makes of it is valid by the schema. It ends
- * before `stop`, which it never holds. *text: plain text. */
+/* A value between the tags of a call (see json_parameter): what the answer parser makes of it is
+ * valid by the schema. It ends before `stop`, which it never holds. *text: plain text. */
 expr schema_tag_value(struct json_schema *s, const cJSON *schema, const char *stop, bool *text);
 
 /* Both at once, as a new schema that s owns; NULL: *s->e. */

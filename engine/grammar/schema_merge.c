@@ -1,4 +1,5 @@
-/* Two schemas at once (allOf, keywords beside $ref or anyOf), and whether two exclude each other (oneOf). */
+/* Two schemas at once (allOf, keywords beside $ref or anyOf), and whether two exclude each other
+ * (oneOf). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +67,9 @@ static cJSON *both(const cJSON *a, const cJSON *b)
 static bool contains(const cJSON *list, const cJSON *value)
 {
     const cJSON *v;
-    cJSON_ArrayForEach(v, list) if (cJSON_Compare(v, value, true)) return true;
+    cJSON_ArrayForEach (v, list)
+        if (cJSON_Compare(v, value, true))
+            return true;
     return false;
 }
 
@@ -83,17 +86,19 @@ static cJSON *type_list(const cJSON *type)
 
 static void merge_types(cJSON *out, const cJSON *type)
 {
-    cJSON *a = type_list(cJSON_GetObjectItemCaseSensitive(out, "type")), *b = type_list(type), *list = cJSON_CreateArray();
+    cJSON *a = type_list(cJSON_GetObjectItemCaseSensitive(out, "type")), *b = type_list(type),
+          *list = cJSON_CreateArray();
     const cJSON *x, *y;
-    cJSON_ArrayForEach(x, a) cJSON_ArrayForEach(y, b)
-    {
-        const char *p = cJSON_GetStringValue(x), *q = cJSON_GetStringValue(y);
-        if (!p || !q)
-            continue;
-        bool narrower = !strcmp(p, "number") && !strcmp(q, "integer"), wider = !strcmp(p, "integer") && !strcmp(q, "number");
-        if (!strcmp(p, q) || narrower || wider)
-            cJSON_AddItemToArray(list, cJSON_CreateString(narrower ? q : p));
-    }
+    cJSON_ArrayForEach (x, a)
+        cJSON_ArrayForEach (y, b) {
+            const char *p = cJSON_GetStringValue(x), *q = cJSON_GetStringValue(y);
+            if (!p || !q)
+                continue;
+            bool narrower = !strcmp(p, "number") && !strcmp(q, "integer"),
+                 wider = !strcmp(p, "integer") && !strcmp(q, "number");
+            if (!strcmp(p, q) || narrower || wider)
+                cJSON_AddItemToArray(list, cJSON_CreateString(narrower ? q : p));
+        }
     cJSON_Delete(a);
     cJSON_Delete(b);
     replace(out, "type", list);
@@ -106,7 +111,8 @@ static void merge_properties(cJSON *out, const cJSON *b, const cJSON *b_schema)
     const cJSON *others_b = cJSON_GetObjectItemCaseSensitive(b_schema, "additionalProperties"), *v;
     if (!mine)
         mine = cJSON_AddObjectToObject(out, "properties");
-    cJSON_ArrayForEach(v, mine) /* names that only one side declares fall under the other's rule for additional ones */
+    cJSON_ArrayForEach (v, mine) /* names that only one side declares fall under the other's rule
+                                    for additional ones */
     {
         if (cJSON_GetObjectItemCaseSensitive(b, v->string) || !others_b)
             continue;
@@ -116,13 +122,13 @@ static void merge_properties(cJSON *out, const cJSON *b, const cJSON *b_schema)
         v = cJSON_GetObjectItemCaseSensitive(mine, name);
         free(name);
     }
-    cJSON_ArrayForEach(v, b)
-    {
+    cJSON_ArrayForEach (v, b) {
         const cJSON *same = cJSON_GetObjectItemCaseSensitive(mine, v->string);
         if (same)
             cJSON_ReplaceItemInObjectCaseSensitive(mine, v->string, both(same, v));
         else
-            cJSON_AddItemToObject(mine, v->string, others_a ? both(v, others_a) : cJSON_Duplicate(v, true));
+            cJSON_AddItemToObject(mine, v->string,
+                                  others_a ? both(v, others_a) : cJSON_Duplicate(v, true));
     }
 }
 
@@ -130,9 +136,13 @@ static void merge_lists(cJSON *out, const char *name, const cJSON *b, bool commo
 {
     cJSON *a = cJSON_GetObjectItemCaseSensitive(out, name), *list = cJSON_CreateArray();
     const cJSON *v;
-    cJSON_ArrayForEach(v, a) if (!common || contains(b, v)) cJSON_AddItemToArray(list, cJSON_Duplicate(v, true));
+    cJSON_ArrayForEach (v, a)
+        if (!common || contains(b, v))
+            cJSON_AddItemToArray(list, cJSON_Duplicate(v, true));
     if (!common)
-        cJSON_ArrayForEach(v, b) if (!contains(a, v)) cJSON_AddItemToArray(list, cJSON_Duplicate(v, true));
+        cJSON_ArrayForEach (v, b)
+            if (!contains(a, v))
+                cJSON_AddItemToArray(list, cJSON_Duplicate(v, true));
     replace(out, name, list);
 }
 
@@ -146,8 +156,10 @@ static bool is_one_of(const char *name, const char *const *list)
 /* b's keyword v into out. False: two that can't be joined. */
 static bool merge_keyword(cJSON *out, const cJSON *v, const cJSON *b)
 {
-    static const char *const greater[] = {"minimum", "exclusiveMinimum", "minItems", "minLength", "minProperties", NULL};
-    static const char *const lesser[] = {"maximum", "exclusiveMaximum", "maxItems", "maxLength", "maxProperties", NULL};
+    static const char *const greater[] = {"minimum",   "exclusiveMinimum", "minItems",
+                                          "minLength", "minProperties",    NULL};
+    static const char *const lesser[] = {"maximum",   "exclusiveMaximum", "maxItems",
+                                         "maxLength", "maxProperties",    NULL};
     static const char *const schemas[] = {"items", "additionalProperties", NULL};
     const char *name = v->string;
     const cJSON *mine = cJSON_GetObjectItemCaseSensitive(out, name);
@@ -166,13 +178,16 @@ static bool merge_keyword(cJSON *out, const cJSON *v, const cJSON *b)
     } else if (!strcmp(name, "enum")) {
         merge_lists(out, name, v, true);
     } else if (is_one_of(name, greater) || is_one_of(name, lesser)) {
-        bool take = is_one_of(name, greater) ? v->valuedouble > mine->valuedouble : v->valuedouble < mine->valuedouble;
+        bool take = is_one_of(name, greater) ? v->valuedouble > mine->valuedouble
+                                             : v->valuedouble < mine->valuedouble;
         if (take)
             replace(out, name, cJSON_Duplicate(v, true));
     } else if (is_one_of(name, schemas)) {
-        replace(out, name, cJSON_IsFalse(mine) || cJSON_IsFalse(v) ? cJSON_CreateFalse() : both(mine, v));
+        replace(out, name,
+                cJSON_IsFalse(mine) || cJSON_IsFalse(v) ? cJSON_CreateFalse() : both(mine, v));
     } else if (!strcmp(name, "anyOf") || !strcmp(name, "oneOf")) {
-        cJSON *wrapped = cJSON_CreateObject(), *list = cJSON_GetObjectItemCaseSensitive(out, "allOf");
+        cJSON *wrapped = cJSON_CreateObject(),
+              *list = cJSON_GetObjectItemCaseSensitive(out, "allOf");
         cJSON_AddItemToObject(wrapped, name, cJSON_Duplicate(v, true));
         if (!list)
             list = cJSON_AddArrayToObject(out, "allOf");
@@ -183,7 +198,8 @@ static bool merge_keyword(cJSON *out, const cJSON *v, const cJSON *b)
     return true;
 }
 
-/* A constant becomes a list of one, so that only lists are compared; a reference becomes its target. */
+/* A constant becomes a list of one, so that only lists are compared; a reference becomes its
+ * target. */
 static const cJSON *prepare(struct json_schema *s, const cJSON *schema)
 {
     const cJSON *ref = cJSON_GetObjectItemCaseSensitive(schema, "$ref");
@@ -199,7 +215,8 @@ static const cJSON *prepare(struct json_schema *s, const cJSON *schema)
         const cJSON *made = s->depth > SCHEMA_MAX_DEPTH ? NULL : schema_merge(s, target, rest);
         s->depth--;
         if (!made)
-            schema_fail(s, ERR_LIMIT, "schemas nest, or merge with themselves, more than %d deep", SCHEMA_MAX_DEPTH);
+            schema_fail(s, ERR_LIMIT, "schemas nest, or merge with themselves, more than %d deep",
+                        SCHEMA_MAX_DEPTH);
         return made;
     }
     if (!value)
@@ -238,14 +255,15 @@ const cJSON *schema_merge(struct json_schema *s, const cJSON *a, const cJSON *b)
     v = cJSON_GetObjectItemCaseSensitive(b, "properties");
     if (v)
         merge_keyword(out, v, b);
-    else if (cJSON_GetObjectItemCaseSensitive(b, "additionalProperties") && cJSON_GetObjectItemCaseSensitive(out, "properties"))
+    else if (cJSON_GetObjectItemCaseSensitive(b, "additionalProperties") &&
+             cJSON_GetObjectItemCaseSensitive(out, "properties"))
         merge_properties(out, NULL, b);
-    cJSON_ArrayForEach(v, b)
-    {
+    cJSON_ArrayForEach (v, b) {
         if (!strcmp(v->string, "properties") || schema_is_annotation(v->string))
             continue;
         if (!merge_keyword(out, v, b)) {
-            schema_fail(s, ERR_UNSUPPORTED, "two different '%.40s' can't be enforced together", v->string);
+            schema_fail(s, ERR_UNSUPPORTED, "two different '%.40s' can't be enforced together",
+                        v->string);
             return NULL;
         }
     }
@@ -296,7 +314,9 @@ static bool values_differ(const cJSON *a, const cJSON *b)
 static bool is_required(const cJSON *schema, const char *name)
 {
     const cJSON *v;
-    cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(schema, "required")) if (cJSON_IsString(v) && !strcmp(v->valuestring, name)) return true;
+    cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(schema, "required"))
+        if (cJSON_IsString(v) && !strcmp(v->valuestring, name))
+            return true;
     return false;
 }
 
@@ -309,11 +329,13 @@ static bool objects_exclude(struct json_schema *s, const cJSON *a, const cJSON *
     bool shut_a = in_a && (!more_a || cJSON_IsFalse(more_a));
     if (in_a && !cJSON_IsObject(in_a))
         return false; /* it is refused when it is read */
-    cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(b, "required")) /* b wants what a never writes */
-        if (cJSON_IsString(v) && shut_a && !cJSON_GetObjectItemCaseSensitive(in_a, v->valuestring) &&
-            !is_required(a, v->valuestring)) return true;
-    cJSON_ArrayForEach(v, in_a)
-    {
+    cJSON_ArrayForEach (
+        v, cJSON_GetObjectItemCaseSensitive(b, "required")) /* b wants what a never writes */
+        if (cJSON_IsString(v) && shut_a &&
+            !cJSON_GetObjectItemCaseSensitive(in_a, v->valuestring) &&
+            !is_required(a, v->valuestring))
+            return true;
+    cJSON_ArrayForEach (v, in_a) {
         const cJSON *there = cJSON_GetObjectItemCaseSensitive(in_b, v->string);
         if (!is_required(a, v->string))
             continue;
@@ -345,7 +367,8 @@ bool schema_disjoint(struct json_schema *s, const cJSON *a, const cJSON *b)
     if (cJSON_IsFalse(a) || cJSON_IsFalse(b))
         return true;
     for (int i = 0; branching[i]; i++)
-        if (cJSON_GetObjectItemCaseSensitive(a, branching[i]) || cJSON_GetObjectItemCaseSensitive(b, branching[i]))
+        if (cJSON_GetObjectItemCaseSensitive(a, branching[i]) ||
+            cJSON_GetObjectItemCaseSensitive(b, branching[i]))
             return false;
     if (!cJSON_IsObject(a) || !cJSON_IsObject(b) || s->depth > SCHEMA_MAX_DEPTH)
         return false;
@@ -353,7 +376,8 @@ bool schema_disjoint(struct json_schema *s, const cJSON *a, const cJSON *b)
     if (!(of_a & of_b) || values_differ(a, b))
         return true;
     s->depth++;
-    bool apart = schema_types(s, a) == TYPE_OBJECT && schema_types(s, b) == TYPE_OBJECT && objects_exclude(s, a, b) && objects_exclude(s, b, a);
+    bool apart = schema_types(s, a) == TYPE_OBJECT && schema_types(s, b) == TYPE_OBJECT &&
+                 objects_exclude(s, a, b) && objects_exclude(s, b, a);
     s->depth--;
     return apart;
 }

@@ -1,5 +1,5 @@
-/* Numbers, and ranges of them as patterns of digits. Digits are bounded: a model must come to an end, a double must hold
- * what is written. */
+/* Numbers, and ranges of them as patterns of digits. Digits are bounded: a model must come to an
+ * end, a double must hold what is written. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "engine/base/json/json.h"
 #include "engine/grammar/schema_internal.h"
 
-#define MAX_DIGITS 15      /* of a whole part, of a fraction: a double tells 15 digits apart */
+#define MAX_DIGITS 15 /* of a whole part, of a fraction: a double tells 15 digits apart */
 #define MAX_BOUND 999999999999999.0
 
 static expr digit_range(struct json_schema *s, char lo, char hi)
@@ -23,7 +23,8 @@ static expr digits(struct json_schema *s, int min, int max)
 /* ---- whole numbers of a fixed length */
 
 /* lo and hi: as many digits; free: that side no longer binds. */
-static expr same_length(struct json_schema *s, const char *lo, const char *hi, bool free_lo, bool free_hi)
+static expr same_length(struct json_schema *s, const char *lo, const char *hi, bool free_lo,
+                        bool free_hi)
 {
     struct builder *b = s->b;
     struct expr_list all = {0};
@@ -38,11 +39,18 @@ static expr same_length(struct json_schema *s, const char *lo, const char *hi, b
     if (!free_lo && !free_hi && from == to)
         return expr_seq2(b, digit_range(s, from, to), same_length(s, lo + 1, hi + 1, false, false));
     if (!free_lo)
-        expr_list_add(b, &all, expr_seq2(b, digit_range(s, from, from), same_length(s, lo + 1, hi + 1, false, true)));
-    expr_list_add(b, &all, expr_seq2(b, digit_range(s, free_lo ? from : (char)(from + 1), free_hi ? to : (char)(to - 1)),
-                                     digits(s, left - 1, left - 1)));
+        expr_list_add(
+            b, &all,
+            expr_seq2(b, digit_range(s, from, from), same_length(s, lo + 1, hi + 1, false, true)));
+    expr_list_add(
+        b, &all,
+        expr_seq2(b,
+                  digit_range(s, free_lo ? from : (char)(from + 1), free_hi ? to : (char)(to - 1)),
+                  digits(s, left - 1, left - 1)));
     if (!free_hi)
-        expr_list_add(b, &all, expr_seq2(b, digit_range(s, to, to), same_length(s, lo + 1, hi + 1, true, false)));
+        expr_list_add(
+            b, &all,
+            expr_seq2(b, digit_range(s, to, to), same_length(s, lo + 1, hi + 1, true, false)));
     return expr_alt_list(b, &all);
 }
 
@@ -53,14 +61,16 @@ static expr whole_range(struct json_schema *s, int64_t lo, int64_t hi)
     char from[24], to[24];
     if (lo > hi)
         return expr_never(s->b);
-    for (int n = snprintf(from, sizeof from, "%lld", (long long)lo); n <= snprintf(to, sizeof to, "%lld", (long long)hi); n++) {
+    for (int n = snprintf(from, sizeof from, "%lld", (long long)lo);
+         n <= snprintf(to, sizeof to, "%lld", (long long)hi); n++) {
         char least[24], most[24];
         memset(least, '0', sizeof least);
         memset(most, '9', sizeof most);
         least[0] = '1';
         least[n] = most[n] = 0;
         bool first = n == (int)strlen(from), last = n == (int)strlen(to);
-        expr_list_add(s->b, &all, same_length(s, first ? from : least, last ? to : most, false, false));
+        expr_list_add(s->b, &all,
+                      same_length(s, first ? from : least, last ? to : most, false, false));
     }
     return expr_alt_list(s->b, &all);
 }
@@ -82,14 +92,15 @@ struct fraction_bounds { /* digits behind the point; NULL: no bound */
     bool open_lo, open_hi; /* the bound itself is left out */
 };
 
-/* Digit strings d, as fractions, with 0.d over (or at) 0.lo and under (or at) 0.hi. Ends anywhere that this holds; `first`: not
- * before the first digit. */
+/* Digit strings d, as fractions, with 0.d over (or at) 0.lo and under (or at) 0.hi. Ends anywhere
+ * that this holds; `first`: not before the first digit. */
 static expr fraction_range(struct json_schema *s, struct fraction_bounds x, int left, bool first)
 {
     struct builder *b = s->b;
     struct expr_list all = {0};
     const char *lo = x.lo, *hi = x.hi;
-    bool may_end = !first && (!lo || (is_end(lo) && !x.open_lo)) && (!hi || !is_end(hi) || !x.open_hi);
+    bool may_end =
+        !first && (!lo || (is_end(lo) && !x.open_lo)) && (!hi || !is_end(hi) || !x.open_hi);
     if (may_end)
         expr_list_add(b, &all, expr_empty(b));
     if (lo && is_end(lo) && !x.open_lo)
@@ -100,22 +111,29 @@ static expr fraction_range(struct json_schema *s, struct fraction_bounds x, int 
     }
     if (left > 0) {
         char from = lo ? (is_end(lo) ? '0' : *lo) : '0', to = hi ? (is_end(hi) ? '0' : *hi) : '9';
-        const struct fraction_bounds next = {.lo = lo && !is_end(lo) ? lo + 1 : lo, .open_lo = x.open_lo,
-                                             .hi = hi && !is_end(hi) ? hi + 1 : hi, .open_hi = x.open_hi};
+        const struct fraction_bounds next = {.lo = lo && !is_end(lo) ? lo + 1 : lo,
+                                             .open_lo = x.open_lo,
+                                             .hi = hi && !is_end(hi) ? hi + 1 : hi,
+                                             .open_hi = x.open_hi};
         const struct fraction_bounds above = {.lo = next.lo, .open_lo = x.open_lo};
         const struct fraction_bounds below = {.hi = next.hi, .open_hi = x.open_hi};
         if (from == to) {
-            expr_list_add(b, &all,
-                          expr_seq2(b, digit_range(s, from, to), fraction_range(s, next, left - 1, false)));
+            expr_list_add(
+                b, &all,
+                expr_seq2(b, digit_range(s, from, to), fraction_range(s, next, left - 1, false)));
         } else if (from < to) {
             if (lo)
                 expr_list_add(b, &all,
-                              expr_seq2(b, digit_range(s, from, from), fraction_range(s, above, left - 1, false)));
-            expr_list_add(b, &all, expr_seq2(b, digit_range(s, lo ? (char)(from + 1) : from, hi ? (char)(to - 1) : to),
-                                             digits(s, 0, left - 1)));
+                              expr_seq2(b, digit_range(s, from, from),
+                                        fraction_range(s, above, left - 1, false)));
+            expr_list_add(
+                b, &all,
+                expr_seq2(b, digit_range(s, lo ? (char)(from + 1) : from, hi ? (char)(to - 1) : to),
+                          digits(s, 0, left - 1)));
             if (hi)
                 expr_list_add(b, &all,
-                              expr_seq2(b, digit_range(s, to, to), fraction_range(s, below, left - 1, false)));
+                              expr_seq2(b, digit_range(s, to, to),
+                                        fraction_range(s, below, left - 1, false)));
         }
     }
     return expr_alt_list(b, &all);
@@ -125,7 +143,7 @@ static expr fraction_range(struct json_schema *s, struct fraction_bounds x, int 
 
 struct bound {
     bool set, open;
-    double value;  /* not negative once split by sign */
+    double value; /* not negative once split by sign */
     int64_t whole;
     struct fraction fraction;
 };
@@ -146,7 +164,8 @@ static bool split_bound(struct json_schema *s, struct bound *x)
             return true;
         }
     }
-    return schema_fail(s, ERR_UNSUPPORTED, "a bound with more than %d digits behind the point", MAX_DIGITS) >= 0;
+    return schema_fail(s, ERR_UNSUPPORTED, "a bound with more than %d digits behind the point",
+                       MAX_DIGITS) >= 0;
 }
 
 struct bound_keywords {
@@ -154,7 +173,8 @@ struct bound_keywords {
     double sign; /* 1: the larger of two bounds counts; -1: the smaller */
 };
 
-static bool read_bound(struct json_schema *s, const cJSON *schema, const struct bound_keywords *k, struct bound *x)
+static bool read_bound(struct json_schema *s, const cJSON *schema, const struct bound_keywords *k,
+                       struct bound *x)
 {
     const cJSON *shut = cJSON_GetObjectItemCaseSensitive(schema, k->closed);
     const cJSON *open = cJSON_GetObjectItemCaseSensitive(schema, k->open);
@@ -171,7 +191,8 @@ static bool read_bound(struct json_schema *s, const cJSON *schema, const struct 
 }
 
 /* Numbers without a sign from lo to hi (not set: no bound). */
-static expr real_range(struct json_schema *s, const struct bound *lo, const struct bound *hi, int places)
+static expr real_range(struct json_schema *s, const struct bound *lo, const struct bound *hi,
+                       int places)
 {
     struct builder *b = s->b;
     struct expr_list all = {0};
@@ -179,7 +200,7 @@ static expr real_range(struct json_schema *s, const struct bound *lo, const stru
     int64_t from = lo->set ? lo->whole : 0, to = hi->set ? hi->whole : (int64_t)MAX_BOUND;
     expr point = expr_text(b, ".");
     bool one = hi->set && from == to;
-    bool whole_lo = is_end(low) && !lo->open;                    /* the bound's whole part alone may be written */
+    bool whole_lo = is_end(low) && !lo->open; /* the bound's whole part alone may be written */
     bool whole_hi = high && (!is_end(high) || !hi->open);
     if (hi->set && (from > to))
         return expr_never(b);
@@ -189,14 +210,17 @@ static expr real_range(struct json_schema *s, const struct bound *lo, const stru
     const struct fraction_bounds high_edge = {.hi = high, .open_hi = hi->open};
     expr edge = expr_seq2(b, point, fraction_range(s, low_edge, places, true));
     bool alone = whole_lo && (!one || whole_hi);
-    expr_list_add(b, &all, expr_seq2(b, whole_range(s, from, from), alone ? expr_optional(b, edge) : edge));
+    expr_list_add(b, &all,
+                  expr_seq2(b, whole_range(s, from, from), alone ? expr_optional(b, edge) : edge));
     if (one)
         return expr_alt_list(b, &all);
     expr any = expr_optional(b, expr_seq2(b, point, digits(s, 1, places)));
     expr_list_add(b, &all, expr_seq2(b, whole_range(s, from + 1, hi->set ? to - 1 : to), any));
     if (hi->set) {
         edge = expr_seq2(b, point, fraction_range(s, high_edge, places, true));
-        expr_list_add(b, &all, expr_seq2(b, whole_range(s, to, to), whole_hi ? expr_optional(b, edge) : edge));
+        expr_list_add(
+            b, &all,
+            expr_seq2(b, whole_range(s, to, to), whole_hi ? expr_optional(b, edge) : edge));
     }
     return expr_alt_list(b, &all);
 }
@@ -216,7 +240,8 @@ static expr number_range(struct json_schema *s, struct bound lo, struct bound hi
     int places = MAX_DIGITS - n < 1 ? 1 : MAX_DIGITS - n > 9 ? 9 : MAX_DIGITS - n;
     const struct bound zero = {.set = true};
     if (!hi.set || hi.value > 0 || (!(hi.value < 0) && !hi.open)) { /* from 0 up */
-        struct bound low = lo.set && (lo.value > 0 || (!(lo.value < 0) && lo.open)) ? lo : zero, high = hi;
+        struct bound low = lo.set && (lo.value > 0 || (!(lo.value < 0) && lo.open)) ? lo : zero,
+                     high = hi;
         if (!split_bound(s, &low) || (high.set && !split_bound(s, &high)))
             return -1;
         places = (int)strlen(low.fraction.at) > places ? (int)strlen(low.fraction.at) : places;
@@ -224,7 +249,8 @@ static expr number_range(struct json_schema *s, struct bound lo, struct bound hi
         expr_list_add(b, &all, real_range(s, &low, &high, places));
     }
     if (!lo.set || lo.value < 0) { /* below 0 */
-        struct bound low = hi.set && hi.value < 0 ? hi : (struct bound){.set = true, .open = true}, high = lo;
+        struct bound low = hi.set && hi.value < 0 ? hi : (struct bound){.set = true, .open = true},
+                     high = lo;
         low.value = fabs(low.value);
         high.value = fabs(high.value);
         if (!split_bound(s, &low) || (high.set && !split_bound(s, &high)))
@@ -251,7 +277,8 @@ static expr integer_range(struct json_schema *s, const struct bound *lo, const s
     if (to >= 0)
         expr_list_add(b, &all, whole_range(s, from > 0 ? from : 0, to));
     if (from < 0)
-        expr_list_add(b, &all, expr_seq2(b, expr_text(b, "-"), whole_range(s, to < 0 ? -to : 1, -from)));
+        expr_list_add(b, &all,
+                      expr_seq2(b, expr_text(b, "-"), whole_range(s, to < 0 ? -to : 1, -from)));
     return expr_alt_list(b, &all);
 }
 
@@ -261,7 +288,8 @@ static expr free_number(struct json_schema *s, bool integer)
     expr *kept = integer ? &s->integer : &s->number;
     if (*kept >= 0)
         return *kept;
-    expr whole = expr_alt2(b, expr_text(b, "0"), expr_seq2(b, digit_range(s, '1', '9'), digits(s, 0, MAX_DIGITS - 1)));
+    expr whole = expr_alt2(b, expr_text(b, "0"),
+                           expr_seq2(b, digit_range(s, '1', '9'), digits(s, 0, MAX_DIGITS - 1)));
     expr x = expr_seq2(b, expr_optional(b, expr_text(b, "-")), whole);
     if (!integer) {
         expr fraction = expr_optional(b, expr_seq2(b, expr_text(b, "."), digits(s, 1, MAX_DIGITS)));
@@ -287,7 +315,8 @@ expr schema_number(struct json_schema *s, const cJSON *schema, bool integer)
         return free_number(s, integer);
     if (integer)
         return integer_range(s, &lo, &hi);
-    if (lo.set && hi.set && (lo.value > hi.value || (!(lo.value < hi.value) && (lo.open || hi.open))))
+    if (lo.set && hi.set &&
+        (lo.value > hi.value || (!(lo.value < hi.value) && (lo.open || hi.open))))
         return schema_fail(s, ERR_INPUT, "no number lies between the bounds");
     return number_range(s, lo, hi);
 }

@@ -1,4 +1,5 @@
-/* Strings of a schema: lengths, patterns and formats; and values that stand between tags without quotes. */
+/* Strings of a schema: lengths, patterns and formats; and values that stand between tags without
+ * quotes. */
 #include <string.h>
 
 #include "engine/base/json/json.h"
@@ -6,24 +7,33 @@
 #include "engine/grammar/regex.h"
 #include "engine/grammar/schema_internal.h"
 
-/* Each a part of what its standard allows (no 29 February, no leap second, ASCII hosts): all that is written is valid. */
-#define DATE "\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))"
-#define TIME "(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,9})?(?:Z|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
+/* Each a part of what its standard allows (no 29 February, no leap second, ASCII hosts): all that
+ * is written is valid. */
+#define DATE                                                                                       \
+    "\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|"   \
+    "02-(?:0[1-9]|1\\d|2[0-8]))"
+#define TIME                                                                                       \
+    "(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,9})?(?:Z|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
 #define LABEL "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 #define OF_DAY "(?:\\d{1,9}H(?:\\d{1,9}M(?:\\d{1,9}S)?)?|\\d{1,9}M(?:\\d{1,9}S)?|\\d{1,9}S)"
 #define BYTE "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
 #define PATH "(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*"
-static const struct { const char *name, *pattern; } formats[] = {
+static const struct {
+    const char *name, *pattern;
+} formats[] = {
     {"date", "^" DATE "$"},
     {"time", "^" TIME "$"},
     {"date-time", "^" DATE "T" TIME "$"},
-    {"duration", "^P(?:\\d{1,9}W|(?:\\d{1,9}Y(?:\\d{1,9}M(?:\\d{1,9}D)?)?|\\d{1,9}M(?:\\d{1,9}D)?|\\d{1,9}D)(?:T" OF_DAY ")?|T" OF_DAY ")$"},
+    {"duration", "^P(?:\\d{1,9}W|(?:\\d{1,9}Y(?:\\d{1,9}M(?:\\d{1,9}D)?)?|\\d{1,9}M(?:\\d{1,9}D)?|"
+                 "\\d{1,9}D)(?:T" OF_DAY ")?|T" OF_DAY ")$"},
     {"uuid", "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"},
-    {"email", "^[A-Za-z0-9_+-]{1,60}(?:\\.[A-Za-z0-9_+-]{1,60}){0,3}@(?:" LABEL "\\.){1,3}[A-Za-z]{2,24}$"},
+    {"email",
+     "^[A-Za-z0-9_+-]{1,60}(?:\\.[A-Za-z0-9_+-]{1,60}){0,3}@(?:" LABEL "\\.){1,3}[A-Za-z]{2,24}$"},
     {"hostname", "^" LABEL "(?:\\." LABEL "){0,2}$"},
     {"ipv4", "^" BYTE "\\." BYTE "\\." BYTE "\\." BYTE "$"},
     {"ipv6", "^[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4}){7}$"},
-    {"uri", "^[a-z][a-z0-9+.-]{0,19}://" LABEL "(?:\\." LABEL "){0,3}(?::\\d{1,4})?(?:/" PATH ")?(?:\\?" PATH ")?(?:#" PATH ")?$"},
+    {"uri", "^[a-z][a-z0-9+.-]{0,19}://" LABEL "(?:\\." LABEL "){0,3}(?::\\d{1,4})?(?:/" PATH
+            ")?(?:\\?" PATH ")?(?:#" PATH ")?$"},
 };
 
 static const char *format_pattern(const char *name)
@@ -47,13 +57,17 @@ static bool read_limits(struct json_schema *s, const cJSON *schema, struct limit
     if ((pattern && !cJSON_IsString(pattern)) || (format && !cJSON_IsString(format)))
         return schema_fail(s, ERR_INPUT, "'pattern' and 'format' must be strings") >= 0;
     if (pattern && format)
-        return schema_fail(s, ERR_UNSUPPORTED, "'pattern' beside 'format' can't be enforced here") >= 0;
-    if (!schema_count(s, schema, "minLength", &l->min) || !schema_count(s, schema, "maxLength", &l->max))
+        return schema_fail(s, ERR_UNSUPPORTED,
+                           "'pattern' beside 'format' can't be enforced here") >= 0;
+    if (!schema_count(s, schema, "minLength", &l->min) ||
+        !schema_count(s, schema, "maxLength", &l->max))
         return false;
     if (l->max >= 0 && l->min > l->max)
-        return schema_fail(s, ERR_INPUT, "'minLength' is over 'maxLength': no string can be valid") >= 0;
+        return schema_fail(s, ERR_INPUT,
+                           "'minLength' is over 'maxLength': no string can be valid") >= 0;
     if (l->min > EXPR_MAX_COUNT || l->max > EXPR_MAX_COUNT)
-        return schema_fail(s, ERR_LIMIT, "more than %d characters can't be counted", EXPR_MAX_COUNT) >= 0;
+        return schema_fail(s, ERR_LIMIT, "more than %d characters can't be counted",
+                           EXPR_MAX_COUNT) >= 0;
     l->pattern = cJSON_GetStringValue(pattern);
     l->format = cJSON_GetStringValue(format);
     return true;
@@ -66,7 +80,8 @@ static expr read_pattern(struct json_schema *s, const struct limits *l, regex_cl
     struct err why = {0};
     int64_t least, most;
     if (!pattern)
-        return schema_fail(s, ERR_UNSUPPORTED, "the format '%.40s' can't be enforced here", l->format);
+        return schema_fail(s, ERR_UNSUPPORTED, "the format '%.40s' can't be enforced here",
+                           l->format);
     expr x = regex_read(s->b, pattern, make, &why);
     if (x < 0)
         return schema_fail(s, why.code, "%s", why.text);
@@ -74,8 +89,9 @@ static expr read_pattern(struct json_schema *s, const struct limits *l, regex_cl
     if (builder_failed(s->b))
         return schema_fail(s, ERR_LIMIT, "the schema is too large to be compiled");
     if (least < l->min || (l->max >= 0 && (most < 0 || most > l->max)))
-        return schema_fail(s, ERR_UNSUPPORTED, "the pattern or format alone does not keep the length within "
-                                               "minLength and maxLength; both can't be enforced together");
+        return schema_fail(s, ERR_UNSUPPORTED,
+                           "the pattern or format alone does not keep the length within "
+                           "minLength and maxLength; both can't be enforced together");
     return x;
 }
 
@@ -92,13 +108,16 @@ expr schema_string(struct json_schema *s, const cJSON *schema)
     }
     if (l.min == 0 && l.max < 0)
         return schema_any_string(s);
-    return expr_seq3(b, quote, expr_repeat(b, schema_character(s), (int32_t)l.min, l.max < 0 ? EXPR_NO_MAX : (int32_t)l.max),
+    return expr_seq3(b, quote,
+                     expr_repeat(b, schema_character(s), (int32_t)l.min,
+                                 l.max < 0 ? EXPR_NO_MAX : (int32_t)l.max),
                      quote);
 }
 
 /* ---- between tags */
 
-/* The types as the answer parser knows them (engine/chat/parse_arguments.c): "type", anyOf and oneOf, no more. */
+/* The types as the answer parser knows them (engine/chat/parse_arguments.c): "type", anyOf and
+ * oneOf, no more. */
 static unsigned parser_types(const cJSON *schema, int depth)
 {
     static const char *const branches[] = {"anyOf", "oneOf"};
@@ -112,7 +131,8 @@ static unsigned parser_types(const cJSON *schema, int depth)
         bits = schema_types(NULL, &only);
     }
     for (int i = 0; i < 2 && depth < 8; i++)
-        cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(schema, branches[i])) bits |= parser_types(v, depth + 1);
+        cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(schema, branches[i]))
+            bits |= parser_types(v, depth + 1);
     return bits;
 }
 
@@ -134,27 +154,32 @@ static expr class_outside_tags(struct builder *b, const struct cp_range *ranges,
     return expr_class(b, cut, k);
 }
 
-/* The parser reads these as JSON or Python where a value may be something else than text: text must not look so. */
+/* The parser reads these as JSON or Python where a value may be something else than text: text must
+ * not look so. */
 static expr text_that_is_no_json(struct json_schema *s, const char *stop)
 {
     static const char *const words[] = {"true", "false", "null", "True", "False", "None"};
-    static const struct cp_range not_first[] = {{0, ' '}, {'"', '"'}, {'-', '-'}, {'0', '9'}, {'<', '<'}, {'[', '['},
-                                                {'{', '{'}, {'t', 't'}, {'f', 'f'}, {'n', 'n'}, {'T', 'T'}, {'F', 'F'},
-                                                {'N', 'N'}};
+    static const struct cp_range not_first[] = {
+        {0, ' '},   {'"', '"'}, {'-', '-'}, {'0', '9'}, {'<', '<'}, {'[', '['}, {'{', '{'},
+        {'t', 't'}, {'f', 'f'}, {'n', 'n'}, {'T', 'T'}, {'F', 'F'}, {'N', 'N'}};
     struct builder *b = s->b;
     expr rest = expr_text_without(b, &stop, 1, expr_empty(b));
     struct expr_list all = {0};
     expr_list_add(b, &all, expr_empty(b));
-    expr_list_add(b, &all, expr_seq2(b, expr_class_not(b, not_first, sizeof not_first / sizeof *not_first), rest));
+    expr_list_add(
+        b, &all,
+        expr_seq2(b, expr_class_not(b, not_first, sizeof not_first / sizeof *not_first), rest));
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *word = words[i];
         size_t n = strlen(word);
         /* behind the whole word: anything that is no space */
-        expr x = expr_seq2(b, expr_class_not(b, (struct cp_range[]){{0, ' '}, {'<', '<'}}, 2), rest);
+        expr x =
+            expr_seq2(b, expr_class_not(b, (struct cp_range[]){{0, ' '}, {'<', '<'}}, 2), rest);
         for (size_t k = n; k-- > 0;) {
             expr next = expr_seq2(b, expr_bytes(b, word + k, 1), x);
             uint32_t c = (unsigned char)word[k];
-            expr off = expr_seq2(b, expr_class_not(b, (struct cp_range[]){{0, 0}, {'<', '<'}, {c, c}}, 3), rest);
+            expr off = expr_seq2(
+                b, expr_class_not(b, (struct cp_range[]){{0, 0}, {'<', '<'}, {c, c}}, 3), rest);
             x = k ? expr_alt(b, (expr[]){expr_empty(b), off, next}, 3) : next;
         }
         expr_list_add(b, &all, x);
@@ -167,13 +192,13 @@ static expr enum_text(struct json_schema *s, const cJSON *list, const char *stop
 {
     struct expr_list all = {0};
     const cJSON *v;
-    cJSON_ArrayForEach(v, list)
-    {
+    cJSON_ArrayForEach (v, list) {
         const char *text = cJSON_GetStringValue(v);
         if (!text || strstr(text, stop))
             continue;
         cJSON *json = mixed ? json_parse(text, strlen(text), NULL, NULL) : NULL;
-        bool python = mixed && (!strcmp(text, "True") || !strcmp(text, "False") || !strcmp(text, "None"));
+        bool python =
+            mixed && (!strcmp(text, "True") || !strcmp(text, "False") || !strcmp(text, "None"));
         if (!json && !python)
             expr_list_add(s->b, &all, expr_text(s->b, text));
         cJSON_Delete(json);
@@ -195,21 +220,35 @@ static expr plain_text(struct json_schema *s, const cJSON *schema, const char *s
     if (!read_limits(s, schema, &l))
         return -1;
     if (l.pattern && mixed)
-        return schema_fail(s, ERR_UNSUPPORTED, "'pattern' where other types may stand can't be enforced in this model's format");
+        return schema_fail(
+            s, ERR_UNSUPPORTED,
+            "'pattern' where other types may stand can't be enforced in this model's format");
     if (l.pattern || l.format)
         return read_pattern(s, &l, class_outside_tags);
     if (l.min == 0 && l.max < 0)
-        return mixed ? text_that_is_no_json(s, stop) : expr_text_without(b, &stop, 1, expr_empty(b));
+        return mixed ? text_that_is_no_json(s, stop)
+                     : expr_text_without(b, &stop, 1, expr_empty(b));
     static const struct cp_range none[] = {{0, 0}, {'<', '<'}};
     expr any = expr_class_not(b, none, 2);
     int32_t max = l.max < 0 ? EXPR_NO_MAX : (int32_t)l.max;
     if (!mixed)
         return expr_repeat(b, any, (int32_t)l.min, max);
     /* a letter that begins no word of JSON or Python */
-    expr first = expr_class(b, (struct cp_range[]){{'A', 'E'}, {'G', 'M'}, {'O', 'S'}, {'U', 'Z'}, {'a', 'e'}, {'g', 'm'},
-                                                   {'o', 's'}, {'u', 'z'}, {0xA1, 0x10FFFF}}, 9);
+    expr first = expr_class(b,
+                            (struct cp_range[]){{'A', 'E'},
+                                                {'G', 'M'},
+                                                {'O', 'S'},
+                                                {'U', 'Z'},
+                                                {'a', 'e'},
+                                                {'g', 'm'},
+                                                {'o', 's'},
+                                                {'u', 'z'},
+                                                {0xA1, 0x10FFFF}},
+                            9);
     expr filled = max == 0 ? expr_never(b)
-                           : expr_seq2(b, first, expr_repeat(b, any, l.min ? (int32_t)l.min - 1 : 0, max > 0 ? max - 1 : max));
+                           : expr_seq2(b, first,
+                                       expr_repeat(b, any, l.min ? (int32_t)l.min - 1 : 0,
+                                                   max > 0 ? max - 1 : max));
     return l.min ? filled : expr_optional(b, filled);
 }
 
@@ -225,20 +264,24 @@ static expr mixed_value(struct json_schema *s, const cJSON *schema, const char *
     const cJSON *list = branches_of(schema), *v;
     struct expr_list all = {0};
     if (depth > 8)
-        return schema_fail(s, ERR_UNSUPPORTED, "branches within branches can't be enforced in this model's format");
-    cJSON_ArrayForEach(v, list)
-    {
-        expr x = parser_types(v, 0) & TYPE_STRING ? mixed_value(s, v, stop, depth + 1) : schema_read(s, v);
+        return schema_fail(s, ERR_UNSUPPORTED,
+                           "branches within branches can't be enforced in this model's format");
+    cJSON_ArrayForEach (v, list) {
+        expr x = parser_types(v, 0) & TYPE_STRING ? mixed_value(s, v, stop, depth + 1)
+                                                  : schema_read(s, v);
         if (x < 0)
             return x;
         if (!(parser_types(v, 0) & TYPE_STRING) && schema_types(s, v) & TYPE_STRING)
-            return schema_fail(s, ERR_UNSUPPORTED, "a string among other types needs its \"type\" in this model's format");
+            return schema_fail(
+                s, ERR_UNSUPPORTED,
+                "a string among other types needs its \"type\" in this model's format");
         expr_list_add(s->b, &all, x);
     }
     if (list)
         return expr_alt_list(s->b, &all);
     expr text = plain_text(s, schema, stop, true);
-    cJSON *rest = cJSON_Duplicate(schema, true), *types = cJSON_GetObjectItemCaseSensitive(rest, "type");
+    cJSON *rest = cJSON_Duplicate(schema, true),
+          *types = cJSON_GetObjectItemCaseSensitive(rest, "type");
     for (int i = cJSON_GetArraySize(types) - 1; cJSON_IsArray(types) && i >= 0; i--) {
         const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(types, i));
         if (name && !strcmp(name, "string"))
@@ -264,10 +307,12 @@ expr schema_tag_value(struct json_schema *s, const cJSON *schema, const char *st
     if (*text) { /* strings in every branch */
         struct expr_list all = {0};
         const cJSON *v;
-        cJSON_ArrayForEach(v, branches_of(schema))
-        {
-            expr x = branches_of(v) ? schema_fail(s, ERR_UNSUPPORTED, "branches within branches can't be enforced in this model's format")
-                                    : plain_text(s, v, stop, false);
+        cJSON_ArrayForEach (v, branches_of(schema)) {
+            expr x = branches_of(v)
+                         ? schema_fail(
+                               s, ERR_UNSUPPORTED,
+                               "branches within branches can't be enforced in this model's format")
+                         : plain_text(s, v, stop, false);
             if (x < 0)
                 return x;
             expr_list_add(s->b, &all, x);

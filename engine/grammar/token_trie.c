@@ -22,7 +22,8 @@ static int by_bytes(const void *x, const void *y)
     return a->len != b->len ? (a->len < b->len ? -1 : 1) : a->id < b->id ? -1 : 1;
 }
 
-/* Characters of a token that needs no escape in a JSON string and has whole characters only; 0: it is none. */
+/* Characters of a token that needs no escape in a JSON string and has whole characters only; 0: it
+ * is none. */
 static uint32_t plain_length(const struct token *t)
 {
     uint32_t n = 0;
@@ -62,7 +63,8 @@ struct sorted_tokens {
 };
 
 /* Builds the trie of the plain tokens, or that of all others. */
-static bool build(struct trie *t, struct token_trie *all, const struct sorted_tokens *tokens, bool plain)
+static bool build(struct trie *t, struct token_trie *all, const struct sorted_tokens *tokens,
+                  bool plain)
 {
     uint32_t cap = 0, depth = 0;
     uint32_t *open = malloc(((size_t)all->max_len + 1) * sizeof *open);
@@ -74,7 +76,8 @@ static bool build(struct trie *t, struct token_trie *all, const struct sorted_to
         uint32_t shared = 0;
         if ((tokens->kind[i] > 0) != plain)
             continue;
-        while (last && shared < last->len && shared < x->len && last->bytes[shared] == x->bytes[shared])
+        while (last && shared < last->len && shared < x->len &&
+               last->bytes[shared] == x->bytes[shared])
             shared++;
         if (last && shared == x->len && shared == last->len) { /* the same bytes under another id */
             all->same[last->id] = x->id;
@@ -88,7 +91,8 @@ static bool build(struct trie *t, struct token_trie *all, const struct sorted_to
                 return false;
             }
             open[depth] = t->n;
-            t->nodes[t->n++] = (struct trie_node){.token = depth + 1 == x->len ? x->id : -1, .depth = (uint16_t)depth,
+            t->nodes[t->n++] = (struct trie_node){.token = depth + 1 == x->len ? x->id : -1,
+                                                  .depth = (uint16_t)depth,
                                                   .byte = (uint8_t)x->bytes[depth]};
         }
         last = x;
@@ -104,7 +108,8 @@ static uint32_t collect(struct token_trie *t, struct token *tokens)
     for (int32_t id = 0; id < t->n_vocab; id++) {
         size_t len;
         const char *bytes = vocab_bytes(t->vocab, id, &len);
-        if (!bytes || !len || len > UINT16_MAX || vocab_flags(t->vocab, id) & (VOCAB_SPECIAL | VOCAB_UNUSED) ||
+        if (!bytes || !len || len > UINT16_MAX ||
+            vocab_flags(t->vocab, id) & (VOCAB_SPECIAL | VOCAB_UNUSED) ||
             t->ends[id >> 5] >> (id & 31) & 1)
             continue;
         tokens[n++] = (struct token){bytes, (uint32_t)len, id};
@@ -121,15 +126,16 @@ static void fill_sets(struct token_trie *t, const struct token *tokens, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         kind[i] = (uint8_t)plain_length(&tokens[i]);
         if (kind[i])
-            t->plain_sets[(kind[i] - 1u) * t->n_words + ((uint32_t)tokens[i].id >> 5)] |= 1u << (tokens[i].id & 31);
+            t->plain_sets[(kind[i] - 1u) * t->n_words + ((uint32_t)tokens[i].id >> 5)] |=
+                1u << (tokens[i].id & 31);
     }
     for (uint32_t set = 1; set < TRIE_PLAIN_MAX; set++)
         for (size_t w = 0; w < t->n_words; w++)
             t->plain_sets[set * t->n_words + w] |= t->plain_sets[(set - 1) * t->n_words + w];
 }
 
-struct token_trie *token_trie_create(const struct vocab *v, int32_t n_vocab, const int32_t *eos, int32_t n_eos,
-                                     struct err *e)
+struct token_trie *token_trie_create(const struct vocab *v, int32_t n_vocab, const int32_t *eos,
+                                     int32_t n_eos, struct err *e)
 {
     struct token_trie *t = calloc(1, sizeof *t);
     struct token *tokens = malloc((size_t)n_vocab * sizeof *tokens);
@@ -179,5 +185,6 @@ void token_trie_destroy(struct token_trie **t)
 size_t token_trie_bytes(const struct token_trie *t)
 {
     return ((size_t)t->plain.n + t->other.n) * sizeof(struct trie_node) +
-           t->n_words * (TRIE_PLAIN_MAX + 1) * sizeof(uint32_t) + (size_t)t->n_vocab * sizeof(int32_t);
+           t->n_words * (TRIE_PLAIN_MAX + 1) * sizeof(uint32_t) +
+           (size_t)t->n_vocab * sizeof(int32_t);
 }

@@ -1,4 +1,5 @@
-/* Renders a compiled template: sets its variables, runs it, and returns the text with its untrusted spans. */
+/* Renders a compiled template: sets its variables, runs it, and returns the text with its untrusted
+ * spans. */
 #include "engine/jinja/jinja.h"
 
 #include <stdlib.h>
@@ -6,8 +7,9 @@
 
 #include "engine/jinja/jinja_run.h"
 
-/* Limits: what a real conversation of this size could need, with room. A loop without end is through its
- * steps in some 30 ms. Templates exist that walk all messages for each message, hence the square. */
+/* Limits: what a real conversation of this size could need, with room. A loop without end is
+ * through its steps in some 30 ms. Templates exist that walk all messages for each message, hence
+ * the square. */
 #define BASE_STEPS 500000u
 #define MAX_STEPS 200000000u
 #define STEPS_PER_VALUE 64u
@@ -37,7 +39,8 @@ static void weigh(const cJSON *v, struct weight *w, int depth)
 static void set_global(struct jinja_run *r, const char *name, struct jvalue v)
 {
     for (int i = 0; i < r->t->n_names; i++)
-        if (r->t->names[i]->len == strlen(name) && !memcmp(r->t->names[i]->data, name, r->t->names[i]->len))
+        if (r->t->names[i]->len == strlen(name) &&
+            !memcmp(r->t->names[i]->data, name, r->t->names[i]->len))
             r->globals[i] = v;
 }
 
@@ -114,13 +117,16 @@ static uint64_t step_limit(const struct weight *w)
     return n + pairs < MAX_STEPS ? n + pairs : MAX_STEPS;
 }
 
-enum jinja_outcome jinja_render(const struct jinja *t, const struct jinja_input *in, struct rendered *out,
-                                struct err *e)
+enum jinja_outcome jinja_render(const struct jinja *t, const struct jinja_input *in,
+                                struct rendered *out, struct err *e)
 {
     struct weight w = {0};
     for (size_t i = 0; i < in->n_variables; i++)
         weigh(in->variables[i].json, &w, 0);
-    struct jinja_run r = {.t = t, .e = e, .step_limit = step_limit(&w), .now = in->now,
+    struct jinja_run r = {.t = t,
+                          .e = e,
+                          .step_limit = step_limit(&w),
+                          .now = in->now,
                           .block_limit = memory_limit(&w)};
     struct jbuilder b;
     jinja_builder_init(&b, &r);

@@ -22,7 +22,8 @@ static const struct jbuiltin *find_method(struct jvalue o, const struct jstring 
         return b ? b : jinja_find_builtin(jinja_string_checks, name->data, name->len);
     }
     for (b = jinja_container_methods; b->name; b++)
-        if ((b->op & 0xff) == o.type && strlen(b->name) == name->len && !memcmp(b->name, name->data, name->len))
+        if ((b->op & 0xff) == o.type && strlen(b->name) == name->len &&
+            !memcmp(b->name, name->data, name->len))
             return b;
     return NULL;
 }
@@ -32,9 +33,17 @@ struct jvalue jinja_loop_attribute(struct jinja_run *r, struct jvalue v, const s
     const struct jloop *l = v.as.loop;
     struct jvalue key = {.type = J_STRING, .as.s = (struct jstring *)name};
     uint32_t n = l->items->n, i = l->i;
-    const struct { const char *name; int64_t value; } numbers[] = {
-        {"index", i + 1}, {"index0", i}, {"revindex", (int64_t)n - i}, {"revindex0", (int64_t)n - i - 1},
-        {"length", n}, {"depth", l->depth0 + 1}, {"depth0", l->depth0},
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {
+        {"index", i + 1},
+        {"index0", i},
+        {"revindex", (int64_t)n - i},
+        {"revindex0", (int64_t)n - i - 1},
+        {"length", n},
+        {"depth", l->depth0 + 1},
+        {"depth0", l->depth0},
     };
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
         if (jinja_is_text(key, numbers[k].name))
@@ -51,15 +60,19 @@ struct jvalue jinja_loop_attribute(struct jinja_run *r, struct jvalue v, const s
     return b ? make_method(r, v, b) : jinja_undefined(r, name, J_LOOP);
 }
 
-static struct jvalue macro_attribute(struct jinja_run *r, const struct jmacro *m, const struct jstring *name)
+static struct jvalue macro_attribute(struct jinja_run *r, const struct jmacro *m,
+                                     const struct jstring *name)
 {
     struct jvalue key = {.type = J_STRING, .as.s = (struct jstring *)name};
     if (jinja_is_text(key, "name"))
-        return (struct jvalue){.type = J_STRING, .as.s = (struct jstring *)r->t->names[m->node->name]};
+        return (struct jvalue){.type = J_STRING,
+                               .as.s = (struct jstring *)r->t->names[m->node->name]};
     if (jinja_is_text(key, "arguments")) {
         struct jvalue l = jinja_list(r, J_TUPLE, 0);
         for (const struct jnode *p = m->node->other; p && !jinja_failed(r); p = p->next)
-            jinja_push(r, l, (struct jvalue){.type = J_STRING, .as.s = (struct jstring *)r->t->names[p->name]});
+            jinja_push(
+                r, l,
+                (struct jvalue){.type = J_STRING, .as.s = (struct jstring *)r->t->names[p->name]});
         return l;
     }
     if (jinja_is_text(key, "catch_kwargs") || jinja_is_text(key, "catch_varargs"))
@@ -69,7 +82,8 @@ static struct jvalue macro_attribute(struct jinja_run *r, const struct jmacro *m
     return jinja_undefined(r, name, J_MACRO);
 }
 
-/* Looks up an attribute as Python's getattr does: methods before the dict's keys. J_MISSING: there is none. */
+/* Looks up an attribute as Python's getattr does: methods before the dict's keys. J_MISSING: there
+ * is none. */
 static struct jvalue own_attribute(struct jinja_run *r, struct jvalue o, const struct jstring *name)
 {
     if (o.type == J_NAMESPACE) {
@@ -95,7 +109,8 @@ static struct jvalue own_attribute(struct jinja_run *r, struct jvalue o, const s
 
 static bool is_hidden(const struct jstring *name)
 {
-    return name->len > 4 && !memcmp(name->data, "__", 2) && !memcmp(name->data + name->len - 2, "__", 2);
+    return name->len > 4 && !memcmp(name->data, "__", 2) &&
+           !memcmp(name->data + name->len - 2, "__", 2);
 }
 
 struct jvalue jinja_getattr(struct jinja_run *r, struct jvalue o, const struct jstring *name)
@@ -148,14 +163,18 @@ static struct jvalue item_of(struct jinja_run *r, struct jvalue o, struct jvalue
     int64_t i = key.type == J_BOOL ? key.as.b : key.as.i;
     switch (o.type) {
     case J_LIST:
-    case J_TUPLE: return list_item(o.as.l, i);
-    case J_STRING: return text_item(r, o.as.s, i);
+    case J_TUPLE:
+        return list_item(o.as.l, i);
+    case J_STRING:
+        return text_item(r, o.as.s, i);
     case J_RANGE: {
         int64_t n = jinja_length(o);
         i += i < 0 ? n : 0;
-        return i >= 0 && i < n ? jinja_int(o.as.range->start + i * o.as.range->step) : (struct jvalue){0};
+        return i >= 0 && i < n ? jinja_int(o.as.range->start + i * o.as.range->step)
+                               : (struct jvalue){0};
     }
-    default: return (struct jvalue){0};
+    default:
+        return (struct jvalue){0};
     }
 }
 
@@ -189,7 +208,8 @@ static bool bound(struct jinja_run *r, struct jvalue v, int64_t *out, int64_t ot
         *out = v.type == J_INT ? v.as.i : v.as.b;
     else if (v.type != J_NONE) {
         if (jinja_defined(r, v))
-            jinja_type_error(r, "slice indices must be integers or None or have an __index__ method");
+            jinja_type_error(r,
+                             "slice indices must be integers or None or have an __index__ method");
         return false;
     }
     return true;
@@ -211,7 +231,8 @@ static bool slice_bounds(struct jinja_run *r, const struct jvalue v[3], int64_t 
         jinja_type_error(r, "slice step cannot be zero");
         return false;
     }
-    if (b->step < -n - 1) /* further than the whole is as good as the whole, and does not overflow */
+    if (b->step <
+        -n - 1) /* further than the whole is as good as the whole, and does not overflow */
         b->step = -n - 1;
     if (b->step > n + 1)
         b->step = n + 1;
@@ -237,7 +258,8 @@ static struct jvalue slice_list(struct jinja_run *r, struct jvalue o, const stru
     return out;
 }
 
-static struct jvalue slice_text(struct jinja_run *r, const struct jstring *s, const struct bounds *b)
+static struct jvalue slice_text(struct jinja_run *r, const struct jstring *s,
+                                const struct bounds *b)
 {
     if (b->step == 1) {
         uint32_t from = jinja_offset(s, (uint32_t)b->start);
@@ -258,16 +280,18 @@ static struct jvalue slice_text(struct jinja_run *r, const struct jstring *s, co
     return jinja_builder_take(&out);
 }
 
-struct jvalue jinja_slice(struct jinja_run *r, struct jvalue o, struct jvalue start, struct jvalue stop,
-                          struct jvalue step)
+struct jvalue jinja_slice(struct jinja_run *r, struct jvalue o, struct jvalue start,
+                          struct jvalue stop, struct jvalue step)
 {
     struct bounds b;
     int64_t n = jinja_length(o);
     if (!jinja_defined(r, o))
         return jinja_none();
     if (o.type != J_STRING && o.type != J_LIST && o.type != J_TUPLE && o.type != J_RANGE)
-        return jinja_type_error(r, o.type == J_DICT ? "unhashable type: 'slice'%.0s"
-                                                    : "'%s' object is not subscriptable", jinja_type_name(o));
+        return jinja_type_error(r,
+                                o.type == J_DICT ? "unhashable type: 'slice'%.0s"
+                                                 : "'%s' object is not subscriptable",
+                                jinja_type_name(o));
     if (!slice_bounds(r, (struct jvalue[]){start, stop, step}, n, &b))
         return jinja_none();
     if (o.type == J_STRING)
@@ -292,7 +316,8 @@ static struct jvalue path_step(struct jinja_run *r, const char *part, size_t len
     return jinja_text(r, part, len);
 }
 
-struct jvalue jinja_walk_path(struct jinja_run *r, struct jvalue v, struct jvalue path, struct jvalue otherwise)
+struct jvalue jinja_walk_path(struct jinja_run *r, struct jvalue v, struct jvalue path,
+                              struct jvalue otherwise)
 {
     if (path.type != J_STRING) {
         v = jinja_getitem(r, v, path);

@@ -1,4 +1,5 @@
-/* Builds text that knows which of its bytes are untrusted, and does the small arithmetic of UTF-8 that goes with it. */
+/* Builds text that knows which of its bytes are untrusted, and does the small arithmetic of UTF-8
+ * that goes with it. */
 #include "engine/jinja/jinja_builder.h"
 
 #include <stdlib.h>
@@ -97,7 +98,8 @@ bool jinja_put_string(struct jbuilder *b, const struct jstring *s)
     return jinja_put_part(b, s, 0, s->len);
 }
 
-bool jinja_put_like(struct jbuilder *b, const char *data, size_t len, const struct jstring *s, uint32_t at)
+bool jinja_put_like(struct jbuilder *b, const char *data, size_t len, const struct jstring *s,
+                    uint32_t at)
 {
     bool outside = s->mark && at < s->len ? s->mark[at] : s->outside;
     return jinja_put(b, data, len, outside);
@@ -122,7 +124,8 @@ bool jinja_put_fill(struct jbuilder *b, const char *c, size_t c_len, int64_t n)
 /* The builder's memory becomes the run's, without a copy. */
 static bool keep_block(struct jinja_run *r, void *memory, size_t size)
 {
-    struct jblock *block = size <= r->block_limit - r->block_bytes ? jinja_alloc(r, sizeof *block) : NULL;
+    struct jblock *block =
+        size <= r->block_limit - r->block_bytes ? jinja_alloc(r, sizeof *block) : NULL;
     if (!block) {
         jinja_fail(r, JINJA_LIMIT, "the template used more memory than it may");
         return false;

@@ -1,5 +1,5 @@
-/* Text being put together, with its provenance. The memory is malloc's, so that growing gives the old
- * block back; the result moves to the run's arena. Owner calls jinja_builder_fini or _take. */
+/* Text being put together, with its provenance. The memory is malloc's, so that growing gives the
+ * old block back; the result moves to the run's arena. Owner calls jinja_builder_fini or _take. */
 #pragma once
 #include "engine/jinja/jinja_value.h"
 
@@ -19,7 +19,8 @@ bool jinja_put_string(struct jbuilder *b, const struct jstring *s);
 /* Bytes [from, to) of s. */
 bool jinja_put_part(struct jbuilder *b, const struct jstring *s, uint32_t from, uint32_t to);
 /* Other bytes that stand for the character at `at` in s: they keep its origin. */
-bool jinja_put_like(struct jbuilder *b, const char *data, size_t len, const struct jstring *s, uint32_t at);
+bool jinja_put_like(struct jbuilder *b, const char *data, size_t len, const struct jstring *s,
+                    uint32_t at);
 /* n times the same trusted character. */
 bool jinja_put_fill(struct jbuilder *b, const char *c, size_t c_len, int64_t n);
 /* The text so far as a value; the builder is finished. */

@@ -1,5 +1,6 @@
-/* Filters, tests, methods and functions that are built in: tables of rows, found by name, called with their
- * arguments bound to the parameters that the row declares. Private to the jinja_*.c files. */
+/* Filters, tests, methods and functions that are built in: tables of rows, found by name, called
+ * with their arguments bound to the parameters that the row declares. Private to the jinja_*.c
+ * files. */
 #pragma once
 #include "engine/jinja/jinja_value.h"
 
@@ -36,7 +37,8 @@ extern const struct jbuiltin jinja_container_methods[], jinja_globals_table[];
 /* NULL when there is none. */
 const struct jbuiltin *jinja_find_filter(const char *name, size_t len);
 const struct jbuiltin *jinja_find_test(const char *name, size_t len);
-const struct jbuiltin *jinja_find_builtin(const struct jbuiltin *table, const char *name, size_t len);
+const struct jbuiltin *jinja_find_builtin(const struct jbuiltin *table, const char *name,
+                                          size_t len);
 /* Binds args to the row's parameters and calls it. */
 struct jvalue jinja_call_builtin(struct jinja_run *r, const struct jbuiltin *f, struct jvalue self,
                                  const struct jargs *args);

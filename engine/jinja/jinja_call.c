@@ -20,7 +20,8 @@ int64_t jinja_want_int(struct jcall *c, int i, int64_t otherwise)
     if (v.type == J_BOOL)
         return v.as.b;
     if (jinja_defined(c->r, v))
-        jinja_type_error(c->r, "'%s' object cannot be interpreted as an integer", jinja_type_name(v));
+        jinja_type_error(c->r, "'%s' object cannot be interpreted as an integer",
+                         jinja_type_name(v));
     return otherwise;
 }
 
@@ -39,7 +40,8 @@ const struct jstring *jinja_want_string(struct jcall *c, int i, const char *othe
     return jinja_literal(c->r, otherwise ? otherwise : "").as.s;
 }
 
-const struct jbuiltin *jinja_find_builtin(const struct jbuiltin *table, const char *name, size_t len)
+const struct jbuiltin *jinja_find_builtin(const struct jbuiltin *table, const char *name,
+                                          size_t len)
 {
     for (; table->name; table++)
         if (strlen(table->name) == len && !memcmp(table->name, name, len))
@@ -49,8 +51,9 @@ const struct jbuiltin *jinja_find_builtin(const struct jbuiltin *table, const ch
 
 const struct jbuiltin *jinja_find_filter(const char *name, size_t len)
 {
-    const struct jbuiltin *const tables[] = {jinja_filters_text, jinja_filters_number, jinja_filters_list,
-                                             jinja_filters_order, jinja_filters_other};
+    const struct jbuiltin *const tables[] = {jinja_filters_text, jinja_filters_number,
+                                             jinja_filters_list, jinja_filters_order,
+                                             jinja_filters_other};
     const struct jbuiltin *f = NULL;
     for (size_t i = 0; !f && i < sizeof tables / sizeof *tables; i++)
         f = jinja_find_builtin(tables[i], name, len);
@@ -62,7 +65,8 @@ const struct jbuiltin *jinja_find_test(const char *name, size_t len)
     return jinja_find_builtin(jinja_tests, name, len);
 }
 
-/* Place of a parameter's name in "a!,b,c" ("!": it must be given), or -1; counts them all when name is NULL. */
+/* Place of a parameter's name in "a!,b,c" ("!": it must be given), or -1; counts them all when name
+ * is NULL. */
 static int find_param(const char *params, const struct jstring *name)
 {
     int i = 0;
@@ -82,16 +86,19 @@ struct jvalue jinja_call_builtin(struct jinja_run *r, const struct jbuiltin *f, 
     if (strcmp(f->params, "*")) {
         int n = find_param(f->params, NULL);
         if (args->n > n)
-            return jinja_type_error(r, "%s() takes at most %d arguments (%d given)", f->name, n, args->n);
+            return jinja_type_error(r, "%s() takes at most %d arguments (%d given)", f->name, n,
+                                    args->n);
         for (int i = 0; i < args->n; i++)
             c.p[i] = args->at[i];
         for (int i = 0; i < args->n_keyword; i++) {
             const struct jstring *name = args->keyword[i].name.as.s;
             int at = find_param(f->params, name);
             if (at < 0 || c.p[at].type != J_MISSING)
-                return jinja_type_error(r, at < 0 ? "%s() got an unexpected keyword argument '%.*s'"
-                                                  : "%s() got multiple values for argument '%.*s'",
-                                        f->name, (int)(name->len < 60 ? name->len : 60), name->data);
+                return jinja_type_error(r,
+                                        at < 0 ? "%s() got an unexpected keyword argument '%.*s'"
+                                               : "%s() got multiple values for argument '%.*s'",
+                                        f->name, (int)(name->len < 60 ? name->len : 60),
+                                        name->data);
             c.p[at] = args->keyword[i].value;
         }
         int i = 0;
@@ -146,13 +153,15 @@ static int bind_parameters(struct jinja_run *r, const struct jnode *node, struct
             v = rest->at[i];
         else if (!take_keyword(rest, name, &v))
             v = p->a ? jinja_eval(r, p->a)
-                     : jinja_undefined_text(r, jinja_printf(r, "parameter '%.100s' was not provided", name->data));
+                     : jinja_undefined_text(
+                           r, jinja_printf(r, "parameter '%.100s' was not provided", name->data));
         jinja_assign(r, p->name, v);
     }
     return i;
 }
 
-static void bind_rest(struct jinja_run *r, const struct jnode *node, struct jargs *rest, int n_params)
+static void bind_rest(struct jinja_run *r, const struct jnode *node, struct jargs *rest,
+                      int n_params)
 {
     const char *name = r->t->names[node->name]->data;
     struct jvalue v;
@@ -180,7 +189,8 @@ static void bind_rest(struct jinja_run *r, const struct jnode *node, struct jarg
     }
 }
 
-struct jvalue jinja_call_macro(struct jinja_run *r, const struct jmacro *m, const struct jargs *args)
+struct jvalue jinja_call_macro(struct jinja_run *r, const struct jmacro *m,
+                               const struct jargs *args)
 {
     struct jframe *caller = r->frame, *f = jinja_alloc(r, sizeof *f);
     struct jargs rest = *args;
@@ -234,7 +244,8 @@ static struct jlist *filter_items(struct jinja_run *r, const struct jnode *n, st
     return jinja_failed(r) ? NULL : kept.as.l;
 }
 
-static enum jflow run_loop(struct jinja_run *r, const struct jnode *n, struct jvalue over, int depth0)
+static enum jflow run_loop(struct jinja_run *r, const struct jnode *n, struct jvalue over,
+                           int depth0)
 {
     struct jframe *outer = r->frame, *f = NULL;
     struct jlist *items = jinja_items(r, over);
@@ -276,10 +287,12 @@ enum jflow jinja_for_flow(struct jinja_run *r, const struct jnode *n)
 }
 
 /* loop(children): the loop's body again, one level deeper, as text. */
-static struct jvalue call_loop(struct jinja_run *r, const struct jloop *loop, const struct jargs *args)
+static struct jvalue call_loop(struct jinja_run *r, const struct jloop *loop,
+                               const struct jargs *args)
 {
     if (!(loop->node->flags & FOR_RECURSIVE))
-        return jinja_type_error(r, "The loop must have the 'recursive' marker to be called recursively.");
+        return jinja_type_error(
+            r, "The loop must have the 'recursive' marker to be called recursively.");
     if (args->n != 1 || args->n_keyword)
         return jinja_type_error(r, "loop() takes one argument");
     struct jbuilder b, *out = r->out;
@@ -300,14 +313,19 @@ struct jvalue jinja_call(struct jinja_run *r, struct jvalue f, const struct jarg
     if (jinja_failed(r) || !jinja_defined(r, f))
         return jinja_none();
     switch (f.type) {
-    case J_MACRO: return jinja_call_macro(r, f.as.macro, args);
-    case J_FUNCTION: return jinja_call_builtin(r, f.as.p, jinja_none(), args);
-    case J_METHOD: return jinja_call_builtin(r, f.as.method->builtin, f.as.method->self, args);
-    case J_LOOP: return call_loop(r, f.as.loop, args);
+    case J_MACRO:
+        return jinja_call_macro(r, f.as.macro, args);
+    case J_FUNCTION:
+        return jinja_call_builtin(r, f.as.p, jinja_none(), args);
+    case J_METHOD:
+        return jinja_call_builtin(r, f.as.method->builtin, f.as.method->self, args);
+    case J_LOOP:
+        return call_loop(r, f.as.loop, args);
     case J_JOINER: { /* nothing the first time, its separator from then on */
         struct jlist *l = f.as.l;
         return l->pos++ ? l->at[0] : jinja_literal(r, "");
     }
-    default: return jinja_type_error(r, "'%s' object is not callable", jinja_type_name(f));
+    default:
+        return jinja_type_error(r, "'%s' object is not callable", jinja_type_name(f));
     }
 }

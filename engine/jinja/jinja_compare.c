@@ -7,12 +7,29 @@
 #include "engine/jinja/jinja_run.h"
 
 static const char *const type_names[J__N] = {
-    [J_MISSING] = "missing", [J_UNDEFINED] = "Undefined", [J_NONE] = "NoneType", [J_BOOL] = "bool",
-    [J_INT] = "int", [J_BIG] = "int", [J_FLOAT] = "float", [J_STRING] = "str", [J_BYTES] = "bytes",
-    [J_LIST] = "list", [J_TUPLE] = "tuple", [J_DICT] = "dict", [J_RANGE] = "range",
-    [J_ITERATOR] = "generator", [J_VIEW] = "dict_items", [J_NAMESPACE] = "Namespace",
-    [J_FUNCTION] = "function", [J_METHOD] = "builtin_function_or_method", [J_MACRO] = "Macro",
-    [J_LOOP] = "LoopContext", [J_CYCLER] = "Cycler", [J_JOINER] = "Joiner", [J_TEMPLATE] = "TemplateReference",
+    [J_MISSING] = "missing",
+    [J_UNDEFINED] = "Undefined",
+    [J_NONE] = "NoneType",
+    [J_BOOL] = "bool",
+    [J_INT] = "int",
+    [J_BIG] = "int",
+    [J_FLOAT] = "float",
+    [J_STRING] = "str",
+    [J_BYTES] = "bytes",
+    [J_LIST] = "list",
+    [J_TUPLE] = "tuple",
+    [J_DICT] = "dict",
+    [J_RANGE] = "range",
+    [J_ITERATOR] = "generator",
+    [J_VIEW] = "dict_items",
+    [J_NAMESPACE] = "Namespace",
+    [J_FUNCTION] = "function",
+    [J_METHOD] = "builtin_function_or_method",
+    [J_MACRO] = "Macro",
+    [J_LOOP] = "LoopContext",
+    [J_CYCLER] = "Cycler",
+    [J_JOINER] = "Joiner",
+    [J_TEMPLATE] = "TemplateReference",
 };
 
 const char *jinja_type_name(struct jvalue v)
@@ -28,9 +45,12 @@ bool jinja_is_number(struct jvalue v)
 double jinja_double(struct jvalue v)
 {
     switch (v.type) {
-    case J_BOOL: return v.as.b;
-    case J_INT: return (double)v.as.i;
-    case J_FLOAT: return v.as.f;
+    case J_BOOL:
+        return v.as.b;
+    case J_INT:
+        return (double)v.as.i;
+    case J_FLOAT:
+        return v.as.f;
     case J_BIG: { /* digits without an end in memory: at most a few hundred matter */
         double d = 0;
         const struct jstring *s = v.as.s;
@@ -38,7 +58,8 @@ double jinja_double(struct jvalue v)
             d = d * 10 + (s->data[i] - '0');
         return s->data[0] == '-' ? -d : d;
     }
-    default: return 0;
+    default:
+        return 0;
     }
 }
 
@@ -57,16 +78,24 @@ static int64_t range_length(const struct jrange *g)
 int64_t jinja_length(struct jvalue v)
 {
     switch (v.type) {
-    case J_UNDEFINED: return 0;
-    case J_STRING: return v.as.s->n_chars;
-    case J_BYTES: return v.as.s->len;
+    case J_UNDEFINED:
+        return 0;
+    case J_STRING:
+        return v.as.s->n_chars;
+    case J_BYTES:
+        return v.as.s->len;
     case J_LIST:
-    case J_TUPLE: return v.as.l->n;
+    case J_TUPLE:
+        return v.as.l->n;
     case J_DICT:
-    case J_VIEW: return v.as.d->n;
-    case J_RANGE: return range_length(v.as.range);
-    case J_LOOP: return v.as.loop->items->n;
-    default: return -1;
+    case J_VIEW:
+        return v.as.d->n;
+    case J_RANGE:
+        return range_length(v.as.range);
+    case J_LOOP:
+        return v.as.loop->items->n;
+    default:
+        return -1;
     }
 }
 
@@ -76,10 +105,14 @@ bool jinja_true(struct jinja_run *r, struct jvalue v)
     switch (v.type) {
     case J_MISSING:
     case J_UNDEFINED:
-    case J_NONE: return false;
-    case J_BOOL: return v.as.b;
-    case J_INT: return v.as.i != 0;
-    case J_FLOAT: return v.as.f != 0;
+    case J_NONE:
+        return false;
+    case J_BOOL:
+        return v.as.b;
+    case J_INT:
+        return v.as.i != 0;
+    case J_FLOAT:
+        return v.as.f != 0;
     default: {
         int64_t n = jinja_length(v);
         return n != 0;
@@ -129,12 +162,12 @@ bool jinja_equal(struct jinja_run *r, struct jvalue a, struct jvalue b)
         return false;
     switch (a.type) {
     case J_UNDEFINED:
-    case J_NONE: return true;
+    case J_NONE:
+        return true;
     case J_STRING:
     case J_BYTES:
-        return a.as.s == b.as.s ||
-               (a.as.s->len == b.as.s->len && jinja_charge(r, a.as.s->len) &&
-                !memcmp(a.as.s->data, b.as.s->data, a.as.s->len));
+        return a.as.s == b.as.s || (a.as.s->len == b.as.s->len && jinja_charge(r, a.as.s->len) &&
+                                    !memcmp(a.as.s->data, b.as.s->data, a.as.s->len));
     case J_RANGE:
         return range_length(a.as.range) == range_length(b.as.range) &&
                (range_length(a.as.range) == 0 ||
@@ -147,11 +180,13 @@ bool jinja_equal(struct jinja_run *r, struct jvalue a, struct jvalue b)
             return true;
         if (!jinja_step(r, 1) || !jinja_enter(r))
             return false;
-        bool same = a.type == J_DICT ? equal_dicts(r, a.as.d, b.as.d) : equal_lists(r, a.as.l, b.as.l);
+        bool same =
+            a.type == J_DICT ? equal_dicts(r, a.as.d, b.as.d) : equal_lists(r, a.as.l, b.as.l);
         jinja_leave(r);
         return same;
     }
-    default: return a.as.p == b.as.p;
+    default:
+        return a.as.p == b.as.p;
     }
 }
 
@@ -163,7 +198,8 @@ static int order_strings(const struct jstring *a, const struct jstring *b)
     return c ? c : (a->len > b->len) - (a->len < b->len);
 }
 
-static bool less_lists(struct jinja_run *r, const struct jlist *a, const struct jlist *b, const char *operator)
+static bool less_lists(struct jinja_run *r, const struct jlist *a, const struct jlist *b,
+                       const char *operator)
 {
     for (uint32_t i = 0; i < a->n && i < b->n; i++)
         if (!jinja_equal(r, a->at[i], b->at[i]))
@@ -198,10 +234,14 @@ bool jinja_less(struct jinja_run *r, struct jvalue a, struct jvalue b, const cha
 bool jinja_compare(struct jinja_run *r, enum joperator op, struct jvalue a, struct jvalue b)
 {
     switch (op) {
-    case OP_EQ: return jinja_equal(r, a, b);
-    case OP_NE: return !jinja_equal(r, a, b);
-    case OP_LT: return jinja_less(r, a, b, "<");
-    case OP_GT: return jinja_less(r, b, a, ">");
+    case OP_EQ:
+        return jinja_equal(r, a, b);
+    case OP_NE:
+        return !jinja_equal(r, a, b);
+    case OP_LT:
+        return jinja_less(r, a, b, "<");
+    case OP_GT:
+        return jinja_less(r, b, a, ">");
     case OP_LE:
         if (jinja_is_number(a) && jinja_is_number(b))
             return jinja_double(a) <= jinja_double(b);
@@ -210,15 +250,18 @@ bool jinja_compare(struct jinja_run *r, enum joperator op, struct jvalue a, stru
         if (jinja_is_number(a) && jinja_is_number(b))
             return jinja_double(a) >= jinja_double(b);
         return !jinja_less(r, a, b, ">=");
-    case OP_IN: return jinja_contains(r, b, a);
-    default: return !jinja_contains(r, b, a);
+    case OP_IN:
+        return jinja_contains(r, b, a);
+    default:
+        return !jinja_contains(r, b, a);
     }
 }
 
 static bool contains_text(struct jinja_run *r, const struct jstring *s, struct jvalue item)
 {
     if (item.type != J_STRING) {
-        jinja_type_error(r, "'in <string>' requires string as left operand, not %s", jinja_type_name(item));
+        jinja_type_error(r, "'in <string>' requires string as left operand, not %s",
+                         jinja_type_name(item));
         return false;
     }
     jinja_charge(r, s->len);
@@ -228,8 +271,10 @@ static bool contains_text(struct jinja_run *r, const struct jstring *s, struct j
 bool jinja_contains(struct jinja_run *r, struct jvalue container, struct jvalue item)
 {
     switch (container.type) {
-    case J_STRING: return contains_text(r, container.as.s, item);
-    case J_DICT: return jinja_dict_get(r, container.as.d, item) != NULL;
+    case J_STRING:
+        return contains_text(r, container.as.s, item);
+    case J_DICT:
+        return jinja_dict_get(r, container.as.d, item) != NULL;
     case J_RANGE: {
         const struct jrange *g = container.as.range;
         if (!jinja_is_number(item))
@@ -241,8 +286,10 @@ bool jinja_contains(struct jinja_run *r, struct jvalue container, struct jvalue 
         return (g->step > 0 ? i >= g->start && i < g->stop : i <= g->start && i > g->stop) &&
                (i - g->start) % g->step == 0;
     }
-    case J_UNDEFINED: return false;
-    default: break;
+    case J_UNDEFINED:
+        return false;
+    default:
+        break;
     }
     if (container.type < J_STRING || container.type > J_VIEW || container.type == J_BYTES) {
         jinja_type_error(r, "argument of type '%s' is not iterable", jinja_type_name(container));
@@ -258,7 +305,8 @@ bool jinja_contains(struct jinja_run *r, struct jvalue container, struct jvalue 
 uint64_t jinja_hash(struct jinja_run *r, struct jvalue v)
 {
     switch (v.type) {
-    case J_STRING: return hash64(v.as.s->data, v.as.s->len, 0);
+    case J_STRING:
+        return hash64(v.as.s->data, v.as.s->len, 0);
     case J_BOOL:
     case J_INT:
     case J_FLOAT:
@@ -266,8 +314,10 @@ uint64_t jinja_hash(struct jinja_run *r, struct jvalue v)
         double d = jinja_double(v) + 0.0;
         return hash64(&d, sizeof d, 1);
     }
-    case J_NONE: return 7;
-    case J_UNDEFINED: return 8;
+    case J_NONE:
+        return 7;
+    case J_UNDEFINED:
+        return 8;
     case J_TUPLE: {
         uint64_t h = 9;
         if (!jinja_enter(r))
@@ -284,7 +334,8 @@ uint64_t jinja_hash(struct jinja_run *r, struct jvalue v)
     case J_BYTES:
         jinja_type_error(r, "unhashable type: '%s'", jinja_type_name(v));
         return 0;
-    default: return hash64(&v.as.p, sizeof v.as.p, 2);
+    default:
+        return hash64(&v.as.p, sizeof v.as.p, 2);
     }
 }
 
@@ -342,21 +393,28 @@ struct jlist *jinja_items(struct jinja_run *r, struct jvalue v)
         return NULL;
     switch (v.type) {
     case J_LIST:
-    case J_TUPLE: return v.as.l;
+    case J_TUPLE:
+        return v.as.l;
     case J_ITERATOR: { /* hand out the rest once */
         struct jlist *l = v.as.l;
         struct jvalue rest = jinja_list(r, J_LIST, 0);
         if (jinja_failed(r))
             return NULL;
-        *rest.as.l = (struct jlist){.at = l->n ? l->at + l->pos : NULL, .n = l->n - l->pos, .cap = l->n - l->pos,
+        *rest.as.l = (struct jlist){.at = l->n ? l->at + l->pos : NULL,
+                                    .n = l->n - l->pos,
+                                    .cap = l->n - l->pos,
                                     .outside = l->outside};
         l->pos = l->n;
         return rest.as.l;
     }
-    case J_STRING: return items_of_text(r, v.as.s);
-    case J_DICT: return items_of_dict(r, v.as.d, 'k');
-    case J_VIEW: return items_of_dict(r, v.as.d, v.aux);
-    case J_RANGE: return items_of_range(r, v.as.range);
+    case J_STRING:
+        return items_of_text(r, v.as.s);
+    case J_DICT:
+        return items_of_dict(r, v.as.d, 'k');
+    case J_VIEW:
+        return items_of_dict(r, v.as.d, v.aux);
+    case J_RANGE:
+        return items_of_range(r, v.as.range);
     case J_UNDEFINED: {
         struct jvalue none = jinja_list(r, J_LIST, 0);
         return jinja_failed(r) ? NULL : none.as.l;

@@ -1,5 +1,5 @@
-/* Compiles the source of a template: its text is normalised, cut into tokens and parsed into nodes, which live in
- * the template's own arena. */
+/* Compiles the source of a template: its text is normalised, cut into tokens and parsed into nodes,
+ * which live in the template's own arena. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +63,8 @@ struct jinja *jinja_compile(const char *source, size_t len, struct err *e)
 {
     if (len > MAX_SOURCE || memchr(source, 0, len)) {
         err_set(e, len > MAX_SOURCE ? ERR_LIMIT : ERR_FORMAT,
-                len > MAX_SOURCE ? "a template of %zu bytes is too large" : "a template of %zu bytes holds a NUL",
+                len > MAX_SOURCE ? "a template of %zu bytes is too large"
+                                 : "a template of %zu bytes holds a NUL",
                 len);
         return NULL;
     }

@@ -1,5 +1,5 @@
-/* Methods of lists, tuples, dicts, loops and cyclers. Those that change their object are allowed, though the
- * sandbox of transformers forbids them: real templates (Kimi-K2) need them. */
+/* Methods of lists, tuples, dicts, loops and cyclers. Those that change their object are allowed,
+ * though the sandbox of transformers forbids them: real templates (Kimi-K2) need them. */
 #include <string.h>
 
 #include "engine/jinja/jinja_run.h"
@@ -335,7 +335,8 @@ static struct jvalue make_range(struct jcall *c)
     double n = ((double)g->stop - (double)g->start) / (double)g->step;
     struct jvalue v = {.type = J_RANGE, .as.range = g};
     if (n > JINJA_MAX_RANGE + 1.0 || (n > 0 && jinja_length(v) > JINJA_MAX_RANGE))
-        jinja_fail(c->r, JINJA_LIMIT, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).",
+        jinja_fail(c->r, JINJA_LIMIT,
+                   "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).",
                    JINJA_MAX_RANGE);
     return v;
 }

@@ -1,4 +1,5 @@
-/* Evaluates expressions: names by scope, literals, operators, comparisons, conditions, filters and tests. */
+/* Evaluates expressions: names by scope, literals, operators, comparisons, conditions, filters and
+ * tests. */
 #include <string.h>
 
 #include "engine/jinja/jinja_run.h"
@@ -108,7 +109,8 @@ bool jinja_eval_args(struct jinja_run *r, const struct jnode *list, struct jargs
                 return false;
         } else if (a->flags == ARG_STARSTAR) {
             if (v.type != J_DICT) {
-                jinja_type_error(r, "argument after ** must be a mapping, not %s", jinja_type_name(v));
+                jinja_type_error(r, "argument after ** must be a mapping, not %s",
+                                 jinja_type_name(v));
                 return false;
             }
             if (!add_keywords(r, args, v.as.d))
@@ -220,8 +222,11 @@ static struct jvalue eval_condition(struct jinja_run *r, const struct jnode *n)
         return jinja_eval(r, n->b);
     if (n->c)
         return jinja_eval(r, n->c);
-    return jinja_undefined_text(r, jinja_printf(r, "the inline if-expression on line %d evaluated to false"
-                                                   " and no else section was defined.", n->line));
+    return jinja_undefined_text(
+        r, jinja_printf(r,
+                        "the inline if-expression on line %d evaluated to false"
+                        " and no else section was defined.",
+                        n->line));
 }
 
 static struct jvalue eval_test(struct jinja_run *r, const struct jnode *n)
@@ -242,18 +247,26 @@ static struct jvalue eval_node(struct jinja_run *r, const struct jnode *n)
         struct jvalue of = jinja_eval(r, n->a);
         return jinja_failed(r) ? of : jinja_getattr(r, of, n->value.as.s);
     }
-    case N_GETITEM: return eval_getitem(r, n);
-    case N_CALL: return jinja_eval_call(r, n);
-    case N_FILTER: return eval_filter(r, n);
-    case N_TEST: return eval_test(r, n);
-    case N_NOT: return jinja_bool(!jinja_true(r, jinja_eval(r, n->a)));
-    case N_UNARY: return jinja_unary(r, n->op, jinja_eval(r, n->a));
+    case N_GETITEM:
+        return eval_getitem(r, n);
+    case N_CALL:
+        return jinja_eval_call(r, n);
+    case N_FILTER:
+        return eval_filter(r, n);
+    case N_TEST:
+        return eval_test(r, n);
+    case N_NOT:
+        return jinja_bool(!jinja_true(r, jinja_eval(r, n->a)));
+    case N_UNARY:
+        return jinja_unary(r, n->op, jinja_eval(r, n->a));
     case N_BINARY: {
         struct jvalue a = jinja_eval(r, n->a), b = jinja_eval(r, n->b);
         return jinja_failed(r) ? jinja_none() : jinja_binary(r, n->op, a, b);
     }
-    case N_CONCAT: return eval_concat(r, n);
-    case N_COMPARE: return eval_compare(r, n);
+    case N_CONCAT:
+        return eval_concat(r, n);
+    case N_COMPARE:
+        return eval_compare(r, n);
     case N_AND: {
         struct jvalue a = jinja_eval(r, n->a);
         return jinja_true(r, a) ? jinja_eval(r, n->b) : a;
@@ -262,10 +275,14 @@ static struct jvalue eval_node(struct jinja_run *r, const struct jnode *n)
         struct jvalue a = jinja_eval(r, n->a);
         return jinja_true(r, a) ? a : jinja_eval(r, n->b);
     }
-    case N_COND: return eval_condition(r, n);
-    case N_LIST: return eval_sequence(r, n, J_LIST);
-    case N_TUPLE: return eval_sequence(r, n, J_TUPLE);
-    default: return eval_dict(r, n);
+    case N_COND:
+        return eval_condition(r, n);
+    case N_LIST:
+        return eval_sequence(r, n, J_LIST);
+    case N_TUPLE:
+        return eval_sequence(r, n, J_TUPLE);
+    default:
+        return eval_dict(r, n);
     }
 }
 

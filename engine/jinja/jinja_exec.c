@@ -1,4 +1,5 @@
-/* Executes statements: output, conditions, loops, assignments, and blocks with a scope of their own. */
+/* Executes statements: output, conditions, loops, assignments, and blocks with a scope of their
+ * own. */
 #include <string.h>
 
 #include "engine/jinja/jinja_run.h"
@@ -43,7 +44,8 @@ void jinja_assign_target(struct jinja_run *r, const struct jnode *target, struct
         if (ns.type != J_NAMESPACE)
             jinja_type_error(r, "cannot assign attribute on non-namespace object");
         else if (target->value.as.s->data[0] == '_')
-            jinja_fail(r, JINJA_SECURITY, "underscore-prefixed namespace attribute '%s'", target->value.as.s->data);
+            jinja_fail(r, JINJA_SECURITY, "underscore-prefixed namespace attribute '%s'",
+                       target->value.as.s->data);
         else
             jinja_dict_set(r, ns.as.d, target->value, v);
         return;
@@ -53,8 +55,10 @@ void jinja_assign_target(struct jinja_run *r, const struct jnode *target, struct
     for (const struct jnode *t = target->list; l && t; t = t->next)
         n++;
     if (l && l->n != n) {
-        jinja_type_error(r, l->n < n ? "not enough values to unpack (expected %u, got %u)"
-                                     : "too many values to unpack (expected %u, got %u)", n, l->n);
+        jinja_type_error(r,
+                         l->n < n ? "not enough values to unpack (expected %u, got %u)"
+                                  : "too many values to unpack (expected %u, got %u)",
+                         n, l->n);
         return;
     }
     n = 0;
@@ -155,19 +159,38 @@ static enum jflow exec_if(struct jinja_run *r, const struct jnode *n)
 static enum jflow exec_node(struct jinja_run *r, const struct jnode *n)
 {
     switch (n->kind) {
-    case N_IF: return exec_if(r, n);
-    case N_FOR: return jinja_for_flow(r, n);
-    case N_SET: jinja_assign_target(r, n->a, jinja_eval(r, n->b)); break;
-    case N_SET_BLOCK: exec_set_block(r, n); break;
-    case N_WITH: return exec_with(r, n);
-    case N_MACRO: jinja_assign(r, n->name, jinja_make_macro(r, n)); break;
-    case N_CALL_BLOCK: exec_call_block(r, n); break;
-    case N_FILTER_BLOCK: exec_filter_block(r, n); break;
-    case N_SCOPE: return exec_scope(r, n->list);
-    case N_AUTOESCAPE: return exec_autoescape(r, n);
-    case N_BREAK: return FLOW_BREAK;
-    case N_CONTINUE: return FLOW_CONTINUE;
-    default: jinja_type_error(r, "%s", n->value.as.s->data); break;
+    case N_IF:
+        return exec_if(r, n);
+    case N_FOR:
+        return jinja_for_flow(r, n);
+    case N_SET:
+        jinja_assign_target(r, n->a, jinja_eval(r, n->b));
+        break;
+    case N_SET_BLOCK:
+        exec_set_block(r, n);
+        break;
+    case N_WITH:
+        return exec_with(r, n);
+    case N_MACRO:
+        jinja_assign(r, n->name, jinja_make_macro(r, n));
+        break;
+    case N_CALL_BLOCK:
+        exec_call_block(r, n);
+        break;
+    case N_FILTER_BLOCK:
+        exec_filter_block(r, n);
+        break;
+    case N_SCOPE:
+        return exec_scope(r, n->list);
+    case N_AUTOESCAPE:
+        return exec_autoescape(r, n);
+    case N_BREAK:
+        return FLOW_BREAK;
+    case N_CONTINUE:
+        return FLOW_CONTINUE;
+    default:
+        jinja_type_error(r, "%s", n->value.as.s->data);
+        break;
     }
     return FLOW_NEXT;
 }
@@ -177,14 +200,13 @@ enum jflow jinja_exec(struct jinja_run *r, const struct jnode *body)
     enum jflow flow = FLOW_NEXT;
     if (!jinja_enter(r))
         return flow;
-    for (const struct jnode *n = body; n && flow == FLOW_NEXT && jinja_step(r, 1); n = n->next) {
+    for (const struct jnode *n = body; n && flow == FLOW_NEXT && jinja_step(r, 1); n = n->next)
         if (n->kind == N_TEXT)
             jinja_put_string(r->out, n->value.as.s);
         else if (n->kind == N_OUTPUT)
             jinja_output(r, jinja_eval(r, n->list));
         else
             flow = exec_node(r, n);
-    }
     jinja_leave(r);
     return flow;
 }

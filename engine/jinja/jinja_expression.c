@@ -1,5 +1,5 @@
-/* Parses expressions by Jinja2's grammar, its odd precedences included (** binds to the left, a filter binds
- * tighter than a sign). What stands behind a value is in jinja_postfix.c. */
+/* Parses expressions by Jinja2's grammar, its odd precedences included (** binds to the left, a
+ * filter binds tighter than a sign). What stands behind a value is in jinja_postfix.c. */
 #include <string.h>
 
 #include "engine/jinja/jinja_parse.h"
@@ -32,8 +32,8 @@ static struct jnode *parse_dict(struct jparser *p)
         if (jinja_is(p, T_OPERATOR, "}"))
             break;
         struct jnode *pair = jinja_node(p, N_TUPLE);
-        if (!pair || !(pair->a = jinja_parse_expression(p, true)) || !jinja_expect(p, T_OPERATOR, ":") ||
-            !(pair->b = jinja_parse_expression(p, true)))
+        if (!pair || !(pair->a = jinja_parse_expression(p, true)) ||
+            !jinja_expect(p, T_OPERATOR, ":") || !(pair->b = jinja_parse_expression(p, true)))
             return NULL;
         *tail = pair;
         tail = &pair->next;
@@ -44,8 +44,10 @@ static struct jnode *parse_dict(struct jparser *p)
 /* `varargs`, `kwargs` and `caller` in a macro's body decide what the macro takes. */
 static void note_name(struct jparser *p, int name)
 {
-    int flag = name == NAME_VARARGS ? MACRO_VARARGS : name == NAME_KWARGS ? MACRO_KWARGS
-             : name == NAME_CALLER ? MACRO_CALLER : 0;
+    int flag = name == NAME_VARARGS  ? MACRO_VARARGS
+               : name == NAME_KWARGS ? MACRO_KWARGS
+               : name == NAME_CALLER ? MACRO_CALLER
+                                     : 0;
     for (struct jmacro_scope *m = p->macro; m && flag; m = m->outer)
         m->flags |= (uint8_t)flag;
 }
@@ -56,9 +58,12 @@ static struct jnode *parse_name(struct jparser *p)
         const char *word;
         struct jvalue value;
     } words[] = {
-        {"true", {.type = J_BOOL, .as.b = true}}, {"True", {.type = J_BOOL, .as.b = true}},
-        {"false", {.type = J_BOOL}}, {"False", {.type = J_BOOL}},
-        {"none", {.type = J_NONE}}, {"None", {.type = J_NONE}},
+        {"true", {.type = J_BOOL, .as.b = true}},
+        {"True", {.type = J_BOOL, .as.b = true}},
+        {"false", {.type = J_BOOL}},
+        {"False", {.type = J_BOOL}},
+        {"none", {.type = J_NONE}},
+        {"None", {.type = J_NONE}},
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (jinja_accept(p, T_NAME, words[i].word))
@@ -75,11 +80,15 @@ static struct jnode *parse_name(struct jparser *p)
 struct jnode *jinja_parse_primary(struct jparser *p)
 {
     switch (p->at->type) {
-    case T_NAME: return parse_name(p);
-    case T_STRING: return jinja_parse_string(p);
+    case T_NAME:
+        return parse_name(p);
+    case T_STRING:
+        return jinja_parse_string(p);
     case T_INTEGER:
-    case T_FLOAT: return jinja_parse_number(p);
-    default: break;
+    case T_FLOAT:
+        return jinja_parse_number(p);
+    default:
+        break;
     }
     if (jinja_is(p, T_OPERATOR, "[") || jinja_is(p, T_OPERATOR, "{"))
         return p->at->text[0] == '[' ? parse_list(p) : parse_dict(p);
@@ -119,8 +128,8 @@ static const struct binary {
     const char *text;
     uint8_t op, level;
 } binaries[] = {
-    {"+", OP_ADD, 1}, {"-", OP_SUB, 1}, {"~", 0, 2}, {"*", OP_MUL, 3}, {"/", OP_DIV, 3},
-    {"//", OP_FLOORDIV, 3}, {"%", OP_MOD, 3}, {"**", OP_POW, 4},
+    {"+", OP_ADD, 1}, {"-", OP_SUB, 1},       {"~", 0, 2},      {"*", OP_MUL, 3},
+    {"/", OP_DIV, 3}, {"//", OP_FLOORDIV, 3}, {"%", OP_MOD, 3}, {"**", OP_POW, 4},
 };
 
 static const struct binary *binary_at(const struct jparser *p, int least)
@@ -164,7 +173,8 @@ static int comparison_at(struct jparser *p)
     static const struct {
         const char *text;
         enum joperator op;
-    } ops[] = {{"==", OP_EQ}, {"!=", OP_NE}, {"<", OP_LT}, {"<=", OP_LE}, {">", OP_GT}, {">=", OP_GE}};
+    } ops[] = {{"==", OP_EQ}, {"!=", OP_NE}, {"<", OP_LT},
+               {"<=", OP_LE}, {">", OP_GT},  {">=", OP_GE}};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (jinja_accept(p, T_OPERATOR, ops[i].text))
             return ops[i].op;

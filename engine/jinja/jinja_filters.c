@@ -1,5 +1,5 @@
-/* The filters on lists and dicts, and the few that take any value; those that sort or compare are in
- * jinja_filters_order.c. */
+/* The filters on lists and dicts, and the few that take any value; those that sort or compare are
+ * in jinja_filters_order.c. */
 #include <string.h>
 
 #include "engine/jinja/jinja_run.h"
@@ -29,7 +29,8 @@ static struct jvalue filter_last(struct jcall *c)
     if (c->self.type == J_ITERATOR)
         return jinja_type_error(c->r, "'generator' object is not reversible");
     struct jlist *l = jinja_items(c->r, c->self);
-    return l && l->n ? l->at[l->n - 1] : jinja_undefined_text(c->r, "No last item, sequence was empty.");
+    return l && l->n ? l->at[l->n - 1]
+                     : jinja_undefined_text(c->r, "No last item, sequence was empty.");
 }
 
 struct jvalue jinja_copy_list(struct jinja_run *r, struct jvalue v, enum jtype type)
@@ -63,7 +64,8 @@ static struct jvalue filter_reverse(struct jcall *c)
 
 static struct jvalue filter_default(struct jcall *c)
 {
-    bool take = c->self.type == J_UNDEFINED || (jinja_want_bool(c, 1, false) && !jinja_true(c->r, c->self));
+    bool take =
+        c->self.type == J_UNDEFINED || (jinja_want_bool(c, 1, false) && !jinja_true(c->r, c->self));
     if (!take)
         return c->self;
     return jinja_given(c->p[0]) ? c->p[0] : jinja_literal(c->r, "");
@@ -71,7 +73,8 @@ static struct jvalue filter_default(struct jcall *c)
 
 static struct jvalue filter_join(struct jcall *c)
 {
-    const struct jstring *sep = jinja_given(c->p[0]) ? jinja_str(c->r, c->p[0]).as.s : jinja_empty().as.s;
+    const struct jstring *sep =
+        jinja_given(c->p[0]) ? jinja_str(c->r, c->p[0]).as.s : jinja_empty().as.s;
     struct jlist *l = jinja_items(c->r, c->self);
     struct jbuilder b;
     jinja_builder_init(&b, c->r);
@@ -91,7 +94,8 @@ static struct jvalue filter_attr(struct jcall *c)
     /* attributes only, never items */
     const struct jstring *name = jinja_str(c->r, c->p[0]).as.s;
     if (c->self.type == J_DICT && jinja_dict_find(c->self.as.d, name->data, name->len)) {
-        static const char *const methods[] = {"get", "keys", "values", "items", "pop", "update", "copy", NULL};
+        static const char *const methods[] = {"get", "keys",   "values", "items",
+                                              "pop", "update", "copy",   NULL};
         for (int i = 0; methods[i]; i++)
             if (strlen(methods[i]) == name->len && !memcmp(methods[i], name->data, name->len))
                 return jinja_getattr(c->r, c->self, name);
@@ -102,12 +106,14 @@ static struct jvalue filter_attr(struct jcall *c)
 
 static struct jvalue filter_tojson(struct jcall *c)
 {
-    struct jjson how = {.ascii = jinja_want_bool(c, 0, false), .indent = -1,
+    struct jjson how = {.ascii = jinja_want_bool(c, 0, false),
+                        .indent = -1,
                         .sort_keys = jinja_want_bool(c, 3, false)};
     if (jinja_given(c->p[1]) && c->p[1].type != J_NONE) {
         int64_t indent = jinja_want_int(c, 1, 0);
         if (indent > 64) {
-            jinja_fail(c->r, JINJA_LIMIT, "an indentation of %lld is over the template's limit", (long long)indent);
+            jinja_fail(c->r, JINJA_LIMIT, "an indentation of %lld is over the template's limit",
+                       (long long)indent);
             return jinja_none();
         }
         how.indent = indent < 0 ? 0 : (int)indent;
@@ -182,7 +188,8 @@ static struct jvalue filter_map(struct jcall *c)
     const struct jstring *name = jinja_str(c->r, c->args->at[0]).as.s;
     const struct jbuiltin *f = jinja_find_filter(name->data, name->len);
     if (!f)
-        return jinja_type_error(c->r, "No filter named '%.*s'.", (int)(name->len < 60 ? name->len : 60), name->data);
+        return jinja_type_error(c->r, "No filter named '%.*s'.",
+                                (int)(name->len < 60 ? name->len : 60), name->data);
     struct jargs rest = rest_args(c->args, 1);
     struct jvalue out = jinja_list(c->r, J_ITERATOR, l->n);
     for (uint32_t i = 0; i < l->n && jinja_step(c->r, 1); i++)
@@ -207,12 +214,14 @@ static struct jvalue filter_select(struct jcall *c)
         const struct jstring *name = jinja_str(c->r, c->args->at[skip]).as.s;
         test = jinja_find_test(name->data, name->len);
         if (!test)
-            return jinja_type_error(c->r, "No test named '%.*s'.", (int)(name->len < 60 ? name->len : 60), name->data);
+            return jinja_type_error(c->r, "No test named '%.*s'.",
+                                    (int)(name->len < 60 ? name->len : 60), name->data);
     }
     struct jargs rest = rest_args(c->args, skip + 1);
     struct jvalue out = jinja_list(c->r, J_ITERATOR, 0);
     for (uint32_t i = 0; i < l->n && jinja_step(c->r, 1); i++) {
-        struct jvalue v = skip ? jinja_walk_path(c->r, l->at[i], c->args->at[0], (struct jvalue){0}) : l->at[i];
+        struct jvalue v =
+            skip ? jinja_walk_path(c->r, l->at[i], c->args->at[0], (struct jvalue){0}) : l->at[i];
         if (jinja_failed(c->r))
             break;
         bool yes = jinja_true(c->r, test ? jinja_call_builtin(c->r, test, v, &rest) : v);

@@ -1,4 +1,5 @@
-/* The filters that give or take numbers: int and float with their defaults, abs, round and file sizes. */
+/* The filters that give or take numbers: int and float with their defaults, abs, round and file
+ * sizes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +33,10 @@ static bool parse_text(struct jinja_run *r, struct jvalue v, int base, struct jv
     }
     if (base == 10)
         return false;
-    const char *body = digits[0] == '0' && ((base == 2 && (digits[1] | 32) == 'b') || (base == 8 && (digits[1] | 32) == 'o'))
-                           ? digits + 2 : digits;
+    const char *body = digits[0] == '0' && ((base == 2 && (digits[1] | 32) == 'b') ||
+                                            (base == 8 && (digits[1] | 32) == 'o'))
+                           ? digits + 2
+                           : digits;
     long long value = strtoll(body, &end, base);
     *out = jinja_int(text[0] == '-' ? -value : value);
     return *end == 0 && end != body;
@@ -59,9 +62,13 @@ static struct jvalue filter_int(struct jcall *c)
         return otherwise;
     switch (v.type) {
     case J_INT:
-    case J_BIG: return v;
-    case J_BOOL: return jinja_int(v.as.b);
-    case J_FLOAT: out = float_to_int(c->r, v.as.f, otherwise); break;
+    case J_BIG:
+        return v;
+    case J_BOOL:
+        return jinja_int(v.as.b);
+    case J_FLOAT:
+        out = float_to_int(c->r, v.as.f, otherwise);
+        break;
     case J_STRING:
         if (!parse_text(c->r, v, base, &out)) {
             if (!parse_text(c->r, v, -1, &out))
@@ -70,7 +77,8 @@ static struct jvalue filter_int(struct jcall *c)
         }
         out.outside = v.as.s->outside;
         break;
-    default: return otherwise;
+    default:
+        return otherwise;
     }
     return out;
 }
@@ -123,10 +131,12 @@ static struct jvalue filter_round(struct jcall *c)
     if (!jinja_defined(c->r, v))
         return v;
     if (!jinja_is_number(v))
-        return jinja_type_error(c->r, "type %s doesn't define __round__ method", jinja_type_name(v));
+        return jinja_type_error(c->r, "type %s doesn't define __round__ method",
+                                jinja_type_name(v));
     if (jinja_is_text(m, "common"))
-        return v.type == J_INT || v.type == J_BIG ? v : v.type == J_BOOL ? jinja_int(v.as.b)
-                                                      : jinja_float(round_even(v.as.f, precision));
+        return v.type == J_INT || v.type == J_BIG ? v
+               : v.type == J_BOOL                 ? jinja_int(v.as.b)
+                                                  : jinja_float(round_even(v.as.f, precision));
     if (!jinja_is_text(m, "ceil") && !jinja_is_text(m, "floor"))
         return jinja_type_error(c->r, "method must be common, ceil or floor");
     double p = pow(10, (double)precision), d = jinja_double(v) * p;
@@ -138,9 +148,11 @@ static struct jvalue filter_filesize(struct jcall *c)
     static const char *const decimal[] = {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
     static const char *const binary[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
     if (!jinja_is_number(c->self) && c->self.type != J_STRING && jinja_defined(c->r, c->self))
-        return jinja_type_error(c->r, "float() argument must be a string or a real number, not '%s'",
+        return jinja_type_error(c->r,
+                                "float() argument must be a string or a real number, not '%s'",
                                 jinja_type_name(c->self));
-    struct jvalue number = filter_float(&(struct jcall){.r = c->r, .self = c->self, .p[0] = jinja_none()});
+    struct jvalue number =
+        filter_float(&(struct jcall){.r = c->r, .self = c->self, .p[0] = jinja_none()});
     if (number.type != J_FLOAT)
         return jinja_type_error(c->r, "could not convert string to float");
     double bytes = number.as.f, base = jinja_want_bool(c, 0, false) ? 1024 : 1000;
@@ -152,7 +164,8 @@ static struct jvalue filter_filesize(struct jcall *c)
     int i = 0;
     for (; i < 7 && bytes >= unit; i++)
         unit *= base;
-    return jinja_literal(c->r, jinja_printf(c->r, "%.1f %s", base * bytes / unit, base > 1000 ? binary[i] : decimal[i]));
+    return jinja_literal(c->r, jinja_printf(c->r, "%.1f %s", base * bytes / unit,
+                                            base > 1000 ? binary[i] : decimal[i]));
 }
 
 const struct jbuiltin jinja_filters_number[] = {

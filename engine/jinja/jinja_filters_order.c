@@ -1,10 +1,12 @@
-/* The filters that sort or compare the items of a list or dict: sort, min, max, unique, dictsort, groupby; and sum. */
+/* The filters that sort or compare the items of a list or dict: sort, min, max, unique, dictsort,
+ * groupby; and sum. */
 #include <string.h>
 
 #include "engine/jinja/jinja_run.h"
 
 /* The keys by which a filter compares: an attribute, case folded unless told otherwise. */
-static struct jvalue *make_keys(struct jcall *c, const struct jlist *l, struct jvalue path, bool case_sensitive)
+static struct jvalue *make_keys(struct jcall *c, const struct jlist *l, struct jvalue path,
+                                bool case_sensitive)
 {
     struct jvalue *keys = jinja_alloc(c->r, ((size_t)l->n + 1) * sizeof *keys);
     bool by_path = path.type != J_MISSING && path.type != J_NONE;
@@ -17,7 +19,8 @@ static struct jvalue *make_keys(struct jcall *c, const struct jlist *l, struct j
 }
 
 /* "a,b": sorted by several attributes at once, as a tuple of them. */
-static struct jvalue *make_multi_keys(struct jcall *c, const struct jlist *l, struct jvalue paths, bool case_sensitive)
+static struct jvalue *make_multi_keys(struct jcall *c, const struct jlist *l, struct jvalue paths,
+                                      bool case_sensitive)
 {
     struct jvalue *keys = jinja_alloc(c->r, ((size_t)l->n + 1) * sizeof *keys);
     const struct jstring *s = paths.as.s;
@@ -61,7 +64,8 @@ static struct jvalue filter_extreme(struct jcall *c)
         return jinja_undefined_text(c->r, "No aggregated item, sequence was empty.");
     uint32_t best = 0;
     for (uint32_t i = 1; i < l->n && !jinja_failed(c->r); i++)
-        if (c->op ? jinja_less(c->r, keys[best], keys[i], "<") : jinja_less(c->r, keys[i], keys[best], "<"))
+        if (c->op ? jinja_less(c->r, keys[best], keys[i], "<")
+                  : jinja_less(c->r, keys[i], keys[best], "<"))
             best = i;
     return l->at[best];
 }
@@ -98,24 +102,30 @@ static struct jvalue filter_sum(struct jcall *c)
 static struct jvalue filter_dictsort(struct jcall *c)
 {
     const struct jstring *by = jinja_want_string(c, 1, "key");
-    bool by_value = jinja_is_text((struct jvalue){.type = J_STRING, .as.s = (struct jstring *)by}, "value");
+    bool by_value =
+        jinja_is_text((struct jvalue){.type = J_STRING, .as.s = (struct jstring *)by}, "value");
     if (c->self.type != J_DICT)
-        return jinja_defined(c->r, c->self) ? jinja_type_error(c->r, "'%s' object has no attribute 'items'",
-                                                               jinja_type_name(c->self)) : jinja_none();
+        return jinja_defined(c->r, c->self)
+                   ? jinja_type_error(c->r, "'%s' object has no attribute 'items'",
+                                      jinja_type_name(c->self))
+                   : jinja_none();
     struct jvalue view = {.type = J_VIEW, .aux = 'i', .as.d = c->self.as.d};
     struct jvalue out = jinja_copy_list(c->r, view, J_LIST);
     struct jvalue *keys = jinja_failed(c->r) ? NULL
-        : make_keys(c, out.as.l, jinja_int(by_value ? 1 : 0), jinja_want_bool(c, 0, false));
+                                             : make_keys(c, out.as.l, jinja_int(by_value ? 1 : 0),
+                                                         jinja_want_bool(c, 0, false));
     if (keys)
-        jinja_sort(c->r, out.as.l->at, keys, out.as.l->n, jinja_want_bool(c, 2, false) ? SORT_REVERSE : 0);
+        jinja_sort(c->r, out.as.l->at, keys, out.as.l->n,
+                   jinja_want_bool(c, 2, false) ? SORT_REVERSE : 0);
     return out;
 }
 
-/* groupby(attribute, default=none, case_sensitive=false): tuples of (grouper, list), which also answer to
- * .grouper and .list (own_attribute in jinja_access.c). */
+/* groupby(attribute, default=none, case_sensitive=false): tuples of (grouper, list), which also
+ * answer to .grouper and .list (own_attribute in jinja_access.c). */
 static struct jvalue filter_groupby(struct jcall *c)
 {
-    struct jvalue sorted = jinja_copy_list(c->r, c->self, J_LIST), out = jinja_list(c->r, J_LIST, 0);
+    struct jvalue sorted = jinja_copy_list(c->r, c->self, J_LIST),
+                  out = jinja_list(c->r, J_LIST, 0);
     if (jinja_failed(c->r))
         return jinja_none();
     uint32_t n = sorted.as.l->n;
@@ -124,7 +134,8 @@ static struct jvalue filter_groupby(struct jcall *c)
     bool case_sensitive = jinja_want_bool(c, 2, false);
     if (!keys || !folded)
         return jinja_none();
-    for (uint32_t i = 0; i < n && !jinja_failed(c->r); i++) { /* pairs move together: key beside item */
+    for (uint32_t i = 0; i < n && !jinja_failed(c->r);
+         i++) { /* pairs move together: key beside item */
         struct jvalue pair = jinja_list(c->r, J_TUPLE, 2);
         keys[i] = jinja_walk_path(c->r, sorted.as.l->at[i], c->p[0], c->p[1]);
         folded[i] = case_sensitive ? keys[i] : jinja_fold_case(c->r, keys[i]);

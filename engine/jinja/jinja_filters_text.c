@@ -23,7 +23,8 @@ static struct jvalue filter_case(struct jcall *c)
     return jinja_change_case(c->r, text_of(c), c->op);
 }
 
-/* title(): a word begins behind white space, a hyphen or a bracket; unlike str.title, "it's" stays one word. */
+/* title(): a word begins behind white space, a hyphen or a bracket; unlike str.title, "it's" stays
+ * one word. */
 static struct jvalue filter_title(struct jcall *c)
 {
     const struct jstring *s = text_of(c);
@@ -33,7 +34,8 @@ static struct jvalue filter_title(struct jcall *c)
     for (uint32_t at = 0; at < s->len && !jinja_failed(c->r);) {
         uint32_t code, n = jinja_decode(s->data + at, s->len - at, &code);
         struct jvalue one = jinja_part(c->r, s, at, at + n);
-        jinja_put_string(&b, jinja_change_case(c->r, one.as.s, begins ? CASE_UPPER : CASE_LOWER).as.s);
+        jinja_put_string(&b,
+                         jinja_change_case(c->r, one.as.s, begins ? CASE_UPPER : CASE_LOWER).as.s);
         begins = jinja_is_space(code) || (code < 0x80 && code && strchr("-({[<", (int)code));
         at += n;
     }
@@ -42,7 +44,8 @@ static struct jvalue filter_title(struct jcall *c)
 
 static struct jvalue filter_trim(struct jcall *c)
 {
-    const struct jstring *chars = jinja_given(c->p[0]) && c->p[0].type != J_NONE ? jinja_want_string(c, 0, "") : NULL;
+    const struct jstring *chars =
+        jinja_given(c->p[0]) && c->p[0].type != J_NONE ? jinja_want_string(c, 0, "") : NULL;
     return jinja_strip(c->r, text_of(c), chars, STRIP_LEFT | STRIP_RIGHT);
 }
 
@@ -81,7 +84,8 @@ static struct jvalue filter_format(struct jcall *c)
 {
     struct jvalue arg;
     if (c->args->n_keyword && c->args->n)
-        return jinja_type_error(c->r, "can't handle positional and keyword arguments at the same time");
+        return jinja_type_error(c->r,
+                                "can't handle positional and keyword arguments at the same time");
     if (c->args->n_keyword) {
         arg = jinja_dict(c->r);
         for (int i = 0; i < c->args->n_keyword && !jinja_failed(c->r); i++)
@@ -98,8 +102,8 @@ static struct jvalue filter_format(struct jcall *c)
 static struct jlist *split_lines(struct jcall *c, const struct jstring *s)
 {
     struct jvalue self = {.type = J_STRING, .as.s = (struct jstring *)s};
-    struct jvalue v = jinja_call_builtin(c->r, jinja_find_builtin(jinja_string_methods, "splitlines", 10), self,
-                                         &(struct jargs){0});
+    struct jvalue v = jinja_call_builtin(
+        c->r, jinja_find_builtin(jinja_string_methods, "splitlines", 10), self, &(struct jargs){0});
     return v.type == J_LIST && !jinja_failed(c->r) ? v.as.l : NULL;
 }
 
@@ -120,7 +124,8 @@ static struct jvalue filter_indent(struct jcall *c)
         jinja_builder_init(&b, c->r);
     }
     jinja_put_string(&b, s);
-    jinja_put_like(&b, "\n", 1, s, s->len ? s->len - 1 : 0); /* so that a last empty line is a line, too */
+    jinja_put_like(&b, "\n", 1, s,
+                   s->len ? s->len - 1 : 0); /* so that a last empty line is a line, too */
     s = jinja_builder_take(&b).as.s;
     struct jlist *lines = split_lines(c, s);
     jinja_builder_init(&b, c->r);
@@ -153,12 +158,14 @@ static struct jvalue filter_truncate(struct jcall *c)
 {
     const struct jstring *s = text_of(c), *end = jinja_want_string(c, 2, "...");
     int64_t length = jinja_want_int(c, 0, 255), leeway = jinja_want_int(c, 3, 5);
-    if (c->self.type != J_STRING && jinja_length(c->self) >= 0 && jinja_length(c->self) <= length + leeway)
+    if (c->self.type != J_STRING && jinja_length(c->self) >= 0 &&
+        jinja_length(c->self) <= length + leeway)
         return c->self; /* short enough, whatever it is */
     if (!needs_text(c, "can't be truncated"))
         return jinja_none();
     if (length < (int64_t)end->n_chars || leeway < 0)
-        return jinja_type_error(c->r, "expected length >= %u, got %lld", end->n_chars, (long long)length);
+        return jinja_type_error(c->r, "expected length >= %u, got %lld", end->n_chars,
+                                (long long)length);
     if (s->n_chars <= length + leeway)
         return (struct jvalue){.type = J_STRING, .as.s = (struct jstring *)s};
     uint32_t cut = jinja_offset(s, (uint32_t)(length - end->n_chars));
@@ -184,7 +191,8 @@ static struct jvalue filter_wordcount(struct jcall *c)
     for (uint32_t at = 0; at < s->len;) {
         uint32_t code, size = jinja_decode(s->data + at, s->len - at, &code);
         bool word = code == '_' || code >= 0x80 ? !jinja_is_space(code)
-                                                : (code >= '0' && code <= '9') || ((code | 32) >= 'a' && (code | 32) <= 'z');
+                                                : (code >= '0' && code <= '9') ||
+                                                      ((code | 32) >= 'a' && (code | 32) <= 'z');
         n += word && !inside;
         inside = word;
         at += size;
@@ -193,13 +201,14 @@ static struct jvalue filter_wordcount(struct jcall *c)
 }
 
 struct wrapping {
-    int64_t width; /* characters of a line */
+    int64_t width;                   /* characters of a line */
     const struct jstring *separator; /* stands between the lines */
     bool break_long_words;
 };
 
 /* Breaks one line of text between its words. */
-static void wrap_line(struct jcall *c, struct jbuilder *b, const struct jstring *s, const struct wrapping *w)
+static void wrap_line(struct jcall *c, struct jbuilder *b, const struct jstring *s,
+                      const struct wrapping *w)
 {
     int64_t width = w->width;
     int64_t column = 0;
@@ -237,8 +246,9 @@ static struct jvalue filter_wordwrap(struct jcall *c)
 {
     const struct jstring *s = text_of(c);
     int64_t width = jinja_want_int(c, 0, 79);
-    const struct jstring *wrap = jinja_given(c->p[2]) && c->p[2].type != J_NONE ? jinja_want_string(c, 2, "\n")
-                                                                             : jinja_literal(c->r, "\n").as.s;
+    const struct jstring *wrap = jinja_given(c->p[2]) && c->p[2].type != J_NONE
+                                     ? jinja_want_string(c, 2, "\n")
+                                     : jinja_literal(c->r, "\n").as.s;
     struct jbuilder b;
     jinja_builder_init(&b, c->r);
     if (needs_text(c, "has no attribute 'splitlines'") && width < 1)
@@ -248,8 +258,9 @@ static struct jvalue filter_wordwrap(struct jcall *c)
         if (i)
             jinja_put_string(&b, wrap);
         wrap_line(c, &b, lines->at[i].as.s,
-                  &(struct wrapping){
-                      .width = width, .separator = wrap, .break_long_words = jinja_want_bool(c, 1, true)});
+                  &(struct wrapping){.width = width,
+                                     .separator = wrap,
+                                     .break_long_words = jinja_want_bool(c, 1, true)});
     }
     return jinja_builder_take(&b);
 }
@@ -264,7 +275,8 @@ static struct jvalue filter_urlencode(struct jcall *c)
     for (uint32_t i = 0; i < s->len && !jinja_failed(c->r); i++) {
         unsigned char ch = (unsigned char)s->data[i];
         char out[4];
-        bool keep = (ch >= '0' && ch <= '9') || ((ch | 32) >= 'a' && (ch | 32) <= 'z') || (ch && strchr("_.-~/", ch));
+        bool keep = (ch >= '0' && ch <= '9') || ((ch | 32) >= 'a' && (ch | 32) <= 'z') ||
+                    (ch && strchr("_.-~/", ch));
         snprintf(out, sizeof out, keep ? "%c" : "%%%02X", ch);
         jinja_put_like(&b, out, strlen(out), s, i);
     }

@@ -1,5 +1,6 @@
-/* What both of Python's formatting languages do with one value: numbers, text, width and fill. Widths are charged like
- * everything else; numbers go through printf with a precision of 100 at most. */
+/* What both of Python's formatting languages do with one value: numbers, text, width and fill.
+ * Widths are charged like everything else; numbers go through printf with a precision of 100 at
+ * most. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,12 +30,16 @@ struct jvalue jinja_format_integer(struct jinja_run *r, const struct jformat *s,
 {
     char digits[80], out[128];
     uint64_t u = v < 0 ? -(uint64_t)v : (uint64_t)v;
-    int n = 0, base = s->kind == 'x' || s->kind == 'X' ? 16 : s->kind == 'o' ? 8 : s->kind == 'b' ? 2 : 10;
+    int n = 0, base = s->kind == 'x' || s->kind == 'X' ? 16
+                      : s->kind == 'o'                 ? 8
+                      : s->kind == 'b'                 ? 2
+                                                       : 10;
     int group = s->comma || s->underscore ? (base == 10 ? 3 : 4) : 0, count = 0;
     do {
         if (group && count && count % group == 0)
             digits[n++] = s->comma ? ',' : '_';
-        digits[n++] = (s->kind == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[u % (uint64_t)base];
+        digits[n++] =
+            (s->kind == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[u % (uint64_t)base];
         u /= (uint64_t)base;
         count++;
     } while (u && n < (int)sizeof digits - 2);
@@ -53,9 +58,15 @@ struct jvalue jinja_format_integer(struct jinja_run *r, const struct jformat *s,
 struct jvalue jinja_format_float(struct jinja_run *r, const struct jformat *s, double v)
 {
     char format[16], out[512];
-    int precision = s->precision < 0 ? 6 : s->precision > MAX_PRECISION ? MAX_PRECISION : (int)s->precision;
+    int precision = s->precision < 0               ? 6
+                    : s->precision > MAX_PRECISION ? MAX_PRECISION
+                                                   : (int)s->precision;
     char kind = s->kind == '%' ? 'f' : s->kind;
-    snprintf(format, sizeof format, "%%%s%s.*%c", s->alternate ? "#" : "", s->plus ? "+" : s->space ? " " : "", kind);
+    snprintf(format, sizeof format, "%%%s%s.*%c", s->alternate ? "#" : "",
+             s->plus    ? "+"
+             : s->space ? " "
+                        : "",
+             kind);
     snprintf(out, sizeof out, format, precision, s->kind == '%' ? v * 100 : v);
     if (s->kind == '%')
         strcat(out, "%");

@@ -50,7 +50,8 @@ static bool parse_spec(const char *t, size_t len, struct jformat *s)
     return at == len;
 }
 
-static void put_formatted(struct jinja_run *r, struct jbuilder *b, struct jvalue v, const char *t, size_t len)
+static void put_formatted(struct jinja_run *r, struct jbuilder *b, struct jvalue v, const char *t,
+                          size_t len)
 {
     struct jformat s;
     if (len == 0) {
@@ -66,13 +67,14 @@ static void put_formatted(struct jinja_run *r, struct jbuilder *b, struct jvalue
     struct jvalue text;
     int64_t i;
     if (!number && v.type != J_STRING) {
-        jinja_type_error(r, "unsupported format string passed to %s.__format__", jinja_type_name(v));
+        jinja_type_error(r, "unsupported format string passed to %s.__format__",
+                         jinja_type_name(v));
         return;
     }
     if (!number) {
         if (s.kind && s.kind != 's') {
-            jinja_type_error(r, "Unknown format code '%c' for object of type '%s'", s.kind > 31 ? s.kind : '?',
-                             jinja_type_name(v));
+            jinja_type_error(r, "Unknown format code '%c' for object of type '%s'",
+                             s.kind > 31 ? s.kind : '?', jinja_type_name(v));
             return;
         }
         if (s.plus || s.space || s.alternate || s.equal || s.comma || s.underscore) {
@@ -87,7 +89,8 @@ static void put_formatted(struct jinja_run *r, struct jbuilder *b, struct jvalue
         text = s.kind == 'c' ? jinja_format_char(r, v) : jinja_format_integer(r, &s, i);
     } else if (v.type == J_FLOAT && !s.kind) {
         s.kind = 'g';
-        text = s.precision < 0 ? jinja_format_float_repr(r, &s, v.as.f) : jinja_format_float(r, &s, v.as.f);
+        text = s.precision < 0 ? jinja_format_float_repr(r, &s, v.as.f)
+                               : jinja_format_float(r, &s, v.as.f);
     } else {
         text = jinja_type_error(r, "Unknown format code '%c'", s.kind > 31 ? s.kind : '?');
     }
@@ -111,7 +114,8 @@ static struct jvalue find_field(struct braces *f, const char *t, size_t len)
     if (n == 0 || strspn(t, "0123456789") >= n) {
         long i = n ? strtol(t, NULL, 10) : f->next++;
         if (i < 0 || i >= f->args->n)
-            return jinja_type_error(f->r, "Replacement index %ld out of range for positional args tuple", i);
+            return jinja_type_error(
+                f->r, "Replacement index %ld out of range for positional args tuple", i);
         v = f->args->at[i];
     }
     for (int k = 0; v.type == J_MISSING && k < f->args->n_keyword; k++) {
@@ -126,9 +130,11 @@ static struct jvalue find_field(struct braces *f, const char *t, size_t len)
         if (t[n] == '[') {
             while (to < len && t[to] != ']')
                 to++;
-            bool digits = to > from && strspn(t + from, "0123456789") >= to - from && to - from < 10;
-            v = jinja_getitem(f->r, v, digits ? jinja_int(strtol(t + from, NULL, 10))
-                                              : jinja_text(f->r, t + from, to - from));
+            bool digits =
+                to > from && strspn(t + from, "0123456789") >= to - from && to - from < 10;
+            v = jinja_getitem(f->r, v,
+                              digits ? jinja_int(strtol(t + from, NULL, 10))
+                                     : jinja_text(f->r, t + from, to - from));
             n = to + 1;
         } else {
             while (to < len && t[to] != '.' && t[to] != '[')
@@ -156,7 +162,8 @@ static void put_field(struct braces *f, struct jbuilder *b, const char *t, size_
     put_formatted(f->r, b, v, spec, (size_t)(t + len - spec));
 }
 
-struct jvalue jinja_format_braces(struct jinja_run *r, const struct jstring *s, const struct jargs *args)
+struct jvalue jinja_format_braces(struct jinja_run *r, const struct jstring *s,
+                                  const struct jargs *args)
 {
     struct braces f = {.r = r, .args = args};
     struct jbuilder b;

@@ -39,15 +39,22 @@ static int64_t star_or_number(struct percent *p, const struct jstring *f, uint32
     return n;
 }
 
-static void put_percent(struct percent *p, struct jbuilder *b, const struct jformat *s, struct jvalue v)
+static void put_percent(struct percent *p, struct jbuilder *b, const struct jformat *s,
+                        struct jvalue v)
 {
     struct jvalue text;
     int64_t i;
     switch (s->kind) {
-    case 's': text = jinja_format_cut(p->r, s, jinja_str(p->r, v)); break;
+    case 's':
+        text = jinja_format_cut(p->r, s, jinja_str(p->r, v));
+        break;
     case 'r':
-    case 'a': text = jinja_format_cut(p->r, s, jinja_format_repr(p->r, v)); break;
-    case 'c': text = jinja_format_char(p->r, v); break;
+    case 'a':
+        text = jinja_format_cut(p->r, s, jinja_format_repr(p->r, v));
+        break;
+    case 'c':
+        text = jinja_format_char(p->r, v);
+        break;
     case 'd':
     case 'i':
     case 'u':
@@ -61,20 +68,30 @@ static void put_percent(struct percent *p, struct jbuilder *b, const struct jfor
         else if (jinja_format_to_integer(v, &i))
             text = jinja_format_integer(p->r, s, i);
         else
-            text = jinja_type_error(p->r, "%%%c format: a number is required, not %s", s->kind, jinja_type_name(v));
+            text = jinja_type_error(p->r, "%%%c format: a number is required, not %s", s->kind,
+                                    jinja_type_name(v));
         break;
-    case 'e': case 'E': case 'f': case 'F': case 'g': case 'G':
-        text = jinja_is_number(v) ? jinja_format_float(p->r, s, jinja_double(v))
-                                  : jinja_type_error(p->r, "must be real number, not %s", jinja_type_name(v));
+    case 'e':
+    case 'E':
+    case 'f':
+    case 'F':
+    case 'g':
+    case 'G':
+        text = jinja_is_number(v)
+                   ? jinja_format_float(p->r, s, jinja_double(v))
+                   : jinja_type_error(p->r, "must be real number, not %s", jinja_type_name(v));
         break;
-    default: text = jinja_type_error(p->r, "unsupported format character '%c'", s->kind > 31 ? s->kind : '?');
+    default:
+        text = jinja_type_error(p->r, "unsupported format character '%c'",
+                                s->kind > 31 ? s->kind : '?');
     }
     if (!jinja_failed(p->r))
         jinja_format_pad(b, s, text, !strchr("srac", s->kind));
 }
 
 /* One specification behind the '%' at *at. */
-static void percent_item(struct percent *p, struct jbuilder *b, const struct jstring *f, uint32_t *at)
+static void percent_item(struct percent *p, struct jbuilder *b, const struct jstring *f,
+                         uint32_t *at)
 {
     struct jformat s = {.precision = -1};
     struct jvalue v = {0};
@@ -87,7 +104,8 @@ static void percent_item(struct percent *p, struct jbuilder *b, const struct jst
         uint32_t end = (uint32_t)(close - f->data);
         struct jvalue *found = jinja_dict_find(p->arg.as.d, f->data + *at + 1, end - *at - 1);
         if (!found) {
-            jinja_type_error(p->r, "KeyError: '%.*s'", (int)(end - *at - 1 < 60 ? end - *at - 1 : 60), f->data + *at + 1);
+            jinja_type_error(p->r, "KeyError: '%.*s'",
+                             (int)(end - *at - 1 < 60 ? end - *at - 1 : 60), f->data + *at + 1);
             return;
         }
         v = *found;
@@ -141,8 +159,9 @@ struct jvalue jinja_format_percent(struct jinja_run *r, const struct jstring *f,
         if (sign)
             percent_item(&p, &b, f, &at);
     }
-    bool unused = arg.type == J_TUPLE ? p.next < arg.as.l->n
-                : !p.mapped && p.next == 0 && arg.type != J_DICT && arg.type != J_LIST;
+    bool unused = arg.type == J_TUPLE
+                      ? p.next < arg.as.l->n
+                      : !p.mapped && p.next == 0 && arg.type != J_DICT && arg.type != J_LIST;
     if (unused)
         jinja_type_error(r, "not all arguments converted during string formatting");
     return jinja_builder_take(&b);

@@ -7,8 +7,8 @@
 
 /* ---- in */
 
-/* A number as Python's json reads it: with a point or an exponent it is a float. cJSON keeps only a double;
- * json_parse leaves the literal in valuestring where the double would not tell. */
+/* A number as Python's json reads it: with a point or an exponent it is a float. cJSON keeps only a
+ * double; json_parse leaves the literal in valuestring where the double would not tell. */
 static struct jvalue number_from_json(struct jinja_run *r, const cJSON *v)
 {
     const char *literal = v->valuestring;
@@ -22,7 +22,8 @@ static struct jvalue number_from_json(struct jinja_run *r, const cJSON *v)
     return jinja_parse_int(r, literal, strlen(literal));
 }
 
-static struct jvalue container_from_json(struct jinja_run *r, const cJSON *v, bool outside, int depth)
+static struct jvalue container_from_json(struct jinja_run *r, const cJSON *v, bool outside,
+                                         int depth)
 {
     bool is_list = cJSON_IsArray(v);
     struct jvalue out = is_list ? jinja_list(r, J_LIST, 0) : jinja_dict(r);
@@ -39,7 +40,8 @@ static struct jvalue container_from_json(struct jinja_run *r, const cJSON *v, bo
         if (is_list)
             jinja_push(r, out, item);
         else
-            jinja_dict_set(r, out.as.d, jinja_borrow(r, i->string, strlen(i->string), outside), item);
+            jinja_dict_set(r, out.as.d, jinja_borrow(r, i->string, strlen(i->string), outside),
+                           item);
     }
     return out;
 }
@@ -63,8 +65,8 @@ struct jvalue jinja_from_json(struct jinja_run *r, const cJSON *v, bool outside,
 
 struct jvalue jinja_messages_from_json(struct jinja_run *r, const cJSON *v)
 {
-    static const char *const known[] = {"system", "developer", "user", "assistant", "tool", "function",
-                                        "ipython", "model", NULL};
+    static const char *const known[] = {"system",   "developer", "user",  "assistant", "tool",
+                                        "function", "ipython",   "model", NULL};
     struct jvalue list = jinja_from_json(r, v, true, 0);
     for (uint32_t i = 0; list.type == J_LIST && i < list.as.l->n; i++) {
         struct jvalue m = list.as.l->at[i];
@@ -112,7 +114,8 @@ static bool put_string(struct jbuilder *b, const struct jjson *how, const struct
         }
         at += n;
     }
-    return jinja_put_part(b, s, start, s->len) && jinja_put_like(b, "\"", 1, s, s->len ? s->len - 1 : 0);
+    return jinja_put_part(b, s, start, s->len) &&
+           jinja_put_like(b, "\"", 1, s, s->len ? s->len - 1 : 0);
 }
 
 static bool put_break(struct jbuilder *b, const struct jjson *how, int depth, bool outside)
@@ -136,8 +139,8 @@ static bool put_list(struct jbuilder *b, const struct jjson *how, const struct j
     jinja_put(b, "[", 1, out);
     for (uint32_t i = l->pos; i < l->n; i++) {
         const struct jstring *sep = how->item_separator;
-        if ((i > l->pos && !jinja_put(b, sep->data, sep->len, out)) || !put_break(b, how, depth + 1, out) ||
-            !put_value(b, how, l->at[i], depth + 1))
+        if ((i > l->pos && !jinja_put(b, sep->data, sep->len, out)) ||
+            !put_break(b, how, depth + 1, out) || !put_value(b, how, l->at[i], depth + 1))
             return false;
     }
     return put_break(b, how, depth, out) && jinja_put(b, "]", 1, out);
@@ -148,13 +151,16 @@ static bool put_key(struct jbuilder *b, const struct jjson *how, struct jvalue k
     if (key.type == J_STRING)
         return put_string(b, how, key.as.s);
     if (key.type != J_NONE && !jinja_is_number(key)) {
-        jinja_type_error(b->r, "keys must be str, int, float, bool or None, not %s", jinja_type_name(key));
+        jinja_type_error(b->r, "keys must be str, int, float, bool or None, not %s",
+                         jinja_type_name(key));
         return false;
     }
-    return jinja_put(b, "\"", 1, key.outside) && put_value(b, how, key, 0) && jinja_put(b, "\"", 1, key.outside);
+    return jinja_put(b, "\"", 1, key.outside) && put_value(b, how, key, 0) &&
+           jinja_put(b, "\"", 1, key.outside);
 }
 
-static bool sort_keys(struct jinja_run *r, const struct jdict *d, struct jvalue *keys, struct jvalue *values)
+static bool sort_keys(struct jinja_run *r, const struct jdict *d, struct jvalue *keys,
+                      struct jvalue *values)
 {
     for (uint32_t i = 0; i < d->n; i++) {
         keys[i] = d->at[i].key;
@@ -189,7 +195,9 @@ static bool put_dict(struct jbuilder *b, const struct jjson *how, const struct j
 
 static bool put_scalar(struct jbuilder *b, struct jvalue v)
 {
-    const char *text = v.type == J_NONE ? "null" : v.type == J_BOOL ? (v.as.b ? "true" : "false") : NULL;
+    const char *text = v.type == J_NONE   ? "null"
+                       : v.type == J_BOOL ? (v.as.b ? "true" : "false")
+                                          : NULL;
     if (v.type == J_FLOAT && (isnan(v.as.f) || isinf(v.as.f)))
         text = isnan(v.as.f) ? "NaN" : v.as.f < 0 ? "-Infinity" : "Infinity";
     return text ? jinja_put(b, text, strlen(text), v.outside) : jinja_put_repr(b, v);
@@ -206,18 +214,27 @@ static bool put_value(struct jbuilder *b, const struct jjson *how, struct jvalue
     case J_BOOL:
     case J_INT:
     case J_BIG:
-    case J_FLOAT: ok = put_scalar(b, v); break;
-    case J_STRING: ok = put_string(b, how, v.as.s); break;
+    case J_FLOAT:
+        ok = put_scalar(b, v);
+        break;
+    case J_STRING:
+        ok = put_string(b, how, v.as.s);
+        break;
     case J_LIST:
-    case J_TUPLE: ok = put_list(b, how, v.as.l, depth); break;
-    case J_DICT: ok = put_dict(b, how, v.as.d, depth); break;
+    case J_TUPLE:
+        ok = put_list(b, how, v.as.l, depth);
+        break;
+    case J_DICT:
+        ok = put_dict(b, how, v.as.d, depth);
+        break;
     case J_ITERATOR: /* not in Python; but DeepSeek's templates hand map(attribute=...) to tojson */
         if (v.aux == 'a') {
             ok = put_list(b, how, v.as.l, depth);
             break;
         }
         /* fall through */
-    default: jinja_type_error(r, "Object of type %s is not JSON serializable", jinja_type_name(v));
+    default:
+        jinja_type_error(r, "Object of type %s is not JSON serializable", jinja_type_name(v));
     }
     jinja_leave(r);
     return ok;

@@ -25,8 +25,8 @@ static bool emit(struct lexer *x, enum jtoken_type type, size_t from, size_t to)
         t->at = at;
         t->cap = cap;
     }
-    t->at[t->n++] = (struct jtoken){.type = type, .text = x->s + from, .len = (uint32_t)(to - from),
-                                    .line = x->line};
+    t->at[t->n++] = (struct jtoken){
+        .type = type, .text = x->s + from, .len = (uint32_t)(to - from), .line = x->line};
     return true;
 }
 
@@ -169,7 +169,8 @@ static size_t digits(const struct lexer *x, size_t at, const char *set)
 {
     while (at < x->len) {
         size_t d = x->s[at] == '_' ? at + 1 : at;
-        if (d >= x->len || !x->s[d] || !strchr(set, x->s[d] | (x->s[d] >= 'A' && x->s[d] <= 'Z' ? 32 : 0)))
+        if (d >= x->len || !x->s[d] ||
+            !strchr(set, x->s[d] | (x->s[d] >= 'A' && x->s[d] <= 'Z' ? 32 : 0)))
             break;
         at = d + 1;
     }
@@ -199,7 +200,10 @@ static bool lex_number(struct lexer *x)
     }
     if (!is_float && x->s[at] == '0') {
         char kind = at + 1 < x->len ? x->s[at + 1] | 32 : 0;
-        const char *set = kind == 'x' ? "0123456789abcdef" : kind == 'o' ? "01234567" : kind == 'b' ? "01" : NULL;
+        const char *set = kind == 'x'   ? "0123456789abcdef"
+                          : kind == 'o' ? "01234567"
+                          : kind == 'b' ? "01"
+                                        : NULL;
         end = set && digits(x, at + 2, set) > at + 2 ? digits(x, at + 2, set) : digits(x, at, "0");
     }
     bool ok = emit(x, is_float ? T_FLOAT : T_INTEGER, at, end);
@@ -241,7 +245,8 @@ static bool lex_operator(struct lexer *x, char *stack, int *n, int cap)
         if (*n == 0)
             return err_set(x->e, ERR_FORMAT, "line %d: unexpected '%c'", x->line, c);
         if (stack[--*n] != c)
-            return err_set(x->e, ERR_FORMAT, "line %d: unexpected '%c', expected '%c'", x->line, c, stack[*n]);
+            return err_set(x->e, ERR_FORMAT, "line %d: unexpected '%c', expected '%c'", x->line, c,
+                           stack[*n]);
     }
     bool ok = emit(x, T_OPERATOR, x->at, x->at + size);
     advance(x, x->at + size);
@@ -333,7 +338,8 @@ static bool lex_next(struct lexer *x)
 
 bool jinja_lex(const char *source, size_t len, struct jtokens *out, struct err *e)
 {
-    struct lexer x = {.s = source, .len = len, .line = 1, .line_starting = true, .out = out, .e = e};
+    struct lexer x = {
+        .s = source, .len = len, .line = 1, .line_starting = true, .out = out, .e = e};
     while (x.at < x.len)
         if (!lex_next(&x))
             return false;

@@ -27,7 +27,8 @@ static bool all_hex(const char *s, size_t n)
     return true;
 }
 
-/* One escape behind a backslash at s[0]; returns how many bytes it took, 0 for an ill-formed one. */
+/* One escape behind a backslash at s[0]; returns how many bytes it took, 0 for an ill-formed one.
+ */
 static size_t unescape(const char *s, size_t len, struct jbuilder *b)
 {
     static const char from[] = "ntrabfv\\'\"", to[] = "\n\t\r\a\b\f\v\\'\"";
@@ -57,7 +58,8 @@ static size_t unescape(const char *s, size_t len, struct jbuilder *b)
         return 0;
     uint32_t code = hex_value(s + 1, n);
     size_t used = n + 1;
-    if (code >= 0xd800 && code < 0xdc00 && len >= used + 6 && s[used] == '\\' && s[used + 1] == 'u' &&
+    if (code >= 0xd800 && code < 0xdc00 && len >= used + 6 && s[used] == '\\' &&
+        s[used + 1] == 'u' &&
         all_hex(s + used + 2, 4)) { /* a pair of surrogates is one character here */
         uint32_t low = hex_value(s + used + 2, 4);
         if (low >= 0xdc00 && low < 0xe000) {

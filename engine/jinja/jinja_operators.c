@@ -1,5 +1,5 @@
-/* Arithmetic and what + * % mean for text and lists. Integers have 64 bits; sums that leave them become
- * J_BIG, which is printed right; other overflow is refused. */
+/* Arithmetic and what + * % mean for text and lists. Integers have 64 bits; sums that leave them
+ * become J_BIG, which is printed right; other overflow is refused. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,14 +9,16 @@
 #include "engine/jinja/jinja_run.h"
 
 static const char *const names[] = {
-    [OP_ADD] = "+", [OP_SUB] = "-", [OP_MUL] = "*", [OP_DIV] = "/",
+    [OP_ADD] = "+",       [OP_SUB] = "-", [OP_MUL] = "*",           [OP_DIV] = "/",
     [OP_FLOORDIV] = "//", [OP_MOD] = "%", [OP_POW] = "** or pow()",
 };
 
-static struct jvalue unsupported(struct jinja_run *r, enum joperator op, struct jvalue a, struct jvalue b)
+static struct jvalue unsupported(struct jinja_run *r, enum joperator op, struct jvalue a,
+                                 struct jvalue b)
 {
     if (op == OP_ADD && a.type == J_STRING)
-        return jinja_type_error(r, "can only concatenate str (not \"%s\") to str", jinja_type_name(b));
+        return jinja_type_error(r, "can only concatenate str (not \"%s\") to str",
+                                jinja_type_name(b));
     return jinja_type_error(r, "unsupported operand type(s) for %s: '%s' and '%s'", names[op],
                             jinja_type_name(a), jinja_type_name(b));
 }
@@ -38,7 +40,10 @@ struct jvalue jinja_parse_int(struct jinja_run *r, const char *digits, size_t le
     int base = 10;
     const char *s = text;
     if (text[0] == '0' && n > 2) {
-        base = (text[1] | 32) == 'x' ? 16 : (text[1] | 32) == 'o' ? 8 : (text[1] | 32) == 'b' ? 2 : 10;
+        base = (text[1] | 32) == 'x'   ? 16
+               : (text[1] | 32) == 'o' ? 8
+               : (text[1] | 32) == 'b' ? 2
+                                       : 10;
         s += base != 10 ? 2 : 0;
     }
     errno = 0;
@@ -51,7 +56,8 @@ struct jvalue jinja_parse_int(struct jinja_run *r, const char *digits, size_t le
     s += negative;
     while (*s == '0')
         s++;
-    struct jvalue big = jinja_text(r, jinja_printf(r, "%s%s", negative ? "-" : "", s), strlen(s) + negative);
+    struct jvalue big =
+        jinja_text(r, jinja_printf(r, "%s%s", negative ? "-" : "", s), strlen(s) + negative);
     big.type = J_BIG;
     return big;
 }
@@ -109,7 +115,8 @@ static struct jvalue power_int(struct jinja_run *r, int64_t base, int64_t n)
 static struct jvalue divide_int(struct jinja_run *r, enum joperator op, int64_t a, int64_t b)
 {
     if (b == 0)
-        return jinja_type_error(r, op == OP_MOD ? "integer modulo by zero" : "integer division or modulo by zero");
+        return jinja_type_error(r, op == OP_MOD ? "integer modulo by zero"
+                                                : "integer division or modulo by zero");
     if (b == -1) {
         if (op == OP_MOD)
             return jinja_int(0);
@@ -127,12 +134,18 @@ static struct jvalue math_int(struct jinja_run *r, enum joperator op, int64_t a,
 {
     int64_t v;
     switch (op) {
-    case OP_ADD: return add_int(r, a, b);
-    case OP_SUB: return b == INT64_MIN ? too_large(r) : add_int(r, a, -b);
-    case OP_MUL: return multiply(a, b, &v) ? jinja_int(v) : too_large(r);
-    case OP_DIV: return b ? jinja_float((double)a / (double)b) : jinja_type_error(r, "division by zero");
-    case OP_POW: return power_int(r, a, b);
-    default: return divide_int(r, op, a, b);
+    case OP_ADD:
+        return add_int(r, a, b);
+    case OP_SUB:
+        return b == INT64_MIN ? too_large(r) : add_int(r, a, -b);
+    case OP_MUL:
+        return multiply(a, b, &v) ? jinja_int(v) : too_large(r);
+    case OP_DIV:
+        return b ? jinja_float((double)a / (double)b) : jinja_type_error(r, "division by zero");
+    case OP_POW:
+        return power_int(r, a, b);
+    default:
+        return divide_int(r, op, a, b);
     }
 }
 
@@ -140,9 +153,12 @@ static struct jvalue math_float(struct jinja_run *r, enum joperator op, double a
 {
     double m;
     switch (op) {
-    case OP_ADD: return jinja_float(a + b);
-    case OP_SUB: return jinja_float(a - b);
-    case OP_MUL: return jinja_float(a * b);
+    case OP_ADD:
+        return jinja_float(a + b);
+    case OP_SUB:
+        return jinja_float(a - b);
+    case OP_MUL:
+        return jinja_float(a * b);
     case OP_POW:
         if (a == 0 && b < 0)
             return jinja_type_error(r, "0.0 cannot be raised to a negative power");
@@ -151,8 +167,9 @@ static struct jvalue math_float(struct jinja_run *r, enum joperator op, double a
         return jinja_float(pow(a, b));
     default:
         if (b == 0)
-            return jinja_type_error(r, op == OP_DIV ? "float division by zero"
-                                     : op == OP_MOD ? "float modulo" : "float floor division by zero");
+            return jinja_type_error(r, op == OP_DIV   ? "float division by zero"
+                                       : op == OP_MOD ? "float modulo"
+                                                      : "float floor division by zero");
         if (op == OP_DIV)
             return jinja_float(a / b);
         m = fmod(a, b);
@@ -215,7 +232,8 @@ static struct jvalue repeat(struct jinja_run *r, struct jvalue v, int64_t n)
     if (n < 0)
         n = 0;
     if (size && (uint64_t)n > JINJA_MAX_TEXT / size) {
-        jinja_fail(r, JINJA_LIMIT, "a repetition of %lld times is over the template's limit", (long long)n);
+        jinja_fail(r, JINJA_LIMIT, "a repetition of %lld times is over the template's limit",
+                   (long long)n);
         return jinja_none();
     }
     if (v.type == J_STRING) {

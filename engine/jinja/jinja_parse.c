@@ -1,5 +1,6 @@
-/* What the parsers of statements and expressions share: looking at tokens and taking them, errors of syntax with
- * their line, new nodes, and the table of names, in which every name of a template has one number. */
+/* What the parsers of statements and expressions share: looking at tokens and taking them, errors
+ * of syntax with their line, new nodes, and the table of names, in which every name of a template
+ * has one number. */
 #include "engine/jinja/jinja_parse.h"
 
 #include <stdarg.h>
@@ -41,14 +42,21 @@ bool jinja_accept(struct jparser *p, enum jtoken_type type, const char *text)
 const char *jinja_token_name(struct jparser *p)
 {
     switch (p->at->type) {
-    case T_EOF: return "end of template";
-    case T_DATA: return "template data";
-    case T_VARIABLE_BEGIN: return "'begin of print statement'";
-    case T_VARIABLE_END: return "'end of print statement'";
-    case T_BLOCK_BEGIN: return "'begin of statement block'";
-    case T_BLOCK_END: return "'end of statement block'";
+    case T_EOF:
+        return "end of template";
+    case T_DATA:
+        return "template data";
+    case T_VARIABLE_BEGIN:
+        return "'begin of print statement'";
+    case T_VARIABLE_END:
+        return "'end of print statement'";
+    case T_BLOCK_BEGIN:
+        return "'begin of statement block'";
+    case T_BLOCK_END:
+        return "'end of statement block'";
     default:
-        return jinja_printf(&p->run, "'%.*s'", (int)(p->at->len < 60 ? p->at->len : 60), p->at->text);
+        return jinja_printf(&p->run, "'%.*s'", (int)(p->at->len < 60 ? p->at->len : 60),
+                            p->at->text);
     }
 }
 
@@ -58,8 +66,10 @@ bool jinja_expect(struct jparser *p, enum jtoken_type type, const char *text)
         return false;
     if (jinja_accept(p, type, text))
         return true;
-    const char *want = text ? text : type == T_VARIABLE_END ? "end of print statement"
-                     : type == T_BLOCK_END ? "end of statement block" : "name";
+    const char *want = text                     ? text
+                       : type == T_VARIABLE_END ? "end of print statement"
+                       : type == T_BLOCK_END    ? "end of statement block"
+                                                : "name";
     if (p->at->type == T_EOF)
         jinja_syntax(p, "unexpected end of template, expected '%s'.", want);
     else
@@ -93,7 +103,8 @@ static bool grow_names(struct jparser *p)
     p->cap_names = cap;
     p->t->names = names;
     for (int i = 0; i < p->t->n_names; i++) {
-        uint32_t at = (uint32_t)hash64(names[i]->data, names[i]->len, 0) & (uint32_t)(p->n_index - 1);
+        uint32_t at =
+            (uint32_t)hash64(names[i]->data, names[i]->len, 0) & (uint32_t)(p->n_index - 1);
         while (index[at])
             at = (at + 1) & (uint32_t)(p->n_index - 1);
         index[at] = i + 1;

@@ -1,4 +1,5 @@
-/* Parses what stands behind a value in an expression: attributes, subscripts, calls, filters and tests. */
+/* Parses what stands behind a value in an expression: attributes, subscripts, calls, filters and
+ * tests. */
 #include "engine/jinja/jinja_parse.h"
 
 static struct jnode *parse_arguments(struct jparser *p)
@@ -125,14 +126,13 @@ static struct jnode *parse_subscript(struct jparser *p, struct jnode *of)
 
 struct jnode *jinja_parse_postfix(struct jparser *p, struct jnode *n)
 {
-    while (n) {
+    while (n)
         if (jinja_is(p, T_OPERATOR, ".") || jinja_is(p, T_OPERATOR, "["))
             n = parse_subscript(p, n);
         else if (jinja_is(p, T_OPERATOR, "("))
             n = parse_call(p, n);
         else
             break;
-    }
     return n;
 }
 
@@ -179,15 +179,16 @@ struct jnode *jinja_parse_filter(struct jparser *p, struct jnode *in)
 struct jnode *jinja_negate(struct jparser *p, struct jnode *n)
 {
     struct jnode *not = jinja_node(p, N_NOT);
-    if (not)
-        not->a = n;
-    return not;
+    if (not )
+        not ->a = n;
+    return not ;
 }
 
 static bool argument_follows(struct jparser *p)
 {
     if (p->at->type == T_NAME)
-        return !jinja_is(p, T_NAME, "else") && !jinja_is(p, T_NAME, "or") && !jinja_is(p, T_NAME, "and");
+        return !jinja_is(p, T_NAME, "else") && !jinja_is(p, T_NAME, "or") &&
+               !jinja_is(p, T_NAME, "and");
     return p->at->type == T_STRING || p->at->type == T_INTEGER || p->at->type == T_FLOAT ||
            jinja_is(p, T_OPERATOR, "[") || jinja_is(p, T_OPERATOR, "{");
 }
@@ -216,7 +217,7 @@ static struct jnode *parse_test(struct jparser *p, struct jnode *of)
 
 struct jnode *jinja_parse_suffixes(struct jparser *p, struct jnode *n)
 {
-    while (n) {
+    while (n)
         if (jinja_accept(p, T_OPERATOR, "|"))
             n = jinja_parse_filter(p, n);
         else if (jinja_accept(p, T_NAME, "is"))
@@ -225,6 +226,5 @@ struct jnode *jinja_parse_suffixes(struct jparser *p, struct jnode *n)
             n = parse_call(p, n);
         else
             break;
-    }
     return n;
 }

@@ -40,8 +40,10 @@ static bool printable(uint32_t c)
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS: return false;
-    default: return true;
+    case UTF8PROC_CATEGORY_ZS:
+        return false;
+    default:
+        return true;
     }
 }
 
@@ -78,14 +80,14 @@ static bool put_quoted(struct jbuilder *b, const struct jstring *s, bool bytes)
     return jinja_put_part(b, s, start, s->len) && jinja_put_like(b, &quote, 1, s, 0);
 }
 
-static bool put_items(struct jbuilder *b, const struct jlist *l, const char *open, const char *close)
+static bool put_items(struct jbuilder *b, const struct jlist *l, const char *open,
+                      const char *close)
 {
     bool out = l->outside;
     jinja_put(b, open, strlen(open), out);
-    for (uint32_t i = 0; i < l->n; i++) {
+    for (uint32_t i = 0; i < l->n; i++)
         if ((i && !jinja_put(b, ", ", 2, out)) || !jinja_put_repr(b, l->at[i]))
             return false;
-    }
     if (close[0] == ')' && l->n == 1)
         jinja_put(b, ",", 1, out);
     return jinja_put(b, close, strlen(close), out);
@@ -94,11 +96,10 @@ static bool put_items(struct jbuilder *b, const struct jlist *l, const char *ope
 static bool put_dict(struct jbuilder *b, const struct jdict *d)
 {
     jinja_put(b, "{", 1, d->outside);
-    for (uint32_t i = 0; i < d->n; i++) {
+    for (uint32_t i = 0; i < d->n; i++)
         if ((i && !jinja_put(b, ", ", 2, d->outside)) || !jinja_put_repr(b, d->at[i].key) ||
             !jinja_put(b, ": ", 2, d->outside) || !jinja_put_repr(b, d->at[i].value))
             return false;
-    }
     return jinja_put(b, "}", 1, d->outside);
 }
 
@@ -115,10 +116,18 @@ static bool put_container(struct jbuilder *b, struct jvalue v)
         return false;
     bool ok;
     switch (v.type) {
-    case J_LIST: ok = put_items(b, v.as.l, "[", "]"); break;
-    case J_TUPLE: ok = put_items(b, v.as.l, "(", ")"); break;
-    case J_DICT: ok = put_dict(b, v.as.d); break;
-    case J_VIEW: ok = put_view(b, v); break;
+    case J_LIST:
+        ok = put_items(b, v.as.l, "[", "]");
+        break;
+    case J_TUPLE:
+        ok = put_items(b, v.as.l, "(", ")");
+        break;
+    case J_DICT:
+        ok = put_dict(b, v.as.d);
+        break;
+    case J_VIEW:
+        ok = put_view(b, v);
+        break;
     default:
         ok = jinja_puts(b, "<Namespace ") && put_dict(b, v.as.d) && jinja_puts(b, ">");
     }
@@ -132,8 +141,8 @@ static bool put_range(struct jbuilder *b, const struct jrange *g)
     if (g->step == 1)
         snprintf(text, sizeof text, "range(%lld, %lld)", (long long)g->start, (long long)g->stop);
     else
-        snprintf(text, sizeof text, "range(%lld, %lld, %lld)", (long long)g->start, (long long)g->stop,
-                 (long long)g->step);
+        snprintf(text, sizeof text, "range(%lld, %lld, %lld)", (long long)g->start,
+                 (long long)g->stop, (long long)g->step);
     return jinja_puts(b, text);
 }
 
@@ -141,32 +150,41 @@ bool jinja_put_repr(struct jbuilder *b, struct jvalue v)
 {
     char text[48];
     switch (v.type) {
-    case J_UNDEFINED: return jinja_puts(b, "Undefined");
-    case J_NONE: return jinja_put(b, "None", 4, v.outside);
-    case J_BOOL: return jinja_put(b, v.as.b ? "True" : "False", v.as.b ? 4 : 5, v.outside);
+    case J_UNDEFINED:
+        return jinja_puts(b, "Undefined");
+    case J_NONE:
+        return jinja_put(b, "None", 4, v.outside);
+    case J_BOOL:
+        return jinja_put(b, v.as.b ? "True" : "False", v.as.b ? 4 : 5, v.outside);
     case J_INT:
         snprintf(text, sizeof text, "%lld", (long long)v.as.i);
         return jinja_put(b, text, strlen(text), v.outside);
     case J_FLOAT:
         jinja_float_repr(v.as.f, text);
         return jinja_put(b, text, strlen(text), v.outside);
-    case J_BIG: return jinja_put_string(b, v.as.s);
+    case J_BIG:
+        return jinja_put_string(b, v.as.s);
     case J_STRING:
         if (!v.as.s->markup)
             return put_quoted(b, v.as.s, false);
         return jinja_puts(b, "Markup(") && put_quoted(b, v.as.s, false) && jinja_puts(b, ")");
-    case J_BYTES: return jinja_puts(b, "b") && put_quoted(b, v.as.s, true);
+    case J_BYTES:
+        return jinja_puts(b, "b") && put_quoted(b, v.as.s, true);
     case J_LIST:
     case J_TUPLE:
     case J_DICT:
     case J_VIEW:
-    case J_NAMESPACE: return put_container(b, v);
-    case J_RANGE: return put_range(b, v.as.range);
-    case J_TEMPLATE: return jinja_puts(b, "<TemplateReference None>");
+    case J_NAMESPACE:
+        return put_container(b, v);
+    case J_RANGE:
+        return put_range(b, v.as.range);
+    case J_TEMPLATE:
+        return jinja_puts(b, "<TemplateReference None>");
     case J_LOOP:
         snprintf(text, sizeof text, "<LoopContext %u/%u>", v.as.loop->i + 1, v.as.loop->items->n);
         return jinja_puts(b, text);
-    default: return jinja_puts(b, "<") && jinja_puts(b, jinja_type_name(v)) && jinja_puts(b, " object>");
+    default:
+        return jinja_puts(b, "<") && jinja_puts(b, jinja_type_name(v)) && jinja_puts(b, " object>");
     }
 }
 
@@ -201,9 +219,12 @@ struct jvalue jinja_escape(struct jinja_run *r, struct jvalue v)
     jinja_builder_init(&b, r);
     uint32_t start = 0;
     for (uint32_t i = 0; i < s->len; i++) {
-        const char *entity = s->data[i] == '&' ? "&amp;" : s->data[i] == '<' ? "&lt;"
-                           : s->data[i] == '>' ? "&gt;" : s->data[i] == '\'' ? "&#39;"
-                           : s->data[i] == '"' ? "&#34;" : NULL;
+        const char *entity = s->data[i] == '&'    ? "&amp;"
+                             : s->data[i] == '<'  ? "&lt;"
+                             : s->data[i] == '>'  ? "&gt;"
+                             : s->data[i] == '\'' ? "&#39;"
+                             : s->data[i] == '"'  ? "&#34;"
+                                                  : NULL;
         if (!entity)
             continue;
         jinja_put_part(&b, s, start, i);

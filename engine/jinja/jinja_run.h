@@ -1,4 +1,5 @@
-/* One rendering under way: scopes, limits, where the output goes. Private to the jinja_*.c files. */
+/* One rendering under way: scopes, limits, where the output goes. Private to the jinja_*.c files.
+ */
 #pragma once
 #include "engine/jinja/jinja_ast.h"
 #include "engine/jinja/jinja_builder.h"
@@ -66,7 +67,8 @@ struct jmacro {
     struct jframe *frame; /* the scope it was made in */
 };
 struct jvalue jinja_make_macro(struct jinja_run *r, const struct jnode *n);
-struct jvalue jinja_call_macro(struct jinja_run *r, const struct jmacro *m, const struct jargs *args);
+struct jvalue jinja_call_macro(struct jinja_run *r, const struct jmacro *m,
+                               const struct jargs *args);
 
 struct jloop {
     const struct jnode *node;
@@ -76,7 +78,8 @@ struct jloop {
     int depth0;
     struct jvalue changed; /* last values that loop.changed saw */
 };
-struct jvalue jinja_loop_attribute(struct jinja_run *r, struct jvalue loop, const struct jstring *name);
+struct jvalue jinja_loop_attribute(struct jinja_run *r, struct jvalue loop,
+                                   const struct jstring *name);
 
 struct jmethod {
     struct jvalue self;
@@ -86,14 +89,16 @@ struct jmethod {
 /* Attributes and items. */
 struct jvalue jinja_getattr(struct jinja_run *r, struct jvalue o, const struct jstring *name);
 struct jvalue jinja_getitem(struct jinja_run *r, struct jvalue o, struct jvalue key);
-struct jvalue jinja_slice(struct jinja_run *r, struct jvalue o, struct jvalue start, struct jvalue stop,
-                          struct jvalue step);
-/* "a.b.0" as map(attribute=...) and sort(attribute=...) walk it; `otherwise` where it ends in nothing. */
+struct jvalue jinja_slice(struct jinja_run *r, struct jvalue o, struct jvalue start,
+                          struct jvalue stop, struct jvalue step);
+/* "a.b.0" as map(attribute=...) and sort(attribute=...) walk it; `otherwise` where it ends in
+ * nothing. */
 struct jvalue jinja_walk_path(struct jinja_run *r, struct jvalue v, struct jvalue path,
                               struct jvalue otherwise);
 
 /* Operators. */
-struct jvalue jinja_binary(struct jinja_run *r, enum joperator op, struct jvalue a, struct jvalue b);
+struct jvalue jinja_binary(struct jinja_run *r, enum joperator op, struct jvalue a,
+                           struct jvalue b);
 struct jvalue jinja_unary(struct jinja_run *r, enum joperator op, struct jvalue a);
 bool jinja_compare(struct jinja_run *r, enum joperator op, struct jvalue a, struct jvalue b);
 /* json.dumps as transformers calls it. */

@@ -1,4 +1,5 @@
-/* Parses statements, the blocks between {% and %}, and the text and expressions around them, into nodes. */
+/* Parses statements, the blocks between {% and %}, and the text and expressions around them, into
+ * nodes. */
 #include <string.h>
 
 #include "engine/jinja/jinja_parse.h"
@@ -7,11 +8,12 @@
 
 static bool tuple_ends(struct jparser *p, const char *end)
 {
-    return p->at->type == T_VARIABLE_END || p->at->type == T_BLOCK_END || jinja_is(p, T_OPERATOR, ")") ||
-           (end && jinja_is(p, T_NAME, end));
+    return p->at->type == T_VARIABLE_END || p->at->type == T_BLOCK_END ||
+           jinja_is(p, T_OPERATOR, ")") || (end && jinja_is(p, T_NAME, end));
 }
 
-struct jnode *jinja_parse_tuple(struct jparser *p, bool with_condition, const char *end, bool parentheses)
+struct jnode *jinja_parse_tuple(struct jparser *p, bool with_condition, const char *end,
+                                bool parentheses)
 {
     struct jnode *first = NULL, **tail = &first;
     bool is_tuple = false;
@@ -54,7 +56,8 @@ static struct jnode *parse_one_target(struct jparser *p, bool with_namespace)
         int attribute = p->at->type == T_NAME ? jinja_name(p, p->at->text, p->at->len) : -1;
         if (!jinja_expect(p, T_NAME, NULL) || attribute < 0)
             return NULL;
-        n->value = (struct jvalue){.type = J_STRING, .as.s = (struct jstring *)p->t->names[attribute]};
+        n->value =
+            (struct jvalue){.type = J_STRING, .as.s = (struct jstring *)p->t->names[attribute]};
     }
     return n;
 }
@@ -84,7 +87,8 @@ struct jnode *jinja_parse_target(struct jparser *p, bool with_namespace, bool ma
 
 /* ---- statements */
 
-/* The body up to one of `ends` (NULL-terminated); the end's name is left to read, then the block's end. */
+/* The body up to one of `ends` (NULL-terminated); the end's name is left to read, then the block's
+ * end. */
 static bool body_until(struct jparser *p, struct jnode **body, const char *const *ends)
 {
     bool ok = true;
@@ -167,8 +171,8 @@ static struct jnode *parse_with(struct jparser *p)
         if (n->other && !jinja_expect(p, T_OPERATOR, ","))
             return NULL;
         struct jnode *set = jinja_node(p, N_SET);
-        if (!set || !(set->a = jinja_parse_target(p, false, false)) || !jinja_expect(p, T_OPERATOR, "=") ||
-            !(set->b = jinja_parse_expression(p, true)))
+        if (!set || !(set->a = jinja_parse_target(p, false, false)) ||
+            !jinja_expect(p, T_OPERATOR, "=") || !(set->b = jinja_parse_expression(p, true)))
             return NULL;
         *tail = set;
         tail = &set->next;
@@ -241,13 +245,16 @@ static struct jnode *parse_call_block(struct jparser *p)
 static struct jnode *parse_filter_block(struct jparser *p)
 {
     struct jnode *n = jinja_node(p, N_FILTER_BLOCK);
-    return n && (n->b = jinja_parse_filter(p, NULL)) && body_to_end(p, &n->list, "endfilter") ? n : NULL;
+    return n && (n->b = jinja_parse_filter(p, NULL)) && body_to_end(p, &n->list, "endfilter")
+               ? n
+               : NULL;
 }
 
 static struct jnode *parse_scope(struct jparser *p, const char *end)
 {
     struct jnode *n = jinja_node(p, N_SCOPE);
-    if (!strcmp(end, "endblock")) { /* {% block name [scoped] [required] %}, closed with or without the name */
+    if (!strcmp(end, "endblock")) { /* {% block name [scoped] [required] %}, closed with or without
+                                       the name */
         while (p->at->type == T_NAME)
             p->at++;
         if (!n || !body_to_end(p, &n->list, end))
@@ -261,7 +268,10 @@ static struct jnode *parse_scope(struct jparser *p, const char *end)
 static struct jnode *parse_autoescape(struct jparser *p)
 {
     struct jnode *n = jinja_node(p, N_AUTOESCAPE);
-    return n && (n->a = jinja_parse_expression(p, true)) && body_to_end(p, &n->list, "endautoescape") ? n : NULL;
+    return n && (n->a = jinja_parse_expression(p, true)) &&
+                   body_to_end(p, &n->list, "endautoescape")
+               ? n
+               : NULL;
 }
 
 static struct jnode *parse_print(struct jparser *p)
@@ -293,21 +303,35 @@ static struct jnode *parse_statement(struct jparser *p)
 {
     static const char *const loading[] = {"include", "extends", "import", "from", NULL};
     if (p->at->type != T_NAME)
-        return p->at->type == T_EOF ? jinja_syntax(p, "unexpected end of template, expected a tag name")
-                                    : jinja_syntax(p, "tag name expected");
-    if (jinja_accept(p, T_NAME, "if")) return parse_if(p);
-    if (jinja_accept(p, T_NAME, "for")) return parse_for(p);
-    if (jinja_accept(p, T_NAME, "set")) return parse_set(p);
-    if (jinja_accept(p, T_NAME, "macro")) return parse_macro(p);
-    if (jinja_accept(p, T_NAME, "call")) return parse_call_block(p);
-    if (jinja_accept(p, T_NAME, "filter")) return parse_filter_block(p);
-    if (jinja_accept(p, T_NAME, "with")) return parse_with(p);
-    if (jinja_accept(p, T_NAME, "generation")) return parse_scope(p, "endgeneration");
-    if (jinja_accept(p, T_NAME, "block")) return parse_scope(p, "endblock");
-    if (jinja_accept(p, T_NAME, "autoescape")) return parse_autoescape(p);
-    if (jinja_accept(p, T_NAME, "print")) return parse_print(p);
-    if (jinja_accept(p, T_NAME, "break")) return parse_jump(p, N_BREAK);
-    if (jinja_accept(p, T_NAME, "continue")) return parse_jump(p, N_CONTINUE);
+        return p->at->type == T_EOF
+                   ? jinja_syntax(p, "unexpected end of template, expected a tag name")
+                   : jinja_syntax(p, "tag name expected");
+    if (jinja_accept(p, T_NAME, "if"))
+        return parse_if(p);
+    if (jinja_accept(p, T_NAME, "for"))
+        return parse_for(p);
+    if (jinja_accept(p, T_NAME, "set"))
+        return parse_set(p);
+    if (jinja_accept(p, T_NAME, "macro"))
+        return parse_macro(p);
+    if (jinja_accept(p, T_NAME, "call"))
+        return parse_call_block(p);
+    if (jinja_accept(p, T_NAME, "filter"))
+        return parse_filter_block(p);
+    if (jinja_accept(p, T_NAME, "with"))
+        return parse_with(p);
+    if (jinja_accept(p, T_NAME, "generation"))
+        return parse_scope(p, "endgeneration");
+    if (jinja_accept(p, T_NAME, "block"))
+        return parse_scope(p, "endblock");
+    if (jinja_accept(p, T_NAME, "autoescape"))
+        return parse_autoescape(p);
+    if (jinja_accept(p, T_NAME, "print"))
+        return parse_print(p);
+    if (jinja_accept(p, T_NAME, "break"))
+        return parse_jump(p, N_BREAK);
+    if (jinja_accept(p, T_NAME, "continue"))
+        return parse_jump(p, N_CONTINUE);
     for (int i = 0; loading[i]; i++)
         if (jinja_accept(p, T_NAME, loading[i]))
             return parse_loading(p);
@@ -327,7 +351,9 @@ static struct jnode *parse_piece(struct jparser *p)
     if (jinja_accept(p, T_VARIABLE_BEGIN, NULL)) {
         n = jinja_node(p, N_OUTPUT);
         return n && (n->list = jinja_parse_tuple(p, true, NULL, false)) &&
-               jinja_expect(p, T_VARIABLE_END, NULL) ? n : NULL;
+                       jinja_expect(p, T_VARIABLE_END, NULL)
+                   ? n
+                   : NULL;
     }
     p->at++; /* {% */
     n = parse_statement(p);
@@ -337,8 +363,8 @@ static struct jnode *parse_piece(struct jparser *p)
 static bool at_end(const struct jparser *p, const char *const *ends)
 {
     for (int i = 0; ends && ends[i]; i++)
-        if (p->at->type == T_BLOCK_BEGIN && p->at[1].type == T_NAME && p->at[1].len == strlen(ends[i]) &&
-            !memcmp(p->at[1].text, ends[i], p->at[1].len))
+        if (p->at->type == T_BLOCK_BEGIN && p->at[1].type == T_NAME &&
+            p->at[1].len == strlen(ends[i]) && !memcmp(p->at[1].text, ends[i], p->at[1].len))
             return true;
     return false;
 }
@@ -360,7 +386,8 @@ struct jnode *jinja_parse_body(struct jparser *p, const char *const *ends, bool 
     }
     p->depth--;
     if (ends && p->at->type == T_EOF)
-        return jinja_syntax(p, "Unexpected end of template. Jinja was looking for the tag '%s'.", ends[0]);
+        return jinja_syntax(p, "Unexpected end of template. Jinja was looking for the tag '%s'.",
+                            ends[0]);
     *ok = !jinja_failed(&p->run);
     return first;
 }

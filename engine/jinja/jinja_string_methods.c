@@ -1,4 +1,5 @@
-/* The methods of str as Python has them; those that ask what kind of text it is are in jinja_string_checks.c. */
+/* The methods of str as Python has them; those that ask what kind of text it is are in
+ * jinja_string_checks.c. */
 #include <string.h>
 
 #include "engine/jinja/jinja_run.h"
@@ -7,7 +8,8 @@
 
 static struct jvalue strip(struct jcall *c)
 {
-    const struct jstring *chars = jinja_given(c->p[0]) && c->p[0].type != J_NONE ? jinja_want_string(c, 0, "") : NULL;
+    const struct jstring *chars =
+        jinja_given(c->p[0]) && c->p[0].type != J_NONE ? jinja_want_string(c, 0, "") : NULL;
     return jinja_strip(c->r, SELF, chars, c->op);
 }
 
@@ -47,7 +49,8 @@ static struct jvalue split_words(struct jcall *c, int64_t max)
         max--;
     }
     if (at < SELF->len && !jinja_failed(c->r)) {
-        struct jvalue rest = jinja_strip(c->r, jinja_part(c->r, SELF, at, SELF->len).as.s, NULL, STRIP_RIGHT);
+        struct jvalue rest =
+            jinja_strip(c->r, jinja_part(c->r, SELF, at, SELF->len).as.s, NULL, STRIP_RIGHT);
         jinja_push(c->r, list, rest);
     }
     return list;
@@ -76,7 +79,8 @@ static struct jvalue split(struct jcall *c)
 }
 
 /* The last place of `what` in s[from, to), or -1. */
-static int64_t find_last(const struct jstring *s, const struct jstring *what, uint32_t from, uint32_t to)
+static int64_t find_last(const struct jstring *s, const struct jstring *what, uint32_t from,
+                         uint32_t to)
 {
     for (int64_t at = (int64_t)to - what->len; at >= from; at--)
         if (!memcmp(s->data + at, what->data, what->len))
@@ -138,8 +142,10 @@ static uint32_t line_end(const struct jstring *s, uint32_t at)
     uint32_t code, n = jinja_decode(s->data + at, s->len - at, &code);
     if (code == '\r')
         return at + 1 < s->len && s->data[at + 1] == '\n' ? 2 : 1;
-    return code == '\n' || code == 0x0b || code == 0x0c || (code >= 0x1c && code <= 0x1e) || code == 0x85 ||
-           code == 0x2028 || code == 0x2029 ? n : 0;
+    return code == '\n' || code == 0x0b || code == 0x0c || (code >= 0x1c && code <= 0x1e) ||
+                   code == 0x85 || code == 0x2028 || code == 0x2029
+               ? n
+               : 0;
 }
 
 static struct jvalue splitlines(struct jcall *c)
@@ -229,7 +235,8 @@ static struct jvalue count(struct jcall *c)
     return jinja_int(n);
 }
 
-static bool has_end(const struct jstring *s, uint32_t from, uint32_t to, const struct jstring *what, bool at_end)
+static bool has_end(const struct jstring *s, uint32_t from, uint32_t to, const struct jstring *what,
+                    bool at_end)
 {
     return what->len <= to - from &&
            !memcmp(s->data + (at_end ? to - what->len : from), what->data, what->len);
@@ -248,7 +255,8 @@ static struct jvalue starts_or_ends(struct jcall *c)
     for (uint32_t i = 0; i < c->p[0].as.l->n; i++) {
         struct jvalue v = c->p[0].as.l->at[i];
         if (v.type != J_STRING)
-            return jinja_type_error(c->r, "tuple for startswith must only contain str, not %s", jinja_type_name(v));
+            return jinja_type_error(c->r, "tuple for startswith must only contain str, not %s",
+                                    jinja_type_name(v));
         if (has_end(SELF, from, to, v.as.s, c->op))
             return jinja_bool(true);
     }
@@ -272,7 +280,8 @@ static struct jvalue join(struct jcall *c)
     jinja_builder_init(&b, c->r);
     for (uint32_t i = 0; l && i < l->n && jinja_step(c->r, 1); i++) {
         if (l->at[i].type != J_STRING) {
-            jinja_type_error(c->r, "sequence item %u: expected str instance, %s found", i, jinja_type_name(l->at[i]));
+            jinja_type_error(c->r, "sequence item %u: expected str instance, %s found", i,
+                             jinja_type_name(l->at[i]));
             break;
         }
         if (i)

@@ -15,15 +15,24 @@ bool jinja_is_space(uint32_t c)
 
 /* ---- case */
 
-/* Characters whose upper or folded form is more than one: Unicode's SpecialCasing for the Latin ones. */
+/* Characters whose upper or folded form is more than one: Unicode's SpecialCasing for the Latin
+ * ones. */
 static const struct {
     uint32_t code;
     const char *upper, *title, *fold;
 } special_cases[] = {
-    {0xdf, "SS", "Ss", "ss"}, {0x149, "\xca\xbcN", "\xca\xbcN", "\xca\xbcn"}, {0x1f0, "J\xcc\x8c", "J\xcc\x8c", "j\xcc\x8c"},
-    {0xfb00, "FF", "Ff", "ff"}, {0xfb01, "FI", "Fi", "fi"}, {0xfb02, "FL", "Fl", "fl"},
-    {0xfb03, "FFI", "Ffi", "ffi"}, {0xfb04, "FFL", "Ffl", "ffl"}, {0xfb05, "ST", "St", "st"},
-    {0xfb06, "ST", "St", "st"}, {0x1e9e, NULL, NULL, "ss"}, {0x130, NULL, NULL, "i\xcc\x87"},
+    {0xdf, "SS", "Ss", "ss"},
+    {0x149, "\xca\xbcN", "\xca\xbcN", "\xca\xbcn"},
+    {0x1f0, "J\xcc\x8c", "J\xcc\x8c", "j\xcc\x8c"},
+    {0xfb00, "FF", "Ff", "ff"},
+    {0xfb01, "FI", "Fi", "fi"},
+    {0xfb02, "FL", "Fl", "fl"},
+    {0xfb03, "FFI", "Ffi", "ffi"},
+    {0xfb04, "FFL", "Ffl", "ffl"},
+    {0xfb05, "ST", "St", "st"},
+    {0xfb06, "ST", "St", "st"},
+    {0x1e9e, NULL, NULL, "ss"},
+    {0x130, NULL, NULL, "i\xcc\x87"},
 };
 
 static const char *special_case(uint32_t code, int how)
@@ -32,8 +41,11 @@ static const char *special_case(uint32_t code, int how)
         return NULL;
     for (size_t i = 0; i < sizeof special_cases / sizeof *special_cases; i++)
         if (special_cases[i].code == code)
-            return how == CASE_UPPER ? special_cases[i].upper : how == CASE_TITLE ? special_cases[i].title
-                 : how == CASE_FOLD ? special_cases[i].fold : code == 0x130 ? "i\xcc\x87" : NULL;
+            return how == CASE_UPPER   ? special_cases[i].upper
+                   : how == CASE_TITLE ? special_cases[i].title
+                   : how == CASE_FOLD  ? special_cases[i].fold
+                   : code == 0x130     ? "i\xcc\x87"
+                                       : NULL;
     return NULL;
 }
 
@@ -52,13 +64,17 @@ static bool is_upper(uint32_t c)
 static uint32_t change_code(uint32_t c, int how)
 {
     switch (how) {
-    case CASE_UPPER: return (uint32_t)utf8proc_toupper((utf8proc_int32_t)c);
-    case CASE_TITLE: return (uint32_t)utf8proc_totitle((utf8proc_int32_t)c);
-    default: return (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+    case CASE_UPPER:
+        return (uint32_t)utf8proc_toupper((utf8proc_int32_t)c);
+    case CASE_TITLE:
+        return (uint32_t)utf8proc_totitle((utf8proc_int32_t)c);
+    default:
+        return (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
     }
 }
 
-static void put_changed(struct jbuilder *b, const struct jstring *s, uint32_t at, uint32_t code, int how)
+static void put_changed(struct jbuilder *b, const struct jstring *s, uint32_t at, uint32_t code,
+                        int how)
 {
     char out[4];
     const char *special = special_case(code, how);
@@ -113,7 +129,8 @@ static bool is_among(uint32_t code, const struct jstring *chars)
     return false;
 }
 
-struct jvalue jinja_strip(struct jinja_run *r, const struct jstring *s, const struct jstring *chars, int sides)
+struct jvalue jinja_strip(struct jinja_run *r, const struct jstring *s, const struct jstring *chars,
+                          int sides)
 {
     uint32_t from = 0, to = s->len, code;
     while (sides & STRIP_LEFT && from < to) {
@@ -138,7 +155,8 @@ struct jvalue jinja_strip(struct jinja_run *r, const struct jstring *s, const st
     return jinja_part(r, s, from, to);
 }
 
-static void replace_nothing(struct jbuilder *b, const struct jstring *s, const struct jstring *to, int64_t max)
+static void replace_nothing(struct jbuilder *b, const struct jstring *s, const struct jstring *to,
+                            int64_t max)
 {
     for (uint32_t at = 0, n = 0; !jinja_failed(b->r); at += n) {
         if (max-- != 0)
@@ -153,8 +171,8 @@ static void replace_nothing(struct jbuilder *b, const struct jstring *s, const s
     }
 }
 
-struct jvalue jinja_replace(struct jinja_run *r, const struct jstring *s, const struct jstring *from,
-                            const struct jstring *to, int64_t max)
+struct jvalue jinja_replace(struct jinja_run *r, const struct jstring *s,
+                            const struct jstring *from, const struct jstring *to, int64_t max)
 {
     struct jbuilder b;
     jinja_builder_init(&b, r);
@@ -195,7 +213,9 @@ static void merge(struct sorting *s, uint32_t low, uint32_t mid, uint32_t high)
     while (a < mid && b < high && !jinja_failed(s->r)) {
         struct jvalue x = s->keys[s->from[a]], y = s->keys[s->from[b]];
         bool same = s->flags & SORT_UNDEFINED && x.type == J_UNDEFINED && y.type == J_UNDEFINED;
-        bool second = same ? false : s->flags & SORT_REVERSE ? jinja_less(s->r, x, y, "<") : jinja_less(s->r, y, x, "<");
+        bool second = same                      ? false
+                      : s->flags & SORT_REVERSE ? jinja_less(s->r, x, y, "<")
+                                                : jinja_less(s->r, y, x, "<");
         s->to[out++] = second ? s->from[b++] : s->from[a++];
     }
     while (a < mid)
@@ -204,7 +224,8 @@ static void merge(struct sorting *s, uint32_t low, uint32_t mid, uint32_t high)
         s->to[out++] = s->from[b++];
 }
 
-bool jinja_sort(struct jinja_run *r, struct jvalue *items, struct jvalue *keys, uint32_t n, unsigned flags)
+bool jinja_sort(struct jinja_run *r, struct jvalue *items, struct jvalue *keys, uint32_t n,
+                unsigned flags)
 {
     if (n < 2 || !jinja_step(r, n))
         return !jinja_failed(r);
@@ -217,7 +238,8 @@ bool jinja_sort(struct jinja_run *r, struct jvalue *items, struct jvalue *keys, 
         order[i] = i;
     for (uint32_t width = 1; width < n; width *= 2) {
         for (uint64_t low = 0; low < n; low += 2 * (uint64_t)width) {
-            uint64_t mid = low + width < n ? low + width : n, high = mid + width < n ? mid + width : n;
+            uint64_t mid = low + width < n ? low + width : n,
+                     high = mid + width < n ? mid + width : n;
             merge(&s, (uint32_t)low, (uint32_t)mid, (uint32_t)high);
         }
         uint32_t *swap = s.from;

@@ -5,33 +5,62 @@
 
 #include "engine/jinja/jinja_run.h"
 
-enum { IS_DEFINED, IS_UNDEFINED, IS_NONE, IS_BOOLEAN, IS_TRUE, IS_FALSE, IS_INTEGER, IS_FLOAT, IS_NUMBER,
-       IS_STRING, IS_MAPPING, IS_SEQUENCE, IS_ITERABLE, IS_CALLABLE, IS_ESCAPED };
+enum {
+    IS_DEFINED,
+    IS_UNDEFINED,
+    IS_NONE,
+    IS_BOOLEAN,
+    IS_TRUE,
+    IS_FALSE,
+    IS_INTEGER,
+    IS_FLOAT,
+    IS_NUMBER,
+    IS_STRING,
+    IS_MAPPING,
+    IS_SEQUENCE,
+    IS_ITERABLE,
+    IS_CALLABLE,
+    IS_ESCAPED
+};
 
 static struct jvalue test_type(struct jcall *c)
 {
     struct jvalue v = c->self;
     switch (c->op) {
-    case IS_DEFINED: return jinja_bool(v.type != J_UNDEFINED);
-    case IS_UNDEFINED: return jinja_bool(v.type == J_UNDEFINED);
-    case IS_NONE: return jinja_bool(v.type == J_NONE);
-    case IS_BOOLEAN: return jinja_bool(v.type == J_BOOL);
-    case IS_TRUE: return jinja_bool(v.type == J_BOOL && v.as.b);
-    case IS_FALSE: return jinja_bool(v.type == J_BOOL && !v.as.b);
-    case IS_INTEGER: return jinja_bool(v.type == J_INT || v.type == J_BIG);
-    case IS_FLOAT: return jinja_bool(v.type == J_FLOAT);
-    case IS_NUMBER: return jinja_bool(jinja_is_number(v));
-    case IS_STRING: return jinja_bool(v.type == J_STRING);
-    case IS_MAPPING: return jinja_bool(v.type == J_DICT);
+    case IS_DEFINED:
+        return jinja_bool(v.type != J_UNDEFINED);
+    case IS_UNDEFINED:
+        return jinja_bool(v.type == J_UNDEFINED);
+    case IS_NONE:
+        return jinja_bool(v.type == J_NONE);
+    case IS_BOOLEAN:
+        return jinja_bool(v.type == J_BOOL);
+    case IS_TRUE:
+        return jinja_bool(v.type == J_BOOL && v.as.b);
+    case IS_FALSE:
+        return jinja_bool(v.type == J_BOOL && !v.as.b);
+    case IS_INTEGER:
+        return jinja_bool(v.type == J_INT || v.type == J_BIG);
+    case IS_FLOAT:
+        return jinja_bool(v.type == J_FLOAT);
+    case IS_NUMBER:
+        return jinja_bool(jinja_is_number(v));
+    case IS_STRING:
+        return jinja_bool(v.type == J_STRING);
+    case IS_MAPPING:
+        return jinja_bool(v.type == J_DICT);
     case IS_SEQUENCE: /* has a length and items; Undefined has both */
-        return jinja_bool(v.type == J_UNDEFINED || v.type == J_STRING || v.type == J_BYTES || v.type == J_LIST ||
-                          v.type == J_TUPLE || v.type == J_DICT || v.type == J_RANGE);
+        return jinja_bool(v.type == J_UNDEFINED || v.type == J_STRING || v.type == J_BYTES ||
+                          v.type == J_LIST || v.type == J_TUPLE || v.type == J_DICT ||
+                          v.type == J_RANGE);
     case IS_ITERABLE:
-        return jinja_bool(v.type == J_UNDEFINED || (v.type >= J_STRING && v.type <= J_VIEW) || v.type == J_LOOP);
+        return jinja_bool(v.type == J_UNDEFINED || (v.type >= J_STRING && v.type <= J_VIEW) ||
+                          v.type == J_LOOP);
     case IS_CALLABLE:
         return jinja_bool(v.type == J_UNDEFINED || v.type == J_FUNCTION || v.type == J_METHOD ||
                           v.type == J_MACRO || v.type == J_LOOP || v.type == J_JOINER);
-    default: return jinja_bool(v.type == J_STRING && v.as.s->markup);
+    default:
+        return jinja_bool(v.type == J_STRING && v.as.s->markup);
     }
 }
 
@@ -45,7 +74,8 @@ static struct jvalue test_divisible(struct jcall *c)
     struct jvalue by = c->op ? jinja_int(2) : c->p[0];
     struct jvalue rest = jinja_binary(c->r, OP_MOD, c->self, by);
     bool zero = jinja_is_number(rest) && jinja_double(rest) == 0;
-    return jinja_bool(c->op == 'o' ? !zero && jinja_is_number(rest) && jinja_double(rest) == 1 : zero);
+    return jinja_bool(c->op == 'o' ? !zero && jinja_is_number(rest) && jinja_double(rest) == 1
+                                   : zero);
 }
 
 static struct jvalue test_case(struct jcall *c)
@@ -53,7 +83,9 @@ static struct jvalue test_case(struct jcall *c)
     const struct jstring *s = jinja_str(c->r, c->self).as.s;
     const struct jbuiltin *b = c->op ? jinja_find_builtin(jinja_string_checks, "isupper", 7)
                                      : jinja_find_builtin(jinja_string_checks, "islower", 7);
-    return jinja_call_builtin(c->r, b, (struct jvalue){.type = J_STRING, .as.s = (struct jstring *)s}, &(struct jargs){0});
+    return jinja_call_builtin(c->r, b,
+                              (struct jvalue){.type = J_STRING, .as.s = (struct jstring *)s},
+                              &(struct jargs){0});
 }
 
 /* The same object; for what Python keeps once (None, True, small numbers), the same value. */

@@ -16,13 +16,15 @@ void jinja_fail(struct jinja_run *r, enum jinja_outcome why, const char *fmt, ..
 {
     if (r->failure != JINJA_DONE)
         return;
-    char text[sizeof ((struct err *)0)->text];
+    char text[sizeof((struct err *)0)->text];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     r->failure = why;
-    enum err_code code = why == JINJA_LIMIT ? ERR_LIMIT : why == JINJA_NOMEM ? ERR_NOMEM : ERR_INPUT;
+    enum err_code code = why == JINJA_LIMIT   ? ERR_LIMIT
+                         : why == JINJA_NOMEM ? ERR_NOMEM
+                                              : ERR_INPUT;
     err_set(r->e, code, "%s", text);
 }
 
@@ -128,7 +130,9 @@ struct jvalue jinja_borrow(struct jinja_run *r, const char *data, size_t len, bo
     struct jstring *s = jinja_alloc(r, sizeof *s);
     if (!s)
         return jinja_empty();
-    *s = (struct jstring){.data = data, .len = (uint32_t)len, .outside = outside,
+    *s = (struct jstring){.data = data,
+                          .len = (uint32_t)len,
+                          .outside = outside,
                           .n_chars = jinja_count_chars(data, len)};
     return (struct jvalue){.type = J_STRING, .as.s = s};
 }
@@ -199,7 +203,8 @@ struct jvalue jinja_undefined_text(struct jinja_run *r, const char *text)
 
 struct jvalue jinja_hidden(struct jinja_run *r, const struct jstring *name, enum jtype owner)
 {
-    return make_undefined(r, (struct jundefined){.name = name, .owner_type = (uint8_t)owner, .unsafe = true});
+    return make_undefined(
+        r, (struct jundefined){.name = name, .owner_type = (uint8_t)owner, .unsafe = true});
 }
 
 bool jinja_defined(struct jinja_run *r, struct jvalue v)
@@ -211,7 +216,8 @@ bool jinja_defined(struct jinja_run *r, struct jvalue v)
     const char *name = u->name ? u->name->data : "";
     const char *owner = jinja_type_name((struct jvalue){.type = u->owner_type});
     if (u->unsafe)
-        jinja_fail(r, JINJA_SECURITY, "access to attribute '%.*s' of '%s' object is unsafe.", len, name, owner);
+        jinja_fail(r, JINJA_SECURITY, "access to attribute '%.*s' of '%s' object is unsafe.", len,
+                   name, owner);
     else if (u->text)
         jinja_fail(r, JINJA_RUNTIME, "%s", u->text);
     else if (u->owner_type == J_MISSING)
@@ -253,7 +259,8 @@ static bool index_rebuild(struct jinja_run *r, struct jdict *d)
     return true;
 }
 
-static struct jentry *find_entry(struct jinja_run *r, const struct jdict *d, struct jvalue key, uint64_t hash)
+static struct jentry *find_entry(struct jinja_run *r, const struct jdict *d, struct jvalue key,
+                                 uint64_t hash)
 {
     if (!d->index) {
         for (uint32_t i = 0; i < d->n; i++)
@@ -262,7 +269,8 @@ static struct jentry *find_entry(struct jinja_run *r, const struct jdict *d, str
         return NULL;
     }
     uint32_t probes = 0; /* keys chosen to collide cost their sender steps */
-    for (uint32_t at = (uint32_t)hash & (d->n_index - 1); d->index[at]; at = (at + 1) & (d->n_index - 1)) {
+    for (uint32_t at = (uint32_t)hash & (d->n_index - 1); d->index[at];
+         at = (at + 1) & (d->n_index - 1)) {
         struct jentry *e = &d->at[d->index[at] - 1];
         if (e->hash == hash && jinja_equal(r, e->key, key))
             return e;
@@ -317,7 +325,8 @@ struct jvalue *jinja_dict_find(const struct jdict *d, const char *key, size_t le
 {
     if (d->index) { /* the same walk as find_entry, without making a value of the key */
         uint64_t hash = hash64(key, len, 0);
-        for (uint32_t at = (uint32_t)hash & (d->n_index - 1); d->index[at]; at = (at + 1) & (d->n_index - 1)) {
+        for (uint32_t at = (uint32_t)hash & (d->n_index - 1); d->index[at];
+             at = (at + 1) & (d->n_index - 1)) {
             struct jentry *e = &d->at[d->index[at] - 1];
             if (e->hash == hash && e->key.type == J_STRING && e->key.as.s->len == len &&
                 !memcmp(e->key.as.s->data, key, len))

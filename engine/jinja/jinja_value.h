@@ -1,8 +1,10 @@
-/* The values of a running template and what Python would do with them: truth, equality, order, printing.
- * Everything lives in the run's arena; nothing is freed one by one. One run belongs to one thread.
+/* The values of a running template and what Python would do with them: truth, equality, order,
+ * printing. Everything lives in the run's arena; nothing is freed one by one. One run belongs to
+ * one thread.
  *
- * Failure is sticky: jinja_fail notes the first reason in the run, and from then on functions return
- * harmless values; loops ask r->failure. That keeps a language's worth of small functions readable. */
+ * Failure is sticky: jinja_fail notes the first reason in the run, and from then on functions
+ * return harmless values; loops ask r->failure. That keeps a language's worth of small functions
+ * readable. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +23,8 @@ enum jtype {
     J_NONE,
     J_BOOL,
     J_INT,
-    J_BIG, /* an integer beyond 64 bits, as its decimal digits: printed and compared, not computed with */
+    J_BIG, /* an integer beyond 64 bits, as its decimal digits: printed and compared, not computed
+              with */
     J_FLOAT,
     J_STRING,
     J_BYTES,
@@ -63,8 +66,9 @@ struct jvalue {
 };
 
 struct jstring {
-    const char *data;          /* `len` bytes of UTF-8, shared and never changed */
-    const unsigned char *mark; /* [len] 1: this byte came from outside; NULL: `outside` holds for all */
+    const char *data; /* `len` bytes of UTF-8, shared and never changed */
+    const unsigned char
+        *mark; /* [len] 1: this byte came from outside; NULL: `outside` holds for all */
     uint32_t len;
     uint32_t n_chars;
     bool outside;
@@ -114,7 +118,8 @@ bool jinja_step(struct jinja_run *r, uint64_t n);
 bool jinja_enter(struct jinja_run *r);
 void jinja_leave(struct jinja_run *r);
 void *jinja_alloc(struct jinja_run *r, size_t size);
-const char *jinja_printf(struct jinja_run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *jinja_printf(struct jinja_run *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Making values. */
 struct jvalue jinja_none(void);
@@ -123,7 +128,7 @@ struct jvalue jinja_int(int64_t i);
 struct jvalue jinja_float(double f);
 struct jvalue jinja_empty(void);
 struct jvalue jinja_text(struct jinja_run *r, const char *data, size_t len); /* trusted, copied */
-struct jvalue jinja_literal(struct jinja_run *r, const char *s);             /* trusted, not copied */
+struct jvalue jinja_literal(struct jinja_run *r, const char *s); /* trusted, not copied */
 struct jvalue jinja_borrow(struct jinja_run *r, const char *data, size_t len, bool outside);
 struct jvalue jinja_list(struct jinja_run *r, enum jtype type, uint32_t room);
 struct jvalue jinja_dict(struct jinja_run *r);

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define MAX_LINE 2048
-#define NO_LIMIT_FROM ((uint64_t)1 << 60) /* version 1 writes its "none" as the largest multiple of a page */
+#define NO_LIMIT_FROM                                                                              \
+    ((uint64_t)1 << 60) /* version 1 writes its "none" as the largest multiple of a page */
 
 static FILE *open_at(const char *a, const char *b, const char *c)
 {
@@ -48,7 +49,8 @@ static bool find_mount(const char *root, bool v2, char group_root[512], char poi
         if (!end || sscanf(line, "%*s %*s %*s %511s %511s", group_root, point) != 2 ||
             sscanf(end + 3, "%63s %*s %511s", type, options) != 2)
             continue;
-        found = v2 ? !strcmp(type, "cgroup2") : !strcmp(type, "cgroup") && strstr(options, "memory");
+        found =
+            v2 ? !strcmp(type, "cgroup2") : !strcmp(type, "cgroup") && strstr(options, "memory");
     }
     if (f)
         fclose(f);
@@ -62,7 +64,8 @@ static bool find_version(const char *root, bool v2, struct cgroup *g)
         return false;
     size_t n = strcmp(group_root, "/") ? strlen(group_root) : 0;
     if (n && (strncmp(path, group_root, n) || (path[n] && path[n] != '/')))
-        path[n = 0] = '\0'; /* the mount shows another part of the tree: its top is what we see of ourselves */
+        path[n = 0] = '\0'; /* the mount shows another part of the tree: its top is what we see of
+                               ourselves */
     if (strstr(path, "/.."))
         path[n] = '\0'; /* outside our namespace */
     g->v2 = v2;
@@ -87,7 +90,8 @@ bool cgroup_find(const char *root, struct cgroup *g)
         }
         return true; /* we are at the top, which has no memory.current */
     }
-    return find_version(root, false, g) && cgroup_number(g, g->path, "memory.usage_in_bytes", &ignored);
+    return find_version(root, false, g) &&
+           cgroup_number(g, g->path, "memory.usage_in_bytes", &ignored);
 }
 
 bool cgroup_number(const struct cgroup *g, const char *path, const char *file, uint64_t *value)

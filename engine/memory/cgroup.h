@@ -11,8 +11,8 @@ struct cgroup {
 
 /* False: no memory controller is mounted, or the kernel has none. */
 bool cgroup_find(const char *root, struct cgroup *g);
-/* Reads a file of the group at `path` that holds one number ("max" and numbers too large for memory give
- * UINT64_MAX). False: there is no such file. */
+/* Reads a file of the group at `path` that holds one number ("max" and numbers too large for memory
+ * give UINT64_MAX). False: there is no such file. */
 bool cgroup_number(const struct cgroup *g, const char *path, const char *file, uint64_t *value);
 /* The value after `key` in a file of lines "key value"; 0 if there is none. */
 uint64_t cgroup_field(const struct cgroup *g, const char *path, const char *file, const char *key);

@@ -36,8 +36,8 @@ static bool read_meminfo(const char *root, struct machine *m)
     return m->total && m->system_available;
 }
 
-/* File pages that the kernel reclaims before the group hits its limit. Pages of shared memory are not
- * among them. */
+/* File pages that the kernel reclaims before the group hits its limit. Pages of shared memory are
+ * not among them. */
 static uint64_t reclaimable(const struct cgroup *g, const char *path)
 {
     const char *const v2[] = {"inactive_file", "active_file", "slab_reclaimable"};
@@ -62,7 +62,8 @@ static void read_groups(const char *root, struct machine *m)
         if (g.v2)
             cgroup_number(&g, path, "memory.high", &high);
         uint64_t limit = min_u64(max, high);
-        if (limit == UINT64_MAX || !cgroup_number(&g, path, g.v2 ? "memory.current" : "memory.usage_in_bytes", &used))
+        if (limit == UINT64_MAX ||
+            !cgroup_number(&g, path, g.v2 ? "memory.current" : "memory.usage_in_bytes", &used))
             continue;
         used -= min_u64(used, reclaimable(&g, path));
         m->group_limit = min_u64(m->group_limit, limit);
@@ -106,7 +107,8 @@ void machine_stress_read(const char *root, struct machine_stress *s)
     *s = (struct machine_stress){0};
     bool found = cgroup_find(root, &g);
     if (found && g.v2) {
-        s->limit_hits = cgroup_field(&g, g.path, "memory.events", "high") + cgroup_field(&g, g.path, "memory.events", "max");
+        s->limit_hits = cgroup_field(&g, g.path, "memory.events", "high") +
+                        cgroup_field(&g, g.path, "memory.events", "max");
         s->kills = cgroup_field(&g, g.path, "memory.events", "oom_kill");
     } else if (found) {
         cgroup_number(&g, g.path, "memory.failcnt", &s->limit_hits);

@@ -7,9 +7,12 @@
 #include "engine/base/size_text.h"
 #include "engine/memory/memory_text.h"
 
-#define STAGING_BYTES ((uint64_t)256 << 20) /* for experts on their way to the device: enough for the disk's queue */
-#define ROUNDINGS 8 /* attempts, because slots of several sizes may round up past the limit */
-#define STREAM_CHUNK 2048 /* prompt tokens of a step while streaming, where each expert is read once per chunk */
+#define STAGING_BYTES                                                                              \
+    ((uint64_t)256 << 20) /* for experts on their way to the device: enough for the disk's queue   \
+                           */
+#define ROUNDINGS 8       /* attempts, because slots of several sizes may round up past the limit */
+#define STREAM_CHUNK                                                                               \
+    2048 /* prompt tokens of a step while streaming, where each expert is read once per chunk */
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
 {
@@ -23,7 +26,8 @@ static uint64_t sub_or_zero(uint64_t a, uint64_t b)
 
 static uint64_t ram_limit(const struct memory_input *in)
 {
-    uint64_t limit = sub_or_zero(in->machine.available, memory_reserve(in->machine.total) + MEMORY_PROCESS_BYTES);
+    uint64_t limit = sub_or_zero(in->machine.available,
+                                 memory_reserve(in->machine.total) + MEMORY_PROCESS_BYTES);
     if (in->request.ram_budget)
         limit = min_u64(limit, sub_or_zero((uint64_t)in->request.ram_budget, MEMORY_PROCESS_BYTES));
     return limit;
@@ -31,7 +35,8 @@ static uint64_t ram_limit(const struct memory_input *in)
 
 static uint64_t gpu_limit(const struct memory_input *in, const struct memory_target *at)
 {
-    return in->request.gpu_budget ? min_u64(at->available, (uint64_t)in->request.gpu_budget) : at->available;
+    return in->request.gpu_budget ? min_u64(at->available, (uint64_t)in->request.gpu_budget)
+                                  : at->available;
 }
 
 static bool on_gpu(const struct memory_input *in, const struct memory_plan *p)
@@ -82,18 +87,22 @@ bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, stru
     return true;
 }
 
-/* Measures the bytes of one KV block and one state as this backend stores them. It uses the difference
- * between two pool sizes, since a pool has fixed parts. */
-static bool measure_pools(const struct memory_input *in, const struct memory_plan *p, struct sizing_model *out, struct err *e)
+/* Measures the bytes of one KV block and one state as this backend stores them. It uses the
+ * difference between two pool sizes, since a pool has fixed parts. */
+static bool measure_pools(const struct memory_input *in, const struct memory_plan *p,
+                          struct sizing_model *out, struct err *e)
 {
     enum { FEW = 64, MANY = 128 };
     struct memory_plan a = *p, b;
-    a.size = (struct sizing){.n_slots = 1, .n_blocks = FEW, .max_rows = 64, .n_states = in->model.recurrent ? 1 : 0};
+    a.size = (struct sizing){
+        .n_slots = 1, .n_blocks = FEW, .max_rows = 64, .n_states = in->model.recurrent ? 1 : 0};
     b = a;
     b.size.n_blocks = MANY;
     if (!memory_fit_parts(in, &a, e) || !memory_fit_parts(in, &b, e))
         return false;
-    *out = (struct sizing_model){.n_ctx = in->model.n_ctx, .block_bytes = (b.kv - a.kv) / (MANY - FEW), .state_bytes = a.state};
+    *out = (struct sizing_model){.n_ctx = in->model.n_ctx,
+                                 .block_bytes = (b.kv - a.kv) / (MANY - FEW),
+                                 .state_bytes = a.state};
     return true;
 }
 
@@ -109,7 +118,8 @@ static uint64_t ram_taken(const struct memory_input *in, const struct memory_pla
 
 /* Chooses sizes for the memory left beside weights and workspace, and shrinks those that were not
  * requested. p->size may still be too large in the end: the caller checks. */
-static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct sizing_request request, struct err *e)
+static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint64_t limit,
+                      struct sizing_request request, struct err *e)
 {
     struct sizing_model pools;
     bool device = on_gpu(in, p);
@@ -131,15 +141,16 @@ static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint
     return true;
 }
 
-static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct err *e)
+static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint64_t limit,
+                      struct err *e)
 {
     struct sizing_request request = in->request.size;
     if (in->request.fixed.n_blocks) {
         p->size = in->request.fixed;
         return memory_fit_parts(in, p, e);
     }
-    /* A streaming prefill reads each expert once per chunk, so a large chunk is better where its buffers stay
-     * small beside the rest. */
+    /* A streaming prefill reads each expert once per chunk, so a large chunk is better where its
+     * buffers stay small beside the rest. */
     if (streams(p) && !request.prefill_chunk) {
         struct memory_plan large = *p;
         request.prefill_chunk = STREAM_CHUNK;
@@ -154,30 +165,35 @@ static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint
     return fit_sizes(in, p, limit, request, e);
 }
 
-static bool too_much(struct memory_fit *fit, bool device, uint64_t need, uint64_t limit, const struct memory_plan *p)
+static bool too_much(struct memory_fit *fit, bool device, uint64_t need, uint64_t limit,
+                     const struct memory_plan *p)
 {
     char a[24], b[24], c[24], d[24], f[24];
     fit->no_memory = true;
     fit->on_device = device;
     fit->need = need;
     fit->limit = limit;
-    snprintf(fit->why, sizeof fit->why, "needs %s of %s (weights %s, KV %s, the rest %s), %s may be taken",
+    snprintf(fit->why, sizeof fit->why,
+             "needs %s of %s (weights %s, KV %s, the rest %s), %s may be taken",
              size_text((double)need, a), device ? "GPU memory" : "RAM",
-             size_text((double)(p->dense + p->experts + p->expert_cache), b), size_text((double)p->kv, c),
-             size_text((double)(p->state + p->work), d), size_text((double)limit, f));
+             size_text((double)(p->dense + p->experts + p->expert_cache), b),
+             size_text((double)p->kv, c), size_text((double)(p->state + p->work), d),
+             size_text((double)limit, f));
     return false;
 }
 
-/* The smallest cache in RAM: a device needs all experts of a layer that a step uses at once, beside the
- * staging memory. */
+/* The smallest cache in RAM: a device needs all experts of a layer that a step uses at once, beside
+ * the staging memory. */
 static uint64_t cache_least(const struct memory_input *in, const struct memory_plan *p)
 {
-    return has_slots(in, p) ? in->model.layer_most + in->model.layer_most / 8 + p->staging : in->model.cache_least;
+    return has_slots(in, p) ? in->model.layer_most + in->model.layer_most / 8 + p->staging
+                            : in->model.cache_least;
 }
 
-/* Plans a cache of this many bytes in RAM for the device, or somewhat less: each size of record gets
- * whole slots. */
-static bool fit_host_experts(const struct memory_input *in, struct memory_plan *p, uint64_t bytes, uint64_t limit, struct memory_fit *fit)
+/* Plans a cache of this many bytes in RAM for the device, or somewhat less: each size of record
+ * gets whole slots. */
+static bool fit_host_experts(const struct memory_input *in, struct memory_plan *p, uint64_t bytes,
+                             uint64_t limit, struct memory_fit *fit)
 {
     const uint64_t minimum = cache_least(in, p) - p->staging;
     p->host_experts = bytes;
@@ -192,20 +208,23 @@ static bool fit_host_experts(const struct memory_input *in, struct memory_plan *
 }
 
 /* The cache in RAM gets what is left, or what was requested. */
-static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct memory_fit *fit)
+static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint64_t limit,
+                      struct memory_fit *fit)
 {
     char a[24], b[24];
     const bool device = has_slots(in, p);
-    const uint64_t request = (uint64_t)in->request.expert_cache, cache_now = device ? p->host_experts + p->staging : p->expert_cache;
+    const uint64_t request = (uint64_t)in->request.expert_cache,
+                   cache_now = device ? p->host_experts + p->staging : p->expert_cache;
     const uint64_t minimum = cache_least(in, p), beside = sub_or_zero(p->host, cache_now);
     if (request && request < minimum) {
         fit->no_memory = true;
-        snprintf(fit->why, sizeof fit->why, "an expert cache of %s is too small, the least is %s", size_text((double)request, a),
-                 size_text((double)minimum, b));
+        snprintf(fit->why, sizeof fit->why, "an expert cache of %s is too small, the least is %s",
+                 size_text((double)request, a), size_text((double)minimum, b));
         return false;
     }
     uint64_t cache = request ? request : sub_or_zero(limit, beside);
-    cache = min_u64(cache < minimum ? minimum : cache, in->model.cache_most > minimum ? in->model.cache_most : minimum);
+    cache = min_u64(cache < minimum ? minimum : cache,
+                    in->model.cache_most > minimum ? in->model.cache_most : minimum);
     if (device)
         return fit_host_experts(in, p, cache - p->staging, limit, fit);
     p->expert_cache = cache;
@@ -213,13 +232,14 @@ static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint
     return p->host <= limit || too_much(fit, false, p->host, limit, p);
 }
 
-/* Slots get what the device has left, or what was requested, but never room for all experts: that would be
- * full_gpu. */
+/* Slots get what the device has left, or what was requested, but never room for all experts: that
+ * would be full_gpu. */
 static bool fit_slots(const struct memory_input *in, struct memory_plan *p, struct memory_fit *fit)
 {
     if ((in->request.expert_cache && !streams(p)) || taken(p, true) >= p->gpu_limit)
         return true;
-    p->device_experts = min_u64(p->device_experts + p->gpu_limit - taken(p, true), in->model.experts - in->model.experts / 8);
+    p->device_experts = min_u64(p->device_experts + p->gpu_limit - taken(p, true),
+                                in->model.experts - in->model.experts / 8);
     return memory_fit_parts(in, p, &fit->refused);
 }
 
@@ -234,8 +254,10 @@ static void describe(const struct memory_input *in, struct memory_plan *p)
     p->gpu_available = at->available;
     p->expert_way = p->strategy == STRATEGY_HYBRID ? in->request.expert_way : EXPERTS_AUTO;
     if (p->strategy == STRATEGY_HYBRID)
-        snprintf(p->expert_text, sizeof p->expert_text, "%s", p->expert_way == EXPERTS_BUS ? "read over the bus" :
-                 p->expert_way == EXPERTS_CPU ? "computed on the cpu" : "by rates measured at the load");
+        snprintf(p->expert_text, sizeof p->expert_text, "%s",
+                 p->expert_way == EXPERTS_BUS   ? "read over the bus"
+                 : p->expert_way == EXPERTS_CPU ? "computed on the cpu"
+                                                : "by rates measured at the load");
     p->n_layer = in->model.n_layer;
     p->gpu_layers = at->gpu ? in->model.n_layer : 0;
     p->cpu_layers = p->n_layer - p->gpu_layers;
@@ -251,15 +273,19 @@ bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struc
     bool device = on_gpu(in, &p);
     uint64_t limit = device ? p.gpu_limit : p.ram_limit;
     if (has_slots(in, &p)) /* what the pools must leave free; fit_slots adds the rest */
-        p.device_experts = in->request.expert_cache && !streams(&p) ? (uint64_t)in->request.expert_cache : in->model.slots_least;
+        p.device_experts = in->request.expert_cache && !streams(&p)
+                               ? (uint64_t)in->request.expert_cache
+                               : in->model.slots_least;
     if (streams(&p) && device) {
         p.staging = min_u64(STAGING_BYTES, in->model.cache_most / 8);
         p.staging = p.staging < in->model.cache_least ? in->model.cache_least : p.staging;
         p.host_experts = cache_least(in, &p) - p.staging;
     } else if (streams(&p)) {
-        p.expert_cache = in->request.expert_cache ? (uint64_t)in->request.expert_cache : in->model.cache_least;
+        p.expert_cache =
+            in->request.expert_cache ? (uint64_t)in->request.expert_cache : in->model.cache_least;
     }
-    if (!fit_pools(in, &p, limit, &fit->refused) || (has_slots(in, &p) && !fit_slots(in, &p, fit))) {
+    if (!fit_pools(in, &p, limit, &fit->refused) ||
+        (has_slots(in, &p) && !fit_slots(in, &p, fit))) {
         fit->no_memory = fit->refused.code == ERR_LIMIT;
         snprintf(fit->why, sizeof fit->why, "%.191s", fit->refused.text);
         return false;

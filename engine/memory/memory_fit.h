@@ -1,4 +1,5 @@
-/* Fits one strategy onto one target: the sizes that fit, or what is missing. Private to engine/memory. */
+/* Fits one strategy onto one target: the sizes that fit, or what is missing. Private to
+ * engine/memory. */
 #pragma once
 #include "engine/memory/memory_plan.h"
 

@@ -10,7 +10,8 @@
 #include "engine/experts/policy/miss_policy.h"
 #include "engine/experts/streaming.h"
 
-static bool estimate_of(void *context, const struct backend_params *p, struct backend_memory *m, struct err *e)
+static bool estimate_of(void *context, const struct backend_params *p, struct backend_memory *m,
+                        struct err *e)
 {
     const struct memory_backend *b = context;
     struct backend_params with = *p;
@@ -27,21 +28,29 @@ static bool add_target(struct memory_load *l, const struct backend_ops *ops, str
         return false;
     if (gpu && !b->device.total) /* unknown: opening will tell */
         b->device.available = UINT64_MAX;
-    l->input.targets[l->input.n_targets++] = (struct memory_target){
-        .backend = ops->name, .gpu = gpu, .in_ram = b->device.in_ram, .streams = ops->streams, .splits = ops->splits,
-        .total = b->device.total, .available = b->device.available, .estimate = estimate_of, .context = b};
+    l->input.targets[l->input.n_targets++] =
+        (struct memory_target){.backend = ops->name,
+                               .gpu = gpu,
+                               .in_ram = b->device.in_ram,
+                               .streams = ops->streams,
+                               .splits = ops->splits,
+                               .total = b->device.total,
+                               .available = b->device.available,
+                               .estimate = estimate_of,
+                               .context = b};
     return true;
 }
 
-bool memory_load_plan(struct memory_load *l, const struct model *m, const char *backend, const struct memory_request *w,
-                      struct err *e)
+bool memory_load_plan(struct memory_load *l, const struct model *m, const char *backend,
+                      const struct memory_request *w, struct err *e)
 {
     *l = (struct memory_load){.model = m, .backend = backend};
     l->input.request = *w;
     const struct backend_ops *first = backend_select(backend, e);
     if (!first || !machine_read("", &l->input.machine, e) || !add_target(l, first, e))
         return false;
-    if (first != &cpu_backend && (!backend || !strcmp(backend, "auto")) && !add_target(l, &cpu_backend, e))
+    if (first != &cpu_backend && (!backend || !strcmp(backend, "auto")) &&
+        !add_target(l, &cpu_backend, e))
         return false;
     memory_model_of(m, &l->input.model);
     if (!memory_plan_make(&l->input, &l->plan, e))
@@ -50,7 +59,8 @@ bool memory_load_plan(struct memory_load *l, const struct model *m, const char *
     return true;
 }
 
-/* Describes, from the rates of an earlier load, who will compute experts that are not on the device. */
+/* Describes, from the rates of an earlier load, who will compute experts that are not on the
+ * device. */
 static void describe_missing(struct memory_load *l, const char *cache_dir)
 {
     struct memory_plan *p = &l->plan;
@@ -58,10 +68,16 @@ static void describe_missing(struct memory_load *l, const char *cache_dir)
     struct miss_rates rates;
     int32_t first = 0, last = 0;
     if (p->strategy != STRATEGY_HYBRID || p->expert_way != EXPERTS_AUTO ||
-        !miss_rates_load(cache_dir, l->targets[p->target].device.name, miss_policy_key(plan, l->input.request.n_threads, l->input.request.exact), &rates))
+        !miss_rates_load(cache_dir, l->targets[p->target].device.name,
+                         miss_policy_key(plan, l->input.request.n_threads, l->input.request.exact),
+                         &rates))
         return;
-    struct miss_shape shape = miss_shape_of(plan, p->experts ? (double)p->device_experts / (double)p->experts : 1);
-    shape.expert_bytes = l->input.model.n_moe && shape.n_expert ? p->experts / (uint64_t)l->input.model.n_moe / (uint64_t)shape.n_expert : 0;
+    struct miss_shape shape =
+        miss_shape_of(plan, p->experts ? (double)p->device_experts / (double)p->experts : 1);
+    shape.expert_bytes =
+        l->input.model.n_moe && shape.n_expert
+            ? p->experts / (uint64_t)l->input.model.n_moe / (uint64_t)shape.n_expert
+            : 0;
     const bool any = miss_policy_range(&rates, &shape, &first, &last);
     miss_policy_text(any, first, last, p->expert_text);
 }
@@ -72,7 +88,8 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
     struct backend_params p = memory_plan_params(&l->plan, &l->input.request);
     p.cache_dir = cache_dir;
     l->rates = (struct memory_rates){0};
-    if (l->ops->probe->speed && !l->ops->probe->speed(model_plan(l->model), &p, &l->rates.speed, &ignored))
+    if (l->ops->probe->speed &&
+        !l->ops->probe->speed(model_plan(l->model), &p, &l->rates.speed, &ignored))
         log_warn("the decode rate is not estimated: %s", ignored.text);
     if (l->plan.strategy == STRATEGY_SSD_STREAMING)
         l->rates.disk = memory_disk_speed(l->model, cache_dir);
@@ -80,7 +97,8 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
     describe_missing(l, cache_dir);
 }
 
-static struct backend *try_open(struct memory_load *l, const struct backend_params *more, struct err *e)
+static struct backend *try_open(struct memory_load *l, const struct backend_params *more,
+                                struct err *e)
 {
     struct backend_params p = memory_plan_params(&l->plan, &l->input.request);
     p.expert_rows = &cpu_expert_rows;
@@ -96,9 +114,14 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
     if (l->plan.strategy == STRATEGY_SSD_STREAMING && !l->streaming) {
         const struct memory_plan *at = &l->plan;
         const bool device = at->host_experts > 0;
-        l->streaming = streaming_open(l->model, &(struct streaming_params){
-            .cache_bytes = device ? at->host_experts + at->staging : at->expert_cache, .device_share = at->host_experts,
-            .depth = l->rates.disk.depth, .state_dir = p.cache_dir}, e);
+        l->streaming = streaming_open(
+            l->model,
+            &(struct streaming_params){.cache_bytes = device ? at->host_experts + at->staging
+                                                             : at->expert_cache,
+                                       .device_share = at->host_experts,
+                                       .depth = l->rates.disk.depth,
+                                       .state_dir = p.cache_dir},
+            e);
         if (!l->streaming)
             return NULL;
     }
@@ -109,8 +132,8 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
     return l->ops->open(plan, &p, e);
 }
 
-/* Opens the plan. Sizes that were chosen shrink if the device has less memory than it reported; requested
- * sizes are never changed silently. */
+/* Opens the plan. Sizes that were chosen shrink if the device has less memory than it reported;
+ * requested sizes are never changed silently. */
 static bool open_planned(struct memory_load *l, const struct backend_params *more, struct err *e)
 {
     for (;;) {
@@ -118,7 +141,8 @@ static bool open_planned(struct memory_load *l, const struct backend_params *mor
         l->opened = try_open(l, more, e);
         if (l->opened)
             return true;
-        if ((e->code != ERR_NOMEM && e->code != ERR_LIMIT) || !memory_plan_shrink(&l->input, &l->plan, &ignored))
+        if ((e->code != ERR_NOMEM && e->code != ERR_LIMIT) ||
+            !memory_plan_shrink(&l->input, &l->plan, &ignored))
             return false;
         log_info("KV pool is made smaller blocks=%d: %s", l->plan.size.n_blocks, e->text);
     }

@@ -1,6 +1,6 @@
-/* Loads a model: it queries the backends, plans, opens what was planned, and compares the memory taken
- * with the plan. Used by the engine's loop and by every command that runs a model, so that `sluice info`
- * shows what they would do. One thread. */
+/* Loads a model: it queries the backends, plans, opens what was planned, and compares the memory
+ * taken with the plan. Used by the engine's loop and by every command that runs a model, so that
+ * `sluice info` shows what they would do. One thread. */
 #pragma once
 #include <stdbool.h>
 
@@ -23,8 +23,8 @@ struct memory_load {
     struct memory_input input;
     struct memory_plan plan;
     struct memory_backend targets[MEMORY_MAX_TARGETS]; /* of input.targets */
-    struct memory_rates rates;        /* zeros until memory_load_measure */
-    struct memory_estimate estimate;  /* one stream, empty context */
+    struct memory_rates rates;                         /* zeros until memory_load_measure */
+    struct memory_estimate estimate;                   /* one stream, empty context */
     /* after memory_load_open */
     const struct backend_ops *ops;
     struct backend *opened;
@@ -33,13 +33,13 @@ struct memory_load {
 };
 
 /* Plans without allocating anything. *l must not move afterwards. */
-bool memory_load_plan(struct memory_load *l, const struct model *m, const char *backend, const struct memory_request *w,
-                      struct err *e);
-/* Measures the rates for the estimate and the best queue depth of the disk, in about a second. What cannot
- * be measured stays unknown. Call before memory_load_open. */
+bool memory_load_plan(struct memory_load *l, const struct model *m, const char *backend,
+                      const struct memory_request *w, struct err *e);
+/* Measures the rates for the estimate and the best queue depth of the disk, in about a second. What
+ * cannot be measured stays unknown. Call before memory_load_open. */
 void memory_load_measure(struct memory_load *l, const char *cache_dir);
-/* more: parameters that the plan does not decide (cache_dir, where the use history of experts is also kept;
- * dump; route), or NULL. */
+/* more: parameters that the plan does not decide (cache_dir, where the use history of experts is
+ * also kept; dump; route), or NULL. */
 bool memory_load_open(struct memory_load *l, const struct backend_params *more, struct err *e);
 /* The cache of experts of an open ssd_streaming plan, else NULL. */
 struct expert_cache *memory_load_experts(const struct memory_load *l);

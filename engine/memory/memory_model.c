@@ -24,15 +24,20 @@ static void measure_cache(const struct model *m, struct memory_model *out)
 
 static uint64_t active_experts(const struct moe_plan *m)
 {
-    return (uint64_t)m->n_used * (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down));
+    return (uint64_t)m->n_used * (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) +
+                                  weight_matrix_bytes(&m->down));
 }
 
 void memory_model_of(const struct model *m, struct memory_model *out)
 {
     const struct model_plan *plan = model_plan(m);
     const struct model_stats *f = model_stats(m);
-    *out = (struct memory_model){.n_ctx = plan->n_ctx, .n_layer = plan->n_layer, .recurrent = plan->n_recurrent > 0,
-                                 .weights = f->weight_bytes, .dense = f->dense_bytes, .experts = f->expert_bytes,
+    *out = (struct memory_model){.n_ctx = plan->n_ctx,
+                                 .n_layer = plan->n_layer,
+                                 .recurrent = plan->n_recurrent > 0,
+                                 .weights = f->weight_bytes,
+                                 .dense = f->dense_bytes,
+                                 .experts = f->expert_bytes,
                                  .kv_per_token = f->kv_bytes_per_token};
     for (int32_t i = 0; i < plan->n_layer; i++)
         if (plan->layers[i].ffn == FFN_MOE) {

@@ -1,5 +1,5 @@
-/* The planner's options, the same in every program that runs a model: rows for an option table, and the
- * struct that they fill. */
+/* The planner's options, the same in every program that runs a model: rows for an option table, and
+ * the struct that they fill. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -16,26 +16,52 @@ struct memory_options {
 };
 
 /* Rows for `table` of `holder`, which has a struct memory_options `part`. */
-#define MEMORY_OPTION_ROWS(holder, part)                                                                               \
-    {.name = "strategy", .type = OPTION_CHOICE, .offset = offsetof(holder, part.strategy), .fallback = "auto",         \
-     .choices = STRATEGY_CHOICES, .help = "Where the model's bytes go; auto takes the fastest that fits."},            \
-    {.name = "ram-budget", .type = OPTION_BYTES, .offset = offsetof(holder, part.ram_budget), .max = 1e15,             \
-     .value = "BYTES", .help = "RAM that may be taken, all in all; 0: what is free, less a reserve."},                 \
-    {.name = "gpu-budget", .type = OPTION_BYTES, .offset = offsetof(holder, part.gpu_budget), .max = 1e15,             \
-     .value = "BYTES", .help = "GPU memory that may be taken; 0: what is free."},                                      \
-    {.name = "expert-cache", .type = OPTION_BYTES, .offset = offsetof(holder, part.expert_cache), .max = 1e15,         \
-     .value = "BYTES", .help = "Experts kept in RAM while the others stay on the disk; 0: what the budget leaves."},    \
-    {.name = "hybrid-experts", .type = OPTION_CHOICE, .offset = offsetof(holder, part.hybrid_experts), .fallback = "auto", \
-     .choices = EXPERT_WAY_CHOICES,                                                                                    \
-     .help = "hybrid: experts without a GPU slot are read over the bus or computed on the cpu; auto: what is faster."}, \
-    {.name = "experts-per-token", .type = OPTION_INT, .offset = offsetof(holder, part.experts_per_token),              \
-     .max = 1024, .value = "N",                                                                                        \
-     .help = "Experts of each layer that a token uses at most: fewer are faster and lossy; 0: as the model says."}
+#define MEMORY_OPTION_ROWS(holder, part)                                                           \
+    {.name = "strategy",                                                                           \
+     .type = OPTION_CHOICE,                                                                        \
+     .offset = offsetof(holder, part.strategy),                                                    \
+     .fallback = "auto",                                                                           \
+     .choices = STRATEGY_CHOICES,                                                                  \
+     .help = "Where the model's bytes go; auto takes the fastest that fits."},                     \
+        {.name = "ram-budget",                                                                     \
+         .type = OPTION_BYTES,                                                                     \
+         .offset = offsetof(holder, part.ram_budget),                                              \
+         .max = 1e15,                                                                              \
+         .value = "BYTES",                                                                         \
+         .help = "RAM that may be taken, all in all; 0: what is free, less a reserve."},           \
+        {.name = "gpu-budget",                                                                     \
+         .type = OPTION_BYTES,                                                                     \
+         .offset = offsetof(holder, part.gpu_budget),                                              \
+         .max = 1e15,                                                                              \
+         .value = "BYTES",                                                                         \
+         .help = "GPU memory that may be taken; 0: what is free."},                                \
+        {.name = "expert-cache",                                                                   \
+         .type = OPTION_BYTES,                                                                     \
+         .offset = offsetof(holder, part.expert_cache),                                            \
+         .max = 1e15,                                                                              \
+         .value = "BYTES",                                                                         \
+         .help =                                                                                   \
+             "Experts kept in RAM while the others stay on the disk; 0: what the budget leaves."}, \
+        {.name = "hybrid-experts",                                                                 \
+         .type = OPTION_CHOICE,                                                                    \
+         .offset = offsetof(holder, part.hybrid_experts),                                          \
+         .fallback = "auto",                                                                       \
+         .choices = EXPERT_WAY_CHOICES,                                                            \
+         .help = "hybrid: experts without a GPU slot are read over the bus or computed on the "    \
+                 "cpu; auto: what is faster."},                                                    \
+    {                                                                                              \
+        .name = "experts-per-token", .type = OPTION_INT,                                           \
+        .offset = offsetof(holder, part.experts_per_token), .max = 1024, .value = "N",             \
+        .help = "Experts of each layer that a token uses at most: fewer are faster and lossy; 0: " \
+                "as the model says."                                                               \
+    }
 
 /* As in EXPERT_WAY_CHOICES, which option_parse has checked. */
 static inline enum expert_way expert_way_from_name(const char *name)
 {
-    return !name || !strcmp(name, "auto") ? EXPERTS_AUTO : !strcmp(name, "bus") ? EXPERTS_BUS : EXPERTS_CPU;
+    return !name || !strcmp(name, "auto") ? EXPERTS_AUTO
+           : !strcmp(name, "bus")         ? EXPERTS_BUS
+                                          : EXPERTS_CPU;
 }
 
 /* Copies the options into a request; option_parse has checked them. */

@@ -9,7 +9,8 @@
 #include "engine/memory/memory_fit.h"
 #include "engine/memory/memory_text.h"
 
-static const char *const names[STRATEGY__N] = {"auto", "full_gpu", "hybrid", "ssd_streaming", "cpu_only"};
+static const char *const names[STRATEGY__N] = {"auto", "full_gpu", "hybrid", "ssd_streaming",
+                                               "cpu_only"};
 
 const char *strategy_name(enum strategy s)
 {
@@ -32,7 +33,8 @@ uint64_t memory_reserve(uint64_t total)
 }
 
 /* Faster first. Streaming from the disk comes after everything that needs no disk. */
-static const enum strategy order[] = {STRATEGY_FULL_GPU, STRATEGY_HYBRID, STRATEGY_CPU_ONLY, STRATEGY_SSD_STREAMING};
+static const enum strategy order[] = {STRATEGY_FULL_GPU, STRATEGY_HYBRID, STRATEGY_CPU_ONLY,
+                                      STRATEGY_SSD_STREAMING};
 
 static bool wanted(const struct memory_request *w, enum strategy s)
 {
@@ -42,23 +44,29 @@ static bool wanted(const struct memory_request *w, enum strategy s)
 }
 
 /* True if the target supports the strategy, whatever the memory; otherwise says why not. */
-static bool possible(const struct memory_input *in, enum strategy s, const struct memory_target *at, char why[192])
+static bool possible(const struct memory_input *in, enum strategy s, const struct memory_target *at,
+                     char why[192])
 {
     if ((s == STRATEGY_FULL_GPU || s == STRATEGY_HYBRID) && !at->gpu)
         snprintf(why, 192, "%s computes in RAM, not on a GPU", at->backend);
     else if (s == STRATEGY_HYBRID && !at->splits)
-        snprintf(why, 192, "the %s backend cannot keep experts in RAM and the rest on the GPU yet", at->backend);
+        snprintf(why, 192, "the %s backend cannot keep experts in RAM and the rest on the GPU yet",
+                 at->backend);
     else if (s == STRATEGY_HYBRID && !in->model.experts)
         snprintf(why, 192, "the model has no routed experts");
     else if (s == STRATEGY_HYBRID && at->in_ram && in->request.strategy == STRATEGY_AUTO)
-        snprintf(why, 192, "the GPU's memory is RAM: nothing is gained by keeping experts beside it");
-    else if (s == STRATEGY_SSD_STREAMING && at->gpu && at->in_ram && in->request.strategy == STRATEGY_AUTO)
-        snprintf(why, 192, "the GPU's memory is RAM: nothing is gained by keeping a second cache beside it");
+        snprintf(why, 192,
+                 "the GPU's memory is RAM: nothing is gained by keeping experts beside it");
+    else if (s == STRATEGY_SSD_STREAMING && at->gpu && at->in_ram &&
+             in->request.strategy == STRATEGY_AUTO)
+        snprintf(why, 192,
+                 "the GPU's memory is RAM: nothing is gained by keeping a second cache beside it");
     else if (s == STRATEGY_CPU_ONLY && at->gpu)
         snprintf(why, 192, "the %s backend computes on the GPU", at->backend);
     else if (s == STRATEGY_SSD_STREAMING && !in->model.cache_least)
-        snprintf(why, 192, "%s", in->model.experts ? "experts of this layout cannot be read one by one"
-                                                   : "the model has no routed experts");
+        snprintf(why, 192, "%s",
+                 in->model.experts ? "experts of this layout cannot be read one by one"
+                                   : "the model has no routed experts");
     else if (s == STRATEGY_SSD_STREAMING && !at->streams)
         snprintf(why, 192, "the %s backend cannot stream experts from the disk yet", at->backend);
     else
@@ -72,8 +80,8 @@ static bool is_about_model(const struct err *e)
     return e->code == ERR_UNSUPPORTED || e->code == ERR_NOMEM || e->code == ERR_LIMIT;
 }
 
-/* Tries every strategy that is wanted. *last: the failure of the least demanding one, which is the most
- * useful to report. */
+/* Tries every strategy that is wanted. *last: the failure of the least demanding one, which is the
+ * most useful to report. */
 static bool choose(const struct memory_input *in, struct memory_plan *out, struct memory_fit *last)
 {
     char reason[192] = "";
@@ -98,7 +106,8 @@ static bool choose(const struct memory_input *in, struct memory_plan *out, struc
             if (fit.refused.code && !is_about_model(&fit.refused))
                 return false;
             if (!reason[0])
-                snprintf(reason, sizeof reason, "%s: %.160s", at->gpu ? at->backend : strategy_name(order[i]), fit.why);
+                snprintf(reason, sizeof reason, "%s: %.160s",
+                         at->gpu ? at->backend : strategy_name(order[i]), fit.why);
         }
     return false;
 }
@@ -109,7 +118,9 @@ static int64_t smaller_context(const struct memory_input *in)
     struct memory_input less = *in;
     struct memory_fit ignored = {0};
     struct memory_plan plan;
-    int64_t ctx = in->request.size.ctx ? in->request.size.ctx : in->model.n_ctx < SIZING_DEFAULT_CTX ? in->model.n_ctx : SIZING_DEFAULT_CTX;
+    int64_t ctx = in->request.size.ctx                   ? in->request.size.ctx
+                  : in->model.n_ctx < SIZING_DEFAULT_CTX ? in->model.n_ctx
+                                                         : SIZING_DEFAULT_CTX;
     less.request.size.kv_bytes = 0;
     while ((ctx /= 2) >= 256) {
         less.request.size.ctx = ctx;
@@ -120,7 +131,8 @@ static int64_t smaller_context(const struct memory_input *in)
 }
 
 /* Suggests the nearest settings that would work, after trying them. */
-static void suggest(const struct memory_input *in, const struct memory_fit *fit, char *text, size_t size)
+static void suggest(const struct memory_input *in, const struct memory_fit *fit, char *text,
+                    size_t size)
 {
     struct memory_input other = *in;
     struct memory_fit ignored = {0};
@@ -129,7 +141,8 @@ static void suggest(const struct memory_input *in, const struct memory_fit *fit,
     if (fit->no_memory && in->request.ram_budget && !fit->on_device) {
         other.request.ram_budget = (int64_t)(fit->need + MEMORY_PROCESS_BYTES);
         if (choose(&other, &plan, &ignored)) {
-            snprintf(text, size, "; --ram-budget %llu would do", (unsigned long long)other.request.ram_budget);
+            snprintf(text, size, "; --ram-budget %llu would do",
+                     (unsigned long long)other.request.ram_budget);
             return;
         }
     }
@@ -140,7 +153,8 @@ static void suggest(const struct memory_input *in, const struct memory_fit *fit,
         if (choose(&other, &plan, &ignored)) {
             int n = snprintf(text, size, "; --strategy %s would run", strategy_name(plan.strategy));
             if (plan.expert_cache && n > 0 && (size_t)n < size)
-                snprintf(text + n, size - (size_t)n, " with an expert cache of %s", size_text((double)plan.expert_cache, a));
+                snprintf(text + n, size - (size_t)n, " with an expert cache of %s",
+                         size_text((double)plan.expert_cache, a));
             return;
         }
     }
@@ -161,13 +175,15 @@ bool memory_plan_make(const struct memory_input *in, struct memory_plan *out, st
     *out = (struct memory_plan){0};
     if (choose(in, out, &fit))
         return in->request.expert_way == EXPERTS_AUTO || out->strategy == STRATEGY_HYBRID ||
-               err_field(e, ERR_UNSUPPORTED, "hybrid-experts", "the plan is %s: only hybrid has experts without a slot in RAM",
+               err_field(e, ERR_UNSUPPORTED, "hybrid-experts",
+                         "the plan is %s: only hybrid has experts without a slot in RAM",
                          strategy_name(out->strategy));
     if (fit.refused.code)
         return (*e = fit.refused, false);
     suggest(in, &fit, more, sizeof more);
-    return err_field(e, fit.no_memory ? ERR_LIMIT : ERR_UNSUPPORTED, fit.no_memory ? "memory" : "strategy", "%s: %s%s",
-                     strategy_name(fit.strategy), fit.why, more);
+    return err_field(e, fit.no_memory ? ERR_LIMIT : ERR_UNSUPPORTED,
+                     fit.no_memory ? "memory" : "strategy", "%s: %s%s", strategy_name(fit.strategy),
+                     fit.why, more);
 }
 
 bool memory_plan_shrink(const struct memory_input *in, struct memory_plan *p, struct err *e)
@@ -180,7 +196,8 @@ bool memory_plan_shrink(const struct memory_input *in, struct memory_plan *p, st
     return true;
 }
 
-struct backend_params memory_plan_params(const struct memory_plan *p, const struct memory_request *w)
+struct backend_params memory_plan_params(const struct memory_plan *p,
+                                         const struct memory_request *w)
 {
     return (struct backend_params){
         .n_blocks = p->size.n_blocks,
@@ -196,7 +213,8 @@ struct backend_params memory_plan_params(const struct memory_plan *p, const stru
     };
 }
 
-bool memory_plan_check(const struct memory_plan *p, const struct backend_memory *applied, struct err *e)
+bool memory_plan_check(const struct memory_plan *p, const struct backend_memory *applied,
+                       struct err *e)
 {
     const struct {
         const char *name;
@@ -209,7 +227,8 @@ bool memory_plan_check(const struct memory_plan *p, const struct backend_memory 
                  {"host memory", p->host, applied->host}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (parts[i].planned != parts[i].applied)
-            return err_set(e, ERR_INTERNAL, "%s: %llu bytes were planned, %llu were taken", parts[i].name,
-                           (unsigned long long)parts[i].planned, (unsigned long long)parts[i].applied);
+            return err_set(e, ERR_INTERNAL, "%s: %llu bytes were planned, %llu were taken",
+                           parts[i].name, (unsigned long long)parts[i].planned,
+                           (unsigned long long)parts[i].applied);
     return true;
 }

@@ -36,8 +36,10 @@ static struct disk_speed kept_speed(const char *cache_dir, uint64_t device)
             uint64_t at;
             struct disk_speed one;
             int64_t when;
-            if (sscanf(line, "%" SCNu64 " %lf %" SCNd32 " %lf %" SCNd64, &at, &one.bytes_per_s, &one.depth, &one.latency_s, &when) == 5 &&
-                at == device && one.bytes_per_s > 0 && one.depth > 0 && one.latency_s >= 0 && rates_file_is_current(when))
+            if (sscanf(line, "%" SCNu64 " %lf %" SCNd32 " %lf %" SCNd64, &at, &one.bytes_per_s,
+                       &one.depth, &one.latency_s, &when) == 5 &&
+                at == device && one.bytes_per_s > 0 && one.depth > 0 && one.latency_s >= 0 &&
+                rates_file_is_current(when))
                 kept = one;
         }
     buf_fini(&b);
@@ -47,7 +49,8 @@ static struct disk_speed kept_speed(const char *cache_dir, uint64_t device)
 static void keep_speed(const char *cache_dir, uint64_t device, struct disk_speed speed)
 {
     char line[128];
-    snprintf(line, sizeof line, "%" PRIu64 " %.0f %" PRId32 " %.6f %" PRId64, device, speed.bytes_per_s, speed.depth, speed.latency_s, clock_wall_s());
+    snprintf(line, sizeof line, "%" PRIu64 " %.0f %" PRId32 " %.6f %" PRId64, device,
+             speed.bytes_per_s, speed.depth, speed.latency_s, clock_wall_s());
     rates_file_add(cache_dir, RATES_FILE, line);
 }
 
@@ -55,7 +58,8 @@ struct disk_speed memory_disk_speed(const struct model *m, const char *cache_dir
 {
     struct stat st;
     const bool keeps = cache_dir && model_file(m, 0) && stat(model_file(m, 0), &st) == 0;
-    struct disk_speed speed = keeps ? kept_speed(cache_dir, (uint64_t)st.st_dev) : (struct disk_speed){0};
+    struct disk_speed speed =
+        keeps ? kept_speed(cache_dir, (uint64_t)st.st_dev) : (struct disk_speed){0};
     if (speed.bytes_per_s > 0)
         return speed;
     speed = memory_disk_probe(m);

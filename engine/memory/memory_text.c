@@ -25,7 +25,8 @@ static void rate(struct buf *b, const char *name, double v, int digits)
         buf_printf(b, ",\"%s\":null", name);
 }
 
-void memory_plan_json(const struct memory_plan *p, const struct memory_estimate *estimate, struct buf *b)
+void memory_plan_json(const struct memory_plan *p, const struct memory_estimate *estimate,
+                      struct buf *b)
 {
     uint64_t weights = p->dense + p->experts + p->expert_cache;
     buf_printf(b, "\"strategy\":\"%s\"", strategy_name(p->strategy));
@@ -34,12 +35,13 @@ void memory_plan_json(const struct memory_plan *p, const struct memory_estimate 
     gb(b, "total_required_gb", p->total);
     gb(b, "system_ram_gb", p->ram_total);
     buf_printf(b, ",\"overcommit_ratio\":%.4f", memory_overcommit(p));
-    buf_printf(b, ",\"gpu_layers\":%d,\"cpu_layers\":%d,\"total_layers\":%d,\"ssd_stream\":%s", p->gpu_layers, p->cpu_layers,
-               p->n_layer, p->strategy == STRATEGY_SSD_STREAMING ? "true" : "false");
+    buf_printf(b, ",\"gpu_layers\":%d,\"cpu_layers\":%d,\"total_layers\":%d,\"ssd_stream\":%s",
+               p->gpu_layers, p->cpu_layers, p->n_layer,
+               p->strategy == STRATEGY_SSD_STREAMING ? "true" : "false");
     rate(b, "estimated_tok_s", estimate ? estimate->tokens_per_s : 0, 2);
     rate(b, "expected_hit_rate", estimate && p->expert_cache ? estimate->hit_rate : 0, 4);
-    buf_printf(b, ",\"n_ctx\":%d,\"n_slots\":%d,\"n_blocks\":%d,\"max_rows\":%d", p->size.n_ctx, p->size.n_slots,
-               p->size.n_blocks, p->size.max_rows);
+    buf_printf(b, ",\"n_ctx\":%d,\"n_slots\":%d,\"n_blocks\":%d,\"max_rows\":%d", p->size.n_ctx,
+               p->size.n_slots, p->size.n_blocks, p->size.max_rows);
     bytes(b, "weight_bytes", weights);
     bytes(b, "dense_bytes", p->dense);
     bytes(b, "expert_bytes", p->experts);
@@ -75,18 +77,21 @@ static void line(struct buf *b, const char *what, uint64_t v, const char *more)
         buf_printf(b, "  %-22s %12s%s\n", what, size_text((double)v, text), more);
 }
 
-void memory_plan_table(const struct memory_plan *p, const struct memory_estimate *estimate, struct buf *b)
+void memory_plan_table(const struct memory_plan *p, const struct memory_estimate *estimate,
+                       struct buf *b)
 {
     char text[SIZE_TEXT];
     buf_printf(b, "  strategy                %s on %s\n", strategy_name(p->strategy), p->backend);
     if (p->reason[0])
         buf_printf(b, "  not                     %s\n", p->reason);
-    buf_printf(b, "  context, slots          %d tokens, %d at a time, KV for %" PRId64 " tokens\n", p->size.n_ctx, p->size.n_slots,
-               (int64_t)p->size.n_blocks * BACKEND_BLOCK_TOKENS);
+    buf_printf(b, "  context, slots          %d tokens, %d at a time, KV for %" PRId64 " tokens\n",
+               p->size.n_ctx, p->size.n_slots, (int64_t)p->size.n_blocks * BACKEND_BLOCK_TOKENS);
     line(b, "dense weights", p->dense, "");
     line(b, "experts", p->experts, "");
-    line(b, p->strategy == STRATEGY_HYBRID ? "experts in GPU slots" : "expert cache", p->expert_cache,
-         p->strategy == STRATEGY_HYBRID ? "  copies of those in RAM" : "  the other experts stay on the disk");
+    line(b, p->strategy == STRATEGY_HYBRID ? "experts in GPU slots" : "expert cache",
+         p->expert_cache,
+         p->strategy == STRATEGY_HYBRID ? "  copies of those in RAM"
+                                        : "  the other experts stay on the disk");
     if (p->strategy == STRATEGY_HYBRID)
         buf_printf(b, "  experts without a slot  %s\n", p->expert_text);
     line(b, "KV cache", p->kv, "");
@@ -104,12 +109,15 @@ void memory_plan_table(const struct memory_plan *p, const struct memory_estimate
     if (estimate && estimate->tokens_per_s > 0) {
         buf_printf(b, "  decode, estimated       %.1f tokens/s alone", estimate->tokens_per_s);
         if (p->strategy == STRATEGY_SSD_STREAMING)
-            buf_printf(b, " at a hit rate of %.0f %% (computing %.1f ms, disk %.1f ms a token)", estimate->hit_rate * 100,
-                       estimate->compute_s * 1e3, estimate->disk_s * 1e3);
+            buf_printf(b, " at a hit rate of %.0f %% (computing %.1f ms, disk %.1f ms a token)",
+                       estimate->hit_rate * 100, estimate->compute_s * 1e3, estimate->disk_s * 1e3);
         buf_putc(b, '\n');
         if (estimate->disk.bytes_per_s > 0)
-            buf_printf(b, "  disk, measured          %.2f GB/s by up to %d reads at once; an expert alone waits %.1f ms more\n",
-                       estimate->disk.bytes_per_s * 1e-9, estimate->disk.depth, estimate->disk.latency_s * 1e3);
+            buf_printf(b,
+                       "  disk, measured          %.2f GB/s by up to %d reads at once; an expert "
+                       "alone waits %.1f ms more\n",
+                       estimate->disk.bytes_per_s * 1e-9, estimate->disk.depth,
+                       estimate->disk.latency_s * 1e3);
     } else {
         buf_puts(b, "  decode, estimated       not known before it is measured\n");
     }

@@ -9,15 +9,18 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-void pressure_init(struct pressure *p, uint64_t planned, uint64_t smallest, uint64_t low, const struct machine_stress *now)
+void pressure_init(struct pressure *p, uint64_t planned, uint64_t smallest, uint64_t low,
+                   const struct machine_stress *now)
 {
-    *p = (struct pressure){.planned = planned, .least = smallest, .low = low, .budget = planned, .last = *now};
+    *p = (struct pressure){
+        .planned = planned, .least = smallest, .low = low, .budget = planned, .last = *now};
 }
 
-/* The bytes to free now: what is missing, and a margin so that the next second is not as tight. Limit hits
- * and stall time count only where little memory is left, because a group full of file pages hits its
- * limit too. */
-static uint64_t bytes_to_free(const struct pressure *p, uint64_t available, const struct machine_stress *stress)
+/* The bytes to free now: what is missing, and a margin so that the next second is not as tight.
+ * Limit hits and stall time count only where little memory is left, because a group full of file
+ * pages hits its limit too. */
+static uint64_t bytes_to_free(const struct pressure *p, uint64_t available,
+                              const struct machine_stress *stress)
 {
     uint64_t margin = p->planned / 16;
     if (available < p->low)
@@ -28,7 +31,8 @@ static uint64_t bytes_to_free(const struct pressure *p, uint64_t available, cons
     return 0;
 }
 
-bool pressure_step(struct pressure *p, uint64_t available, const struct machine_stress *stress, uint64_t resident, double now_s)
+bool pressure_step(struct pressure *p, uint64_t available, const struct machine_stress *stress,
+                   uint64_t resident, double now_s)
 {
     uint64_t give = bytes_to_free(p, available, stress), before = p->budget;
     p->last = *stress;

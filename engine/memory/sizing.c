@@ -19,9 +19,10 @@ static int64_t blocks_of(int64_t tokens)
     return (tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
 }
 
-/* Few conversations fill their context, so the pool has half of what all slots could hold, and at most a
- * quarter of free memory. */
-static int64_t chosen_blocks(int64_t one, int64_t slots, int64_t block_bytes, uint64_t available_bytes)
+/* Few conversations fill their context, so the pool has half of what all slots could hold, and at
+ * most a quarter of free memory. */
+static int64_t chosen_blocks(int64_t one, int64_t slots, int64_t block_bytes,
+                             uint64_t available_bytes)
 {
     int64_t blocks = one * slots / 2;
     if (available_bytes && block_bytes && blocks > (int64_t)(available_bytes / 4) / block_bytes)
@@ -41,28 +42,34 @@ static int32_t chosen_checkpoints(int64_t slots, uint64_t state_bytes, uint64_t 
     return (int32_t)n;
 }
 
-bool sizing_choose(const struct sizing_model *m, const struct sizing_request *request, uint64_t available_bytes,
-                   struct sizing *out, struct err *e)
+bool sizing_choose(const struct sizing_model *m, const struct sizing_request *request,
+                   uint64_t available_bytes, struct sizing *out, struct err *e)
 {
     int32_t n_ctx = m->n_ctx;
-    int64_t ctx = request->ctx ? request->ctx : n_ctx < SIZING_DEFAULT_CTX ? n_ctx : SIZING_DEFAULT_CTX;
+    int64_t ctx = request->ctx                 ? request->ctx
+                  : n_ctx < SIZING_DEFAULT_CTX ? n_ctx
+                                               : SIZING_DEFAULT_CTX;
     int64_t each = (int64_t)m->block_bytes, one = blocks_of(ctx);
     if (ctx > n_ctx)
-        return err_field(e, ERR_LIMIT, "ctx", "%" PRId64 " positions, the model was made for %d", ctx, n_ctx);
+        return err_field(e, ERR_LIMIT, "ctx", "%" PRId64 " positions, the model was made for %d",
+                         ctx, n_ctx);
     int64_t blocks = chosen_blocks(one, request->slots, each, available_bytes);
     if (request->kv_bytes) {
         blocks = each ? request->kv_bytes / each : one;
         if (blocks < one)
             return err_field(e, ERR_LIMIT, "kv-memory",
-                             "%" PRId64 " bytes hold %" PRId64 " tokens, one context of %" PRId64 " needs %" PRId64
-                             " bytes",
+                             "%" PRId64 " bytes hold %" PRId64 " tokens, one context of %" PRId64
+                             " needs %" PRId64 " bytes",
                              request->kv_bytes, blocks * BACKEND_BLOCK_TOKENS, ctx, one * each);
     } else if (available_bytes && (uint64_t)(blocks * each) > available_bytes) {
         return err_field(e, ERR_LIMIT, "ctx",
-                         "KV for one context of %" PRId64 " needs %" PRId64 " bytes, %" PRIu64 " are available", ctx,
-                         blocks * each, available_bytes);
+                         "KV for one context of %" PRId64 " needs %" PRId64 " bytes, %" PRIu64
+                         " are available",
+                         ctx, blocks * each, available_bytes);
     }
-    int64_t chunk = round_up(request->prefill_chunk ? request->prefill_chunk : DEFAULT_PREFILL_CHUNK, BACKEND_BLOCK_TOKENS);
+    int64_t chunk =
+        round_up(request->prefill_chunk ? request->prefill_chunk : DEFAULT_PREFILL_CHUNK,
+                 BACKEND_BLOCK_TOKENS);
     *out = (struct sizing){
         .n_ctx = (int32_t)ctx,
         .n_slots = (int32_t)request->slots,

@@ -1,5 +1,5 @@
-/* Chooses sizes: context, KV pool, rows of a step. Pure arithmetic; the part of the planner that knows
- * about slots. */
+/* Chooses sizes: context, KV pool, rows of a step. Pure arithmetic; the part of the planner that
+ * knows about slots. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +14,8 @@ struct sizing_request { /* 0: to be chosen */
 
 struct sizing {
     int32_t n_ctx, n_slots, n_blocks, prefill_chunk, max_rows;
-    int32_t n_states, n_checkpoints; /* all recurrent states: one per slot, the rest for checkpoints */
+    int32_t n_states,
+        n_checkpoints; /* all recurrent states: one per slot, the rest for checkpoints */
 };
 
 struct sizing_model {
@@ -23,12 +24,12 @@ struct sizing_model {
     uint64_t state_bytes; /* recurrent state of one sequence; 0: none */
 };
 
-/* available_bytes: memory that pools may come from, 0: unknown. ERR_LIMIT: the request cannot be met (the text has
- * the numbers). */
-bool sizing_choose(const struct sizing_model *m, const struct sizing_request *request, uint64_t available_bytes,
-                   struct sizing *out, struct err *e);
-/* After a backend could not get the memory: fewer checkpoints, a smaller pool, at least one context. False:
- * the sizes are the smallest already. */
+/* available_bytes: memory that pools may come from, 0: unknown. ERR_LIMIT: the request cannot be
+ * met (the text has the numbers). */
+bool sizing_choose(const struct sizing_model *m, const struct sizing_request *request,
+                   uint64_t available_bytes, struct sizing *out, struct err *e);
+/* After a backend could not get the memory: fewer checkpoints, a smaller pool, at least one
+ * context. False: the sizes are the smallest already. */
 bool sizing_shrink(struct sizing *s);
 /* KV blocks that one sequence of the full context needs. */
 int32_t sizing_one_context(const struct sizing *s);

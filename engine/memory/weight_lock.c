@@ -37,7 +37,8 @@ static void add_range(struct collector *c, const uint8_t *from, size_t bytes)
         l->ranges = more;
         l->cap = cap;
     }
-    uintptr_t start = (uintptr_t)from & ~(c->page - 1), end = ((uintptr_t)from + bytes + c->page - 1) & ~(c->page - 1);
+    uintptr_t start = (uintptr_t)from & ~(c->page - 1),
+              end = ((uintptr_t)from + bytes + c->page - 1) & ~(c->page - 1);
     struct weight_range *last = l->n ? &l->ranges[l->n - 1] : NULL;
     if (last && start >= last->start && start <= last->end) /* tensors are mostly adjacent */
         last->end = end > last->end ? end : last->end;
@@ -45,9 +46,10 @@ static void add_range(struct collector *c, const uint8_t *from, size_t bytes)
         l->ranges[l->n++] = (struct weight_range){start, end};
 }
 
-/* Bytes from the first row of a plane to the end of its last one. Gaps between rows hold rows of a fused
- * neighbour. */
-static size_t plane_bytes(const struct weight *w, int32_t n, size_t matrix_stride, size_t row_stride, size_t row)
+/* Bytes from the first row of a plane to the end of its last one. Gaps between rows hold rows of a
+ * fused neighbour. */
+static size_t plane_bytes(const struct weight *w, int32_t n, size_t matrix_stride,
+                          size_t row_stride, size_t row)
 {
     return row ? (size_t)(n - 1) * matrix_stride + (size_t)(w->rows - 1) * row_stride + row : 0;
 }
@@ -58,7 +60,8 @@ static void add(struct collector *c, const struct weight *w)
         return;
     const int32_t each = w->table ? 1 : w->n_matrix; /* matrices that are contiguous */
     const size_t data = plane_bytes(w, each, w->matrix_bytes, w->row_bytes, weight_row_size(w));
-    const size_t scales = plane_bytes(w, each, w->scale_matrix_bytes, w->scale_row_bytes, weight_scale_row_size(w));
+    const size_t scales =
+        plane_bytes(w, each, w->scale_matrix_bytes, w->scale_row_bytes, weight_scale_row_size(w));
     for (int32_t i = 0; i < w->n_matrix; i += each) {
         struct weight_planes p = weight_planes(w, i);
         add_range(c, p.data, data);
@@ -78,8 +81,10 @@ static void add_layer(struct collector *c, const struct layer_plan *l)
 {
     const struct attention_plan *a = &l->attention;
     const struct delta_net_plan *d = &l->delta_net;
-    const struct weight *all[] = {&a->wq,    &a->wk,    &a->wv,    &a->wo,          &d->w_qkv,     &d->w_z,      &d->w_a,
-                                  &d->w_b,   &d->w_out, &l->moe.router, &l->moe.shared_gate, &l->moe.gate, &l->moe.up, &l->moe.down};
+    const struct weight *all[] = {
+        &a->wq,     &a->wk,      &a->wv,    &a->wo,         &d->w_qkv,           &d->w_z,
+        &d->w_a,    &d->w_b,     &d->w_out, &l->moe.router, &l->moe.shared_gate, &l->moe.gate,
+        &l->moe.up, &l->moe.down};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         add(c, all[i]);
     add_mlp(c, &l->dense);
@@ -128,7 +133,8 @@ static uintptr_t chunk_end(const struct weight_range *r, uintptr_t at)
     return r->end - at > CHUNK ? at + CHUNK : r->end;
 }
 
-/* 0: the whole range is locked; otherwise errno. What was locked before the failure stays locked. */
+/* 0: the whole range is locked; otherwise errno. What was locked before the failure stays locked.
+ */
 static int lock_range(struct weight_lock *l, const struct weight_range *r)
 {
     for (uintptr_t at = r->start, end; at < r->end; at = end) {
@@ -137,7 +143,8 @@ static int lock_range(struct weight_lock *l, const struct weight_range *r)
             madvise((void *)end, chunk_end(r, end) - end, MADV_WILLNEED);
         if (mlock((const void *)at, end - at) != 0) {
             int error = errno;
-            munlock((const void *)at, end - at); /* pages locked before the failure are not counted */
+            munlock((const void *)at,
+                    end - at); /* pages locked before the failure are not counted */
             return error;
         }
         l->locked += end - at;
@@ -155,10 +162,13 @@ void weight_lock_init(struct weight_lock *l, const struct model_plan *plan)
     for (size_t i = 0; i < l->n && !error; i++)
         error = lock_range(l, &l->ranges[i]);
     if (error)
-        log_warn("weights are not all locked, the kernel may drop the others when memory is short: locked=%" PRIu64 " of=%" PRIu64
-                 ": %s; a higher limit of locked memory (ulimit -l, LimitMEMLOCK) mends it", l->locked, l->bytes, strerror(error));
+        log_warn("weights are not all locked, the kernel may drop the others when memory is short: "
+                 "locked=%" PRIu64 " of=%" PRIu64
+                 ": %s; a higher limit of locked memory (ulimit -l, LimitMEMLOCK) mends it",
+                 l->locked, l->bytes, strerror(error));
     else
-        log_info("weights are locked in memory bytes=%" PRIu64 " ms=%.0f", l->locked, (double)(clock_ns() - began) * 1e-6);
+        log_info("weights are locked in memory bytes=%" PRIu64 " ms=%.0f", l->locked,
+                 (double)(clock_ns() - began) * 1e-6);
 }
 
 void weight_lock_fini(struct weight_lock *l)

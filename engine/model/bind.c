@@ -1,5 +1,5 @@
-/* Finds tensors by name, checks their shapes and types, and makes views of them as a plan's weights. Everything that
- * is missing is collected, so that one error names it together. */
+/* Finds tensors by name, checks their shapes and types, and makes views of them as a plan's
+ * weights. Everything that is missing is collected, so that one error names it together. */
 #include "engine/model/bind.h"
 
 #include <inttypes.h>
@@ -14,13 +14,21 @@
 
 #define PATH_SIZE 256
 
-static const char *const prefixes[][2] = {
-    {"model.", ""}, {"language_model.model.", "language_model."}, {"model.language_model.", ""}, {"", ""}};
+static const char *const prefixes[][2] = {{"model.", ""},
+                                          {"language_model.model.", "language_model."},
+                                          {"model.language_model.", ""},
+                                          {"", ""}};
 
-void bind_init(struct binder *b, struct tensor_table *tensors, const struct config *c, struct arena *arena)
+void bind_init(struct binder *b, struct tensor_table *tensors, const struct config *c,
+               struct arena *arena)
 {
-    *b = (struct binder){.tensors = tensors, .config = c, .arena = arena, .gguf = c->gguf != NULL, .layer = -1,
-                         .model_prefix = "model.", .head_prefix = ""};
+    *b = (struct binder){.tensors = tensors,
+                         .config = c,
+                         .arena = arena,
+                         .gguf = c->gguf != NULL,
+                         .layer = -1,
+                         .model_prefix = "model.",
+                         .head_prefix = ""};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !b->gguf; i++) {
         char path[PATH_SIZE];
         snprintf(path, sizeof path, "%snorm.weight", prefixes[i][0]);
@@ -53,8 +61,10 @@ bool bind_finish(const struct binder *b, struct err *e)
         return false;
     }
     if (b->n_missing)
-        return err_set(e, ERR_FORMAT, "%d tensor%s missing: %s%s", b->n_missing, b->n_missing > 1 ? "s" : "",
-                       b->missing, b->n_missing > 1 && strlen(b->missing) > sizeof b->missing - 64 ? ", ..." : "");
+        return err_set(e, ERR_FORMAT, "%d tensor%s missing: %s%s", b->n_missing,
+                       b->n_missing > 1 ? "s" : "", b->missing,
+                       b->n_missing > 1 && strlen(b->missing) > sizeof b->missing - 64 ? ", ..."
+                                                                                       : "");
     return true;
 }
 
@@ -124,12 +134,13 @@ void bind_missing(struct binder *b, struct names n)
     b->n_missing++;
 }
 
-/* Notes what is asked for, under its first name. Parameters that are no module's weight (biases, sinks, ...)
- * are those whose last part says so. */
+/* Notes what is asked for, under its first name. Parameters that are no module's weight (biases,
+ * sinks, ...) are those whose last part says so. */
 static void note(struct binder *b, struct names n, struct tensor_manifest_item item)
 {
-    static const char *const bare[] = {".bias", ".sinks", ".A_log", ".dt_bias", ".expert_bias",
-                                       ".e_score_correction_bias", ".ssm_a"};
+    static const char *const bare[] = {".bias",    ".sinks",       ".A_log",
+                                       ".dt_bias", ".expert_bias", ".e_score_correction_bias",
+                                       ".ssm_a"};
     char path[PATH_SIZE];
     const char *name = b->gguf ? n.gguf : n.hf;
     if (!name)
@@ -156,17 +167,19 @@ static bool shape_is(const struct tensor *t, int32_t n_matrix, int64_t rows, int
            t->dims[at + 1] == cols;
 }
 
-bool bind_want_shape(struct binder *b, const struct tensor *t, int32_t n_matrix, int64_t rows, int64_t cols)
+bool bind_want_shape(struct binder *b, const struct tensor *t, int32_t n_matrix, int64_t rows,
+                     int64_t cols)
 {
     if (shape_is(t, n_matrix, rows, cols))
         return true;
     char shape[128];
     tensor_shape_text(t, shape, sizeof shape);
     if (n_matrix)
-        return bind_fail(b, ERR_FORMAT, t->name, "tensor %s is %s %s, want [%d, %" PRId64 ", %" PRId64 "]",
-                         t->name, t->type_name, shape, n_matrix, rows, cols);
-    return bind_fail(b, ERR_FORMAT, t->name, "tensor %s is %s %s, want [%" PRId64 ", %" PRId64 "]", t->name,
-                     t->type_name, shape, rows, cols);
+        return bind_fail(b, ERR_FORMAT, t->name,
+                         "tensor %s is %s %s, want [%d, %" PRId64 ", %" PRId64 "]", t->name,
+                         t->type_name, shape, n_matrix, rows, cols);
+    return bind_fail(b, ERR_FORMAT, t->name, "tensor %s is %s %s, want [%" PRId64 ", %" PRId64 "]",
+                     t->name, t->type_name, shape, rows, cols);
 }
 
 static struct tensor *find_part(struct binder *b, const char *path, const char *part)
@@ -180,13 +193,14 @@ static struct tensor *find_part(struct binder *b, const char *path, const char *
 }
 
 /* The scales (or biases) plane of a quantized module. */
-static bool take_plane(struct binder *b, const struct weight *w, const struct tensor *t, int32_t n_matrix,
-                       const void **plane)
+static bool take_plane(struct binder *b, const struct weight *w, const struct tensor *t,
+                       int32_t n_matrix, const void **plane)
 {
     static const enum tensor_type types[] = {TENSOR_BF16, TENSOR_F16, TENSOR_F32, TENSOR_U8};
     if (t->type != types[w->scale_type])
-        return bind_fail(b, ERR_FORMAT, t->name, "tensor %s is %s, which does not fit its module's quantization",
-                         t->name, t->type_name);
+        return bind_fail(b, ERR_FORMAT, t->name,
+                         "tensor %s is %s, which does not fit its module's quantization", t->name,
+                         t->type_name);
     *plane = t->data;
     return bind_want_shape(b, t, n_matrix, w->rows, w->cols / w->group);
 }
@@ -198,8 +212,8 @@ static bool scale_type_of(const struct tensor *t, enum scale_type *type)
 }
 
 /* An MLX-quantized module: weight words, scales and perhaps biases. */
-static bool view_quantized(struct binder *b, struct weight *w, const struct tensor *t, const char *path,
-                           int32_t n_matrix)
+static bool view_quantized(struct binder *b, struct weight *w, const struct tensor *t,
+                           const char *path, int32_t n_matrix)
 {
     struct quantization q;
     struct err e = {0};
@@ -207,22 +221,25 @@ static bool view_quantized(struct binder *b, struct weight *w, const struct tens
         return bind_fail(b, e.code, t->name, "%s", e.text);
     const struct tensor *scales = find_part(b, path, "scales");
     if (!scales)
-        return bind_fail(b, ERR_FORMAT, t->name, "tensor %s is packed, but %s.scales is missing", t->name, path);
+        return bind_fail(b, ERR_FORMAT, t->name, "tensor %s is packed, but %s.scales is missing",
+                         t->name, path);
     if (q.mode == QUANT_NONE)
-        return bind_fail(b, ERR_FORMAT, t->name, "tensor %s is packed, but config.json has no quantization for it",
+        return bind_fail(b, ERR_FORMAT, t->name,
+                         "tensor %s is packed, but config.json has no quantization for it",
                          t->name);
     w->bits = q.bits;
     w->group = q.group;
     if (w->cols % q.group || w->cols * (int64_t)q.bits % 32)
-        return bind_fail(b, ERR_FORMAT, t->name, "tensor %s: %d columns do not divide into groups of %d", t->name,
-                         w->cols, q.group);
+        return bind_fail(b, ERR_FORMAT, t->name,
+                         "tensor %s: %d columns do not divide into groups of %d", t->name, w->cols,
+                         q.group);
     if (!bind_want_shape(b, t, n_matrix, w->rows, w->cols * (int64_t)q.bits / 32))
         return false;
     w->type = q.mode == QUANT_MXFP4 ? WEIGHT_MXFP4 : WEIGHT_AFFINE;
     w->scale_type = SCALE_E8M0;
     if (q.mode == QUANT_AFFINE && !scale_type_of(scales, &w->scale_type))
-        return bind_fail(b, ERR_FORMAT, scales->name, "tensor %s is %s, affine scales are floats", scales->name,
-                         scales->type_name);
+        return bind_fail(b, ERR_FORMAT, scales->name, "tensor %s is %s, affine scales are floats",
+                         scales->name, scales->type_name);
     if (!take_plane(b, w, scales, n_matrix, &w->scales))
         return false;
     if (q.mode == QUANT_MXFP4)
@@ -248,12 +265,13 @@ static bool view_plain(struct binder *b, struct weight *w, const struct tensor *
     case TENSOR_BLOCK:
         w->type = t->block;
         if (w->cols % weight_block_cols(w->type))
-            return bind_fail(b, ERR_FORMAT, t->name, "tensor %s: %d columns do not divide into blocks of %d",
-                             t->name, w->cols, weight_block_cols(w->type));
+            return bind_fail(b, ERR_FORMAT, t->name,
+                             "tensor %s: %d columns do not divide into blocks of %d", t->name,
+                             w->cols, weight_block_cols(w->type));
         break;
     default:
-        return bind_fail(b, ERR_UNSUPPORTED, t->name, "tensor %s is %s, which is not read as a weight", t->name,
-                         t->type_name);
+        return bind_fail(b, ERR_UNSUPPORTED, t->name,
+                         "tensor %s is %s, which is not read as a weight", t->name, t->type_name);
     }
     return bind_want_shape(b, t, n_matrix, w->rows, w->cols);
 }
@@ -267,11 +285,13 @@ static void set_strides(struct weight *w)
 }
 
 /* n_matrix 0: a plain matrix; else a stack. */
-static void bind_view(struct binder *b, struct weight *w, struct names n, int32_t n_matrix, struct row_slice s)
+static void bind_view(struct binder *b, struct weight *w, struct names n, int32_t n_matrix,
+                      struct row_slice s)
 {
     char path[PATH_SIZE];
     if (b->manifest) {
-        note(b, n, (struct tensor_manifest_item){.n_matrix = n_matrix, .rows = s.of, .cols = w->cols});
+        note(b, n,
+             (struct tensor_manifest_item){.n_matrix = n_matrix, .rows = s.of, .cols = w->cols});
         return;
     }
     struct tensor *t = bind_find(b, n, path, sizeof path);
@@ -284,7 +304,8 @@ static void bind_view(struct binder *b, struct weight *w, struct names n, int32_
     w->n_matrix = n_matrix ? n_matrix : 1;
     w->data = t->data;
     w->name = t->name;
-    if (!(t->type == TENSOR_U32 ? view_quantized(b, w, t, path, n_matrix) : view_plain(b, w, t, n_matrix)))
+    if (!(t->type == TENSOR_U32 ? view_quantized(b, w, t, path, n_matrix)
+                                : view_plain(b, w, t, n_matrix)))
         return;
     set_strides(w);
     w->rows = rows;
@@ -308,22 +329,26 @@ void bind_matrix(struct binder *b, struct weight *w, struct names n, int32_t row
     bind_stack(b, w, n, &(struct stack_shape){.rows = rows, .cols = cols});
 }
 
-static bool copy_f32(struct binder *b, const struct tensor *t, float *out, const struct row_slice *s, int32_t count)
+static bool copy_f32(struct binder *b, const struct tensor *t, float *out,
+                     const struct row_slice *s, int32_t count)
 {
     int32_t each = s->of / s->step; /* taken of each run */
     for (int32_t i = 0; i < count; i++) {
-        size_t from = (size_t)(i / each) * (size_t)s->of + (size_t)s->first + (size_t)(i % each) * (size_t)s->step;
+        size_t from = (size_t)(i / each) * (size_t)s->of + (size_t)s->first +
+                      (size_t)(i % each) * (size_t)s->step;
         const uint8_t *at = t->data + from * (t->type == TENSOR_F32 ? 4 : 2);
         out[i] = t->type == TENSOR_F32   ? f32_from_bits(load_u32(at))
                  : t->type == TENSOR_F16 ? f16_to_f32(load_u16(at))
                                          : bf16_to_f32(load_u16(at));
         if (!isfinite(out[i]))
-            return bind_fail(b, ERR_FORMAT, t->name, "tensor %s: value %zu is not finite", t->name, from);
+            return bind_fail(b, ERR_FORMAT, t->name, "tensor %s: value %zu is not finite", t->name,
+                             from);
     }
     return true;
 }
 
-static void bind_values(struct binder *b, struct vector *v, struct names n, const struct vector_slices *s)
+static void bind_values(struct binder *b, struct vector *v, struct names n,
+                        const struct vector_slices *s)
 {
     int64_t total = (int64_t)s->n_runs * s->slice.of; /* values in the file */
     int32_t count = s->n_runs * s->count;
@@ -338,7 +363,8 @@ static void bind_values(struct binder *b, struct vector *v, struct names n, cons
         return;
     }
     if (t->type != TENSOR_F32 && t->type != TENSOR_F16 && t->type != TENSOR_BF16) {
-        bind_fail(b, ERR_UNSUPPORTED, t->name, "tensor %s is %s, want f32, f16 or bf16", t->name, t->type_name);
+        bind_fail(b, ERR_UNSUPPORTED, t->name, "tensor %s is %s, want f32, f16 or bf16", t->name,
+                  t->type_name);
         return;
     }
     float *copy = arena_alloc(b->arena, (size_t)count * sizeof *copy);
@@ -350,13 +376,16 @@ static void bind_values(struct binder *b, struct vector *v, struct names n, cons
 
 void bind_vector_optional(struct binder *b, struct vector *v, struct names n, int32_t count)
 {
-    bind_values(b, v, n, &(struct vector_slices){.n_runs = 1, .count = count, .slice = {0, 1, count}});
+    bind_values(b, v, n,
+                &(struct vector_slices){.n_runs = 1, .count = count, .slice = {0, 1, count}});
 }
 
-void bind_vector_slices(struct binder *b, struct vector *v, struct names n, const struct vector_slices *s)
+void bind_vector_slices(struct binder *b, struct vector *v, struct names n,
+                        const struct vector_slices *s)
 {
     if (b->manifest)
-        note(b, n, (struct tensor_manifest_item){.is_vector = true, .cols = s->n_runs * s->slice.of});
+        note(b, n,
+             (struct tensor_manifest_item){.is_vector = true, .cols = s->n_runs * s->slice.of});
     else if (bind_has(b, n))
         bind_values(b, v, n, s);
     else

@@ -1,9 +1,9 @@
-/* From a family's tensor names to the plan's weights: one checked look-up per weight. Knows where the
- * formats put their parts (MLX's .scales and .biases, stacked and per-expert layouts, GGUF's blocks), so
- * that a family file is a table of names and shapes.
+/* From a family's tensor names to the plan's weights: one checked look-up per weight. Knows where
+ * the formats put their parts (MLX's .scales and .biases, stacked and per-expert layouts, GGUF's
+ * blocks), so that a family file is a table of names and shapes.
  *
- * Failures stick, as in config.h: missing tensors are collected and named together at the end, any other
- * fault is kept as it is. Used inside model_open only; one thread. */
+ * Failures stick, as in config.h: missing tensors are collected and named together at the end, any
+ * other fault is kept as it is. Used inside model_open only; one thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,10 +21,11 @@ struct names {
 struct tensor_manifest;
 
 struct binder {
-    struct tensor_manifest *manifest; /* not NULL: names and shapes are noted there, nothing is looked up */
+    struct tensor_manifest
+        *manifest; /* not NULL: names and shapes are noted there, nothing is looked up */
     struct tensor_table *tensors;
     const struct config *config;
-    struct arena *arena;  /* for vectors and tables: the model's */
+    struct arena *arena; /* for vectors and tables: the model's */
     bool gguf;
     const char *model_prefix; /* "model.", "language_model.model.", ... */
     const char *head_prefix;  /* in front of lm_head */
@@ -37,7 +38,8 @@ struct binder {
 };
 
 /* Finds the prefixes. */
-void bind_init(struct binder *b, struct tensor_table *tensors, const struct config *c, struct arena *arena);
+void bind_init(struct binder *b, struct tensor_table *tensors, const struct config *c,
+               struct arena *arena);
 /* True when nothing went wrong; else *e says what. */
 bool bind_finish(const struct binder *b, struct err *e);
 /* Keeps the first failure; always returns false. */
@@ -46,8 +48,8 @@ bool bind_fail(struct binder *b, enum err_code code, const char *tensor, const c
 
 /* Whether any of the alternatives is in the file. */
 bool bind_has(const struct binder *b, struct names n);
-/* The tensor itself ("X.weight", else "X"), marked as used; NULL when absent, which is no failure. The full module path
- * goes to path when that is not NULL. */
+/* The tensor itself ("X.weight", else "X"), marked as used; NULL when absent, which is no failure.
+ * The full module path goes to path when that is not NULL. */
 struct tensor *bind_find(struct binder *b, struct names n, char *path, size_t size);
 /* Notes a missing tensor. */
 void bind_missing(struct binder *b, struct names n);
@@ -66,11 +68,12 @@ struct stack_shape {
 void bind_stack(struct binder *b, struct weight *w, struct names n, const struct stack_shape *s);
 /* Routed experts: stacked, fused, or one tensor each; sizes are those in *m. bind_experts.c */
 void bind_experts(struct binder *b, struct moe_plan *m, int32_t d_model);
-/* The layouts of gpt-oss: gate and up interleaved row by row, MXFP4 blocks in four dimensions or transposed bf16; and
- * their biases. bind_gpt_oss.c */
+/* The layouts of gpt-oss: gate and up interleaved row by row, MXFP4 blocks in four dimensions or
+ * transposed bf16; and their biases. bind_gpt_oss.c */
 void bind_gpt_oss_experts(struct binder *b, struct moe_plan *m, int32_t d_model);
 /* Checks "[n_matrix, rows, cols]" (n_matrix 0: two dimensions). */
-bool bind_want_shape(struct binder *b, const struct tensor *t, int32_t n_matrix, int64_t rows, int64_t cols);
+bool bind_want_shape(struct binder *b, const struct tensor *t, int32_t n_matrix, int64_t rows,
+                     int64_t cols);
 /* Dense feed-forward of d_ff rows under `hf` ("mlp") and with `gguf_suffix` ("" or "_shexp"). */
 void bind_mlp(struct binder *b, struct mlp_plan *m, struct names n, int32_t d_ff, int32_t d_model);
 
@@ -79,7 +82,9 @@ struct vector_slices {
     struct row_slice slice; /* values first, first + step, ... of a run of `of` */
 };
 /* Slices of one tensor, side by side in one vector: the biases of fused experts. */
-void bind_vector_slices(struct binder *b, struct vector *v, struct names n, const struct vector_slices *s);
-/* f32 copies; every value must be finite. The file's shape may have any dimensions whose product is n. */
+void bind_vector_slices(struct binder *b, struct vector *v, struct names n,
+                        const struct vector_slices *s);
+/* f32 copies; every value must be finite. The file's shape may have any dimensions whose product is
+ * n. */
 void bind_vector(struct binder *b, struct vector *v, struct names n, int32_t count);
 void bind_vector_optional(struct binder *b, struct vector *v, struct names n, int32_t count);

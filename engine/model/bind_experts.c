@@ -2,17 +2,21 @@
  *
  *   stacked     mlp.switch_mlp.gate_proj [E, I, d] (MLX), ffn_gate_exps (GGUF)
  *   fused       mlp.experts.gate_up_proj [E, 2I, d]: first gate, then up (Qwen3.5)
- *   separate    mlp.experts.N.gate_proj [I, d]: one tensor each (most plain folders), a table of addresses */
+ *   separate    mlp.experts.N.gate_proj [I, d]: one tensor each (most plain folders), a table of
+ * addresses */
 #include "engine/model/bind.h"
 
 #include <stdio.h>
 
-#define STACKED(projection) \
-    ((struct names){"mlp.switch_mlp." projection "_proj|mlp.experts." projection "_proj", "ffn_" projection "_exps"})
-#define FUSED ((struct names){"mlp.experts.gate_up_proj|mlp.switch_mlp.gate_up_proj", "ffn_gate_up_exps"})
+#define STACKED(projection)                                                                        \
+    ((struct names){"mlp.switch_mlp." projection "_proj|mlp.experts." projection "_proj",          \
+                    "ffn_" projection "_exps"})
+#define FUSED                                                                                      \
+    ((struct names){"mlp.experts.gate_up_proj|mlp.switch_mlp.gate_up_proj", "ffn_gate_up_exps"})
 
 /* One tensor per expert. All must have the same type; the first one's view stands for all. */
-static void bind_separate(struct binder *b, struct weight *w, const char *projection, int32_t n_expert)
+static void bind_separate(struct binder *b, struct weight *w, const char *projection,
+                          int32_t n_expert)
 {
     int32_t rows = w->rows, cols = w->cols;
     struct weight_planes *table = arena_alloc(b->arena, (size_t)n_expert * sizeof *table);
@@ -34,7 +38,8 @@ static void bind_separate(struct binder *b, struct weight *w, const char *projec
             *w = one;
         else if (one.type != w->type || one.bits != w->bits || one.group != w->group ||
                  one.scale_type != w->scale_type)
-            bind_fail(b, ERR_UNSUPPORTED, one.name, "tensor %s is of another type than %s", one.name, w->name);
+            bind_fail(b, ERR_UNSUPPORTED, one.name, "tensor %s is of another type than %s",
+                      one.name, w->name);
     }
     w->n_matrix = n_expert;
     w->table = table;

@@ -1,5 +1,5 @@
-/* Looks up a configuration's values by the names of config.json or of GGUF's metadata, and checks their types and
- * ranges. */
+/* Looks up a configuration's values by the names of config.json or of GGUF's metadata, and checks
+ * their types and ranges. */
 #include "engine/model/config.h"
 
 #include <math.h>
@@ -40,8 +40,8 @@ bool config_open_gguf(struct config *c, const struct gguf *g, struct err *e)
     static const char embedding[] = "token_embd.weight";
     for (uint64_t i = 0; i < g->n_tensors; i++) {
         const struct gguf_tensor *t = &g->tensors[i];
-        if (t->name.len == sizeof embedding - 1 && !memcmp(t->name.at, embedding, t->name.len) && t->n_dims == 2 &&
-            t->dims[1] <= INT32_MAX)
+        if (t->name.len == sizeof embedding - 1 && !memcmp(t->name.at, embedding, t->name.len) &&
+            t->n_dims == 2 && t->dims[1] <= INT32_MAX)
             c->n_vocab = (int32_t)t->dims[1];
     }
     return true;
@@ -220,7 +220,9 @@ bool config_list_has(struct config *c, const char *hf, int32_t n)
     const cJSON *list = find(c, hf), *v;
     if (list && !cJSON_IsArray(list))
         return config_fail(c, ERR_FORMAT, "%s is not a list", hf);
-    cJSON_ArrayForEach(v, list) if (cJSON_IsNumber(v) && v->valuedouble == n) return true;
+    cJSON_ArrayForEach (v, list)
+        if (cJSON_IsNumber(v) && v->valuedouble == n)
+            return true;
     return false;
 }
 
@@ -237,14 +239,16 @@ static const cJSON *quantization_object(const struct config *c)
     const cJSON *q = c->root ? json_member(c->root, "quantization") : NULL;
     if (!cJSON_IsObject(q) && c->root) { /* some converters write only the other name */
         const cJSON *other = json_member(c->root, "quantization_config");
-        q = cJSON_IsObject(other) && json_member(other, "group_size") && !json_member(other, "quant_method")
+        q = cJSON_IsObject(other) && json_member(other, "group_size") &&
+                    !json_member(other, "quant_method")
                 ? other
                 : NULL;
     }
     return cJSON_IsObject(q) ? q : NULL;
 }
 
-static bool read_quantization(const cJSON *o, const char *where, struct quantization *q, struct err *e)
+static bool read_quantization(const cJSON *o, const char *where, struct quantization *q,
+                              struct err *e)
 {
     const char *mode = "affine";
     int64_t bits = 4, group = 0;
@@ -268,11 +272,13 @@ static bool read_quantization(const cJSON *o, const char *where, struct quantiza
         if (bits_ok && (group == 32 || group == 64 || group == 128))
             return true;
     }
-    return err_field(e, ERR_UNSUPPORTED, where, "quantization of %s: mode %.20s, %d bits in groups of %d is not read here",
+    return err_field(e, ERR_UNSUPPORTED, where,
+                     "quantization of %s: mode %.20s, %d bits in groups of %d is not read here",
                      where, mode, (int)bits, (int)group);
 }
 
-bool config_quantization(const struct config *c, const char *module, struct quantization *q, struct err *e)
+bool config_quantization(const struct config *c, const char *module, struct quantization *q,
+                         struct err *e)
 {
     *q = (struct quantization){0};
     const cJSON *all = quantization_object(c);

@@ -1,8 +1,8 @@
-/* A model's hyper-parameters, from a folder's config.json or from GGUF metadata, by one getter that knows
- * both names. Families read; nobody else does.
+/* A model's hyper-parameters, from a folder's config.json or from GGUF metadata, by one getter that
+ * knows both names. Families read; nobody else does.
  *
- * Failures stick: the first one is kept in `failure`, getters go on returning harmless values, and the
- * family's caller asks once at the end. One thread. */
+ * Failures stick: the first one is kept in `failure`, getters go on returning harmless values, and
+ * the family's caller asks once at the end. One thread. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -15,11 +15,11 @@
 struct gguf;
 
 struct config {
-    cJSON *root;           /* config.json, or NULL */
-    const cJSON *text;     /* its text part: root["text_config"] where there is one, else root */
+    cJSON *root;       /* config.json, or NULL */
+    const cJSON *text; /* its text part: root["text_config"] where there is one, else root */
     const struct gguf *gguf;
-    char arch[64];         /* GGUF: general.architecture, the prefix of its keys */
-    int32_t n_vocab;       /* GGUF: rows of the embedding, for files without a vocab_size; 0: unknown */
+    char arch[64];   /* GGUF: general.architecture, the prefix of its keys */
+    int32_t n_vocab; /* GGUF: rows of the embedding, for files without a vocab_size; 0: unknown */
     bool failed;
     struct err failure;
 };
@@ -28,7 +28,7 @@ struct config {
 struct key {
     const char *hf, *gguf; /* gguf without the architecture's prefix */
     double min, max;
-    bool optional;         /* absent: `fallback` */
+    bool optional; /* absent: `fallback` */
     double fallback;
 };
 
@@ -37,7 +37,8 @@ static inline struct key key_needed(const char *hf, const char *gguf, double min
     return (struct key){.hf = hf, .gguf = gguf, .min = min, .max = max};
 }
 
-static inline struct key key_or(const char *hf, const char *gguf, double min, double max, double fallback)
+static inline struct key key_or(const char *hf, const char *gguf, double min, double max,
+                                double fallback)
 {
     return (struct key){hf, gguf, min, max, true, fallback};
 }
@@ -69,9 +70,10 @@ struct quantization {
     enum quant_mode mode;
     int bits, group;
 };
-/* The entry for a module path ("model.layers.0.mlp.gate"), else the default of the file. An override
- * without `mode` is affine, whatever the default mode. QUANT_NONE: config.json speaks of none, or says
- * false for the module. */
-bool config_quantization(const struct config *c, const char *module, struct quantization *q, struct err *e);
+/* The entry for a module path ("model.layers.0.mlp.gate"), else the default of the file. An
+ * override without `mode` is affine, whatever the default mode. QUANT_NONE: config.json speaks of
+ * none, or says false for the module. */
+bool config_quantization(const struct config *c, const char *module, struct quantization *q,
+                         struct err *e);
 /* Refuses schemes that are not read here (awq, gptq, fp8, ...). */
 bool config_check_scheme(const struct config *c, struct err *e);

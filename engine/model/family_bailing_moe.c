@@ -1,17 +1,20 @@
-/* Bailing MoE V2 (Ling-flash-2.0, Ling-mini-2.0, Ring): q, k and v in one tensor, half of each head rotates,
- * group-limited sigmoid router whose bias only chooses, plain shared expert, first layers dense. */
+/* Bailing MoE V2 (Ling-flash-2.0, Ling-mini-2.0, Ring): q, k and v in one tensor, half of each head
+ * rotates, group-limited sigmoid router whose bias only chooses, plain shared expert, first layers
+ * dense. */
 #include "engine/model/family.h"
 
 #include <string.h>
 
 static bool accept(struct config *c, struct err *e)
 {
-    int32_t function = config_int(c, key_or(NULL, "expert_gating_func", 0, 16, 2)); /* GGUF: 2 is sigmoid */
+    int32_t function =
+        config_int(c, key_or(NULL, "expert_gating_func", 0, 16, 2)); /* GGUF: 2 is sigmoid */
     const char *score = config_string(c, "score_function");
     bool biased = config_bool(c, "moe_router_enable_expert_bias", NULL, c->gguf != NULL);
     if (function == 2 && (c->gguf || biased) && (!score || !strcmp(score, "sigmoid")))
         return true;
-    return err_set(e, ERR_UNSUPPORTED, "bailing_moe with score function '%.20s'%s: only V2 is read here",
+    return err_set(e, ERR_UNSUPPORTED,
+                   "bailing_moe with score function '%.20s'%s: only V2 is read here",
                    score ? score : "softmax", biased ? "" : " and no expert bias");
 }
 
@@ -21,11 +24,15 @@ static void attention(struct config *c, struct binder *b, struct attention_plan 
     static const struct names bias = {"attention.query_key_value.bias", "attn_qkv.bias"};
     family_read_attention(c, a, d_model);
     int32_t q = a->n_head * a->d_head, kv = a->n_kv_head * a->d_head, all = q + 2 * kv;
-    bind_stack(b, &a->wq, qkv, &(struct stack_shape){.rows = q, .cols = d_model, .slice = {0, 1, all}});
-    bind_stack(b, &a->wk, qkv, &(struct stack_shape){.rows = kv, .cols = d_model, .slice = {q, 1, all}});
-    bind_stack(b, &a->wv, qkv, &(struct stack_shape){.rows = kv, .cols = d_model, .slice = {q + kv, 1, all}});
+    bind_stack(b, &a->wq, qkv,
+               &(struct stack_shape){.rows = q, .cols = d_model, .slice = {0, 1, all}});
+    bind_stack(b, &a->wk, qkv,
+               &(struct stack_shape){.rows = kv, .cols = d_model, .slice = {q, 1, all}});
+    bind_stack(b, &a->wv, qkv,
+               &(struct stack_shape){.rows = kv, .cols = d_model, .slice = {q + kv, 1, all}});
     bind_matrix(b, &a->wo, (struct names){"attention.dense", "attn_output"}, d_model, q);
-    bind_vector_optional(b, &a->bo, (struct names){"attention.dense.bias", "attn_output.bias"}, d_model);
+    bind_vector_optional(b, &a->bo, (struct names){"attention.dense.bias", "attn_output.bias"},
+                         d_model);
     if (bind_has(b, bias)) {
         struct vector fused;
         bind_vector(b, &fused, bias, all);
@@ -34,8 +41,10 @@ static void attention(struct config *c, struct binder *b, struct attention_plan 
         a->bv = (struct vector){fused.at ? fused.at + q + kv : NULL, kv};
     }
     if (config_bool(c, "use_qk_norm", NULL, true)) {
-        bind_vector(b, &a->q_norm, (struct names){"attention.query_layernorm", "attn_q_norm"}, a->d_head);
-        bind_vector(b, &a->k_norm, (struct names){"attention.key_layernorm", "attn_k_norm"}, a->d_head);
+        bind_vector(b, &a->q_norm, (struct names){"attention.query_layernorm", "attn_q_norm"},
+                    a->d_head);
+        bind_vector(b, &a->k_norm, (struct names){"attention.key_layernorm", "attn_k_norm"},
+                    a->d_head);
     }
 }
 
@@ -45,8 +54,8 @@ static void shared_expert(struct config *c, struct binder *b, struct moe_plan *m
     m->has_shared = n > 0;
     if (!m->has_shared)
         return;
-    int32_t one = config_int(c, key_or("moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length", 1,
-                                       1 << 20, m->d_ff));
+    int32_t one = config_int(c, key_or("moe_shared_expert_intermediate_size",
+                                       "expert_shared_feed_forward_length", 1, 1 << 20, m->d_ff));
     /* Published files count one width per shared expert; GGUF gives that of one as well. */
     bind_mlp(b, &m->shared, (struct names){"mlp.shared_experts", "_shexp"}, one * n, d_model);
 }
@@ -55,8 +64,11 @@ static void moe(struct config *c, struct binder *b, struct moe_plan *m, int32_t 
 {
     family_read_moe(c, m);
     family_read_sigmoid_router(c, m);
-    bind_matrix(b, &m->router, (struct names){"mlp.gate|mlp.gate.gate_proj", "ffn_gate_inp"}, m->n_expert, d_model);
-    bind_vector(b, &m->select_bias, (struct names){"mlp.gate.expert_bias", "exp_probs_b.bias|exp_probs_b"}, m->n_expert);
+    bind_matrix(b, &m->router, (struct names){"mlp.gate|mlp.gate.gate_proj", "ffn_gate_inp"},
+                m->n_expert, d_model);
+    bind_vector(b, &m->select_bias,
+                (struct names){"mlp.gate.expert_bias", "exp_probs_b.bias|exp_probs_b"},
+                m->n_expert);
     bind_experts(b, m, d_model);
     shared_expert(c, b, m, d_model);
 }

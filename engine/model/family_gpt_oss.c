@@ -1,5 +1,5 @@
-/* gpt-oss (20b, 120b): biases everywhere, a learned sink in each head's softmax, every other layer with a sliding
- * window, YaRN, the best k experts before the softmax, clamped SwiGLU. */
+/* gpt-oss (20b, 120b): biases everywhere, a learned sink in each head's softmax, every other layer
+ * with a sliding window, YaRN, the best k experts before the softmax, clamped SwiGLU. */
 #include "engine/model/family.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@
 static bool accept(struct config *c, struct err *e)
 {
     double limit = config_number(c, key_or("swiglu_limit", NULL, 0, 1000, 7));
-    return limit == 7 || err_set(e, ERR_UNSUPPORTED, "gpt_oss with swiglu_limit %g: only 7 is read here", limit);
+    return limit == 7 ||
+           err_set(e, ERR_UNSUPPORTED, "gpt_oss with swiglu_limit %g: only 7 is read here", limit);
 }
 
 static bool is_sliding(struct config *c, int32_t i)
@@ -16,11 +17,13 @@ static bool is_sliding(struct config *c, int32_t i)
     return type ? !strcmp(type, "sliding_attention") : i % 2 == 0;
 }
 
-static void attention(struct config *c, struct binder *b, struct attention_plan *a, int32_t d_model, int32_t i)
+static void attention(struct config *c, struct binder *b, struct attention_plan *a, int32_t d_model,
+                      int32_t i)
 {
     family_read_attention(c, a, d_model);
     if (is_sliding(c, i))
-        a->window = config_int(c, key_needed("sliding_window", "attention.sliding_window", 1, 1 << 30));
+        a->window =
+            config_int(c, key_needed("sliding_window", "attention.sliding_window", 1, 1 << 30));
     family_attention_weights(b, a, d_model);
     int32_t q = a->n_head * a->d_head, kv = a->n_kv_head * a->d_head;
     bind_vector(b, &a->bq, (struct names){"self_attn.q_proj.bias", "attn_q.bias"}, q);
@@ -39,12 +42,16 @@ static void layer(struct config *c, struct binder *b, struct model_plan *p, int3
     l->ffn = FFN_MOE;
     l->activation = ACT_SWIGLU_CLAMP;
     m->n_expert = config_int(c, key_needed("num_local_experts", "expert_count", 1, 4096));
-    m->n_used = config_int(c, key_or("num_experts_per_tok", "expert_used_count", 1, m->n_expert, 4));
-    m->d_ff = config_int(c, key_needed("intermediate_size", "expert_feed_forward_length", 1, 1 << 20));
+    m->n_used =
+        config_int(c, key_or("num_experts_per_tok", "expert_used_count", 1, m->n_expert, 4));
+    m->d_ff =
+        config_int(c, key_needed("intermediate_size", "expert_feed_forward_length", 1, 1 << 20));
     m->score = ROUTER_TOPK_SOFTMAX;
     m->scale = 1;
-    bind_matrix(b, &m->router, (struct names){"mlp.router", "ffn_gate_inp"}, m->n_expert, p->d_model);
-    bind_vector(b, &m->router_bias, (struct names){"mlp.router.bias", "ffn_gate_inp.bias"}, m->n_expert);
+    bind_matrix(b, &m->router, (struct names){"mlp.router", "ffn_gate_inp"}, m->n_expert,
+                p->d_model);
+    bind_vector(b, &m->router_bias, (struct names){"mlp.router.bias", "ffn_gate_inp.bias"},
+                m->n_expert);
     bind_gpt_oss_experts(b, m, p->d_model);
 }
 

@@ -1,6 +1,6 @@
-/* Llama and what is built like it (Mistral, Qwen2): plain attention, biases where the file has them, dense
- * feed-forward. GGUF's converter permutes q and k of Llama so that neighbouring dimensions rotate together, and keeps
- * Llama 3's frequency scaling as a tensor of factors. */
+/* Llama and what is built like it (Mistral, Qwen2): plain attention, biases where the file has
+ * them, dense feed-forward. GGUF's converter permutes q and k of Llama so that neighbouring
+ * dimensions rotate together, and keeps Llama 3's frequency scaling as a tensor of factors. */
 #include "engine/model/family.h"
 
 #include <string.h>
@@ -16,7 +16,8 @@ static void layer(struct config *c, struct binder *b, struct model_plan *p, int3
     family_rope_factors(b, &a->rope);
     b->layer = i;
     if (config_bool(c, "use_sliding_window", NULL, !config_has(c, "use_sliding_window", NULL)))
-        a->window = config_int(c, key_or("sliding_window", "attention.sliding_window", 0, 1 << 30, 0));
+        a->window =
+            config_int(c, key_or("sliding_window", "attention.sliding_window", 0, 1 << 30, 0));
     family_attention_weights(b, a, p->d_model);
     l->ffn = FFN_DENSE;
     bind_mlp(b, &l->dense, (struct names){"mlp", ""}, family_dense_width(c), p->d_model);

@@ -1,5 +1,6 @@
-/* Qwen2 MoE (Qwen1.5-MoE-A2.7B, Qwen2-57B-A14B): attention with biases on q, k and v, softmax router whose chosen weights
- * stay as they are, shared expert behind a sigmoid gate; single layers may be dense. */
+/* Qwen2 MoE (Qwen1.5-MoE-A2.7B, Qwen2-57B-A14B): attention with biases on q, k and v, softmax
+ * router whose chosen weights stay as they are, shared expert behind a sigmoid gate; single layers
+ * may be dense. */
 #include "engine/model/family.h"
 
 static void layer(struct config *c, struct binder *b, struct model_plan *p, int32_t i)

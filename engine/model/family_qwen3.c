@@ -1,4 +1,5 @@
-/* Dense Qwen3: the attention of Qwen3 MoE over a plain feed-forward. Draft models for speculation are of this kind. */
+/* Dense Qwen3: the attention of Qwen3 MoE over a plain feed-forward. Draft models for speculation
+ * are of this kind. */
 #include "engine/model/family.h"
 
 static void layer(struct config *c, struct binder *b, struct model_plan *p, int32_t i)

@@ -1,5 +1,5 @@
-/* Qwen3 MoE (Qwen3-30B-A3B, Qwen3-Coder, the demo model): attention with a norm per head on q and k,
- * softmax router, best k renormalized, no shared expert; single layers may be dense. */
+/* Qwen3 MoE (Qwen3-30B-A3B, Qwen3-Coder, the demo model): attention with a norm per head on q and
+ * k, softmax router, best k renormalized, no shared expert; single layers may be dense. */
 #include "engine/model/family.h"
 
 static void layer(struct config *c, struct binder *b, struct model_plan *p, int32_t i)
@@ -18,7 +18,8 @@ static void layer(struct config *c, struct binder *b, struct model_plan *p, int3
     l->ffn = FFN_MOE;
     family_read_moe(c, m);
     m->score = ROUTER_SOFTMAX;
-    m->normalize = config_bool(c, "norm_topk_prob", NULL, c->gguf != NULL); /* GGUF has no word for it */
+    m->normalize =
+        config_bool(c, "norm_topk_prob", NULL, c->gguf != NULL); /* GGUF has no word for it */
     bind_matrix(b, &m->router, (struct names){"mlp.gate", "ffn_gate_inp"}, m->n_expert, p->d_model);
     bind_experts(b, m, p->d_model);
 }

@@ -1,5 +1,5 @@
-/* Opens a model: its source (files mapped, tables read), the family that fills the plan, the check of values, the
- * counts. Everything that the plan points into belongs to the model. */
+/* Opens a model: its source (files mapped, tables read), the family that fills the plan, the check
+ * of values, the counts. Everything that the plan points into belongs to the model. */
 #include "engine/model/model.h"
 
 #include <stdio.h>
@@ -25,13 +25,15 @@ struct model {
     int n_unused;
 };
 
-/* generation_config.json may name more end tokens than config.json; a broken one is the text side's affair. */
+/* generation_config.json may name more end tokens than config.json; a broken one is the text side's
+ * affair. */
 static void add_generation_eos(struct model *m, const char *folder)
 {
     char path[PATH_BYTES];
     struct err ignored = {0};
     cJSON *root = NULL;
-    if (file_join(path, sizeof path, folder, "generation_config.json", &ignored) && file_exists(path))
+    if (file_join(path, sizeof path, folder, "generation_config.json", &ignored) &&
+        file_exists(path))
         root = json_parse_file(path, 1 << 20, &ignored);
     if (root)
         family_add_eos(&m->plan, json_member(root, "eos_token_id"));
@@ -49,7 +51,8 @@ static bool list_unused(struct model *m, struct err *e)
     for (int32_t i = 0; i < m->source.tensors.n; i++)
         n += !m->source.tensors.at[i].used;
     m->stats.n_unused_tensors = n;
-    m->unused = arena_alloc(m->arena, (size_t)(n + m->source.files.n_skipped + 1) * sizeof *m->unused);
+    m->unused =
+        arena_alloc(m->arena, (size_t)(n + m->source.files.n_skipped + 1) * sizeof *m->unused);
     if (!m->unused)
         return err_set(e, ERR_NOMEM, "no memory for the list of unused tensors");
     for (int32_t i = 0; i < m->source.tensors.n; i++)
@@ -68,7 +71,8 @@ static bool build(struct model *m, struct err *e)
         return false;
     struct binder b;
     bind_init(&b, &m->source.tensors, &m->source.config, m->arena);
-    if (!family_build(family, &m->source.config, &b, &m->plan, e) || !plan_check_values(&m->plan, e))
+    if (!family_build(family, &m->source.config, &b, &m->plan, e) ||
+        !plan_check_values(&m->plan, e))
         return false;
     model_stats_from_plan(&m->stats, &m->plan);
     m->stats.copied_bytes = b.copied_bytes;
@@ -127,8 +131,11 @@ bool model_limit_experts(struct model *m, int32_t n, struct err *e)
         less = true;
     }
     if (!moe || n < 1)
-        return err_field(e, ERR_INPUT, "experts-per-token", moe ? "%d experts, want 1 or more" : "%d is asked for, but "
-                         "the model has no experts", n);
+        return err_field(e, ERR_INPUT, "experts-per-token",
+                         moe ? "%d experts, want 1 or more"
+                             : "%d is asked for, but "
+                               "the model has no experts",
+                         n);
     if (!less)
         return true;
     model_stats_from_plan(&stats, &m->plan);

@@ -10,7 +10,8 @@
 
 #define PATH_BYTES 4096
 
-/* Which shard the index gives each tensor to: one that two shards hold counts where the index says. */
+/* Which shard the index gives each tensor to: one that two shards hold counts where the index says.
+ */
 struct shard_filter {
     struct tensor_table where; /* only name and file are used */
     int file;
@@ -36,7 +37,7 @@ static bool read_index(const struct weight_files *f, struct tensor_table *where,
     const cJSON *one;
     const char *last = "";
     int number = -1;
-    cJSON_ArrayForEach(one, f->map) {
+    cJSON_ArrayForEach (one, f->map) {
         if (strcmp(last, one->valuestring)) /* a shard's tensors stand in a row, mostly */
             number = file_number(f, last = one->valuestring);
         if (!tensor_table_add(where, &(struct tensor){.name = one->string, .file = number}, e))
@@ -60,8 +61,11 @@ static bool read_shards(struct model_source *s, const char *folder, struct err *
             s->paths[s->n_maps] = arena_strdup(s->arena, path);
             s->names[s->n_maps++] = name;
             s->file_bytes += map->size;
-            const struct safetensors_source from = {
-                .data = map->data, .size = map->size, .file = i, .want = wanted, .context = &filter};
+            const struct safetensors_source from = {.data = map->data,
+                                                    .size = map->size,
+                                                    .file = i,
+                                                    .want = wanted,
+                                                    .context = &filter};
             ok = safetensors_read(&from, &s->tensors, e);
         }
         if (!ok)
@@ -71,7 +75,8 @@ static bool read_shards(struct model_source *s, const char *folder, struct err *
     return ok;
 }
 
-static bool open_folder(struct model_source *s, const char *folder, const char *config, struct err *e)
+static bool open_folder(struct model_source *s, const char *folder, const char *config,
+                        struct err *e)
 {
     if (!config_open(&s->config, config, e) || !weight_files_find(&s->files, folder, s->arena, e))
         return false;

@@ -1,5 +1,6 @@
-/* The source of a model, once its files are mapped and their tables read: tensors and configuration, whether
- * they came from a folder of safetensors or from GGUF. Used by model.c only. */
+/* The source of a model, once its files are mapped and their tables read: tensors and
+ * configuration, whether they came from a folder of safetensors or from GGUF. Used by model.c only.
+ */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,8 +26,10 @@ struct model_source {
     struct gguf *ggufs;        /* GGUF: one per map */
 };
 
-/* path: a folder with config.json, a GGUF file (any part of a split one), or a folder with one GGUF model. */
-bool model_source_open(struct model_source *s, const char *path, struct arena *arena, struct err *e);
+/* path: a folder with config.json, a GGUF file (any part of a split one), or a folder with one GGUF
+ * model. */
+bool model_source_open(struct model_source *s, const char *path, struct arena *arena,
+                       struct err *e);
 void model_source_close(struct model_source *s); /* accepts a zeroed struct */
 /* Hash of the configuration's content. */
 uint64_t model_source_config_hash(const struct model_source *s);

@@ -22,7 +22,8 @@ static bool add_file(struct model_source *s, const char *path, struct err *e)
     s->file_bytes += map->size;
     if (!gguf_is(map->data, map->size))
         return err_set(e, ERR_FORMAT, "%s is neither a model folder nor a GGUF file", name);
-    if (!gguf_read(g, map->data, map->size, e) || !gguf_add_tensors(g, s->n_maps - 1, &s->tensors, e))
+    if (!gguf_read(g, map->data, map->size, e) ||
+        !gguf_add_tensors(g, s->n_maps - 1, &s->tensors, e))
         return err_prefix(e, "%s", name);
     return true;
 }
@@ -35,8 +36,8 @@ static bool check_part(const struct model_source *s, int i, int total, struct er
     gguf_number(&s->ggufs[i], "split.count", &count);
     if (number == i && count == total)
         return true;
-    return err_set(e, ERR_FORMAT, "%s says that it is part %g of %g, want %d of %d", s->names[i], number + 1, count, i + 1,
-                   total);
+    return err_set(e, ERR_FORMAT, "%s says that it is part %g of %g, want %d of %d", s->names[i],
+                   number + 1, count, i + 1, total);
 }
 
 static bool open_split(struct model_source *s, const char *path, int total, struct err *e)
@@ -44,14 +45,16 @@ static bool open_split(struct model_source *s, const char *path, int total, stru
     char part[4096];
     int stem = (int)(strlen(path) - (sizeof GGUF_SPLIT_TAIL - 1));
     for (int i = 0; i < total; i++) {
-        if (snprintf(part, sizeof part, "%.*s-%05d-of-%05d.gguf", stem, path, i + 1, total) >= (int)sizeof part)
+        if (snprintf(part, sizeof part, "%.*s-%05d-of-%05d.gguf", stem, path, i + 1, total) >=
+            (int)sizeof part)
             return err_set(e, ERR_LIMIT, "path too long");
         if (!add_file(s, part, e) || !check_part(s, i, total, e))
             return false;
     }
     double tensors;
     if (gguf_number(&s->ggufs[0], "split.tensors.count", &tensors) && tensors != s->tensors.n)
-        return err_set(e, ERR_FORMAT, "%d tensors in the parts, the first one speaks of %g", s->tensors.n, tensors);
+        return err_set(e, ERR_FORMAT, "%d tensors in the parts, the first one speaks of %g",
+                       s->tensors.n, tensors);
     return true;
 }
 

@@ -26,10 +26,11 @@ static uint64_t layer_vectors(const struct layer_plan *l)
     const struct delta_net_plan *d = &l->delta_net;
     const struct moe_plan *m = &l->moe;
     const struct vector *all[] = {
-        &l->mixer_norm, &l->ffn_norm, &a->bq, &a->bk, &a->bv, &a->bo, &a->q_norm, &a->k_norm, &a->sinks,
-        &d->conv, &d->a_log, &d->dt_bias, &d->norm, &l->dense.b_gate, &l->dense.b_up, &l->dense.b_down,
-        &m->router_bias, &m->select_bias, &m->b_gate, &m->b_up, &m->b_down,
-        &m->shared.b_gate, &m->shared.b_up, &m->shared.b_down};
+        &l->mixer_norm,   &l->ffn_norm,      &a->bq,          &a->bk,           &a->bv,
+        &a->bo,           &a->q_norm,        &a->k_norm,      &a->sinks,        &d->conv,
+        &d->a_log,        &d->dt_bias,       &d->norm,        &l->dense.b_gate, &l->dense.b_up,
+        &l->dense.b_down, &m->router_bias,   &m->select_bias, &m->b_gate,       &m->b_up,
+        &m->b_down,       &m->shared.b_gate, &m->shared.b_up, &m->shared.b_down};
     uint64_t n = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         n += all[i]->at ? (uint64_t)all[i]->n : 0;
@@ -55,7 +56,8 @@ void model_stats_from_plan(struct model_stats *f, const struct model_plan *p)
         f->parameters += vectors;
         f->active_parameters += vectors;
         if (l->mixer == MIXER_ATTENTION) {
-            f->kv_bytes_per_token += (uint64_t)l->attention.n_kv_head * (uint64_t)l->attention.d_head * 2 * 2;
+            f->kv_bytes_per_token +=
+                (uint64_t)l->attention.n_kv_head * (uint64_t)l->attention.d_head * 2 * 2;
             continue;
         }
         const struct delta_net_plan *d = &l->delta_net;

@@ -1,5 +1,6 @@
 /* A model is data: what a family file reads out of a configuration, and what backends run.
- * Kernels know these switches, never a family's name. Plain structs, immutable once model_open returned.
+ * Kernels know these switches, never a family's name. Plain structs, immutable once model_open
+ * returned.
  *
  * Notation: d = d_model; T = rows (tokens) of a step. */
 #pragma once
@@ -18,10 +19,11 @@ struct vector { /* f32 copy of a small tensor (norm weights, biases, sinks); own
 };
 
 struct rope_plan {
-    int32_t n_dims;     /* dimensions of a head that rotate (even; <= d_head); the rest pass through */
-    bool interleaved;   /* pairs (2i, 2i+1); else (i, i + n_dims/2) */
-    float scale;        /* factor on cos and sin (YaRN's attention factor), usually 1 */
-    float inv_freq[PLAN_MAX_ROPE_PAIRS]; /* angle = position * inv_freq[i], i < n_dims/2; scaling applied */
+    int32_t n_dims; /* dimensions of a head that rotate (even; <= d_head); the rest pass through */
+    bool interleaved; /* pairs (2i, 2i+1); else (i, i + n_dims/2) */
+    float scale;      /* factor on cos and sin (YaRN's attention factor), usually 1 */
+    float inv_freq[PLAN_MAX_ROPE_PAIRS]; /* angle = position * inv_freq[i], i < n_dims/2; scaling
+                                            applied */
 };
 
 struct attention_plan {
@@ -29,17 +31,18 @@ struct attention_plan {
     int32_t window; /* 0: all; else a token sees itself and window - 1 before */
     float scale;    /* on q.k, usually 1/sqrt(d_head) */
     struct rope_plan rope;
-    struct weight wq;  /* [n_head * d_head * (output_gate ? 2 : 1), d]; gated: per head d_head rows of q, then gate */
-    struct weight wk;  /* [n_kv_head * d_head, d] */
-    struct weight wv;  /* [n_kv_head * d_head, d] */
-    struct weight wo;  /* [d, n_head * d_head] */
-    struct vector bq, bk, bv, bo;  /* biases or absent */
-    struct vector q_norm, k_norm;  /* [d_head] RMS norm per head before rope, or absent */
-    struct vector sinks;           /* [n_head] extra logit in the softmax's denominator, or absent */
-    bool output_gate;              /* attention output times sigmoid(gate) before wo */
+    struct weight wq; /* [n_head * d_head * (output_gate ? 2 : 1), d]; gated: per head d_head rows
+                         of q, then gate */
+    struct weight wk; /* [n_kv_head * d_head, d] */
+    struct weight wv; /* [n_kv_head * d_head, d] */
+    struct weight wo; /* [d, n_head * d_head] */
+    struct vector bq, bk, bv, bo; /* biases or absent */
+    struct vector q_norm, k_norm; /* [d_head] RMS norm per head before rope, or absent */
+    struct vector sinks;          /* [n_head] extra logit in the softmax's denominator, or absent */
+    bool output_gate;             /* attention output times sigmoid(gate) before wo */
 };
 
-struct delta_net_plan { /* gated DeltaNet (Qwen3-Next / Qwen3.5) */
+struct delta_net_plan {                           /* gated DeltaNet (Qwen3-Next / Qwen3.5) */
     int32_t n_k_head, n_v_head, d_k, d_v, n_conv; /* n_conv: kernel width (4) */
     bool tiled_heads;       /* value head j uses key head j % n_k_head (GGUF); else j / (n_v/n_k) */
     struct weight w_qkv;    /* [2 * n_k * d_k + n_v * d_v, d]: q, k, v */
@@ -52,7 +55,10 @@ struct delta_net_plan { /* gated DeltaNet (Qwen3-Next / Qwen3.5) */
     struct vector norm;     /* [d_v] gated RMS norm, weight as applied */
 };
 
-enum activation { ACT_SWIGLU, ACT_SWIGLU_CLAMP /* gpt-oss: clamp 7, (up + 1) * gate * sigmoid(1.702 gate) */ };
+enum activation {
+    ACT_SWIGLU,
+    ACT_SWIGLU_CLAMP /* gpt-oss: clamp 7, (up + 1) * gate * sigmoid(1.702 gate) */
+};
 
 struct mlp_plan { /* dense feed-forward or shared expert */
     int32_t d_ff;
@@ -64,25 +70,27 @@ struct mlp_plan { /* dense feed-forward or shared expert */
 enum router_score {
     ROUTER_SOFTMAX,      /* softmax over all, then the best k (Qwen3) */
     ROUTER_TOPK_SOFTMAX, /* the best k by logit, then softmax over them (gpt-oss) */
-    ROUTER_SIGMOID,      /* sigmoid; chosen by score + select_bias, within groups (bailing V2, DeepSeek V3) */
+    ROUTER_SIGMOID, /* sigmoid; chosen by score + select_bias, within groups (bailing V2, DeepSeek
+                       V3) */
 };
 
 struct moe_plan {
     int32_t n_expert, n_used, d_ff;
     enum router_score score;
-    bool normalize;          /* chosen weights divided by their sum */
-    float scale;             /* then times this (routed_scaling_factor), usually 1 */
-    int32_t n_group, n_group_used; /* group-limited routing; 0 or 1: none. Group score: sum of its two best */
-    struct weight router;    /* [n_expert, d] */
+    bool normalize; /* chosen weights divided by their sum */
+    float scale;    /* then times this (routed_scaling_factor), usually 1 */
+    int32_t n_group,
+        n_group_used; /* group-limited routing; 0 or 1: none. Group score: sum of its two best */
+    struct weight router;       /* [n_expert, d] */
     struct vector router_bias;  /* [n_expert] added to the logits (gpt-oss) or absent */
     struct vector select_bias;  /* [n_expert] added for the choice only (bailing) or absent */
-    struct weight gate, up;  /* [n_expert, d_ff, d] */
-    struct weight down;      /* [n_expert, d, d_ff] */
+    struct weight gate, up;     /* [n_expert, d_ff, d] */
+    struct weight down;         /* [n_expert, d, d_ff] */
     struct vector b_gate, b_up; /* [n_expert * d_ff] or absent */
     struct vector b_down;       /* [n_expert * d] or absent */
     bool has_shared;
     struct mlp_plan shared;
-    struct weight shared_gate;  /* [1, d]: shared expert times sigmoid of it; type NONE: plain */
+    struct weight shared_gate; /* [1, d]: shared expert times sigmoid of it; type NONE: plain */
 };
 
 enum mixer_type { MIXER_ATTENTION, MIXER_DELTA_NET };
@@ -93,8 +101,8 @@ struct layer_plan {
     enum mixer_type mixer;
     struct attention_plan attention;
     struct delta_net_plan delta_net;
-    int32_t kv_index;    /* attention layers count 0.. ; -1 for others: index into KV storage */
-    int32_t state_index; /* recurrent layers count 0.. ; -1 for others */
+    int32_t kv_index;       /* attention layers count 0.. ; -1 for others: index into KV storage */
+    int32_t state_index;    /* recurrent layers count 0.. ; -1 for others */
     struct vector ffn_norm; /* [d] */
     enum ffn_type ffn;
     enum activation activation;
@@ -103,12 +111,12 @@ struct layer_plan {
 };
 
 struct model_plan {
-    const char *family;   /* "qwen3_moe" */
+    const char *family; /* "qwen3_moe" */
     int32_t n_layer, d_model, n_vocab, n_ctx;
     int32_t n_attention, n_recurrent; /* layers of each kind */
     float norm_eps;
-    struct weight embed;  /* [n_vocab, d] */
-    struct weight head;   /* [n_vocab, d]; the same view as embed where tied */
+    struct weight embed; /* [n_vocab, d] */
+    struct weight head;  /* [n_vocab, d]; the same view as embed where tied */
     struct vector final_norm;
     struct layer_plan *layers; /* [n_layer] */
     int32_t eos[PLAN_MAX_EOS];

@@ -6,7 +6,8 @@
 
 const char *plan_part_name(enum plan_part part)
 {
-    static const char *const names[PART__N] = {"embedding and head", "attention", "routers", "dense and shared", "experts"};
+    static const char *const names[PART__N] = {"embedding and head", "attention", "routers",
+                                               "dense and shared", "experts"};
     return names[part];
 }
 
@@ -37,7 +38,8 @@ static void add_layer(struct plan_parts *p, const struct layer_plan *l)
 {
     const struct attention_plan *a = &l->attention;
     const struct delta_net_plan *d = &l->delta_net;
-    const struct weight *mixer[] = {&a->wq, &a->wk, &a->wv, &a->wo, &d->w_qkv, &d->w_z, &d->w_a, &d->w_b, &d->w_out};
+    const struct weight *mixer[] = {&a->wq,  &a->wk,  &a->wv,  &a->wo,   &d->w_qkv,
+                                    &d->w_z, &d->w_a, &d->w_b, &d->w_out};
     for (size_t i = 0; i < sizeof mixer / sizeof *mixer; i++)
         add(p, PART_MIXERS, mixer[i]);
     add_mlp(p, &l->dense);

@@ -15,7 +15,8 @@ struct plan_part_format { /* one weight format within a part */
 
 struct plan_parts {
     uint64_t bytes[PART__N];
-    struct plan_part_format formats[PART__N][PART_MAX_FORMATS]; /* by falling bytes; "" after the last */
+    struct plan_part_format formats[PART__N]
+                                   [PART_MAX_FORMATS]; /* by falling bytes; "" after the last */
 };
 
 void plan_parts_of(struct plan_parts *p, const struct model_plan *plan);

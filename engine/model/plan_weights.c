@@ -1,4 +1,5 @@
-/* Visits every matrix of a plan, checks its values, and hashes a sample of them as the plan's fingerprint. */
+/* Visits every matrix of a plan, checks its values, and hashes a sample of them as the plan's
+ * fingerprint. */
 #include "engine/model/plan_weights.h"
 
 #include <math.h>
@@ -9,7 +10,8 @@
 
 static bool visit_mlp(const struct mlp_plan *m, plan_visit visit, void *context)
 {
-    return visit(context, &m->gate, false, 1) && visit(context, &m->up, false, 1) && visit(context, &m->down, false, 1);
+    return visit(context, &m->gate, false, 1) && visit(context, &m->up, false, 1) &&
+           visit(context, &m->down, false, 1);
 }
 
 static bool visit_mixer(const struct layer_plan *l, plan_visit visit, void *context)
@@ -29,7 +31,8 @@ static bool visit_moe(const struct moe_plan *m, plan_visit visit, void *context)
     return visit(context, &m->router, false, 1) && visit(context, &m->gate, true, m->n_used) &&
            visit(context, &m->up, true, m->n_used) && visit(context, &m->down, true, m->n_used) &&
            (!m->has_shared || visit_mlp(&m->shared, visit, context)) &&
-           (!m->has_shared || m->shared_gate.type == WEIGHT_NONE || visit(context, &m->shared_gate, false, 1));
+           (!m->has_shared || m->shared_gate.type == WEIGHT_NONE ||
+            visit(context, &m->shared_gate, false, 1));
 }
 
 bool plan_each_weight(const struct model_plan *p, plan_visit visit, void *context)
@@ -42,7 +45,8 @@ bool plan_each_weight(const struct model_plan *p, plan_visit visit, void *contex
         const struct layer_plan *l = &p->layers[i];
         if (!visit_mixer(l, visit, context))
             return false;
-        if (l->ffn == FFN_MOE ? !visit_moe(&l->moe, visit, context) : !visit_mlp(&l->dense, visit, context))
+        if (l->ffn == FFN_MOE ? !visit_moe(&l->moe, visit, context)
+                              : !visit_mlp(&l->dense, visit, context))
             return false;
     }
     return true;
@@ -70,9 +74,10 @@ static bool add_rows(void *context, const struct weight *w, bool is_expert, int3
     return true;
 }
 
-/* The scales of a row as one-column weights, so that the format's own code reads them; formats without
- * planes are read whole. */
-static bool row_is_finite(const struct check *k, const struct weight *w, int32_t matrix, int32_t row)
+/* The scales of a row as one-column weights, so that the format's own code reads them; formats
+ * without planes are read whole. */
+static bool row_is_finite(const struct check *k, const struct weight *w, int32_t matrix,
+                          int32_t row)
 {
     int32_t n = w->cols;
     if (w->type != WEIGHT_AFFINE && w->type != WEIGHT_MXFP4) {
@@ -102,7 +107,8 @@ static bool check_rows(void *context, const struct weight *w, bool is_expert, in
     int64_t rows = (int64_t)w->n_matrix * w->rows;
     for (int64_t r = 0; r < rows; r += k->step)
         if (!row_is_finite(k, w, (int32_t)(r / w->rows), (int32_t)(r % w->rows)))
-            return err_field(k->e, ERR_FORMAT, w->name, "tensor %s: a scale or value in matrix %d, row %d is not finite",
+            return err_field(k->e, ERR_FORMAT, w->name,
+                             "tensor %s: a scale or value in matrix %d, row %d is not finite",
                              w->name, (int)(r / w->rows), (int)(r % w->rows));
     return true;
 }
@@ -112,7 +118,8 @@ bool plan_check_values(const struct model_plan *p, struct err *e)
     struct check k = {.e = e, .step = 1};
     plan_each_weight(p, add_rows, &k);
     if (k.bytes > PLAN_CHECK_MAX_BYTES) {
-        uint64_t by_bytes = k.bytes / PLAN_CHECK_MAX_BYTES + 1, by_rows = k.rows / PLAN_CHECK_MAX_ROWS + 1;
+        uint64_t by_bytes = k.bytes / PLAN_CHECK_MAX_BYTES + 1,
+                 by_rows = k.rows / PLAN_CHECK_MAX_ROWS + 1;
         k.step = (int64_t)(by_bytes > by_rows ? by_bytes : by_rows);
     }
     k.row = malloc((size_t)k.row_cap * sizeof *k.row);
@@ -125,8 +132,8 @@ bool plan_check_values(const struct model_plan *p, struct err *e)
 
 /* --- fingerprint --- */
 
-/* The first and the middle row: two models of one shape differ there, also where one is a fine-tuned
- * version of the other. */
+/* The first and the middle row: two models of one shape differ there, also where one is a
+ * fine-tuned version of the other. */
 static bool hash_weight(void *context, const struct weight *w, bool is_expert, int32_t n_used)
 {
     uint64_t *h = context;

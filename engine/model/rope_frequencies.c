@@ -24,7 +24,8 @@ static void read_json(struct config *c, struct scaling *s)
     const cJSON *o = config_rope(c), *v;
     if (!o)
         return;
-    if (cJSON_IsString(v = json_member(o, "rope_type")) || cJSON_IsString(v = json_member(o, "type")))
+    if (cJSON_IsString(v = json_member(o, "rope_type")) ||
+        cJSON_IsString(v = json_member(o, "type")))
         s->type = v->valuestring;
     s->factor = member(o, "factor", 1);
     s->original = member(o, "original_max_position_embeddings",
@@ -37,7 +38,8 @@ static void read_json(struct config *c, struct scaling *s)
     s->truncate = !cJSON_IsFalse(json_member(o, "truncate"));
 }
 
-/* GGUF has no word for an unrounded YaRN range, nor for Llama 3's scaling (that is in a tensor of factors). */
+/* GGUF has no word for an unrounded YaRN range, nor for Llama 3's scaling (that is in a tensor of
+ * factors). */
 static void read_gguf(struct config *c, struct scaling *s)
 {
     static const char *const known[] = {"yarn", "linear"};
@@ -48,11 +50,13 @@ static void read_gguf(struct config *c, struct scaling *s)
         if (type.len == strlen(known[i]) && !memcmp(type.at, known[i], type.len))
             s->type = known[i];
     s->factor = config_number(c, key_or(NULL, "rope.scaling.factor", 0, 1e6, 1));
-    s->original = config_number(c, key_or(NULL, "rope.scaling.original_context_length", 1, 1 << 30, 4096));
+    s->original =
+        config_number(c, key_or(NULL, "rope.scaling.original_context_length", 1, 1 << 30, 4096));
     s->beta_fast = config_number(c, key_or(NULL, "rope.scaling.yarn_beta_fast", 0, 1e6, 32));
     s->beta_slow = config_number(c, key_or(NULL, "rope.scaling.yarn_beta_slow", 0, 1e6, 1));
     s->attention_factor = config_number(c, key_or(NULL, "rope.scaling.attn_factor", 0, 1e6, 0));
-    s->truncate = strcmp(c->arch, "gpt-oss") != 0; /* every gpt-oss is published with truncate: false */
+    s->truncate =
+        strcmp(c->arch, "gpt-oss") != 0; /* every gpt-oss is published with truncate: false */
 }
 
 /* The dimension pair at which `turns` full turns are made over the original context. */
@@ -89,7 +93,8 @@ static void llama3(struct rope_plan *r, const struct scaling *s)
         double wave = 2 * M_PI / r->inv_freq[i];
         double smooth = (s->original / wave - s->low) / (s->high - s->low);
         smooth = fmin(fmax(smooth, 0), 1);
-        r->inv_freq[i] = (float)((1 - smooth) * r->inv_freq[i] / s->factor + smooth * r->inv_freq[i]);
+        r->inv_freq[i] =
+            (float)((1 - smooth) * r->inv_freq[i] / s->factor + smooth * r->inv_freq[i]);
     }
 }
 
@@ -97,7 +102,8 @@ static double rope_base(struct config *c)
 {
     const cJSON *o = config_rope(c);
     double base = o ? member(o, "rope_theta", 0) : 0;
-    return base >= 1 ? base : config_number(c, key_or("rope_theta", "rope.freq_base", 1, 1e12, 10000));
+    return base >= 1 ? base
+                     : config_number(c, key_or("rope_theta", "rope.freq_base", 1, 1e12, 10000));
 }
 
 void family_rope(struct config *c, struct rope_plan *r, int32_t n_dims)
@@ -114,10 +120,12 @@ void family_rope(struct config *c, struct rope_plan *r, int32_t n_dims)
         return;
     }
     if (!(s.factor >= 1 && s.factor <= 1e6 && s.original >= 1)) {
-        config_fail(c, ERR_FORMAT, "rotary scaling with factor %g over %g positions", s.factor, s.original);
+        config_fail(c, ERR_FORMAT, "rotary scaling with factor %g over %g positions", s.factor,
+                    s.original);
         return;
     }
-    for (int32_t i = 0; i < n_dims / 2; i++) /* in f32, as the references do: long contexts show the difference */
+    for (int32_t i = 0; i < n_dims / 2;
+         i++) /* in f32, as the references do: long contexts show the difference */
         r->inv_freq[i] = 1 / powf((float)base, (float)(2 * i) / (float)n_dims);
     if (!strcmp(s.type, "yarn"))
         yarn(r, &s, base);

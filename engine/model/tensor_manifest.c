@@ -1,4 +1,5 @@
-/* Runs a model's family against a binder that records names and shapes in place of binding weights. */
+/* Runs a model's family against a binder that records names and shapes in place of binding weights.
+ */
 #include "engine/model/tensor_manifest.h"
 
 #include <stdlib.h>

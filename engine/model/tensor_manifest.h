@@ -1,5 +1,6 @@
-/* The tensors that a configuration asks for, without any weights: made by running the family against a
- * binder that notes names and shapes instead of looking them up. `sluice synth` writes models from it. */
+/* The tensors that a configuration asks for, without any weights: made by running the family
+ * against a binder that notes names and shapes instead of looking them up. `sluice synth` writes
+ * models from it. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,12 +8,12 @@
 #include "engine/base/err.h"
 
 struct tensor_manifest_item {
-    const char *path;  /* the module's: "model.layers.0.mlp.gate", without ".weight" */
+    const char *path; /* the module's: "model.layers.0.mlp.gate", without ".weight" */
     bool is_vector;
-    bool has_weight;   /* the tensor's name is path + ".weight"; else path itself */
-    int32_t n_matrix;  /* 0: a plain matrix */
+    bool has_weight;    /* the tensor's name is path + ".weight"; else path itself */
+    int32_t n_matrix;   /* 0: a plain matrix */
     int32_t rows, cols; /* a vector's length is in cols */
-    int32_t layer;     /* -1: outside of layers */
+    int32_t layer;      /* -1: outside of layers */
 };
 
 struct tensor_manifest {

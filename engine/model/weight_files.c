@@ -37,12 +37,13 @@ static bool keep(const char **list, int *n, char *name, struct err *e)
     return true;
 }
 
-static bool skip_file(struct weight_files *f, struct arena *arena, const char *name, const char *why, struct err *e)
+static bool skip_file(struct weight_files *f, struct arena *arena, const char *name,
+                      const char *why, struct err *e)
 {
     return keep(f->skipped, &f->n_skipped, arena_printf(arena, "%s (%s)", name, why), e);
 }
 
-struct listing { /* of a model folder */
+struct listing {        /* of a model folder */
     const char **found; /* [n] all *.safetensors, sorted */
     int n;
     char index[256]; /* the name of the index; "": there is none */
@@ -91,14 +92,15 @@ static bool open_index(struct weight_files *f, const char *folder, const char *n
 }
 
 /* The shards that the index names, each once. *absent: the first that is not in the folder. */
-static bool index_shards(struct weight_files *f, const struct listing *l, const char **absent, struct err *e)
+static bool index_shards(struct weight_files *f, const struct listing *l, const char **absent,
+                         struct err *e)
 {
     const cJSON *one;
     const char *last = NULL; /* maps list a shard's tensors in a row, mostly */
-    cJSON_ArrayForEach(one, f->map) {
+    cJSON_ArrayForEach (one, f->map) {
         if (!cJSON_IsString(one) || !one->valuestring[0] || strchr(one->valuestring, '/'))
-            return err_field(e, ERR_FORMAT, one->string, "the index gives no plain file name for tensor %s",
-                             one->string);
+            return err_field(e, ERR_FORMAT, one->string,
+                             "the index gives no plain file name for tensor %s", one->string);
         if (last && !strcmp(last, one->valuestring))
             continue;
         last = one->valuestring;
@@ -116,7 +118,8 @@ static bool index_shards(struct weight_files *f, const struct listing *l, const 
     return true;
 }
 
-static bool use_index(struct weight_files *f, const struct listing *l, struct arena *arena, struct err *e)
+static bool use_index(struct weight_files *f, const struct listing *l, struct arena *arena,
+                      struct err *e)
 {
     const char *absent = NULL;
     if (!index_shards(f, l, &absent, e))
@@ -128,7 +131,8 @@ static bool use_index(struct weight_files *f, const struct listing *l, struct ar
         present += is_in(l->found, l->n, f->names[i]);
     /* Converters leave the original's index beside their single file. */
     if (present || !is_in(l->found, l->n, "model.safetensors"))
-        return err_set(e, ERR_FORMAT, "%s names %d shards; %s is not in the folder", l->index, f->n, absent);
+        return err_set(e, ERR_FORMAT, "%s names %d shards; %s is not in the folder", l->index, f->n,
+                       absent);
     weight_files_fini(f);
     f->n = 0;
     return skip_file(f, arena, l->index, "names shards that are not here", e);
@@ -147,7 +151,8 @@ static int shard_of(const char *name, int *number)
 }
 
 /* Case 3: keeps the set that the first numbered name begins; a hole in it is refused. */
-static bool use_numbered(struct weight_files *f, const struct listing *l, struct arena *arena, struct err *e)
+static bool use_numbered(struct weight_files *f, const struct listing *l, struct arena *arena,
+                         struct err *e)
 {
     const char *const *found = l->found;
     int number, total = 0;
@@ -168,15 +173,17 @@ static bool use_numbered(struct weight_files *f, const struct listing *l, struct
     for (int i = 0; i < f->n; i++) {
         shard_of(f->names[i], &number);
         if (number != i + 1)
-            return err_set(e, ERR_FORMAT, "shard %d of %d is missing (%.*s-...)", i + 1, total, (int)stem_len, stem);
+            return err_set(e, ERR_FORMAT, "shard %d of %d is missing (%.*s-...)", i + 1, total,
+                           (int)stem_len, stem);
     }
     if (stem && f->n != total)
-        return err_set(e, ERR_FORMAT, "shard %d of %d is missing (%.*s-...)", f->n + 1, total, (int)stem_len, stem);
+        return err_set(e, ERR_FORMAT, "shard %d of %d is missing (%.*s-...)", f->n + 1, total,
+                       (int)stem_len, stem);
     return true;
 }
 
-static bool choose(struct weight_files *f, const char *folder, const struct listing *l, struct arena *arena,
-                   struct err *e)
+static bool choose(struct weight_files *f, const char *folder, const struct listing *l,
+                   struct arena *arena, struct err *e)
 {
     if (l->index[0] && (!open_index(f, folder, l->index, e) || !use_index(f, l, arena, e)))
         return false;
@@ -191,7 +198,8 @@ static bool choose(struct weight_files *f, const char *folder, const struct list
     return f->n || err_set(e, ERR_NOTFOUND, "no weights: the folder has no *.safetensors");
 }
 
-bool weight_files_find(struct weight_files *f, const char *folder, struct arena *arena, struct err *e)
+bool weight_files_find(struct weight_files *f, const char *folder, struct arena *arena,
+                       struct err *e)
 {
     *f = (struct weight_files){0};
     struct listing l = {.found = arena_alloc(arena, MAX_FILES * sizeof *l.found)};
@@ -203,7 +211,8 @@ bool weight_files_find(struct weight_files *f, const char *folder, struct arena 
     qsort(f->names, (size_t)f->n, sizeof *f->names, by_name);
     for (int i = 0; ok && i < l.n; i++) {
         int number;
-        if (!is_in(f->names, f->n, l.found[i]) && !(shard_of(l.found[i], &number) && !f->index && f->n_skipped))
+        if (!is_in(f->names, f->n, l.found[i]) &&
+            !(shard_of(l.found[i], &number) && !f->index && f->n_skipped))
             ok = skip_file(f, arena, l.found[i], "not a part of this model", e);
     }
     if (!ok)

@@ -91,8 +91,9 @@ void admission_index_blocks(struct scheduler *s, struct job *j)
     if (!s->reuse)
         return;
     for (; (j->n_indexed + 1) * BACKEND_BLOCK_TOKENS <= j->n_computed; j->n_indexed++)
-        j->blocks[j->n_indexed] = prefix_index_add(s->index, &j->chain, j->tokens + j->n_indexed * BACKEND_BLOCK_TOKENS,
-                                                   j->blocks[j->n_indexed]);
+        j->blocks[j->n_indexed] =
+            prefix_index_add(s->index, &j->chain, j->tokens + j->n_indexed * BACKEND_BLOCK_TOKENS,
+                             j->blocks[j->n_indexed]);
 }
 
 int32_t admission_next_checkpoint(const struct job *j)
@@ -116,32 +117,35 @@ void admission_save_checkpoint(struct scheduler *s, struct job *j)
     }
     if (j->state != JOB_DECODE)
         return;
-    /* Only the latest checkpoint of an answer is kept, because the next turn continues from there. */
+    /* Only the latest checkpoint of an answer is kept, because the next turn continues from there.
+     */
     if (j->rolling_block >= 0)
         checkpoints_drop(s->checkpoints, j->rolling_block);
     j->rolling_block = block;
 }
 
-/* Takes references to the longest known prefix of the job, at most `most` blocks, and leaves the chain
- * behind them. */
+/* Takes references to the longest known prefix of the job, at most `most` blocks, and leaves the
+ * chain behind them. */
 static void take_known_blocks(struct scheduler *s, struct job *j, int32_t most)
 {
     prefix_chain_begin(s->index, j->params.scope, j->n_experts, &j->chain);
     while (j->n_blocks < most) {
-        int32_t block = prefix_index_find(s->index, &j->chain, j->tokens + j->n_blocks * BACKEND_BLOCK_TOKENS);
+        int32_t block =
+            prefix_index_find(s->index, &j->chain, j->tokens + j->n_blocks * BACKEND_BLOCK_TOKENS);
         if (block < 0)
             break;
         j->blocks[j->n_blocks++] = block;
     }
 }
 
-/* A recurrent model can resume only where a copy of its state exists, so the prefix that was found is
- * cut back to the last such block. */
+/* A recurrent model can resume only where a copy of its state exists, so the prefix that was found
+ * is cut back to the last such block. */
 static void cut_to_checkpoint(struct scheduler *s, struct job *j)
 {
     int32_t known = j->n_blocks;
     j->resume_state = -1;
-    while (j->n_blocks && (j->resume_state = checkpoints_find(s->checkpoints, j->blocks[j->n_blocks - 1])) < 0)
+    while (j->n_blocks &&
+           (j->resume_state = checkpoints_find(s->checkpoints, j->blocks[j->n_blocks - 1])) < 0)
         block_pool_give(s->pool, j->blocks[--j->n_blocks]);
     int32_t kept = j->n_blocks;
     j->branch_at = known > kept ? known * BACKEND_BLOCK_TOKENS : 0;
@@ -151,11 +155,12 @@ static void cut_to_checkpoint(struct scheduler *s, struct job *j)
     take_known_blocks(s, j, kept);
 }
 
-/* Reuses what the prefix cache has of the job's tokens. The last token is always computed, because the
- * next one is drawn from its row. */
+/* Reuses what the prefix cache has of the job's tokens. The last token is always computed, because
+ * the next one is drawn from its row. */
 static void find_prefix(struct scheduler *s, struct job *j)
 {
-    take_known_blocks(s, j, s->reuse && !prompt_scores_wanted(j) ? (j->n_tokens - 1) / BACKEND_BLOCK_TOKENS : 0);
+    take_known_blocks(
+        s, j, s->reuse && !prompt_scores_wanted(j) ? (j->n_tokens - 1) / BACKEND_BLOCK_TOKENS : 0);
     if (s->checkpoints)
         cut_to_checkpoint(s, j);
     j->n_indexed = j->n_blocks;
@@ -179,7 +184,8 @@ static bool take_blocks(struct scheduler *s, struct job *j)
     return true;
 }
 
-/* Allocates what only an admitted job needs. It is done this late so that a long queue costs little. */
+/* Allocates what only an admitted job needs. It is done this late so that a long queue costs
+ * little. */
 static bool prepare_job(struct scheduler *s, struct job *j, struct err *e)
 {
     const struct engine_job_params *p = &j->params;
@@ -187,14 +193,17 @@ static bool prepare_job(struct scheduler *s, struct job *j, struct err *e)
         return err_set(e, ERR_NOMEM, "no memory for a block table");
     if (j->sampler)
         return true;
-    const struct text_output_params output = {.vocab = s->params.vocab, .special_text = p->special_text,
-                                              .stops = p->stop, .n_stops = p->n_stop};
-    const struct token_rules_vocab vocab = {.eos = s->params.eos, .n_eos = s->params.n_eos,
-                                            .n_vocab = s->params.n_vocab};
+    const struct text_output_params output = {.vocab = s->params.vocab,
+                                              .special_text = p->special_text,
+                                              .stops = p->stop,
+                                              .n_stops = p->n_stop};
+    const struct token_rules_vocab vocab = {
+        .eos = s->params.eos, .n_eos = s->params.n_eos, .n_vocab = s->params.n_vocab};
     if (!text_output_init(&j->output, &output, e))
         return false;
     content_gate_init(&j->output.gate, p->answer_format, (enum content_begin)p->answer_begins);
-    if (p->n_grammar && !(j->grammar = grammar_run_create(s->grammars, p->grammar, p->n_grammar, e)))
+    if (p->n_grammar &&
+        !(j->grammar = grammar_run_create(s->grammars, p->grammar, p->n_grammar, e)))
         return false;
     if (!token_rules_init(&j->rules, p, &vocab, e) ||
         !(j->sampler = sampler_create(&p->sampling, s->params.n_vocab, e)))
@@ -217,8 +226,12 @@ static void record_admission(struct scheduler *s, struct job *j)
         status_histogram_add(&t->queue_time, (j->times.admitted - j->times.submitted) * 1e-3);
     }
     if (!j->n_generated)
-        scheduler_emit(s, j, &(struct engine_event){.type = ENGINE_PROGRESS, .job = j->id, .done = j->n_computed,
-                                              .total = j->params.n_prompt, .cached = j->n_cached});
+        scheduler_emit(s, j,
+                       &(struct engine_event){.type = ENGINE_PROGRESS,
+                                              .job = j->id,
+                                              .done = j->n_computed,
+                                              .total = j->params.n_prompt,
+                                              .cached = j->n_cached});
 }
 
 /* True: the job was admitted, or it failed. False: there are no blocks for it now. */
@@ -243,7 +256,8 @@ static bool admit(struct scheduler *s, struct job *j)
     j->admission = ++s->n_admissions;
     s->running[s->n_running++] = j;
     record_admission(s, j);
-    if (j->n_computed && s->checkpoints && !s->params.ops->copy_state(s->params.backend, j->resume_state, j->slot, &e))
+    if (j->n_computed && s->checkpoints &&
+        !s->params.ops->copy_state(s->params.backend, j->resume_state, j->slot, &e))
         scheduler_fail_job(s, j, &e);
     return true;
 }

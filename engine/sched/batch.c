@@ -22,7 +22,8 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
     bool sample = last && j->params.max_tokens > 0;
     int32_t scored = j->state == JOB_PREFILL ? prompt_scores_rows(j, n_tokens) : 0;
     s->scored_rows += scored;
-    token_rules_set_answer(&j->rules, j->tokens + j->params.n_prompt, j->n_tokens - j->params.n_prompt);
+    token_rules_set_answer(&j->rules, j->tokens + j->params.n_prompt,
+                           j->n_tokens - j->params.n_prompt);
     s->members[s->n_members] = j;
     s->sequences[s->n_members++] = (struct step_sequence){
         .tokens = j->tokens + j->n_computed,
@@ -30,7 +31,9 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
         .start = j->n_computed,
         .blocks = j->blocks,
         .state = s->params.n_recurrent ? j->slot : -1,
-        .n_out = scored ? scored : sample ? 1 : 0,
+        .n_out = scored   ? scored
+                 : sample ? 1
+                          : 0,
         .n_experts = j->n_experts,
         .want_logits = scored || (sample && (j->grammar || sampler_wants_logits(j->sampler))),
     };
@@ -42,7 +45,8 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
 
 static void add_decodes(struct scheduler *s, bool background)
 {
-    /* Blocks come first: getting them may preempt jobs anywhere in the list. Rows are added afterwards. */
+    /* Blocks come first: getting them may preempt jobs anywhere in the list. Rows are added
+     * afterwards. */
     for (int32_t i = 0; i < s->n_running;) {
         struct job *j = s->running[i];
         if (j->state == JOB_DECODE && (background || !j->params.priority))
@@ -57,7 +61,8 @@ static void add_decodes(struct scheduler *s, bool background)
     }
 }
 
-/* The prefilling job whose user was served least; among equals the one admitted first. NULL: none is left. */
+/* The prefilling job whose user was served least; among equals the one admitted first. NULL: none
+ * is left. */
 static struct job *next_prefill(const struct scheduler *s, bool background)
 {
     struct job *best = NULL;
@@ -101,8 +106,10 @@ static void add_prefills(struct scheduler *s, bool background)
         if (prompt_scores_wanted(j) && most > PROMPT_SCORE_ROWS - s->scored_rows)
             most = PROMPT_SCORE_ROWS - s->scored_rows;
         int32_t n = rest;
-        if (rest > most) { /* a chunk ends on a block boundary if it can: the next one then starts with whole tiles */
-            n = (j->n_computed + most) / BACKEND_BLOCK_TOKENS * BACKEND_BLOCK_TOKENS - j->n_computed;
+        if (rest > most) { /* a chunk ends on a block boundary if it can: the next one then starts
+                              with whole tiles */
+            n = (j->n_computed + most) / BACKEND_BLOCK_TOKENS * BACKEND_BLOCK_TOKENS -
+                j->n_computed;
             n = n > 0 ? n : most;
         }
         int32_t stop = admission_next_checkpoint(j);
@@ -162,7 +169,8 @@ static int32_t append_text(struct scheduler *s, struct job *j, int32_t id, bool 
 /* One sampled token: to text, to the readers, and to the end of the job if it is one. The token
  * that ends the answer by being an end-of-sequence is counted but not sent, one of stop_ids only
  * where it is to be kept. */
-static void accept_token(struct scheduler *s, struct job *j, const struct engine_token *token, double now)
+static void accept_token(struct scheduler *s, struct job *j, const struct engine_token *token,
+                         double now)
 {
     struct engine_event ev = {.type = ENGINE_TOKENS, .job = j->id, .tokens = token, .n_tokens = 1};
     bool eos = is_eos(s, j, token->id), stops = token_rules_stops(&j->params, token->id);
@@ -181,7 +189,8 @@ static void accept_token(struct scheduler *s, struct job *j, const struct engine
         err_set(&e, ERR_NOMEM, "no memory for the answer");
         scheduler_fail_job(s, j, &e);
     } else if ((ev.n_tokens || ev.text_len) && !scheduler_emit(s, j, &ev)) {
-        err_set(&e, ERR_LIMIT, "the answer's events are not read: more than %zu MiB are waiting", j->log.limit >> 20);
+        err_set(&e, ERR_LIMIT, "the answer's events are not read: more than %zu MiB are waiting",
+                j->log.limit >> 20);
         scheduler_fail_job(s, j, &e);
     } else if (met >= 0) {
         scheduler_finish_job(s, j, ENGINE_STOP_STRING, j->params.stop[met]);
@@ -212,9 +221,10 @@ static bool pick_token(struct scheduler *s, struct job *j, struct sampler_input 
     return !j->grammar || grammar_run_push(j->grammar, token->id, e);
 }
 
-/* Handles the result of a step, after which the KV of the new rows exists. `rows` are the member's own;
- * a token may be drawn from the last one. */
-static void handle_result(struct scheduler *s, int32_t member, const struct step_row *rows, int32_t n_top, double now)
+/* Handles the result of a step, after which the KV of the new rows exists. `rows` are the member's
+ * own; a token may be drawn from the last one. */
+static void handle_result(struct scheduler *s, int32_t member, const struct step_row *rows,
+                          int32_t n_top, double now)
 {
     struct job *j = s->members[member];
     const struct step_sequence *q = &s->sequences[member];
@@ -223,12 +233,17 @@ static void handle_result(struct scheduler *s, int32_t member, const struct step
     const bool sample = q->n_out && j->n_computed == j->n_tokens && j->params.max_tokens > 0;
     const struct step_row *row = sample ? &rows[q->n_out - 1] : NULL;
     admission_index_blocks(s, j);
-    if (s->checkpoints && j->n_computed % BACKEND_BLOCK_TOKENS == 0 && (!prefill || at_checkpoint(j)))
+    if (s->checkpoints && j->n_computed % BACKEND_BLOCK_TOKENS == 0 &&
+        (!prefill || at_checkpoint(j)))
         admission_save_checkpoint(s, j);
     fair_queue_charge(s->queue, j, prefill ? q->n_tokens : q->n_tokens * DECODE_COST);
     if (prefill && !j->n_generated)
-        scheduler_emit(s, j, &(struct engine_event){.type = ENGINE_PROGRESS, .job = j->id, .done = j->n_computed,
-                                              .total = j->params.n_prompt, .cached = j->n_cached});
+        scheduler_emit(s, j,
+                       &(struct engine_event){.type = ENGINE_PROGRESS,
+                                              .job = j->id,
+                                              .done = j->n_computed,
+                                              .total = j->params.n_prompt,
+                                              .cached = j->n_cached});
     if (prefill && q->n_out)
         prompt_scores_take(s, j, q, rows, n_top);
     if (j->state == JOB_OVER)
@@ -265,7 +280,8 @@ static int32_t candidates_wanted(const struct scheduler *s)
 /* Members first .. first + n - 1. */
 static bool run_members(struct scheduler *s, int32_t first, int32_t n, struct err *e)
 {
-    struct step step = {.sequences = s->sequences + first, .n_sequences = n, .n_top = candidates_wanted(s)};
+    struct step step = {
+        .sequences = s->sequences + first, .n_sequences = n, .n_top = candidates_wanted(s)};
     double start = clock_ms();
     bool ok = s->params.ops->step(s->params.backend, &step, s->rows, e);
     struct expert_stats totals;
@@ -278,8 +294,11 @@ static bool run_members(struct scheduler *s, int32_t first, int32_t n, struct er
     for (int32_t i = first; i < first + n; i++)
         *(s->members[i]->state == JOB_PREFILL ? &prefill : &decode) += s->sequences[i].n_tokens;
     stats_step(&s->stats, (now - start) * 1e-3, prefill, decode);
-    prefill_budget_note(&s->prefill_budget, &(struct prefill_budget_step){.ms = now - start, .waited_ms = s->expert_stats.waited_ms,
-                                            .reading_ms = s->expert_stats.reading_ms, .prefill_rows = prefill});
+    prefill_budget_note(&s->prefill_budget,
+                        &(struct prefill_budget_step){.ms = now - start,
+                                                      .waited_ms = s->expert_stats.waited_ms,
+                                                      .reading_ms = s->expert_stats.reading_ms,
+                                                      .prefill_rows = prefill});
     for (int32_t i = first; i < first + n; i++) {
         handle_result(s, i, &s->rows[n_rows], step.n_top, now);
         n_rows += s->sequences[i].n_out;
@@ -287,8 +306,9 @@ static bool run_members(struct scheduler *s, int32_t first, int32_t n, struct er
     return true;
 }
 
-/* Runs each sequence of a failed step alone, so that only those that need the unreadable expert fail.
- * Their KV is written again. Recurrent models cannot do this: their state has already advanced. */
+/* Runs each sequence of a failed step alone, so that only those that need the unreadable expert
+ * fail. Their KV is written again. Recurrent models cannot do this: their state has already
+ * advanced. */
 static bool run_each(struct scheduler *s, struct err *e)
 {
     for (int32_t i = 0; i < s->n_members; i++) {

@@ -14,7 +14,8 @@
 #define READ_BYTES ((size_t)64 << 10)
 #define SEND_BYTES ((size_t)32 << 10)
 #define MAX_GROUPS 256
-/* The send buffer of a peer that does not read; the rest waits in its job's log, which is bounded too. */
+/* The send buffer of a peer that does not read; the rest waits in its job's log, which is bounded
+ * too. */
 #define SOCKET_BYTES (64 << 10)
 
 struct connection *connection_create(int fd)

@@ -26,8 +26,8 @@ struct connection *connection_create(int fd);
 int connection_read(struct connection *c);
 /* True if the peer has closed. What it sent before may still be unread. */
 bool connection_left(const struct connection *c);
-/* Sends as much as the peer takes: `out`, then the job's log. 1: everything that is there was sent; 0: the peer is slow (c->blocked);
- * -1: the peer is gone, or the last event was sent. */
+/* Sends as much as the peer takes: `out`, then the job's log. 1: everything that is there was sent;
+ * 0: the peer is slow (c->blocked); -1: the peer is gone, or the last event was sent. */
 int connection_send(struct connection *c);
 /* Sends a refusal (job 0), then closes. */
 void connection_refuse(struct connection *c, const struct err *e);

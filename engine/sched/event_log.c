@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-#define FORGET_STEP ((size_t)64 << 10) /* dropping the front moves the rest down, so it is not done for every frame */
+#define FORGET_STEP                                                                                \
+    ((size_t)64                                                                                    \
+     << 10) /* dropping the front moves the rest down, so it is not done for every frame */
 
 void event_log_init(struct event_log *l, size_t limit, bool keep)
 {

@@ -4,26 +4,29 @@
 
 #include <stdio.h>
 
-void expert_stats_read(struct expert_stats *t, const struct expert_cache *cache, const struct backend_counters *backend)
+void expert_stats_read(struct expert_stats *t, const struct expert_cache *cache,
+                       const struct backend_counters *backend)
 {
     struct expert_counters c = {0};
     if (cache)
         expert_cache_counters(cache, &c);
-    *t = (struct expert_stats){.total = {[ENGINE_EXPERT_READ_BYTES] = c.disk.bytes,
-                                         [ENGINE_EXPERT_ASKED] = c.asked,
-                                         [ENGINE_EXPERT_HITS] = c.hits,
-                                         [ENGINE_EXPERT_LATE] = c.late,
-                                         [ENGINE_EXPERT_MISSES] = c.misses,
-                                         [ENGINE_EXPERT_EVICTIONS] = c.evictions,
-                                         [ENGINE_EXPERT_DEVICE_HITS] = backend->expert_hits,
-                                         [ENGINE_EXPERT_DEVICE_MISSES] = backend->expert_misses,
-                                         [ENGINE_EXPERT_DEVICE_EVICTIONS] = backend->expert_evictions,
-                                         [ENGINE_EXPERT_BUS_BYTES] = backend->expert_bus_bytes},
-                               .wait_ns = c.wait_ns, .read_ns = c.disk.read_ns};
+    *t = (struct expert_stats){
+        .total = {[ENGINE_EXPERT_READ_BYTES] = c.disk.bytes,
+                  [ENGINE_EXPERT_ASKED] = c.asked,
+                  [ENGINE_EXPERT_HITS] = c.hits,
+                  [ENGINE_EXPERT_LATE] = c.late,
+                  [ENGINE_EXPERT_MISSES] = c.misses,
+                  [ENGINE_EXPERT_EVICTIONS] = c.evictions,
+                  [ENGINE_EXPERT_DEVICE_HITS] = backend->expert_hits,
+                  [ENGINE_EXPERT_DEVICE_MISSES] = backend->expert_misses,
+                  [ENGINE_EXPERT_DEVICE_EVICTIONS] = backend->expert_evictions,
+                  [ENGINE_EXPERT_BUS_BYTES] = backend->expert_bus_bytes},
+        .wait_ns = c.wait_ns,
+        .read_ns = c.disk.read_ns};
 }
 
-void expert_stats_step(struct expert_stats *t, const struct expert_stats *now, struct job *const *members,
-                       const struct step_sequence *sequences, int32_t n)
+void expert_stats_step(struct expert_stats *t, const struct expert_stats *now,
+                       struct job *const *members, const struct step_sequence *sequences, int32_t n)
 {
     double rows = 0;
     for (int32_t i = 0; i < n; i++)

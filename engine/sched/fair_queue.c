@@ -123,7 +123,8 @@ int32_t fair_queue_count(const struct fair_queue *q)
     return q->n_waiting[0] + q->n_waiting[1];
 }
 
-void fair_queue_each(struct fair_queue *q, void (*visit)(void *context, struct job *j), void *context)
+void fair_queue_each(struct fair_queue *q, void (*visit)(void *context, struct job *j),
+                     void *context)
 {
     for (struct user *u = q->users, *next_user; u; u = next_user) {
         next_user = u->next; /* removing its last job frees the user */

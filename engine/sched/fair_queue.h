@@ -1,9 +1,9 @@
-/* A queue of waiting jobs that is fair between users. Each user has a counter of tokens served (what the
- * device computed for them); the next job is the oldest one of the user with the smallest counter. A user
- * who arrives, or returns, starts at the smallest counter of those present, so idle time earns no credit
- * and nobody starves (virtual token counters: Sheng et al., "Fairness in Serving Large Language Models",
- * OSDI 2024). Compared with deficit round robin the shares are the same, but the decode tokens of running
- * jobs count while they run.
+/* A queue of waiting jobs that is fair between users. Each user has a counter of tokens served
+ * (what the device computed for them); the next job is the oldest one of the user with the smallest
+ * counter. A user who arrives, or returns, starts at the smallest counter of those present, so idle
+ * time earns no credit and nobody starves (virtual token counters: Sheng et al., "Fairness in
+ * Serving Large Language Models", OSDI 2024). Compared with deficit round robin the shares are the
+ * same, but the decode tokens of running jobs count while they run.
  *
  * Background jobs are served only when no other job waits. Owner: the loop thread. */
 #pragma once
@@ -19,11 +19,13 @@ struct fair_queue *fair_queue_create(struct err *e);
 void fair_queue_destroy(struct fair_queue **q); /* must be empty */
 /* front: a preempted job goes before its user's other jobs. False: no memory. */
 bool fair_queue_push(struct fair_queue *q, struct job *j, bool front);
-struct job *fair_queue_first(const struct fair_queue *q); /* the next one; stays in the queue; NULL: empty */
+struct job *
+fair_queue_first(const struct fair_queue *q); /* the next one; stays in the queue; NULL: empty */
 void fair_queue_remove(struct fair_queue *q, struct job *j);
 int32_t fair_queue_count(const struct fair_queue *q);
 /* Calls visit for each job, which may remove that job. */
-void fair_queue_each(struct fair_queue *q, void (*visit)(void *context, struct job *j), void *context);
+void fair_queue_each(struct fair_queue *q, void (*visit)(void *context, struct job *j),
+                     void *context);
 
 /* A user's job got a slot, or left it; the user stays registered in between. */
 void fair_queue_enter(struct fair_queue *q, const struct job *j);

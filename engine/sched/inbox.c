@@ -29,12 +29,13 @@ void inbox_fini(struct inbox *in)
     pthread_mutex_destroy(&in->lock);
 }
 
-static bool check_ids(const struct inbox_limits *l, const struct engine_job_params *p, struct err *e)
+static bool check_ids(const struct inbox_limits *l, const struct engine_job_params *p,
+                      struct err *e)
 {
     for (int32_t i = 0; i < p->n_prompt; i++)
         if (p->prompt[i] < 0 || p->prompt[i] >= l->n_vocab)
-            return err_field(e, ERR_INPUT, "prompt", "token %d is %d, outside the vocabulary of %d", i, p->prompt[i],
-                             l->n_vocab);
+            return err_field(e, ERR_INPUT, "prompt", "token %d is %d, outside the vocabulary of %d",
+                             i, p->prompt[i], l->n_vocab);
     for (int32_t i = 0; i < p->sampling.n_bias; i++)
         if (p->sampling.bias[i].id >= l->n_vocab)
             return err_field(e, ERR_INPUT, "logit_bias", "token %d is outside the vocabulary of %d",
@@ -42,13 +43,16 @@ static bool check_ids(const struct inbox_limits *l, const struct engine_job_para
     return true;
 }
 
-static bool check_experts(const struct inbox_limits *l, const struct engine_job_params *p, struct err *e)
+static bool check_experts(const struct inbox_limits *l, const struct engine_job_params *p,
+                          struct err *e)
 {
     if (p->experts_per_token <= l->trained_top_k)
         return true;
     if (!l->trained_top_k)
-        return err_field(e, ERR_INPUT, "experts_per_token", "%d is asked for, but the model has no experts", p->experts_per_token);
-    return err_field(e, ERR_INPUT, "experts_per_token", "%d is asked for, the model uses %d: want 1 to %d", p->experts_per_token,
+        return err_field(e, ERR_INPUT, "experts_per_token",
+                         "%d is asked for, but the model has no experts", p->experts_per_token);
+    return err_field(e, ERR_INPUT, "experts_per_token",
+                     "%d is asked for, the model uses %d: want 1 to %d", p->experts_per_token,
                      l->trained_top_k, l->trained_top_k);
 }
 
@@ -56,14 +60,15 @@ static bool check_length(const struct inbox_limits *l, struct engine_job_params 
 {
     int32_t room = l->n_ctx - p->n_prompt;
     if (room < 0 || (room == 0 && p->max_tokens > 0))
-        return err_field(e, ERR_LIMIT, "prompt", "the prompt has %d tokens, the context holds %d%s", p->n_prompt,
-                         l->n_ctx, room == 0 ? " and needs room for an answer" : "");
+        return err_field(e, ERR_LIMIT, "prompt", "the prompt has %d tokens, the context holds %d%s",
+                         p->n_prompt, l->n_ctx, room == 0 ? " and needs room for an answer" : "");
     if (p->max_tokens > room)
         p->max_tokens = room;
     return true;
 }
 
-static bool check_grammar(const struct inbox_limits *l, const struct engine_job_params *p, struct err *e)
+static bool check_grammar(const struct inbox_limits *l, const struct engine_job_params *p,
+                          struct err *e)
 {
     struct program program;
     return !p->n_grammar || program_open(&program, p->grammar, p->n_grammar, l->n_vocab, e);
@@ -84,7 +89,8 @@ bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *positio
         ok = true;
     pthread_mutex_unlock(&in->lock);
     *position = waiting;
-    return ok && check_ids(&limits, p, e) && check_experts(&limits, p, e) && check_length(&limits, p, e) && check_grammar(&limits, p, e);
+    return ok && check_ids(&limits, p, e) && check_experts(&limits, p, e) &&
+           check_length(&limits, p, e) && check_grammar(&limits, p, e);
 }
 
 void inbox_push(struct inbox *in, struct job *j)

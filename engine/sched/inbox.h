@@ -1,5 +1,5 @@
-/* The queue through which the I/O thread hands jobs to the loop thread, and the limits that the loop
- * announces. One mutex, one condition; nothing is computed under the lock. */
+/* The queue through which the I/O thread hands jobs to the loop thread, and the limits that the
+ * loop announces. One mutex, one condition; nothing is computed under the lock. */
 #pragma once
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct inbox {
     struct inbox_limits limits;
     struct job *first, *last; /* handed over, not yet taken */
     int32_t n_pending;
-    int32_t n_waiting;        /* as the loop last said */
+    int32_t n_waiting; /* as the loop last said */
     double expected_wait_s;
     bool woken, stop;
 };
@@ -31,17 +31,18 @@ struct inbox {
 void inbox_init(struct inbox *in); /* loading: submissions are refused as ERR_UNAVAILABLE */
 void inbox_fini(struct inbox *in); /* releases jobs that were not taken */
 
-/* I/O thread. Checks a job against the limits and cuts max_tokens to what the context leaves; *position: how many wait
- * before it. ERR_UNAVAILABLE, ERR_BUSY (with an estimate), ERR_LIMIT, ERR_INPUT. */
+/* I/O thread. Checks a job against the limits and cuts max_tokens to what the context leaves;
+ * *position: how many wait before it. ERR_UNAVAILABLE, ERR_BUSY (with an estimate), ERR_LIMIT,
+ * ERR_INPUT. */
 bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *position, struct err *e);
 void inbox_push(struct inbox *in, struct job *j); /* takes over one reference */
-void inbox_wake(struct inbox *in);                /* a cancel flag was set; ends a wait in inbox_take */
-void inbox_stop(struct inbox *in);                /* the loop is to end */
+void inbox_wake(struct inbox *in); /* a cancel flag was set; ends a wait in inbox_take */
+void inbox_stop(struct inbox *in); /* the loop is to end */
 
 /* Loop thread. */
 void inbox_open(struct inbox *in, const struct inbox_limits *limits);
 void inbox_close(struct inbox *in, const struct err *why); /* any thread */
-/* Waits up to timeout_ms for a job, a wake-up or a stop; 0: does not wait. Returns the list of new jobs (linked by next) or
- * NULL; *stop: inbox_stop was called. */
+/* Waits up to timeout_ms for a job, a wake-up or a stop; 0: does not wait. Returns the list of new
+ * jobs (linked by next) or NULL; *stop: inbox_stop was called. */
 struct job *inbox_take(struct inbox *in, int timeout_ms, bool *stop);
 void inbox_report(struct inbox *in, int32_t n_waiting, double expected_wait_s);

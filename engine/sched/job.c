@@ -6,11 +6,13 @@
 
 #include "engine/base/clock.h"
 
-/* Unread bytes of a job's only reader, and the whole of a detached one: about 100 000 tokens with 5 logprobs. */
+/* Unread bytes of a job's only reader, and the whole of a detached one: about 100 000 tokens with 5
+ * logprobs. */
 #define LOG_LIMIT ((size_t)8 << 20)
 #define KEPT_LOG_LIMIT ((size_t)32 << 20)
 
-struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job_params *params, struct err *e)
+struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job_params *params,
+                       struct err *e)
 {
     struct job *j = calloc(1, sizeof *j);
     int32_t *tokens = malloc(((size_t)params->n_prompt + 64) * sizeof *tokens);

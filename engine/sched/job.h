@@ -1,6 +1,7 @@
-/* A job: one prompt and its answer, inside the engine. The I/O thread creates it from a SUBMIT frame and
- * hands it to the loop thread; both hold references. The first group of fields never changes after that,
- * the second is shared by both threads, the third belongs to the loop thread alone. */
+/* A job: one prompt and its answer, inside the engine. The I/O thread creates it from a SUBMIT
+ * frame and hands it to the loop thread; both hold references. The first group of fields never
+ * changes after that, the second is shared by both threads, the third belongs to the loop thread
+ * alone. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,7 +16,12 @@
 #include "engine/sched/sampling/token_rules.h"
 #include "engine/sched/text_output.h"
 
-enum job_state { JOB_WAITING = 1, JOB_PREFILL, JOB_DECODE, JOB_OVER }; /* 1 .. 3 as in status_job.state */
+enum job_state {
+    JOB_WAITING = 1,
+    JOB_PREFILL,
+    JOB_DECODE,
+    JOB_OVER
+}; /* 1 .. 3 as in status_job.state */
 
 struct job_times { /* milliseconds of clock_ms; 0: not yet */
     double submitted, admitted, first_row, first_token, last_token;
@@ -33,10 +39,10 @@ struct job {
     struct event_log log;
 
     enum job_state state;
-    uint64_t admission;  /* order of admission; the last one is preempted first */
-    int32_t slot;        /* -1: none; also the index of the recurrent state */
-    int32_t n_experts;   /* experts of a layer that its rows use; 0: as in the backend's plan */
-    int32_t *tokens;     /* prompt, then answer: [n_tokens] */
+    uint64_t admission; /* order of admission; the last one is preempted first */
+    int32_t slot;       /* -1: none; also the index of the recurrent state */
+    int32_t n_experts;  /* experts of a layer that its rows use; 0: as in the backend's plan */
+    int32_t *tokens;    /* prompt, then answer: [n_tokens] */
     int32_t n_tokens, cap_tokens;
     int32_t n_computed;  /* tokens whose KV is computed */
     int32_t n_generated; /* sampled so far, an end-of-sequence token included */
@@ -44,27 +50,30 @@ struct job {
     int32_t n_cached;    /* prompt tokens found in the cache at the first admission */
     int32_t *blocks;     /* [n_blocks], each with a reference of ours */
     int32_t n_blocks, cap_blocks;
-    int32_t n_indexed;   /* blocks that the prefix index has seen */
+    int32_t n_indexed;         /* blocks that the prefix index has seen */
     struct prefix_chain chain; /* behind block n_indexed - 1 */
-    /* Recurrent models: token positions at which the state is copied while the prompt is read (0: none).
-     * They are the end of a known prefix that has no copy yet, which other jobs will share, and the
-     * prompt's last whole block. */
+    /* Recurrent models: token positions at which the state is copied while the prompt is read (0:
+     * none). They are the end of a known prefix that has no copy yet, which other jobs will share,
+     * and the prompt's last whole block. */
     int32_t branch_at, prompt_end_at;
     int32_t resume_state;  /* the copy that the job starts from, if n_computed > 0 at admission */
     int32_t rolling_block; /* the block with the answer's latest checkpoint; -1: none */
     bool preempted;
     struct sampler *sampler;
-    struct token_rules rules; /* that the sampler obeys */
+    struct token_rules rules;    /* that the sampler obeys */
     struct grammar_run *grammar; /* NULL: free text; destroyed before the job is over */
     struct text_output output;
     struct job_times times;
     double experts[ENGINE_EXPERT__N]; /* its share of what its steps used */
-    struct job *previous, *next; /* in a list of the scheduler */
-    struct buf last_event;       /* DONE or FAILED, appended to the log after the status page was published */
+    struct job *previous, *next;      /* in a list of the scheduler */
+    struct buf
+        last_event; /* DONE or FAILED, appended to the log after the status page was published */
 };
 
-/* Takes ownership of the arena and of what params point to, even on failure. The caller has one reference. */
-struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job_params *params, struct err *e);
+/* Takes ownership of the arena and of what params point to, even on failure. The caller has one
+ * reference. */
+struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job_params *params,
+                       struct err *e);
 void job_ref(struct job *j);
 void job_unref(struct job **j); /* accepts NULL, nulls *j */
 /* Appends one token to the history. */

@@ -1,17 +1,18 @@
-/* The jobs that the I/O thread can name: all that run, and detached ones that ended a while ago. Owner: the I/O thread. */
+/* The jobs that the I/O thread can name: all that run, and detached ones that ended a while ago.
+ * Owner: the I/O thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/sched/job.h"
 
-#define JOB_TABLE_KEEP_MS 300000.0               /* after a detached job's end */
-#define JOB_TABLE_KEEP_BYTES ((size_t)64 << 20)  /* of ended jobs' events, all together */
+#define JOB_TABLE_KEEP_MS 300000.0              /* after a detached job's end */
+#define JOB_TABLE_KEEP_BYTES ((size_t)64 << 20) /* of ended jobs' events, all together */
 
 struct job_entry {
-    struct job *job;  /* one reference */
-    double over_ms;   /* when its end was noticed; 0: runs */
-    size_t bytes;     /* of its events, then */
+    struct job *job; /* one reference */
+    double over_ms;  /* when its end was noticed; 0: runs */
+    size_t bytes;    /* of its events, then */
 };
 
 struct job_table { /* zeroed = empty */
@@ -22,11 +23,13 @@ struct job_table { /* zeroed = empty */
 
 void job_table_fini(struct job_table *t);
 uint64_t job_table_next_id(struct job_table *t);
-bool job_table_add(struct job_table *t, struct job *j); /* takes a reference of its own; false: no memory */
-/* By key (detached jobs; one that runs before one that ended), or "#42" for an id. NULL: unknown. */
+bool job_table_add(struct job_table *t,
+                   struct job *j); /* takes a reference of its own; false: no memory */
+/* By key (detached jobs; one that runs before one that ended), or "#42" for an id. NULL: unknown.
+ */
 struct job *job_table_find(const struct job_table *t, const char *key);
-/* Notices ended jobs; forgets those that are not detached or too old, then the oldest until the rest fit
- * the budget. */
+/* Notices ended jobs; forgets those that are not detached or too old, then the oldest until the
+ * rest fit the budget. */
 void job_table_sweep(struct job_table *t, double now_ms);
 int32_t job_table_running(const struct job_table *t);
 int32_t job_table_kept(const struct job_table *t);

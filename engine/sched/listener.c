@@ -33,7 +33,8 @@ static bool remove_stale(const struct sockaddr_un *address, struct err *e)
     return true;
 }
 
-/* Each connection is a descriptor, and the soft limit is often 1024. Twice as many leave room for files and devices. */
+/* Each connection is a descriptor, and the soft limit is often 1024. Twice as many leave room for
+ * files and devices. */
 static void raise_limit(int connections)
 {
     const rlim_t wanted = 2 * (rlim_t)connections;
@@ -44,12 +45,14 @@ static void raise_limit(int connections)
     }
 }
 
-bool listener_open(struct listener *l, const char *path, gid_t group, int connections, struct err *e)
+bool listener_open(struct listener *l, const char *path, gid_t group, int connections,
+                   struct err *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     *l = (struct listener){.fd = -1};
     if (strlen(path) >= sizeof address.sun_path)
-        return err_field(e, ERR_INPUT, "socket", "path is longer than %zu bytes", sizeof address.sun_path - 1);
+        return err_field(e, ERR_INPUT, "socket", "path is longer than %zu bytes",
+                         sizeof address.sun_path - 1);
     strcpy(address.sun_path, path);
     raise_limit(connections);
     if (!remove_stale(&address, e))

@@ -32,7 +32,7 @@ struct loop {
     struct text_model text;
     bool text_open;
     struct model *model;
-    int32_t trained_top_k; /* per token, as trained */
+    int32_t trained_top_k;     /* per token, as trained */
     struct memory_load memory; /* plan and backend */
     struct scheduler *scheduler;
     double load_ms;
@@ -42,7 +42,8 @@ static void describe_parts(const struct model_plan *plan, struct status_page *pa
 {
     struct plan_parts parts;
     struct status_part *to = page->parts;
-    _Static_assert(STATUS_PARTS >= PART__N && STATUS_PART_FORMATS <= PART_MAX_FORMATS, "room for all parts");
+    _Static_assert(STATUS_PARTS >= PART__N && STATUS_PART_FORMATS <= PART_MAX_FORMATS,
+                   "room for all parts");
     plan_parts_of(&parts, plan);
     memset(page->parts, 0, sizeof page->parts);
     for (int i = 0; i < PART__N; i++) {
@@ -51,7 +52,8 @@ static void describe_parts(const struct model_plan *plan, struct status_page *pa
         snprintf(to->name, sizeof to->name, "%s", plan_part_name((enum plan_part)i));
         to->bytes = parts.bytes[i];
         for (int k = 0; k < STATUS_PART_FORMATS; k++) {
-            snprintf(to->formats[k].text, sizeof to->formats[k].text, "%s", parts.formats[i][k].text);
+            snprintf(to->formats[k].text, sizeof to->formats[k].text, "%s",
+                     parts.formats[i][k].text);
             to->formats[k].bytes = parts.formats[i][k].bytes;
         }
         to++;
@@ -155,7 +157,9 @@ static void print_ready(const struct loop *l)
 static bool open_scheduler(struct loop *l, struct err *e)
 {
     const struct model_plan *plan = model_plan(l->model);
-    const uint64_t identity[3] = {plan->fingerprint, hash64(l->memory.ops->name, strlen(l->memory.ops->name), 0), l->params.exact};
+    const uint64_t identity[3] = {plan->fingerprint,
+                                  hash64(l->memory.ops->name, strlen(l->memory.ops->name), 0),
+                                  l->params.exact};
     struct scheduler_params p = {
         .ops = l->memory.ops,
         .backend = l->memory.opened,
@@ -178,8 +182,11 @@ static bool open_scheduler(struct loop *l, struct err *e)
         .status = l->params.status,
     };
     if (plan->n_recurrent && l->params.prefix_cache)
-        log_info("recurrent layers=%d state checkpoints=%d%s", plan->n_recurrent, l->memory.plan.size.n_checkpoints,
-                 l->memory.plan.size.n_checkpoints ? "" : ": no memory for them, the prompt cache is off");
+        log_info("recurrent layers=%d state checkpoints=%d%s", plan->n_recurrent,
+                 l->memory.plan.size.n_checkpoints,
+                 l->memory.plan.size.n_checkpoints
+                     ? ""
+                     : ": no memory for them, the prompt cache is off");
     l->scheduler = scheduler_create(&p, e);
     return l->scheduler != NULL;
 }
@@ -188,7 +195,8 @@ static bool open_backend(struct loop *l, struct err *e)
 {
     const struct loop_params *params = &l->params;
     struct memory_request request = params->memory;
-    request.size = (struct sizing_request){params->ctx, params->slots, params->prefill_chunk, params->kv_bytes};
+    request.size = (struct sizing_request){params->ctx, params->slots, params->prefill_chunk,
+                                           params->kv_bytes};
     request.n_threads = (int32_t)params->threads;
     request.exact = params->exact;
     if (!memory_load_plan(&l->memory, l->model, params->backend, &request, e))
@@ -196,7 +204,8 @@ static bool open_backend(struct loop *l, struct err *e)
     memory_load_measure(&l->memory, params->cache_dir);
     if (!memory_load_open(&l->memory, &(struct backend_params){.cache_dir = params->cache_dir}, e))
         return false;
-    monitor_set_expert_cache(params->monitor, memory_load_experts(&l->memory), l->memory.input.model.cache_least);
+    monitor_set_expert_cache(params->monitor, memory_load_experts(&l->memory),
+                             l->memory.input.model.cache_least);
     return true;
 }
 
@@ -209,7 +218,8 @@ static bool limit_experts(struct loop *l, struct err *e)
     if (!model_limit_experts(l->model, n, e))
         return false;
     if (most_experts(model_plan(l->model)) < l->trained_top_k)
-        log_warn("every token uses %d experts a layer, the model says %d: answers are lossy", n, l->trained_top_k);
+        log_warn("every token uses %d experts a layer, the model says %d: answers are lossy", n,
+                 l->trained_top_k);
     return true;
 }
 
@@ -241,8 +251,10 @@ static void set_state(struct loop *l, enum engine_state state, const char *error
     status_end(l->params.status);
 }
 
-/* Reports why the engine cannot go on, to the log, the status page and new clients, and ends the process. */
-static void fail_engine(struct loop *l, enum engine_state state, int exit_status, const struct err *e)
+/* Reports why the engine cannot go on, to the log, the status page and new clients, and ends the
+ * process. */
+static void fail_engine(struct loop *l, enum engine_state state, int exit_status,
+                        const struct err *e)
 {
     struct err why = *e;
     log_error("%s%s%s", e->field, e->field[0] ? ": " : "", e->text);
@@ -263,13 +275,14 @@ static void announce(struct loop *l)
     status_end(l->params.status);
     scheduler_publish(l->scheduler);
     inbox_open(l->params.inbox, &(struct inbox_limits){.n_vocab = model_plan(l->model)->n_vocab,
-                                                    .n_ctx = l->memory.plan.size.n_ctx,
-                                                    .max_queue = (int32_t)l->params.max_queue,
-                                                    .trained_top_k = l->trained_top_k});
+                                                       .n_ctx = l->memory.plan.size.n_ctx,
+                                                       .max_queue = (int32_t)l->params.max_queue,
+                                                       .trained_top_k = l->trained_top_k});
     print_ready(l);
     notify_manager("READY=1");
-    log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d load_ms=%.1f", l->text.name,
-             l->memory.ops->name, l->memory.ops->device_name(l->memory.opened), l->memory.plan.size.n_ctx, l->memory.plan.size.n_slots, l->memory.plan.size.n_blocks,
+    log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d load_ms=%.1f",
+             l->text.name, l->memory.ops->name, l->memory.ops->device_name(l->memory.opened),
+             l->memory.plan.size.n_ctx, l->memory.plan.size.n_slots, l->memory.plan.size.n_blocks,
              l->load_ms);
 }
 
@@ -295,7 +308,8 @@ static void run_steps(struct loop *l)
         monitor_step(l->params.monitor, true);
         bool ok = scheduler_step(l->scheduler, &e);
         monitor_step(l->params.monitor, false);
-        inbox_report(l->params.inbox, scheduler_counts(l->scheduler).waiting, scheduler_expected_wait(l->scheduler));
+        inbox_report(l->params.inbox, scheduler_counts(l->scheduler).waiting,
+                     scheduler_expected_wait(l->scheduler));
         server_wake(l->params.server);
         if (!ok) {
             fail_engine(l, ENGINE_LOST_DEVICE, LOOP_EXIT_DEVICE_LOST, &e);

@@ -1,6 +1,7 @@
 /* The loop thread loads the text model, the weights and the backend, then steps as long as there is
  * work. It alone owns the backend, the scheduler and the caches. When it fails (load failed, device
- * lost), it ends the server with an exit status of its own, so that the supervisor knows what to do. */
+ * lost), it ends the server with an exit status of its own, so that the supervisor knows what to
+ * do. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,8 +19,8 @@ enum { LOOP_EXIT_LOAD_FAILED = 1, LOOP_EXIT_DEVICE_LOST = 3 };
 struct loop_params {
     const char *model, *backend, *cache_dir;
     int64_t ctx, slots, max_queue, threads, prefill_chunk;
-    int64_t experts_per_token; /* 0: as trained */
-    int64_t kv_bytes; /* 0: chosen by the planner */
+    int64_t experts_per_token;    /* 0: as trained */
+    int64_t kv_bytes;             /* 0: chosen by the planner */
     struct memory_request memory; /* strategy and budgets; sizes come from the fields here */
     bool exact, prefix_cache;
     struct inbox *inbox;
@@ -31,6 +32,6 @@ struct loop_params {
 struct loop;
 
 struct loop *loop_start(const struct loop_params *p, struct err *e);
-/* Tells the thread to end after the running step, and waits for it up to wait_ms. False: it is stuck in a load or a
- * step; the process must end without cleaning up. */
+/* Tells the thread to end after the running step, and waits for it up to wait_ms. False: it is
+ * stuck in a load or a step; the process must end without cleaning up. */
 bool loop_stop(struct loop **l, int wait_ms);

@@ -17,19 +17,23 @@
 #include "engine/memory/memory_plan.h"
 #include "engine/memory/pressure.h"
 
-/* Pages of the model are counted every few seconds, but never for more than a hundredth of the time: the walk over the pages of a
- * 70 GB model takes a while, and an idle engine should be idle. */
+/* Pages of the model are counted every few seconds, but never for more than a hundredth of the
+ * time: the walk over the pages of a 70 GB model takes a while, and an idle engine should be idle.
+ */
 #define SCAN_SECONDS 5.0
 #define SCAN_SHARE 100.0
 #define PAGES_PER_LOOK ((size_t)16384)
-#define PAGES_PER_TICK ((size_t)2 << 20) /* 8 GiB of 4 KiB pages: some 10 ms each second at most */
+#define PAGES_PER_TICK                                                                             \
+    ((size_t)2 << 20) /* 8 GiB of 4 KiB pages: some 10 ms each second at most                      \
+                       */
 #define LONG_STEP_S 10.0
 
 struct monitor {
     struct status_writer *status;
     const char *root;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards model, experts, pressure, stop, and a walk over the model's mappings */
+    pthread_mutex_t
+        lock; /* guards model, experts, pressure, stop, and a walk over the model's mappings */
     pthread_cond_t wake;
     const struct model *model;
     struct expert_cache *experts;
@@ -50,7 +54,8 @@ struct process_counts { /* bytes; 0: the kernel does not say */
 };
 
 /* Adds the numbers of lines "NAME: 123", times `unit`. */
-static void read_counts(const char *root, const char *file, const char *name, uint64_t unit, uint64_t *sum)
+static void read_counts(const char *root, const char *file, const char *name, uint64_t unit,
+                        uint64_t *sum)
 {
     char line[256], path[600];
     const size_t n = strlen(name);
@@ -65,7 +70,8 @@ static void read_counts(const char *root, const char *file, const char *name, ui
     fclose(f);
 }
 
-/* The kernel's own counts, which cost next to nothing to read: smaps would add a walk over all pages. */
+/* The kernel's own counts, which cost next to nothing to read: smaps would add a walk over all
+ * pages. */
 static struct process_counts count_process(const char *root)
 {
     struct process_counts c = {0};
@@ -125,7 +131,8 @@ static void note_long_step(struct monitor *m, struct status_page *page)
         page->error[0] = 0;
 }
 
-/* Shrinks the expert cache when other processes take memory, before the kernel has to reclaim pages. */
+/* Shrinks the expert cache when other processes take memory, before the kernel has to reclaim
+ * pages. */
 static void adjust_expert_cache(struct monitor *m)
 {
     struct err ignored;
@@ -136,13 +143,15 @@ static void adjust_expert_cache(struct monitor *m)
     machine_stress_read(m->root, &stress);
     expert_cache_counters(m->experts, &c);
     uint64_t before = m->pressure.budget;
-    if (!pressure_step(&m->pressure, m->machine.available, &stress, c.resident_bytes, clock_ms() * 1e-3))
+    if (!pressure_step(&m->pressure, m->machine.available, &stress, c.resident_bytes,
+                       clock_ms() * 1e-3))
         return;
     expert_cache_set_budget(m->experts, m->pressure.budget);
     log_info("expert cache %s bytes=%llu before=%llu planned=%llu available=%llu stalled=%.1f%%",
-             m->pressure.budget < before ? "shrinks" : "grows", (unsigned long long)m->pressure.budget,
-             (unsigned long long)before, (unsigned long long)m->pressure.planned,
-             (unsigned long long)m->machine.available, stress.stalled);
+             m->pressure.budget < before ? "shrinks" : "grows",
+             (unsigned long long)m->pressure.budget, (unsigned long long)before,
+             (unsigned long long)m->pressure.planned, (unsigned long long)m->machine.available,
+             stress.stalled);
 }
 
 static void tick(struct monitor *m)

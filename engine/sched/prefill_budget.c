@@ -2,8 +2,8 @@
  * allowed time by it. */
 #include "engine/sched/prefill_budget.h"
 
-/* How long a step may compute prompt rows. With answers running, readers see the gap; without, it only
- * delays a cancellation. */
+/* How long a step may compute prompt rows. With answers running, readers see the gap; without, it
+ * only delays a cancellation. */
 #define MS_BESIDE_ANSWERS 100.0
 #define MS_ALONE 500.0
 #define FIRST_ROWS 256 /* before the first measurement; keeps a step short on a slow device */

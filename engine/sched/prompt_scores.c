@@ -37,7 +37,8 @@ static void score(const struct step_row *row, int32_t n_vocab, struct engine_tok
     }
 }
 
-void prompt_scores_take(struct scheduler *s, struct job *j, const struct step_sequence *q, const struct step_row *rows, int32_t n_top)
+void prompt_scores_take(struct scheduler *s, struct job *j, const struct step_sequence *q,
+                        const struct step_row *rows, int32_t n_top)
 {
     struct engine_token tokens[PROMPT_SCORE_ROWS];
     struct engine_event ev = {.type = ENGINE_PROMPT_SCORES, .job = j->id, .tokens = tokens};
@@ -47,13 +48,15 @@ void prompt_scores_take(struct scheduler *s, struct job *j, const struct step_se
     ev.done = first + 1;
     for (int32_t i = 0; i < q->n_out && first + i + 1 < j->params.n_prompt; i++) {
         struct engine_token *token = &tokens[ev.n_tokens++];
-        *token = (struct engine_token){.id = j->tokens[first + i + 1], .n_top = wanted < n_top ? wanted : n_top};
+        *token = (struct engine_token){.id = j->tokens[first + i + 1],
+                                       .n_top = wanted < n_top ? wanted : n_top};
         score(&rows[i], s->params.n_vocab, token);
     }
     j->n_scored = first + q->n_out;
     struct err e = {0};
     if (ev.n_tokens && !scheduler_emit(s, j, &ev)) {
-        err_set(&e, ERR_LIMIT, "the prompt's scores are not read: more than %zu MiB are waiting", j->log.limit >> 20);
+        err_set(&e, ERR_LIMIT, "the prompt's scores are not read: more than %zu MiB are waiting",
+                j->log.limit >> 20);
         scheduler_fail_job(s, j, &e);
     }
 }

@@ -82,7 +82,7 @@ bool scheduler_emit(struct scheduler *s, struct job *j, const struct engine_even
 
 /* Takes the job out of the engine; its reference moves to the list of ended jobs. */
 static void end_job(struct scheduler *s, struct job *j, const struct engine_event *last,
-                  enum job_outcome outcome)
+                    enum job_outcome outcome)
 {
     if (j->state == JOB_WAITING) {
         fair_queue_remove(s->queue, j);
@@ -91,7 +91,8 @@ static void end_job(struct scheduler *s, struct job *j, const struct engine_even
         fair_queue_leave(s->queue, j);
     }
     j->state = JOB_OVER;
-    grammar_run_destroy(&j->grammar); /* here, because readers may release the job on another thread */
+    grammar_run_destroy(
+        &j->grammar); /* here, because readers may release the job on another thread */
     message_put_event(&j->last_event, last);
     j->next = s->ended;
     s->ended = j;
@@ -107,8 +108,11 @@ static struct engine_memory current_memory(const struct scheduler *s)
     struct status_page *page = status_begin(s->params.status);
     if (s->params.experts)
         expert_stats_publish(s->params.experts, page);
-    m = (struct engine_memory){.resident = page->resident_bytes, .anonymous = page->anonymous_bytes, .mapped = page->mapped_bytes,
-                               .locked = status_locked_bytes(page), .device = page->device_bytes};
+    m = (struct engine_memory){.resident = page->resident_bytes,
+                               .anonymous = page->anonymous_bytes,
+                               .mapped = page->mapped_bytes,
+                               .locked = status_locked_bytes(page),
+                               .device = page->device_bytes};
     status_end(s->params.status);
     return m;
 }
@@ -140,14 +144,19 @@ static struct engine_usage usage_of(const struct scheduler *s, const struct job 
     return u;
 }
 
-void scheduler_finish_job(struct scheduler *s, struct job *j, enum engine_finish finish, const char *stop_string)
+void scheduler_finish_job(struct scheduler *s, struct job *j, enum engine_finish finish,
+                          const char *stop_string)
 {
-    struct engine_event ev = {
-        .type = ENGINE_DONE, .job = j->id, .finish = finish, .stop_string = stop_string, .usage = usage_of(s, j)};
-    log_info("job=%llu request=%s finish=%s prompt=%d cached=%d tokens=%d queue_ms=%.1f prefill_ms=%.1f decode_ms=%.1f",
-             (unsigned long long)j->id, j->params.request_id, engine_finish_name(finish), ev.usage.prompt_tokens,
-             ev.usage.cached_tokens, ev.usage.completion_tokens, ev.usage.queue_ms, ev.usage.prefill_ms,
-             ev.usage.decode_ms);
+    struct engine_event ev = {.type = ENGINE_DONE,
+                              .job = j->id,
+                              .finish = finish,
+                              .stop_string = stop_string,
+                              .usage = usage_of(s, j)};
+    log_info("job=%llu request=%s finish=%s prompt=%d cached=%d tokens=%d queue_ms=%.1f "
+             "prefill_ms=%.1f decode_ms=%.1f",
+             (unsigned long long)j->id, j->params.request_id, engine_finish_name(finish),
+             ev.usage.prompt_tokens, ev.usage.cached_tokens, ev.usage.completion_tokens,
+             ev.usage.queue_ms, ev.usage.prefill_ms, ev.usage.decode_ms);
     s->stats.jobs_lossy += ev.usage.reduced_top_k > 0;
     end_job(s, j, &ev, (enum job_outcome)finish);
 }
@@ -162,7 +171,8 @@ void scheduler_fail_job(struct scheduler *s, struct job *j, const struct err *e)
 
 void scheduler_add(struct scheduler *s, struct job *j)
 {
-    /* Asking for as many as the backend uses anyway changes nothing: such a job shares KV with others. */
+    /* Asking for as many as the backend uses anyway changes nothing: such a job shares KV with
+     * others. */
     if (j->params.experts_per_token < s->params.experts_per_token)
         j->n_experts = j->params.experts_per_token;
     if (fair_queue_push(s->queue, j, false))
@@ -178,7 +188,8 @@ void scheduler_add(struct scheduler *s, struct job *j)
 
 static void cancel(struct scheduler *s, struct job *j)
 {
-    struct engine_event ev = {.type = ENGINE_TOKENS, .job = j->id,
+    struct engine_event ev = {.type = ENGINE_TOKENS,
+                              .job = j->id,
                               .decode_ms = j->times.last_token - j->times.first_token};
     buf_clear(&s->text);
     if (j->sampler) { /* text held back as a possible stop string was generated, so it is sent */
@@ -223,8 +234,8 @@ static void fail_all(struct scheduler *s, const struct err *e)
     fair_queue_each(s->queue, fail_one, &f);
 }
 
-/* Last events are sent after the status page has counted them, so a client that sees its job end also
- * finds it in the metrics. */
+/* Last events are sent after the status page has counted them, so a client that sees its job end
+ * also finds it in the metrics. */
 static void send_last_events(struct scheduler *s)
 {
     while (s->ended) {
@@ -384,6 +395,7 @@ double scheduler_expected_wait(const struct scheduler *s)
     const struct status_histogram *h = &s->stats.job_time;
     if (!h->total)
         return 0;
-    /* job_time includes the time in the queue, so under load this is an upper estimate, as it should be. */
+    /* job_time includes the time in the queue, so under load this is an upper estimate, as it
+     * should be. */
     return h->sum / (double)h->total * (fair_queue_count(s->queue) + 1) / s->params.n_slots;
 }

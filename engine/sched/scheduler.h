@@ -1,12 +1,12 @@
 /* The scheduler decides which rows the next step computes, for which jobs, in which KV blocks, and
  * handles the results (continuous batching with chunked prefill).
  *
- * A step has one row for each decoding job, then prompt chunks of prefilling jobs within a budget, so
- * that a long prompt never delays running answers for long. A job is admitted when a slot is free and
- * there are blocks for all its tokens and a reserve. When blocks run out in the middle of an answer,
- * idle cached ones are taken first; then the job admitted last is preempted: it gives its blocks back
- * and is recomputed later from the same tokens and the same random positions, so its answer stays the
- * same. The oldest job is never preempted, so there is no deadlock.
+ * A step has one row for each decoding job, then prompt chunks of prefilling jobs within a budget,
+ * so that a long prompt never delays running answers for long. A job is admitted when a slot is
+ * free and there are blocks for all its tokens and a reserve. When blocks run out in the middle of
+ * an answer, idle cached ones are taken first; then the job admitted last is preempted: it gives
+ * its blocks back and is recomputed later from the same tokens and the same random positions, so
+ * its answer stays the same. The oldest job is never preempted, so there is no deadlock.
  *
  * It uses no sockets, no threads, and the clock for measuring only. The owner (the engine's loop
  * thread, or a test) calls it. */
@@ -26,14 +26,15 @@ struct expert_cache;
 
 struct scheduler_params {
     const struct backend_ops *ops;
-    struct backend *backend;     /* opened with the numbers below; the caller closes it, later */
+    struct backend *backend; /* opened with the numbers below; the caller closes it, later */
     const struct vocab *vocab;
     const int32_t *eos;
     int32_t n_eos;
     int32_t n_vocab, n_ctx, n_slots, n_blocks, max_rows;
-    int32_t n_recurrent;         /* > 0: each slot has the recurrent state of its number */
-    int32_t n_checkpoints;       /* states after those of the slots, for copies; recurrent and 0: no prefix is reused */
-    int32_t prefill_chunk;       /* rows of prompts in a step at most; 0: max_rows */
+    int32_t n_recurrent;   /* > 0: each slot has the recurrent state of its number */
+    int32_t n_checkpoints; /* states after those of the slots, for copies; recurrent and 0: no
+                              prefix is reused */
+    int32_t prefill_chunk; /* rows of prompts in a step at most; 0: max_rows */
     bool no_prefix_cache;
     uint64_t fingerprint;
     struct expert_cache *experts; /* the backend's expert cache, for its counters; NULL: none */
@@ -47,8 +48,9 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
 void scheduler_destroy(struct scheduler **s);
 /* Takes over the caller's reference. The job's prompt fits n_ctx and the pool (scheduler_fits). */
 void scheduler_add(struct scheduler *s, struct job *j);
-/* One round: cancellations, admissions, one step of the backend, events. False: the device is lost (ERR_DEVICE), every
- * job has failed and nothing more can run. Other failures of a step end the jobs that were in it. */
+/* One round: cancellations, admissions, one step of the backend, events. False: the device is lost
+ * (ERR_DEVICE), every job has failed and nothing more can run. Other failures of a step end the
+ * jobs that were in it. */
 bool scheduler_step(struct scheduler *s, struct err *e);
 /* True when no job waits and none runs. */
 bool scheduler_idle(const struct scheduler *s);

@@ -1,5 +1,5 @@
-/* The state of the scheduler, shared by scheduler.c (life of a job), admission.c (slots and blocks), batch.c
- * (a step) and prompt_scores.c. Private to these. */
+/* The state of the scheduler, shared by scheduler.c (life of a job), admission.c (slots and
+ * blocks), batch.c (a step) and prompt_scores.c. Private to these. */
 #pragma once
 #include "engine/cache/checkpoints.h"
 #include "engine/cache/prefix_index.h"
@@ -12,23 +12,23 @@
 struct scheduler {
     struct scheduler_params params;
     struct prefix_index *index;
-    struct block_pool *pool; /* the index's */
+    struct block_pool *pool;         /* the index's */
     struct checkpoints *checkpoints; /* NULL: no recurrent layers, or no room for copies */
-    bool reuse; /* the prefix cache is on */
+    bool reuse;                      /* the prefix cache is on */
     struct fair_queue *queue;
     struct job **running; /* [n_slots], in order of admission */
     int32_t n_running;
     int32_t *free_slots; /* [n_slots] stack */
     int32_t n_free_slots;
     uint64_t n_admissions, n_preempted;
-    /* The job that could not be admitted for lack of blocks, and how many were available then. It is
-     * not tried again until more are. */
+    /* The job that could not be admitted for lack of blocks, and how many were available then. It
+     * is not tried again until more are. */
     uint64_t blocked_id;
     int32_t blocked_available;
 
     struct step_sequence *sequences; /* [n_slots] of the step being built */
     struct job **members;            /* [n_slots] the jobs of these sequences */
-    struct step_row *rows;           /* [n_slots + PROMPT_SCORE_ROWS] one row per job, and the scored rows */
+    struct step_row *rows; /* [n_slots + PROMPT_SCORE_ROWS] one row per job, and the scored rows */
     int32_t n_members, decode_rows, scored_rows;
     struct prefill_budget prefill_budget;
 
@@ -50,7 +50,8 @@ static inline int32_t blocks_for(int32_t n_tokens)
 /* Sends an event to the job's readers; false when its log is full. */
 bool scheduler_emit(struct scheduler *s, struct job *j, const struct engine_event *ev);
 /* Takes the job out of its slot, blocks and queue, and prepares its last event. */
-void scheduler_finish_job(struct scheduler *s, struct job *j, enum engine_finish finish, const char *stop_string);
+void scheduler_finish_job(struct scheduler *s, struct job *j, enum engine_finish finish,
+                          const char *stop_string);
 void scheduler_fail_job(struct scheduler *s, struct job *j, const struct err *e);
 void scheduler_count_experts(const struct scheduler *s, struct expert_stats *now);
 
@@ -61,8 +62,8 @@ void admission_admit_waiting(struct scheduler *s);
 bool admission_ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens);
 /* Adds full, computed blocks to the prefix index. */
 void admission_index_blocks(struct scheduler *s, struct job *j);
-/* Recurrent models: the position at which the job's prompt is cut to copy its state, or 0; and the copy
- * itself, once the job stands at the end of a block. */
+/* Recurrent models: the position at which the job's prompt is cut to copy its state, or 0; and the
+ * copy itself, once the job stands at the end of a block. */
 int32_t admission_next_checkpoint(const struct job *j);
 void admission_save_checkpoint(struct scheduler *s, struct job *j);
 /* Gives back the slot and blocks of a running job and takes it off the list. */

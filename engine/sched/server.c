@@ -185,8 +185,8 @@ static void take_connection(struct server *s, int fd)
     s->n_connections++;
     s->n_without_job++;
     count_connections(s);
-    /* HELLO, which fits. A peer that has closed gets none, but its buffered frames (a CANCEL that could not wait) are
-     * still read. */
+    /* HELLO, which fits. A peer that has closed gets none, but its buffered frames (a CANCEL that
+     * could not wait) are still read. */
     connection_send(c);
 }
 
@@ -277,7 +277,8 @@ static int wait_ms(const struct server *s)
 
 static void dispatch(struct server *s, int timeout)
 {
-    /* One event a round: handling one may drop the connection that another event of the same round points to. */
+    /* One event a round: handling one may drop the connection that another event of the same round
+     * points to. */
     struct epoll_event ev;
     if (epoll_wait(s->epoll_fd, &ev, 1, timeout) != 1)
         return;
@@ -306,7 +307,8 @@ int server_run(struct server *s)
         if (stopped(s, now))
             server_quit(s, 0);
     }
-    for (double end = clock_ms() + FLUSH_MS; s->n_connections > s->n_without_job && clock_ms() < end;) {
+    for (double end = clock_ms() + FLUSH_MS;
+         s->n_connections > s->n_without_job && clock_ms() < end;) {
         flush_all(s);
         dispatch(s, 10);
     }

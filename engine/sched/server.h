@@ -1,5 +1,6 @@
-/* The engine's socket: one thread (the caller's) that accepts connections, reads frames, and sends events from the jobs'
- * logs. It never waits for the device; the loop thread never waits for a socket. */
+/* The engine's socket: one thread (the caller's) that accepts connections, reads frames, and sends
+ * events from the jobs' logs. It never waits for the device; the loop thread never waits for a
+ * socket. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,14 +15,14 @@ struct server;
 
 struct server_params {
     const char *socket_path;
-    gid_t group;        /* peers of this group may connect beside our own user and root; (gid_t)-1: none */
-    int grace_ms;       /* at SIGTERM running jobs get this long to finish, then they are cancelled */
+    gid_t group; /* peers of this group may connect beside our own user and root; (gid_t)-1: none */
+    int grace_ms; /* at SIGTERM running jobs get this long to finish, then they are cancelled */
     struct inbox *inbox;
     struct status_writer *status;
 };
 
-/* Listens at once. Blocks SIGTERM and SIGINT in the calling thread (threads made later inherit that): call it first.
- * ERR_CONFLICT: another engine answers there. */
+/* Listens at once. Blocks SIGTERM and SIGINT in the calling thread (threads made later inherit
+ * that): call it first. ERR_CONFLICT: another engine answers there. */
 struct server *server_open(const struct server_params *p, struct err *e);
 /* Runs until a signal or server_quit; returns the exit status: 0 after a signal. */
 int server_run(struct server *s);

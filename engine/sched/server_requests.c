@@ -1,4 +1,5 @@
-/* Handles the requests of clients: SUBMIT makes a job, ATTACH follows the events of one, CANCEL ends one. */
+/* Handles the requests of clients: SUBMIT makes a job, ATTACH follows the events of one, CANCEL
+ * ends one. */
 #include "engine/sched/server_state.h"
 #include "engine/wire/message.h"
 
@@ -19,21 +20,24 @@ static void note_submission(struct server *s, bool accepted)
     status_end(s->params.status);
 }
 
-struct submission { /* a checked SUBMIT frame */
+struct submission {      /* a checked SUBMIT frame */
     struct arena *arena; /* params point into it */
     struct engine_job_params params;
     int32_t position; /* in the queue */
 };
 
-/* The job is in the table, and its ACCEPTED event in its log, before the loop can touch it. Takes the
- * arena, whatever happens. */
-static bool accept_job(struct server *s, struct connection *c, const struct submission *from, struct err *e)
+/* The job is in the table, and its ACCEPTED event in its log, before the loop can touch it. Takes
+ * the arena, whatever happens. */
+static bool accept_job(struct server *s, struct connection *c, const struct submission *from,
+                       struct err *e)
 {
     struct buf frames = {0};
     struct job *j = job_create(job_table_next_id(&s->jobs), from->arena, &from->params, e);
     if (!j)
         return false;
-    message_put_event(&frames, &(struct engine_event){.type = ENGINE_ACCEPTED, .job = j->id, .queue_position = from->position});
+    message_put_event(&frames, &(struct engine_event){.type = ENGINE_ACCEPTED,
+                                                      .job = j->id,
+                                                      .queue_position = from->position});
     bool ok = event_log_append(&j->log, &frames, false) && job_table_add(&s->jobs, j);
     buf_fini(&frames);
     if (!ok) {
@@ -97,7 +101,8 @@ static bool cancel(struct server *s, struct connection *c, const struct frame *f
     return true;
 }
 
-bool server_handle_frame(struct server *s, struct connection *c, const struct frame *f, struct err *e)
+bool server_handle_frame(struct server *s, struct connection *c, const struct frame *f,
+                         struct err *e)
 {
     if (!c->greeted && f->type != FRAME_HELLO)
         return err_set(e, ERR_FORMAT, "HELLO must come first");

@@ -1,5 +1,5 @@
-/* The state of the I/O thread, shared by server.c (connections and their bytes) and server_requests.c
- * (what the frames ask for). Private to these two; owner: the I/O thread. */
+/* The state of the I/O thread, shared by server.c (connections and their bytes) and
+ * server_requests.c (what the frames ask for). Private to these two; owner: the I/O thread. */
 #pragma once
 #include "engine/sched/connection.h"
 #include "engine/sched/job_table.h"
@@ -14,10 +14,11 @@ struct server {
     struct connection *connections;
     int32_t n_connections, n_without_job;
     struct job_table jobs;
-    double stop_at_ms;  /* > 0: stopping; when the grace is over */
+    double stop_at_ms; /* > 0: stopping; when the grace is over */
     bool cancelled_all;
     atomic_int quit_status; /* set by server_quit; -1: not set */
 };
 
 /* Does what one frame asks for. False: the request is refused with *e. */
-bool server_handle_frame(struct server *s, struct connection *c, const struct frame *f, struct err *e);
+bool server_handle_frame(struct server *s, struct connection *c, const struct frame *f,
+                         struct err *e);

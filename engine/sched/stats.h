@@ -1,5 +1,5 @@
-/* Statistics about jobs, tokens and steps for the status page. The loop thread counts them without a
- * lock where things happen, and copies them into the page at the end of each step. */
+/* Statistics about jobs, tokens and steps for the status page. The loop thread counts them without
+ * a lock where things happen, and copies them into the page at the end of each step. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

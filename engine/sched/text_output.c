@@ -16,8 +16,10 @@ void text_output_fini(struct text_output *a)
     buf_fini(&a->undecided);
 }
 
-/* Reasoning is not matched against stops, and a partial match before it does not continue after it. */
-static int32_t push_stops(struct text_output *a, const struct buf *text, bool content, struct buf *out)
+/* Reasoning is not matched against stops, and a partial match before it does not continue after it.
+ */
+static int32_t push_stops(struct text_output *a, const struct buf *text, bool content,
+                          struct buf *out)
 {
     if (content && !a->ignore_stops)
         return stop_matcher_push(a->stops, text->data, text->len, out);

@@ -20,7 +20,8 @@ static void add_eos(struct text_model *m, const struct gguf *g, const char *key)
 }
 
 /* The token's text in out, or NULL when the file names none. */
-static const char *token(const struct text_model *m, const struct gguf *g, const char *key, char *out, size_t size)
+static const char *token(const struct text_model *m, const struct gguf *g, const char *key,
+                         char *out, size_t size)
 {
     double id;
     size_t n = 0;
@@ -52,9 +53,9 @@ bool text_gguf_read(struct text_model *m, const char *path, struct err *e)
     }
     bool ok = true;
     if (gguf_get_string(&g, "tokenizer.chat_template", &source)) {
-        m->chat_template = chat_template_compile(source.at, source.len,
-                                                 token(m, &g, "tokenizer.ggml.bos_token_id", bos, sizeof bos),
-                                                 token(m, &g, "tokenizer.ggml.eos_token_id", eos, sizeof eos), e);
+        m->chat_template = chat_template_compile(
+            source.at, source.len, token(m, &g, "tokenizer.ggml.bos_token_id", bos, sizeof bos),
+            token(m, &g, "tokenizer.ggml.eos_token_id", eos, sizeof eos), e);
         ok = m->chat_template || err_prefix(e, "chat template");
     }
     gguf_fini(&g);

@@ -1,5 +1,5 @@
-/* Opens the text side of a model folder: its vocabulary, chat template and defaults. Each of the small JSON files may
- * be missing but the tokenizer's. */
+/* Opens the text side of a model folder: its vocabulary, chat template and defaults. Each of the
+ * small JSON files may be missing but the tokenizer's. */
 #include "engine/text/text_model.h"
 
 #include <cjson/cJSON.h>
@@ -33,8 +33,7 @@ static void add_eos(struct text_model *m, int32_t id)
     for (int i = 0; i < m->n_eos; i++)
         if (m->eos[i] == id)
             return;
-    if (id >= 0 && id < vocab_size(m->vocab) &&
-        m->n_eos < (int)(sizeof m->eos / sizeof m->eos[0]))
+    if (id >= 0 && id < vocab_size(m->vocab) && m->n_eos < (int)(sizeof m->eos / sizeof m->eos[0]))
         m->eos[m->n_eos++] = id;
 }
 

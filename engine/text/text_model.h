@@ -1,5 +1,6 @@
-/* The text side of one model, opened in one call: vocabulary, tokenizer, chat template and the model's
- * own defaults for generation. Weights are not touched. Immutable; thread-safe; survives fork. */
+/* The text side of one model, opened in one call: vocabulary, tokenizer, chat template and the
+ * model's own defaults for generation. Weights are not touched. Immutable; thread-safe; survives
+ * fork. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +19,7 @@ struct text_model {
     int32_t n_ctx; /* positions that the model was trained for; 0: unknown */
     /* generation_config.json, or the neutral value where it is silent */
     float temperature, top_p, min_p, repetition_penalty;
-    int top_k; /* 0: off */
+    int top_k;      /* 0: off */
     char name[128]; /* folder's or file's name */
 };
 

@@ -22,7 +22,8 @@ void added_tokens_init(struct added_tokens *s, const struct vocab *v, bool norma
 
 /* The longest token of the pass at p, of at most `len` bytes. The list is sorted by bytes, so the
  * ones that share a beginning stand together: each byte narrows the range [lo, hi). */
-static const struct vocab_image_added *longest(const struct added_tokens *s, const char *p, size_t len)
+static const struct vocab_image_added *longest(const struct added_tokens *s, const char *p,
+                                               size_t len)
 {
     const struct vocab *v = s->vocab;
     const struct vocab_image_added *found = NULL;
@@ -91,7 +92,7 @@ static void take_space(const struct text_view *view, unsigned flags, size_t from
 }
 
 bool added_tokens_find(const struct added_tokens *s, const struct text_view *view, size_t from,
-                struct added_token_match *m)
+                       struct added_token_match *m)
 {
     if (!s->any)
         return false;

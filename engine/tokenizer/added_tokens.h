@@ -1,5 +1,5 @@
-/* Finds added tokens in text: at the first place where one stands, the longest. Reads the vocabulary's
- * sorted list; holds nothing that changes. Called by tokenizer.c only. */
+/* Finds added tokens in text: at the first place where one stands, the longest. Reads the
+ * vocabulary's sorted list; holds nothing that changes. Called by tokenizer.c only. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,4 +23,4 @@ struct added_token_match {
 };
 /* Searches [from, view->len). The token itself lies wholly outside the view's untrusted spans. */
 bool added_tokens_find(const struct added_tokens *s, const struct text_view *view, size_t from,
-                struct added_token_match *m);
+                       struct added_token_match *m);

@@ -1,7 +1,7 @@
 /* Merging: the pair of lowest rank first, of equal ones the leftmost.
  *
- * Pieces of up to SMALL symbols, nearly all there are, are scanned in place; longer ones use a linked
- * list and a heap, so that a word of 100 000 letters takes n log n and not n squared. */
+ * Pieces of up to SMALL symbols, nearly all there are, are scanned in place; longer ones use a
+ * linked list and a heap, so that a word of 100 000 letters takes n log n and not n squared. */
 #include "engine/tokenizer/bpe.h"
 
 #include <stdlib.h>

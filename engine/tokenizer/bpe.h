@@ -9,15 +9,15 @@
 #include "engine/tokenizer/vocab.h"
 
 struct bpe_symbol {
-    int32_t id;   /* -1: merged into the one before */
-    int32_t rank; /* of the pair with the next one; INT32_MAX: none */
-    int32_t into; /* the pair's product */
+    int32_t id;         /* -1: merged into the one before */
+    int32_t rank;       /* of the pair with the next one; INT32_MAX: none */
+    int32_t into;       /* the pair's product */
     int32_t prev, next; /* -1: none */
 };
 
 enum { BPE_KEY_WORDS = 3, BPE_CACHED_IDS = 9, BPE_CACHE_SIZE = 1 << 13 };
 
-struct bpe_cached { /* a piece of at most 24 bytes and its ids: one cache line */
+struct bpe_cached {              /* a piece of at most 24 bytes and its ids: one cache line */
     uint64_t key[BPE_KEY_WORDS]; /* the bytes, zero-padded */
     uint8_t len, n;              /* len 0: empty */
     uint16_t unused;

@@ -1,5 +1,5 @@
-/* Joins the bytes of tokens into whole UTF-8 characters; an incomplete character is held until the next token
- * decides it. */
+/* Joins the bytes of tokens into whole UTF-8 characters; an incomplete character is held until the
+ * next token decides it. */
 #include "engine/tokenizer/detokenizer.h"
 
 #include <string.h>
@@ -13,7 +13,8 @@ void detokenizer_init(struct detokenizer *d, const struct vocab *v, bool special
     *d = (struct detokenizer){.vocab = v, .special_text = special_text};
 }
 
-/* Lets out of `pending` what is decided: whole characters, and U+FFFD for each part that can't be one. */
+/* Lets out of `pending` what is decided: whole characters, and U+FFFD for each part that can't be
+ * one. */
 static bool settle(struct detokenizer *d, struct buf *out)
 {
     while (d->n_pending > 0) {

@@ -1,6 +1,6 @@
-/* Token ids to text, as a stream: only whole UTF-8 characters leave, byte-exact; a byte that can no longer
- * become part of a character turns into U+FFFD. The pieces joined equal the decoding of all ids at once.
- * One detokenizer belongs to one stream; no allocation. */
+/* Token ids to text, as a stream: only whole UTF-8 characters leave, byte-exact; a byte that can no
+ * longer become part of a character turns into U+FFFD. The pieces joined equal the decoding of all
+ * ids at once. One detokenizer belongs to one stream; no allocation. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 
 struct detokenizer {
     const struct vocab *vocab;
-    bool special_text; /* also spell out VOCAB_SPECIAL tokens; else they give nothing */
+    bool special_text;        /* also spell out VOCAB_SPECIAL tokens; else they give nothing */
     unsigned char pending[4]; /* a character's beginning */
     int n_pending;
 };

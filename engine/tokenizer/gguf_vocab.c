@@ -1,5 +1,5 @@
-/* The tokenizer that a GGUF file carries, as a struct vocab_source: names of pre-tokenizers are resolved by
- * vocab_source_pre, which alone knows their patterns. */
+/* The tokenizer that a GGUF file carries, as a struct vocab_source: names of pre-tokenizers are
+ * resolved by vocab_source_pre, which alone knows their patterns. */
 #include "engine/tokenizer/gguf_vocab.h"
 
 #include <stdio.h>
@@ -21,17 +21,20 @@ static const struct gguf_value *string_array(const struct gguf *g, const char *k
     return v && v->type == GGUF_ARRAY && v->element == GGUF_STRING && v->n <= max ? v : NULL;
 }
 
-/* Control and user-defined tokens are written plainly and recognised as a whole; the others are spelled in the
- * byte-level alphabet. */
+/* Control and user-defined tokens are written plainly and recognised as a whole; the others are
+ * spelled in the byte-level alphabet. */
 static bool read_tokens(struct vocab_source *s, const struct gguf *g, struct err *e)
 {
     const struct gguf_value *tokens = string_array(g, "tokenizer.ggml.tokens", VOCAB_IDS_MAX);
     const struct gguf_value *types = gguf_find(g, "tokenizer.ggml.token_type");
     const uint8_t *at = NULL;
     if (!tokens)
-        return err_field(e, ERR_FORMAT, "tokenizer.ggml.tokens", "no list of tokens, or one of over %d", VOCAB_IDS_MAX);
-    if (types && (types->type != GGUF_ARRAY || types->element == GGUF_STRING || types->n != tokens->n))
-        return err_field(e, ERR_FORMAT, "tokenizer.ggml.token_type", "does not fit the list of tokens");
+        return err_field(e, ERR_FORMAT, "tokenizer.ggml.tokens",
+                         "no list of tokens, or one of over %d", VOCAB_IDS_MAX);
+    if (types &&
+        (types->type != GGUF_ARRAY || types->element == GGUF_STRING || types->n != tokens->n))
+        return err_field(e, ERR_FORMAT, "tokenizer.ggml.token_type",
+                         "does not fit the list of tokens");
     s->tokens = calloc((size_t)tokens->n + 1, sizeof *s->tokens);
     s->added = calloc((size_t)tokens->n + 1, sizeof *s->added);
     if (!s->tokens || !s->added)
@@ -44,7 +47,8 @@ static bool read_tokens(struct vocab_source *s, const struct gguf *g, struct err
         if (type == TOKEN_UNUSED || !text.len)
             continue;
         if (special || type == TOKEN_USER_DEFINED)
-            s->added[s->n_added++] = (struct vocab_added){(int32_t)i, view(text), special ? VOCAB_ADDED_SPECIAL : 0};
+            s->added[s->n_added++] =
+                (struct vocab_added){(int32_t)i, view(text), special ? VOCAB_ADDED_SPECIAL : 0};
         else
             s->tokens[i] = view(text);
     }
@@ -65,9 +69,11 @@ static bool read_merges(struct vocab_source *s, const struct gguf *g, struct err
         struct gguf_string text = gguf_next_string(merges, &at);
         const char *space = text.len > 2 ? memchr(text.at + 1, ' ', text.len - 2) : NULL;
         if (!space)
-            return err_field(e, ERR_FORMAT, "tokenizer.ggml.merges", "merge %llu is not a pair", (unsigned long long)i);
+            return err_field(e, ERR_FORMAT, "tokenizer.ggml.merges", "merge %llu is not a pair",
+                             (unsigned long long)i);
         size_t left = (size_t)(space - text.at);
-        s->merges[s->n_merges++] = (struct vocab_merge){{text.at, left}, {space + 1, text.len - left - 1}};
+        s->merges[s->n_merges++] =
+            (struct vocab_merge){{text.at, left}, {space + 1, text.len - left - 1}};
     }
     return true;
 }
@@ -76,10 +82,12 @@ bool gguf_vocab_source(const struct gguf *g, struct vocab_source *s, struct err 
 {
     struct gguf_string kind;
     *s = (struct vocab_source){0};
-    if (!gguf_get_string(g, "tokenizer.ggml.model", &kind) || (kind.len == 4 && !memcmp(kind.at, "none", 4)))
+    if (!gguf_get_string(g, "tokenizer.ggml.model", &kind) ||
+        (kind.len == 4 && !memcmp(kind.at, "none", 4)))
         return err_set(e, ERR_NOTFOUND, "the file has no tokenizer");
     if (kind.len != 4 || memcmp(kind.at, "gpt2", 4))
-        return err_field(e, ERR_UNSUPPORTED, "tokenizer.ggml.model", "'%.*s': only byte-level BPE (gpt2) is read here",
+        return err_field(e, ERR_UNSUPPORTED, "tokenizer.ggml.model",
+                         "'%.*s': only byte-level BPE (gpt2) is read here",
                          (int)(kind.len < 40 ? kind.len : 40), kind.at);
     return read_tokens(s, g, e) && read_merges(s, g, e);
 }

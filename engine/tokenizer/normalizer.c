@@ -125,8 +125,8 @@ static bool codes_reserve(struct normalizer *n, size_t want)
     return true;
 }
 
-/* Canonical ordering: each run of combining marks sorted by its class, equal ones in place. Counting,
- * since utf8proc's own sort is quadratic and the run's length is the client's choice. */
+/* Canonical ordering: each run of combining marks sorted by its class, equal ones in place.
+ * Counting, since utf8proc's own sort is quadratic and the run's length is the client's choice. */
 static void order_marks(struct normalizer *n, size_t n_codes)
 {
     for (size_t i = 0, end; i < n_codes; i = end) {

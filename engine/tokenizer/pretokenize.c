@@ -1,4 +1,5 @@
-/* Applies the vocabulary's split patterns one after another, each to the pieces that the one before left. */
+/* Applies the vocabulary's split patterns one after another, each to the pieces that the one before
+ * left. */
 #include "engine/tokenizer/pretokenize.h"
 
 #include <stdlib.h>
@@ -94,7 +95,8 @@ static bool split(const struct walk *w, size_t i, const char *text, size_t len)
     size_t done = 0, match[2];
     while (done < len) {
         int found = pcre_pattern_find(
-            step->pcre, scratch, &(struct pcre_search){.subject = subject, .len = len, .from = done}, match, w->e);
+            step->pcre, scratch,
+            &(struct pcre_search){.subject = subject, .len = len, .from = done}, match, w->e);
         if (found < 0)
             return false;
         if (!found)

@@ -1,8 +1,8 @@
 /* Cuts text into the pieces within which tokens are merged: the vocabulary's split patterns, one
  * after another, each applied to the pieces that the one before left.
  *
- * A pretokenizer is immutable after creation and shared by threads; scratch belongs to one thread at a
- * time. Called by tokenizer.c only. */
+ * A pretokenizer is immutable after creation and shared by threads; scratch belongs to one thread
+ * at a time. Called by tokenizer.c only. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ struct pretokenizer_input {
     pretokenizer_piece_fn on_piece; /* returns false to stop */
     void *context;                  /* of on_piece */
 };
-/* Gives every piece, none of them empty, to on_piece. False with ERR_LIMIT when a pattern needs too many steps, or
- * when on_piece returned false (then e is as on_piece left it). */
+/* Gives every piece, none of them empty, to on_piece. False with ERR_LIMIT when a pattern needs too
+ * many steps, or when on_piece returned false (then e is as on_piece left it). */
 bool pretokenizer_run(const struct pretokenizer *s, struct pretokenizer_scratch *scratch,
                       const struct pretokenizer_input *in, struct err *e);

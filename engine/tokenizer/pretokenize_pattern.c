@@ -1,12 +1,13 @@
-/* Rewrites a pattern from Oniguruma's syntax to PCRE2's in one pass; what is the same in both is copied. */
+/* Rewrites a pattern from Oniguruma's syntax to PCRE2's in one pass; what is the same in both is
+ * copied. */
 #include "engine/tokenizer/pretokenize_pattern.h"
 
 #include <string.h>
 
 /* Oniguruma's \w: alphabetic, marks, digits, connectors; PCRE2's has no marks. Outside a class it
  * takes Latin-1's raised digits and fractions too (found by comparing the two). */
-#define WORD                                                                                      \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}"                  \
+#define WORD                                                                                       \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}"                    \
     "\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
 static const char word_class[] = WORD;
 static const char word_alone[] = "[" WORD "\\xB2\\xB3\\xB9\\xBC-\\xBE]";
@@ -27,14 +28,14 @@ static bool refuse(const struct rewrite *r, const char *what)
 /* \p{...}: general categories mean the same; a script's name means its extensions too in PCRE2. */
 static bool property(struct rewrite *r)
 {
-    static const char *const categories[] = {
-        "L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc", "Me", "N",  "Nd", "Nl", "No", "P",
-        "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S",  "Sm", "Sc", "Sk", "So", "Z",  "Zs", "Zl",
-        "Zp", "C",  "Cc", "Cf"};
+    static const char *const categories[] = {"L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc",
+                                             "Me", "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Ps",
+                                             "Pe", "Pi", "Pf", "Po", "S",  "Sm", "Sc", "Sk", "So",
+                                             "Z",  "Zs", "Zl", "Zp", "C",  "Cc", "Cf"};
     static const char *const scripts[] = {"Han",   "Hiragana", "Katakana", "Hangul", "Latin",
                                           "Greek", "Cyrillic", "Arabic",   "Hebrew", "Thai"};
-    const char *close = r->p + 2 < r->end && r->p[2] == '{'
-                            ? memchr(r->p, '}', (size_t)(r->end - r->p)) : NULL;
+    const char *close =
+        r->p + 2 < r->end && r->p[2] == '{' ? memchr(r->p, '}', (size_t)(r->end - r->p)) : NULL;
     if (!close)
         return refuse(r, "a property without braces");
     const char *name = r->p + 3;
@@ -110,8 +111,8 @@ static bool escape(struct rewrite *r)
 
 static bool group(struct rewrite *r)
 {
-    static const char *const known[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?i)",
-                                        "(?-i:"};
+    static const char *const known[] = {"(?:", "(?=",  "(?!",  "(?<=", "(?<!",
+                                        "(?>", "(?i:", "(?i)", "(?-i:"};
     size_t left = (size_t)(r->end - r->p);
     if (left < 2 || (r->p[1] != '?' && r->p[1] != '*')) {
         buf_putc(r->out, *r->p++);

@@ -1,5 +1,5 @@
-/* Compiles and runs one split pattern by PCRE2, over text whose newer code points are replaced by older ones of the
- * same class. */
+/* Compiles and runs one split pattern by PCRE2, over text whose newer code points are replaced by
+ * older ones of the same class. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "engine/tokenizer/pretokenize_pcre.h"
 
@@ -11,7 +11,12 @@
 #include "engine/base/utf8.h"
 #include "engine/tokenizer/pretokenize_pattern.h"
 
-enum { PATTERN_MAX = 64 << 10, MATCH_LIMIT = 10 * 1000 * 1000, JIT_STACK_START = 32 << 10, JIT_STACK_MAX = 16 << 20 };
+enum {
+    PATTERN_MAX = 64 << 10,
+    MATCH_LIMIT = 10 * 1000 * 1000,
+    JIT_STACK_START = 32 << 10,
+    JIT_STACK_MAX = 16 << 20
+};
 
 struct pcre_pattern {
     pcre2_code *code;
@@ -35,10 +40,9 @@ static pcre2_code *compile(const char *pattern, size_t len, struct err *e)
         return NULL;
     }
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    pcre2_code *compiled =
-        pcre2_compile((PCRE2_SPTR)pattern, len,
-                      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &at,
-                      context);
+    pcre2_code *compiled = pcre2_compile(
+        (PCRE2_SPTR)pattern, len, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+        &code, &at, context);
     if (!compiled) {
         char text[128];
         pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
@@ -103,7 +107,8 @@ void pcre_scratch_destroy(struct pcre_scratch **s)
     *s = NULL;
 }
 
-/* One old code point of three bytes and one of four for each class, as substitutes for newer ones. */
+/* One old code point of three bytes and one of four for each class, as substitutes for newer ones.
+ */
 static uint32_t stand_in(uint32_t cp)
 {
     static const uint32_t three[UNICODE__N] = {0x200B, 0x1E00, 0x1E01, 0x1F88, 0x1D2C, 0x1200,
@@ -128,18 +133,19 @@ const char *pcre_scratch_subject(struct pcre_scratch *s, const char *text, size_
                     return NULL;
                 copied = true;
             }
-            utf8_encode(stand_in(cp), (unsigned char *)s->shadow.data + (p - (const unsigned char *)text));
+            utf8_encode(stand_in(cp),
+                        (unsigned char *)s->shadow.data + (p - (const unsigned char *)text));
         }
         p += n;
     }
     return copied ? s->shadow.data : text;
 }
 
-int pcre_pattern_find(const struct pcre_pattern *p, struct pcre_scratch *s, const struct pcre_search *search,
-                      size_t match[2], struct err *e)
+int pcre_pattern_find(const struct pcre_pattern *p, struct pcre_scratch *s,
+                      const struct pcre_search *search, size_t match[2], struct err *e)
 {
-    int rc = pcre2_match(p->code, (PCRE2_SPTR)search->subject, search->len, search->from, PCRE2_NO_UTF_CHECK, s->match,
-                         s->context);
+    int rc = pcre2_match(p->code, (PCRE2_SPTR)search->subject, search->len, search->from,
+                         PCRE2_NO_UTF_CHECK, s->match, s->context);
     if (rc == PCRE2_ERROR_NOMATCH)
         return 0;
     if (rc < 0) {
@@ -147,7 +153,8 @@ int pcre_pattern_find(const struct pcre_pattern *p, struct pcre_scratch *s, cons
                      rc == PCRE2_ERROR_HEAPLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT;
         err_set(e, limit ? ERR_LIMIT : ERR_INTERNAL,
                 limit ? "the text needs too many steps of the tokenizer's split pattern"
-                      : "the tokenizer's split pattern failed (PCRE2 %d)", rc);
+                      : "the tokenizer's split pattern failed (PCRE2 %d)",
+                rc);
         return -1;
     }
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(s->match);

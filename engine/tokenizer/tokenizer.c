@@ -1,5 +1,5 @@
-/* Turns text into token ids in the order of Hugging Face `tokenizers`: repair UTF-8, take out added tokens, normalize
- * what is left, take out added tokens that want normalized text, split, merge. */
+/* Turns text into token ids in the order of Hugging Face `tokenizers`: repair UTF-8, take out added
+ * tokens, normalize what is left, take out added tokens that want normalized text, split, merge. */
 #include "engine/tokenizer/tokenizer.h"
 
 #include <pthread.h>
@@ -88,7 +88,8 @@ static struct scratch *scratch_take(const struct tokenizer *t)
     return s;
 }
 
-/* Working memory that saw a long text is freed: one word of megabytes makes it forty times as large. */
+/* Working memory that saw a long text is freed: one word of megabytes makes it forty times as
+ * large. */
 static void scratch_give(const struct tokenizer *t, struct scratch *s, size_t text_len)
 {
     pthread_mutex_lock(&t->pool->lock);
@@ -151,8 +152,8 @@ static bool on_piece(void *context, const char *piece, size_t len)
 }
 
 /* A part of a view; its spans are written to the scratch. */
-static bool section(struct call *c, const struct text_view *view, struct text_span part, bool with_spans,
-                    struct text_view *out)
+static bool section(struct call *c, const struct text_view *view, struct text_span part,
+                    bool with_spans, struct text_view *out)
 {
     const size_t start = part.start, end = part.end;
     *out = (struct text_view){view->text + start, end - start, c->s->spans, 0};
@@ -182,7 +183,8 @@ static bool encode_words(struct call *c, const char *text, size_t len)
     struct text_view view = {text, len, NULL, 0};
     if (c->t->vocab->header->prefix_space && !normalizer_prefix_space(&c->s->prefixed, &view))
         return err_set(c->e, ERR_NOMEM, "out of memory");
-    const struct pretokenizer_input in = {.text = view.text, .len = view.len, .on_piece = on_piece, .context = c};
+    const struct pretokenizer_input in = {
+        .text = view.text, .len = view.len, .on_piece = on_piece, .context = c};
     return pretokenizer_run(c->t->pretokenizer, c->s->pretokenizer, &in, c->e);
 }
 
@@ -225,10 +227,12 @@ static bool encode(struct call *c, struct text_view view)
     return encode_section(c, &view, done, view.len);
 }
 
-bool tokenizer_encode(const struct tokenizer *t, const struct tokenizer_input *in, struct ids *out, struct err *e)
+bool tokenizer_encode(const struct tokenizer *t, const struct tokenizer_input *in, struct ids *out,
+                      struct err *e)
 {
     if (in->len > TEXT_MAX)
-        return err_set(e, ERR_LIMIT, "text of %zu bytes, at most %d are tokenized", in->len, TEXT_MAX);
+        return err_set(e, ERR_LIMIT, "text of %zu bytes, at most %d are tokenized", in->len,
+                       TEXT_MAX);
     size_t last = 0;
     for (size_t i = 0; i < in->n_untrusted; last = in->untrusted[i++].end)
         if (in->untrusted[i].start < last || in->untrusted[i].end < in->untrusted[i].start ||
@@ -239,7 +243,8 @@ bool tokenizer_encode(const struct tokenizer *t, const struct tokenizer_input *i
         return err_set(e, ERR_NOMEM, "out of memory");
     size_t before = out->n;
     struct call c = {t, s, in->mode, out, e};
-    bool ok = in->len == 0 || encode(&c, (struct text_view){in->text, in->len, in->untrusted, in->n_untrusted});
+    bool ok = in->len == 0 ||
+              encode(&c, (struct text_view){in->text, in->len, in->untrusted, in->n_untrusted});
     if (!ok)
         out->n = before;
     scratch_give(t, s, in->len);

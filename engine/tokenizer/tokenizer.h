@@ -21,8 +21,8 @@ bool ids_push(struct ids *l, int32_t id);
 void ids_fini(struct ids *l);
 
 enum tokenize_mode {
-    TOKENIZE_PLAIN,       /* no added token is recognised anywhere */
-    TOKENIZE_SPECIAL,     /* all added tokens are, outside the untrusted spans */
+    TOKENIZE_PLAIN,   /* no added token is recognised anywhere */
+    TOKENIZE_SPECIAL, /* all added tokens are, outside the untrusted spans */
 };
 
 struct tokenizer *tokenizer_create(const struct vocab *v, struct err *e); /* v outlives it */
@@ -31,8 +31,10 @@ struct tokenizer_input {
     const char *text; /* ill-formed UTF-8 counts as U+FFFD per maximal part */
     size_t len;
     enum tokenize_mode mode;
-    const struct text_span *untrusted; /* [n_untrusted] parts in which no added token is recognised */
+    const struct text_span
+        *untrusted; /* [n_untrusted] parts in which no added token is recognised */
     size_t n_untrusted;
 };
 /* Appends the text's token ids to out; on failure out is as it was. */
-bool tokenizer_encode(const struct tokenizer *t, const struct tokenizer_input *in, struct ids *out, struct err *e);
+bool tokenizer_encode(const struct tokenizer *t, const struct tokenizer_input *in, struct ids *out,
+                      struct err *e);

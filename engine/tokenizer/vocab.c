@@ -143,7 +143,8 @@ void vocab_close(struct vocab **v)
     *v = NULL;
 }
 
-/* The file that holds the model's tokenizer: `model` itself, tokenizer.json in the folder, or the GGUF file there. */
+/* The file that holds the model's tokenizer: `model` itself, tokenizer.json in the folder, or the
+ * GGUF file there. */
 static bool source_path(const char *model, char *out, size_t size, struct err *e)
 {
     if (file_is_dir(model))
@@ -173,8 +174,8 @@ bool vocab_compile(const char *model, const char *out, struct err *e)
     struct buf image = {0};
     if (!source_path(model, path, sizeof path, e) || !file_map(path, &m, e))
         return false;
-    bool ok = compile(path, &m, &image, e) &&
-              file_write_atomic(out, image.data, image.len, 0644, e);
+    bool ok =
+        compile(path, &m, &image, e) && file_write_atomic(out, image.data, image.len, 0644, e);
     buf_fini(&image);
     file_unmap(&m);
     return ok;

@@ -1,8 +1,8 @@
 /* The vocabulary: token ids, their bytes, merges and the pre-tokenizer's rules, compiled once from
  * tokenizer.json (or GGUF metadata) into one file that every process maps read-only.
  *
- * Called by the tokenizer, the detokenizer and (token bytes) the engine's sampler and the worker's logprobs.
- * Immutable after vocab_open; thread-safe. */
+ * Called by the tokenizer, the detokenizer and (token bytes) the engine's sampler and the worker's
+ * logprobs. Immutable after vocab_open; thread-safe. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,8 +23,8 @@ enum vocab_flag {
 bool vocab_compile(const char *model, const char *out, struct err *e);
 /* Maps a compiled file; its header (magic, version, sizes, checksum) is verified. */
 struct vocab *vocab_open(const char *compiled, struct err *e);
-/* Finds or makes the compiled file for `model` under cache_dir (keyed by the source's content) and opens
- * it. Safe when several processes do so at once. cache_dir NULL: compiled in memory. */
+/* Finds or makes the compiled file for `model` under cache_dir (keyed by the source's content) and
+ * opens it. Safe when several processes do so at once. cache_dir NULL: compiled in memory. */
 struct vocab *vocab_load(const char *model, const char *cache_dir, struct err *e);
 void vocab_close(struct vocab **v);
 

@@ -44,7 +44,8 @@ static void alphabet_init(int16_t byte_of[324])
     }
 }
 
-/* Raw bytes of a spelled token into out (which has len bytes); 0 when a character is not of the alphabet. */
+/* Raw bytes of a spelled token into out (which has len bytes); 0 when a character is not of the
+ * alphabet. */
 static size_t unspell(const struct builder *b, struct vocab_string s, unsigned char *out)
 {
     const unsigned char *p = (const unsigned char *)s.at, *end = p + s.len;
@@ -166,8 +167,8 @@ static bool put_tokens(struct builder *b, uint32_t *offsets, uint8_t *flags, str
     size_t start = b->out.len;
     for (size_t id = 0; id < b->n_ids; id++) {
         offsets[id] = (uint32_t)(b->out.len - start);
-        struct vocab_string t = id < b->source->n_tokens ? b->source->tokens[id]
-                                                         : (struct vocab_string){0};
+        struct vocab_string t =
+            id < b->source->n_tokens ? b->source->tokens[id] : (struct vocab_string){0};
         const struct vocab_added *a = b->added_of[id];
         flags[id] = (uint8_t)((a ? VOCAB_ADDED : 0) | (t.at ? VOCAB_IN_MODEL : 0) |
                               (a && a->flags & VOCAB_ADDED_SPECIAL ? VOCAB_SPECIAL : 0));
@@ -227,14 +228,14 @@ static bool put_lists(struct builder *b, struct err *e)
     qsort(order, s->n_added, sizeof *order, by_bytes);
     for (size_t i = 0; i < s->n_added; i++) {
         const struct vocab_added *a = order[i].a;
-        b->added[i] = (struct vocab_image_added){put_text(b, a->text), (uint32_t)a->text.len,
-                                                 a->id, a->flags};
+        b->added[i] = (struct vocab_image_added){put_text(b, a->text), (uint32_t)a->text.len, a->id,
+                                                 a->flags};
     }
     free(order);
     for (size_t i = 0; i < s->n_splits; i++)
-        splits[i] = (struct vocab_image_split){put_text(b, s->splits[i].pattern),
-                                               (uint32_t)s->splits[i].pattern.len,
-                                               s->splits[i].kind, 0};
+        splits[i] =
+            (struct vocab_image_split){put_text(b, s->splits[i].pattern),
+                                       (uint32_t)s->splits[i].pattern.len, s->splits[i].kind, 0};
     section_end(b, VOCAB_TEXT);
     section_begin(b, VOCAB_ADDED_LIST);
     buf_append(&b->out, b->added, s->n_added * sizeof *b->added);
@@ -301,7 +302,9 @@ static bool put_pairs(struct builder *b, const uint8_t *flags, struct err *e)
                                (int32_t)i, spelled_find(b, m->left, m->right)};
         if (p.left < 0 || p.right < 0 || p.id < 0) {
             ok = err_set(e, ERR_FORMAT, "merge %zu: %s is not a token", i,
-                         p.left < 0 ? "its left part" : p.right < 0 ? "its right part" : "its product");
+                         p.left < 0    ? "its left part"
+                         : p.right < 0 ? "its right part"
+                                       : "its product");
             break;
         }
         if (flags[p.id] & VOCAB_SPECIAL)
@@ -330,8 +333,9 @@ static void finish_header(struct builder *b)
     h->nfc = b->source->nfc;
     h->prefix_space = b->source->prefix_space;
     h->ignore_merges = b->source->ignore_merges;
-    uint64_t flags = hash64(&h->n_ids, offsetof(struct vocab_header, sections) -
-                                           offsetof(struct vocab_header, n_ids), VOCAB_VERSION);
+    uint64_t flags = hash64(
+        &h->n_ids, offsetof(struct vocab_header, sections) - offsetof(struct vocab_header, n_ids),
+        VOCAB_VERSION);
     h->fingerprint = hash64(b->out.data + sizeof *h, b->out.len - sizeof *h, flags);
     memcpy(b->out.data, h, sizeof *h);
     size_t from = offsetof(struct vocab_header, fingerprint);

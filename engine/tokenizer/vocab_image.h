@@ -1,5 +1,5 @@
-/* The compiled vocabulary's layout: one header, then sections, all little-endian as this machine is.
- * Only vocab*.c, bpe.c, pretokenize.c and tokenizer.c look inside. */
+/* The compiled vocabulary's layout: one header, then sections, all little-endian as this machine
+ * is. Only vocab*.c, bpe.c, pretokenize.c and tokenizer.c look inside. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

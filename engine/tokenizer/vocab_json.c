@@ -1,5 +1,5 @@
-/* tokenizer.json to vocab_source: byte-level BPE as Hugging Face `tokenizers` writes it. What it does
- * not know it refuses by name, since a rule left out would silently give other ids. */
+/* tokenizer.json to vocab_source: byte-level BPE as Hugging Face `tokenizers` writes it. What it
+ * does not know it refuses by name, since a rule left out would silently give other ids. */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +61,8 @@ static bool read_tokens(struct vocab_source *s, struct json_cursor *c, struct er
         struct json_span name;
         int64_t id;
         if (!json_cursor_key(c, &name) || !json_cursor_int(c, VOCAB_IDS_MAX - 1, &id))
-            return err_field(e, ERR_FORMAT, "model.vocab", "entry %zu is no token with an id from 0 to %d",
-                             n, VOCAB_IDS_MAX - 1);
+            return err_field(e, ERR_FORMAT, "model.vocab",
+                             "entry %zu is no token with an id from 0 to %d", n, VOCAB_IDS_MAX - 1);
         if ((size_t)id >= cap) {
             size_t want = (size_t)id + 1 > cap * 2 ? (size_t)id + 1 : cap * 2;
             struct vocab_string *p = realloc(s->tokens, want * sizeof *p);
@@ -119,8 +119,8 @@ static bool read_merges(struct vocab_source *s, struct json_cursor *c, struct er
                              s->n_merges);
         s->n_merges++;
     }
-    return more == 0 || err_field(e, ERR_FORMAT, "model.merges", "not an array (merge %zu)",
-                                  s->n_merges);
+    return more == 0 ||
+           err_field(e, ERR_FORMAT, "model.merges", "not an array (merge %zu)", s->n_merges);
 }
 
 /* The large members' places in the text. */
@@ -134,8 +134,8 @@ static bool is_key(struct json_span key, const char *name)
 }
 
 /* Walks one object; of members named in names[], the first gives its place. */
-static bool find_members(struct json_cursor *c, const char *const names[], struct json_span *const at[],
-                         size_t n_names)
+static bool find_members(struct json_cursor *c, const char *const names[],
+                         struct json_span *const at[], size_t n_names)
 {
     if (!json_cursor_take(c, '{'))
         return false;
@@ -174,7 +174,8 @@ static struct large find_large(const char *text, size_t len, struct arena *arena
 static bool parse_rest(struct vocab_source *s, const char *text, size_t len, const struct large *l,
                        struct err *e)
 {
-    struct json_limits limits = {.max_bytes = REST_MAX, .allow_duplicates = true, .allow_nul = true};
+    struct json_limits limits = {
+        .max_bytes = REST_MAX, .allow_duplicates = true, .allow_nul = true};
     struct json_span cuts[2] = {l->vocab, l->merges};
     struct buf rest = {.limit = REST_MAX};
     if (!cuts[0].at || (cuts[1].at && cuts[1].at < cuts[0].at)) {
@@ -229,8 +230,10 @@ static bool read_added(struct vocab_source *s, const cJSON *root, struct err *e)
     static const struct {
         const char *name;
         unsigned flag;
-    } flags[] = {{"special", VOCAB_ADDED_SPECIAL}, {"lstrip", VOCAB_ADDED_LSTRIP},
-                 {"rstrip", VOCAB_ADDED_RSTRIP},   {"single_word", VOCAB_ADDED_WORD},
+    } flags[] = {{"special", VOCAB_ADDED_SPECIAL},
+                 {"lstrip", VOCAB_ADDED_LSTRIP},
+                 {"rstrip", VOCAB_ADDED_RSTRIP},
+                 {"single_word", VOCAB_ADDED_WORD},
                  {"normalized", VOCAB_ADDED_NORMALIZED}};
     const cJSON *list = NULL;
     if (!json_get_array(root, "added_tokens", &list, e))
@@ -352,7 +355,8 @@ static bool read_rules(struct vocab_source *s, struct err *e)
 {
     const cJSON *pre = NULL;
     bool byte_level = false;
-    if (!read_added(s, s->tree, e) || !read_normalizer(s, json_member(s->tree, "normalizer"), 0, e) ||
+    if (!read_added(s, s->tree, e) ||
+        !read_normalizer(s, json_member(s->tree, "normalizer"), 0, e) ||
         !json_get_object(s->tree, "pre_tokenizer", &pre, e))
         return false;
     if (pre && !read_pre_tokenizer(s, pre, 0, &byte_level, e))

@@ -1,6 +1,7 @@
-/* The pre-tokenizers that GGUF files only name (tokenizer.ggml.pre), as the models' own tokenizer.json
- * files write them. A name is here only when its patterns, its normalizer and its use of merges are
- * known; for any other the file is refused, since a near miss gives wrong ids without a sign. */
+/* The pre-tokenizers that GGUF files only name (tokenizer.ggml.pre), as the models' own
+ * tokenizer.json files write them. A name is here only when its patterns, its normalizer and its
+ * use of merges are known; for any other the file is refused, since a near miss gives wrong ids
+ * without a sign. */
 #include <string.h>
 
 #include "engine/tokenizer/vocab_source.h"
@@ -11,8 +12,9 @@
 #define SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define CASED(end)                                                                                \
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" end "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" end
+#define CASED(end)                                                                                 \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" end "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER     \
+    "*" end
 
 static const char qwen2[] = CONTRACTIONS "|" WORDS "|\\p{N}|" SYMBOLS "|" SPACES;
 static const char qwen35[] = CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"
@@ -29,7 +31,8 @@ static const char digits3[] = "\\p{N}{1,3}";
 static const char digit[] = "\\p{N}";
 static const char cjk[] = "[一-龥぀-ゟ゠-ヿ]+";
 static const char deepseek3[] =
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+    "[!\"#$%&'()*+,\\-./"
+    ":;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
     "| ?[\\p{P}\\p{S}]+[\r\n]*|" SPACES;
 
 static const struct pre {

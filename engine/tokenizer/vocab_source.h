@@ -28,7 +28,7 @@ enum vocab_added_flag {
     VOCAB_ADDED_SPECIAL = 1,
     VOCAB_ADDED_LSTRIP = 2, /* takes the white space before it along */
     VOCAB_ADDED_RSTRIP = 4,
-    VOCAB_ADDED_WORD = 8,       /* only where no letter touches it */
+    VOCAB_ADDED_WORD = 8,        /* only where no letter touches it */
     VOCAB_ADDED_NORMALIZED = 16, /* looked for in the normalized text */
 };
 
@@ -49,7 +49,7 @@ struct vocab_split {
     enum vocab_split_kind kind;
 };
 
-struct vocab_source { /* owner calls vocab_source_fini; zeroed = empty */
+struct vocab_source {            /* owner calls vocab_source_fini; zeroed = empty */
     struct vocab_string *tokens; /* by id, spelled in the byte-level alphabet; at NULL: no token */
     size_t n_tokens;
     struct vocab_merge *merges; /* by rank */
@@ -59,15 +59,16 @@ struct vocab_source { /* owner calls vocab_source_fini; zeroed = empty */
     struct vocab_split splits[VOCAB_SPLITS_MAX]; /* applied one after another */
     size_t n_splits;
     bool nfc;
-    bool prefix_space;  /* a space is put before a text that has none */
-    bool ignore_merges; /* a piece that is a token is taken whole */
-    bool unknown_token; /* one is named: fine as long as no byte needs it */
+    bool prefix_space;     /* a space is put before a text that has none */
+    bool ignore_merges;    /* a piece that is a token is taken whole */
+    bool unknown_token;    /* one is named: fine as long as no byte needs it */
     struct arena *strings; /* what strings point into, where that is the source's own; or NULL */
     struct cJSON *tree;
 };
 void vocab_source_fini(struct vocab_source *s);
 
-/* Reads tokenizer.json's text, which must outlive s. ERR_UNSUPPORTED names what is not understood. */
+/* Reads tokenizer.json's text, which must outlive s. ERR_UNSUPPORTED names what is not understood.
+ */
 bool vocab_source_json(struct vocab_source *s, const char *text, size_t len, struct err *e);
 /* Adds the splits, normalizer and flags that GGUF's `tokenizer.ggml.pre` stands for. */
 bool vocab_source_pre(struct vocab_source *s, const char *pre, struct err *e);

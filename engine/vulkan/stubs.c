@@ -6,7 +6,8 @@ static bool absent(struct err *e)
     return err_set(e, ERR_UNSUPPORTED, "this build has no Vulkan (configured --without-vulkan)");
 }
 
-static struct backend *stub_open(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+static struct backend *stub_open(const struct model_plan *plan, const struct backend_params *p,
+                                 struct err *e)
 {
     absent(e);
     return NULL;
@@ -17,7 +18,8 @@ static void stub_close(struct backend **b)
     *b = NULL;
 }
 
-static bool stub_estimate(const struct model_plan *plan, const struct backend_params *p, struct backend_memory *m, struct err *e)
+static bool stub_estimate(const struct model_plan *plan, const struct backend_params *p,
+                          struct backend_memory *m, struct err *e)
 {
     return absent(e);
 }
@@ -29,4 +31,5 @@ bool vulkan_is_software(void)
 
 /* Nothing else can be called: there is no struct backend to call it with. */
 static const struct backend_probe no_probe = {.usable = absent, .estimate = stub_estimate};
-const struct backend_ops vulkan_backend = {.name = "vulkan", .probe = &no_probe, .open = stub_open, .close = stub_close};
+const struct backend_ops vulkan_backend = {
+    .name = "vulkan", .probe = &no_probe, .open = stub_open, .close = stub_close};

@@ -15,10 +15,12 @@
 
 static uint64_t mlp_bytes(const struct mlp_plan *m)
 {
-    return weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down);
+    return weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) +
+           weight_matrix_bytes(&m->down);
 }
 
-/* Packed bytes that every step reads whatever its rows are. The embedding gives single rows, unless it is the head. */
+/* Packed bytes that every step reads whatever its rows are. The embedding gives single rows, unless
+ * it is the head. */
 static uint64_t dense_bytes(const struct model_plan *p)
 {
     uint64_t sum = weight_matrix_bytes(&p->head);
@@ -27,27 +29,28 @@ static uint64_t dense_bytes(const struct model_plan *p)
         const struct attention_plan *a = &l->attention;
         const struct delta_net_plan *r = &l->delta_net;
         if (l->mixer == MIXER_ATTENTION) {
-            sum += weight_matrix_bytes(&a->wq) + weight_matrix_bytes(&a->wk) + weight_matrix_bytes(&a->wv) + weight_matrix_bytes(&a->wo);
+            sum += weight_matrix_bytes(&a->wq) + weight_matrix_bytes(&a->wk) +
+                   weight_matrix_bytes(&a->wv) + weight_matrix_bytes(&a->wo);
         } else {
-            sum += weight_matrix_bytes(&r->w_qkv) + weight_matrix_bytes(&r->w_z) + weight_matrix_bytes(&r->w_a) +
-                   weight_matrix_bytes(&r->w_b) + weight_matrix_bytes(&r->w_out);
+            sum += weight_matrix_bytes(&r->w_qkv) + weight_matrix_bytes(&r->w_z) +
+                   weight_matrix_bytes(&r->w_a) + weight_matrix_bytes(&r->w_b) +
+                   weight_matrix_bytes(&r->w_out);
         }
         sum += l->ffn == FFN_DENSE ? mlp_bytes(&l->dense)
-                                   : weight_matrix_bytes(&l->moe.router) + (l->moe.has_shared ? mlp_bytes(&l->moe.shared) : 0);
+                                   : weight_matrix_bytes(&l->moe.router) +
+                                         (l->moe.has_shared ? mlp_bytes(&l->moe.shared) : 0);
     }
     return sum;
 }
 
 void backend_close(struct backend **b)
 {
-    if (!*b) {
+    if (!*b)
         return;
-    }
     if ((*b)->gpu.device) {
         vkDeviceWaitIdle((*b)->gpu.device);
-        for (int i = 0; i < (*b)->n_recorded; i++) {
+        for (int i = 0; i < (*b)->n_recorded; i++)
             gpu_command_free(&(*b)->gpu, &(*b)->recorded[i].command);
-        }
         expert_cpu_offload_close(*b);
         device_slots_close(&(*b)->slots, &(*b)->gpu);
         expert_pool_close(&(*b)->pool, &(*b)->gpu);
@@ -63,7 +66,8 @@ void backend_close(struct backend **b)
 }
 
 /* All that can be known without a device: sizes and the list of parts. */
-static struct backend *backend_plan(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+static struct backend *backend_plan(const struct model_plan *plan, const struct backend_params *p,
+                                    struct err *e)
 {
     struct backend *b = calloc(1, sizeof *b);
     if (!b) {
@@ -73,15 +77,24 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
     b->plan = plan;
     b->params = *p;
     workspace_sizes_of(plan, p, &b->sizes);
-    b->tuning = (struct tuning){.threads = 256, .linear_rows = 1, .head_rows = 2, .up_rows = 2, .down_rows = 1,
+    b->tuning = (struct tuning){.threads = 256,
+                                .linear_rows = 1,
+                                .head_rows = 2,
+                                .up_rows = 2,
+                                .down_rows = 1,
                                 .gemm_min_rows = UINT32_MAX, /* until the device is known */
-                                .gemm_tile_m = 64, .gemm_tile_n = 64, .gemm_buffers = 1};
+                                .gemm_tile_m = 64,
+                                .gemm_tile_n = 64,
+                                .gemm_buffers = 1};
     b->dense_bytes = dense_bytes(plan);
     if (b->sizes.expert > USED_WORDS * 32) {
-        err_set(e, ERR_UNSUPPORTED, "%u experts; the Vulkan kernels take %d", b->sizes.expert, USED_WORDS * 32);
+        err_set(e, ERR_UNSUPPORTED, "%u experts; the Vulkan kernels take %d", b->sizes.expert,
+                USED_WORDS * 32);
         backend_close(&b);
     } else if (!device_model_plan(&b->model, plan, p->device_experts, p->host_experts > 0, e) ||
-               (p->host_experts && !expert_pool_plan(&b->pool, &b->model, plan, p->host_experts, e)) || !workspace_plan(b, e)) {
+               (p->host_experts &&
+                !expert_pool_plan(&b->pool, &b->model, plan, p->host_experts, e)) ||
+               !workspace_plan(b, e)) {
         backend_close(&b);
     } else {
         expert_cpu_offload_plan(b);
@@ -92,59 +105,69 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
 static bool open_split_experts(struct backend *b, struct err *e)
 {
     struct device_model *m = &b->model;
-    if (m->n_slots == 0) {
+    if (m->n_slots == 0)
         return true;
-    }
     if (m->pooled) {
-        return heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && device_slots_open(&b->slots, &b->gpu, m, b->plan, e) &&
-               expert_pool_open(&b->pool, &b->gpu, &(struct expert_pool_links){&b->slots, m, b->params.experts}, e);
+        return heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) &&
+               device_slots_open(&b->slots, &b->gpu, m, b->plan, e) &&
+               expert_pool_open(&b->pool, &b->gpu,
+                                &(struct expert_pool_links){&b->slots, m, b->params.experts}, e);
     }
-    return heap_commit(&m->host, &b->gpu, expert_cpu_offload_memory(b), "experts in host memory", e) &&
-           heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && device_slots_open(&b->slots, &b->gpu, m, b->plan, e);
+    return heap_commit(&m->host, &b->gpu, expert_cpu_offload_memory(b), "experts in host memory",
+                       e) &&
+           heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) &&
+           device_slots_open(&b->slots, &b->gpu, m, b->plan, e);
 }
 
 /* From how many rows on products go through record_gemm.c: measured, see docs/speed/vulkan.md. */
 static void tune(struct backend *b)
 {
-    /* Tiles share what they read, but a few of them leave most of the device idle; rows alone spread their context over it. */
+    /* Tiles share what they read, but a few of them leave most of the device idle; rows alone
+     * spread their context over it. */
     b->tuning.tiled_rows = b->gpu.caps.software ? 8 : b->gpu.caps.cooperative_matrix ? 80 : 160;
     if (b->gpu.caps.cooperative_matrix) {
-        b->tuning.gemm_min_rows = b->plan->d_model < 1024 ? UINT32_MAX : 9; /* small matrices do not fill the matrix units */
+        b->tuning.gemm_min_rows = b->plan->d_model < 1024
+                                      ? UINT32_MAX
+                                      : 9; /* small matrices do not fill the matrix units */
         return;
     }
     b->tuning.gemm_min_rows = 16;
     for (int i = 0; i < b->plan->n_layer; i++) {
         const struct layer_plan *l = &b->plan->layers[i];
-        const uint32_t rows = l->ffn == FFN_MOE ? 4 * (uint32_t)l->moe.n_expert / (uint32_t)l->moe.n_used : 0; /* 4 for each expert */
+        const uint32_t rows = l->ffn == FFN_MOE
+                                  ? 4 * (uint32_t)l->moe.n_expert / (uint32_t)l->moe.n_used
+                                  : 0; /* 4 for each expert */
         b->tuning.gemm_min_rows = rows > b->tuning.gemm_min_rows ? rows : b->tuning.gemm_min_rows;
     }
 }
 
-struct backend *vulkan_backend_create(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+struct backend *vulkan_backend_create(const struct model_plan *plan, const struct backend_params *p,
+                                      struct err *e)
 {
     struct backend *b = backend_plan(plan, p, e);
     uint64_t available, total;
-    if (!b) {
+    if (!b)
         return NULL;
-    }
     if (!p->experts != !p->host_experts) {
         err_set(e, ERR_INTERNAL, "a store of experts and memory for them come together");
         goto fail;
     }
-    if (!gpu_open(&b->gpu, p->cache_dir, e)) {
+    if (!gpu_open(&b->gpu, p->cache_dir, e))
         goto fail;
-    }
     tune(b);
-    uint64_t need = heap_planned_bytes(&b->model.heap) + heap_planned_bytes(&b->model.slots) + heap_planned_bytes(&b->workspace.heap) + heap_planned_bytes(&b->kv_heap) +
+    uint64_t need = heap_planned_bytes(&b->model.heap) + heap_planned_bytes(&b->model.slots) +
+                    heap_planned_bytes(&b->workspace.heap) + heap_planned_bytes(&b->kv_heap) +
                     heap_planned_bytes(&b->state_heap);
     gpu_memory_free(&b->gpu, &available, &total);
     if (need > available) {
         char want[SIZE_TEXT], have[SIZE_TEXT], all[SIZE_TEXT];
-        err_set(e, ERR_NOMEM, "%s: %s are needed, %s of %s are free", b->gpu.caps.name, size_text((double)need, want),
-                size_text((double)available, have), size_text((double)total, all));
+        err_set(e, ERR_NOMEM, "%s: %s are needed, %s of %s are free", b->gpu.caps.name,
+                size_text((double)need, want), size_text((double)available, have),
+                size_text((double)total, all));
         goto fail;
     }
-    if (!heap_commit(&b->model.heap, &b->gpu, GPU_LOCAL, "weights", e) || !open_split_experts(b, e) || !workspace_open(b, e) || !expert_cpu_offload_open(b, e)) {
+    if (!heap_commit(&b->model.heap, &b->gpu, GPU_LOCAL, "weights", e) ||
+        !open_split_experts(b, e) || !workspace_open(b, e) || !expert_cpu_offload_open(b, e)) {
         goto fail;
     }
     return b;
@@ -153,33 +176,34 @@ fail:
     return NULL;
 }
 
-static struct backend *backend_open(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+static struct backend *backend_open(const struct model_plan *plan, const struct backend_params *p,
+                                    struct err *e)
 {
     uint64_t start = clock_ns();
     struct backend *b = vulkan_backend_create(plan, p, e);
-    if (!b) {
+    if (!b)
         return NULL;
-    }
-    log_info("device=\"%s\" weights_mb=%.1f kv_mb=%.1f state_mb=%.1f work_mb=%.1f ms=%.0f", b->gpu.caps.name, (double)b->model.heap.bytes / 1e6,
-             (double)b->kv_heap.bytes / 1e6, (double)b->state_heap.bytes / 1e6, (double)b->workspace.heap.bytes / 1e6,
+    log_info("device=\"%s\" weights_mb=%.1f kv_mb=%.1f state_mb=%.1f work_mb=%.1f ms=%.0f",
+             b->gpu.caps.name, (double)b->model.heap.bytes / 1e6, (double)b->kv_heap.bytes / 1e6,
+             (double)b->state_heap.bytes / 1e6, (double)b->workspace.heap.bytes / 1e6,
              (double)(clock_ns() - start) / 1e6);
-    if (!b->gpu.caps.cooperative_matrix) {
+    if (!b->gpu.caps.cooperative_matrix)
         log_info("prefill on plain arithmetic: this device has no VK_NV_cooperative_matrix");
-    }
     return b;
 }
 
-static bool backend_copy_blocks(struct backend *b, const int32_t (*pairs)[2], int32_t n, struct err *e)
+static bool backend_copy_blocks(struct backend *b, const int32_t (*pairs)[2], int32_t n,
+                                struct err *e)
 {
     struct gpu *g = &b->gpu;
     VkCommandBuffer c = gpu_command_begin(g, false, e);
-    if (!c) {
+    if (!c)
         return false;
-    }
     for (int i = 0; i < b->plan->n_layer; i++) {
         VkBuffer buffer;
         uint64_t at;
-        if (!b->model.layers[i].kv || !heap_locate(&b->kv_heap, b->model.layers[i].kv, &buffer, &at)) {
+        if (!b->model.layers[i].kv ||
+            !heap_locate(&b->kv_heap, b->model.layers[i].kv, &buffer, &at)) {
             continue;
         }
         for (int32_t k = 0; k < n; k++) {
@@ -198,22 +222,22 @@ static bool backend_copy_blocks(struct backend *b, const int32_t (*pairs)[2], in
 static bool backend_copy_state(struct backend *b, int32_t from, int32_t to, struct err *e)
 {
     struct gpu *g = &b->gpu;
-    if (from < 0 || to < 0 || from >= b->params.n_states || to >= b->params.n_states) {
+    if (from < 0 || to < 0 || from >= b->params.n_states || to >= b->params.n_states)
         return err_set(e, ERR_INTERNAL, "copy_state: %d to %d of %d", from, to, b->params.n_states);
-    }
-    if (from == to) {
+    if (from == to)
         return true;
-    }
     VkCommandBuffer c = gpu_command_begin(g, false, e);
-    if (!c) {
+    if (!c)
         return false;
-    }
     for (int i = 0; i < b->plan->n_layer; i++) {
         VkBuffer buffer;
         uint64_t at, bytes = delta_net_state_bytes(&b->plan->layers[i].delta_net);
-        if (b->model.layers[i].state && heap_locate(&b->state_heap, b->model.layers[i].state, &buffer, &at)) {
+        if (b->model.layers[i].state &&
+            heap_locate(&b->state_heap, b->model.layers[i].state, &buffer, &at)) {
             vkCmdCopyBuffer(c, buffer, buffer, 1,
-                            &(VkBufferCopy){.srcOffset = at + (uint64_t)from * bytes, .dstOffset = at + (uint64_t)to * bytes, .size = bytes});
+                            &(VkBufferCopy){.srcOffset = at + (uint64_t)from * bytes,
+                                            .dstOffset = at + (uint64_t)to * bytes,
+                                            .size = bytes});
         }
     }
     gpu_barrier(c);
@@ -237,15 +261,17 @@ static void memory_of(const struct backend *b, bool planned, struct backend_memo
 {
     *m = (struct backend_memory){0};
     const uint64_t slots = planned ? heap_planned_bytes(&b->model.slots) : b->model.slots.bytes;
-    const uint64_t split_experts = planned ? heap_planned_bytes(&b->model.host) + expert_pool_planned_bytes(&b->pool)
-                                   : b->model.host.bytes + expert_pool_bytes(&b->pool) + passing_bytes(b);
+    const uint64_t split_experts =
+        planned ? heap_planned_bytes(&b->model.host) + expert_pool_planned_bytes(&b->pool)
+                : b->model.host.bytes + expert_pool_bytes(&b->pool) + passing_bytes(b);
     const uint64_t table = device_slots_table_bytes(&b->model, b->plan);
     m->weights = slots + (planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes);
     m->kv = planned ? heap_planned_bytes(&b->kv_heap) : b->kv_heap.bytes;
     m->state = planned ? heap_planned_bytes(&b->state_heap) : b->state_heap.bytes;
     m->work = planned ? heap_planned_bytes(&b->workspace.heap) : b->workspace.heap.bytes;
     m->device = m->weights + m->kv + m->state + m->work;
-    m->host = planned ? workspace_host_bytes(b) : b->step.buffer.size + b->result.buffer.size + b->result.full_logits.size;
+    m->host = planned ? workspace_host_bytes(b)
+                      : b->step.buffer.size + b->result.buffer.size + b->result.full_logits.size;
     m->host += table + expert_cpu_offload_bytes(b);
     m->work += m->host;
     m->weights += split_experts;
@@ -257,12 +283,12 @@ static void backend_memory(const struct backend *b, struct backend_memory *m)
     memory_of(b, false, m);
 }
 
-static bool backend_estimate(const struct model_plan *plan, const struct backend_params *p, struct backend_memory *m, struct err *e)
+static bool backend_estimate(const struct model_plan *plan, const struct backend_params *p,
+                             struct backend_memory *m, struct err *e)
 {
     struct backend *b = backend_plan(plan, p, e);
-    if (!b) {
+    if (!b)
         return false;
-    }
     memory_of(b, true, m);
     backend_close(&b);
     return true;
@@ -307,7 +333,8 @@ static bool backend_device(struct backend_device *d, struct err *e)
 {
     struct gpu g = {0};
     bool ok = gpu_instance_open(&g, e) && gpu_pick(&g, e);
-    *d = (struct backend_device){.in_ram = g.caps.in_ram, .slow_prefill = !g.caps.cooperative_matrix};
+    *d = (struct backend_device){.in_ram = g.caps.in_ram,
+                                 .slow_prefill = !g.caps.cooperative_matrix};
     if (ok) {
         memcpy(d->name, g.caps.name, sizeof d->name - 1);
         gpu_memory_free(&g, &d->available, &d->total);

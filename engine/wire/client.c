@@ -1,5 +1,6 @@
-/* engine/engine.h over the socket: one connection, one job. The descriptor is non-blocking and every wait is a
- * poll with a deadline, so that a stuck or dying engine costs the caller a bounded time. */
+/* engine/engine.h over the socket: one connection, one job. The descriptor is non-blocking and
+ * every wait is a poll with a deadline, so that a stuck or dying engine costs the caller a bounded
+ * time. */
 #include "engine/engine.h"
 
 #include <errno.h>
@@ -15,17 +16,20 @@
 #include "engine/wire/message.h"
 
 #define CONNECT_MS 2000.0
-/* The engine's I/O thread replies whatever the device does, so a longer silence means that it hangs. */
+/* The engine's I/O thread replies whatever the device does, so a longer silence means that it
+ * hangs. */
 #define REPLY_MS 10000.0
-#define CANCEL_MS 2000.0 /* a client that cancels need not wait: a hung engine reads the request when it continues */
+#define CANCEL_MS                                                                                  \
+    2000.0 /* a client that cancels need not wait: a hung engine reads the request when it         \
+              continues */
 #define READ_BYTES ((size_t)64 << 10)
 
 struct engine_job {
     int fd;
     uint64_t id;
-    bool greeted;      /* HELLO was received */
-    bool over;         /* DONE or FAILED was given out */
-    struct buf in;     /* received, from in_pos on not yet given out */
+    bool greeted;  /* HELLO was received */
+    bool over;     /* DONE or FAILED was given out */
+    struct buf in; /* received, from in_pos on not yet given out */
     size_t in_pos;
     struct event_box box;
 };
@@ -52,7 +56,8 @@ static bool wait_for(int fd, short events, double deadline, const char *doing, s
 
 static bool unavailable(struct err *e, const char *doing)
 {
-    return err_set(e, ERR_UNAVAILABLE, "the engine is not running (%s: %s)", doing, strerror(errno));
+    return err_set(e, ERR_UNAVAILABLE, "the engine is not running (%s: %s)", doing,
+                   strerror(errno));
 }
 
 static int connect_socket(const char *path, double deadline, struct err *e)
@@ -71,7 +76,8 @@ static int connect_socket(const char *path, double deadline, struct err *e)
     while (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
         if (errno == EISCONN)
             return fd;
-        /* A full backlog of a unix socket is EAGAIN at once, not a connection in progress, so retry. */
+        /* A full backlog of a unix socket is EAGAIN at once, not a connection in progress, so
+         * retry. */
         if ((errno != EAGAIN && errno != EINTR) || clock_ms() >= deadline) {
             unavailable(e, "connect");
             close(fd);
@@ -132,7 +138,8 @@ static int receive(struct engine_job *j, struct err *e)
 }
 
 /* The next frame, waiting for it. 1, 0 (deadline), -1. */
-static int next_frame(struct engine_job *j, struct frame *f, size_t *used, double deadline, struct err *e)
+static int next_frame(struct engine_job *j, struct frame *f, size_t *used, double deadline,
+                      struct err *e)
 {
     for (;;) {
         int found = peek(j, f, used, e);
@@ -153,7 +160,8 @@ static int next_frame(struct engine_job *j, struct frame *f, size_t *used, doubl
     }
 }
 
-/* Reads HELLO and the first answer, which stays in the buffer when it is an event of a job. 1, 0 (deadline), -1. */
+/* Reads HELLO and the first answer, which stays in the buffer when it is an event of a job. 1, 0
+ * (deadline), -1. */
 static int greet(struct engine_job *j, double deadline, struct err *e)
 {
     struct engine_event ev;
@@ -195,14 +203,16 @@ static struct engine_job *connect_job(const char *socket_path, double timeout_ms
 }
 
 /* Connects, sends HELLO and the request in `out`, reads the first answer. */
-static struct engine_job *start(const char *socket_path, struct buf *out, double reply_ms, struct err *e)
+static struct engine_job *start(const char *socket_path, struct buf *out, double reply_ms,
+                                struct err *e)
 {
     struct err sending = {0};
     struct engine_job *j = connect_job(socket_path, CONNECT_MS, e);
     if (!j)
         return NULL;
     bool sent = send_all(j->fd, out->data, out->len, clock_ms() + reply_ms, &sending);
-    /* An engine that refuses may close before it has read everything; its reason can still be read. */
+    /* An engine that refuses may close before it has read everything; its reason can still be read.
+     */
     int greeted = greet(j, clock_ms() + reply_ms, e);
     if (greeted == 0)
         err_set(e, ERR_UNAVAILABLE, "the engine does not answer");
@@ -214,7 +224,8 @@ static struct engine_job *start(const char *socket_path, struct buf *out, double
     return j;
 }
 
-struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p, struct err *e)
+struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p,
+                                 struct err *e)
 {
     struct buf out = {0};
     struct engine_job *j = NULL;
@@ -235,12 +246,13 @@ static bool put_key(struct buf *out, enum frame_type type, const char *key, stru
     return !out->failed || err_set(e, ERR_NOMEM, "no memory for a request");
 }
 
-static struct engine_job *start_with_key(const char *socket_path, enum frame_type type, const char *key,
-                                         struct err *e)
+static struct engine_job *start_with_key(const char *socket_path, enum frame_type type,
+                                         const char *key, struct err *e)
 {
     const double reply_ms = type == FRAME_CANCEL ? CANCEL_MS : REPLY_MS;
     struct buf out = {0};
-    struct engine_job *j = put_key(&out, type, key, e) ? start(socket_path, &out, reply_ms, e) : NULL;
+    struct engine_job *j =
+        put_key(&out, type, key, e) ? start(socket_path, &out, reply_ms, e) : NULL;
     buf_fini(&out);
     return j;
 }
@@ -251,11 +263,13 @@ struct engine_job *engine_attach(const char *socket_path, const char *key, struc
 }
 
 /* Sends a request without reading the reply. */
-static struct engine_job *send_only(const char *socket_path, enum frame_type type, const char *key, struct err *e)
+static struct engine_job *send_only(const char *socket_path, enum frame_type type, const char *key,
+                                    struct err *e)
 {
     struct buf out = {0};
     struct engine_job *j = put_key(&out, type, key, e) ? connect_job(socket_path, 0, e) : NULL;
-    if (j && !send_all(j->fd, out.data, out.len, clock_ms(), e)) /* a request this small fits into any socket buffer */
+    if (j && !send_all(j->fd, out.data, out.len, clock_ms(),
+                       e)) /* a request this small fits into any socket buffer */
         engine_close(&j);
     buf_fini(&out);
     return j;
@@ -336,7 +350,8 @@ bool engine_cancel(struct engine_job *j, struct err *e)
     else
         err_set(&failed, ERR_NOMEM, "no memory for a request");
     buf_fini(&out);
-    /* If the engine closed the connection, the last event is in flight: engine_next returns it or the error. */
+    /* If the engine closed the connection, the last event is in flight: engine_next returns it or
+     * the error. */
     if (failed.code == ERR_NONE || failed.code == ERR_UNAVAILABLE)
         return true;
     if (e)

@@ -8,8 +8,8 @@
 #define MAX_EVENT_TOKENS 65536u
 
 static const enum frame_type types[] = {
-    [ENGINE_ACCEPTED] = FRAME_ACCEPTED, [ENGINE_PROGRESS] = FRAME_PROGRESS, [ENGINE_TOKENS] = FRAME_TOKENS,
-    [ENGINE_PROMPT_SCORES] = FRAME_PROMPT_SCORES,
+    [ENGINE_ACCEPTED] = FRAME_ACCEPTED, [ENGINE_PROGRESS] = FRAME_PROGRESS,
+    [ENGINE_TOKENS] = FRAME_TOKENS,     [ENGINE_PROMPT_SCORES] = FRAME_PROMPT_SCORES,
     [ENGINE_DONE] = FRAME_DONE,         [ENGINE_FAILED] = FRAME_ERROR,
 };
 
@@ -105,7 +105,8 @@ static bool box_reserve(struct event_box *box, uint32_t n)
     return true;
 }
 
-static bool get_tokens(struct frame_reader *r, struct engine_event *ev, struct event_box *box, struct err *e)
+static bool get_tokens(struct frame_reader *r, struct engine_event *ev, struct event_box *box,
+                       struct err *e)
 {
     uint32_t n = frame_get_u32(r);
     /* 16 bytes a token at least: a lying count fails here, before memory is taken for it */
@@ -172,7 +173,8 @@ static void get_done(struct frame_reader *r, struct engine_event *ev, struct eve
     u->trained_top_k = (int32_t)frame_get_u32(r);
 }
 
-bool message_get_event(const struct frame *f, struct engine_event *ev, struct event_box *box, struct err *e)
+bool message_get_event(const struct frame *f, struct engine_event *ev, struct event_box *box,
+                       struct err *e)
 {
     struct frame_reader r;
     *ev = (struct engine_event){0};

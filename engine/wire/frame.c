@@ -1,5 +1,6 @@
-/* Frames: header, field writer, field reader. All integers little-endian, byte by byte, so that the format
- * is the same on every host; the compiler turns the byte shuffling into plain loads and stores. */
+/* Frames: header, field writer, field reader. All integers little-endian, byte by byte, so that the
+ * format is the same on every host; the compiler turns the byte shuffling into plain loads and
+ * stores. */
 #include "engine/wire/frame.h"
 
 #include <string.h>
@@ -84,7 +85,8 @@ int frame_parse(const char *data, size_t len, struct frame *f, size_t *used, str
     uint32_t flags = (uint32_t)get_le(at + 6, 2);
     uint32_t reserved = (uint32_t)get_le(at + 8, 4);
     if (payload > FRAME_MAX_BYTES) {
-        err_set(e, ERR_LIMIT, "frame of %u bytes, at most %u are allowed", payload, FRAME_MAX_BYTES);
+        err_set(e, ERR_LIMIT, "frame of %u bytes, at most %u are allowed", payload,
+                FRAME_MAX_BYTES);
         return -1;
     }
     if (type < FRAME_HELLO || type >= FRAME__N) {
@@ -97,7 +99,8 @@ int frame_parse(const char *data, size_t len, struct frame *f, size_t *used, str
     }
     if (len - FRAME_HEADER_BYTES < payload)
         return 0;
-    *f = (struct frame){.type = (enum frame_type)type, .payload = at + FRAME_HEADER_BYTES, .len = payload};
+    *f = (struct frame){
+        .type = (enum frame_type)type, .payload = at + FRAME_HEADER_BYTES, .len = payload};
     *used = FRAME_HEADER_BYTES + (size_t)payload;
     return 1;
 }

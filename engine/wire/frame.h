@@ -1,7 +1,7 @@
-/* Frames on the engine's socket: 12-byte header {u32 payload length, u16 type, u16 flags, u32 reserved 0},
- * little-endian, then the payload. Unknown types and lengths over the limit end the connection.
- * The fields inside a payload are written and read by frame_writer / frame_reader, which check bounds.
- * Used by both ends; each connection belongs to one thread. */
+/* Frames on the engine's socket: 12-byte header {u32 payload length, u16 type, u16 flags, u32
+ * reserved 0}, little-endian, then the payload. Unknown types and lengths over the limit end the
+ * connection. The fields inside a payload are written and read by frame_writer / frame_reader,
+ * which check bounds. Used by both ends; each connection belongs to one thread. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,7 +42,8 @@ void frame_put_f32(struct buf *b, float v);
 void frame_put_f64(struct buf *b, double v);
 void frame_put_bytes(struct buf *b, const void *data, uint32_t len); /* u32 length, then bytes */
 
-/* 1: *f is a whole frame at the front of the buffer (total size in *used); 0: more bytes needed; -1: *e. */
+/* 1: *f is a whole frame at the front of the buffer (total size in *used); 0: more bytes needed;
+ * -1: *e. */
 int frame_parse(const char *data, size_t len, struct frame *f, size_t *used, struct err *e);
 
 struct frame_reader {

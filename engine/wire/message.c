@@ -70,7 +70,8 @@ static bool in_range(const char *field, float v, float min, float max, struct er
 {
     if (isfinite(v) && v >= min && v <= max)
         return true;
-    return err_field(e, ERR_INPUT, field, "%g, expected %g to %g", (double)v, (double)min, (double)max);
+    return err_field(e, ERR_INPUT, field, "%g, expected %g to %g", (double)v, (double)min,
+                     (double)max);
 }
 
 static bool check_sampling(const struct engine_sampling *s, struct err *e)
@@ -88,22 +89,25 @@ static bool check_sampling(const struct engine_sampling *s, struct err *e)
         return err_field(e, ERR_INPUT, "penalty_window", "%d, expected 0 or more",
                          s->penalty_window);
     if (s->n_bias < 0 || s->n_bias > ENGINE_MAX_BIAS)
-        return err_field(e, ERR_INPUT, "logit_bias", "%d entries, at most %d", s->n_bias, ENGINE_MAX_BIAS);
+        return err_field(e, ERR_INPUT, "logit_bias", "%d entries, at most %d", s->n_bias,
+                         ENGINE_MAX_BIAS);
     for (int32_t i = 0; i < s->n_bias; i++)
         if (!isfinite(s->bias[i].bias) || fabsf(s->bias[i].bias) > 1e6f || s->bias[i].id < 0)
-            return err_field(e, ERR_INPUT, "logit_bias", "entry %d is not a token id and a finite bias", i);
+            return err_field(e, ERR_INPUT, "logit_bias",
+                             "entry %d is not a token id and a finite bias", i);
     return true;
 }
 
 static bool check_stops(const struct engine_job_params *p, struct err *e)
 {
     if (p->n_stop < 0 || p->n_stop > ENGINE_MAX_STOP)
-        return err_field(e, ERR_INPUT, "stop", "%d strings, at most %d", p->n_stop, ENGINE_MAX_STOP);
+        return err_field(e, ERR_INPUT, "stop", "%d strings, at most %d", p->n_stop,
+                         ENGINE_MAX_STOP);
     for (int32_t i = 0; i < p->n_stop; i++) {
         size_t len = strlen(p->stop[i]);
         if (!len || len > ENGINE_MAX_STOP_BYTES)
-            return err_field(e, ERR_INPUT, "stop", "string %d has %zu bytes, expected 1 to %d", i, len,
-                             ENGINE_MAX_STOP_BYTES);
+            return err_field(e, ERR_INPUT, "stop", "string %d has %zu bytes, expected 1 to %d", i,
+                             len, ENGINE_MAX_STOP_BYTES);
         /* Text is sent in whole characters; a stop that begins inside one could split it. */
         if (((unsigned char)p->stop[i][0] & 0xc0) == 0x80)
             return err_field(e, ERR_INPUT, "stop", "string %d is not UTF-8", i);
@@ -151,30 +155,35 @@ bool message_check_params(const struct engine_job_params *p, struct err *e)
     if (p->n_prompt < 1)
         return err_field(e, ERR_INPUT, "prompt", "the prompt is empty");
     if ((uint32_t)p->n_prompt > MAX_PROMPT)
-        return err_field(e, ERR_LIMIT, "prompt", "%d tokens, at most %u are taken", p->n_prompt, MAX_PROMPT);
+        return err_field(e, ERR_LIMIT, "prompt", "%d tokens, at most %u are taken", p->n_prompt,
+                         MAX_PROMPT);
     if (p->max_tokens < 0)
         return err_field(e, ERR_INPUT, "max_tokens", "%d, expected 0 or more", p->max_tokens);
     if (p->top_logprobs < -1 || p->top_logprobs > ENGINE_MAX_TOP_LOGPROBS)
         return err_field(e, ERR_INPUT, "top_logprobs", "%d, expected 0 to %d", p->top_logprobs,
                          ENGINE_MAX_TOP_LOGPROBS);
     if (p->prompt_scores < 0 || p->prompt_scores > 1 + ENGINE_MAX_TOP_LOGPROBS)
-        return err_field(e, ERR_INPUT, "prompt_scores", "%d, expected 0 to %d", p->prompt_scores, 1 + ENGINE_MAX_TOP_LOGPROBS);
+        return err_field(e, ERR_INPUT, "prompt_scores", "%d, expected 0 to %d", p->prompt_scores,
+                         1 + ENGINE_MAX_TOP_LOGPROBS);
     if (p->n_grammar > ENGINE_MAX_GRAMMAR_BYTES)
-        return err_field(e, ERR_LIMIT, "grammar", "%u bytes once compiled, at most %u are taken", p->n_grammar,
-                         ENGINE_MAX_GRAMMAR_BYTES);
+        return err_field(e, ERR_LIMIT, "grammar", "%u bytes once compiled, at most %u are taken",
+                         p->n_grammar, ENGINE_MAX_GRAMMAR_BYTES);
     if (p->experts_per_token < 0 || p->experts_per_token > ENGINE_MAX_EXPERTS_PER_TOKEN)
-        return err_field(e, ERR_INPUT, "experts_per_token", "%d, expected 0 to %d", p->experts_per_token,
-                         ENGINE_MAX_EXPERTS_PER_TOKEN);
+        return err_field(e, ERR_INPUT, "experts_per_token", "%d, expected 0 to %d",
+                         p->experts_per_token, ENGINE_MAX_EXPERTS_PER_TOKEN);
     if (p->priority < 0 || p->priority > 1)
         return err_field(e, ERR_INPUT, "priority", "%d, expected 0 or 1", p->priority);
-    if (!terminated(p->answer_format, sizeof p->answer_format) || p->answer_begins < 0 || p->answer_begins > 2)
-        return err_field(e, ERR_INPUT, "answer_format", "is too long, or its answer begins at a place %d, expected 0 to 2",
+    if (!terminated(p->answer_format, sizeof p->answer_format) || p->answer_begins < 0 ||
+        p->answer_begins > 2)
+        return err_field(e, ERR_INPUT, "answer_format",
+                         "is too long, or its answer begins at a place %d, expected 0 to 2",
                          p->answer_begins);
     if (!terminated(p->key, sizeof p->key) || !terminated(p->scope, sizeof p->scope) ||
         !terminated(p->request_id, sizeof p->request_id))
         return err_field(e, ERR_INPUT, "key", "key, scope or request id is too long");
     if (p->detached && (!p->key[0] || p->key[0] == '#'))
-        return err_field(e, ERR_INPUT, "key", "a detached job needs a key that does not begin with '#'");
+        return err_field(e, ERR_INPUT, "key",
+                         "a detached job needs a key that does not begin with '#'");
     return check_sampling(&p->sampling, e) && check_stops(p, e) && check_rules(p, e);
 }
 
@@ -250,7 +259,8 @@ struct id_list { /* where a list of token ids goes, and its limit */
     uint32_t max;
 };
 
-static bool get_ids(struct frame_reader *r, const struct id_list *to, struct arena *a, struct err *e)
+static bool get_ids(struct frame_reader *r, const struct id_list *to, struct arena *a,
+                    struct err *e)
 {
     uint32_t n = frame_get_u32(r);
     if (r->failed || n > to->max || (size_t)(r->end - r->at) < (size_t)n * 4)
@@ -265,7 +275,8 @@ static bool get_ids(struct frame_reader *r, const struct id_list *to, struct are
     return true;
 }
 
-static bool get_bias(struct frame_reader *r, struct engine_sampling *s, struct arena *a, struct err *e)
+static bool get_bias(struct frame_reader *r, struct engine_sampling *s, struct arena *a,
+                     struct err *e)
 {
     uint32_t n = frame_get_u32(r);
     if (r->failed || n > ENGINE_MAX_BIAS)
@@ -282,7 +293,8 @@ static bool get_bias(struct frame_reader *r, struct engine_sampling *s, struct a
     return true;
 }
 
-static bool get_stops(struct frame_reader *r, struct engine_job_params *p, struct arena *a, struct err *e)
+static bool get_stops(struct frame_reader *r, struct engine_job_params *p, struct arena *a,
+                      struct err *e)
 {
     uint32_t n = frame_get_u32(r);
     if (r->failed || n > ENGINE_MAX_STOP)
@@ -308,7 +320,8 @@ static bool get_stops(struct frame_reader *r, struct engine_job_params *p, struc
     return get_ids(r, &allowed, a, e) && get_ids(r, &banned, a, e);
 }
 
-static bool get_grammar(struct frame_reader *r, struct engine_job_params *p, struct arena *a, struct err *e)
+static bool get_grammar(struct frame_reader *r, struct engine_job_params *p, struct arena *a,
+                        struct err *e)
 {
     const char *bytes = frame_get_bytes(r, ENGINE_MAX_GRAMMAR_BYTES, &p->n_grammar);
     if (!p->n_grammar)
@@ -321,7 +334,8 @@ static bool get_grammar(struct frame_reader *r, struct engine_job_params *p, str
     return true;
 }
 
-bool message_get_submit(const struct frame *f, struct engine_job_params *p, struct arena *a, struct err *e)
+bool message_get_submit(const struct frame *f, struct engine_job_params *p, struct arena *a,
+                        struct err *e)
 {
     struct frame_reader r;
     struct engine_sampling *s = &p->sampling;

@@ -1,7 +1,8 @@
-/* The status page under a seqlock. The file is {sequence, padding, page}. The writer fills a private copy and
- * copies it out word by word between two odd/even steps of the sequence, so a reader waits for a memcpy at most,
- * never for whatever the engine was computing. Liveness is a flock that the kernel drops with the process:
- * no pid that could be reused or belong to another namespace. */
+/* The status page under a seqlock. The file is {sequence, padding, page}. The writer fills a
+ * private copy and copies it out word by word between two odd/even steps of the sequence, so a
+ * reader waits for a memcpy at most, never for whatever the engine was computing. Liveness is a
+ * flock that the kernel drops with the process: no pid that could be reused or belong to another
+ * namespace. */
 #include "engine/wire/status.h"
 
 #include <errno.h>
@@ -223,8 +224,8 @@ bool status_read(const char *path, struct status_page *out, struct err *e)
         goto out;
     }
     if (st.st_size < (off_t)sizeof *file) {
-        err_set(e, ERR_FORMAT, "status file %s has %lld bytes, expected %zu", path, (long long)st.st_size,
-                sizeof *file);
+        err_set(e, ERR_FORMAT, "status file %s has %lld bytes, expected %zu", path,
+                (long long)st.st_size, sizeof *file);
         goto out;
     }
     file = mmap(NULL, sizeof *file, PROT_READ, MAP_SHARED, fd, 0);
@@ -253,10 +254,8 @@ out:
 const char *engine_state_name(int32_t state)
 {
     static const char *const names[] = {
-        [ENGINE_DOWN] = "down",
-        [ENGINE_LOADING] = "loading",
-        [ENGINE_READY] = "ready",
-        [ENGINE_LOST_DEVICE] = "lost_device",
+        [ENGINE_DOWN] = "down",         [ENGINE_LOADING] = "loading",
+        [ENGINE_READY] = "ready",       [ENGINE_LOST_DEVICE] = "lost_device",
         [ENGINE_STOPPING] = "stopping",
     };
     return state >= 0 && state <= ENGINE_STOPPING ? names[state] : "unknown";

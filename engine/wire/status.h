@@ -1,9 +1,10 @@
-/* The engine's status page: one small file, mapped by the engine for writing and by everyone else for reading,
- * under a seqlock. It can be read at once, even when the engine is down: then the heartbeat is old or the
- * process is gone, and status_read says so.
+/* The engine's status page: one small file, mapped by the engine for writing and by everyone else
+ * for reading, under a seqlock. It can be read at once, even when the engine is down: then the
+ * heartbeat is old or the process is gone, and status_read says so.
  *
- * Writer: any thread of the engine; status_begin .. status_end holds a lock (the loop counts, the monitor thread
- * keeps the heartbeat going while a step or a load takes long). Readers: any thread, any process, no lock. */
+ * Writer: any thread of the engine; status_begin .. status_end holds a lock (the loop counts, the
+ * monitor thread keeps the heartbeat going while a step or a load takes long). Readers: any thread,
+ * any process, no lock. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,8 +20,9 @@
 #define STATUS_PARTS 5
 #define STATUS_PART_FORMATS 4
 
-/* How a job ended: a finish of engine.h, or that it failed. Indices of jobs_done in every page there is, so none may
- * change: a finish that is added to engine.h gets its row here, below OUTCOME_FAILED. */
+/* How a job ended: a finish of engine.h, or that it failed. Indices of jobs_done in every page
+ * there is, so none may change: a finish that is added to engine.h gets its row here, below
+ * OUTCOME_FAILED. */
 enum job_outcome {
     OUTCOME_EOS = ENGINE_STOP_EOS,
     OUTCOME_STOP_STRING = ENGINE_STOP_STRING,
@@ -29,12 +31,20 @@ enum job_outcome {
     OUTCOME_FAILED = 7,
     OUTCOME__N
 };
-_Static_assert(OUTCOME_CANCELLED + 1 == (int)ENGINE_FINISH__N && (int)ENGINE_FINISH__N <= OUTCOME_FAILED,
+_Static_assert(OUTCOME_CANCELLED + 1 == (int)ENGINE_FINISH__N &&
+                   (int)ENGINE_FINISH__N <= OUTCOME_FAILED,
                "each finish has an outcome");
 
-enum engine_state { ENGINE_DOWN, ENGINE_LOADING, ENGINE_READY, ENGINE_LOST_DEVICE, ENGINE_STOPPING };
+enum engine_state {
+    ENGINE_DOWN,
+    ENGINE_LOADING,
+    ENGINE_READY,
+    ENGINE_LOST_DEVICE,
+    ENGINE_STOPPING
+};
 
-struct status_histogram { /* Prometheus style: count[i] holds values <= bound[i], not cumulative; the last bound is infinite */
+struct status_histogram { /* Prometheus style: count[i] holds values <= bound[i], not cumulative;
+                             the last bound is infinite */
     double bound[STATUS_BUCKETS];
     uint64_t count[STATUS_BUCKETS];
     double sum;
@@ -64,14 +74,17 @@ struct status_experts {
     uint64_t budget_bytes, resident_bytes, locked_bytes, resident_experts; /* now */
     int32_t reads_under_way, prefetching; /* now; prefetching: 1 while reading ahead pays */
     uint64_t asked, hits, late, misses, evictions, failures;
-    uint64_t reads, read_errors, read_bytes, miss_bytes, prefetch_useful_bytes, prefetch_wasted_bytes, warm_bytes;
-    double wait_seconds, read_seconds; /* time steps waited; time with at least one read in flight */
-    double read_depth_sum;             /* reads in flight, summed over the reads */
+    uint64_t reads, read_errors, read_bytes, miss_bytes, prefetch_useful_bytes,
+        prefetch_wasted_bytes, warm_bytes;
+    double wait_seconds,
+        read_seconds;      /* time steps waited; time with at least one read in flight */
+    double read_depth_sum; /* reads in flight, summed over the reads */
     struct status_histogram read_time;
-    char way[160];                     /* how it reads */
+    char way[160]; /* how it reads */
 };
 
-struct status_page { /* only fixed-size fields; sizes in bytes, rates per second, times in seconds unless named */
+struct status_page { /* only fixed-size fields; sizes in bytes, rates per second, times in seconds
+                        unless named */
     uint32_t magic, version;
     uint64_t size;
     int64_t pid;
@@ -84,22 +97,33 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows;
     int32_t n_threads; /* of the processor that compute steps; 0: only the device does */
     uint64_t model_fingerprint;
-    int32_t experts_per_token, trained_top_k; /* used, and as trained: using fewer is lossy; 0: no experts */
-    int32_t n_attention, n_recurrent, n_unused_tensors; /* layers of each kind; tensors passed over */
+    int32_t experts_per_token,
+        trained_top_k; /* used, and as trained: using fewer is lossy; 0: no experts */
+    int32_t n_attention, n_recurrent,
+        n_unused_tensors; /* layers of each kind; tensors passed over */
     uint64_t kv_bytes_per_token, state_bytes_per_sequence;
     struct status_part parts[STATUS_PARTS];
-    uint64_t file_bytes, weight_bytes, dense_bytes, expert_bytes, active_bytes, parameters, active_parameters;
+    uint64_t file_bytes, weight_bytes, dense_bytes, expert_bytes, active_bytes, parameters,
+        active_parameters;
     uint64_t kv_bytes, state_bytes, work_bytes, device_bytes, host_bytes;
-    char backend_note[192]; /* why a faster strategy, such as the GPU, was not taken for this model; else empty */
-    char plan[2048];        /* JSON object: what was planned before the load, with the keys of the ready line */
-    uint64_t loaded_weight_bytes; /* of weight_bytes, in memory: without experts on disk, with the cache's budget at start */
-    uint64_t memory_available; /* RAM that could be taken now without swapping, control groups included */
-    uint64_t memory_pressure_shrinks; /* how often the expert cache shrank under memory pressure since the start */
-    /* From /proc/self/status, each second: all, of it memory that no file backs, and pages of files and of shared memory.
-     * By mincore, every few seconds: pages of the model's files in memory, whoever brought them there. */
+    char backend_note[192]; /* why a faster strategy, such as the GPU, was not taken for this model;
+                               else empty */
+    char plan[2048]; /* JSON object: what was planned before the load, with the keys of the ready
+                        line */
+    uint64_t loaded_weight_bytes; /* of weight_bytes, in memory: without experts on disk, with the
+                                     cache's budget at start */
+    uint64_t memory_available;    /* RAM that could be taken now without swapping, control groups
+                                     included */
+    uint64_t memory_pressure_shrinks; /* how often the expert cache shrank under memory pressure
+                                         since the start */
+    /* From /proc/self/status, each second: all, of it memory that no file backs, and pages of files
+     * and of shared memory. By mincore, every few seconds: pages of the model's files in memory,
+     * whoever brought them there. */
     uint64_t resident_bytes, anonymous_bytes, mapped_bytes, resident_weight_bytes;
-    uint64_t disk_read_bytes; /* from /proc/self/io, each second: what the block devices gave, O_DIRECT or for the page cache */
-    uint64_t locked_weight_bytes; /* locked in memory, beside experts.locked_bytes: dense weights, in cpu_only all */
+    uint64_t disk_read_bytes;     /* from /proc/self/io, each second: what the block devices gave,
+                                     O_DIRECT or for the page cache */
+    uint64_t locked_weight_bytes; /* locked in memory, beside experts.locked_bytes: dense weights,
+                                     in cpu_only all */
     /* now */
     int32_t jobs_running, jobs_waiting, blocks_used, blocks_cached, connections;
     double decode_tokens_per_s, prefill_tokens_per_s; /* over the last 10 s of work */
@@ -112,9 +136,11 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     uint64_t prefix_queries, prefix_hits; /* in tokens asked for and tokens found */
     struct status_histogram time_to_first_token, time_per_output_token, queue_time, job_time;
     struct status_experts experts;
-    /* Experts that a split backend keeps in RAM (hybrid): distinct ones of steps that were found on the device and not,
-     * bytes of the latter read over the bus, bytes copied to the device for later steps. */
-    uint64_t expert_device_hits, expert_device_misses, expert_device_evictions, expert_bus_bytes, expert_copied_bytes;
+    /* Experts that a split backend keeps in RAM (hybrid): distinct ones of steps that were found on
+     * the device and not, bytes of the latter read over the bus, bytes copied to the device for
+     * later steps. */
+    uint64_t expert_device_hits, expert_device_misses, expert_device_evictions, expert_bus_bytes,
+        expert_copied_bytes;
     uint64_t expert_on_cpu; /* of the misses, computed by the processor: these crossed no bus */
     int32_t n_jobs;
     struct status_job jobs[STATUS_JOBS];
@@ -140,12 +166,13 @@ struct status_writer;
 /* File mode 0644; an old file is replaced, a living engine's is not (ERR_CONFLICT). */
 struct status_writer *status_create(const char *path, struct err *e);
 struct status_page *status_begin(struct status_writer *w); /* a private copy; keep it short */
-void status_end(struct status_writer *w); /* sets the heartbeat and publishes */
-void status_close(struct status_writer **w); /* state becomes ENGINE_DOWN */
+void status_end(struct status_writer *w);                  /* sets the heartbeat and publishes */
+void status_close(struct status_writer **w);               /* state becomes ENGINE_DOWN */
 void status_histogram_init(struct status_histogram *h, double first, double factor);
 void status_histogram_add(struct status_histogram *h, double value);
 
-/* Reader: copies a consistent page. False: there is none (never started). When the process is gone or its
- * heartbeat is older than 5 s, *out is the last page with state ENGINE_DOWN and `error` saying so. */
+/* Reader: copies a consistent page. False: there is none (never started). When the process is gone
+ * or its heartbeat is older than 5 s, *out is the last page with state ENGINE_DOWN and `error`
+ * saying so. */
 bool status_read(const char *path, struct status_page *out, struct err *e);
 const char *engine_state_name(int32_t state);

@@ -1,4 +1,5 @@
-/* Lists of a user's keys and sessions: the user asks for their own, an admin for anyone's. Thread: the request's. */
+/* Lists of a user's keys and sessions: the user asks for their own, an admin for anyone's. Thread:
+ * the request's. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -34,14 +34,16 @@ static bool show_limits(struct request *r, struct err *e)
     return true;
 }
 
-/* At once nobody can log in, and nothing of it is reachable; the recorder clears the rows within seconds. */
+/* At once nobody can log in, and nothing of it is reachable; the recorder clears the rows within
+ * seconds. */
 static bool remove_account(struct request *r, struct err *e)
 {
     const cJSON *body = request_json(r, e);
     const char *password = NULL;
     struct store_user user;
     if (!body || !json_get_string(body, "password", &password, e) ||
-        !credentials_confirm(r, "password", password, &user, e) || !store_user_remove(r->store, user.id, e))
+        !credentials_confirm(r, "password", password, &user, e) ||
+        !store_user_remove(r->store, user.id, e))
         return false;
     audit_record_id(r, "account.delete", "user", user.id);
     user_jobs_cancel(r, user.id);
@@ -50,13 +52,24 @@ static bool remove_account(struct request *r, struct err *e)
 }
 
 const struct route api_account_routes[] = {
-    {.method = HTTP_GET, .path = "/api/account/limits", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = show_limits, .scope = SCOPE_ANY,
-     .doc = {.summary = "What the caller may use, and has used", .reply = "AccountLimits",
+    {.method = HTTP_GET,
+     .path = "/api/account/limits",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = show_limits,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "What the caller may use, and has used",
+             .reply = "AccountLimits",
              .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/account/delete", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = remove_account, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "Delete the own account and all that is in it", .body = "PasswordProof",
+    {.method = HTTP_POST,
+     .path = "/api/account/delete",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = remove_account,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Delete the own account and all that is in it",
+             .body = "PasswordProof",
              .statuses = "204 409 429"}},
     {0},
 };

@@ -14,7 +14,8 @@ static bool login(struct request *r, struct err *e)
     struct credentials c = {0};
     const cJSON *body = request_json(r, e);
     struct store_user user;
-    if (!body || !json_get_string(body, "name", &c.name, e) || !json_get_string(body, "password", &c.password, e) ||
+    if (!body || !json_get_string(body, "name", &c.name, e) ||
+        !json_get_string(body, "password", &c.password, e) ||
         !json_get_string(body, "code", &c.code, e))
         return false;
     if (!c.name || !c.password)
@@ -48,12 +49,14 @@ static bool change_password(struct request *r, struct err *e)
     const cJSON *body = request_json(r, e);
     struct store_user user;
     char hash[SECRET_PASSWORD_HASH_SIZE];
-    if (!body || !json_get_string(body, "current", &current, e) || !json_get_string(body, "new", &fresh, e))
+    if (!body || !json_get_string(body, "current", &current, e) ||
+        !json_get_string(body, "new", &fresh, e))
         return false;
     if (!current || !fresh)
         return err_field(e, ERR_INPUT, current ? "new" : "current", "is needed");
     const unsigned char *keep = r->who.by == AUTH_SESSION ? r->who.token_hash : NULL;
-    if (!credentials_confirm(r, "current", current, &user, e) || !credentials_hash("new", fresh, hash, e) ||
+    if (!credentials_confirm(r, "current", current, &user, e) ||
+        !credentials_hash("new", fresh, hash, e) ||
         !store_user_set_password(r->store, r->who.user_id, hash, keep, e))
         return false;
     audit_record(r, r->who.user_id, r->who.name, "password.change", "");
@@ -61,19 +64,40 @@ static bool change_password(struct request *r, struct err *e)
 }
 
 const struct route api_auth_routes[] = {
-    {.method = HTTP_POST, .path = "/api/login", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = login, .scope = SCOPE_ANY,
-     .doc = {.summary = "Log in: sets the session cookie", .body = "Login", .reply = "Session",
+    {.method = HTTP_POST,
+     .path = "/api/login",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = login,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "Log in: sets the session cookie",
+             .body = "Login",
+             .reply = "Session",
              .statuses = "200 401 429 503"}},
-    {.method = HTTP_POST, .path = "/api/logout", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = logout, .scope = SCOPE_ANY,
+    {.method = HTTP_POST,
+     .path = "/api/logout",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = logout,
+     .scope = SCOPE_ANY,
      .doc = {.summary = "End the session", .statuses = "204"}},
-    {.method = HTTP_GET, .path = "/api/session", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = show_session, .scope = SCOPE_ANY,
+    {.method = HTTP_GET,
+     .path = "/api/session",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = show_session,
+     .scope = SCOPE_ANY,
      .doc = {.summary = "Who am I?", .reply = "Session", .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/password", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = change_password, .scope = SCOPE_ADMIN,
+    {.method = HTTP_POST,
+     .path = "/api/password",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = change_password,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "Change the own password; ends the other sessions",
-             .body = "PasswordChange", .statuses = "204 429"}},
+             .body = "PasswordChange",
+             .statuses = "204 429"}},
     {0},
 };

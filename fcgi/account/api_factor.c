@@ -71,12 +71,14 @@ static bool put_uri(struct buf *b, const char *name, const char *secret)
     return !b->failed;
 }
 
-static bool reply_secret(struct request *r, const char *name, const unsigned char *secret, struct err *e)
+static bool reply_secret(struct request *r, const char *name, const unsigned char *secret,
+                         struct err *e)
 {
     char text[OTP_BASE32_SIZE];
     struct buf uri = {0}, path = {0};
     int size = 0;
-    bool ok = otp_base32(secret, text) && put_uri(&uri, name, text) && qr_path(uri.data, &path, &size);
+    bool ok =
+        otp_base32(secret, text) && put_uri(&uri, name, text) && qr_path(uri.data, &path, &size);
     if (ok) {
         cJSON *o = cJSON_CreateObject(), *qr;
         cJSON_AddStringToObject(o, "secret", text);
@@ -102,7 +104,8 @@ static bool begin(struct request *r, struct err *e)
     if (!confirm_password(r, &user, e))
         return false;
     otp_secret(secret);
-    bool ok = store_factor_begin(r->store, user.id, secret, e) && reply_secret(r, user.name, secret, e);
+    bool ok =
+        store_factor_begin(r->store, user.id, secret, e) && reply_secret(r, user.name, secret, e);
     secret_wipe(secret, sizeof secret);
     return ok;
 }
@@ -146,7 +149,8 @@ static bool new_codes(struct request *r, struct err *e)
     if (!f.on)
         return err_set(e, ERR_CONFLICT, "there is no second factor");
     make_codes(&v);
-    if (!store_factor_new_codes(r->store, user.id, (const unsigned char(*)[SECRET_HASH_BYTES])v.hashes, e))
+    if (!store_factor_new_codes(r->store, user.id,
+                                (const unsigned char(*)[SECRET_HASH_BYTES])v.hashes, e))
         return false;
     audit_record(r, user.id, user.name, "second_factor.new_codes", "");
     return reply_codes(r, &v);
@@ -162,24 +166,58 @@ static bool take_away(struct request *r, struct err *e)
 }
 
 const struct route api_factor_routes[] = {
-    {.method = HTTP_GET, .path = "/api/second-factor", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = show, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "Has the own account a second factor?", .reply = "SecondFactor",
+    {.method = HTTP_GET,
+     .path = "/api/second-factor",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = show,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Has the own account a second factor?",
+             .reply = "SecondFactor",
              .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/second-factor", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = begin, .scope = SCOPE_ADMIN,
+    {.method = HTTP_POST,
+     .path = "/api/second-factor",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = begin,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "Begin: a secret for the app, as text and as a QR code",
-             .body = "PasswordProof", .reply = "SecondFactorSecret", .statuses = "201 409 429"}},
-    {.method = HTTP_POST, .path = "/api/second-factor/confirm", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .body_limit = ACCOUNT_BODY_BYTES, .handler = confirm, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "Prove that the app has it: from now on logins ask; ends the other sessions",
-             .body = "CodeProof", .reply = "RecoveryCodes", .statuses = "200 409 429"}},
-    {.method = HTTP_POST, .path = "/api/second-factor/recovery-codes", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .body_limit = ACCOUNT_BODY_BYTES, .handler = new_codes, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "New recovery codes in the place of all old ones", .body = "PasswordProof",
-             .reply = "RecoveryCodes", .statuses = "200 409 429"}},
-    {.method = HTTP_POST, .path = "/api/second-factor/remove", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .body_limit = ACCOUNT_BODY_BYTES, .handler = take_away, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "Remove the second factor", .body = "PasswordProof", .statuses = "204 429"}},
+             .body = "PasswordProof",
+             .reply = "SecondFactorSecret",
+             .statuses = "201 409 429"}},
+    {.method = HTTP_POST,
+     .path = "/api/second-factor/confirm",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = confirm,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary =
+                 "Prove that the app has it: from now on logins ask; ends the other sessions",
+             .body = "CodeProof",
+             .reply = "RecoveryCodes",
+             .statuses = "200 409 429"}},
+    {.method = HTTP_POST,
+     .path = "/api/second-factor/recovery-codes",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = new_codes,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "New recovery codes in the place of all old ones",
+             .body = "PasswordProof",
+             .reply = "RecoveryCodes",
+             .statuses = "200 409 429"}},
+    {.method = HTTP_POST,
+     .path = "/api/second-factor/remove",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = take_away,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Remove the second factor",
+             .body = "PasswordProof",
+             .statuses = "204 429"}},
     {0},
 };

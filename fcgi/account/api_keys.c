@@ -38,27 +38,32 @@ static bool read_scopes(const cJSON *body, struct store_key_terms *t, struct err
     if (!list)
         return true;
     t->scopes = 0;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach (item, list) {
         size_t i = 0;
-        while (i < N_SCOPES && !(cJSON_IsString(item) && !strcmp(item->valuestring, scopes[i].name)))
+        while (i < N_SCOPES &&
+               !(cJSON_IsString(item) && !strcmp(item->valuestring, scopes[i].name)))
             i++;
         if (i == N_SCOPES)
-            return err_field(e, ERR_INPUT, "scopes", "holds inference, history and admin, nothing else");
+            return err_field(e, ERR_INPUT, "scopes",
+                             "holds inference, history and admin, nothing else");
         t->scopes |= scopes[i].bit;
     }
     return t->scopes || err_field(e, ERR_INPUT, "scopes", "must hold one at least");
 }
 
-/* What the body says of the terms goes into *t; the rest stays. A key can't give out more than it has. */
-static bool read_terms(struct request *r, const cJSON *body, struct store_key_terms *t, struct err *e)
+/* What the body says of the terms goes into *t; the rest stays. A key can't give out more than it
+ * has. */
+static bool read_terms(struct request *r, const cJSON *body, struct store_key_terms *t,
+                       struct err *e)
 {
     const cJSON *limits = NULL, *expiry = cJSON_GetObjectItemCaseSensitive(body, "expires_at");
     int64_t at = t->expires_at;
-    if (!read_scopes(body, t, e) || !json_get_int(body, "expires_at", 1, INT64_C(1) << 52, &at, e) ||
+    if (!read_scopes(body, t, e) ||
+        !json_get_int(body, "expires_at", 1, INT64_C(1) << 52, &at, e) ||
         !json_get_object(body, "limits", &limits, e) ||
         !json_get_bool(body, "strict_parameters", &t->strict_parameters, e) ||
-        !json_get_int(limits, "requests_per_minute", 0, STORE_LIMIT_MAX, &t->requests_per_minute, e) ||
+        !json_get_int(limits, "requests_per_minute", 0, STORE_LIMIT_MAX, &t->requests_per_minute,
+                      e) ||
         !json_get_int(limits, "tokens_per_minute", 0, STORE_LIMIT_MAX, &t->tokens_per_minute, e) ||
         !json_get_int(limits, "max_jobs", 0, STORE_LIMIT_MAX, &t->max_jobs, e))
         return false;
@@ -99,7 +104,8 @@ static bool make_key(struct request *r, struct err *e)
 {
     const cJSON *body = request_json(r, e);
     const char *name = NULL;
-    struct store_key_terms terms = {.scopes = r->who.by == AUTH_KEY ? r->who.terms.scopes : STORE_SCOPES};
+    struct store_key_terms terms = {.scopes =
+                                        r->who.by == AUTH_KEY ? r->who.terms.scopes : STORE_SCOPES};
     char key[SECRET_KEY_SIZE], prefix[SECRET_PREFIX_SIZE];
     unsigned char hash[SECRET_HASH_BYTES];
     int64_t id;
@@ -111,9 +117,11 @@ static bool make_key(struct request *r, struct err *e)
         return false;
     secret_api_key(key, prefix);
     secret_hash(key, hash);
-    if (!store_key_add(r->store, &(struct store_key){.user_id = r->who.user_id, .name = name, .prefix = prefix,
-                                                .terms = terms}, hash,
-                       &id, e))
+    if (!store_key_add(
+            r->store,
+            &(struct store_key){
+                .user_id = r->who.user_id, .name = name, .prefix = prefix, .terms = terms},
+            hash, &id, e))
         return false;
     audit_record_id(r, "key.add", "key", id);
     cJSON *o = cJSON_CreateObject();
@@ -157,19 +165,41 @@ static bool remove_key(struct request *r, struct err *e)
 }
 
 const struct route api_keys_routes[] = {
-    {.method = HTTP_GET, .path = "/api/keys", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = list_keys, .scope = SCOPE_ADMIN,
+    {.method = HTTP_GET,
+     .path = "/api/keys",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_keys,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "List the own keys", .reply = "KeyList", .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/keys", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = make_key, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "Make a key; it is shown this once", .body = "KeyRequest",
-             .reply = "NewKey", .statuses = "201"}},
-    {.method = HTTP_PATCH, .path = "/api/keys/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = change_key, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "Change what a key may do, from its next request on", .body = "KeyChange",
-             .reply = "Key", .statuses = "200"}},
-    {.method = HTTP_DELETE, .path = "/api/keys/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = remove_key, .scope = SCOPE_ADMIN,
+    {.method = HTTP_POST,
+     .path = "/api/keys",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = make_key,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Make a key; it is shown this once",
+             .body = "KeyRequest",
+             .reply = "NewKey",
+             .statuses = "201"}},
+    {.method = HTTP_PATCH,
+     .path = "/api/keys/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = change_key,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Change what a key may do, from its next request on",
+             .body = "KeyChange",
+             .reply = "Key",
+             .statuses = "200"}},
+    {.method = HTTP_DELETE,
+     .path = "/api/keys/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = remove_key,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "Revoke a key at once", .statuses = "204"}},
     {0},
 };

@@ -1,5 +1,6 @@
-/* New accounts that people make themselves, with an invitation or without: as the setting sign_up says. The link of an
- * invitation is /#/invite/TOKEN: what stands behind # never reaches the server's logs or another site. */
+/* New accounts that people make themselves, with an invitation or without: as the setting sign_up
+ * says. The link of an invitation is /#/invite/TOKEN: what stands behind # never reaches the
+ * server's logs or another site. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -32,7 +33,8 @@ static bool show_policy(struct request *r, struct err *e)
 static bool hash_token(const char *token, unsigned char hash[SECRET_HASH_BYTES], struct err *e)
 {
     if (strlen(token) != SECRET_TOKEN_SIZE - 1)
-        return err_field(e, ERR_NOTFOUND, "invite", "this is no invitation; was the link copied whole?");
+        return err_field(e, ERR_NOTFOUND, "invite",
+                         "this is no invitation; was the link copied whole?");
     secret_hash(token, hash);
     return true;
 }
@@ -43,12 +45,14 @@ static bool closed(struct request *r, bool invited, struct err *e)
     if (!strcmp(policy, "open") || (invited && !strcmp(policy, "invite")))
         return false;
     r->error_override.code = "sign_up_closed";
-    err_set(e, ERR_FORBIDDEN, invited || strcmp(policy, "invite") ? "new accounts are made by an admin here"
-                                                                 : "new accounts need an invitation here");
+    err_set(e, ERR_FORBIDDEN,
+            invited || strcmp(policy, "invite") ? "new accounts are made by an admin here"
+                                                : "new accounts need an invitation here");
     return true;
 }
 
-/* What an invitation is good for, before one fills in the form. A POST, so that no log has the token. */
+/* What an invitation is good for, before one fills in the form. A POST, so that no log has the
+ * token. */
 static bool show_invite(struct request *r, struct err *e)
 {
     const cJSON *body = request_json(r, e);
@@ -60,8 +64,8 @@ static bool show_invite(struct request *r, struct err *e)
         return false;
     if (!token)
         return err_field(e, ERR_INPUT, "invite", "is needed");
-    if (closed(r, true, e) || !throttle_enter(r, THROTTLE_SIGN_UP, "", &t, e) || !hash_token(token, hash, e) ||
-        !store_invite_open(r->store, hash, &invite, e))
+    if (closed(r, true, e) || !throttle_enter(r, THROTTLE_SIGN_UP, "", &t, e) ||
+        !hash_token(token, hash, e) || !store_invite_open(r->store, hash, &invite, e))
         return false;
     throttle_forgive(r, &t);
     cJSON *o = cJSON_CreateObject();
@@ -77,13 +81,15 @@ struct sign_up_form {
     const char *token; /* of an invitation; NULL: none */
 };
 
-static bool make_account(struct request *r, const struct sign_up_form *f, struct store_user *user, struct err *e)
+static bool make_account(struct request *r, const struct sign_up_form *f, struct store_user *user,
+                         struct err *e)
 {
     char hash[SECRET_PASSWORD_HASH_SIZE];
     unsigned char invite[SECRET_HASH_BYTES];
     struct store_invite open;
     struct store_user new = {.name = f->name};
-    if (f->token && (!hash_token(f->token, invite, e) || !store_invite_open(r->store, invite, &open, e)))
+    if (f->token &&
+        (!hash_token(f->token, invite, e) || !store_invite_open(r->store, invite, &open, e)))
         return false; /* before argon2id is paid for */
     if (!credentials_hash("password", f->password, hash, e))
         return false;
@@ -100,7 +106,8 @@ static bool sign_up(struct request *r, struct err *e)
     struct sign_up_form f = {0};
     struct store_user user;
     struct throttle t;
-    if (!body || !json_get_string(body, "name", &f.name, e) || !json_get_string(body, "password", &f.password, e) ||
+    if (!body || !json_get_string(body, "name", &f.name, e) ||
+        !json_get_string(body, "password", &f.password, e) ||
         !json_get_string(body, "invite", &f.token, e))
         return false;
     if (!f.name || !f.password)
@@ -109,8 +116,10 @@ static bool sign_up(struct request *r, struct err *e)
         !make_account(r, &f, &user, e))
         return false;
     if (f.token)
-        throttle_forgive(r, &t); /* without an invitation each account counts, so that nobody makes a thousand */
-    r->who = (struct identity){.by = AUTH_SESSION, .user_id = user.id, .name = user.name, .admin = user.admin};
+        throttle_forgive(
+            r, &t); /* without an invitation each account counts, so that nobody makes a thousand */
+    r->who = (struct identity){
+        .by = AUTH_SESSION, .user_id = user.id, .name = user.name, .admin = user.admin};
     audit_record_id(r, f.token ? "user.accept" : "user.sign_up", "user", user.id);
     return credentials_open(r, &user, 201, e);
 }
@@ -122,10 +131,11 @@ static bool list_one(void *context, const struct store_invite *n)
     json_put_id(o, "id", n->id);
     cJSON_AddStringToObject(o, "role", n->admin ? "admin" : "user");
     cJSON_AddStringToObject(o, "note", n->note);
-    cJSON_AddStringToObject(o, "state", n->used_at            ? "used"
-                                        : n->revoked_at       ? "revoked"
-                                        : n->expires_at <= now ? "expired"
-                                                               : "open");
+    cJSON_AddStringToObject(o, "state",
+                            n->used_at             ? "used"
+                            : n->revoked_at        ? "revoked"
+                            : n->expires_at <= now ? "expired"
+                                                   : "open");
     cJSON_AddNumberToObject(o, "created_at", (double)n->created_at);
     cJSON_AddNumberToObject(o, "expires_at", (double)n->expires_at);
     json_put_time(o, "used_at", n->used_at);
@@ -152,12 +162,15 @@ static bool make_invite(struct request *r, struct err *e)
     int64_t days = INVITE_DAYS, id;
     char token[SECRET_TOKEN_SIZE];
     unsigned char hash[SECRET_HASH_BYTES];
-    if (!body || !json_get_string(body, "role", &role, e) || !json_get_string(body, "note", &note, e) ||
+    if (!body || !json_get_string(body, "role", &role, e) ||
+        !json_get_string(body, "note", &note, e) ||
         !json_get_int(body, "days", 1, INVITE_DAYS_MAX, &days, e))
         return false;
     if (strcmp(role, "admin") && strcmp(role, "user"))
         return err_field(e, ERR_INPUT, "role", "must be admin or user");
-    struct store_invite n = {.admin = !strcmp(role, "admin"), .note = note, .made_by = r->who.user_id,
+    struct store_invite n = {.admin = !strcmp(role, "admin"),
+                             .note = note,
+                             .made_by = r->who.user_id,
                              .expires_at = clock_wall_ms() + days * DAY_MS};
     secret_token(token);
     secret_hash(token, hash);
@@ -185,26 +198,59 @@ static bool revoke_invite(struct request *r, struct err *e)
 }
 
 const struct route api_sign_up_routes[] = {
-    {.method = HTTP_GET, .path = "/api/sign-up", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .handler = show_policy, .scope = SCOPE_ANY,
+    {.method = HTTP_GET,
+     .path = "/api/sign-up",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = show_policy,
+     .scope = SCOPE_ANY,
      .doc = {.summary = "Who may make an account", .reply = "SignUpPolicy", .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/sign-up/invite", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = show_invite, .scope = SCOPE_ANY,
-     .doc = {.summary = "Is this invitation good?", .body = "InviteToken", .reply = "InviteFacts",
+    {.method = HTTP_POST,
+     .path = "/api/sign-up/invite",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = show_invite,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "Is this invitation good?",
+             .body = "InviteToken",
+             .reply = "InviteFacts",
              .statuses = "200 403 404 429 503"}},
-    {.method = HTTP_POST, .path = "/api/sign-up", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = sign_up, .scope = SCOPE_ANY,
-     .doc = {.summary = "Make an account and log in", .body = "SignUp", .reply = "Session",
+    {.method = HTTP_POST,
+     .path = "/api/sign-up",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = sign_up,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "Make an account and log in",
+             .body = "SignUp",
+             .reply = "Session",
              .statuses = "201 403 404 409 429 503"}},
-    {.method = HTTP_GET, .path = "/api/invites", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = list_invites, .scope = SCOPE_ADMIN,
+    {.method = HTTP_GET,
+     .path = "/api/invites",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = list_invites,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "List the invitations", .reply = "InviteList", .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/invites", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = make_invite, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "Invite someone; the token is shown this once", .body = "InviteRequest",
-             .reply = "NewInvite", .statuses = "201"}},
-    {.method = HTTP_DELETE, .path = "/api/invites/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = revoke_invite, .scope = SCOPE_ADMIN,
+    {.method = HTTP_POST,
+     .path = "/api/invites",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = make_invite,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Invite someone; the token is shown this once",
+             .body = "InviteRequest",
+             .reply = "NewInvite",
+             .statuses = "201"}},
+    {.method = HTTP_DELETE,
+     .path = "/api/invites/{id}",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = revoke_invite,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "Revoke an open invitation", .statuses = "204"}},
     {0},
 };

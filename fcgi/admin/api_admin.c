@@ -78,7 +78,8 @@ static void add_memory_plan(cJSON *o, const struct status_page *p)
     cJSON_AddItemToObject(o, "plan", plan ? plan : cJSON_CreateNull());
 }
 
-/* Experts that stay on disk (ssd_streaming), and those that the GPU reads from RAM (hybrid). All 0: all in one memory. */
+/* Experts that stay on disk (ssd_streaming), and those that the GPU reads from RAM (hybrid). All 0:
+ * all in one memory. */
 static void add_experts(cJSON *o, const struct status_page *p)
 {
     const struct status_experts *x = &p->experts;
@@ -150,7 +151,8 @@ static void add_child(cJSON *list, const struct shared_child *c)
     const int32_t state = c->state;
     cJSON *o = cJSON_CreateObject();
     add_number(o, "pid", c->pid);
-    cJSON_AddStringToObject(o, "state", state >= 0 && state <= CHILD_LEAVING ? states[state] : "none");
+    cJSON_AddStringToObject(o, "state",
+                            state >= 0 && state <= CHILD_LEAVING ? states[state] : "none");
     add_number(o, "since", (double)c->since_ms);
     add_number(o, "requests", (double)c->requests);
     cJSON_AddItemToArray(list, o);
@@ -271,9 +273,14 @@ static bool admin_status(struct request *r, struct err *e)
 }
 
 const struct route api_admin_routes[] = {
-    {.method = HTTP_GET, .path = "/api/admin/status", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = admin_status, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "Everything that the server knows of itself", .reply = "AdminStatus",
+    {.method = HTTP_GET,
+     .path = "/api/admin/status",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = admin_status,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Everything that the server knows of itself",
+             .reply = "AdminStatus",
              .statuses = "200"}},
     {0},
 };

@@ -7,7 +7,8 @@
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
 
-static void add(void *context, enum diagnostics_verdict v, const char *what, const char *found, const char *fix)
+static void add(void *context, enum diagnostics_verdict v, const char *what, const char *found,
+                const char *fix)
 {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "check", what);
@@ -41,9 +42,15 @@ static bool checks(struct request *r, struct err *e)
 }
 
 const struct route api_admin_checks_routes[] = {
-    {.method = HTTP_GET, .path = "/api/admin/checks", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = checks, .scope = SCOPE_ADMIN,
+    {.method = HTTP_GET,
+     .path = "/api/admin/checks",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = checks,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "What the server needs, whether it is there, and what mends it",
-             .query = "ChecksQuery", .reply = "Checks", .statuses = "200"}},
+             .query = "ChecksQuery",
+             .reply = "Checks",
+             .statuses = "200"}},
     {0},
 };

@@ -1,4 +1,5 @@
-/* DELETE /api/admin/jobs/{id}: ends any job of the engine. Its prompt and its answer are not shown here. */
+/* DELETE /api/admin/jobs/{id}: ends any job of the engine. Its prompt and its answer are not shown
+ * here. */
 #include <stdio.h>
 
 #include "engine/engine.h"
@@ -23,8 +24,12 @@ static bool cancel_job(struct request *r, struct err *e)
 }
 
 const struct route api_admin_jobs_routes[] = {
-    {.method = HTTP_DELETE, .path = "/api/admin/jobs/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = cancel_job, .scope = SCOPE_ADMIN,
+    {.method = HTTP_DELETE,
+     .path = "/api/admin/jobs/{id}",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = cancel_job,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "End a running or waiting job of anyone", .statuses = "204 404 503"}},
     {0},
 };

@@ -66,9 +66,15 @@ static bool list(struct request *r, struct err *e)
 }
 
 const struct route api_audit_routes[] = {
-    {.method = HTTP_GET, .path = "/api/admin/audit", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = list, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "Who did what, newest first", .query = "AuditQuery", .reply = "AuditList",
+    {.method = HTTP_GET,
+     .path = "/api/admin/audit",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = list,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Who did what, newest first",
+             .query = "AuditQuery",
+             .reply = "AuditList",
              .statuses = "200"}},
     {0},
 };

@@ -1,5 +1,5 @@
-/* GET /health, /ready, /ping, /load, /version: for probes, without a key. GET /api/status: for the page. All from the status page,
- * so they answer at once and truthfully when the engine is down. */
+/* GET /health, /ready, /ping, /load, /version: for probes, without a key. GET /api/status: for the
+ * page. All from the status page, so they answer at once and truthfully when the engine is down. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,7 +36,8 @@ static bool streams_are_served(const struct shared *s)
 static bool health(struct request *r, struct err *e)
 {
     struct status_page page;
-    bool ready = engine_status_read(r, &page), store = r->store != NULL, streams = streams_are_served(r->worker->shared);
+    bool ready = engine_status_read(r, &page), store = r->store != NULL,
+         streams = streams_are_served(r->worker->shared);
     bool all = ready && store && streams;
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "status", all ? "ok" : "unavailable");
@@ -89,7 +90,8 @@ static void add_model(cJSON *o, const struct request *r, const struct status_pag
 static void add_banner(cJSON *o, const struct request *r)
 {
     const char *text = setting_text(r, SETTING_BANNER);
-    cJSON *banner = *text ? cJSON_AddObjectToObject(o, "banner") : cJSON_AddNullToObject(o, "banner");
+    cJSON *banner =
+        *text ? cJSON_AddObjectToObject(o, "banner") : cJSON_AddNullToObject(o, "banner");
     if (!*text)
         return;
     cJSON_AddStringToObject(banner, "text", text);
@@ -119,32 +121,69 @@ static bool status(struct request *r, struct err *e)
 }
 
 const struct route api_health_routes[] = {
-    {.method = HTTP_GET, .path = "/health", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .handler = health, .scope = SCOPE_ANY,
-     .doc = {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
-    {.method = HTTP_GET, .path = "/v1/health", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .handler = health, .scope = SCOPE_ANY,
-     .doc = {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
-    {.method = HTTP_GET, .path = "/ready", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .handler = health, .scope = SCOPE_ANY,
-     .doc = {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
-    {.method = HTTP_GET, .path = "/ping", .auth = ROUTE_OPEN, .pool = POOL_SHORT, .handler = health,
+    {.method = HTTP_GET,
+     .path = "/health",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = health,
      .scope = SCOPE_ANY,
-     .doc = {.summary = "The same, as vLLM and SageMaker name it", .reply = "Health",
-             .statuses = "200 503"}},
-    {.method = HTTP_POST, .path = "/ping", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .handler = health, .scope = SCOPE_ANY,
-     .doc = {.summary = "The same, as vLLM and SageMaker name it", .reply = "Health",
-             .statuses = "200 503"}},
-    {.method = HTTP_GET, .path = "/load", .auth = ROUTE_OPEN, .pool = POOL_SHORT, .handler = load,
+     .doc = {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
+    {.method = HTTP_GET,
+     .path = "/v1/health",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = health,
      .scope = SCOPE_ANY,
-     .doc = {.summary = "Count the requests that run or wait", .reply = "ServerLoad",
+     .doc = {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
+    {.method = HTTP_GET,
+     .path = "/ready",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = health,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
+    {.method = HTTP_GET,
+     .path = "/ping",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = health,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "The same, as vLLM and SageMaker name it",
+             .reply = "Health",
+             .statuses = "200 503"}},
+    {.method = HTTP_POST,
+     .path = "/ping",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = health,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "The same, as vLLM and SageMaker name it",
+             .reply = "Health",
+             .statuses = "200 503"}},
+    {.method = HTTP_GET,
+     .path = "/load",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = load,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "Count the requests that run or wait",
+             .reply = "ServerLoad",
              .statuses = "200"}},
-    {.method = HTTP_GET, .path = "/version", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .handler = version, .scope = SCOPE_ANY,
+    {.method = HTTP_GET,
+     .path = "/version",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = version,
+     .scope = SCOPE_ANY,
      .doc = {.summary = "Name and version of the server", .reply = "Version", .statuses = "200"}},
-    {.method = HTTP_GET, .path = "/api/status", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = status, .scope = SCOPE_ANY,
-     .doc = {.summary = "Engine, model and load, for the page", .reply = "Status", .statuses = "200"}},
+    {.method = HTTP_GET,
+     .path = "/api/status",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = status,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "Engine, model and load, for the page",
+             .reply = "Status",
+             .statuses = "200"}},
     {0},
 };

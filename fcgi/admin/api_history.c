@@ -1,4 +1,5 @@
-/* GET /api/admin/history: the rows of fcgi/status/history.h as columns, null where nobody watched. */
+/* GET /api/admin/history: the rows of fcgi/status/history.h as columns, null where nobody watched.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +13,8 @@
 
 #define SECONDS_DEFAULT 3600
 
-typedef double (*value_fn)(const struct history_view *v, const struct history_row *row, int which); /* negative: none */
+typedef double (*value_fn)(const struct history_view *v, const struct history_row *row,
+                           int which); /* negative: none */
 
 static double covered(const struct history_view *v, const struct history_row *row, int which)
 {
@@ -40,7 +42,8 @@ static double quantile(const struct history_view *v, const struct history_row *r
     return history_quantile(v, row, (enum history_times)(which / 3), q[which % 3]);
 }
 
-static void column(struct buf *b, const struct history_view *v, const char *name, value_fn value, int which)
+static void column(struct buf *b, const struct history_view *v, const char *name, value_fn value,
+                   int which)
 {
     buf_printf(b, "%s\"%s\":[", buf_ends_with(b, '{') ? "" : ",", name);
     for (int i = 0; i < v->n; i++) {
@@ -73,14 +76,16 @@ static bool history(struct request *r, struct err *e)
     int64_t seconds = SECONDS_DEFAULT;
     char path[4096];
     struct buf b = {0};
-    if (!request_query_int(r, "seconds", HISTORY_FINE_S, (int64_t)HISTORY_COARSE_S * HISTORY_COARSE_ROWS, &seconds, e) ||
+    if (!request_query_int(r, "seconds", HISTORY_FINE_S,
+                           (int64_t)HISTORY_COARSE_S * HISTORY_COARSE_ROWS, &seconds, e) ||
         !file_join(path, sizeof path, r->worker->state_dir, STATE_HISTORY, e))
         return false;
     struct history_view *v = malloc(sizeof *v);
     bool ok = v || err_set(e, ERR_NOMEM, "no memory for the history");
     ok = ok && history_read(path, clock_wall_s(), seconds, v, e);
     if (ok) {
-        buf_printf(&b, "{\"from\":%lld,\"step_s\":%lld,\"n\":%d,\"columns\":{", (long long)v->from, (long long)v->step_s, v->n);
+        buf_printf(&b, "{\"from\":%lld,\"step_s\":%lld,\"n\":%d,\"columns\":{", (long long)v->from,
+                   (long long)v->step_s, v->n);
         if (!b.failed)
             columns(&b, v);
         buf_puts(&b, "}}");
@@ -92,9 +97,15 @@ static bool history(struct request *r, struct err *e)
 }
 
 const struct route api_history_routes[] = {
-    {.method = HTTP_GET, .path = "/api/admin/history", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = history, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "What the server did over time, for charts", .query = "HistoryQuery",
-             .reply = "History", .statuses = "200"}},
+    {.method = HTTP_GET,
+     .path = "/api/admin/history",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = history,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "What the server did over time, for charts",
+             .query = "HistoryQuery",
+             .reply = "History",
+             .statuses = "200"}},
     {0},
 };

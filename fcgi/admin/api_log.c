@@ -22,8 +22,9 @@ static void put_lines(struct buf *b, const struct log_ring_line *lines, int n)
     static const char *const levels[] = {"error", "warn", "info", "debug"};
     for (int i = 0; i < n; i++) {
         const struct log_ring_line *l = &lines[i];
-        buf_printf(b, "%s{\"sequence\":%llu,\"at\":%lld,\"pid\":%d,\"level\":\"%s\"", i ? "," : "", (unsigned long long)l->sequence,
-                   (long long)l->at_ms, (int)l->pid, levels[l->level >= 0 && l->level <= LOG_DEBUG ? l->level : LOG_DEBUG]);
+        buf_printf(b, "%s{\"sequence\":%llu,\"at\":%lld,\"pid\":%d,\"level\":\"%s\"", i ? "," : "",
+                   (unsigned long long)l->sequence, (long long)l->at_ms, (int)l->pid,
+                   levels[l->level >= 0 && l->level <= LOG_DEBUG ? l->level : LOG_DEBUG]);
         put_text(b, "program", l->program);
         put_text(b, "module", l->module);
         put_text(b, "text", l->text);
@@ -41,7 +42,8 @@ static bool read_log(struct request *r, struct err *e)
     int level = name ? log_level_from_name(name) : LOG_DEBUG;
     if (level < 0)
         return err_field(e, ERR_INPUT, "level", "must be error, warn, info or debug");
-    if (!request_query_int(r, "after", 0, INT64_MAX, &after, e) || !request_query_int(r, "limit", 1, MAX_LINES, &limit, e) ||
+    if (!request_query_int(r, "after", 0, INT64_MAX, &after, e) ||
+        !request_query_int(r, "limit", 1, MAX_LINES, &limit, e) ||
         !file_join(path, sizeof path, r->worker->run_dir, STATE_LOG, e))
         return false;
     /* the newest `limit` at first: a ring's worth is read, what is older is let go */
@@ -63,9 +65,15 @@ static bool read_log(struct request *r, struct err *e)
 }
 
 const struct route api_log_routes[] = {
-    {.method = HTTP_GET, .path = "/api/admin/log", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = read_log, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "The newest lines of the server's log", .query = "LogQuery", .reply = "Log",
+    {.method = HTTP_GET,
+     .path = "/api/admin/log",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = read_log,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "The newest lines of the server's log",
+             .query = "LogQuery",
+             .reply = "Log",
              .statuses = "200"}},
     {0},
 };

@@ -22,7 +22,9 @@ struct listing {
 
 static void put_counts(struct buf *b, const struct store_usage *u)
 {
-    buf_printf(b, "\"requests\":%lld,\"prompt_tokens\":%lld,\"cached_tokens\":%lld,\"completion_tokens\":%lld}",
+    buf_printf(b,
+               "\"requests\":%lld,\"prompt_tokens\":%lld,\"cached_tokens\":%lld,\"completion_"
+               "tokens\":%lld}",
                (long long)u->requests, (long long)u->prompt_tokens, (long long)u->cached_tokens,
                (long long)u->completion_tokens);
 }
@@ -85,13 +87,25 @@ static bool all_usage(struct request *r, struct err *e)
 }
 
 const struct route api_usage_routes[] = {
-    {.method = HTTP_GET, .path = "/api/usage", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = own_usage, .scope = SCOPE_ANY,
-     .doc = {.summary = "What the caller used, by day and key", .query = "UsageQuery",
-             .reply = "UsageList", .statuses = "200"}},
-    {.method = HTTP_GET, .path = "/api/admin/usage", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = all_usage, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "What everyone used", .query = "UsageQuery", .reply = "UsageList",
+    {.method = HTTP_GET,
+     .path = "/api/usage",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = own_usage,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "What the caller used, by day and key",
+             .query = "UsageQuery",
+             .reply = "UsageList",
+             .statuses = "200"}},
+    {.method = HTTP_GET,
+     .path = "/api/admin/usage",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = all_usage,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "What everyone used",
+             .query = "UsageQuery",
+             .reply = "UsageList",
              .statuses = "200"}},
     {0},
 };

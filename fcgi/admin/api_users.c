@@ -72,7 +72,8 @@ static bool read_role(const cJSON *body, bool *given, bool *admin, struct err *e
         return false;
     *given = role != NULL;
     *admin = role && !strcmp(role, "admin");
-    return !role || *admin || !strcmp(role, "user") || err_field(e, ERR_INPUT, "role", "must be admin or user");
+    return !role || *admin || !strcmp(role, "user") ||
+           err_field(e, ERR_INPUT, "role", "must be admin or user");
 }
 
 static bool add_user(struct request *r, struct err *e)
@@ -82,8 +83,8 @@ static bool add_user(struct request *r, struct err *e)
     char hash[SECRET_PASSWORD_HASH_SIZE];
     bool admin, given;
     int64_t id;
-    if (!body || !json_get_string(body, "name", &name, e) || !json_get_string(body, "password", &password, e) ||
-        !read_role(body, &given, &admin, e))
+    if (!body || !json_get_string(body, "name", &name, e) ||
+        !json_get_string(body, "password", &password, e) || !read_role(body, &given, &admin, e))
         return false;
     if (!name || !password)
         return err_field(e, ERR_INPUT, name ? "password" : "name", "is needed");
@@ -104,7 +105,8 @@ struct change {
 };
 
 /* Those that are not said stay as they are. */
-static bool read_limits(struct request *r, int64_t id, const cJSON *body, struct change *c, struct err *e)
+static bool read_limits(struct request *r, int64_t id, const cJSON *body, struct change *c,
+                        struct err *e)
 {
     static const struct {
         const char *name;
@@ -131,23 +133,28 @@ static bool read_limits(struct request *r, int64_t id, const cJSON *body, struct
     return true;
 }
 
-static const struct field_row changeable[] = {{"role", FIELD_READ}, {"disabled", FIELD_READ}, {"password", FIELD_READ},
-                                              {"second_factor", FIELD_READ}, {"limits", FIELD_READ}, {0}};
+static const struct field_row changeable[] = {
+    {"role", FIELD_READ},          {"disabled", FIELD_READ}, {"password", FIELD_READ},
+    {"second_factor", FIELD_READ}, {"limits", FIELD_READ},   {0}};
 
 static bool read_change(struct request *r, int64_t id, struct change *c, struct err *e)
 {
     const cJSON *body = request_json(r, e);
     struct store_user_change *row = &c->row;
     bool factor = true;
-    if (!body || !fields_check(r, body, changeable, e) || !read_role(body, &row->has_role, &row->admin, e) ||
-        !json_get_bool(body, "disabled", &row->disabled, e) || !json_get_bool(body, "second_factor", &factor, e) ||
+    if (!body || !fields_check(r, body, changeable, e) ||
+        !read_role(body, &row->has_role, &row->admin, e) ||
+        !json_get_bool(body, "disabled", &row->disabled, e) ||
+        !json_get_bool(body, "second_factor", &factor, e) ||
         !json_get_string(body, "password", &c->password, e) || !read_limits(r, id, body, c, e))
         return false;
     row->has_disabled = json_member(body, "disabled") != NULL;
     row->drop_factor = !factor;
     if (json_member(body, "second_factor") && factor)
-        return err_field(e, ERR_INPUT, "second_factor", "only its owner can turn it on; false takes it away");
-    if (id == r->who.user_id && ((row->has_disabled && row->disabled) || (row->has_role && !row->admin)))
+        return err_field(e, ERR_INPUT, "second_factor",
+                         "only its owner can turn it on; false takes it away");
+    if (id == r->who.user_id &&
+        ((row->has_disabled && row->disabled) || (row->has_role && !row->admin)))
         return err_set(e, ERR_CONFLICT, "another admin has to do this to your own account");
     if (!c->password)
         return true;
@@ -175,8 +182,9 @@ static bool change_user(struct request *r, struct err *e)
     struct store_user user;
     struct change c = {0};
     int64_t id;
-    if (!request_json(r, e) || !path_id_param(r, "id", &id, e) || !store_user_by_id(r->store, r->arena, id, &user, e) ||
-        !read_change(r, id, &c, e) || !store_user_change(r->store, id, &c.row, e))
+    if (!request_json(r, e) || !path_id_param(r, "id", &id, e) ||
+        !store_user_by_id(r->store, r->arena, id, &user, e) || !read_change(r, id, &c, e) ||
+        !store_user_change(r->store, id, &c.row, e))
         return false;
     log_change(r, id, &c.row);
     if (c.row.has_disabled && c.row.disabled)
@@ -234,42 +242,88 @@ static bool list_keys(struct request *r, struct err *e)
 static bool remove_key(struct request *r, struct err *e)
 {
     int64_t id, key;
-    if (!path_user(r, &id, e) || !path_id_param(r, "key", &key, e) || !store_key_remove(r->store, id, key, e))
+    if (!path_user(r, &id, e) || !path_id_param(r, "key", &key, e) ||
+        !store_key_remove(r->store, id, key, e))
         return false;
     audit_record_id(r, "key.remove", "key", key);
     return reply_empty(r, 204);
 }
 
 const struct route api_users_routes[] = {
-    {.method = HTTP_GET, .path = "/api/users", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = list_users, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "List the users", .query = "UserQuery", .reply = "PersonList",
+    {.method = HTTP_GET,
+     .path = "/api/users",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = list_users,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "List the users",
+             .query = "UserQuery",
+             .reply = "PersonList",
              .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/users", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = add_user, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "Make a user", .body = "UserRequest", .reply = "Person",
+    {.method = HTTP_POST,
+     .path = "/api/users",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = add_user,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Make a user",
+             .body = "UserRequest",
+             .reply = "Person",
              .statuses = "201 409"}},
-    {.method = HTTP_PATCH, .path = "/api/users/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = change_user, .scope = SCOPE_ADMIN,
-     .doc = {.summary = "Change a user's role, limits or password, disable the account, take its second factor away",
-             .body = "PersonChange", .reply = "Person", .statuses = "200 409"}},
-    {.method = HTTP_DELETE, .path = "/api/users/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = remove_user, .scope = SCOPE_ADMIN,
+    {.method = HTTP_PATCH,
+     .path = "/api/users/{id}",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = change_user,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Change a user's role, limits or password, disable the account, take its "
+                        "second factor away",
+             .body = "PersonChange",
+             .reply = "Person",
+             .statuses = "200 409"}},
+    {.method = HTTP_DELETE,
+     .path = "/api/users/{id}",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = remove_user,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "Remove a user and all that was theirs", .statuses = "204 409"}},
-    {.method = HTTP_GET, .path = "/api/users/{id}/sessions", .auth = ROUTE_ADMIN,
-     .pool = POOL_SHORT, .handler = list_sessions, .scope = SCOPE_ADMIN,
+    {.method = HTTP_GET,
+     .path = "/api/users/{id}/sessions",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = list_sessions,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "Where a user is logged in", .reply = "SessionList", .statuses = "200"}},
-    {.method = HTTP_DELETE, .path = "/api/users/{id}/sessions", .auth = ROUTE_ADMIN,
-     .pool = POOL_SHORT, .handler = end_sessions, .scope = SCOPE_ADMIN,
+    {.method = HTTP_DELETE,
+     .path = "/api/users/{id}/sessions",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = end_sessions,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "End all sessions of a user", .statuses = "204"}},
-    {.method = HTTP_DELETE, .path = "/api/users/{id}/sessions/{session}", .auth = ROUTE_ADMIN,
-     .pool = POOL_SHORT, .handler = end_session, .scope = SCOPE_ADMIN,
+    {.method = HTTP_DELETE,
+     .path = "/api/users/{id}/sessions/{session}",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = end_session,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "End one session of a user", .statuses = "204"}},
-    {.method = HTTP_GET, .path = "/api/users/{id}/keys", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .handler = list_keys, .scope = SCOPE_ADMIN,
+    {.method = HTTP_GET,
+     .path = "/api/users/{id}/keys",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = list_keys,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "List a user's keys", .reply = "KeyList", .statuses = "200"}},
-    {.method = HTTP_DELETE, .path = "/api/users/{id}/keys/{key}", .auth = ROUTE_ADMIN,
-     .pool = POOL_SHORT, .handler = remove_key, .scope = SCOPE_ADMIN,
+    {.method = HTTP_DELETE,
+     .path = "/api/users/{id}/keys/{key}",
+     .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT,
+     .handler = remove_key,
+     .scope = SCOPE_ADMIN,
      .doc = {.summary = "Revoke a user's key at once", .statuses = "204"}},
     {0},
 };

@@ -1,15 +1,22 @@
-/* Diagnostics: looks at each thing that the server needs and reports how to mend what is wrong. `sluice doctor` and the
- * admin's page share it. Nothing is changed. Any thread; diagnostics_database reads the whole file. */
+/* Diagnostics: looks at each thing that the server needs and reports how to mend what is wrong.
+ * `sluice doctor` and the admin's page share it. Nothing is changed. Any thread;
+ * diagnostics_database reads the whole file. */
 #pragma once
 #include <stdbool.h>
 
 struct status_page;
 struct store;
 
-enum diagnostics_verdict { DIAGNOSTICS_OK, DIAGNOSTICS_WARNING, DIAGNOSTICS_FAILURE, DIAGNOSTICS__N };
+enum diagnostics_verdict {
+    DIAGNOSTICS_OK,
+    DIAGNOSTICS_WARNING,
+    DIAGNOSTICS_FAILURE,
+    DIAGNOSTICS__N
+};
 
 /* One finding: what was looked at, what was found, what to do about it (NULL: nothing). */
-typedef void (*diagnostics_report_fn)(void *context, enum diagnostics_verdict v, const char *what, const char *found, const char *fix);
+typedef void (*diagnostics_report_fn)(void *context, enum diagnostics_verdict v, const char *what,
+                                      const char *found, const char *fix);
 
 struct diagnostics {
     diagnostics_report_fn report;
@@ -19,7 +26,8 @@ struct diagnostics {
 void diagnostics_system(const struct diagnostics *c); /* kernel, memory, file limit */
 void diagnostics_instructions(const struct diagnostics *c);
 void diagnostics_sqlite(const struct diagnostics *c);
-/* The folder itself, its mode, the room on its disk. False: it can't be used, so what lies in it need not be looked at. */
+/* The folder itself, its mode, the room on its disk. False: it can't be used, so what lies in it
+ * need not be looked at. */
 bool diagnostics_state_folder(const struct diagnostics *c, const char *state_dir);
 void diagnostics_database(const struct diagnostics *c, const char *path);
 /* page NULL: the engine was never started here. */

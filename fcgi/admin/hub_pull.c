@@ -1,4 +1,5 @@
-/* hub_pull.h: a request is a file in the state folder, which `sluice up` reads; its progress comes back in another. */
+/* hub_pull.h: a request is a file in the state folder, which `sluice up` reads; its progress comes
+ * back in another. */
 #include "fcgi/admin/hub_pull.h"
 
 #include <limits.h>
@@ -21,8 +22,8 @@ static bool check_repo(const char *repo, struct err *e)
 {
     const char *slash = strchr(repo, '/');
     size_t n = strspn(repo, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/@");
-    return (strlen(repo) < MAX_NAME && !repo[n] && slash && slash != repo && slash[1] && repo[0] != '-' && repo[0] != '.' &&
-            !strstr(repo, "..")) ||
+    return (strlen(repo) < MAX_NAME && !repo[n] && slash && slash != repo && slash[1] &&
+            repo[0] != '-' && repo[0] != '.' && !strstr(repo, "..")) ||
            err_field(e, ERR_INPUT, "repo", "is written OWNER/NAME[@REVISION]");
 }
 
@@ -35,7 +36,8 @@ bool hub_pull_ask(struct request *r, const char *repo, const char *include, stru
         return err_field(e, ERR_INPUT, "include", "is longer than %d bytes", MAX_NAME);
     cJSON *state = local_models_state(r->worker->state_dir, e), *o = cJSON_CreateObject();
     json_get_string(cJSON_GetObjectItem(state, "pull"), "phase", &phase, NULL);
-    bool ok = state && (strcmp(phase, "running") || err_set(e, ERR_CONFLICT, "a model is being loaded from the hub already"));
+    bool ok = state && (strcmp(phase, "running") ||
+                        err_set(e, ERR_CONFLICT, "a model is being loaded from the hub already"));
     cJSON_AddStringToObject(o, "action", "pull");
     cJSON_AddStringToObject(o, "repo", repo);
     if (include && *include)
@@ -52,7 +54,8 @@ void hub_pull_progress(const struct request *r, cJSON *pull)
 {
     static const char *const told[] = {"got", "total", "rate", "files_done", "files"};
     char path[PATH_MAX];
-    if (!cJSON_IsObject(pull) || !file_join(path, sizeof path, r->worker->state_dir, STATE_PULL, NULL))
+    if (!cJSON_IsObject(pull) ||
+        !file_join(path, sizeof path, r->worker->state_dir, STATE_PULL, NULL))
         return;
     cJSON *v = json_parse_file(path, MAX_PROGRESS, NULL);
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {

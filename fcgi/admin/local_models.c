@@ -33,7 +33,8 @@ static double weight_bytes(const char *folder, const char *end)
     double sum = 0;
     DIR *d = opendir(folder);
     for (struct dirent *entry; d && (entry = readdir(d));)
-        if (ends_with(entry->d_name, end) && file_join(path, sizeof path, folder, entry->d_name, NULL) && stat(path, &st) == 0)
+        if (ends_with(entry->d_name, end) &&
+            file_join(path, sizeof path, folder, entry->d_name, NULL) && stat(path, &st) == 0)
             sum += (double)st.st_size;
     if (d)
         closedir(d);
@@ -54,12 +55,17 @@ void local_models_add(const char *path, cJSON *list)
     char config[PATH_MAX], real[PATH_MAX];
     struct stat st;
     const cJSON *other;
-    if (!realpath(path, real) || stat(real, &st) != 0 || cJSON_GetArraySize(list) >= LOCAL_MODELS_MAX)
+    if (!realpath(path, real) || stat(real, &st) != 0 ||
+        cJSON_GetArraySize(list) >= LOCAL_MODELS_MAX)
         return;
-    cJSON_ArrayForEach(other, list) if (!strcmp(cJSON_GetObjectItem(other, "path")->valuestring, real)) return;
+    cJSON_ArrayForEach (other, list)
+        if (!strcmp(cJSON_GetObjectItem(other, "path")->valuestring, real))
+            return;
     const bool folder = S_ISDIR(st.st_mode);
-    const bool configured = folder && file_join(config, sizeof config, real, "config.json", NULL) && file_exists(config);
-    double safetensors = configured ? weight_bytes(real, ".safetensors") : 0, gguf = folder ? weight_bytes(real, ".gguf") : 0;
+    const bool configured = folder && file_join(config, sizeof config, real, "config.json", NULL) &&
+                            file_exists(config);
+    double safetensors = configured ? weight_bytes(real, ".safetensors") : 0,
+           gguf = folder ? weight_bytes(real, ".gguf") : 0;
     if (!folder && ends_with(real, ".gguf"))
         gguf = (double)st.st_size;
     if (safetensors + gguf <= 0)
@@ -91,12 +97,17 @@ cJSON *local_models_state(const char *state_dir, struct err *e)
 {
     char path[PATH_MAX];
     int64_t pid = 0;
-    cJSON *v = file_join(path, sizeof path, state_dir, STATE_MODELS, e) ? json_parse_file(path, MAX_STATE, e) : NULL;
-    bool alive = v && json_get_int(v, "pid", 1, INT_MAX, &pid, e) && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+    cJSON *v = file_join(path, sizeof path, state_dir, STATE_MODELS, e)
+                   ? json_parse_file(path, MAX_STATE, e)
+                   : NULL;
+    bool alive = v && json_get_int(v, "pid", 1, INT_MAX, &pid, e) &&
+                 (kill((pid_t)pid, 0) == 0 || errno == EPERM);
     if (alive)
         return v;
     cJSON_Delete(v);
-    err_set(e, ERR_UNSUPPORTED, "`sluice up` does not run here: set the model where the engine's service is configured");
+    err_set(
+        e, ERR_UNSUPPORTED,
+        "`sluice up` does not run here: set the model where the engine's service is configured");
     return NULL;
 }
 

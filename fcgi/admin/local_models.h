@@ -1,8 +1,9 @@
-/* Which models lie on this machine, and what `sluice up` says of the one that runs. The programs talk by two files in the
- * state folder, each replaced whole:
+/* Which models lie on this machine, and what `sluice up` says of the one that runs. The programs
+ * talk by two files in the state folder, each replaced whole:
  *
- *   models.json    written by `sluice up`: {"pid", "folders": [...], "phase", "current", "wanted", "error", "since", "pull"}
- *   models.request written by the API for it: {"action": "load", "path", "grace_s"}, {"action": "unload", ...}, ... */
+ *   models.json    written by `sluice up`: {"pid", "folders": [...], "phase", "current", "wanted",
+ * "error", "since", "pull"} models.request written by the API for it: {"action": "load", "path",
+ * "grace_s"}, {"action": "unload", ...}, ... */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -11,8 +12,8 @@
 
 #define LOCAL_MODELS_MAX 256
 
-/* Adds {name, path, bytes, format, model_type} of each model in the folder to list: folders with config.json or with GGUF
- * files, and single GGUF files. What can't be read is left out. */
+/* Adds {name, path, bytes, format, model_type} of each model in the folder to list: folders with
+ * config.json or with GGUF files, and single GGUF files. What can't be read is left out. */
 void local_models_scan(const char *folder, cJSON *list);
 /* The one at `path` itself; nothing when there is none. */
 void local_models_add(const char *path, cJSON *list);

@@ -1,4 +1,5 @@
-/* Errors as Anthropic's API shapes them: for every failure under /v1/messages, OpenAI's object being everyone else's. */
+/* Errors as Anthropic's API shapes them: for every failure under /v1/messages, OpenAI's object
+ * being everyone else's. */
 #pragma once
 #include "engine/base/buf.h"
 #include "engine/base/err.h"

@@ -1,5 +1,5 @@
-/* POST /v1/messages, Anthropic's form of a chat: the request is turned into chat's own, the answer is shown as a list
- * of blocks. Thread: the request's. */
+/* POST /v1/messages, Anthropic's form of a chat: the request is turned into chat's own, the answer
+ * is shown as a list of blocks. Thread: the request's. */
 #pragma once
 #include "fcgi/inference/answer_stream.h"
 #include "fcgi/openai/chat_job.h"
@@ -14,13 +14,14 @@ bool messages_read(struct chat_request *c, struct request *r, bool counts, struc
 /* After an error of chat's readers: the field as this request names it. Always false. */
 bool messages_rename(struct err *e);
 
-struct messages_view { /* both forms */
+struct messages_view {           /* both forms */
     struct answer_stream stream; /* `line` holds the whole form too */
     int n_prompt, max_tokens;
     struct parts parts;
-    bool begun;  /* message_start was sent */
+    bool begun; /* message_start was sent */
     bool pinged;
 };
-struct answer_view messages_view(struct messages_view *v, struct request *r, const struct chat_request *c,
-                               const struct inference_params *p, const struct inference *x);
+struct answer_view messages_view(struct messages_view *v, struct request *r,
+                                 const struct chat_request *c, const struct inference_params *p,
+                                 const struct inference *x);
 void messages_view_fini(struct messages_view *v);

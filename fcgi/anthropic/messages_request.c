@@ -32,12 +32,14 @@ static const char *text_of(const cJSON *o, const char *name)
 }
 
 /* {name, description, input_schema} as chat's {type, function}. */
-static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool, int i, struct err *e)
+static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool, int i,
+                     struct err *e)
 {
     struct request *r = m->r;
     struct chat_build *b = &m->build;
-    static const char *const taken[] = {"type", "name", "description", "input_schema",
-                                        "strict", "cache_control", "eager_input_streaming", NULL};
+    static const char *const taken[] = {
+        "type",   "name",          "description",           "input_schema",
+        "strict", "cache_control", "eager_input_streaming", NULL};
     const cJSON *member;
     const char *type = text_of(tool, "type");
     char field[IGNORED_FIELD_BYTES];
@@ -47,15 +49,17 @@ static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool,
         return chat_build_fail(e, ERR_INPUT, "must be a string", "tools[%d].type", i);
     if (type && strcmp(type, "custom")) {
         snprintf(field, sizeof field, "tools[%d] (%.40s)", i, type);
-        return ignored_add(r, field, "the server runs no tools of its own; tools with an input_schema are taken", e);
+        return ignored_add(
+            r, field, "the server runs no tools of its own; tools with an input_schema are taken",
+            e);
     }
-    cJSON_ArrayForEach(member, tool)
-    {
+    cJSON_ArrayForEach (member, tool) {
         int k = 0;
         while (taken[k] && strcmp(taken[k], member->string))
             k++;
         snprintf(field, sizeof field, "tools[].%.40s", member->string);
-        if (!taken[k] && !cJSON_IsNull(member) && !ignored_add(r, field, "the model is shown a tool's name, description and schema", e))
+        if (!taken[k] && !cJSON_IsNull(member) &&
+            !ignored_add(r, field, "the model is shown a tool's name, description and schema", e))
             return false;
     }
     if (!json_member(tool, "input_schema"))
@@ -86,9 +90,11 @@ static bool add_choice(struct chat_build *b, cJSON *o, const cJSON *body, struct
         cJSON_AddFalseToObject(o, "parallel_tool_calls");
     for (int i = 0; type && i < 3; i++)
         if (!strcmp(type, names[i][0]))
-            return cJSON_AddStringToObject(o, "tool_choice", names[i][1]) != NULL || (b->failed = true);
+            return cJSON_AddStringToObject(o, "tool_choice", names[i][1]) != NULL ||
+                   (b->failed = true);
     if (!type || strcmp(type, "tool") || !name)
-        return err_field(e, ERR_INPUT, "tool_choice", "must be auto, any, none, or tool with its name");
+        return err_field(e, ERR_INPUT, "tool_choice",
+                         "must be auto, any, none, or tool with its name");
     cJSON *named = cJSON_AddObjectToObject(o, "tool_choice");
     cJSON_AddStringToObject(named, "type", "function");
     cJSON_AddStringToObject(cJSON_AddObjectToObject(named, "function"), "name", name);
@@ -104,18 +110,22 @@ bool messages_rename(struct err *e)
 }
 
 /* tools, tool_choice and output_config.format in chat's form. */
-static bool read_output(struct chat_request *c, struct messages_reader *m, const cJSON *body, struct err *e)
+static bool read_output(struct chat_request *c, struct messages_reader *m, const cJSON *body,
+                        struct err *e)
 {
     struct request *r = m->r;
     struct chat_build *b = &m->build;
     const cJSON *tools = NULL, *tool, *config = NULL, *format = NULL;
     cJSON *o = cJSON_AddObjectToObject(c->owned, "output");
     int i = 0;
-    if (!json_get_array(body, "tools", &tools, e) || !json_get_object(body, "output_config", &config, e) ||
+    if (!json_get_array(body, "tools", &tools, e) ||
+        !json_get_object(body, "output_config", &config, e) ||
         !json_get_object(config, "format", &format, e) || !add_choice(b, o, body, e))
         return false;
     cJSON *list = tools ? cJSON_AddArrayToObject(o, "tools") : NULL;
-    cJSON_ArrayForEach(tool, tools) if (!add_tool(m, list, tool, i++, e)) return false;
+    cJSON_ArrayForEach (tool, tools)
+        if (!add_tool(m, list, tool, i++, e))
+            return false;
     if (format) {
         cJSON *f = cJSON_AddObjectToObject(o, "response_format");
         chat_build_refer(b, f, "type", json_member(format, "type"));
@@ -126,19 +136,24 @@ static bool read_output(struct chat_request *c, struct messages_reader *m, const
     return chat_read_output(c, r, o, e) || messages_rename(e);
 }
 
-static bool read_thinking(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
+static bool read_thinking(struct chat_request *c, struct request *r, const cJSON *body,
+                          struct err *e)
 {
     const cJSON *thinking = NULL, *config = NULL;
     const char *type = "disabled", *effort = NULL, *display = NULL;
     int64_t budget = 0;
     const struct chat_template *t = r->worker->text->chat_template;
-    if (!json_get_object(body, "thinking", &thinking, e) || !json_get_object(body, "output_config", &config, e) ||
-        !json_get_string(thinking, "type", &type, e) || !json_get_string(config, "effort", &effort, e))
+    if (!json_get_object(body, "thinking", &thinking, e) ||
+        !json_get_object(body, "output_config", &config, e) ||
+        !json_get_string(thinking, "type", &type, e) ||
+        !json_get_string(config, "effort", &effort, e))
         return false;
     if (effort && !chat_set_effort(c, r, effort, "output_config.effort", e))
         return false;
-    if (!thinking) /* off where the template has a switch and no effort was asked for; else as the model is */
-        return effort || !t || !chat_template_traits(t)->thinking_switch || chat_set_thinking(c, r, false, "thinking", e);
+    if (!thinking) /* off where the template has a switch and no effort was asked for; else as the
+                      model is */
+        return effort || !t || !chat_template_traits(t)->thinking_switch ||
+               chat_set_thinking(c, r, false, "thinking", e);
     bool on = !strcmp(type, "enabled") || !strcmp(type, "adaptive");
     if (!on && strcmp(type, "disabled"))
         return err_field(e, ERR_INPUT, "thinking.type", "must be enabled, adaptive or disabled");
@@ -147,14 +162,16 @@ static bool read_thinking(struct chat_request *c, struct request *r, const cJSON
     if (!json_get_string(thinking, "display", &display, e))
         return chat_build_rename(e, "display", "thinking.display");
     if (budget)
-        ignored_warn(r, "thinking.budget_tokens", "ignored: the model decides how long it thinks", true);
-    if (display && !ignored_add(r, "thinking.display", "thinking is shown as the model writes it", e))
+        ignored_warn(r, "thinking.budget_tokens", "ignored: the model decides how long it thinks",
+                     true);
+    if (display &&
+        !ignored_add(r, "thinking.display", "thinking is shown as the model writes it", e))
         return false;
     return chat_set_thinking(c, r, on, "thinking", e);
 }
 
-static bool read_settings(struct chat_request *c, struct request *r, struct chat_build *b, const cJSON *body,
-                          struct err *e)
+static bool read_settings(struct chat_request *c, struct request *r, struct chat_build *b,
+                          const cJSON *body, struct err *e)
 {
     cJSON *o = cJSON_AddObjectToObject(c->owned, "settings");
     if (!json_member(body, "max_tokens"))
@@ -168,7 +185,8 @@ static bool read_settings(struct chat_request *c, struct request *r, struct chat
     chat_build_refer(b, o, "stop", stop);
     if (settings_read(&c->settings, o, r->worker->text, r->arena, e))
         return true;
-    const bool of_stop = strcspn(e->field, "[.") == strlen("stop") && !strncmp(e->field, "stop", strlen("stop"));
+    const bool of_stop =
+        strcspn(e->field, "[.") == strlen("stop") && !strncmp(e->field, "stop", strlen("stop"));
     return of_stop && chat_build_rename(e, "stop", "stop_sequences"); /* not stop_token_ids */
 }
 
@@ -176,24 +194,29 @@ static bool check_version(const struct request *r, struct err *e)
 {
     const char *version = request_header(r, "anthropic-version");
     return !version || (strlen(version) == 10 && strcmp(version, "2023-06-01") >= 0) ||
-           err_field(e, ERR_INPUT, "anthropic-version", "'%.20s' is not spoken here; 2023-06-01 and later are", version);
+           err_field(e, ERR_INPUT, "anthropic-version",
+                     "'%.20s' is not spoken here; 2023-06-01 and later are", version);
 }
 
-/* Threads are kept by Anthropic's own servers; its SDK goes on without one when it reads these details. */
+/* Threads are kept by Anthropic's own servers; its SDK goes on without one when it reads these
+ * details. */
 static bool refuse_thread(struct request *r, const cJSON *body, struct err *e)
 {
     if (!json_member(body, "thread"))
         return true;
-    r->error_override.details = "{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}";
-    return err_field(e, ERR_UNSUPPORTED, "thread", "conversations are not kept on this server; send the messages");
+    r->error_override.details =
+        "{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}";
+    return err_field(e, ERR_UNSUPPORTED, "thread",
+                     "conversations are not kept on this server; send the messages");
 }
 
 bool messages_read(struct chat_request *c, struct request *r, bool counts, struct err *e)
 {
     chat_request_init(c, r, "messages");
     cJSON *body = field_body(r, e);
-    if (!check_version(r, e) || !body || !refuse_thread(r, body, e) || !fields_take(r, body, fields, e) ||
-        !field_model(r, body, e) || !json_get_bool(body, "stream", &c->streaming.stream, e))
+    if (!check_version(r, e) || !body || !refuse_thread(r, body, e) ||
+        !fields_take(r, body, fields, e) || !field_model(r, body, e) ||
+        !json_get_bool(body, "stream", &c->streaming.stream, e))
         return false;
     c->owned = cJSON_CreateObject();
     c->messages = cJSON_AddArrayToObject(c->owned, "messages");

@@ -1,6 +1,7 @@
-/* messages.h: the answer, whole or as Anthropic's events: message_start, then each block's start, deltas and stop, then
- * message_delta and message_stop. message_start waits until the engine has said how much of the prompt its cache held,
- * since it carries that count; comments keep the connection alive before it, pings after it. */
+/* messages.h: the answer, whole or as Anthropic's events: message_start, then each block's start,
+ * deltas and stop, then message_delta and message_stop. message_start waits until the engine has
+ * said how much of the prompt its cache held, since it carries that count; comments keep the
+ * connection alive before it, pings after it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,17 +39,21 @@ static void put_name(struct buf *b, const struct part *part)
 /* Without the closing brace. thinking: tokens of it. */
 static void put_usage(struct buf *b, const struct engine_usage *u, int thinking)
 {
-    buf_printf(b,
-               "{\"input_tokens\":%d,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":%d,"
-               "\"output_tokens\":%d,\"output_tokens_details\":{\"thinking_tokens\":%d},\"server_tool_use\":null",
-               (int)(u->prompt_tokens - u->cached_tokens), (int)u->cached_tokens, (int)u->completion_tokens, thinking);
+    buf_printf(
+        b,
+        "{\"input_tokens\":%d,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":%d,"
+        "\"output_tokens\":%d,\"output_tokens_details\":{\"thinking_tokens\":%d},\"server_tool_"
+        "use\":null",
+        (int)(u->prompt_tokens - u->cached_tokens), (int)u->cached_tokens,
+        (int)u->completion_tokens, thinking);
     reduced_top_k_put(b, u);
 }
 
 /* What only a whole message's usage has. */
 static void end_usage(struct buf *b)
 {
-    buf_puts(b, ",\"cache_creation\":null,\"inference_geo\":null,\"service_tier\":\"standard\",\"speed\":null}");
+    buf_puts(b, ",\"cache_creation\":null,\"inference_geo\":null,\"service_tier\":\"standard\","
+                "\"speed\":null}");
 }
 
 /* ..."content": up to where the blocks go */
@@ -67,7 +72,8 @@ static void put_stop(struct buf *b, const struct messages_view *v)
 {
     const struct generation *g = &v->stream.x->generations[0];
     bool stopped = g->finish == ENGINE_STOP_STRING && !g->n_calls;
-    bool full = g->finish == ENGINE_LENGTH && g->usage.completion_tokens < v->max_tokens; /* not the request's limit */
+    bool full = g->finish == ENGINE_LENGTH &&
+                g->usage.completion_tokens < v->max_tokens; /* not the request's limit */
     const char *reason = full                         ? "model_context_window_exceeded"
                          : g->finish == ENGINE_LENGTH ? "max_tokens"
                          : g->n_calls                 ? "tool_use"
@@ -150,7 +156,8 @@ static void start_message(struct messages_view *v)
     buf_puts(&v->stream.line, "{\"type\":\"message_start\",\"message\":");
     put_head(&v->stream.line, v);
     buf_puts(&v->stream.line, "],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":");
-    put_usage(&v->stream.line, &(struct engine_usage){.prompt_tokens = v->n_prompt, .cached_tokens = g->cached}, 0);
+    put_usage(&v->stream.line,
+              &(struct engine_usage){.prompt_tokens = v->n_prompt, .cached_tokens = g->cached}, 0);
     end_usage(&v->stream.line);
     buf_puts(&v->stream.line, "}}");
     send_event(v, "message_start");
@@ -185,12 +192,15 @@ static void open_block(void *context, const struct part *part, int index)
         ping(v);
 }
 
-static void grow_block(void *context, const struct part *part, int index, const char *piece, size_t len)
+static void grow_block(void *context, const struct part *part, int index, const char *piece,
+                       size_t len)
 {
-    static const char *const deltas[] = {"\"type\":\"thinking_delta\",\"thinking\":", "\"type\":\"text_delta\",\"text\":",
-                                         "\"type\":\"input_json_delta\",\"partial_json\":"};
+    static const char *const deltas[] = {
+        "\"type\":\"thinking_delta\",\"thinking\":", "\"type\":\"text_delta\",\"text\":",
+        "\"type\":\"input_json_delta\",\"partial_json\":"};
     struct messages_view *v = context;
-    buf_printf(&v->stream.line, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{%s", index, deltas[part->kind]);
+    buf_printf(&v->stream.line, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{%s",
+               index, deltas[part->kind]);
     buf_json_string(&v->stream.line, piece, len);
     buf_puts(&v->stream.line, "}}");
     send_event(v, "content_block_delta");
@@ -200,8 +210,11 @@ static void close_block(void *context, const struct part *part, int index)
 {
     struct messages_view *v = context;
     if (part->kind == PART_REASONING) {
-        buf_printf(&v->stream.line, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":\"signature_delta\","
-                             "\"signature\":", index);
+        buf_printf(&v->stream.line,
+                   "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":\"signature_"
+                   "delta\","
+                   "\"signature\":",
+                   index);
         put_signature(&v->stream.line, part);
         buf_puts(&v->stream.line, "}}");
         send_event(v, "content_block_delta");
@@ -259,17 +272,24 @@ static void end(void *context, const struct err *broken)
     sse_flush(&v->stream.sse);
 }
 
-struct answer_view messages_view(struct messages_view *v, struct request *r, const struct chat_request *c,
-                               const struct inference_params *p, const struct inference *x)
+struct answer_view messages_view(struct messages_view *v, struct request *r,
+                                 const struct chat_request *c, const struct inference_params *p,
+                                 const struct inference *x)
 {
-    *v = (struct messages_view){.stream = {.r = r, .x = x}, .n_prompt = p->job.n_prompt, .max_tokens = p->job.max_tokens};
+    *v = (struct messages_view){
+        .stream = {.r = r, .x = x}, .n_prompt = p->job.n_prompt, .max_tokens = p->job.max_tokens};
     if (!c->streaming.stream)
-        return (struct answer_view){.listener = {.context = v, .delta = take_delta}, .end = send_reply};
-    v->parts.listener = (struct parts_listener){.context = v, .opened = open_block, .grown = grow_block,
-                                                .closed = close_block};
+        return (struct answer_view){.listener = {.context = v, .delta = take_delta},
+                                    .end = send_reply};
+    v->parts.listener = (struct parts_listener){
+        .context = v, .opened = open_block, .grown = grow_block, .closed = close_block};
     return (struct answer_view){
-        .listener = {.context = v, .delta = take_delta, .progress = take_progress, .pause = answer_stream_pause,
-                     .idle_ms = answer_stream_idle_ms, .idle = keep_alive},
+        .listener = {.context = v,
+                     .delta = take_delta,
+                     .progress = take_progress,
+                     .pause = answer_stream_pause,
+                     .idle_ms = answer_stream_idle_ms,
+                     .idle = keep_alive},
         .begin = begin,
         .end = end,
     };

@@ -43,8 +43,12 @@ static bool add(struct request *r, struct err *e)
     int64_t id, limit = setting_int(r, SETTING_ATTACHMENT_BYTES);
     if (limit <= 0)
         return err_set(e, ERR_FORBIDDEN, "this server takes no attachments");
-    const struct attachment_source from = {.store = r->store, .user_id = r->who.user_id, .name = name,
-                                           .text = r->worker->text, .model_id = r->worker->model_id, .storage_bytes = r->who.limits.storage_bytes};
+    const struct attachment_source from = {.store = r->store,
+                                           .user_id = r->who.user_id,
+                                           .name = name,
+                                           .text = r->worker->text,
+                                           .model_id = r->worker->model_id,
+                                           .storage_bytes = r->who.limits.storage_bytes};
     bool ok = upload_take(r, (size_t)limit, &u, name, e) && limits_storage(r, u.bytes, e) &&
               (attachment_take(r, &from, &u, &id, e) || limits_storage_refused(r, e)) &&
               send_row(r, 201, id, e);
@@ -76,7 +80,8 @@ static bool reply_text(void *context, const char *name, const char *text)
         return false;
     file_name_disposition("inline", name, disposition);
     reply_header(r, "Content-Disposition", disposition);
-    reply_header(r, "Content-Security-Policy", "default-src 'none'; sandbox; frame-ancestors 'none'");
+    reply_header(r, "Content-Security-Policy",
+                 "default-src 'none'; sandbox; frame-ancestors 'none'");
     reply_header(r, "Cross-Origin-Resource-Policy", "same-origin");
     reply_header(r, "Cache-Control", "no-store");
     return reply_bytes(r, 200, "text/plain; charset=utf-8", text, strlen(text));
@@ -95,30 +100,56 @@ static bool send_text(struct request *r, struct err *e)
 static bool remove_one(struct request *r, struct err *e)
 {
     int64_t id;
-    return path_id_param(r, "id", &id, e) && store_attachment_remove(r->store, r->who.user_id, id, e) && reply_empty(r, 204);
+    return path_id_param(r, "id", &id, e) &&
+           store_attachment_remove(r->store, r->who.user_id, id, e) && reply_empty(r, 204);
 }
 
 #define UPLOAD_BODY ((size_t)32 << 20) /* as nginx; the setting says less */
 
 const struct route api_attachments_routes[] = {
-    {.method = HTTP_POST, .path = "/api/attachments", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = UPLOAD_BODY, .handler = add, .scope = SCOPE_HISTORY,
+    {.method = HTTP_POST,
+     .path = "/api/attachments",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = UPLOAD_BODY,
+     .handler = add,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "Upload a file to go along with a message",
-             .upload = "application/octet-stream", .query = "AttachmentQuery",
-             .reply = "Attachment", .statuses = "201 403 413 415"}},
-    {.method = HTTP_GET, .path = "/api/attachments/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = describe, .scope = SCOPE_HISTORY,
+             .upload = "application/octet-stream",
+             .query = "AttachmentQuery",
+             .reply = "Attachment",
+             .statuses = "201 403 413 415"}},
+    {.method = HTTP_GET,
+     .path = "/api/attachments/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = describe,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "What an own attachment is", .reply = "Attachment", .statuses = "200"}},
-    {.method = HTTP_DELETE, .path = "/api/attachments/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = remove_one, .scope = SCOPE_HISTORY,
+    {.method = HTTP_DELETE,
+     .path = "/api/attachments/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = remove_one,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "Delete an attachment that is in no message", .statuses = "204 409"}},
-    {.method = HTTP_GET, .path = "/api/attachments/{id}/content", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .handler = send_content, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "The file as it was uploaded", .media = "application/octet-stream",
+    {.method = HTTP_GET,
+     .path = "/api/attachments/{id}/content",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = send_content,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "The file as it was uploaded",
+             .media = "application/octet-stream",
              .statuses = "200 304"}},
-    {.method = HTTP_GET, .path = "/api/attachments/{id}/text", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .handler = send_text, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "The text that the model reads of it", .media = "text/plain",
+    {.method = HTTP_GET,
+     .path = "/api/attachments/{id}/text",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = send_text,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "The text that the model reads of it",
+             .media = "text/plain",
              .statuses = "200"}},
     {0},
 };

@@ -13,9 +13,9 @@ bool attachments_read(struct request *r, const cJSON *body, int64_t *ids, int *n
     if (!json_get_array(body, "attachments", &list, e))
         return false;
     if (cJSON_GetArraySize(list) > STORE_MESSAGE_ATTACHMENTS)
-        return err_field(e, ERR_LIMIT, "attachments", "a message takes at most %d", STORE_MESSAGE_ATTACHMENTS);
-    cJSON_ArrayForEach(item, list)
-    {
+        return err_field(e, ERR_LIMIT, "attachments", "a message takes at most %d",
+                         STORE_MESSAGE_ATTACHMENTS);
+    cJSON_ArrayForEach (item, list) {
         if (!path_id_parse(cJSON_GetStringValue(item), &ids[*n]))
             return err_field(e, ERR_INPUT, "attachments", "must be ids of own attachments");
         for (int i = 0; i < *n; i++)
@@ -41,26 +41,29 @@ static bool gather(void *context, const char *name, const char *text)
 static bool gathered(const struct gathering *g, const char *content, struct err *e)
 {
     if (g->image)
-        return err_field(e, ERR_UNSUPPORTED, "attachments", "holds an image: this model reads text only");
+        return err_field(e, ERR_UNSUPPORTED, "attachments",
+                         "holds an image: this model reads text only");
     if (g->out->len > ATTACHMENT_PROMPT_BYTES)
-        return err_field(e, ERR_LIMIT, "attachments", "have more than %zu bytes of text", ATTACHMENT_PROMPT_BYTES);
+        return err_field(e, ERR_LIMIT, "attachments", "have more than %zu bytes of text",
+                         ATTACHMENT_PROMPT_BYTES);
     if (g->out->len)
         buf_puts(g->out, content);
     return !g->out->failed || err_set(e, ERR_NOMEM, "no memory for the attachments");
 }
 
-bool attachments_prompt(struct request *r, const struct attachment_list *files, const char *content, struct buf *out,
-                        struct err *e)
+bool attachments_prompt(struct request *r, const struct attachment_list *files, const char *content,
+                        struct buf *out, struct err *e)
 {
     struct gathering g = {.out = out};
     for (int i = 0; i < files->n && out->len <= ATTACHMENT_PROMPT_BYTES && !g.image; i++) {
         struct err why = {0};
-        if (store_attachment_text(r->store,
-                                  &(struct store_ref){.user_id = r->who.user_id, .id = files->ids[i]},
-                                  gather, &g, &why))
+        if (store_attachment_text(
+                r->store, &(struct store_ref){.user_id = r->who.user_id, .id = files->ids[i]},
+                gather, &g, &why))
             continue;
         if (why.code == ERR_NOTFOUND)
-            return err_field(e, ERR_INPUT, "attachments", "there is no attachment %lld", (long long)files->ids[i]);
+            return err_field(e, ERR_INPUT, "attachments", "there is no attachment %lld",
+                             (long long)files->ids[i]);
         *e = why;
         return false;
     }
@@ -71,10 +74,12 @@ bool attachments_prompt(struct request *r, const struct attachment_list *files, 
 static bool gather_kept(void *context, const char *name, const char *text)
 {
     struct gathering *g = context;
-    return text ? attachment_frame(g->out, name, text) : buf_printf(g->out, "Attached image: %s (not shown)\n\n", name);
+    return text ? attachment_frame(g->out, name, text)
+                : buf_printf(g->out, "Attached image: %s (not shown)\n\n", name);
 }
 
-bool attachments_prompt_of(struct request *r, int64_t message_id, const char *content, struct buf *out, struct err *e)
+bool attachments_prompt_of(struct request *r, int64_t message_id, const char *content,
+                           struct buf *out, struct err *e)
 {
     struct gathering g = {.out = out};
     return store_attachment_texts(r->store,

@@ -1,8 +1,10 @@
-/* Attached files between the request and the store: an upload becomes a row, rows become part of a prompt.
+/* Attached files between the request and the store: an upload becomes a row, rows become part of a
+ * prompt.
  *
- * What the user wrote stays as it was typed; the prompt shows the files before it, each with its name and its text between
- * fences that are longer than any in it. It is made from the rows alone, so it is the same bytes in every turn and the
- * prompt cache goes on fitting. Thread: the request's. */
+ * What the user wrote stays as it was typed; the prompt shows the files before it, each with its
+ * name and its text between fences that are longer than any in it. It is made from the rows alone,
+ * so it is the same bytes in every turn and the prompt cache goes on fitting. Thread: the
+ * request's. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -25,17 +27,19 @@ bool attachment_frame(struct buf *out, const char *name, const char *text);
 struct attachment_source {
     struct store *store;
     int64_t user_id;
-    const char *name; /* a clean one */
+    const char *name;              /* a clean one */
     const struct text_model *text; /* NULL: its tokens stay uncounted */
     const char *model_id;
     int64_t storage_bytes; /* that the user may keep in all; 0: no limit */
 };
-/* Reads and keeps what was uploaded (taken over, whatever happens). r NULL: of an import; what is wrong with this file alone is
- * then ERR_INPUT or ERR_UNSUPPORTED, and has no HTTP status of its own. */
-bool attachment_take(struct request *r, const struct attachment_source *from, struct store_upload *u, int64_t *id,
-                     struct err *e);
+/* Reads and keeps what was uploaded (taken over, whatever happens). r NULL: of an import; what is
+ * wrong with this file alone is then ERR_INPUT or ERR_UNSUPPORTED, and has no HTTP status of its
+ * own. */
+bool attachment_take(struct request *r, const struct attachment_source *from,
+                     struct store_upload *u, int64_t *id, struct err *e);
 
-/* Its bytes as they were uploaded: a picture to be shown, anything else as a download that can't run here. */
+/* Its bytes as they were uploaded: a picture to be shown, anything else as a download that can't
+ * run here. */
 bool attachment_send(struct request *r, const struct store_attachment *a, struct err *e);
 
 /* The member `attachments` of a body: ids of own files, in order. *n 0: none. */
@@ -44,8 +48,10 @@ struct attachment_list {
     const int64_t *ids; /* [n] */
     int n;
 };
-/* Puts the files before `content`. ERR_UNSUPPORTED: one is an image. Nothing is appended when there are no files. */
-bool attachments_prompt(struct request *r, const struct attachment_list *files, const char *content, struct buf *out,
-                        struct err *e);
+/* Puts the files before `content`. ERR_UNSUPPORTED: one is an image. Nothing is appended when there
+ * are no files. */
+bool attachments_prompt(struct request *r, const struct attachment_list *files, const char *content,
+                        struct buf *out, struct err *e);
 /* The same for a message that is in the database already. */
-bool attachments_prompt_of(struct request *r, int64_t message_id, const char *content, struct buf *out, struct err *e);
+bool attachments_prompt_of(struct request *r, int64_t message_id, const char *content,
+                           struct buf *out, struct err *e);

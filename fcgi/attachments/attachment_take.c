@@ -1,4 +1,5 @@
-/* attachment.h: a file on its way in, for the API and for `sluice import`, which has no requests. */
+/* attachment.h: a file on its way in, for the API and for `sluice import`, which has no requests.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +42,8 @@ bool attachment_frame(struct buf *out, const char *name, const char *text)
 }
 
 /* Tokens of that; -1: *e. */
-static int64_t count_tokens(const struct text_model *m, const char *name, const char *text, struct err *e)
+static int64_t count_tokens(const struct text_model *m, const char *name, const char *text,
+                            struct err *e)
 {
     struct buf frame = {0};
     struct ids ids = {0};
@@ -49,8 +51,9 @@ static int64_t count_tokens(const struct text_model *m, const char *name, const 
     if (!attachment_frame(&frame, name, text))
         err_set(e, ERR_NOMEM, "no memory for the file's text");
     else if (tokenizer_encode(m->tokenizer,
-            &(struct tokenizer_input){.text = frame.data, .len = frame.len, .mode = TOKENIZE_PLAIN},
-            &ids, e))
+                              &(struct tokenizer_input){
+                                  .text = frame.data, .len = frame.len, .mode = TOKENIZE_PLAIN},
+                              &ids, e))
         n = (int64_t)ids.n;
     buf_fini(&frame);
     ids_fini(&ids);
@@ -78,8 +81,8 @@ static bool refused(struct request *r, const struct file_reading *f, struct err 
     return err_field(e, e->code, "file", "%s", words);
 }
 
-bool attachment_take(struct request *r, const struct attachment_source *from, struct store_upload *u, int64_t *id,
-                     struct err *e)
+bool attachment_take(struct request *r, const struct attachment_source *from,
+                     struct store_upload *u, int64_t *id, struct err *e)
 {
     struct file_reading f = {0};
     struct store_attachment a = {.user_id = from->user_id,

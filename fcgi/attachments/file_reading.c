@@ -1,4 +1,5 @@
-/* file_reading.h: starts sluice-reader for one file, waits for its answer and checks every word of it. */
+/* file_reading.h: starts sluice-reader for one file, waits for its answer and checks every word of
+ * it. */
 #define LOG_MODULE "reader"
 #include "fcgi/attachments/file_reading.h"
 
@@ -138,8 +139,10 @@ static int collect(pid_t pid, bool at_once)
 
 static bool is_type(const char *t)
 {
-    size_t n = strspn(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&^_.+-/");
-    return n == strlen(t) && n >= 3 && n < 120 && strchr(t, '/') && strchr(t, '/') == strrchr(t, '/');
+    size_t n =
+        strspn(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&^_.+-/");
+    return n == strlen(t) && n >= 3 && n < 120 && strchr(t, '/') &&
+           strchr(t, '/') == strrchr(t, '/');
 }
 
 static bool printable(const char *text, size_t max)
@@ -155,13 +158,18 @@ static bool nonsense(struct err *e)
     return err_set(e, ERR_INPUT, "can't be read");
 }
 
-static bool take_refusal(const cJSON *head, const char *words, struct file_reading *out, struct err *e)
+static bool take_refusal(const cJSON *head, const char *words, struct file_reading *out,
+                         struct err *e)
 {
     const char *code = "";
     if (!json_get_string(head, "code", &code, NULL) || !printable(words, 250))
         return nonsense(e);
     out->refused_type = !strcmp(code, "type");
-    return err_set(e, out->refused_type ? ERR_UNSUPPORTED : !strcmp(code, "large") ? ERR_LIMIT : ERR_INPUT, "%s", words);
+    return err_set(e,
+                   out->refused_type        ? ERR_UNSUPPORTED
+                   : !strcmp(code, "large") ? ERR_LIMIT
+                                            : ERR_INPUT,
+                   "%s", words);
 }
 
 /* The first line; *text: what follows. */
@@ -178,8 +186,10 @@ static bool take_head(const struct buf *said, struct file_reading *out, size_t *
         return nonsense(e);
     cJSON *head = json_parse(said->data, n, NULL, NULL);
     bool ok = cJSON_IsObject(head) && json_get_string(head, "type", &type, NULL) &&
-              json_get_string(head, "refused", &refused, NULL) && json_get_string(head, "note", &note, NULL) &&
-              json_get_string(head, "form", &form, NULL) && json_get_bool(head, "files_hidden", &hidden, NULL);
+              json_get_string(head, "refused", &refused, NULL) &&
+              json_get_string(head, "note", &note, NULL) &&
+              json_get_string(head, "form", &form, NULL) &&
+              json_get_bool(head, "files_hidden", &hidden, NULL);
     if (ok && !hidden && !told) {
         told = true;
         log_warn("the kernel has no Landlock: what reads attached files can see other files too");
@@ -189,7 +199,8 @@ static bool take_head(const struct buf *said, struct file_reading *out, size_t *
         f++;
     if (ok && refused) {
         ok = take_refusal(head, refused, out, e);
-    } else if (!ok || !type || !is_type(type) || !printable(note, sizeof out->note - 1) || f == FILE_FORM__N) {
+    } else if (!ok || !type || !is_type(type) || !printable(note, sizeof out->note - 1) ||
+               f == FILE_FORM__N) {
         ok = nonsense(e);
     } else {
         out->form = (enum file_form)f;
@@ -215,15 +226,18 @@ static bool take_text(const char *s, size_t len, struct file_reading *out, struc
     while (b->len && strchr(" \t\n", b->data[b->len - 1]))
         b->data[--b->len] = '\0';
     if (!b->len)
-        return err_set(e, ERR_INPUT, "has no text in it%s",
-                       out->form == FILE_DOCUMENT ? "; scanned pages are pictures, which are not read" : "");
+        return err_set(
+            e, ERR_INPUT, "has no text in it%s",
+            out->form == FILE_DOCUMENT ? "; scanned pages are pictures, which are not read" : "");
     return true;
 }
 
-static bool judge(enum end end, int status, const struct buf *said, struct file_reading *out, struct err *e)
+static bool judge(enum end end, int status, const struct buf *said, struct file_reading *out,
+                  struct err *e)
 {
     size_t text = 0;
-    if (end == END_LATE || (status != -1 && WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL)))
+    if (end == END_LATE || (status != -1 && WIFSIGNALED(status) &&
+                            (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL)))
         return err_set(e, ERR_LIMIT, "took longer to read than a file may");
     if (end == END_MEMORY)
         return err_set(e, ERR_NOMEM, "no memory for the file's text");

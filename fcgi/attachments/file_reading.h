@@ -1,5 +1,6 @@
-/* A file given to sluice-reader (reader/reader.h): what it is, and its text. What the reader says is checked here as if a
- * stranger said it. Any thread; at most a few run at once in a process, others wait for a while, then ERR_BUSY. */
+/* A file given to sluice-reader (reader/reader.h): what it is, and its text. What the reader says
+ * is checked here as if a stranger said it. Any thread; at most a few run at once in a process,
+ * others wait for a while, then ERR_BUSY. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,13 +12,14 @@ enum file_form { FILE_TEXT, FILE_DOCUMENT, FILE_IMAGE, FILE_FORM__N };
 
 struct file_reading { /* zeroed = empty; owner calls file_reading_fini */
     enum file_form form;
-    char type[128];  /* media type */
-    char note[160];  /* how it was read, in words; "": nothing to say */
-    struct buf text; /* UTF-8 without NUL, lines ended by \n; not of images */
+    char type[128];    /* media type */
+    char note[160];    /* how it was read, in words; "": nothing to say */
+    struct buf text;   /* UTF-8 without NUL, lines ended by \n; not of images */
     bool refused_type; /* with ERR_UNSUPPORTED: such files are not taken at all */
 };
 
-/* fd: a file, read from its beginning; best one that can't be written. ERR_UNSUPPORTED: of a type that is not taken; ERR_INPUT:
- * damaged, protected, without text; ERR_LIMIT: too much text, time or memory. The words go well after the file's name. */
+/* fd: a file, read from its beginning; best one that can't be written. ERR_UNSUPPORTED: of a type
+ * that is not taken; ERR_INPUT: damaged, protected, without text; ERR_LIMIT: too much text, time or
+ * memory. The words go well after the file's name. */
 bool file_reading_run(int fd, struct file_reading *out, struct err *e);
 void file_reading_fini(struct file_reading *f);

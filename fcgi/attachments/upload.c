@@ -1,4 +1,5 @@
-/* upload.h: the body goes to a temporary file first; of a form, the file in it is then copied to a second one. */
+/* upload.h: the body goes to a temporary file first; of a form, the file in it is then copied to a
+ * second one. */
 #include "fcgi/attachments/upload.h"
 
 #include <string.h>
@@ -25,7 +26,8 @@ static bool save_body(struct request *r, size_t limit, struct store_upload *u, s
     if (!request_body_begin(r, limit, &len, e) || !store_upload_begin(r->store, u, e))
         return false;
     while (done < len) {
-        size_t n = request_body_read(r, piece, len - done < sizeof piece ? len - done : sizeof piece);
+        size_t n =
+            request_body_read(r, piece, len - done < sizeof piece ? len - done : sizeof piece);
         if (!n)
             return err_set(e, ERR_INPUT, "the body ended after %zu of %zu bytes", done, len);
         if (!store_upload_write(u, piece, n, e))
@@ -36,7 +38,8 @@ static bool save_body(struct request *r, size_t limit, struct store_upload *u, s
 }
 
 /* Replaces the form in *u by the file that is in it. */
-static bool extract_file(struct request *r, size_t limit, struct store_upload *u, char name[FILE_NAME_SIZE], struct err *e)
+static bool extract_file(struct request *r, size_t limit, struct store_upload *u,
+                         char name[FILE_NAME_SIZE], struct err *e)
 {
     struct store_upload form = *u;
     struct file_map m;
@@ -44,10 +47,12 @@ static bool extract_file(struct request *r, size_t limit, struct store_upload *u
     *u = (struct store_upload){.fd = -1};
     bool ok = file_map(form.path, &m, e);
     if (ok) {
-        ok = multipart_find((const char *)m.data, m.size, request_header(r, "Content-Type"), &file, e);
+        ok = multipart_find((const char *)m.data, m.size, request_header(r, "Content-Type"), &file,
+                            e);
         if (ok && file.len > limit)
             ok = too_large(r, limit, e);
-        ok = ok && store_upload_begin(r->store, u, e) && store_upload_write(u, file.data, file.len, e);
+        ok = ok && store_upload_begin(r->store, u, e) &&
+             store_upload_write(u, file.data, file.len, e);
         if (ok)
             file_name_clean(file.file_name, strlen(file.file_name), name);
         file_unmap(&m);
@@ -56,7 +61,8 @@ static bool extract_file(struct request *r, size_t limit, struct store_upload *u
     return ok;
 }
 
-bool upload_take(struct request *r, size_t limit, struct store_upload *u, char name[FILE_NAME_SIZE], struct err *e)
+bool upload_take(struct request *r, size_t limit, struct store_upload *u, char name[FILE_NAME_SIZE],
+                 struct err *e)
 {
     const char *given = request_query(r, "name");
     const bool form = multipart_is(request_header(r, "Content-Type"));

@@ -77,7 +77,8 @@ static bool identify_by_session(struct request *r, const char *token, struct err
     const char *csrf = request_header(r, "X-CSRF-Token");
     if (changes_something(r->method) && !(csrf && secret_equal(csrf, r->who.csrf))) {
         r->error_override.code = "csrf_token_missing";
-        return err_set(e, ERR_FORBIDDEN, "a request with the session cookie needs its X-CSRF-Token");
+        return err_set(e, ERR_FORBIDDEN,
+                       "a request with the session cookie needs its X-CSRF-Token");
     }
     return take_user(r, &user, AUTH_SESSION);
 }

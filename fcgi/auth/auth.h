@@ -1,6 +1,6 @@
-/* Who calls: session cookie or API key to user. Secrets are compared as hashes in SQL (sql/users/store_users.h); each
- * request looks its key up, so that revocation takes effect at once (an indexed look-up costs tens of microseconds).
- * Thread: the request's. */
+/* Who calls: session cookie or API key to user. Secrets are compared as hashes in SQL
+ * (sql/users/store_users.h); each request looks its key up, so that revocation takes effect at once
+ * (an indexed look-up costs tens of microseconds). Thread: the request's. */
 #pragma once
 #include <stdbool.h>
 
@@ -14,6 +14,7 @@ struct request;
  * setting keys_optional_on_loopback. ERR_AUTH: none, or not valid.
  * ERR_FORBIDDEN: cookie without the CSRF token on a method that changes something. */
 bool auth_identify(struct request *r, struct err *e);
-/* May the caller use r->route? Identifies the caller unless the route is open, checks the route's rank, the key's scopes and
- * the limits, and sets r->strict_parameters. It is the hook `authorise` of http/route.h. */
+/* May the caller use r->route? Identifies the caller unless the route is open, checks the route's
+ * rank, the key's scopes and the limits, and sets r->strict_parameters. It is the hook `authorise`
+ * of http/route.h. */
 bool auth_authorise(struct request *r, struct err *e);

@@ -8,7 +8,8 @@
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 
-/* What a key may not do though its user may, and how often it and its user may. Sessions have all scopes. */
+/* What a key may not do though its user may, and how often it and its user may. Sessions have all
+ * scopes. */
 static bool check_terms(struct request *r, struct err *e)
 {
     const enum key_scope want = r->route->scope;
@@ -16,12 +17,13 @@ static bool check_terms(struct request *r, struct err *e)
     if (r->who.by != AUTH_SESSION && want & ~(enum key_scope)r->who.terms.scopes) {
         r->error_override.code = "insufficient_scope";
         return err_set(e, ERR_FORBIDDEN, "this key's scopes do not reach here; needed:%s%s%s",
-                       want & SCOPE_INFERENCE ? " inference" : "", want & SCOPE_HISTORY ? " history" : "",
-                       want & SCOPE_ADMIN ? " admin" : "");
+                       want & SCOPE_INFERENCE ? " inference" : "",
+                       want & SCOPE_HISTORY ? " history" : "", want & SCOPE_ADMIN ? " admin" : "");
     }
     if (want & both && !limits_load(r, e))
         return false;
-    if ((want & both) == both && limits_any(r)) { /* its jobs outlive the request, so they can't be counted in it */
+    if ((want & both) == both &&
+        limits_any(r)) { /* its jobs outlive the request, so they can't be counted in it */
         r->error_override.code = "insufficient_scope";
         return err_set(e, ERR_FORBIDDEN, "a key with limits runs the model by /v1 only");
     }
@@ -39,6 +41,7 @@ bool auth_authorise(struct request *r, struct err *e)
     }
     if (r->route->auth == ROUTE_ADMIN && !r->who.admin)
         return err_set(e, ERR_FORBIDDEN, "only an admin may do this");
-    r->strict_parameters = r->who.terms.strict_parameters || setting_bool(r, SETTING_STRICT_PARAMETERS);
+    r->strict_parameters =
+        r->who.terms.strict_parameters || setting_bool(r, SETTING_STRICT_PARAMETERS);
     return check_terms(r, e);
 }

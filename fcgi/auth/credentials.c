@@ -1,4 +1,5 @@
-/* credentials.h: argon2id runs one at a time, and a failure costs the same whether the name exists or not. */
+/* credentials.h: argon2id runs one at a time, and a failure costs the same whether the name exists
+ * or not. */
 #define LOG_MODULE "auth"
 #include "fcgi/auth/credentials.h"
 
@@ -26,7 +27,8 @@ static bool verify(const char *password, const char *hash)
     return ok;
 }
 
-bool credentials_hash(const char *field, const char *password, char out[SECRET_PASSWORD_HASH_SIZE], struct err *e)
+bool credentials_hash(const char *field, const char *password, char out[SECRET_PASSWORD_HASH_SIZE],
+                      struct err *e)
 {
     pthread_mutex_lock(&argon_lock);
     bool ok = secret_password_hash(password, out, e);
@@ -37,7 +39,8 @@ bool credentials_hash(const char *field, const char *password, char out[SECRET_P
 }
 
 /* The password was right; is the code, where one is asked for? */
-static bool check_code(struct request *r, const struct store_user *user, const char *code, struct err *e)
+static bool check_code(struct request *r, const struct store_user *user, const char *code,
+                       struct err *e)
 {
     struct store_factor factor;
     struct throttle t;
@@ -50,7 +53,8 @@ static bool check_code(struct request *r, const struct store_user *user, const c
         return true;
     if (!code || !*code) {
         r->error_override.code = "second_factor_needed";
-        return err_field(e, ERR_AUTH, "code", "this account has a second factor: send the code that the app shows");
+        return err_field(e, ERR_AUTH, "code",
+                         "this account has a second factor: send the code that the app shows");
     }
     snprintf(subject, sizeof subject, "%lld", (long long)user->id);
     if (!throttle_enter(r, THROTTLE_CODE, subject, &t, e))
@@ -70,7 +74,8 @@ static bool check_code(struct request *r, const struct store_user *user, const c
     return err_field(e, ERR_AUTH, "code", "%s", why.text);
 }
 
-bool credentials_login(struct request *r, const struct credentials *c, struct store_user *user, struct err *e)
+bool credentials_login(struct request *r, const struct credentials *c, struct store_user *user,
+                       struct err *e)
 {
     struct throttle t;
     struct err why = {0};
@@ -91,8 +96,8 @@ bool credentials_login(struct request *r, const struct credentials *c, struct st
     return err_set(e, ERR_AUTH, "the name or the password is wrong");
 }
 
-bool credentials_confirm(struct request *r, const char *field, const char *password, struct store_user *user,
-                         struct err *e)
+bool credentials_confirm(struct request *r, const char *field, const char *password,
+                         struct store_user *user, struct err *e)
 {
     struct throttle t;
     if (!password)
@@ -113,7 +118,8 @@ bool credentials_confirm(struct request *r, const char *field, const char *passw
 void credentials_cookie(struct request *r, const char *token, int64_t max_age_s)
 {
     char cookie[256];
-    snprintf(cookie, sizeof cookie, AUTH_COOKIE "=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%lld%s", token,
+    snprintf(cookie, sizeof cookie,
+             AUTH_COOKIE "=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%lld%s", token,
              (long long)max_age_s, request_secure(r) ? "; Secure" : "");
     reply_header(r, "Set-Cookie", cookie);
 }
@@ -140,7 +146,8 @@ void credentials_put_identity(cJSON *o, int64_t id, const char *name, bool admin
 bool credentials_reply_session(struct request *r, int status, const char *csrf)
 {
     cJSON *o = cJSON_CreateObject();
-    credentials_put_identity(cJSON_AddObjectToObject(o, "user"), r->who.user_id, r->who.name, r->who.admin);
+    credentials_put_identity(cJSON_AddObjectToObject(o, "user"), r->who.user_id, r->who.name,
+                             r->who.admin);
     cJSON_AddItemToObject(o, "csrf", csrf[0] ? cJSON_CreateString(csrf) : cJSON_CreateNull());
     reply_json(r, status, o);
     cJSON_Delete(o);
@@ -151,7 +158,9 @@ bool credentials_open(struct request *r, const struct store_user *user, int stat
 {
     char token[SECRET_TOKEN_SIZE], csrf[SECRET_TOKEN_SIZE];
     const char *agent = request_header(r, "User-Agent");
-    struct store_session s = {.user_id = user->id, .created_at = clock_wall_ms(), .address = request_remote(r),
+    struct store_session s = {.user_id = user->id,
+                              .created_at = clock_wall_ms(),
+                              .address = request_remote(r),
                               .agent = agent ? agent : ""};
     s.expires_at = s.created_at + STORE_SESSION_MS;
     secret_token(token);
@@ -160,7 +169,8 @@ bool credentials_open(struct request *r, const struct store_user *user, int stat
     end_presented(r);
     if (!store_session_add(r->store, &s, e))
         return false;
-    r->who = (struct identity){.by = AUTH_SESSION, .user_id = user->id, .name = user->name, .admin = user->admin};
+    r->who = (struct identity){
+        .by = AUTH_SESSION, .user_id = user->id, .name = user->name, .admin = user->admin};
     audit_record(r, user->id, user->name, "login", "");
     credentials_cookie(r, token, STORE_SESSION_MS / 1000);
     secret_wipe(token, sizeof token);

@@ -1,5 +1,5 @@
-/* Passwords, and codes where an account has a second factor. Checks are throttled and audited, and take the same time whether
- * the name exists or not. Thread: the request's. */
+/* Passwords, and codes where an account has a second factor. Checks are throttled and audited, and
+ * take the same time whether the name exists or not. Thread: the request's. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -16,16 +16,22 @@ struct credentials {
     const char *code; /* of the second factor; NULL: none was sent */
 };
 /* Checks a login. ERR_AUTH: code second_factor_needed (the password was right) or invalid_login. */
-bool credentials_login(struct request *r, const struct credentials *c, struct store_user *user, struct err *e);
-/* Checks the password of the logged-in user once more. field: the member of the body, for errors. */
-bool credentials_confirm(struct request *r, const char *field, const char *password, struct store_user *user,
-                         struct err *e);
-/* argon2id, one at a time in each process, since each takes 64 MiB. field: the member of the body, for errors. */
-bool credentials_hash(const char *field, const char *password, char out[SECRET_PASSWORD_HASH_SIZE], struct err *e);
-/* A new session for the user: cookie and reply {user, csrf}. The session that the request came with, if any, ends: what
- * someone may have planted in the browser is worth nothing after a login. */
+bool credentials_login(struct request *r, const struct credentials *c, struct store_user *user,
+                       struct err *e);
+/* Checks the password of the logged-in user once more. field: the member of the body, for errors.
+ */
+bool credentials_confirm(struct request *r, const char *field, const char *password,
+                         struct store_user *user, struct err *e);
+/* argon2id, one at a time in each process, since each takes 64 MiB. field: the member of the body,
+ * for errors. */
+bool credentials_hash(const char *field, const char *password, char out[SECRET_PASSWORD_HASH_SIZE],
+                      struct err *e);
+/* A new session for the user: cookie and reply {user, csrf}. The session that the request came
+ * with, if any, ends: what someone may have planted in the browser is worth nothing after a login.
+ */
 bool credentials_open(struct request *r, const struct store_user *user, int status, struct err *e);
-void credentials_cookie(struct request *r, const char *token, int64_t max_age_s); /* 0 takes it away */
+void credentials_cookie(struct request *r, const char *token,
+                        int64_t max_age_s); /* 0 takes it away */
 /* The reply of a login: {user, csrf}; csrf "" is null. */
 bool credentials_reply_session(struct request *r, int status, const char *csrf);
 /* id, name, role */

@@ -1,4 +1,5 @@
-/* limits.h: a request meets the limits of its key and those of its user; what one refuses is given back to the other. */
+/* limits.h: a request meets the limits of its key and those of its user; what one refuses is given
+ * back to the other. */
 #include "fcgi/auth/limits.h"
 
 #include <stdatomic.h>
@@ -39,13 +40,16 @@ static int holders(const struct request *r, struct holder out[2])
     const struct store_user_limits *u = &r->who.limits;
     int n = 0;
     if (k->requests_per_minute || k->tokens_per_minute || k->max_jobs)
-        out[n++] = (struct holder){r->who.key_id, "this key", k->requests_per_minute, k->tokens_per_minute, k->max_jobs};
+        out[n++] = (struct holder){r->who.key_id, "this key", k->requests_per_minute,
+                                   k->tokens_per_minute, k->max_jobs};
     if (u->requests_per_minute || u->tokens_per_minute || u->max_jobs)
-        out[n++] = (struct holder){-r->who.user_id, "you", u->requests_per_minute, u->tokens_per_minute, u->max_jobs};
+        out[n++] = (struct holder){-r->who.user_id, "you", u->requests_per_minute,
+                                   u->tokens_per_minute, u->max_jobs};
     return n;
 }
 
-bool limits_of_user(struct request *r, int64_t user_id, struct store_user_limits *out, bool *own, struct err *e)
+bool limits_of_user(struct request *r, int64_t user_id, struct store_user_limits *out, bool *own,
+                    struct err *e)
 {
     if (!store_limits_get(r->store, user_id, out, own, e))
         return false;
@@ -78,8 +82,8 @@ static bool refuse(struct request *r, const struct refusal *f, struct err *e)
     r->error_override.retry_after_s = (int)((f->wait_us + 999999) / 1000000);
     if (r->error_override.retry_after_s < 1)
         r->error_override.retry_after_s = 1;
-    return err_set(e, ERR_BUSY, "%s may have %lld %s; try again in %d s", f->holder->who, (long long)f->limit, f->what,
-                   r->error_override.retry_after_s);
+    return err_set(e, ERR_BUSY, "%s may have %lld %s; try again in %d s", f->holder->who,
+                   (long long)f->limit, f->what, r->error_override.retry_after_s);
 }
 
 static struct shared_limit *row_of(const struct request *r, const struct holder *h)
@@ -87,8 +91,8 @@ static struct shared_limit *row_of(const struct request *r, const struct holder 
     return shared_limit_row(r->worker->shared, h->row);
 }
 
-/* A holder's limit in a minute, 0: none. Of a user only requests that run the model are counted: the page also counts tokens
- * while the user types. */
+/* A holder's limit in a minute, 0: none. Of a user only requests that run the model are counted:
+ * the page also counts tokens while the user types. */
 static int64_t minute_limit(const struct request *r, const struct holder *h, enum limit_kind kind)
 {
     if (kind == LIMIT_TOKENS)
@@ -100,7 +104,8 @@ static bool minute_take(const struct request *r, const struct holder *h, enum li
                         const struct shared_minute_units *u, struct shared_minute *out)
 {
     struct shared_limit *row = row_of(r, h);
-    return shared_minute_take(kind == LIMIT_TOKENS ? &row->tokens_full_us : &row->requests_full_us, u, now_us(), out);
+    return shared_minute_take(kind == LIMIT_TOKENS ? &row->tokens_full_us : &row->requests_full_us,
+                              u, now_us(), out);
 }
 
 /* Takes n requests or tokens from the minute of each holder; all or nothing. */
@@ -113,10 +118,15 @@ static bool take_from_all(struct request *r, enum limit_kind kind, int64_t n, st
         struct shared_minute_units u = {.per_minute = minute_limit(r, &h[i], kind), .n = n};
         if (!u.per_minute || minute_take(r, &h[i], kind, &u, &m))
             continue;
-        const struct refusal f = {.kind = kind, .wait_us = m.wait_us, .holder = &h[i], .limit = u.per_minute,
-                                  .what = kind == LIMIT_TOKENS ? "tokens per minute" : "requests per minute"};
+        const struct refusal f = {.kind = kind,
+                                  .wait_us = m.wait_us,
+                                  .holder = &h[i],
+                                  .limit = u.per_minute,
+                                  .what = kind == LIMIT_TOKENS ? "tokens per minute"
+                                                               : "requests per minute"};
         for (int j = 0; j < i; j++) {
-            u = (struct shared_minute_units){.per_minute = minute_limit(r, &h[j], kind), .n = -n, .force = true};
+            u = (struct shared_minute_units){
+                .per_minute = minute_limit(r, &h[j], kind), .n = -n, .force = true};
             if (u.per_minute)
                 minute_take(r, &h[j], kind, &u, &unused);
         }
@@ -145,8 +155,11 @@ static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
     r->error_override.status = 429;
     r->error_override.code = "insufficient_quota";
     r->error_override.retry_after_s = (int)(DAY_S - now % DAY_S);
-    return err_set(e, ERR_BUSY, "%lld of today's %lld tokens are used, and this takes %lld at least; the next day begins in "
-                                "%d min (midnight UTC)", (long long)used, (long long)limit, (long long)prompt_tokens,
+    return err_set(e, ERR_BUSY,
+                   "%lld of today's %lld tokens are used, and this takes %lld at least; the next "
+                   "day begins in "
+                   "%d min (midnight UTC)",
+                   (long long)used, (long long)limit, (long long)prompt_tokens,
                    r->error_override.retry_after_s / 60 + 1);
 }
 
@@ -155,8 +168,9 @@ static bool refuse_storage(struct request *r, int64_t used, struct err *e)
     atomic_fetch_add_explicit(&r->worker->shared->limited[LIMIT_STORAGE], 1, memory_order_relaxed);
     r->error_override.status = 413;
     r->error_override.code = "storage_quota_exceeded";
-    return err_set(e, ERR_LIMIT, "%lld of your %lld bytes are used; delete chats or files to make room", (long long)used,
-                   (long long)r->who.limits.storage_bytes);
+    return err_set(e, ERR_LIMIT,
+                   "%lld of your %lld bytes are used; delete chats or files to make room",
+                   (long long)used, (long long)r->who.limits.storage_bytes);
 }
 
 bool limits_storage(struct request *r, int64_t more, struct err *e)
@@ -165,21 +179,28 @@ bool limits_storage(struct request *r, int64_t more, struct err *e)
     int64_t used = 0;
     if (!limit)
         return true;
-    return store_used_bytes(r->store, r->who.user_id, &used, e) && (used + more <= limit || refuse_storage(r, used, e));
+    return store_used_bytes(r->store, r->who.user_id, &used, e) &&
+           (used + more <= limit || refuse_storage(r, used, e));
 }
 
 bool limits_storage_refused(struct request *r, struct err *e)
 {
     int64_t used = 0;
-    if (e->code == ERR_LIMIT && !strcmp(e->field, STORE_QUOTA_FIELD) && store_used_bytes(r->store, r->who.user_id, &used, e))
+    if (e->code == ERR_LIMIT && !strcmp(e->field, STORE_QUOTA_FIELD) &&
+        store_used_bytes(r->store, r->who.user_id, &used, e))
         refuse_storage(r, used, e);
     return false;
 }
 
 static bool refuse_jobs(struct request *r, const char *who, int64_t max, struct err *e)
 {
-    return refuse(r, &(struct refusal){.kind = LIMIT_JOBS, .wait_us = 1000000, .holder = &(struct holder){.who = who},
-                                       .what = "jobs at one time", .limit = max}, e);
+    return refuse(r,
+                  &(struct refusal){.kind = LIMIT_JOBS,
+                                    .wait_us = 1000000,
+                                    .holder = &(struct holder){.who = who},
+                                    .what = "jobs at one time",
+                                    .limit = max},
+                  e);
 }
 
 /* The user's answers elsewhere: of other processes' requests, and those that no request holds. */
@@ -198,11 +219,14 @@ static bool check_user_jobs(struct request *r, int jobs, struct err *e)
 
 bool limits_enter(struct request *r, int64_t prompt_tokens, int jobs, struct err *e)
 {
-    const struct shared_jobs_claim claim = {.key_id = r->who.key_id, .user_id = r->who.user_id, .jobs = jobs,
+    const struct shared_jobs_claim claim = {.key_id = r->who.key_id,
+                                            .user_id = r->who.user_id,
+                                            .jobs = jobs,
                                             .key_max = r->who.terms.max_jobs};
     if (!check_day(r, prompt_tokens, e))
         return false;
-    if ((claim.key_max || r->who.limits.max_jobs) && r->slot && !shared_jobs_enter(r->worker->shared, r->slot, &claim))
+    if ((claim.key_max || r->who.limits.max_jobs) && r->slot &&
+        !shared_jobs_enter(r->worker->shared, r->slot, &claim))
         return refuse_jobs(r, "this key", claim.key_max, e);
     if (check_user_jobs(r, jobs, e) && take_from_all(r, LIMIT_TOKENS, prompt_tokens, e))
         return true;
@@ -218,7 +242,9 @@ void limits_spend(struct request *r, int64_t tokens)
     for (int i = 0; i < n; i++)
         if (h[i].tokens)
             minute_take(r, &h[i], LIMIT_TOKENS,
-                        &(struct shared_minute_units){.per_minute = h[i].tokens, .n = tokens, .force = true}, &m);
+                        &(struct shared_minute_units){
+                            .per_minute = h[i].tokens, .n = tokens, .force = true},
+                        &m);
 }
 
 void limits_spend_user(struct shared *s, struct store *store, int64_t user_id, int64_t tokens)
@@ -228,7 +254,8 @@ void limits_spend_user(struct shared *s, struct store *store, int64_t user_id, i
     bool own;
     if (tokens && store_limits_get(store, user_id, &u, &own, NULL) && u.tokens_per_minute)
         shared_minute_take(&shared_limit_row(s, -user_id)->tokens_full_us,
-                           &(struct shared_minute_units){.per_minute = u.tokens_per_minute, .n = tokens, .force = true},
+                           &(struct shared_minute_units){
+                               .per_minute = u.tokens_per_minute, .n = tokens, .force = true},
                            now_us(), &m);
 }
 
@@ -250,14 +277,16 @@ static void put_time(char out[32], int64_t us)
         snprintf(out, 32, "%lldm%llds", (long long)(s / 60), (long long)(s % 60));
 }
 
-static void put_headers(struct request *r, const char *unit, int64_t limit, _Atomic int64_t *full_us)
+static void put_headers(struct request *r, const char *unit, int64_t limit,
+                        _Atomic int64_t *full_us)
 {
     struct shared_minute m;
     char name[48], value[32];
     if (!limit)
         return;
     /* Taking nothing only reads the state. */
-    shared_minute_take(full_us, &(struct shared_minute_units){.per_minute = limit, .force = true}, now_us(), &m);
+    shared_minute_take(full_us, &(struct shared_minute_units){.per_minute = limit, .force = true},
+                       now_us(), &m);
     snprintf(name, sizeof name, "x-ratelimit-limit-%s", unit);
     snprintf(value, sizeof value, "%lld", (long long)limit);
     reply_header(r, name, value);

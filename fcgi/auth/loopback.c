@@ -80,15 +80,16 @@ static bool is_from_elsewhere(const struct request *r)
     return site && strcmp(site, "none") && strcmp(site, "same-origin");
 }
 
-/* Running the model, and what describes it; never what was kept. Under /api/ the page's own routes stay closed: those that speak
- * a dialect are Ollama's. */
+/* Running the model, and what describes it; never what was kept. Under /api/ the page's own routes
+ * stay closed: those that speak a dialect are Ollama's. */
 static bool is_open_route(const struct route *row)
 {
     static const char *const kept[] = {"/v1/responses/{", "/v1/conversations"};
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         if (!strncmp(row->path, kept[i], strlen(kept[i])))
             return false;
-    return row->auth == ROUTE_USER && row->scope == SCOPE_INFERENCE && (strncmp(row->path, "/api/", 5) || row->dialect);
+    return row->auth == ROUTE_USER && row->scope == SCOPE_INFERENCE &&
+           (strncmp(row->path, "/api/", 5) || row->dialect);
 }
 
 /* Why this request needs a key all the same; NULL: it needs none. */

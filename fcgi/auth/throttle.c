@@ -12,8 +12,8 @@
 
 enum { BY_PAIR, BY_ADDRESS, BY_SUBJECT };
 
-/* Free attempts; -1: not counted that way. A name from anywhere has many, or strangers could lock a user out; a code's
- * account has few: only who knows the password comes there. */
+/* Free attempts; -1: not counted that way. A name from anywhere has many, or strangers could lock a
+ * user out; a code's account has few: only who knows the password comes there. */
 static const int free_attempts[THROTTLE__N][3] = {
     [THROTTLE_LOGIN] = {5, 20, 100},
     [THROTTLE_CODE] = {-1, -1, 10},
@@ -28,7 +28,8 @@ static uint64_t hash_address(const char *address, uint64_t seed)
     return hash64(address, strlen(address), seed);
 }
 
-static void make_keys(struct request *r, enum throttle_kind kind, const char *subject, struct throttle *t)
+static void make_keys(struct request *r, enum throttle_kind kind, const char *subject,
+                      struct throttle *t)
 {
     char lower[256];
     size_t n = 0;
@@ -41,7 +42,8 @@ static void make_keys(struct request *r, enum throttle_kind kind, const char *su
         t->keys[i] = free_attempts[kind][i] < 0 ? 0 : all[i] ? all[i] : 1;
 }
 
-bool throttle_enter(struct request *r, enum throttle_kind kind, const char *subject, struct throttle *t, struct err *e)
+bool throttle_enter(struct request *r, enum throttle_kind kind, const char *subject,
+                    struct throttle *t, struct err *e)
 {
     struct shared *s = r->worker->shared;
     int64_t wait = 0;
@@ -60,7 +62,8 @@ bool throttle_enter(struct request *r, enum throttle_kind kind, const char *subj
     r->error_override.status = 429;
     r->error_override.code = "too_many_attempts";
     r->error_override.retry_after_s = (int)(wait / 1000) + 1;
-    return err_set(e, ERR_LIMIT, "too many attempts; try again in %d s", r->error_override.retry_after_s);
+    return err_set(e, ERR_LIMIT, "too many attempts; try again in %d s",
+                   r->error_override.retry_after_s);
 }
 
 void throttle_forgive(struct request *r, const struct throttle *t)

@@ -1,9 +1,10 @@
-/* Throttles guessing: attempts are counted in memory that all workers share and that outlives them, per name and address, per
- * address and per name. After a number of free attempts the wait doubles with each attempt, up to a minute.
+/* Throttles guessing: attempts are counted in memory that all workers share and that outlives them,
+ * per name and address, per address and per name. After a number of free attempts the wait doubles
+ * with each attempt, up to a minute.
  *
- * An attempt is counted before it is checked and forgiven when it was right, so a hundred simultaneous guesses count as a
- * hundred. Unknown names are counted like known ones. IPv6 addresses count by their /64, which one client owns.
- * Thread: the request's. */
+ * An attempt is counted before it is checked and forgiven when it was right, so a hundred
+ * simultaneous guesses count as a hundred. Unknown names are counted like known ones. IPv6
+ * addresses count by their /64, which one client owns. Thread: the request's. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,8 +24,10 @@ struct throttle {
     uint64_t keys[3]; /* 0: not used */
 };
 
-/* Counts an attempt. subject: what is guessed at (a login's name, an account's id), or "" for the address alone.
- * False: 429 with Retry-After; then nothing was counted. */
-bool throttle_enter(struct request *r, enum throttle_kind kind, const char *subject, struct throttle *t, struct err *e);
-/* It was right: the subject's attempts from here are forgotten, the others' counts lose this one. */
+/* Counts an attempt. subject: what is guessed at (a login's name, an account's id), or "" for the
+ * address alone. False: 429 with Retry-After; then nothing was counted. */
+bool throttle_enter(struct request *r, enum throttle_kind kind, const char *subject,
+                    struct throttle *t, struct err *e);
+/* It was right: the subject's attempts from here are forgotten, the others' counts lose this one.
+ */
 void throttle_forgive(struct request *r, const struct throttle *t);

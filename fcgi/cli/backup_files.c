@@ -1,4 +1,5 @@
-/* Copies the attachments that a backup names, checks each by its hash, and rotates the backups of a folder. */
+/* Copies the attachments that a backup names, checks each by its hash, and rotates the backups of a
+ * folder. */
 #include "fcgi/cli/backup_files.h"
 
 #include <dirent.h>
@@ -57,7 +58,8 @@ static bool copy_to(int from, const char *path, const char *sha256, struct err *
     if (close(to) && ok)
         ok = err_errno(e, "%s", fresh);
     if (ok && strcmp(hash, sha256) != 0)
-        ok = err_set(e, ERR_FORMAT, "the attachment %s is damaged: its content is %s", sha256, hash);
+        ok =
+            err_set(e, ERR_FORMAT, "the attachment %s is damaged: its content is %s", sha256, hash);
     ok = ok && (rename(fresh, path) == 0 || err_errno(e, "%s", path));
     if (!ok)
         unlink(fresh);
@@ -73,7 +75,8 @@ static bool copy_one(void *context, const char *sha256, int64_t bytes)
     c->out->named++;
     if (strspn(sha256, "0123456789abcdef") != HASH_LETTERS || sha256[HASH_LETTERS])
         return err_set(c->e, ERR_FORMAT, "an attachment has no SHA-256");
-    if (!store_copy_file_path(c->source, sha256, from, c->e) || !store_copy_file_path(c->target, sha256, to, c->e))
+    if (!store_copy_file_path(c->source, sha256, from, c->e) ||
+        !store_copy_file_path(c->target, sha256, to, c->e))
         return false;
     if (stat(to, &st) || st.st_size != bytes) {
         int fd = open(from, O_RDONLY | O_CLOEXEC);
@@ -92,7 +95,8 @@ static bool copy_one(void *context, const char *sha256, int64_t bytes)
     return true;
 }
 
-bool backup_files_copy(const char *named_by, const char *source, const char *target, struct backup_files *out, struct err *e)
+bool backup_files_copy(const char *named_by, const char *source, const char *target,
+                       struct backup_files *out, struct err *e)
 {
     struct copying c = {.source = source, .target = target, .out = out, .e = e};
     *out = (struct backup_files){0};
@@ -146,7 +150,8 @@ bool backup_newest(const char *folder, char *out, unsigned long size, struct err
     return ok;
 }
 
-/* --- which attachments the kept backups name: their hashes, sorted ------------------------------------------------- */
+/* --- which attachments the kept backups name: their hashes, sorted
+ * ------------------------------------------------- */
 
 struct names {
     char (*hash)[DIGEST_TEXT_SIZE];
@@ -184,7 +189,8 @@ static bool sweep_folder(const char *folder, const struct names *kept, struct er
         return err_errno(e, "%s", folder);
     for (struct dirent *entry; (entry = readdir(d));) {
         const char *name = entry->d_name;
-        if (name[0] == '.' || (kept->n && bsearch(name, kept->hash, kept->n, sizeof *kept->hash, by_hash)))
+        if (name[0] == '.' ||
+            (kept->n && bsearch(name, kept->hash, kept->n, sizeof *kept->hash, by_hash)))
             continue;
         if (file_join(path, sizeof path, folder, name, NULL))
             unlink(path); /* also what a killed backup left half written */
@@ -224,7 +230,8 @@ bool backup_rotate(const char *folder, int64_t keep, int *removed, struct err *e
             *removed += ok;
         } else if (ok) {
             /* One that can't be read stops the clearing away: nothing it may need is lost. */
-            ok = store_copy_files(path, add_name, &kept, e) && (!kept.failed || err_set(e, ERR_NOMEM, "memory ran out"));
+            ok = store_copy_files(path, add_name, &kept, e) &&
+                 (!kept.failed || err_set(e, ERR_NOMEM, "memory ran out"));
         }
     }
     if (ok && kept.n)

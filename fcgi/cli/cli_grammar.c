@@ -22,7 +22,8 @@ static expr read_gbnf(struct builder *b, const char *file, struct err *e)
     return x;
 }
 
-static bool compile(const char *gbnf_file, const char *schema_file, struct buf *program, struct err *e)
+static bool compile(const char *gbnf_file, const char *schema_file, struct buf *program,
+                    struct err *e)
 {
     struct builder *b = builder_create(0, e);
     struct json_schema *s = b ? json_schema_create(b, e) : NULL;

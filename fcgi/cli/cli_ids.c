@@ -46,7 +46,8 @@ static bool from_tensor(const char *path, struct ids *out, struct err *e)
     int size = t && !strcmp(t->type_name, "I32") ? 4 : t && !strcmp(t->type_name, "I64") ? 8 : 0;
     bool ok = size || err_set(e, ERR_FORMAT, "%s has no I32 or I64 input_ids", path);
     for (uint64_t at = 0; ok && at < t->bytes; at += (uint64_t)size) {
-        int64_t high = size == 8 ? (int32_t)load_u32(t->data + at + 4) : (int32_t)load_u32(t->data + at) >> 31;
+        int64_t high =
+            size == 8 ? (int32_t)load_u32(t->data + at + 4) : (int32_t)load_u32(t->data + at) >> 31;
         ok = push(out, (int64_t)((uint64_t)high << 32 | load_u32(t->data + at)), e);
     }
     tensor_file_close(&f);
@@ -59,7 +60,8 @@ bool cli_ids_file(const char *path, struct ids *out, struct err *e)
     if (n > 12 && !strcmp(path + n - 12, ".safetensors"))
         return from_tensor(path, out, e);
     struct buf b = {0};
-    bool ok = strcmp(path, "-") ? file_read(path, 256u << 20, &b, e) : file_read_fd(0, 256u << 20, &b, e);
+    bool ok =
+        strcmp(path, "-") ? file_read(path, 256u << 20, &b, e) : file_read_fd(0, 256u << 20, &b, e);
     ok = ok && cli_ids_text(b.data ? b.data : "", b.len, out, e);
     buf_fini(&b);
     return ok;

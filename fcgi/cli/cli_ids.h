@@ -1,5 +1,5 @@
-/* Token ids from a file: a JSON array, numbers with spaces or commas between them, or a safetensors file
- * with I32 or I64 `input_ids`. "-" is standard input (not for safetensors). */
+/* Token ids from a file: a JSON array, numbers with spaces or commas between them, or a safetensors
+ * file with I32 or I64 `input_ids`. "-" is standard input (not for safetensors). */
 #pragma once
 #include "engine/base/err.h"
 #include "engine/tokenizer/tokenizer.h"

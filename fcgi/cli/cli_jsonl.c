@@ -1,5 +1,5 @@
-/* The loop over standard input. cJSON's strings end at a NUL byte, so an escaped U+0000 travels as a noncharacter that
- * the line does not hold. */
+/* The loop over standard input. cJSON's strings end at a NUL byte, so an escaped U+0000 travels as
+ * a noncharacter that the line does not hold. */
 #include "fcgi/cli/cli_jsonl.h"
 
 #include <stdio.h>
@@ -64,7 +64,8 @@ struct handler {
     void *context;
 };
 
-static bool answer_line(const char *line, size_t len, const struct handler *h, struct buf *out, struct err *e)
+static bool answer_line(const char *line, size_t len, const struct handler *h, struct buf *out,
+                        struct err *e)
 {
     struct buf clean = {0};
     struct json_limits limits = {.max_bytes = LINE_MAX_BYTES, .max_depth = 900};

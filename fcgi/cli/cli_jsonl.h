@@ -10,7 +10,8 @@
 
 struct cli_jsonl_line {
     const cJSON *root;
-    unsigned char nul; /* strings hold U+0000 as EF B7 and this byte, since C strings end at a NUL */
+    unsigned char
+        nul; /* strings hold U+0000 as EF B7 and this byte, since C strings end at a NUL */
 };
 
 /* Appends a string of the line with its NULs put back. */
@@ -18,6 +19,6 @@ bool cli_jsonl_text(const struct cli_jsonl_line *line, const char *s, struct buf
 
 /* Writes the answer, one JSON value without line feeds, to out. */
 typedef bool (*cli_jsonl_fn)(void *context, const struct cli_jsonl_line *line, struct buf *out,
-                         struct err *e);
+                             struct err *e);
 /* Reads standard input to its end. Returns the exit status: 0, or 1 when a line failed. */
 int cli_jsonl_run(const char *command, cli_jsonl_fn fn, void *context);

@@ -1,4 +1,5 @@
-/* Parses a command's options as its row in struct command describes them, and answers --help from the same row. */
+/* Parses a command's options as its row in struct command describes them, and answers --help from
+ * the same row. */
 #include "fcgi/cli/cli_options.h"
 
 #include <stdio.h>
@@ -13,8 +14,8 @@ int cli_options(const struct command *c, int argc, char **argv, void *into, char
             return 0;
         }
     struct err e = {0};
-    if (option_parse(c->options, c->n_options, &(struct option_args){.argc = argc, .argv = argv, .rest = rest}, into,
-                     &e))
+    if (option_parse(c->options, c->n_options,
+                     &(struct option_args){.argc = argc, .argv = argv, .rest = rest}, into, &e))
         return -1;
     command_fail(c->name, &e);
     return 2;

@@ -5,8 +5,8 @@
 #include "engine/base/option.h"
 #include "fcgi/cli/command.h"
 
-/* Returns -1 when the command shall run; else the exit status (help was printed, or the options are wrong).
- * rest as in option_parse. */
+/* Returns -1 when the command shall run; else the exit status (help was printed, or the options are
+ * wrong). rest as in option_parse. */
 int cli_options(const struct command *c, int argc, char **argv, void *into, char **rest);
 /* Says what is missing beside the options; gives the exit status. */
 int cli_misused(const struct command *c, const char *what);

@@ -12,21 +12,31 @@ static bool open_backend(struct cli_run *r, const struct cli_run_params *p, stru
 {
     int64_t n_blocks = (int64_t)r->blocks_each * r->n_sequences;
     if (n_blocks > INT32_MAX)
-        return err_set(e, ERR_LIMIT, "%d sequences of %d tokens are too many", r->n_sequences, r->n_tokens);
+        return err_set(e, ERR_LIMIT, "%d sequences of %d tokens are too many", r->n_sequences,
+                       r->n_tokens);
     r->blocks = malloc((size_t)n_blocks * sizeof *r->blocks);
     if (!r->blocks)
         return err_set(e, ERR_NOMEM, "no memory for %d block numbers", (int)n_blocks);
     for (int32_t i = 0; i < n_blocks; i++)
         r->blocks[i] = i;
-    struct memory_request request = {.fixed = {.n_ctx = r->n_tokens, .n_slots = r->n_sequences, .n_blocks = (int32_t)n_blocks,
-                                         .prefill_chunk = r->chunk, .max_rows = r->chunk,
-                                         .n_states = r->plan->n_recurrent ? r->n_sequences + p->n_states_more : 0},
-                               .n_threads = p->n_threads, .exact = p->exact};
+    struct memory_request request = {
+        .fixed = {.n_ctx = r->n_tokens,
+                  .n_slots = r->n_sequences,
+                  .n_blocks = (int32_t)n_blocks,
+                  .prefill_chunk = r->chunk,
+                  .max_rows = r->chunk,
+                  .n_states = r->plan->n_recurrent ? r->n_sequences + p->n_states_more : 0},
+        .n_threads = p->n_threads,
+        .exact = p->exact};
     if (p->memory)
         memory_options_request(p->memory, &request);
-    struct backend_params more = {.dump = p->dump, .dump_context = p->dump_context, .route = p->route,
-                                  .predict = p->predict, .route_context = p->route_context};
-    if (!memory_load_plan(&r->memory, r->model, p->backend, &request, e) || !memory_load_open(&r->memory, &more, e))
+    struct backend_params more = {.dump = p->dump,
+                                  .dump_context = p->dump_context,
+                                  .route = p->route,
+                                  .predict = p->predict,
+                                  .route_context = p->route_context};
+    if (!memory_load_plan(&r->memory, r->model, p->backend, &request, e) ||
+        !memory_load_open(&r->memory, &more, e))
         return false;
     r->ops = r->memory.ops;
     r->backend = r->memory.opened;
@@ -37,7 +47,8 @@ bool cli_run_open(struct cli_run *r, const struct cli_run_params *p, struct err 
 {
     double begin = clock_ms();
     *r = (struct cli_run){.n_sequences = p->n_sequences ? p->n_sequences : 1,
-                      .chunk = p->chunk ? p->chunk : DEFAULT_CHUNK, .n_tokens = p->n_tokens};
+                          .chunk = p->chunk ? p->chunk : DEFAULT_CHUNK,
+                          .n_tokens = p->n_tokens};
     if (r->chunk < r->n_sequences)
         r->chunk = r->n_sequences;
     r->blocks_each = (p->n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
@@ -83,13 +94,15 @@ static bool check_feed(const struct cli_run *r, const struct cli_run_feed *f, st
         return err_set(e, ERR_LIMIT, "%d tokens, room for %d", f->start + f->n, r->n_tokens);
     for (int32_t i = 0; i < f->n; i++)
         if (f->tokens[i] < 0 || f->tokens[i] >= r->plan->n_vocab)
-            return err_set(e, ERR_INPUT, "token %d is id %d, the vocabulary has %d", i, f->tokens[i],
-                           r->plan->n_vocab);
+            return err_set(e, ERR_INPUT, "token %d is id %d, the vocabulary has %d", i,
+                           f->tokens[i], r->plan->n_vocab);
     return true;
 }
 
-/* The part of a feed that begins at its token `at`: at most a chunk, with those wanted rows that fall into it. */
-static struct cli_run_feed chunk_of(const struct cli_run *r, const struct cli_run_feed *f, int32_t at)
+/* The part of a feed that begins at its token `at`: at most a chunk, with those wanted rows that
+ * fall into it. */
+static struct cli_run_feed chunk_of(const struct cli_run *r, const struct cli_run_feed *f,
+                                    int32_t at)
 {
     struct cli_run_feed c = *f;
     c.tokens += at;
@@ -102,11 +115,16 @@ static struct cli_run_feed chunk_of(const struct cli_run *r, const struct cli_ru
     return c;
 }
 
-static bool feed_chunk(struct cli_run *r, const struct cli_run_feed *f, struct step_row *rows, struct err *e)
+static bool feed_chunk(struct cli_run *r, const struct cli_run_feed *f, struct step_row *rows,
+                       struct err *e)
 {
-    struct step_sequence sequence = {
-        .tokens = f->tokens, .n_tokens = f->n, .start = f->start, .blocks = cli_run_blocks(r, f->sequence),
-        .state = r->plan->n_recurrent ? f->sequence : -1, .n_out = f->n_out, .want_logits = f->want_logits};
+    struct step_sequence sequence = {.tokens = f->tokens,
+                                     .n_tokens = f->n,
+                                     .start = f->start,
+                                     .blocks = cli_run_blocks(r, f->sequence),
+                                     .state = r->plan->n_recurrent ? f->sequence : -1,
+                                     .n_out = f->n_out,
+                                     .want_logits = f->want_logits};
     struct step step = {.sequences = &sequence, .n_sequences = 1, .n_top = f->n_top ? f->n_top : 1};
     if (!r->ops->step(r->backend, &step, rows, e))
         return false;

@@ -1,4 +1,5 @@
-/* The state folder's database for the commands that use it: opening it, its users, and the frame of such a command. */
+/* The state folder's database for the commands that use it: opening it, its users, and the frame of
+ * such a command. */
 #include "fcgi/cli/cli_store.h"
 
 #include <limits.h>
@@ -21,14 +22,16 @@ bool cli_store_folder(const char *state, char folder[PATH_MAX], struct err *e)
     const struct passwd *pw = state ? NULL : getpwuid(getuid());
     if (!state && !pw)
         return err_set(e, ERR_INPUT, "no home folder; use --state");
-    int n = snprintf(folder, PATH_MAX, state ? "%s" : "%s/.local/state/sluice", state ? state : pw->pw_dir);
+    int n = snprintf(folder, PATH_MAX, state ? "%s" : "%s/.local/state/sluice",
+                     state ? state : pw->pw_dir);
     return n < PATH_MAX || err_set(e, ERR_LIMIT, "the path of the state folder is too long");
 }
 
 bool cli_store_path(const char *state, char path[PATH_MAX], struct err *e)
 {
     char folder[PATH_MAX];
-    return cli_store_folder(state, folder, e) && file_join(path, PATH_MAX, folder, STATE_DATABASE, e);
+    return cli_store_folder(state, folder, e) &&
+           file_join(path, PATH_MAX, folder, STATE_DATABASE, e);
 }
 
 struct store *cli_store_open(const char *state, bool create, struct err *e)
@@ -40,11 +43,13 @@ struct store *cli_store_open(const char *state, bool create, struct err *e)
     return store_open(&(struct store_params){.path = path, .create = create}, e);
 }
 
-bool cli_store_user(struct store *s, struct arena *a, const char *name, struct store_user *out, struct err *e)
+bool cli_store_user(struct store *s, struct arena *a, const char *name, struct store_user *out,
+                    struct err *e)
 {
     if (store_user_by_name(s, a, name, out, e))
         return true;
-    return e->code == ERR_NOTFOUND ? err_set(e, ERR_NOTFOUND, "there is no user '%.100s'", name) : false;
+    return e->code == ERR_NOTFOUND ? err_set(e, ERR_NOTFOUND, "there is no user '%.100s'", name)
+                                   : false;
 }
 
 bool cli_store_password(const char *file, char out[SECRET_PASSWORD_MAX + 1], struct err *e)
@@ -68,7 +73,8 @@ void cli_store_audit(struct store *s, const char *action, const char *kind, int6
     char target[48];
     struct err e = {0};
     snprintf(target, sizeof target, "%s:%lld", kind, (long long)id);
-    if (!store_audit_add(s, &(struct store_audit){.user = "operator", .action = action, .target = target}, &e))
+    if (!store_audit_add(
+            s, &(struct store_audit){.user = "operator", .action = action, .target = target}, &e))
         fprintf(stderr, "sluice: the audit log could not be written: %s\n", e.text);
 }
 

@@ -1,5 +1,5 @@
-/* sluice backup: a consistent, checked copy of the database while the server runs; into a folder also the attachments, with
- * as many backups kept as are wanted. */
+/* sluice backup: a consistent, checked copy of the database while the server runs; into a folder
+ * also the attachments, with as many backups kept as are wanted. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -29,7 +29,8 @@ struct settings {
 };
 
 static const struct option options[] = {
-    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
+    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR",
+     CLI_STATE_HELP},
     {"keep", OPTION_INT, offsetof(struct settings, keep), NULL, 1, 10000, NULL, "N",
      "into a folder, which is made: keep the N newest backups and remove older ones"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
@@ -45,7 +46,8 @@ static bool back_up_file(struct store *s, const char *path, struct err *e)
     if (!store_backup(s, path, e))
         return false;
     if (stat(path, &st) == 0)
-        printf("%s: %s in %.0f ms, checked\n", path, size_text((double)st.st_size, size), clock_ms() - began);
+        printf("%s: %s in %.0f ms, checked\n", path, size_text((double)st.st_size, size),
+               clock_ms() - began);
     return true;
 }
 
@@ -64,9 +66,11 @@ static int lock_folder(const char *folder, struct err *e)
     return -1;
 }
 
-/* Most of the attachments go before the copy is made, so that few can go away between it and their turn. One that still does
- * is named by the copy and nowhere to be found: then another copy is made. */
-static bool copy_all(struct store *s, const char *database, const char *path, struct backup_files *files, struct err *e)
+/* Most of the attachments go before the copy is made, so that few can go away between it and their
+ * turn. One that still does is named by the copy and nowhere to be found: then another copy is
+ * made. */
+static bool copy_all(struct store *s, const char *database, const char *path,
+                     struct backup_files *files, struct err *e)
 {
     struct backup_files early;
     for (int i = 0; i < TRIES; i++) {
@@ -78,11 +82,13 @@ static bool copy_all(struct store *s, const char *database, const char *path, st
         if (!files->missing)
             return true;
     }
-    fprintf(stderr, "sluice backup: %lld attachments are not there; `sluice doctor` says more\n", (long long)files->missing);
+    fprintf(stderr, "sluice backup: %lld attachments are not there; `sluice doctor` says more\n",
+            (long long)files->missing);
     return true;
 }
 
-static bool back_up_folder(struct store *s, const struct settings *o, const char *database, const char *folder, struct err *e)
+static bool back_up_folder(struct store *s, const struct settings *o, const char *database,
+                           const char *folder, struct err *e)
 {
     char name[BACKUP_NAME_SIZE], path[PATH_MAX];
     struct backup_files files = {0};
@@ -95,14 +101,16 @@ static bool back_up_folder(struct store *s, const struct settings *o, const char
     int lock = lock_folder(folder, e);
     if (lock < 0)
         return false;
-    bool ok = copy_all(s, database, path, &files, e) && (!o->keep || backup_rotate(folder, o->keep, &removed, e));
+    bool ok = copy_all(s, database, path, &files, e) &&
+              (!o->keep || backup_rotate(folder, o->keep, &removed, e));
     close(lock);
     if (!ok || stat(path, &st))
         return ok;
     char size[SIZE_TEXT], fresh[SIZE_TEXT];
-    printf("%s: %s and %lld attachments (%lld new, %s) in %.0f ms, checked; %d older removed\n", path,
-           size_text((double)st.st_size, size), (long long)files.named, (long long)files.copied,
-           size_text((double)files.bytes, fresh), clock_ms() - began, removed);
+    printf("%s: %s and %lld attachments (%lld new, %s) in %.0f ms, checked; %d older removed\n",
+           path, size_text((double)st.st_size, size), (long long)files.named,
+           (long long)files.copied, size_text((double)files.bytes, fresh), clock_ms() - began,
+           removed);
     return true;
 }
 
@@ -128,7 +136,8 @@ static bool back_up(void *settings, char **words, struct arena *a, struct err *e
     } else if (ok) {
         ok = back_up_file(s, words[0], e) && store_copy_files(words[0], note_file, &attachments, e);
         if (ok && attachments)
-            printf("%lld attachments are not in it: back up into a folder to have them\n", (long long)attachments);
+            printf("%lld attachments are not in it: back up into a folder to have them\n",
+                   (long long)attachments);
     }
     store_close(&s);
     return ok;
@@ -137,14 +146,16 @@ static bool back_up(void *settings, char **words, struct arena *a, struct err *e
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_backup, argc, argv,
-                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = back_up});
+    return cli_store_run(
+        &cmd_backup, argc, argv,
+        &(struct cli_store_call){.settings = &o, .help = &o.help, .work = back_up});
 }
 
 const struct command cmd_backup = {
     .name = "backup",
     .usage = "FOLDER [--keep N] [--state DIR] | FILE [--state DIR]",
-    .help = "write a consistent, checked copy of the database, into a folder with all attachments; the server may go on",
+    .help = "write a consistent, checked copy of the database, into a folder with all attachments; "
+            "the server may go on",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,

@@ -1,5 +1,5 @@
-/* sluice bench: tokens per second of a model on a backend, with the bytes that had to be read and the bandwidth that
- * the device has beside them, so that each figure can be judged. */
+/* sluice bench: tokens per second of a model on a backend, with the bytes that had to be read and
+ * the bandwidth that the device has beside them, so that each figure can be judged. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,11 +28,14 @@ struct options {
 static const struct option options[] = {
     {"model", OPTION_STRING, AT(model), NULL, 0, 0, NULL, "PATH", "model folder or GGUF file"},
     {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what computes"},
-    {"prompts", OPTION_STRING, AT(prompts), "128,512", 0, 0, NULL, "LIST", "prefill lengths (none: \"\")"},
+    {"prompts", OPTION_STRING, AT(prompts), "128,512", 0, 0, NULL, "LIST",
+     "prefill lengths (none: \"\")"},
     {"depths", OPTION_STRING, AT(depths), "0", 0, 0, NULL, "LIST", "tokens in the cache before"},
-    {"batches", OPTION_STRING, AT(batches), "1,4,16", 0, 0, NULL, "LIST", "sequences that decode together (none: \"\")"},
+    {"batches", OPTION_STRING, AT(batches), "1,4,16", 0, 0, NULL, "LIST",
+     "sequences that decode together (none: \"\")"},
     {"tokens", OPTION_INT, AT(tokens), "64", 1, 65536, NULL, "N", "decode steps of one repeat"},
-    {"repeats", OPTION_INT, AT(repeats), "5", 1, BENCH_MAX_REPEATS, NULL, "N", "repeats, after one that is not counted"},
+    {"repeats", OPTION_INT, AT(repeats), "5", 1, BENCH_MAX_REPEATS, NULL, "N",
+     "repeats, after one that is not counted"},
     {"chunk", OPTION_INT, AT(chunk), "0", 0, 65536, NULL, "N", "rows of a prefill step (0: 512)"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
     MEMORY_OPTION_ROWS(struct options, memory),
@@ -41,8 +44,10 @@ static const struct option options[] = {
     {"seed", OPTION_INT, AT(seed), "1", 0, 9e15, NULL, "S", "of the trace"},
     {"guess", OPTION_FLOAT, AT(guess), "0.78", 0, 1, NULL, "P",
      "share of a trace's experts that the layer before foresees (0: nothing is read ahead)"},
-    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "activations in f32 everywhere, however slow"},
-    {"grammar", OPTION_BOOL, AT(grammar), NULL, 0, 0, NULL, NULL, "measure constrained decoding alone: needs the tokenizer only"},
+    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL,
+     "activations in f32 everywhere, however slow"},
+    {"grammar", OPTION_BOOL, AT(grammar), NULL, 0, 0, NULL, NULL,
+     "measure constrained decoding alone: needs the tokenizer only"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
@@ -57,7 +62,9 @@ static bool read_list(const char *name, const char *text, long min, struct list 
         char *end;
         long v = strtol(at, &end, 10);
         if (end == at || (*end && *end != ',') || v < min || v > 1 << 24 || out->n == MAX_LIST)
-            return err_field(e, ERR_INPUT, name, "'%.60s' is not a list of at most %d numbers from %ld", text, MAX_LIST, min);
+            return err_field(e, ERR_INPUT, name,
+                             "'%.60s' is not a list of at most %d numbers from %ld", text, MAX_LIST,
+                             min);
         out->at[out->n++] = (int32_t)v;
         at = *end ? end + 1 : end;
     }
@@ -76,13 +83,16 @@ static bool make_cases(struct bench *b, const struct options *o, struct err *e)
         return err_set(e, ERR_NOMEM, "no memory for the cases");
     for (int d = 0; d < depths.n; d++) {
         for (int i = 0; i < prompts.n; i++)
-            b->cases[b->n_cases++] = (struct bench_case){.kind = BENCH_PREFILL, .depth = depths.at[d], .batch = 1,
-                                                         .tokens = prompts.at[i]};
+            b->cases[b->n_cases++] = (struct bench_case){
+                .kind = BENCH_PREFILL, .depth = depths.at[d], .batch = 1, .tokens = prompts.at[i]};
         for (int i = 0; i < batches.n; i++)
-            b->cases[b->n_cases++] = (struct bench_case){.kind = BENCH_DECODE, .depth = depths.at[d],
-                                                         .batch = batches.at[i], .tokens = (int32_t)o->tokens};
+            b->cases[b->n_cases++] = (struct bench_case){.kind = BENCH_DECODE,
+                                                         .depth = depths.at[d],
+                                                         .batch = batches.at[i],
+                                                         .tokens = (int32_t)o->tokens};
     }
-    return b->n_cases || err_set(e, ERR_INPUT, "nothing to measure: --prompts, --depths or --batches is empty");
+    return b->n_cases ||
+           err_set(e, ERR_INPUT, "nothing to measure: --prompts, --depths or --batches is empty");
 }
 
 /* Gigabytes that one step read, as counted. */
@@ -117,17 +127,21 @@ static void print_disk(const struct bench *b, const struct options *o)
     const struct expert_layout *l = streaming_layout(b->run.memory.streaming);
     struct expert_counters now;
     expert_cache_counters(streaming_cache(b->run.memory.streaming), &now);
-    printf("\nexperts on disk%s: %.2f GB, %.2f GB of them may be in memory; %s, records in random order at %.2f GB/s\n",
-           l->packed ? ", packed" : "", (double)l->expert_bytes / 1e9, (double)now.budget_bytes / 1e9,
-           expert_cache_read_method(streaming_cache(b->run.memory.streaming)), b->disk_bandwidth / 1e9);
+    printf("\nexperts on disk%s: %.2f GB, %.2f GB of them may be in memory; %s, records in random "
+           "order at %.2f GB/s\n",
+           l->packed ? ", packed" : "", (double)l->expert_bytes / 1e9,
+           (double)now.budget_bytes / 1e9,
+           expert_cache_read_method(streaming_cache(b->run.memory.streaming)),
+           b->disk_bandwidth / 1e9);
     if (foreseen(b, o) > 0)
         printf("the layer before foresees %.0f %% of a layer's experts\n", foreseen(b, o) * 100);
-    printf("\n%-8s %6s %6s %6s %7s %12s %12s %10s %8s %7s\n", "what", "tokens", "depth", "batch", "hit", "miss MB/tok",
-           "read MB/tok", "disk GB/s", "of disk", "bound");
+    printf("\n%-8s %6s %6s %6s %7s %12s %12s %10s %8s %7s\n", "what", "tokens", "depth", "batch",
+           "hit", "miss MB/tok", "read MB/tok", "disk GB/s", "of disk", "bound");
     for (int32_t i = 0; i < b->n_cases; i++) {
         const struct bench_case *c = &b->cases[i];
-        printf("%-8s %6d %6d %6d %6.1f%% %12.3f %12.3f %10.2f %7.1f%%", c->kind == BENCH_PREFILL ? "prefill" : "decode",
-               c->tokens, c->depth, c->batch, hit_rate(&c->disk) * 100, mb_per_token(c->disk.needed_bytes, c),
+        printf("%-8s %6d %6d %6d %6.1f%% %12.3f %12.3f %10.2f %7.1f%%",
+               c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth, c->batch,
+               hit_rate(&c->disk) * 100, mb_per_token(c->disk.needed_bytes, c),
                mb_per_token(c->disk.read_bytes, c), disk_rate(&c->disk) / 1e9,
                disk_rate(&c->disk) / b->disk_bandwidth * 100);
         if (c->disk.compute_ms > 0)
@@ -135,8 +149,10 @@ static void print_disk(const struct bench *b, const struct options *o)
         else
             printf(" %7s\n", "?");
     }
-    printf("\nmiss: bytes that steps wanted and had to be read; read: with those read ahead in vain. bound: share of the best\n"
-           "possible time, the longer of computing with all experts resident%s and of reading the missing bytes alone.\n",
+    printf("\nmiss: bytes that steps wanted and had to be read; read: with those read ahead in "
+           "vain. bound: share of the best\n"
+           "possible time, the longer of computing with all experts resident%s and of reading the "
+           "missing bytes alone.\n",
            b->routing ? "" : " (needs a trace)");
 }
 
@@ -150,7 +166,8 @@ static double cpu_rate(const struct bench_case *c)
     return (double)c->split_on_cpu / (double)(c->split_hits + c->split_misses);
 }
 
-/* Experts in RAM that the device reads over the bus, or has copies of, and those that the processor computes. */
+/* Experts in RAM that the device reads over the bus, or has copies of, and those that the processor
+ * computes. */
 static void print_split(const struct bench *b)
 {
     bool any = false;
@@ -159,13 +176,17 @@ static void print_split(const struct bench *b)
         if (!(c->split_hits + c->split_misses))
             continue;
         if (!any)
-            printf("\n%-8s %6s %6s %6s %10s %10s %14s %14s\n", "what", "tokens", "depth", "batch", "on device", "on cpu", "bus MB/step", "copied MB/step");
+            printf("\n%-8s %6s %6s %6s %10s %10s %14s %14s\n", "what", "tokens", "depth", "batch",
+                   "on device", "on cpu", "bus MB/step", "copied MB/step");
         any = true;
-        printf("%-8s %6d %6d %6d %9.1f%% %9.1f%% %14.3f %14.3f\n", c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth,
-               c->batch, split_rate(c) * 100, cpu_rate(c) * 100, per_step(c->bus_bytes, c) * 1e3, per_step(c->copied_bytes, c) * 1e3);
+        printf("%-8s %6d %6d %6d %9.1f%% %9.1f%% %14.3f %14.3f\n",
+               c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth, c->batch,
+               split_rate(c) * 100, cpu_rate(c) * 100, per_step(c->bus_bytes, c) * 1e3,
+               per_step(c->copied_bytes, c) * 1e3);
     }
     if (any)
-        printf("\non device: distinct experts of a step that the device had; on cpu: that the processor\n"
+        printf("\non device: distinct experts of a step that the device had; on cpu: that the "
+               "processor\n"
                "computed; bus: the others, read from RAM; copied: for later steps.\n");
 }
 
@@ -182,14 +203,15 @@ static void print_estimates(const struct bench *b)
     putchar('\n');
     for (int32_t i = 0; i < b->n_cases; i++) {
         const struct bench_case *c = &b->cases[i];
-        double hits = bench_hit_rate(c), estimate = bench_estimate(b, c, hits), measured = bench_rate(c).median;
+        double hits = bench_hit_rate(c), estimate = bench_estimate(b, c, hits),
+               measured = bench_rate(c).median;
         if (!(estimate > 0))
             continue;
-        printf("estimate at depth %d: %.1f tok/s, measured %.1f (%+.0f %%)", c->depth, estimate, measured,
-               (estimate / measured - 1) * 100);
+        printf("estimate at depth %d: %.1f tok/s, measured %.1f (%+.0f %%)", c->depth, estimate,
+               measured, (estimate / measured - 1) * 100);
         if (hits >= 0)
-            printf("; hit rate %.1f %%, the plan expects %.1f %% and %.1f tok/s", hits * 100, b->run.memory.estimate.hit_rate * 100,
-                   bench_estimate(b, c, -1));
+            printf("; hit rate %.1f %%, the plan expects %.1f %% and %.1f tok/s", hits * 100,
+                   b->run.memory.estimate.hit_rate * 100, bench_estimate(b, c, -1));
         putchar('\n');
     }
 }
@@ -197,26 +219,30 @@ static void print_estimates(const struct bench *b)
 static void print_text(const struct bench *b, const struct options *o, bool real)
 {
     const struct cli_run *r = &b->run;
-    printf("%s on %s (%s), loaded in %.0f ms, %s prompts, %d repeats\n", r->plan->family, r->ops->name,
-           r->ops->device_name(r->backend), r->load_ms, real ? "text" : "random", b->n_repeats);
+    printf("%s on %s (%s), loaded in %.0f ms, %s prompts, %d repeats\n", r->plan->family,
+           r->ops->name, r->ops->device_name(r->backend), r->load_ms, real ? "text" : "random",
+           b->n_repeats);
     if (b->routing)
         printf("experts by a trace: %s, seed %" PRId64 "\n", o->routing, o->seed);
     printf("measured read bandwidth %.1f GB/s\n\n", b->bandwidth / 1e9);
-    printf("%-8s %6s %6s %6s %10s %10s %10s %11s %9s %7s\n", "what", "tokens", "depth", "batch", "tok/s", "min", "max",
-           "weights GB", "KV GB", "bound");
+    printf("%-8s %6s %6s %6s %10s %10s %10s %11s %9s %7s\n", "what", "tokens", "depth", "batch",
+           "tok/s", "min", "max", "weights GB", "KV GB", "bound");
     for (int32_t i = 0; i < b->n_cases; i++) {
         const struct bench_case *c = &b->cases[i];
         struct bench_rate rate = bench_rate(c);
-        printf("%-8s %6d %6d %6d %10.1f %10.1f %10.1f %11.4f %9.4f", c->kind == BENCH_PREFILL ? "prefill" : "decode",
-               c->tokens, c->depth, c->batch, rate.median, rate.min, rate.max, per_step(c->weight_bytes, c),
+        printf("%-8s %6d %6d %6d %10.1f %10.1f %10.1f %11.4f %9.4f",
+               c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth, c->batch,
+               rate.median, rate.min, rate.max, per_step(c->weight_bytes, c),
                per_step(c->kv_bytes, c));
         if (b->bandwidth > 0)
             printf(" %6.1f%%\n", bench_share(b, c) * 100);
         else
             printf(" %7s\n", "?");
     }
-    printf("\nGB are read per step (counted by the backend); bound: share of the time that reading them at the measured\n"
-           "bandwidth would take. One token needs %.4f GB of weights by the plan.\n", bench_planned_weights(r, 1) / 1e9);
+    printf("\nGB are read per step (counted by the backend); bound: share of the time that reading "
+           "them at the measured\n"
+           "bandwidth would take. One token needs %.4f GB of weights by the plan.\n",
+           bench_planned_weights(r, 1) / 1e9);
     print_split(b);
     if (r->memory.streaming)
         print_disk(b, o);
@@ -226,13 +252,16 @@ static void print_text(const struct bench *b, const struct options *o, bool real
 static void print_case_disk(const struct bench *b, const struct bench_case *c)
 {
     const struct bench_disk *d = &c->disk;
-    printf(", \"disk\": {\"asked\": %" PRIu64 ", \"hits\": %" PRIu64 ", \"late\": %" PRIu64 ", \"misses\": %" PRIu64
-           ", \"hit_rate\": %.4f, \"needed_bytes_per_token\": %.0f, \"read_bytes_per_token\": %.0f, "
-           "\"read_bytes_per_s\": %.0f, \"wait_ms\": %.1f, ",
-           d->asked, d->hits, d->late, d->misses, hit_rate(d), mb_per_token(d->needed_bytes, c) * 1e6,
-           mb_per_token(d->read_bytes, c) * 1e6, disk_rate(d), (double)d->wait_ns / 1e6 / c->n_ms);
+    printf(
+        ", \"disk\": {\"asked\": %" PRIu64 ", \"hits\": %" PRIu64 ", \"late\": %" PRIu64
+        ", \"misses\": %" PRIu64
+        ", \"hit_rate\": %.4f, \"needed_bytes_per_token\": %.0f, \"read_bytes_per_token\": %.0f, "
+        "\"read_bytes_per_s\": %.0f, \"wait_ms\": %.1f, ",
+        d->asked, d->hits, d->late, d->misses, hit_rate(d), mb_per_token(d->needed_bytes, c) * 1e6,
+        mb_per_token(d->read_bytes, c) * 1e6, disk_rate(d), (double)d->wait_ns / 1e6 / c->n_ms);
     if (d->compute_ms > 0)
-        printf("\"compute_ms\": %.3f, \"share_of_bound\": %.4f}", d->compute_ms, bench_disk_share(b, c));
+        printf("\"compute_ms\": %.3f, \"share_of_bound\": %.4f}", d->compute_ms,
+               bench_disk_share(b, c));
     else
         printf("\"compute_ms\": null, \"share_of_bound\": null}");
 }
@@ -240,13 +269,17 @@ static void print_case_disk(const struct bench *b, const struct bench_case *c)
 static void print_case(const struct bench *b, const struct bench_case *c)
 {
     struct bench_rate rate = bench_rate(c);
-    printf("{\"kind\": \"%s\", \"tokens\": %d, \"depth\": %d, \"batch\": %d, \"tokens_per_s\": {\"median\": %.3f, "
-           "\"min\": %.3f, \"max\": %.3f}, \"steps\": %" PRIu64 ", \"weight_bytes_per_step\": %.0f, "
+    printf("{\"kind\": \"%s\", \"tokens\": %d, \"depth\": %d, \"batch\": %d, \"tokens_per_s\": "
+           "{\"median\": %.3f, "
+           "\"min\": %.3f, \"max\": %.3f}, \"steps\": %" PRIu64
+           ", \"weight_bytes_per_step\": %.0f, "
            "\"kv_bytes_per_step\": %.0f, ",
-           c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth, c->batch, rate.median, rate.min,
-           rate.max, c->steps, per_step(c->weight_bytes, c) * 1e9, per_step(c->kv_bytes, c) * 1e9);
+           c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth, c->batch,
+           rate.median, rate.min, rate.max, c->steps, per_step(c->weight_bytes, c) * 1e9,
+           per_step(c->kv_bytes, c) * 1e9);
     if (c->kind == BENCH_DECODE)
-        printf("\"planned_weight_bytes_per_step\": %.0f, ", bench_planned_weights(&b->run, c->batch));
+        printf("\"planned_weight_bytes_per_step\": %.0f, ",
+               bench_planned_weights(&b->run, c->batch));
     if (bench_estimate(b, c, bench_hit_rate(c)) > 0)
         printf("\"estimated_tokens_per_s\": %.3f, ", bench_estimate(b, c, bench_hit_rate(c)));
     if (bench_hit_rate(c) >= 0)
@@ -256,8 +289,10 @@ static void print_case(const struct bench *b, const struct bench_case *c)
     else
         printf("\"share_of_bound\": null");
     if (c->split_hits + c->split_misses)
-        printf(", \"device_hit_rate\": %.4f, \"cpu_rate\": %.4f, \"bus_bytes_per_step\": %.0f, \"copied_bytes_per_step\": %.0f", split_rate(c), cpu_rate(c),
-               per_step(c->bus_bytes, c) * 1e9, per_step(c->copied_bytes, c) * 1e9);
+        printf(", \"device_hit_rate\": %.4f, \"cpu_rate\": %.4f, \"bus_bytes_per_step\": %.0f, "
+               "\"copied_bytes_per_step\": %.0f",
+               split_rate(c), cpu_rate(c), per_step(c->bus_bytes, c) * 1e9,
+               per_step(c->copied_bytes, c) * 1e9);
     if (b->run.memory.streaming)
         print_case_disk(b, c);
     putchar('}');
@@ -269,8 +304,10 @@ static void json_disk(const struct bench *b, const struct options *o, struct buf
     const char *way = expert_cache_read_method(streaming_cache(b->run.memory.streaming));
     struct expert_counters now;
     expert_cache_counters(streaming_cache(b->run.memory.streaming), &now);
-    buf_printf(out, " \"experts\": {\"bytes\": %" PRIu64 ", \"cache_bytes\": %" PRIu64 ", \"packed\": %s, "
-                    "\"disk_bytes_per_s\": %.0f, \"guess\": %.3f, \"read_by\": ",
+    buf_printf(out,
+               " \"experts\": {\"bytes\": %" PRIu64 ", \"cache_bytes\": %" PRIu64
+               ", \"packed\": %s, "
+               "\"disk_bytes_per_s\": %.0f, \"guess\": %.3f, \"read_by\": ",
                l->expert_bytes, now.budget_bytes, l->packed ? "true" : "false", b->disk_bandwidth,
                foreseen(b, o));
     buf_json_string(out, way, strlen(way));
@@ -288,12 +325,16 @@ static void print_json(const struct bench *b, const struct options *o, bool real
     memory_plan_json(&r->memory.plan, &r->memory.estimate, &plan);
     const char *name = r->ops->device_name(r->backend);
     buf_json_string(&device, name, strlen(name));
-    printf("{\"family\": \"%s\", \"backend\": \"%s\", \"device\": %s, \"load_ms\": %.1f, \"text_prompts\": %s, "
-           "\"repeats\": %d, \"routing\": \"%s\", \"read_bandwidth_bytes_per_s\": %.0f, \"planned_bytes_per_token\": %.0f,\n"
-           " \"memory\": {\"weights\": %" PRIu64 ", \"kv\": %" PRIu64 ", \"state\": %" PRIu64 ", \"work\": %" PRIu64 "},\n"
+    printf("{\"family\": \"%s\", \"backend\": \"%s\", \"device\": %s, \"load_ms\": %.1f, "
+           "\"text_prompts\": %s, "
+           "\"repeats\": %d, \"routing\": \"%s\", \"read_bandwidth_bytes_per_s\": %.0f, "
+           "\"planned_bytes_per_token\": %.0f,\n"
+           " \"memory\": {\"weights\": %" PRIu64 ", \"kv\": %" PRIu64 ", \"state\": %" PRIu64
+           ", \"work\": %" PRIu64 "},\n"
            " \"plan\": {%s},\n%s \"cases\": [\n  ",
-           r->plan->family, r->ops->name, device.data ? device.data : "null", r->load_ms, real ? "true" : "false",
-           b->n_repeats, o->routing, b->bandwidth, bench_planned_weights(r, 1), m.weights, m.kv, m.state, m.work,
+           r->plan->family, r->ops->name, device.data ? device.data : "null", r->load_ms,
+           real ? "true" : "false", b->n_repeats, o->routing, b->bandwidth,
+           bench_planned_weights(r, 1), m.weights, m.kv, m.state, m.work,
            plan.data ? plan.data : "", disk.data ? disk.data : "");
     for (int32_t i = 0; i < b->n_cases; i++) {
         if (i)
@@ -314,18 +355,26 @@ static void reconcile(const struct bench *b)
         if (c->kind != BENCH_DECODE || c->batch != 1)
             continue;
         /* Prefetching evaluates the next layer's router as well, so its weights are read twice. */
-        if (b->run.memory.streaming && expert_cache_prefetching(streaming_cache(b->run.memory.streaming)))
+        if (b->run.memory.streaming &&
+            expert_cache_prefetching(streaming_cache(b->run.memory.streaming)))
             continue;
-        double counted = per_step(c->weight_bytes, c) * 1e9, planned = bench_planned_weights(&b->run, 1);
+        double counted = per_step(c->weight_bytes, c) * 1e9,
+               planned = bench_planned_weights(&b->run, 1);
         if (fabs(counted / planned - 1) > 0.02)
-            fprintf(stderr, "sluice bench: the backend counted %.0f bytes a token, the plan says %.0f\n", counted, planned);
+            fprintf(stderr,
+                    "sluice bench: the backend counted %.0f bytes a token, the plan says %.0f\n",
+                    counted, planned);
         return;
     }
 }
 
-static bool make_routing(struct bench *b, enum routing_kind kind, const struct options *o, struct err *e)
+static bool make_routing(struct bench *b, enum routing_kind kind, const struct options *o,
+                         struct err *e)
 {
-    struct routing_params p = {.plan = b->run.plan, .kind = kind, .seed = (uint64_t)o->seed, .guess = o->guess,
+    struct routing_params p = {.plan = b->run.plan,
+                               .kind = kind,
+                               .seed = (uint64_t)o->seed,
+                               .guess = o->guess,
                                .n_sequences = bench_sequences(b),
                                .n_positions = bench_positions(b)};
     b->routing = routing_create(&p, e);
@@ -343,20 +392,30 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     b->n_repeats = (int32_t)o->repeats;
     if (!make_cases(b, o, e))
         return false;
-    struct cli_run_params p = {.model = o->model, .backend = o->backend, .memory = &o->memory, .n_tokens = bench_positions(b),
-                           .n_sequences = bench_sequences(b), .n_states_more = bench_sequences(b),
-                           .chunk = (int32_t)o->chunk, .n_threads = (int32_t)o->threads, .exact = o->exact};
+    struct cli_run_params p = {.model = o->model,
+                               .backend = o->backend,
+                               .memory = &o->memory,
+                               .n_tokens = bench_positions(b),
+                               .n_sequences = bench_sequences(b),
+                               .n_states_more = bench_sequences(b),
+                               .chunk = (int32_t)o->chunk,
+                               .n_threads = (int32_t)o->threads,
+                               .exact = o->exact};
     enum routing_kind kind = routing_kind_of(o->routing);
     if (kind != ROUTING_MODEL) {
         p.route = bench_route;
         p.predict = o->guess > 0 ? bench_guess : NULL;
         p.route_context = b;
     }
-    bool ok = cli_run_open(&b->run, &p, e) && (kind == ROUTING_MODEL || make_routing(b, kind, o, e));
+    bool ok =
+        cli_run_open(&b->run, &p, e) && (kind == ROUTING_MODEL || make_routing(b, kind, o, e));
     ok = ok && (p.n_tokens <= b->run.plan->n_ctx ||
-                err_set(e, ERR_LIMIT, "%d positions are asked for, the model has %d", p.n_tokens, b->run.plan->n_ctx));
-    ok = ok && bench_prompt(&(struct bench_prompt_params){.model = o->model, .n_vocab = b->run.plan->n_vocab,
-                                                          .n = p.n_tokens + 16384}, &prompt, &real, e);
+                err_set(e, ERR_LIMIT, "%d positions are asked for, the model has %d", p.n_tokens,
+                        b->run.plan->n_ctx));
+    ok = ok && bench_prompt(&(struct bench_prompt_params){.model = o->model,
+                                                          .n_vocab = b->run.plan->n_vocab,
+                                                          .n = p.n_tokens + 16384},
+                            &prompt, &real, e);
     b->prompt = prompt.at;
     b->n_prompt = (int32_t)prompt.n;
     ok = ok && bench_run(b, e);
@@ -385,7 +444,8 @@ static int run_bench(int argc, char **argv)
 
 const struct command cmd_bench = {
     .name = "bench",
-    .usage = "--model PATH [--backend B] [--prompts LIST] [--depths LIST] [--batches LIST] [--routing KIND] [--json]",
+    .usage = "--model PATH [--backend B] [--prompts LIST] [--depths LIST] [--batches LIST] "
+             "[--routing KIND] [--json]",
     .help = "measure prefill and decode against what the memory's bandwidth allows",
     .options = options,
     .n_options = sizeof options / sizeof *options,

@@ -22,14 +22,16 @@ struct doctor {
 };
 
 static const struct option options[] = {
-    {"state", OPTION_STRING, offsetof(struct doctor, state), NULL, 0, 0, NULL, "DIR", "also look at this state folder"},
-    {"share-dir", OPTION_STRING, offsetof(struct doctor, share_dir), SLUICE_DATADIR, 0, 0, NULL, "DIR",
-     "where the page and nginx's templates are"},
+    {"state", OPTION_STRING, offsetof(struct doctor, state), NULL, 0, 0, NULL, "DIR",
+     "also look at this state folder"},
+    {"share-dir", OPTION_STRING, offsetof(struct doctor, share_dir), SLUICE_DATADIR, 0, 0, NULL,
+     "DIR", "where the page and nginx's templates are"},
     {"json", OPTION_BOOL, offsetof(struct doctor, json), "false", 0, 0, NULL, NULL, "as JSON"},
 };
 
 /* diagnostics_report_fn */
-static void report(void *context, enum diagnostics_verdict v, const char *what, const char *found, const char *fix)
+static void report(void *context, enum diagnostics_verdict v, const char *what, const char *found,
+                   const char *fix)
 {
     struct doctor *d = context;
     d->warnings += v == DIAGNOSTICS_WARNING;
@@ -56,24 +58,30 @@ static void check_vulkan(struct doctor *d)
     struct err e = {0};
     if (!vulkan_backend.probe->usable(&e))
         report(d, DIAGNOSTICS_WARNING, "GPU (Vulkan)", e.text,
-               "models run on the CPU; for a GPU install its Vulkan driver (mesa-vulkan-drivers, or the vendor's)");
+               "models run on the CPU; for a GPU install its Vulkan driver (mesa-vulkan-drivers, "
+               "or the vendor's)");
     else if (vulkan_is_software())
         report(d, DIAGNOSTICS_WARNING, "GPU (Vulkan)", "only a software rasteriser answers",
                "models run on the CPU; for a GPU install its Vulkan driver");
     else
-        report(d, DIAGNOSTICS_OK, "GPU (Vulkan)", "a device answers; --backend auto takes it", NULL);
+        report(d, DIAGNOSTICS_OK, "GPU (Vulkan)", "a device answers; --backend auto takes it",
+               NULL);
 }
 
 static void check_programs(struct doctor *d)
 {
     const char *nginx = nginx_program();
-    report(d, nginx ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "nginx", nginx ? nginx : "not found", "apt install nginx-light");
+    report(d, nginx ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "nginx", nginx ? nginx : "not found",
+           "apt install nginx-light");
     char path[4096];
-    const char *const shares[] = {"web/index.html", "web/vendor/markdown-it.min.js", "nginx/up.conf.in"};
+    const char *const shares[] = {"web/index.html", "web/vendor/markdown-it.min.js",
+                                  "nginx/up.conf.in"};
     bool all = true;
     for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
-        all = file_join(path, sizeof path, d->share_dir, shares[i], NULL) && file_exists(path) && all;
-    report(d, all ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "page", d->share_dir, "make install (it needs npm once, for three libraries)");
+        all =
+            file_join(path, sizeof path, d->share_dir, shares[i], NULL) && file_exists(path) && all;
+    report(d, all ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "page", d->share_dir,
+           "make install (it needs npm once, for three libraries)");
 }
 
 static void check_state(struct doctor *d, const struct diagnostics *c)
@@ -85,7 +93,8 @@ static void check_state(struct doctor *d, const struct diagnostics *c)
     if (file_join(path, sizeof path, d->state, STATE_DATABASE, &e) && file_exists(path))
         diagnostics_database(c, path);
     static struct status_page page;
-    bool started = file_join(path, sizeof path, d->state, STATE_STATUS, &e) && status_read(path, &page, &e);
+    bool started =
+        file_join(path, sizeof path, d->state, STATE_STATUS, &e) && status_read(path, &page, &e);
     diagnostics_engine(c, started ? &page : NULL);
 }
 
@@ -103,7 +112,8 @@ static int run_doctor(int argc, char **argv)
     diagnostics_sqlite(&c);
     check_state(&d, &c);
     if (d.json)
-        printf("{\"checks\":[%s],\"warnings\":%d,\"failures\":%d}\n", d.out.data, d.warnings, d.failures);
+        printf("{\"checks\":[%s],\"warnings\":%d,\"failures\":%d}\n", d.out.data, d.warnings,
+               d.failures);
     else
         printf("\n%d failures, %d warnings\n", d.failures, d.warnings);
     buf_fini(&d.out);

@@ -20,13 +20,17 @@ struct settings {
 };
 
 static const struct option options[] = {
-    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
-    {"format", OPTION_CHOICE, offsetof(struct settings, format), "json", 0, 0, "json|jsonl|markdown|html|text|zip", "NAME",
-     "json: all there is; jsonl: OpenAI's fine-tuning form; markdown, html, text: the branch that is shown; "
+    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR",
+     CLI_STATE_HELP},
+    {"format", OPTION_CHOICE, offsetof(struct settings, format), "json", 0, 0,
+     "json|jsonl|markdown|html|text|zip", "NAME",
+     "json: all there is; jsonl: OpenAI's fine-tuning form; markdown, html, text: the branch that "
+     "is shown; "
      "zip: a JSON file for each conversation"},
-    {"conversation", OPTION_STRING, offsetof(struct settings, conversation), NULL, 0, 0, NULL, "ID,...",
-     "only these (default: all but the trash)"},
-    {"trash", OPTION_BOOL, offsetof(struct settings, trash), NULL, 0, 0, NULL, NULL, "also what is in the trash"},
+    {"conversation", OPTION_STRING, offsetof(struct settings, conversation), NULL, 0, 0, NULL,
+     "ID,...", "only these (default: all but the trash)"},
+    {"trash", OPTION_BOOL, offsetof(struct settings, trash), NULL, 0, 0, NULL, NULL,
+     "also what is in the trash"},
     {"output", OPTION_STRING, offsetof(struct settings, output), NULL, 0, 0, NULL, "FILE",
      "write there (0600) instead of to standard output"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
@@ -52,9 +56,11 @@ static bool put_ids(struct buf *out, const char *text)
     }
 }
 
-static bool choose(const struct settings *o, int64_t user_id, struct store_export *which, struct buf *ids, struct err *e)
+static bool choose(const struct settings *o, int64_t user_id, struct store_export *which,
+                   struct buf *ids, struct err *e)
 {
-    *which = (struct store_export){.user_id = user_id, .trashed = o->trash || o->conversation ? WHICH_ANY : WHICH_NO};
+    *which = (struct store_export){.user_id = user_id,
+                                   .trashed = o->trash || o->conversation ? WHICH_ANY : WHICH_NO};
     if (!o->conversation)
         return true;
     if (!put_ids(ids, o->conversation))
@@ -63,7 +69,8 @@ static bool choose(const struct settings *o, int64_t user_id, struct store_expor
     return true;
 }
 
-static bool put_all(struct export_params *p, const struct settings *o, const char *user, struct err *e)
+static bool put_all(struct export_params *p, const struct settings *o, const char *user,
+                    struct err *e)
 {
     struct store_export_counts n;
     if (!store_export_begin(p->store, e))
@@ -71,10 +78,12 @@ static bool put_all(struct export_params *p, const struct settings *o, const cha
     bool ok = store_export_count(p->store, &p->which, &n, e);
     if (ok && o->conversation && !n.conversations)
         ok = err_set(e, ERR_NOTFOUND, "%s has no such conversation", user);
-    ok = ok && export_run(p, e) && (fflush(p->sink.context) == 0 || err_errno(e, "writing the export"));
+    ok = ok && export_run(p, e) &&
+         (fflush(p->sink.context) == 0 || err_errno(e, "writing the export"));
     store_export_end(p->store);
     if (ok)
-        fprintf(stderr, "%lld conversations of %s, %lld messages\n", (long long)n.conversations, user, (long long)n.messages);
+        fprintf(stderr, "%lld conversations of %s, %lld messages\n", (long long)n.conversations,
+                user, (long long)n.messages);
     return ok;
 }
 
@@ -97,15 +106,16 @@ static bool export_user(void *settings, char **words, struct arena *a, struct er
     const struct settings *o = settings;
     struct store_user u;
     struct buf ids = {0};
-    struct export_params p = {.format = export_format_find(o->format), .exported_at = clock_wall_ms()};
+    struct export_params p = {.format = export_format_find(o->format),
+                              .exported_at = clock_wall_ms()};
     if (!words[0] || words[1])
         return cli_store_usage(&cmd_export, e);
     if (!o->output && !export_format_plain(p.format) && isatty(STDOUT_FILENO))
         return err_set(e, ERR_INPUT, "an archive is not for a terminal; use --output FILE");
     p.store = cli_store_open(o->state, false, e);
     FILE *out = NULL;
-    bool ok = p.store && cli_store_user(p.store, a, words[0], &u, e) && choose(o, u.id, &p.which, &ids, e) &&
-              (out = open_output(o->output, e));
+    bool ok = p.store && cli_store_user(p.store, a, words[0], &u, e) &&
+              choose(o, u.id, &p.which, &ids, e) && (out = open_output(o->output, e));
     if (ok) {
         p.sink = (struct export_sink){write_out, out};
         ok = put_all(&p, o, u.name, e);
@@ -122,8 +132,9 @@ static bool export_user(void *settings, char **words, struct arena *a, struct er
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_export, argc, argv,
-                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = export_user});
+    return cli_store_run(
+        &cmd_export, argc, argv,
+        &(struct cli_store_call){.settings = &o, .help = &o.help, .work = export_user});
 }
 
 const struct command cmd_export = {

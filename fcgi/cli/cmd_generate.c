@@ -1,5 +1,6 @@
-/* sluice generate: one answer from a model, without a server. The prompt is raw: no chat template is put
- * around it (sluice template makes one), and special tokens in it count, since its author is the operator. */
+/* sluice generate: one answer from a model, without a server. The prompt is raw: no chat template
+ * is put around it (sluice template makes one), and special tokens in it count, since its author is
+ * the operator. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,32 +41,43 @@ struct generate {
 #define AT(field) offsetof(struct generate, field)
 static const struct option options[] = {
     {"model", OPTION_STRING, AT(model), NULL, 0, 0, NULL, "PATH", "model folder or GGUF file"},
-    {"prompt-file", OPTION_STRING, AT(prompt_file), NULL, 0, 0, NULL, "FILE", "the prompt's text (-: standard input)"},
+    {"prompt-file", OPTION_STRING, AT(prompt_file), NULL, 0, 0, NULL, "FILE",
+     "the prompt's text (-: standard input)"},
     {"ids", OPTION_STRING, AT(ids_text), NULL, 0, 0, NULL, "1,2,3", "the prompt as token ids"},
-    {"max-tokens", OPTION_INT, AT(max_tokens), "128", 1, 1 << 24, NULL, "N", "length of the answer at most"},
-    {"temperature", OPTION_FLOAT, AT(temperature), "0", 0, 10, NULL, "T", "0: always the likeliest token"},
-    {"top-k", OPTION_INT, AT(top_k), "0", 0, 1 << 24, NULL, "N", "draw from the N likeliest (0: off)"},
-    {"top-p", OPTION_FLOAT, AT(top_p), "1", 0, 1, NULL, "P", "draw from the likeliest that sum to P"},
-    {"min-p", OPTION_FLOAT, AT(min_p), "0", 0, 1, NULL, "P", "drop what is less likely than P times the likeliest"},
+    {"max-tokens", OPTION_INT, AT(max_tokens), "128", 1, 1 << 24, NULL, "N",
+     "length of the answer at most"},
+    {"temperature", OPTION_FLOAT, AT(temperature), "0", 0, 10, NULL, "T",
+     "0: always the likeliest token"},
+    {"top-k", OPTION_INT, AT(top_k), "0", 0, 1 << 24, NULL, "N",
+     "draw from the N likeliest (0: off)"},
+    {"top-p", OPTION_FLOAT, AT(top_p), "1", 0, 1, NULL, "P",
+     "draw from the likeliest that sum to P"},
+    {"min-p", OPTION_FLOAT, AT(min_p), "0", 0, 1, NULL, "P",
+     "drop what is less likely than P times the likeliest"},
     {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "S", "the same seed gives the same answer"},
-    {"grammar", OPTION_STRING, AT(gbnf_file), NULL, 0, 0, NULL, "FILE", "GBNF: what the answer must match"},
-    {"json-schema", OPTION_STRING, AT(schema_file), NULL, 0, 0, NULL, "FILE", "what the answer must be valid by"},
+    {"grammar", OPTION_STRING, AT(gbnf_file), NULL, 0, 0, NULL, "FILE",
+     "GBNF: what the answer must match"},
+    {"json-schema", OPTION_STRING, AT(schema_file), NULL, 0, 0, NULL, "FILE",
+     "what the answer must be valid by"},
     {"ignore-eos", OPTION_BOOL, AT(ignore_eos), NULL, 0, 0, NULL, NULL, "go on after an end token"},
     {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what computes"},
     MEMORY_OPTION_ROWS(struct generate, memory),
-    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "activations in f32 everywhere, however slow"},
+    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL,
+     "activations in f32 everywhere, however slow"},
     {"chunk", OPTION_INT, AT(chunk), "0", 0, 65536, NULL, "N", "rows of a prefill step (0: 512)"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
-    {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object: ids, text, timings"},
+    {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL,
+     "print one JSON object: ids, text, timings"},
 };
 
 static bool tokenize(struct generate *g, const struct buf *text, struct err *e)
 {
     struct tokenizer *t = tokenizer_create(g->vocab, e);
     bool ok = t && tokenizer_encode(t,
-            &(struct tokenizer_input){.text = text->data ? text->data : "", .len = text->len,
-                                      .mode = TOKENIZE_SPECIAL},
-            &g->prompt, e);
+                                    &(struct tokenizer_input){.text = text->data ? text->data : "",
+                                                              .len = text->len,
+                                                              .mode = TOKENIZE_SPECIAL},
+                                    &g->prompt, e);
     tokenizer_destroy(&t);
     return ok;
 }
@@ -98,19 +110,33 @@ static bool read_prompt(struct generate *g, struct err *e)
 
 static bool open_run(struct generate *g, struct err *e)
 {
-    struct cli_run_params p = {.model = g->model, .backend = g->backend, .memory = &g->memory, .chunk = (int32_t)g->chunk,
-                           .n_threads = (int32_t)g->threads, .exact = g->exact,
-                           .n_tokens = (int32_t)((int64_t)g->prompt.n + g->max_tokens)};
+    struct cli_run_params p = {.model = g->model,
+                               .backend = g->backend,
+                               .memory = &g->memory,
+                               .chunk = (int32_t)g->chunk,
+                               .n_threads = (int32_t)g->threads,
+                               .exact = g->exact,
+                               .n_tokens = (int32_t)((int64_t)g->prompt.n + g->max_tokens)};
     if (!cli_run_open(&g->run, &p, e))
         return false;
     if (p.n_tokens > g->run.plan->n_ctx)
-        return err_set(e, ERR_LIMIT, "a prompt of %zu tokens and an answer of %" PRId64 " go past the model's %d positions",
+        return err_set(e, ERR_LIMIT,
+                       "a prompt of %zu tokens and an answer of %" PRId64
+                       " go past the model's %d positions",
                        g->prompt.n, g->max_tokens, g->run.plan->n_ctx);
-    struct engine_sampling s = {.temperature = (float)g->temperature, .top_p = (float)g->top_p, .min_p = (float)g->min_p,
-                                .top_k = (int32_t)g->top_k, .repetition_penalty = 1, .seed = (uint64_t)g->seed};
+    struct engine_sampling s = {.temperature = (float)g->temperature,
+                                .top_p = (float)g->top_p,
+                                .min_p = (float)g->min_p,
+                                .top_k = (int32_t)g->top_k,
+                                .repetition_penalty = 1,
+                                .seed = (uint64_t)g->seed};
     const struct model_plan *plan = g->run.plan;
-    struct cli_grammar_params grammar = {.gbnf_file = g->gbnf_file, .schema_file = g->schema_file, .vocab = g->vocab,
-                                         .eos = plan->eos, .n_vocab = plan->n_vocab, .n_eos = plan->n_eos};
+    struct cli_grammar_params grammar = {.gbnf_file = g->gbnf_file,
+                                         .schema_file = g->schema_file,
+                                         .vocab = g->vocab,
+                                         .eos = plan->eos,
+                                         .n_vocab = plan->n_vocab,
+                                         .n_eos = plan->n_eos};
     if ((g->gbnf_file || g->schema_file) && !cli_grammar_open(&g->grammar, &grammar, e))
         return false;
     g->work = sampler_workspace_create(g->run.plan->n_vocab, e);
@@ -128,7 +154,9 @@ static bool pick(void *context, int32_t position, const struct step_row *row, st
     if (grammar && !grammar_run_mask(grammar, &allowed, e))
         return false;
     sampler_pick(g->sampler, g->work,
-                 &(struct sampler_input){.row = row, .n_top = g->n_top, .top_logprobs = -1,
+                 &(struct sampler_input){.row = row,
+                                         .n_top = g->n_top,
+                                         .top_logprobs = -1,
                                          .allowed = grammar ? &allowed : NULL},
                  &g->next);
     return !grammar || grammar_run_push(grammar, g->next.id, e);
@@ -154,8 +182,13 @@ static bool take(struct generate *g, struct err *e)
 
 static bool answer(struct generate *g, struct err *e)
 {
-    struct cli_run_feed feed = {.tokens = g->prompt.at, .n = (int32_t)g->prompt.n, .n_out = 1, .n_top = g->n_top,
-                            .want_logits = g->grammar.run || sampler_wants_logits(g->sampler), .on_row = pick, .context = g};
+    struct cli_run_feed feed = {.tokens = g->prompt.at,
+                                .n = (int32_t)g->prompt.n,
+                                .n_out = 1,
+                                .n_top = g->n_top,
+                                .want_logits = g->grammar.run || sampler_wants_logits(g->sampler),
+                                .on_row = pick,
+                                .context = g};
     double begin = clock_ms();
     sampler_add_prompt(g->sampler, g->prompt.at, (int32_t)g->prompt.n);
     if (!cli_run_feed(&g->run, &feed, e))
@@ -192,12 +225,15 @@ static void print_json(const struct generate *g)
         buf_json_string(&b, g->text.data ? g->text.data : "", g->text.len);
     else
         buf_puts(&b, "null");
-    buf_printf(&b, ", \"finish_reason\": \"%s\", \"prompt_tokens\": %zu, \"backend\": \"%s\", \"timings\": {",
-               g->stopped ? "stop" : "length", g->prompt.n, g->run.ops->name);
-    buf_printf(&b, "\"load_ms\": %.1f, \"prefill_ms\": %.3f, \"decode_ms\": %.3f, ", g->run.load_ms, g->prefill_ms,
-               g->decode_ms);
+    buf_printf(
+        &b,
+        ", \"finish_reason\": \"%s\", \"prompt_tokens\": %zu, \"backend\": \"%s\", \"timings\": {",
+        g->stopped ? "stop" : "length", g->prompt.n, g->run.ops->name);
+    buf_printf(&b, "\"load_ms\": %.1f, \"prefill_ms\": %.3f, \"decode_ms\": %.3f, ", g->run.load_ms,
+               g->prefill_ms, g->decode_ms);
     buf_printf(&b, "\"prefill_tokens_per_s\": %.2f, \"decode_tokens_per_s\": %.2f}}\n",
-               rate((double)g->prompt.n, g->prefill_ms), rate((double)g->answer.n - 1, g->decode_ms));
+               rate((double)g->prompt.n, g->prefill_ms),
+               rate((double)g->answer.n - 1, g->decode_ms));
     fwrite(b.data, 1, b.len, stdout);
     buf_fini(&b);
 }
@@ -209,8 +245,9 @@ static void report(const struct generate *g)
         return;
     }
     putchar('\n');
-    fprintf(stderr, "[%s: %zu prompt tokens at %.1f/s, %zu answered at %.1f/s%s]\n", g->run.ops->name, g->prompt.n,
-            rate((double)g->prompt.n, g->prefill_ms), g->answer.n, rate((double)g->answer.n - 1, g->decode_ms),
+    fprintf(stderr, "[%s: %zu prompt tokens at %.1f/s, %zu answered at %.1f/s%s]\n",
+            g->run.ops->name, g->prompt.n, rate((double)g->prompt.n, g->prefill_ms), g->answer.n,
+            rate((double)g->answer.n - 1, g->decode_ms),
             g->stopped ? g->grammar.run ? ", the grammar's end" : ", end token" : "");
 }
 
@@ -237,7 +274,8 @@ static int run_generate(int argc, char **argv)
 
 const struct command cmd_generate = {
     .name = "generate",
-    .usage = "--model PATH (--prompt-file FILE | --ids 1,2,3) [--max-tokens N] [--temperature T] [--json] ...",
+    .usage = "--model PATH (--prompt-file FILE | --ids 1,2,3) [--max-tokens N] [--temperature T] "
+             "[--json] ...",
     .help = "answer one raw prompt without a server",
     .options = options,
     .n_options = sizeof options / sizeof *options,

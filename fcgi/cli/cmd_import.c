@@ -28,12 +28,17 @@ struct settings {
 };
 
 static const struct option options[] = {
-    {"user", OPTION_STRING, offsetof(struct settings, user), NULL, 0, 0, NULL, "NAME", "whose history it comes into"},
-    {"dry-run", OPTION_BOOL, offsetof(struct settings, dry_run), NULL, 0, 0, NULL, NULL, "write nothing, say what would be"},
-    {"json", OPTION_BOOL, offsetof(struct settings, json), NULL, 0, 0, NULL, NULL, "the report as JSON"},
+    {"user", OPTION_STRING, offsetof(struct settings, user), NULL, 0, 0, NULL, "NAME",
+     "whose history it comes into"},
+    {"dry-run", OPTION_BOOL, offsetof(struct settings, dry_run), NULL, 0, 0, NULL, NULL,
+     "write nothing, say what would be"},
+    {"json", OPTION_BOOL, offsetof(struct settings, json), NULL, 0, 0, NULL, NULL,
+     "the report as JSON"},
     {"model", OPTION_STRING, offsetof(struct settings, model), NULL, 0, 0, NULL, "PATH",
-     "counts the tokens of attached files (default: the model of `sluice up --state DIR`; else they stay uncounted)"},
-    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
+     "counts the tokens of attached files (default: the model of `sluice up --state DIR`; else "
+     "they stay uncounted)"},
+    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR",
+     CLI_STATE_HELP},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
@@ -65,18 +70,23 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
 {
     const struct importing *i = context;
     int64_t id;
-    const struct attachment_source from = {.store = i->store, .user_id = i->user_id, .name = STORE_IMPORTED_FILE,
+    const struct attachment_source from = {.store = i->store,
+                                           .user_id = i->user_id,
+                                           .name = STORE_IMPORTED_FILE,
                                            .text = i->counts ? &i->text : NULL,
                                            .model_id = i->counts ? i->text.name : NULL};
     return attachment_take(NULL, &from, file, &id, e);
 }
 
-/* The model that was asked for, or the one that the server runs: without that the files come in uncounted. */
+/* The model that was asked for, or the one that the server runs: without that the files come in
+ * uncounted. */
 static bool open_model(const struct settings *o, struct importing *i, struct err *e)
 {
     char folder[PATH_MAX], cache[PATH_MAX], name[PATH_MAX];
     struct buf running = {0};
-    if (!cli_store_folder(o->state, folder, e) || !file_join(cache, sizeof cache, folder, STATE_CACHE, e) || !file_join(name, sizeof name, folder, STATE_MODEL, e))
+    if (!cli_store_folder(o->state, folder, e) ||
+        !file_join(cache, sizeof cache, folder, STATE_CACHE, e) ||
+        !file_join(name, sizeof name, folder, STATE_MODEL, e))
         return false;
     if (o->model) {
         i->counts = text_model_open(&i->text, o->model, cache, e);
@@ -97,8 +107,9 @@ static void print_report(const struct import_report *r, bool dry_run)
     }
     if (r->n_problems > named)
         fprintf(stderr, "and %lld more\n", (long long)(r->n_problems - named));
-    printf("%s: %lld conversations, %lld %s (%lld messages), %lld there already, %lld failed\n", r->format ? r->format : "unknown",
-           (long long)r->conversations, (long long)r->imported, dry_run ? "would be imported" : "imported", (long long)r->messages,
+    printf("%s: %lld conversations, %lld %s (%lld messages), %lld there already, %lld failed\n",
+           r->format ? r->format : "unknown", (long long)r->conversations, (long long)r->imported,
+           dry_run ? "would be imported" : "imported", (long long)r->messages,
            (long long)r->duplicates, (long long)r->failed);
     if (r->attachments)
         printf("%lld attached files\n", (long long)r->attachments);
@@ -124,9 +135,15 @@ static bool import_into(const struct settings *o, struct importing *i, int fd, s
     if (!report)
         return err_set(e, ERR_NOMEM, "memory ran out");
     const bool shown = isatty(2);
-    bool ok = import_run(&(struct import_params){.store = i->store, .user_id = i->user_id, .fd = fd, .dry_run = o->dry_run,
-                                                 .take_file = take_file, .max_file_bytes = INT64_MAX,
-                                                 .progress = shown ? show_progress : NULL, .context = i}, report, e);
+    bool ok = import_run(&(struct import_params){.store = i->store,
+                                                 .user_id = i->user_id,
+                                                 .fd = fd,
+                                                 .dry_run = o->dry_run,
+                                                 .take_file = take_file,
+                                                 .max_file_bytes = INT64_MAX,
+                                                 .progress = shown ? show_progress : NULL,
+                                                 .context = i},
+                         report, e);
     if (shown)
         fputs("\r", stderr);
     if (o->json)
@@ -134,7 +151,8 @@ static bool import_into(const struct settings *o, struct importing *i, int fd, s
     else if (ok || report->conversations)
         print_report(report, o->dry_run);
     if (ok && report->failed)
-        ok = err_set(e, ERR_FORMAT, "%lld conversations could not be imported", (long long)report->failed);
+        ok = err_set(e, ERR_FORMAT, "%lld conversations could not be imported",
+                     (long long)report->failed);
     free(report);
     return ok;
 }
@@ -166,14 +184,16 @@ static bool import_file(void *settings, char **words, struct arena *a, struct er
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_import, argc, argv,
-                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = import_file});
+    return cli_store_run(
+        &cmd_import, argc, argv,
+        &(struct cli_store_call){.settings = &o, .help = &o.help, .work = import_file});
 }
 
 const struct command cmd_import = {
     .name = "import",
     .usage = "FILE --user NAME [--dry-run] [--json] [--model PATH] [--state DIR]",
-    .help = "read conversations of Sluice, ChatGPT, Claude, Open WebUI or llama.cpp into a user's history",
+    .help = "read conversations of Sluice, ChatGPT, Claude, Open WebUI or llama.cpp into a user's "
+            "history",
     .options = options,
     .n_options = N_OPTIONS,
     .run = run,

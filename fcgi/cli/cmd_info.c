@@ -1,5 +1,5 @@
-/* sluice info: what a model is, what it needs, and what would be applied here. Nothing is loaded: files are
- * mapped, headers read, a bounded sample of values checked. */
+/* sluice info: what a model is, what it needs, and what would be applied here. Nothing is loaded:
+ * files are mapped, headers read, a bounded sample of values checked. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,25 +35,32 @@ struct info {
 
 #define AT(field) offsetof(struct info, field)
 static const struct option options[] = {
-    {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what shall compute"},
+    {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL,
+     "what shall compute"},
     {"slots", OPTION_INT, AT(slots), "16", 1, 1024, NULL, "N", "jobs that run at once"},
     {"ctx", OPTION_INT, AT(ctx), "0", 0, 1 << 24, NULL, "TOKENS",
      "longest prompt and answer together; 0: the model's own, at most 32768"},
-    {"kv-memory", OPTION_BYTES, AT(kv_memory), "0", 0, 1e15, NULL, "BYTES", "memory for KV blocks; 0: chosen"},
-    {"prefill-chunk", OPTION_INT, AT(prefill_chunk), "0", 0, 65536, NULL, "TOKENS", "prompt tokens of a step; 0: chosen"},
+    {"kv-memory", OPTION_BYTES, AT(kv_memory), "0", 0, 1e15, NULL, "BYTES",
+     "memory for KV blocks; 0: chosen"},
+    {"prefill-chunk", OPTION_INT, AT(prefill_chunk), "0", 0, 65536, NULL, "TOKENS",
+     "prompt tokens of a step; 0: chosen"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
-    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "32-bit activations everywhere, however slow"},
+    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL,
+     "32-bit activations everywhere, however slow"},
     MEMORY_OPTION_ROWS(struct info, requests),
-    {"cache-dir", OPTION_STRING, AT(cache_dir), NULL, 0, 0, NULL, "DIR", "where the disk's measured rate is kept"},
-    {"unused", OPTION_BOOL, AT(unused), NULL, 0, 0, NULL, NULL, "name every tensor and file that is not used"},
+    {"cache-dir", OPTION_STRING, AT(cache_dir), NULL, 0, 0, NULL, "DIR",
+     "where the disk's measured rate is kept"},
+    {"unused", OPTION_BOOL, AT(unused), NULL, 0, 0, NULL, NULL,
+     "name every tensor and file that is not used"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
 /* As the engine plans with the same options. */
 static void make_plan(struct info *n)
 {
-    struct memory_request w = {.size = {n->ctx, n->slots, n->prefill_chunk, n->kv_memory}, .n_threads = (int32_t)n->threads,
-                            .exact = n->exact};
+    struct memory_request w = {.size = {n->ctx, n->slots, n->prefill_chunk, n->kv_memory},
+                               .n_threads = (int32_t)n->threads,
+                               .exact = n->exact};
     memory_options_request(&n->requests, &w);
     n->has_plan = memory_load_plan(&n->memory, n->model, n->backend, &w, &n->plan_error);
     if (n->has_plan)
@@ -85,13 +92,15 @@ static void print_parts(const struct info *n)
         if (!n->parts.bytes[i])
             continue;
         print_size(plan_part_name((enum plan_part)i), n->parts.bytes[i]);
-        for (const struct plan_part_format *f = n->parts.formats[i]; f < n->parts.formats[i] + PART_MAX_FORMATS && f->bytes; f++)
+        for (const struct plan_part_format *f = n->parts.formats[i];
+             f < n->parts.formats[i] + PART_MAX_FORMATS && f->bytes; f++)
             printf("%s%s", f == n->parts.formats[i] ? "  " : ", ", f->text);
         putchar('\n');
     }
     const struct model_stats *f = model_stats(n->model);
     print_size("together", f->weight_bytes);
-    printf("  in %d file%s of %.2f GB\n", f->n_files, f->n_files == 1 ? "" : "s", (double)f->file_bytes / 1e9);
+    printf("  in %d file%s of %.2f GB\n", f->n_files, f->n_files == 1 ? "" : "s",
+           (double)f->file_bytes / 1e9);
     print_size("read for one token", f->active_bytes);
     putchar('\n');
     if (f->copied_bytes) {
@@ -118,8 +127,9 @@ static void print_text(const struct info *n)
         return;
     }
     const struct chat_traits *t = chat_template_traits(n->text.chat_template);
-    printf("  chat template           %s; tools %s, system %s, thinking %s%s%s\n", t->format, yes(t->tools),
-           yes(t->system_role), yes(t->thinking), t->thinking_switch ? " (can be switched off)" : "",
+    printf("  chat template           %s; tools %s, system %s, thinking %s%s%s\n", t->format,
+           yes(t->tools), yes(t->system_role), yes(t->thinking),
+           t->thinking_switch ? " (can be switched off)" : "",
            t->effort ? " (effort can be set)" : "");
 }
 
@@ -143,7 +153,8 @@ static void print_plan(const struct info *n)
         buf_printf(&b, "  can't run               %s\n", n->plan_error.text);
     printf("\nhere\n%s", b.data ? b.data : "");
     if (slow_prefill(n))
-        puts("  prefill                 on plain arithmetic, not on matrix units (no VK_NV_cooperative_matrix)");
+        puts("  prefill                 on plain arithmetic, not on matrix units (no "
+             "VK_NV_cooperative_matrix)");
     buf_fini(&b);
 }
 
@@ -167,11 +178,14 @@ static void print_people(const struct info *n)
     printf("%s\n\nmodel\n  family                  %s\n", n->path, p->family);
     printf("  parameters              %.3f B, %.3f B of them active\n", (double)f->parameters / 1e9,
            (double)f->active_parameters / 1e9);
-    printf("  layers                  %d (%d attention%s", p->n_layer, p->n_attention, p->n_recurrent ? ", " : ")\n");
+    printf("  layers                  %d (%d attention%s", p->n_layer, p->n_attention,
+           p->n_recurrent ? ", " : ")\n");
     if (p->n_recurrent)
         printf("%d DeltaNet)\n", p->n_recurrent);
-    printf("  context                 %d tokens\n  vocabulary              %d\n", p->n_ctx, p->n_vocab);
-    printf("  KV cache                %" PRIu64 " bytes a token at 16 bits\n", f->kv_bytes_per_token);
+    printf("  context                 %d tokens\n  vocabulary              %d\n", p->n_ctx,
+           p->n_vocab);
+    printf("  KV cache                %" PRIu64 " bytes a token at 16 bits\n",
+           f->kv_bytes_per_token);
     if (f->state_bytes)
         printf("  recurrent state         %.1f MB a sequence\n", (double)f->state_bytes / 1e6);
     print_parts(n);
@@ -194,9 +208,12 @@ static void json_model(const struct info *n, struct buf *b)
     const struct model_stats *f = model_stats(n->model);
     buf_puts(b, "{\"path\": ");
     buf_json_string(b, n->path, strlen(n->path));
-    buf_printf(b, ", \"family\": \"%s\", \"layers\": %d, \"attention_layers\": %d, \"recurrent_layers\": %d, "
-                  "\"context\": %d, \"vocabulary\": %d, \"fingerprint\": \"%016" PRIx64 "\",\n ",
-               p->family, p->n_layer, p->n_attention, p->n_recurrent, p->n_ctx, p->n_vocab, p->fingerprint);
+    buf_printf(
+        b,
+        ", \"family\": \"%s\", \"layers\": %d, \"attention_layers\": %d, \"recurrent_layers\": %d, "
+        "\"context\": %d, \"vocabulary\": %d, \"fingerprint\": \"%016" PRIx64 "\",\n ",
+        p->family, p->n_layer, p->n_attention, p->n_recurrent, p->n_ctx, p->n_vocab,
+        p->fingerprint);
     put_u64(b, "parameters", f->parameters);
     put_u64(b, "active_parameters", f->active_parameters);
     put_u64(b, "file_bytes", f->file_bytes);
@@ -206,8 +223,8 @@ static void json_model(const struct info *n, struct buf *b)
     put_u64(b, "copied_bytes", f->copied_bytes);
     put_u64(b, "kv_bytes_per_token", f->kv_bytes_per_token);
     put_u64(b, "state_bytes", f->state_bytes);
-    buf_printf(b, "\"files\": %d, \"tensors\": %d, \"unused_tensors\": %d,\n \"parts\": {", f->n_files, f->n_tensors,
-               f->n_unused_tensors);
+    buf_printf(b, "\"files\": %d, \"tensors\": %d, \"unused_tensors\": %d,\n \"parts\": {",
+               f->n_files, f->n_tensors, f->n_unused_tensors);
     for (int i = 0, first = 1; i < PART__N; i++) {
         if (!n->parts.bytes[i])
             continue;
@@ -215,7 +232,8 @@ static void json_model(const struct info *n, struct buf *b)
                    plan_part_name((enum plan_part)i), n->parts.bytes[i]);
         first = 0;
         for (int k = 0; k < PART_MAX_FORMATS && n->parts.formats[i][k].bytes; k++)
-            buf_printf(b, "%s\"%s\": %" PRIu64, k ? ", " : "", n->parts.formats[i][k].text, n->parts.formats[i][k].bytes);
+            buf_printf(b, "%s\"%s\": %" PRIu64, k ? ", " : "", n->parts.formats[i][k].text,
+                       n->parts.formats[i][k].bytes);
         buf_puts(b, "}}");
     }
     buf_puts(b, "}");
@@ -229,15 +247,19 @@ static void json_text(const struct info *n, struct buf *b)
         return;
     }
     buf_printf(b, "{\"tokens\": %d}, \"chat_template\": ", vocab_size(n->text.vocab));
-    const struct chat_traits *t = n->text.chat_template ? chat_template_traits(n->text.chat_template) : NULL;
+    const struct chat_traits *t =
+        n->text.chat_template ? chat_template_traits(n->text.chat_template) : NULL;
     if (!t) {
         buf_puts(b, "null");
         return;
     }
-    buf_printf(b, "{\"format\": \"%s\", \"tools\": %s, \"system_role\": %s, \"thinking\": %s, \"thinking_switch\": %s, "
-                  "\"effort\": %s}",
-               t->format, t->tools ? "true" : "false", t->system_role ? "true" : "false", t->thinking ? "true" : "false",
-               t->thinking_switch ? "true" : "false", t->effort ? "true" : "false");
+    buf_printf(b,
+               "{\"format\": \"%s\", \"tools\": %s, \"system_role\": %s, \"thinking\": %s, "
+               "\"thinking_switch\": %s, "
+               "\"effort\": %s}",
+               t->format, t->tools ? "true" : "false", t->system_role ? "true" : "false",
+               t->thinking ? "true" : "false", t->thinking_switch ? "true" : "false",
+               t->effort ? "true" : "false");
 }
 
 static void json_plan(const struct info *n, struct buf *b)

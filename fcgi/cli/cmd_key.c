@@ -18,21 +18,22 @@ struct settings {
 };
 
 static const struct option options[] = {
-    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
+    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR",
+     CLI_STATE_HELP},
     {"name", OPTION_STRING, offsetof(struct settings, name), "command line", 0, 0, NULL, "NAME",
      "add: what the key is for"},
-    {"scopes", OPTION_STRING, offsetof(struct settings, scopes), "inference,history,admin", 0, 0, NULL, "LIST",
-     "add: what the key may do"},
+    {"scopes", OPTION_STRING, offsetof(struct settings, scopes), "inference,history,admin", 0, 0,
+     NULL, "LIST", "add: what the key may do"},
     {"days", OPTION_INT, offsetof(struct settings, days), "0", 0, 36500, NULL, "N",
      "add: the key expires after so many days; 0: never"},
-    {"requests-per-minute", OPTION_INT, offsetof(struct settings, requests_per_minute), "0", 0, STORE_LIMIT_MAX, NULL,
-     "N", "add: more get 429; 0: no limit"},
-    {"tokens-per-minute", OPTION_INT, offsetof(struct settings, tokens_per_minute), "0", 0, STORE_LIMIT_MAX, NULL, "N",
-     "add: of prompts and answers together; 0: no limit"},
-    {"max-jobs", OPTION_INT, offsetof(struct settings, max_jobs), "0", 0, STORE_LIMIT_MAX, NULL, "N",
-     "add: answers at one time; 0: no limit"},
-    {"strict-parameters", OPTION_BOOL, offsetof(struct settings, strict_parameters), NULL, 0, 0, NULL, NULL,
-     "add: requests with a parameter that has no effect are refused"},
+    {"requests-per-minute", OPTION_INT, offsetof(struct settings, requests_per_minute), "0", 0,
+     STORE_LIMIT_MAX, NULL, "N", "add: more get 429; 0: no limit"},
+    {"tokens-per-minute", OPTION_INT, offsetof(struct settings, tokens_per_minute), "0", 0,
+     STORE_LIMIT_MAX, NULL, "N", "add: of prompts and answers together; 0: no limit"},
+    {"max-jobs", OPTION_INT, offsetof(struct settings, max_jobs), "0", 0, STORE_LIMIT_MAX, NULL,
+     "N", "add: answers at one time; 0: no limit"},
+    {"strict-parameters", OPTION_BOOL, offsetof(struct settings, strict_parameters), NULL, 0, 0,
+     NULL, NULL, "add: requests with a parameter that has no effect are refused"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
@@ -55,7 +56,8 @@ static bool read_scopes(const char *text, int64_t *out, struct err *e)
         while (i < N_SCOPES && (strlen(scopes[i].name) != len || memcmp(scopes[i].name, p, len)))
             i++;
         if (i == N_SCOPES)
-            return err_field(e, ERR_INPUT, "scopes", "a list of inference, history and admin, separated by commas");
+            return err_field(e, ERR_INPUT, "scopes",
+                             "a list of inference, history and admin, separated by commas");
         *out |= scopes[i].bit;
         p += len + (p[len] == ',');
     }
@@ -72,7 +74,8 @@ static bool read_terms(const struct settings *o, struct store_key_terms *t, stru
     return read_scopes(o->scopes, &t->scopes, e);
 }
 
-static bool add(struct store *s, const struct settings *o, const struct store_user *u, struct err *e)
+static bool add(struct store *s, const struct settings *o, const struct store_user *u,
+                struct err *e)
 {
     char key[SECRET_KEY_SIZE], prefix[SECRET_PREFIX_SIZE];
     unsigned char hash[SECRET_HASH_BYTES];
@@ -97,19 +100,20 @@ static bool print_key(void *context, const struct store_key *k)
     char made[32], used[32], expires[32], may[48] = "";
     for (int i = 0; i < N_SCOPES; i++)
         if (k->terms.scopes & scopes[i].bit)
-            snprintf(may + strlen(may), sizeof may - strlen(may), "%s%s", *may ? "," : "", scopes[i].name);
+            snprintf(may + strlen(may), sizeof may - strlen(may), "%s%s", *may ? "," : "",
+                     scopes[i].name);
     printf("%-6lld %-20s %-24s %-17s %-17s %-17s %-23s", (long long)k->id, k->prefix, k->name,
            cli_store_time(k->created_at, made), cli_store_time(k->last_used_at, used),
            cli_store_time(k->terms.expires_at, expires), may);
-    printf(" %lld/%lld/%lld\n", (long long)k->terms.requests_per_minute, (long long)k->terms.tokens_per_minute,
-           (long long)k->terms.max_jobs);
+    printf(" %lld/%lld/%lld\n", (long long)k->terms.requests_per_minute,
+           (long long)k->terms.tokens_per_minute, (long long)k->terms.max_jobs);
     return true;
 }
 
 static bool list(struct store *s, const struct store_user *u, struct err *e)
 {
-    printf("%-6s %-20s %-24s %-17s %-17s %-17s %-23s %s\n", "id", "begins", "name", "made", "last used", "expires", "scopes",
-           "requests/tokens/jobs");
+    printf("%-6s %-20s %-24s %-17s %-17s %-17s %-23s %s\n", "id", "begins", "name", "made",
+           "last used", "expires", "scopes", "requests/tokens/jobs");
     return store_key_list(s, u->id, print_key, NULL, e);
 }
 
@@ -153,8 +157,9 @@ static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_key, argc, argv,
-                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = run_verb});
+    return cli_store_run(
+        &cmd_key, argc, argv,
+        &(struct cli_store_call){.settings = &o, .help = &o.help, .work = run_verb});
 }
 
 const struct command cmd_key = {

@@ -1,5 +1,5 @@
-/* sluice logits: the model's raw output for given ids, for whoever wants to compare it with another engine.
- * With --dump the intermediates go along, so that a wrong layer can be found. */
+/* sluice logits: the model's raw output for given ids, for whoever wants to compare it with another
+ * engine. With --dump the intermediates go along, so that a wrong layer can be found. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,15 +25,20 @@ struct logits {
 #define AT(field) offsetof(struct logits, field)
 static const struct option options[] = {
     {"model", OPTION_STRING, AT(model), NULL, 0, 0, NULL, "PATH", "model folder or GGUF file"},
-    {"ids-file", OPTION_STRING, AT(ids_file), NULL, 0, 0, NULL, "FILE", "token ids: JSON, text or safetensors"},
-    {"last", OPTION_INT, AT(last), "1", 1, 1 << 24, NULL, "N", "rows wanted: those of the last N tokens"},
-    {"out", OPTION_STRING, AT(out), NULL, 0, 0, NULL, "FILE", "safetensors file to write: logits [N, vocab], f32"},
+    {"ids-file", OPTION_STRING, AT(ids_file), NULL, 0, 0, NULL, "FILE",
+     "token ids: JSON, text or safetensors"},
+    {"last", OPTION_INT, AT(last), "1", 1, 1 << 24, NULL, "N",
+     "rows wanted: those of the last N tokens"},
+    {"out", OPTION_STRING, AT(out), NULL, 0, 0, NULL, "FILE",
+     "safetensors file to write: logits [N, vocab], f32"},
     {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what computes"},
     MEMORY_OPTION_ROWS(struct logits, memory),
-    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "activations in f32 everywhere, however slow"},
+    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL,
+     "activations in f32 everywhere, however slow"},
     {"chunk", OPTION_INT, AT(chunk), "0", 0, 65536, NULL, "N", "rows of a prefill step (0: 512)"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
-    {"dump", OPTION_STRING, AT(dump), NULL, 0, 0, NULL, "DIR", "also write DIR/trace.safetensors: every intermediate"},
+    {"dump", OPTION_STRING, AT(dump), NULL, 0, 0, NULL, "DIR",
+     "also write DIR/trace.safetensors: every intermediate"},
 };
 
 static bool write_row(void *context, int32_t position, const struct step_row *row, struct err *e)
@@ -50,8 +55,12 @@ static bool compute(struct logits *l, struct cli_run *r, const struct ids *ids, 
     const struct tensor_list list = {.entries = &entry, .n = 1, .about = "sluice logits"};
     if (!tensor_writer_begin(&l->writer, l->out, &list, e))
         return false;
-    struct cli_run_feed feed = {.tokens = ids->at, .n = n, .n_out = last, .want_logits = true, .on_row = write_row,
-                            .context = l};
+    struct cli_run_feed feed = {.tokens = ids->at,
+                                .n = n,
+                                .n_out = last,
+                                .want_logits = true,
+                                .on_row = write_row,
+                                .context = l};
     return cli_run_feed(r, &feed, e) && tensor_writer_end(&l->writer, e);
 }
 
@@ -62,12 +71,19 @@ static bool logits(struct logits *l, struct err *e)
     struct dump *dump = NULL;
     if (!l->model || !l->ids_file || !l->out)
         return err_set(e, ERR_INPUT, "--model, --ids-file and --out are needed");
-    bool ok = cli_ids_file(l->ids_file, &ids, e) && (ids.n || err_set(e, ERR_INPUT, "no ids in %s", l->ids_file));
+    bool ok = cli_ids_file(l->ids_file, &ids, e) &&
+              (ids.n || err_set(e, ERR_INPUT, "no ids in %s", l->ids_file));
     ok = ok && (!l->dump || (dump = dump_create(l->dump, e)));
     if (ok) {
-        struct cli_run_params p = {.model = l->model, .backend = l->backend, .memory = &l->memory, .n_tokens = (int32_t)ids.n,
-                               .chunk = (int32_t)l->chunk, .n_threads = (int32_t)l->threads, .exact = l->exact,
-                               .dump = dump ? dump_take : NULL, .dump_context = dump};
+        struct cli_run_params p = {.model = l->model,
+                                   .backend = l->backend,
+                                   .memory = &l->memory,
+                                   .n_tokens = (int32_t)ids.n,
+                                   .chunk = (int32_t)l->chunk,
+                                   .n_threads = (int32_t)l->threads,
+                                   .exact = l->exact,
+                                   .dump = dump ? dump_take : NULL,
+                                   .dump_context = dump};
         ok = cli_run_open(&r, &p, e) && compute(l, &r, &ids, e) && (!dump || dump_write(dump, e));
     }
     tensor_writer_abort(&l->writer);

@@ -1,4 +1,5 @@
-/* sluice pack: writes a model's experts once more, each in one piece, for models that are streamed from disk. */
+/* sluice pack: writes a model's experts once more, each in one piece, for models that are streamed
+ * from disk. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -23,7 +24,8 @@ struct options {
 #define AT(field) offsetof(struct options, field)
 static const struct option options[] = {
     {"output", OPTION_STRING, AT(output), NULL, 0, 0, NULL, "DIR",
-     "folder of the packed file, with a link to it beside the model (default: the model's own folder)"},
+     "folder of the packed file, with a link to it beside the model (default: the model's own "
+     "folder)"},
 };
 
 static volatile sig_atomic_t stop;
@@ -44,8 +46,9 @@ static void draw(struct shown *s, double now)
     const struct pack_progress *p = &s->p;
     uint64_t left = p->bytes_total - p->bytes;
     double rate = (double)p->bytes / (now - s->began) * 1000;
-    printf("%s%.2f of %.2f GB  %3d %%  %.0f MB/s  %.0f s left%s", s->terminal ? "\r" : "", (double)p->bytes / 1e9,
-           (double)p->bytes_total / 1e9, (int)(100 * (double)p->bytes / (double)p->bytes_total), rate / 1e6,
+    printf("%s%.2f of %.2f GB  %3d %%  %.0f MB/s  %.0f s left%s", s->terminal ? "\r" : "",
+           (double)p->bytes / 1e9, (double)p->bytes_total / 1e9,
+           (int)(100 * (double)p->bytes / (double)p->bytes_total), rate / 1e6,
            rate > 0 ? (double)left / rate : 0, s->terminal ? "\033[K" : "\n");
     fflush(stdout);
     s->drawn = s->terminal;
@@ -69,7 +72,8 @@ static void end_line(struct shown *s)
     s->drawn = false;
 }
 
-/* The engine looks beside the model: a link there leads it to another folder. A file there is not touched. */
+/* The engine looks beside the model: a link there leads it to another folder. A file there is not
+ * touched. */
 static void link_beside(const struct model *m, const char *path)
 {
     char beside[4096], fresh[4110], *real = realpath(path, NULL);
@@ -86,7 +90,8 @@ static void link_beside(const struct model *m, const char *path)
         snprintf(fresh, sizeof fresh, "%s.link", beside);
         unlink(fresh);
         if (symlink(real, fresh) != 0 || rename(fresh, beside) != 0)
-            printf("no link at %s: %s; put one there, the engine looks for it\n", beside, strerror(errno));
+            printf("no link at %s: %s; put one there, the engine looks for it\n", beside,
+                   strerror(errno));
         else
             printf("%s leads to it\n", beside);
     }
@@ -98,18 +103,23 @@ static bool write_file(const struct options *o, const struct model *m, struct er
     struct shown s = {.terminal = isatty(STDOUT_FILENO), .began = clock_ms(), .last = clock_ms()};
     char path[4096];
     bool there, ok = expert_pack_path(path, sizeof path, m, o->output, e);
-    ok = ok && expert_pack_write(&(struct pack_params){.model = m, .folder = o->output, .stop = &stop,
-                                                       .progress = on_progress, .context = &s}, &there, e);
+    ok = ok && expert_pack_write(&(struct pack_params){.model = m,
+                                                       .folder = o->output,
+                                                       .stop = &stop,
+                                                       .progress = on_progress,
+                                                       .context = &s},
+                                 &there, e);
     end_line(&s);
     if (!ok)
         return false;
     if (there)
         printf("%s is there already\n", path);
     if (!there && s.p.records_kept)
-        printf("%" PRIu64 " of %" PRIu64 " experts were there from an earlier run\n", s.p.records_kept,
-               s.p.records_total);
+        printf("%" PRIu64 " of %" PRIu64 " experts were there from an earlier run\n",
+               s.p.records_kept, s.p.records_total);
     if (!there)
-        printf("%s: %.2f GB in %.1f s\n", path, (double)s.p.bytes_total / 1e9, (clock_ms() - s.began) / 1000);
+        printf("%s: %.2f GB in %.1f s\n", path, (double)s.p.bytes_total / 1e9,
+               (clock_ms() - s.began) / 1000);
     if (o->output)
         link_beside(m, path);
     return true;

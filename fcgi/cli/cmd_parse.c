@@ -61,15 +61,22 @@ static void take_delta(void *context, const struct chat_delta *d)
     struct result *r = context;
     note_delta(&r->deltas, d);
     switch (d->type) {
-    case CHAT_REASONING: buf_append(&r->reasoning, d->text, d->len); break;
-    case CHAT_CONTENT: buf_append(&r->content, d->text, d->len); break;
+    case CHAT_REASONING:
+        buf_append(&r->reasoning, d->text, d->len);
+        break;
+    case CHAT_CONTENT:
+        buf_append(&r->content, d->text, d->len);
+        break;
     case CHAT_CALL:
         buf_printf(&r->calls, "%s{\"name\":", d->index ? "," : "");
         buf_json_string(&r->calls, d->name, strlen(d->name));
         buf_puts(&r->calls, ",\"arguments\":");
         break;
-    case CHAT_ARGUMENTS: buf_append(&r->calls, d->text, d->len); break;
-    default: buf_putc(&r->calls, '}');
+    case CHAT_ARGUMENTS:
+        buf_append(&r->calls, d->text, d->len);
+        break;
+    default:
+        buf_putc(&r->calls, '}');
     }
 }
 
@@ -88,8 +95,8 @@ static void put_result(struct buf *out, const struct result *r, const char *form
 }
 
 /* "chunks": the same text in pieces, as strings; or byte lengths to cut `raw` by. */
-static bool push_all(struct chat_parser *p, const struct cli_jsonl_line *line, const char *raw, const cJSON *chunks,
-                     struct err *e)
+static bool push_all(struct chat_parser *p, const struct cli_jsonl_line *line, const char *raw,
+                     const cJSON *chunks, struct err *e)
 {
     struct buf text = {0};
     bool ok = cli_jsonl_text(line, raw, &text) || err_set(e, ERR_NOMEM, "memory ran out");
@@ -101,7 +108,8 @@ static bool push_all(struct chat_parser *p, const struct cli_jsonl_line *line, c
                  chat_parser_push(p, piece.data ? piece.data : "", piece.len, e);
             at = text.len;
         } else if (cJSON_IsNumber(c) && c->valuedouble >= 0) {
-            size_t n = c->valuedouble < (double)(text.len - at) ? (size_t)c->valuedouble : text.len - at;
+            size_t n =
+                c->valuedouble < (double)(text.len - at) ? (size_t)c->valuedouble : text.len - at;
             ok = chat_parser_push(p, text.data + at, n, e);
             at += n;
         } else {
@@ -131,9 +139,11 @@ static bool answer(void *context, const struct cli_jsonl_line *line, struct buf 
     const cJSON *chunks = NULL;
     struct result r = {0};
     struct chat_parser_params params = {.on_delta = take_delta, .context = &r};
-    if (!json_get_string(line->root, "format", &format, e) || !json_get_string(line->root, "raw", &raw, e) ||
+    if (!json_get_string(line->root, "format", &format, e) ||
+        !json_get_string(line->root, "raw", &raw, e) ||
         !json_get_bool(line->root, "reasoning_opened_by_template", &params.opens_reasoning, e) ||
-        !json_get_array(line->root, "tools", &params.tools, e) || !json_get_array(line->root, "chunks", &chunks, e))
+        !json_get_array(line->root, "tools", &params.tools, e) ||
+        !json_get_array(line->root, "chunks", &chunks, e))
         return false;
     params.format = case_format(c, format);
     struct chat_parser *p = chat_parser_create(&params, e);
@@ -174,7 +184,8 @@ static int run(int argc, char **argv)
     if (open_template(&c, &e)) {
         if (c.template && !s.jsonl) {
             const struct chat_traits *t = chat_template_traits(c.template);
-            printf("{\"format\":\"%s\",\"opens_reasoning\":%s}\n", t->format, t->opens_reasoning ? "true" : "false");
+            printf("{\"format\":\"%s\",\"opens_reasoning\":%s}\n", t->format,
+                   t->opens_reasoning ? "true" : "false");
             status = 0;
         } else {
             status = cli_jsonl_run("parse", answer, &c);

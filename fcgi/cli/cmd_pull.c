@@ -26,15 +26,21 @@ struct settings {
 static const struct option options[] = {
     {"include", OPTION_STRING, AT(include), NULL, 0, 0, NULL, "GLOB",
      "only files that match, such as '*.json,*Q4_K_M*.gguf'"},
-    {"endpoint", OPTION_STRING, AT(endpoint), "https://huggingface.co", 0, 0, NULL, "URL", "the hub"},
-    {"out", OPTION_STRING, AT(out), NULL, 0, 0, NULL, "DIR", "folder to make; else the repository's name"},
+    {"endpoint", OPTION_STRING, AT(endpoint), "https://huggingface.co", 0, 0, NULL, "URL",
+     "the hub"},
+    {"out", OPTION_STRING, AT(out), NULL, 0, 0, NULL, "DIR",
+     "folder to make; else the repository's name"},
     {"token-file", OPTION_STRING, AT(token_file), NULL, 0, 0, NULL, "FILE",
      "holds the hub's access token; sent to the endpoint's host alone"},
     {"jobs", OPTION_INT, AT(jobs), "8", 1, 64, NULL, "N", "requests at once"},
-    {"segment", OPTION_BYTES, AT(segment_bytes), "64MiB", 4096, 4294967296.0, NULL, "BYTES", "of one request"},
-    {"timeout", OPTION_INT, AT(timeout_s), "60", 1, 3600, NULL, "S", "without a byte before a request is made again"},
-    {"progress", OPTION_STRING, AT(progress), NULL, 0, 0, NULL, "FILE", "keep in this file how far it is, as JSON"},
-    {"proxy", OPTION_STRING, AT(proxy), NULL, 0, 0, NULL, "URL", "HTTP proxy; the environment's is not used"},
+    {"segment", OPTION_BYTES, AT(segment_bytes), "64MiB", 4096, 4294967296.0, NULL, "BYTES",
+     "of one request"},
+    {"timeout", OPTION_INT, AT(timeout_s), "60", 1, 3600, NULL, "S",
+     "without a byte before a request is made again"},
+    {"progress", OPTION_STRING, AT(progress), NULL, 0, 0, NULL, "FILE",
+     "keep in this file how far it is, as JSON"},
+    {"proxy", OPTION_STRING, AT(proxy), NULL, 0, 0, NULL, "URL",
+     "HTTP proxy; the environment's is not used"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
@@ -63,7 +69,8 @@ static bool is_private(const char *endpoint)
         return true;
     for (size_t i = 0; i < 3; i++) {
         size_t n = strlen(loopback[i]);
-        if (!strncmp(endpoint, loopback[i], n) && (!endpoint[n] || endpoint[n] == ':' || endpoint[n] == '/'))
+        if (!strncmp(endpoint, loopback[i], n) &&
+            (!endpoint[n] || endpoint[n] == ':' || endpoint[n] == '/'))
             return true;
     }
     return false;
@@ -93,10 +100,11 @@ static bool read_token(struct pull *p, const char *path, struct err *e)
 
 static bool check_endpoint(const char *url, struct err *e)
 {
-    bool ok = (!strncasecmp(url, "http://", 7) || !strncasecmp(url, "https://", 8)) && strlen(url) < 1024 &&
-              !strpbrk(url, "@?# \t\r\n");
-    return ok || err_field(e, ERR_INPUT, "endpoint", "an address such as https://hub.example, with no name or "
-                                                     "password in it");
+    bool ok = (!strncasecmp(url, "http://", 7) || !strncasecmp(url, "https://", 8)) &&
+              strlen(url) < 1024 && !strpbrk(url, "@?# \t\r\n");
+    return ok || err_field(e, ERR_INPUT, "endpoint",
+                           "an address such as https://hub.example, with no name or "
+                           "password in it");
 }
 
 static bool set_folders(struct pull *p, char *out, size_t size, const char *name, struct err *e)
@@ -104,7 +112,8 @@ static bool set_folders(struct pull *p, char *out, size_t size, const char *name
     size_t n = (size_t)snprintf(out, size, "%s", p->out ? p->out : name);
     while (n > 1 && n < size && out[n - 1] == '/')
         out[--n] = 0;
-    if (!n || n >= size || snprintf(p->stage, sizeof p->stage, "%s.part", out) >= (int)sizeof p->stage)
+    if (!n || n >= size ||
+        snprintf(p->stage, sizeof p->stage, "%s.part", out) >= (int)sizeof p->stage)
         return err_field(e, ERR_INPUT, "out", "no folder's name");
     if (file_exists(out) && !file_is_dir(out))
         return err_field(e, ERR_INPUT, "out", "%s is there and no folder", out);
@@ -130,7 +139,8 @@ static bool pull(struct pull *p, struct err *e)
         return true;
     }
     size_text((double)missing, text);
-    printf("%s at %s: %zu files, %s to load into %s\n", p->repo, p->commit, p->n_files, text, p->out);
+    printf("%s at %s: %zu files, %s to load into %s\n", p->repo, p->commit, p->n_files, text,
+           p->out);
     fflush(stdout);
     if (!pull_http_load(p, e) || !pull_disk_install(p, e))
         return false;
@@ -171,7 +181,8 @@ static int run(int argc, char **argv)
         return 2;
     }
     catch_signals();
-    status = !read_token(&p, s.token_file, &e) || curl_global_init(CURL_GLOBAL_DEFAULT) || !pull(&p, &e);
+    status =
+        !read_token(&p, s.token_file, &e) || curl_global_init(CURL_GLOBAL_DEFAULT) || !pull(&p, &e);
     if (!status)
         pull_progress_done(&p);
     if (status && !e.code)
@@ -179,7 +190,9 @@ static int run(int argc, char **argv)
     if (status)
         command_fail("pull", &e);
     if (status && p.lock >= 0)
-        fprintf(stderr, "What was loaded so far is kept in %s; the same command goes on from there.\n", p.stage);
+        fprintf(stderr,
+                "What was loaded so far is kept in %s; the same command goes on from there.\n",
+                p.stage);
     pull_disk_close(&p);
     memset(p.token, 0, sizeof p.token);
     curl_global_cleanup();

@@ -23,13 +23,15 @@ struct settings {
 };
 
 static const struct option options[] = {
-    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
+    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR",
+     CLI_STATE_HELP},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 
 extern const struct command cmd_restore;
 
-/* The server's own locks: `sluice up` has the one, the recorder the other. Held until this process ends. */
+/* The server's own locks: `sluice up` has the one, the recorder the other. Held until this process
+ * ends. */
 static bool hold(const char *folder, const char *name, struct err *e)
 {
     char path[PATH_MAX];
@@ -44,7 +46,8 @@ static bool hold(const char *folder, const char *name, struct err *e)
     return err_set(e, ERR_CONFLICT, "a server is running on %s: stop it first", folder);
 }
 
-static bool restore_into(const char *backup, const char *folder, const char *database, struct err *e)
+static bool restore_into(const char *backup, const char *folder, const char *database,
+                         struct err *e)
 {
     char aside[PATH_MAX];
     struct backup_files files;
@@ -56,16 +59,18 @@ static bool restore_into(const char *backup, const char *folder, const char *dat
     if (snprintf(aside, sizeof aside, "%s.before-%s", database, stamp) >= (int)sizeof aside)
         return err_set(e, ERR_LIMIT, "the path is too long");
     const bool old = file_exists(database);
-    if (!file_mkdirs(folder, 0700, e) || !hold(folder, STATE_UP_LOCK, e) || !hold(folder, STATE_RECORD_LOCK, e) ||
-        !store_copy_check(backup, e) || !backup_files_copy(backup, backup, database, &files, e))
+    if (!file_mkdirs(folder, 0700, e) || !hold(folder, STATE_UP_LOCK, e) ||
+        !hold(folder, STATE_RECORD_LOCK, e) || !store_copy_check(backup, e) ||
+        !backup_files_copy(backup, backup, database, &files, e))
         return false;
     if (files.missing)
-        return err_set(e, ERR_NOTFOUND, "%lld attachments of this backup are not beside it; nothing was changed",
+        return err_set(e, ERR_NOTFOUND,
+                       "%lld attachments of this backup are not beside it; nothing was changed",
                        (long long)files.missing);
     if (!store_copy_restore(backup, database, aside, e))
         return false;
-    printf("%s is restored from %s, with %lld attachments (%lld copied)\n", database, backup, (long long)files.named,
-           (long long)files.copied);
+    printf("%s is restored from %s, with %lld attachments (%lld copied)\n", database, backup,
+           (long long)files.named, (long long)files.copied);
     if (old)
         printf("the database of before is %s\n", aside);
     return true;
@@ -98,14 +103,16 @@ static bool restore(void *settings, char **words, struct arena *a, struct err *e
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_restore, argc, argv,
-                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = restore});
+    return cli_store_run(
+        &cmd_restore, argc, argv,
+        &(struct cli_store_call){.settings = &o, .help = &o.help, .work = restore});
 }
 
 const struct command cmd_restore = {
     .name = "restore",
     .usage = "FILE|FOLDER [--state DIR]",
-    .help = "put a backup (of a folder the newest) in place of the database, which is kept aside; the server must be stopped",
+    .help = "put a backup (of a folder the newest) in place of the database, which is kept aside; "
+            "the server must be stopped",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,

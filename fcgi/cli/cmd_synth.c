@@ -1,5 +1,6 @@
-/* sluice synth: a random model of any real shape, in the forms that models are published in, so that loading
- * and speed can be tried without a download. The weights are noise with sane sizes; what it says is nonsense. */
+/* sluice synth: a random model of any real shape, in the forms that models are published in, so
+ * that loading and speed can be tried without a download. The weights are noise with sane sizes;
+ * what it says is nonsense. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,12 +33,15 @@ struct synth {
 #define SIZE(name, field, help) {name, OPTION_INT, AT(own.field), "0", 0, 1 << 26, NULL, "N", help}
 static const struct option options[] = {
     {"out", OPTION_STRING, AT(out), NULL, 0, 0, NULL, "DIR", "folder to make"},
-    {"shape", OPTION_CHOICE, AT(preset), "qwen3-30b-a3b", 0, 0, SYNTH_PRESETS, NULL, "start from a published model's numbers"},
+    {"shape", OPTION_CHOICE, AT(preset), "qwen3-30b-a3b", 0, 0, SYNTH_PRESETS, NULL,
+     "start from a published model's numbers"},
     {"family", OPTION_CHOICE, AT(own.family), NULL, 0, 0, SYNTH_FAMILIES, NULL, "architecture"},
-    {"format", OPTION_CHOICE, AT(format), "mxfp4", 0, 0, "mxfp4|mxfp4-q8|q2|q3|q4|q5|q6|q8|bf16|f16|f32|"
-     SYNTH_GGUF_FORMATS, NULL,
-     "of the matrices; mxfp4-q8: experts mxfp4, the rest 8-bit; gguf-...: one GGUF file, without a tokenizer"},
-    {"group", OPTION_INT, AT(group), "64", 32, 128, NULL, "N", "columns per scale of q2 to q8: 32, 64 or 128"},
+    {"format", OPTION_CHOICE, AT(format), "mxfp4", 0, 0,
+     "mxfp4|mxfp4-q8|q2|q3|q4|q5|q6|q8|bf16|f16|f32|" SYNTH_GGUF_FORMATS, NULL,
+     "of the matrices; mxfp4-q8: experts mxfp4, the rest 8-bit; gguf-...: one GGUF file, without a "
+     "tokenizer"},
+    {"group", OPTION_INT, AT(group), "64", 32, 128, NULL, "N",
+     "columns per scale of q2 to q8: 32, 64 or 128"},
     SIZE("layers", layers, "layers"),
     SIZE("hidden", hidden, "width"),
     SIZE("experts", experts, "routed experts"),
@@ -87,13 +91,15 @@ static bool ends_with(const char *s, const char *suffix)
     return n >= m && !strcmp(s + n - m, suffix);
 }
 
-/* Routers and other matrices of few rows keep 8 bits, as converters do; what does not divide stays bf16. */
+/* Routers and other matrices of few rows keep 8 bits, as converters do; what does not divide stays
+ * bf16. */
 static struct synth_format format_of(const struct synth *s, const struct tensor_manifest_item *item)
 {
     struct synth_format f = item->n_matrix ? s->experts : item->layer < 0 ? s->ends : s->rest;
     if (!is_packed(&f))
         return f;
-    if (!item->n_matrix && item->layer >= 0 && item->rows <= s->shape.experts && item->rows < s->shape.hidden / 4)
+    if (!item->n_matrix && item->layer >= 0 && item->rows <= s->shape.experts &&
+        item->rows < s->shape.hidden / 4)
         f = (struct synth_format){SYNTH_AFFINE, 8, 64};
     if (item->cols % f.group)
         f.group = 32;
@@ -107,29 +113,33 @@ static struct synth_format format_of(const struct synth *s, const struct tensor_
 static void put_quantization(const struct synth *s, const struct tensor_manifest *o, struct buf *b)
 {
     const struct synth_format *d = &s->rest;
-    buf_printf(b, ",\n  \"quantization\": {\"group_size\": %d, \"bits\": %d, \"mode\": \"%s\"", d->group, d->bits,
-               d->type == SYNTH_MXFP4 ? "mxfp4" : "affine");
+    buf_printf(b, ",\n  \"quantization\": {\"group_size\": %d, \"bits\": %d, \"mode\": \"%s\"",
+               d->group, d->bits, d->type == SYNTH_MXFP4 ? "mxfp4" : "affine");
     for (int32_t i = 0; i < o->n; i++) {
         struct synth_format f = format_of(s, &o->items[i]);
         if (o->items[i].is_vector || !is_packed(&f) || !memcmp(&f, d, sizeof f))
             continue;
-        buf_printf(b, ",\n    \"%s\": {\"group_size\": %d, \"bits\": %d, \"mode\": \"%s\"}", o->items[i].path, f.group,
-                   f.bits, f.type == SYNTH_MXFP4 ? "mxfp4" : "affine");
+        buf_printf(b, ",\n    \"%s\": {\"group_size\": %d, \"bits\": %d, \"mode\": \"%s\"}",
+                   o->items[i].path, f.group, f.bits, f.type == SYNTH_MXFP4 ? "mxfp4" : "affine");
     }
     buf_putc(b, '}');
 }
 
-/* Written twice: the family reads the shape from it, and only then it is known which modules there are. */
+/* Written twice: the family reads the shape from it, and only then it is known which modules there
+ * are. */
 static bool write_config(struct synth *s, bool with_quantization, struct err *e)
 {
     char path[4096];
     struct buf b = {0};
-    const char *dtype = s->rest.type == SYNTH_F32 ? "float32" : s->rest.type == SYNTH_F16 ? "float16" : "bfloat16";
+    const char *dtype = s->rest.type == SYNTH_F32   ? "float32"
+                        : s->rest.type == SYNTH_F16 ? "float16"
+                                                    : "bfloat16";
     bool ok = synth_config(&s->shape, s->eos, dtype, &b, e);
     if (ok && with_quantization && (is_packed(&s->rest) || is_packed(&s->experts)))
         put_quantization(s, &s->manifest, &b);
     buf_puts(&b, "\n}\n");
-    ok = ok && file_join(path, sizeof path, s->out, "config.json", e) && file_write_atomic(path, b.data, b.len, 0644, e);
+    ok = ok && file_join(path, sizeof path, s->out, "config.json", e) &&
+         file_write_atomic(path, b.data, b.len, 0644, e);
     buf_fini(&b);
     return ok;
 }
@@ -146,7 +156,8 @@ struct plane { /* one tensor of a matrix */
     int64_t cols;
 };
 
-static void add_entry(struct tensor_entry *t, char *name, const struct tensor_manifest_item *item, const struct plane *p)
+static void add_entry(struct tensor_entry *t, char *name, const struct tensor_manifest_item *item,
+                      const struct plane *p)
 {
     snprintf(name, 288, "%s.%s", item->path, p->suffix);
     *t = (struct tensor_entry){.name = name, .dtype = p->dtype};
@@ -172,7 +183,8 @@ static void add_vector(struct tensor_entry *t, char *name, const struct tensor_m
 }
 
 /* The item's tensors, in the order in which write_item writes their data; at most 3. */
-static int add_item(const struct synth *s, const struct tensor_manifest_item *item, struct tensor_entry *t, char (*names)[288])
+static int add_item(const struct synth *s, const struct tensor_manifest_item *item,
+                    struct tensor_entry *t, char (*names)[288])
 {
     if (item->is_vector) {
         add_vector(t, names[0], item);
@@ -183,48 +195,57 @@ static int add_item(const struct synth *s, const struct tensor_manifest_item *it
         add_entry(t, names[0], item, &(struct plane){"weight", plain_name(f.type), item->cols});
         return 1;
     }
-    const struct plane planes[] = {{"weight", "U32", (int64_t)item->cols * f.bits / 32},
-                                   {"scales", f.type == SYNTH_MXFP4 ? "U8" : "BF16", item->cols / f.group},
-                                   {"biases", "BF16", item->cols / f.group}};
+    const struct plane planes[] = {
+        {"weight", "U32", (int64_t)item->cols * f.bits / 32},
+        {"scales", f.type == SYNTH_MXFP4 ? "U8" : "BF16", item->cols / f.group},
+        {"biases", "BF16", item->cols / f.group}};
     int n = f.type == SYNTH_MXFP4 ? 2 : 3;
     for (int i = 0; i < n; i++)
         add_entry(&t[i], names[i], item, &planes[i]);
     return n;
 }
 
-static bool write_vector(struct tensor_writer *w, struct synth_random *r, const struct tensor_manifest_item *item, struct err *e)
+static bool write_vector(struct tensor_writer *w, struct synth_random *r,
+                         const struct tensor_manifest_item *item, struct err *e)
 {
     static const struct {
         const char *suffix;
         double mean, deviation;
-    } kinds[] = {{"A_log", 1.2, 0.8},  {"dt_bias", -3, 1},      {"conv1d", 0, 0.5},  {".bias", 0, 0.02},
-                 {"sinks", 0, 1},      {"expert_bias", 0, 0.02}, {"norm", 1, 0.05}};
-    enum synth_type type = ends_with(item->path, "A_log") || ends_with(item->path, "expert_bias") ? SYNTH_F32 : SYNTH_BF16;
+    } kinds[] = {{"A_log", 1.2, 0.8}, {"dt_bias", -3, 1}, {"conv1d", 0, 0.5},
+                 {".bias", 0, 0.02},  {"sinks", 0, 1},    {"expert_bias", 0, 0.02},
+                 {"norm", 1, 0.05}};
+    enum synth_type type = ends_with(item->path, "A_log") || ends_with(item->path, "expert_bias")
+                               ? SYNTH_F32
+                               : SYNTH_BF16;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (ends_with(item->path, kinds[i].suffix) || i + 1 == sizeof kinds / sizeof *kinds)
-            return synth_values(w, r, type, &(struct synth_values){(uint64_t)item->cols, kinds[i].mean,
-                                                                   kinds[i].deviation}, e);
+            return synth_values(
+                w, r, type,
+                &(struct synth_values){(uint64_t)item->cols, kinds[i].mean, kinds[i].deviation}, e);
     return true;
 }
 
-/* Values of a matrix get this deviation: residual branches add little, the head tells tokens apart. */
+/* Values of a matrix get this deviation: residual branches add little, the head tells tokens apart.
+ */
 static double deviation_of(const struct tensor_manifest_item *item)
 {
     double unit = 1 / sqrt((double)item->cols);
     if (item->layer < 0)
         return strstr(item->path, "lm_head") ? 3 * unit : 1;
-    return ends_with(item->path, "o_proj") || ends_with(item->path, "down_proj") || ends_with(item->path, "dense")
+    return ends_with(item->path, "o_proj") || ends_with(item->path, "down_proj") ||
+                   ends_with(item->path, "dense")
                ? unit / 2
                : unit;
 }
 
-static bool write_item(struct synth *s, struct tensor_writer *w, struct synth_random *r, const struct tensor_manifest_item *item,
-                       struct err *e)
+static bool write_item(struct synth *s, struct tensor_writer *w, struct synth_random *r,
+                       const struct tensor_manifest_item *item, struct err *e)
 {
     if (item->is_vector)
         return write_vector(w, r, item, e);
     struct synth_format f = format_of(s, item);
-    uint64_t n = (uint64_t)(item->n_matrix ? item->n_matrix : 1) * (uint64_t)item->rows * (uint64_t)item->cols;
+    uint64_t n = (uint64_t)(item->n_matrix ? item->n_matrix : 1) * (uint64_t)item->rows *
+                 (uint64_t)item->cols;
     struct synth_values v = {.n = n, .deviation = deviation_of(item)};
     if (!is_packed(&f))
         return synth_values(w, r, f.type, &v, e);
@@ -249,9 +270,13 @@ static bool write_tensors(struct synth *s, struct err *e)
             bytes += tensor_entry_bytes(&entries[n++]);
     }
     synth_seed(&r, (uint64_t)s->seed);
-    ok = ok && synth_space(s->out, bytes, e) && file_join(path, sizeof path, s->out, "model.safetensors", e) &&
-         tensor_writer_begin(
-             &w, path, &(struct tensor_list){.entries = entries, .n = n, .about = "sluice synth: random weights"}, e);
+    ok = ok && synth_space(s->out, bytes, e) &&
+         file_join(path, sizeof path, s->out, "model.safetensors", e) &&
+         tensor_writer_begin(&w, path,
+                             &(struct tensor_list){.entries = entries,
+                                                   .n = n,
+                                                   .about = "sluice synth: random weights"},
+                             e);
     for (int32_t i = 0; ok && i < o->n; i++)
         ok = write_item(s, &w, &r, &o->items[i], e);
     ok = ok && tensor_writer_end(&w, e);
@@ -269,20 +294,24 @@ static bool copy_file(const struct synth *s, const char *name, struct err *e)
 {
     char from[4096], to[4096];
     struct buf b = {0};
-    bool ok = file_join(from, sizeof from, s->tokenizer, name, e) && file_join(to, sizeof to, s->out, name, e);
+    bool ok = file_join(from, sizeof from, s->tokenizer, name, e) &&
+              file_join(to, sizeof to, s->out, name, e);
     if (ok && file_exists(from))
-        ok = file_read(from, 256u << 20, &b, e) && file_write_atomic(to, b.data ? b.data : "", b.len, 0644, e);
+        ok = file_read(from, 256u << 20, &b, e) &&
+             file_write_atomic(to, b.data ? b.data : "", b.len, 0644, e);
     buf_fini(&b);
     return ok;
 }
 
-/* The end token of the tokenizer's own model; -1 when its vocabulary is larger than ours, or unknown. */
+/* The end token of the tokenizer's own model; -1 when its vocabulary is larger than ours, or
+ * unknown. */
 static int64_t tokenizer_eos(const struct synth *s)
 {
     char path[4096];
     int64_t eos = -1, vocab = 0;
     struct err ignored = {0};
-    if (!s->tokenizer[0] || !file_join(path, sizeof path, s->tokenizer, "config.json", &ignored) || !file_exists(path))
+    if (!s->tokenizer[0] || !file_join(path, sizeof path, s->tokenizer, "config.json", &ignored) ||
+        !file_exists(path))
         return -1;
     cJSON *root = json_parse_file(path, 16u << 20, &ignored);
     bool ok = root && json_get_int(root, "vocab_size", 1, INT32_MAX, &vocab, &ignored) &&
@@ -303,12 +332,16 @@ static bool make_gguf(struct synth *s, struct err *e)
               file_join(config, sizeof config, s->out, "config.json", e);
     if (!ok)
         return false;
-    struct synth_gguf_params p = {.shape = &s->shape, .format = s->format, .config = config, .folder = s->out,
+    struct synth_gguf_params p = {.shape = &s->shape,
+                                  .format = s->format,
+                                  .config = config,
+                                  .folder = s->out,
                                   .seed = (uint64_t)s->seed};
     ok = synth_gguf(&p, &bytes, &n, e);
     unlink(config);
     if (ok)
-        printf("%.2f GB in %d tensors, %.1f s; no tokenizer\n", (double)bytes / 1e9, n, (clock_ms() - begin) / 1000);
+        printf("%.2f GB in %d tensors, %.1f s; no tokenizer\n", (double)bytes / 1e9, n,
+               (clock_ms() - begin) / 1000);
     return ok;
 }
 
@@ -324,10 +357,11 @@ static bool synth(struct synth *s, struct err *e)
     s->eos = tokenizer_eos(s);
     double begin = clock_ms();
     bool ok = read_format(s, e) && file_mkdirs(s->out, 0755, e) && write_config(s, false, e) &&
-              file_join(path, sizeof path, s->out, "config.json", e) && tensor_manifest_open(&s->manifest, path, false, e) &&
-              write_config(s, true, e) && write_tensors(s, e);
-    static const char *const texts[] = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
-                                        "generation_config.json"};
+              file_join(path, sizeof path, s->out, "config.json", e) &&
+              tensor_manifest_open(&s->manifest, path, false, e) && write_config(s, true, e) &&
+              write_tensors(s, e);
+    static const char *const texts[] = {"tokenizer.json", "tokenizer_config.json",
+                                        "chat_template.jinja", "generation_config.json"};
     for (size_t i = 0; ok && s->eos >= 0 && i < sizeof texts / sizeof *texts; i++)
         ok = copy_file(s, texts[i], e);
     tensor_manifest_close(&s->manifest);

@@ -1,5 +1,6 @@
-/* sluice template: messages on standard input to the prompt that the model would read. With --jsonl, many
- * cases in one process: chat cases, or single Jinja templates with their variables. */
+/* sluice template: messages on standard input to the prompt that the model would read. With
+ * --jsonl, many cases in one process: chat cases, or single Jinja templates with their variables.
+ */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,8 @@ struct settings {
 };
 
 static const struct option options[] = {
-    {"model", OPTION_STRING, offsetof(struct settings, model), NULL, 0, 0, NULL, "M", "model folder or file"},
+    {"model", OPTION_STRING, offsetof(struct settings, model), NULL, 0, 0, NULL, "M",
+     "model folder or file"},
     {"template", OPTION_STRING, offsetof(struct settings, template), NULL, 0, 0, NULL, "FILE",
      "a chat template of its own; \"-\": each case brings one"},
     {"jsonl", OPTION_BOOL, offsetof(struct settings, jsonl), NULL, 0, 0, NULL, NULL,
@@ -40,8 +42,8 @@ extern const struct command cmd_template;
 
 struct context {
     const struct settings *settings;
-    struct text_model model; /* --model */
-    struct buf source;       /* --template */
+    struct text_model model;      /* --model */
+    struct buf source;            /* --template */
     struct chat_template *cached; /* of `source` with the tokens of the last case */
     char bos[256], eos[256];
 };
@@ -56,11 +58,12 @@ static void put_string(struct buf *out, const char *name, const char *text, size
 
 static void put_traits(struct buf *out, const struct chat_traits *t)
 {
-    buf_printf(out, ",\"template\":{\"format\":\"%s\",\"tools\":%s,\"system_role\":%s,\"thinking\":%s,"
+    buf_printf(out,
+               ",\"template\":{\"format\":\"%s\",\"tools\":%s,\"system_role\":%s,\"thinking\":%s,"
                "\"thinking_switch\":%s,\"effort\":%s,\"opens_reasoning\":%s}",
                t->format, t->tools ? "true" : "false", t->system_role ? "true" : "false",
-               t->thinking ? "true" : "false", t->thinking_switch ? "true" : "false", t->effort ? "true" : "false",
-               t->opens_reasoning ? "true" : "false");
+               t->thinking ? "true" : "false", t->thinking_switch ? "true" : "false",
+               t->effort ? "true" : "false", t->opens_reasoning ? "true" : "false");
 }
 
 /* line: whose NULs the text holds in their stand-in's form; NULL: none. */
@@ -77,11 +80,14 @@ static void put_rendered(struct buf *out, const struct rendered *r, const struct
     if (t) {
         buf_puts(out, ",\"untrusted\":[");
         for (size_t i = 0; i < r->n_untrusted; i++)
-            buf_printf(out, "%s[%zu,%zu]", i ? "," : "", r->untrusted[i].start, r->untrusted[i].end);
+            buf_printf(out, "%s[%zu,%zu]", i ? "," : "", r->untrusted[i].start,
+                       r->untrusted[i].end);
         buf_puts(out, "]");
         put_traits(out, chat_template_traits(t));
         buf_printf(out, ",\"opens_reasoning\":%s",
-                   chat_prompt_opens_reasoning(t, r->text.data ? r->text.data : "", r->text.len) ? "true" : "false");
+                   chat_prompt_opens_reasoning(t, r->text.data ? r->text.data : "", r->text.len)
+                       ? "true"
+                       : "false");
     }
     buf_putc(out, '}');
 }
@@ -118,7 +124,8 @@ static bool read_now(const cJSON *o, struct tm *now, struct err *e)
 }
 
 /* A template alone with its variables. */
-static bool answer_jinja(const struct cli_jsonl_line *line, const cJSON *context, struct buf *out, struct err *e)
+static bool answer_jinja(const struct cli_jsonl_line *line, const cJSON *context, struct buf *out,
+                         struct err *e)
 {
     const cJSON *o = line->root;
     const char *source = NULL;
@@ -137,7 +144,8 @@ static bool answer_jinja(const struct cli_jsonl_line *line, const cJSON *context
     }
     struct jinja *t = jinja_compile(source, strlen(source), &why);
     enum jinja_outcome outcome = t ? jinja_render(t, &in, &r, &why) : JINJA_RUNTIME;
-    static const char *const kinds[] = {"", "raise_exception", "runtime", "security", "limit", "limit"};
+    static const char *const kinds[] = {"",         "raise_exception", "runtime",
+                                        "security", "limit",           "limit"};
     if (!t)
         put_error(out, why.code == ERR_LIMIT ? "limit" : "syntax", &why);
     else if (outcome != JINJA_DONE)
@@ -155,21 +163,23 @@ static bool same(const char *a, const char *b)
 }
 
 /* The template for a case: compiled once while the tokens stay the same. */
-static const struct chat_template *case_template(struct context *c, const char *bos, const char *eos, struct err *e)
+static const struct chat_template *case_template(struct context *c, const char *bos,
+                                                 const char *eos, struct err *e)
 {
     if (c->settings->model)
         return c->model.chat_template;
     if (c->cached && same(c->bos, bos) && same(c->eos, eos))
         return c->cached;
     chat_template_destroy(&c->cached);
-    c->cached = chat_template_compile(c->source.data ? c->source.data : "", c->source.len, bos, eos, e);
+    c->cached =
+        chat_template_compile(c->source.data ? c->source.data : "", c->source.len, bos, eos, e);
     snprintf(c->bos, sizeof c->bos, "%s", bos ? bos : "\x01none");
     snprintf(c->eos, sizeof c->eos, "%s", eos ? eos : "\x01none");
     return c->cached;
 }
 
-static bool render_case(struct context *c, cJSON *o, struct rendered *r, const struct chat_template **used,
-                        struct err *e)
+static bool render_case(struct context *c, cJSON *o, struct rendered *r,
+                        const struct chat_template **used, struct err *e)
 {
     const char *bos = NULL, *eos = NULL;
     const cJSON *messages = NULL, *tools = NULL, *kwargs = NULL;
@@ -177,8 +187,8 @@ static bool render_case(struct context *c, cJSON *o, struct rendered *r, const s
     struct tm now;
     if (!json_get_string(o, "bos_token", &bos, e) || !json_get_string(o, "eos_token", &eos, e) ||
         !json_get_array(o, "messages", &messages, e) || !json_get_array(o, "tools", &tools, e) ||
-        !json_get_object(o, "kwargs", &kwargs, e) || !json_get_bool(o, "add_generation_prompt", &generate, e) ||
-        !read_now(o, &now, e))
+        !json_get_object(o, "kwargs", &kwargs, e) ||
+        !json_get_bool(o, "add_generation_prompt", &generate, e) || !read_now(o, &now, e))
         return false;
     if (!messages)
         return err_set(e, ERR_INPUT, "messages: missing");
@@ -186,11 +196,15 @@ static bool render_case(struct context *c, cJSON *o, struct rendered *r, const s
     if (!t)
         return e->code ? false : err_set(e, ERR_UNSUPPORTED, "the model has no chat template");
     *used = t;
-    if (!c->settings->raw && !c->settings->jsonl && !chat_messages_normalize(t, (cJSON *)messages, e))
+    if (!c->settings->raw && !c->settings->jsonl &&
+        !chat_messages_normalize(t, (cJSON *)messages, e))
         return false;
     now.tm_isdst = -1;
-    struct chat_input in = {.messages = messages, .tools = tools, .kwargs = kwargs,
-                            .add_generation_prompt = generate, .now = (int64_t)mktime(&now)};
+    struct chat_input in = {.messages = messages,
+                            .tools = tools,
+                            .kwargs = kwargs,
+                            .add_generation_prompt = generate,
+                            .now = (int64_t)mktime(&now)};
     return chat_template_render(t, &in, r, e);
 }
 
@@ -234,7 +248,8 @@ static bool print_one(struct context *c, struct err *e)
     } else if (ok) {
         buf_append(&out, r.text.data ? r.text.data : "", r.text.len);
     }
-    if (ok && (out.failed || fwrite(out.data ? out.data : "", 1, out.len, stdout) != out.len || fflush(stdout)))
+    if (ok && (out.failed || fwrite(out.data ? out.data : "", 1, out.len, stdout) != out.len ||
+               fflush(stdout)))
         ok = err_errno(e, "standard output");
     cJSON_Delete(o);
     rendered_fini(&r);
@@ -247,7 +262,8 @@ static bool open_context(struct context *c, struct err *e)
 {
     if (c->settings->model)
         return text_model_open(&c->model, c->settings->model, NULL, e);
-    return !strcmp(c->settings->template, "-") || file_read(c->settings->template, TEMPLATE_MAX, &c->source, e);
+    return !strcmp(c->settings->template, "-") ||
+           file_read(c->settings->template, TEMPLATE_MAX, &c->source, e);
 }
 
 static int run(int argc, char **argv)

@@ -85,10 +85,12 @@ static bool answer(void *context, const struct cli_jsonl_line *line, struct buf 
         ok = err_field(e, ERR_INPUT, "text", "neither it nor bytes_hex is there");
     if (ok)
         ok = hex ? put_hex(&input, hex, e) : cli_jsonl_text(line, text, &input);
-    ok = ok && tokenizer_encode(c->tokenizer,
-            &(struct tokenizer_input){.text = input.data ? input.data : "", .len = input.len,
-                                      .mode = special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN},
-            &ids, e);
+    ok = ok && tokenizer_encode(
+                   c->tokenizer,
+                   &(struct tokenizer_input){.text = input.data ? input.data : "",
+                                             .len = input.len,
+                                             .mode = special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN},
+                   &ids, e);
     if (ok)
         put_ids(out, &ids);
     buf_fini(&input);
@@ -102,9 +104,9 @@ static bool print_ids(const struct context *c, bool json, struct err *e)
     struct ids ids = {0};
     bool ok = file_read_fd(STDIN_FILENO, INPUT_MAX, &in, e) &&
               tokenizer_encode(c->tokenizer,
-                      &(struct tokenizer_input){.text = in.data ? in.data : "", .len = in.len,
-                                                .mode = c->mode},
-                      &ids, e);
+                               &(struct tokenizer_input){
+                                   .text = in.data ? in.data : "", .len = in.len, .mode = c->mode},
+                               &ids, e);
     if (ok && json)
         put_ids(&out, &ids);
     for (size_t i = 0; ok && !json && i < ids.n; i++)
@@ -129,10 +131,10 @@ static bool bench(const struct context *c, const char *path, double load_ms, str
     for (int i = 0; i < BENCH_RUNS && ok; i++) {
         ids.n = 0;
         double start = clock_ms();
-        ok = tokenizer_encode(c->tokenizer,
-                &(struct tokenizer_input){.text = (const char *)m.data, .len = m.size,
-                                          .mode = c->mode},
-                &ids, e);
+        ok = tokenizer_encode(
+            c->tokenizer,
+            &(struct tokenizer_input){.text = (const char *)m.data, .len = m.size, .mode = c->mode},
+            &ids, e);
         double ms = clock_ms() - start;
         first = i ? first : ms;
         best = i && best < ms ? best : ms;

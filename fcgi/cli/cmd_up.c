@@ -32,7 +32,8 @@
 
 struct up {
     /* options */
-    const char *state, *model, *models, *hub, *backend, *host, *env_file, *bin_dir, *share_dir, *cors, *log_level;
+    const char *state, *model, *models, *hub, *backend, *host, *env_file, *bin_dir, *share_dir,
+        *cors, *log_level;
     int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
     bool exact;
@@ -53,7 +54,8 @@ static const struct option options[] = {
     {"model", OPTION_STRING, FIELD(model), NULL, 0, 0, NULL, "PATH",
      "model folder or GGUF file (default: the one that ran last here, else the demo model)"},
     {"models", OPTION_STRING, FIELD(models), NULL, 0, 0, NULL, "DIR",
-     "folder of further models, for the admin's page to switch to (default: models in the state folder)"},
+     "folder of further models, for the admin's page to switch to (default: models in the state "
+     "folder)"},
     {"hub", OPTION_STRING, FIELD(hub), "https://huggingface.co", 0, 0, NULL, "URL",
      "where the admin's page loads models from"},
     {"backend", OPTION_CHOICE, FIELD(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL,
@@ -69,7 +71,8 @@ static const struct option options[] = {
      "requests that may wait; more are refused with 503"},
     {"threads", OPTION_INT, FIELD(threads), "0", 0, 1024, NULL, "N",
      "threads of the cpu backend; 0: one per core"},
-    {"kv-memory", OPTION_BYTES, FIELD(kv_memory), "0", 0, 1e15, NULL, "BYTES", "memory for KV blocks; 0: chosen"},
+    {"kv-memory", OPTION_BYTES, FIELD(kv_memory), "0", 0, 1e15, NULL, "BYTES",
+     "memory for KV blocks; 0: chosen"},
     {"prefill-chunk", OPTION_INT, FIELD(prefill_chunk), "0", 0, 65536, NULL, "TOKENS",
      "prompt tokens of a step at most; 0: chosen"},
     MEMORY_OPTION_ROWS(struct up, memory),
@@ -115,8 +118,8 @@ static bool find_programs(struct up *u, struct err *e)
     for (int i = 0; i < 2; i++) {
         char *path = in_dir(u, u->bin_dir, names[i]);
         if (!path || access(path, X_OK) != 0)
-            return err_set(e, ERR_NOTFOUND, "%s is not in %s; run `make install` or use --bin-dir", names[i],
-                           u->bin_dir);
+            return err_set(e, ERR_NOTFOUND, "%s is not in %s; run `make install` or use --bin-dir",
+                           names[i], u->bin_dir);
     }
     return true;
 }
@@ -126,7 +129,8 @@ static const char *last_model(struct up *u)
 {
     struct buf text = {0};
     const char *last = NULL;
-    if (file_read(in_dir(u, u->state, STATE_MODEL), PATH_MAX, &text, NULL) && text.len && access(text.data, R_OK) == 0)
+    if (file_read(in_dir(u, u->state, STATE_MODEL), PATH_MAX, &text, NULL) && text.len &&
+        access(text.data, R_OK) == 0)
         last = arena_strdup(u->arena, text.data);
     buf_fini(&text);
     return last ? last : in_dir(u, u->share_dir, "demo-model");
@@ -146,7 +150,8 @@ static bool work_out_paths(struct up *u, struct err *e)
     if (!realpath(u->state, real))
         return err_errno(e, "%s", u->state);
     if (strlen(real) > 80) /* sun_path holds 107 bytes with the names that follow */
-        return err_field(e, ERR_LIMIT, "state", "path is too long for unix sockets (80 characters)");
+        return err_field(e, ERR_LIMIT, "state",
+                         "path is too long for unix sockets (80 characters)");
     u->state = arena_strdup(u->arena, real);
     u->engine_socket = in_dir(u, u->state, STATE_ENGINE_SOCKET);
     u->status = in_dir(u, u->state, STATE_STATUS);
@@ -188,11 +193,13 @@ static bool write_env_file(const struct up *u, const struct store_first_admin *a
     bool ok = true;
     buf_printf(&out, "SLUICE_URL=%s\n", u->url);
     if (admin) {
-        buf_printf(&out, "SLUICE_API_KEY=%s\nSLUICE_ADMIN_USER=%s\nSLUICE_ADMIN_PASSWORD=%s\n", admin->key,
-                   admin->name, admin->password);
-    } else if (file_exists(u->env_file)) { /* secrets are known only at the first start: keep those lines */
+        buf_printf(&out, "SLUICE_API_KEY=%s\nSLUICE_ADMIN_USER=%s\nSLUICE_ADMIN_PASSWORD=%s\n",
+                   admin->key, admin->name, admin->password);
+    } else if (file_exists(
+                   u->env_file)) { /* secrets are known only at the first start: keep those lines */
         ok = file_read(u->env_file, MAX_ENV_FILE, &old, e);
-        for (char *line = ok && old.data ? strtok(old.data, "\n") : NULL; line; line = strtok(NULL, "\n"))
+        for (char *line = ok && old.data ? strtok(old.data, "\n") : NULL; line;
+             line = strtok(NULL, "\n"))
             if (strncmp(line, "SLUICE_URL=", 11) != 0)
                 buf_printf(&out, "%s\n", line);
     }
@@ -220,7 +227,8 @@ static bool prepare_store(struct up *u, struct err *e)
         printf("\n  The first start made an admin. This is shown once:\n\n"
                "    name      %s\n    password  %s\n    API key   %s\n\n"
                "    curl %s/v1/chat/completions -H 'Authorization: Bearer %s' \\\n"
-               "      -H 'Content-Type: application/json' -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n",
+               "      -H 'Content-Type: application/json' -d "
+               "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n",
                admin.name, admin.password, admin.key, u->url, admin.key);
         fflush(stdout);
     }
@@ -241,26 +249,66 @@ static void add_child(struct supervisor *s, const char *name, char *const *argv,
 
 static void add_engine(struct up *u, struct supervisor *s)
 {
-    char *argv[SUPERVISOR_MAX_ARGS] = {
-        in_dir(u, u->bin_dir, "sluice-engine"),
-        "--model", (char *)u->model, "--backend", (char *)u->backend, "--socket", u->engine_socket,
-        "--status", u->status, "--cache-dir", u->cache, "--ctx", number(u, u->ctx),
-        "--slots", number(u, u->slots), "--max-queue", number(u, u->max_queue),
-        "--threads", number(u, u->threads), "--log-level", (char *)u->log_level, "--log-ring", u->log_ring,
-        "--strategy", (char *)u->memory.strategy, "--ram-budget", number(u, u->memory.ram_budget),
-        "--gpu-budget", number(u, u->memory.gpu_budget), "--expert-cache", number(u, u->memory.expert_cache),
-        "--experts-per-token", number(u, u->memory.experts_per_token), "--hybrid-experts", (char *)u->memory.hybrid_experts,
-        "--kv-memory", number(u, u->kv_memory), "--prefill-chunk", number(u, u->prefill_chunk),
-        u->exact ? "--exact" : NULL, NULL};
+    char *argv[SUPERVISOR_MAX_ARGS] = {in_dir(u, u->bin_dir, "sluice-engine"),
+                                       "--model",
+                                       (char *)u->model,
+                                       "--backend",
+                                       (char *)u->backend,
+                                       "--socket",
+                                       u->engine_socket,
+                                       "--status",
+                                       u->status,
+                                       "--cache-dir",
+                                       u->cache,
+                                       "--ctx",
+                                       number(u, u->ctx),
+                                       "--slots",
+                                       number(u, u->slots),
+                                       "--max-queue",
+                                       number(u, u->max_queue),
+                                       "--threads",
+                                       number(u, u->threads),
+                                       "--log-level",
+                                       (char *)u->log_level,
+                                       "--log-ring",
+                                       u->log_ring,
+                                       "--strategy",
+                                       (char *)u->memory.strategy,
+                                       "--ram-budget",
+                                       number(u, u->memory.ram_budget),
+                                       "--gpu-budget",
+                                       number(u, u->memory.gpu_budget),
+                                       "--expert-cache",
+                                       number(u, u->memory.expert_cache),
+                                       "--experts-per-token",
+                                       number(u, u->memory.experts_per_token),
+                                       "--hybrid-experts",
+                                       (char *)u->memory.hybrid_experts,
+                                       "--kv-memory",
+                                       number(u, u->kv_memory),
+                                       "--prefill-chunk",
+                                       number(u, u->prefill_chunk),
+                                       u->exact ? "--exact" : NULL,
+                                       NULL};
     add_child(s, "engine", argv, SIGTERM);
 }
 
 static void add_pool(struct up *u, struct supervisor *s, char *pool, const char *name, char *socket)
 {
-    char *argv[SUPERVISOR_MAX_ARGS] = {
-        in_dir(u, u->bin_dir, "sluice-worker"),
-        "--pool", pool, "--state", (char *)u->state, "--model", (char *)u->model,
-        "--log-level", (char *)u->log_level, "--cors-origins", (char *)(u->cors ? u->cors : ""), socket ? "--socket" : NULL, socket, NULL};
+    char *argv[SUPERVISOR_MAX_ARGS] = {in_dir(u, u->bin_dir, "sluice-worker"),
+                                       "--pool",
+                                       pool,
+                                       "--state",
+                                       (char *)u->state,
+                                       "--model",
+                                       (char *)u->model,
+                                       "--log-level",
+                                       (char *)u->log_level,
+                                       "--cors-origins",
+                                       (char *)(u->cors ? u->cors : ""),
+                                       socket ? "--socket" : NULL,
+                                       socket,
+                                       NULL};
     add_child(s, name, argv, SIGTERM);
 }
 
@@ -268,7 +316,8 @@ static bool add_nginx(struct up *u, struct supervisor *s, struct err *e)
 {
     const char *program = nginx_program();
     if (!program)
-        return err_set(e, ERR_NOTFOUND, "nginx is not installed; on Debian: apt install nginx-light");
+        return err_set(e, ERR_NOTFOUND,
+                       "nginx is not installed; on Debian: apt install nginx-light");
     struct nginx_conf conf = {
         .templates = in_dir(u, u->share_dir, "nginx"),
         .run = u->nginx_run,
@@ -280,8 +329,9 @@ static bool add_nginx(struct up *u, struct supervisor *s, struct err *e)
     };
     if (!nginx_conf_write(&conf, e))
         return false;
-    char *argv[] = {(char *)program, "-p", u->nginx_run, "-c", in_dir(u, u->nginx_run, "nginx.conf"),
-                    "-e", "stderr", NULL};
+    char *argv[] = {
+        (char *)program, "-p", u->nginx_run, "-c", in_dir(u, u->nginx_run, "nginx.conf"), "-e",
+        "stderr",        NULL};
     add_child(s, "nginx", argv, SIGQUIT);
     return true;
 }
@@ -292,8 +342,8 @@ static void announce(struct up *u)
     if (u->announced || !status_read(u->status, &page, NULL) || page.state != ENGINE_READY)
         return;
     u->announced = true;
-    printf("\n  Sluice serves %s on %s (%s): %s\n  Ctrl-C stops it.\n\n", page.model_name, page.device,
-           page.backend, u->url);
+    printf("\n  Sluice serves %s on %s (%s): %s\n  Ctrl-C stops it.\n\n", page.model_name,
+           page.device, page.backend, u->url);
     fflush(stdout);
 }
 
@@ -309,8 +359,13 @@ static bool begin_model_switch(struct up *u, struct supervisor *s, struct err *e
 {
     char *beside = arena_strdup(u->arena, u->model);
     *strrchr(beside, '/') = '\0';
-    u->model_switch = (struct model_switch){.supervisor = s, .state_dir = u->state, .status_path = u->status, .cache_dir = u->cache,
-                                             .pull = {.folder = u->models, .hub = u->hub, .progress_path = in_dir(u, u->state, STATE_PULL)}};
+    u->model_switch = (struct model_switch){
+        .supervisor = s,
+        .state_dir = u->state,
+        .status_path = u->status,
+        .cache_dir = u->cache,
+        .pull = {
+            .folder = u->models, .hub = u->hub, .progress_path = in_dir(u, u->state, STATE_PULL)}};
     const char *const folders[] = {u->models, beside, u->share_dir};
     for (int i = 0, n = 0; i < 3; i++)
         if (folders[i][0] && strcmp(folders[i], "/"))
@@ -323,7 +378,8 @@ static bool up(struct up *u, struct err *e)
     struct supervisor s = {.stop_ms = STOP_MS, .on_tick = tick, .context = u};
     u->arena = arena_create(1 << 20);
     bool ok = u->arena || err_set(e, ERR_NOMEM, "out of memory");
-    ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) && log_ring_attach(u->log_ring, "up", e) && prepare_store(u, e);
+    ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) &&
+         log_ring_attach(u->log_ring, "up", e) && prepare_store(u, e);
     if (ok) {
         unlink(u->status); /* the last run's page says nothing of this one */
         s.report_path = in_dir(u, u->state, "processes.json");

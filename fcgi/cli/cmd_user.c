@@ -16,10 +16,14 @@ struct settings {
 };
 
 static const struct option options[] = {
-    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
-    {"admin", OPTION_BOOL, offsetof(struct settings, admin), NULL, 0, 0, NULL, NULL, "add: the user is an admin"},
-    {"password-file", OPTION_STRING, offsetof(struct settings, password_file), NULL, 0, 0, NULL, "FILE",
-     "add, password: take the first line of FILE (- is standard input); else one is made up and printed"},
+    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR",
+     CLI_STATE_HELP},
+    {"admin", OPTION_BOOL, offsetof(struct settings, admin), NULL, 0, 0, NULL, NULL,
+     "add: the user is an admin"},
+    {"password-file", OPTION_STRING, offsetof(struct settings, password_file), NULL, 0, 0, NULL,
+     "FILE",
+     "add, password: take the first line of FILE (- is standard input); else one is made up and "
+     "printed"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
@@ -62,7 +66,8 @@ static bool add(struct store *s, const struct settings *o, const char *name, str
     return ok;
 }
 
-static bool set_password(struct store *s, struct arena *a, const struct settings *o, const char *name, struct err *e)
+static bool set_password(struct store *s, struct arena *a, const struct settings *o,
+                         const char *name, struct err *e)
 {
     char password[SECRET_PASSWORD_MAX + 1], hash[SECRET_PASSWORD_HASH_SIZE];
     bool made;
@@ -83,12 +88,15 @@ static bool remove_user(struct store *s, struct arena *a, const char *name, stru
     if (!cli_store_user(s, a, name, &u, e) || !store_user_remove(s, u.id, e))
         return false;
     cli_store_audit(s, "user.remove", "user", u.id);
-    printf("removed %s; the server clears the conversations away within seconds, or at its next start\n", u.name);
+    printf("removed %s; the server clears the conversations away within seconds, or at its next "
+           "start\n",
+           u.name);
     return true;
 }
 
 /* Disabled: no login, no session, no key, from the next request on. */
-static bool set_disabled(struct store *s, struct arena *a, const char *name, bool disabled, struct err *e)
+static bool set_disabled(struct store *s, struct arena *a, const char *name, bool disabled,
+                         struct err *e)
 {
     struct store_user u;
     if (!cli_store_user(s, a, name, &u, e) || !store_user_set_disabled(s, u.id, disabled, e))
@@ -98,7 +106,8 @@ static bool set_disabled(struct store *s, struct arena *a, const char *name, boo
     return true;
 }
 
-/* For a user who lost both the app and the recovery codes where no admin can reset them on the page. */
+/* For a user who lost both the app and the recovery codes where no admin can reset them on the
+ * page. */
 static bool reset_factor(struct store *s, struct arena *a, const char *name, struct err *e)
 {
     struct store_user u;
@@ -153,15 +162,18 @@ static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_user, argc, argv,
-                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = run_verb});
+    return cli_store_run(
+        &cmd_user, argc, argv,
+        &(struct cli_store_call){.settings = &o, .help = &o.help, .work = run_verb});
 }
 
 const struct command cmd_user = {
     .name = "user",
-    .usage = "add NAME [--admin] | list | password NAME | disable NAME | enable NAME | reset-factor NAME | remove NAME  "
+    .usage = "add NAME [--admin] | list | password NAME | disable NAME | enable NAME | "
+             "reset-factor NAME | remove NAME  "
              "[--state DIR] [--password-file FILE]",
-    .help = "add, list, disable and remove the people who may log in; take a lost second factor away",
+    .help =
+        "add, list, disable and remove the people who may log in; take a lost second factor away",
     .options = options,
     .n_options = N_OPTIONS,
     .run = run,

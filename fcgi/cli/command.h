@@ -1,5 +1,5 @@
-/* One subcommand of `sluice`: one file cmd_<name>.c that holds one entry, and one row in main.c's table.
- * Commands of the operator may use every room; nothing includes fcgi/cli. */
+/* One subcommand of `sluice`: one file cmd_<name>.c that holds one entry, and one row in main.c's
+ * table. Commands of the operator may use every room; nothing includes fcgi/cli. */
 #pragma once
 #include <stddef.h>
 
@@ -8,11 +8,12 @@ struct option;
 
 struct command {
     const char *name;
-    const char *usage; /* after "sluice NAME " */
-    const char *help;  /* one sentence */
+    const char *usage;            /* after "sluice NAME " */
+    const char *help;             /* one sentence */
     const struct option *options; /* [n_options] */
     size_t n_options;
-    /* argv[0] is the subcommand's name; returns the exit status: 0 done, 1 failed, 2 used wrongly. */
+    /* argv[0] is the subcommand's name; returns the exit status: 0 done, 1 failed, 2 used wrongly.
+     */
     int (*run)(int argc, char **argv);
 };
 

@@ -1,4 +1,5 @@
-/* sluice: the operator's command. Each subcommand is a file with one entry; this is the table of them. */
+/* sluice: the operator's command. Each subcommand is a file with one entry; this is the table of
+ * them. */
 #include "fcgi/cli/command.h"
 
 #include <stdio.h>
@@ -8,11 +9,13 @@
 #include "engine/base/err.h"
 
 /* one row per command, in the order of --help */
-#define COMMANDS(X) \
-    X(up) X(doctor) \
-    X(user) X(key) X(export) X(import) X(backup) X(restore) \
-    X(tokenize) X(detokenize) X(template) X(parse) \
-    X(pull) X(pack) X(info) X(generate) X(logits) X(perplexity) X(bench) X(synth)
+#define COMMANDS(X)                                                                                \
+    X(up)                                                                                          \
+    X(doctor)                                                                                      \
+    X(user)                                                                                        \
+    X(key)                                                                                         \
+    X(export) X(import) X(backup) X(restore) X(tokenize) X(detokenize) X(template) X(parse)        \
+        X(pull) X(pack) X(info) X(generate) X(logits) X(perplexity) X(bench) X(synth)
 
 #define DECLARE(name) extern const struct command cmd_##name;
 COMMANDS(DECLARE)
@@ -22,7 +25,7 @@ static const struct command *const commands[] = {
 #define ROW(name) &cmd_##name,
     COMMANDS(ROW)
 #undef ROW
-    NULL};
+        NULL};
 
 int command_fail(const char *name, const struct err *e)
 {
@@ -32,7 +35,8 @@ int command_fail(const char *name, const struct err *e)
 
 static void print_help(void)
 {
-    puts("sluice: your own chat and OpenAI-compatible API on one machine\n\nusage: sluice COMMAND ...\n");
+    puts("sluice: your own chat and OpenAI-compatible API on one machine\n\nusage: sluice COMMAND "
+         "...\n");
     for (const struct command *const *c = commands; *c; c++)
         printf("  %-12s %s\n", (*c)->name, (*c)->help);
     puts("\n`sluice COMMAND --help` tells more.");

@@ -26,56 +26,75 @@
 static const struct setting_row rows[SETTING__N] = {
     [SETTING_BANNER] = {"banner", "page", SETTING_TYPE_TEXT, "\"\"", 0, 500, NULL, NULL, false,
                         "a line of text over everyone's chat; empty: none"},
-    [SETTING_BANNER_LEVEL] = {"banner_level", "page", SETTING_TYPE_CHOICE, "\"info\"", 0, 0, "info|warning", NULL, false,
-                              "how the banner looks"},
-    [SETTING_DEFAULT_TEMPERATURE] = {"default_temperature", "model", SETTING_TYPE_NUMBER, "null", 0, 2, NULL, NULL, true,
-                                     "temperature where neither request nor chat says one; null: the model's own"},
-    [SETTING_DEFAULT_TOP_P] = {"default_top_p", "model", SETTING_TYPE_NUMBER, "null", 0, 1, NULL, NULL, true,
-                               "top_p where neither request nor chat says one; null: the model's own"},
-    [SETTING_DEFAULT_TOP_K] = {"default_top_k", "model", SETTING_TYPE_INT, "null", 0, 1000000, NULL, NULL, true,
-                               "top_k where neither request nor chat says one, 0 is off; null: the model's own"},
-    [SETTING_DEFAULT_MIN_P] = {"default_min_p", "model", SETTING_TYPE_NUMBER, "null", 0, 1, NULL, NULL, true,
-                               "min_p where neither request nor chat says one; null: the model's own"},
-    [SETTING_DEFAULT_REPETITION_PENALTY] = {"default_repetition_penalty", "model", SETTING_TYPE_NUMBER, "null", 0.01, 10,
-                                            NULL, NULL, true,
-                                            "repetition penalty where neither request nor chat says one; null: the model's own"},
-    [SETTING_DEFAULT_MAX_TOKENS] = {"default_max_tokens", "model", SETTING_TYPE_INT, "null", 1, MAX_TOKENS, NULL, "tokens",
-                                    true, "length of an answer where neither request nor chat says one; null: what the "
-                                          "context leaves"},
-    [SETTING_MAX_ANSWER_TOKENS] = {"max_answer_tokens", "limits", SETTING_TYPE_INT, "0", 0, MAX_TOKENS, NULL, "tokens",
-                                   false, "no answer gets longer, whatever is asked for; 0: no limit"},
-    [SETTING_SIGN_UP] = {"sign_up", "accounts", SETTING_TYPE_CHOICE, "\"closed\"", 0, 0, "closed|invite|open", NULL, false,
-                         "who may make an account: nobody but an admin, who has an invitation, anyone"},
-    [SETTING_USER_TOKENS_PER_DAY] = {"user_tokens_per_day", "accounts", SETTING_TYPE_INT, "0", 0, 1e12, NULL, "tokens", false,
-                                     "what a user without limits of their own may use in a day (UTC), prompts and answers; "
-                                     "0: no limit"},
-    [SETTING_USER_STORAGE_BYTES] = {"user_storage_bytes", "accounts", SETTING_TYPE_INT, "0", 0, 1e15, NULL, "bytes", false,
-                                    "texts and files that a user without limits of their own may keep; 0: no limit"},
-    [SETTING_SHARE_LINKS] = {"share_links", "accounts", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
-                             "users may share a chat by a read-only link; when off, links made before stop working"},
-    [SETTING_MODEL_TITLES] = {"model_titles", "page", SETTING_TYPE_BOOL, "true", 0, 0, NULL, NULL, false,
+    [SETTING_BANNER_LEVEL] = {"banner_level", "page", SETTING_TYPE_CHOICE, "\"info\"", 0, 0,
+                              "info|warning", NULL, false, "how the banner looks"},
+    [SETTING_DEFAULT_TEMPERATURE] =
+        {"default_temperature", "model", SETTING_TYPE_NUMBER, "null", 0, 2, NULL, NULL, true,
+         "temperature where neither request nor chat says one; null: the model's own"},
+    [SETTING_DEFAULT_TOP_P] =
+        {"default_top_p", "model", SETTING_TYPE_NUMBER, "null", 0, 1, NULL, NULL, true,
+         "top_p where neither request nor chat says one; null: the model's own"},
+    [SETTING_DEFAULT_TOP_K] =
+        {"default_top_k", "model", SETTING_TYPE_INT, "null", 0, 1000000, NULL, NULL, true,
+         "top_k where neither request nor chat says one, 0 is off; null: the model's own"},
+    [SETTING_DEFAULT_MIN_P] =
+        {"default_min_p", "model", SETTING_TYPE_NUMBER, "null", 0, 1, NULL, NULL, true,
+         "min_p where neither request nor chat says one; null: the model's own"},
+    [SETTING_DEFAULT_REPETITION_PENALTY] =
+        {"default_repetition_penalty", "model", SETTING_TYPE_NUMBER, "null", 0.01, 10, NULL, NULL,
+         true, "repetition penalty where neither request nor chat says one; null: the model's own"},
+    [SETTING_DEFAULT_MAX_TOKENS] =
+        {"default_max_tokens", "model", SETTING_TYPE_INT, "null", 1, MAX_TOKENS, NULL, "tokens",
+         true,
+         "length of an answer where neither request nor chat says one; null: what the "
+         "context leaves"},
+    [SETTING_MAX_ANSWER_TOKENS] = {"max_answer_tokens", "limits", SETTING_TYPE_INT, "0", 0,
+                                   MAX_TOKENS, NULL, "tokens", false,
+                                   "no answer gets longer, whatever is asked for; 0: no limit"},
+    [SETTING_SIGN_UP] =
+        {"sign_up", "accounts", SETTING_TYPE_CHOICE, "\"closed\"", 0, 0, "closed|invite|open", NULL,
+         false, "who may make an account: nobody but an admin, who has an invitation, anyone"},
+    [SETTING_USER_TOKENS_PER_DAY] =
+        {"user_tokens_per_day", "accounts", SETTING_TYPE_INT, "0", 0, 1e12, NULL, "tokens", false,
+         "what a user without limits of their own may use in a day (UTC), prompts and answers; "
+         "0: no limit"},
+    [SETTING_USER_STORAGE_BYTES] =
+        {"user_storage_bytes", "accounts", SETTING_TYPE_INT, "0", 0, 1e15, NULL, "bytes", false,
+         "texts and files that a user without limits of their own may keep; 0: no limit"},
+    [SETTING_SHARE_LINKS] =
+        {"share_links", "accounts", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
+         "users may share a chat by a read-only link; when off, links made before stop working"},
+    [SETTING_MODEL_TITLES] = {"model_titles", "page", SETTING_TYPE_BOOL, "true", 0, 0, NULL, NULL,
+                              false,
                               "the model finds titles for new chats, when nothing else wants it"},
-    [SETTING_ATTACHMENT_BYTES] = {"attachment_bytes", "limits", SETTING_TYPE_INT, "10485760", 0, MAX_UPLOAD, NULL, "bytes",
-                                  false, "size of one attached file; 0: no attachments"},
-    [SETTING_IMPORT_BYTES] = {"import_bytes", "limits", SETTING_TYPE_INT, "1073741824", 0, SETTING_IMPORT_MAX, NULL, "bytes", false,
+    [SETTING_ATTACHMENT_BYTES] = {"attachment_bytes", "limits", SETTING_TYPE_INT, "10485760", 0,
+                                  MAX_UPLOAD, NULL, "bytes", false,
+                                  "size of one attached file; 0: no attachments"},
+    [SETTING_IMPORT_BYTES] = {"import_bytes", "limits", SETTING_TYPE_INT, "1073741824", 0,
+                              SETTING_IMPORT_MAX, NULL, "bytes", false,
                               "size of one imported file; 0: no imports"},
-    [SETTING_GENERIC_TOOL_PROMPT] = {"generic_tool_prompt", "api", SETTING_TYPE_BOOL, "true", 0, 0, NULL, NULL, false,
-                                     "a model whose template shows no tools is told of them in the system message; when off, "
-                                     "requests with tools are refused there"},
-    [SETTING_MODEL_ALIASES] = {"model_aliases", "api", SETTING_TYPE_TEXT, "\"\"", 0, SETTING_TEXT_BYTES, NULL, NULL, false,
-                               "names that also mean the served model, separated by blanks: sonnet gpt-4o claude-*; "
-                               "* is any name"},
-    [SETTING_KEYS_OPTIONAL_ON_LOOPBACK] = {"keys_optional_on_loopback", "api", SETTING_TYPE_TEXT, "\"\"", 0, STORE_NAME_MAX * 4,
-                                           NULL, NULL, false,
-                                           "name of the user as whom API requests without a key are answered when they come "
-                                           "from this machine; empty: every request needs a key"},
-    [SETTING_STRICT_PARAMETERS] = {"strict_parameters", "api", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
-                                   "API requests with a parameter that has no effect here are refused; when off, their "
-                                   "answers name it"},
+    [SETTING_GENERIC_TOOL_PROMPT] =
+        {"generic_tool_prompt", "api", SETTING_TYPE_BOOL, "true", 0, 0, NULL, NULL, false,
+         "a model whose template shows no tools is told of them in the system message; when off, "
+         "requests with tools are refused there"},
+    [SETTING_MODEL_ALIASES] =
+        {"model_aliases", "api", SETTING_TYPE_TEXT, "\"\"", 0, SETTING_TEXT_BYTES, NULL, NULL,
+         false,
+         "names that also mean the served model, separated by blanks: sonnet gpt-4o claude-*; "
+         "* is any name"},
+    [SETTING_KEYS_OPTIONAL_ON_LOOPBACK] =
+        {"keys_optional_on_loopback", "api", SETTING_TYPE_TEXT, "\"\"", 0, STORE_NAME_MAX * 4, NULL,
+         NULL, false,
+         "name of the user as whom API requests without a key are answered when they come "
+         "from this machine; empty: every request needs a key"},
+    [SETTING_STRICT_PARAMETERS] =
+        {"strict_parameters", "api", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
+         "API requests with a parameter that has no effect here are refused; when off, their "
+         "answers name it"},
 };
 
 struct setting_value {
-    bool given; /* not null */
+    bool given;    /* not null */
     double number; /* BOOL: 0 or 1 */
     char text[SETTING_TEXT_BYTES + 1];
 };
@@ -103,19 +122,23 @@ static bool is_choice(const char *choices, const char *word)
     return false;
 }
 
-static bool check_number(const struct setting_row *row, const cJSON *v, struct setting_value *out, struct err *e)
+static bool check_number(const struct setting_row *row, const cJSON *v, struct setting_value *out,
+                         struct err *e)
 {
     if (!cJSON_IsNumber(v))
-        return err_field(e, ERR_INPUT, row->name, "must be a number%s", row->nullable ? " or null" : "");
+        return err_field(e, ERR_INPUT, row->name, "must be a number%s",
+                         row->nullable ? " or null" : "");
     if (row->type == SETTING_TYPE_INT && floor(v->valuedouble) != v->valuedouble)
         return err_field(e, ERR_INPUT, row->name, "must be a whole number");
     if (!(v->valuedouble >= row->min && v->valuedouble <= row->max))
-        return err_field(e, ERR_INPUT, row->name, "must be from %.15g to %.15g", row->min, row->max);
+        return err_field(e, ERR_INPUT, row->name, "must be from %.15g to %.15g", row->min,
+                         row->max);
     out->number = v->valuedouble;
     return true;
 }
 
-static bool check_text(const struct setting_row *row, const cJSON *v, struct setting_value *out, struct err *e)
+static bool check_text(const struct setting_row *row, const cJSON *v, struct setting_value *out,
+                       struct err *e)
 {
     if (!cJSON_IsString(v))
         return err_field(e, ERR_INPUT, row->name, "must be a string");
@@ -124,7 +147,8 @@ static bool check_text(const struct setting_row *row, const cJSON *v, struct set
         return err_field(e, ERR_INPUT, row->name, "must be one of %s", row->choices);
     size_t most = row->type == SETTING_TYPE_TEXT ? (size_t)row->max : SETTING_TEXT_BYTES;
     if (strlen(text) > most)
-        return err_field(e, ERR_INPUT, row->name, "has %zu bytes, at most %zu are taken", strlen(text), most);
+        return err_field(e, ERR_INPUT, row->name, "has %zu bytes, at most %zu are taken",
+                         strlen(text), most);
     for (const char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             return err_field(e, ERR_INPUT, row->name, "must not have control characters");
@@ -132,7 +156,8 @@ static bool check_text(const struct setting_row *row, const cJSON *v, struct set
     return true;
 }
 
-static bool check(const struct setting_row *row, const cJSON *v, struct setting_value *out, struct err *e)
+static bool check(const struct setting_row *row, const cJSON *v, struct setting_value *out,
+                  struct err *e)
 {
     *out = (struct setting_value){.given = !cJSON_IsNull(v)};
     if (!out->given)
@@ -141,8 +166,9 @@ static bool check(const struct setting_row *row, const cJSON *v, struct setting_
         out->number = cJSON_IsTrue(v);
         return cJSON_IsBool(v) || err_field(e, ERR_INPUT, row->name, "must be true or false");
     }
-    return row->type == SETTING_TYPE_CHOICE || row->type == SETTING_TYPE_TEXT ? check_text(row, v, out, e)
-                                                                             : check_number(row, v, out, e);
+    return row->type == SETTING_TYPE_CHOICE || row->type == SETTING_TYPE_TEXT
+               ? check_text(row, v, out, e)
+               : check_number(row, v, out, e);
 }
 
 /* A row of an older or newer program that is no value of ours has the default. */
@@ -155,7 +181,8 @@ static void take(const struct setting_row *row, const char *json, struct setting
     if (ok)
         return;
     if (json != row->fallback) {
-        log_warn("setting=%s has a value that is not taken, so its default holds: %s", row->name, e.text);
+        log_warn("setting=%s has a value that is not taken, so its default holds: %s", row->name,
+                 e.text);
         take(row, row->fallback, out);
     }
 }
@@ -208,7 +235,8 @@ static void follow(struct setting_cache *c, struct store *store, const struct sh
         log_warn("the settings can't be read, the last ones hold: %s", e.text);
     pthread_mutex_lock(&c->lock);
     c->read_ms = now;
-    if (ok && generation >= c->generation) { /* a thread that was slower than a change must not undo it */
+    if (ok &&
+        generation >= c->generation) { /* a thread that was slower than a change must not undo it */
         c->generation = generation;
         memcpy(c->values, values, sizeof c->values);
     }
@@ -269,8 +297,9 @@ static cJSON *value_json(const struct setting_row *row, const struct setting_val
         return cJSON_CreateNull();
     if (row->type == SETTING_TYPE_BOOL)
         return cJSON_CreateBool(v->number != 0);
-    return row->type == SETTING_TYPE_CHOICE || row->type == SETTING_TYPE_TEXT ? cJSON_CreateString(v->text)
-                                                                             : cJSON_CreateNumber(v->number);
+    return row->type == SETTING_TYPE_CHOICE || row->type == SETTING_TYPE_TEXT
+               ? cJSON_CreateString(v->text)
+               : cJSON_CreateNumber(v->number);
 }
 
 static void add_choices(cJSON *o, const char *choices)
@@ -326,7 +355,8 @@ cJSON *settings_list(struct request *r, struct err *e)
 }
 
 /* A name that is wrong would only show when the first request is refused. */
-static bool check_user(struct request *r, const struct setting_row *row, const char *name, struct err *e)
+static bool check_user(struct request *r, const struct setting_row *row, const char *name,
+                       struct err *e)
 {
     struct store_user user;
     struct err why = {0};
@@ -340,7 +370,8 @@ static bool check_user(struct request *r, const struct setting_row *row, const c
            err_field(e, ERR_INPUT, row->name, "there is no user '%.100s' who may log in", name);
 }
 
-static bool read_change(struct request *r, const cJSON *item, struct store_setting *out, struct err *e)
+static bool read_change(struct request *r, const cJSON *item, struct store_setting *out,
+                        struct err *e)
 {
     struct setting_value v;
     struct buf text = {0};
@@ -367,7 +398,9 @@ bool settings_change(struct request *r, const cJSON *change, char *changed, int 
     const cJSON *item;
     int n = 0, used = 0;
     *changed = '\0';
-    cJSON_ArrayForEach(item, change) /* json_parse refused a name that comes twice, so there are SETTING__N at most */
+    cJSON_ArrayForEach (
+        item,
+        change) /* json_parse refused a name that comes twice, so there are SETTING__N at most */
     {
         struct store_setting one;
         if (!read_change(r, item, &one, e))
@@ -376,7 +409,8 @@ bool settings_change(struct request *r, const cJSON *change, char *changed, int 
             return err_set(e, ERR_INPUT, "the body has more members than there are settings");
         list[n++] = one;
         if (used < size)
-            used += snprintf(changed + used, (size_t)(size - used), "%s%s", used ? " " : "", one.name);
+            used +=
+                snprintf(changed + used, (size_t)(size - used), "%s%s", used ? " " : "", one.name);
     }
     if (!n)
         return err_set(e, ERR_INPUT, "the body names no setting");

@@ -1,10 +1,11 @@
-/* The server's settings: what an admin may change while it runs. One table in server_settings.c says of each its name,
- * type, limits, default and help; the values are rows of sluice.db (one JSON value by name), a name without a row has its
- * default.
+/* The server's settings: what an admin may change while it runs. One table in server_settings.c
+ * says of each its name, type, limits, default and help; the values are rows of sluice.db (one JSON
+ * value by name), a name without a row has its default.
  *
- * A value is read through the process's cache: cheap enough for every request (an atomic load and a clock). A change by
- * the API is seen by every worker process at its next look; one made in the database by other means within a second.
- * Thread-safe. Without a database, or before it was read, the last values or the defaults are told. */
+ * A value is read through the process's cache: cheap enough for every request (an atomic load and a
+ * clock). A change by the API is seen by every worker process at its next look; one made in the
+ * database by other means within a second. Thread-safe. Without a database, or before it was read,
+ * the last values or the defaults are told. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -18,7 +19,8 @@ struct setting_cache;
 struct shared;
 struct store;
 
-/* A new setting: a word here and a row in the table; then read it where it counts. tests/lint looks that someone does. */
+/* A new setting: a word here and a row in the table; then read it where it counts. tests/lint looks
+ * that someone does. */
 enum server_setting {
     SETTING_BANNER,
     SETTING_BANNER_LEVEL,
@@ -28,8 +30,8 @@ enum server_setting {
     SETTING_DEFAULT_MIN_P,
     SETTING_DEFAULT_REPETITION_PENALTY,
     SETTING_DEFAULT_MAX_TOKENS,
-    SETTING_MAX_ANSWER_TOKENS, /* 0: no cap */
-    SETTING_SIGN_UP,           /* "closed", "invite", "open" */
+    SETTING_MAX_ANSWER_TOKENS,   /* 0: no cap */
+    SETTING_SIGN_UP,             /* "closed", "invite", "open" */
     SETTING_USER_TOKENS_PER_DAY, /* of users without limits of their own; 0: none */
     SETTING_USER_STORAGE_BYTES,
     SETTING_SHARE_LINKS,
@@ -37,15 +39,23 @@ enum server_setting {
     SETTING_ATTACHMENT_BYTES,
     SETTING_IMPORT_BYTES,
     SETTING_STRICT_PARAMETERS,
-    SETTING_GENERIC_TOOL_PROMPT, /* prompt.h */
-    SETTING_MODEL_ALIASES, /* model_name.h */
+    SETTING_GENERIC_TOOL_PROMPT,       /* prompt.h */
+    SETTING_MODEL_ALIASES,             /* model_name.h */
     SETTING_KEYS_OPTIONAL_ON_LOOPBACK, /* loopback.h */
     SETTING__N
 };
 
-enum setting_type { SETTING_TYPE_BOOL, SETTING_TYPE_INT, SETTING_TYPE_NUMBER, SETTING_TYPE_CHOICE, SETTING_TYPE_TEXT };
+enum setting_type {
+    SETTING_TYPE_BOOL,
+    SETTING_TYPE_INT,
+    SETTING_TYPE_NUMBER,
+    SETTING_TYPE_CHOICE,
+    SETTING_TYPE_TEXT
+};
 
-#define SETTING_IMPORT_MAX ((int64_t)1 << 30) /* nginx takes no larger body: nginx/server.conf.in */
+#define SETTING_IMPORT_MAX                                                                         \
+    ((int64_t)1 << 30)          /* nginx takes no larger body: nginx/server.conf.in                \
+                                 */
 #define SETTING_TEXT_BYTES 1000 /* of a text, at most */
 
 struct setting_row {
@@ -74,6 +84,7 @@ void setting_cache_destroy(struct setting_cache **c);
 
 /* All settings as the API lists them. Caller owns it. */
 cJSON *settings_list(struct request *r, struct err *e);
-/* Takes {name: value, ...}, null: back to the default. All or nothing; ERR_INPUT names the setting. Writes the names that
- * were given, separated by blanks, to changed[size], for the audit log. */
-bool settings_change(struct request *r, const cJSON *change, char *changed, int size, struct err *e);
+/* Takes {name: value, ...}, null: back to the default. All or nothing; ERR_INPUT names the setting.
+ * Writes the names that were given, separated by blanks, to changed[size], for the audit log. */
+bool settings_change(struct request *r, const cJSON *change, char *changed, int size,
+                     struct err *e);

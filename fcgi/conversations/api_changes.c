@@ -1,5 +1,5 @@
-/* What the page asks while it is looked at: what happened elsewhere (another tab, another device), how long the prompt is, and
- * which values hold where the user says nothing. */
+/* What the page asks while it is looked at: what happened elsewhere (another tab, another device),
+ * how long the prompt is, and which values hold where the user says nothing. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,12 +21,13 @@
 
 #define MAX_REPLY ((size_t)512 << 20)
 
-static void put_conversation(struct buf *out, const struct store_conversation *c, const struct store_state *s)
+static void put_conversation(struct buf *out, const struct store_conversation *c,
+                             const struct store_state *s)
 {
     buf_printf(out, "\"id\":\"%lld\",\"title\":", (long long)c->id);
     buf_json_string(out, c->title, strlen(c->title));
-    buf_printf(out, ",\"settings\":%s,\"updated_at\":%lld,\"count\":%lld,\"running\":%s", c->settings,
-               (long long)c->updated_at, (long long)s->n_messages, s->running);
+    buf_printf(out, ",\"settings\":%s,\"updated_at\":%lld,\"count\":%lld,\"running\":%s",
+               c->settings, (long long)c->updated_at, (long long)s->n_messages, s->running);
     if (c->leaf_id)
         buf_printf(out, ",\"leaf_id\":\"%lld\"", (long long)c->leaf_id);
     else
@@ -44,7 +45,8 @@ static bool read_query(struct request *r, int64_t *conversation, int64_t *after,
     return true;
 }
 
-/* 204 costs two look-ups by key and a count over an index: it is what every open page asks every two seconds. */
+/* 204 costs two look-ups by key and a count over an index: it is what every open page asks every
+ * two seconds. */
 static bool changes(struct request *r, struct err *e)
 {
     int64_t id, after, listed_at;
@@ -53,7 +55,8 @@ static bool changes(struct request *r, struct err *e)
     char tag[24];
     const char *known = request_query(r, "tag");
     struct buf out = {.limit = MAX_REPLY};
-    if (!read_query(r, &id, &after, e) || !store_conversation_newest(r->store, r->who.user_id, &listed_at, e))
+    if (!read_query(r, &id, &after, e) ||
+        !store_conversation_newest(r->store, r->who.user_id, &listed_at, e))
         return false;
     buf_printf(&out, "\"listed_at\":%lld", (long long)listed_at);
     if (id) {
@@ -97,15 +100,18 @@ static bool changes(struct request *r, struct err *e)
 }
 
 static const struct field_row count_fields[] = {
-    {"conversation_id", FIELD_READ}, {"parent_id", FIELD_READ}, {"content", FIELD_READ}, {"attachments", FIELD_READ},
-    {"settings", FIELD_READ}, {0}};
+    {"conversation_id", FIELD_READ}, {"parent_id", FIELD_READ}, {"content", FIELD_READ},
+    {"attachments", FIELD_READ},     {"settings", FIELD_READ},  {0}};
 
-static bool read_ask(struct request *r, const cJSON *body, struct conversation_ask *ask, const char **stored, struct err *e)
+static bool read_ask(struct request *r, const cJSON *body, struct conversation_ask *ask,
+                     const char **stored, struct err *e)
 {
     const char *id = NULL, *parent = NULL;
     struct store_conversation c = {.settings = "{}"};
-    if (!fields_check(r, body, count_fields, e) || !json_get_string(body, "conversation_id", &id, e) ||
-        !json_get_string(body, "parent_id", &parent, e) || !json_get_string(body, "content", &ask->content, e))
+    if (!fields_check(r, body, count_fields, e) ||
+        !json_get_string(body, "conversation_id", &id, e) ||
+        !json_get_string(body, "parent_id", &parent, e) ||
+        !json_get_string(body, "content", &ask->content, e))
         return false;
     if (id && !path_id_parse(id, &ask->conversation_id))
         return err_set(e, ERR_NOTFOUND, "there is no such conversation");
@@ -118,7 +124,8 @@ static bool read_ask(struct request *r, const cJSON *body, struct conversation_a
     ask->leaf = cJSON_GetObjectItemCaseSensitive(body, "parent_id") ? 0 : c.leaf_id;
     if (parent && (!id || !path_id_parse(parent, &ask->leaf)))
         return err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
-    return ask->content || ask->leaf || err_field(e, ERR_INPUT, "content", "is needed where nothing stands before it");
+    return ask->content || ask->leaf ||
+           err_field(e, ERR_INPUT, "content", "is needed where nothing stands before it");
 }
 
 static bool count(struct request *r, struct err *e)
@@ -130,7 +137,8 @@ static bool count(struct request *r, struct err *e)
     struct prompt prompt = {0};
     struct status_page page;
     if (!body || !read_ask(r, body, &ask, &stored, e) ||
-        !attachments_read(r, body, attachments, &ask.attachments.n, e) || !json_get_object(body, "settings", &settings, e))
+        !attachments_read(r, body, attachments, &ask.attachments.n, e) ||
+        !json_get_object(body, "settings", &settings, e))
         return false;
     cJSON *checked = conversation_settings(r, stored, settings, e);
     cJSON *kwargs = checked ? conversation_kwargs(r, checked, e) : NULL;
@@ -165,8 +173,8 @@ static void put_value(cJSON *values, const struct request *r, const struct base_
         cJSON_AddNullToObject(o, "value");
     else
         cJSON_AddNumberToObject(o, "value", v->value);
-    cJSON_AddStringToObject(o, "from",
-                            v->own != SETTING__N && setting_number(r, v->own, &unused) ? "server" : "model");
+    cJSON_AddStringToObject(
+        o, "from", v->own != SETTING__N && setting_number(r, v->own, &unused) ? "server" : "model");
 }
 
 static double rounded(float v) /* 0.7f is 0.7, not 0.699999988 */
@@ -188,7 +196,8 @@ static bool base(struct request *r, struct err *e)
         {"top_p", SETTING_DEFAULT_TOP_P, rounded(p->top_p), false},
         {"top_k", SETTING_DEFAULT_TOP_K, p->top_k, false},
         {"min_p", SETTING_DEFAULT_MIN_P, rounded(p->min_p), false},
-        {"repetition_penalty", SETTING_DEFAULT_REPETITION_PENALTY, rounded(p->repetition_penalty), false},
+        {"repetition_penalty", SETTING_DEFAULT_REPETITION_PENALTY, rounded(p->repetition_penalty),
+         false},
         {"presence_penalty", SETTING__N, rounded(p->presence_penalty), false},
         {"frequency_penalty", SETTING__N, rounded(p->frequency_penalty), false},
         {"max_tokens", SETTING_DEFAULT_MAX_TOKENS, s.max_tokens, s.max_tokens <= 0},
@@ -205,17 +214,35 @@ static bool base(struct request *r, struct err *e)
 }
 
 const struct route api_changes_routes[] = {
-    {.method = HTTP_GET, .path = "/api/changes", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = changes, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "What happened since: 204 when nothing did", .query = "ChangesQuery",
-             .reply = "Changes", .statuses = "200 204 404"}},
-    {.method = HTTP_POST, .path = "/api/count", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_CHAT_BODY, .handler = count, .scope = SCOPE_HISTORY | SCOPE_INFERENCE,
-     .doc = {.summary = "Tokens of the prompt that a message would make", .body = "CountRequest",
-             .reply = "Count", .statuses = "200 404"}},
-    {.method = HTTP_GET, .path = "/api/defaults/base", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = base, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "Values that hold where no setting says otherwise", .reply = "BaseSettings",
+    {.method = HTTP_GET,
+     .path = "/api/changes",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = changes,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "What happened since: 204 when nothing did",
+             .query = "ChangesQuery",
+             .reply = "Changes",
+             .statuses = "200 204 404"}},
+    {.method = HTTP_POST,
+     .path = "/api/count",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = count,
+     .scope = SCOPE_HISTORY | SCOPE_INFERENCE,
+     .doc = {.summary = "Tokens of the prompt that a message would make",
+             .body = "CountRequest",
+             .reply = "Count",
+             .statuses = "200 404"}},
+    {.method = HTTP_GET,
+     .path = "/api/defaults/base",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = base,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Values that hold where no setting says otherwise",
+             .reply = "BaseSettings",
              .statuses = "200"}},
     {0},
 };

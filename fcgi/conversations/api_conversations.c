@@ -1,4 +1,5 @@
-/* /api/conversations: make, read, change, remove; stop an answer. docs/API-pages.md is the contract. */
+/* /api/conversations: make, read, change, remove; stop an answer. docs/API-pages.md is the
+ * contract. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@
 #include "sql/users/store_users.h"
 
 #define MAX_REPLY ((size_t)512 << 20)
-#define MAX_RUNNING 64 /* answers of one conversation that a removal stops at once; the recorder stops the rest */
+#define MAX_RUNNING                                                                                \
+    64 /* answers of one conversation that a removal stops at once; the recorder stops the rest */
 
 /* The rest of what one conversation says beyond its line in the list. */
 static void put_details(struct buf *out, const struct store_conversation *c)
@@ -42,7 +44,8 @@ bool conversation_send(struct request *r, int status, int64_t id, struct err *e)
     return true;
 }
 
-bool conversation_read_which(const cJSON *body, const char *name, enum store_which *out, struct err *e)
+bool conversation_read_which(const cJSON *body, const char *name, enum store_which *out,
+                             struct err *e)
 {
     bool yes = false;
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(body, name);
@@ -54,10 +57,12 @@ bool conversation_read_which(const cJSON *body, const char *name, enum store_whi
     return true;
 }
 
-static bool read_marks(struct request *r, const cJSON *body, struct store_conversation_change *c, struct err *e)
+static bool read_marks(struct request *r, const cJSON *body, struct store_conversation_change *c,
+                       struct err *e)
 {
     const cJSON *tags = cJSON_GetObjectItemCaseSensitive(body, "tags");
-    if (!conversation_read_which(body, "pinned", &c->pinned, e) || !conversation_read_which(body, "archived", &c->archived, e) ||
+    if (!conversation_read_which(body, "pinned", &c->pinned, e) ||
+        !conversation_read_which(body, "archived", &c->archived, e) ||
         !conversation_read_which(body, "trashed", &c->trashed, e))
         return false;
     if (!tags || cJSON_IsNull(tags))
@@ -69,12 +74,13 @@ static bool read_marks(struct request *r, const cJSON *body, struct store_conver
 }
 
 /* title, settings, leaf_id of a body; *settings is JSON text in the arena, or NULL. */
-static bool read_change(struct request *r, const cJSON *body, const char *stored, struct store_conversation_change *c,
-                        struct err *e)
+static bool read_change(struct request *r, const cJSON *body, const char *stored,
+                        struct store_conversation_change *c, struct err *e)
 {
     const cJSON *settings = NULL;
     const char *leaf = NULL;
-    if (!json_get_string(body, "title", &c->title, e) || !json_get_object(body, "settings", &settings, e) ||
+    if (!json_get_string(body, "title", &c->title, e) ||
+        !json_get_object(body, "settings", &settings, e) ||
         !json_get_string(body, "leaf_id", &leaf, e))
         return false;
     if (leaf && !path_id_parse(leaf, &c->leaf_id))
@@ -83,7 +89,8 @@ static bool read_change(struct request *r, const cJSON *body, const char *stored
         return true;
     struct buf text = {0};
     cJSON *checked = conversation_settings(r, stored, settings, e);
-    bool ok = checked && (json_write(&text, checked) || err_set(e, ERR_NOMEM, "no memory for the settings"));
+    bool ok = checked &&
+              (json_write(&text, checked) || err_set(e, ERR_NOMEM, "no memory for the settings"));
     if (ok && !(c->settings = arena_strdup(r->arena, text.data)))
         ok = err_set(e, ERR_NOMEM, "no memory for the settings");
     cJSON_Delete(checked);
@@ -192,7 +199,8 @@ static bool stop_answer(struct request *r, struct err *e)
         !store_message_get(r->store, r->arena,
                            &(struct store_ref){.user_id = r->who.user_id, .id = id}, &m, e))
         return false;
-    if (m.status == MESSAGE_RUNNING && !engine_cancel_key(r->worker->engine_socket, m.job_key, &why)) {
+    if (m.status == MESSAGE_RUNNING &&
+        !engine_cancel_key(r->worker->engine_socket, m.job_key, &why)) {
         recorder_notify(r->worker->run_dir, id);
         if (why.code != ERR_NOTFOUND && why.code != ERR_UNAVAILABLE) {
             *e = why;
@@ -203,72 +211,165 @@ static bool stop_answer(struct request *r, struct err *e)
 }
 
 const struct route api_conversations_routes[] = {
-    {.method = HTTP_GET, .path = "/api/conversations", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = conversation_list, .scope = SCOPE_HISTORY,
+    {.method = HTTP_GET,
+     .path = "/api/conversations",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = conversation_list,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "List or search the own conversations, newest first",
-             .query = "ConversationQuery", .reply = "ConversationList", .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/conversations", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_JSON_BODY, .handler = make_conversation, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "Begin a conversation", .body = "ConversationRequest",
-             .reply = "Conversation", .statuses = "201"}},
-    {.method = HTTP_GET, .path = "/api/conversations/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = read_conversation, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "A conversation with its messages", .query = "ConversationTexts",
-             .reply = "Conversation", .statuses = "200"}},
-    {.method = HTTP_PATCH, .path = "/api/conversations/{id}", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .body_limit = ROUTE_JSON_BODY, .handler = change_conversation,
+             .query = "ConversationQuery",
+             .reply = "ConversationList",
+             .statuses = "200"}},
+    {.method = HTTP_POST,
+     .path = "/api/conversations",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = make_conversation,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Begin a conversation",
+             .body = "ConversationRequest",
+             .reply = "Conversation",
+             .statuses = "201"}},
+    {.method = HTTP_GET,
+     .path = "/api/conversations/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = read_conversation,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "A conversation with its messages",
+             .query = "ConversationTexts",
+             .reply = "Conversation",
+             .statuses = "200"}},
+    {.method = HTTP_PATCH,
+     .path = "/api/conversations/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = change_conversation,
      .scope = SCOPE_HISTORY,
      .doc = {.summary = "Change title, settings, the branch shown, pin, archive, trash or tags",
-             .body = "ConversationChange", .reply = "Conversation", .statuses = "200"}},
-    {.method = HTTP_DELETE, .path = "/api/conversations/{id}", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .handler = remove_conversation, .scope = SCOPE_HISTORY,
+             .body = "ConversationChange",
+             .reply = "Conversation",
+             .statuses = "200"}},
+    {.method = HTTP_DELETE,
+     .path = "/api/conversations/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = remove_conversation,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "Delete a conversation", .statuses = "204"}},
-    {.method = HTTP_POST, .path = "/api/conversations/{id}/messages", .auth = ROUTE_USER,
-     .pool = POOL_STREAM, .body_limit = ROUTE_CHAT_BODY, .handler = conversation_post,
+    {.method = HTTP_POST,
+     .path = "/api/conversations/{id}/messages",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = conversation_post,
      .scope = SCOPE_HISTORY | SCOPE_INFERENCE,
-     .doc = {.summary = "Say something, or ask for another answer", .body = "MessageRequest",
-             .statuses = "200 409", .streams = true}},
-    {.method = HTTP_POST, .path = "/api/conversations/{id}/fork", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .body_limit = ROUTE_JSON_BODY, .handler = conversation_fork,
+     .doc = {.summary = "Say something, or ask for another answer",
+             .body = "MessageRequest",
+             .statuses = "200 409",
+             .streams = true}},
+    {.method = HTTP_POST,
+     .path = "/api/conversations/{id}/fork",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = conversation_fork,
      .scope = SCOPE_HISTORY,
      .doc = {.summary = "A new conversation that begins with a message and all above it",
-             .body = "ForkRequest", .reply = "Conversation", .statuses = "201 409"}},
-    {.method = HTTP_GET, .path = "/api/conversations/{id}/texts", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .handler = conversation_texts, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "Messages of a conversation, in pieces", .query = "TextsQuery",
-             .reply = "MessagePage", .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/conversations/bulk", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_JSON_BODY, .handler = conversation_bulk, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "Change or delete many conversations at once", .body = "BulkRequest",
-             .reply = "BulkReply", .statuses = "200"}},
-    {.method = HTTP_GET, .path = "/api/conversation-tags", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = conversation_tags, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "List the own tags", .reply = "TagList", .statuses = "200"}},
-    {.method = HTTP_DELETE, .path = "/api/trash", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = conversation_empty_trash, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "Delete what is in the trash, for good", .reply = "TrashReply",
+             .body = "ForkRequest",
+             .reply = "Conversation",
+             .statuses = "201 409"}},
+    {.method = HTTP_GET,
+     .path = "/api/conversations/{id}/texts",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = conversation_texts,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Messages of a conversation, in pieces",
+             .query = "TextsQuery",
+             .reply = "MessagePage",
              .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/conversations/{id}/title", .auth = ROUTE_USER,
-     .pool = POOL_STREAM, .body_limit = ROUTE_JSON_BODY, .handler = conversation_title,
+    {.method = HTTP_POST,
+     .path = "/api/conversations/bulk",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = conversation_bulk,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Change or delete many conversations at once",
+             .body = "BulkRequest",
+             .reply = "BulkReply",
+             .statuses = "200"}},
+    {.method = HTTP_GET,
+     .path = "/api/conversation-tags",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = conversation_tags,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "List the own tags", .reply = "TagList", .statuses = "200"}},
+    {.method = HTTP_DELETE,
+     .path = "/api/trash",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = conversation_empty_trash,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Delete what is in the trash, for good",
+             .reply = "TrashReply",
+             .statuses = "200"}},
+    {.method = HTTP_POST,
+     .path = "/api/conversations/{id}/title",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = conversation_title,
      .scope = SCOPE_HISTORY | SCOPE_INFERENCE,
      .doc = {.summary = "Have the model find a title in place of the first line",
-             .body = "TitleRequest", .reply = "Title", .statuses = "200"}},
-    {.method = HTTP_GET, .path = "/api/defaults", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = conversation_defaults, .scope = SCOPE_HISTORY,
+             .body = "TitleRequest",
+             .reply = "Title",
+             .statuses = "200"}},
+    {.method = HTTP_GET,
+     .path = "/api/defaults",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = conversation_defaults,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "Settings with which new conversations begin",
-             .reply = "ConversationSettings", .statuses = "200"}},
-    {.method = HTTP_PATCH, .path = "/api/defaults", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_JSON_BODY, .handler = conversation_change_defaults, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "Change these settings", .body = "ConversationSettings",
-             .reply = "ConversationSettings", .statuses = "200"}},
-    {.method = HTTP_DELETE, .path = "/api/messages/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = conversation_truncate, .scope = SCOPE_HISTORY,
+             .reply = "ConversationSettings",
+             .statuses = "200"}},
+    {.method = HTTP_PATCH,
+     .path = "/api/defaults",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = conversation_change_defaults,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Change these settings",
+             .body = "ConversationSettings",
+             .reply = "ConversationSettings",
+             .statuses = "200"}},
+    {.method = HTTP_DELETE,
+     .path = "/api/messages/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = conversation_truncate,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "Delete a message and all below it", .statuses = "204 409"}},
-    {.method = HTTP_GET, .path = "/api/messages/{id}/stream", .auth = ROUTE_USER,
-     .pool = POOL_STREAM, .handler = conversation_stream, .scope = SCOPE_HISTORY,
+    {.method = HTTP_GET,
+     .path = "/api/messages/{id}/stream",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .handler = conversation_stream,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "Follow an answer from its beginning", .statuses = "200", .streams = true}},
-    {.method = HTTP_POST, .path = "/api/messages/{id}/stop", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = stop_answer, .scope = SCOPE_HISTORY,
+    {.method = HTTP_POST,
+     .path = "/api/messages/{id}/stop",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = stop_answer,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "Stop an answer; what was generated stays", .statuses = "202"}},
     {0},
 };

@@ -15,9 +15,11 @@
 
 #define MAX_REPLY ((size_t)512 << 20)
 
-static const struct field_row bulk_fields[] = {{"ids", FIELD_READ},      {"pinned", FIELD_READ},   {"archived", FIELD_READ},
-                                               {"trashed", FIELD_READ},  {"add_tags", FIELD_READ}, {"remove_tags", FIELD_READ},
-                                               {"deleted", FIELD_READ}, {0}};
+static const struct field_row bulk_fields[] = {
+    {"ids", FIELD_READ},      {"pinned", FIELD_READ},
+    {"archived", FIELD_READ}, {"trashed", FIELD_READ},
+    {"add_tags", FIELD_READ}, {"remove_tags", FIELD_READ},
+    {"deleted", FIELD_READ},  {0}};
 
 static bool read_ids(struct request *r, const cJSON *body, struct store_bulk *b, struct err *e)
 {
@@ -30,8 +32,7 @@ static bool read_ids(struct request *r, const cJSON *body, struct store_bulk *b,
     int64_t *ids = arena_alloc(r->arena, (size_t)n * sizeof *ids);
     if (!ids)
         return err_set(e, ERR_NOMEM, "no memory for the ids");
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach (item, list) {
         if (!path_id_parse(cJSON_GetStringValue(item), &ids[b->n++]))
             return err_field(e, ERR_INPUT, "ids", "must hold ids, which are strings of digits");
     }
@@ -39,7 +40,8 @@ static bool read_ids(struct request *r, const cJSON *body, struct store_bulk *b,
     return true;
 }
 
-static bool read_tags(struct request *r, const cJSON *body, const char *name, const char **out, struct err *e)
+static bool read_tags(struct request *r, const cJSON *body, const char *name, const char **out,
+                      struct err *e)
 {
     const cJSON *tags = NULL;
     if (!json_get_array(body, name, &tags, e) || !tags)

@@ -30,7 +30,8 @@ bool conversation_change_defaults(struct request *r, struct err *e)
     if (!body || !store_user_defaults(r->store, r->arena, r->who.user_id, &stored, e))
         return false;
     cJSON *checked = conversation_settings(r, stored, body, e);
-    bool ok = checked && (json_write(&text, checked) || err_set(e, ERR_NOMEM, "no memory for the settings"));
+    bool ok = checked &&
+              (json_write(&text, checked) || err_set(e, ERR_NOMEM, "no memory for the settings"));
     /* A conversation could not begin with more. */
     if (ok && text.len > STORE_SETTINGS_BYTES)
         ok = err_field(e, ERR_INPUT, "settings", "are longer than %d bytes", STORE_SETTINGS_BYTES);

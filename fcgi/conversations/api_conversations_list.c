@@ -22,10 +22,13 @@ void conversation_json(struct buf *out, const struct store_conversation *c)
 {
     buf_printf(out, "{\"id\":\"%lld\",\"title\":", (long long)c->id);
     buf_json_string(out, c->title, strlen(c->title));
-    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld,\"running\":%s,\"pinned\":%s,\"archived\":%s,\"tags\":%s",
+    buf_printf(out,
+               ",\"created_at\":%lld,\"updated_at\":%lld,\"running\":%s,\"pinned\":%s,\"archived\":"
+               "%s,\"tags\":%s",
                (long long)c->created_at, (long long)c->updated_at, c->running ? "true" : "false",
                c->pinned ? "true" : "false", c->archived ? "true" : "false", c->tags);
-    buf_printf(out, c->trashed_at ? ",\"trashed_at\":%lld" : ",\"trashed_at\":null", (long long)c->trashed_at);
+    buf_printf(out, c->trashed_at ? ",\"trashed_at\":%lld" : ",\"trashed_at\":null",
+               (long long)c->trashed_at);
     put_id(out, "fork_of", c->fork_of);
 }
 
@@ -42,7 +45,8 @@ static bool inside_letter(const char *p)
     return (*p & 0xc0) == 0x80;
 }
 
-/* The place where the text stands first, with a little around it: three texts, the middle one is what was found. */
+/* The place where the text stands first, with a little around it: three texts, the middle one is
+ * what was found. */
 static void put_match(struct buf *out, const struct store_conversation *c)
 {
     const size_t len = c->match_bytes;
@@ -76,7 +80,8 @@ static void put_match(struct buf *out, const struct store_conversation *c)
 static bool list_one(void *context, const struct store_conversation *c)
 {
     struct listing *l = context;
-    if (l->n == l->limit) { /* one beyond the page was asked for, to know whether there is a next one */
+    if (l->n ==
+        l->limit) { /* one beyond the page was asked for, to know whether there is a next one */
         l->more = true;
         return false;
     }
@@ -96,7 +101,8 @@ static bool list_one(void *context, const struct store_conversation *c)
 }
 
 /* "UPDATED-ID" of a row. */
-static bool read_cursor(struct request *r, const char *name, int64_t *at, int64_t *id, struct err *e)
+static bool read_cursor(struct request *r, const char *name, int64_t *at, int64_t *id,
+                        struct err *e)
 {
     const char *text = request_query(r, name);
     char updated[24];
@@ -123,7 +129,8 @@ static bool read_which(struct request *r, const char *name, enum store_which *ou
 }
 
 /* What can't be decoded is refused: passed over, the filter would let everything through. */
-static bool read_tags(struct request *r, const char *tags[STORE_PAGE_TAGS], struct store_page *page, struct err *e)
+static bool read_tags(struct request *r, const char *tags[STORE_PAGE_TAGS], struct store_page *page,
+                      struct err *e)
 {
     page->tags = tags;
     page->n_tags = request_query_all(r, "tag", tags, STORE_PAGE_TAGS);
@@ -139,7 +146,8 @@ static bool read_filters(struct request *r, struct store_page *page, struct err 
 {
     int64_t trash = 0;
     page->archived = WHICH_NO;
-    if (!read_which(r, "pinned", &page->pinned, e) || !read_which(r, "archived", &page->archived, e) ||
+    if (!read_which(r, "pinned", &page->pinned, e) ||
+        !read_which(r, "archived", &page->archived, e) ||
         !request_query_int(r, "trash", 0, 1, &trash, e) ||
         !request_query_int(r, "from", 0, INT64_MAX, &page->from, e) ||
         !request_query_int(r, "to", 0, INT64_MAX, &page->to, e))
@@ -166,11 +174,14 @@ bool conversation_list(struct request *r, struct err *e)
     const char *tags[STORE_PAGE_TAGS];
     struct store_page page = {
         .user_id = r->who.user_id, .text = request_query(r, "q"), .cut = &cut};
-    if (!read_tags(r, tags, &page, e) || !request_query_int(r, "limit", 1, STORE_PAGE_MAX - 1, &limit, e) ||
+    if (!read_tags(r, tags, &page, e) ||
+        !request_query_int(r, "limit", 1, STORE_PAGE_MAX - 1, &limit, e) ||
         !read_cursor(r, "before", &page.before_updated, &page.before_id, e) ||
-        !read_cursor(r, "after", &page.after_updated, &page.after_id, e) || !read_filters(r, &page, e))
+        !read_cursor(r, "after", &page.after_updated, &page.after_id, e) ||
+        !read_filters(r, &page, e))
         return false;
-    struct listing l = {.limit = (int)limit, .out = {.limit = MAX_REPLY},
+    struct listing l = {.limit = (int)limit,
+                        .out = {.limit = MAX_REPLY},
                         .text = page.text && *page.text ? page.text : NULL};
     page.limit = l.limit + (page.after_id ? 0 : 1);
     buf_puts(&l.out, "{\"items\":[");

@@ -1,6 +1,6 @@
-/* POST /api/conversations/{id}/messages: a message or the results of calls and their answer, another answer to a message,
- * or an answer that is resumed. Everything that can be refused is refused before the commit; after it the row tells
- * what became of the answer. */
+/* POST /api/conversations/{id}/messages: a message or the results of calls and their answer,
+ * another answer to a message, or an answer that is resumed. Everything that can be refused is
+ * refused before the commit; after it the row tells what became of the answer. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,9 +40,10 @@ struct posting {
     struct prompt prompt;
 };
 
-static const struct field_row fields[] = {
-    {"content", FIELD_READ}, {"parent_id", FIELD_READ}, {"regenerate", FIELD_READ}, {"continue", FIELD_READ}, {"tool_results", FIELD_READ},
-    {"settings", FIELD_READ}, {"attachments", FIELD_READ}, {0}};
+static const struct field_row fields[] = {{"content", FIELD_READ},      {"parent_id", FIELD_READ},
+                                          {"regenerate", FIELD_READ},   {"continue", FIELD_READ},
+                                          {"tool_results", FIELD_READ}, {"settings", FIELD_READ},
+                                          {"attachments", FIELD_READ},  {0}};
 
 /* Another answer to the same question; to a user's message itself when it has none yet. */
 static bool read_regenerate(struct request *r, struct posting *p, const char *text, struct err *e)
@@ -102,7 +103,8 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
         !attachments_read(r, body, p->attachments, &p->n_attachments, e))
         return false;
     if (!!p->content + !!regenerate + !!again + !!results != 1)
-        return err_field(e, ERR_INPUT, "content", "send one of content, regenerate, continue and tool_results");
+        return err_field(e, ERR_INPUT, "content",
+                         "send one of content, regenerate, continue and tool_results");
     if (p->n_attachments && !p->content)
         return err_field(e, ERR_INPUT, "attachments", "go along with content");
     if (p->content && !p->n_attachments && strspn(p->content, " \t\r\n") == strlen(p->content))
@@ -113,23 +115,30 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
         : again    ? !read_continue(r, p, again, e)
                    : !read_parent(body, p, e))
         return false;
-    const struct conversation_place parent = {.conversation_id = p->conversation_id, .message_id = p->parent_id};
+    const struct conversation_place parent = {.conversation_id = p->conversation_id,
+                                              .message_id = p->parent_id};
     if (results && !conversation_read_results(r, &parent, results, &p->results, e))
         return false;
     p->new_settings = settings != NULL;
     p->settings = conversation_settings(r, p->conversation.settings, settings, e);
     /* The same prompt as before, though the switch was turned meanwhile. */
     if (p->settings)
-        p->kwargs = p->earlier.kwargs ? cJSON_Duplicate(p->earlier.kwargs, true) : conversation_kwargs(r, p->settings, e);
+        p->kwargs = p->earlier.kwargs ? cJSON_Duplicate(p->earlier.kwargs, true)
+                                      : conversation_kwargs(r, p->settings, e);
     return p->settings && (p->kwargs || err_set(e, ERR_NOMEM, "no memory for the settings"));
 }
 
 static bool make_prompt(struct request *r, struct posting *p, struct err *e)
 {
-    const struct conversation_ask ask = {.conversation_id = p->conversation_id, .leaf = p->parent_id, .content = p->content,
-                                         .results = p->results.at, .n_results = p->results.n,
-                                         .attachments = {.ids = p->attachments, .n = p->n_attachments},
-                                         .settings = p->settings, .kwargs = p->kwargs};
+    const struct conversation_ask ask = {
+        .conversation_id = p->conversation_id,
+        .leaf = p->parent_id,
+        .content = p->content,
+        .results = p->results.at,
+        .n_results = p->results.n,
+        .attachments = {.ids = p->attachments, .n = p->n_attachments},
+        .settings = p->settings,
+        .kwargs = p->kwargs};
     if (!conversation_prompt(r, &ask, &p->prompt, e))
         return false;
     return p->again.id ? conversation_resume(r, &p->again, &p->prompt, &p->earlier, e)
@@ -142,15 +151,17 @@ static bool keep_settings(struct request *r, const struct posting *p, struct err
     bool ok = true;
     if (p->new_settings) {
         ok = json_write(&text, p->settings) || err_set(e, ERR_NOMEM, "no memory for the settings");
-        ok = ok && store_conversation_change(r->store, r->who.user_id, p->conversation_id,
-                                             &(struct store_conversation_change){.settings = text.data}, e);
+        ok = ok && store_conversation_change(
+                       r->store, r->who.user_id, p->conversation_id,
+                       &(struct store_conversation_change){.settings = text.data}, e);
     }
     buf_fini(&text);
     return ok;
 }
 
 /* A message without words is called by its first file. */
-static bool title_of_file(struct request *r, const struct posting *p, char title[TITLE_SIZE], struct err *e)
+static bool title_of_file(struct request *r, const struct posting *p, char title[TITLE_SIZE],
+                          struct err *e)
 {
     struct store_attachment a;
     if (!store_attachment_get(
@@ -165,22 +176,23 @@ struct job_row { /* how the answer's row names its job, and how the job's text i
     const char *key, *parser;
 };
 
-static bool write_rows(struct request *r, const struct posting *p, const struct job_row *job, struct store_posted *out,
-                       struct err *e)
+static bool write_rows(struct request *r, const struct posting *p, const struct job_row *job,
+                       struct store_posted *out, struct err *e)
 {
     char title[TITLE_SIZE] = "";
     if (p->again.id) {
         *out = (struct store_posted){.message_id = p->again.id};
-        return store_message_continue(r->store,
-                                      &(struct store_continue){.user_id = r->who.user_id,
-                                                               .conversation_id = p->conversation_id,
-                                                               .message_id = p->again.id,
-                                                               .model = r->worker->model_id,
-                                                               .job_key = job->key,
-                                                               .parser = job->parser,
-                                                               .tokens = p->earlier.ids.at,
-                                                               .n_tokens = p->earlier.ids.n},
-                                      e);
+        return store_message_continue(
+            r->store,
+            &(struct store_continue){.user_id = r->who.user_id,
+                                     .conversation_id = p->conversation_id,
+                                     .message_id = p->again.id,
+                                     .model = r->worker->model_id,
+                                     .job_key = job->key,
+                                     .parser = job->parser,
+                                     .tokens = p->earlier.ids.at,
+                                     .n_tokens = p->earlier.ids.n},
+            e);
     }
     if (p->content)
         title_make(p->content, title);
@@ -203,13 +215,15 @@ static bool write_rows(struct request *r, const struct posting *p, const struct 
                               out, e);
 }
 
-static bool commit(struct request *r, const struct posting *p, const char *key, struct store_posted *out,
-                   struct err *e)
+static bool commit(struct request *r, const struct posting *p, const char *key,
+                   struct store_posted *out, struct err *e)
 {
     struct buf parser = {0};
-    struct stored_answer_parser about = {.format = p->prompt.format, .opens_reasoning = p->prompt.opens_reasoning,
-                                  .tools = json_member(p->settings, "tools"), .kwargs = p->kwargs,
-                                  .constrained = p->grammar.len > 0};
+    struct stored_answer_parser about = {.format = p->prompt.format,
+                                         .opens_reasoning = p->prompt.opens_reasoning,
+                                         .tools = json_member(p->settings, "tools"),
+                                         .kwargs = p->kwargs,
+                                         .constrained = p->grammar.len > 0};
     if (p->again.id) {
         about.prefix = p->earlier.text.data ? p->earlier.text.data : "";
         about.prefix_len = p->earlier.text.len;
@@ -217,7 +231,8 @@ static bool commit(struct request *r, const struct posting *p, const char *key, 
         about.earlier_reasoning_ms = p->earlier.reasoning_ms;
         about.began_at = clock_wall_ms();
     }
-    bool ok = stored_answer_parser_json(&parser, &about) || err_set(e, ERR_NOMEM, "no memory for the answer");
+    bool ok = stored_answer_parser_json(&parser, &about) ||
+              err_set(e, ERR_NOMEM, "no memory for the answer");
     ok = ok && write_rows(r, p, &(struct job_row){.key = key, .parser = parser.data}, out, e);
     buf_fini(&parser);
     return ok;
@@ -234,7 +249,8 @@ static void tell_answer(const struct posting *p, struct engine_job_params *job)
     job->answer_begins = content_gate_place(&gate);
 }
 
-static struct engine_job *submit(struct request *r, const struct posting *p, const char *key, struct err *e)
+static struct engine_job *submit(struct request *r, const struct posting *p, const char *key,
+                                 struct err *e)
 {
     struct settings s;
     struct engine_job_params job = {.prompt = p->prompt.ids.at,
@@ -270,7 +286,8 @@ static bool post(struct request *r, struct posting *p, struct err *e)
     char key[SECRET_TOKEN_SIZE]; /* unguessable, and so unique */
     struct store_posted posted;
     struct err failed = {0};
-    if (!path_id_param(r, "id", &p->conversation_id, e) || !read_body(r, p, e) || !make_prompt(r, p, e))
+    if (!path_id_param(r, "id", &p->conversation_id, e) || !read_body(r, p, e) ||
+        !make_prompt(r, p, e))
         return false;
     secret_token(key);
     const int64_t prompt_tokens = (int64_t)p->prompt.ids.n;

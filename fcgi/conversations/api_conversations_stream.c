@@ -1,5 +1,6 @@
-/* An answer as a stream of events: start, progress, delta, done or error. The text comes from the engine's job, which
- * gives it from its first token to everyone who attaches; the last event shows the row as the recorder wrote it. */
+/* An answer as a stream of events: start, progress, delta, done or error. The text comes from the
+ * engine's job, which gives it from its first token to everyone who attaches; the last event shows
+ * the row as the recorder wrote it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,11 +16,14 @@
 #include "fcgi/process/worker.h"
 #include "sql/chats/store_conversations.h"
 
-/* After the job's end the recorder has written within milliseconds, unless it is just being started again. */
+/* After the job's end the recorder has written within milliseconds, unless it is just being started
+ * again. */
 #define RECORD_MS 3000.0
-/* The connection broke before that: the recorder gives an engine that went away 3 s to come back, and then writes why. */
+/* The connection broke before that: the recorder gives an engine that went away 3 s to come back,
+ * and then writes why. */
 #define BROKEN_MS 6000.0
-/* A row that runs but whose job can't be reached: the recorder gives it up after 15 s (recorder_answer.c). */
+/* A row that runs but whose job can't be reached: the recorder gives it up after 15 s
+ * (recorder_answer.c). */
 #define UNREACHED_MS 20000.0
 #define ATTACH_RETRY_MS 150
 
@@ -31,7 +35,8 @@ struct follow {
     struct buf reasoning, content; /* of the delta to be sent */
     struct buf json;
     int64_t user_message_id, message_id;
-    bool left; /* the client or this worker is going: end without a last event, the page comes back */
+    bool left; /* the client or this worker is going: end without a last event, the page comes back
+                */
 };
 
 static void take_delta(void *context, const struct generation *g, const struct chat_delta *d)
@@ -76,8 +81,9 @@ static void send_delta(struct follow *f)
 static void send_progress(struct follow *f)
 {
     buf_clear(&f->json);
-    buf_printf(&f->json, "{\"done\":%d,\"total\":%d,\"cached\":%d,\"queue_position\":%d}", f->g.done, f->g.total,
-               f->g.cached, f->g.state == GENERATION_QUEUED ? f->g.queue_position : 0);
+    buf_printf(&f->json, "{\"done\":%d,\"total\":%d,\"cached\":%d,\"queue_position\":%d}",
+               f->g.done, f->g.total, f->g.cached,
+               f->g.state == GENERATION_QUEUED ? f->g.queue_position : 0);
     sse_event(&f->sse, "progress", f->json.data, f->json.len);
 }
 
@@ -148,7 +154,8 @@ static void send_last(struct follow *f, const struct store_message *m, const str
         if (why && why->code)
             e = *why;
         else
-            snprintf(e.text, sizeof e.text, "%s", m->error ? m->error : "the answer could not be followed to its end");
+            snprintf(e.text, sizeof e.text, "%s",
+                     m->error ? m->error : "the answer could not be followed to its end");
         reply_error_object(&f->json, f->r, &e);
         f->json.len--; /* its closing brace: the message goes into the same object */
     } else {
@@ -261,8 +268,9 @@ static struct engine_job *ask(struct follow *f, const char *key)
     return job;
 }
 
-/* The row runs, but its job is not there (yet): the worker that posted it may be about to submit it, or the engine
- * has lost it, and the recorder will say so. An engine that hangs is not waited for. */
+/* The row runs, but its job is not there (yet): the worker that posted it may be about to submit
+ * it, or the engine has lost it, and the recorder will say so. An engine that hangs is not waited
+ * for. */
 static struct engine_job *attach(struct follow *f, const char *key, struct err *hung)
 {
     double until = clock_ms() + UNREACHED_MS;
@@ -304,8 +312,8 @@ static void fini(struct follow *f)
     buf_fini(&f->json);
 }
 
-bool conversation_follow(struct request *r, int64_t user_message_id, int64_t message_id, struct engine_job **job,
-                         const struct err *failed)
+bool conversation_follow(struct request *r, int64_t user_message_id, int64_t message_id,
+                         struct engine_job **job, const struct err *failed)
 {
     struct follow f = {.r = r, .user_message_id = user_message_id, .message_id = message_id};
     struct store_message m;

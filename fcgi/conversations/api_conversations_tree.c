@@ -10,7 +10,8 @@
 #include "fcgi/recorder/recorder.h"
 #include "sql/chats/store_tree.h"
 
-static const struct field_row fork_fields[] = {{"from_message_id", FIELD_READ}, {"title", FIELD_READ}, {0}};
+static const struct field_row fork_fields[] = {
+    {"from_message_id", FIELD_READ}, {"title", FIELD_READ}, {0}};
 
 bool conversation_fork(struct request *r, struct err *e)
 {
@@ -18,14 +19,18 @@ bool conversation_fork(struct request *r, struct err *e)
     const char *from = NULL;
     struct store_fork f = {.user_id = r->who.user_id, .storage_bytes = r->who.limits.storage_bytes};
     const cJSON *body = request_json(r, e);
-    if (!body || !path_id_param(r, "id", &f.conversation_id, e) || !fields_check(r, body, fork_fields, e) ||
-        !json_get_string(body, "from_message_id", &from, e) || !json_get_string(body, "title", &f.title, e))
+    if (!body || !path_id_param(r, "id", &f.conversation_id, e) ||
+        !fields_check(r, body, fork_fields, e) ||
+        !json_get_string(body, "from_message_id", &from, e) ||
+        !json_get_string(body, "title", &f.title, e))
         return false;
-    /* 0 is no message: then the store says whether it is the conversation or the message that is missing. */
+    /* 0 is no message: then the store says whether it is the conversation or the message that is
+     * missing. */
     if (from && !path_id_parse(from, &f.message_id))
         f.message_id = 0;
     /* Its texts are kept once more. */
-    return limits_storage(r, 1, e) && (store_conversation_fork(r->store, &f, &id, e) || limits_storage_refused(r, e)) &&
+    return limits_storage(r, 1, e) &&
+           (store_conversation_fork(r->store, &f, &id, e) || limits_storage_refused(r, e)) &&
            conversation_send(r, 201, id, e);
 }
 

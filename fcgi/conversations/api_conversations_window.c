@@ -1,5 +1,6 @@
-/* A window on long conversations: they open with the texts of their last messages, and the other texts follow page by page.
- * The place of each message in the tree is sent at once, since places are small. */
+/* A window on long conversations: they open with the texts of their last messages, and the other
+ * texts follow page by page. The place of each message in the tree is sent at once, since places
+ * are small. */
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
@@ -38,15 +39,17 @@ static bool put_place(void *context, const struct store_message *m)
     if (w->at < w->n && w->whole[w->at] == m->id)
         return true;
     separate(w->out);
-    buf_printf(w->out, "{\"id\":\"%lld\",\"conversation_id\":\"%lld\",\"parent_id\":", (long long)m->id,
+    buf_printf(w->out,
+               "{\"id\":\"%lld\",\"conversation_id\":\"%lld\",\"parent_id\":", (long long)m->id,
                (long long)m->conversation_id);
     buf_printf(w->out, m->parent_id ? "\"%lld\"" : "null", (long long)m->parent_id);
-    buf_printf(w->out, ",\"role\":\"%s\",\"status\":\"%s\",\"partial\":true}", store_role_name(m->role),
-               store_status_name(m->status));
+    buf_printf(w->out, ",\"role\":\"%s\",\"status\":\"%s\",\"partial\":true}",
+               store_role_name(m->role), store_status_name(m->status));
     return !w->out->failed;
 }
 
-bool conversation_put_end(struct request *r, const struct store_conversation *c, int texts, struct buf *out, struct err *e)
+bool conversation_put_end(struct request *r, const struct store_conversation *c, int texts,
+                          struct buf *out, struct err *e)
 {
     struct window w = {.out = out, .whole = arena_alloc(r->arena, (size_t)texts * sizeof(int64_t))};
     if (!w.whole)

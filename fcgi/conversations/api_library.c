@@ -1,4 +1,5 @@
-/* /api/presets and /api/prompts: what a user keeps by name. Both are the same but for what an entry holds. */
+/* /api/presets and /api/prompts: what a user keeps by name. Both are the same but for what an entry
+ * holds. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ static const struct kind {
     bool json;         /* an object; else a text */
 } presets = {KIND_PRESET, "settings", true}, prompts = {KIND_PROMPT, "text", false};
 
-static const struct field_row preset_fields[] = {{"name", FIELD_READ}, {"settings", FIELD_READ}, {0}};
+static const struct field_row preset_fields[] = {
+    {"name", FIELD_READ}, {"settings", FIELD_READ}, {0}};
 static const struct field_row prompt_fields[] = {{"name", FIELD_READ}, {"text", FIELD_READ}, {0}};
 
 struct list {
@@ -35,7 +37,8 @@ static void put_entry(struct buf *out, const struct kind *k, const struct store_
         buf_puts(out, x->body);
     else
         buf_json_string(out, x->body, strlen(x->body));
-    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld}", (long long)x->created_at, (long long)x->updated_at);
+    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld}", (long long)x->created_at,
+               (long long)x->updated_at);
 }
 
 static bool add_entry(void *context, const struct store_entry *x)
@@ -61,7 +64,8 @@ static bool send_list(struct request *r, const struct kind *k, struct err *e)
     return ok;
 }
 
-static bool send_entry(struct request *r, const struct kind *k, int status, int64_t id, struct err *e)
+static bool send_entry(struct request *r, const struct kind *k, int status, int64_t id,
+                       struct err *e)
 {
     struct store_entry x;
     struct buf out = {.limit = MAX_REPLY};
@@ -85,7 +89,8 @@ static bool check_name(const struct kind *k, const char *name, struct err *e)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             return err_field(e, ERR_INPUT, "name", "holds a control character");
         if (k == &prompts && (*p == ' ' || *p == '/'))
-            return err_field(e, ERR_INPUT, "name", "is typed after a slash: no blank or slash can be in it");
+            return err_field(e, ERR_INPUT, "name",
+                             "is typed after a slash: no blank or slash can be in it");
     }
     if (!characters || characters > STORE_LIBRARY_NAME || strspn(name, " ") == strlen(name))
         return err_field(e, ERR_INPUT, "name", "must have 1 to %d characters", STORE_LIBRARY_NAME);
@@ -102,7 +107,8 @@ static bool read_settings(struct request *r, const cJSON *sent, const char **bod
         return true;
     struct buf text = {0};
     cJSON *checked = conversation_settings(r, "{}", settings, e);
-    bool ok = checked && (json_write(&text, checked) || err_set(e, ERR_NOMEM, "no memory for the settings"));
+    bool ok = checked &&
+              (json_write(&text, checked) || err_set(e, ERR_NOMEM, "no memory for the settings"));
     if (ok && text.len > STORE_LIBRARY_BYTES)
         ok = err_field(e, ERR_LIMIT, "settings", "are longer than %d bytes", STORE_LIBRARY_BYTES);
     if (ok && !(*body = arena_strdup(r->arena, text.data)))
@@ -112,7 +118,8 @@ static bool read_settings(struct request *r, const cJSON *sent, const char **bod
     return ok;
 }
 
-static bool read_entry(struct request *r, const struct kind *k, const char **name, const char **body, struct err *e)
+static bool read_entry(struct request *r, const struct kind *k, const char **name,
+                       const char **body, struct err *e)
 {
     const cJSON *sent = request_json(r, e);
     if (!sent || !fields_check(r, sent, k->json ? preset_fields : prompt_fields, e) ||
@@ -206,34 +213,79 @@ static bool remove_prompt(struct request *r, struct err *e)
 }
 
 const struct route api_library_routes[] = {
-    {.method = HTTP_GET, .path = "/api/presets", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = list_presets, .scope = SCOPE_HISTORY,
+    {.method = HTTP_GET,
+     .path = "/api/presets",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_presets,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "List the own presets by name", .reply = "PresetList", .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/presets", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_JSON_BODY, .handler = add_preset, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "Keep settings under a name", .body = "PresetRequest", .reply = "Preset",
+    {.method = HTTP_POST,
+     .path = "/api/presets",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = add_preset,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Keep settings under a name",
+             .body = "PresetRequest",
+             .reply = "Preset",
              .statuses = "201 409"}},
-    {.method = HTTP_PATCH, .path = "/api/presets/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_JSON_BODY, .handler = change_preset, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "Rename a preset, or give it other settings", .body = "PresetRequest",
-             .reply = "Preset", .statuses = "200 409"}},
-    {.method = HTTP_DELETE, .path = "/api/presets/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = remove_preset, .scope = SCOPE_HISTORY,
+    {.method = HTTP_PATCH,
+     .path = "/api/presets/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = change_preset,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Rename a preset, or give it other settings",
+             .body = "PresetRequest",
+             .reply = "Preset",
+             .statuses = "200 409"}},
+    {.method = HTTP_DELETE,
+     .path = "/api/presets/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = remove_preset,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "Delete a preset", .statuses = "204"}},
-    {.method = HTTP_GET, .path = "/api/prompts", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = list_prompts, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "List the own prompts by name", .reply = "LibraryPromptList",
+    {.method = HTTP_GET,
+     .path = "/api/prompts",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_prompts,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "List the own prompts by name",
+             .reply = "LibraryPromptList",
              .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/prompts", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_JSON_BODY, .handler = add_prompt, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "Keep a text under a name", .body = "LibraryPromptRequest",
-             .reply = "LibraryPrompt", .statuses = "201 409"}},
-    {.method = HTTP_PATCH, .path = "/api/prompts/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_JSON_BODY, .handler = change_prompt, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "Rename a prompt, or give it another text", .body = "LibraryPromptRequest",
-             .reply = "LibraryPrompt", .statuses = "200 409"}},
-    {.method = HTTP_DELETE, .path = "/api/prompts/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = remove_prompt, .scope = SCOPE_HISTORY,
+    {.method = HTTP_POST,
+     .path = "/api/prompts",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = add_prompt,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Keep a text under a name",
+             .body = "LibraryPromptRequest",
+             .reply = "LibraryPrompt",
+             .statuses = "201 409"}},
+    {.method = HTTP_PATCH,
+     .path = "/api/prompts/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = change_prompt,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Rename a prompt, or give it another text",
+             .body = "LibraryPromptRequest",
+             .reply = "LibraryPrompt",
+             .statuses = "200 409"}},
+    {.method = HTTP_DELETE,
+     .path = "/api/prompts/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = remove_prompt,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "Delete a prompt", .statuses = "204"}},
     {0},
 };

@@ -1,7 +1,9 @@
-/* Read-only links to conversations: make, list, revoke, and what is behind one. docs/API-pages.md is the contract.
+/* Read-only links to conversations: make, list, revoke, and what is behind one. docs/API-pages.md
+ * is the contract.
  *
- * A link's token is a secret of 256 bits, shown once and kept as a hash: it is looked up by that hash, so the time of a
- * look-up says nothing of other tokens. nginx bounds how often an address may ask. */
+ * A link's token is a secret of 256 bits, shown once and kept as a hash: it is looked up by that
+ * hash, so the time of a look-up says nothing of other tokens. nginx bounds how often an address
+ * may ask. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,13 +24,13 @@
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
 #define MAX_DAYS 3650
 
-static const struct field_row share_fields[] = {{"leaf_id", FIELD_READ}, {"expires_in_days", FIELD_READ},
-                                                {"attachments", FIELD_READ}, {0}};
+static const struct field_row share_fields[] = {
+    {"leaf_id", FIELD_READ}, {"expires_in_days", FIELD_READ}, {"attachments", FIELD_READ}, {0}};
 
 static void put_share(struct buf *out, const struct store_share *share)
 {
-    buf_printf(out, "{\"id\":\"%lld\",\"conversation_id\":\"%lld\",\"leaf_id\":\"%lld\",\"title\":", (long long)share->id,
-               (long long)share->conversation_id, (long long)share->leaf_id);
+    buf_printf(out, "{\"id\":\"%lld\",\"conversation_id\":\"%lld\",\"leaf_id\":\"%lld\",\"title\":",
+               (long long)share->id, (long long)share->conversation_id, (long long)share->leaf_id);
     buf_json_string(out, share->title, strlen(share->title));
     buf_printf(out, ",\"created_at\":%lld,\"expires_at\":", (long long)share->created_at);
     buf_printf(out, share->expires_at ? "%lld" : "null", (long long)share->expires_at);
@@ -37,10 +39,12 @@ static void put_share(struct buf *out, const struct store_share *share)
 
 static bool check_allowed(const struct request *r, struct err *e)
 {
-    return setting_bool(r, SETTING_SHARE_LINKS) || err_set(e, ERR_FORBIDDEN, "links are turned off on this server");
+    return setting_bool(r, SETTING_SHARE_LINKS) ||
+           err_set(e, ERR_FORBIDDEN, "links are turned off on this server");
 }
 
-static bool read_share(struct request *r, const cJSON *body, struct store_share *share, struct err *e)
+static bool read_share(struct request *r, const cJSON *body, struct store_share *share,
+                       struct err *e)
 {
     struct store_conversation c;
     const char *leaf = NULL;
@@ -74,7 +78,8 @@ static bool make_share(struct request *r, struct err *e)
     secret_hash(token, hash);
     if (!store_share_add(r->store, &share, hash, &share.id, e))
         return false;
-    snprintf(target, sizeof target, "conversation:%lld share:%lld", (long long)share.conversation_id, (long long)share.id);
+    snprintf(target, sizeof target, "conversation:%lld share:%lld",
+             (long long)share.conversation_id, (long long)share.id);
     audit_record(r, r->who.user_id, r->who.name, "share.add", target);
     struct buf out = {0};
     put_share(&out, &share);
@@ -98,7 +103,8 @@ static bool list_one(void *context, const struct store_share *share)
 static bool reply_list(struct request *r, int64_t conversation_id, struct err *e)
 {
     struct buf out = {.limit = MAX_REPLY};
-    buf_printf(&out, "{\"allowed\":%s,\"items\":[", setting_bool(r, SETTING_SHARE_LINKS) ? "true" : "false");
+    buf_printf(&out, "{\"allowed\":%s,\"items\":[",
+               setting_bool(r, SETTING_SHARE_LINKS) ? "true" : "false");
     bool ok = store_share_list(
         r->store, &(struct store_ref){.user_id = r->who.user_id, .id = conversation_id}, list_one,
         &out, e);
@@ -150,10 +156,10 @@ static bool put_files(struct buf *out, const char *attachments)
     if (!list)
         return false;
     buf_puts(out, ",\"attachments\":[");
-    cJSON_ArrayForEach(file, list)
-    {
+    cJSON_ArrayForEach (file, list) {
         const cJSON *bytes = json_member(file, "bytes");
-        buf_printf(out, "%s{\"bytes\":%.0f", file == list->child ? "" : ",", bytes ? bytes->valuedouble : 0);
+        buf_printf(out, "%s{\"bytes\":%.0f", file == list->child ? "" : ",",
+                   bytes ? bytes->valuedouble : 0);
         buf_json_member(out, "name", cJSON_GetStringValue(json_member(file, "name")));
         buf_json_member(out, "type", cJSON_GetStringValue(json_member(file, "type")));
         buf_json_member(out, "sha256", cJSON_GetStringValue(json_member(file, "sha256")));
@@ -172,8 +178,8 @@ static bool put_message(void *context, const struct store_message *m)
         return true;
     if (!buf_ends_with(out, '['))
         buf_putc(out, ',');
-    buf_printf(out, "{\"role\":\"%s\",\"status\":\"%s\",\"created_at\":%lld,\"content\":", store_role_name(m->role),
-               store_status_name(m->status), (long long)m->created_at);
+    buf_printf(out, "{\"role\":\"%s\",\"status\":\"%s\",\"created_at\":%lld,\"content\":",
+               store_role_name(m->role), store_status_name(m->status), (long long)m->created_at);
     buf_json_string(out, m->content, strlen(m->content));
     buf_puts(out, ",\"reasoning\":");
     buf_json_string(out, m->reasoning, strlen(m->reasoning));
@@ -196,7 +202,8 @@ static bool find_shared(struct request *r, struct store_share *share, struct err
     secret_hash(token ? token : "", hash);
     return store_share_find(r->store, r->arena, hash, share, e) &&
            (setting_bool(r, SETTING_SHARE_LINKS) ||
-            err_set(e, ERR_NOTFOUND, "there is nothing behind this link: it was revoked, has expired or never was"));
+            err_set(e, ERR_NOTFOUND,
+                    "there is nothing behind this link: it was revoked, has expired or never was"));
 }
 
 static bool read_shared(struct request *r, struct err *e)
@@ -224,7 +231,8 @@ static bool read_shared(struct request *r, struct err *e)
     return ok;
 }
 
-/* By its content, so that nothing is named by which others could be guessed: whoever has the hash has seen the list. */
+/* By its content, so that nothing is named by which others could be guessed: whoever has the hash
+ * has seen the list. */
 static bool read_shared_file(struct request *r, struct err *e)
 {
     struct store_share share;
@@ -238,27 +246,57 @@ static bool read_shared_file(struct request *r, struct err *e)
 }
 
 const struct route api_shares_routes[] = {
-    {.method = HTTP_GET, .path = "/api/shares", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = list_all, .scope = SCOPE_HISTORY,
+    {.method = HTTP_GET,
+     .path = "/api/shares",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_all,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "List the own links", .reply = "ShareList", .statuses = "200"}},
-    {.method = HTTP_DELETE, .path = "/api/shares/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = remove_share, .scope = SCOPE_HISTORY,
+    {.method = HTTP_DELETE,
+     .path = "/api/shares/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = remove_share,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "Revoke a link at once", .statuses = "204"}},
-    {.method = HTTP_GET, .path = "/api/conversations/{id}/shares", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .handler = list_of_conversation, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "List the links to a conversation", .reply = "ShareList", .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/conversations/{id}/shares", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .body_limit = ROUTE_JSON_BODY, .handler = make_share,
+    {.method = HTTP_GET,
+     .path = "/api/conversations/{id}/shares",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_of_conversation,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "List the links to a conversation",
+             .reply = "ShareList",
+             .statuses = "200"}},
+    {.method = HTTP_POST,
+     .path = "/api/conversations/{id}/shares",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = make_share,
      .scope = SCOPE_HISTORY,
      .doc = {.summary = "Make a read-only link to a conversation; its token is shown this once",
-             .body = "ShareRequest", .reply = "NewShare", .statuses = "201 403 409"}},
-    {.method = HTTP_GET, .path = "/api/shared/{token}", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .handler = read_shared, .scope = SCOPE_ANY,
-     .doc = {.summary = "What is behind a read-only link; needs no account", .reply = "Shared",
+             .body = "ShareRequest",
+             .reply = "NewShare",
+             .statuses = "201 403 409"}},
+    {.method = HTTP_GET,
+     .path = "/api/shared/{token}",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = read_shared,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "What is behind a read-only link; needs no account",
+             .reply = "Shared",
              .statuses = "200 404 429"}},
-    {.method = HTTP_GET, .path = "/api/shared/{token}/attachments/{sha256}", .auth = ROUTE_OPEN,
-     .pool = POOL_SHORT, .handler = read_shared_file, .scope = SCOPE_ANY,
+    {.method = HTTP_GET,
+     .path = "/api/shared/{token}/attachments/{sha256}",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = read_shared_file,
+     .scope = SCOPE_ANY,
      .doc = {.summary = "A file of what is behind a read-only link that shows files",
-             .media = "application/octet-stream", .statuses = "200 304 404 429"}},
+             .media = "application/octet-stream",
+             .statuses = "200 304 404 429"}},
     {0},
 };

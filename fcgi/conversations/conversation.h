@@ -1,7 +1,8 @@
-/* What the handlers of conversations share; they are split over api_conversations*.c. Thread: the request's.
+/* What the handlers of conversations share; they are split over api_conversations*.c. Thread: the
+ * request's.
  *
- * An answer goes three ways at once: the engine makes it (a detached job), the recorder writes it down, and a stream
- * shows it to whoever looks. None of them waits for the stream. */
+ * An answer goes three ways at once: the engine makes it (a detached job), the recorder writes it
+ * down, and a stream shows it to whoever looks. None of them waits for the stream. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -23,40 +24,49 @@ struct store_result;
 #define CONVERSATION_TEXTS_MAX 1000 /* messages that come with their texts at once */
 
 /* Route handlers of other files than the table's. */
-bool conversation_list(struct request *r, struct err *e);   /* GET /api/conversations */
-bool conversation_post(struct request *r, struct err *e);   /* POST /api/conversations/{id}/messages */
+bool conversation_list(struct request *r, struct err *e); /* GET /api/conversations */
+bool conversation_post(struct request *r,
+                       struct err *e); /* POST /api/conversations/{id}/messages */
 bool conversation_stream(struct request *r, struct err *e); /* GET /api/messages/{id}/stream */
 bool conversation_fork(struct request *r, struct err *e);   /* POST /api/conversations/{id}/fork */
 bool conversation_truncate(struct request *r, struct err *e);    /* DELETE /api/messages/{id} */
-bool conversation_bulk(struct request *r, struct err *e);   /* POST /api/conversations/bulk */
+bool conversation_bulk(struct request *r, struct err *e);        /* POST /api/conversations/bulk */
 bool conversation_empty_trash(struct request *r, struct err *e); /* DELETE /api/trash */
-bool conversation_tags(struct request *r, struct err *e);   /* GET /api/conversation-tags */
-bool conversation_texts(struct request *r, struct err *e);  /* GET /api/conversations/{id}/texts */
+bool conversation_tags(struct request *r, struct err *e);        /* GET /api/conversation-tags */
+bool conversation_texts(struct request *r, struct err *e); /* GET /api/conversations/{id}/texts */
 bool conversation_defaults(struct request *r, struct err *e);        /* GET /api/defaults */
 bool conversation_change_defaults(struct request *r, struct err *e); /* PATCH /api/defaults */
-bool conversation_title(struct request *r, struct err *e);  /* POST /api/conversations/{id}/title */
+bool conversation_title(struct request *r, struct err *e); /* POST /api/conversations/{id}/title */
 
 /* Replies with the conversation, without its messages. */
 bool conversation_send(struct request *r, int status, int64_t id, struct err *e);
 /* What every place says of a conversation; the object is left open. */
 void conversation_json(struct buf *out, const struct store_conversation *c);
-/* Adds the messages of a conversation: of the branch that is shown the last `texts` as they are, of all others only where
- * they stand. */
-bool conversation_put_end(struct request *r, const struct store_conversation *c, int texts, struct buf *out, struct err *e);
-/* A message as the page sees it (docs/API-pages.md). blank: without its text, for a stream that sends the text anew. */
+/* Adds the messages of a conversation: of the branch that is shown the last `texts` as they are, of
+ * all others only where they stand. */
+bool conversation_put_end(struct request *r, const struct store_conversation *c, int texts,
+                          struct buf *out, struct err *e);
+/* A message as the page sees it (docs/API-pages.md). blank: without its text, for a stream that
+ * sends the text anew. */
 void conversation_message_json(struct buf *out, const struct store_message *m, bool blank);
-/* The same for each row of a list: context is the struct buf, which holds the list from its "[" on. */
+/* The same for each row of a list: context is the struct buf, which holds the list from its "[" on.
+ */
 bool conversation_message_list_item(void *context, const struct store_message *m);
 /* A boolean of a body that may be absent or null: then *out stays. */
-bool conversation_read_which(const cJSON *body, const char *name, enum store_which *out, struct err *e);
-/* `stored` (JSON text) with the members of `change` put over it (null removes one), checked. Caller owns the tree. */
-cJSON *conversation_settings(struct request *r, const char *stored, const cJSON *change, struct err *e);
+bool conversation_read_which(const cJSON *body, const char *name, enum store_which *out,
+                             struct err *e);
+/* `stored` (JSON text) with the members of `change` put over it (null removes one), checked. Caller
+ * owns the tree. */
+cJSON *conversation_settings(struct request *r, const char *stored, const cJSON *change,
+                             struct err *e);
 /* The template's variables that these settings make. Caller owns the tree; NULL: *e. */
 cJSON *conversation_kwargs(struct request *r, const cJSON *settings, struct err *e);
-/* The program that holds the answer to the settings' JSON schema; nothing is appended where there is none. prompt NULL: only to
- * see whether it can be made. */
-bool conversation_grammar(struct request *r, const cJSON *settings, const struct prompt *prompt, struct buf *out, struct err *e);
-/* What is to be answered: what stands up to message `leaf` (0: nothing), then `content` or the results of calls. */
+/* The program that holds the answer to the settings' JSON schema; nothing is appended where there
+ * is none. prompt NULL: only to see whether it can be made. */
+bool conversation_grammar(struct request *r, const cJSON *settings, const struct prompt *prompt,
+                          struct buf *out, struct err *e);
+/* What is to be answered: what stands up to message `leaf` (0: nothing), then `content` or the
+ * results of calls. */
 struct conversation_ask {
     int64_t conversation_id, leaf;
     const char *content;                /* NULL: the leaf, or the results, are the question */
@@ -66,26 +76,29 @@ struct conversation_ask {
     const cJSON *settings, *kwargs;
 };
 /* Whatever its length. */
-bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e);
+bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out,
+                         struct err *e);
 /* The same; ERR_LIMIT: it leaves no room in the engine's context. */
-bool conversation_prompt(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e);
+bool conversation_prompt(struct request *r, const struct conversation_ask *ask, struct prompt *out,
+                         struct err *e);
 /* ERR_LIMIT: the prompt leaves no room in the engine's context. */
 bool conversation_fits(struct request *r, const struct prompt *p, struct err *e);
 
-/* An answer that is resumed: the model continues the text that it had written. Zeroed: empty; conversation_resume_fini
- * frees. */
+/* An answer that is resumed: the model continues the text that it had written. Zeroed: empty;
+ * conversation_resume_fini frees. */
 struct conversation_resume {
     cJSON *parser;       /* of the row; NULL: it has none */
     const cJSON *kwargs; /* in it: those that its prompt was made with; NULL: not known */
     double reasoning_ms;
-    struct buf text;     /* what the model had written */
-    struct ids ids;      /* the same as tokens */
+    struct buf text; /* what the model had written */
+    struct ids ids;  /* the same as tokens */
 };
 /* ERR_CONFLICT: it runs, or has ended by itself; ERR_UNSUPPORTED: a grammar held it. */
-bool conversation_can_resume(struct request *r, const struct store_message *m, struct conversation_resume *a, struct err *e);
+bool conversation_can_resume(struct request *r, const struct store_message *m,
+                             struct conversation_resume *a, struct err *e);
 /* Puts what the model had written behind the prompt `p` for the message above. */
-bool conversation_resume(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_resume *a,
-                          struct err *e);
+bool conversation_resume(struct request *r, const struct store_message *m, struct prompt *p,
+                         struct conversation_resume *a, struct err *e);
 void conversation_resume_fini(struct conversation_resume *a);
 
 struct conversation_results { /* of calls, in the body of the request */
@@ -95,12 +108,13 @@ struct conversation_results { /* of calls, in the body of the request */
 struct conversation_place {
     int64_t conversation_id, message_id; /* message 0: before the first one */
 };
-/* The body's tool_results, [{tool_call_id, content}], checked against the calls of the message at `place`: each of them
- * once. */
-bool conversation_read_results(struct request *r, const struct conversation_place *place, const cJSON *list,
-                               struct conversation_results *out, struct err *e);
+/* The body's tool_results, [{tool_call_id, content}], checked against the calls of the message at
+ * `place`: each of them once. */
+bool conversation_read_results(struct request *r, const struct conversation_place *place,
+                               const cJSON *list, struct conversation_results *out, struct err *e);
 
-/* Begins the stream, sends start, then what the job gives until its end, then the row as it was written down.
- * user_message_id 0: none. *job: attached to the answer's job, or NULL with *failed set; it is closed. */
-bool conversation_follow(struct request *r, int64_t user_message_id, int64_t message_id, struct engine_job **job,
-                         const struct err *failed);
+/* Begins the stream, sends start, then what the job gives until its end, then the row as it was
+ * written down. user_message_id 0: none. *job: attached to the answer's job, or NULL with *failed
+ * set; it is closed. */
+bool conversation_follow(struct request *r, int64_t user_message_id, int64_t message_id,
+                         struct engine_job **job, const struct err *failed);

@@ -1,4 +1,5 @@
-/* conversation.h: a message as the page sees it, written without a tree, since lists hold thousands. */
+/* conversation.h: a message as the page sees it, written without a tree, since lists hold
+ * thousands. */
 #include "engine/base/buf.h"
 #include "fcgi/conversations/conversation.h"
 #include "sql/chats/store_conversations.h"
@@ -10,7 +11,8 @@ static void put_json(struct buf *out, const char *name, const char *json)
 
 void conversation_message_json(struct buf *out, const struct store_message *m, bool blank)
 {
-    buf_printf(out, "{\"id\":\"%lld\",\"conversation_id\":\"%lld\"", (long long)m->id, (long long)m->conversation_id);
+    buf_printf(out, "{\"id\":\"%lld\",\"conversation_id\":\"%lld\"", (long long)m->id,
+               (long long)m->conversation_id);
     if (m->parent_id)
         buf_printf(out, ",\"parent_id\":\"%lld\"", (long long)m->parent_id);
     else
@@ -30,8 +32,11 @@ void conversation_message_json(struct buf *out, const struct store_message *m, b
     else
         put_json(out, "finished_at", NULL);
     if (m->has_usage)
-        buf_printf(out, ",\"usage\":{\"prompt_tokens\":%lld,\"cached_tokens\":%lld,\"completion_tokens\":%lld}",
-                   (long long)m->prompt_tokens, (long long)m->cached_tokens, (long long)m->completion_tokens);
+        buf_printf(
+            out,
+            ",\"usage\":{\"prompt_tokens\":%lld,\"cached_tokens\":%lld,\"completion_tokens\":%lld}",
+            (long long)m->prompt_tokens, (long long)m->cached_tokens,
+            (long long)m->completion_tokens);
     else
         put_json(out, "usage", NULL);
     put_json(out, "timings", m->timings);

@@ -32,7 +32,8 @@ static cJSON *add_with_files(struct branch *b, const struct store_message *row)
     struct buf framed = {0};
     cJSON *m = NULL;
     if (attachments_prompt_of(b->r, row->id, row->content, &framed, &b->why))
-        m = add_message(b->messages, store_role_name(row->role), framed.len ? framed.data : row->content);
+        m = add_message(b->messages, store_role_name(row->role),
+                        framed.len ? framed.data : row->content);
     buf_fini(&framed);
     return m;
 }
@@ -41,12 +42,16 @@ static cJSON *add_with_files(struct branch *b, const struct store_message *row)
 static bool add_row(void *context, const struct store_message *row)
 {
     struct branch *b = context;
-    const bool files = row->role == ROLE_USER && strcmp(row->attachments, "[]") && *row->attachments;
-    cJSON *m = files ? add_with_files(b, row) : add_message(b->messages, store_role_name(row->role), row->content);
+    const bool files =
+        row->role == ROLE_USER && strcmp(row->attachments, "[]") && *row->attachments;
+    cJSON *m = files ? add_with_files(b, row)
+                     : add_message(b->messages, store_role_name(row->role), row->content);
     b->last_id = row->id;
     b->running |= row->status == MESSAGE_RUNNING;
-    b->failed |= !m || (*row->reasoning && !cJSON_AddStringToObject(m, "reasoning_content", row->reasoning));
-    b->failed |= row->tool_call_id && !cJSON_AddStringToObject(m, "tool_call_id", row->tool_call_id);
+    b->failed |=
+        !m || (*row->reasoning && !cJSON_AddStringToObject(m, "reasoning_content", row->reasoning));
+    b->failed |=
+        row->tool_call_id && !cJSON_AddStringToObject(m, "tool_call_id", row->tool_call_id);
     if (m && row->tool_calls) {
         cJSON *calls = json_parse(row->tool_calls, strlen(row->tool_calls), NULL, NULL);
         b->failed |= !calls || !cJSON_AddItemToObject(m, "tool_calls", calls);
@@ -61,7 +66,8 @@ static void add_result(struct branch *b, const char *id, const char *content)
 }
 
 /* What is asked now, which is in no row yet. */
-static bool add_question(struct request *r, const struct conversation_ask *ask, struct branch *b, struct err *e)
+static bool add_question(struct request *r, const struct conversation_ask *ask, struct branch *b,
+                         struct err *e)
 {
     struct buf framed = {0};
     bool ok = attachments_prompt(r, &ask->attachments, ask->content, &framed, e);
@@ -71,7 +77,8 @@ static bool add_question(struct request *r, const struct conversation_ask *ask, 
     return ok;
 }
 
-static bool read_branch(struct request *r, const struct conversation_ask *ask, struct branch *b, struct err *e)
+static bool read_branch(struct request *r, const struct conversation_ask *ask, struct branch *b,
+                        struct err *e)
 {
     if (ask->leaf &&
         !store_message_branch(r->store,
@@ -95,18 +102,20 @@ static bool read_branch(struct request *r, const struct conversation_ask *ask, s
     return !b->failed || err_set(e, ERR_NOMEM, "no memory for the prompt's messages");
 }
 
-/* Before anything is committed: a prompt that can't be answered is the request's error, not an answer. */
+/* Before anything is committed: a prompt that can't be answered is the request's error, not an
+ * answer. */
 bool conversation_fits(struct request *r, const struct prompt *p, struct err *e)
 {
     struct status_page page;
     if (!engine_status_read(r, &page) || page.n_ctx <= 0 || p->ids.n < (size_t)page.n_ctx)
         return true;
     r->error_override.code = "context_length_exceeded";
-    return err_set(e, ERR_LIMIT, "the conversation has %zu tokens, the model's context %d", p->ids.n,
-                   (int)page.n_ctx);
+    return err_set(e, ERR_LIMIT, "the conversation has %zu tokens, the model's context %d",
+                   p->ids.n, (int)page.n_ctx);
 }
 
-bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e)
+bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out,
+                         struct err *e)
 {
     const char *system = NULL;
     bool ok = false;
@@ -115,17 +124,18 @@ bool conversation_render(struct request *r, const struct conversation_ask *ask, 
         err_set(e, ERR_NOMEM, "no memory for the prompt");
     } else if (json_get_string(ask->settings, "system", &system, e)) {
         b.failed = system && *system && !add_message(b.messages, "system", system);
-        struct prompt_input in = {.messages = b.messages, .kwargs = ask->kwargs,
+        struct prompt_input in = {.messages = b.messages,
+                                  .kwargs = ask->kwargs,
                                   .tools = json_member(ask->settings, "tools"),
                                   .generic_tools = prompt_generic_tools(r)};
-        ok = read_branch(r, ask, &b, e) &&
-             prompt_make(r->worker->text, &in, out, e);
+        ok = read_branch(r, ask, &b, e) && prompt_make(r->worker->text, &in, out, e);
     }
     cJSON_Delete(b.messages);
     return ok;
 }
 
-bool conversation_prompt(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e)
+bool conversation_prompt(struct request *r, const struct conversation_ask *ask, struct prompt *out,
+                         struct err *e)
 {
     return conversation_render(r, ask, out, e) && conversation_fits(r, out, e);
 }

@@ -1,4 +1,5 @@
-/* conversation.h: the results of an answer's calls, as a person or a program of theirs sends them. Nothing is run here. */
+/* conversation.h: the results of an answer's calls, as a person or a program of theirs sends them.
+ * Nothing is run here. */
 #include <string.h>
 
 #include "engine/base/json/json.h"
@@ -9,8 +10,7 @@
 static bool is_call(const cJSON *calls, const char *id)
 {
     const cJSON *call;
-    cJSON_ArrayForEach(call, calls)
-    {
+    cJSON_ArrayForEach (call, calls) {
         const char *own = cJSON_GetStringValue(json_member(call, "id"));
         if (own && !strcmp(own, id))
             return true;
@@ -18,28 +18,35 @@ static bool is_call(const cJSON *calls, const char *id)
     return false;
 }
 
-static bool read_result(const cJSON *item, const cJSON *calls, struct conversation_results *out, struct err *e)
+static bool read_result(const cJSON *item, const cJSON *calls, struct conversation_results *out,
+                        struct err *e)
 {
     struct store_result x = {0};
     if (!cJSON_IsObject(item))
-        return err_field(e, ERR_INPUT, "tool_results", "must be objects with tool_call_id and content");
-    if (!json_get_string(item, "tool_call_id", &x.tool_call_id, e) || !json_get_string(item, "content", &x.content, e))
+        return err_field(e, ERR_INPUT, "tool_results",
+                         "must be objects with tool_call_id and content");
+    if (!json_get_string(item, "tool_call_id", &x.tool_call_id, e) ||
+        !json_get_string(item, "content", &x.content, e))
         return false;
     if (!x.tool_call_id || !x.content)
-        return err_field(e, ERR_INPUT, "tool_results", "%s is needed", x.content ? "tool_call_id" : "content");
+        return err_field(e, ERR_INPUT, "tool_results", "%s is needed",
+                         x.content ? "tool_call_id" : "content");
     if (!is_call(calls, x.tool_call_id))
-        return err_field(e, ERR_INPUT, "tool_results", "'%.60s' is no call of that answer", x.tool_call_id);
+        return err_field(e, ERR_INPUT, "tool_results", "'%.60s' is no call of that answer",
+                         x.tool_call_id);
     for (int i = 0; i < out->n; i++)
         if (!strcmp(out->at[i].tool_call_id, x.tool_call_id))
-            return err_field(e, ERR_INPUT, "tool_results", "'%.60s' is answered twice", x.tool_call_id);
+            return err_field(e, ERR_INPUT, "tool_results", "'%.60s' is answered twice",
+                             x.tool_call_id);
     if (strlen(x.content) > STORE_CONTENT_BYTES)
-        return err_field(e, ERR_LIMIT, "tool_results", "a result is longer than %d bytes", STORE_CONTENT_BYTES);
+        return err_field(e, ERR_LIMIT, "tool_results", "a result is longer than %d bytes",
+                         STORE_CONTENT_BYTES);
     out->at[out->n++] = x;
     return true;
 }
 
-bool conversation_read_results(struct request *r, const struct conversation_place *place, const cJSON *list,
-                               struct conversation_results *out, struct err *e)
+bool conversation_read_results(struct request *r, const struct conversation_place *place,
+                               const cJSON *list, struct conversation_results *out, struct err *e)
 {
     struct store_message m;
     struct err why = {0};
@@ -50,13 +57,17 @@ bool conversation_read_results(struct request *r, const struct conversation_plac
                            &m, &why) ||
         m.conversation_id != place->conversation_id)
         return err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
-    cJSON *calls = m.role == ROLE_ASSISTANT && m.tool_calls ? json_parse(m.tool_calls, strlen(m.tool_calls), NULL, NULL) : NULL;
+    cJSON *calls = m.role == ROLE_ASSISTANT && m.tool_calls
+                       ? json_parse(m.tool_calls, strlen(m.tool_calls), NULL, NULL)
+                       : NULL;
     const int n_calls = cJSON_GetArraySize(calls);
     bool ok = n_calls > 0 || err_field(e, ERR_INPUT, "parent_id", "must be an answer with calls");
     if (ok && (cJSON_GetArraySize(list) != n_calls || n_calls > STORE_RESULTS_MAX))
-        ok = err_field(e, ERR_INPUT, "tool_results", "must answer each of the %d calls once", n_calls);
+        ok = err_field(e, ERR_INPUT, "tool_results", "must answer each of the %d calls once",
+                       n_calls);
     out->n = 0;
-    cJSON_ArrayForEach(item, list) ok = ok && read_result(item, calls, out, e);
+    cJSON_ArrayForEach (item, list)
+        ok = ok && read_result(item, calls, out, e);
     cJSON_Delete(calls);
     return ok;
 }

@@ -1,6 +1,7 @@
-/* conversation.h: the prompt of an answer that is resumed. It is the old one, then the tokens that the model had
- * written: so the prefix cache has them, and at temperature 0 the answer becomes what it would have been uncut. Where the
- * tokens are not known (the row came from elsewhere, or its recorder died) its text is set as the model would have. */
+/* conversation.h: the prompt of an answer that is resumed. It is the old one, then the tokens that
+ * the model had written: so the prefix cache has them, and at temperature 0 the answer becomes what
+ * it would have been uncut. Where the tokens are not known (the row came from elsewhere, or its
+ * recorder died) its text is set as the model would have. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,19 +20,24 @@ void conversation_resume_fini(struct conversation_resume *a)
     cJSON_Delete(a->parser);
 }
 
-bool conversation_can_resume(struct request *r, const struct store_message *m, struct conversation_resume *a, struct err *e)
+bool conversation_can_resume(struct request *r, const struct store_message *m,
+                             struct conversation_resume *a, struct err *e)
 {
     bool constrained = false;
     if (m->role != ROLE_ASSISTANT)
         return err_field(e, ERR_INPUT, "continue", "must be an answer");
     if (m->status == MESSAGE_RUNNING || m->status == MESSAGE_DONE)
-        return err_set(e, ERR_CONFLICT, m->status == MESSAGE_DONE ? "this answer has ended by itself" : "this answer is still being written");
+        return err_set(e, ERR_CONFLICT,
+                       m->status == MESSAGE_DONE ? "this answer has ended by itself"
+                                                 : "this answer is still being written");
     if (m->parser && !(a->parser = json_parse(m->parser, strlen(m->parser), NULL, e)))
         return false;
-    if (!json_get_bool(a->parser, "constrained", &constrained, e) || !json_get_object(a->parser, "kwargs", &a->kwargs, e))
+    if (!json_get_bool(a->parser, "constrained", &constrained, e) ||
+        !json_get_object(a->parser, "kwargs", &a->kwargs, e))
         return false;
     if (constrained)
-        return err_field(e, ERR_UNSUPPORTED, "continue", "an answer that was held to a JSON schema can't be continued");
+        return err_field(e, ERR_UNSUPPORTED, "continue",
+                         "an answer that was held to a JSON schema can't be continued");
     if (m->timings) {
         cJSON *timings = json_parse(m->timings, strlen(m->timings), NULL, NULL);
         json_get_number(timings, "reasoning_ms", 0, 1e15, &a->reasoning_ms, NULL);
@@ -42,8 +48,8 @@ bool conversation_can_resume(struct request *r, const struct store_message *m, s
 }
 
 /* A last character that was cut in its middle is left for the model to write again. */
-static bool take_tokens(struct request *r, const struct prompt *p, const struct store_tokens *made, struct conversation_resume *a,
-                        struct err *e)
+static bool take_tokens(struct request *r, const struct prompt *p, const struct store_tokens *made,
+                        struct conversation_resume *a, struct err *e)
 {
     struct detokenizer d;
     size_t whole = 0;
@@ -74,26 +80,30 @@ static void put_untrusted(struct buf *out, const char *from, struct untrusted_pa
 }
 
 /* What the model's text must have been, but for blanks around its markup. */
-static bool set_text(const struct prompt *p, const struct store_message *m, struct buf *out, struct untrusted_parts *u,
-                     struct err *e)
+static bool set_text(const struct prompt *p, const struct store_message *m, struct buf *out,
+                     struct untrusted_parts *u, struct err *e)
 {
     const char *open = "", *close = "";
     const bool tags = chat_format_reasoning(p->format, &open, &close);
     if (m->tool_calls)
-        return err_field(e, ERR_UNSUPPORTED, "continue", "the tokens of this answer are not known, and it has calls: ask for another answer");
+        return err_field(
+            e, ERR_UNSUPPORTED, "continue",
+            "the tokens of this answer are not known, and it has calls: ask for another answer");
     if (!strcmp(p->format, "harmony")) {
         if (*m->reasoning) {
             buf_puts(out, "<|channel|>analysis<|message|>");
             put_untrusted(out, m->reasoning, u);
         }
         if (*m->content) {
-            buf_puts(out, *m->reasoning ? "<|end|><|start|>assistant<|channel|>final<|message|>" : "<|channel|>final<|message|>");
+            buf_puts(out, *m->reasoning ? "<|end|><|start|>assistant<|channel|>final<|message|>"
+                                        : "<|channel|>final<|message|>");
             put_untrusted(out, m->content, u);
         }
         return true;
     }
     if (*m->reasoning && !tags)
-        return err_field(e, ERR_UNSUPPORTED, "continue", "the tokens of this answer are not known: ask for another answer");
+        return err_field(e, ERR_UNSUPPORTED, "continue",
+                         "the tokens of this answer are not known: ask for another answer");
     if (*m->reasoning) {
         if (!p->opens_reasoning)
             buf_printf(out, "%s\n", open);
@@ -107,9 +117,10 @@ static bool set_text(const struct prompt *p, const struct store_message *m, stru
     return true;
 }
 
-/* The prompt and the text are tokenized as one, as they would be had the model's words come from it. */
-static bool take_text(struct request *r, struct prompt *p, const struct store_message *m, struct conversation_resume *a,
-                      struct err *e)
+/* The prompt and the text are tokenized as one, as they would be had the model's words come from
+ * it. */
+static bool take_text(struct request *r, struct prompt *p, const struct store_message *m,
+                      struct conversation_resume *a, struct err *e)
 {
     struct untrusted_parts own = {0};
     struct ids all = {0};
@@ -117,19 +128,24 @@ static bool take_text(struct request *r, struct prompt *p, const struct store_me
     struct rendered *whole = &p->rendered;
     if (!set_text(p, m, &a->text, &own, e))
         return false;
-    struct text_span *untrusted = realloc(whole->untrusted, (whole->n_untrusted + own.n) * sizeof *untrusted + 1);
+    struct text_span *untrusted =
+        realloc(whole->untrusted, (whole->n_untrusted + own.n) * sizeof *untrusted + 1);
     if (!untrusted)
         return err_set(e, ERR_NOMEM, "no memory for the prompt");
     whole->untrusted = untrusted;
     for (size_t i = 0; i < own.n; i++)
-        untrusted[whole->n_untrusted++] = (struct text_span){own.at[i].start + before, own.at[i].end + before};
+        untrusted[whole->n_untrusted++] =
+            (struct text_span){own.at[i].start + before, own.at[i].end + before};
     whole->cap_untrusted = whole->n_untrusted;
     if (a->text.len && !buf_append(&whole->text, a->text.data, a->text.len))
         return err_set(e, ERR_NOMEM, "no memory for the prompt");
     if (!tokenizer_encode(r->worker->text->tokenizer,
-            &(struct tokenizer_input){.text = whole->text.data, .len = whole->text.len,
-                .mode = TOKENIZE_SPECIAL, .untrusted = untrusted, .n_untrusted = whole->n_untrusted},
-            &all, e)) {
+                          &(struct tokenizer_input){.text = whole->text.data,
+                                                    .len = whole->text.len,
+                                                    .mode = TOKENIZE_SPECIAL,
+                                                    .untrusted = untrusted,
+                                                    .n_untrusted = whole->n_untrusted},
+                          &all, e)) {
         ids_fini(&all);
         return false;
     }
@@ -143,8 +159,8 @@ static bool take_text(struct request *r, struct prompt *p, const struct store_me
     return true;
 }
 
-bool conversation_resume(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_resume *a,
-                          struct err *e)
+bool conversation_resume(struct request *r, const struct store_message *m, struct prompt *p,
+                         struct conversation_resume *a, struct err *e)
 {
     struct store_tokens made;
     bool opens = p->opens_reasoning;
@@ -164,6 +180,7 @@ bool conversation_resume(struct request *r, const struct store_message *m, struc
                 return err_set(e, ERR_NOMEM, "no memory for the prompt");
     }
     if (a->text.len && memchr(a->text.data, 0, a->text.len))
-        return err_field(e, ERR_UNSUPPORTED, "continue", "the answer holds a NUL character: ask for another answer");
+        return err_field(e, ERR_UNSUPPORTED, "continue",
+                         "the answer holds a NUL character: ask for another answer");
     return conversation_fits(r, p, e);
 }

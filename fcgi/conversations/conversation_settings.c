@@ -1,4 +1,5 @@
-/* conversation.h: the settings of a conversation, checked; what they mean for the template and the answer's form. */
+/* conversation.h: the settings of a conversation, checked; what they mean for the template and the
+ * answer's form. */
 #include <string.h>
 
 #include "engine/base/json/json.h"
@@ -11,8 +12,9 @@
 #define MAX_SYSTEM_BYTES 32768
 
 static const char *const setting_names[] = {
-    "system", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
-    "max_tokens", "seed", "stop", "thinking", "reasoning_effort", "json_schema", "tools", "preset", "titles", NULL};
+    "system",           "temperature",       "top_p",      "top_k",  "min_p",  "repetition_penalty",
+    "presence_penalty", "frequency_penalty", "max_tokens", "seed",   "stop",   "thinking",
+    "reasoning_effort", "json_schema",       "tools",      "preset", "titles", NULL};
 
 static bool known(const char *name)
 {
@@ -22,13 +24,15 @@ static bool known(const char *name)
     return false;
 }
 
-bool conversation_grammar(struct request *r, const cJSON *settings, const struct prompt *prompt, struct buf *out, struct err *e)
+bool conversation_grammar(struct request *r, const cJSON *settings, const struct prompt *prompt,
+                          struct buf *out, struct err *e)
 {
     const cJSON *schema = NULL;
     if (!json_get_object(settings, "json_schema", &schema, e))
         return false;
     struct constraint c = {.schema = schema, .field = "json_schema"};
-    const struct constraint_place place = {.model = r->worker->text, .prompt = prompt, .tools = json_member(settings, "tools")};
+    const struct constraint_place place = {
+        .model = r->worker->text, .prompt = prompt, .tools = json_member(settings, "tools")};
     return !schema || constraint_compile(&c, &place, out, e);
 }
 
@@ -46,9 +50,11 @@ static bool check_names(const cJSON *o, struct err *e)
     const char *preset = NULL;
     bool titles;
     const cJSON *tools = json_member(o, "tools");
-    if (!json_get_string(o, "preset", &preset, e) || !json_get_bool(o, "titles", &titles, e) || (tools && !chat_check_tools(tools, e)))
+    if (!json_get_string(o, "preset", &preset, e) || !json_get_bool(o, "titles", &titles, e) ||
+        (tools && !chat_check_tools(tools, e)))
         return false;
-    return !preset || strlen(preset) <= 256 || err_field(e, ERR_INPUT, "preset", "is longer than 256 bytes");
+    return !preset || strlen(preset) <= 256 ||
+           err_field(e, ERR_INPUT, "preset", "is longer than 256 bytes");
 }
 
 static bool check_settings(struct request *r, const cJSON *o, struct err *e)
@@ -56,8 +62,9 @@ static bool check_settings(struct request *r, const cJSON *o, struct err *e)
     struct settings s;
     const char *system = NULL;
     settings_begin(&s, r);
-    if (!json_get_string(o, "system", &system, e) || !settings_read(&s, o, r->worker->text, r->arena, e) ||
-        !check_names(o, e) || !check_schema(r, o, e))
+    if (!json_get_string(o, "system", &system, e) ||
+        !settings_read(&s, o, r->worker->text, r->arena, e) || !check_names(o, e) ||
+        !check_schema(r, o, e))
         return false;
     if (system && strlen(system) > MAX_SYSTEM_BYTES)
         return err_field(e, ERR_INPUT, "system", "is longer than %d bytes", MAX_SYSTEM_BYTES);
@@ -66,20 +73,21 @@ static bool check_settings(struct request *r, const cJSON *o, struct err *e)
     return kwargs != NULL;
 }
 
-cJSON *conversation_settings(struct request *r, const char *stored, const cJSON *change, struct err *e)
+cJSON *conversation_settings(struct request *r, const char *stored, const cJSON *change,
+                             struct err *e)
 {
     const cJSON *item;
     cJSON *o = json_parse(stored, strlen(stored), NULL, e);
     if (!o)
         return NULL;
-    cJSON_ArrayForEach(item, change)
-    {
+    cJSON_ArrayForEach (item, change) {
         if (!known(item->string)) {
             err_field(e, ERR_INPUT, "settings", "'%.40s' is not a setting", item->string);
             goto fail;
         }
         cJSON_DeleteItemFromObjectCaseSensitive(o, item->string);
-        if (!cJSON_IsNull(item) && !cJSON_AddItemToObject(o, item->string, cJSON_Duplicate(item, true))) {
+        if (!cJSON_IsNull(item) &&
+            !cJSON_AddItemToObject(o, item->string, cJSON_Duplicate(item, true))) {
             err_set(e, ERR_NOMEM, "no memory for the settings");
             goto fail;
         }
@@ -100,9 +108,11 @@ cJSON *conversation_kwargs(struct request *r, const cJSON *settings, struct err 
               json_get_string(settings, "reasoning_effort", &effort, e) &&
               (!effort || chat_set_effort(&c, r, effort, "reasoning_effort", e));
     if (ok && json_member(settings, "thinking"))
-        cJSON_DeleteItemFromObjectCaseSensitive(c.kwargs, "enable_thinking"); /* a level of effort may have set it */
+        cJSON_DeleteItemFromObjectCaseSensitive(
+            c.kwargs, "enable_thinking"); /* a level of effort may have set it */
     if (ok && json_member(settings, "thinking"))
-        ok = cJSON_AddBoolToObject(c.kwargs, "enable_thinking", thinking) || err_set(e, ERR_NOMEM, "no memory for the settings");
+        ok = cJSON_AddBoolToObject(c.kwargs, "enable_thinking", thinking) ||
+             err_set(e, ERR_NOMEM, "no memory for the settings");
     if (ok)
         return c.kwargs;
     if (!c.kwargs)

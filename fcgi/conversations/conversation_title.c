@@ -1,5 +1,6 @@
-/* POST /api/conversations/{id}/title: the model finds a title for a chat that has only its first line, when nothing else
- * wants the device. The user's own title stays, also one that is given while the model is at it. */
+/* POST /api/conversations/{id}/title: the model finds a title for a chat that has only its first
+ * line, when nothing else wants the device. The user's own title stays, also one that is given
+ * while the model is at it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,12 +20,14 @@
 
 #define EXCERPT_BYTES 1500 /* of each message: what a talk is about stands at its beginning */
 #define TITLE_TOKENS 32
-#define SMALL_MODEL 300000000u /* parameters: such a model writes worse titles than the first line is */
+#define SMALL_MODEL                                                                                \
+    300000000u /* parameters: such a model writes worse titles than the first line is */
 
-static const char instruction[] = "Give this conversation a short title of at most six words, in its own language. Reply with the title alone.";
+static const char instruction[] = "Give this conversation a short title of at most six words, in "
+                                  "its own language. Reply with the title alone.";
 
-struct beginning { /* of the branch that is shown */
-    struct buf text; /* both messages, cut */
+struct beginning {          /* of the branch that is shown */
+    struct buf text;        /* both messages, cut */
     char title[TITLE_SIZE]; /* what was made of the first line */
     int n;
 };
@@ -51,12 +54,15 @@ static bool wanted(const struct request *r, const char *settings)
     json_get_bool(o, "titles", &titles, NULL);
     cJSON_Delete(o);
     struct status_page page;
-    /* Where others wait the first line will do: a title that waits would hold a process of the pool that answers need. */
-    bool able = engine_status_read(r, &page) && (!page.parameters || page.parameters >= SMALL_MODEL) && !page.jobs_waiting;
+    /* Where others wait the first line will do: a title that waits would hold a process of the pool
+     * that answers need. */
+    bool able = engine_status_read(r, &page) &&
+                (!page.parameters || page.parameters >= SMALL_MODEL) && !page.jobs_waiting;
     return titles && able && setting_bool(r, SETTING_MODEL_TITLES);
 }
 
-static bool make_prompt(struct request *r, struct chat_request *c, const struct beginning *b, struct prompt *out, struct err *e)
+static bool make_prompt(struct request *r, struct chat_request *c, const struct beginning *b,
+                        struct prompt *out, struct err *e)
 {
     struct buf ask = {0};
     cJSON *messages = cJSON_CreateArray(), *m = cJSON_CreateObject();
@@ -66,8 +72,11 @@ static bool make_prompt(struct request *r, struct chat_request *c, const struct 
     cJSON_AddStringToObject(m, "role", "user");
     cJSON_AddStringToObject(m, "content", ask.data ? ask.data : "");
     c->settings.max_tokens = TITLE_TOKENS;
-    bool ok = (!ask.failed || err_set(e, ERR_NOMEM, "no memory for the title")) && chat_think_least(c, r, e);
-    ok = ok && prompt_make(r->worker->text, &(struct prompt_input){.messages = messages, .kwargs = c->kwargs}, out, e);
+    bool ok = (!ask.failed || err_set(e, ERR_NOMEM, "no memory for the title")) &&
+              chat_think_least(c, r, e);
+    ok = ok &&
+         prompt_make(r->worker->text,
+                     &(struct prompt_input){.messages = messages, .kwargs = c->kwargs}, out, e);
     cJSON_Delete(messages);
     buf_fini(&ask);
     return ok;
@@ -87,7 +96,8 @@ static void clean(const struct buf *answer, char out[TITLE_SIZE])
     snprintf(out, TITLE_SIZE, "%s", at);
 }
 
-static bool ask_model(struct request *r, const struct beginning *b, char title[TITLE_SIZE], struct err *e)
+static bool ask_model(struct request *r, const struct beginning *b, char title[TITLE_SIZE],
+                      struct err *e)
 {
     struct chat_request c = {0};
     struct prompt prompt = {0};
@@ -98,8 +108,12 @@ static bool ask_model(struct request *r, const struct beginning *b, char title[T
     if (ok) {
         struct inference_params p = {
             .n = 1,
-            .job = {.prompt = prompt.ids.at, .n_prompt = (int32_t)prompt.ids.n, .top_logprobs = -1, .priority = 1,
-                    .special_text = prompt_wants_special_text(&prompt), .user = (uint64_t)r->who.user_id},
+            .job = {.prompt = prompt.ids.at,
+                    .n_prompt = (int32_t)prompt.ids.n,
+                    .top_logprobs = -1,
+                    .priority = 1,
+                    .special_text = prompt_wants_special_text(&prompt),
+                    .user = (uint64_t)r->who.user_id},
             .generation = {.format = prompt.format, .opens_reasoning = prompt.opens_reasoning}};
         settings_apply(&c.settings, &p.job);
         cache_scope_name(p.job.scope, sizeof p.job.scope, r, "");

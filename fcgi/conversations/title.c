@@ -33,7 +33,8 @@ static const char *first_line(const char *text, size_t *len)
         text += *len + 1;
     }
     const char *at = text, *end = text + *len;
-    while (at < end && (blank(*at) || (strchr("#>*-+", *at) && at + 1 < end && (blank(at[1]) || at[1] == *at))))
+    while (at < end &&
+           (blank(*at) || (strchr("#>*-+", *at) && at + 1 < end && (blank(at[1]) || at[1] == *at))))
         at++;
     *len = (size_t)(end - at);
     return at;
@@ -50,7 +51,8 @@ void title_make(const char *text, char out[TITLE_SIZE])
         if (space && (!n || out[n - 1] == ' '))
             continue;
         if ((c & 0xc0) != 0x80 && characters++ == TITLE_CHARACTERS) {
-            /* between words, unless that loses more than a third (one long word, or a script without blanks) */
+            /* between words, unless that loses more than a third (one long word, or a script
+             * without blanks) */
             if (!space && word_end > n * 2 / 3)
                 n = word_end;
             while (n && out[n - 1] == ' ')

@@ -1,4 +1,5 @@
-/* A conversation's title out of its first message: one line, no Markdown marks, cut between words. */
+/* A conversation's title out of its first message: one line, no Markdown marks, cut between words.
+ */
 #pragma once
 #include <stddef.h>
 

@@ -38,7 +38,8 @@ static bool put_entry(void *context, const struct store_entry *entry)
         buf_puts(l->out, entry->body);
     else
         buf_json_string(l->out, entry->body, strlen(entry->body));
-    buf_printf(l->out, ",\"created_at\":%lld,\"updated_at\":%lld}", (long long)entry->created_at, (long long)entry->updated_at);
+    buf_printf(l->out, ",\"created_at\":%lld,\"updated_at\":%lld}", (long long)entry->created_at,
+               (long long)entry->updated_at);
     return true;
 }
 
@@ -49,8 +50,9 @@ static bool put_key(void *context, const struct store_key *k)
     put_text(l->out, "name", k->name);
     buf_putc(l->out, ',');
     put_text(l->out, "prefix", k->prefix);
-    buf_printf(l->out, ",\"created_at\":%lld,\"last_used_at\":%lld,\"expires_at\":%lld}", (long long)k->created_at,
-               (long long)k->last_used_at, (long long)k->terms.expires_at);
+    buf_printf(l->out, ",\"created_at\":%lld,\"last_used_at\":%lld,\"expires_at\":%lld}",
+               (long long)k->created_at, (long long)k->last_used_at,
+               (long long)k->terms.expires_at);
     return true;
 }
 
@@ -58,9 +60,13 @@ static bool put_usage(void *context, const struct store_usage *u)
 {
     struct listing *l = context;
     next(l);
-    buf_printf(l->out, "\"unix_day\":%lld,\"key_id\":%lld,\"requests\":%lld,\"prompt_tokens\":%lld,\"cached_tokens\":%lld,"
-               "\"completion_tokens\":%lld}", (long long)u->day, (long long)u->key_id, (long long)u->requests,
-               (long long)u->prompt_tokens, (long long)u->cached_tokens, (long long)u->completion_tokens);
+    buf_printf(l->out,
+               "\"unix_day\":%lld,\"key_id\":%lld,\"requests\":%lld,\"prompt_tokens\":%lld,"
+               "\"cached_tokens\":%lld,"
+               "\"completion_tokens\":%lld}",
+               (long long)u->day, (long long)u->key_id, (long long)u->requests,
+               (long long)u->prompt_tokens, (long long)u->cached_tokens,
+               (long long)u->completion_tokens);
     return true;
 }
 
@@ -68,8 +74,8 @@ static bool put_session(void *context, const struct store_session_seen *n)
 {
     struct listing *l = context;
     next(l);
-    buf_printf(l->out, "\"created_at\":%lld,\"used_at\":%lld,\"expires_at\":%lld,", (long long)n->created_at,
-               (long long)n->used_at, (long long)n->expires_at);
+    buf_printf(l->out, "\"created_at\":%lld,\"used_at\":%lld,\"expires_at\":%lld,",
+               (long long)n->created_at, (long long)n->used_at, (long long)n->expires_at);
     put_text(l->out, "address", n->address);
     buf_putc(l->out, ',');
     put_text(l->out, "agent", n->agent);
@@ -96,7 +102,9 @@ bool export_account(struct buf *out, const struct export_params *p, struct arena
                "{\"schema\":\"sluice-account\",\"version\":1,\"exported_at\":%lld,\n\"user\":{",
                (long long)p->exported_at);
     put_text(out, "name", u.name);
-    buf_printf(out, ",\"role\":\"%s\",\"created_at\":%lld},\n\"defaults\":", u.admin ? "admin" : "user", (long long)u.created_at);
+    buf_printf(out,
+               ",\"role\":\"%s\",\"created_at\":%lld},\n\"defaults\":", u.admin ? "admin" : "user",
+               (long long)u.created_at);
     buf_puts(out, u.settings);
     begin(&l, "presets", true);
     bool ok = store_library_list(

@@ -1,5 +1,5 @@
-/* What an account holds beside its conversations, as JSON: who, defaults, presets, prompts, keys, use. No secret: of a key
- * its name and beginning. */
+/* What an account holds beside its conversations, as JSON: who, defaults, presets, prompts, keys,
+ * use. No secret: of a key its name and beginning. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
-/* GET /api/export: the caller's conversations as one file; GET /api/account/export: all that is theirs. It is written as it is read, within one snapshot; nginx takes it
- * off our hands at the disk's speed (its buffering is on for this path), so that a slow client holds no snapshot. */
+/* GET /api/export: the caller's conversations as one file; GET /api/account/export: all that is
+ * theirs. It is written as it is read, within one snapshot; nginx takes it off our hands at the
+ * disk's speed (its buffering is on for this path), so that a slow client holds no snapshot. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,11 +29,13 @@
 #define MAX_IDS 2000
 #define RETRY_S 5
 
-/* One export at a time for each user: a lock on the byte that has the user's number, gone with the process. */
+/* One export at a time for each user: a lock on the byte that has the user's number, gone with the
+ * process. */
 static int lock_user(struct request *r, struct err *e)
 {
     char path[PATH_MAX];
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = r->who.user_id, .l_len = 1};
+    struct flock lock = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = r->who.user_id, .l_len = 1};
     if (!file_join(path, sizeof path, r->worker->run_dir, STATE_EXPORT_LOCK, e))
         return -1;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -58,7 +61,8 @@ static int by_number(const void *a, const void *b)
 
 static bool bad_ids(struct err *e)
 {
-    return err_field(e, ERR_INPUT, "conversation", "must be \"all\" or at most %d ids with commas between them", MAX_IDS);
+    return err_field(e, ERR_INPUT, "conversation",
+                     "must be \"all\" or at most %d ids with commas between them", MAX_IDS);
 }
 
 /* "12,7,12" -> "[7,12]" in the arena, *n 2. */
@@ -85,11 +89,13 @@ static bool read_ids(struct request *r, const char *text, const char **json, int
     return *json || err_set(e, ERR_NOMEM, "no memory for the ids");
 }
 
-static bool read_which(struct request *r, const char *name, enum store_which absent, enum store_which *out, struct err *e)
+static bool read_which(struct request *r, const char *name, enum store_which absent,
+                       enum store_which *out, struct err *e)
 {
     const char *v = request_query(r, name);
     *out = !v ? absent : !strcmp(v, "1") ? WHICH_YES : !strcmp(v, "0") ? WHICH_NO : WHICH_ANY;
-    return !v || *out != WHICH_ANY || !strcmp(v, "any") || err_field(e, ERR_INPUT, name, "must be 0, 1 or any");
+    return !v || *out != WHICH_ANY || !strcmp(v, "any") ||
+           err_field(e, ERR_INPUT, name, "must be 0, 1 or any");
 }
 
 struct export_request {
@@ -116,7 +122,8 @@ static bool read_request(struct request *r, struct export_request *w, struct err
         return true;
     /* Conversations that are named by id are exported wherever they are. */
     if (request_query(r, "archived") || request_query(r, "trash"))
-        return err_field(e, ERR_INPUT, request_query(r, "trash") ? "trash" : "archived", "goes with \"all\" only");
+        return err_field(e, ERR_INPUT, request_query(r, "trash") ? "trash" : "archived",
+                         "goes with \"all\" only");
     w->p.which.archived = w->p.which.trashed = WHICH_ANY;
     return read_ids(r, ids, &w->p.which.ids, &w->n_ids, e);
 }
@@ -127,7 +134,8 @@ static bool count_file(void *context, const struct store_export_file *f)
     return true;
 }
 
-/* Conversations, attachments, the index, the account, its responses and the API's conversations: so that whoever receives the archive knows how far it is. */
+/* Conversations, attachments, the index, the account, its responses and the API's conversations: so
+ * that whoever receives the archive knows how far it is. */
 static bool count_files(struct export_request *w, struct err *e)
 {
     w->n_files = w->counts.conversations + (w->p.account ? 4 : 1);
@@ -186,8 +194,8 @@ static bool write_on(void *context, const void *data, size_t len, struct err *e)
     return reply_stream_write(context, data, len, e);
 }
 
-/* What fails before the first byte is an error as any other; after it the reply is cut off: short of its Content-Length, or a
- * ZIP without its directory, which no program opens. */
+/* What fails before the first byte is an error as any other; after it the reply is cut off: short
+ * of its Content-Length, or a ZIP without its directory, which no program opens. */
 static bool send_export(struct request *r, struct export_request *w, struct err *e)
 {
     uint64_t bytes = 0;
@@ -222,7 +230,8 @@ static bool serve(struct request *r, struct export_request *w, bool whole_accoun
     int lock = lock_user(r, e);
     if (lock < 0)
         return false;
-    bool ok = store_export_begin(r->store, e) && (!whole_account || add_account(r, w, &account, e)) && send_export(r, w, e);
+    bool ok = store_export_begin(r->store, e) &&
+              (!whole_account || add_account(r, w, &account, e)) && send_export(r, w, e);
     store_export_end(r->store);
     buf_fini(&account);
     close(lock);
@@ -245,13 +254,24 @@ static bool export_own_account(struct request *r, struct err *e)
 }
 
 const struct route api_export_routes[] = {
-    {.method = HTTP_GET, .path = "/api/export", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .handler = export_conversations, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "The own conversations as one file", .query = "ExportQuery", .media = "*/*",
+    {.method = HTTP_GET,
+     .path = "/api/export",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .handler = export_conversations,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "The own conversations as one file",
+             .query = "ExportQuery",
+             .media = "*/*",
              .statuses = "200 429"}},
-    {.method = HTTP_GET, .path = "/api/account/export", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .handler = export_own_account, .scope = SCOPE_HISTORY | SCOPE_ADMIN,
+    {.method = HTTP_GET,
+     .path = "/api/account/export",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .handler = export_own_account,
+     .scope = SCOPE_HISTORY | SCOPE_ADMIN,
      .doc = {.summary = "All that belongs to the own account as one archive",
-             .media = "application/zip", .statuses = "200 429"}},
+             .media = "application/zip",
+             .statuses = "200 429"}},
     {0},
 };

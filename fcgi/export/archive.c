@@ -20,7 +20,8 @@
 const struct export_format export_zip = {
     .name = "zip", .media = "application/zip", .suffix = ".zip", .archive = true};
 
-/* Small letters, digits and single dashes; what is not ASCII stays out: old unzip programs garble it. */
+/* Small letters, digits and single dashes; what is not ASCII stays out: old unzip programs garble
+ * it. */
 static void put_slug(struct buf *out, const char *title)
 {
     const size_t begin = out->len;
@@ -62,7 +63,8 @@ static bool put_file(void *context, const struct store_export_conversation *c)
     return export_put(x, c) && export_close(x);
 }
 
-/* The bytes of each attachment once. One that was deleted since the snapshot is left out, and the index says so. */
+/* The bytes of each attachment once. One that was deleted since the snapshot is left out, and the
+ * index says so. */
 static bool put_bytes(struct export *x, const struct store_export_file *f, int fd)
 {
     char name[16 + DIGEST_TEXT_SIZE], piece[16384];
@@ -88,11 +90,14 @@ static bool put_attachment(void *context, const struct store_export_file *f)
     bool ok = fd < 0 || put_bytes(x, f, fd);
     buf_printf(&x->files, "%s\n{\"sha256\":\"%s\",\"mime\":", x->files.len ? "," : "", f->sha256);
     buf_json_string(&x->files, f->type, strlen(f->type));
-    buf_printf(&x->files, fd < 0 ? ",\"size\":%lld,\"file\":null}" : ",\"size\":%lld,\"file\":\"attachments/%s\"}",
+    buf_printf(&x->files,
+               fd < 0 ? ",\"size\":%lld,\"file\":null}"
+                      : ",\"size\":%lld,\"file\":\"attachments/%s\"}",
                (long long)f->bytes, f->sha256);
     if (fd >= 0)
         close(fd);
-    return ok && (!x->files.failed || err_set(&x->e, ERR_NOMEM, "no memory for the archive's index"));
+    return ok &&
+           (!x->files.failed || err_set(&x->e, ERR_NOMEM, "no memory for the archive's index"));
 }
 
 static bool put_account(struct export *x)
@@ -118,7 +123,9 @@ static bool put_response(void *context, const struct store_response *row)
         buf_json_string(out, row->conversation_id, strlen(row->conversation_id));
     else
         buf_puts(out, "null");
-    buf_printf(out, ",\"created_at\":%lld,\"expires_at\":%lld,\"input\":", (long long)row->created_at, (long long)row->expires_at);
+    buf_printf(out,
+               ",\"created_at\":%lld,\"expires_at\":%lld,\"input\":", (long long)row->created_at,
+               (long long)row->expires_at);
     buf_puts(out, row->input);
     buf_puts(out, ",\"response\":");
     buf_puts(out, row->response);
@@ -179,7 +186,8 @@ static bool put_index_row(void *context, const struct store_export_conversation 
     buf_json_string(out, c->key, strlen(c->key));
     buf_puts(out, ",\"title\":");
     buf_json_string(out, c->title, strlen(c->title));
-    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld,\"file\":\"", (long long)c->created_at, (long long)c->updated_at);
+    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld,\"file\":\"",
+               (long long)c->created_at, (long long)c->updated_at);
     put_entry_name(out, files, c->title);
     buf_puts(out, "\"}");
     return export_send(x, false);
@@ -190,9 +198,12 @@ static bool put_index(struct export *x)
     if (!zip_writer_entry(x->zip, "index.json", x->p->exported_at, false, &x->e))
         return false;
     x->w.n_files = 0;
-    buf_printf(&x->w.out, "{\"schema\":\"sluice-export-index\",\"version\":1,\"exported_at\":%lld,\"conversations\":[",
+    buf_printf(&x->w.out,
+               "{\"schema\":\"sluice-export-index\",\"version\":1,\"exported_at\":%lld,"
+               "\"conversations\":[",
                (long long)x->p->exported_at);
-    if (!store_export_each(x->p->store, &x->p->which, put_index_row, x, &x->e) || x->e.code != ERR_NONE)
+    if (!store_export_each(x->p->store, &x->p->which, put_index_row, x, &x->e) ||
+        x->e.code != ERR_NONE)
         return false;
     buf_puts(&x->w.out, "],\"attachments\":[");
     if (x->files.len)

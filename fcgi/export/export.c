@@ -104,8 +104,8 @@ bool export_close(struct export *x)
 static bool put_one_document(struct export *x)
 {
     export_open(x);
-    return store_export_each(x->p->store, &x->p->which, put_conversation, x, &x->e) && x->e.code == ERR_NONE &&
-           export_close(x);
+    return store_export_each(x->p->store, &x->p->which, put_conversation, x, &x->e) &&
+           x->e.code == ERR_NONE && export_close(x);
 }
 
 bool export_run(const struct export_params *p, struct err *e)
@@ -139,11 +139,15 @@ bool export_measure(const struct export_params *p, uint64_t *bytes, struct err *
 static void put_title(struct buf *out, const char *title)
 {
     const size_t begin = out->len;
-    for (; *title && (out->len - begin < MAX_NAME || ((unsigned char)*title & 0xc0) == 0x80); title++)
-        buf_putc(out, (unsigned char)*title < ' ' || *title == 0x7f || strchr("/\\:*?\"<>|", *title) ? '-' : *title);
+    for (; *title && (out->len - begin < MAX_NAME || ((unsigned char)*title & 0xc0) == 0x80);
+         title++)
+        buf_putc(out, (unsigned char)*title < ' ' || *title == 0x7f || strchr("/\\:*?\"<>|", *title)
+                          ? '-'
+                          : *title);
 }
 
-void export_file_name(struct buf *out, const struct export_format *f, const char *title, int64_t exported_at)
+void export_file_name(struct buf *out, const struct export_format *f, const char *title,
+                      int64_t exported_at)
 {
     char time[EXPORT_TIME_SIZE];
     if (title && *title && *title != '.')

@@ -7,19 +7,21 @@
 #include "fcgi/export/format.h"
 #include "engine/base/zip_writer.h"
 
-struct export {
+struct export
+{
     const struct export_params *p;
     const struct export_format *format; /* of the document that is written; in an archive: JSON */
     struct export_writer w;
     struct export_tree tree;
-    struct zip_writer *zip;  /* or NULL */
-    struct buf files; /* of an archive: the index's rows of attachments */
-    uint32_t number;  /* of the message that comes next */
-    int64_t n_items;  /* of an API's conversation, so far */
-    struct err e;     /* why a step returned false */
+    struct zip_writer *zip; /* or NULL */
+    struct buf files;       /* of an archive: the index's rows of attachments */
+    uint32_t number;        /* of the message that comes next */
+    int64_t n_items;        /* of an API's conversation, so far */
+    struct err e;           /* why a step returned false */
 };
 
-/* A document is open, put, ..., close. send: what the writer holds goes on once it is enough, or all of it. */
+/* A document is open, put, ..., close. send: what the writer holds goes on once it is enough, or
+ * all of it. */
 void export_open(struct export *x);
 bool export_put(struct export *x, const struct store_export_conversation *c);
 bool export_close(struct export *x);

@@ -62,8 +62,8 @@ static void mark_shown(struct export_tree *t, int64_t leaf_id)
     }
 }
 
-bool export_tree_read(struct export_tree *t, struct store *s, int64_t user_id, const struct store_export_conversation *c,
-                      struct err *e)
+bool export_tree_read(struct export_tree *t, struct store *s, int64_t user_id,
+                      const struct store_export_conversation *c, struct err *e)
 {
     struct reading r = {.t = t, .e = e};
     t->n = 0;

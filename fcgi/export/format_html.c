@@ -1,5 +1,6 @@
-/* A page that needs nothing and loads nothing: no script, no picture; the policy at its top allows the style below by its
- * hash and nothing else. Answers are Markdown as on the page (html_markdown.c), what people wrote is text. */
+/* A page that needs nothing and loads nothing: no script, no picture; the policy at its top allows
+ * the style below by its hash and nothing else. Answers are Markdown as on the page
+ * (html_markdown.c), what people wrote is text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,19 +9,25 @@
 
 /* STYLE's SHA-256, base64: tests/api/export.test.mjs reckons it anew. */
 #define STYLE_HASH "6A6VN+M3HrjaLmrJx1YxaYdESlb7iOJy6coBDJSAFTs="
-#define STYLE \
-    ":root{color-scheme:light dark}" \
-    "body{font:16px/1.55 system-ui,sans-serif;margin:0 auto;max-width:46rem;padding:2rem 1rem;overflow-wrap:anywhere}" \
-    "h1{font-size:1.5rem;margin:2.5rem 0 .25rem}h2{font-size:.95rem;margin:2rem 0 .5rem}" \
-    "h3,h4,h5,h6{font-size:1.05rem;margin:1.25rem 0 .5rem}h3{font-size:1.25rem}" \
-    "time,.note{color:GrayText;font-size:.85rem;font-weight:400}" \
-    ".text{white-space:pre-wrap}pre{border:1px solid GrayText;border-radius:.4rem;padding:.75rem;white-space:pre-wrap}" \
-    "pre,code,.math{font-family:ui-monospace,monospace;font-size:.9rem}.math{white-space:pre-wrap}" \
-    "table{border-collapse:collapse;display:block;overflow-x:auto}th,td{border:1px solid GrayText;padding:.3rem .6rem;text-align:start}" \
-    ".left{text-align:left}.center{text-align:center}.right{text-align:right}.task{list-style:none}" \
-    "blockquote{border-inline-start:3px solid GrayText;margin-inline:0;padding-inline-start:.75rem}" \
-    "section.user .text{border-inline-start:3px solid GrayText;padding-inline-start:.75rem}" \
-    "details{margin:.5rem 0}summary{cursor:pointer}" \
+#define STYLE                                                                                      \
+    ":root{color-scheme:light dark}"                                                               \
+    "body{font:16px/1.55 system-ui,sans-serif;margin:0 auto;max-width:46rem;padding:2rem "         \
+    "1rem;overflow-wrap:anywhere}"                                                                 \
+    "h1{font-size:1.5rem;margin:2.5rem 0 .25rem}h2{font-size:.95rem;margin:2rem 0 .5rem}"          \
+    "h3,h4,h5,h6{font-size:1.05rem;margin:1.25rem 0 .5rem}h3{font-size:1.25rem}"                   \
+    "time,.note{color:GrayText;font-size:.85rem;font-weight:400}"                                  \
+    ".text{white-space:pre-wrap}pre{border:1px solid "                                             \
+    "GrayText;border-radius:.4rem;padding:.75rem;white-space:pre-wrap}"                            \
+    "pre,code,.math{font-family:ui-monospace,monospace;font-size:.9rem}.math{white-space:pre-"     \
+    "wrap}"                                                                                        \
+    "table{border-collapse:collapse;display:block;overflow-x:auto}th,td{border:1px solid "         \
+    "GrayText;padding:.3rem .6rem;text-align:start}"                                               \
+    ".left{text-align:left}.center{text-align:center}.right{text-align:right}.task{list-style:"    \
+    "none}"                                                                                        \
+    "blockquote{border-inline-start:3px solid "                                                    \
+    "GrayText;margin-inline:0;padding-inline-start:.75rem}"                                        \
+    "section.user .text{border-inline-start:3px solid GrayText;padding-inline-start:.75rem}"       \
+    "details{margin:.5rem 0}summary{cursor:pointer}"                                               \
     "@media print{body{max-width:none;padding:0}article+article{break-before:page}}"
 
 static void put_string(struct buf *out, const char *text)
@@ -45,14 +52,15 @@ static void put_time(struct buf *out, int64_t ms)
 static void begin(struct export_writer *w)
 {
     buf_puts(&w->out, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-                      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-" STYLE_HASH
-                      "'; base-uri 'none'; form-action 'none'\">\n"
+                      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+                      "style-src 'sha256-" STYLE_HASH "'; base-uri 'none'; form-action 'none'\">\n"
                       "<meta name=\"referrer\" content=\"no-referrer\">\n"
                       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                       "<title>Sluice</title>\n<style>" STYLE "</style>\n");
 }
 
-static void open_conversation(struct export_writer *w, const struct store_export_conversation *c, const struct export_tree *t)
+static void open_conversation(struct export_writer *w, const struct store_export_conversation *c,
+                              const struct export_tree *t)
 {
     char *system = export_system(c->settings);
     buf_puts(&w->out, "<article>\n<h1 dir=\"auto\">");

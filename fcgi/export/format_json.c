@@ -21,17 +21,21 @@ static void put_bool(struct buf *out, const char *name, bool v)
 
 static void begin(struct export_writer *w)
 {
-    buf_printf(&w->out, "{\"schema\":\"sluice-export\",\"version\":1,\"exported_at\":%lld,\"conversations\":[",
-               (long long)w->exported_at);
+    buf_printf(
+        &w->out,
+        "{\"schema\":\"sluice-export\",\"version\":1,\"exported_at\":%lld,\"conversations\":[",
+        (long long)w->exported_at);
 }
 
-static void open_conversation(struct export_writer *w, const struct store_export_conversation *c, const struct export_tree *t)
+static void open_conversation(struct export_writer *w, const struct store_export_conversation *c,
+                              const struct export_tree *t)
 {
     struct buf *out = &w->out;
     buf_puts(out, w->n_conversations > 1 ? ",\n{\"key\":" : "\n{\"key\":");
     buf_json_string(out, c->key, strlen(c->key));
     buf_json_member(out, "title", c->title);
-    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld", (long long)c->created_at, (long long)c->updated_at);
+    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld", (long long)c->created_at,
+               (long long)c->updated_at);
     put_bool(out, "pinned", c->pinned);
     put_bool(out, "archived", c->archived);
     put_number(out, "trashed_at", c->trashed_at);
@@ -48,8 +52,10 @@ static void put_usage(struct buf *out, const struct store_message *m)
         put_json(out, "usage", NULL);
         return;
     }
-    buf_printf(out, ",\"usage\":{\"prompt_tokens\":%lld,\"cached_tokens\":%lld,\"completion_tokens\":%lld}",
-               (long long)m->prompt_tokens, (long long)m->cached_tokens, (long long)m->completion_tokens);
+    buf_printf(
+        out,
+        ",\"usage\":{\"prompt_tokens\":%lld,\"cached_tokens\":%lld,\"completion_tokens\":%lld}",
+        (long long)m->prompt_tokens, (long long)m->cached_tokens, (long long)m->completion_tokens);
 }
 
 static void put_message(struct export_writer *w, const struct export_tree *t, uint32_t number,

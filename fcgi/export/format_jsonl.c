@@ -1,12 +1,14 @@
-/* The form that OpenAI's fine-tuning takes: a line {"messages":[...]} per conversation, the branch that is shown, up to
- * its last answer that is done. Without such an answer a conversation gives no line. Left out is what the form has no
- * place for: reasoning, attachments, answers without text or calls. */
+/* The form that OpenAI's fine-tuning takes: a line {"messages":[...]} per conversation, the branch
+ * that is shown, up to its last answer that is done. Without such an answer a conversation gives no
+ * line. Left out is what the form has no place for: reasoning, attachments, answers without text or
+ * calls. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fcgi/export/format.h"
 
-static void open_conversation(struct export_writer *w, const struct store_export_conversation *c, const struct export_tree *t)
+static void open_conversation(struct export_writer *w, const struct store_export_conversation *c,
+                              const struct export_tree *t)
 {
     char *system = t->last_answer ? export_system(c->settings) : NULL;
     if (!t->last_answer)

@@ -46,9 +46,11 @@ static void put_system(struct buf *out, const char *text)
     put_quoted(out, text, strlen(text));
 }
 
-static void put_heading(struct buf *out, const char *role, const char *time, const char *model, const char *status)
+static void put_heading(struct buf *out, const char *role, const char *time, const char *model,
+                        const char *status)
 {
-    buf_printf(out, "## %s\n\n*%s%s%s%s%s*\n\n", role, time, model ? ", " : "", model ? model : "", status ? ", " : "", status ? status : "");
+    buf_printf(out, "## %s\n\n*%s%s%s%s%s*\n\n", role, time, model ? ", " : "", model ? model : "",
+               status ? ", " : "", status ? status : "");
 }
 
 static void put_files(struct buf *out, const char *names)

@@ -22,7 +22,8 @@ static void put_system(struct buf *out, const char *text)
     buf_printf(out, "\n[System]\n%s\n", text);
 }
 
-static void put_heading(struct buf *out, const char *role, const char *time, const char *model, const char *status)
+static void put_heading(struct buf *out, const char *role, const char *time, const char *model,
+                        const char *status)
 {
     buf_printf(out, "\n[%s, %s%s%s]\n", role, time, status ? ", " : "", status ? status : "");
 }

@@ -31,8 +31,11 @@ char *export_system(const char *settings)
 {
     struct err why = {0};
     const char *system = NULL;
-    cJSON *v = json_parse(settings, strlen(settings), &(struct json_limits){.max_bytes = STORE_SETTINGS_BYTES}, &why);
-    char *copy = v && json_get_string(v, "system", &system, &why) && system && *system ? strdup(system) : NULL;
+    cJSON *v = json_parse(settings, strlen(settings),
+                          &(struct json_limits){.max_bytes = STORE_SETTINGS_BYTES}, &why);
+    char *copy = v && json_get_string(v, "system", &system, &why) && system && *system
+                     ? strdup(system)
+                     : NULL;
     cJSON_Delete(v);
     return copy;
 }
@@ -44,8 +47,7 @@ void export_file_names(struct buf *out, const char *attachments)
     if (!strcmp(attachments, "[]"))
         return;
     cJSON *list = json_parse(attachments, strlen(attachments), NULL, &why);
-    cJSON_ArrayForEach(file, list)
-    {
+    cJSON_ArrayForEach (file, list) {
         const char *name = cJSON_GetStringValue(json_member(file, "name"));
         if (out->len)
             buf_puts(out, ", ");

@@ -11,11 +11,11 @@
 
 struct page {
     struct buf *out;
-    size_t most;      /* out->len may not pass it */
-    bool link;        /* an <a> is open: none within it */
-    int images;       /* open, one in another's words */
-    bool image_link;  /* the outermost image opened an <a> */
-    size_t image_at;  /* where its words begin */
+    size_t most;     /* out->len may not pass it */
+    bool link;       /* an <a> is open: none within it */
+    int images;      /* open, one in another's words */
+    bool image_link; /* the outermost image opened an <a> */
+    size_t image_at; /* where its words begin */
     enum { CODE_NONE, CODE_BEGUN, CODE_TEXT, CODE_MATH } code; /* the code span that is open */
 };
 
@@ -100,8 +100,10 @@ static int heading(unsigned level)
 
 static void put_cell(struct buf *out, const char *tag, MD_ALIGN align)
 {
-    static const char *const classes[] = {[MD_ALIGN_DEFAULT] = "", [MD_ALIGN_LEFT] = " class=\"left\"",
-                                          [MD_ALIGN_CENTER] = " class=\"center\"", [MD_ALIGN_RIGHT] = " class=\"right\""};
+    static const char *const classes[] = {[MD_ALIGN_DEFAULT] = "",
+                                          [MD_ALIGN_LEFT] = " class=\"left\"",
+                                          [MD_ALIGN_CENTER] = " class=\"center\"",
+                                          [MD_ALIGN_RIGHT] = " class=\"right\""};
     buf_printf(out, "<%s%s>", tag, classes[align]);
 }
 
@@ -111,23 +113,52 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *context)
     struct buf *out = p->out;
     const MD_BLOCK_LI_DETAIL *item = detail;
     switch (type) {
-    case MD_BLOCK_QUOTE: buf_puts(out, "<blockquote>\n"); break;
-    case MD_BLOCK_UL: buf_puts(out, "<ul>\n"); break;
-    case MD_BLOCK_OL: buf_printf(out, "<ol start=\"%u\">\n", ((const MD_BLOCK_OL_DETAIL *)detail)->start); break;
-    case MD_BLOCK_LI:
-        buf_puts(out, !item->is_task ? "<li>" : item->task_mark == ' ' ? "<li class=\"task\">\xe2\x98\x90 " : "<li class=\"task\">\xe2\x98\x91 ");
+    case MD_BLOCK_QUOTE:
+        buf_puts(out, "<blockquote>\n");
         break;
-    case MD_BLOCK_HR: buf_puts(out, "<hr>\n"); break;
-    case MD_BLOCK_H: buf_printf(out, "<h%d>", heading(((const MD_BLOCK_H_DETAIL *)detail)->level)); break;
-    case MD_BLOCK_CODE: buf_puts(out, "<pre><code>"); break;
-    case MD_BLOCK_P: buf_puts(out, "<p>"); break;
-    case MD_BLOCK_TABLE: buf_puts(out, "<table>\n"); break;
-    case MD_BLOCK_THEAD: buf_puts(out, "<thead>\n"); break;
-    case MD_BLOCK_TBODY: buf_puts(out, "<tbody>\n"); break;
-    case MD_BLOCK_TR: buf_puts(out, "<tr>"); break;
-    case MD_BLOCK_TH: put_cell(out, "th", ((const MD_BLOCK_TD_DETAIL *)detail)->align); break;
-    case MD_BLOCK_TD: put_cell(out, "td", ((const MD_BLOCK_TD_DETAIL *)detail)->align); break;
-    default: break;
+    case MD_BLOCK_UL:
+        buf_puts(out, "<ul>\n");
+        break;
+    case MD_BLOCK_OL:
+        buf_printf(out, "<ol start=\"%u\">\n", ((const MD_BLOCK_OL_DETAIL *)detail)->start);
+        break;
+    case MD_BLOCK_LI:
+        buf_puts(out, !item->is_task           ? "<li>"
+                      : item->task_mark == ' ' ? "<li class=\"task\">\xe2\x98\x90 "
+                                               : "<li class=\"task\">\xe2\x98\x91 ");
+        break;
+    case MD_BLOCK_HR:
+        buf_puts(out, "<hr>\n");
+        break;
+    case MD_BLOCK_H:
+        buf_printf(out, "<h%d>", heading(((const MD_BLOCK_H_DETAIL *)detail)->level));
+        break;
+    case MD_BLOCK_CODE:
+        buf_puts(out, "<pre><code>");
+        break;
+    case MD_BLOCK_P:
+        buf_puts(out, "<p>");
+        break;
+    case MD_BLOCK_TABLE:
+        buf_puts(out, "<table>\n");
+        break;
+    case MD_BLOCK_THEAD:
+        buf_puts(out, "<thead>\n");
+        break;
+    case MD_BLOCK_TBODY:
+        buf_puts(out, "<tbody>\n");
+        break;
+    case MD_BLOCK_TR:
+        buf_puts(out, "<tr>");
+        break;
+    case MD_BLOCK_TH:
+        put_cell(out, "th", ((const MD_BLOCK_TD_DETAIL *)detail)->align);
+        break;
+    case MD_BLOCK_TD:
+        put_cell(out, "td", ((const MD_BLOCK_TD_DETAIL *)detail)->align);
+        break;
+    default:
+        break;
     }
     return done(p);
 }
@@ -137,20 +168,47 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *context)
     struct page *p = context;
     struct buf *out = p->out;
     switch (type) {
-    case MD_BLOCK_QUOTE: buf_puts(out, "</blockquote>\n"); break;
-    case MD_BLOCK_UL: buf_puts(out, "</ul>\n"); break;
-    case MD_BLOCK_OL: buf_puts(out, "</ol>\n"); break;
-    case MD_BLOCK_LI: buf_puts(out, "</li>\n"); break;
-    case MD_BLOCK_H: buf_printf(out, "</h%d>\n", heading(((const MD_BLOCK_H_DETAIL *)detail)->level)); break;
-    case MD_BLOCK_CODE: buf_puts(out, "</code></pre>\n"); break;
-    case MD_BLOCK_P: buf_puts(out, "</p>\n"); break;
-    case MD_BLOCK_TABLE: buf_puts(out, "</table>\n"); break;
-    case MD_BLOCK_THEAD: buf_puts(out, "</thead>\n"); break;
-    case MD_BLOCK_TBODY: buf_puts(out, "</tbody>\n"); break;
-    case MD_BLOCK_TR: buf_puts(out, "</tr>\n"); break;
-    case MD_BLOCK_TH: buf_puts(out, "</th>"); break;
-    case MD_BLOCK_TD: buf_puts(out, "</td>"); break;
-    default: break;
+    case MD_BLOCK_QUOTE:
+        buf_puts(out, "</blockquote>\n");
+        break;
+    case MD_BLOCK_UL:
+        buf_puts(out, "</ul>\n");
+        break;
+    case MD_BLOCK_OL:
+        buf_puts(out, "</ol>\n");
+        break;
+    case MD_BLOCK_LI:
+        buf_puts(out, "</li>\n");
+        break;
+    case MD_BLOCK_H:
+        buf_printf(out, "</h%d>\n", heading(((const MD_BLOCK_H_DETAIL *)detail)->level));
+        break;
+    case MD_BLOCK_CODE:
+        buf_puts(out, "</code></pre>\n");
+        break;
+    case MD_BLOCK_P:
+        buf_puts(out, "</p>\n");
+        break;
+    case MD_BLOCK_TABLE:
+        buf_puts(out, "</table>\n");
+        break;
+    case MD_BLOCK_THEAD:
+        buf_puts(out, "</thead>\n");
+        break;
+    case MD_BLOCK_TBODY:
+        buf_puts(out, "</tbody>\n");
+        break;
+    case MD_BLOCK_TR:
+        buf_puts(out, "</tr>\n");
+        break;
+    case MD_BLOCK_TH:
+        buf_puts(out, "</th>");
+        break;
+    case MD_BLOCK_TD:
+        buf_puts(out, "</td>");
+        break;
+    default:
+        break;
     }
     return done(p);
 }
@@ -159,19 +217,34 @@ static int enter_span(MD_SPANTYPE type, void *detail, void *context)
 {
     struct page *p = context;
     switch (type) {
-    case MD_SPAN_EM: buf_puts(p->out, "<em>"); break;
-    case MD_SPAN_STRONG: buf_puts(p->out, "<strong>"); break;
-    case MD_SPAN_DEL: buf_puts(p->out, "<s>"); break;
-    case MD_SPAN_CODE: p->code = CODE_BEGUN; break;
+    case MD_SPAN_EM:
+        buf_puts(p->out, "<em>");
+        break;
+    case MD_SPAN_STRONG:
+        buf_puts(p->out, "<strong>");
+        break;
+    case MD_SPAN_DEL:
+        buf_puts(p->out, "<s>");
+        break;
+    case MD_SPAN_CODE:
+        p->code = CODE_BEGUN;
+        break;
     case MD_SPAN_A:
         p->link = !p->images && is_safe(&((const MD_SPAN_A_DETAIL *)detail)->href);
         if (p->link)
             open_link(p, &((const MD_SPAN_A_DETAIL *)detail)->href);
         break;
-    case MD_SPAN_IMG: begin_image(p, detail); break;
-    case MD_SPAN_LATEXMATH: buf_puts(p->out, "<span class=\"math\">$"); break;
-    case MD_SPAN_LATEXMATH_DISPLAY: buf_puts(p->out, "<span class=\"math\">$$"); break;
-    default: break;
+    case MD_SPAN_IMG:
+        begin_image(p, detail);
+        break;
+    case MD_SPAN_LATEXMATH:
+        buf_puts(p->out, "<span class=\"math\">$");
+        break;
+    case MD_SPAN_LATEXMATH_DISPLAY:
+        buf_puts(p->out, "<span class=\"math\">$$");
+        break;
+    default:
+        break;
     }
     return done(p);
 }
@@ -180,9 +253,15 @@ static int leave_span(MD_SPANTYPE type, void *detail, void *context)
 {
     struct page *p = context;
     switch (type) {
-    case MD_SPAN_EM: buf_puts(p->out, "</em>"); break;
-    case MD_SPAN_STRONG: buf_puts(p->out, "</strong>"); break;
-    case MD_SPAN_DEL: buf_puts(p->out, "</s>"); break;
+    case MD_SPAN_EM:
+        buf_puts(p->out, "</em>");
+        break;
+    case MD_SPAN_STRONG:
+        buf_puts(p->out, "</strong>");
+        break;
+    case MD_SPAN_DEL:
+        buf_puts(p->out, "</s>");
+        break;
     case MD_SPAN_CODE:
         if (p->code >= CODE_TEXT)
             buf_puts(p->out, p->code == CODE_MATH ? "</span>" : "</code>");
@@ -193,10 +272,17 @@ static int leave_span(MD_SPANTYPE type, void *detail, void *context)
             buf_puts(p->out, "</a>");
         p->link = false;
         break;
-    case MD_SPAN_IMG: end_image(p); break;
-    case MD_SPAN_LATEXMATH: buf_puts(p->out, "$</span>"); break;
-    case MD_SPAN_LATEXMATH_DISPLAY: buf_puts(p->out, "$$</span>"); break;
-    default: break;
+    case MD_SPAN_IMG:
+        end_image(p);
+        break;
+    case MD_SPAN_LATEXMATH:
+        buf_puts(p->out, "$</span>");
+        break;
+    case MD_SPAN_LATEXMATH_DISPLAY:
+        buf_puts(p->out, "$$</span>");
+        break;
+    default:
+        break;
     }
     return done(p);
 }
@@ -219,11 +305,21 @@ static int put_text(MD_TEXTTYPE type, const MD_CHAR *text, MD_SIZE len, void *co
     if (p->code == CODE_BEGUN)
         begin_code(p, &text, &len);
     switch (type) {
-    case MD_TEXT_NULLCHAR: buf_puts(p->out, "\xef\xbf\xbd"); break;
-    case MD_TEXT_BR: buf_puts(p->out, "<br>\n"); break;
-    case MD_TEXT_SOFTBR: buf_putc(p->out, '\n'); break;
-    case MD_TEXT_ENTITY: put_entity(p->out, text, len); break;
-    default: html_text(p->out, text, len); break;
+    case MD_TEXT_NULLCHAR:
+        buf_puts(p->out, "\xef\xbf\xbd");
+        break;
+    case MD_TEXT_BR:
+        buf_puts(p->out, "<br>\n");
+        break;
+    case MD_TEXT_SOFTBR:
+        buf_putc(p->out, '\n');
+        break;
+    case MD_TEXT_ENTITY:
+        put_entity(p->out, text, len);
+        break;
+    default:
+        html_text(p->out, text, len);
+        break;
     }
     return done(p);
 }
@@ -231,12 +327,18 @@ static int put_text(MD_TEXTTYPE type, const MD_CHAR *text, MD_SIZE len, void *co
 static bool parse(struct page *p, const char *text, size_t len)
 {
     static const MD_PARSER parser = {
-        .flags = MD_FLAG_NOHTML | MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS | MD_FLAG_PERMISSIVEURLAUTOLINKS |
-                 MD_FLAG_LATEXMATHSPANS,
-        .enter_block = enter_block, .leave_block = leave_block, .enter_span = enter_span, .leave_span = leave_span, .text = put_text};
+        .flags = MD_FLAG_NOHTML | MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS |
+                 MD_FLAG_PERMISSIVEURLAUTOLINKS | MD_FLAG_LATEXMATHSPANS,
+        .enter_block = enter_block,
+        .leave_block = leave_block,
+        .enter_span = enter_span,
+        .leave_span = leave_span,
+        .text = put_text};
     struct buf guarded = {0};
     markdown_source(&guarded, text, len);
-    bool ok = !guarded.failed && md_parse(guarded.data ? guarded.data : "", (MD_SIZE)guarded.len, &parser, p) == 0 && !p->out->failed;
+    bool ok = !guarded.failed &&
+              md_parse(guarded.data ? guarded.data : "", (MD_SIZE)guarded.len, &parser, p) == 0 &&
+              !p->out->failed;
     buf_fini(&guarded);
     return ok;
 }

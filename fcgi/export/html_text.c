@@ -4,14 +4,21 @@
 static const char *escape_of(unsigned char c)
 {
     switch (c) {
-    case '&': return "&amp;";
-    case '<': return "&lt;";
-    case '>': return "&gt;";
-    case '"': return "&quot;";
-    case '\'': return "&#39;";
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    case '\'':
+        return "&#39;";
     case '\n':
-    case '\t': return NULL;
-    default: return c < ' ' || c == 0x7f ? "\xef\xbf\xbd" : NULL;
+    case '\t':
+        return NULL;
+    default:
+        return c < ' ' || c == 0x7f ? "\xef\xbf\xbd" : NULL;
     }
 }
 

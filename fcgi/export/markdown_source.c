@@ -1,5 +1,5 @@
-/* Adapts a message's Markdown for the parser in one pass. It looks ahead a bounded distance only, so that no text takes
- * long. */
+/* Adapts a message's Markdown for the parser in one pass. It looks ahead a bounded distance only,
+ * so that no text takes long. */
 #include "fcgi/export/markdown_source.h"
 
 #include <stdbool.h>
@@ -30,7 +30,8 @@ static size_t fence_of(const char *line, const char *end)
 static const char *near_end(const char *p, const char *end)
 {
     const char *stop = end - p > LONGEST ? p + LONGEST : end;
-    for (const char *nl = p; (nl = memchr(nl, '\n', (size_t)(stop - nl))); nl++) { /* a paragraph ends at an empty line */
+    for (const char *nl = p; (nl = memchr(nl, '\n', (size_t)(stop - nl)));
+         nl++) { /* a paragraph ends at an empty line */
         const char *next = nl + 1;
         while (next < stop && (*next == ' ' || *next == '\t'))
             next++;
@@ -94,8 +95,9 @@ static const char *guard_line(struct buf *out, const char *p, const char *line_e
         } else if (*p == '`') {
             stop = p + run_of(p, end, '`');
             buf_append(out, p, (size_t)(stop - p));
-        } else if (*p == '\\' && p + 1 < end && (p[1] == '(' || p[1] == '[') && !buf_ends_with(out, '`') &&
-                   (stop = math_end(p, end)) && (stop == end || *stop != '`')) {
+        } else if (*p == '\\' && p + 1 < end && (p[1] == '(' || p[1] == '[') &&
+                   !buf_ends_with(out, '`') && (stop = math_end(p, end)) &&
+                   (stop == end || *stop != '`')) {
             put_math(out, p, stop);
         } else {
             stop = p + (*p == '\\' && p + 1 < line_end ? 2 : 1);
@@ -110,13 +112,15 @@ static const char *guard_line(struct buf *out, const char *p, const char *line_e
     return p;
 }
 
-/* "|-|:-:|" and its like, each cell made wide enough; false: it is no such line, and nothing is written. */
+/* "|-|:-:|" and its like, each cell made wide enough; false: it is no such line, and nothing is
+ * written. */
 static bool put_table_line(struct buf *out, const char *line, const char *end)
 {
     const size_t begin = out->len;
     bool bar = false, dash = false;
     for (const char *p = line; p < end;) {
-        const size_t n = run_of(p, end, '-'), colons = (p > line && p[-1] == ':') + (p + n < end && p[n] == ':');
+        const size_t n = run_of(p, end, '-'),
+                     colons = (p > line && p[-1] == ':') + (p + n < end && p[n] == ':');
         if (n) {
             if (dash) { /* two in one cell */
                 out->len = begin;

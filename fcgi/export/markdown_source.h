@@ -1,8 +1,8 @@
 /* A message's Markdown as the parser is given it:
  *
- * Formulas in \( and \[: its rules would take their backslashes and stars. Each becomes a code span that begins with MATH_MARK.
- * Those in $ and $$ it knows.
- * Lines between a table's head and its rows: it wants three characters in each cell, where everyone else takes one. */
+ * Formulas in \( and \[: its rules would take their backslashes and stars. Each becomes a code span
+ * that begins with MATH_MARK. Those in $ and $$ it knows. Lines between a table's head and its
+ * rows: it wants three characters in each cell, where everyone else takes one. */
 #pragma once
 #include <stddef.h>
 

@@ -19,7 +19,8 @@ void text_parts_open(struct export_writer *w, const struct store_export_conversa
     char time[EXPORT_TIME_SIZE];
     struct buf title = {0};
     char *system = export_system(c->settings);
-    p->title(&w->out, w->n_conversations == 1, line(&title, *c->title ? c->title : "Untitled"), export_time(c->created_at, time));
+    p->title(&w->out, w->n_conversations == 1, line(&title, *c->title ? c->title : "Untitled"),
+             export_time(c->created_at, time));
     if (system)
         p->system(&w->out, system);
     free(system);

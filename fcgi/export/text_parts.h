@@ -1,5 +1,6 @@
-/* The formats that people read as text, Markdown and plain: one walk over a message's parts, and functions that write
- * each part. A function is called only for a part that is there, in this order; a name or a line holds no line breaks. */
+/* The formats that people read as text, Markdown and plain: one walk over a message's parts, and
+ * functions that write each part. A function is called only for a part that is there, in this
+ * order; a name or a line holds no line breaks. */
 #pragma once
 #include "fcgi/export/format.h"
 
@@ -7,7 +8,8 @@ struct text_parts {
     void (*title)(struct buf *out, bool first, const char *title, const char *time);
     void (*system)(struct buf *out, const char *text);
     /* model, status: NULL when there is nothing to say */
-    void (*heading)(struct buf *out, const char *role, const char *time, const char *model, const char *status);
+    void (*heading)(struct buf *out, const char *role, const char *time, const char *model,
+                    const char *status);
     void (*files)(struct buf *out, const char *names);
     void (*reasoning)(struct buf *out, const char *text, size_t len);
     void (*content)(struct buf *out, const char *text, size_t len);

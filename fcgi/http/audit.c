@@ -8,10 +8,14 @@
 #include "fcgi/http/request.h"
 #include "sql/core/store.h"
 
-void audit_record(struct request *r, int64_t user_id, const char *user, const char *action, const char *target)
+void audit_record(struct request *r, int64_t user_id, const char *user, const char *action,
+                  const char *target)
 {
     struct err e = {0};
-    struct store_audit row = {.user_id = user_id, .user = user, .action = action, .target = target,
+    struct store_audit row = {.user_id = user_id,
+                              .user = user,
+                              .action = action,
+                              .target = target,
                               .address = request_remote(r)};
     if (!store_audit_add(r->store, &row, &e))
         log_warn("id=%s action=%s not recorded: %s", r->id, action, e.text);

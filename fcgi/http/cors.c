@@ -1,4 +1,5 @@
-/* cors.h: an origin is compared with the allow-list letter by letter, since browsers send it in one form only. */
+/* cors.h: an origin is compared with the allow-list letter by letter, since browsers send it in one
+ * form only. */
 #include "fcgi/http/cors.h"
 
 #include <string.h>
@@ -25,7 +26,8 @@ bool cors_check(const char *origins, struct err *e)
     for (const char *p = origins + strspn(origins, SEPARATORS); *p; p += strspn(p, SEPARATORS)) {
         size_t len = strcspn(p, SEPARATORS);
         if (!is_origin(p, len))
-            return err_field(e, ERR_INPUT, "cors-origins", "'%.*s' is no origin such as https://chat.example",
+            return err_field(e, ERR_INPUT, "cors-origins",
+                             "'%.*s' is no origin such as https://chat.example",
                              (int)(len < 100 ? len : 100), p);
         p += len;
     }
@@ -57,10 +59,11 @@ void cors_headers(struct request *r)
     if (!origin)
         return;
     reply_header(r, "Access-Control-Allow-Origin", origin);
-    reply_header(r, "Access-Control-Expose-Headers",
-                 "x-request-id, retry-after, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
-                 "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, "
-                 "x-ratelimit-reset-tokens");
+    reply_header(
+        r, "Access-Control-Expose-Headers",
+        "x-request-id, retry-after, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+        "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, "
+        "x-ratelimit-reset-tokens");
 }
 
 void cors_preflight(struct request *r, const char *methods)

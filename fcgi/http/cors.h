@@ -1,5 +1,6 @@
-/* Pages of other origins: those of the allow-list may call the API with a key, from /v1 and the other open paths. Never
- * /api, where a cookie counts: no credentials are allowed, whoever asks. Thread: the request's. */
+/* Pages of other origins: those of the allow-list may call the API with a key, from /v1 and the
+ * other open paths. Never /api, where a cookie counts: no credentials are allowed, whoever asks.
+ * Thread: the request's. */
 #pragma once
 #include <stdbool.h>
 
@@ -7,7 +8,8 @@
 
 struct request;
 
-/* A list of origins separated by blanks, or "*". ERR_INPUT: something that no browser sends as Origin. */
+/* A list of origins separated by blanks, or "*". ERR_INPUT: something that no browser sends as
+ * Origin. */
 bool cors_check(const char *origins, struct err *e);
 /* Adds the headers of any reply when the request's Origin is on the worker's list. */
 void cors_headers(struct request *r);

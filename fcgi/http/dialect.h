@@ -1,5 +1,6 @@
-/* The form in which a family of clients expects errors. A route names its dialect; a path without a route has the dialect of
- * the route that it would lie under, so that /v1/messages/nonsense is refused in Anthropic's form. */
+/* The form in which a family of clients expects errors. A route names its dialect; a path without a
+ * route has the dialect of the route that it would lie under, so that /v1/messages/nonsense is
+ * refused in Anthropic's form. */
 #pragma once
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
@@ -10,8 +11,10 @@ struct request;
 struct api_dialect {
     /* Writes the whole error object for *e and r->error_override. */
     void (*error)(struct buf *out, const struct request *r, const struct err *e);
-    const char *request_id; /* a further header that carries the request's id; NULL: X-Request-Id alone */
-    struct stream_abort_text stream_abort; /* of a stream whose process died, framed as its events are */
+    const char
+        *request_id; /* a further header that carries the request's id; NULL: X-Request-Id alone */
+    struct stream_abort_text
+        stream_abort; /* of a stream whose process died, framed as its events are */
 };
 
 #define DIALECT_SSE_CLOSE ":\n\n"
@@ -23,6 +26,7 @@ extern const struct api_dialect dialect_default;
 extern const struct api_dialect *const api_dialects[];
 
 const struct api_dialect *dialect_of(const struct request *r); /* never NULL */
-/* A dialect's place in api_dialects, for memory that processes share; and what ends a stream of the one at that place. */
+/* A dialect's place in api_dialects, for memory that processes share; and what ends a stream of the
+ * one at that place. */
 int dialect_index(const struct api_dialect *d);
 const struct stream_abort_text *dialect_stream_abort(int index);

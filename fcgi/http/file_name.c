@@ -1,4 +1,5 @@
-/* file_name.h: a name loses its folders and all that could deceive a reader; a header carries it as ASCII and as UTF-8. */
+/* file_name.h: a name loses its folders and all that could deceive a reader; a header carries it as
+ * ASCII and as UTF-8. */
 #include "fcgi/http/file_name.h"
 
 #include <ctype.h>
@@ -10,7 +11,8 @@
 
 #define KEPT_END 20 /* bytes of a long name's end */
 
-/* Format characters include those that turn the direction of writing ("gpj.exe"); the joiners belong to scripts and emoji. */
+/* Format characters include those that turn the direction of writing ("gpj.exe"); the joiners
+ * belong to scripts and emoji. */
 static bool shown(uint32_t cp)
 {
     switch (utf8proc_category((utf8proc_int32_t)cp)) {
@@ -19,9 +21,12 @@ static bool shown(uint32_t cp)
     case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP: return false;
-    case UTF8PROC_CATEGORY_CF: return cp == 0x200C || cp == 0x200D;
-    default: return true;
+    case UTF8PROC_CATEGORY_ZP:
+        return false;
+    case UTF8PROC_CATEGORY_CF:
+        return cp == 0x200C || cp == 0x200D;
+    default:
+        return true;
     }
 }
 
@@ -58,7 +63,7 @@ void file_name_clean(const char *given, size_t len, char out[FILE_NAME_SIZE])
     while (n && all[n - 1] == ' ')
         n--;
     all[n] = '\0';
-    if (n >= FILE_NAME_SIZE) { /* the middle goes */
+    if (n >= FILE_NAME_SIZE) {               /* the middle goes */
         size_t end = n - KEPT_END, dots = 3; /* U+2026 */
         while (((unsigned char)all[end] & 0xC0) == 0x80)
             end++;
@@ -81,7 +86,9 @@ void file_name_disposition(const char *kind, const char *name, char out[FILE_DIS
             out[n++] = (unsigned char)*c > 0x7e || strchr("\"\\%", *c) ? '_' : *c;
     n += snprintf(out + n, FILE_DISPOSITION_SIZE - (size_t)n, "\"; filename*=UTF-8''");
     for (const char *c = name; *c; c++) {
-        bool plain = isascii((unsigned char)*c) && (isalnum((unsigned char)*c) || strchr("!#$&+-.^_`|~", *c));
-        n += snprintf(out + n, FILE_DISPOSITION_SIZE - (size_t)n, plain ? "%c" : "%%%02X", (unsigned char)*c);
+        bool plain = isascii((unsigned char)*c) &&
+                     (isalnum((unsigned char)*c) || strchr("!#$&+-.^_`|~", *c));
+        n += snprintf(out + n, FILE_DISPOSITION_SIZE - (size_t)n, plain ? "%c" : "%%%02X",
+                      (unsigned char)*c);
     }
 }

@@ -3,7 +3,8 @@
 
 #include "fcgi/http/route.h"
 
-static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "OTHER"};
+static const char *const names[] = {"GET",   "HEAD",   "POST",    "PUT",
+                                    "PATCH", "DELETE", "OPTIONS", "OTHER"};
 
 enum http_method http_method_from_name(const char *name)
 {

@@ -10,12 +10,13 @@ enum auth_by { AUTH_NOBODY, AUTH_SESSION, AUTH_KEY, AUTH_LOOPBACK /* auth/loopba
 
 struct identity {
     enum auth_by by;
-    int64_t user_id; /* 0: nobody */
+    int64_t user_id;  /* 0: nobody */
     const char *name; /* in the request's arena */
     bool admin;
-    int64_t key_id; /* AUTH_KEY */
-    struct store_key_terms terms; /* but for AUTH_SESSION: what the key may do, and how much */
+    int64_t key_id;                  /* AUTH_KEY */
+    struct store_key_terms terms;    /* but for AUTH_SESSION: what the key may do, and how much */
     struct store_user_limits limits; /* of the user: limits_load */
-    unsigned char token_hash[SECRET_HASH_BYTES]; /* AUTH_SESSION: names the session when it is ended */
-    char csrf[SECRET_TOKEN_SIZE];                /* AUTH_SESSION: what X-CSRF-Token must equal */
+    unsigned char
+        token_hash[SECRET_HASH_BYTES]; /* AUTH_SESSION: names the session when it is ended */
+    char csrf[SECRET_TOKEN_SIZE];      /* AUTH_SESSION: what X-CSRF-Token must equal */
 };

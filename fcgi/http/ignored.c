@@ -34,7 +34,8 @@ bool ignored_add(struct request *r, const char *field, const char *why, struct e
 {
     char message[IGNORED_MESSAGE_BYTES];
     if (ignored_strict(r))
-        return err_field(e, ERR_UNSUPPORTED, field, "has no effect here and is refused, since parameters are strict: %s", why);
+        return err_field(e, ERR_UNSUPPORTED, field,
+                         "has no effect here and is refused, since parameters are strict: %s", why);
     snprintf(message, sizeof message, "ignored: %s", why);
     ignored_warn(r, field, message, true);
     return true;

@@ -1,9 +1,10 @@
-/* Names in an answer what its request asked for and this server does not do: in the header x-sluice-ignored (names,
- * separated by commas) and in the member "warnings" ([{"field", "message"}]) of the object or of a stream's first event.
- * Clients send fields of many servers: refusing those would break the client, and dropping them silently would mislead its
- * user.
+/* Names in an answer what its request asked for and this server does not do: in the header
+ * x-sluice-ignored (names, separated by commas) and in the member "warnings" ([{"field",
+ * "message"}]) of the object or of a stream's first event. Clients send fields of many servers:
+ * refusing those would break the client, and dropping them silently would mislead its user.
  *
- * The lists live in the request's arena; at most IGNORED_MAX fields are named, the rest is counted. Thread: the request's. */
+ * The lists live in the request's arena; at most IGNORED_MAX fields are named, the rest is counted.
+ * Thread: the request's. */
 #pragma once
 #include <stdbool.h>
 
@@ -29,11 +30,13 @@ struct ignored {
     int more; /* fields that were not named any more */
 };
 
-/* True: `field` is named as ignored in this request's answer. False: parameters are strict here (the server's setting
- * strict_parameters, or the key's): *e is the ERR_UNSUPPORTED that names it. `why` is one clause. */
+/* True: `field` is named as ignored in this request's answer. False: parameters are strict here
+ * (the server's setting strict_parameters, or the key's): *e is the ERR_UNSUPPORTED that names it.
+ * `why` is one clause. */
 bool ignored_add(struct request *r, const char *field, const char *why, struct err *e);
-/* The same for a value that is honoured in another way ("clamped to high") or that has no effect by its nature: never an
- * error, in strict mode neither. dropped: it stands in x-sluice-ignored too. */
+/* The same for a value that is honoured in another way ("clamped to high") or that has no effect by
+ * its nature: never an error, in strict mode neither. dropped: it stands in x-sluice-ignored too.
+ */
 void ignored_warn(struct request *r, const char *field, const char *message, bool dropped);
 /* Does this request refuse what it does not know? */
 bool ignored_strict(const struct request *r);

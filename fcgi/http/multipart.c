@@ -8,7 +8,8 @@
 #define MAX_BOUNDARY 70 /* RFC 2046 */
 #define MAX_PART_HEAD 8192
 
-/* A parameter of a header such as Content-Type: name="value" or name=value. False: it is not there, or too long. */
+/* A parameter of a header such as Content-Type: name="value" or name=value. False: it is not there,
+ * or too long. */
 static bool parameter(const char *header, size_t len, const char *name, char *out, size_t size)
 {
     const size_t want = strlen(name);
@@ -29,7 +30,9 @@ static bool parameter(const char *header, size_t len, const char *name, char *ou
         at += want + 1;
         bool quoted = at < len && header[at] == '"';
         size_t n = 0;
-        for (at += quoted; at < len && header[at] != (quoted ? '"' : ';') && (quoted || header[at] != ' '); at++) {
+        for (at += quoted;
+             at < len && header[at] != (quoted ? '"' : ';') && (quoted || header[at] != ' ');
+             at++) {
             if (n + 1 >= size)
                 return false;
             out[n++] = header[at];
@@ -91,7 +94,8 @@ static bool next_part(struct scan *s, struct multipart_part *p)
     if (left < 2 || memcmp(head, "\r\n", 2))
         return false;
     const char *body = memmem(head, left, "\r\n\r\n", 4);
-    if (!body || (size_t)(body - head) > MAX_PART_HEAD || !read_head(head + 2, (size_t)(body - head > 2 ? body - head - 2 : 0), p))
+    if (!body || (size_t)(body - head) > MAX_PART_HEAD ||
+        !read_head(head + 2, (size_t)(body - head > 2 ? body - head - 2 : 0), p))
         return false;
     p->data = body + 4;
     const char *end = memmem(p->data, s->len - (size_t)(p->data - s->data), s->delimiter, n);
@@ -108,14 +112,16 @@ bool multipart_is(const char *type)
     return type && !strncasecmp(type, "multipart/form-data", 19);
 }
 
-bool multipart_find(const char *data, size_t len, const char *type, struct multipart_part *file, struct err *e)
+bool multipart_find(const char *data, size_t len, const char *type, struct multipart_part *file,
+                    struct err *e)
 {
     char boundary[MAX_BOUNDARY + 1];
     struct scan s = {.data = data, .len = len};
     struct multipart_part p;
     int files = 0;
     if (!parameter(type, strlen(type), "boundary", boundary, sizeof boundary) || !boundary[0])
-        return err_field(e, ERR_INPUT, "Content-Type", "must name a boundary of 1 to %d characters", MAX_BOUNDARY);
+        return err_field(e, ERR_INPUT, "Content-Type", "must name a boundary of 1 to %d characters",
+                         MAX_BOUNDARY);
     snprintf(s.delimiter, sizeof s.delimiter, "\r\n--%s", boundary);
     const size_t n = strlen(s.delimiter);
     s.at = n - 2;
@@ -131,6 +137,7 @@ bool multipart_find(const char *data, size_t len, const char *type, struct multi
     if (s.bad)
         return err_set(e, ERR_INPUT, "the form is not well-formed");
     if (files != 1)
-        return err_set(e, ERR_INPUT, "the multipart body holds %s", files ? "more than one file" : "no file");
+        return err_set(e, ERR_INPUT, "the multipart body holds %s",
+                       files ? "more than one file" : "no file");
     return true;
 }

@@ -13,6 +13,7 @@ struct multipart_part {
 };
 
 bool multipart_is(const char *content_type); /* NULL: no */
-/* The one file of a body that is in memory (or mapped). ERR_INPUT: not well-formed, or not exactly one file in it.
- * Parts that are no files are passed over. Pure. */
-bool multipart_find(const char *data, size_t len, const char *content_type, struct multipart_part *file, struct err *e);
+/* The one file of a body that is in memory (or mapped). ERR_INPUT: not well-formed, or not exactly
+ * one file in it. Parts that are no files are passed over. Pure. */
+bool multipart_find(const char *data, size_t len, const char *content_type,
+                    struct multipart_part *file, struct err *e);

@@ -19,5 +19,6 @@ bool path_id_parse(const char *text, int64_t *id)
 
 bool path_id_param(const struct request *r, const char *name, int64_t *id, struct err *e)
 {
-    return path_id_parse(request_param(r, name), id) || err_set(e, ERR_NOTFOUND, "there is no such thing");
+    return path_id_parse(request_param(r, name), id) ||
+           err_set(e, ERR_NOTFOUND, "there is no such thing");
 }

@@ -94,13 +94,14 @@ bool reply_head(struct request *r, int status, const char *content_type)
     if (hooks && hooks->on_head)
         hooks->on_head(r);
     ignored_header(r);
-    int n = snprintf(head, sizeof head, "Status: %d %s\r\nX-Request-Id: %s\r\n%s%s%s", status, reply_reason(status),
-                     r->id, content_type ? "Content-Type: " : "", content_type ? content_type : "",
-                     content_type ? "\r\n" : "");
+    int n = snprintf(head, sizeof head, "Status: %d %s\r\nX-Request-Id: %s\r\n%s%s%s", status,
+                     reply_reason(status), r->id, content_type ? "Content-Type: " : "",
+                     content_type ? content_type : "", content_type ? "\r\n" : "");
     if (id_header)
         reply_header(r, id_header, r->id);
     if (!r->headers.data || !strstr(r->headers.data, "Cache-Control: "))
-        reply_header(r, "Cache-Control", "no-store"); /* what people keep here is nobody's to keep on the way */
+        reply_header(r, "Cache-Control",
+                     "no-store"); /* what people keep here is nobody's to keep on the way */
     r->replied = true;
     r->status = status;
     bool ok = FCGX_PutStr(head, n, r->fcgx->out) == n;
@@ -109,7 +110,8 @@ bool reply_head(struct request *r, int status, const char *content_type)
     return ok && FCGX_PutStr("\r\n", 2, r->fcgx->out) == 2;
 }
 
-bool reply_bytes(struct request *r, int status, const char *content_type, const char *data, size_t len)
+bool reply_bytes(struct request *r, int status, const char *content_type, const char *data,
+                 size_t len)
 {
     if (r->replied)
         return true;
@@ -161,7 +163,8 @@ void reply_error_object(struct buf *out, const struct request *r, const struct e
     const char *type = row->type;
     if (r->error_override.status == 429)
         type = "rate_limit_error";
-    else if (r->error_override.status >= 400 && r->error_override.status < 500 && row->status >= 500)
+    else if (r->error_override.status >= 400 && r->error_override.status < 500 &&
+             row->status >= 500)
         type = "invalid_request_error";
     buf_puts(out, "{\"error\":{\"message\":");
     struct buf text = {0};
@@ -181,7 +184,8 @@ bool reply_error(struct request *r, const struct err *e)
 {
     const struct error_row *row = &error_rows[e->code < ERR__N ? e->code : ERR_INTERNAL];
     int status = r->error_override.status ? r->error_override.status : row->status;
-    int retry = r->error_override.retry_after_s ? r->error_override.retry_after_s : row->retry_after_s;
+    int retry =
+        r->error_override.retry_after_s ? r->error_override.retry_after_s : row->retry_after_s;
     struct buf b = {0};
     if (retry) {
         char seconds[16];
@@ -190,8 +194,11 @@ bool reply_error(struct request *r, const struct err *e)
     }
     if (status == 401)
         reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"");
-    if (r->error_override.code && !strcmp(r->error_override.code, "insufficient_scope")) /* RFC 6750; nginx reads it at /api/import */
-        reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\", error=\"insufficient_scope\"");
+    if (r->error_override.code &&
+        !strcmp(r->error_override.code,
+                "insufficient_scope")) /* RFC 6750; nginx reads it at /api/import */
+        reply_header(r, "WWW-Authenticate",
+                     "Bearer realm=\"sluice\", error=\"insufficient_scope\"");
     dialect_of(r)->error(&b, r, e);
     reply_bytes(r, status, "application/json", b.data ? b.data : "", b.len);
     buf_fini(&b);

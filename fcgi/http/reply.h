@@ -1,5 +1,6 @@
-/* Whole replies: status, headers, JSON body. The only table from enum err_code to HTTP status, OpenAI error type and
- * code is in reply.c. Every reply carries x-request-id. Thread: the request's. */
+/* Whole replies: status, headers, JSON body. The only table from enum err_code to HTTP status,
+ * OpenAI error type and code is in reply.c. Every reply carries x-request-id. Thread: the
+ * request's. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -10,15 +11,19 @@
 
 struct request;
 
-/* Adds a header to the reply to come, e.g. ("Allow", "GET, POST"). Values with control characters are dropped. */
+/* Adds a header to the reply to come, e.g. ("Allow", "GET, POST"). Values with control characters
+ * are dropped. */
 void reply_header(struct request *r, const char *name, const char *value);
 
-/* Each sends a whole reply and returns true, so that a handler may end with `return reply_json(...)`. */
-bool reply_bytes(struct request *r, int status, const char *content_type, const char *data, size_t len);
+/* Each sends a whole reply and returns true, so that a handler may end with `return
+ * reply_json(...)`. */
+bool reply_bytes(struct request *r, int status, const char *content_type, const char *data,
+                 size_t len);
 bool reply_json(struct request *r, int status, const cJSON *v);
-bool reply_json_buf(struct request *r, int status, const struct buf *b); /* b holds JSON text; 500 when it failed */
-bool reply_empty(struct request *r, int status);                         /* 204 */
-bool reply_error(struct request *r, const struct err *e);                /* r->error_override may sharpen it */
+bool reply_json_buf(struct request *r, int status,
+                    const struct buf *b);        /* b holds JSON text; 500 when it failed */
+bool reply_empty(struct request *r, int status); /* 204 */
+bool reply_error(struct request *r, const struct err *e); /* r->error_override may sharpen it */
 
 /* The error object {"error":{...}} as text, for a stream that has begun. */
 void reply_error_object(struct buf *out, const struct request *r, const struct err *e);

@@ -16,6 +16,7 @@ bool reply_stream_begin(struct request *r, int status, const char *content_type)
 /* Nothing for HEAD. ERR_CANCELLED: the client has gone. */
 bool reply_stream_write(struct request *r, const void *data, size_t len, struct err *e);
 void reply_stream_end(struct request *r);
-/* The reply stays unfinished: the connection to nginx is cut. Whoever was told a Content-Length sees that bytes are missing;
- * without one nginx ends the reply as if it were whole, so what is sent must show its own end. */
+/* The reply stays unfinished: the connection to nginx is cut. Whoever was told a Content-Length
+ * sees that bytes are missing; without one nginx ends the reply as if it were whole, so what is
+ * sent must show its own end. */
 void reply_stream_break(struct request *r);

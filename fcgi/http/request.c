@@ -50,7 +50,8 @@ static bool split_uri(struct request *r, struct err *e)
         return err_set(e, ERR_INPUT, "the request's path must begin with '/'");
     size_t len = strcspn(uri, "?#");
     if (len > MAX_PATH_BYTES)
-        return err_set(e, ERR_INPUT, "the request's path has %zu bytes, at most %d are taken", len, MAX_PATH_BYTES);
+        return err_set(e, ERR_INPUT, "the request's path has %zu bytes, at most %d are taken", len,
+                       MAX_PATH_BYTES);
     char *path = arena_copy(r->arena, uri, len);
     char *query = arena_strdup(r->arena, uri[len] == '?' ? uri + len + 1 : "");
     if (!path || !query)
@@ -62,8 +63,14 @@ static bool split_uri(struct request *r, struct err *e)
 
 bool request_begin(struct request *r, struct store *store, struct err *e)
 {
-    struct request fresh = {.arena = r->arena, .worker = r->worker, .fcgx = r->fcgx, .slot = r->slot, .headers = r->headers,
-                            .store = store, .begin_ns = clock_ns(), .route_index = -1};
+    struct request fresh = {.arena = r->arena,
+                            .worker = r->worker,
+                            .fcgx = r->fcgx,
+                            .slot = r->slot,
+                            .headers = r->headers,
+                            .store = store,
+                            .begin_ns = clock_ns(),
+                            .route_index = -1};
     *r = fresh;
     buf_clear(&r->headers);
     make_id(r);
@@ -106,7 +113,8 @@ static bool announced_length(struct request *r, size_t limit, size_t *len, struc
     if (n > 0 && (uint64_t)n > limit) {
         r->error_override.status = 413;
         r->error_override.code = "request_too_large";
-        return err_set(e, ERR_LIMIT, "the body has %lld bytes, at most %zu are taken here", (long long)n, limit);
+        return err_set(e, ERR_LIMIT, "the body has %lld bytes, at most %zu are taken here",
+                       (long long)n, limit);
     }
     *len = n > 0 ? (size_t)n : 0;
     return true;
@@ -132,7 +140,8 @@ bool request_read_body(struct request *r, struct err *e)
 
 bool request_body_begin(struct request *r, size_t limit, size_t *len, struct err *e)
 {
-    return announced_length(r, limit, len, e) && (*len || err_set(e, ERR_INPUT, "the request has no body"));
+    return announced_length(r, limit, len, e) &&
+           (*len || err_set(e, ERR_INPUT, "the request has no body"));
 }
 
 size_t request_body_read(struct request *r, void *to, size_t size)
@@ -147,7 +156,8 @@ static bool is_json_type(const char *type)
 {
     size_t n = strcspn(type, "; \t");
     return (n == 16 && !strncasecmp(type, "application/json", n)) ||
-           (n > 5 && !strncasecmp(type + n - 5, "+json", 5) && !strncasecmp(type, "application/", 12));
+           (n > 5 && !strncasecmp(type + n - 5, "+json", 5) &&
+            !strncasecmp(type, "application/", 12));
 }
 
 cJSON *request_json(struct request *r, struct err *e)
@@ -230,7 +240,8 @@ int request_query_all(struct request *r, const char *name, const char **out, int
         const char *equals = memchr(p, '=', len);
         size_t name_len = equals ? (size_t)(equals - p) : len;
         if (name_len == want && !memcmp(p, name, want) && n++ < max)
-            out[n - 1] = request_decode(r, equals ? equals + 1 : "", equals ? len - want - 1 : 0, true);
+            out[n - 1] =
+                request_decode(r, equals ? equals + 1 : "", equals ? len - want - 1 : 0, true);
         p += len + (p[len] == '&');
     }
     return n;
@@ -243,7 +254,8 @@ const char *request_query(struct request *r, const char *name)
     return first;
 }
 
-bool request_query_int(struct request *r, const char *name, int64_t min, int64_t max, int64_t *out, struct err *e)
+bool request_query_int(struct request *r, const char *name, int64_t min, int64_t max, int64_t *out,
+                       struct err *e)
 {
     const char *text = request_query(r, name);
     if (!text)
@@ -252,8 +264,8 @@ bool request_query_int(struct request *r, const char *name, int64_t min, int64_t
     errno = 0;
     long long v = strtoll(text, &end, 10);
     if (!*text || *end || errno || v < min || v > max)
-        return err_field(e, ERR_INPUT, name, "must be a whole number from %lld to %lld", (long long)min,
-                         (long long)max);
+        return err_field(e, ERR_INPUT, name, "must be a whole number from %lld to %lld",
+                         (long long)min, (long long)max);
     *out = v;
     return true;
 }
@@ -266,7 +278,8 @@ const char *request_header(const struct request *r, const char *name)
         key[n++] = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 32) : *c;
     key[n] = '\0';
     const char *value = cgi_param(r, key);
-    return value ? value : cgi_param(r, key + 5); /* CONTENT_TYPE and CONTENT_LENGTH have no prefix */
+    return value ? value
+                 : cgi_param(r, key + 5); /* CONTENT_TYPE and CONTENT_LENGTH have no prefix */
 }
 
 const char *request_cookie(struct request *r, const char *name)

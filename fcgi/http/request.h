@@ -1,6 +1,6 @@
-/* One HTTP request inside a worker. It lives from accept to the end of the reply; everything that hangs on it is in
- * its arena or is freed by request_end. One thread owns it. Only fcgi/ knows FastCGI, and only request.c,
- * reply*.c and sse.c touch the FCGX handle. */
+/* One HTTP request inside a worker. It lives from accept to the end of the reply; everything that
+ * hangs on it is in its arena or is freed by request_end. One thread owns it. Only fcgi/ knows
+ * FastCGI, and only request.c, reply*.c and sse.c touch the FCGX handle. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -32,8 +32,9 @@ struct request {
     const struct worker *worker; /* this process: paths, text model, counters */
     struct store *store;         /* this thread's connection to SQLite */
     struct FCGX_Request *fcgx;
-    struct shared_child *slot;   /* this process's row when it serves one request at a time; else NULL */
-    char id[REQUEST_ID_SIZE];    /* "req_..." */
+    struct shared_child
+        *slot; /* this process's row when it serves one request at a time; else NULL */
+    char id[REQUEST_ID_SIZE]; /* "req_..." */
 
     enum http_method method;
     const char *path;  /* as sent, without the query; route_find decodes its segments */
@@ -44,17 +45,19 @@ struct request {
     int n_params;
     const char *body; /* NUL-terminated, in the arena; NULL: none was read */
     size_t body_len;
-    cJSON *json;        /* parsed by request_json; freed by request_end */
-    struct identity who; /* who.user_id 0: nobody */
-    bool strict_parameters; /* what would be named as ignored is refused: the server's setting, or the key's */
+    cJSON *json;            /* parsed by request_json; freed by request_end */
+    struct identity who;    /* who.user_id 0: nobody */
+    bool strict_parameters; /* what would be named as ignored is refused: the server's setting, or
+                               the key's */
 
     /* What the error reply says beyond the table of reply.c; set before returning false. */
     struct {
-        int status;       /* 0: by err_code */
+        int status;          /* 0: by err_code */
         const char *details; /* JSON, for Anthropic's form: error.details; NULL: null */
-        const char *code; /* "context_length_exceeded"; NULL: by err_code */
+        const char *code;    /* "context_length_exceeded"; NULL: by err_code */
         int retry_after_s;
-        int32_t prompt_tokens, context_tokens; /* of a prompt that is too long, for each dialect's own words; 0: not so */
+        int32_t prompt_tokens, context_tokens; /* of a prompt that is too long, for each dialect's
+                                                  own words; 0: not so */
     } error_override;
 
     struct ignored ignored; /* what the answer names as ignored */
@@ -65,7 +68,8 @@ struct request {
     bool client_gone;
     int status;
     uint64_t bytes_out;
-    uint64_t begin_ns, first_byte_ns, engine_ns; /* monotonic; the last: time spent waiting for the engine */
+    uint64_t begin_ns, first_byte_ns,
+        engine_ns; /* monotonic; the last: time spent waiting for the engine */
     int32_t prompt_tokens, completion_tokens;
     uint64_t job;
 };
@@ -73,24 +77,27 @@ struct request {
 /* Once per thread; the struct is then used for one request after the other. */
 bool request_init(struct request *r, struct FCGX_Request *fcgx, const struct worker *w);
 void request_fini(struct request *r);
-/* After FCGX_Accept_r: takes method, path and query, makes the id. ERR_INPUT: a path that can't be one. */
+/* After FCGX_Accept_r: takes method, path and query, makes the id. ERR_INPUT: a path that can't be
+ * one. */
 bool request_begin(struct request *r, struct store *store, struct err *e);
 void request_end(struct request *r); /* finishes FastCGI, frees what hung on the request */
 
 /* Reads the body up to the route's limit (413, 411, 400 are set as hints). */
 bool request_read_body(struct request *r, struct err *e);
-/* For a route with doc.upload: its handler takes the body piece by piece. begin: the length that the client says, from 1 to
- * `limit` bytes (else 400, 411 or 413). read: up to `size` bytes, 0 when the client sent no more. */
+/* For a route with doc.upload: its handler takes the body piece by piece. begin: the length that
+ * the client says, from 1 to `limit` bytes (else 400, 411 or 413). read: up to `size` bytes, 0 when
+ * the client sent no more. */
 bool request_body_begin(struct request *r, size_t limit, size_t *len, struct err *e);
 size_t request_body_read(struct request *r, void *to, size_t size);
-/* The body as a JSON object: content type checked (415), parsed once, owned by the request. NULL: *e. */
+/* The body as a JSON object: content type checked (415), parsed once, owned by the request. NULL:
+ * *e. */
 cJSON *request_json(struct request *r, struct err *e);
 
 #define REQUEST_MAX_JSON_VALUES ((size_t)1 << 20)
 
 /* NULL when absent. Values live as long as the request. */
-const char *request_param(const struct request *r, const char *name);  /* of the path */
-const char *request_query(struct request *r, const char *name);        /* of the query, percent-decoded */
+const char *request_param(const struct request *r, const char *name); /* of the path */
+const char *request_query(struct request *r, const char *name); /* of the query, percent-decoded */
 /* All of that name, in their order, the first `max` of them in `out`; gives how many there are. */
 int request_query_all(struct request *r, const char *name, const char **out, int max);
 const char *request_header(const struct request *r, const char *name); /* "X-CSRF-Token" */
@@ -98,9 +105,11 @@ const char *request_cookie(struct request *r, const char *name);
 /* Percent-decoded copy in the arena; NULL: a bad escape, %00, or no memory. */
 char *request_decode(struct request *r, const char *text, size_t len, bool plus_is_space);
 bool request_secure(const struct request *r); /* came by https */
-const char *request_server(const struct request *r); /* the web server in front: "nginx/1.22.1", or NULL */
+const char *
+request_server(const struct request *r); /* the web server in front: "nginx/1.22.1", or NULL */
 const char *request_remote(const struct request *r); /* client's address, "" when unknown */
-bool request_query_int(struct request *r, const char *name, int64_t min, int64_t max, int64_t *out, struct err *e);
+bool request_query_int(struct request *r, const char *name, int64_t min, int64_t max, int64_t *out,
+                       struct err *e);
 
 /* Has the client closed its connection? Costs one poll; nginx never tells in any other way. */
 bool request_client_gone(struct request *r);

@@ -27,7 +27,8 @@ static void list_rows(void)
 {
     for (const struct route *const *t = route_tables; *t; t++)
         for (const struct route *row = *t; row->path; row++) {
-            assert(n_rows < SHARED_ROUTES - 1); /* the counters' last row is for requests without a route */
+            assert(n_rows <
+                   SHARED_ROUTES - 1); /* the counters' last row is for requests without a route */
             rows[n_rows++] = row;
         }
 }
@@ -59,7 +60,8 @@ static bool path_matches(const char *pattern, const char *path)
     return !*pattern && !*path;
 }
 
-/* Decodes the segments that a matching pattern names. False: one is not valid text, so the path is none of this row's. */
+/* Decodes the segments that a matching pattern names. False: one is not valid text, so the path is
+ * none of this row's. */
 static bool take_params(struct request *r, const char *pattern, const char *path)
 {
     r->n_params = 0;
@@ -68,7 +70,8 @@ static bool take_params(struct request *r, const char *pattern, const char *path
         path++;
         size_t want = strcspn(pattern, "/"), len = strcspn(path, "/");
         if (*pattern == '{') {
-            char *value = r->n_params < REQUEST_MAX_PARAMS ? request_decode(r, path, len, false) : NULL;
+            char *value =
+                r->n_params < REQUEST_MAX_PARAMS ? request_decode(r, path, len, false) : NULL;
             char *name = value ? arena_copy(r->arena, pattern + 1, want - 2) : NULL;
             if (!name)
                 return false;
@@ -96,9 +99,12 @@ struct route_match route_find(struct request *r, enum http_method method, const 
     const int n = route_count();
     for (int i = 0; i < n; i++) {
         const struct route *row = rows[i];
-        if (!path_matches(row->path, path) || (found && count_names(row->path) > count_names(found->path)))
+        if (!path_matches(row->path, path) ||
+            (found && count_names(row->path) > count_names(found->path)))
             continue;
-        if (!found || count_names(row->path) < count_names(found->path)) /* /responses/input_tokens is no id of /responses/{id} */
+        if (!found ||
+            count_names(row->path) <
+                count_names(found->path)) /* /responses/input_tokens is no id of /responses/{id} */
             m = (struct route_match){.index = -1};
         found = row;
         m.allowed |= 1u << row->method;
@@ -140,15 +146,20 @@ static bool authorise(struct request *r, struct err *e)
     const struct http_hooks *hooks = r->worker->hooks;
     if (hooks && hooks->authorise)
         return hooks->authorise(r, e);
-    return r->route->auth == ROUTE_OPEN || err_set(e, ERR_UNAVAILABLE, "nobody can be authorised here");
+    return r->route->auth == ROUTE_OPEN ||
+           err_set(e, ERR_UNAVAILABLE, "nobody can be authorised here");
 }
 
 static bool refuse_path(struct request *r, struct err *e)
 {
     const char *meant = route_hint(r);
     if (meant)
-        return err_set(e, ERR_NOTFOUND, "there is nothing at this path; the API is under /v1: did you mean %s?", meant);
-    return err_set(e, ERR_NOTFOUND, "there is nothing at this path; the API is under /v1, and /openapi.json lists its paths");
+        return err_set(e, ERR_NOTFOUND,
+                       "there is nothing at this path; the API is under /v1: did you mean %s?",
+                       meant);
+    return err_set(
+        e, ERR_NOTFOUND,
+        "there is nothing at this path; the API is under /v1, and /openapi.json lists its paths");
 }
 
 static bool dispatch(struct request *r, struct err *e)
@@ -166,7 +177,8 @@ static bool dispatch(struct request *r, struct err *e)
     r->route = m.route;
     r->route_index = m.index;
     if (misled) {
-        log_error("path=%s arrived at the short pool: nginx must send it to the stream pool", m.route->path);
+        log_error("path=%s arrived at the short pool: nginx must send it to the stream pool",
+                  m.route->path);
         return err_set(e, ERR_UNAVAILABLE, "the server's nginx sends this path to the wrong pool");
     }
     const bool whole = m.route->body_limit && !m.route->doc.upload;
@@ -187,11 +199,13 @@ static void count_and_log(struct request *r)
     atomic_fetch_add_explicit(&s->bytes_out, r->bytes_out, memory_order_relaxed);
     if (r->client_gone)
         atomic_fetch_add_explicit(&s->client_gone, 1, memory_order_relaxed);
-    log_info("id=%s method=%s route=%s status=%d ms=%.1f overhead_ms=%.2f in=%zu out=%llu user=%lld key=%lld job=%llu "
+    log_info("id=%s method=%s route=%s status=%d ms=%.1f overhead_ms=%.2f in=%zu out=%llu "
+             "user=%lld key=%lld job=%llu "
              "prompt=%d completion=%d%s",
-             r->id, http_method_name(r->method), r->route ? r->route->path : "-", r->status, (double)total / 1e6,
-             (double)overhead / 1e6, r->body_len, (unsigned long long)r->bytes_out, (long long)r->who.user_id,
-             (long long)r->who.key_id, (unsigned long long)r->job, (int)r->prompt_tokens, (int)r->completion_tokens,
+             r->id, http_method_name(r->method), r->route ? r->route->path : "-", r->status,
+             (double)total / 1e6, (double)overhead / 1e6, r->body_len,
+             (unsigned long long)r->bytes_out, (long long)r->who.user_id, (long long)r->who.key_id,
+             (unsigned long long)r->job, (int)r->prompt_tokens, (int)r->completion_tokens,
              r->client_gone ? " gone=1" : "");
 }
 

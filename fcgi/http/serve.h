@@ -1,4 +1,5 @@
-/* The HTTP side of a serving process: what process/child.h does with each connection that it accepts. */
+/* The HTTP side of a serving process: what process/child.h does with each connection that it
+ * accepts. */
 #pragma once
 #include "fcgi/process/child.h"
 

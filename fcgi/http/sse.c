@@ -1,4 +1,5 @@
-/* sse.h: events are gathered in `out`; a flush writes them as one FastCGI record, one nginx write, one segment. */
+/* sse.h: events are gathered in `out`; a flush writes them as one FastCGI record, one nginx write,
+ * one segment. */
 #include "fcgi/http/sse.h"
 
 #include <fcgiapp.h>

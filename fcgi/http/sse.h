@@ -1,6 +1,6 @@
-/* Server-sent events over the request's connection: LF framing, one flush per event, never buffered by nginx.
- * A write that fails, or a client seen gone, sets r->client_gone; later calls do nothing and return false.
- * Thread: the request's. */
+/* Server-sent events over the request's connection: LF framing, one flush per event, never buffered
+ * by nginx. A write that fails, or a client seen gone, sets r->client_gone; later calls do nothing
+ * and return false. Thread: the request's. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +10,8 @@
 
 struct request;
 
-#define SSE_LINES_TYPE "application/x-ndjson" /* of Ollama's streams: an object a line, in the place of events */
+#define SSE_LINES_TYPE                                                                             \
+    "application/x-ndjson"    /* of Ollama's streams: an object a line, in the place of events */
 #define SSE_KEEPALIVE_MS 8000 /* longest silence; proxies cut at 60 s, phones earlier */
 
 struct sse {
@@ -22,12 +23,14 @@ struct sse {
 
 /* Sends the headers (200, text/event-stream, no-cache, no-transform, X-Accel-Buffering: no). */
 bool sse_start(struct sse *s, struct request *r);
-/* The same for a stream of lines (SSE_LINES_TYPE): sse_line takes the place of events and comments. */
+/* The same for a stream of lines (SSE_LINES_TYPE): sse_line takes the place of events and comments.
+ */
 bool sse_start_lines(struct sse *s, struct request *r);
-/* From here on the stream is one of the API's: if this process dies, its master ends it with the error event
- * of the route's dialect. */
+/* From here on the stream is one of the API's: if this process dies, its master ends it with the
+ * error event of the route's dialect. */
 void sse_enable_abort(struct sse *s);
-/* One event. event NULL: only `data:`. data must hold no newline (JSON never does). Queued: sse_flush sends it. */
+/* One event. event NULL: only `data:`. data must hold no newline (JSON never does). Queued:
+ * sse_flush sends it. */
 void sse_event(struct sse *s, const char *event, const char *data, size_t len);
 void sse_line(struct sse *s, const char *data, size_t len);
 void sse_comment(struct sse *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

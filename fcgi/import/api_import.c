@@ -1,6 +1,6 @@
-/* /api/import: conversations from a file into the caller's history. One import of a user runs at a time, which a lock on a
- * file named by the user's id sees to. The upload is read as import.h says, and a client that asks for events is told how
- * far it is. */
+/* /api/import: conversations from a file into the caller's history. One import of a user runs at a
+ * time, which a lock on a file named by the user's id sees to. The upload is read as import.h says,
+ * and a client that asks for events is told how far it is. */
 #define LOG_MODULE "import"
 #include <fcntl.h>
 #include <stdio.h>
@@ -37,13 +37,14 @@ static bool lock_user(struct request *r, struct upload *u, struct err *e)
 {
     char folder[PATH_BYTES], path[PATH_BYTES], name[32];
     snprintf(name, sizeof name, "%lld.lock", (long long)r->who.user_id);
-    if (!file_join(folder, sizeof folder, r->worker->state_dir, STATE_IMPORTS, e) || !file_mkdirs(folder, 0700, e) ||
-        !file_join(path, sizeof path, folder, name, e))
+    if (!file_join(folder, sizeof folder, r->worker->state_dir, STATE_IMPORTS, e) ||
+        !file_mkdirs(folder, 0700, e) || !file_join(path, sizeof path, folder, name, e))
         return false;
     u->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (u->lock < 0)
         return err_errno(e, "the lock of imports");
-    return flock(u->lock, LOCK_EX | LOCK_NB) == 0 || err_set(e, ERR_CONFLICT, "another import of yours is still running");
+    return flock(u->lock, LOCK_EX | LOCK_NB) == 0 ||
+           err_set(e, ERR_CONFLICT, "another import of yours is still running");
 }
 
 static void unlock(struct upload *u)
@@ -80,8 +81,10 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
 {
     const struct progress *g = context;
     int64_t id;
-    const struct attachment_source from = {.store = g->r->store, .user_id = g->r->who.user_id,
-                                           .name = STORE_IMPORTED_FILE, .text = g->r->worker->text,
+    const struct attachment_source from = {.store = g->r->store,
+                                           .user_id = g->r->who.user_id,
+                                           .name = STORE_IMPORTED_FILE,
+                                           .text = g->r->worker->text,
                                            .model_id = g->r->worker->model_id,
                                            .storage_bytes = g->r->who.limits.storage_bytes};
     return limits_storage(g->r, file->bytes, e) && attachment_take(NULL, &from, file, &id, e);
@@ -97,15 +100,19 @@ static bool on_progress(void *context, const struct import_progress *p)
     if (!g->events)
         return !request_client_gone(g->r);
     buf_clear(&g->text);
-    buf_printf(&g->text, "{\"bytes\":%lld,\"total_bytes\":%lld,\"conversations\":%lld,\"imported\":%lld,\"duplicates\":%lld,\"failed\":%lld}",
-               (long long)p->bytes, (long long)p->total_bytes, (long long)p->report->conversations, (long long)p->report->imported,
-               (long long)p->report->duplicates, (long long)p->report->failed);
+    buf_printf(&g->text,
+               "{\"bytes\":%lld,\"total_bytes\":%lld,\"conversations\":%lld,\"imported\":%lld,"
+               "\"duplicates\":%lld,\"failed\":%lld}",
+               (long long)p->bytes, (long long)p->total_bytes, (long long)p->report->conversations,
+               (long long)p->report->imported, (long long)p->report->duplicates,
+               (long long)p->report->failed);
     sse_event(&g->sse, "progress", g->text.data, g->text.len);
     return sse_flush(&g->sse);
 }
 
 /* The end of a stream is a report, or an error where nothing could be read at all. */
-static void end_events(struct progress *g, const struct import_report *report, bool dry_run, const struct err *why)
+static void end_events(struct progress *g, const struct import_report *report, bool dry_run,
+                       const struct err *why)
 {
     const bool refused = why && !report->conversations;
     buf_clear(&g->text);
@@ -200,14 +207,27 @@ static bool may_import(struct request *r, struct err *e)
 }
 
 const struct route api_import_routes[] = {
-    {.method = HTTP_GET, .path = "/api/import", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = may_import, .scope = SCOPE_HISTORY,
-     .doc = {.summary = "How large a file may be that is imported", .reply = "ImportLimits",
+    {.method = HTTP_GET,
+     .path = "/api/import",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = may_import,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "How large a file may be that is imported",
+             .reply = "ImportLimits",
              .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/api/import", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .body_limit = (size_t)SETTING_IMPORT_MAX, .handler = import, .scope = SCOPE_HISTORY,
+    {.method = HTTP_POST,
+     .path = "/api/import",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = (size_t)SETTING_IMPORT_MAX,
+     .handler = import,
+     .scope = SCOPE_HISTORY,
      .doc = {.summary = "Read conversations from a file of this or another program",
-             .upload = "application/octet-stream", .query = "ImportQuery", .reply = "ImportReport",
-             .statuses = "200 409", .streams = true}},
+             .upload = "application/octet-stream",
+             .query = "ImportQuery",
+             .reply = "ImportReport",
+             .statuses = "200 409",
+             .streams = true}},
     {0},
 };

@@ -22,7 +22,8 @@
 
 void draft_begin(struct draft *d, struct arena *arena)
 {
-    *d = (struct draft){.arena = arena, .source_id = "", .out = {.title = "", .settings = "{}", .leaf = -1}};
+    *d = (struct draft){
+        .arena = arena, .source_id = "", .out = {.title = "", .settings = "{}", .leaf = -1}};
 }
 
 void draft_end(struct draft *d)
@@ -49,7 +50,8 @@ struct draft_node *draft_add(struct draft *d, const char *id, const char *parent
         d->cap_nodes = cap;
     }
     struct draft_node *n = &d->nodes[d->n_nodes++];
-    *n = (struct draft_node){.id = id, .parent = parent && *parent ? parent : NULL,
+    *n = (struct draft_node){.id = id,
+                             .parent = parent && *parent ? parent : NULL,
                              .message = {.parent = -1, .content = "", .reasoning = ""}};
     return n;
 }
@@ -70,8 +72,10 @@ int64_t draft_iso_time(const char *text)
     int n = 0, hours = 0, minutes = 0;
     char sign = '+';
     double seconds;
-    if (!text || sscanf(text, "%4d-%2d-%2d%*1[Tt ]%2d:%2d:%lf%n", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min,
-                        &seconds, &n) != 6 || t.tm_year < 1970 || !(seconds >= 0 && seconds < 62))
+    if (!text ||
+        sscanf(text, "%4d-%2d-%2d%*1[Tt ]%2d:%2d:%lf%n", &t.tm_year, &t.tm_mon, &t.tm_mday,
+               &t.tm_hour, &t.tm_min, &seconds, &n) != 6 ||
+        t.tm_year < 1970 || !(seconds >= 0 && seconds < 62))
         return 0;
     if (text[n] == '+' || text[n] == '-') {
         sign = text[n];
@@ -80,7 +84,8 @@ int64_t draft_iso_time(const char *text)
     }
     t.tm_year -= 1900;
     t.tm_mon -= 1;
-    double at = (double)timegm(&t) + seconds - (sign == '-' ? -1 : 1) * (hours * 3600.0 + minutes * 60.0);
+    double at =
+        (double)timegm(&t) + seconds - (sign == '-' ? -1 : 1) * (hours * 3600.0 + minutes * 60.0);
     return sane_time(floor(at * 1000 + 0.5));
 }
 
@@ -115,7 +120,8 @@ void draft_tag(struct draft *d, const char *tag)
     d->tags[d->out.n_tags++] = tag;
 }
 
-const char *draft_join(struct draft *d, const char *a, const char *separator, const char *b, struct err *e)
+const char *draft_join(struct draft *d, const char *a, const char *separator, const char *b,
+                       struct err *e)
 {
     if (!a || !*a)
         return b ? b : "";
@@ -142,10 +148,13 @@ static const char *own(struct draft *d, struct buf *b, struct err *e)
     return copy;
 }
 
-const char *draft_call(struct draft *d, const char *id, const char *name, const char *arguments, struct err *e)
+const char *draft_call(struct draft *d, const char *id, const char *name, const char *arguments,
+                       struct err *e)
 {
     struct buf b = {0}, wrapped = {0};
-    cJSON *object = arguments[strspn(arguments, " \t\r\n")] == '{' ? json_parse(arguments, strlen(arguments), NULL, NULL) : NULL;
+    cJSON *object = arguments[strspn(arguments, " \t\r\n")] == '{'
+                        ? json_parse(arguments, strlen(arguments), NULL, NULL)
+                        : NULL;
     if (!object) { /* code, a search text: calls have arguments by name */
         buf_puts(&wrapped, "{\"input\":");
         buf_json_string(&wrapped, arguments, strlen(arguments));
@@ -191,7 +200,8 @@ static void digest_text(struct digest *h, const char *text)
     digest_add(h, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
-/* The same for the same content, on every server; another one when the conversation has grown since. */
+/* The same for the same content, on every server; another one when the conversation has grown
+ * since. */
 static bool make_key(struct draft *d, const char *format, struct err *e)
 {
     struct digest h;
@@ -200,8 +210,9 @@ static bool make_key(struct draft *d, const char *format, struct err *e)
     digest_text(&h, d->source_id);
     for (int i = 0; i < d->out.n_messages; i++) {
         const struct store_import_message *m = &d->out.messages[i];
-        const unsigned char head[] = {(unsigned char)m->role, (unsigned char)m->parent, (unsigned char)(m->parent >> 8),
-                                      (unsigned char)(m->parent >> 16), (unsigned char)(m->parent >> 24)};
+        const unsigned char head[] = {
+            (unsigned char)m->role, (unsigned char)m->parent, (unsigned char)(m->parent >> 8),
+            (unsigned char)(m->parent >> 16), (unsigned char)(m->parent >> 24)};
         digest_add(&h, head, sizeof head);
         digest_text(&h, m->content);
         digest_text(&h, m->reasoning);
@@ -218,7 +229,8 @@ static bool make_settings(struct draft *d, struct err *e)
     if (!d->system || !*d->system)
         return true;
     if (strlen(d->system) > SYSTEM_BYTES)
-        return err_field(e, ERR_INPUT, "system", "the system prompt is longer than %d bytes", SYSTEM_BYTES);
+        return err_field(e, ERR_INPUT, "system", "the system prompt is longer than %d bytes",
+                         SYSTEM_BYTES);
     buf_puts(&b, "{\"system\":");
     buf_json_string(&b, d->system, strlen(d->system));
     buf_putc(&b, '}');
@@ -265,13 +277,15 @@ static void take_system(struct draft *d)
             n++;
             at = i;
         }
-    if (n == 1 && (!d->system || !*d->system) && strlen(d->nodes[at].message.content) <= SYSTEM_BYTES) {
+    if (n == 1 && (!d->system || !*d->system) &&
+        strlen(d->nodes[at].message.content) <= SYSTEM_BYTES) {
         d->system = d->nodes[at].message.content;
         d->nodes[at].hidden = true;
     }
 }
 
-/* A tool's result without a call's name answers the call above it; between them stand at most other results. */
+/* A tool's result without a call's name answers the call above it; between them stand at most other
+ * results. */
 static bool bind_results(struct draft *d, struct store_import_message *messages, struct err *e)
 {
     for (int i = 0; i < d->out.n_messages; i++) {
@@ -304,5 +318,6 @@ bool draft_finish(struct draft *d, const char *format, struct err *e)
     if (!d->out.n_messages)
         return err_set(e, ERR_INPUT, "there is no message in this conversation");
     fill_times(d, messages);
-    return bind_results(d, messages, e) && fill_title(d, e) && make_settings(d, e) && make_key(d, format, e);
+    return bind_results(d, messages, e) && fill_title(d, e) && make_settings(d, e) &&
+           make_key(d, format, e);
 }

@@ -12,12 +12,13 @@ enum { UNSEEN = -1, ON_PATH = -2 };
 
 struct tree {
     struct draft *d;
-    int *table;   /* place by hash of the id; -1: free. n_table is a power of two */
+    int *table; /* place by hash of the id; -1: free. n_table is a power of two */
     size_t n_table;
-    int *parent;  /* node's parent node; -1: a root */
-    int *order;   /* nodes by time */
+    int *parent;   /* node's parent node; -1: a root */
+    int *order;    /* nodes by time */
     int64_t *when; /* node's time, or that of the node before it */
-    int *placed;  /* UNSEEN, ON_PATH, or the message that stands for the node: its own, or its nearest parent's + 1; 0: none */
+    int *placed;   /* UNSEEN, ON_PATH, or the message that stands for the node: its own, or its
+                      nearest parent's + 1; 0: none */
     int *path;
     const char **thoughts; /* gathered on the way down through hidden nodes */
     struct store_import_message *messages;
@@ -31,7 +32,8 @@ static bool bad_node(const struct draft_node *n, struct err *e, const char *what
 
 static int find(const struct tree *t, const char *id)
 {
-    for (size_t at = secret_table_hash(id) & (t->n_table - 1); t->table[at] >= 0; at = (at + 1) & (t->n_table - 1))
+    for (size_t at = secret_table_hash(id) & (t->n_table - 1); t->table[at] >= 0;
+         at = (at + 1) & (t->n_table - 1))
         if (!strcmp(t->d->nodes[t->table[at]].id, id))
             return t->table[at];
     return -1;
@@ -64,7 +66,8 @@ static bool find_parents(struct tree *t, struct err *e)
         if (!n->parent && roots++ && t->d->one_root)
             return bad_node(n, e, "this is a second root; there must be one");
     }
-    return roots || !t->d->n_nodes || err_set(e, ERR_INPUT, "no message is the first: the parents run in a circle");
+    return roots || !t->d->n_nodes ||
+           err_set(e, ERR_INPUT, "no message is the first: the parents run in a circle");
 }
 
 static int by_time(const void *a, const void *b, void *context)
@@ -156,7 +159,10 @@ bool draft_order(struct draft *d, struct store_import_message **messages, struct
     t.path = calloc(n, sizeof *t.path);
     t.thoughts = calloc(n, sizeof *t.thoughts);
     t.messages = arena_alloc(d->arena, n * sizeof *t.messages);
-    bool ok = t.table && t.parent && t.order && t.when && t.placed && t.path && t.thoughts && t.messages ? order(&t, e) : draft_no_memory(e);
+    bool ok =
+        t.table && t.parent && t.order && t.when && t.placed && t.path && t.thoughts && t.messages
+            ? order(&t, e)
+            : draft_no_memory(e);
     free(t.table);
     free(t.parent);
     free(t.order);

@@ -1,12 +1,14 @@
-/* ChatGPT's conversations.json: `mapping` is a tree of nodes by id. Nodes without a message, hidden ones and the model's
- * thoughts are no messages of ours; a message to another recipient than "all" is a tool call, the tool's node its result. */
+/* ChatGPT's conversations.json: `mapping` is a tree of nodes by id. Nodes without a message, hidden
+ * ones and the model's thoughts are no messages of ours; a message to another recipient than "all"
+ * is a tool call, the tool's node its result. */
 #include <string.h>
 
 #include "engine/base/arena.h"
 #include "engine/base/json/json.h"
 #include "fcgi/import/formats.h"
 
-#define MARK_OPEN "\xEE\x88\x80"  /* U+E200 ... U+E201: a citation's mark, empty outside ChatGPT's own page */
+#define MARK_OPEN                                                                                  \
+    "\xEE\x88\x80" /* U+E200 ... U+E201: a citation's mark, empty outside ChatGPT's own page */
 #define MARK_CLOSE "\xEE\x88\x81"
 #define MARK_BYTES 512
 
@@ -20,9 +22,9 @@ static const char *join_parts(struct draft *d, const cJSON *parts, struct err *e
 {
     const char *out = "";
     const cJSON *part;
-    cJSON_ArrayForEach(part, parts)
-    {
-        const char *text = cJSON_IsString(part) ? part->valuestring : import_text(part, "text"), *type = import_text(part, "content_type");
+    cJSON_ArrayForEach (part, parts) {
+        const char *text = cJSON_IsString(part) ? part->valuestring : import_text(part, "text"),
+                   *type = import_text(part, "content_type");
         if (strstr(type, "image") || strstr(type, "_asset_pointer")) {
             d->n_missing++;
             text = strstr(type, "image") ? "[image]" : strstr(type, "audio") ? "[audio]" : "[file]";
@@ -37,9 +39,9 @@ static const char *join_thoughts(struct draft *d, const cJSON *thoughts, struct 
 {
     const char *out = "";
     const cJSON *t;
-    cJSON_ArrayForEach(t, thoughts)
-    {
-        const char *one = draft_join(d, import_text(t, "summary"), "\n", import_text(t, "content"), e);
+    cJSON_ArrayForEach (t, thoughts) {
+        const char *one =
+            draft_join(d, import_text(t, "summary"), "\n", import_text(t, "content"), e);
         if (!one || !(out = draft_join(d, out, "\n\n", one, e)))
             return NULL;
     }
@@ -55,7 +57,9 @@ static const char *text_of(struct draft *d, const cJSON *content, struct err *e)
     if (!strcmp(type, "tether_browsing_display"))
         text = import_text(content, "result");
     else if (!strcmp(type, "tether_quote"))
-        text = draft_join(d, draft_join(d, import_text(content, "title"), "\n", import_text(content, "url"), e), "\n", text, e);
+        text = draft_join(
+            d, draft_join(d, import_text(content, "title"), "\n", import_text(content, "url"), e),
+            "\n", text, e);
     else if (!*text)
         text = import_text(content, "content");
     return text;
@@ -87,12 +91,15 @@ static enum store_status status_of(const cJSON *message, const cJSON *metadata)
     const char *finish = import_text(json_member(metadata, "finish_details"), "type");
     if (!strcmp(finish, "max_tokens"))
         return MESSAGE_LENGTH;
-    return !strcmp(finish, "interrupted") || !strcmp(import_text(message, "status"), "in_progress") ? MESSAGE_STOPPED : MESSAGE_DONE;
+    return !strcmp(finish, "interrupted") || !strcmp(import_text(message, "status"), "in_progress")
+               ? MESSAGE_STOPPED
+               : MESSAGE_DONE;
 }
 
 static bool read_call(struct draft *d, struct draft_node *n, const char *recipient, struct err *e)
 {
-    if (n->message.role != ROLE_ASSISTANT || !*recipient || !strcmp(recipient, "all") || !*n->message.content)
+    if (n->message.role != ROLE_ASSISTANT || !*recipient || !strcmp(recipient, "all") ||
+        !*n->message.content)
         return true;
     n->message.tool_calls = draft_call(d, n->id, recipient, n->message.content, e);
     n->message.content = "";
@@ -101,7 +108,8 @@ static bool read_call(struct draft *d, struct draft_node *n, const char *recipie
 
 static bool read_message(struct draft *d, struct draft_node *n, const cJSON *message, struct err *e)
 {
-    const cJSON *content = json_member(message, "content"), *metadata = json_member(message, "metadata");
+    const cJSON *content = json_member(message, "content"),
+                *metadata = json_member(message, "metadata");
     const char *type = import_text(content, "content_type");
     struct store_import_message *m = &n->message;
     m->created_at = draft_seconds(json_member(message, "create_time"));
@@ -110,8 +118,10 @@ static bool read_message(struct draft *d, struct draft_node *n, const cJSON *mes
         return (n->thoughts = join_thoughts(d, json_member(content, "thoughts"), e)) != NULL;
     }
     if (!import_role(import_text(json_member(message, "author"), "role"), &m->role))
-        return err_field(e, ERR_INPUT, n->id, "author.role '%.20s' is not known", import_text(json_member(message, "author"), "role"));
-    if (!strcmp(type, "reasoning_recap") || !strcmp(type, "user_editable_context") || !strcmp(type, "model_editable_context") ||
+        return err_field(e, ERR_INPUT, n->id, "author.role '%.20s' is not known",
+                         import_text(json_member(message, "author"), "role"));
+    if (!strcmp(type, "reasoning_recap") || !strcmp(type, "user_editable_context") ||
+        !strcmp(type, "model_editable_context") ||
         cJSON_IsTrue(json_member(metadata, "is_visually_hidden_from_conversation"))) {
         n->hidden = true;
         return true;
@@ -129,7 +139,8 @@ static bool read(struct draft *d, const cJSON *item, struct json_slice text, str
 {
     const cJSON *node;
     (void)text;
-    d->source_id = *import_text(item, "conversation_id") ? import_text(item, "conversation_id") : import_text(item, "id");
+    d->source_id = *import_text(item, "conversation_id") ? import_text(item, "conversation_id")
+                                                         : import_text(item, "id");
     d->shown = import_text(item, "current_node");
     d->one_root = true;
     d->out.created_at = draft_seconds(json_member(item, "create_time"));
@@ -138,8 +149,7 @@ static bool read(struct draft *d, const cJSON *item, struct json_slice text, str
     d->out.pinned = cJSON_IsTrue(json_member(item, "is_starred"));
     if (!draft_title(d, import_text(item, "title"), e))
         return false;
-    cJSON_ArrayForEach(node, json_member(item, "mapping"))
-    {
+    cJSON_ArrayForEach (node, json_member(item, "mapping")) {
         const cJSON *message = json_member(node, "message");
         struct draft_node *n = draft_add(d, node->string, import_text(node, "parent"), e);
         if (!n)

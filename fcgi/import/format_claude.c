@@ -1,5 +1,6 @@
-/* Claude's conversations.json: a list of messages, in newer exports with their parents. One message may hold text, thoughts,
- * tool calls and their results in turn: such a message becomes a chain of ours. */
+/* Claude's conversations.json: a list of messages, in newer exports with their parents. One message
+ * may hold text, thoughts, tool calls and their results in turn: such a message becomes a chain of
+ * ours. */
 #include <string.h>
 
 #include "engine/base/arena.h"
@@ -23,7 +24,8 @@ static bool is(const cJSON *item)
     return cJSON_IsArray(json_member(item, "chat_messages"));
 }
 
-/* Nodes of a chain have names of their own; the message's id stands at the end of it (read_message). */
+/* Nodes of a chain have names of their own; the message's id stands at the end of it
+ * (read_message). */
 static struct draft_node *new_node(struct chain *c, enum store_role role, struct err *e)
 {
     const char *id = arena_printf(c->d->arena, "%s#%d", c->id, c->n++);
@@ -51,13 +53,16 @@ static struct draft_node *speaker(struct chain *c, struct err *e)
 static bool add_text(struct chain *c, const char *text, struct err *e)
 {
     struct draft_node *n = *text ? speaker(c, e) : NULL;
-    return n ? (n->message.content = draft_join(c->d, n->message.content, "\n\n", text, e)) != NULL : !*text;
+    return n ? (n->message.content = draft_join(c->d, n->message.content, "\n\n", text, e)) != NULL
+             : !*text;
 }
 
 static bool add_thoughts(struct chain *c, const char *text, struct err *e)
 {
     struct draft_node *n = *text ? speaker(c, e) : NULL;
-    return n ? (n->message.reasoning = draft_join(c->d, n->message.reasoning, "\n\n", text, e)) != NULL : !*text;
+    return n ? (n->message.reasoning = draft_join(c->d, n->message.reasoning, "\n\n", text, e)) !=
+                   NULL
+             : !*text;
 }
 
 static bool add_call(struct chain *c, const cJSON *block, struct err *e)
@@ -72,14 +77,16 @@ static bool add_call(struct chain *c, const cJSON *block, struct err *e)
         buf_fini(&arguments);
         return draft_no_memory(e);
     }
-    n->message.tool_calls = draft_call(c->d, *id ? id : n->id, *name ? name : "tool", arguments.data, e);
+    n->message.tool_calls =
+        draft_call(c->d, *id ? id : n->id, *name ? name : "tool", arguments.data, e);
     buf_fini(&arguments);
     return n->message.tool_calls != NULL;
 }
 
 static bool add_result(struct chain *c, const cJSON *block, struct err *e)
 {
-    const char *text = import_content(c->d, json_member(block, "content"), e), *call = import_text(block, "tool_use_id");
+    const char *text = import_content(c->d, json_member(block, "content"), e),
+               *call = import_text(block, "tool_use_id");
     struct draft_node *n = text ? new_node(c, ROLE_TOOL, e) : NULL;
     if (!n)
         return false;
@@ -104,15 +111,15 @@ static bool add_block(struct chain *c, const cJSON *block, struct err *e)
 static bool add_files(struct chain *c, const cJSON *message, struct err *e)
 {
     const cJSON *file;
-    cJSON_ArrayForEach(file, json_member(message, "attachments"))
-    {
-        const char *name = import_text(file, "file_name"), *text = import_text(file, "extracted_content");
+    cJSON_ArrayForEach (file, json_member(message, "attachments")) {
+        const char *name = import_text(file, "file_name"),
+                   *text = import_text(file, "extracted_content");
         if (!(text = draft_file_text(c->d, name, text, e)) || !add_text(c, text, e))
             return false;
     }
-    cJSON_ArrayForEach(file, json_member(message, "files"))
-    {
-        const char *text = arena_printf(c->d->arena, "[file: %.200s]", import_text(file, "file_name"));
+    cJSON_ArrayForEach (file, json_member(message, "files")) {
+        const char *text =
+            arena_printf(c->d->arena, "[file: %.200s]", import_text(file, "file_name"));
         c->d->n_missing++;
         if (!text || !add_text(c, text, e))
             return text ? false : draft_no_memory(e);
@@ -123,9 +130,13 @@ static bool add_files(struct chain *c, const cJSON *message, struct err *e)
 static bool read_message(struct draft *d, const cJSON *message, const char **last, struct err *e)
 {
     const cJSON *content = json_member(message, "content"), *block;
-    const cJSON *parent = cJSON_GetObjectItemCaseSensitive(message, "parent_message_uuid"); /* absent: older exports, a list */
+    const cJSON *parent = cJSON_GetObjectItemCaseSensitive(
+        message, "parent_message_uuid"); /* absent: older exports, a list */
     const char *sender = import_text(message, "sender");
-    struct chain c = {.d = d, .id = import_text(message, "uuid"), .at = -1, .human = !strcmp(sender, "human") || !strcmp(sender, "user")};
+    struct chain c = {.d = d,
+                      .id = import_text(message, "uuid"),
+                      .at = -1,
+                      .human = !strcmp(sender, "human") || !strcmp(sender, "user")};
     c.created_at = draft_iso_time(import_text(message, "created_at"));
     c.parent = cJSON_IsString(parent) ? parent->valuestring : parent ? "" : *last;
     if (!c.human && strcmp(sender, "assistant") != 0)
@@ -134,8 +145,7 @@ static bool read_message(struct draft *d, const cJSON *message, const char **las
         return draft_no_memory(e);
     if (c.parent && !strcmp(c.parent, NO_PARENT))
         c.parent = NULL;
-    cJSON_ArrayForEach(block, content)
-    {
+    cJSON_ArrayForEach (block, content) {
         if (!add_block(&c, block, e))
             return false;
     }
@@ -165,8 +175,7 @@ static bool read(struct draft *d, const cJSON *item, struct json_slice text, str
     d->out.pinned = cJSON_IsTrue(json_member(item, "is_starred"));
     if (!draft_title(d, import_text(item, "name"), e))
         return false;
-    cJSON_ArrayForEach(message, json_member(item, "chat_messages"))
-    {
+    cJSON_ArrayForEach (message, json_member(item, "chat_messages")) {
         if (!read_message(d, message, &last, e))
             return false;
     }

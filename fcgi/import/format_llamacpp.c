@@ -1,4 +1,5 @@
-/* The export of llama.cpp's page: {conv, messages}. The tree hangs on a root message that shows nothing. */
+/* The export of llama.cpp's page: {conv, messages}. The tree hangs on a root message that shows
+ * nothing. */
 #include <string.h>
 
 #include "engine/base/arena.h"
@@ -7,14 +8,15 @@
 
 static bool is(const cJSON *item)
 {
-    return cJSON_IsObject(json_member(item, "conv")) && cJSON_IsArray(json_member(item, "messages"));
+    return cJSON_IsObject(json_member(item, "conv")) &&
+           cJSON_IsArray(json_member(item, "messages"));
 }
 
-static bool read_extra(struct draft *d, const cJSON *o, struct store_import_message *m, struct err *e)
+static bool read_extra(struct draft *d, const cJSON *o, struct store_import_message *m,
+                       struct err *e)
 {
     const cJSON *extra;
-    cJSON_ArrayForEach(extra, json_member(o, "extra"))
-    {
+    cJSON_ArrayForEach (extra, json_member(o, "extra")) {
         const char *text = import_text(extra, "content"), *name = import_text(extra, "name");
         if (*text) {
             text = draft_file_text(d, name, text, e);
@@ -33,7 +35,8 @@ static void read_calls(const cJSON *o, struct store_import_message *m)
 {
     const char *calls = import_text(o, "toolCalls");
     cJSON *list = *calls ? json_parse(calls, strlen(calls), NULL, NULL) : NULL;
-    if (cJSON_IsArray(list) && cJSON_GetArraySize(list) && *calls == '[' && calls[strlen(calls) - 1] == ']')
+    if (cJSON_IsArray(list) && cJSON_GetArraySize(list) && *calls == '[' &&
+        calls[strlen(calls) - 1] == ']')
         m->tool_calls = calls;
     cJSON_Delete(list);
 }
@@ -44,13 +47,17 @@ static bool read_message(struct draft *d, struct draft_node *n, const cJSON *o, 
     const cJSON *at = json_member(o, "timestamp");
     const char *model = import_text(o, "model"), *call = import_text(o, "toolCallId");
     n->hidden = !strcmp(import_text(o, "type"), "root");
-    m->created_at = cJSON_IsNumber(at) ? draft_seconds(&(cJSON){.type = cJSON_Number, .valuedouble = at->valuedouble / 1000}) : 0;
+    m->created_at =
+        cJSON_IsNumber(at)
+            ? draft_seconds(&(cJSON){.type = cJSON_Number, .valuedouble = at->valuedouble / 1000})
+            : 0;
     if (n->hidden)
         return true;
     if (!import_role(import_text(o, "role"), &m->role))
         return err_field(e, ERR_INPUT, n->id, "role '%.20s' is not known", import_text(o, "role"));
     m->content = import_text(o, "content");
-    m->reasoning = *import_text(o, "reasoningContent") ? import_text(o, "reasoningContent") : import_text(o, "thinking");
+    m->reasoning = *import_text(o, "reasoningContent") ? import_text(o, "reasoningContent")
+                                                       : import_text(o, "thinking");
     if (m->role == ROLE_ASSISTANT) {
         m->model = *model ? model : NULL;
         read_calls(o, m);
@@ -61,17 +68,18 @@ static bool read_message(struct draft *d, struct draft_node *n, const cJSON *o, 
 
 static bool read(struct draft *d, const cJSON *item, struct json_slice text, struct err *e)
 {
-    const cJSON *conversation = json_member(item, "conv"), *at = json_member(conversation, "lastModified"), *o;
+    const cJSON *conversation = json_member(item, "conv"),
+                *at = json_member(conversation, "lastModified"), *o;
     (void)text;
     d->source_id = import_text(conversation, "id");
     d->shown = import_text(conversation, "currNode");
     d->one_root = true;
     if (cJSON_IsNumber(at))
-        d->out.updated_at = draft_seconds(&(cJSON){.type = cJSON_Number, .valuedouble = at->valuedouble / 1000});
+        d->out.updated_at =
+            draft_seconds(&(cJSON){.type = cJSON_Number, .valuedouble = at->valuedouble / 1000});
     if (!draft_title(d, import_text(conversation, "name"), e))
         return false;
-    cJSON_ArrayForEach(o, json_member(item, "messages"))
-    {
+    cJSON_ArrayForEach (o, json_member(item, "messages")) {
         struct draft_node *n = draft_add(d, import_text(o, "id"), import_text(o, "parent"), e);
         if (!n || !read_message(d, n, o, e))
             return false;

@@ -1,4 +1,5 @@
-/* A chat as OpenAI's API and its fine-tuning files have it: {"messages": [{role, content, ...}]}, one after the other. */
+/* A chat as OpenAI's API and its fine-tuning files have it: {"messages": [{role, content, ...}]},
+ * one after the other. */
 #include <string.h>
 
 #include "engine/base/arena.h"
@@ -12,7 +13,8 @@ static bool is(const cJSON *item)
     return cJSON_IsArray(messages) && *import_text(first, "role");
 }
 
-static bool read_calls(struct draft *d, const cJSON *o, struct store_import_message *m, struct err *e)
+static bool read_calls(struct draft *d, const cJSON *o, struct store_import_message *m,
+                       struct err *e)
 {
     const cJSON *calls = json_member(o, "tool_calls");
     struct buf b = {0};
@@ -30,16 +32,17 @@ static bool read(struct draft *d, const cJSON *item, struct json_slice text, str
     (void)text;
     if (!draft_title(d, import_text(item, "title"), e))
         return false;
-    cJSON_ArrayForEach(o, json_member(item, "messages"))
-    {
-        const char *id = arena_printf(d->arena, "messages[%d]", d->n_nodes), *call = import_text(o, "tool_call_id");
+    cJSON_ArrayForEach (o, json_member(item, "messages")) {
+        const char *id = arena_printf(d->arena, "messages[%d]", d->n_nodes),
+                   *call = import_text(o, "tool_call_id");
         struct draft_node *n = id ? draft_add(d, id, last, e) : NULL;
         if (!n)
             return draft_no_memory(e);
         struct store_import_message *m = &n->message;
         if (!import_role(import_text(o, "role"), &m->role))
             return err_field(e, ERR_INPUT, id, "role '%.20s' is not known", import_text(o, "role"));
-        if (!(m->content = import_content(d, json_member(o, "content"), e)) || !read_calls(d, o, m, e))
+        if (!(m->content = import_content(d, json_member(o, "content"), e)) ||
+            !read_calls(d, o, m, e))
             return false;
         m->reasoning = import_text(o, "reasoning_content");
         m->tool_call_id = m->role == ROLE_TOOL && *call ? call : NULL;

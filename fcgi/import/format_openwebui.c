@@ -1,5 +1,5 @@
-/* Open WebUI's export of chats: history.messages is a tree by id, currentId the leaf. Reasoning stands in the content as a
- * block of HTML. Older ones have a list of messages only. */
+/* Open WebUI's export of chats: history.messages is a tree by id, currentId the leaf. Reasoning
+ * stands in the content as a block of HTML. Older ones have a list of messages only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,8 @@ static char *put_entity(char *to, const char **from)
     static const struct {
         const char *name;
         char is;
-    } entities[] = {{"&gt;", '>'}, {"&lt;", '<'}, {"&quot;", '"'}, {"&#x27;", '\''}, {"&#39;", '\''}, {"&amp;", '&'}};
+    } entities[] = {{"&gt;", '>'},    {"&lt;", '<'},   {"&quot;", '"'},
+                    {"&#x27;", '\''}, {"&#39;", '\''}, {"&amp;", '&'}};
     for (size_t i = 0; i < sizeof entities / sizeof entities[0]; i++)
         if (!strncmp(*from, entities[i].name, strlen(entities[i].name))) {
             *from += strlen(entities[i].name);
@@ -51,12 +52,11 @@ static const char *plain_thoughts(struct draft *d, const char *from, const char 
         to = put_entity(to, &p);
     *to = '\0';
     to = text;
-    for (const char *p = text; *p;) {
+    for (const char *p = text; *p;)
         if ((p == text || p[-1] == '\n') && *p == '>')
             p += p[1] == ' ' ? 2 : 1;
         else
             *to++ = *p++;
-    }
     *to = '\0';
     return text;
 }
@@ -65,7 +65,8 @@ static const char *plain_thoughts(struct draft *d, const char *from, const char 
 static bool take_thoughts(struct draft *d, struct store_import_message *m, struct err *e)
 {
     const char *p = m->content + strspn(m->content, " \n"), *open, *close;
-    while (!strncmp(p, THOUGHTS_OPEN, strlen(THOUGHTS_OPEN)) && (open = strchr(p, '>')) && (close = strstr(open, THOUGHTS_CLOSE))) {
+    while (!strncmp(p, THOUGHTS_OPEN, strlen(THOUGHTS_OPEN)) && (open = strchr(p, '>')) &&
+           (close = strstr(open, THOUGHTS_CLOSE))) {
         const char *one = plain_thoughts(d, open + 1, close, e);
         if (!one || !(m->reasoning = draft_join(d, m->reasoning, "\n\n", one, e)))
             return false;
@@ -104,8 +105,7 @@ static bool read_message(struct draft *d, struct draft_node *n, const cJSON *o, 
 static bool read_tree(struct draft *d, const cJSON *messages, struct err *e)
 {
     const cJSON *o;
-    cJSON_ArrayForEach(o, messages)
-    {
+    cJSON_ArrayForEach (o, messages) {
         struct draft_node *n = draft_add(d, o->string, import_text(o, "parentId"), e);
         if (!n || !read_message(d, n, o, e))
             return false;
@@ -117,8 +117,7 @@ static bool read_list(struct draft *d, const cJSON *messages, struct err *e)
 {
     const cJSON *o;
     const char *last = NULL;
-    cJSON_ArrayForEach(o, messages)
-    {
+    cJSON_ArrayForEach (o, messages) {
         const char *id = arena_printf(d->arena, "%d", d->n_nodes);
         struct draft_node *n = id ? draft_add(d, id, last, e) : NULL;
         if (!n)
@@ -133,13 +132,14 @@ static bool read_list(struct draft *d, const cJSON *messages, struct err *e)
 static void read_tags(struct draft *d, const cJSON *tags)
 {
     const cJSON *tag;
-    cJSON_ArrayForEach(tag, tags)
+    cJSON_ArrayForEach (tag, tags)
         draft_tag(d, cJSON_IsString(tag) ? tag->valuestring : import_text(tag, "name"));
 }
 
 static bool read(struct draft *d, const cJSON *item, struct json_slice text, struct err *e)
 {
-    const cJSON *chat = json_member(item, "chat"), *history = json_member(chat, "history"), *tree = json_member(history, "messages");
+    const cJSON *chat = json_member(item, "chat"), *history = json_member(chat, "history"),
+                *tree = json_member(history, "messages");
     const char *title = import_text(item, "title");
     (void)text;
     d->source_id = import_text(item, "id");

@@ -1,4 +1,5 @@
-/* Our own export, docs/export.schema.json: read strictly, kept byte for byte, so that it goes out again as it came. */
+/* Our own export, docs/export.schema.json: read strictly, kept byte for byte, so that it goes out
+ * again as it came. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,10 +13,13 @@
 #define SCHEMA "sluice-export"
 #define VERSION 1
 
-static const char *const conversation_members[] = {"key", "title", "created_at", "updated_at", "pinned", "archived", "trashed_at",
-                                                   "fork_of", "tags", "settings", "leaf", "messages", NULL};
-static const char *const message_members[] = {"id", "parent", "role", "status", "content", "reasoning", "tool_calls", "tool_call_id",
-                                              "error", "model", "usage", "timings", "created_at", "finished_at", "attachments", NULL};
+static const char *const conversation_members[] = {
+    "key",     "title", "created_at", "updated_at", "pinned",   "archived", "trashed_at",
+    "fork_of", "tags",  "settings",   "leaf",       "messages", NULL};
+static const char *const message_members[] = {
+    "id",         "parent",       "role",        "status", "content", "reasoning",
+    "tool_calls", "tool_call_id", "error",       "model",  "usage",   "timings",
+    "created_at", "finished_at",  "attachments", NULL};
 
 bool import_envelope_check(const cJSON *head, struct err *e)
 {
@@ -25,14 +29,15 @@ bool import_envelope_check(const cJSON *head, struct err *e)
     if (!cJSON_IsString(schema) || strcmp(schema->valuestring, SCHEMA) != 0)
         return err_field(e, ERR_UNSUPPORTED, "schema", "must be \"" SCHEMA "\"");
     if (!cJSON_IsNumber(version) || version->valuedouble != VERSION)
-        return err_field(e, ERR_INPUT, "version", "this server reads version %d of its exports", VERSION);
+        return err_field(e, ERR_INPUT, "version", "this server reads version %d of its exports",
+                         VERSION);
     return true;
 }
 
 static bool is(const cJSON *item)
 {
-    return cJSON_IsString(json_member(item, "key")) && cJSON_IsArray(json_member(item, "messages")) &&
-           json_member(item, "settings");
+    return cJSON_IsString(json_member(item, "key")) &&
+           cJSON_IsArray(json_member(item, "messages")) && json_member(item, "settings");
 }
 
 /* All that are named are there, and no others. */
@@ -43,8 +48,7 @@ static bool check_members(const cJSON *o, const char *const *names, struct err *
     for (; names[n]; n++)
         if (!cJSON_GetObjectItemCaseSensitive(o, names[n]))
             return err_field(e, ERR_INPUT, names[n], "is missing");
-    cJSON_ArrayForEach(m, o)
-    {
+    cJSON_ArrayForEach (m, o) {
         int i = 0;
         while (names[i] && strcmp(names[i], m->string) != 0)
             i++;
@@ -59,11 +63,13 @@ static bool must(const char *name, bool ok, const char *what, struct err *e)
     return ok || err_field(e, ERR_INPUT, name, "must be %s", what);
 }
 
-static bool get_text(const cJSON *o, const char *name, bool nullable, const char **out, struct err *e)
+static bool get_text(const cJSON *o, const char *name, bool nullable, const char **out,
+                     struct err *e)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
     *out = cJSON_IsString(v) ? v->valuestring : NULL;
-    return must(name, *out || (nullable && cJSON_IsNull(v)), nullable ? "a string or null" : "a string", e);
+    return must(name, *out || (nullable && cJSON_IsNull(v)),
+                nullable ? "a string or null" : "a string", e);
 }
 
 static bool get_flag(const cJSON *o, const char *name, bool *out, struct err *e)
@@ -78,7 +84,8 @@ static bool get_count(const cJSON *o, const char *name, int64_t min, int64_t *ou
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
     *out = -1;
-    return must(name, cJSON_IsNumber(v), "a whole number", e) && json_get_int(o, name, min, INT64_C(1) << 52, out, e);
+    return must(name, cJSON_IsNumber(v), "a whole number", e) &&
+           json_get_int(o, name, min, INT64_C(1) << 52, out, e);
 }
 
 /* The same, where null stands for 0. */
@@ -91,14 +98,16 @@ static bool get_count_or_null(const cJSON *o, const char *name, int64_t min, int
     return true;
 }
 
-static bool read_key(const cJSON *o, const char *name, bool nullable, const char **out, struct err *e)
+static bool read_key(const cJSON *o, const char *name, bool nullable, const char **out,
+                     struct err *e)
 {
     if (!get_text(o, name, nullable, out, e))
         return false;
     if (!*out)
         return true;
     size_t n = strspn(*out, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-");
-    return must(name, n > 0 && n <= STORE_KEY_BYTES && !(*out)[n], "1 to 64 letters, digits and . _ : -", e);
+    return must(name, n > 0 && n <= STORE_KEY_BYTES && !(*out)[n],
+                "1 to 64 letters, digits and . _ : -", e);
 }
 
 static bool read_tags(struct draft *d, const cJSON *item, struct err *e)
@@ -106,13 +115,13 @@ static bool read_tags(struct draft *d, const cJSON *item, struct err *e)
     const cJSON *tags = json_member(item, "tags"), *tag;
     if (!must("tags", cJSON_IsArray(tags), "an array of strings", e))
         return false;
-    cJSON_ArrayForEach(tag, tags)
-    {
+    cJSON_ArrayForEach (tag, tags) {
         const int before = d->out.n_tags;
         if (cJSON_IsString(tag))
             draft_tag(d, tag->valuestring);
         if (d->out.n_tags == before)
-            return err_field(e, ERR_INPUT, "tags", "must be at most %d texts of 1 to %d bytes without control characters",
+            return err_field(e, ERR_INPUT, "tags",
+                             "must be at most %d texts of 1 to %d bytes without control characters",
                              STORE_TAGS_MAX, STORE_TAG_BYTES);
     }
     d->out.tags = d->tags;
@@ -154,7 +163,8 @@ static bool read_json(struct draft *d, struct json_slice o, const struct json_fi
 
 static bool read_usage(const cJSON *o, struct store_import_message *m, struct err *e)
 {
-    static const char *const members[] = {"prompt_tokens", "cached_tokens", "completion_tokens", NULL};
+    static const char *const members[] = {"prompt_tokens", "cached_tokens", "completion_tokens",
+                                          NULL};
     const cJSON *usage = cJSON_GetObjectItemCaseSensitive(o, "usage");
     m->has_usage = cJSON_IsObject(usage);
     if (!m->has_usage)
@@ -189,10 +199,12 @@ static bool read_words(const cJSON *o, struct store_import_message *m, struct er
     for (i = 0; i < MESSAGE__N && strcmp(status, store_status_name((enum store_status)i)) != 0;)
         i++;
     m->status = (enum store_status)i;
-    return must("status", i < MESSAGE__N && i != MESSAGE_RUNNING, "done, stopped, length or error", e);
+    return must("status", i < MESSAGE__N && i != MESSAGE_RUNNING, "done, stopped, length or error",
+                e);
 }
 
-/* Names from outside are cleaned as an upload's are: they go into headers and prompts. Our own exports' stay as they are. */
+/* Names from outside are cleaned as an upload's are: they go into headers and prompts. Our own
+ * exports' stay as they are. */
 static bool read_file(struct draft *d, const cJSON *o, struct store_import_file *f, struct err *e)
 {
     static const char *const members[] = {"sha256", "name", "mime", "size", NULL};
@@ -213,21 +225,24 @@ static bool read_file(struct draft *d, const cJSON *o, struct store_import_file 
     file_name_clean(f->name, n, clean_name);
     if (strcmp(clean_name, f->name) != 0 && !(f->name = arena_strdup(d->arena, clean_name)))
         return draft_no_memory(e);
-    return must("sha256", strspn(f->sha256, "0123456789abcdef") == 64 && !f->sha256[64], "64 lower case hexadecimal digits", e);
+    return must("sha256", strspn(f->sha256, "0123456789abcdef") == 64 && !f->sha256[64],
+                "64 lower case hexadecimal digits", e);
 }
 
-static bool read_files(struct draft *d, const cJSON *list, struct store_import_message *m, struct err *e)
+static bool read_files(struct draft *d, const cJSON *list, struct store_import_message *m,
+                       struct err *e)
 {
     const cJSON *o;
     const int n = cJSON_GetArraySize(list);
     if (!n)
         return true;
     if (n > STORE_MESSAGE_ATTACHMENTS)
-        return err_field(e, ERR_INPUT, "attachments", "a message takes at most %d", STORE_MESSAGE_ATTACHMENTS);
+        return err_field(e, ERR_INPUT, "attachments", "a message takes at most %d",
+                         STORE_MESSAGE_ATTACHMENTS);
     struct store_import_file *files = arena_alloc(d->arena, (size_t)n * sizeof *files);
     if (!files)
         return draft_no_memory(e);
-    cJSON_ArrayForEach(o, list)
+    cJSON_ArrayForEach (o, list)
         if (!read_file(d, o, &files[m->n_files++], e))
             return false;
     m->files = files;
@@ -238,8 +253,7 @@ static bool read_files(struct draft *d, const cJSON *list, struct store_import_m
 static bool are_objects(const cJSON *list)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach (item, list) {
         if (!cJSON_IsObject(item))
             return false;
     }
@@ -280,12 +294,12 @@ static bool read_messages(struct draft *d, const cJSON *item, struct json_slice 
     const cJSON *list = json_member(item, "messages"), *o;
     const int n = cJSON_GetArraySize(list);
     struct json_slice array = json_slice_member(text, "messages"), at = {0};
-    struct store_import_message *messages = arena_alloc(d->arena, ((size_t)n + 1) * sizeof *messages);
+    struct store_import_message *messages =
+        arena_alloc(d->arena, ((size_t)n + 1) * sizeof *messages);
     if (!messages)
         return draft_no_memory(e);
     d->out.messages = messages;
-    cJSON_ArrayForEach(o, list)
-    {
+    cJSON_ArrayForEach (o, list) {
         at = json_slice_next(array, at);
         if (!read_message(d, o, at, &messages[d->out.n_messages], e))
             return in_message(e, d->out.n_messages);
@@ -314,4 +328,5 @@ static bool read(struct draft *d, const cJSON *item, struct json_slice text, str
            must("leaf", leaf <= c->n_messages, "the id of a message, or null", e);
 }
 
-const struct import_format format_sluice = {.name = "sluice", .is = is, .read = read, .whole = true};
+const struct import_format format_sluice = {
+    .name = "sluice", .is = is, .read = read, .whole = true};

@@ -6,8 +6,9 @@
 #include "engine/base/json/json.h"
 
 /* The order matters where one's items could pass for another's. */
-static const struct import_format *const formats[] = {&format_sluice,    &format_chatgpt,  &format_claude,
-                                                      &format_openwebui, &format_llamacpp, &format_openai};
+static const struct import_format *const formats[] = {&format_sluice,   &format_chatgpt,
+                                                      &format_claude,   &format_openwebui,
+                                                      &format_llamacpp, &format_openai};
 
 const struct import_format *import_format_of(const cJSON *item)
 {
@@ -47,8 +48,7 @@ const char *import_content(struct draft *d, const cJSON *content, struct err *e)
     const cJSON *part;
     if (cJSON_IsString(content))
         return content->valuestring;
-    cJSON_ArrayForEach(part, content)
-    {
+    cJSON_ArrayForEach (part, content) {
         const char *text = cJSON_IsString(part) ? part->valuestring : import_text(part, "text");
         if (!*text && cJSON_IsObject(part) && strcmp(import_text(part, "type"), "text") != 0) {
             d->n_missing++;

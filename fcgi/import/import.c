@@ -76,13 +76,15 @@ void import_see(struct import_seen *seen, const char *text)
 }
 
 /* A dry run counts the files that a real one would have, from the archive or from before. */
-static bool look_for_files(struct import_run *x, const struct store_import *c, struct store_imported *out, struct err *e)
+static bool look_for_files(struct import_run *x, const struct store_import *c,
+                           struct store_imported *out, struct err *e)
 {
     for (int i = 0; i < c->n_messages; i++)
         for (int k = 0; k < c->messages[i].n_files; k++) {
             const char *sha256 = c->messages[i].files[k].sha256;
             bool known = seen_in(&x->files, sha256);
-            if (!known && !store_import_file_known(x->params->store, x->params->user_id, sha256, &known, e))
+            if (!known &&
+                !store_import_file_known(x->params->store, x->params->user_id, sha256, &known, e))
                 return false;
             out->n_files += known;
             out->n_missing += !known;
@@ -91,7 +93,8 @@ static bool look_for_files(struct import_run *x, const struct store_import *c, s
 }
 
 /* *known: it is there already. */
-static bool write_or_look(struct import_run *x, const struct store_import *c, bool *known, struct store_imported *out, struct err *e)
+static bool write_or_look(struct import_run *x, const struct store_import *c, bool *known,
+                          struct store_imported *out, struct err *e)
 {
     const struct import_params *p = x->params;
     struct err why = {0};
@@ -151,14 +154,17 @@ static bool take_tree(struct import_run *x, const struct import_format *f, const
 static cJSON *parse(struct import_run *x, struct split *s, struct err *why)
 {
     if (s->too_large)
-        err_set(why, ERR_LIMIT, "one conversation may have %zu MB of JSON, this has more", IMPORT_ITEM_BYTES >> 20);
+        err_set(why, ERR_LIMIT, "one conversation may have %zu MB of JSON, this has more",
+                IMPORT_ITEM_BYTES >> 20);
     else if (s->too_deep)
         err_set(why, ERR_LIMIT, "it is nested deeper than %d levels", IMPORT_DEPTH);
     else if (json_count_values(s->item.data, s->item.len) > IMPORT_ITEM_VALUES)
-        err_set(why, ERR_LIMIT, "one conversation may hold %zu JSON values, this has more", IMPORT_ITEM_VALUES);
+        err_set(why, ERR_LIMIT, "one conversation may hold %zu JSON values, this has more",
+                IMPORT_ITEM_VALUES);
     else {
         x->report->replaced += json_repair(s->item.data, s->item.len, JSON_REPAIR_ALL, NULL);
-        return json_parse(s->item.data, s->item.len, &(struct json_limits){.max_depth = IMPORT_DEPTH}, why);
+        return json_parse(s->item.data, s->item.len,
+                          &(struct json_limits){.max_depth = IMPORT_DEPTH}, why);
     }
     return NULL;
 }
@@ -184,13 +190,17 @@ static void name_item(const struct split *s, const char *entry, char *out, size_
     const long long i = (long long)s->n_items - 1;
     const char *name = entry ? entry : "";
     if (s->place == SPLIT_TOP)
-        snprintf(out, size, i > 0 || !entry ? "%.120s%svalue %lld" : "%.120s", name, entry ? ": " : "", i + 1);
+        snprintf(out, size, i > 0 || !entry ? "%.120s%svalue %lld" : "%.120s", name,
+                 entry ? ": " : "", i + 1);
     else
-        snprintf(out, size, "%.120s%s[%lld]", name, s->place == SPLIT_ENVELOPE ? (entry ? ": conversations" : "conversations") : "", i);
+        snprintf(out, size, "%.120s%s[%lld]", name,
+                 s->place == SPLIT_ENVELOPE ? (entry ? ": conversations" : "conversations") : "",
+                 i);
 }
 
 /* *skip: an archive's entry that is no list of conversations at all. */
-static bool take_item(struct import_run *x, struct split *s, const char *entry, bool *skip, struct err *e)
+static bool take_item(struct import_run *x, struct split *s, const char *entry, bool *skip,
+                      struct err *e)
 {
     struct err why = {0};
     char name[160];
@@ -227,7 +237,9 @@ static bool check_envelope(struct import_run *x, struct split *s, struct err *e)
         buf_puts(&head, "]}");
         text = &head;
     }
-    cJSON *o = head.failed ? NULL : json_parse(text->data, text->len, &(struct json_limits){.max_depth = IMPORT_DEPTH}, e);
+    cJSON *o = head.failed ? NULL
+                           : json_parse(text->data, text->len,
+                                        &(struct json_limits){.max_depth = IMPORT_DEPTH}, e);
     bool ok = o && import_envelope_check(o, e);
     x->found |= ok;
     cJSON_Delete(o);
@@ -238,12 +250,15 @@ static bool check_envelope(struct import_run *x, struct split *s, struct err *e)
 static bool tell(struct import_run *x, struct err *e)
 {
     const struct import_params *p = x->params;
-    const struct import_progress now = {.bytes = x->bytes, .total_bytes = x->total_bytes, .report = x->report};
-    return !p->progress || p->progress(p->context, &now) || err_set(e, ERR_CANCELLED, "the import was stopped");
+    const struct import_progress now = {
+        .bytes = x->bytes, .total_bytes = x->total_bytes, .report = x->report};
+    return !p->progress || p->progress(p->context, &now) ||
+           err_set(e, ERR_CANCELLED, "the import was stopped");
 }
 
 /* False with why->code: this stream can't be read on. False with e->code: the import ends. */
-static bool take_stream(struct import_run *x, struct split *s, const char *entry, struct err *why, struct err *e)
+static bool take_stream(struct import_run *x, struct split *s, const char *entry, struct err *why,
+                        struct err *e)
 {
     bool more, skip = false;
     for (int n_envelopes = 0; split_next(s, &more, why);) {
@@ -267,7 +282,8 @@ static bool take_stream(struct import_run *x, struct split *s, const char *entry
     return false;
 }
 
-bool import_stream(struct import_run *x, split_read_fn read, void *context, const char *entry, struct err *e)
+bool import_stream(struct import_run *x, split_read_fn read, void *context, const char *entry,
+                   struct err *e)
 {
     struct err why = {0};
     struct split *s = malloc(sizeof *s);
@@ -281,7 +297,8 @@ bool import_stream(struct import_run *x, split_read_fn read, void *context, cons
     else if (first >= 0 && entry)
         x->report->skipped_files++;
     else if (first >= 0)
-        err_set(&why, ERR_INPUT, first ? "this is neither JSON nor a ZIP archive" : "the file is empty");
+        err_set(&why, ERR_INPUT,
+                first ? "this is neither JSON nor a ZIP archive" : "the file is empty");
     split_fini(s);
     free(s);
     if (why.code == ERR_NONE)

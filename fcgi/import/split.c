@@ -48,19 +48,21 @@ static int past_space(struct split *s, struct err *e)
 
 static bool broken(const struct split *s, const char *what, struct err *e)
 {
-    return err_set(e, ERR_INPUT, "this is not JSON: %s, at byte %lld", what, (long long)(s->offset + (int64_t)s->pos));
+    return err_set(e, ERR_INPUT, "this is not JSON: %s, at byte %lld", what,
+                   (long long)(s->offset + (int64_t)s->pos));
 }
 
 int split_peek(struct split *s, struct err *e)
 {
     int c = front(s, e);
-    if (c == 0xEF && s->offset + (int64_t)s->pos == 0 && s->end >= 3 && !memcmp(s->in, "\xEF\xBB\xBF", 3))
+    if (c == 0xEF && s->offset + (int64_t)s->pos == 0 && s->end >= 3 &&
+        !memcmp(s->in, "\xEF\xBB\xBF", 3))
         s->pos = 3;
     c = past_space(s, e);
     return c == -1 ? 0 : c == -2 ? -1 : c;
 }
 
-struct cut { /* a value while it is being cut */
+struct cut {                 /* a value while it is being cut */
     char open[IMPORT_DEPTH]; /* its open brackets; deeper ones are only counted */
     int depth;
     bool quoted, escaped;
@@ -112,14 +114,13 @@ static bool close_bracket(struct split *s, struct cut *c, char bracket, struct e
 static void cut_string(struct split *s, struct cut *c)
 {
     const char *p = s->in + s->pos, *end = s->in + s->end;
-    for (; p < end && c->quoted; p++) {
+    for (; p < end && c->quoted; p++)
         if (c->escaped)
             c->escaped = false;
         else if (*p == '\\')
             c->escaped = true;
         else if (*p == '"')
             c->quoted = false;
-    }
     keep(s, p);
 }
 
@@ -218,7 +219,10 @@ static bool next_element(struct split *s, bool *more, bool *done, struct err *e)
         *more = false;
         return true;
     } else if (s->element_open) {
-        return b == -2 ? false : broken(s, b == -1 ? "it ends inside a list" : "a comma is missing in a list", e);
+        return b == -2
+                   ? false
+                   : broken(s, b == -1 ? "it ends inside a list" : "a comma is missing in a list",
+                            e);
     }
     if (b == -2)
         return false;
@@ -261,7 +265,9 @@ bool split_next(struct split *s, bool *more, struct err *e)
         if (c.at_list) {
             buf_clear(&s->envelope);
             if (!buf_append(&s->envelope, s->item.data, s->item.len))
-                return err_set(e, ERR_INPUT, "more than %d bytes stand before the list of conversations", ENVELOPE_BYTES);
+                return err_set(e, ERR_INPUT,
+                               "more than %d bytes stand before the list of conversations",
+                               ENVELOPE_BYTES);
             s->place = SPLIT_ENVELOPE;
             s->element_open = false;
             s->n_envelopes++;

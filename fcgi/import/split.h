@@ -1,6 +1,7 @@
-/* Cuts a stream of JSON into its conversations without holding more than one: the elements of an array, the values of
- * JSONL, or the elements of the array `conversations` in an object (whose other members, the envelope, are kept).
- * It knows strings and brackets only; the checked reader judges each piece. */
+/* Cuts a stream of JSON into its conversations without holding more than one: the elements of an
+ * array, the values of JSONL, or the elements of the array `conversations` in an object (whose
+ * other members, the envelope, are kept). It knows strings and brackets only; the checked reader
+ * judges each piece. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,8 +24,8 @@ struct split {
     enum split_place place;
     bool element_open; /* an array's comma or end must come next */
     struct buf item, envelope;
-    int64_t n_items;  /* given out so far */
-    int n_envelopes;  /* begun so far; the last one's head is in `envelope` */
+    int64_t n_items; /* given out so far */
+    int n_envelopes; /* begun so far; the last one's head is in `envelope` */
     /* of the piece that was given out last */
     bool too_large, too_deep, in_envelope;
 };
@@ -34,6 +35,7 @@ void split_fini(struct split *s);
 /* The first byte of the stream behind a byte order mark and space: '{', '[', another byte, or 0:
  * nothing. -1: *e. */
 int split_peek(struct split *s, struct err *e);
-/* The next piece in s->item. *more false: the end. False: the stream can't be cut further (*e); pieces before it stand.
- * A piece over IMPORT_ITEM_BYTES or IMPORT_DEPTH is passed over with s->too_large or s->too_deep, item cut or whole. */
+/* The next piece in s->item. *more false: the end. False: the stream can't be cut further (*e);
+ * pieces before it stand. A piece over IMPORT_ITEM_BYTES or IMPORT_DEPTH is passed over with
+ * s->too_large or s->too_deep, item cut or whole. */
 bool split_next(struct split *s, bool *more, struct err *e);

@@ -30,12 +30,18 @@ static int64_t read_entry(void *context, void *to, size_t size, struct err *e)
     z->unpacked += n;
     z->entry += n;
     if (z->entry > z->stated)
-        return err_set(e, ERR_FORMAT, "this entry of the archive is larger than the archive says") - 1;
+        return err_set(e, ERR_FORMAT, "this entry of the archive is larger than the archive says") -
+               1;
     z->run->bytes = lseek(z->run->params->fd, 0, SEEK_CUR);
     if (z->unpacked > IMPORT_UNPACKED_BYTES)
-        return err_set(e, ERR_LIMIT, "the archive is refused: it unpacks to more than %lld GB", (long long)(IMPORT_UNPACKED_BYTES >> 30)) - 1;
+        return err_set(e, ERR_LIMIT, "the archive is refused: it unpacks to more than %lld GB",
+                       (long long)(IMPORT_UNPACKED_BYTES >> 30)) -
+               1;
     if (z->unpacked > RATIO_FREE && z->unpacked / IMPORT_RATIO > z->run->total_bytes)
-        return err_set(e, ERR_LIMIT, "the archive is refused: it unpacks to more than %d times its size", IMPORT_RATIO) - 1;
+        return err_set(e, ERR_LIMIT,
+                       "the archive is refused: it unpacks to more than %d times its size",
+                       IMPORT_RATIO) -
+               1;
     return n;
 }
 
@@ -60,7 +66,8 @@ static const char *file_hash(const struct zip_reader_entry *entry)
     return strspn(name, "0123456789abcdef") == 64 && !name[64] ? name : NULL;
 }
 
-/* False with e: the import ends; a file that is not what its name says, or not taken here, is a problem of its own. */
+/* False with e: the import ends; a file that is not what its name says, or not taken here, is a
+ * problem of its own. */
 static bool take_file(struct unpacking *z, const char *sha256, struct err *e)
 {
     const struct import_params *p = z->run->params;
@@ -71,7 +78,9 @@ static bool take_file(struct unpacking *z, const char *sha256, struct err *e)
     bool known, ok = store_import_file_known(p->store, p->user_id, sha256, &known, e);
     if (!ok || known)
         return ok;
-    ok = z->stated <= p->max_file_bytes || err_set(&why, ERR_INPUT, "this file is larger than %lld bytes", (long long)p->max_file_bytes);
+    ok = z->stated <= p->max_file_bytes ||
+         err_set(&why, ERR_INPUT, "this file is larger than %lld bytes",
+                 (long long)p->max_file_bytes);
     ok = ok && store_upload_begin(p->store, &u, &why);
     int64_t n = 0;
     while (ok && (n = read_entry(z, piece, sizeof piece, &why)) > 0)
@@ -79,7 +88,9 @@ static bool take_file(struct unpacking *z, const char *sha256, struct err *e)
     if (ok && n == 0) {
         hash = u.digest;
         digest_end(&hash, item);
-        ok = !strcmp(item, sha256) ? p->take_file(p->context, &u, &why) : err_set(&why, ERR_INPUT, "this file's content is not what its name says");
+        ok = !strcmp(item, sha256)
+                 ? p->take_file(p->context, &u, &why)
+                 : err_set(&why, ERR_INPUT, "this file's content is not what its name says");
     }
     store_upload_drop(&u);
     snprintf(item, sizeof item, FILES "%s", sha256);
@@ -90,7 +101,8 @@ static bool take_file(struct unpacking *z, const char *sha256, struct err *e)
     return true;
 }
 
-/* The first time through: files, so that the conversations find them. A dry run only learns which there are. */
+/* The first time through: files, so that the conversations find them. A dry run only learns which
+ * there are. */
 static bool read_files(struct unpacking *z, struct err *e)
 {
     struct zip_reader_entry entry;
@@ -131,6 +143,7 @@ static bool read_through(struct unpacking *z, bool (*read)(struct unpacking *z, 
 bool import_archive(struct import_run *x, struct err *e)
 {
     struct unpacking z = {.run = x};
-    return zip_survey(x->params->fd, x->total_bytes, IMPORT_ENTRIES, e) && (!x->params->take_file || read_through(&z, read_files, e)) &&
+    return zip_survey(x->params->fd, x->total_bytes, IMPORT_ENTRIES, e) &&
+           (!x->params->take_file || read_through(&z, read_files, e)) &&
            read_through(&z, read_conversations, e);
 }

@@ -49,14 +49,16 @@ static bool damaged(struct err *e)
 }
 
 /* ZIP64's end record, where a locator stands before the plain one. */
-static bool read_end64(int fd, int64_t size, const unsigned char *locator, struct list *l, struct err *e)
+static bool read_end64(int fd, int64_t size, const unsigned char *locator, struct list *l,
+                       struct err *e)
 {
     unsigned char end[END64_BYTES];
     const uint64_t at = number(locator + 8, 8);
-    if (size < END64_BYTES || at > (uint64_t)(size - END64_BYTES) || !read_at(fd, (int64_t)at, end, sizeof end) ||
-        memcmp(end, "PK\6\6", 4) != 0)
+    if (size < END64_BYTES || at > (uint64_t)(size - END64_BYTES) ||
+        !read_at(fd, (int64_t)at, end, sizeof end) || memcmp(end, "PK\6\6", 4) != 0)
         return damaged(e);
-    const uint64_t n = number(end + 32, 8), bytes = number(end + 40, 8), begin = number(end + 48, 8);
+    const uint64_t n = number(end + 32, 8), bytes = number(end + 40, 8),
+                   begin = number(end + 48, 8);
     if (begin > (uint64_t)size || bytes > (uint64_t)size - begin || n > (uint64_t)size)
         return damaged(e);
     *l = (struct list){(int64_t)begin, (int64_t)bytes, (int64_t)n};
@@ -76,7 +78,8 @@ static bool find_list(int fd, int64_t size, struct list *l, struct err *e)
         return damaged(e);
     if (i >= LOCATOR_BYTES && !memcmp(tail + i - LOCATOR_BYTES, "PK\6\7", 4))
         return read_end64(fd, size, tail + i - LOCATOR_BYTES, l, e);
-    *l = (struct list){(int64_t)number(tail + i + 16, 4), (int64_t)number(tail + i + 12, 4), (int64_t)number(tail + i + 10, 2)};
+    *l = (struct list){(int64_t)number(tail + i + 16, 4), (int64_t)number(tail + i + 12, 4),
+                       (int64_t)number(tail + i + 10, 2)};
     return l->at + l->bytes <= size || damaged(e);
 }
 
@@ -90,16 +93,18 @@ static bool points_outside(const char *name)
     return false;
 }
 
-static bool check_entry(const unsigned char *header, const char *name, size_t name_len, struct err *e)
+static bool check_entry(const unsigned char *header, const char *name, size_t name_len,
+                        struct err *e)
 {
     const bool unix_made = header[5] == 3;
     const unsigned mode = (unsigned)number(header + 38, 4) >> 16;
-    const char *what = number(header + 8, 2) & 0x41           ? "is encrypted"
+    const char *what = number(header + 8, 2) & 0x41               ? "is encrypted"
                        : unix_made && (mode & 0170000) == 0120000 ? "is a link"
-                       : strlen(name) != name_len || !name_len  ? "has no proper name"
-                       : points_outside(name)                   ? "has a name that points outside the archive"
-                                                                : NULL;
-    return !what || err_set(e, ERR_INPUT, "the archive is refused: its entry '%.100s' %s", name, what);
+                       : strlen(name) != name_len || !name_len    ? "has no proper name"
+                       : points_outside(name) ? "has a name that points outside the archive"
+                                              : NULL;
+    return !what ||
+           err_set(e, ERR_INPUT, "the archive is refused: its entry '%.100s' %s", name, what);
 }
 
 bool zip_survey(int fd, int64_t size, int64_t max_entries, struct err *e)
@@ -113,12 +118,16 @@ bool zip_survey(int fd, int64_t size, int64_t max_entries, struct err *e)
     int64_t at = l.at, end = l.at + l.bytes;
     for (; at < end; n++) {
         if (n == max_entries)
-            return err_set(e, ERR_INPUT, "the archive is refused: it has more than %lld entries", (long long)max_entries);
-        if (end - at < HEADER_BYTES || !read_at(fd, at, header, sizeof header) || memcmp(header, "PK\1\2", 4) != 0)
+            return err_set(e, ERR_INPUT, "the archive is refused: it has more than %lld entries",
+                           (long long)max_entries);
+        if (end - at < HEADER_BYTES || !read_at(fd, at, header, sizeof header) ||
+            memcmp(header, "PK\1\2", 4) != 0)
             return damaged(e);
         const size_t name_len = (size_t)number(header + 28, 2);
-        const int64_t all = HEADER_BYTES + (int64_t)name_len + (int64_t)number(header + 30, 2) + (int64_t)number(header + 32, 2);
-        if (name_len > NAME_BYTES || all > end - at || !read_at(fd, at + HEADER_BYTES, name, name_len))
+        const int64_t all = HEADER_BYTES + (int64_t)name_len + (int64_t)number(header + 30, 2) +
+                            (int64_t)number(header + 32, 2);
+        if (name_len > NAME_BYTES || all > end - at ||
+            !read_at(fd, at + HEADER_BYTES, name, name_len))
             return damaged(e);
         name[name_len] = '\0';
         if (!check_entry(header, name, name_len, e))

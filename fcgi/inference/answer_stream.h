@@ -1,8 +1,9 @@
-/* A streamed answer to an inference: what every dialect's view does alike. Queued events leave together when nothing more
- * is pending, silence is filled, and the first object names what was ignored.
+/* A streamed answer to an inference: what every dialect's view does alike. Queued events leave
+ * together when nothing more is pending, silence is filled, and the first object names what was
+ * ignored.
  *
- * A view that streams has a struct answer_stream as its first member, so that it can be the listener's context of the
- * functions below. Thread: the request's. */
+ * A view that streams has a struct answer_stream as its first member, so that it can be the
+ * listener's context of the functions below. Thread: the request's. */
 #pragma once
 #include <stdbool.h>
 
@@ -20,7 +21,8 @@ struct answer_stream {
 
 void answer_stream_begin(struct answer_stream *s);       /* server-sent events */
 void answer_stream_begin_lines(struct answer_stream *s); /* one JSON object a line */
-/* Queues s->line as an event (name NULL: without one), or as a line; its text stays until it is cleared. */
+/* Queues s->line as an event (name NULL: without one), or as a line; its text stays until it is
+ * cleared. */
 void answer_stream_event(struct answer_stream *s, const char *name);
 void answer_stream_line(struct answer_stream *s);
 /* Appends the member "warnings" to s->line, once in a stream. */

@@ -1,4 +1,5 @@
-/* answer_view.h: the one way from a job's parameters to the end of its answer, whole or streamed. */
+/* answer_view.h: the one way from a job's parameters to the end of its answer, whole or streamed.
+ */
 #define LOG_MODULE "chat" /* which these lines of the log have always named */
 #include "fcgi/inference/answer_view.h"
 
@@ -8,7 +9,8 @@
 #include "engine/base/log.h"
 #include "fcgi/http/request.h"
 
-/* A whole reply is written at the end only; a client that disconnects is still noticed meanwhile. */
+/* A whole reply is written at the end only; a client that disconnects is still noticed meanwhile.
+ */
 static bool run_whole(struct inference *x, const struct answer_view *v, struct err *e)
 {
     if (!inference_run(x, e))

@@ -1,4 +1,5 @@
-/* The scope of the engine's prompt cache: no user's request may learn from its speed what another user has sent. */
+/* The scope of the engine's prompt cache: no user's request may learn from its speed what another
+ * user has sent. */
 #pragma once
 #include <stddef.h>
 

@@ -21,7 +21,9 @@ static const char *name_of(const cJSON *tool)
 static bool has_tool(const cJSON *tools, const char *name)
 {
     const cJSON *t;
-    cJSON_ArrayForEach(t, tools) if (name && name_of(t) && !strcmp(name_of(t), name)) return true;
+    cJSON_ArrayForEach (t, tools)
+        if (name && name_of(t) && !strcmp(name_of(t), name))
+            return true;
     return false;
 }
 
@@ -30,35 +32,45 @@ static bool check_reference(const cJSON *o, const cJSON *tools, const char *fiel
 {
     const char *type = cJSON_GetStringValue(json_member(o, "type"));
     if (!cJSON_IsObject(o) || !type || strcmp(type, "function") || !name_of(o))
-        return err_field(e, ERR_INPUT, field, "must be {\"type\": \"function\", \"function\": {\"name\": ...}}");
-    return has_tool(tools, name_of(o)) || err_field(e, ERR_INPUT, field, "'%.100s' is not among the tools", name_of(o));
+        return err_field(e, ERR_INPUT, field,
+                         "must be {\"type\": \"function\", \"function\": {\"name\": ...}}");
+    return has_tool(tools, name_of(o)) ||
+           err_field(e, ERR_INPUT, field, "'%.100s' is not among the tools", name_of(o));
 }
 
-static bool read_allowed(struct constraint *c, const cJSON *choice, const cJSON *tools, struct err *e)
+static bool read_allowed(struct constraint *c, const cJSON *choice, const cJSON *tools,
+                         struct err *e)
 {
     const cJSON *o = json_member(choice, "allowed_tools"), *list = json_member(o, "tools"), *v;
     const char *mode = cJSON_GetStringValue(json_member(o, "mode"));
     if (!mode || (strcmp(mode, "auto") && strcmp(mode, "required")))
-        return err_field(e, ERR_INPUT, "tool_choice.allowed_tools.mode", "must be auto or required");
+        return err_field(e, ERR_INPUT, "tool_choice.allowed_tools.mode",
+                         "must be auto or required");
     if (!cJSON_IsArray(list) || !list->child)
-        return err_field(e, ERR_INPUT, "tool_choice.allowed_tools.tools", "must be a list of tools");
-    cJSON_ArrayForEach(v, list) if (!check_reference(v, tools, "tool_choice.allowed_tools.tools", e)) return false;
+        return err_field(e, ERR_INPUT, "tool_choice.allowed_tools.tools",
+                         "must be a list of tools");
+    cJSON_ArrayForEach (v, list)
+        if (!check_reference(v, tools, "tool_choice.allowed_tools.tools", e))
+            return false;
     c->allowed = list;
     c->calls = strcmp(mode, "auto") ? TOOL_CHOICE_REQUIRED : TOOL_CHOICE_AUTO;
     return true;
 }
 
-bool constraint_read_choice(struct constraint *c, const cJSON *body, const cJSON *tools, bool *none, struct err *e)
+bool constraint_read_choice(struct constraint *c, const cJSON *body, const cJSON *tools, bool *none,
+                            struct err *e)
 {
     const cJSON *choice = json_member(body, "tool_choice");
-    const char *word = cJSON_GetStringValue(choice), *type = cJSON_GetStringValue(json_member(choice, "type"));
+    const char *word = cJSON_GetStringValue(choice),
+               *type = cJSON_GetStringValue(json_member(choice, "type"));
     *none = word && !strcmp(word, "none");
     c->calls = tools && !*none ? TOOL_CHOICE_AUTO : TOOL_CHOICE_NONE;
     if (!choice || *none)
         return true;
     if (word ? strcmp(word, "auto") && strcmp(word, "required")
              : !type || (strcmp(type, "function") && strcmp(type, "allowed_tools")))
-        return err_field(e, ERR_INPUT, "tool_choice", "must be none, auto, required, a function or allowed_tools");
+        return err_field(e, ERR_INPUT, "tool_choice",
+                         "must be none, auto, required, a function or allowed_tools");
     if (!tools && word && !strcmp(word, "auto")) /* asks for nothing */
         return true;
     if (!tools)
@@ -89,19 +101,21 @@ struct callable {
     bool strict; /* one of them is */
 };
 
-static bool list_callable(const struct constraint *c, const cJSON *tools, struct callable *out, struct err *e)
+static bool list_callable(const struct constraint *c, const cJSON *tools, struct callable *out,
+                          struct err *e)
 {
     const cJSON *t;
     int index = 0;
-    *out = (struct callable){.tools = calloc((size_t)cJSON_GetArraySize(tools) + 1, sizeof *out->tools)};
+    *out = (struct callable){.tools =
+                                 calloc((size_t)cJSON_GetArraySize(tools) + 1, sizeof *out->tools)};
     if (!out->tools)
         return err_set(e, ERR_NOMEM, "no memory for the tools");
-    cJSON_ArrayForEach(t, tools)
-    {
+    cJSON_ArrayForEach (t, tools) {
         const cJSON *f = json_member(t, "function");
         if (may_call(c, name_of(t))) {
             bool strict = cJSON_IsTrue(json_member(f, "strict"));
-            out->tools[out->n++] = (struct call_tool){name_of(t), json_member(f, "parameters"), strict, index};
+            out->tools[out->n++] =
+                (struct call_tool){name_of(t), json_member(f, "parameters"), strict, index};
             out->strict |= strict;
         }
         index++;
@@ -113,12 +127,14 @@ static expr choice_of(const struct constraint *c, struct builder *b)
 {
     struct expr_list all = {0};
     const cJSON *item;
-    cJSON_ArrayForEach(item, c->choice) expr_list_add(b, &all, expr_text(b, item->valuestring));
+    cJSON_ArrayForEach (item, c->choice)
+        expr_list_add(b, &all, expr_text(b, item->valuestring));
     return expr_alt_list(b, &all);
 }
 
 /* The content's grammar; -1: *e, or none is wanted (then e is untouched). */
-static expr content_of(const struct constraint *c, struct builder *b, struct json_schema *s, struct err *e)
+static expr content_of(const struct constraint *c, struct builder *b, struct json_schema *s,
+                       struct err *e)
 {
     if (c->gbnf)
         return gbnf_read(b, c->gbnf, strlen(c->gbnf), e);
@@ -144,8 +160,8 @@ static bool reasoning_is_closed(const struct prompt *p)
     return n >= strlen(close) && !memcmp(text->data + n - strlen(close), close, strlen(close));
 }
 
-static void shape_of(struct answer_shape *a, const struct constraint *c, const struct constraint_place *p,
-                     const struct callable *tools)
+static void shape_of(struct answer_shape *a, const struct constraint *c,
+                     const struct constraint_place *p, const struct callable *tools)
 {
     const struct chat_template *t = p->model->chat_template;
     *a = (struct answer_shape){.vocab = p->model->vocab, .content = -1};
@@ -170,7 +186,8 @@ static bool blame(const struct constraint *c, struct err *e)
     return false;
 }
 
-static bool compile(const struct constraint *c, struct answer_shape *a, struct buf *out, struct err *e)
+static bool compile(const struct constraint *c, struct answer_shape *a, struct buf *out,
+                    struct err *e)
 {
     struct err mine = {0};
     struct builder *b = builder_create(0, &mine);
@@ -187,14 +204,17 @@ static bool compile(const struct constraint *c, struct answer_shape *a, struct b
     return blame(c, e);
 }
 
-bool constraint_compile(const struct constraint *c, const struct constraint_place *p, struct buf *out, struct err *e)
+bool constraint_compile(const struct constraint *c, const struct constraint_place *p,
+                        struct buf *out, struct err *e)
 {
     struct callable callable;
     struct answer_shape a;
-    if (!list_callable(c, c->calls == TOOL_CHOICE_NONE || !p->prompt ? NULL : p->tools, &callable, e))
+    if (!list_callable(c, c->calls == TOOL_CHOICE_NONE || !p->prompt ? NULL : p->tools, &callable,
+                       e))
         return false;
     bool content = c->gbnf || c->regex || c->choice || c->schema || c->json_object;
-    bool calls = c->calls == TOOL_CHOICE_REQUIRED || (c->calls == TOOL_CHOICE_AUTO && (callable.strict || c->allowed));
+    bool calls = c->calls == TOOL_CHOICE_REQUIRED ||
+                 (c->calls == TOOL_CHOICE_AUTO && (callable.strict || c->allowed));
     bool ok = true;
     if (content || calls) {
         shape_of(&a, c, p, &callable);

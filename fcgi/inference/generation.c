@@ -13,7 +13,8 @@ static struct generation_call *add_call(struct generation *g)
 {
     static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     unsigned char random[24] = {0};
-    if (g->n_calls == GENERATION_MAX_CALLS || getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+    if (g->n_calls == GENERATION_MAX_CALLS ||
+        getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
         return NULL;
     struct generation_call *c = calloc(1, sizeof *c);
     if (!c)
@@ -45,7 +46,8 @@ static void take_delta(void *context, const struct chat_delta *d)
     } else if (d->type == CHAT_CALL || d->type == CHAT_ARGUMENTS || d->type == CHAT_CALL_END) {
         call = d->index >= 0 && d->index < g->n_calls ? g->calls[d->index] : NULL;
     }
-    if (d->type >= CHAT_CALL && !call) { /* over the limit, or no memory: the answer would have a hole */
+    if (d->type >= CHAT_CALL &&
+        !call) { /* over the limit, or no memory: the answer would have a hole */
         g->content.failed = true;
         return;
     }
@@ -59,16 +61,18 @@ static void take_delta(void *context, const struct chat_delta *d)
 
 bool generation_init(struct generation *g, const struct generation_params *p, struct err *e)
 {
-    *g = (struct generation){.on_delta = p->on_delta, .context = p->context, .reasons = p->opens_reasoning};
+    *g = (struct generation){
+        .on_delta = p->on_delta, .context = p->context, .reasons = p->opens_reasoning};
     if (!p->format)
         return true;
-    g->parser = chat_parser_create(&(struct chat_parser_params){.format = p->format,
-                                                                 .opens_reasoning = p->opens_reasoning,
-                                                                 .tools = p->tools,
-                                                                 .stream_calls = p->stream_calls,
-                                                                 .on_delta = take_delta,
-                                                                 .context = g},
-                                   e);
+    g->parser =
+        chat_parser_create(&(struct chat_parser_params){.format = p->format,
+                                                        .opens_reasoning = p->opens_reasoning,
+                                                        .tools = p->tools,
+                                                        .stream_calls = p->stream_calls,
+                                                        .on_delta = take_delta,
+                                                        .context = g},
+                           e);
     return g->parser != NULL;
 }
 
@@ -103,8 +107,8 @@ static bool take_tokens(struct generation *g, const struct engine_event *ev, str
 
 bool generation_resume(struct generation *g, const char *text, size_t len, struct err *e)
 {
-    return push_text(g, text, len, e) &&
-           ((!g->content.failed && !g->reasoning.failed) || err_set(e, ERR_NOMEM, "no memory for the answer"));
+    return push_text(g, text, len, e) && ((!g->content.failed && !g->reasoning.failed) ||
+                                          err_set(e, ERR_NOMEM, "no memory for the answer"));
 }
 
 static bool finish(struct generation *g, struct err *e)

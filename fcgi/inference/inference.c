@@ -1,4 +1,5 @@
-/* inference.h: one loop waits for whichever job has an event and hands it to the job's generation. */
+/* inference.h: one loop waits for whichever job has an event and hands it to the job's generation.
+ */
 #include "fcgi/inference/inference.h"
 
 #include <stdatomic.h>
@@ -65,7 +66,8 @@ static int64_t count_prompts(const struct inference_params *p)
     return sum;
 }
 
-/* Clients look for the words of OpenAI and Anthropic before they compact a conversation: both need the two numbers. */
+/* Clients look for the words of OpenAI and Anthropic before they compact a conversation: both need
+ * the two numbers. */
 static void explain_limit(struct request *r, int32_t prompt_tokens, struct err *e)
 {
     struct status_page page;
@@ -76,13 +78,19 @@ static void explain_limit(struct request *r, int32_t prompt_tokens, struct err *
     r->error_override.prompt_tokens = prompt_tokens;
     r->error_override.context_tokens = page.n_ctx;
     snprintf(e->text, sizeof e->text,
-             "This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. "
-             "Please reduce the length of the messages.", (int)page.n_ctx, (int)prompt_tokens);
+             "This model's maximum context length is %d tokens. However, your messages resulted in "
+             "%d tokens. "
+             "Please reduce the length of the messages.",
+             (int)page.n_ctx, (int)prompt_tokens);
 }
 
-bool inference_start(struct inference *x, struct request *r, const struct inference_params *p, struct err *e)
+bool inference_start(struct inference *x, struct request *r, const struct inference_params *p,
+                     struct err *e)
 {
-    *x = (struct inference){.r = r, .listener = p->listener, .one_call = p->one_call, .n = p->n,
+    *x = (struct inference){.r = r,
+                            .listener = p->listener,
+                            .one_call = p->one_call,
+                            .n = p->n,
                             .per_prompt = p->prompts ? p->per_prompt : p->n};
     int64_t prompt_tokens = count_prompts(p);
     if (!limits_enter(r, prompt_tokens, p->n, e))

@@ -1,6 +1,6 @@
-/* One request's jobs on the engine, from submission to the last token: waits on the engine and on the client at once,
- * feeds each job's events to its generation, tells the listener. Shared by the completions endpoints.
- * Thread: the request's. */
+/* One request's jobs on the engine, from submission to the last token: waits on the engine and on
+ * the client at once, feeds each job's events to its generation, tells the listener. Shared by the
+ * completions endpoints. Thread: the request's. */
 #pragma once
 #include <stdbool.h>
 
@@ -30,11 +30,12 @@ struct inference_listener {
 
 struct inference_params {
     struct engine_job_params job; /* seed of choice i: job.sampling.seed + i */
-    const struct ids *prompts;    /* NULL: job.prompt for all; else choice i has prompts[i / per_prompt] */
+    const struct ids
+        *prompts; /* NULL: job.prompt for all; else choice i has prompts[i / per_prompt] */
     int per_prompt;
     struct generation_params generation; /* on_delta and context are the inference's own */
     int n;
-    bool one_call; /* end a choice after its first tool call */
+    bool one_call;      /* end a choice after its first tool call */
     const char *source; /* the request's field that holds the prompt, for errors; NULL: "prompt" */
     struct inference_listener listener;
 };
@@ -55,10 +56,12 @@ struct inference {
     } choices[INFERENCE_MAX_CHOICES];
 };
 
-/* Submits all; ERR_LIMIT (prompt over the context), ERR_BUSY (queue, or a limit of the key: limits.h), ERR_UNAVAILABLE
- * sharpen r->error_override. */
-bool inference_start(struct inference *x, struct request *r, const struct inference_params *p, struct err *e);
-/* Until every choice is done. False: *e says why (ERR_CANCELLED: the client has gone); the jobs are cancelled. */
+/* Submits all; ERR_LIMIT (prompt over the context), ERR_BUSY (queue, or a limit of the key:
+ * limits.h), ERR_UNAVAILABLE sharpen r->error_override. */
+bool inference_start(struct inference *x, struct request *r, const struct inference_params *p,
+                     struct err *e);
+/* Until every choice is done. False: *e says why (ERR_CANCELLED: the client has gone); the jobs are
+ * cancelled. */
 bool inference_run(struct inference *x, struct err *e);
 /* Cancels what still runs, counts what was used (usage.h), frees. Accepts a zeroed struct. */
 void inference_end(struct inference *x);

@@ -16,18 +16,22 @@
 #define RETRY_UNLOADED_S 60
 #define HEARTBEAT_S 5.0 /* the status page calls it down then */
 
-/* Two paths may name one folder. An engine without a path has not started, and refuses jobs by itself. */
+/* Two paths may name one folder. An engine without a path has not started, and refuses jobs by
+ * itself. */
 static bool same_model(const char *a, const char *b)
 {
     struct stat x, y;
-    return !*a || !strcmp(a, b) || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+    return !*a || !strcmp(a, b) ||
+           (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
 }
 
-/* The engine's process exists but its heartbeat is stale. The gate fails fast: waiting for the timeout would block one
- * worker per caller, and workers are needed for all that works without the engine. */
+/* The engine's process exists but its heartbeat is stale. The gate fails fast: waiting for the
+ * timeout would block one worker per caller, and workers are needed for all that works without the
+ * engine. */
 static bool hangs(const struct status_page *page, struct err *e)
 {
-    if (page->state != ENGINE_DOWN || page->heartbeat <= 0 || clock_wall_ms() / 1e3 - page->heartbeat <= HEARTBEAT_S)
+    if (page->state != ENGINE_DOWN || page->heartbeat <= 0 ||
+        clock_wall_ms() / 1e3 - page->heartbeat <= HEARTBEAT_S)
         return false;
     err_set(e, ERR_UNAVAILABLE, "the engine does not answer: %s", page->error);
     return true;
@@ -56,7 +60,8 @@ static bool gate_open(struct request *r, struct err *e)
     return true;
 }
 
-struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p, struct err *e)
+struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p,
+                                     struct err *e)
 {
     return gate_open(r, e) ? engine_submit(r->worker->engine_socket, p, e) : NULL;
 }

@@ -1,7 +1,8 @@
-/* The only way from the workers to the engine's queue. A prompt consists of the tokens of its worker's model, so no job may
- * be submitted while the model is switched: neither while the running answers end, nor to an engine that already runs
- * another model than this worker. Such requests get 503 with Retry-After, and so do requests while the engine hangs, without
- * waiting for it. Thread: the request's. */
+/* The only way from the workers to the engine's queue. A prompt consists of the tokens of its
+ * worker's model, so no job may be submitted while the model is switched: neither while the running
+ * answers end, nor to an engine that already runs another model than this worker. Such requests get
+ * 503 with Retry-After, and so do requests while the engine hangs, without waiting for it. Thread:
+ * the request's. */
 #pragma once
 #include <stdbool.h>
 
@@ -11,9 +12,15 @@ struct engine_job;
 struct engine_job_params;
 struct request;
 
-enum model_gate { GATE_OPEN, GATE_SWITCHING, GATE_UNLOADED }; /* shared.h: model_gate, set by `sluice up` */
+enum model_gate {
+    GATE_OPEN,
+    GATE_SWITCHING,
+    GATE_UNLOADED
+}; /* shared.h: model_gate, set by `sluice up` */
 
 /* False, ERR_UNAVAILABLE: the engine hangs, as its status page tells. */
 bool model_gate_answers(const struct request *r, struct err *e);
-/* engine_submit for a request. ERR_UNAVAILABLE (r->error_override has the time to wait) beside engine_submit's own errors. */
-struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p, struct err *e);
+/* engine_submit for a request. ERR_UNAVAILABLE (r->error_override has the time to wait) beside
+ * engine_submit's own errors. */
+struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p,
+                                     struct err *e);

@@ -1,4 +1,5 @@
-/* model_name.h: the list of aliases is walked anew for each request; it has a thousand bytes at most. */
+/* model_name.h: the list of aliases is walked anew for each request; it has a thousand bytes at
+ * most. */
 #include "fcgi/inference/model_name.h"
 
 #include <stdio.h>

@@ -10,12 +10,15 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
 
-bool prompt_make(const struct text_model *m, const struct prompt_input *in, struct prompt *out, struct err *e)
+bool prompt_make(const struct text_model *m, const struct prompt_input *in, struct prompt *out,
+                 struct err *e)
 {
     const struct chat_template *t = m->chat_template;
     if (!t)
         return err_set(e, ERR_UNSUPPORTED, "the model has no chat template; use /v1/completions");
-    struct chat_input input = {.messages = in->messages, .tools = in->tools, .kwargs = in->kwargs,
+    struct chat_input input = {.messages = in->messages,
+                               .tools = in->tools,
+                               .kwargs = in->kwargs,
                                .add_generation_prompt = !in->no_generation_prompt};
     bool generic = in->generic_tools && !chat_template_traits(t)->tools;
     if (generic)
@@ -29,12 +32,16 @@ bool prompt_make(const struct text_model *m, const struct prompt_input *in, stru
     }
     const struct buf *text = &out->rendered.text;
     const char *data = text->data ? text->data : "";
-    out->format = generic && in->tools && in->tools->child ? CHAT_GENERIC_TOOLS_FORMAT : chat_template_traits(t)->format;
+    out->format = generic && in->tools && in->tools->child ? CHAT_GENERIC_TOOLS_FORMAT
+                                                           : chat_template_traits(t)->format;
     out->opens_reasoning = chat_prompt_opens_reasoning(t, data, text->len);
     return tokenizer_encode(m->tokenizer,
-            &(struct tokenizer_input){.text = data, .len = text->len, .mode = TOKENIZE_SPECIAL,
-                .untrusted = out->rendered.untrusted, .n_untrusted = out->rendered.n_untrusted},
-            &out->ids, e);
+                            &(struct tokenizer_input){.text = data,
+                                                      .len = text->len,
+                                                      .mode = TOKENIZE_SPECIAL,
+                                                      .untrusted = out->rendered.untrusted,
+                                                      .n_untrusted = out->rendered.n_untrusted},
+                            &out->ids, e);
 }
 
 bool prompt_generic_tools(const struct request *r)

@@ -1,4 +1,5 @@
-/* settings.h: what holds where a request says nothing, with the server's own defaults over the model's. */
+/* settings.h: what holds where a request says nothing, with the server's own defaults over the
+ * model's. */
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/settings.h"

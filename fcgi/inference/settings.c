@@ -58,8 +58,11 @@ const char *const settings_names[] = {
 void settings_default(struct settings *s, const struct text_model *m)
 {
     *s = (struct settings){.max_tokens = -1, .least_tokens = 1};
-    s->sampling = (struct engine_sampling){.temperature = m->temperature, .top_p = m->top_p, .min_p = m->min_p,
-                                           .top_k = m->top_k, .repetition_penalty = m->repetition_penalty};
+    s->sampling = (struct engine_sampling){.temperature = m->temperature,
+                                           .top_p = m->top_p,
+                                           .min_p = m->min_p,
+                                           .top_k = m->top_k,
+                                           .repetition_penalty = m->repetition_penalty};
     uint64_t seed = 0;
     if (getrandom(&seed, sizeof seed, 0) == (ssize_t)sizeof seed)
         s->sampling.seed = seed;
@@ -166,10 +169,11 @@ static bool add_stop(struct settings *s, const cJSON *v, struct err *e)
         return err_field(e, ERR_INPUT, "stop", "must be a string or a list of strings");
     size_t len = strlen(v->valuestring);
     if (len == 0 || len > ENGINE_MAX_STOP_BYTES)
-        return err_field(e, ERR_INPUT, "stop", "a stop string has 1 to %d bytes, this one %zu", ENGINE_MAX_STOP_BYTES,
-                         len);
+        return err_field(e, ERR_INPUT, "stop", "a stop string has 1 to %d bytes, this one %zu",
+                         ENGINE_MAX_STOP_BYTES, len);
     if (s->n_stop == ENGINE_MAX_STOP)
-        return err_field(e, ERR_INPUT, "stop", "at most %d stop strings are taken", ENGINE_MAX_STOP);
+        return err_field(e, ERR_INPUT, "stop", "at most %d stop strings are taken",
+                         ENGINE_MAX_STOP);
     s->stop[s->n_stop++] = v->valuestring;
     return true;
 }
@@ -182,11 +186,14 @@ static bool read_stop(struct settings *s, const cJSON *o, struct err *e)
     s->n_stop = 0;
     if (!cJSON_IsArray(v))
         return add_stop(s, v, e);
-    cJSON_ArrayForEach(item, v) if (!add_stop(s, item, e)) return false;
+    cJSON_ArrayForEach (item, v)
+        if (!add_stop(s, item, e))
+            return false;
     return true;
 }
 
-static bool read_bias(struct settings *s, const cJSON *o, const struct text_model *m, struct arena *a, struct err *e)
+static bool read_bias(struct settings *s, const cJSON *o, const struct text_model *m,
+                      struct arena *a, struct err *e)
 {
     const cJSON *map = NULL, *item;
     if (!json_get_object(o, "logit_bias", &map, e))
@@ -195,21 +202,23 @@ static bool read_bias(struct settings *s, const cJSON *o, const struct text_mode
         return true;
     int n = cJSON_GetArraySize(map);
     if (n > ENGINE_MAX_BIAS)
-        return err_field(e, ERR_INPUT, "logit_bias", "has %d entries, at most %d are taken", n, ENGINE_MAX_BIAS);
+        return err_field(e, ERR_INPUT, "logit_bias", "has %d entries, at most %d are taken", n,
+                         ENGINE_MAX_BIAS);
     struct engine_bias *bias = arena_alloc(a, (size_t)(n ? n : 1) * sizeof *bias);
     if (!bias)
         return err_set(e, ERR_NOMEM, "no memory for logit_bias");
     n = 0;
-    cJSON_ArrayForEach(item, map)
-    {
+    cJSON_ArrayForEach (item, map) {
         char *end;
         errno = 0;
         long id = strtol(item->string, &end, 10);
         if (!*item->string || *end || errno || id < 0 || id >= vocab_size(m->vocab))
-            return err_field(e, ERR_INPUT, "logit_bias", "'%.20s' is not a token id from 0 to %d", item->string,
-                             (int)vocab_size(m->vocab) - 1);
-        if (!cJSON_IsNumber(item) || !(item->valuedouble >= -MAX_BIAS && item->valuedouble <= MAX_BIAS))
-            return err_field(e, ERR_INPUT, "logit_bias", "the bias of token %ld must be from -100 to 100", id);
+            return err_field(e, ERR_INPUT, "logit_bias", "'%.20s' is not a token id from 0 to %d",
+                             item->string, (int)vocab_size(m->vocab) - 1);
+        if (!cJSON_IsNumber(item) ||
+            !(item->valuedouble >= -MAX_BIAS && item->valuedouble <= MAX_BIAS))
+            return err_field(e, ERR_INPUT, "logit_bias",
+                             "the bias of token %ld must be from -100 to 100", id);
         bias[n++] = (struct engine_bias){.id = (int32_t)id, .bias = (float)item->valuedouble};
     }
     s->sampling.bias = bias;
@@ -217,7 +226,8 @@ static bool read_bias(struct settings *s, const cJSON *o, const struct text_mode
     return true;
 }
 
-bool settings_read(struct settings *s, const cJSON *o, const struct text_model *m, struct arena *a, struct err *e)
+bool settings_read(struct settings *s, const cJSON *o, const struct text_model *m, struct arena *a,
+                   struct err *e)
 {
     return read_numbers(s, o, e) && read_integers(s, o, e) && read_stop(s, o, e) &&
            read_bias(s, o, m, a, e) && settings_read_tokens(s, o, m, a, e);

@@ -32,11 +32,11 @@ static bool read_ids(const cJSON *o, struct arena *a, struct id_list *l, struct 
     if (!ids)
         return err_set(e, ERR_NOMEM, "no memory for %s", name);
     int32_t k = 0;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach (item, list) {
         if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < 0 ||
             item->valueint >= l->n_vocab)
-            return err_field(e, ERR_INPUT, name, "must hold token ids from 0 to %d", (int)l->n_vocab - 1);
+            return err_field(e, ERR_INPUT, name, "must hold token ids from 0 to %d",
+                             (int)l->n_vocab - 1);
         ids[k++] = item->valueint;
     }
     l->ids = ids;
@@ -51,9 +51,10 @@ static bool encode(const struct text_model *m, const char *word, bool space, str
     while (isspace((unsigned char)*word))
         word++;
     snprintf(text, sizeof text, "%s%s", space ? " " : "", word);
-    return tokenizer_encode(m->tokenizer,
-            &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_PLAIN},
-            out, e);
+    return tokenizer_encode(
+        m->tokenizer,
+        &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_PLAIN}, out,
+        e);
 }
 
 static bool push_sequence(struct ids *banned, const struct ids *word)
@@ -86,8 +87,7 @@ static bool ban_words(const cJSON *list, const struct text_model *m, struct ids 
     if (cJSON_GetArraySize(list) > MAX_BAD_WORDS)
         return err_field(e, ERR_INPUT, "bad_words", "has %d words, at most %d are taken",
                          cJSON_GetArraySize(list), MAX_BAD_WORDS);
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach (item, list) {
         if (!cJSON_IsString(item) || !*item->valuestring ||
             strlen(item->valuestring) > MAX_BAD_WORD_BYTES)
             return err_field(e, ERR_INPUT, "bad_words", "must hold texts of 1 to %d bytes",
@@ -148,7 +148,8 @@ bool settings_read_tokens(struct settings *s, const cJSON *o, const struct text_
     struct id_list stop = {.name = "stop_token_ids", .most = ENGINE_MAX_STOP_IDS};
     struct id_list allowed = {.name = "allowed_token_ids", .most = ENGINE_MAX_ALLOWED_IDS};
     stop.n_vocab = allowed.n_vocab = (int32_t)vocab_size(m->vocab);
-    if (!read_min_tokens(s, o, e) || !read_shown(s, o, e) || !read_ids(o, a, &stop, e) || !read_ids(o, a, &allowed, e))
+    if (!read_min_tokens(s, o, e) || !read_shown(s, o, e) || !read_ids(o, a, &stop, e) ||
+        !read_ids(o, a, &allowed, e))
         return false;
     s->stop_ids = stop.ids;
     s->n_stop_ids = stop.n;

@@ -1,4 +1,5 @@
-/* stored_answer.h: the two directions, from a row's parser to a generation and from a generation to a row. */
+/* stored_answer.h: the two directions, from a row's parser to a generation and from a generation to
+ * a row. */
 #include "fcgi/inference/stored_answer.h"
 
 #include <string.h>
@@ -39,7 +40,8 @@ static bool resume(struct generation *g, const cJSON *parser, struct err *e)
 {
     const char *prefix = NULL;
     int64_t tokens = 0;
-    if (!json_get_string(parser, "prefix", &prefix, e) || !json_get_int(parser, "earlier_tokens", 0, INT32_MAX, &tokens, e) ||
+    if (!json_get_string(parser, "prefix", &prefix, e) ||
+        !json_get_int(parser, "earlier_tokens", 0, INT32_MAX, &tokens, e) ||
         !json_get_number(parser, "earlier_reasoning_ms", 0, 1e15, &g->earlier_reasoning_ms, e))
         return false;
     g->earlier_tokens = (int)tokens;
@@ -51,11 +53,13 @@ bool stored_answer_begin(struct generation *g, cJSON **tree, const char *parser,
 {
     struct generation_params p = {0};
     if (listener)
-        p = (struct generation_params){.on_delta = listener->on_delta, .context = listener->context};
+        p = (struct generation_params){.on_delta = listener->on_delta,
+                                       .context = listener->context};
     *tree = NULL;
     memset(g, 0, sizeof *g);
     if (parser) {
-        *tree = json_parse(parser, strlen(parser), &(struct json_limits){.max_bytes = MAX_PARSER_BYTES}, e);
+        *tree = json_parse(parser, strlen(parser),
+                           &(struct json_limits){.max_bytes = MAX_PARSER_BYTES}, e);
         if (!*tree || !json_get_string(*tree, "format", &p.format, e) ||
             !json_get_bool(*tree, "opens_reasoning", &p.opens_reasoning, e) ||
             !json_get_array(*tree, "tools", &p.tools, e))
@@ -70,7 +74,9 @@ static enum store_status status_of(const struct generation *g)
         return MESSAGE_ERROR;
     if (g->state != GENERATION_DONE)
         return MESSAGE_RUNNING;
-    return g->finish == ENGINE_LENGTH ? MESSAGE_LENGTH : g->finish == ENGINE_CANCELLED ? MESSAGE_STOPPED : MESSAGE_DONE;
+    return g->finish == ENGINE_LENGTH      ? MESSAGE_LENGTH
+           : g->finish == ENGINE_CANCELLED ? MESSAGE_STOPPED
+                                           : MESSAGE_DONE;
 }
 
 static void put_timings(struct buf *out, const struct generation *g)
@@ -99,8 +105,8 @@ static void put_timings(struct buf *out, const struct generation *g)
     buf_putc(out, '}');
 }
 
-bool stored_answer_row(const struct generation *g, int64_t id, struct stored_answer_texts *t, struct store_answer *row,
-                struct err *e)
+bool stored_answer_row(const struct generation *g, int64_t id, struct stored_answer_texts *t,
+                       struct store_answer *row, struct err *e)
 {
     *row = (struct store_answer){.id = id,
                                  .status = status_of(g),

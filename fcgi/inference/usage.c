@@ -20,7 +20,9 @@ struct engine_usage usage_so_far(const struct inference *x)
         sum.completion_tokens += done ? g->usage.completion_tokens : g->n_tokens;
         if (i % x->per_prompt == 0) {
             sum.prompt_tokens += done ? g->usage.prompt_tokens : read;
-            sum.cached_tokens += done ? g->usage.cached_tokens : g->cached < read ? g->cached : read;
+            sum.cached_tokens += done               ? g->usage.cached_tokens
+                                 : g->cached < read ? g->cached
+                                                    : read;
         }
     }
     return sum;
@@ -51,8 +53,11 @@ void usage_note(struct inference *x)
     struct engine_usage u = usage_so_far(x);
     r->prompt_tokens = u.prompt_tokens;
     r->completion_tokens = u.completion_tokens;
-    struct store_usage row = {.user_id = r->who.user_id, .key_id = r->who.key_id, .requests = 1,
-                              .prompt_tokens = u.prompt_tokens, .cached_tokens = u.cached_tokens,
+    struct store_usage row = {.user_id = r->who.user_id,
+                              .key_id = r->who.key_id,
+                              .requests = 1,
+                              .prompt_tokens = u.prompt_tokens,
+                              .cached_tokens = u.cached_tokens,
                               .completion_tokens = u.completion_tokens};
     if (r->store && !store_usage_add(r->store, &row, &e))
         log_warn("id=%s not counted: %s", r->id, e.text);
@@ -63,19 +68,25 @@ void usage_note(struct inference *x)
 static void sweep_slot(struct shared_child *c, struct store *store)
 {
     struct err e = {0};
-    struct store_usage row = {.key_id = c->key_id, .requests = 1, .prompt_tokens = c->prompt_tokens,
-                              .cached_tokens = c->cached_tokens, .completion_tokens = c->completion_tokens};
+    struct store_usage row = {.key_id = c->key_id,
+                              .requests = 1,
+                              .prompt_tokens = c->prompt_tokens,
+                              .cached_tokens = c->cached_tokens,
+                              .completion_tokens = c->completion_tokens};
     row.user_id = atomic_exchange(&c->user_id, 0); /* of several who look, one counts */
     if (row.user_id && !store_usage_add(store, &row, &e))
-        log_warn("user=%lld prompt=%lld completion=%lld of a dead process not counted: %s", (long long)row.user_id,
-                 (long long)row.prompt_tokens, (long long)row.completion_tokens, e.text);
+        log_warn("user=%lld prompt=%lld completion=%lld of a dead process not counted: %s",
+                 (long long)row.user_id, (long long)row.prompt_tokens,
+                 (long long)row.completion_tokens, e.text);
 }
 
 void usage_sweep(struct shared *s, struct store *store)
 {
     for (int i = 0; store && i < SHARED_CHILDREN; i++) {
         struct shared_child *c = &s->pool[POOL_STREAM].child[i];
-        if (c->user_id && shared_process_gone(c->usage_pid, c->usage_born)) /* not the slot's, which may have a new one */
+        if (c->user_id &&
+            shared_process_gone(c->usage_pid,
+                                c->usage_born)) /* not the slot's, which may have a new one */
             sweep_slot(c, store);
     }
 }

@@ -1,10 +1,11 @@
 /* Counts the tokens that inferences use, per user, key and day, in the database.
  *
- * Each prompt counts once, even when n answers were requested, and so does each generated token. For an answer that was
- * broken off (by its client or by the engine) the part of the prompt that was read counts (all of it once a token came), and
- * the tokens that arrived. While an inference runs, its figures stand in the process's slot in shared memory; the next
- * process that looks counts what a killed one left there. Figures are lost only when the database and the shared memory
- * both are: in a power cut. */
+ * Each prompt counts once, even when n answers were requested, and so does each generated token.
+ * For an answer that was broken off (by its client or by the engine) the part of the prompt that
+ * was read counts (all of it once a token came), and the tokens that arrived. While an inference
+ * runs, its figures stand in the process's slot in shared memory; the next process that looks
+ * counts what a killed one left there. Figures are lost only when the database and the shared
+ * memory both are: in a power cut. */
 #pragma once
 #include "engine/engine.h"
 
@@ -17,8 +18,9 @@ struct store;
 struct engine_usage usage_so_far(const struct inference *x);
 /* Writes them into the slot. It is cheap enough to do after each batch of events. */
 void usage_track(const struct inference *x);
-/* Adds them to the database at the end, once, and fills the log's fields of the request. A failure is logged. An inference
- * that the engine never accepted counts nothing. */
+/* Adds them to the database at the end, once, and fills the log's fields of the request. A failure
+ * is logged. An inference that the engine never accepted counts nothing. */
 void usage_note(struct inference *x);
-/* Counts what dead processes of the stream pool left in their slots. store NULL: nothing happens. */
+/* Counts what dead processes of the stream pool left in their slots. store NULL: nothing happens.
+ */
 void usage_sweep(struct shared *s, struct store *store);

@@ -9,8 +9,8 @@
 
 #define MAX_JOBS 16
 
-static enum watch_result wait_once(struct request *r, struct engine_job *const *jobs, int n_jobs, int timeout_ms,
-                                   int *which)
+static enum watch_result wait_once(struct request *r, struct engine_job *const *jobs, int n_jobs,
+                                   int timeout_ms, int *which)
 {
     struct pollfd fds[MAX_JOBS + 2];
     for (int i = 0; i < n_jobs; i++) {
@@ -24,7 +24,8 @@ static enum watch_result wait_once(struct request *r, struct engine_job *const *
     fds[n_jobs + 1] = (struct pollfd){.fd = child_abort_fd(), .events = POLLIN};
     int n = poll(fds, (nfds_t)n_jobs + 2, timeout_ms);
     if (n <= 0)
-        return WATCH_TIMEOUT; /* a signal counts as one: the caller looks at its clock and comes back */
+        return WATCH_TIMEOUT; /* a signal counts as one: the caller looks at its clock and comes
+                                 back */
     if (fds[n_jobs].revents) {
         r->client_gone = true;
         return WATCH_GONE;
@@ -37,10 +38,12 @@ static enum watch_result wait_once(struct request *r, struct engine_job *const *
     return WATCH_TIMEOUT;
 }
 
-enum watch_result watch_jobs(struct request *r, struct engine_job *const *jobs, int n_jobs, int timeout_ms, int *which)
+enum watch_result watch_jobs(struct request *r, struct engine_job *const *jobs, int n_jobs,
+                             int timeout_ms, int *which)
 {
     uint64_t began = clock_ns();
-    enum watch_result result = wait_once(r, jobs, n_jobs < MAX_JOBS ? n_jobs : MAX_JOBS, timeout_ms, which);
+    enum watch_result result =
+        wait_once(r, jobs, n_jobs < MAX_JOBS ? n_jobs : MAX_JOBS, timeout_ms, which);
     r->engine_ns += clock_ns() - began;
     return result;
 }

@@ -22,7 +22,9 @@ struct request;
         {"max_tokens", FIELD_READ}, {"n_cmpl", FIELD_READ}, {"n", FIELD_READ},                     \
         {"n_probs", FIELD_READ}, {"return_tokens", FIELD_READ}, {"return_progress", FIELD_READ},   \
         {"response_fields", FIELD_READ}, {"response_format", FIELD_READ},                          \
-        {"cache_salt", FIELD_READ}
+    {                                                                                              \
+        "cache_salt", FIELD_READ                                                                   \
+    }
 
 #define LLAMACPP_MAX_FIELDS 64 /* of response_fields */
 
@@ -55,8 +57,9 @@ struct llamacpp_view { /* both forms */
     int32_t n_ctx;
     struct llamacpp_choice choices[INFERENCE_MAX_CHOICES];
 };
-struct answer_view llamacpp_view(struct llamacpp_view *v, struct request *r, const struct llamacpp_request *q,
-                                 const struct inference *x);
+struct answer_view llamacpp_view(struct llamacpp_view *v, struct request *r,
+                                 const struct llamacpp_request *q, const struct inference *x);
 void llamacpp_view_fini(struct llamacpp_view *v);
 
-extern const struct api_dialect llamacpp_dialect; /* as the default one, but its streams have no [DONE] */
+extern const struct api_dialect
+    llamacpp_dialect; /* as the default one, but its streams have no [DONE] */

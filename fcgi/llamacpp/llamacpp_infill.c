@@ -52,8 +52,7 @@ static bool check_extra(const cJSON *extra, struct err *e)
 {
     const cJSON *file;
     const char *text;
-    cJSON_ArrayForEach(file, extra)
-    {
+    cJSON_ArrayForEach (file, extra) {
         text = NULL;
         const char *name = NULL;
         struct err why = {0};
@@ -111,9 +110,11 @@ static void put_mark(struct writer *w, int32_t id)
 /* What stands in a file is text, marks that it spells included. */
 static void put_text(struct writer *w, const char *text)
 {
-    w->ok = w->ok && tokenizer_encode(w->m->tokenizer,
-            &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_PLAIN},
-            w->out, w->e);
+    w->ok =
+        w->ok && tokenizer_encode(w->m->tokenizer,
+                                  &(struct tokenizer_input){
+                                      .text = text, .len = strlen(text), .mode = TOKENIZE_PLAIN},
+                                  w->out, w->e);
 }
 
 static void put_name(struct writer *w, const char *name)
@@ -134,8 +135,7 @@ static void put_extra(struct writer *w, const struct infill *f)
         put_mark(w, f->marks[FIM_REPOSITORY]);
         put_name(w, "project");
     }
-    cJSON_ArrayForEach(file, f->extra)
-    {
+    cJSON_ArrayForEach (file, f->extra) {
         const cJSON *name = json_member(file, "filename");
         if (marked) {
             put_mark(w, f->marks[FIM_FILE]);

@@ -15,19 +15,13 @@
 #define MAX_BIAS_TEXT 256        /* bytes; a list of longer ones would be too many tokens */
 
 static const struct field_row fields[] = {
-    FIELD_ROWS_OF_LLAMACPP,
-    FIELD_ROWS_OF_SAMPLING,
-    FIELD_ROWS_OF_LENGTH,
-    FIELD_ROWS_OF_FORMS,
-    {NULL, FIELD_READ},
+    FIELD_ROWS_OF_LLAMACPP, FIELD_ROWS_OF_SAMPLING, FIELD_ROWS_OF_LENGTH,
+    FIELD_ROWS_OF_FORMS,    {NULL, FIELD_READ},
 };
 static const struct field_row infill_fields[] = {
     {"input_prefix", FIELD_READ}, {"input_suffix", FIELD_READ}, {"input_extra", FIELD_READ},
-    FIELD_ROWS_OF_LLAMACPP,
-    FIELD_ROWS_OF_SAMPLING,
-    FIELD_ROWS_OF_LENGTH,
-    FIELD_ROWS_OF_FORMS,
-    {NULL, FIELD_READ},
+    FIELD_ROWS_OF_LLAMACPP,       FIELD_ROWS_OF_SAMPLING,       FIELD_ROWS_OF_LENGTH,
+    FIELD_ROWS_OF_FORMS,          {NULL, FIELD_READ},
 };
 
 /* ---- llama.cpp's names and values become ours ---- */
@@ -103,9 +97,10 @@ static bool add_bias(cJSON *map, const struct text_model *m, const char *text, c
     if (strlen(text) > MAX_BIAS_TEXT)
         return err_field(e, ERR_INPUT, "logit_bias", "a text of %zu bytes is too long",
                          strlen(text));
-    bool ok = tokenizer_encode(m->tokenizer,
-            &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_PLAIN},
-            &ids, e);
+    bool ok = tokenizer_encode(
+        m->tokenizer,
+        &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_PLAIN}, &ids,
+        e);
     for (size_t i = 0; ok && i < ids.n; i++) {
         snprintf(name, sizeof name, "%d", (int)ids.at[i]);
         ok = cJSON_AddNumberToObject(map, name, forbids ? FORBIDDEN : bias->valuedouble) != NULL ||
@@ -157,8 +152,7 @@ static bool flatten_bias(cJSON *body, const struct text_model *m, struct err *e)
         return err_field(e, ERR_INPUT, "logit_bias", "has %d entries, at most %d are taken",
                          cJSON_GetArraySize(v), ENGINE_MAX_BIAS);
     cJSON *map = cJSON_CreateObject();
-    cJSON_ArrayForEach(item, v)
-    {
+    cJSON_ArrayForEach (item, v) {
         if (cJSON_IsArray(v))
             ok = ok && add_pair(map, m, item, e);
         else if (is_id(item->string) && cJSON_IsNumber(item))
@@ -183,9 +177,10 @@ static bool add_part(struct ids *out, const struct text_model *m, const cJSON *p
     if (!cJSON_IsString(part))
         return completions_push_id(out, m->vocab, part, e);
     return tokenizer_encode(m->tokenizer,
-            &(struct tokenizer_input){.text = part->valuestring, .len = strlen(part->valuestring),
-                                      .mode = TOKENIZE_SPECIAL},
-            out, e);
+                            &(struct tokenizer_input){.text = part->valuestring,
+                                                      .len = strlen(part->valuestring),
+                                                      .mode = TOKENIZE_SPECIAL},
+                            out, e);
 }
 
 /* A text, a list of token ids and texts that make one prompt, or {"prompt_string": text}. */
@@ -210,7 +205,9 @@ static bool add_prompt(struct completions_request *c, const struct text_model *m
     if (cJSON_IsString(v) && !add_part(out, m, v, e))
         return false;
     if (cJSON_IsArray(v))
-        cJSON_ArrayForEach(part, v) if (!add_part(out, m, part, e)) return false;
+        cJSON_ArrayForEach (part, v)
+            if (!add_part(out, m, part, e))
+                return false;
     return out->n > 0 || err_field(e, ERR_INPUT, "prompt", "is empty");
 }
 
@@ -222,10 +219,13 @@ static bool read_prompts(struct completions_request *c, const struct text_model 
     bool several = cJSON_IsArray(v);
     if (!v)
         return err_field(e, ERR_INPUT, "prompt", "is needed");
-    cJSON_ArrayForEach(item, v) several = several && !cJSON_IsNumber(item);
+    cJSON_ArrayForEach (item, v)
+        several = several && !cJSON_IsNumber(item);
     if (!several)
         return add_prompt(c, m, v, e);
-    cJSON_ArrayForEach(item, v) if (!add_prompt(c, m, item, e)) return false;
+    cJSON_ArrayForEach (item, v)
+        if (!add_prompt(c, m, item, e))
+            return false;
     return c->n_prompts > 0 || err_field(e, ERR_INPUT, "prompt", "is empty");
 }
 
@@ -256,8 +256,9 @@ static bool read_answer_form(struct llamacpp_request *q, const cJSON *body, stru
     if (cJSON_GetArraySize(q->fields) > LLAMACPP_MAX_FIELDS)
         return err_field(e, ERR_INPUT, "response_fields", "at most %d are taken",
                          LLAMACPP_MAX_FIELDS);
-    cJSON_ArrayForEach(item, q->fields) if (!cJSON_IsString(item)) return err_field(
-        e, ERR_INPUT, "response_fields", "must be a list of strings");
+    cJSON_ArrayForEach (item, q->fields)
+        if (!cJSON_IsString(item))
+            return err_field(e, ERR_INPUT, "response_fields", "must be a list of strings");
     return true;
 }
 

@@ -155,8 +155,7 @@ static void put_fields(struct buf *b, const struct buf *object, const cJSON *pat
     const cJSON *path;
     cJSON *all = object->failed ? NULL : json_parse(object->data, object->len, NULL, &e),
           *some = cJSON_CreateObject();
-    cJSON_ArrayForEach(path, paths)
-    {
+    cJSON_ArrayForEach (path, paths) {
         cJSON *found = member_at(all, path->valuestring);
         if (found && !cJSON_GetObjectItemCaseSensitive(some, path->valuestring))
             cJSON_AddItemToObject(some, path->valuestring, cJSON_Duplicate(found, true));
@@ -211,7 +210,8 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
     for (int i = 0; i < ev->n_tokens; i++) {
         buf_printf(&kept->tokens, "%s%d", kept->tokens.len ? "," : "", (int)ev->tokens[i].id);
         if (v->q->text.logprobs >= 0)
-            note_probability(&kept->probabilities, v->stream.r->worker->text->vocab, &ev->tokens[i]);
+            note_probability(&kept->probabilities, v->stream.r->worker->text->vocab,
+                             &ev->tokens[i]);
     }
 }
 
@@ -311,17 +311,23 @@ static void end(void *context, const struct err *broken)
     sse_flush(&v->stream.sse);
 }
 
-struct answer_view llamacpp_view(struct llamacpp_view *v, struct request *r, const struct llamacpp_request *q,
-                                 const struct inference *x)
+struct answer_view llamacpp_view(struct llamacpp_view *v, struct request *r,
+                                 const struct llamacpp_request *q, const struct inference *x)
 {
     struct status_page page;
     engine_status_read(r, &page);
     *v = (struct llamacpp_view){.stream = {.r = r, .x = x}, .q = q, .n_ctx = page.n_ctx};
     if (!q->text.streaming.stream)
-        return (struct answer_view){.listener = {.context = v, .tokens = take_tokens}, .end = send_reply};
+        return (struct answer_view){.listener = {.context = v, .tokens = take_tokens},
+                                    .end = send_reply};
     return (struct answer_view){
-        .listener = {.context = v, .tokens = take_tokens, .delta = take_delta, .progress = take_progress,
-                     .done = take_done, .pause = answer_stream_pause, .idle_ms = answer_stream_idle_ms,
+        .listener = {.context = v,
+                     .tokens = take_tokens,
+                     .delta = take_delta,
+                     .progress = take_progress,
+                     .done = take_done,
+                     .pause = answer_stream_pause,
+                     .idle_ms = answer_stream_idle_ms,
                      .idle = answer_stream_keep_alive},
         .begin = begin,
         .end = end,
@@ -340,6 +346,7 @@ void llamacpp_view_fini(struct llamacpp_view *v)
 const struct api_dialect llamacpp_dialect = {
     .error = reply_error_object,
     .stream_abort = {.close_event = DIALECT_SSE_CLOSE,
-                     .error_event = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT "\",\"type\":\"server_error\","
-                             "\"param\":null,\"code\":\"worker_lost\"}}\n\n"},
+                     .error_event = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT
+                                    "\",\"type\":\"server_error\","
+                                    "\"param\":null,\"code\":\"worker_lost\"}}\n\n"},
 };

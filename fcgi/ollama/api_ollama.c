@@ -9,18 +9,23 @@
 #include "fcgi/status/engine_status.h"
 
 /* The job of a prompt that no template renders: like a completion's. */
-static bool make_raw_job(struct inference_params *p, struct ollama_request *o, struct request *r, struct err *e)
+static bool make_raw_job(struct inference_params *p, struct ollama_request *o, struct request *r,
+                         struct err *e)
 {
     struct chat_request *c = &o->chat;
     struct engine_job_params *job = &p->job;
     if (!o->ids.n || o->ids.n > INT32_MAX)
         return err_field(e, ERR_INPUT, "prompt", "makes a prompt of %zu tokens", o->ids.n);
-    if (!constraint_compile(&c->constraint, &(struct constraint_place){.model = r->worker->text}, &c->grammar, e))
+    if (!constraint_compile(&c->constraint, &(struct constraint_place){.model = r->worker->text},
+                            &c->grammar, e))
         return false;
     *p = (struct inference_params){.n = 1, .source = "prompt"};
-    *job = (struct engine_job_params){.prompt = o->ids.at, .n_prompt = (int32_t)o->ids.n,
-                                      .top_logprobs = c->top_logprobs, .user = (uint64_t)r->who.user_id,
-                                      .grammar = c->grammar.data, .n_grammar = (uint32_t)c->grammar.len};
+    *job = (struct engine_job_params){.prompt = o->ids.at,
+                                      .n_prompt = (int32_t)o->ids.n,
+                                      .top_logprobs = c->top_logprobs,
+                                      .user = (uint64_t)r->who.user_id,
+                                      .grammar = c->grammar.data,
+                                      .n_grammar = (uint32_t)c->grammar.len};
     settings_apply(&c->settings, job);
     cache_scope_name(job->scope, sizeof job->scope, r, "");
     snprintf(job->request_id, sizeof job->request_id, "%s", r->id);
@@ -46,17 +51,21 @@ static bool run(struct request *r, struct ollama_request *o, struct err *e)
     return ok;
 }
 
-/* Without a message Ollama's clients ask to load the model, or with keep_alive 0 to unload it. It is loaded when the engine is
- * ready; a request never unloads it, which the answer says by its reason and by naming keep_alive. */
+/* Without a message Ollama's clients ask to load the model, or with keep_alive 0 to unload it. It
+ * is loaded when the engine is ready; a request never unloads it, which the answer says by its
+ * reason and by naming keep_alive. */
 static bool say_loaded(struct request *r, const struct ollama_request *o, struct err *e)
 {
     struct status_page page;
     if (!engine_status_read(r, &page))
-        return err_set(e, ERR_UNAVAILABLE, "the model is not loaded (%s)", engine_state_name(page.state));
+        return err_set(e, ERR_UNAVAILABLE, "the model is not loaded (%s)",
+                       engine_state_name(page.state));
     return ollama_say_loaded(r, o);
 }
 
-static bool answer(struct request *r, bool (*read)(struct ollama_request *, struct request *, struct err *), struct err *e)
+static bool answer(struct request *r,
+                   bool (*read)(struct ollama_request *, struct request *, struct err *),
+                   struct err *e)
 {
     struct ollama_request o;
     bool ok = read(&o, r, e) && (o.nothing ? say_loaded(r, &o, e) : run(r, &o, e));
@@ -75,15 +84,33 @@ static bool generate(struct request *r, struct err *e)
 }
 
 const struct route api_ollama_routes[] = {
-    {.method = HTTP_POST, .path = "/api/chat", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .body_limit = ROUTE_CHAT_BODY, .handler = chat, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Answer a chat, in Ollama's form", .body = "OllamaChatRequest",
-             .reply = "OllamaChatReply", .media = SSE_LINES_TYPE, OLLAMA_FORM, .statuses = "200"},
+    {.method = HTTP_POST,
+     .path = "/api/chat",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = chat,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Answer a chat, in Ollama's form",
+             .body = "OllamaChatRequest",
+             .reply = "OllamaChatReply",
+             .media = SSE_LINES_TYPE,
+             OLLAMA_FORM,
+             .statuses = "200"},
      .dialect = &ollama_dialect},
-    {.method = HTTP_POST, .path = "/api/generate", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .body_limit = ROUTE_CHAT_BODY, .handler = generate, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Answer a prompt, in Ollama's form", .body = "OllamaGenerateRequest",
-             .reply = "OllamaGenerateReply", .media = SSE_LINES_TYPE, OLLAMA_FORM, .statuses = "200"},
+    {.method = HTTP_POST,
+     .path = "/api/generate",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = generate,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Answer a prompt, in Ollama's form",
+             .body = "OllamaGenerateRequest",
+             .reply = "OllamaGenerateReply",
+             .media = SSE_LINES_TYPE,
+             OLLAMA_FORM,
+             .statuses = "200"},
      .dialect = &ollama_dialect},
     {0},
 };

@@ -1,4 +1,5 @@
-/* Ollama's routes about models: GET /api/tags, /api/ps, /api/version, POST /api/show; and those that this server refuses. */
+/* Ollama's routes about models: GET /api/tags, /api/ps, /api/version, POST /api/show; and those
+ * that this server refuses. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +26,8 @@ static bool add_alias(void *context, const char *name)
     return cJSON_AddItemToArray(models, o);
 }
 
-/* Until this version the page's list of its user's tags was here: a page that is still open is sent to where it is now. */
+/* Until this version the page's list of its user's tags was here: a page that is still open is sent
+ * to where it is now. */
 static bool redirect_page(struct request *r)
 {
     reply_header(r, "Location", "/api/conversation-tags");
@@ -57,7 +59,8 @@ static bool list_running(struct request *r, struct err *e)
     if (ready) {
         cJSON *m = ollama_facts_entry(r, &page);
         cJSON_DeleteItemFromObject(m, "modified_at");
-        cJSON *size = cJSON_CreateNumber((double)(page.loaded_weight_bytes + page.kv_bytes + page.state_bytes + page.work_bytes));
+        cJSON *size = cJSON_CreateNumber((double)(page.loaded_weight_bytes + page.kv_bytes +
+                                                  page.state_bytes + page.work_bytes));
         cJSON_ReplaceItemInObjectCaseSensitive(m, "size", size);
         cJSON_AddNumberToObject(m, "size_vram", (double)page.device_bytes);
         cJSON_AddStringToObject(m, "expires_at", NEVER);
@@ -71,7 +74,8 @@ static bool list_running(struct request *r, struct err *e)
 
 static bool show_model(struct request *r, struct err *e)
 {
-    static const struct field_row fields[] = {{"model", FIELD_READ}, {"name", FIELD_READ}, {"verbose", FIELD_READ}, {0}};
+    static const struct field_row fields[] = {
+        {"model", FIELD_READ}, {"name", FIELD_READ}, {"verbose", FIELD_READ}, {0}};
     struct status_page page;
     const char *name;
     bool verbose; /* there is nothing more to say */
@@ -110,36 +114,73 @@ static bool refuse(struct request *r, struct err *e)
 {
     r->error_override.status = 501;
     r->error_override.code = "not_implemented";
-    return err_set(e, ERR_UNSUPPORTED, "models are not made, copied, deleted or pushed by Ollama's API here: they are files on the "
-                                       "server, and an admin chooses the one that is served");
+    return err_set(e, ERR_UNSUPPORTED,
+                   "models are not made, copied, deleted or pushed by Ollama's API here: they are "
+                   "files on the "
+                   "server, and an admin chooses the one that is served");
 }
 
-#define REFUSED(m, p, refuses, words)                                                                             \
-    {.method = (m), .path = (p), .auth = ROUTE_USER, .pool = POOL_SHORT, .body_limit = ROUTE_JSON_BODY, \
-     .handler = (refuses), .scope = SCOPE_INFERENCE,                                                \
-     .doc = {.summary = "Refused with 501: " words, .body = "OllamaRefused", OLLAMA_FORM, .statuses = "501"}, \
+#define REFUSED(m, p, refuses, words)                                                              \
+    {.method = (m),                                                                                \
+     .path = (p),                                                                                  \
+     .auth = ROUTE_USER,                                                                           \
+     .pool = POOL_SHORT,                                                                           \
+     .body_limit = ROUTE_JSON_BODY,                                                                \
+     .handler = (refuses),                                                                         \
+     .scope = SCOPE_INFERENCE,                                                                     \
+     .doc = {.summary = "Refused with 501: " words,                                                \
+             .body = "OllamaRefused",                                                              \
+             OLLAMA_FORM,                                                                          \
+             .statuses = "501"},                                                                   \
      .dialect = &ollama_dialect}
 
 const struct route api_ollama_models_routes[] = {
-    {.method = HTTP_GET, .path = "/api/tags", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = list_models, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "List the models, in Ollama's form; a page's session is sent to /api/conversation-tags",
-             .reply = "OllamaTags", OLLAMA_FORM, .statuses = "200 308"},
+    {.method = HTTP_GET,
+     .path = "/api/tags",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_models,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "List the models, in Ollama's form; a page's session is sent to "
+                        "/api/conversation-tags",
+             .reply = "OllamaTags",
+             OLLAMA_FORM,
+             .statuses = "200 308"},
      .dialect = &ollama_dialect},
-    {.method = HTTP_GET, .path = "/api/ps", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = list_running, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "The model in memory, in Ollama's form", .reply = "OllamaRunning",
-             OLLAMA_FORM, .statuses = "200"},
+    {.method = HTTP_GET,
+     .path = "/api/ps",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_running,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "The model in memory, in Ollama's form",
+             .reply = "OllamaRunning",
+             OLLAMA_FORM,
+             .statuses = "200"},
      .dialect = &ollama_dialect},
-    {.method = HTTP_GET, .path = "/api/version", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .handler = show_version, .scope = SCOPE_ANY,
-     .doc = {.summary = "The version of Ollama whose API this speaks", .reply = "OllamaVersion",
-             OLLAMA_FORM, .statuses = "200"},
+    {.method = HTTP_GET,
+     .path = "/api/version",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = show_version,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "The version of Ollama whose API this speaks",
+             .reply = "OllamaVersion",
+             OLLAMA_FORM,
+             .statuses = "200"},
      .dialect = &ollama_dialect},
-    {.method = HTTP_POST, .path = "/api/show", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_JSON_BODY, .handler = show_model, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Describe a model, in Ollama's form", .body = "OllamaShowRequest",
-             .reply = "OllamaShow", OLLAMA_FORM, .statuses = "200 404"},
+    {.method = HTTP_POST,
+     .path = "/api/show",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = show_model,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Describe a model, in Ollama's form",
+             .body = "OllamaShowRequest",
+             .reply = "OllamaShow",
+             OLLAMA_FORM,
+             .statuses = "200 404"},
      .dialect = &ollama_dialect},
     REFUSED(HTTP_POST, "/api/embed", embeddings_refuse, "the model makes no embeddings"),
     REFUSED(HTTP_POST, "/api/embeddings", embeddings_refuse, "the model makes no embeddings"),
@@ -147,9 +188,14 @@ const struct route api_ollama_models_routes[] = {
     REFUSED(HTTP_POST, "/api/copy", refuse, "models are not copied"),
     REFUSED(HTTP_DELETE, "/api/delete", refuse, "models are not deleted"),
     REFUSED(HTTP_POST, "/api/push", refuse, "models are not pushed"),
-    {.method = HTTP_POST, .path = "/api/blobs/{digest}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = refuse, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Refused with 501: files of models are not uploaded", OLLAMA_FORM,
+    {.method = HTTP_POST,
+     .path = "/api/blobs/{digest}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = refuse,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Refused with 501: files of models are not uploaded",
+             OLLAMA_FORM,
              .statuses = "501"},
      .dialect = &ollama_dialect},
     {0},

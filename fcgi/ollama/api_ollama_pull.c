@@ -1,5 +1,6 @@
-/* POST /api/pull, in Ollama's form. What is served is there already. Anything else is a repository of the hub, which an admin
- * may have loaded to the server's disk: the answer follows that until it ends, and it goes on when the client leaves. */
+/* POST /api/pull, in Ollama's form. What is served is there already. Anything else is a repository
+ * of the hub, which an admin may have loaded to the server's disk: the answer follows that until it
+ * ends, and it goes on when the client leaves. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,12 +19,16 @@
 #define LOOK_MS 250
 
 static const struct field_row fields[] = {
-    {"model", FIELD_READ}, {"name", FIELD_READ}, {"stream", FIELD_READ}, {"insecure", FIELD_INERT}, {0},
+    {"model", FIELD_READ},
+    {"name", FIELD_READ},
+    {"stream", FIELD_READ},
+    {"insecure", FIELD_INERT},
+    {0},
 };
 
 struct pull {
     struct request *r;
-    const char *name;  /* as it was asked for */
+    const char *name; /* as it was asked for */
     bool stream;
     char repo[208], include[208];
     struct sse sse;
@@ -37,7 +42,8 @@ static void say(struct pull *p, const char *status, double completed, double tot
     struct buf b = {0};
     buf_puts(&b, "{\"status\":");
     buf_json_string(&b, status, strlen(status));
-    if (completed >= 0) { /* of all files together: what is named in a digest's place is the repository */
+    if (completed >=
+        0) { /* of all files together: what is named in a digest's place is the repository */
         buf_puts(&b, ",\"digest\":");
         buf_json_string(&b, p->repo, strlen(p->repo));
         buf_printf(&b, ",\"total\":%.0f,\"completed\":%.0f", total, completed);
@@ -61,7 +67,8 @@ static void begin(struct pull *p)
     sse_enable_abort(&p->sse);
 }
 
-/* Ollama's names for repositories of the hub: hf.co/OWNER/NAME:TAG, of which the tag is part of the files' names. */
+/* Ollama's names for repositories of the hub: hf.co/OWNER/NAME:TAG, of which the tag is part of the
+ * files' names. */
 static bool take_name(struct pull *p, struct err *e)
 {
     static const char *const hosts[] = {"https://", "hf.co/", "huggingface.co/"};
@@ -72,7 +79,9 @@ static bool take_name(struct pull *p, struct err *e)
     const size_t len = strcspn(name, ":");
     const char *tag = name[len] ? name + len + 1 : "";
     if (!memchr(name, '/', len) || len >= sizeof p->repo || strlen(tag) >= sizeof p->include - 3)
-        return err_set(e, ERR_NOTFOUND, "model '%.100s' not found: it is not served here, and models of the hub are named OWNER/NAME",
+        return err_set(e, ERR_NOTFOUND,
+                       "model '%.100s' not found: it is not served here, and models of the hub are "
+                       "named OWNER/NAME",
                        p->name);
     snprintf(p->repo, sizeof p->repo, "%.*s", (int)len, name);
     if (*tag && strcmp(tag, "latest"))
@@ -85,8 +94,11 @@ static bool may_pull(const struct pull *p, struct err *e)
     const struct identity *who = &p->r->who;
     if (who->admin && (who->by == AUTH_SESSION || who->terms.scopes & SCOPE_ADMIN))
         return true;
-    return err_set(e, ERR_FORBIDDEN, "model '%.100s' is not served here; loading it takes a key of an admin with the scope admin, "
-                                     "the admin page, or `sluice pull` on the server", p->name);
+    return err_set(e, ERR_FORBIDDEN,
+                   "model '%.100s' is not served here; loading it takes a key of an admin with the "
+                   "scope admin, "
+                   "the admin page, or `sluice pull` on the server",
+                   p->name);
 }
 
 /* True while it runs. *e is set where it failed. */
@@ -110,8 +122,8 @@ static bool look(struct pull *p, struct err *e)
         say(p, status, got, total);
     p->got = got;
     if (state && !runs && strcmp(phase, "done"))
-        err_set(e, why && strstr(why, "404") ? ERR_NOTFOUND : ERR_UNAVAILABLE, "%.100s was not loaded: %.180s", p->repo,
-                why ? why : "it was stopped");
+        err_set(e, why && strstr(why, "404") ? ERR_NOTFOUND : ERR_UNAVAILABLE,
+                "%.100s was not loaded: %.180s", p->repo, why ? why : "it was stopped");
     cJSON_Delete(state);
     return runs;
 }
@@ -185,11 +197,19 @@ static bool pull_model(struct request *r, struct err *e)
 }
 
 const struct route api_ollama_pull_routes[] = {
-    {.method = HTTP_POST, .path = "/api/pull", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .body_limit = ROUTE_JSON_BODY, .handler = pull_model, .scope = SCOPE_INFERENCE,
+    {.method = HTTP_POST,
+     .path = "/api/pull",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = pull_model,
+     .scope = SCOPE_INFERENCE,
      .doc = {.summary = "Have a model loaded to the server's disk, in Ollama's form",
-             .body = "OllamaPullRequest", .reply = "OllamaPulled", .media = SSE_LINES_TYPE,
-             OLLAMA_FORM, .statuses = "200 403 409"},
+             .body = "OllamaPullRequest",
+             .reply = "OllamaPulled",
+             .media = SSE_LINES_TYPE,
+             OLLAMA_FORM,
+             .statuses = "200 403 409"},
      .dialect = &ollama_dialect},
     {0},
 };

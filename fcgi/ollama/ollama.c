@@ -23,7 +23,8 @@ void ollama_error(struct buf *out, const struct request *r, const struct err *e)
 bool ollama_name(const cJSON *body, const char **name, struct err *e)
 {
     *name = NULL;
-    return json_get_string(body, "model", name, e) && (*name || json_get_string(body, "name", name, e));
+    return json_get_string(body, "model", name, e) &&
+           (*name || json_get_string(body, "name", name, e));
 }
 
 bool ollama_model(struct request *r, const cJSON *body, struct err *e)
@@ -47,7 +48,8 @@ void ollama_time(char out[OLLAMA_TIME_BYTES], int64_t wall_ms)
     snprintf(out, OLLAMA_TIME_BYTES, "%s.%03dZ", seconds, (int)(wall_ms % 1000));
 }
 
-/* A stream is lines, whose readers stumble over an empty one as over half of one: nothing is cut. */
+/* A stream is lines, whose readers stumble over an empty one as over half of one: nothing is cut.
+ */
 const struct api_dialect ollama_dialect = {
     .error = ollama_error,
     .stream_abort = {.error_event = "{\"error\":\"" DIALECT_ABORT_TEXT "\"}\n"},

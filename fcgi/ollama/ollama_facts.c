@@ -1,4 +1,5 @@
-/* ollama.h: the served model in Ollama's words. What Ollama has and this server does not know is left out. */
+/* ollama.h: the served model in Ollama's words. What Ollama has and this server does not know is
+ * left out. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +37,8 @@ static uint64_t bytes_in(const struct status_page *page, const char *format)
     uint64_t sum = 0;
     for (int i = 0; i < STATUS_PARTS; i++)
         for (int k = 0; k < STATUS_PART_FORMATS; k++)
-            sum += strcmp(page->parts[i].formats[k].text, format) ? 0 : page->parts[i].formats[k].bytes;
+            sum += strcmp(page->parts[i].formats[k].text, format) ? 0
+                                                                  : page->parts[i].formats[k].bytes;
     return sum;
 }
 
@@ -113,9 +115,10 @@ static void put_parameters(struct buf *b, const struct request *r, const char *b
     struct settings s;
     settings_begin(&s, r);
     const struct engine_sampling *p = &s.sampling;
-    buf_printf(b, "%stemperature %.7g\n%stop_p %.7g\n%stop_k %d\n", before, (double)p->temperature, before, (double)p->top_p,
-               before, p->top_k);
-    buf_printf(b, "%smin_p %.7g\n%srepeat_penalty %.7g\n", before, (double)p->min_p, before, (double)p->repetition_penalty);
+    buf_printf(b, "%stemperature %.7g\n%stop_p %.7g\n%stop_k %d\n", before, (double)p->temperature,
+               before, (double)p->top_p, before, p->top_k);
+    buf_printf(b, "%smin_p %.7g\n%srepeat_penalty %.7g\n", before, (double)p->min_p, before,
+               (double)p->repetition_penalty);
 }
 
 static void add_text(cJSON *o, const char *name, const struct buf *b)

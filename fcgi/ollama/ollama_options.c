@@ -1,4 +1,5 @@
-/* ollama.h: options. Each is one of a chat's settings under Ollama's name, or it is named as ignored. */
+/* ollama.h: options. Each is one of a chat's settings under Ollama's name, or it is named as
+ * ignored. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,12 +32,13 @@ static const struct option_row *find(const char *name)
     return NULL;
 }
 
-/* num_predict: -1 without end, -2 until the context is full, 0 likewise: an answer ends with the context in any case.
- * seed -1: a random one. */
+/* num_predict: -1 without end, -2 until the context is full, 0 likewise: an answer ends with the
+ * context in any case. seed -1: a random one. */
 static bool asks_for_nothing(const cJSON *option)
 {
     const double v = cJSON_IsNumber(option) ? option->valuedouble : 1;
-    return cJSON_IsNull(option) || (!strcmp(option->string, "num_predict") && (v == 0 || v == -1 || v == -2)) ||
+    return cJSON_IsNull(option) ||
+           (!strcmp(option->string, "num_predict") && (v == 0 || v == -1 || v == -2)) ||
            (!strcmp(option->string, "seed") && v == -1);
 }
 
@@ -55,15 +57,15 @@ static bool rename_option(struct err *e)
     return false;
 }
 
-bool ollama_read_options(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
+bool ollama_read_options(struct chat_request *c, struct request *r, const cJSON *body,
+                         struct err *e)
 {
     struct chat_build b = {0};
     const cJSON *options = NULL, *option;
     cJSON *o = cJSON_AddObjectToObject(c->owned, "settings");
     if (!json_get_object(body, "options", &options, e))
         return false;
-    cJSON_ArrayForEach(option, options)
-    {
+    cJSON_ArrayForEach (option, options) {
         char field[IGNORED_FIELD_BYTES];
         const struct option_row *row = find(option->string);
         const char *reason = fields_foreign_reason(option->string);

@@ -1,6 +1,7 @@
-/* ollama.h: the answer, whole or by lines. Each line is an object that could stand alone: the model, the time, the next piece
- * of a message or text, and whether it was the last; the last one has the figures. Lines know no comments, so that what keeps
- * a silent connection alive is a line with an empty piece. */
+/* ollama.h: the answer, whole or by lines. Each line is an object that could stand alone: the
+ * model, the time, the next piece of a message or text, and whether it was the last; the last one
+ * has the figures. Lines know no comments, so that what keeps a silent connection alive is a line
+ * with an empty piece. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -38,8 +39,8 @@ static void put_calls(struct ollama_view *v, int until)
     buf_puts(b, ",\"tool_calls\":[");
     for (int first = v->n_calls; v->n_calls < until; v->n_calls++) {
         const struct generation_call *call = g->calls[v->n_calls];
-        buf_printf(b, "%s{\"id\":\"%s\",\"function\":{\"index\":%d,\"name\":", v->n_calls > first ? "," : "", call->id,
-                   v->n_calls);
+        buf_printf(b, "%s{\"id\":\"%s\",\"function\":{\"index\":%d,\"name\":",
+                   v->n_calls > first ? "," : "", call->id, v->n_calls);
         put_string(b, call->name.data, call->name.len);
         buf_puts(b, ",\"arguments\":");
         generation_put_arguments(b, call->arguments.data, call->arguments.len);
@@ -60,7 +61,8 @@ static void put_piece(struct ollama_view *v, const struct piece *p)
     struct buf *b = &v->stream.line;
     buf_clear(b);
     put_head(b, v->stream.r);
-    buf_puts(b, v->o->generates ? ",\"response\":" : ",\"message\":{\"role\":\"assistant\",\"content\":");
+    buf_puts(b, v->o->generates ? ",\"response\":"
+                                : ",\"message\":{\"role\":\"assistant\",\"content\":");
     put_string(b, p->content, p->content_len);
     if (p->thinking_len) {
         buf_puts(b, ",\"thinking\":");
@@ -89,7 +91,8 @@ static void put_end(struct ollama_view *v)
     struct buf *b = &v->stream.line;
     const struct generation *g = &v->stream.x->generations[0];
     const struct engine_usage *u = &g->usage;
-    buf_printf(b, ",\"done\":true,\"done_reason\":\"%s\"", g->finish == ENGINE_LENGTH ? "length" : "stop");
+    buf_printf(b, ",\"done\":true,\"done_reason\":\"%s\"",
+               g->finish == ENGINE_LENGTH ? "length" : "stop");
     put_duration(b, "total_duration", (double)(clock_ns() - v->stream.r->begin_ns) / 1e6);
     buf_printf(b, ",\"load_duration\":0,\"prompt_eval_count\":%d", (int)u->prompt_tokens);
     put_duration(b, "prompt_eval_duration", u->prefill_ms);
@@ -114,8 +117,11 @@ static void send_reply(void *context, const struct err *broken)
     struct ollama_view *v = context;
     const struct generation *g = &v->stream.x->generations[0];
     (void)broken;
-    put_piece(v, &(struct piece){.content = g->content.data, .content_len = g->content.len, .thinking = g->reasoning.data,
-                                 .thinking_len = g->reasoning.len, .n_calls = g->n_calls});
+    put_piece(v, &(struct piece){.content = g->content.data,
+                                 .content_len = g->content.len,
+                                 .thinking = g->reasoning.data,
+                                 .thinking_len = g->reasoning.len,
+                                 .n_calls = g->n_calls});
     put_end(v);
     reply_json_buf(v->stream.r, 200, &v->stream.line);
 }
@@ -164,22 +170,30 @@ static void end(void *context, const struct err *broken)
         buf_clear(&v->stream.line);
         ollama_error(&v->stream.line, v->stream.r, broken);
     } else {
-        put_piece(v, &(struct piece){.n_calls = v->stream.x->generations[0].n_calls}); /* with a call that was cut off */
+        put_piece(
+            v,
+            &(struct piece){
+                .n_calls = v->stream.x->generations[0].n_calls}); /* with a call that was cut off */
         put_end(v);
     }
     answer_stream_line(&v->stream);
     sse_flush(&v->stream.sse);
 }
 
-struct answer_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
-                             const struct inference *x)
+struct answer_view ollama_view(struct ollama_view *v, struct request *r,
+                               const struct ollama_request *o, const struct inference *x)
 {
     *v = (struct ollama_view){.stream = {.r = r, .x = x}, .o = o};
     if (!o->chat.streaming.stream)
-        return (struct answer_view){.listener = {.context = v, .tokens = take_tokens}, .end = send_reply};
+        return (struct answer_view){.listener = {.context = v, .tokens = take_tokens},
+                                    .end = send_reply};
     return (struct answer_view){
-        .listener = {.context = v, .tokens = take_tokens, .delta = take_delta, .pause = answer_stream_pause,
-                     .idle_ms = answer_stream_idle_ms, .idle = keep_alive},
+        .listener = {.context = v,
+                     .tokens = take_tokens,
+                     .delta = take_delta,
+                     .pause = answer_stream_pause,
+                     .idle_ms = answer_stream_idle_ms,
+                     .idle = keep_alive},
         .begin = begin,
         .end = end,
     };
@@ -201,7 +215,8 @@ bool ollama_say_loaded(struct request *r, const struct ollama_request *o)
     if (v.stream.line.failed)
         reply_json_buf(r, 200, &v.stream.line);
     else
-        reply_bytes(r, 200, o->chat.streaming.stream ? SSE_LINES_TYPE : "application/json", v.stream.line.data, v.stream.line.len);
+        reply_bytes(r, 200, o->chat.streaming.stream ? SSE_LINES_TYPE : "application/json",
+                    v.stream.line.data, v.stream.line.len);
     ollama_view_fini(&v);
     return true;
 }

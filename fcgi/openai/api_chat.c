@@ -3,8 +3,8 @@
 #include "fcgi/openai/chat_job.h"
 #include "fcgi/openai/chat_reply.h"
 
-static bool answer_whole(struct request *r, const struct chat_request *c, const struct inference_params *p,
-                         struct err *e)
+static bool answer_whole(struct request *r, const struct chat_request *c,
+                         const struct inference_params *p, struct err *e)
 {
     struct inference x = {0};
     struct chat_whole whole;
@@ -15,8 +15,8 @@ static bool answer_whole(struct request *r, const struct chat_request *c, const 
     return ok;
 }
 
-static bool answer_streamed(struct request *r, const struct chat_request *c, const struct inference_params *p,
-                          struct err *e)
+static bool answer_streamed(struct request *r, const struct chat_request *c,
+                            const struct inference_params *p, struct err *e)
 {
     struct inference x = {0};
     struct chat_stream s;
@@ -40,13 +40,29 @@ static bool complete_chat(struct request *r, struct err *e)
 }
 
 const struct route api_chat_routes[] = {
-    {.method = HTTP_POST, .path = "/v1/chat/completions", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .body_limit = ROUTE_CHAT_BODY, .handler = complete_chat, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Answer a chat", .body = "ChatRequest", .reply = "ChatCompletion",
-             .statuses = "200", .streams = true}},
-    {.method = HTTP_POST, .path = "/chat/completions", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .body_limit = ROUTE_CHAT_BODY, .handler = complete_chat, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "The same as /v1/chat/completions", .body = "ChatRequest",
-             .reply = "ChatCompletion", .statuses = "200", .streams = true}},
+    {.method = HTTP_POST,
+     .path = "/v1/chat/completions",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = complete_chat,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Answer a chat",
+             .body = "ChatRequest",
+             .reply = "ChatCompletion",
+             .statuses = "200",
+             .streams = true}},
+    {.method = HTTP_POST,
+     .path = "/chat/completions",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = complete_chat,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "The same as /v1/chat/completions",
+             .body = "ChatRequest",
+             .reply = "ChatCompletion",
+             .statuses = "200",
+             .streams = true}},
     {0},
 };

@@ -28,9 +28,17 @@ static bool complete_text(struct request *r, struct err *e)
 }
 
 const struct route api_completions_routes[] = {
-    {.method = HTTP_POST, .path = "/v1/completions", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .body_limit = ROUTE_CHAT_BODY, .handler = complete_text, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Go on with a text", .body = "CompletionRequest", .reply = "Completion",
-             .statuses = "200", .streams = true}},
+    {.method = HTTP_POST,
+     .path = "/v1/completions",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = complete_text,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Go on with a text",
+             .body = "CompletionRequest",
+             .reply = "Completion",
+             .statuses = "200",
+             .streams = true}},
     {0},
 };

@@ -19,7 +19,8 @@ static bool add_alias(void *context, const char *name)
     struct listing *l = context;
     cJSON *o = model_object_create(l->r, l->page);
     cJSON_ReplaceItemInObjectCaseSensitive(o, "id", cJSON_CreateString(name));
-    cJSON_AddStringToObject(cJSON_GetObjectItemCaseSensitive(o, "sluice"), "alias_of", l->r->worker->model_id);
+    cJSON_AddStringToObject(cJSON_GetObjectItemCaseSensitive(o, "sluice"), "alias_of",
+                            l->r->worker->model_id);
     return cJSON_AddItemToArray(l->data, o);
 }
 
@@ -95,16 +96,32 @@ static bool show_model(struct request *r, struct err *e)
 }
 
 const struct route api_models_routes[] = {
-    {.method = HTTP_GET, .path = "/v1/models", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = list_models, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "List the models", .query = "ModelsQuery", .reply = "ModelList",
+    {.method = HTTP_GET,
+     .path = "/v1/models",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_models,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "List the models",
+             .query = "ModelsQuery",
+             .reply = "ModelList",
              .statuses = "200"}},
-    {.method = HTTP_GET, .path = "/models", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = list_models, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "The same as /v1/models", .query = "ModelsQuery", .reply = "ModelList",
+    {.method = HTTP_GET,
+     .path = "/models",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_models,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "The same as /v1/models",
+             .query = "ModelsQuery",
+             .reply = "ModelList",
              .statuses = "200"}},
-    {.method = HTTP_GET, .path = "/v1/models/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = show_model, .scope = SCOPE_INFERENCE,
+    {.method = HTTP_GET,
+     .path = "/v1/models/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = show_model,
+     .scope = SCOPE_INFERENCE,
      .doc = {.summary = "Describe a model", .reply = "Model", .statuses = "200"}},
     {0},
 };

@@ -10,8 +10,9 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 
-/* vLLM's names (prompt or messages, add_special_tokens, return_token_strs) and llama.cpp's (content, add_special, with_pieces). The
- * tokenizers of the families that run here put no token before or behind a text, so either way of asking for such gives the same. */
+/* vLLM's names (prompt or messages, add_special_tokens, return_token_strs) and llama.cpp's
+ * (content, add_special, with_pieces). The tokenizers of the families that run here put no token
+ * before or behind a text, so either way of asking for such gives the same. */
 static const struct field_row tokenize_fields[] = {
     {"model", FIELD_READ},
     {"prompt", FIELD_READ},
@@ -27,7 +28,8 @@ static const struct field_row tokenize_fields[] = {
     {"return_token_strs", FIELD_READ},
     {NULL, FIELD_READ},
 };
-static const struct field_row detokenize_fields[] = {{"model", FIELD_READ}, {"tokens", FIELD_READ}, {NULL, FIELD_READ}};
+static const struct field_row detokenize_fields[] = {
+    {"model", FIELD_READ}, {"tokens", FIELD_READ}, {NULL, FIELD_READ}};
 static const struct field_row template_fields[] = {
     {"model", FIELD_READ},
     {"messages", FIELD_READ},
@@ -62,7 +64,8 @@ static void put_strings(struct buf *b, const struct vocab *v, const struct ids *
 static bool reply_ids(struct request *r, const struct ids *ids, bool pieces, bool strings)
 {
     struct buf b = {0};
-    buf_printf(&b, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", ids->n, (int)r->worker->text->n_ctx);
+    buf_printf(&b, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", ids->n,
+               (int)r->worker->text->n_ctx);
     for (size_t i = 0; i < ids->n; i++) {
         if (i)
             buf_putc(&b, ',');
@@ -90,23 +93,31 @@ struct chat_fields {
 static bool read_chat_fields(cJSON *body, struct chat_fields *f, struct err *e)
 {
     const cJSON *messages = NULL;
-    *f = (struct chat_fields){.messages = cJSON_GetObjectItemCaseSensitive(body, "messages"), .add_generation_prompt = true};
-    return json_get_array(body, "messages", &messages, e) && json_get_array(body, "tools", &f->tools, e) &&
+    *f = (struct chat_fields){.messages = cJSON_GetObjectItemCaseSensitive(body, "messages"),
+                              .add_generation_prompt = true};
+    return json_get_array(body, "messages", &messages, e) &&
+           json_get_array(body, "tools", &f->tools, e) &&
            json_get_object(body, "chat_template_kwargs", &f->kwargs, e) &&
            json_get_bool(body, "add_generation_prompt", &f->add_generation_prompt, e);
 }
 
 /* The body's messages as the prompt that they become. */
-static bool render(struct request *r, const struct chat_fields *f, struct prompt *out, struct err *e)
+static bool render(struct request *r, const struct chat_fields *f, struct prompt *out,
+                   struct err *e)
 {
-    if (!chat_check_messages(f->messages, e) || (f->tools && !chat_check_tools(f->tools, e)) || !chat_files_read(r, f->messages, e))
+    if (!chat_check_messages(f->messages, e) || (f->tools && !chat_check_tools(f->tools, e)) ||
+        !chat_files_read(r, f->messages, e))
         return false;
-    struct prompt_input in = {.messages = f->messages, .tools = f->tools, .kwargs = f->kwargs,
-                              .no_generation_prompt = !f->add_generation_prompt, .generic_tools = prompt_generic_tools(r)};
+    struct prompt_input in = {.messages = f->messages,
+                              .tools = f->tools,
+                              .kwargs = f->kwargs,
+                              .no_generation_prompt = !f->add_generation_prompt,
+                              .generic_tools = prompt_generic_tools(r)};
     return prompt_make(r->worker->text, &in, out, e);
 }
 
-static bool tokenize_messages(struct request *r, const struct chat_fields *f, bool pieces, bool strings, struct err *e)
+static bool tokenize_messages(struct request *r, const struct chat_fields *f, bool pieces,
+                              bool strings, struct err *e)
 {
     struct prompt prompt = {0};
     bool ok = render(r, f, &prompt, e) && reply_ids(r, &prompt.ids, pieces, strings);
@@ -121,10 +132,13 @@ static bool tokenize(struct request *r, struct err *e)
     bool special = true, pieces = false, strings = false, added = false;
     struct ids ids = {0};
     struct chat_fields chat;
-    if (!body || !fields_take(r, body, tokenize_fields, e) || !field_model(r, body, e) || !read_chat_fields(body, &chat, e) ||
-        !json_get_string(body, "prompt", &text, e) || !json_get_string(body, "content", &content, e) ||
-        !json_get_bool(body, "parse_special", &special, e) || !json_get_bool(body, "with_pieces", &pieces, e) ||
-        !json_get_bool(body, "return_token_strs", &strings, e) || !json_get_bool(body, "add_special_tokens", &added, e) ||
+    if (!body || !fields_take(r, body, tokenize_fields, e) || !field_model(r, body, e) ||
+        !read_chat_fields(body, &chat, e) || !json_get_string(body, "prompt", &text, e) ||
+        !json_get_string(body, "content", &content, e) ||
+        !json_get_bool(body, "parse_special", &special, e) ||
+        !json_get_bool(body, "with_pieces", &pieces, e) ||
+        !json_get_bool(body, "return_token_strs", &strings, e) ||
+        !json_get_bool(body, "add_special_tokens", &added, e) ||
         !json_get_bool(body, "add_special", &added, e))
         return false;
     if (!text && !content && chat.messages)
@@ -132,10 +146,12 @@ static bool tokenize(struct request *r, struct err *e)
     text = text ? text : content;
     if (!text)
         return err_field(e, ERR_INPUT, "prompt", "is needed: the text to tokenize");
-    bool ok = tokenizer_encode(r->worker->text->tokenizer,
-            &(struct tokenizer_input){.text = text, .len = strlen(text),
-                                      .mode = special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN},
-            &ids, e) &&
+    bool ok = tokenizer_encode(
+                  r->worker->text->tokenizer,
+                  &(struct tokenizer_input){.text = text,
+                                            .len = strlen(text),
+                                            .mode = special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN},
+                  &ids, e) &&
               reply_ids(r, &ids, pieces, strings);
     ids_fini(&ids);
     return ok;
@@ -153,12 +169,12 @@ static bool detokenize(struct request *r, struct err *e)
     if (!list)
         return err_field(e, ERR_INPUT, "tokens", "is needed: a list of token ids");
     detokenizer_init(&d, v, true);
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach (item, list) {
         if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < 0 ||
             item->valueint >= vocab_size(v)) {
             buf_fini(&text);
-            return err_field(e, ERR_INPUT, "tokens", "holds something that is not an id from 0 to %d",
+            return err_field(e, ERR_INPUT, "tokens",
+                             "holds something that is not an id from 0 to %d",
                              (int)vocab_size(v) - 1);
         }
         detokenizer_push(&d, item->valueint, &text);
@@ -182,8 +198,8 @@ static bool apply_template(struct request *r, struct err *e)
     struct prompt prompt = {0};
     struct buf b = {0};
     struct chat_fields chat;
-    bool ok = body && fields_take(r, body, template_fields, e) && field_model(r, body, e) && read_chat_fields(body, &chat, e) &&
-              render(r, &chat, &prompt, e);
+    bool ok = body && fields_take(r, body, template_fields, e) && field_model(r, body, e) &&
+              read_chat_fields(body, &chat, e) && render(r, &chat, &prompt, e);
     if (ok) {
         const struct buf *text = &prompt.rendered.text;
         buf_puts(&b, "{\"prompt\":");
@@ -199,17 +215,38 @@ static bool apply_template(struct request *r, struct err *e)
 #define TEXT_BODY ((size_t)8 << 20)
 
 const struct route api_text_routes[] = {
-    {.method = HTTP_POST, .path = "/tokenize", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = TEXT_BODY, .handler = tokenize, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Turn a text into token ids", .body = "TokenizeRequest", .reply = "Tokens",
+    {.method = HTTP_POST,
+     .path = "/tokenize",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = TEXT_BODY,
+     .handler = tokenize,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Turn a text into token ids",
+             .body = "TokenizeRequest",
+             .reply = "Tokens",
              .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/detokenize", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = TEXT_BODY, .handler = detokenize, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Turn token ids into their text", .body = "DetokenizeRequest",
-             .reply = "Text", .statuses = "200"}},
-    {.method = HTTP_POST, .path = "/apply-template", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = TEXT_BODY, .handler = apply_template, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Render a chat as the prompt it becomes", .body = "TemplateRequest",
-             .reply = "Prompt", .statuses = "200"}},
+    {.method = HTTP_POST,
+     .path = "/detokenize",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = TEXT_BODY,
+     .handler = detokenize,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Turn token ids into their text",
+             .body = "DetokenizeRequest",
+             .reply = "Text",
+             .statuses = "200"}},
+    {.method = HTTP_POST,
+     .path = "/apply-template",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = TEXT_BODY,
+     .handler = apply_template,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Render a chat as the prompt it becomes",
+             .body = "TemplateRequest",
+             .reply = "Prompt",
+             .statuses = "200"}},
     {0},
 };

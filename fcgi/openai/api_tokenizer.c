@@ -1,4 +1,5 @@
-/* GET /tokenizer_info: what evaluation programs that use the server's tokenizer ask of it, under vLLM's names. */
+/* GET /tokenizer_info: what evaluation programs that use the server's tokenizer ask of it, under
+ * vLLM's names. */
 #include <string.h>
 
 #include "fcgi/http/reply.h"
@@ -38,7 +39,12 @@ static bool show_tokenizer(struct request *r, struct err *e)
 }
 
 const struct route api_tokenizer_routes[] = {
-    {.method = HTTP_GET, .path = "/tokenizer_info", .auth = ROUTE_USER, .pool = POOL_SHORT, .handler = show_tokenizer, .scope = SCOPE_INFERENCE,
+    {.method = HTTP_GET,
+     .path = "/tokenizer_info",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = show_tokenizer,
+     .scope = SCOPE_INFERENCE,
      .doc = {.summary = "Describe the tokenizer", .reply = "TokenizerInfo", .statuses = "200"}},
     {0},
 };

@@ -1,4 +1,5 @@
-/* chat_build.h: the tree grows message by message; texts of the request are referred to, not copied. */
+/* chat_build.h: the tree grows message by message; texts of the request are referred to, not
+ * copied. */
 #include "fcgi/openai/chat_build.h"
 
 #include <stdarg.h>
@@ -74,7 +75,8 @@ void chat_build_reasoning(struct chat_build *b, cJSON *message, const char *text
     buf_fini(&joined);
 }
 
-void chat_build_call(struct chat_build *b, cJSON *message, const char *id, const char *name, const char *arguments)
+void chat_build_call(struct chat_build *b, cJSON *message, const char *id, const char *name,
+                     const char *arguments)
 {
     cJSON *calls = cJSON_GetObjectItemCaseSensitive(message, "tool_calls");
     if (!calls)
@@ -104,12 +106,14 @@ bool chat_build_rename(struct err *e, const char *from, const char *to)
     const char *at = strstr(e->field, from);
     if (!at)
         return false;
-    snprintf(field, sizeof field, "%.*s%s%s", (int)(at - e->field), e->field, to, at + strlen(from));
+    snprintf(field, sizeof field, "%.*s%s%s", (int)(at - e->field), e->field, to,
+             at + strlen(from));
     memcpy(e->field, field, sizeof field);
     return false;
 }
 
-bool chat_build_copy(struct chat_build *b, struct arena *a, cJSON *message, const struct buf *text, struct err *e)
+bool chat_build_copy(struct chat_build *b, struct arena *a, cJSON *message, const struct buf *text,
+                     struct err *e)
 {
     char *copy = text->failed ? NULL : arena_copy(a, text->data ? text->data : "", text->len);
     if (!copy)

@@ -31,14 +31,18 @@ static bool check_file(const cJSON *part, struct where w, struct err *e)
 {
     struct where file_at = at("%.50s.file", w.path);
     const char *path = file_at.path;
-    const cJSON *file = json_member(part, "file"), *data = json_member(file, "file_data"), *name = json_member(file, "filename");
+    const cJSON *file = json_member(part, "file"), *data = json_member(file, "file_data"),
+                *name = json_member(file, "filename");
     if (!cJSON_IsObject(file))
         return err_field(e, ERR_INPUT, path, "must be an object with file_data");
     if (json_member(file, "file_id"))
-        return err_field(e, ERR_UNSUPPORTED, path, "file_id names nothing here: no files are kept for the API; send file_data");
+        return err_field(
+            e, ERR_UNSUPPORTED, path,
+            "file_id names nothing here: no files are kept for the API; send file_data");
     if (!cJSON_IsString(data))
         return err_field(e, ERR_INPUT, path, "file_data must be a string of base64");
-    return !name || cJSON_IsString(name) || err_field(e, ERR_INPUT, path, "filename must be a string");
+    return !name || cJSON_IsString(name) ||
+           err_field(e, ERR_INPUT, path, "filename must be a string");
 }
 
 static bool check_part(const cJSON *part, int message, int i, struct err *e)
@@ -49,7 +53,8 @@ static bool check_part(const cJSON *part, int message, int i, struct err *e)
         return err_field(e, ERR_INPUT, w.path, "must be an object with a type");
     if (!strcmp(type, "file"))
         return check_file(part, w, e);
-    if (!strcmp(type, "image_url") || !strcmp(type, "input_audio") || !strcmp(type, "video_url") || !strcmp(type, "audio_url"))
+    if (!strcmp(type, "image_url") || !strcmp(type, "input_audio") || !strcmp(type, "video_url") ||
+        !strcmp(type, "audio_url"))
         return cJSON_IsObject(json_member(part, type)) || cJSON_IsString(json_member(part, type)) ||
                err_field(e, ERR_INPUT, at("%.50s.%.12s", w.path, type).path, "must be an object");
     bool refusal = !strcmp(type, "refusal");
@@ -70,15 +75,19 @@ static bool check_content(const cJSON *m, int i, bool may_be_absent, struct err 
     if (cJSON_IsString(content))
         return true;
     if (!cJSON_IsArray(content))
-        return err_field(e, ERR_INPUT, at("messages[%d].content", i).path, "must be a string or a list of text parts");
-    cJSON_ArrayForEach(part, content) if (!check_part(part, i, n++, e)) return false;
+        return err_field(e, ERR_INPUT, at("messages[%d].content", i).path,
+                         "must be a string or a list of text parts");
+    cJSON_ArrayForEach (part, content)
+        if (!check_part(part, i, n++, e))
+            return false;
     return true;
 }
 
 static bool check_call(const cJSON *call, int message, int i, struct err *e)
 {
     struct where w = at("messages[%d].tool_calls[%d]", message, i);
-    const cJSON *function = json_member(call, "function"), *arguments = json_member(function, "arguments");
+    const cJSON *function = json_member(call, "function"),
+                *arguments = json_member(function, "arguments");
     const char *type = cJSON_GetStringValue(json_member(call, "type"));
     if (!cJSON_IsObject(call) || !cJSON_IsObject(function))
         return err_field(e, ERR_INPUT, w.path, "must be an object with a function");
@@ -99,18 +108,22 @@ static bool check_calls(const cJSON *m, int i, bool *has, struct err *e)
     int n = 0;
     if (calls && !cJSON_IsArray(calls))
         return err_field(e, ERR_INPUT, at("messages[%d].tool_calls", i).path, "must be an array");
-    cJSON_ArrayForEach(call, calls) if (!check_call(call, i, n++, e)) return false;
+    cJSON_ArrayForEach (call, calls)
+        if (!check_call(call, i, n++, e))
+            return false;
     *has = n > 0;
     return true;
 }
 
 static bool check_optional_strings(const cJSON *m, int i, struct err *e)
 {
-    static const char *const names[] = {"name", "tool_call_id", "reasoning_content", "reasoning", "refusal"};
+    static const char *const names[] = {"name", "tool_call_id", "reasoning_content", "reasoning",
+                                        "refusal"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         const cJSON *v = json_member(m, names[k]);
         if (v && !cJSON_IsString(v))
-            return err_field(e, ERR_INPUT, at("messages[%d].%s", i, names[k]).path, "must be a string");
+            return err_field(e, ERR_INPUT, at("messages[%d].%s", i, names[k]).path,
+                             "must be a string");
     }
     return true;
 }
@@ -135,8 +148,10 @@ static bool check_message(const cJSON *m, int i, struct err *e)
     if (!check_calls(m, i, &has_calls, e))
         return false;
     if (has_calls && !assistant)
-        return err_field(e, ERR_INPUT, at("messages[%d].tool_calls", i).path, "only an assistant's message has them");
-    bool may_be_absent = assistant && (has_calls || json_member(m, "reasoning_content") || json_member(m, "refusal"));
+        return err_field(e, ERR_INPUT, at("messages[%d].tool_calls", i).path,
+                         "only an assistant's message has them");
+    bool may_be_absent = assistant && (has_calls || json_member(m, "reasoning_content") ||
+                                       json_member(m, "refusal"));
     return check_content(m, i, may_be_absent, e) && check_optional_strings(m, i, e);
 }
 
@@ -148,8 +163,11 @@ bool chat_check_messages(const cJSON *messages, struct err *e)
         return err_field(e, ERR_INPUT, "messages", messages ? "must be an array" : "is needed");
     int count = cJSON_GetArraySize(messages);
     if (count < 1 || count > MAX_MESSAGES)
-        return err_field(e, ERR_INPUT, "messages", "must hold 1 to %d messages, this one has %d", MAX_MESSAGES, count);
-    cJSON_ArrayForEach(m, messages) if (!check_message(m, n++, e)) return false;
+        return err_field(e, ERR_INPUT, "messages", "must hold 1 to %d messages, this one has %d",
+                         MAX_MESSAGES, count);
+    cJSON_ArrayForEach (m, messages)
+        if (!check_message(m, n++, e))
+            return false;
     return true;
 }
 
@@ -169,7 +187,8 @@ static bool check_tool(const cJSON *t, int i, struct err *e)
     if (!cJSON_IsObject(t) || !type)
         return err_field(e, ERR_INPUT, at("tools[%d].type", i).path, "must be 'function'");
     if (strcmp(type, "function"))
-        return err_field(e, ERR_UNSUPPORTED, at("tools[%d].type", i).path, "'%.40s' is not done here", type);
+        return err_field(e, ERR_UNSUPPORTED, at("tools[%d].type", i).path,
+                         "'%.40s' is not done here", type);
     if (!cJSON_IsObject(f))
         return err_field(e, ERR_INPUT, at("tools[%d].function", i).path, "must be an object");
     if (!is_function_name(cJSON_GetStringValue(json_member(f, "name"))))
@@ -177,13 +196,16 @@ static bool check_tool(const cJSON *t, int i, struct err *e)
                          "must have 1 to %d letters, digits, '_', '-' or '.'", MAX_NAME);
     v = json_member(f, "description");
     if (v && !cJSON_IsString(v))
-        return err_field(e, ERR_INPUT, at("tools[%d].function.description", i).path, "must be a string");
+        return err_field(e, ERR_INPUT, at("tools[%d].function.description", i).path,
+                         "must be a string");
     v = json_member(f, "parameters");
     if (v && !cJSON_IsObject(v))
-        return err_field(e, ERR_INPUT, at("tools[%d].function.parameters", i).path, "must be an object");
+        return err_field(e, ERR_INPUT, at("tools[%d].function.parameters", i).path,
+                         "must be an object");
     v = json_member(f, "strict");
     if (v && !cJSON_IsBool(v))
-        return err_field(e, ERR_INPUT, at("tools[%d].function.strict", i).path, "must be true or false");
+        return err_field(e, ERR_INPUT, at("tools[%d].function.strict", i).path,
+                         "must be true or false");
     return true;
 }
 
@@ -195,6 +217,8 @@ bool chat_check_tools(const cJSON *tools, struct err *e)
         return err_field(e, ERR_INPUT, "tools", "must be an array");
     if (cJSON_GetArraySize(tools) > MAX_TOOLS)
         return err_field(e, ERR_INPUT, "tools", "at most %d are taken", MAX_TOOLS);
-    cJSON_ArrayForEach(t, tools) if (!check_tool(t, n++, e)) return false;
+    cJSON_ArrayForEach (t, tools)
+        if (!check_tool(t, n++, e))
+            return false;
     return true;
 }

@@ -17,7 +17,8 @@
 #include "sql/core/base64.h"
 #include "sql/files/store_attachments.h"
 
-/* The decoded bytes as a file without a name; -1: *e. "data:TYPE;base64,..." or the base64 alone. */
+/* The decoded bytes as a file without a name; -1: *e. "data:TYPE;base64,..." or the base64 alone.
+ */
 static int decode(struct request *r, const char *text, const char *path, struct err *e)
 {
     const int64_t limit = setting_int(r, SETTING_ATTACHMENT_BYTES);
@@ -33,7 +34,8 @@ static int decode(struct request *r, const char *text, const char *path, struct 
         err_field(e, ERR_INPUT, path, "file_data is not base64");
     else if ((int64_t)n > limit)
         err_field(e, ERR_LIMIT, path, "has %zu bytes, at most %lld are taken", n, (long long)limit);
-    else if ((fd = memfd_create("file", MFD_CLOEXEC)) < 0 || (n && write(fd, bytes, n) != (ssize_t)n))
+    else if ((fd = memfd_create("file", MFD_CLOEXEC)) < 0 ||
+             (n && write(fd, bytes, n) != (ssize_t)n))
         err_errno(e, "the file can't be held");
     else
         e->code = ERR_NONE;
@@ -84,7 +86,8 @@ static bool turn_into_text(cJSON *part, const char *member, const char *text, st
         cJSON_DeleteItemFromObjectCaseSensitive(part, member);
         cJSON_DeleteItemFromObjectCaseSensitive(part, "type");
     }
-    bool ok = copy && cJSON_AddStringToObject(part, "type", "text") && cJSON_AddStringToObject(part, "text", copy);
+    bool ok = copy && cJSON_AddStringToObject(part, "type", "text") &&
+              cJSON_AddStringToObject(part, "text", copy);
     free(copy);
     return ok || err_set(e, ERR_NOMEM, "no memory for the message's text");
 }
@@ -104,14 +107,16 @@ static bool become_text(struct request *r, cJSON *part, const char *path, struct
 /* Parts that a text model cannot read; the member that holds the data has the type's name. */
 static bool is_unreadable(const char *type)
 {
-    static const char *const types[] = {"image_url", "image", "input_image", "input_audio", "audio_url", "video_url", NULL};
+    static const char *const types[] = {"image_url", "image",     "input_image", "input_audio",
+                                        "audio_url", "video_url", NULL};
     int i = 0;
     while (types[i] && (!type || strcmp(types[i], type)))
         i++;
     return types[i] != NULL;
 }
 
-/* Whether the message is a tool's result, or what an agent sends behind one: the picture that the tool took. */
+/* Whether the message is a tool's result, or what an agent sends behind one: the picture that the
+ * tool took. */
 static bool is_of_tool(const cJSON *message)
 {
     const char *role = cJSON_GetStringValue(json_member(message, "role"));
@@ -124,7 +129,9 @@ static bool refuse_lone_image(const cJSON *content, int index, struct err *e)
 {
     const cJSON *part;
     char path[64];
-    cJSON_ArrayForEach(part, content) if (!is_unreadable(cJSON_GetStringValue(json_member(part, "type")))) return true;
+    cJSON_ArrayForEach (part, content)
+        if (!is_unreadable(cJSON_GetStringValue(json_member(part, "type"))))
+            return true;
     if (!content->child)
         return true;
     snprintf(path, sizeof path, "messages[%d].content[0].type", index);
@@ -144,17 +151,21 @@ static bool read_part(struct part_reader *d, cJSON *part, struct err *e)
     char path[64];
     const char *type = cJSON_GetStringValue(json_member(part, "type"));
     if (is_unreadable(type)) {
-        const char *place = !strcmp(type, "image_url") || !strcmp(type, "image") || !strcmp(type, "input_image")
-                                ? CHAT_UNREAD_IMAGE : CHAT_UNREAD_RECORDING;
+        const char *place =
+            !strcmp(type, "image_url") || !strcmp(type, "image") || !strcmp(type, "input_image")
+                ? CHAT_UNREAD_IMAGE
+                : CHAT_UNREAD_RECORDING;
         snprintf(path, sizeof path, "messages[%d].content[%d]", d->message, d->part);
-        return ignored_add(d->r, path, "this model reads text only; the prompt says that it was here", e) &&
+        return ignored_add(d->r, path,
+                           "this model reads text only; the prompt says that it was here", e) &&
                turn_into_text(part, type, place, e);
     }
     if (!type || strcmp(type, "file"))
         return true;
     snprintf(path, sizeof path, "messages[%d].content[%d].file", d->message, d->part);
     if (++d->files > STORE_MESSAGE_ATTACHMENTS)
-        return err_field(e, ERR_LIMIT, path, "a request takes at most %d files", STORE_MESSAGE_ATTACHMENTS);
+        return err_field(e, ERR_LIMIT, path, "a request takes at most %d files",
+                         STORE_MESSAGE_ATTACHMENTS);
     return become_text(d->r, part, path, e);
 }
 
@@ -162,15 +173,13 @@ bool chat_files_read(struct request *r, cJSON *messages, struct err *e)
 {
     cJSON *message, *part;
     struct part_reader d = {.r = r};
-    cJSON_ArrayForEach(message, messages)
-    {
+    cJSON_ArrayForEach (message, messages) {
         cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
         d.part = 0;
         if (cJSON_IsArray(content)) {
             if (!message->next && !is_of_tool(message) && !refuse_lone_image(content, d.message, e))
                 return false;
-            cJSON_ArrayForEach(part, content)
-            {
+            cJSON_ArrayForEach (part, content) {
                 if (!read_part(&d, part, e))
                     return false;
                 d.part++;

@@ -1,5 +1,6 @@
-/* Reads content parts of the type "file" in OpenAI's messages as attached files are read (file_reading.h), and replaces each by
- * the text that a conversation's prompt would have. Nothing of them is stored. Thread: the request's. */
+/* Reads content parts of the type "file" in OpenAI's messages as attached files are read
+ * (file_reading.h), and replaces each by the text that a conversation's prompt would have. Nothing
+ * of them is stored. Thread: the request's. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -18,9 +19,11 @@ struct chat_file {
     const char *data; /* base64, alone or as a data: URL */
     const char *path; /* the request's field, for errors */
 };
-/* Appends the text of a file in a frame with its name, as a conversation's prompt has it. ERR_INPUT, ERR_LIMIT,
- * ERR_UNSUPPORTED. */
-bool chat_file_text(struct request *r, const struct chat_file *file, struct buf *out, struct err *e);
-/* Messages that chat_check_messages let through: each file part becomes a text part, and so does each image, which is
- * named as ignored. ERR_UNSUPPORTED: the last message is nothing but images. */
+/* Appends the text of a file in a frame with its name, as a conversation's prompt has it.
+ * ERR_INPUT, ERR_LIMIT, ERR_UNSUPPORTED. */
+bool chat_file_text(struct request *r, const struct chat_file *file, struct buf *out,
+                    struct err *e);
+/* Messages that chat_check_messages let through: each file part becomes a text part, and so does
+ * each image, which is named as ignored. ERR_UNSUPPORTED: the last message is nothing but images.
+ */
 bool chat_files_read(struct request *r, cJSON *messages, struct err *e);

@@ -1,6 +1,6 @@
-/* From a checked chat request to its job: prompt, grammar, sampling. The same for each endpoint whose answer is a chat
- * (chat/completions, responses, messages); they differ only in how they read and how they show.
- * Thread: the request's. */
+/* From a checked chat request to its job: prompt, grammar, sampling. The same for each endpoint
+ * whose answer is a chat (chat/completions, responses, messages); they differ only in how they read
+ * and how they show. Thread: the request's. */
 #pragma once
 #include <stdbool.h>
 
@@ -12,7 +12,8 @@
 
 struct request;
 
-/* Renders and tokenizes the conversation and fills *p, all but the listener. *p borrows from c and prompt; the caller
- * calls prompt_fini in any case. Errors about the conversation name c->source. */
-bool chat_job_make(struct inference_params *p, struct prompt *prompt, struct request *r, struct chat_request *c,
-                   struct err *e);
+/* Renders and tokenizes the conversation and fills *p, all but the listener. *p borrows from c and
+ * prompt; the caller calls prompt_fini in any case. Errors about the conversation name c->source.
+ */
+bool chat_job_make(struct inference_params *p, struct prompt *prompt, struct request *r,
+                   struct chat_request *c, struct err *e);

@@ -1,4 +1,5 @@
-/* chat_request.h: the body of a chat completion is read field by field, in the order in which fields depend on each other. */
+/* chat_request.h: the body of a chat completion is read field by field, in the order in which
+ * fields depend on each other. */
 #include "fcgi/openai/chat_request.h"
 
 #include <string.h>
@@ -63,7 +64,8 @@ static bool read_logprobs(struct chat_request *c, const cJSON *body, struct err 
     if (!json_get_int(body, "prompt_logprobs", 0, ENGINE_MAX_TOP_LOGPROBS, &prompt, e))
         return false;
     c->prompt_logprobs = (int)prompt;
-    return prompt < 0 || !c->streaming.stream || err_field(e, ERR_INPUT, "prompt_logprobs", "does not go with stream: true");
+    return prompt < 0 || !c->streaming.stream ||
+           err_field(e, ERR_INPUT, "prompt_logprobs", "does not go with stream: true");
 }
 
 static bool read_modalities(struct request *r, const cJSON *body, struct err *e)
@@ -72,8 +74,7 @@ static bool read_modalities(struct request *r, const cJSON *body, struct err *e)
     bool others = false;
     if (!json_get_array(body, "modalities", &list, e))
         return false;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach (item, list) {
         if (!cJSON_IsString(item))
             return err_field(e, ERR_INPUT, "modalities", "must be a list of strings");
         others |= strcmp(item->valuestring, "text") != 0;
@@ -98,7 +99,8 @@ static bool read_tools(struct chat_request *c, struct request *r, const cJSON *b
         c->tools = NULL;
     c->one_call = c->one_call || c->constraint.named;
     if (c->tools && r->worker->text->chat_template && !prompt_takes_tools(r))
-        return err_field(e, ERR_UNSUPPORTED, "tools", "the model's chat template does not show tools to it");
+        return err_field(e, ERR_UNSUPPORTED, "tools",
+                         "the model's chat template does not show tools to it");
     return true;
 }
 
@@ -109,7 +111,8 @@ bool chat_read_output(struct chat_request *c, struct request *r, const cJSON *bo
 
 void chat_request_init(struct chat_request *c, const struct request *r, const char *source)
 {
-    *c = (struct chat_request){.source = source, .n = 1, .top_logprobs = -1, .prompt_logprobs = -1, .salt = ""};
+    *c = (struct chat_request){
+        .source = source, .n = 1, .top_logprobs = -1, .prompt_logprobs = -1, .salt = ""};
     settings_begin(&c->settings, r);
 }
 
@@ -117,7 +120,8 @@ static bool read_progress(struct chat_request *c, const cJSON *body, struct err 
 {
     if (!json_get_bool(body, "return_progress", &c->progress, e))
         return false;
-    return !c->progress || c->streaming.stream || err_field(e, ERR_INPUT, "return_progress", "only goes with stream: true");
+    return !c->progress || c->streaming.stream ||
+           err_field(e, ERR_INPUT, "return_progress", "only goes with stream: true");
 }
 
 bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)

@@ -1,5 +1,6 @@
-/* The body of POST /v1/chat/completions, checked: a field is obeyed, or named as ignored in the answer (ignored.h).
- * Wrong types and values outside their range are refused with the field's name. Thread: the request's. */
+/* The body of POST /v1/chat/completions, checked: a field is obeyed, or named as ignored in the
+ * answer (ignored.h). Wrong types and values outside their range are refused with the field's name.
+ * Thread: the request's. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -16,7 +17,7 @@ struct stream_options {
     bool continuous_usage; /* vLLM's: every chunk has the usage so far */
 };
 
-struct chat_request { /* pointers lie in the request's body tree or arena */
+struct chat_request {   /* pointers lie in the request's body tree or arena */
     const char *source; /* the field that holds the conversation, for errors: "messages", "input" */
     cJSON *messages;
     const cJSON *tools; /* NULL: none, or tool_choice "none" */
@@ -27,10 +28,10 @@ struct chat_request { /* pointers lie in the request's body tree or arena */
     struct buf grammar; /* the compiled constraint; owned */
     struct stream_options streaming;
     bool progress, one_call;
-    int n;            /* choices */
-    int top_logprobs; /* -1: none */
+    int n;               /* choices */
+    int top_logprobs;    /* -1: none */
     int prompt_logprobs; /* vLLM's, of the prompt's tokens; -1: none */
-    const char *salt; /* cache_salt, "" for none */
+    const char *salt;    /* cache_salt, "" for none */
 };
 
 /* The defaults of an endpoint whose conversation is in the field `source`. */
@@ -38,16 +39,22 @@ void chat_request_init(struct chat_request *c, const struct request *r, const ch
 bool chat_request_read(struct chat_request *c, struct request *r, struct err *e);
 void chat_request_fini(struct chat_request *c);
 
-/* tools, tool_choice, parallel_tool_calls, response_format and grammar of a body in this endpoint's form. */
+/* tools, tool_choice, parallel_tool_calls, response_format and grammar of a body in this endpoint's
+ * form. */
 bool chat_read_output(struct chat_request *c, struct request *r, const cJSON *body, struct err *e);
 /* chat_template_kwargs, reasoning_effort, thinking, think and enable_thinking. */
-bool chat_read_thinking(struct chat_request *c, struct request *r, const cJSON *body, struct err *e);
-/* The object `reasoning` of OpenAI's responses and OpenRouter's chats (NULL: none): effort, enabled. */
-bool chat_read_reasoning(struct chat_request *c, struct request *r, const cJSON *reasoning, struct err *e);
-/* Each tells the template what `field` asks for: as it is, as the nearest thing that the template knows (the answer says
- * so), or it is ignored by name. ERR_INPUT: no such level. */
-bool chat_set_effort(struct chat_request *c, struct request *r, const char *effort, const char *field, struct err *e);
-bool chat_set_thinking(struct chat_request *c, struct request *r, bool on, const char *field, struct err *e);
+bool chat_read_thinking(struct chat_request *c, struct request *r, const cJSON *body,
+                        struct err *e);
+/* The object `reasoning` of OpenAI's responses and OpenRouter's chats (NULL: none): effort,
+ * enabled. */
+bool chat_read_reasoning(struct chat_request *c, struct request *r, const cJSON *reasoning,
+                         struct err *e);
+/* Each tells the template what `field` asks for: as it is, as the nearest thing that the template
+ * knows (the answer says so), or it is ignored by name. ERR_INPUT: no such level. */
+bool chat_set_effort(struct chat_request *c, struct request *r, const char *effort,
+                     const char *field, struct err *e);
+bool chat_set_thinking(struct chat_request *c, struct request *r, bool on, const char *field,
+                       struct err *e);
 bool chat_set_verbosity(struct chat_request *c, struct request *r, const char *verbosity,
                         const char *field, struct err *e);
 
@@ -62,31 +69,41 @@ bool chat_check_tools(const cJSON *tools, struct err *e);
 /* Fields that both completions endpoints know. */
 enum field_kind {
     FIELD_READ,  /* obeyed */
-    FIELD_INERT, /* of the endpoint's own form, without effect here: named in the answer, never refused */
+    FIELD_INERT, /* of the endpoint's own form, without effect here: named in the answer, never
+                    refused */
 };
 struct field_row {
     const char *name;
     enum field_kind kind;
 };
 /* How tokens are chosen: settings_names, in every endpoint alike. */
-#define FIELD_ROWS_OF_SAMPLING                                                                             \
-    {"temperature", FIELD_READ}, {"top_p", FIELD_READ}, {"top_k", FIELD_READ}, {"min_p", FIELD_READ},      \
-        {"typical_p", FIELD_READ}, {"repetition_penalty", FIELD_READ},                             \
+#define FIELD_ROWS_OF_SAMPLING                                                                     \
+    {"temperature", FIELD_READ}, {"top_p", FIELD_READ}, {"top_k", FIELD_READ},                     \
+        {"min_p", FIELD_READ}, {"typical_p", FIELD_READ}, {"repetition_penalty", FIELD_READ},      \
         {"repeat_penalty", FIELD_READ}, {"repeat_last_n", FIELD_READ},                             \
-        {"presence_penalty", FIELD_READ}, {"frequency_penalty", FIELD_READ},                       \
-        {"seed", FIELD_READ}, {"random_seed", FIELD_READ}, {"logit_bias", FIELD_READ},             \
+        {"presence_penalty", FIELD_READ}, {"frequency_penalty", FIELD_READ}, {"seed", FIELD_READ}, \
+        {"random_seed", FIELD_READ}, {"logit_bias", FIELD_READ},                                   \
         {"experts_per_token", FIELD_READ}, {"min_tokens", FIELD_READ}, {"ignore_eos", FIELD_READ}, \
         {"stop_token_ids", FIELD_READ}, {"allowed_token_ids", FIELD_READ},                         \
         {"bad_words", FIELD_READ}, {"include_stop_str_in_output", FIELD_READ},                     \
         {"no_stop_trim", FIELD_READ},                                                              \
-        {"skip_special_tokens", FIELD_READ}
+    {                                                                                              \
+        "skip_special_tokens", FIELD_READ                                                          \
+    }
 /* How long the answer may be, as llama.cpp and Ollama say it. */
-#define FIELD_ROWS_OF_LENGTH {"n_predict", FIELD_READ}, {"num_predict", FIELD_READ}
+#define FIELD_ROWS_OF_LENGTH                                                                       \
+    {"n_predict", FIELD_READ},                                                                     \
+    {                                                                                              \
+        "num_predict", FIELD_READ                                                                  \
+    }
 /* The content's form, as llama.cpp, SGLang and vLLM name it: what constraint.h reads. */
-#define FIELD_ROWS_OF_FORMS                                                                                \
-    {"grammar", FIELD_READ}, {"json_schema", FIELD_READ}, {"regex", FIELD_READ}, {"ebnf", FIELD_READ},     \
-        {"guided_json", FIELD_READ}, {"guided_regex", FIELD_READ}, {"guided_choice", FIELD_READ},          \
-        {"guided_grammar", FIELD_READ}, {"structured_outputs", FIELD_READ}
+#define FIELD_ROWS_OF_FORMS                                                                        \
+    {"grammar", FIELD_READ}, {"json_schema", FIELD_READ}, {"regex", FIELD_READ},                   \
+        {"ebnf", FIELD_READ}, {"guided_json", FIELD_READ}, {"guided_regex", FIELD_READ},           \
+        {"guided_choice", FIELD_READ}, {"guided_grammar", FIELD_READ},                             \
+    {                                                                                              \
+        "structured_outputs", FIELD_READ                                                           \
+    }
 /* A parameter of some server that has no effect here, and why: "ignored: ..." in the answer. */
 struct foreign_field {
     const char *name, *reason;
@@ -96,14 +113,16 @@ const char *fields_foreign_reason(const char *name);
 /* All of them in order; NULL past the end. */
 const struct foreign_field *fields_foreign_at(int index);
 
-/* request_json for the forms of other servers, where agents send what programs wrote: \u0000 and halves of surrogate pairs
- * become U+FFFD, and a warning names the first field that held one. Where parameters are strict they are refused. */
+/* request_json for the forms of other servers, where agents send what programs wrote: \u0000 and
+ * halves of surrogate pairs become U+FFFD, and a warning names the first field that held one. Where
+ * parameters are strict they are refused. */
 cJSON *field_body(struct request *r, struct err *e);
-/* For bodies in a form that clients of other servers send: what `rows` do not know is named as ignored, or refused where
- * parameters are strict. A null asks for nothing and is passed over. */
+/* For bodies in a form that clients of other servers send: what `rows` do not know is named as
+ * ignored, or refused where parameters are strict. A null asks for nothing and is passed over. */
 bool fields_take(struct request *r, const cJSON *body, const struct field_row *rows, struct err *e);
 /* For the page's own forms: refuses unknown fields. */
-bool fields_check(struct request *r, const cJSON *body, const struct field_row *rows, struct err *e);
+bool fields_check(struct request *r, const cJSON *body, const struct field_row *rows,
+                  struct err *e);
 /* "model" names this server's model, or nothing: else 404 model_not_found. */
 bool field_model(struct request *r, const cJSON *body, struct err *e);
 /* stream and stream_options. */

@@ -1,5 +1,5 @@
-/* chat_reply.h: the answer as chunks. One id; role first; finish_reason exactly once per choice; usage last with empty
- * choices; [DONE] always. What one wake-up brought leaves in one flush. */
+/* chat_reply.h: the answer as chunks. One id; role first; finish_reason exactly once per choice;
+ * usage last with empty choices; [DONE] always. What one wake-up brought leaves in one flush. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -52,7 +52,8 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
 {
     struct chat_stream *s = context;
     if (s->c->top_logprobs >= 0)
-        openai_logprobs(&s->logprobs[choice], s->stream.r->worker->text->vocab, ev->tokens, ev->n_tokens);
+        openai_logprobs(&s->logprobs[choice], s->stream.r->worker->text->vocab, ev->tokens,
+                        ev->n_tokens);
 }
 
 static void take_delta(void *context, int choice, const struct chat_delta *d)
@@ -73,7 +74,9 @@ static void take_delta(void *context, int choice, const struct chat_delta *d)
         buf_json_string(line, d->text, d->len);
         break;
     case CHAT_CALL:
-        buf_printf(line, "\"tool_calls\":[{\"index\":%d,\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":",
+        buf_printf(line,
+                   "\"tool_calls\":[{\"index\":%d,\"id\":\"%s\",\"type\":\"function\",\"function\":"
+                   "{\"name\":",
                    d->index, g->calls[d->index]->id);
         buf_json_string(line, d->name, strlen(d->name));
         buf_puts(line, ",\"arguments\":\"\"}}]");
@@ -95,12 +98,15 @@ static void say_progress(struct chat_stream *s)
         answer_stream_keep_alive(&s->stream);
 }
 
-/* A chunk without choices: how many of the prompt's tokens were read, how many of them the cache held. */
+/* A chunk without choices: how many of the prompt's tokens were read, how many of them the cache
+ * held. */
 static void send_progress(struct chat_stream *s, const struct generation *g)
 {
     buf_clear(&s->stream.line);
     buf_append(&s->stream.line, s->head.data, s->head.len);
-    buf_printf(&s->stream.line, ",\"choices\":[],\"prompt_progress\":{\"total\":%d,\"cache\":%d,\"processed\":%d,\"time_ms\":%.0f}}",
+    buf_printf(&s->stream.line,
+               ",\"choices\":[],\"prompt_progress\":{\"total\":%d,\"cache\":%d,\"processed\":%d,"
+               "\"time_ms\":%.0f}}",
                g->total, g->cached, g->done, (double)(clock_ns() - s->stream.r->begin_ns) / 1e6);
     answer_stream_event(&s->stream, NULL);
 }
@@ -160,13 +166,19 @@ static void end(void *context, const struct err *broken)
     sse_flush(&s->stream.sse);
 }
 
-struct answer_view chat_stream_view(struct chat_stream *s, struct request *r, const struct chat_request *c,
-                                  const struct inference *x)
+struct answer_view chat_stream_view(struct chat_stream *s, struct request *r,
+                                    const struct chat_request *c, const struct inference *x)
 {
     *s = (struct chat_stream){.stream = {.r = r, .x = x}, .c = c};
     return (struct answer_view){
-        .listener = {.context = s, .tokens = take_tokens, .delta = take_delta, .progress = take_progress,
-                     .done = take_done, .pause = answer_stream_pause, .idle_ms = answer_stream_idle_ms, .idle = keep_alive},
+        .listener = {.context = s,
+                     .tokens = take_tokens,
+                     .delta = take_delta,
+                     .progress = take_progress,
+                     .done = take_done,
+                     .pause = answer_stream_pause,
+                     .idle_ms = answer_stream_idle_ms,
+                     .idle = keep_alive},
         .begin = begin,
         .end = end,
     };

@@ -23,7 +23,9 @@ static void put_calls(struct buf *b, const struct generation *g)
     buf_puts(b, ",\"tool_calls\":[");
     for (int i = 0; i < g->n_calls; i++) {
         const struct generation_call *call = g->calls[i];
-        buf_printf(b, "%s{\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":", i ? "," : "", call->id);
+        buf_printf(b,
+                   "%s{\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":", i ? "," : "",
+                   call->id);
         put_text(b, &call->name);
         buf_puts(b, ",\"arguments\":");
         put_text(b, &call->arguments);
@@ -35,7 +37,8 @@ static void put_calls(struct buf *b, const struct generation *g)
 static void put_choice(struct buf *b, const struct chat_whole *w, const struct generation *g, int i)
 {
     const struct buf *items = &w->logprobs[i];
-    buf_printf(b, "%s{\"index\":%d,\"message\":{\"role\":\"assistant\",\"content\":", i ? "," : "", i);
+    buf_printf(b, "%s{\"index\":%d,\"message\":{\"role\":\"assistant\",\"content\":", i ? "," : "",
+               i);
     if (g->n_calls && !g->content.len)
         buf_puts(b, "null");
     else
@@ -62,7 +65,8 @@ static void take_scores(void *context, int choice, const struct engine_event *ev
 {
     struct chat_whole *w = context;
     for (int i = 0; choice == 0 && i < ev->n_tokens; i++)
-        openai_prompt_logprob(&w->scores, w->r->worker->text->vocab, &ev->tokens[i], w->c->prompt_logprobs);
+        openai_prompt_logprob(&w->scores, w->r->worker->text->vocab, &ev->tokens[i],
+                              w->c->prompt_logprobs);
 }
 
 static void send_reply(void *context, const struct err *broken)
@@ -94,11 +98,13 @@ static void send_reply(void *context, const struct err *broken)
     buf_fini(&b);
 }
 
-struct answer_view chat_whole_view(struct chat_whole *w, struct request *r, const struct chat_request *c,
-                                 const struct inference *x)
+struct answer_view chat_whole_view(struct chat_whole *w, struct request *r,
+                                   const struct chat_request *c, const struct inference *x)
 {
     *w = (struct chat_whole){.r = r, .c = c, .x = x};
-    return (struct answer_view){.listener = {.context = w, .tokens = take_tokens, .scores = take_scores}, .end = send_reply};
+    return (struct answer_view){
+        .listener = {.context = w, .tokens = take_tokens, .scores = take_scores},
+        .end = send_reply};
 }
 
 void chat_whole_fini(struct chat_whole *w)

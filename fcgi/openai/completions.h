@@ -1,5 +1,5 @@
-/* POST /v1/completions: raw text in, raw text out. What the request says, and how the answer is shown.
- * Thread: the request's. */
+/* POST /v1/completions: raw text in, raw text out. What the request says, and how the answer is
+ * shown. Thread: the request's. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -22,20 +22,22 @@ struct completions_request {
     struct settings settings;
     struct stream_options streaming;
     bool echo;
-    struct buf grammar; /* compiled, of response_format or grammar; empty: free text */
-    int logprobs; /* alternatives per token; -1: none */
+    struct buf grammar;  /* compiled, of response_format or grammar; empty: free text */
+    int logprobs;        /* alternatives per token; -1: none */
     int prompt_logprobs; /* vLLM's, of the prompt's tokens; -1: none */
-    int scores; /* engine_job_params.prompt_scores */
+    int scores;          /* engine_job_params.prompt_scores */
     const char *salt;
 };
 bool completions_read(struct completions_request *c, struct request *r, struct err *e);
-/* Its steps that llama.cpp's form (llamacpp.h) shares: is there room for one prompt more, a token id of a list, the form of
- * the answer. Errors name "prompt". */
+/* Its steps that llama.cpp's form (llamacpp.h) shares: is there room for one prompt more, a token
+ * id of a list, the form of the answer. Errors name "prompt". */
 bool completions_room(const struct completions_request *c, struct err *e);
 bool completions_push_id(struct ids *out, const struct vocab *v, const cJSON *item, struct err *e);
-bool completions_read_form(struct completions_request *c, struct request *r, const cJSON *body, struct err *e);
+bool completions_read_form(struct completions_request *c, struct request *r, const cJSON *body,
+                           struct err *e);
 /* What the engine is asked; the listener is still to be set. Points into *c. */
-struct inference_params completions_params(const struct completions_request *c, const struct request *r);
+struct inference_params completions_params(const struct completions_request *c,
+                                           const struct request *r);
 void completions_request_fini(struct completions_request *c);
 
 /* The legacy logprobs object of one choice: four lists that grow together. */
@@ -51,6 +53,6 @@ struct completions_view { /* both forms */
     struct completions_logprobs logprobs[INFERENCE_MAX_CHOICES];
     struct buf scores[INFERENCE_MAX_CHOICES]; /* prompt_logprobs' items */
 };
-struct answer_view completions_view(struct completions_view *v, struct request *r, const struct completions_request *c,
-                                    const struct inference *x);
+struct answer_view completions_view(struct completions_view *v, struct request *r,
+                                    const struct completions_request *c, const struct inference *x);
 void completions_view_fini(struct completions_view *v);

@@ -1,4 +1,5 @@
-/* completions.h: reads the request: prompts as text or token ids, and what is asked of the answer. */
+/* completions.h: reads the request: prompts as text or token ids, and what is asked of the answer.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -41,30 +42,35 @@ bool completions_room(const struct completions_request *c, struct err *e)
            err_field(e, ERR_INPUT, "prompt", "at most %d prompts are taken", INFERENCE_MAX_CHOICES);
 }
 
-static bool add_text(struct completions_request *c, const struct text_model *m, const char *text, struct err *e)
+static bool add_text(struct completions_request *c, const struct text_model *m, const char *text,
+                     struct err *e)
 {
     if (!completions_room(c, e))
         return false;
     int i = c->n_prompts++;
-    if (!tokenizer_encode(m->tokenizer,
+    if (!tokenizer_encode(
+            m->tokenizer,
             &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_SPECIAL},
             &c->prompts[i], e))
         return false;
     if (!c->prompts[i].n)
         return err_field(e, ERR_INPUT, "prompt", "is empty");
-    return !c->echo || buf_puts(&c->echoes[i], text) || err_set(e, ERR_NOMEM, "no memory for the echo");
+    return !c->echo || buf_puts(&c->echoes[i], text) ||
+           err_set(e, ERR_NOMEM, "no memory for the echo");
 }
 
 bool completions_push_id(struct ids *out, const struct vocab *v, const cJSON *item, struct err *e)
 {
     if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < 0 ||
         item->valueint >= vocab_size(v))
-        return err_field(e, ERR_INPUT, "prompt", "holds something that is not a token id from 0 to %d",
+        return err_field(e, ERR_INPUT, "prompt",
+                         "holds something that is not a token id from 0 to %d",
                          (int)vocab_size(v) - 1);
     return ids_push(out, item->valueint) || err_set(e, ERR_NOMEM, "no memory for the prompt");
 }
 
-static bool add_ids(struct completions_request *c, const struct text_model *m, const cJSON *list, struct err *e)
+static bool add_ids(struct completions_request *c, const struct text_model *m, const cJSON *list,
+                    struct err *e)
 {
     const cJSON *item;
     struct detokenizer d;
@@ -72,8 +78,7 @@ static bool add_ids(struct completions_request *c, const struct text_model *m, c
         return false;
     int i = c->n_prompts++;
     detokenizer_init(&d, m->vocab, true);
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach (item, list) {
         if (!completions_push_id(&c->prompts[i], m->vocab, item, e))
             return false;
         if (c->echo && !detokenizer_push(&d, item->valueint, &c->echoes[i]))
@@ -83,7 +88,8 @@ static bool add_ids(struct completions_request *c, const struct text_model *m, c
 }
 
 /* A string, a list of strings, a list of ids, or a list of lists of ids. */
-static bool read_prompts(struct completions_request *c, const struct text_model *m, const cJSON *body, struct err *e)
+static bool read_prompts(struct completions_request *c, const struct text_model *m,
+                         const cJSON *body, struct err *e)
 {
     const cJSON *v = json_member(body, "prompt"), *item;
     if (cJSON_IsString(v))
@@ -92,8 +98,7 @@ static bool read_prompts(struct completions_request *c, const struct text_model 
         return err_field(e, ERR_INPUT, "prompt", "must be text, a list of texts, or token ids");
     if (cJSON_IsNumber(v->child))
         return add_ids(c, m, v, e);
-    cJSON_ArrayForEach(item, v)
-    {
+    cJSON_ArrayForEach (item, v) {
         if (cJSON_IsString(item) ? !add_text(c, m, item->valuestring, e)
             : cJSON_IsArray(item) && item->child
                 ? !add_ids(c, m, item, e)
@@ -108,18 +113,21 @@ static bool check_scores(struct completions_request *c, struct err *e)
 {
     const bool echoed = c->echo && c->logprobs >= 0;
     if (c->settings.max_tokens == 0 && !c->echo && c->prompt_logprobs < 0)
-        return err_field(e, ERR_INPUT, "max_tokens", "is 0, which only goes with echo or prompt_logprobs");
+        return err_field(e, ERR_INPUT, "max_tokens",
+                         "is 0, which only goes with echo or prompt_logprobs");
     if (c->prompt_logprobs >= 0 && c->streaming.stream)
         return err_field(e, ERR_INPUT, "prompt_logprobs", "does not go with stream: true");
     c->scores = c->prompt_logprobs + 1;
     if (echoed && c->logprobs + 1 > c->scores)
         c->scores = c->logprobs + 1;
-    /* The one token behind an echoed prompt only holds a place for clients that score the prompt: it is given even where it ends the text. */
+    /* The one token behind an echoed prompt only holds a place for clients that score the prompt:
+     * it is given even where it ends the text. */
     c->settings.ignore_eos |= echoed && c->settings.max_tokens == 1;
     return true;
 }
 
-static bool read_counts(struct completions_request *c, struct request *r, const cJSON *body, struct err *e)
+static bool read_counts(struct completions_request *c, struct request *r, const cJSON *body,
+                        struct err *e)
 {
     int64_t n = 1, best_of = 0, logprobs = -1, prompt_logprobs = -1;
     if (!json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
@@ -131,19 +139,21 @@ static bool read_counts(struct completions_request *c, struct request *r, const 
     if (best_of && best_of != n && !ignored_add(r, "best_of", fields_foreign_reason("best_of"), e))
         return false;
     if (c->n_prompts * n > INFERENCE_MAX_CHOICES)
-        return err_field(e, ERR_INPUT, "n", "prompts times n is %lld, at most %d", (long long)(c->n_prompts * n),
-                         INFERENCE_MAX_CHOICES);
+        return err_field(e, ERR_INPUT, "n", "prompts times n is %lld, at most %d",
+                         (long long)(c->n_prompts * n), INFERENCE_MAX_CHOICES);
     c->n = (int)n;
     c->logprobs = (int)logprobs;
     c->prompt_logprobs = (int)prompt_logprobs;
     return check_scores(c, e);
 }
 
-bool completions_read_form(struct completions_request *c, struct request *r, const cJSON *body, struct err *e)
+bool completions_read_form(struct completions_request *c, struct request *r, const cJSON *body,
+                           struct err *e)
 {
     struct constraint form = {0};
     bool ok = constraint_read_format(&form, r, body, e) &&
-              constraint_compile(&form, &(struct constraint_place){.model = r->worker->text}, &c->grammar, e);
+              constraint_compile(&form, &(struct constraint_place){.model = r->worker->text},
+                                 &c->grammar, e);
     constraint_fini(&form);
     return ok;
 }
@@ -161,17 +171,22 @@ bool completions_read(struct completions_request *c, struct request *r, struct e
     return field_stream(r, body, &c->streaming, e) &&
            settings_read(&c->settings, body, m, r->arena, e) &&
            json_get_bool(body, "echo", &c->echo, e) &&
-           json_get_string(body, "cache_salt", &c->salt, e) && completions_read_form(c, r, body, e) &&
-           read_prompts(c, m, body, e) && read_counts(c, r, body, e);
+           json_get_string(body, "cache_salt", &c->salt, e) &&
+           completions_read_form(c, r, body, e) && read_prompts(c, m, body, e) &&
+           read_counts(c, r, body, e);
 }
 
-struct inference_params completions_params(const struct completions_request *c, const struct request *r)
+struct inference_params completions_params(const struct completions_request *c,
+                                           const struct request *r)
 {
-    struct inference_params p = {.prompts = c->prompts, .per_prompt = c->n, .n = c->n_prompts * c->n};
+    struct inference_params p = {
+        .prompts = c->prompts, .per_prompt = c->n, .n = c->n_prompts * c->n};
     struct engine_job_params *job = &p.job;
-    *job = (struct engine_job_params){.prompt_scores = c->scores, .top_logprobs = c->logprobs,
+    *job = (struct engine_job_params){.prompt_scores = c->scores,
+                                      .top_logprobs = c->logprobs,
                                       .user = (uint64_t)r->who.user_id,
-                                      .grammar = c->grammar.data, .n_grammar = (uint32_t)c->grammar.len};
+                                      .grammar = c->grammar.data,
+                                      .n_grammar = (uint32_t)c->grammar.len};
     settings_apply(&c->settings, job);
     cache_scope_name(job->scope, sizeof job->scope, r, c->salt);
     snprintf(job->request_id, sizeof job->request_id, "%s", r->id);

@@ -42,7 +42,8 @@ static void note_first(struct completions_logprobs *l, const struct vocab *v, in
     buf_puts(&l->top, "null");
 }
 
-static void note_token(struct completions_logprobs *l, const struct vocab *v, const struct engine_token *t, int n_top)
+static void note_token(struct completions_logprobs *l, const struct vocab *v,
+                       const struct engine_token *t, int n_top)
 {
     const char *comma = note_place(l, v, t->id);
     buf_puts(&l->logprobs, comma);
@@ -64,8 +65,9 @@ static void put_logprobs(struct buf *b, struct completions_logprobs *l)
         buf_puts(b, "null");
         return;
     }
-    buf_printf(b, "{\"tokens\":[%s],\"token_logprobs\":[%s],\"top_logprobs\":[%s],\"text_offset\":[%s]}",
-               l->tokens.data, l->logprobs.data, l->top.data, l->offsets.data);
+    buf_printf(
+        b, "{\"tokens\":[%s],\"token_logprobs\":[%s],\"top_logprobs\":[%s],\"text_offset\":[%s]}",
+        l->tokens.data, l->logprobs.data, l->top.data, l->offsets.data);
     b->failed |= l->tokens.failed || l->logprobs.failed || l->top.failed || l->offsets.failed;
     buf_clear(&l->tokens);
     buf_clear(&l->logprobs);
@@ -77,7 +79,8 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
 {
     struct completions_view *v = context;
     for (int i = 0; v->c->logprobs >= 0 && i < ev->n_tokens; i++)
-        note_token(&v->logprobs[choice], v->stream.r->worker->text->vocab, &ev->tokens[i], v->c->logprobs);
+        note_token(&v->logprobs[choice], v->stream.r->worker->text->vocab, &ev->tokens[i],
+                   v->c->logprobs);
 }
 
 static bool echoes_scores(const struct completions_request *c)
@@ -102,11 +105,13 @@ static void take_scores(void *context, int choice, const struct engine_event *ev
         if (v->c->prompt_logprobs >= 0)
             openai_prompt_logprob(&v->scores[choice], vocab, &ev->tokens[i], v->c->prompt_logprobs);
     }
-    if (v->c->streaming.stream && echoes_scores(v->c) && (size_t)(ev->done + ev->n_tokens) == prompt_of(v, choice)->n)
+    if (v->c->streaming.stream && echoes_scores(v->c) &&
+        (size_t)(ev->done + ev->n_tokens) == prompt_of(v, choice)->n)
         send_echo(v, choice);
 }
 
-static void send_chunk(struct completions_view *v, int choice, const char *text, size_t len, const char *finish)
+static void send_chunk(struct completions_view *v, int choice, const char *text, size_t len,
+                       const char *finish)
 {
     buf_clear(&v->stream.line);
     buf_append(&v->stream.line, v->head.data, v->head.len);
@@ -165,7 +170,8 @@ static void send_reply(void *context, const struct err *broken)
         buf_puts(&b, ",\"logprobs\":");
         put_logprobs(&b, &v->logprobs[i]);
         if (v->c->prompt_logprobs >= 0)
-            buf_printf(&b, ",\"prompt_logprobs\":[null%s]", v->scores[i].len ? v->scores[i].data : "");
+            buf_printf(&b, ",\"prompt_logprobs\":[null%s]",
+                       v->scores[i].len ? v->scores[i].data : "");
         buf_printf(&b, ",\"finish_reason\":\"%s\"}", generation_finish_reason(g));
         b.failed |= g->content.failed || text.failed || v->scores[i].failed;
     }
@@ -188,7 +194,8 @@ static void begin(void *context)
     openai_head(&v->head, id, "text_completion", v->stream.r);
     answer_stream_begin(&v->stream);
     for (int i = 0; v->c->echo && i < v->stream.x->n; i++)
-        if (!echoes_scores(v->c) || prompt_of(v, i)->n == 1) /* else it comes with the prompt's scores */
+        if (!echoes_scores(v->c) ||
+            prompt_of(v, i)->n == 1) /* else it comes with the prompt's scores */
             send_echo(v, i);
     sse_flush(&v->stream.sse);
 }
@@ -197,19 +204,18 @@ static void end(void *context, const struct err *broken)
 {
     struct completions_view *v = context;
     buf_clear(&v->stream.line);
-    if (broken) {
+    if (broken)
         reply_error_object(&v->stream.line, v->stream.r, broken);
-    } else if (v->c->streaming.include_usage) {
+    else if (v->c->streaming.include_usage)
         openai_usage_chunk(&v->stream.line, &v->head, v->stream.x, -1);
-    }
     if (v->stream.line.len)
         answer_stream_event(&v->stream, NULL);
     sse_event(&v->stream.sse, NULL, "[DONE]", 6);
     sse_flush(&v->stream.sse);
 }
 
-struct answer_view completions_view(struct completions_view *v, struct request *r, const struct completions_request *c,
-                                    const struct inference *x)
+struct answer_view completions_view(struct completions_view *v, struct request *r,
+                                    const struct completions_request *c, const struct inference *x)
 {
     *v = (struct completions_view){.stream = {.r = r, .x = x}, .c = c};
     for (int i = 0; i < c->n_prompts * c->n; i++) {
@@ -220,11 +226,18 @@ struct answer_view completions_view(struct completions_view *v, struct request *
             v->logprobs[i].offset = echo->len ? count_characters(echo->data, echo->len) : 0;
     }
     if (!c->streaming.stream)
-        return (struct answer_view){.listener = {.context = v, .tokens = take_tokens, .scores = take_scores},
-                                    .end = send_reply};
+        return (struct answer_view){
+            .listener = {.context = v, .tokens = take_tokens, .scores = take_scores},
+            .end = send_reply};
     return (struct answer_view){
-        .listener = {.context = v, .tokens = take_tokens, .scores = take_scores, .delta = take_delta, .done = take_done,
-                     .pause = answer_stream_pause, .idle_ms = answer_stream_idle_ms, .idle = answer_stream_keep_alive},
+        .listener = {.context = v,
+                     .tokens = take_tokens,
+                     .scores = take_scores,
+                     .delta = take_delta,
+                     .done = take_done,
+                     .pause = answer_stream_pause,
+                     .idle_ms = answer_stream_idle_ms,
+                     .idle = answer_stream_keep_alive},
         .begin = begin,
         .end = end,
     };

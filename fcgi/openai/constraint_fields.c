@@ -1,5 +1,5 @@
-/* constraint.h: the fields that give the content a form. Each server has its own names for the same few forms; all of them
- * end in one place, so that two of them in one request are seen. */
+/* constraint.h: the fields that give the content a form. Each server has its own names for the same
+ * few forms; all of them end in one place, so that two of them in one request are seen. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,9 +17,9 @@ struct form_row {
 };
 
 static const struct form_row top_rows[] = {
-    {"grammar", FORM_GRAMMAR},       {"json_schema", FORM_SCHEMA},    {"regex", FORM_REGEX},
-    {"ebnf", FORM_GRAMMAR},          {"guided_json", FORM_SCHEMA},    {"guided_regex", FORM_REGEX},
-    {"guided_choice", FORM_CHOICE},  {"guided_grammar", FORM_GRAMMAR}, {NULL, FORM_OBJECT},
+    {"grammar", FORM_GRAMMAR},      {"json_schema", FORM_SCHEMA},     {"regex", FORM_REGEX},
+    {"ebnf", FORM_GRAMMAR},         {"guided_json", FORM_SCHEMA},     {"guided_regex", FORM_REGEX},
+    {"guided_choice", FORM_CHOICE}, {"guided_grammar", FORM_GRAMMAR}, {NULL, FORM_OBJECT},
 };
 
 #define VLLM "structured_outputs."
@@ -38,7 +38,8 @@ const char *constraint_field(int i)
 static bool claim(struct constraint *c, const char *field, struct err *e)
 {
     if (c->field)
-        return err_field(e, ERR_INPUT, field, "does not go with %s: the answer can have one form", c->field);
+        return err_field(e, ERR_INPUT, field, "does not go with %s: the answer can have one form",
+                         c->field);
     c->field = field;
     return true;
 }
@@ -63,13 +64,15 @@ static bool take_choice(struct constraint *c, const cJSON *v, const char *field,
     int n = cJSON_IsArray(v) ? cJSON_GetArraySize(v) : 0;
     if (n < 1 || n > MAX_CHOICES)
         return err_field(e, ERR_INPUT, field, "must be a list of 1 to %d strings", MAX_CHOICES);
-    cJSON_ArrayForEach(item, v) if (!cJSON_IsString(item) || !*item->valuestring) return
-        err_field(e, ERR_INPUT, field, "must hold strings, none of them empty");
+    cJSON_ArrayForEach (item, v)
+        if (!cJSON_IsString(item) || !*item->valuestring)
+            return err_field(e, ERR_INPUT, field, "must hold strings, none of them empty");
     c->choice = v;
     return true;
 }
 
-static bool take_form(struct constraint *c, const struct form_row *row, const cJSON *v, struct err *e)
+static bool take_form(struct constraint *c, const struct form_row *row, const cJSON *v,
+                      struct err *e)
 {
     if (row->form == FORM_OBJECT) {
         if (!cJSON_IsBool(v))
@@ -89,7 +92,8 @@ static bool take_form(struct constraint *c, const struct form_row *row, const cJ
     return true;
 }
 
-static bool take_forms(struct constraint *c, const cJSON *o, const struct form_row *rows, struct err *e)
+static bool take_forms(struct constraint *c, const cJSON *o, const struct form_row *rows,
+                       struct err *e)
 {
     for (; rows->field; rows++) {
         const char *dot = strrchr(rows->field, '.');
@@ -101,17 +105,18 @@ static bool take_forms(struct constraint *c, const cJSON *o, const struct form_r
 }
 
 /* Names the members of `path` that are in none of the lists as ignored. */
-static bool name_unknown(struct request *r, const cJSON *o, const char *path, const char *const *known, struct err *e)
+static bool name_unknown(struct request *r, const cJSON *o, const char *path,
+                         const char *const *known, struct err *e)
 {
     const cJSON *v;
-    cJSON_ArrayForEach(v, o)
-    {
+    cJSON_ArrayForEach (v, o) {
         int i = 0;
         while (known[i] && strcmp(known[i], v->string))
             i++;
         char field[IGNORED_FIELD_BYTES];
         snprintf(field, sizeof field, "%.30s.%.30s", path, v->string);
-        if (!known[i] && !cJSON_IsNull(v) && !ignored_add(r, field, "this endpoint has no such parameter", e))
+        if (!known[i] && !cJSON_IsNull(v) &&
+            !ignored_add(r, field, "this endpoint has no such parameter", e))
             return false;
     }
     return true;
@@ -125,7 +130,8 @@ static bool read_vllm(struct constraint *c, struct request *r, const cJSON *body
            name_unknown(r, o, "structured_outputs", known, e) && take_forms(c, o, vllm_rows, e);
 }
 
-static bool read_json_schema(struct constraint *c, struct request *r, const cJSON *format, struct err *e)
+static bool read_json_schema(struct constraint *c, struct request *r, const cJSON *format,
+                             struct err *e)
 {
     static const char *const known[] = {"name", "description", "schema", "strict", NULL};
     const char *path = "response_format.json_schema", *name = NULL, *description = NULL;
@@ -133,10 +139,12 @@ static bool read_json_schema(struct constraint *c, struct request *r, const cJSO
     if (!cJSON_IsObject(o))
         return err_field(e, ERR_INPUT, path, "must be an object");
     if (!name_unknown(r, o, path, known, e) || !json_get_string(o, "name", &name, e) ||
-        !json_get_string(o, "description", &description, e) || !json_get_bool(o, "strict", &c->strict, e))
+        !json_get_string(o, "description", &description, e) ||
+        !json_get_bool(o, "strict", &c->strict, e))
         return false;
     if (!name || !*name || strlen(name) > 64)
-        return err_field(e, ERR_INPUT, "response_format.json_schema.name", "must have 1 to 64 characters");
+        return err_field(e, ERR_INPUT, "response_format.json_schema.name",
+                         "must have 1 to 64 characters");
     c->field = "response_format.json_schema.schema";
     schema = json_member(o, "schema");
     if (!schema)
@@ -160,25 +168,31 @@ static bool read_format(struct constraint *c, struct request *r, const cJSON *bo
         return err_field(e, ERR_INPUT, "response_format.type", "is needed");
     bool schema = !strcmp(type, "json_schema"), object = !strcmp(type, "json_object");
     if (!schema && !object && strcmp(type, "text"))
-        return err_field(e, ERR_INPUT, "response_format.type", "must be text, json_object or json_schema");
+        return err_field(e, ERR_INPUT, "response_format.type",
+                         "must be text, json_object or json_schema");
     if (!schema && json_member(f, "json_schema"))
-        return err_field(e, ERR_INPUT, "response_format.json_schema", "only goes with type: json_schema");
+        return err_field(e, ERR_INPUT, "response_format.json_schema",
+                         "only goes with type: json_schema");
     if (!name_unknown(r, f, "response_format", known, e))
         return false;
     plain = json_member(f, "schema"); /* llama.cpp's: without a name around it */
     if (plain && !object && !(schema && !json_member(f, "json_schema")))
-        return err_field(e, ERR_INPUT, "response_format.schema", "only goes with type: json_object");
+        return err_field(e, ERR_INPUT, "response_format.schema",
+                         "only goes with type: json_object");
     if (plain)
-        return claim(c, "response_format.schema", e) && take_schema(c, plain, "response_format.schema", e);
+        return claim(c, "response_format.schema", e) &&
+               take_schema(c, plain, "response_format.schema", e);
     if (schema)
         return read_json_schema(c, r, f, e);
     c->json_object = object;
     return !object || claim(c, "response_format", e);
 }
 
-bool constraint_read_format(struct constraint *c, struct request *r, const cJSON *body, struct err *e)
+bool constraint_read_format(struct constraint *c, struct request *r, const cJSON *body,
+                            struct err *e)
 {
-    return read_format(c, r, body, e) && read_vllm(c, r, body, e) && take_forms(c, body, top_rows, e);
+    return read_format(c, r, body, e) && read_vllm(c, r, body, e) &&
+           take_forms(c, body, top_rows, e);
 }
 
 void constraint_fini(struct constraint *c)

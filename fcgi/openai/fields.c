@@ -27,7 +27,9 @@ static bool refuse_unknown(struct request *r, const char *name, struct err *e)
 bool fields_check(struct request *r, const cJSON *body, const struct field_row *rows, struct err *e)
 {
     const cJSON *member;
-    cJSON_ArrayForEach(member, body) if (!find_row(rows, member->string)) return refuse_unknown(r, member->string, e);
+    cJSON_ArrayForEach (member, body)
+        if (!find_row(rows, member->string))
+            return refuse_unknown(r, member->string, e);
     return true;
 }
 
@@ -42,7 +44,8 @@ cJSON *field_body(struct request *r, struct err *e)
     if (n > 0) {
         r->body = copy;
         json_path(copy, at, field, sizeof field);
-        snprintf(message, sizeof message, "%lld escape%s of no character (\\u0000, half of a surrogate pair) became U+FFFD",
+        snprintf(message, sizeof message,
+                 "%lld escape%s of no character (\\u0000, half of a surrogate pair) became U+FFFD",
                  (long long)n, n == 1 ? "" : "s");
         ignored_warn(r, field, message, false);
     }
@@ -61,8 +64,7 @@ bool fields_take(struct request *r, const cJSON *body, const struct field_row *r
 {
     char message[IGNORED_MESSAGE_BYTES];
     const cJSON *member;
-    cJSON_ArrayForEach(member, body)
-    {
+    cJSON_ArrayForEach (member, body) {
         const struct field_row *row = find_row(rows, member->string);
         if (cJSON_IsNull(member))
             continue;
@@ -70,7 +72,8 @@ bool fields_take(struct request *r, const cJSON *body, const struct field_row *r
             return false;
         if (row && row->kind == FIELD_INERT) {
             const char *reason = fields_foreign_reason(row->name);
-            snprintf(message, sizeof message, "ignored: %s", reason ? reason : "it has no effect here");
+            snprintf(message, sizeof message, "ignored: %s",
+                     reason ? reason : "it has no effect here");
             ignored_warn(r, row->name, message, true);
         }
     }
@@ -86,22 +89,25 @@ bool field_model(struct request *r, const cJSON *body, struct err *e)
     if (!model || model_name_is_served(r, model))
         return true;
     r->error_override.code = "model_not_found";
-    return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; this server has '%s'", model, w->model_id);
+    return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; this server has '%s'", model,
+                     w->model_id);
 }
 
 bool field_stream(struct request *r, const cJSON *body, struct stream_options *out, struct err *e)
 {
-    static const struct field_row members[] = {{"include_usage", FIELD_READ}, {"continuous_usage_stats", FIELD_READ},
-                                               {"include_obfuscation", FIELD_READ}, {0}};
+    static const struct field_row members[] = {{"include_usage", FIELD_READ},
+                                               {"continuous_usage_stats", FIELD_READ},
+                                               {"include_obfuscation", FIELD_READ},
+                                               {0}};
     const cJSON *o = NULL, *member;
     bool obfuscate = false;
     *out = (struct stream_options){0};
-    if (!json_get_bool(body, "stream", &out->stream, e) || !json_get_object(body, "stream_options", &o, e))
+    if (!json_get_bool(body, "stream", &out->stream, e) ||
+        !json_get_object(body, "stream_options", &o, e))
         return false;
     if (o && !out->stream)
         return err_field(e, ERR_INPUT, "stream_options", "only goes with stream: true");
-    cJSON_ArrayForEach(member, o)
-    {
+    cJSON_ArrayForEach (member, o) {
         char name[IGNORED_FIELD_BYTES];
         snprintf(name, sizeof name, "stream_options.%.40s", member->string);
         if (!cJSON_IsNull(member) && !find_row(members, member->string) &&
@@ -113,5 +119,6 @@ bool field_stream(struct request *r, const cJSON *body, struct stream_options *o
         !json_get_bool(o, "include_obfuscation", &obfuscate, e))
         return false;
     out->continuous_usage &= out->include_usage; /* as vLLM has it: the one needs the other */
-    return !obfuscate || ignored_add(r, "stream_options.include_obfuscation", "events are not padded", e);
+    return !obfuscate ||
+           ignored_add(r, "stream_options.include_obfuscation", "events are not padded", e);
 }

@@ -1,4 +1,5 @@
-/* model_object.h: joins what the model's files, the server's settings and the engine's status page say. */
+/* model_object.h: joins what the model's files, the server's settings and the engine's status page
+ * say. */
 #include "fcgi/openai/model_object.h"
 
 #include <stdio.h>
@@ -59,7 +60,8 @@ static void add_client_members(cJSON *o, const struct worker *w, int32_t n_ctx)
     cJSON_AddStringToObject(o, "display_name", w->model_id);
     cJSON_AddStringToObject(o, "created_at", date);
     cJSON_AddStringToObject(o, "lifecycle", "active");
-    static const char *const lengths[] = {"max_model_len", "context_length", "max_input_tokens", "max_tokens"};
+    static const char *const lengths[] = {"max_model_len", "context_length", "max_input_tokens",
+                                          "max_tokens"};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
         cJSON_AddNumberToObject(o, lengths[i], n_ctx);
 }
@@ -81,7 +83,8 @@ cJSON *model_object_create(const struct request *r, const struct status_page *pa
     cJSON_AddNumberToObject(s, "context_trained", w->text->n_ctx);
     if (!page->n_ctx) /* the engine has not told yet */
         return o;
-    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)page->model_fingerprint);
+    snprintf(fingerprint, sizeof fingerprint, "%016llx",
+             (unsigned long long)page->model_fingerprint);
     cJSON_AddStringToObject(s, "family", page->family);
     cJSON_AddStringToObject(s, "fingerprint", fingerprint);
     cJSON_AddStringToObject(s, "backend", page->backend);

@@ -5,6 +5,7 @@
 struct request;
 struct status_page;
 
-/* The members that clients of OpenAI, Anthropic, vLLM and gateways look for, and the `sluice` object with what is known of the
- * model and of the engine that runs it. Caller owns it; without memory members are missing. */
+/* The members that clients of OpenAI, Anthropic, vLLM and gateways look for, and the `sluice`
+ * object with what is known of the model and of the engine that runs it. Caller owns it; without
+ * memory members are missing. */
 cJSON *model_object_create(const struct request *r, const struct status_page *page);

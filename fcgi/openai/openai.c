@@ -24,7 +24,8 @@ void openai_head(struct buf *b, const char *id, const char *object, const struct
     buf_printf(b, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", id, object,
                (long long)clock_wall_s());
     buf_json_string(b, w->model_id, strlen(w->model_id));
-    buf_printf(b, ",\"system_fingerprint\":\"fp_%016llx\"", (unsigned long long)vocab_fingerprint(w->text->vocab));
+    buf_printf(b, ",\"system_fingerprint\":\"fp_%016llx\"",
+               (unsigned long long)vocab_fingerprint(w->text->vocab));
 }
 
 void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tokens)
@@ -32,8 +33,8 @@ void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tok
     buf_printf(b,
                "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
                "\"prompt_tokens_details\":{\"cached_tokens\":%d}",
-               (int)u->prompt_tokens, (int)u->completion_tokens, (int)(u->prompt_tokens + u->completion_tokens),
-               (int)u->cached_tokens);
+               (int)u->prompt_tokens, (int)u->completion_tokens,
+               (int)(u->prompt_tokens + u->completion_tokens), (int)u->cached_tokens);
     if (reasoning_tokens >= 0)
         buf_printf(b, ",\"completion_tokens_details\":{\"reasoning_tokens\":%d}", reasoning_tokens);
     reduced_top_k_put(b, u);
@@ -44,15 +45,21 @@ void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tok
 static void put_experts(struct buf *b, const double v[ENGINE_EXPERT__N])
 {
     static const char *const names[ENGINE_EXPERT__N] = {
-        [ENGINE_EXPERT_READ_BYTES] = "read_bytes",   [ENGINE_EXPERT_ASKED] = "asked",
-        [ENGINE_EXPERT_HITS] = "hits",               [ENGINE_EXPERT_LATE] = "late",
-        [ENGINE_EXPERT_MISSES] = "misses",           [ENGINE_EXPERT_EVICTIONS] = "evictions",
-        [ENGINE_EXPERT_DEVICE_HITS] = "device_hits", [ENGINE_EXPERT_DEVICE_MISSES] = "device_misses",
-        [ENGINE_EXPERT_DEVICE_EVICTIONS] = "device_evictions", [ENGINE_EXPERT_BUS_BYTES] = "bus_bytes"};
-    const bool disk = v[ENGINE_EXPERT_ASKED] > 0, device = v[ENGINE_EXPERT_DEVICE_HITS] + v[ENGINE_EXPERT_DEVICE_MISSES] > 0;
+        [ENGINE_EXPERT_READ_BYTES] = "read_bytes",
+        [ENGINE_EXPERT_ASKED] = "asked",
+        [ENGINE_EXPERT_HITS] = "hits",
+        [ENGINE_EXPERT_LATE] = "late",
+        [ENGINE_EXPERT_MISSES] = "misses",
+        [ENGINE_EXPERT_EVICTIONS] = "evictions",
+        [ENGINE_EXPERT_DEVICE_HITS] = "device_hits",
+        [ENGINE_EXPERT_DEVICE_MISSES] = "device_misses",
+        [ENGINE_EXPERT_DEVICE_EVICTIONS] = "device_evictions",
+        [ENGINE_EXPERT_BUS_BYTES] = "bus_bytes"};
+    const bool disk = v[ENGINE_EXPERT_ASKED] > 0,
+               device = v[ENGINE_EXPERT_DEVICE_HITS] + v[ENGINE_EXPERT_DEVICE_MISSES] > 0;
     if (disk)
-        buf_printf(b, ",\"expert_read_bytes\":%.0f,\"expert_hit_rate\":%.4f", v[ENGINE_EXPERT_READ_BYTES],
-                   v[ENGINE_EXPERT_HITS] / v[ENGINE_EXPERT_ASKED]);
+        buf_printf(b, ",\"expert_read_bytes\":%.0f,\"expert_hit_rate\":%.4f",
+                   v[ENGINE_EXPERT_READ_BYTES], v[ENGINE_EXPERT_HITS] / v[ENGINE_EXPERT_ASKED]);
     if (!disk && !device)
         return;
     buf_puts(b, ",\"experts\":");
@@ -65,17 +72,22 @@ static void put_experts(struct buf *b, const double v[ENGINE_EXPERT__N])
 
 static void put_memory(struct buf *b, const struct engine_memory *m)
 {
-    buf_printf(b, ",\"memory\":{\"resident_bytes\":%llu,\"anonymous_bytes\":%llu,\"mapped_bytes\":%llu,\"locked_bytes\":%llu,"
-               "\"device_bytes\":%llu}", (unsigned long long)m->resident, (unsigned long long)m->anonymous,
-               (unsigned long long)m->mapped, (unsigned long long)m->locked, (unsigned long long)m->device);
+    buf_printf(b,
+               ",\"memory\":{\"resident_bytes\":%llu,\"anonymous_bytes\":%llu,\"mapped_bytes\":%"
+               "llu,\"locked_bytes\":%llu,"
+               "\"device_bytes\":%llu}",
+               (unsigned long long)m->resident, (unsigned long long)m->anonymous,
+               (unsigned long long)m->mapped, (unsigned long long)m->locked,
+               (unsigned long long)m->device);
 }
 
 void openai_timings(struct buf *b, const struct engine_usage *u)
 {
-    buf_printf(b,
-               "{\"queue_ms\":%.3f,\"prefill_ms\":%.3f,\"decode_ms\":%.3f,\"prefill_tokens_per_s\":%.3f,"
-               "\"decode_tokens_per_s\":%.3f",
-               u->queue_ms, u->prefill_ms, u->decode_ms, u->prefill_tokens_per_s, u->decode_tokens_per_s);
+    buf_printf(
+        b,
+        "{\"queue_ms\":%.3f,\"prefill_ms\":%.3f,\"decode_ms\":%.3f,\"prefill_tokens_per_s\":%.3f,"
+        "\"decode_tokens_per_s\":%.3f",
+        u->queue_ms, u->prefill_ms, u->decode_ms, u->prefill_tokens_per_s, u->decode_tokens_per_s);
     put_experts(b, u->experts);
     put_memory(b, &u->memory);
     reduced_top_k_put(b, u);
@@ -93,7 +105,8 @@ void openai_token_members(struct buf *b, const struct vocab *v, int32_t id, floa
     size_t len = 0;
     const char *bytes = vocab_bytes(v, id, &len);
     buf_puts(b, "\"token\":");
-    buf_json_string(b, bytes ? bytes : "", len); /* half a character shows as U+FFFD; `bytes` has it whole */
+    buf_json_string(b, bytes ? bytes : "",
+                    len); /* half a character shows as U+FFFD; `bytes` has it whole */
     buf_puts(b, ",\"logprob\":");
     openai_logprob(b, logprob);
     buf_puts(b, ",\"bytes\":[");
@@ -102,7 +115,8 @@ void openai_token_members(struct buf *b, const struct vocab *v, int32_t id, floa
     buf_putc(b, ']');
 }
 
-void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens, int n)
+void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens,
+                     int n)
 {
     for (int i = 0; i < n; i++) {
         const struct engine_token *t = &tokens[i];
@@ -118,7 +132,8 @@ void openai_logprobs(struct buf *items, const struct vocab *v, const struct engi
     }
 }
 
-static void put_ranked(struct buf *b, const struct vocab *v, int32_t id, float logprob, int32_t rank)
+static void put_ranked(struct buf *b, const struct vocab *v, int32_t id, float logprob,
+                       int32_t rank)
 {
     size_t len = 0;
     const char *bytes = vocab_bytes(v, id, &len);
@@ -129,7 +144,8 @@ static void put_ranked(struct buf *b, const struct vocab *v, int32_t id, float l
     buf_putc(b, '}');
 }
 
-void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct engine_token *t, int n_top)
+void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct engine_token *t,
+                           int n_top)
 {
     buf_puts(b, ",{");
     put_ranked(b, v, t->id, t->logprob, t->rank);
@@ -141,7 +157,8 @@ void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct en
     buf_putc(b, '}');
 }
 
-void openai_usage_so_far(struct buf *b, const struct stream_options *o, const struct inference *x, int reasoning_tokens)
+void openai_usage_so_far(struct buf *b, const struct stream_options *o, const struct inference *x,
+                         int reasoning_tokens)
 {
     if (o->continuous_usage) {
         const struct engine_usage usage = inference_usage_so_far(x);
@@ -152,7 +169,8 @@ void openai_usage_so_far(struct buf *b, const struct stream_options *o, const st
     }
 }
 
-void openai_usage_chunk(struct buf *b, const struct buf *head, const struct inference *x, int reasoning_tokens)
+void openai_usage_chunk(struct buf *b, const struct buf *head, const struct inference *x,
+                        int reasoning_tokens)
 {
     const struct engine_usage usage = inference_usage(x);
     buf_clear(b);

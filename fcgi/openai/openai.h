@@ -1,5 +1,5 @@
-/* Parts of OpenAI's JSON that its endpoints share. Written straight into a buffer: a chunk per token is the worker's
- * hot path. No state. */
+/* Parts of OpenAI's JSON that its endpoints share. Written straight into a buffer: a chunk per
+ * token is the worker's hot path. No state. */
 #pragma once
 #include <stdbool.h>
 
@@ -21,19 +21,23 @@ void openai_head(struct buf *b, const char *id, const char *object, const struct
 /* {"prompt_tokens":...}; reasoning_tokens < 0: not said */
 void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tokens);
 /* In a chunk of a stream: ,"usage":... as the request asked for it. */
-void openai_usage_so_far(struct buf *b, const struct stream_options *o, const struct inference *x, int reasoning_tokens);
+void openai_usage_so_far(struct buf *b, const struct stream_options *o, const struct inference *x,
+                         int reasoning_tokens);
 /* The chunk without choices that ends a stream whose request asked for its usage. */
-void openai_usage_chunk(struct buf *b, const struct buf *head, const struct inference *x, int reasoning_tokens);
+void openai_usage_chunk(struct buf *b, const struct buf *head, const struct inference *x,
+                        int reasoning_tokens);
 /* {"queue_ms":...}: this server's own, truthful about where the time went. */
 void openai_timings(struct buf *b, const struct engine_usage *u);
 /* A log probability as a JSON number: finite, nine digits. */
 void openai_logprob(struct buf *b, float logprob);
-/* Appends ,{"ID":{"logprob","rank","decoded_token"},...} for a token of a prompt, as vLLM has it: the token itself, then its
- * n_top likeliest alternatives. */
-void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct engine_token *t, int n_top);
+/* Appends ,{"ID":{"logprob","rank","decoded_token"},...} for a token of a prompt, as vLLM has it:
+ * the token itself, then its n_top likeliest alternatives. */
+void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct engine_token *t,
+                           int n_top);
 /* "token":"...","logprob":-0.1,"bytes":[104,105] */
 void openai_token_members(struct buf *b, const struct vocab *v, int32_t id, float logprob);
 /* Appends the items of choices[].logprobs.content for these tokens, comma-separated. */
-void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens, int n);
+void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens,
+                     int n);
 /* The handler of every path for embeddings: 501, with the reason. */
 bool embeddings_refuse(struct request *r, struct err *e);

@@ -69,14 +69,18 @@ void parts_take(struct parts *p, const struct generation *g, const struct chat_d
     case CHAT_REASONING:
     case CHAT_CONTENT:
         if (d->len)
-            grow(p, part_for(p, d->type == CHAT_CONTENT ? PART_TEXT : PART_REASONING), d->text, d->len);
+            grow(p, part_for(p, d->type == CHAT_CONTENT ? PART_TEXT : PART_REASONING), d->text,
+                 d->len);
         break;
-    case CHAT_CALL: begin_call(p, g, d->index); break;
+    case CHAT_CALL:
+        begin_call(p, g, d->index);
+        break;
     case CHAT_ARGUMENTS:
         if (p->open && p->at[p->n - 1].kind == PART_CALL)
             grow(p, &p->at[p->n - 1], d->text, d->len);
         break;
-    default: parts_close(p);
+    default:
+        parts_close(p);
     }
 }
 

@@ -1,5 +1,6 @@
-/* An answer as a run of parts in the order in which the model wrote them: reasoning, text, calls. The Responses and the
- * Messages API show answers so. Fed by an inference's deltas; one thread owns it. A zeroed struct is empty. */
+/* An answer as a run of parts in the order in which the model wrote them: reasoning, text, calls.
+ * The Responses and the Messages API show answers so. Fed by an inference's deltas; one thread owns
+ * it. A zeroed struct is empty. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

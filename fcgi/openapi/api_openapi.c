@@ -1,4 +1,5 @@
-/* GET /openapi.json: the API's description, for clients and tools. Open: it holds nothing of anyone. */
+/* GET /openapi.json: the API's description, for clients and tools. Open: it holds nothing of
+ * anyone. */
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openapi/openapi.h"
@@ -14,8 +15,12 @@ static bool describe(struct request *r, struct err *e)
 }
 
 const struct route api_openapi_routes[] = {
-    {.method = HTTP_GET, .path = "/openapi.json", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .handler = describe, .scope = SCOPE_ANY,
+    {.method = HTTP_GET,
+     .path = "/openapi.json",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .handler = describe,
+     .scope = SCOPE_ANY,
      .doc = {.summary = "This description", .reply = "OpenApi", .statuses = "200"}},
     {0},
 };

@@ -21,7 +21,8 @@ static cJSON *add_ref(cJSON *o, const char *kind, const char *name)
     return cJSON_AddStringToObject(o, "$ref", text);
 }
 
-/* {"content": {TYPE: {"schema": {"$ref": ...}}}}; schema NULL: any text, or with a type of "*" anything */
+/* {"content": {TYPE: {"schema": {"$ref": ...}}}}; schema NULL: any text, or with a type of "*"
+ * anything */
 static void add_content(cJSON *o, const char *type, const char *schema)
 {
     cJSON *content = cJSON_GetObjectItemCaseSensitive(o, "content");
@@ -60,10 +61,12 @@ static void add_path_parameters(cJSON *list, const char *path)
 
 static void add_query_parameters(cJSON *list, const cJSON *schemas, const char *name)
 {
-    const cJSON *properties =
-        json_member(name ? cJSON_GetObjectItemCaseSensitive(schemas, name) : NULL, "properties"), *p;
-    cJSON_ArrayForEach(p, properties)
-        cJSON_AddItemToObject(add_parameter(list, "query", p->string), "schema", cJSON_Duplicate(p, true));
+    const cJSON *properties = json_member(
+                    name ? cJSON_GetObjectItemCaseSensitive(schemas, name) : NULL, "properties"),
+                *p;
+    cJSON_ArrayForEach (p, properties)
+        cJSON_AddItemToObject(add_parameter(list, "query", p->string), "schema",
+                              cJSON_Duplicate(p, true));
 }
 
 struct statuses {
@@ -131,7 +134,8 @@ static void add_responses(cJSON *operation, const struct route *row)
         char text[8];
         snprintf(text, sizeof text, "%d", s.at[i]);
         cJSON *one = cJSON_AddObjectToObject(all, text);
-        bool own_schema = (i == 0 && s.at[i] < 400) || (row->auth == ROUTE_OPEN && s.at[i] == 503 && !row->body_limit);
+        bool own_schema = (i == 0 && s.at[i] < 400) ||
+                          (row->auth == ROUTE_OPEN && s.at[i] == 503 && !row->body_limit);
         if (!own_schema && !row->doc.error) {
             add_ref(one, "responses", "Error");
             continue;
@@ -149,7 +153,8 @@ static void add_security(cJSON *operation, const struct route *row)
     cJSON *list = cJSON_AddArrayToObject(operation, "security");
     if (row->auth == ROUTE_OPEN)
         return; /* an empty list: nothing is asked for */
-    const char *const schemes[] = {"key", "header_key", strncmp(row->path, "/api/", 5) ? NULL : "session"};
+    const char *const schemes[] = {"key", "header_key",
+                                   strncmp(row->path, "/api/", 5) ? NULL : "session"};
     for (int i = 0; i < 3 && schemes[i]; i++) {
         cJSON *o = cJSON_CreateObject();
         cJSON_AddArrayToObject(o, schemes[i]);
@@ -179,7 +184,8 @@ static void add_scope(cJSON *operation, const struct route *row)
     static const struct {
         enum key_scope scope;
         const char *name;
-    } names[] = {{SCOPE_INFERENCE, "inference"}, {SCOPE_HISTORY, "history"}, {SCOPE_ADMIN, "admin"}};
+    } names[] = {
+        {SCOPE_INFERENCE, "inference"}, {SCOPE_HISTORY, "history"}, {SCOPE_ADMIN, "admin"}};
     cJSON *list = cJSON_AddArrayToObject(operation, "x-sluice-scopes");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (row->scope & names[i].scope)
@@ -221,7 +227,8 @@ static bool add_schemas(cJSON *all, struct err *e)
             return err_prefix(e, "schemas %s", file->name);
         while ((schema = part->child)) {
             if (cJSON_GetObjectItemCaseSensitive(all, schema->string)) {
-                err_set(e, ERR_INTERNAL, "schemas %s: %s is there twice", file->name, schema->string);
+                err_set(e, ERR_INTERNAL, "schemas %s: %s is there twice", file->name,
+                        schema->string);
                 cJSON_Delete(part);
                 return false;
             }
@@ -246,7 +253,8 @@ static void add_schemes(cJSON *components)
         if (rows[i][3])
             cJSON_AddStringToObject(o, "name", rows[i][3]);
     }
-    cJSON *error = cJSON_AddObjectToObject(cJSON_AddObjectToObject(components, "responses"), "Error");
+    cJSON *error =
+        cJSON_AddObjectToObject(cJSON_AddObjectToObject(components, "responses"), "Error");
     cJSON_AddStringToObject(error, "description", "what was wrong, in words and as a code");
     add_content(error, "application/json", "Error");
 }
@@ -261,7 +269,8 @@ cJSON *openapi_document(struct err *e)
     cJSON *servers = cJSON_AddArrayToObject(doc, "servers"), *here = cJSON_CreateObject();
     cJSON_AddStringToObject(here, "url", "/");
     cJSON_AddItemToArray(servers, here);
-    cJSON *paths = cJSON_AddObjectToObject(doc, "paths"), *components = cJSON_AddObjectToObject(doc, "components");
+    cJSON *paths = cJSON_AddObjectToObject(doc, "paths"),
+          *components = cJSON_AddObjectToObject(doc, "components");
     cJSON *schemas = cJSON_AddObjectToObject(components, "schemas");
     if (!add_schemas(schemas, e)) {
         cJSON_Delete(doc);

@@ -10,8 +10,7 @@
 static bool holds(const cJSON *list, const char *word)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach (item, list) {
         const char *own =
             cJSON_GetStringValue(cJSON_IsObject(item) ? json_member(item, "type") : item);
         if (own && !strcmp(own, word))
@@ -23,7 +22,9 @@ static bool holds(const cJSON *list, const char *word)
 static bool lists_null(const cJSON *list)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, list) if (cJSON_IsNull(item)) return true;
+    cJSON_ArrayForEach (item, list)
+        if (cJSON_IsNull(item))
+            return true;
     return false;
 }
 
@@ -87,8 +88,7 @@ static void walk(cJSON *schemas, cJSON *seen, cJSON *schema)
     const cJSON *required = json_member(schema, "required");
     cJSON *p;
     walk_ref(schemas, seen, cJSON_GetStringValue(json_member(schema, "$ref")));
-    cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(schema, "properties"))
-    {
+    cJSON_ArrayForEach (p, cJSON_GetObjectItemCaseSensitive(schema, "properties")) {
         walk(schemas, seen, p);
         if (!holds(required, p->string))
             allow_null(p);
@@ -96,7 +96,7 @@ static void walk(cJSON *schemas, cJSON *seen, cJSON *schema)
     if (cJSON_IsObject(json_member(schema, "items")))
         walk(schemas, seen, cJSON_GetObjectItemCaseSensitive(schema, "items"));
     for (int i = 0; i < 3; i++)
-        cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(schema, lists[i]))
+        cJSON_ArrayForEach (p, cJSON_GetObjectItemCaseSensitive(schema, lists[i]))
             walk(schemas, seen, p);
 }
 

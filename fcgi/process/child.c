@@ -21,7 +21,8 @@
 #define STORE_RETRY_NS ((uint64_t)1000000000)
 #define ACCEPT_RETRY_MS 100
 
-/* Written by signal handlers, which can reach nothing else: readable means "stop accepting" and "end streams". */
+/* Written by signal handlers, which can reach nothing else: readable means "stop accepting" and
+ * "end streams". */
 static int stop_fd = -1, abort_fd = -1;
 
 static void on_signal(int signal_number)
@@ -57,18 +58,20 @@ int child_abort_fd(void)
     return abort_fd;
 }
 
-/* A child whose master was killed ends its stream, while the next master gives its row to another. */
+/* A child whose master was killed ends its stream, while the next master gives its row to another.
+ */
 static void set_state(const struct child_params *p, enum child_state state)
 {
     struct shared_child *slot = p->slot;
     if (getppid() != (pid_t)p->worker->shared->pool[p->worker->pool].master_pid)
         return;
-    slot->since_ms = clock_wall_ms(); /* before the state: the master retires the child that has been idle longest */
+    slot->since_ms = clock_wall_ms(); /* before the state: the master retires the child that has
+                                         been idle longest */
     slot->state = (int32_t)state;
 }
 
-/* The thread's connection to SQLite. When it can't be opened, requests that need it are refused, and it is tried
- * again once a second. */
+/* The thread's connection to SQLite. When it can't be opened, requests that need it are refused,
+ * and it is tried again once a second. */
 static struct store *keep_store(const struct worker *w, struct store **s, uint64_t *next_try)
 {
     struct err e = {0};
@@ -83,9 +86,10 @@ static struct store *keep_store(const struct worker *w, struct store **s, uint64
 
 enum woken { WOKEN_LEAVE, WOKEN_CONNECTION, WOKEN_LAST };
 
-/* Waits for a connection. EPOLLEXCLUSIVE wakes one thread of all processes per connection, and the listening socket is
- * non-blocking, so a thread that loses the race waits again. A thread that is woken for a connection and told to leave at the
- * same time serves that connection first (WOKEN_LAST): no other thread was woken for it. */
+/* Waits for a connection. EPOLLEXCLUSIVE wakes one thread of all processes per connection, and the
+ * listening socket is non-blocking, so a thread that loses the race waits again. A thread that is
+ * woken for a connection and told to leave at the same time serves that connection first
+ * (WOKEN_LAST): no other thread was woken for it. */
 static enum woken wait_connection(int epoll)
 {
     struct epoll_event ev[2];
@@ -114,8 +118,9 @@ static int open_epoll(int listen_fd)
     return fd;
 }
 
-/* Without a free descriptor a connection stays in the backlog and epoll reports it again at once, so the next try has
- * to wait. *exhausted keeps the log at one line until a connection is accepted again. */
+/* Without a free descriptor a connection stays in the backlog and epoll reports it again at once,
+ * so the next try has to wait. *exhausted keeps the log at one line until a connection is accepted
+ * again. */
 static bool accept_connection(FCGX_Request *fcgx, bool *exhausted)
 {
     int rc = FCGX_Accept_r(fcgx);
@@ -167,7 +172,8 @@ static void *serve(void *argument)
     FCGX_Request fcgx;
     int epoll = open_epoll(p->listen_fd);
     FCGX_InitRequest(&fcgx, p->listen_fd, 0);
-    void *server = epoll < 0 ? NULL : p->service->open(&fcgx, p->worker, p->n_threads == 1 ? p->slot : NULL);
+    void *server =
+        epoll < 0 ? NULL : p->service->open(&fcgx, p->worker, p->n_threads == 1 ? p->slot : NULL);
     if (server) {
         serve_all(p, &fcgx, server, epoll);
         p->service->close(server);

@@ -1,8 +1,8 @@
 /* A serving process of a pool: accepts, serves, and leaves when it is told to.
  *
- * Stream pool: one thread, so that a process that is killed or crashes takes exactly one stream with it.
- * Short pool: several threads. SIGTERM: finish the running requests, then exit. SIGUSR2: end running streams with an
- * error event now. */
+ * Stream pool: one thread, so that a process that is killed or crashes takes exactly one stream
+ * with it. Short pool: several threads. SIGTERM: finish the running requests, then exit. SIGUSR2:
+ * end running streams with an error event now. */
 #pragma once
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
@@ -12,7 +12,8 @@ struct store;
 
 /* What a thread does with its connections: http/serve.h has the one of this program. Constant. */
 struct child_service {
-    /* Once in a thread. alone: the process's row when it serves one request at a time, else NULL. NULL: no memory. */
+    /* Once in a thread. alone: the process's row when it serves one request at a time, else NULL.
+     * NULL: no memory. */
     void *(*open)(struct FCGX_Request *fcgx, const struct worker *w, struct shared_child *alone);
     /* fcgx holds a connection that was accepted. store NULL: the database can't be opened. */
     void (*serve)(void *server, struct store *store);
@@ -26,13 +27,14 @@ struct child_params {
     const struct child_service *service;
     struct shared_child *slot; /* this process's row of the scoreboard */
     int slot_index;
-    int stream_abort_fd;              /* stream_abort.h; -1: none */
-    int listen_fd;             /* non-blocking */
-    int wake_fd;               /* eventfd of the master: written when this child becomes busy */
+    int stream_abort_fd; /* stream_abort.h; -1: none */
+    int listen_fd;       /* non-blocking */
+    int wake_fd;         /* eventfd of the master: written when this child becomes busy */
     int n_threads;
 };
 
-/* Returns the exit status: 1 when a thread could not start, so that the master delays the next fork. */
+/* Returns the exit status: 1 when a thread could not start, so that the master delays the next
+ * fork. */
 int child_run(const struct child_params *p);
 /* Signal handlers, before anything else in a forked child. False: no descriptors left. */
 bool child_signals(void);

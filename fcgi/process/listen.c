@@ -13,7 +13,8 @@
 
 #define BACKLOG 1024 /* cut by net.core.somaxconn */
 
-static bool bind_and_name(int fd, const char *temporary, const char *path, const char *group, struct err *e)
+static bool bind_and_name(int fd, const char *temporary, const char *path, const char *group,
+                          struct err *e)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     memcpy(a.sun_path, temporary, strlen(temporary) + 1);
@@ -34,10 +35,11 @@ static bool bind_and_name(int fd, const char *temporary, const char *path, const
 
 int listen_unix(const char *path, const char *group, struct err *e)
 {
-    char temporary[sizeof ((struct sockaddr_un *)0)->sun_path];
+    char temporary[sizeof((struct sockaddr_un *)0)->sun_path];
     int n = snprintf(temporary, sizeof temporary, "%s.new", path);
     if (n < 0 || (size_t)n >= sizeof temporary) {
-        err_field(e, ERR_LIMIT, "socket", "a unix socket's path holds at most %zu bytes", sizeof temporary - 5);
+        err_field(e, ERR_LIMIT, "socket", "a unix socket's path holds at most %zu bytes",
+                  sizeof temporary - 5);
         return -1;
     }
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

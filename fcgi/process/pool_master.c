@@ -21,9 +21,9 @@
 #include "fcgi/process/shared.h"
 
 #define TICK_MS 500
-#define YOUNG_MS 2000       /* a child that fails sooner than this counts for the back-off */
+#define YOUNG_MS 2000 /* a child that fails sooner than this counts for the back-off */
 #define BACKOFF_MAX_MS 5000
-#define KILL_MS 5000        /* from SIGUSR2 to SIGKILL */
+#define KILL_MS 5000 /* from SIGUSR2 to SIGKILL */
 
 struct pool_master {
     const struct pool_master_params *p;
@@ -62,18 +62,25 @@ _Noreturn static void run_child(struct pool_master *pool, int slot)
     const struct pool_master_params *p = pool->p;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     /* It may be dead before the line above, and its successor at work. */
-    if (getppid() != (pid_t)pool->board->master_pid || !shared_row_claim(&pool->board->child[slot], getpid()) || !child_signals())
+    if (getppid() != (pid_t)pool->board->master_pid ||
+        !shared_row_claim(&pool->board->child[slot], getpid()) || !child_signals())
         _exit(1);
     close(pool->signal_fd);
     stream_abort_forget(&pool->abort);
-    if (p->child_main) { /* reads its signals from a descriptor: what comes before it has one stays pending */
+    if (p->child_main) { /* reads its signals from a descriptor: what comes before it has one stays
+                            pending */
         pool->board->child[slot].state = CHILD_IDLE;
         exit(p->child_main(p->worker));
     }
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
-    exit(child_run(&(struct child_params){
-        .worker = p->worker, .service = p->service, .slot = &pool->board->child[slot], .slot_index = slot,
-        .stream_abort_fd = pool->abort.child_fd, .listen_fd = p->listen_fd, .wake_fd = pool->wake_fd, .n_threads = p->n_threads}));
+    exit(child_run(&(struct child_params){.worker = p->worker,
+                                          .service = p->service,
+                                          .slot = &pool->board->child[slot],
+                                          .slot_index = slot,
+                                          .stream_abort_fd = pool->abort.child_fd,
+                                          .listen_fd = p->listen_fd,
+                                          .wake_fd = pool->wake_fd,
+                                          .n_threads = p->n_threads}));
 }
 
 static bool spawn(struct pool_master *pool)
@@ -110,21 +117,23 @@ static void note_death(struct pool_master *pool, int slot, int status)
     bool failed = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     stream_abort_collect(&pool->abort); /* it may have accepted only just now */
     stream_abort_end(&pool->abort, slot, failed ? (enum stream_state)c->stream : STREAM_NONE,
-              pool->p->stream_abort(c->dialect));
+                     pool->p->stream_abort(c->dialect));
     int64_t age = now_ms() - pool->born_ms[slot];
     if (failed) {
         pool->board->crashed++;
-        if (age < YOUNG_MS && pool->born_ms[slot] >= pool->failed_ms) { /* many that die at once are one failure */
+        if (age < YOUNG_MS &&
+            pool->born_ms[slot] >= pool->failed_ms) { /* many that die at once are one failure */
             pool->failed_ms = now_ms();
             pool->backoff_ms = pool->backoff_ms ? 2 * pool->backoff_ms : 100;
             if (pool->backoff_ms > BACKOFF_MAX_MS)
                 pool->backoff_ms = BACKOFF_MAX_MS;
             pool->not_before = now_ms() + pool->backoff_ms;
         }
-        log_warn("pid=%d %s=%d age_ms=%lld busy=%d requests=%llu next_fork_in_ms=%d: a worker died", (int)c->pid,
-                 WIFSIGNALED(status) ? "signal" : "status",
+        log_warn("pid=%d %s=%d age_ms=%lld busy=%d requests=%llu next_fork_in_ms=%d: a worker died",
+                 (int)c->pid, WIFSIGNALED(status) ? "signal" : "status",
                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), (long long)age,
-                 c->state == CHILD_BUSY, (unsigned long long)c->requests, age < YOUNG_MS ? pool->backoff_ms : 0);
+                 c->state == CHILD_BUSY, (unsigned long long)c->requests,
+                 age < YOUNG_MS ? pool->backoff_ms : 0);
     }
     if (age >= YOUNG_MS)
         pool->backoff_ms = 0;
@@ -155,7 +164,8 @@ static void retire(struct pool_master *pool, struct shared_child *c)
         c->state = CHILD_LEAVING;
 }
 
-/* One child a tick, the one that waited longest: a lull of a second must not undo a pool that was just needed. */
+/* One child a tick, the one that waited longest: a lull of a second must not undo a pool that was
+ * just needed. */
 static void retire_idle(struct pool_master *pool)
 {
     struct shared_child *longest = NULL;
@@ -210,8 +220,10 @@ static void take_signals(struct pool_master *pool)
             renew(pool);
         } else if (!pool->drain_since) {
             pool->drain_since = now_ms();
-            log_info("draining children=%d busy=%d", count_children(pool), count_state(pool, CHILD_BUSY));
-            if (pool->p->listen_fd >= 0) /* refused at once is better than waiting for a worker that never comes */
+            log_info("draining children=%d busy=%d", count_children(pool),
+                     count_state(pool, CHILD_BUSY));
+            if (pool->p->listen_fd >=
+                0) /* refused at once is better than waiting for a worker that never comes */
                 shutdown(pool->p->listen_fd, SHUT_RDWR);
             signal_children(pool, SIGTERM);
         }
@@ -253,7 +265,8 @@ static bool open_loop(struct pool_master *pool, struct err *e)
 
 bool pool_master_run(const struct pool_master_params *p, struct err *e)
 {
-    struct pool_master pool = {.p = p, .board = &p->worker->shared->pool[p->worker->pool], .signal_fd = -1, .wake_fd = -1};
+    struct pool_master pool = {
+        .p = p, .board = &p->worker->shared->pool[p->worker->pool], .signal_fd = -1, .wake_fd = -1};
     if (!stream_abort_init(&pool.abort, e) || !open_loop(&pool, e))
         return false;
     shared_rows_inherit(pool.board);

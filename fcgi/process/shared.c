@@ -1,4 +1,5 @@
-/* shared.h: one mapped file; no locks, so that a process killed at any point leaves nothing held. */
+/* shared.h: one mapped file; no locks, so that a process killed at any point leaves nothing held.
+ */
 #include "fcgi/process/shared.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 
 const char *worker_pool_name(enum worker_pool p)
 {
-    static const char *const names[POOL__N] = {[POOL_SHORT] = "short", [POOL_STREAM] = "stream", [POOL_RECORD] = "record"};
+    static const char *const names[POOL__N] = {
+        [POOL_SHORT] = "short", [POOL_STREAM] = "stream", [POOL_RECORD] = "record"};
     return names[p];
 }
 
@@ -24,17 +26,19 @@ const char *worker_pool_name(enum worker_pool p)
 #define THROTTLE_FORGET_MS ((int64_t)15 * 60 * 1000)
 #define THROTTLE_MAX_MS ((int64_t)60 * 1000)
 
-const double shared_bounds[SHARED_BUCKETS - 1] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
-                                                  0.025,  0.05,    0.1,    0.25,  0.5,   1,     2.5,
-                                                  5,      10,      30,     120,   600};
+const double shared_bounds[SHARED_BUCKETS - 1] = {
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+    0.25,   0.5,     1,      2.5,   5,      10,    30,   120,   600};
 
 /* The statuses that the workers send; the last column takes any other. */
-static const int statuses[SHARED_STATUSES] = {200, 201, 202, 204, 301, 304, 400, 401, 403, 404, 405, 408,
-                                              409, 411, 413, 415, 429, 431, 499, 500, 501, 503, 504, 507, 0};
+static const int statuses[SHARED_STATUSES] = {200, 201, 202, 204, 301, 304, 400, 401, 403,
+                                              404, 405, 408, 409, 411, 413, 415, 429, 431,
+                                              499, 500, 501, 503, 504, 507, 0};
 
 struct shared *shared_open(const char *path, struct err *e)
 {
-    const struct mapped_header layout = {.magic = SHARED_MAGIC, .version = SHARED_VERSION, .size = sizeof(struct shared)};
+    const struct mapped_header layout = {
+        .magic = SHARED_MAGIC, .version = SHARED_VERSION, .size = sizeof(struct shared)};
     return mapped_file_open(path, layout, 0660, e);
 }
 
@@ -69,8 +73,8 @@ void shared_count_request(struct shared *s, int route, int status)
     atomic_fetch_add_explicit(&s->requests[row][column], 1, memory_order_relaxed);
 }
 
-/* The key's row; makes one when `make`, over the stalest of its places. Two processes may race for a place: one of
- * the two loses a count, which is harmless. */
+/* The key's row; makes one when `make`, over the stalest of its places. Two processes may race for
+ * a place: one of the two loses a count, which is harmless. */
 static struct shared_throttle *throttle_row(struct shared *s, uint64_t key, bool make)
 {
     struct shared_throttle *stalest = NULL;
@@ -128,7 +132,8 @@ void shared_throttle_clear(struct shared *s, uint64_t key)
         t->failures = 0;
 }
 
-/* The 22nd field of /proc/PID/stat; the second is a name in brackets, which may hold anything. 0: there is no such process. */
+/* The 22nd field of /proc/PID/stat; the second is a name in brackets, which may hold anything. 0:
+ * there is no such process. */
 static int64_t born_of(pid_t pid)
 {
     char path[32], text[1024];

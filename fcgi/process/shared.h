@@ -1,9 +1,9 @@
-/* Memory that all worker processes of all pools map: counters for /metrics, the pools' scoreboards, login throttling,
- * keys' limits.
- * One file in the state folder, made anew when its layout differs. Every field that changes is a C11 atomic,
- * so a reader never sees a torn one. Counters are added to in relaxed order: one may be seen a moment before another.
- * What processes agree by (states, owners, tickets, limits) is read and written in sequentially consistent order, as a
- * plain access does. */
+/* Memory that all worker processes of all pools map: counters for /metrics, the pools' scoreboards,
+ * login throttling, keys' limits. One file in the state folder, made anew when its layout differs.
+ * Every field that changes is a C11 atomic, so a reader never sees a torn one. Counters are added
+ * to in relaxed order: one may be seen a moment before another. What processes agree by (states,
+ * owners, tickets, limits) is read and written in sequentially consistent order, as a plain access
+ * does. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,7 +20,8 @@
 #define SHARED_THROTTLES 1024
 #define SHARED_LIMITS 1024
 
-struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), not cumulative; the last one: above */
+struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), not cumulative; the
+                             last one: above */
     _Atomic uint64_t count[SHARED_BUCKETS];
     _Atomic uint64_t sum_ns;
 };
@@ -39,19 +40,23 @@ enum stream_state {
 
 struct shared_child {
     _Atomic int32_t pid;
-    _Atomic int64_t born;   /* when the process that writes here began, as shared_process_gone has it */
-    _Atomic int32_t orphan; /* a process of a killed master that still writes here: the row is not given to another; 0: none */
-    _Atomic int32_t state;      /* enum child_state; a threaded child stays IDLE */
-    _Atomic int64_t since_ms;   /* Unix time of the last change */
+    _Atomic int64_t
+        born; /* when the process that writes here began, as shared_process_gone has it */
+    _Atomic int32_t orphan;   /* a process of a killed master that still writes here: the row is not
+                                 given to another; 0: none */
+    _Atomic int32_t state;    /* enum child_state; a threaded child stays IDLE */
+    _Atomic int64_t since_ms; /* Unix time of the last change */
     _Atomic uint64_t requests;
-    _Atomic int32_t stream; /* enum stream_state: see stream_abort.h */
-    _Atomic int32_t dialect; /* of the stream, for its error event if the process dies: an index of http/dialect.h. Set before `stream` */
-    /* The inference that runs in it, see usage.h and limits.h. What a killed process leaves here is counted by another. */
+    _Atomic int32_t stream;  /* enum stream_state: see stream_abort.h */
+    _Atomic int32_t dialect; /* of the stream, for its error event if the process dies: an index of
+                                http/dialect.h. Set before `stream` */
+    /* The inference that runs in it, see usage.h and limits.h. What a killed process leaves here is
+     * counted by another. */
     _Atomic int64_t user_id, key_id; /* user_id 0: nothing to count */
     _Atomic int32_t usage_pid;       /* who wrote this, */
     _Atomic int64_t usage_born;      /* and when that process began */
     _Atomic int32_t prompt_tokens, cached_tokens, completion_tokens;
-    _Atomic int32_t jobs;     /* of the key and of its user */
+    _Atomic int32_t jobs;      /* of the key and of its user */
     _Atomic int64_t jobs_user; /* the user */
     _Atomic uint64_t ticket; /* 0: none, 1: being drawn, else the order in which inferences came */
 };
@@ -70,7 +75,8 @@ struct shared_throttle {
 
 struct shared_limit {
     _Atomic int64_t key_id; /* a key, or with a minus a user; 0: free */
-    _Atomic int64_t requests_full_us, tokens_full_us; /* Unix time at which the key's minute is whole again */
+    _Atomic int64_t requests_full_us,
+        tokens_full_us; /* Unix time at which the key's minute is whole again */
 };
 
 struct shared {
@@ -80,7 +86,7 @@ struct shared {
     _Atomic uint64_t client_gone, engine_lost, auth_failed, login_throttled, bytes_out;
     _Atomic uint64_t limited[5]; /* refused: enum limit_kind */
     _Atomic uint64_t next_ticket;
-    _Atomic int32_t model_gate; /* enum model_gate: whether jobs may be submitted */
+    _Atomic int32_t model_gate;           /* enum model_gate: whether jobs may be submitted */
     _Atomic uint64_t settings_generation; /* of the server's settings: counts their changes */
     struct shared_pool pool[POOL__N];
     struct shared_throttle throttle[SHARED_THROTTLES];
@@ -103,8 +109,9 @@ void shared_throttle_fail(struct shared *s, uint64_t key);
 void shared_throttle_undo(struct shared *s, uint64_t key); /* one failure less */
 void shared_throttle_clear(struct shared *s, uint64_t key);
 
-/* A key's minute, as a bucket of per_minute units that fills evenly. It is one number, the time at which the bucket is
- * full again, changed by compare and swap: exact between processes, and nothing is held by one that is killed. */
+/* A key's minute, as a bucket of per_minute units that fills evenly. It is one number, the time at
+ * which the bucket is full again, changed by compare and swap: exact between processes, and nothing
+ * is held by one that is killed. */
 struct shared_limit *shared_limit_row(struct shared *s, int64_t key_id);
 struct shared_minute {
     int64_t remaining, reset_us; /* units left now; time until all are there again */
@@ -115,28 +122,34 @@ struct shared_minute_units {
     int64_t n;          /* taken; negative: given back */
     bool force;         /* also takes what is not there, as a debt of at most an hour */
 };
-/* False: the units are not there. More than a whole minute's are let through when the bucket is full, and leave a debt. */
-bool shared_minute_take(_Atomic int64_t *full_us, const struct shared_minute_units *u, int64_t now_us,
-                        struct shared_minute *out);
+/* False: the units are not there. More than a whole minute's are let through when the bucket is
+ * full, and leave a debt. */
+bool shared_minute_take(_Atomic int64_t *full_us, const struct shared_minute_units *u,
+                        int64_t now_us, struct shared_minute *out);
 struct shared_jobs_claim {
-    int64_t key_id;  /* 0: the page */
+    int64_t key_id; /* 0: the page */
     int64_t user_id;
     int jobs;
     int64_t key_max; /* of the key's jobs in all processes; 0: no limit */
 };
-/* Registers the jobs of a key and its user in this process's slot. False: the key would have more than key_max. */
-bool shared_jobs_enter(struct shared *s, struct shared_child *mine, const struct shared_jobs_claim *c);
+/* Registers the jobs of a key and its user in this process's slot. False: the key would have more
+ * than key_max. */
+bool shared_jobs_enter(struct shared *s, struct shared_child *mine,
+                       const struct shared_jobs_claim *c);
 /* Jobs of the same user in other processes that came before those of `mine`. */
 int64_t shared_jobs_of_user(struct shared *s, const struct shared_child *mine);
 void shared_jobs_leave(struct shared_child *mine);
 
-/* Rows of a pool whose master was killed: its children end the streams that they have, and go on writing into their rows. A new
- * master calls inherit once, then settle now and then; only a row that is vacant may have a new process. */
+/* Rows of a pool whose master was killed: its children end the streams that they have, and go on
+ * writing into their rows. A new master calls inherit once, then settle now and then; only a row
+ * that is vacant may have a new process. */
 void shared_rows_inherit(struct shared_pool *board);
 void shared_rows_settle(struct shared_pool *board);
 bool shared_row_vacant(const struct shared_child *c);
-/* A new child before it writes anything else: is the row its own? Not when its master died before it began. */
+/* A new child before it writes anything else: is the row its own? Not when its master died before
+ * it began. */
 bool shared_row_claim(struct shared_child *c, pid_t mine);
-/* born: clock ticks from the machine's start to the process's. The number alone may be another process's by now: after a
- * restart of the machine, and in a container as a rule, the same numbers are given out again. */
+/* born: clock ticks from the machine's start to the process's. The number alone may be another
+ * process's by now: after a restart of the machine, and in a container as a rule, the same numbers
+ * are given out again. */
 bool shared_process_gone(pid_t pid, int64_t born);

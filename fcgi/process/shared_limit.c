@@ -16,9 +16,11 @@ struct shared_limit *shared_limit_row(struct shared *s, int64_t key_id)
     for (uint64_t i = 0; i < PROBES; i++) {
         struct shared_limit *l = &s->limit[(home + i) % SHARED_LIMITS];
         int64_t owner = 0;
-        if (l->key_id == key_id || atomic_compare_exchange_strong(&l->key_id, &owner, key_id) || owner == key_id)
+        if (l->key_id == key_id || atomic_compare_exchange_strong(&l->key_id, &owner, key_id) ||
+            owner == key_id)
             return l;
-        int64_t at = l->requests_full_us > l->tokens_full_us ? l->requests_full_us : l->tokens_full_us;
+        int64_t at =
+            l->requests_full_us > l->tokens_full_us ? l->requests_full_us : l->tokens_full_us;
         if (!stalest || at < stalest_at) {
             stalest = l;
             stalest_at = at;
@@ -30,8 +32,8 @@ struct shared_limit *shared_limit_row(struct shared *s, int64_t key_id)
     return stalest;
 }
 
-bool shared_minute_take(_Atomic int64_t *full_us, const struct shared_minute_units *u, int64_t now_us,
-                        struct shared_minute *out)
+bool shared_minute_take(_Atomic int64_t *full_us, const struct shared_minute_units *u,
+                        int64_t now_us, struct shared_minute *out)
 {
     const int64_t per_minute = u->per_minute, cost_us = u->n * MINUTE_US / per_minute;
     int64_t stored = *full_us, at, next;
@@ -52,9 +54,10 @@ bool shared_minute_take(_Atomic int64_t *full_us, const struct shared_minute_uni
     return taken;
 }
 
-/* Jobs of the key (user_id 0), or of the user, in other processes whose ticket is older. A slot without a process holds
- * nothing. */
-static int64_t older_jobs(struct shared *s, const struct shared_child *mine, int64_t key_id, int64_t user_id)
+/* Jobs of the key (user_id 0), or of the user, in other processes whose ticket is older. A slot
+ * without a process holds nothing. */
+static int64_t older_jobs(struct shared *s, const struct shared_child *mine, int64_t key_id,
+                          int64_t user_id)
 {
     const uint64_t ticket = mine->ticket;
     int64_t sum = 0;
@@ -68,9 +71,10 @@ static int64_t older_jobs(struct shared *s, const struct shared_child *mine, int
     return sum;
 }
 
-/* Lamport's bakery: who draws a ticket at the same time is seen by one of the two at least, so the limit is never
- * passed, and of those who come at once the first ones get in. */
-bool shared_jobs_enter(struct shared *s, struct shared_child *mine, const struct shared_jobs_claim *c)
+/* Lamport's bakery: who draws a ticket at the same time is seen by one of the two at least, so the
+ * limit is never passed, and of those who come at once the first ones get in. */
+bool shared_jobs_enter(struct shared *s, struct shared_child *mine,
+                       const struct shared_jobs_claim *c)
 {
     mine->key_id = c->key_id;
     mine->jobs_user = c->user_id;

@@ -1,19 +1,26 @@
-/* Names inside the state folder. One place, so that the server's programs and the operator's commands agree. */
+/* Names inside the state folder. One place, so that the server's programs and the operator's
+ * commands agree. */
 #pragma once
 
-#define STATE_DATABASE "sluice.db"     /* sql/core/store.h */
+#define STATE_DATABASE "sluice.db" /* sql/core/store.h */
 #define STATE_ENGINE_SOCKET "engine.sock"
-#define STATE_STATUS "status"          /* engine/wire/status.h */
-#define STATE_CACHE "cache"            /* folder: vocabularies, pipelines */
-#define STATE_SHARED "workers"          /* fcgi/process/shared.h: counters and scoreboards of the worker processes */
-#define STATE_LOG "log"                   /* engine/base/log_ring.h: the newest log lines */
-#define STATE_MODELS "models.json"       /* fcgi/admin/local_models.h */
+#define STATE_STATUS "status" /* engine/wire/status.h */
+#define STATE_CACHE "cache"   /* folder: vocabularies, pipelines */
+#define STATE_SHARED                                                                               \
+    "workers" /* fcgi/process/shared.h: counters and scoreboards of the worker processes */
+#define STATE_LOG "log"            /* engine/base/log_ring.h: the newest log lines */
+#define STATE_MODELS "models.json" /* fcgi/admin/local_models.h */
 #define STATE_MODELS_REQUEST "models.request"
-#define STATE_PULL "pull.json"           /* how far a pull of the admin's page is */
-#define STATE_MODEL "model"               /* path of the model that `sluice up` runs; workers read it at SIGHUP */
-#define STATE_HISTORY "history"           /* fcgi/status/history.h: figures over time, for charts */
-#define STATE_RECORD_SOCKET "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */
-#define STATE_EXPORT_LOCK "export.lock" /* a byte locked per user whose history is being exported */
-#define STATE_UP_LOCK "up.lock"           /* flock: at most one `sluice up` */
-#define STATE_RECORD_LOCK "record.lock"   /* flock: at most one recorder */
-#define STATE_IMPORTS "imports"           /* folder: locks by user id, one import at a time */
+#define STATE_PULL "pull.json" /* how far a pull of the admin's page is */
+#define STATE_MODEL                                                                                \
+    "model" /* path of the model that `sluice up` runs; workers read it at SIGHUP                  \
+             */
+#define STATE_HISTORY "history" /* fcgi/status/history.h: figures over time, for charts */
+#define STATE_RECORD_SOCKET                                                                        \
+    "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */
+#define STATE_EXPORT_LOCK                                                                          \
+    "export.lock"                       /* a byte locked per user whose history is being exported  \
+                                         */
+#define STATE_UP_LOCK "up.lock"         /* flock: at most one `sluice up` */
+#define STATE_RECORD_LOCK "record.lock" /* flock: at most one recorder */
+#define STATE_IMPORTS "imports"         /* folder: locks by user id, one import at a time */

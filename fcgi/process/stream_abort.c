@@ -1,4 +1,5 @@
-/* stream_abort.h: descriptors travel over a socket pair, and the end of a stream is four FastCGI records. */
+/* stream_abort.h: descriptors travel over a socket pair, and the end of a stream is four FastCGI
+ * records. */
 #define LOG_MODULE "pool"
 #include "fcgi/process/stream_abort.h"
 
@@ -53,9 +54,13 @@ void stream_abort_hand_over(int child_fd, int slot, int connection, int request)
 {
     struct handover h = {.slot = slot, .request = request};
     struct iovec iov = {.iov_base = &h, .iov_len = sizeof h};
-    union control control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
+    union control control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                                      .cmsg_level = SOL_SOCKET,
                                       .cmsg_type = SCM_RIGHTS}};
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = &control,
+                       .msg_controllen = sizeof control};
     memcpy(CMSG_DATA(&control.head), &connection, sizeof connection);
     ssize_t n = sendmsg(child_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)n; /* if this fails, the stream is still served */
@@ -65,7 +70,10 @@ static bool receive(int fd, struct handover *h, int *connection)
 {
     struct iovec iov = {.iov_base = h, .iov_len = sizeof *h};
     union control control = {0};
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = &control,
+                       .msg_controllen = sizeof control};
     if (recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != (ssize_t)sizeof *h)
         return false;
     *connection = -1;
@@ -86,20 +94,29 @@ void stream_abort_collect(struct stream_abort *a)
             continue;
         }
         stream_abort_end(a, h.slot, STREAM_NONE, NULL); /* the connection before: long finished */
-        a->connections[h.slot] = (struct stream_abort_connection){.fd = connection, .request = (uint16_t)h.request};
+        a->connections[h.slot] =
+            (struct stream_abort_connection){.fd = connection, .request = (uint16_t)h.request};
     }
 }
 
-static size_t put_record(unsigned char *out, int type, uint16_t request, const void *data, size_t len)
+static size_t put_record(unsigned char *out, int type, uint16_t request, const void *data,
+                         size_t len)
 {
-    const unsigned char head[8] = {1, (unsigned char)type, (unsigned char)(request >> 8), (unsigned char)request,
-                                   (unsigned char)(len >> 8), (unsigned char)len, 0, 0};
+    const unsigned char head[8] = {1,
+                                   (unsigned char)type,
+                                   (unsigned char)(request >> 8),
+                                   (unsigned char)request,
+                                   (unsigned char)(len >> 8),
+                                   (unsigned char)len,
+                                   0,
+                                   0};
     memcpy(out, head, sizeof head);
     memcpy(out + sizeof head, data, len);
     return sizeof head + len;
 }
 
-void stream_abort_end(struct stream_abort *a, int slot, enum stream_state state, const struct stream_abort_text *text)
+void stream_abort_end(struct stream_abort *a, int slot, enum stream_state state,
+                      const struct stream_abort_text *text)
 {
     struct stream_abort_connection *s = &a->connections[slot];
     if (s->fd < 0)
@@ -109,8 +126,10 @@ void stream_abort_end(struct stream_abort *a, int slot, enum stream_state state,
         const unsigned char end[8] = {0};
         size_t n = 0;
         if (state == STREAM_WRITING && text->close_event)
-            n = put_record(out, FCGI_STDOUT, s->request, text->close_event, strlen(text->close_event));
-        n += put_record(out + n, FCGI_STDOUT, s->request, text->error_event, strnlen(text->error_event, STREAM_ABORT_BYTES));
+            n = put_record(out, FCGI_STDOUT, s->request, text->close_event,
+                           strlen(text->close_event));
+        n += put_record(out + n, FCGI_STDOUT, s->request, text->error_event,
+                        strnlen(text->error_event, STREAM_ABORT_BYTES));
         n += put_record(out + n, FCGI_STDOUT, s->request, "", 0);
         n += put_record(out + n, FCGI_END_REQUEST, s->request, end, sizeof end);
         bool sent = send(s->fd, out, n, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n;

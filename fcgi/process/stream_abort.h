@@ -1,7 +1,9 @@
-/* Ends the stream of a process that was killed. nginx takes the end of an unbuffered FastCGI connection for the end of the
- * answer, whole or not: the client of a killed process would see a stream that merely stops. So each stream process hands
- * its master a duplicate of the connection that it accepted, and marks in the scoreboard when a stream is open on it and in
- * which dialect. When the process dies, the master writes an error event in that dialect and FastCGI's end of request.
+/* Ends the stream of a process that was killed. nginx takes the end of an unbuffered FastCGI
+ * connection for the end of the answer, whole or not: the client of a killed process would see a
+ * stream that merely stops. So each stream process hands its master a duplicate of the connection
+ * that it accepted, and marks in the scoreboard when a stream is open on it and in which dialect.
+ * When the process dies, the master writes an error event in that dialect and FastCGI's end of
+ * request.
  *
  * The master's side belongs to its only thread. */
 #pragma once
@@ -14,28 +16,32 @@
 #define STREAM_ABORT_BYTES 256
 
 struct stream_abort_text {
-    /* Closes an event that may be half written or whole. Server-sent events are closed by a comment, since after a whole
-     * event a mere blank line would be an empty event, which some readers reject. NULL: nothing closes it, as in streams of
-     * lines. At most 8 bytes. */
+    /* Closes an event that may be half written or whole. Server-sent events are closed by a
+     * comment, since after a whole event a mere blank line would be an empty event, which some
+     * readers reject. NULL: nothing closes it, as in streams of lines. At most 8 bytes. */
     const char *close_event;
     const char *error_event; /* at most STREAM_ABORT_BYTES */
 };
 
 struct stream_abort {
-    int master_fd, child_fd; /* datagrams with a descriptor, from children to the master; child_fd is inherited */
+    int master_fd, child_fd; /* datagrams with a descriptor, from children to the master; child_fd
+                                is inherited */
     struct stream_abort_connection {
-        int fd; /* -1: none */
+        int fd;           /* -1: none */
         uint16_t request; /* FastCGI's id of the request on that connection */
     } connections[SHARED_CHILDREN];
 };
 
 bool stream_abort_init(struct stream_abort *a, struct err *e);
 void stream_abort_fini(struct stream_abort *a);
-/* In a fresh child: closes the copies that fork made of the master's descriptors, or streams would not end. */
+/* In a fresh child: closes the copies that fork made of the master's descriptors, or streams would
+ * not end. */
 void stream_abort_forget(struct stream_abort *a);
 /* In a child: sends the master the connection that it accepted. Never waits. */
 void stream_abort_hand_over(int child_fd, int slot, int connection, int request);
 /* In the master: receives what children handed over. */
 void stream_abort_collect(struct stream_abort *a);
-/* In the master, when the child of a slot is gone: writes the error event, unless STREAM_NONE, and closes the connection. */
-void stream_abort_end(struct stream_abort *a, int slot, enum stream_state state, const struct stream_abort_text *text);
+/* In the master, when the child of a slot is gone: writes the error event, unless STREAM_NONE, and
+ * closes the connection. */
+void stream_abort_end(struct stream_abort *a, int slot, enum stream_state state,
+                      const struct stream_abort_text *text);

@@ -1,5 +1,5 @@
-/* What every request of this process shares. Filled before the children are forked and constant afterwards; what is
- * behind `shared` are atomics in memory that all pools map. */
+/* What every request of this process shares. Filled before the children are forked and constant
+ * afterwards; what is behind `shared` are atomics in memory that all pools map. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,10 +15,10 @@ struct worker {
     const char *state_dir, *run_dir; /* names inside them: fcgi/process/state.h */
     const char *engine_socket, *status_path, *db_path, *cache_dir, *model_path;
     const struct text_model *text;
-    const char *cors_origins; /* cors.h; NULL: none */
-    char model_id[128];    /* what /v1/models lists and requests name */
-    int64_t model_created; /* Unix seconds: the model's config file */
-    struct shared *shared; /* never NULL */
+    const char *cors_origins;       /* cors.h; NULL: none */
+    char model_id[128];             /* what /v1/models lists and requests name */
+    int64_t model_created;          /* Unix seconds: the model's config file */
+    struct shared *shared;          /* never NULL */
     struct setting_cache *settings; /* server_settings.h; locks itself */
     const struct http_hooks *hooks; /* http/route.h: what routes ask of the rooms above theirs */
 };

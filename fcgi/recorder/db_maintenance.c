@@ -1,4 +1,5 @@
-/* db_maintenance.h: three timers, for checkpoints, for truncating the WAL and for clearing away what was deleted. */
+/* db_maintenance.h: three timers, for checkpoints, for truncating the WAL and for clearing away
+ * what was deleted. */
 #define LOG_MODULE "recorder"
 #include "fcgi/recorder/db_maintenance.h"
 
@@ -8,7 +9,7 @@
 #include "sql/files/store_attachments.h"
 
 #define CHECKPOINT_MS 2000.0
-#define LONG_MS 250.0      /* a long WAL is checkpointed after this already */
+#define LONG_MS 250.0       /* a long WAL is checkpointed after this already */
 #define TRUNCATE_MS 30000.0 /* after the last running answer */
 #define CLEAR_MS 5000.0
 
@@ -20,14 +21,14 @@ static void checkpoint(struct db_maintenance *m, bool truncate)
     if (!ok)
         log_error("checkpoint: %s", e.text);
     else if (w.frames)
-        log_debug("checkpoint truncate=%d frames=%lld checked_in=%lld busy=%d", truncate, (long long)w.frames,
-                  (long long)w.checked_in, w.busy);
+        log_debug("checkpoint truncate=%d frames=%lld checked_in=%lld busy=%d", truncate,
+                  (long long)w.frames, (long long)w.checked_in, w.busy);
     if (ok && truncate && !w.busy)
         m->cleared = false;
 }
 
-/* The store zeroes deleted text in the database file. Copies of it in the WAL go when the WAL is truncated, so that is then
- * due at once, even while answers run. */
+/* The store zeroes deleted text in the database file. Copies of it in the WAL go when the WAL is
+ * truncated, so that is then due at once, even while answers run. */
 static void clear_deleted(struct db_maintenance *m, double now)
 {
     bool more = false;
@@ -54,7 +55,8 @@ void db_maintenance_run(struct db_maintenance *m, bool busy, double now)
         bool truncate = now >= m->next_truncate;
         checkpoint(m, truncate);
         m->next_checkpoint = now + CHECKPOINT_MS;
-        if (truncate && !m->cleared) /* else a reader was in the way, and the next checkpoint tries again */
+        if (truncate &&
+            !m->cleared) /* else a reader was in the way, and the next checkpoint tries again */
             m->next_truncate = now + TRUNCATE_MS;
     }
     if (now >= m->next_clear)

@@ -1,6 +1,7 @@
-/* Database maintenance that the recorder does beside writing answers: it checkpoints the WAL and truncates it now and then,
- * and removes deleted content from the database file, the WAL and the folders of attachments. It works in short steps,
- * because answers wait meanwhile. Thread: the recorder's. Times are clock_ms. */
+/* Database maintenance that the recorder does beside writing answers: it checkpoints the WAL and
+ * truncates it now and then, and removes deleted content from the database file, the WAL and the
+ * folders of attachments. It works in short steps, because answers wait meanwhile. Thread: the
+ * recorder's. Times are clock_ms. */
 #pragma once
 #include <stdbool.h>
 

@@ -30,8 +30,9 @@
 #define MAX_ANSWERS 4096 /* at once; the rest waits in the table */
 #define LOOK_BUSY_MS 250.0
 #define LOOK_IDLE_MS 1000.0
-#define SLACK_MS 100.0  /* answers due this soon go with the others, so that their ticks fall together */
-#define RETRY_MS 1000.0 /* after a write that failed */
+#define SLACK_MS                                                                                   \
+    100.0 /* answers due this soon go with the others, so that their ticks fall together */
+#define RETRY_MS 1000.0   /* after a write that failed */
 #define CATCH_UP_MS 500.0 /* at the end, for answers whose engine does not answer */
 #define CATCH_UP_POLL_MS 10
 #define READ_EVENTS 256 /* of one answer before the others have their turn */
@@ -94,7 +95,8 @@ static void look(struct recorder *r, double now)
     bool ok = store_running_list(r->store, see_row, r, &e);
     if (!ok)
         log_error("the list of running answers can't be read: %s", e.text);
-    /* What is no longer running in the table was ended by someone else, or removed. A list cut short says nothing. */
+    /* What is no longer running in the table was ended by someone else, or removed. A list cut
+     * short says nothing. */
     for (int i = r->n - 1; ok && r->n < MAX_ANSWERS && i >= 0; i--)
         if (!r->answers[i]->seen)
             forget(r, i);
@@ -108,7 +110,8 @@ static bool write_all(struct recorder *r, bool *gone, double until, struct err *
 {
     for (int i = 0; i < r->n; i++) {
         gone[i] = false;
-        if (recorder_answer_due(r->answers[i]) <= until && !recorder_answer_write(r->answers[i], r->store, &gone[i], e))
+        if (recorder_answer_due(r->answers[i]) <= until &&
+            !recorder_answer_write(r->answers[i], r->store, &gone[i], e))
             return false;
     }
     return true;
@@ -132,11 +135,13 @@ static void tick(struct recorder *r, double now)
     bool due = false, durable = false;
     for (int i = 0; i < r->n; i++) {
         due |= recorder_answer_due(r->answers[i]) <= now;
-        durable |= recorder_answer_due(r->answers[i]) <= until && recorder_answer_final(r->answers[i]);
+        durable |=
+            recorder_answer_due(r->answers[i]) <= until && recorder_answer_final(r->answers[i]);
     }
     if (!due || now < r->retry_at)
         return;
-    if (!store_record_begin(r->store, durable, &e) || !write_all(r, gone, until, &e) || !store_record_end(r->store, &e)) {
+    if (!store_record_begin(r->store, durable, &e) || !write_all(r, gone, until, &e) ||
+        !store_record_end(r->store, &e)) {
         write_failed(r, &e, now);
         return;
     }
@@ -151,7 +156,8 @@ static void tick(struct recorder *r, double now)
         if (recorder_answer_final(a) && !gone[i] && r->p->shared)
             limits_spend_user(r->p->shared, r->store, a->user_id, a->g.n_tokens);
         if (recorder_answer_final(a))
-            log_info("message=%lld job=%s tokens=%d state=%s", (long long)a->id, a->key, a->g.n_tokens,
+            log_info("message=%lld job=%s tokens=%d state=%s", (long long)a->id, a->key,
+                     a->g.n_tokens,
                      a->g.state == GENERATION_DONE ? engine_finish_name(a->g.finish) : "failed");
         if (gone[i] || recorder_answer_final(a))
             forget(r, i);
@@ -207,7 +213,8 @@ static void drain_notifications(struct recorder *r)
 static void poll_answers(const struct recorder *r, struct pollfd *fds)
 {
     for (int i = 0; i < r->n; i++)
-        fds[i] = (struct pollfd){.fd = r->answers[i]->job ? engine_job_fd(r->answers[i]->job) : -1, .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = r->answers[i]->job ? engine_job_fd(r->answers[i]->job) : -1,
+                                 .events = POLLIN};
 }
 
 static void wait_for_work(struct recorder *r)
@@ -244,8 +251,8 @@ static bool caught_up(const struct recorder *r)
     return !r->more_to_read;
 }
 
-/* What clients have seen until now is kept, even where the engine is told to stop as well: answers that are not followed yet
- * are taken up, and what lies in the sockets is read. */
+/* What clients have seen until now is kept, even where the engine is told to stop as well: answers
+ * that are not followed yet are taken up, and what lies in the sockets is read. */
 static void catch_up(struct recorder *r)
 {
     static struct pollfd fds[MAX_ANSWERS];
@@ -274,7 +281,8 @@ static void loop(struct recorder *r)
         wait_for_work(r);
     }
     catch_up(r);
-    /* What was read is not to be read again; answers that go on are taken up by the next recorder. */
+    /* What was read is not to be read again; answers that go on are taken up by the next recorder.
+     */
     for (int i = 0; i < r->n; i++)
         r->answers[i]->next_write = 0;
     r->retry_at = 0;
@@ -382,10 +390,11 @@ int recorder_run(const struct recorder_params *p)
     if (!r)
         return 1;
     *r = (struct recorder){.p = p, .signal_fd = -1, .notify_fd = -1, .lock_fd = -1};
-    bool ok = file_join(r->status_path, sizeof r->status_path, p->run_dir, STATE_STATUS, &e) &&
-              open_signals(r, &e) && take_lock(r, &e) &&
-              (r->store = store_open(&(struct store_params){.path = p->db_path, .create = true, .checkpointer = true},
-                                     &e));
+    bool ok =
+        file_join(r->status_path, sizeof r->status_path, p->run_dir, STATE_STATUS, &e) &&
+        open_signals(r, &e) && take_lock(r, &e) &&
+        (r->store = store_open(
+             &(struct store_params){.path = p->db_path, .create = true, .checkpointer = true}, &e));
     if (ok) {
         start_check(p->db_path);
         listen_for_notifications(r);

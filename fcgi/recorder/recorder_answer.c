@@ -1,4 +1,5 @@
-/* recorder_answer.h: attaches to a running job, reads its events from the first one on, and says when the row is due. */
+/* recorder_answer.h: attaches to a running job, reads its events from the first one on, and says
+ * when the row is due. */
 #define LOG_MODULE "recorder"
 #include "fcgi/recorder/recorder_answer.h"
 
@@ -14,12 +15,13 @@
 
 /* A worker commits the row before it submits the job; this is the longest time between the two. */
 #define SUBMIT_MS 15000
-/* An engine that stopped has lost its jobs. Attaching is still retried for this long, since a full backlog refuses
- * connections too and must not end an answer that still runs. */
+/* An engine that stopped has lost its jobs. Attaching is still retried for this long, since a full
+ * backlog refuses connections too and must not end an answer that still runs. */
 #define LOST_MS 3000.0
 #define ATTACH_RETRY_MS 100.0
 #define ANSWER_MS 10000.0 /* an engine that takes longer to say whether it knows a job hangs */
-#define STARTED_SLACK_MS 1000.0 /* a row is made that long before its job at most, while the engine just starts */
+#define STARTED_SLACK_MS                                                                           \
+    1000.0 /* a row is made that long before its job at most, while the engine just starts */
 #define WRITE_MS 250.0
 #define WRITE_TOKENS 32
 #define LONG_BYTES ((size_t)64 << 10)
@@ -27,9 +29,9 @@
 bool recorder_answer_open(struct recorder_answer *r, const struct store_running *row)
 {
     *r = (struct recorder_answer){.id = row->id,
-                           .user_id = row->user_id,
-                           .created_at = row->created_at,
-                           .written = row->written};
+                                  .user_id = row->user_id,
+                                  .created_at = row->created_at,
+                                  .written = row->written};
     snprintf(r->key, sizeof r->key, "%s", row->job_key);
     if (row->parser && !(r->parser = strdup(row->parser)))
         return false;
@@ -73,10 +75,12 @@ static void fail(struct recorder_answer *r, const char *text)
 static bool engine_is_younger(const struct recorder_answer *r, const char *status_path)
 {
     static struct status_page page; /* the recorder's only thread */
-    return status_read(status_path, &page, NULL) && page.started * 1000 > (double)r->created_at + STARTED_SLACK_MS;
+    return status_read(status_path, &page, NULL) &&
+           page.started * 1000 > (double)r->created_at + STARTED_SLACK_MS;
 }
 
-static void not_attached(struct recorder_answer *r, const struct err *why, const char *status_path, double now)
+static void not_attached(struct recorder_answer *r, const struct err *why, const char *status_path,
+                         double now)
 {
     const bool late = clock_wall_ms() - r->created_at > SUBMIT_MS;
     if (r->lost_since == 0)
@@ -92,7 +96,8 @@ static void not_attached(struct recorder_answer *r, const struct err *why, const
     }
 }
 
-void recorder_answer_attach(struct recorder_answer *r, const char *engine_socket, const char *status_path, double now)
+void recorder_answer_attach(struct recorder_answer *r, const char *engine_socket,
+                            const char *status_path, double now)
 {
     struct err e = {0};
     if (recorder_answer_final(r) || (r->job && !r->asked) || (!r->job && now < r->next_attach))
@@ -167,7 +172,8 @@ double recorder_answer_due(const struct recorder_answer *r)
     return recorder_answer_final(r) || many ? 0 : r->next_write;
 }
 
-bool recorder_answer_write(const struct recorder_answer *r, struct store *s, bool *gone, struct err *e)
+bool recorder_answer_write(const struct recorder_answer *r, struct store *s, bool *gone,
+                           struct err *e)
 {
     struct stored_answer_texts texts = {0};
     struct store_answer row;

@@ -57,7 +57,8 @@ static bool check_items(struct request *r, const cJSON *items, struct err *e)
     const cJSON *item;
     bool ok = messages != NULL;
     int i = 0;
-    cJSON_ArrayForEach(item, items) ok = ok && responses_add_item(&rd, item, i++, e);
+    cJSON_ArrayForEach (item, items)
+        ok = ok && responses_add_item(&rd, item, i++, e);
     cJSON_Delete(messages);
     if (!ok && !e->text[0])
         return err_set(e, ERR_NOMEM, "no memory for the items");
@@ -69,8 +70,10 @@ struct addition {
     cJSON *tree; /* of the items, in which the rows' ids lie; owned */
 };
 
-/* The body's `items` as rows (may be none). conversation: the one that has some already, or NULL. */
-static bool read_items(struct request *r, const cJSON *body, const char *conversation, struct addition *a, struct err *e)
+/* The body's `items` as rows (may be none). conversation: the one that has some already, or NULL.
+ */
+static bool read_items(struct request *r, const cJSON *body, const char *conversation,
+                       struct addition *a, struct err *e)
 {
     const cJSON *list = NULL;
     if (!json_get_array(body, "items", &list, e))
@@ -151,7 +154,8 @@ static bool create(struct request *r, struct err *e)
                                                     .user_id = r->who.user_id,
                                                     .created_at = clock_wall_ms(),
                                                     .metadata = metadata.data};
-        ok = (store_openai_conversation_add(r->store, &c, &a.rows, e) || limits_storage_refused(r, e)) &&
+        ok = (store_openai_conversation_add(r->store, &c, &a.rows, e) ||
+              limits_storage_refused(r, e)) &&
              send_conversation(r, &c);
     }
     cJSON_Delete(a.tree);
@@ -212,7 +216,8 @@ static bool add_items(struct request *r, struct err *e)
         body && fields_take(r, body, item_fields, e) &&
         read_items(r, body, a.rows.conversation_id, &a, e) &&
         (a.rows.n || err_field(e, ERR_INPUT, "items", "is needed: a list of 1 to %d", MAX_ITEMS)) &&
-        find(r, &c, e) && (store_openai_items_add(r->store, &a.rows, e) || limits_storage_refused(r, e));
+        find(r, &c, e) &&
+        (store_openai_items_add(r->store, &a.rows, e) || limits_storage_refused(r, e));
     if (ok) {
         buf_puts(&b, LIST_BEGIN);
         for (int i = 0; i < a.rows.n; i++)
@@ -298,37 +303,86 @@ static bool remove_item(struct request *r, struct err *e)
 #define ITEMS ONE "/items"
 
 const struct route api_openai_conversations_routes[] = {
-    {.method = HTTP_POST, .path = ALL, .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_CHAT_BODY, .handler = create, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Begin a conversation that responses continue",
-             .body = "OpenaiConversationNew", .reply = "OpenaiConversation", .statuses = "200"}},
-    {.method = HTTP_GET, .path = ONE, .auth = ROUTE_USER, .pool = POOL_SHORT, .handler = show,
+    {.method = HTTP_POST,
+     .path = ALL,
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = create,
      .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "A conversation that responses continue", .reply = "OpenaiConversation",
+     .doc = {.summary = "Begin a conversation that responses continue",
+             .body = "OpenaiConversationNew",
+             .reply = "OpenaiConversation",
+             .statuses = "200"}},
+    {.method = HTTP_GET,
+     .path = ONE,
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = show,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "A conversation that responses continue",
+             .reply = "OpenaiConversation",
              .statuses = "200 404"}},
-    {.method = HTTP_POST, .path = ONE, .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_JSON_BODY, .handler = change, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Give a conversation other metadata", .body = "OpenaiConversationChange",
-             .reply = "OpenaiConversation", .statuses = "200 404"}},
-    {.method = HTTP_DELETE, .path = ONE, .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = remove_conversation, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Delete a conversation and its items", .reply = "OpenaiConversationDeleted",
+    {.method = HTTP_POST,
+     .path = ONE,
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = change,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Give a conversation other metadata",
+             .body = "OpenaiConversationChange",
+             .reply = "OpenaiConversation",
              .statuses = "200 404"}},
-    {.method = HTTP_GET, .path = ITEMS, .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = list_items, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "The items of a conversation", .query = "OpenaiItemsQuery",
-             .reply = "ResponseItems", .statuses = "200 404"}},
-    {.method = HTTP_POST, .path = ITEMS, .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ROUTE_CHAT_BODY, .handler = add_items, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Add items to a conversation", .body = "OpenaiItemsNew",
-             .query = "OpenaiIncludeQuery", .reply = "ResponseItems", .statuses = "200 404"}},
-    {.method = HTTP_GET, .path = ITEMS "/{item_id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = show_item, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "An item of a conversation", .query = "OpenaiIncludeQuery",
-             .reply = "ResponseItemKept", .statuses = "200 404"}},
-    {.method = HTTP_DELETE, .path = ITEMS "/{item_id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = remove_item, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Delete an item of a conversation", .reply = "OpenaiConversation",
+    {.method = HTTP_DELETE,
+     .path = ONE,
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = remove_conversation,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Delete a conversation and its items",
+             .reply = "OpenaiConversationDeleted",
+             .statuses = "200 404"}},
+    {.method = HTTP_GET,
+     .path = ITEMS,
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_items,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "The items of a conversation",
+             .query = "OpenaiItemsQuery",
+             .reply = "ResponseItems",
+             .statuses = "200 404"}},
+    {.method = HTTP_POST,
+     .path = ITEMS,
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = add_items,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Add items to a conversation",
+             .body = "OpenaiItemsNew",
+             .query = "OpenaiIncludeQuery",
+             .reply = "ResponseItems",
+             .statuses = "200 404"}},
+    {.method = HTTP_GET,
+     .path = ITEMS "/{item_id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = show_item,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "An item of a conversation",
+             .query = "OpenaiIncludeQuery",
+             .reply = "ResponseItemKept",
+             .statuses = "200 404"}},
+    {.method = HTTP_DELETE,
+     .path = ITEMS "/{item_id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = remove_item,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Delete an item of a conversation",
+             .reply = "OpenaiConversation",
              .statuses = "200 404"}},
     {0},
 };

@@ -10,7 +10,8 @@
 #define PAGE_DEFAULT 20
 #define PAGE_MAX 100
 
-static bool answer(struct request *r, struct responses_request *q, const struct inference_params *p, struct err *e)
+static bool answer(struct request *r, struct responses_request *q, const struct inference_params *p,
+                   struct err *e)
 {
     struct inference x = {0};
     struct responses_view view;
@@ -26,7 +27,8 @@ static bool create_response(struct request *r, struct err *e)
     struct responses_request q = {0};
     struct prompt prompt = {0};
     struct inference_params p;
-    bool ok = responses_read(&q, r, false, e) && responses_job_make(&p, &prompt, r, &q, e) && answer(r, &q, &p, e);
+    bool ok = responses_read(&q, r, false, e) && responses_job_make(&p, &prompt, r, &q, e) &&
+              answer(r, &q, &p, e);
     prompt_fini(&prompt);
     responses_request_fini(&q);
     return ok;
@@ -38,7 +40,8 @@ static bool count_tokens(struct request *r, struct err *e)
     struct prompt prompt = {0};
     struct inference_params p;
     struct buf b = {0};
-    bool ok = responses_read(&q, r, true, e) && (chat_job_make(&p, &prompt, r, &q.chat, e) || responses_rename(e));
+    bool ok = responses_read(&q, r, true, e) &&
+              (chat_job_make(&p, &prompt, r, &q.chat, e) || responses_rename(e));
     if (ok) {
         buf_printf(&b, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}", prompt.ids.n);
         reply_json_buf(r, 200, &b);
@@ -61,8 +64,10 @@ static bool show_response(struct request *r, struct err *e)
     struct store_response row;
     const char *stream = request_query(r, "stream");
     if (stream && strcmp(stream, "false"))
-        return err_field(e, ERR_UNSUPPORTED, "stream", "only answers in the background could be taken up; there are none");
-    return find(r, &row, e) && reply_bytes(r, 200, "application/json", row.response, strlen(row.response));
+        return err_field(e, ERR_UNSUPPORTED, "stream",
+                         "only answers in the background could be taken up; there are none");
+    return find(r, &row, e) &&
+           reply_bytes(r, 200, "application/json", row.response, strlen(row.response));
 }
 
 static bool remove_response(struct request *r, struct err *e)
@@ -83,7 +88,8 @@ static bool cancel_response(struct request *r, struct err *e)
 {
     struct store_response row;
     return find(r, &row, e) &&
-           err_field(e, ERR_INPUT, "response_id", "the response is complete; only one in the background can be cancelled");
+           err_field(e, ERR_INPUT, "response_id",
+                     "the response is complete; only one in the background can be cancelled");
 }
 
 static const char *item_id(const cJSON *item)
@@ -119,7 +125,8 @@ static const cJSON *step(const cJSON *all, const cJSON *item, bool forward)
 /* The page of `all` as a list object. */
 static bool put_page(struct buf *b, const cJSON *all, const struct page *p, struct err *e)
 {
-    const cJSON *at = all->child && !p->ascending ? all->child->prev : all->child; /* the first's prev is the last */
+    const cJSON *at = all->child && !p->ascending ? all->child->prev
+                                                  : all->child; /* the first's prev is the last */
     const char *first = "", *last = "";
     if (p->after) {
         while (at && strcmp(item_id(at), p->after))
@@ -154,7 +161,9 @@ static bool list_input(struct request *r, struct err *e)
         return false;
     cJSON *all = cJSON_CreateArray(), *item;
     bool ok = responses_chain_before(r, &row, all, e);
-    cJSON *own = ok ? json_parse(row.input, strlen(row.input), &(struct json_limits){.max_depth = 128}, e) : NULL;
+    cJSON *own =
+        ok ? json_parse(row.input, strlen(row.input), &(struct json_limits){.max_depth = 128}, e)
+           : NULL;
     while (own && (item = cJSON_DetachItemFromArray(own, 0)))
         cJSON_AddItemToArray(all, item);
     ok = own && put_page(&b, all, &page, e);
@@ -169,39 +178,89 @@ static bool list_input(struct request *r, struct err *e)
 #define ONE "/v1/responses/{id}"
 
 const struct route api_responses_routes[] = {
-    {.method = HTTP_POST, .path = "/v1/responses", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .body_limit = ROUTE_CHAT_BODY, .handler = create_response, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Answer a chat, in the form of the Responses API",
-             .body = "ResponseRequest", .reply = "Response", .statuses = "200 404", .streams = true},
-     .dialect = &responses_dialect},
-    {.method = HTTP_POST, .path = "/responses", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .body_limit = ROUTE_CHAT_BODY, .handler = create_response, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "The same as /v1/responses", .body = "ResponseRequest", .reply = "Response",
-             .statuses = "200 404", .streams = true},
-     .dialect = &responses_dialect},
-    {.method = HTTP_POST, .path = "/v1/responses/input_tokens", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .body_limit = ROUTE_CHAT_BODY, .handler = count_tokens,
+    {.method = HTTP_POST,
+     .path = "/v1/responses",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = create_response,
      .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "The tokens of a response's input", .body = "ResponseRequest",
-             .reply = "ResponseInputTokens", .statuses = "200 404"}},
-    {.method = HTTP_POST, .path = "/v1/responses/compact", .auth = ROUTE_USER, .pool = POOL_STREAM,
-     .body_limit = ROUTE_CHAT_BODY, .handler = responses_compact, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Answer a chat, in the form of the Responses API",
+             .body = "ResponseRequest",
+             .reply = "Response",
+             .statuses = "200 404",
+             .streams = true},
+     .dialect = &responses_dialect},
+    {.method = HTTP_POST,
+     .path = "/responses",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = create_response,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "The same as /v1/responses",
+             .body = "ResponseRequest",
+             .reply = "Response",
+             .statuses = "200 404",
+             .streams = true},
+     .dialect = &responses_dialect},
+    {.method = HTTP_POST,
+     .path = "/v1/responses/input_tokens",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = count_tokens,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "The tokens of a response's input",
+             .body = "ResponseRequest",
+             .reply = "ResponseInputTokens",
+             .statuses = "200 404"}},
+    {.method = HTTP_POST,
+     .path = "/v1/responses/compact",
+     .auth = ROUTE_USER,
+     .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY,
+     .handler = responses_compact,
+     .scope = SCOPE_INFERENCE,
      .doc = {.summary = "Compact a conversation to its user's messages and a summary",
-             .body = "ResponseCompactRequest", .reply = "ResponseCompaction", .statuses = "200 404"}},
-    {.method = HTTP_GET, .path = ONE, .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = show_response, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "A response that was kept", .query = "ResponseQuery", .reply = "Response",
+             .body = "ResponseCompactRequest",
+             .reply = "ResponseCompaction",
              .statuses = "200 404"}},
-    {.method = HTTP_DELETE, .path = ONE, .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = remove_response, .scope = SCOPE_INFERENCE,
+    {.method = HTTP_GET,
+     .path = ONE,
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = show_response,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "A response that was kept",
+             .query = "ResponseQuery",
+             .reply = "Response",
+             .statuses = "200 404"}},
+    {.method = HTTP_DELETE,
+     .path = ONE,
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = remove_response,
+     .scope = SCOPE_INFERENCE,
      .doc = {.summary = "Forget a response", .reply = "ResponseDeleted", .statuses = "200 404"}},
-    {.method = HTTP_POST, .path = ONE "/cancel", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = cancel_response, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "Refuse to cancel: a kept response is complete", .reply = "Response",
+    {.method = HTTP_POST,
+     .path = ONE "/cancel",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = cancel_response,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Refuse to cancel: a kept response is complete",
+             .reply = "Response",
              .statuses = "200 404"}},
-    {.method = HTTP_GET, .path = ONE "/input_items", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = list_input, .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "What the model was given", .query = "ResponseItemsQuery",
-             .reply = "ResponseItems", .statuses = "200 404"}},
+    {.method = HTTP_GET,
+     .path = ONE "/input_items",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_input,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "What the model was given",
+             .query = "ResponseItemsQuery",
+             .reply = "ResponseItems",
+             .statuses = "200 404"}},
     {0},
 };

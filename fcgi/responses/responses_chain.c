@@ -6,7 +6,8 @@
 #include "fcgi/responses/responses.h"
 #include "sql/chats/store_responses.h"
 
-static const struct json_limits stored = {.max_depth = 160}; /* what came in with 128 is a little deeper in its row */
+static const struct json_limits stored = {
+    .max_depth = 160}; /* what came in with 128 is a little deeper in its row */
 
 static void move_items(cJSON *out, cJSON *items)
 {
@@ -89,7 +90,8 @@ bool responses_chain(struct request *r, const char *id, cJSON *out, struct err *
         return err_set(e, ERR_NOMEM, "no memory for what came before");
     for (; id; id = rows[n++].previous_id) {
         if (n == RESPONSES_MAX_CHAIN)
-            return err_field(e, ERR_LIMIT, "previous_response_id", "more than %d responses stand behind one another", n);
+            return err_field(e, ERR_LIMIT, "previous_response_id",
+                             "more than %d responses stand behind one another", n);
         if (!find(r, id, &rows[n], e) || !count_row(&before, r, &rows[n], e))
             return false;
     }

@@ -94,10 +94,11 @@ static size_t tokens_of(struct view *v, const cJSON *item)
     buf_clear(&v->text);
     json_write(&v->text, json_member(item, "content"));
     size_t n = v->text.len;
-    if (!v->text.failed && tokenizer_encode(v->r->worker->text->tokenizer,
-            &(struct tokenizer_input){.text = v->text.data, .len = v->text.len,
-                                      .mode = TOKENIZE_PLAIN},
-            &ids, &none))
+    if (!v->text.failed &&
+        tokenizer_encode(v->r->worker->text->tokenizer,
+                         &(struct tokenizer_input){
+                             .text = v->text.data, .len = v->text.len, .mode = TOKENIZE_PLAIN},
+                         &ids, &none))
         n = ids.n;
     ids_fini(&ids);
     return n;

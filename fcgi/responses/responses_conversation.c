@@ -97,7 +97,8 @@ struct row_list {
 };
 
 /* Each id may stand once, in these and in the conversation. */
-static bool ids_are_new(struct request *r, const char *conversation, const struct row_list *l, struct err *e)
+static bool ids_are_new(struct request *r, const char *conversation, const struct row_list *l,
+                        struct err *e)
 {
     const struct store_openai_item *rows = l->rows;
     const int n = l->n;
@@ -142,8 +143,7 @@ struct store_openai_item *responses_conversation_rows(struct request *r, const c
     const cJSON *item;
     bool ok = rows || err_set(e, ERR_NOMEM, "no memory for the items");
     int n = 0;
-    cJSON_ArrayForEach(item, items)
-    {
+    cJSON_ArrayForEach (item, items) {
         const char *id = cJSON_GetStringValue(json_member(item, "id"));
         const size_t len = id ? strlen(id) : 0;
         if (ok && (!len || len > STORE_OPENAI_ID_MAX))

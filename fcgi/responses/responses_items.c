@@ -55,13 +55,15 @@ static const char *type_of(const cJSON *item)
     return type ? type : "message";
 }
 
-void responses_item_id(char out[RESPONSES_ID_SIZE], const char *prefix, const struct request *r, int n)
+void responses_item_id(char out[RESPONSES_ID_SIZE], const char *prefix, const struct request *r,
+                       int n)
 {
     snprintf(out, RESPONSES_ID_SIZE, "%s_%s%04x", prefix, r->id + strlen("req_"), n);
 }
 
 /* {type: input_file, file_data, filename}: as a chat's `file`. */
-static bool add_file(struct responses_reader *rd, cJSON *message, const cJSON *part, struct place p, struct err *e)
+static bool add_file(struct responses_reader *rd, cJSON *message, const cJSON *part, struct place p,
+                     struct err *e)
 {
     const char *data = text_of(part, "file_data"), *name = text_of(part, "filename");
     struct buf text = {.limit = ATTACHMENT_PROMPT_BYTES};
@@ -70,27 +72,35 @@ static bool add_file(struct responses_reader *rd, cJSON *message, const cJSON *p
         return bad(e, ERR_LIMIT, p, "a request takes at most %d files", STORE_MESSAGE_ATTACHMENTS);
     if (!data) {
         buf_printf(&text, "[file %s: not read]", name ? name : "");
-        bool ok = chat_build_copy(rd->build, rd->r->arena, message, &text, e) &&
-                  ignore(rd, p, "files are read from the request alone (file_data), not from an address or an id", e);
+        bool ok =
+            chat_build_copy(rd->build, rd->r->arena, message, &text, e) &&
+            ignore(
+                rd, p,
+                "files are read from the request alone (file_data), not from an address or an id",
+                e);
         buf_fini(&text);
         return ok;
     }
     snprintf(field, sizeof field, "input[%d].%.40s", p.item, p.member);
     const struct chat_file file = {.name = name, .data = data, .path = field};
-    bool ok = chat_file_text(rd->r, &file, &text, e) && chat_build_copy(rd->build, rd->r->arena, message, &text, e);
+    bool ok = chat_file_text(rd->r, &file, &text, e) &&
+              chat_build_copy(rd->build, rd->r->arena, message, &text, e);
     buf_fini(&text);
     return ok;
 }
 
 static bool is_unread(const char *type)
 {
-    return !strcmp(type, "input_image") || !strcmp(type, "computer_screenshot") || !strcmp(type, "input_audio");
+    return !strcmp(type, "input_image") || !strcmp(type, "computer_screenshot") ||
+           !strcmp(type, "input_audio");
 }
 
 /* One part of a content, as the text that the model reads. */
-static bool add_part(struct responses_reader *rd, cJSON *message, const cJSON *part, struct place p, struct err *e)
+static bool add_part(struct responses_reader *rd, cJSON *message, const cJSON *part, struct place p,
+                     struct err *e)
 {
-    static const char *const taken[] = {"input_text", "output_text", "text", "reasoning_text", "summary_text", "refusal", NULL};
+    static const char *const taken[] = {"input_text",   "output_text", "text", "reasoning_text",
+                                        "summary_text", "refusal",     NULL};
     const char *type = text_of(part, "type");
     int k = 0;
     if (!type)
@@ -98,7 +108,8 @@ static bool add_part(struct responses_reader *rd, cJSON *message, const cJSON *p
     if (!strcmp(type, "input_file"))
         return add_file(rd, message, part, p, e);
     if (is_unread(type)) {
-        chat_build_text(rd->build, message, strcmp(type, "input_audio") ? CHAT_UNREAD_IMAGE : CHAT_UNREAD_RECORDING);
+        chat_build_text(rd->build, message,
+                        strcmp(type, "input_audio") ? CHAT_UNREAD_IMAGE : CHAT_UNREAD_RECORDING);
         return ignore(rd, p, "this model reads text only; the prompt says that it was here", e);
     }
     while (taken[k] && strcmp(taken[k], type))
@@ -113,7 +124,8 @@ static bool add_part(struct responses_reader *rd, cJSON *message, const cJSON *p
 }
 
 /* A string or a list of parts. */
-static bool add_content(struct responses_reader *rd, cJSON *message, const cJSON *content, struct place p, struct err *e)
+static bool add_content(struct responses_reader *rd, cJSON *message, const cJSON *content,
+                        struct place p, struct err *e)
 {
     const cJSON *part;
     if (cJSON_IsString(content)) {
@@ -122,7 +134,9 @@ static bool add_content(struct responses_reader *rd, cJSON *message, const cJSON
     }
     if (!cJSON_IsArray(content))
         return bad(e, ERR_INPUT, p, "must be a string or a list of text parts");
-    cJSON_ArrayForEach(part, content) if (!add_part(rd, message, part, p, e)) return false;
+    cJSON_ArrayForEach (part, content)
+        if (!add_part(rd, message, part, p, e))
+            return false;
     return true;
 }
 
@@ -130,12 +144,14 @@ static bool add_content(struct responses_reader *rd, cJSON *message, const cJSON
 static cJSON *assistant_before_calls(struct chat_build *b, bool reasoning)
 {
     const cJSON *m = b->assistant;
-    if (m && (cJSON_HasObjectItem(m, "tool_calls") || (reasoning && cJSON_HasObjectItem(m, "content"))))
+    if (m &&
+        (cJSON_HasObjectItem(m, "tool_calls") || (reasoning && cJSON_HasObjectItem(m, "content"))))
         b->assistant = NULL;
     return chat_build_assistant(b);
 }
 
-/* What is asked cannot be answered when there is nothing but images in it; behind a tool's output they are the tool's. */
+/* What is asked cannot be answered when there is nothing but images in it; behind a tool's output
+ * they are the tool's. */
 static bool refuse_lone_image(const cJSON *item, int i, struct err *e)
 {
     const cJSON *content = json_member(item, "content"), *part;
@@ -144,13 +160,13 @@ static bool refuse_lone_image(const cJSON *item, int i, struct err *e)
     if (item->next || of_tool || !cJSON_IsArray(content))
         return true;
     type = NULL;
-    cJSON_ArrayForEach(part, content)
-    {
+    cJSON_ArrayForEach (part, content) {
         type = text_of(part, "type");
         if (!type || !is_unread(type))
             return true;
     }
-    return !type || bad(e, ERR_UNSUPPORTED, at(i, "content"), "'%.40s' is not taken: this model reads text only", type);
+    return !type || bad(e, ERR_UNSUPPORTED, at(i, "content"),
+                        "'%.40s' is not taken: this model reads text only", type);
 }
 
 static bool add_message(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
@@ -159,7 +175,8 @@ static bool add_message(struct responses_reader *rd, const cJSON *item, int i, s
     const char *role = text_of(item, "role");
     int k = 0;
     if (role && !strcmp(role, "assistant"))
-        return add_content(rd, assistant_before_calls(rd->build, false), json_member(item, "content"), at(i, "content"), e);
+        return add_content(rd, assistant_before_calls(rd->build, false),
+                           json_member(item, "content"), at(i, "content"), e);
     while (roles[k] && (!role || strcmp(roles[k], role)))
         k++;
     if (!roles[k])
@@ -171,9 +188,14 @@ static bool add_message(struct responses_reader *rd, const cJSON *item, int i, s
 
 static bool add_call(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
 {
-    const char *id = text_of(item, "call_id"), *name = text_of(item, "name"), *arguments = text_of(item, "arguments");
+    const char *id = text_of(item, "call_id"), *name = text_of(item, "name"),
+               *arguments = text_of(item, "arguments");
     if (!id || !name || !arguments)
-        return bad(e, ERR_INPUT, at(i, !id ? "call_id" : !name ? "name" : "arguments"), "must be a string");
+        return bad(e, ERR_INPUT,
+                   at(i, !id     ? "call_id"
+                         : !name ? "name"
+                                 : "arguments"),
+                   "must be a string");
     chat_build_call(rd->build, chat_build_assistant(rd->build), id, name, arguments);
     return true;
 }
@@ -190,19 +212,21 @@ static bool add_output(struct responses_reader *rd, const cJSON *item, int i, st
 
 static bool add_reasoning(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
 {
-    const cJSON *content = json_member(item, "content"), *summary = json_member(item, "summary"), *part;
+    const cJSON *content = json_member(item, "content"), *summary = json_member(item, "summary"),
+                *part;
     const bool plain = content && content->child;
     const cJSON *list = plain || !summary ? content : summary;
     if (!cJSON_IsArray(list))
         return bad(e, ERR_INPUT, at(i, content ? "content" : "summary"), "must be a list");
     if (!list->child && json_member(item, "encrypted_content"))
-        return ignore(rd, at(i, "encrypted_content"), "reasoning that another server encrypted can't be read here", e);
+        return ignore(rd, at(i, "encrypted_content"),
+                      "reasoning that another server encrypted can't be read here", e);
     cJSON *message = assistant_before_calls(rd->build, true);
-    cJSON_ArrayForEach(part, list)
-    {
+    cJSON_ArrayForEach (part, list) {
         const char *text = text_of(part, "text");
         if (!text)
-            return bad(e, ERR_INPUT, at(i, plain ? "content" : "summary"), "a part's text must be a string");
+            return bad(e, ERR_INPUT, at(i, plain ? "content" : "summary"),
+                       "a part's text must be a string");
         chat_build_reasoning(rd->build, message, text);
     }
     return true;
@@ -216,9 +240,9 @@ static bool add_compaction(struct responses_reader *rd, const cJSON *item, int i
         return bad(e, ERR_INPUT, at(i, "encrypted_content"), "must be a string");
     const char *summary = content ? responses_compaction_read(rd->r, content) : NULL;
     if (!summary)
-        return ignore(
-            rd, at(i, "encrypted_content"),
-            "it is damaged, or a compaction of another server, which can't be read here", e);
+        return ignore(rd, at(i, "encrypted_content"),
+                      "it is damaged, or a compaction of another server, which can't be read here",
+                      e);
     cJSON *message = chat_build_message(rd->build, "user");
     chat_build_text(rd->build, message,
                     "Summary of the conversation before this point, in place of its turns:\n\n");
@@ -243,8 +267,9 @@ static bool write_arguments(struct buf *out, const cJSON *item)
     return buf_puts(out, "{}");
 }
 
-/* Calls and outputs of tools of other kinds (custom_tool_call, local_shell_call, apply_patch_call ...) are shown to the model as a
- * function's, so that an agent's history stays whole; other items are ignored by name. */
+/* Calls and outputs of tools of other kinds (custom_tool_call, local_shell_call, apply_patch_call
+ * ...) are shown to the model as a function's, so that an agent's history stays whole; other items
+ * are ignored by name. */
 static bool add_other(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
 {
     const char *type = type_of(item), *id = text_of(item, "call_id"), *name = text_of(item, "name");
@@ -263,10 +288,13 @@ static bool add_other(struct responses_reader *rd, const cJSON *item, int i, str
             return add_output(rd, item, i, e);
         cJSON *message = chat_build_message(rd->build, "tool");
         chat_build_refer(rd->build, message, "tool_call_id", json_member(item, "call_id"));
-        ok = (!output || json_write(&text, output) || err_set(e, ERR_NOMEM, "no memory for the input")) && chat_build_copy(rd->build, rd->r->arena, message, &text, e);
+        ok = (!output || json_write(&text, output) ||
+              err_set(e, ERR_NOMEM, "no memory for the input")) &&
+             chat_build_copy(rd->build, rd->r->arena, message, &text, e);
     } else {
         snprintf(field, sizeof field, "input[%d] (%.40s)", i, type);
-        ok = ignored_add(rd->r, field, "items of this type hold nothing that this model could read", e);
+        ok = ignored_add(rd->r, field, "items of this type hold nothing that this model could read",
+                         e);
     }
     buf_fini(&text);
     return ok;
@@ -307,7 +335,8 @@ static bool spread_content(cJSON *item)
     cJSON *list = cJSON_CreateArray(), *part = cJSON_CreateObject();
     bool ok = cJSON_AddStringToObject(part, "type", assistant ? "output_text" : "input_text") &&
               cJSON_AddStringToObject(part, "text", content->valuestring) &&
-              (!assistant || cJSON_AddArrayToObject(part, "annotations")) && cJSON_AddItemToArray(list, part);
+              (!assistant || cJSON_AddArrayToObject(part, "annotations")) &&
+              cJSON_AddItemToArray(list, part);
     return ok && cJSON_ReplaceItemInObjectCaseSensitive(item, "content", list);
 }
 
@@ -346,10 +375,12 @@ cJSON *responses_input_items(const struct request *r, const cJSON *input, struct
     int n = 0;
     if (ok && cJSON_IsString(input)) {
         item = cJSON_CreateObject();
-        ok = cJSON_AddStringToObject(item, "role", "user") && cJSON_AddStringToObject(item, "content", input->valuestring) &&
+        ok = cJSON_AddStringToObject(item, "role", "user") &&
+             cJSON_AddStringToObject(item, "content", input->valuestring) &&
              cJSON_AddItemToArray(items, item);
     }
-    cJSON_ArrayForEach(item, items) ok = ok && (!cJSON_IsObject(item) || complete_item(r, item, n++));
+    cJSON_ArrayForEach (item, items)
+        ok = ok && (!cJSON_IsObject(item) || complete_item(r, item, n++));
     if (ok)
         return items;
     cJSON_Delete(items);

@@ -49,21 +49,24 @@ static const struct field_row fields[] = {
     {NULL, FIELD_READ},
 };
 
-static bool read_include(struct responses_request *q, struct request *r, const cJSON *body, struct err *e)
+static bool read_include(struct responses_request *q, struct request *r, const cJSON *body,
+                         struct err *e)
 {
     const cJSON *list = NULL, *item;
     int64_t top = 0;
-    if (!json_get_array(body, "include", &list, e) || !json_get_int(body, "top_logprobs", 0, ENGINE_MAX_TOP_LOGPROBS, &top, e))
+    if (!json_get_array(body, "include", &list, e) ||
+        !json_get_int(body, "top_logprobs", 0, ENGINE_MAX_TOP_LOGPROBS, &top, e))
         return false;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach (item, list) {
         const char *name = cJSON_GetStringValue(item);
         if (name && !strcmp(name, "message.output_text.logprobs"))
             q->logprobs = true;
         else if (!name)
             return err_field(e, ERR_INPUT, "include", "must be a list of strings");
-        else if (strcmp(name, "reasoning.encrypted_content") && /* reasoning is in the item, plainly */
-                 !ignored_add(r, "include", "of its values message.output_text.logprobs is done", e))
+        else if (strcmp(name,
+                        "reasoning.encrypted_content") && /* reasoning is in the item, plainly */
+                 !ignored_add(r, "include", "of its values message.output_text.logprobs is done",
+                              e))
             return false;
     }
     q->logprobs |= top > 0;
@@ -76,13 +79,17 @@ bool responses_metadata(const cJSON *metadata, struct err *e)
     const cJSON *item;
     if (cJSON_GetArraySize(metadata) > MAX_METADATA)
         return err_field(e, ERR_INPUT, "metadata", "has at most %d members", MAX_METADATA);
-    cJSON_ArrayForEach(item, metadata) if (!cJSON_IsString(item) || strlen(item->valuestring) > 512 || strlen(item->string) > 64) return
-        err_field(e, ERR_INPUT, "metadata", "holds strings of at most 512 bytes under names of at most 64");
+    cJSON_ArrayForEach (item, metadata)
+        if (!cJSON_IsString(item) || strlen(item->valuestring) > 512 || strlen(item->string) > 64)
+            return err_field(e, ERR_INPUT, "metadata",
+                             "holds strings of at most 512 bytes under names of at most 64");
     return true;
 }
 
-/* There is no second model that would summarise: the reasoning itself is given where clients look for a summary. */
-static bool read_reasoning(struct responses_request *q, struct request *r, const cJSON *body, struct err *e)
+/* There is no second model that would summarise: the reasoning itself is given where clients look
+ * for a summary. */
+static bool read_reasoning(struct responses_request *q, struct request *r, const cJSON *body,
+                           struct err *e)
 {
     static const char *const members[] = {"summary", "generate_summary"};
     const cJSON *reasoning = NULL;
@@ -91,21 +98,27 @@ static bool read_reasoning(struct responses_request *q, struct request *r, const
     for (int i = 0; i < 2; i++) {
         const char *summary = NULL;
         if (!json_get_string(reasoning, members[i], &summary, e))
-            return chat_build_rename(e, members[i], i ? "reasoning.generate_summary" : "reasoning.summary");
-        if (summary && strcmp(summary, "auto") && strcmp(summary, "concise") && strcmp(summary, "detailed") && strcmp(summary, "none"))
-            return err_field(e, ERR_INPUT, "reasoning.summary", "must be auto, concise or detailed");
+            return chat_build_rename(e, members[i],
+                                     i ? "reasoning.generate_summary" : "reasoning.summary");
+        if (summary && strcmp(summary, "auto") && strcmp(summary, "concise") &&
+            strcmp(summary, "detailed") && strcmp(summary, "none"))
+            return err_field(e, ERR_INPUT, "reasoning.summary",
+                             "must be auto, concise or detailed");
         q->summary |= summary && strcmp(summary, "none");
     }
     return chat_read_reasoning(&q->chat, r, reasoning, e);
 }
 
-static bool read_switches(struct responses_request *q, struct request *r, const cJSON *body, struct err *e)
+static bool read_switches(struct responses_request *q, struct request *r, const cJSON *body,
+                          struct err *e)
 {
     const char *truncation = "disabled";
     bool background = false;
     q->store = true;
-    if (!json_get_bool(body, "store", &q->store, e) || !json_get_bool(body, "background", &background, e) ||
-        !json_get_string(body, "truncation", &truncation, e) || !field_stream(r, body, &q->chat.streaming, e))
+    if (!json_get_bool(body, "store", &q->store, e) ||
+        !json_get_bool(body, "background", &background, e) ||
+        !json_get_string(body, "truncation", &truncation, e) ||
+        !field_stream(r, body, &q->chat.streaming, e))
         return false;
     if (background && !ignored_add(r, "background", fields_foreign_reason("background"), e))
         return false;
@@ -125,8 +138,8 @@ static bool read_verbosity(struct responses_request *q, struct request *r, const
 }
 
 /* Sampling, under chat's names. */
-static bool read_settings(struct responses_request *q, struct request *r, struct chat_build *b, const cJSON *body,
-                          struct err *e)
+static bool read_settings(struct responses_request *q, struct request *r, struct chat_build *b,
+                          const cJSON *body, struct err *e)
 {
     static const char *const same[] = {"stop", "n_predict", "num_predict", NULL};
     cJSON *o = cJSON_AddObjectToObject(q->chat.owned, "settings");
@@ -153,48 +166,56 @@ static void add_function(struct chat_build *b, cJSON *list, const cJSON *tool)
     const char *type = cJSON_GetStringValue(json_member(tool, "type"));
     cJSON *out = cJSON_CreateObject();
     chat_build_refer(b, out, "type", json_member(tool, "type"));
-    cJSON *function = type && !strcmp(type, "function") ? cJSON_AddObjectToObject(out, "function") : NULL;
+    cJSON *function =
+        type && !strcmp(type, "function") ? cJSON_AddObjectToObject(out, "function") : NULL;
     for (int i = 0; function && members[i]; i++)
         chat_build_refer(b, function, members[i], json_member(tool, members[i]));
     if (!cJSON_AddItemToArray(list, out))
         b->failed = true;
 }
 
-static bool add_tools(struct chat_build *b, struct request *r, cJSON *list, const cJSON *tools, struct err *e)
+static bool add_tools(struct chat_build *b, struct request *r, cJSON *list, const cJSON *tools,
+                      struct err *e)
 {
     const cJSON *tool;
     char field[IGNORED_FIELD_BYTES];
     int i = 0;
-    cJSON_ArrayForEach(tool, tools)
-    {
+    cJSON_ArrayForEach (tool, tools) {
         const char *name = cJSON_GetStringValue(json_member(tool, "name"));
-        snprintf(field, sizeof field, "tools[%d] (%.30s%s%.20s)", i++, cJSON_GetStringValue(json_member(tool, "type")),
-                 name ? " " : "", name ? name : "");
+        snprintf(field, sizeof field, "tools[%d] (%.30s%s%.20s)", i++,
+                 cJSON_GetStringValue(json_member(tool, "type")), name ? " " : "",
+                 name ? name : "");
         if (!is_other_tool(tool))
             add_function(b, list, tool);
-        else if (!ignored_add(r, field, "functions are taken; the server runs no tools of its own", e))
+        else if (!ignored_add(r, field, "functions are taken; the server runs no tools of its own",
+                              e))
             return false;
     }
     return true;
 }
 
-static bool add_choice(struct chat_build *b, struct request *r, cJSON *o, const cJSON *choice, struct err *e)
+static bool add_choice(struct chat_build *b, struct request *r, cJSON *o, const cJSON *choice,
+                       struct err *e)
 {
     const char *type = cJSON_GetStringValue(json_member(choice, "type"));
     const cJSON *tool;
     if (type && !strcmp(type, "function")) {
         cJSON *named = cJSON_AddObjectToObject(o, "tool_choice");
         cJSON_AddStringToObject(named, "type", "function");
-        chat_build_refer(b, cJSON_AddObjectToObject(named, "function"), "name", json_member(choice, "name"));
+        chat_build_refer(b, cJSON_AddObjectToObject(named, "function"), "name",
+                         json_member(choice, "name"));
     } else if (type && !strcmp(type, "allowed_tools")) {
         cJSON *named = cJSON_AddObjectToObject(o, "tool_choice");
         cJSON_AddStringToObject(named, "type", "allowed_tools");
         cJSON *allowed = cJSON_AddObjectToObject(named, "allowed_tools");
         chat_build_refer(b, allowed, "mode", json_member(choice, "mode"));
         cJSON *list = cJSON_AddArrayToObject(allowed, "tools");
-        cJSON_ArrayForEach(tool, json_member(choice, "tools")) if (!is_other_tool(tool)) add_function(b, list, tool);
+        cJSON_ArrayForEach (tool, json_member(choice, "tools"))
+            if (!is_other_tool(tool))
+                add_function(b, list, tool);
     } else if (is_other_tool(choice)) {
-        return ignored_add(r, "tool_choice", "functions are taken; the server runs no tools of its own", e);
+        return ignored_add(r, "tool_choice",
+                           "functions are taken; the server runs no tools of its own", e);
     } else {
         chat_build_refer(b, o, "tool_choice", choice);
     }
@@ -207,7 +228,8 @@ static void add_format(struct chat_build *b, cJSON *o, const cJSON *format)
     const char *type = cJSON_GetStringValue(json_member(format, "type"));
     cJSON *out = cJSON_AddObjectToObject(o, "response_format");
     chat_build_refer(b, out, "type", json_member(format, "type"));
-    cJSON *schema = type && !strcmp(type, "json_schema") ? cJSON_AddObjectToObject(out, "json_schema") : NULL;
+    cJSON *schema =
+        type && !strcmp(type, "json_schema") ? cJSON_AddObjectToObject(out, "json_schema") : NULL;
     for (int i = 0; schema && members[i]; i++)
         chat_build_refer(b, schema, members[i], json_member(format, members[i]));
 }
@@ -220,8 +242,8 @@ bool responses_rename(struct err *e)
     return chat_build_rename(e, "response_format", "text.format");
 }
 
-static bool read_output(struct responses_request *q, struct request *r, struct chat_build *b, const cJSON *body,
-                        struct err *e)
+static bool read_output(struct responses_request *q, struct request *r, struct chat_build *b,
+                        const cJSON *body, struct err *e)
 {
     const cJSON *tools = NULL, *text = NULL, *format = NULL;
     cJSON *o = cJSON_AddObjectToObject(q->chat.owned, "output");
@@ -230,7 +252,8 @@ static bool read_output(struct responses_request *q, struct request *r, struct c
         return false;
     cJSON *list = tools ? cJSON_AddArrayToObject(o, "tools") : NULL;
     if (!add_tools(b, r, list, tools, e) ||
-        (json_member(body, "tool_choice") && !add_choice(b, r, o, json_member(body, "tool_choice"), e)))
+        (json_member(body, "tool_choice") &&
+         !add_choice(b, r, o, json_member(body, "tool_choice"), e)))
         return false;
     chat_build_refer(b, o, "parallel_tool_calls", json_member(body, "parallel_tool_calls"));
     if (format)
@@ -244,7 +267,9 @@ static bool add_items(struct responses_reader *rd, const cJSON *items, struct er
 {
     const cJSON *item;
     int i = 0;
-    cJSON_ArrayForEach(item, items) if (!responses_add_item(rd, item, i++, e)) return false;
+    cJSON_ArrayForEach (item, items)
+        if (!responses_add_item(rd, item, i++, e))
+            return false;
     return true;
 }
 
@@ -297,25 +322,22 @@ static void echo_member(struct buf *b, const cJSON *body, const char *name, cons
 
 static void write_echo(struct responses_request *q, const cJSON *body)
 {
-    static const char *const rows[][2] = {{"instructions", "null"},
-                                          {"max_output_tokens", "null"},
-                                          {"max_tool_calls", "null"},
-                                          {"metadata", "{}"},
-                                          {"parallel_tool_calls", "true"},
-                                          {"previous_response_id", "null"},
-                                          {"prompt_cache_key", "null"},
-                                          {"reasoning", "{\"effort\":null,\"summary\":null}"},
-                                          {"safety_identifier", "null"},
-                                          {"text", "{\"format\":{\"type\":\"text\"}}"},
-                                          {"tool_choice", "\"auto\""},
-                                          {"tools", "[]"},
-                                          {"truncation", "\"disabled\""},
-                                          {"user", "null"}};
+    static const char *const rows[][2] = {
+        {"instructions", "null"},        {"max_output_tokens", "null"},
+        {"max_tool_calls", "null"},      {"metadata", "{}"},
+        {"parallel_tool_calls", "true"}, {"previous_response_id", "null"},
+        {"prompt_cache_key", "null"},    {"reasoning", "{\"effort\":null,\"summary\":null}"},
+        {"safety_identifier", "null"},   {"text", "{\"format\":{\"type\":\"text\"}}"},
+        {"tool_choice", "\"auto\""},     {"tools", "[]"},
+        {"truncation", "\"disabled\""},  {"user", "null"}};
     const struct engine_sampling *s = &q->chat.settings.sampling;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         echo_member(&q->echo, body, rows[i][0], rows[i][1]);
-    buf_printf(&q->echo, ",\"service_tier\":\"default\",\"temperature\":%.7g,\"top_p\":%.7g,\"top_logprobs\":%d",
-               (double)s->temperature, (double)s->top_p, q->chat.top_logprobs < 0 ? 0 : q->chat.top_logprobs);
+    buf_printf(
+        &q->echo,
+        ",\"service_tier\":\"default\",\"temperature\":%.7g,\"top_p\":%.7g,\"top_logprobs\":%d",
+        (double)s->temperature, (double)s->top_p,
+        q->chat.top_logprobs < 0 ? 0 : q->chat.top_logprobs);
 }
 
 bool responses_read(struct responses_request *q, struct request *r, bool counts, struct err *e)
@@ -331,8 +353,8 @@ bool responses_read(struct responses_request *q, struct request *r, bool counts,
     if (!read_switches(q, r, body, e) || !read_settings(q, r, &b, body, e) ||
         !read_include(q, r, body, e) || !json_get_object(body, "metadata", &metadata, e) ||
         !responses_metadata(metadata, e) || !read_output(q, r, &b, body, e) ||
-        !chat_read_thinking(&q->chat, r, body, e) || !read_reasoning(q, r, body, e) || !read_verbosity(q, r, body, e) ||
-        !json_get_string(body, "cache_salt", &q->chat.salt, e) ||
+        !chat_read_thinking(&q->chat, r, body, e) || !read_reasoning(q, r, body, e) ||
+        !read_verbosity(q, r, body, e) || !json_get_string(body, "cache_salt", &q->chat.salt, e) ||
         !responses_read_items(q, r, &b, body, e))
         return false;
     if (!counts)

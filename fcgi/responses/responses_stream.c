@@ -1,6 +1,6 @@
-/* responses.h: the answer as OpenAI's events, numbered: created, in_progress; each item as added, its part as added, its
- * deltas, and the same three done; then completed, incomplete or failed, with the whole response. No [DONE]: this API has
- * none. */
+/* responses.h: the answer as OpenAI's events, numbered: created, in_progress; each item as added,
+ * its part as added, its deltas, and the same three done; then completed, incomplete or failed,
+ * with the whole response. No [DONE]: this API has none. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,16 +40,19 @@ static void send_item(struct responses_view *v, const char *type, int index, con
     send_event(v, type);
 }
 
-static void send_part(struct responses_view *v, const char *type, const struct part *part, int index, bool done)
+static void send_part(struct responses_view *v, const char *type, const struct part *part,
+                      int index, bool done)
 {
     size_t len = 0;
     const char *text = done ? part_text(part, &len) : "";
     begin_event(v, type);
     name_item(v, part, index);
-    buf_printf(&v->stream.line, ",\"part\":{\"type\":\"%s\",\"text\":", part->kind == PART_TEXT ? "output_text" : "reasoning_text");
+    buf_printf(&v->stream.line, ",\"part\":{\"type\":\"%s\",\"text\":",
+               part->kind == PART_TEXT ? "output_text" : "reasoning_text");
     buf_json_string(&v->stream.line, text, len);
     if (part->kind == PART_TEXT)
-        buf_printf(&v->stream.line, ",\"annotations\":[],\"logprobs\":[%s]", done && part->logprobs.len ? part->logprobs.data : "");
+        buf_printf(&v->stream.line, ",\"annotations\":[],\"logprobs\":[%s]",
+                   done && part->logprobs.len ? part->logprobs.data : "");
     buf_putc(&v->stream.line, '}');
     send_event(v, type);
 }
@@ -69,8 +72,9 @@ static void send_summary(struct responses_view *v, int index, const struct summa
     snprintf(type, sizeof type, "response.reasoning_summary_%s", s->name);
     responses_item_id(id, "rs", v->stream.r, index);
     begin_event(v, type);
-    buf_printf(&v->stream.line, ",\"item_id\":\"%s\",\"output_index\":%d,\"summary_index\":0,\"%s\":%s", id, index, s->member,
-               part ? "{\"type\":\"summary_text\",\"text\":" : "");
+    buf_printf(&v->stream.line,
+               ",\"item_id\":\"%s\",\"output_index\":%d,\"summary_index\":0,\"%s\":%s", id, index,
+               s->member, part ? "{\"type\":\"summary_text\",\"text\":" : "");
     buf_json_string(&v->stream.line, s->text, s->len);
     if (part)
         buf_putc(&v->stream.line, '}');
@@ -92,9 +96,11 @@ static void open_item(void *context, const struct part *part, int index)
         send_summary(v, index, &(struct summary_event){"part.added", "part", "", 0});
 }
 
-static void grow_item(void *context, const struct part *part, int index, const char *piece, size_t len)
+static void grow_item(void *context, const struct part *part, int index, const char *piece,
+                      size_t len)
 {
-    static const char *const types[] = {"response.reasoning_text.delta", "response.output_text.delta",
+    static const char *const types[] = {"response.reasoning_text.delta",
+                                        "response.output_text.delta",
                                         "response.function_call_arguments.delta"};
     struct responses_view *v = context;
     begin_event(v, types[part->kind]);
@@ -120,7 +126,8 @@ static void close_item(void *context, const struct part *part, int index)
     buf_printf(&v->stream.line, ",\"%s\":", part->kind == PART_CALL ? "arguments" : "text");
     buf_json_string(&v->stream.line, text, len);
     if (part->kind == PART_TEXT) {
-        buf_printf(&v->stream.line, ",\"logprobs\":[%s]", part->logprobs.len ? part->logprobs.data : "");
+        buf_printf(&v->stream.line, ",\"logprobs\":[%s]",
+                   part->logprobs.len ? part->logprobs.data : "");
     } else if (part->kind == PART_CALL) {
         const struct buf *name = &part->call->name;
         buf_puts(&v->stream.line, ",\"name\":");
@@ -133,11 +140,13 @@ static void close_item(void *context, const struct part *part, int index)
         send_summary(v, index, &(struct summary_event){"text.done", "text", text, len});
         send_summary(v, index, &(struct summary_event){"part.done", "part", text, len});
     }
-    bool cut = v->stream.x->generations[0].finish == ENGINE_LENGTH || v->stream.x->generations[0].state == GENERATION_FAILED;
+    bool cut = v->stream.x->generations[0].finish == ENGINE_LENGTH ||
+               v->stream.x->generations[0].state == GENERATION_FAILED;
     send_item(v, "response.output_item.done", index, cut ? "incomplete" : "completed");
 }
 
-static void send_response(struct responses_view *v, const char *type, const char *status, const struct err *error)
+static void send_response(struct responses_view *v, const char *type, const char *status,
+                          const struct err *error)
 {
     begin_event(v, type);
     buf_puts(&v->stream.line, ",\"response\":");
@@ -185,7 +194,8 @@ static void end(void *context, const struct err *broken)
 
 void responses_stream(struct responses_view *v, struct answer_view *view)
 {
-    v->parts.listener = (struct parts_listener){.context = v, .opened = open_item, .grown = grow_item, .closed = close_item};
+    v->parts.listener = (struct parts_listener){
+        .context = v, .opened = open_item, .grown = grow_item, .closed = close_item};
     view->listener.pause = answer_stream_pause;
     view->listener.idle_ms = answer_stream_idle_ms;
     view->listener.idle = answer_stream_keep_alive;
@@ -195,7 +205,10 @@ void responses_stream(struct responses_view *v, struct answer_view *view)
 
 const struct api_dialect responses_dialect = {
     .error = reply_error_object,
-    .stream_abort = {.close_event = DIALECT_SSE_CLOSE,
-                     .error_event = "event: error\ndata: {\"type\":\"error\",\"code\":\"worker_lost\",\"message\":\"" DIALECT_ABORT_TEXT "\","
-                             "\"param\":null}\n\n"},
+    .stream_abort =
+        {.close_event = DIALECT_SSE_CLOSE,
+         .error_event =
+             "event: error\ndata: "
+             "{\"type\":\"error\",\"code\":\"worker_lost\",\"message\":\"" DIALECT_ABORT_TEXT "\","
+             "\"param\":null}\n\n"},
 };

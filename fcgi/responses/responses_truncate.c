@@ -28,7 +28,8 @@ static size_t weigh(const cJSON *v)
     const cJSON *item;
     size_t n = cJSON_IsString(v) ? strlen(v->valuestring) : 0;
     if (cJSON_IsArray(v) || cJSON_IsObject(v))
-        cJSON_ArrayForEach(item, v) n += weigh(item);
+        cJSON_ArrayForEach (item, v)
+            n += weigh(item);
     return n + 8; /* the marks around it */
 }
 
@@ -77,7 +78,8 @@ static size_t drop_oldest(cJSON *messages, bool by_steps, int *dropped)
     return weight;
 }
 
-/* Drops what `over` of `tokens` tokens take by their share of the text. False: nothing more can go. */
+/* Drops what `over` of `tokens` tokens take by their share of the text. False: nothing more can go.
+ */
 static bool drop_share(const struct responses_request *q, size_t over, size_t tokens, int *dropped)
 {
     cJSON *messages = q->chat.messages;
@@ -100,8 +102,8 @@ static size_t room_for_prompt(const struct request *r, const struct responses_re
     return n_ctx ? (size_t)(n_ctx - answer) : SIZE_MAX;
 }
 
-bool responses_job_make(struct inference_params *p, struct prompt *prompt, struct request *r, struct responses_request *q,
-                        struct err *e)
+bool responses_job_make(struct inference_params *p, struct prompt *prompt, struct request *r,
+                        struct responses_request *q, struct err *e)
 {
     const size_t room = q->truncate ? room_for_prompt(r, q) : SIZE_MAX;
     char message[IGNORED_MESSAGE_BYTES];
@@ -117,7 +119,10 @@ bool responses_job_make(struct inference_params *p, struct prompt *prompt, struc
         buf_clear(&q->chat.grammar);
     }
     if (dropped) {
-        snprintf(message, sizeof message, "%d of the oldest messages were dropped, so that the conversation fits the context", dropped);
+        snprintf(
+            message, sizeof message,
+            "%d of the oldest messages were dropped, so that the conversation fits the context",
+            dropped);
         ignored_warn(r, "truncation", message, false);
     }
     return true;

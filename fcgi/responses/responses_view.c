@@ -45,11 +45,13 @@ void responses_part_id(char out[RESPONSES_ID_SIZE], const struct responses_view 
     responses_item_id(out, prefixes[v->parts.at[index].kind], v->stream.r, index);
 }
 
-void responses_put_item(struct buf *b, const struct responses_view *v, int index, const char *status)
+void responses_put_item(struct buf *b, const struct responses_view *v, int index,
+                        const char *status)
 {
     static const char *const names[] = {"reasoning", "message", "function_call"};
     const struct part *part = &v->parts.at[index];
-    bool begun = strcmp(status, "in_progress") != 0; /* an item that has just been opened is empty */
+    bool begun =
+        strcmp(status, "in_progress") != 0; /* an item that has just been opened is empty */
     size_t len = 0;
     const char *text = begun ? part_text(part, &len) : "";
     char id[RESPONSES_ID_SIZE];
@@ -71,11 +73,13 @@ void responses_put_item(struct buf *b, const struct responses_view *v, int index
         if (begun) {
             buf_puts(b, "{\"type\":\"output_text\",\"text\":");
             buf_json_string(b, text, len);
-            buf_printf(b, ",\"annotations\":[],\"logprobs\":[%s]}", part->logprobs.len ? part->logprobs.data : "");
+            buf_printf(b, ",\"annotations\":[],\"logprobs\":[%s]}",
+                       part->logprobs.len ? part->logprobs.data : "");
         }
         buf_putc(b, ']');
         break;
-    default: put_call(b, part, text, len);
+    default:
+        put_call(b, part, text, len);
     }
     buf_putc(b, '}');
     b->failed |= part->logprobs.failed;
@@ -85,10 +89,12 @@ void responses_put_usage(struct buf *b, const struct generation *g)
 {
     const struct engine_usage *u = &g->usage;
     buf_printf(b,
-               "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d,\"cache_write_tokens\":0},"
-               "\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},\"total_tokens\":%d",
-               (int)u->prompt_tokens, (int)u->cached_tokens, (int)u->completion_tokens, g->n_reasoning,
-               (int)(u->prompt_tokens + u->completion_tokens));
+               "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d,\"cache_write_"
+               "tokens\":0},"
+               "\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},\"total_"
+               "tokens\":%d",
+               (int)u->prompt_tokens, (int)u->cached_tokens, (int)u->completion_tokens,
+               g->n_reasoning, (int)(u->prompt_tokens + u->completion_tokens));
     reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }
@@ -104,21 +110,25 @@ static void put_error(struct buf *b, const struct err *error)
     buf_putc(b, '}');
 }
 
-void responses_put(struct buf *b, const struct responses_view *v, const char *status, const struct err *error)
+void responses_put(struct buf *b, const struct responses_view *v, const char *status,
+                   const struct err *error)
 {
     const char *model = v->stream.r->worker->model_id;
     char id[OPENAI_ID_SIZE];
     bool done = generation_of(v)->state == GENERATION_DONE, cut = !strcmp(status, "incomplete");
     openai_id(id, "resp_", v->stream.r);
-    buf_printf(b, "{\"id\":\"%s\",\"object\":\"response\",\"created_at\":%lld,\"status\":\"%s\",\"background\":false", id,
-               (long long)v->created, status);
+    buf_printf(b,
+               "{\"id\":\"%s\",\"object\":\"response\",\"created_at\":%lld,\"status\":\"%s\","
+               "\"background\":false",
+               id, (long long)v->created, status);
     if (v->completed)
         buf_printf(b, ",\"completed_at\":%lld", (long long)v->completed);
     else
         buf_puts(b, ",\"completed_at\":null");
     buf_puts(b, ",\"error\":");
     put_error(b, error);
-    buf_printf(b, ",\"incomplete_details\":%s,\"model\":", cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
+    buf_printf(b, ",\"incomplete_details\":%s,\"model\":",
+               cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
     buf_json_string(b, model, strlen(model));
     buf_append(b, v->q->echo.data, v->q->echo.len);
     if (v->q->conversation && v->q->appended) {
@@ -134,7 +144,8 @@ void responses_put(struct buf *b, const struct responses_view *v, const char *st
     for (int i = 0; listed && i < v->parts.n; i++) {
         if (i)
             buf_putc(b, ',');
-        responses_put_item(b, v, i, i == v->parts.n - 1 && !(done && !cut) ? "incomplete" : "completed");
+        responses_put_item(b, v, i,
+                           i == v->parts.n - 1 && !(done && !cut) ? "incomplete" : "completed");
     }
     buf_puts(b, "],\"usage\":");
     if (done)
@@ -162,7 +173,8 @@ static bool keep(const struct responses_view *v, struct err *e)
                                  .storage_bytes = v->stream.r->who.limits.storage_bytes};
     bool ok = !v->stream.line.failed && json_write(&input, v->q->input);
     row.input = input.data;
-    ok = ok ? store_response_add(v->stream.r->store, &row, e) : err_set(e, ERR_NOMEM, "no memory for the response");
+    ok = ok ? store_response_add(v->stream.r->store, &row, e)
+            : err_set(e, ERR_NOMEM, "no memory for the response");
     buf_fini(&input);
     return ok;
 }
@@ -216,11 +228,12 @@ static void send_reply(void *context, const struct err *broken)
     reply_json_buf(v->stream.r, 200, &v->stream.line);
 }
 
-struct answer_view responses_view(struct responses_view *v, struct request *r, struct responses_request *q,
-                                const struct inference *x)
+struct answer_view responses_view(struct responses_view *v, struct request *r,
+                                  struct responses_request *q, const struct inference *x)
 {
     *v = (struct responses_view){.stream = {.r = r, .x = x}, .q = q, .created = clock_wall_s()};
-    struct answer_view view = {.listener = {.context = v, .tokens = take_tokens, .delta = take_delta}, .end = send_reply};
+    struct answer_view view = {
+        .listener = {.context = v, .tokens = take_tokens, .delta = take_delta}, .end = send_reply};
     if (q->chat.streaming.stream)
         responses_stream(v, &view);
     return view;

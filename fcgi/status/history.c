@@ -13,7 +13,7 @@
 
 struct history_file {
     struct mapped_header head;
-    uint64_t sequence; /* odd while the writer is at it */
+    uint64_t sequence;          /* odd while the writer is at it */
     struct history_sample last; /* at_ms 0: none yet */
     struct history_row fine[HISTORY_FINE_ROWS], coarse[HISTORY_COARSE_ROWS];
 };
@@ -23,15 +23,25 @@ struct history {
 };
 
 const char *const history_sum_names[HISTORY_SUM__N] = {
-    "prompt_tokens",     "cached_tokens",    "completion_tokens", "jobs_done", "jobs_failed", "jobs_refused",  "expert_asked", "expert_hits",
-    "expert_read_bytes", "expert_bus_bytes", "step_ms",           "cpu_ms",    "disk_bytes",  "http_requests", "http_errors"};
-const char *const history_gauge_names[HISTORY_GAUGE__N] = {
-    "up", "running", "waiting", "blocks_used", "blocks_cached", "resident_bytes", "weight_bytes", "expert_bytes", "device_bytes",
-    "available_bytes", "host_cpu"};
+    "prompt_tokens", "cached_tokens", "completion_tokens", "jobs_done",         "jobs_failed",
+    "jobs_refused",  "expert_asked",  "expert_hits",       "expert_read_bytes", "expert_bus_bytes",
+    "step_ms",       "cpu_ms",        "disk_bytes",        "http_requests",     "http_errors"};
+const char *const history_gauge_names[HISTORY_GAUGE__N] = {"up",
+                                                           "running",
+                                                           "waiting",
+                                                           "blocks_used",
+                                                           "blocks_cached",
+                                                           "resident_bytes",
+                                                           "weight_bytes",
+                                                           "expert_bytes",
+                                                           "device_bytes",
+                                                           "available_bytes",
+                                                           "host_cpu"};
 
 /* ---- the file ---- */
 
-static const struct mapped_header layout = {.magic = 0x54534853u, .version = 1, .size = sizeof(struct history_file)};
+static const struct mapped_header layout = {
+    .magic = 0x54534853u, .version = 1, .size = sizeof(struct history_file)};
 
 struct history *history_open(const char *path, struct err *e)
 {
@@ -75,7 +85,8 @@ static struct history_row *row_at(struct history_row *ring, int n, int step_s, i
     return row;
 }
 
-static void add_to(struct history_row *row, const struct history_sample *s, const struct history_row *growth)
+static void add_to(struct history_row *row, const struct history_sample *s,
+                   const struct history_row *growth)
 {
     row->covered_s += growth->covered_s;
     for (int i = 0; i < HISTORY_SUM__N; i++)
@@ -90,20 +101,25 @@ static void add_to(struct history_row *row, const struct history_sample *s, cons
             row->buckets[k][i] += growth->buckets[k][i];
 }
 
-/* The growth from the previous sample to this one. Of an engine that started in between, all counters are growth. */
-static void compute_growth(const struct history_sample *s, const struct history_sample *last, struct history_row *g)
+/* The growth from the previous sample to this one. Of an engine that started in between, all
+ * counters are growth. */
+static void compute_growth(const struct history_sample *s, const struct history_sample *last,
+                           struct history_row *g)
 {
     const bool same = s->engine_started == last->engine_started;
-    *g = (struct history_row){.covered_s = s->at_ms > last->at_ms ? (double)(s->at_ms - last->at_ms) / 1e3 : 0};
+    *g = (struct history_row){
+        .covered_s = s->at_ms > last->at_ms ? (double)(s->at_ms - last->at_ms) / 1e3 : 0};
     for (int i = 0; i < HISTORY_SUM__N; i++)
         if (i >= HISTORY_ENGINE__N || s->engine_known)
-            g->sums[i] = grown(s->counters[i], i < HISTORY_ENGINE__N && !same ? 0 : last->counters[i]);
+            g->sums[i] =
+                grown(s->counters[i], i < HISTORY_ENGINE__N && !same ? 0 : last->counters[i]);
     for (int k = 0; k < HISTORY_TIMES__N && s->engine_known; k++)
         for (int i = 0; i < HISTORY_BUCKETS; i++)
             g->buckets[k][i] = (uint32_t)grown(s->buckets[k][i], same ? last->buckets[k][i] : 0);
 }
 
-/* If the engine's page is unreadable, the previous sample stays the baseline of the next difference. */
+/* If the engine's page is unreadable, the previous sample stays the baseline of the next
+ * difference. */
 static void remember(struct history_sample *last, const struct history_sample *s)
 {
     const bool same = s->engine_started == last->engine_started;
@@ -124,7 +140,8 @@ void history_add(struct history *h, const struct history_sample *s)
 {
     struct history_file *f = h->file;
     struct history_row growth = {0};
-    const bool first = f->last.at_ms == 0; /* what was counted before anyone wrote belongs to no row */
+    const bool first =
+        f->last.at_ms == 0; /* what was counted before anyone wrote belongs to no row */
     if (!first)
         compute_growth(s, &f->last, &growth);
     __atomic_store_n(&f->sequence, f->sequence + 1, __ATOMIC_RELAXED);
@@ -154,11 +171,13 @@ static void merge(struct history_row *into, const struct history_row *row)
 static void collect(const struct history_file *f, struct history_view *v, bool fine)
 {
     const struct history_row *ring = fine ? f->fine : f->coarse;
-    const int rows = fine ? HISTORY_FINE_ROWS : HISTORY_COARSE_ROWS, row_s = fine ? HISTORY_FINE_S : HISTORY_COARSE_S;
+    const int rows = fine ? HISTORY_FINE_ROWS : HISTORY_COARSE_ROWS,
+              row_s = fine ? HISTORY_FINE_S : HISTORY_COARSE_S;
     for (int i = 0; i < v->n; i++) {
         struct history_row *out = &v->rows[i];
         *out = (struct history_row){0};
-        for (int64_t at = v->from + i * v->step_s; at < v->from + (i + 1) * v->step_s; at += row_s) {
+        for (int64_t at = v->from + i * v->step_s; at < v->from + (i + 1) * v->step_s;
+             at += row_s) {
             const struct history_row *row = &ring[at / row_s % rows];
             if (row->at != at || row->covered_s <= 0)
                 continue;
@@ -184,7 +203,8 @@ static bool collect_whole(const struct history_file *f, struct history_view *v, 
     return false;
 }
 
-bool history_read(const char *path, int64_t now_s, int64_t seconds, struct history_view *v, struct err *e)
+bool history_read(const char *path, int64_t now_s, int64_t seconds, struct history_view *v,
+                  struct err *e)
 {
     const bool fine = seconds <= (int64_t)HISTORY_FINE_S * HISTORY_FINE_ROWS;
     const int64_t row_s = fine ? HISTORY_FINE_S : HISTORY_COARSE_S;
@@ -198,12 +218,14 @@ bool history_read(const char *path, int64_t now_s, int64_t seconds, struct histo
     const struct history_file *f = mapped_file_open_readonly(path, layout);
     if (!f)
         return true; /* nobody wrote yet */
-    bool ok = collect_whole(f, v, fine) || err_set(e, ERR_BUSY, "the history is being written; try again");
+    bool ok = collect_whole(f, v, fine) ||
+              err_set(e, ERR_BUSY, "the history is being written; try again");
     munmap((void *)f, sizeof *f);
     return ok;
 }
 
-double history_quantile(const struct history_view *v, const struct history_row *row, enum history_times which, double q)
+double history_quantile(const struct history_view *v, const struct history_row *row,
+                        enum history_times which, double q)
 {
     const uint32_t *counts = row->buckets[which];
     const double *bounds = v->bounds[which];

@@ -1,9 +1,10 @@
-/* The server's figures over time, for the admin's charts: one file of fixed size in the state folder holds two rings of rows,
- * 10 seconds each for 6 hours and 5 minutes each for 30 days. It survives restarts; time in which nobody wrote is a gap.
+/* The server's figures over time, for the admin's charts: one file of fixed size in the state
+ * folder holds two rings of rows, 10 seconds each for 6 hours and 5 minutes each for 30 days. It
+ * survives restarts; time in which nobody wrote is a gap.
  *
- * The recorder, whose lock makes it the only writer, adds a sample every second. Any process may read; a seqlock keeps
- * readers from rows that are half written. A power cut may lose or damage the last rows and nothing else, which is acceptable
- * for figures. */
+ * The recorder, whose lock makes it the only writer, adds a sample every second. Any process may
+ * read; a seqlock keeps readers from rows that are half written. A power cut may lose or damage the
+ * last rows and nothing else, which is acceptable for figures. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +18,8 @@
 #define HISTORY_BUCKETS 20
 #define HISTORY_MAX_POINTS 480 /* rows of one answer at most: finer ones are put together */
 
-/* Counters: what was added during a row's time. Those below HISTORY_ENGINE__N are the engine's and restart with it. */
+/* Counters: what was added during a row's time. Those below HISTORY_ENGINE__N are the engine's and
+ * restart with it. */
 enum history_sum {
     HISTORY_PROMPT_TOKENS,
     HISTORY_CACHED_TOKENS,
@@ -31,7 +33,8 @@ enum history_sum {
     HISTORY_EXPERT_BUS_BYTES,
     HISTORY_STEP_MS,
     HISTORY_CPU_MS,     /* of all threads of the engine */
-    HISTORY_DISK_BYTES, /* that the engine's process had read from storage, page faults of the mapped model included */
+    HISTORY_DISK_BYTES, /* that the engine's process had read from storage, page faults of the
+                           mapped model included */
     HISTORY_ENGINE__N,
     HISTORY_REQUESTS = HISTORY_ENGINE__N,
     HISTORY_ERRORS, /* of these, answered with 5xx */
@@ -70,8 +73,8 @@ struct history_sample {
 };
 
 struct history_row {
-    int64_t at;         /* Unix s at which it begins; 0: a gap */
-    double covered_s;   /* of its time, how much was watched */
+    int64_t at;       /* Unix s at which it begins; 0: a gap */
+    double covered_s; /* of its time, how much was watched */
     uint64_t sums[HISTORY_SUM__N];
     double areas[HISTORY_GAUGE__N]; /* gauge times seconds; area / covered_s is the mean */
     double highest[HISTORY_GAUGE__N];
@@ -91,10 +94,14 @@ struct history_view {
     struct history_row rows[HISTORY_MAX_POINTS];
     double bounds[HISTORY_TIMES__N][HISTORY_BUCKETS];
 };
-/* The rows of the last `seconds` before `now_s`, at most HISTORY_MAX_POINTS, fine ones where the fine ring reaches.
- * No file: all gaps. */
-bool history_read(const char *path, int64_t now_s, int64_t seconds, struct history_view *out, struct err *e);
-/* The value under which share q (0..1) of the row's times lie, by the bucket's bounds; negative: none. */
-double history_quantile(const struct history_view *v, const struct history_row *row, enum history_times which, double q);
+/* The rows of the last `seconds` before `now_s`, at most HISTORY_MAX_POINTS, fine ones where the
+ * fine ring reaches. No file: all gaps. */
+bool history_read(const char *path, int64_t now_s, int64_t seconds, struct history_view *out,
+                  struct err *e);
+/* The value under which share q (0..1) of the row's times lie, by the bucket's bounds; negative:
+ * none. */
+double history_quantile(const struct history_view *v, const struct history_row *row,
+                        enum history_times which, double q);
 
-extern const char *const history_sum_names[HISTORY_SUM__N], *const history_gauge_names[HISTORY_GAUGE__N];
+extern const char *const history_sum_names[HISTORY_SUM__N],
+    *const history_gauge_names[HISTORY_GAUGE__N];

@@ -1,4 +1,5 @@
-/* history_sample.h: reads the engine's status page, the workers' counters and /proc, each in one pass. */
+/* history_sample.h: reads the engine's status page, the workers' counters and /proc, each in one
+ * pass. */
 #include "fcgi/status/history_sample.h"
 
 #include <inttypes.h>
@@ -23,11 +24,13 @@ static uint64_t cpu_ms(int64_t pid)
     bool read = false;
     if (f && fgets(line, sizeof line, f)) {
         const char *at = strrchr(line, ')'); /* the name may hold anything */
-        read = at && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &kernel) == 2;
+        read = at && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+                            &kernel) == 2;
     }
     if (f)
         fclose(f);
-    return !read ? HISTORY_UNKNOWN : (user + kernel) * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK);
+    return !read ? HISTORY_UNKNOWN
+                 : (user + kernel) * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK);
 }
 
 static uint64_t disk_bytes(int64_t pid)
@@ -49,7 +52,8 @@ static double host_cpu(struct history_source *from)
 {
     unsigned long long t[8] = {0}; /* user nice system idle iowait irq softirq steal */
     FILE *f = fopen("/proc/stat", "re");
-    if (f && fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) < 4)
+    if (f && fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3],
+                    &t[4], &t[5], &t[6], &t[7]) < 4)
         t[0] = 0;
     if (f)
         fclose(f);
@@ -57,7 +61,9 @@ static double host_cpu(struct history_source *from)
     for (int i = 0; i < 8; i++)
         all += t[i];
     uint64_t busy = all - t[3] - t[4];
-    double share = from->host_all && all > from->host_all ? (double)(busy - from->host_busy) / (double)(all - from->host_all) : 0;
+    double share = from->host_all && all > from->host_all
+                       ? (double)(busy - from->host_busy) / (double)(all - from->host_all)
+                       : 0;
     from->host_all = all;
     from->host_busy = busy;
     return share < 0 ? 0 : share > 1 ? 1 : share;
@@ -121,8 +127,10 @@ void history_sample_take(struct history_source *from, struct history_sample *s)
     s->engine_started = page.started;
     s->counters[HISTORY_CPU_MS] = s->counters[HISTORY_DISK_BYTES] = HISTORY_UNKNOWN;
     take_counters(&page, s->counters);
-    take_times(&page.time_to_first_token, s->bounds[HISTORY_FIRST_TOKEN], s->buckets[HISTORY_FIRST_TOKEN]);
-    take_times(&page.time_per_output_token, s->bounds[HISTORY_PER_TOKEN], s->buckets[HISTORY_PER_TOKEN]);
+    take_times(&page.time_to_first_token, s->bounds[HISTORY_FIRST_TOKEN],
+               s->buckets[HISTORY_FIRST_TOKEN]);
+    take_times(&page.time_per_output_token, s->bounds[HISTORY_PER_TOKEN],
+               s->buckets[HISTORY_PER_TOKEN]);
     if (page.state == ENGINE_DOWN)
         return;
     take_gauges(&page, s->gauges);

@@ -1,4 +1,5 @@
-/* Reads what the server does now: the engine's status page, the workers' counters, /proc. Thread: the recorder's. */
+/* Reads what the server does now: the engine's status page, the workers' counters, /proc. Thread:
+ * the recorder's. */
 #pragma once
 #include "fcgi/status/history.h"
 

@@ -18,7 +18,8 @@
 static sqlite3 *open_bare(const char *path, int flags, struct err *e)
 {
     sqlite3 *db = NULL;
-    if (!access(path, F_OK) && sqlite3_open_v2(path, &db, flags | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
+    if (!access(path, F_OK) &&
+        sqlite3_open_v2(path, &db, flags | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
         return db;
     if (db)
         err_set(e, ERR_IO, "%s can't be read: %s", path, sqlite3_errmsg(db));
@@ -32,11 +33,13 @@ static sqlite3 *open_bare(const char *path, int flags, struct err *e)
 static bool ask(sqlite3 *db, enum query which, char *out, size_t size, struct err *e)
 {
     sqlite3_stmt *q = NULL;
-    bool ok = sqlite3_prepare_v2(db, query_text[which], -1, &q, NULL) == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW;
+    bool ok = sqlite3_prepare_v2(db, query_text[which], -1, &q, NULL) == SQLITE_OK &&
+              sqlite3_step(q) == SQLITE_ROW;
     if (ok)
         snprintf(out, size, "%s", statement_column_text(q, 0));
     else
-        err_set(e, (sqlite3_errcode(db) & 0xff) == SQLITE_BUSY ? ERR_CONFLICT : ERR_FORMAT, "%s", sqlite3_errmsg(db));
+        err_set(e, (sqlite3_errcode(db) & 0xff) == SQLITE_BUSY ? ERR_CONFLICT : ERR_FORMAT, "%s",
+                sqlite3_errmsg(db));
     sqlite3_finalize(q);
     return ok;
 }
@@ -52,7 +55,8 @@ static int newest_version(void)
 static bool check(sqlite3 *db, const char *path, struct err *e)
 {
     char found[256] = "", id[32] = "", version[32] = "";
-    if (!ask(db, QUERY_APPLICATION_ID, id, sizeof id, e) || !ask(db, QUERY_USER_VERSION, version, sizeof version, e) ||
+    if (!ask(db, QUERY_APPLICATION_ID, id, sizeof id, e) ||
+        !ask(db, QUERY_USER_VERSION, version, sizeof version, e) ||
         !ask(db, QUERY_QUICK_CHECK, found, sizeof found, e))
         return err_prefix(e, "%s", path);
     char ours[16], known[16];
@@ -60,8 +64,11 @@ static bool check(sqlite3 *db, const char *path, struct err *e)
     snprintf(known, sizeof known, "%d", newest_version());
     if (strcmp(id, ours) != 0)
         return err_set(e, ERR_FORMAT, "%s is not a database of Sluice", path);
-    if (strlen(version) > strlen(known) || (strlen(version) == strlen(known) && strcmp(version, known) > 0))
-        return err_set(e, ERR_FORMAT, "%s: version %s was made by a newer Sluice (this one knows %s)", path, version, known);
+    if (strlen(version) > strlen(known) ||
+        (strlen(version) == strlen(known) && strcmp(version, known) > 0))
+        return err_set(e, ERR_FORMAT,
+                       "%s: version %s was made by a newer Sluice (this one knows %s)", path,
+                       version, known);
     return !strcmp(found, "ok") || err_set(e, ERR_FORMAT, "%s is damaged: %s", path, found);
 }
 
@@ -85,22 +92,26 @@ bool store_copy_files(const char *path, store_copy_file_fn fn, void *context, st
             while ((rc = sqlite3_step(q)) == SQLITE_ROW)
                 if (!fn(context, statement_column_text(q, 0), sqlite3_column_int64(q, 1)))
                     break;
-        ok = rc == SQLITE_DONE || rc == SQLITE_ROW || err_set(e, ERR_FORMAT, "%s: %s", path, sqlite3_errmsg(db));
+        ok = rc == SQLITE_DONE || rc == SQLITE_ROW ||
+             err_set(e, ERR_FORMAT, "%s: %s", path, sqlite3_errmsg(db));
         sqlite3_finalize(q);
     }
     sqlite3_close(db);
     return ok;
 }
 
-bool store_copy_file_path(const char *path, const char *sha256, char out[STORE_PATH_SIZE], struct err *e)
+bool store_copy_file_path(const char *path, const char *sha256, char out[STORE_PATH_SIZE],
+                          struct err *e)
 {
     const char *slash = strrchr(path, '/');
-    int n = snprintf(out, STORE_PATH_SIZE, "%.*sattachments/%.2s/%s", slash ? (int)(slash - path) + 1 : 0, path, sha256, sha256);
-    return (n > 0 && n < STORE_PATH_SIZE) || err_set(e, ERR_LIMIT, "the path of the attachments is too long");
+    int n = snprintf(out, STORE_PATH_SIZE, "%.*sattachments/%.2s/%s",
+                     slash ? (int)(slash - path) + 1 : 0, path, sha256, sha256);
+    return (n > 0 && n < STORE_PATH_SIZE) ||
+           err_set(e, ERR_LIMIT, "the path of the attachments is too long");
 }
 
-/* The WAL goes into the database, and away: that needs to be alone with it. A database that is too damaged for it keeps
- * its WAL. */
+/* The WAL goes into the database, and away: that needs to be alone with it. A database that is too
+ * damaged for it keeps its WAL. */
 static bool settle(const char *path, struct err *e)
 {
     char mode[16] = "";
@@ -141,7 +152,8 @@ static bool sync_folder_of(const char *path, struct err *e)
 {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool ok = fd >= 0 && fsync(fd) == 0;
     if (!ok)
@@ -173,7 +185,8 @@ bool store_copy_restore(const char *copy, const char *path, const char *aside, s
         return err_set(e, ERR_LIMIT, "the path is too long");
     if (!access(aside, F_OK))
         return err_set(e, ERR_CONFLICT, "%s is there already", aside);
-    if (!store_copy_check(copy, e) || (!access(path, F_OK) && !settle(path, e)) || !copy_file(copy, fresh, e))
+    if (!store_copy_check(copy, e) || (!access(path, F_OK) && !settle(path, e)) ||
+        !copy_file(copy, fresh, e))
         return false;
     bool ok = store_copy_check(fresh, e) && move_aside(path, aside, e) &&
               (rename(fresh, path) == 0 || err_errno(e, "%s", path)) && sync_folder_of(path, e);

@@ -33,7 +33,8 @@ bool store_conversation_newest(struct store *s, int64_t user_id, int64_t *update
     return rc >= 0;
 }
 
-bool store_conversation_own_title(struct store *s, int64_t user_id, int64_t id, bool *own, struct err *e)
+bool store_conversation_own_title(struct store *s, int64_t user_id, int64_t id, bool *own,
+                                  struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_OWN_TITLE_GET, e);
     if (!q)

@@ -36,8 +36,8 @@ static bool check_texts(const char *title, const char *settings, struct err *e)
                           &(struct json_limits){.max_bytes = STORE_SETTINGS_BYTES}, &why);
     bool object = cJSON_IsObject(v);
     cJSON_Delete(v);
-    return object || err_field(e, ERR_INPUT, "settings", "must be a JSON object of at most %d bytes",
-                               STORE_SETTINGS_BYTES);
+    return object || err_field(e, ERR_INPUT, "settings",
+                               "must be a JSON object of at most %d bytes", STORE_SETTINGS_BYTES);
 }
 
 /* Notes that the title is the user's own, so that no generated title replaces it. */
@@ -117,7 +117,8 @@ bool store_conversation_get(struct store *s, struct arena *a, const struct store
     bool ok = false;
     if (rc == 1) {
         borrow(s, q, out);
-        ok = statement_column_copy(q, 2, a, &out->title, e) && statement_column_copy(q, 3, a, &out->settings, e) &&
+        ok = statement_column_copy(q, 2, a, &out->title, e) &&
+             statement_column_copy(q, 3, a, &out->settings, e) &&
              statement_column_copy(q, 12, a, &out->tags, e);
     } else if (rc == 0) {
         no_conversation(e);
@@ -126,7 +127,8 @@ bool store_conversation_get(struct store *s, struct arena *a, const struct store
     return ok;
 }
 
-static sqlite3_stmt *list_query(struct store *s, const struct store_page *page, const char *terms, struct err *e)
+static sqlite3_stmt *list_query(struct store *s, const struct store_page *page, const char *terms,
+                                struct err *e)
 {
     if (page->after_id)
         return statement_begin(s, QUERY_CONVERSATION_LIST_ABOVE, e);
@@ -145,7 +147,8 @@ static void bind_which(sqlite3_stmt *q, const char *name, enum store_which w)
 }
 
 /* Steps through conversations; ends the statement. */
-static bool each(struct store *s, sqlite3_stmt *q, store_conversation_fn fn, void *context, struct err *e)
+static bool each(struct store *s, sqlite3_stmt *q, store_conversation_fn fn, void *context,
+                 struct err *e)
 {
     int rc;
     struct store_conversation c;
@@ -163,7 +166,10 @@ static void bind_place(sqlite3_stmt *q, const struct store_page *page)
 {
     const bool first = !page->before_updated && !page->before_id;
     const bool bounded = page->to && (first || page->to <= page->before_updated);
-    statement_bind_int(q, ":before_updated", bounded ? page->to : first ? INT64_MAX : page->before_updated);
+    statement_bind_int(q, ":before_updated",
+                       bounded ? page->to
+                       : first ? INT64_MAX
+                               : page->before_updated);
     statement_bind_int(q, ":before_id", bounded ? 0 : first ? INT64_MAX : page->before_id);
 }
 
@@ -176,7 +182,8 @@ static bool bind_tags(sqlite3_stmt *q, const struct store_page *page, struct err
         char *folded = fold_whole(page->tags[i]);
         if (i)
             buf_putc(&json, ',');
-        buf_json_string(&json, folded ? folded : page->tags[i], strlen(folded ? folded : page->tags[i]));
+        buf_json_string(&json, folded ? folded : page->tags[i],
+                        strlen(folded ? folded : page->tags[i]));
         free(folded);
     }
     buf_putc(&json, ']');
@@ -209,8 +216,8 @@ static sqlite3_stmt *begin_list(struct store *s, const struct store_page *page, 
     return q;
 }
 
-/* A text that is in many conversations fills a page from the newest ones: reading a little of them tells, before the index
- * lists every message there is with it. */
+/* A text that is in many conversations fills a page from the newest ones: reading a little of them
+ * tells, before the index lists every message there is with it. */
 static bool is_common(struct store *s, const struct store_page *page)
 {
     struct err why = {0};
@@ -248,7 +255,8 @@ bool store_conversation_list(struct store *s, const struct store_page *page,
     return ok;
 }
 
-/* Is `leaf_id` a message of this conversation? The foreign key would say so too, but not in which field. */
+/* Is `leaf_id` a message of this conversation? The foreign key would say so too, but not in which
+ * field. */
 static bool leaf_fits(struct store *s, int64_t user_id, int64_t id, int64_t leaf_id, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_PARENT, e);
@@ -259,8 +267,8 @@ static bool leaf_fits(struct store *s, int64_t user_id, int64_t id, int64_t leaf
     statement_bind_int(q, ":id", leaf_id);
     int rc = statement_step(s, q, e);
     statement_end(q);
-    return rc == 1 || (rc == 0 && err_field(e, ERR_INPUT, "leaf_id",
-                                            "is not a message of this conversation"));
+    return rc == 1 ||
+           (rc == 0 && err_field(e, ERR_INPUT, "leaf_id", "is not a message of this conversation"));
 }
 
 static bool set_tags(struct store *s, const struct store_ref *c, const cJSON *tags, struct err *e)
@@ -273,8 +281,7 @@ static bool set_tags(struct store *s, const struct store_ref *c, const cJSON *ta
     statement_bind_int(q, ":id", c->id);
     if (!statement_run(s, q, NULL, e))
         return false;
-    cJSON_ArrayForEach(tag, tags)
-    {
+    cJSON_ArrayForEach (tag, tags) {
         if (!(q = statement_begin(s, QUERY_TAG_ADD, e)))
             return false;
         statement_bind_int(q, ":user_id", c->user_id);
@@ -315,7 +322,8 @@ bool store_conversation_change(struct store *s, int64_t user_id, int64_t id,
                                const struct store_conversation_change *c, struct err *e)
 {
     cJSON *tags = NULL;
-    if (!check_texts(c->title, c->settings, e) || (c->tags && !(tags = tags_read(c->tags, "tags", e))))
+    if (!check_texts(c->title, c->settings, e) ||
+        (c->tags && !(tags = tags_read(c->tags, "tags", e))))
         return false;
     const struct store_ref which = {.user_id = user_id, .id = id};
     bool ok = store_write_begin(s, e) && store_write_end(s, change(s, &which, c, tags, e), e);

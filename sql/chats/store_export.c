@@ -27,7 +27,8 @@ void store_export_end(struct store *s)
         statement_run(s, q, NULL, NULL);
 }
 
-static sqlite3_stmt *select_by(struct store *s, enum query name, const struct store_export *which, struct err *e)
+static sqlite3_stmt *select_by(struct store *s, enum query name, const struct store_export *which,
+                               struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, name, e);
     if (!q)
@@ -41,7 +42,8 @@ static sqlite3_stmt *select_by(struct store *s, enum query name, const struct st
     return q;
 }
 
-bool store_export_count(struct store *s, const struct store_export *which, struct store_export_counts *out, struct err *e)
+bool store_export_count(struct store *s, const struct store_export *which,
+                        struct store_export_counts *out, struct err *e)
 {
     sqlite3_stmt *q = select_by(s, QUERY_EXPORT_COUNTS, which, e);
     if (!q)
@@ -53,8 +55,8 @@ bool store_export_count(struct store *s, const struct store_export *which, struc
     return rc == 1;
 }
 
-bool store_export_each(struct store *s, const struct store_export *which, store_export_conversation_fn fn, void *context,
-                       struct err *e)
+bool store_export_each(struct store *s, const struct store_export *which,
+                       store_export_conversation_fn fn, void *context, struct err *e)
 {
     sqlite3_stmt *q = select_by(s, QUERY_EXPORT_CONVERSATIONS, which, e);
     if (!q)
@@ -93,16 +95,18 @@ bool store_export_messages(struct store *s, const struct store_ref *conversation
     return messages_each(s, q, fn, context, e);
 }
 
-bool store_export_files(struct store *s, const struct store_export *which, store_export_file_fn fn, void *context,
-                        struct err *e)
+bool store_export_files(struct store *s, const struct store_export *which, store_export_file_fn fn,
+                        void *context, struct err *e)
 {
     sqlite3_stmt *q = select_by(s, QUERY_EXPORT_FILES, which, e);
     if (!q)
         return false;
     int rc;
     while ((rc = statement_step(s, q, e)) == 1) {
-        const struct store_export_file f = {.sha256 = statement_column_text(q, 0), .type = statement_column_text(q, 1),
-                                            .bytes = sqlite3_column_int64(q, 2), .created_at = sqlite3_column_int64(q, 3)};
+        const struct store_export_file f = {.sha256 = statement_column_text(q, 0),
+                                            .type = statement_column_text(q, 1),
+                                            .bytes = sqlite3_column_int64(q, 2),
+                                            .created_at = sqlite3_column_int64(q, 3)};
         if (!fn(context, &f))
             break;
     }

@@ -13,7 +13,8 @@
 #include "sql/files/store_attachments.h"
 #include "sql/users/users_internal.h"
 
-bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e)
+bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known,
+                        struct err *e)
 {
     int64_t n = 0;
     sqlite3_stmt *q = statement_begin(s, QUERY_IMPORT_KNOWN, e);
@@ -27,7 +28,8 @@ bool store_import_known(struct store *s, int64_t user_id, const char *key, bool 
     return true;
 }
 
-static bool add_conversation(struct store *s, const struct store_import *c, int64_t *id, struct err *e)
+static bool add_conversation(struct store *s, const struct store_import *c, int64_t *id,
+                             struct err *e)
 {
     struct err why = {0};
     sqlite3_stmt *q = statement_begin(s, QUERY_IMPORT_CONVERSATION, e);
@@ -45,7 +47,8 @@ static bool add_conversation(struct store *s, const struct store_import *c, int6
     statement_bind_id(q, ":trashed_at", c->trashed_at);
     if (statement_int(s, q, id, &why))
         return true;
-    return why.code == ERR_NOTFOUND ? err_set(e, ERR_NOTFOUND, "there is no such user") : err_set(e, why.code, "%s", why.text);
+    return why.code == ERR_NOTFOUND ? err_set(e, ERR_NOTFOUND, "there is no such user")
+                                    : err_set(e, why.code, "%s", why.text);
 }
 
 static bool add_tags(struct store *s, const struct store_import *c, int64_t id, struct err *e)
@@ -108,7 +111,8 @@ struct found_file {
     bool fresh; /* it came with the import, and no message has it */
 };
 
-static bool find_file(struct store *s, int64_t user_id, const struct store_import_file *f, struct found_file *out, struct err *e)
+static bool find_file(struct store *s, int64_t user_id, const struct store_import_file *f,
+                      struct found_file *out, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_IMPORT_FILE, e);
     *out = (struct found_file){0};
@@ -120,14 +124,17 @@ static bool find_file(struct store *s, int64_t user_id, const struct store_impor
     statement_bind_text(q, ":nameless", STORE_IMPORTED_FILE);
     int rc = statement_step(s, q, e);
     if (rc == 1)
-        *out = (struct found_file){sqlite3_column_int64(q, 0), sqlite3_column_int(q, 1), sqlite3_column_int(q, 2)};
+        *out = (struct found_file){sqlite3_column_int64(q, 0), sqlite3_column_int(q, 1),
+                                   sqlite3_column_int(q, 2)};
     statement_end(q);
     return rc >= 0;
 }
 
 static bool name_file(struct store *s, int64_t user_id, const char *name, int64_t id, struct err *e)
 {
-    sqlite3_stmt *q = search_remove_file(s, user_id, id, e) ? statement_begin(s, QUERY_IMPORT_FILE_NAME, e) : NULL;
+    sqlite3_stmt *q = search_remove_file(s, user_id, id, e)
+                          ? statement_begin(s, QUERY_IMPORT_FILE_NAME, e)
+                          : NULL;
     if (!q)
         return false;
     statement_bind_int(q, ":user_id", user_id);
@@ -137,7 +144,8 @@ static bool name_file(struct store *s, int64_t user_id, const char *name, int64_
 }
 
 /* Another row of the same content. */
-static bool copy_file(struct store *s, int64_t user_id, const char *name, int64_t *id, struct err *e)
+static bool copy_file(struct store *s, int64_t user_id, const char *name, int64_t *id,
+                      struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_IMPORT_FILE_COPY, e);
     if (!q)
@@ -162,7 +170,8 @@ static bool holds(const struct file_list *l, int64_t id)
     return n > 0;
 }
 
-/* A message that has the same file twice had it uploaded twice: each of its places is a row of its own. */
+/* A message that has the same file twice had it uploaded twice: each of its places is a row of its
+ * own. */
 static bool take_file(struct store *s, int64_t user_id, const struct store_import_file *f,
                       struct file_list *l, struct err *e)
 {
@@ -195,15 +204,18 @@ static bool add_files(const struct importing *x, int i, struct err *e)
     return !l.n || attachments_bind(x->s, &message, l.ids, l.n, e);
 }
 
-bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known, struct err *e)
+bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known,
+                             struct err *e)
 {
     struct found_file found;
-    bool ok = find_file(s, user_id, &(struct store_import_file){.sha256 = sha256, .name = ""}, &found, e);
+    bool ok =
+        find_file(s, user_id, &(struct store_import_file){.sha256 = sha256, .name = ""}, &found, e);
     *known = found.id != 0;
     return ok;
 }
 
-static bool set_leaf(struct store *s, const struct store_import *c, int64_t id, int64_t leaf_id, struct err *e)
+static bool set_leaf(struct store *s, const struct store_import *c, int64_t id, int64_t leaf_id,
+                     struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_CONVERSATION_CHANGE, e);
     if (!q)
@@ -233,7 +245,8 @@ static bool add_all(const struct importing *x, struct err *e)
            users_check_quota(x->s, c->user_id, c->storage_bytes, e);
 }
 
-bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out, struct err *e)
+bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out,
+                      struct err *e)
 {
     *out = (struct store_imported){0};
     int64_t *ids = calloc((size_t)c->n_messages + 1, sizeof *ids);
@@ -245,7 +258,8 @@ bool store_import_add(struct store *s, const struct store_import *c, struct stor
     return ok;
 }
 
-/* A commit that is synced takes along all that stands before it in the WAL. It must write something. */
+/* A commit that is synced takes along all that stands before it in the WAL. It must write
+ * something. */
 bool store_import_sync(struct store *s, int64_t user_id, struct err *e)
 {
     sqlite3_stmt *q;

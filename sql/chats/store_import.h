@@ -1,5 +1,5 @@
-/* Whole conversations from a file: each comes in with all its messages or not at all. Rules as in sql/core/store.h; the
- * user's id stands in the SQL. */
+/* Whole conversations from a file: each comes in with all its messages or not at all. Rules as in
+ * sql/core/store.h; the user's id stands in the SQL. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,10 +10,12 @@
 struct store;
 
 #define STORE_KEY_BYTES 64
-#define STORE_IMPORTED_FILE "imported" /* the name of a file that came before the message that names it */
+#define STORE_IMPORTED_FILE                                                                        \
+    "imported" /* the name of a file that came before the message that names it */
 
 struct store_import_file {
-    const char *sha256, *name; /* an attachment of the message; the user's files with this content serve */
+    const char *sha256,
+        *name; /* an attachment of the message; the user's files with this content serve */
 };
 
 struct store_import_message {
@@ -34,7 +36,7 @@ struct store_import_message {
 struct store_import {
     int64_t user_id;
     int64_t storage_bytes; /* that the user may keep in all, this with it; 0: no limit */
-    const char *key;      /* 1 to STORE_KEY_BYTES bytes; one that the user has already is ERR_CONFLICT */
+    const char *key; /* 1 to STORE_KEY_BYTES bytes; one that the user has already is ERR_CONFLICT */
     const char *title;    /* at most STORE_TITLE_BYTES */
     const char *settings; /* JSON object */
     const char *const *tags;
@@ -50,15 +52,20 @@ struct store_import {
 
 struct store_imported {
     int64_t id;
-    int n_files, n_missing; /* attachments that the messages have now; those that no file of the user serves for */
+    int n_files, n_missing; /* attachments that the messages have now; those that no file of the
+                               user serves for */
 };
 
 /* *known: the user has a conversation with this key. */
-bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e);
-/* One transaction, the search index with it. Not synced: a power cut may undo the last ones, each of them whole, until
- * store_import_sync has returned. ERR_LIMIT, field STORE_QUOTA_FIELD (sql/users/store_limits.h). */
-bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out, struct err *e);
+bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known,
+                        struct err *e);
+/* One transaction, the search index with it. Not synced: a power cut may undo the last ones, each
+ * of them whole, until store_import_sync has returned. ERR_LIMIT, field STORE_QUOTA_FIELD
+ * (sql/users/store_limits.h). */
+bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out,
+                      struct err *e);
 /* *known: the user has a file with this content. */
-bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known, struct err *e);
+bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known,
+                             struct err *e);
 /* All that was added is on the disk. */
 bool store_import_sync(struct store *s, int64_t user_id, struct err *e);

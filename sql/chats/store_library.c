@@ -60,7 +60,8 @@ bool store_library_get(struct store *s, struct arena *a, const struct store_entr
     bool ok = false;
     if (rc == 1) {
         borrow(q, out);
-        ok = statement_column_copy(q, 1, a, &out->name, e) && statement_column_copy(q, 2, a, &out->body, e);
+        ok = statement_column_copy(q, 1, a, &out->name, e) &&
+             statement_column_copy(q, 2, a, &out->body, e);
     } else if (rc == 0) {
         no_entry(ref->kind, e);
     }

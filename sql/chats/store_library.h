@@ -1,5 +1,6 @@
-/* What a user keeps for later use, by name: presets (settings as a JSON object) and prompts (text with {{variables}}). Every
- * function takes the user's id, and the SQL itself compares it. Rules as in sql/core/store.h. */
+/* What a user keeps for later use, by name: presets (settings as a JSON object) and prompts (text
+ * with {{variables}}). Every function takes the user's id, and the SQL itself compares it. Rules as
+ * in sql/core/store.h. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -11,7 +11,8 @@
 #include "sql/chats/store_conversations.h"
 
 static const char *const role_names[ROLE__N] = {"system", "user", "assistant", "tool"};
-static const char *const status_names[MESSAGE__N] = {"done", "running", "stopped", "length", "error"};
+static const char *const status_names[MESSAGE__N] = {"done", "running", "stopped", "length",
+                                                     "error"};
 
 const char *store_role_name(enum store_role r)
 {
@@ -101,7 +102,8 @@ static bool copy(sqlite3_stmt *q, struct arena *a, struct store_message *m, stru
     return statement_column_copy(q, C_CONTENT, a, &m->content, e) &&
            statement_column_copy(q, C_REASONING, a, &m->reasoning, e) &&
            statement_column_copy(q, C_CALLS, a, &m->tool_calls, e) &&
-           statement_column_copy(q, C_ERROR, a, &m->error, e) && statement_column_copy(q, C_MODEL, a, &m->model, e) &&
+           statement_column_copy(q, C_ERROR, a, &m->error, e) &&
+           statement_column_copy(q, C_MODEL, a, &m->model, e) &&
            statement_column_copy(q, C_JOB_KEY, a, &m->job_key, e) &&
            statement_column_copy(q, C_PARSER, a, &m->parser, e) &&
            statement_column_copy(q, C_TIMINGS, a, &m->timings, e) &&
@@ -216,20 +218,22 @@ bool store_message_running(struct store *s, const struct store_ref *conversation
     return messages_each(s, q, fn, context, e);
 }
 
-/* A user's message follows anything but a user's message, or begins a new root; results follow an answer; an answer follows a
- * user's message or a result. */
+/* A user's message follows anything but a user's message, or begins a new root; results follow an
+ * answer; an answer follows a user's message or a result. */
 static bool roles_fit(const struct store_post *p, const char *parent, struct err *e)
 {
     const bool user = !strcmp(parent, "user"), tool = !strcmp(parent, "tool");
     if (p->content ? user : p->n_results && (user || tool))
         return err_field(e, ERR_INPUT, "parent_id", "must be an answer");
-    return p->content || p->n_results || user || tool || err_field(e, ERR_INPUT, "parent_id", "must be a user's message");
+    return p->content || p->n_results || user || tool ||
+           err_field(e, ERR_INPUT, "parent_id", "must be a user's message");
 }
 
 static bool parent_fits(struct store *s, const struct store_post *p, struct err *e)
 {
     if (!p->parent_id)
-        return (p->content && !p->n_results) || err_field(e, ERR_INPUT, "parent_id", "an answer needs a message to answer");
+        return (p->content && !p->n_results) ||
+               err_field(e, ERR_INPUT, "parent_id", "an answer needs a message to answer");
     sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_PARENT, e);
     if (!q)
         return false;
@@ -350,7 +354,8 @@ bool store_message_post(struct store *s, const struct store_post *p, struct stor
     return store_write_end(s, post(&posting, e), e);
 }
 
-bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char *text, struct err *e)
+bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char *text,
+                        struct err *e)
 {
     int changed = 0;
     if (!store_write_begin(s, e))
@@ -362,5 +367,6 @@ bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char
         statement_bind_text(q, ":error", text);
         statement_bind_int(q, ":now", clock_wall_ms());
     }
-    return store_write_end(s, q && statement_run(s, q, &changed, e) && (!changed || search_add(s, id, e)), e);
+    return store_write_end(
+        s, q && statement_run(s, q, &changed, e) && (!changed || search_add(s, id, e)), e);
 }

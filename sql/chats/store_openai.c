@@ -200,7 +200,8 @@ static bool remove_item(struct store *s, int64_t user_id, const char *conversati
 bool store_openai_item_remove(struct store *s, int64_t user_id, const char *conversation_id,
                               const char *id, struct err *e)
 {
-    return store_write_begin(s, e) && store_write_end(s, remove_item(s, user_id, conversation_id, id, e), e);
+    return store_write_begin(s, e) &&
+           store_write_end(s, remove_item(s, user_id, conversation_id, id, e), e);
 }
 
 bool store_openai_items_each(struct store *s, const struct store_openai_range *range,

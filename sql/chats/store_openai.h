@@ -37,7 +37,8 @@ struct store_openai_addition { /* to a conversation that is there, or that is ma
 
 /* All of these are one transaction: everything or nothing, and never between the items of
  * another's. ERR_INPUT, field "items": an id that the conversation has. ERR_LIMIT: over
- * STORE_OPENAI_BYTES (field "items"), or with the field STORE_QUOTA_FIELD (sql/users/store_limits.h). */
+ * STORE_OPENAI_BYTES (field "items"), or with the field STORE_QUOTA_FIELD
+ * (sql/users/store_limits.h). */
 bool store_openai_conversation_add(struct store *s, const struct store_openai_conversation *c,
                                    const struct store_openai_addition *first, struct err *e);
 bool store_openai_items_add(struct store *s, const struct store_openai_addition *a, struct err *e);

@@ -16,7 +16,8 @@
 #define CLEAR_MESSAGES 300 /* deleted in one transaction: some milliseconds */
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
 #define LONG_WAL_FRAMES 2000 /* 8 MB */
-#define LONG_WAL_BYTES ((int64_t)12 << 20) /* above journal_size_limit, to which a WAL begun anew is cut */
+#define LONG_WAL_BYTES                                                                             \
+    ((int64_t)12 << 20) /* above journal_size_limit, to which a WAL begun anew is cut */
 #define TRUNCATE_WAIT_MS 200
 
 bool store_running_list(struct store *s, store_running_fn fn, void *context, struct err *e)
@@ -74,13 +75,16 @@ bool store_record_write(struct store *s, const struct store_answer *a, bool *gon
     /* Searched from now on; while it grew the index stayed as it was. */
     if (ok && changed && a->status != MESSAGE_RUNNING)
         ok = search_add(s, a->id, e) && continue_settle(s, a, e);
-    /* In the same transaction, and only with the change from running: no answer is counted twice. */
+    /* In the same transaction, and only with the change from running: no answer is counted twice.
+     */
     if (ok && changed && a->has_usage && a->count_for && a->status != MESSAGE_RUNNING)
-        ok = server_add_usage(s, &(struct store_usage){.user_id = a->count_for,
-                                                .requests = 1,
-                                                .prompt_tokens = a->prompt_tokens,
-                                                .cached_tokens = a->cached_tokens,
-                                                .completion_tokens = a->completion_tokens}, e);
+        ok = server_add_usage(s,
+                              &(struct store_usage){.user_id = a->count_for,
+                                                    .requests = 1,
+                                                    .prompt_tokens = a->prompt_tokens,
+                                                    .cached_tokens = a->cached_tokens,
+                                                    .completion_tokens = a->completion_tokens},
+                              e);
     return ok;
 }
 
@@ -108,23 +112,26 @@ static bool check_in(struct store *s, int mode, int wait_ms, struct store_wal *w
     return rc == SQLITE_OK || w->busy || store_failed(s, e);
 }
 
-/* Writes down when, for the admin page; and so makes sure that the WAL has something to check in. */
+/* Writes down when, for the admin page; and so makes sure that the WAL has something to check in.
+ */
 static bool note_time(struct store *s, struct err *e)
 {
     char json[32];
     snprintf(json, sizeof json, "%lld", (long long)clock_wall_ms());
-    return store_write_begin_unsynced(s, e) && store_write_end(s, server_set_setting(s, STORE_CHECKPOINT_SETTING, json, e), e);
+    return store_write_begin_unsynced(s, e) &&
+           store_write_end(s, server_set_setting(s, STORE_CHECKPOINT_SETTING, json, e), e);
 }
 
-/* The WAL-reset bug strikes when a checkpoint begins on a WAL that is checked in whole, while a writer, for that very
- * reason, begins the WAL anew. So none is begun unless a commit came after the last one that was complete: then
- * nobody can begin the WAL anew until we are done. */
+/* The WAL-reset bug strikes when a checkpoint begins on a WAL that is checked in whole, while a
+ * writer, for that very reason, begins the WAL anew. So none is begun unless a commit came after
+ * the last one that was complete: then nobody can begin the WAL anew until we are done. */
 bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struct err *e)
 {
     int64_t version = 0;
     memset(w, 0, sizeof *w);
     if (!s->checkpointer)
-        return err_set(e, ERR_INTERNAL, "database: only the recorder's connection checks the WAL in");
+        return err_set(e, ERR_INTERNAL,
+                       "database: only the recorder's connection checks the WAL in");
     sqlite3_stmt *q = statement_begin(s, QUERY_DATA_VERSION, e);
     if (!q || !statement_int(s, q, &version, e))
         return false;
@@ -137,9 +144,11 @@ bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struc
      * something is new. */
     s->checked_version = version;
     s->own_commits = false;
-    bool ok = check_in(s, truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, 0, w, e);
+    bool ok =
+        check_in(s, truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, 0, w, e);
     if (ok && !truncate && w->checked_in < w->frames && w->frames > LONG_WAL_FRAMES)
-        ok = check_in(s, SQLITE_CHECKPOINT_TRUNCATE, TRUNCATE_WAIT_MS, w, e); /* writers never let it become whole */
+        ok = check_in(s, SQLITE_CHECKPOINT_TRUNCATE, TRUNCATE_WAIT_MS, w,
+                      e); /* writers never let it become whole */
     if (!ok || w->busy || w->checked_in < w->frames)
         s->own_commits = true; /* incomplete: another checkpoint is safe, and needed */
     return ok;
@@ -190,7 +199,8 @@ static int next(struct store *s, enum query which, int64_t *id, struct err *e)
 static bool clear_from(struct store *s, int64_t conversation_id, struct err *e)
 {
     sqlite3_stmt *q = NULL;
-    if (!search_remove(s, conversation_id, CLEAR_MESSAGES, e) || !(q = statement_begin(s, QUERY_CLEAR_MESSAGES, e)))
+    if (!search_remove(s, conversation_id, CLEAR_MESSAGES, e) ||
+        !(q = statement_begin(s, QUERY_CLEAR_MESSAGES, e)))
         return false;
     statement_bind_int(q, ":conversation_id", conversation_id);
     statement_bind_int(q, ":limit", CLEAR_MESSAGES);

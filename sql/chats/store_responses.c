@@ -24,14 +24,16 @@ static bool insert(struct store *s, const struct store_response *row, struct err
     statement_bind_int(q, ":expires_at", row->expires_at);
     statement_bind_text(q, ":input", row->input);
     statement_bind_text(q, ":response", row->response);
-    return statement_run(s, q, NULL, e) && users_check_quota(s, row->user_id, row->storage_bytes, e);
+    return statement_run(s, q, NULL, e) &&
+           users_check_quota(s, row->user_id, row->storage_bytes, e);
 }
 
 bool store_response_add(struct store *s, const struct store_response *row, struct err *e)
 {
     size_t size = strlen(row->input) + strlen(row->response);
     if (size > STORE_RESPONSE_BYTES)
-        return err_set(e, ERR_LIMIT, "the response has %zu bytes, at most %zu are kept", size, STORE_RESPONSE_BYTES);
+        return err_set(e, ERR_LIMIT, "the response has %zu bytes, at most %zu are kept", size,
+                       STORE_RESPONSE_BYTES);
     return store_write_begin(s, e) && store_write_end(s, insert(s, row, e), e);
 }
 
@@ -51,7 +53,8 @@ bool store_response_get(struct store *s, struct arena *a, const struct store_tex
         out->created_at = sqlite3_column_int64(q, 1);
         out->expires_at = sqlite3_column_int64(q, 2);
         out->conversation_position = sqlite3_column_int64(q, 6);
-        ok = statement_column_copy(q, 0, a, &out->previous_id, e) && statement_column_copy(q, 3, a, &out->input, e) &&
+        ok = statement_column_copy(q, 0, a, &out->previous_id, e) &&
+             statement_column_copy(q, 3, a, &out->input, e) &&
              statement_column_copy(q, 4, a, &out->response, e) &&
              statement_column_copy(q, 5, a, &out->conversation_id, e);
     } else if (rc == 0) {
@@ -61,7 +64,8 @@ bool store_response_get(struct store *s, struct arena *a, const struct store_tex
     return ok;
 }
 
-bool store_response_each(struct store *s, int64_t user_id, store_response_fn fn, void *context, struct err *e)
+bool store_response_each(struct store *s, int64_t user_id, store_response_fn fn, void *context,
+                         struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_RESPONSE_EACH, e);
     if (!q)
@@ -96,7 +100,8 @@ static bool remove_row(struct store *s, int64_t user_id, const char *id, struct 
     statement_bind_text(q, ":id", id);
     statement_bind_int(q, ":user_id", user_id);
     statement_bind_int(q, ":now", clock_wall_ms());
-    return statement_run(s, q, &changed, e) && (changed || err_set(e, ERR_NOTFOUND, "there is no such response"));
+    return statement_run(s, q, &changed, e) &&
+           (changed || err_set(e, ERR_NOTFOUND, "there is no such response"));
 }
 
 bool store_response_remove(struct store *s, int64_t user_id, const char *id, struct err *e)

@@ -20,7 +20,8 @@ static bool insert(struct store *s, const struct store_share *n, const unsigned 
     if (!statement_int(s, q, &count, e))
         return false;
     if (count >= STORE_SHARES_MAX)
-        return err_set(e, ERR_LIMIT, "this conversation has %d links already; revoke one first", STORE_SHARES_MAX);
+        return err_set(e, ERR_LIMIT, "this conversation has %d links already; revoke one first",
+                       STORE_SHARES_MAX);
     if (!(q = statement_begin(s, QUERY_SHARE_ADD, e)))
         return false;
     statement_bind_blob(q, ":token_hash", token_hash, SECRET_HASH_BYTES);
@@ -43,7 +44,8 @@ static bool say_why(struct store *s, const struct store_share *n, struct err *e)
     statement_bind_int(q, ":conversation_id", n->conversation_id);
     statement_bind_int(q, ":id", n->leaf_id);
     int rc = statement_step(s, q, e);
-    const bool running = rc == 1 && !strcmp(statement_column_text(q, 1), store_status_name(MESSAGE_RUNNING));
+    const bool running =
+        rc == 1 && !strcmp(statement_column_text(q, 1), store_status_name(MESSAGE_RUNNING));
     statement_end(q);
     if (rc < 0)
         return false;
@@ -116,12 +118,14 @@ bool store_share_remove(struct store *s, int64_t user_id, int64_t id, struct err
         statement_bind_int(q, ":user_id", user_id);
         statement_bind_int(q, ":id", id);
     }
-    bool ok = q && statement_run(s, q, &changed, e) && (changed || err_set(e, ERR_NOTFOUND, "there is no such link"));
+    bool ok = q && statement_run(s, q, &changed, e) &&
+              (changed || err_set(e, ERR_NOTFOUND, "there is no such link"));
     return store_write_end(s, ok, e);
 }
 
-bool store_share_find(struct store *s, struct arena *a, const unsigned char token_hash[SECRET_HASH_BYTES],
-                      struct store_share *out, struct err *e)
+bool store_share_find(struct store *s, struct arena *a,
+                      const unsigned char token_hash[SECRET_HASH_BYTES], struct store_share *out,
+                      struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_SHARE_FIND, e);
     if (!q)
@@ -135,7 +139,8 @@ bool store_share_find(struct store *s, struct arena *a, const unsigned char toke
         out->user_id = sqlite3_column_int64(q, 7);
         ok = statement_column_copy(q, 3, a, &out->title, e);
     } else if (rc == 0) {
-        err_set(e, ERR_NOTFOUND, "there is nothing behind this link: it was revoked, has expired or never was");
+        err_set(e, ERR_NOTFOUND,
+                "there is nothing behind this link: it was revoked, has expired or never was");
     }
     statement_end(q);
     return ok;
@@ -154,5 +159,6 @@ bool store_share_file(struct store *s, const struct store_share *share, const ch
     statement_bind_text(q, ":sha256", sha256);
     if (statement_int(s, q, attachment_id, &why))
         return true;
-    return err_set(e, why.code, "%s", why.code == ERR_NOTFOUND ? "this link shows no such file" : why.text);
+    return err_set(e, why.code, "%s",
+                   why.code == ERR_NOTFOUND ? "this link shows no such file" : why.text);
 }

@@ -30,11 +30,13 @@ cJSON *tags_read(const char *json, const char *field, struct err *e)
     cJSON *v = json_parse(json, strlen(json), &(struct json_limits){.max_bytes = TAGS_BYTES}, &why);
     bool ok = cJSON_IsArray(v) && cJSON_GetArraySize(v) <= STORE_TAGS_MAX;
     if (ok)
-        cJSON_ArrayForEach(tag, v) ok = ok && tag_fits(tag);
+        cJSON_ArrayForEach (tag, v)
+            ok = ok && tag_fits(tag);
     if (ok)
         return v;
     cJSON_Delete(v);
-    err_field(e, ERR_INPUT, field, "must be at most %d texts of 1 to %d bytes, without spaces around them",
+    err_field(e, ERR_INPUT, field,
+              "must be at most %d texts of 1 to %d bytes, without spaces around them",
               STORE_TAGS_MAX, STORE_TAG_BYTES);
     return NULL;
 }
@@ -55,8 +57,7 @@ static bool run_tags(struct store *s, enum query which, const struct store_ref *
                      const cJSON *tags, struct err *e)
 {
     const cJSON *tag;
-    cJSON_ArrayForEach(tag, tags)
-    {
+    cJSON_ArrayForEach (tag, tags) {
         sqlite3_stmt *q = begin(s, which, conversation, e);
         if (!q)
             return false;
@@ -72,8 +73,9 @@ static bool tags_fit(struct store *s, const struct store_ref *conversation, stru
     int64_t n;
     sqlite3_stmt *q = begin(s, QUERY_TAG_COUNT, conversation, e);
     return q && statement_int(s, q, &n, e) &&
-           (n <= STORE_TAGS_MAX || err_field(e, ERR_INPUT, "add_tags", "would give a conversation more than %d tags",
-                                             STORE_TAGS_MAX));
+           (n <= STORE_TAGS_MAX ||
+            err_field(e, ERR_INPUT, "add_tags", "would give a conversation more than %d tags",
+                      STORE_TAGS_MAX));
 }
 
 static void bind_which(sqlite3_stmt *q, const char *name, enum store_which w)

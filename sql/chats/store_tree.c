@@ -36,14 +36,13 @@ static bool read_ids(struct store *s, enum query which, const struct place *at, 
     statement_bind_int(q, ":limit", STORE_TREE_MESSAGES + 1);
     int rc;
     bool ok = true;
-    while (ok && (rc = statement_step(s, q, e)) == 1) {
+    while (ok && (rc = statement_step(s, q, e)) == 1)
         if (ids->n == STORE_TREE_MESSAGES)
             ok = err_set(e, ERR_LIMIT, "these are more than %d messages", STORE_TREE_MESSAGES);
         else if (!strcmp(statement_column_text(q, 1), store_status_name(MESSAGE_RUNNING)))
             ok = err_set(e, ERR_CONFLICT, "an answer is still being written");
         else
             ids->at[ids->n++] = sqlite3_column_int64(q, 0);
-    }
     statement_end(q);
     return ok && rc == 0;
 }
@@ -102,7 +101,8 @@ static bool set_leaf(struct store *s, int64_t user_id, int64_t id, int64_t leaf_
     return statement_run(s, q, NULL, e);
 }
 
-static bool make_fork(struct store *s, const struct store_fork *f, struct ids *ids, int64_t *id, struct err *e)
+static bool make_fork(struct store *s, const struct store_fork *f, struct ids *ids, int64_t *id,
+                      struct err *e)
 {
     const struct place last = {f->user_id, f->conversation_id, f->message_id};
     if (!begin_fork(s, f, id, e) || !read_ids(s, QUERY_BRANCH_IDS, &last, ids, e))
@@ -115,7 +115,8 @@ static bool make_fork(struct store *s, const struct store_fork *f, struct ids *i
            users_check_quota(s, f->user_id, f->storage_bytes, e);
 }
 
-bool store_conversation_fork(struct store *s, const struct store_fork *f, int64_t *id, struct err *e)
+bool store_conversation_fork(struct store *s, const struct store_fork *f, int64_t *id,
+                             struct err *e)
 {
     struct ids ids = {0};
     if (f->title && strlen(f->title) > STORE_TITLE_BYTES)
@@ -125,12 +126,13 @@ bool store_conversation_fork(struct store *s, const struct store_fork *f, int64_
     return ok;
 }
 
-static bool remove_messages(struct store *s, int64_t user_id, int64_t conversation_id, const struct ids *ids,
-                            struct err *e)
+static bool remove_messages(struct store *s, int64_t user_id, int64_t conversation_id,
+                            const struct ids *ids, struct err *e)
 {
     for (int i = 0; i < ids->n; i++) {
         sqlite3_stmt *q;
-        if (!search_remove_one(s, ids->at[i], e) || !(q = statement_begin(s, QUERY_MESSAGE_DELETE, e)))
+        if (!search_remove_one(s, ids->at[i], e) ||
+            !(q = statement_begin(s, QUERY_MESSAGE_DELETE, e)))
             return false;
         statement_bind_int(q, ":user_id", user_id);
         statement_bind_int(q, ":conversation_id", conversation_id);

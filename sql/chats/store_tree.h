@@ -1,5 +1,5 @@
-/* The tree of messages as a whole: a conversation that begins with another's branch, and a branch cut off. Rules as in
- * sql/chats/store_conversations.h. */
+/* The tree of messages as a whole: a conversation that begins with another's branch, and a branch
+ * cut off. Rules as in sql/chats/store_conversations.h. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,15 +12,18 @@ struct store;
 
 struct store_fork {
     int64_t user_id, conversation_id;
-    int64_t message_id; /* the last one to take along, with all above it */
-    const char *title;  /* NULL: the original's */
+    int64_t message_id;    /* the last one to take along, with all above it */
+    const char *title;     /* NULL: the original's */
     int64_t storage_bytes; /* that the user may keep in all, the copies with it; 0: no limit */
 };
-/* A new conversation with copies of these messages, its settings and tags those of the original. One transaction.
- * ERR_NOTFOUND: conversation; ERR_INPUT "from_message_id": not in it; ERR_CONFLICT: that answer is still running;
- * ERR_LIMIT, field STORE_QUOTA_FIELD (sql/users/store_limits.h). */
-bool store_conversation_fork(struct store *s, const struct store_fork *f, int64_t *id, struct err *e);
+/* A new conversation with copies of these messages, its settings and tags those of the original.
+ * One transaction. ERR_NOTFOUND: conversation; ERR_INPUT "from_message_id": not in it;
+ * ERR_CONFLICT: that answer is still running; ERR_LIMIT, field STORE_QUOTA_FIELD
+ * (sql/users/store_limits.h). */
+bool store_conversation_fork(struct store *s, const struct store_fork *f, int64_t *id,
+                             struct err *e);
 
-/* The message and all below it, gone with their entries in the search index. If the branch that is shown ended there,
- * the newest one beside it is shown, or what is left above. ERR_CONFLICT: one of them is still running. */
+/* The message and all below it, gone with their entries in the search index. If the branch that is
+ * shown ended there, the newest one beside it is shown, or what is left above. ERR_CONFLICT: one of
+ * them is still running. */
 bool store_message_remove(struct store *s, int64_t user_id, int64_t id, struct err *e);

@@ -9,7 +9,8 @@ bool base64_decode(const char *text, size_t len, unsigned char *out, size_t size
     const char *end = NULL;
     while (len && strchr("= \r\n", text[len - 1]))
         len--;
-    return sodium_base642bin(out, size, text, len, " \r\n", n, &end, sodium_base64_VARIANT_ORIGINAL_NO_PADDING) == 0 &&
+    return sodium_base642bin(out, size, text, len, " \r\n", n, &end,
+                             sodium_base64_VARIANT_ORIGINAL_NO_PADDING) == 0 &&
            end == text + len;
 }
 

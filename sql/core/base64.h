@@ -5,7 +5,8 @@
 
 /* Room for what `len` characters can hold. */
 #define BASE64_BYTES(len) ((len) / 4 * 3 + 3)
-/* Padding may be missing; line ends and blanks are passed over. False: something else is in it, or it needs more than `size`. */
+/* Padding may be missing; line ends and blanks are passed over. False: something else is in it, or
+ * it needs more than `size`. */
 bool base64_decode(const char *text, size_t len, unsigned char *out, size_t size, size_t *n);
 /* Room for what `len` bytes become, with padding and a NUL. */
 #define BASE64_CHARS(len) (((len) + 2) / 3 * 4 + 1)

@@ -3,7 +3,8 @@
 
 #include <sodium.h>
 
-_Static_assert(sizeof(crypto_hash_sha256_state) <= sizeof((struct digest *)0)->state, "room for libsodium's state");
+_Static_assert(sizeof(crypto_hash_sha256_state) <= sizeof((struct digest *)0)->state,
+               "room for libsodium's state");
 
 static crypto_hash_sha256_state *state(struct digest *d)
 {

@@ -1,5 +1,5 @@
-/* SHA-256 over bytes that come in parts: what hubs publish of their files. libsodium behind it; no state but the
- * caller's, so that threads hash side by side. */
+/* SHA-256 over bytes that come in parts: what hubs publish of their files. libsodium behind it; no
+ * state but the caller's, so that threads hash side by side. */
 #pragma once
 #include <stddef.h>
 

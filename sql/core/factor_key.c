@@ -15,8 +15,12 @@
 
 #define CONTEXT "slcotp01" /* crypto_kdf_CONTEXTBYTES */
 
-_Static_assert(FACTOR_SEALED_BYTES == crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + OTP_SECRET_BYTES, "as the schema");
-_Static_assert(crypto_kdf_BYTES_MIN <= crypto_secretbox_KEYBYTES && crypto_secretbox_KEYBYTES <= crypto_kdf_BYTES_MAX, "a derived key");
+_Static_assert(FACTOR_SEALED_BYTES ==
+                   crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + OTP_SECRET_BYTES,
+               "as the schema");
+_Static_assert(crypto_kdf_BYTES_MIN <= crypto_secretbox_KEYBYTES &&
+                   crypto_secretbox_KEYBYTES <= crypto_kdf_BYTES_MAX,
+               "a derived key");
 
 struct key {
     unsigned char bytes[crypto_kdf_KEYBYTES];
@@ -25,7 +29,8 @@ struct key {
 static bool key_path(struct store *s, char path[STORE_PATH_SIZE], struct err *e)
 {
     const char *db = sqlite3_db_filename(s->db, "main"), *slash = db ? strrchr(db, '/') : NULL;
-    int n = snprintf(path, STORE_PATH_SIZE, "%.*s" FACTOR_KEY_FILE, slash ? (int)(slash - db) + 1 : 0, db ? db : "");
+    int n = snprintf(path, STORE_PATH_SIZE, "%.*s" FACTOR_KEY_FILE,
+                     slash ? (int)(slash - db) + 1 : 0, db ? db : "");
     return n < STORE_PATH_SIZE || err_set(e, ERR_LIMIT, "the path of the key is too long");
 }
 
@@ -36,9 +41,13 @@ static int read_key(const char *path, struct key *out, struct err *e)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return errno == ENOENT ? 0 : err_errno(e, FACTOR_KEY_FILE) - 1;
-    const bool whole = read(fd, out->bytes, sizeof out->bytes) == (ssize_t)sizeof out->bytes && read(fd, &more, 1) == 0;
+    const bool whole = read(fd, out->bytes, sizeof out->bytes) == (ssize_t)sizeof out->bytes &&
+                       read(fd, &more, 1) == 0;
     close(fd);
-    return whole ? 1 : err_set(e, ERR_FORMAT, FACTOR_KEY_FILE " is not a key of %zu bytes", sizeof out->bytes) - 1;
+    return whole ? 1
+                 : err_set(e, ERR_FORMAT, FACTOR_KEY_FILE " is not a key of %zu bytes",
+                           sizeof out->bytes) -
+                       1;
 }
 
 static bool write_new(int fd, const char *path, struct err *e)
@@ -61,7 +70,8 @@ static bool sync_folder(const char *path, struct err *e)
     return ok;
 }
 
-/* Whole under another name, then linked: of several processes one makes it, and nobody sees half of it. */
+/* Whole under another name, then linked: of several processes one makes it, and nobody sees half of
+ * it. */
 static bool make_key(const char *path, struct err *e)
 {
     char fresh[STORE_PATH_SIZE + 16];
@@ -85,7 +95,8 @@ bool factor_key_make(struct store *s, struct err *e)
 
 static void derive(struct key *key, int64_t user_id, unsigned char out[crypto_secretbox_KEYBYTES])
 {
-    crypto_kdf_derive_from_key(out, crypto_secretbox_KEYBYTES, (uint64_t)user_id, CONTEXT, key->bytes);
+    crypto_kdf_derive_from_key(out, crypto_secretbox_KEYBYTES, (uint64_t)user_id, CONTEXT,
+                               key->bytes);
     sodium_memzero(key, sizeof *key);
 }
 
@@ -142,6 +153,7 @@ static void sealed_in_sql(sqlite3_context *context, int n, sqlite3_value **args)
 
 bool factor_functions(struct store *s, struct err *e)
 {
-    return !sqlite3_create_function(s->db, "factor_sealed", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, s, sealed_in_sql, NULL, NULL) ||
+    return !sqlite3_create_function(s->db, "factor_sealed", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, s,
+                                    sealed_in_sql, NULL, NULL) ||
            store_failed(s, e);
 }

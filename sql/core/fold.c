@@ -13,12 +13,14 @@ static size_t next_letter(const char *text, size_t len, int32_t *letter)
         return 1;
     }
     utf8proc_int32_t code, folded[4];
-    const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)(len < 4 ? len : 4), &code);
+    const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text,
+                                                (utf8proc_ssize_t)(len < 4 ? len : 4), &code);
     if (n <= 0) {
         *letter = -(int32_t)first; /* no letter has this */
         return 1;
     }
-    /* Full folding of one letter to one (final sigma, long s); where it gives several, only the small letter. */
+    /* Full folding of one letter to one (final sigma, long s); where it gives several, only the
+     * small letter. */
     const utf8proc_ssize_t m = utf8proc_decompose_char(code, folded, 4, UTF8PROC_CASEFOLD, NULL);
     *letter = m == 1 ? folded[0] : utf8proc_tolower(code);
     return (size_t)n;
@@ -42,7 +44,8 @@ bool fold_needle(struct fold_needle *needle, const char *text, size_t len)
     for (int byte = 0; byte < 256; byte++) {
         const char c = (char)byte;
         int32_t letter;
-        needle->may_begin[byte] = byte >= 0x80 || !needle->n || (next_letter(&c, 1, &letter) && letter == needle->letters[0]);
+        needle->may_begin[byte] = byte >= 0x80 || !needle->n ||
+                                  (next_letter(&c, 1, &letter) && letter == needle->letters[0]);
     }
     return true;
 }
@@ -55,12 +58,15 @@ static size_t start_of(const char *text, size_t end, int letters)
         while (step < 4 && step < end && ((unsigned char)text[end - step] & 0xc0) == 0x80)
             step++;
         int32_t letter;
-        end -= next_letter(text + end - step, step, &letter) == step ? step : 1; /* a stray byte is a letter of its own */
+        end -= next_letter(text + end - step, step, &letter) == step
+                   ? step
+                   : 1; /* a stray byte is a letter of its own */
     }
     return end;
 }
 
-bool fold_find(const struct fold_needle *needle, const char *text, size_t len, size_t *at, size_t *bytes)
+bool fold_find(const struct fold_needle *needle, const char *text, size_t len, size_t *at,
+               size_t *bytes)
 {
     int k = 0;
     *at = *bytes = 0;
@@ -91,6 +97,8 @@ bool fold_find(const struct fold_needle *needle, const char *text, size_t len, s
 char *fold_whole(const char *text)
 {
     utf8proc_uint8_t *folded = NULL;
-    const utf8proc_option_t options = UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD;
-    return utf8proc_map((const utf8proc_uint8_t *)text, 0, &folded, options) < 0 ? NULL : (char *)folded;
+    const utf8proc_option_t options =
+        UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD;
+    return utf8proc_map((const utf8proc_uint8_t *)text, 0, &folded, options) < 0 ? NULL
+                                                                                 : (char *)folded;
 }

@@ -19,8 +19,8 @@ static int last_version(const struct migration *table)
     return v;
 }
 
-/* version -1: an empty file. In this order: who sees that another process has made the tables sees their mark and version
- * after that. */
+/* version -1: an empty file. In this order: who sees that another process has made the tables sees
+ * their mark and version after that. */
 static bool read_version(struct store *s, int64_t *version, struct err *e)
 {
     int64_t id = 0, objects = 0;

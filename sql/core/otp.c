@@ -28,7 +28,8 @@ bool otp_base32(const unsigned char secret[OTP_SECRET_BYTES], char out[OTP_BASE3
     char *text = NULL;
     size_t len = 0;
     pthread_once(&once, start);
-    bool ok = ready && oath_base32_encode((const char *)secret, OTP_SECRET_BYTES, &text, &len) == OATH_OK &&
+    bool ok = ready &&
+              oath_base32_encode((const char *)secret, OTP_SECRET_BYTES, &text, &len) == OATH_OK &&
               len == OTP_BASE32_SIZE - 1;
     if (ok) {
         memcpy(out, text, len);
@@ -40,7 +41,8 @@ bool otp_base32(const unsigned char secret[OTP_SECRET_BYTES], char out[OTP_BASE3
     return ok;
 }
 
-int64_t otp_match(const unsigned char secret[OTP_SECRET_BYTES], const char *code, int64_t now_s, int64_t last_step)
+int64_t otp_match(const unsigned char secret[OTP_SECRET_BYTES], const char *code, int64_t now_s,
+                  int64_t last_step)
 {
     const int64_t now = now_s / OTP_STEP_S;
     int64_t found = -1;
@@ -49,8 +51,9 @@ int64_t otp_match(const unsigned char secret[OTP_SECRET_BYTES], const char *code
         return -1;
     for (int64_t step = now - 1; step <= now + 1; step++) {
         char want[OTP_DIGITS + 1];
-        if (oath_totp_generate((const char *)secret, OTP_SECRET_BYTES, (time_t)(step * OTP_STEP_S), OTP_STEP_S,
-                               OATH_TOTP_DEFAULT_START_TIME, OTP_DIGITS, want) != OATH_OK)
+        if (oath_totp_generate((const char *)secret, OTP_SECRET_BYTES, (time_t)(step * OTP_STEP_S),
+                               OTP_STEP_S, OATH_TOTP_DEFAULT_START_TIME, OTP_DIGITS,
+                               want) != OATH_OK)
             return -1;
         if (secret_equal(want, code) && step > last_step && found < 0)
             found = step;

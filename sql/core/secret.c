@@ -16,7 +16,8 @@ const char *secret_library_version(void)
 
 bool secret_init(struct err *e)
 {
-    return sodium_init() >= 0 || err_set(e, ERR_INTERNAL, "libsodium can't start: no random source");
+    return sodium_init() >= 0 ||
+           err_set(e, ERR_INTERNAL, "libsodium can't start: no random source");
 }
 
 void secret_token(char out[SECRET_TOKEN_SIZE])
@@ -71,9 +72,11 @@ bool secret_password_hash(const char *password, char out[SECRET_PASSWORD_HASH_SI
 {
     size_t n = strlen(password);
     if (n < SECRET_PASSWORD_MIN || n > SECRET_PASSWORD_MAX)
-        return err_field(e, ERR_INPUT, "password", "a password has %d to %d bytes; this one has %zu",
-                         SECRET_PASSWORD_MIN, SECRET_PASSWORD_MAX, n);
-    _Static_assert(SECRET_PASSWORD_HASH_SIZE >= crypto_pwhash_STRBYTES, "room for libsodium's string");
+        return err_field(e, ERR_INPUT, "password",
+                         "a password has %d to %d bytes; this one has %zu", SECRET_PASSWORD_MIN,
+                         SECRET_PASSWORD_MAX, n);
+    _Static_assert(SECRET_PASSWORD_HASH_SIZE >= crypto_pwhash_STRBYTES,
+                   "room for libsodium's string");
     if (crypto_pwhash_str_alg(out, password, n, crypto_pwhash_OPSLIMIT_INTERACTIVE,
                               crypto_pwhash_MEMLIMIT_INTERACTIVE, crypto_pwhash_ALG_ARGON2ID13))
         return err_set(e, ERR_NOMEM, "memory ran out while hashing the password");

@@ -1,7 +1,8 @@
-/* Secrets: made at random, kept as hashes. Beside digest.h, base64.h, otp.h and factor_key.h the only door to libsodium.
+/* Secrets: made at random, kept as hashes. Beside digest.h, base64.h, otp.h and factor_key.h the
+ * only door to libsodium.
  *
- * Tokens and keys have 256 random bits, so a plain keyless BLAKE2b is a safe hash of them; passwords are people's,
- * so they take argon2id. Thread-safe after secret_init; no state. */
+ * Tokens and keys have 256 random bits, so a plain keyless BLAKE2b is a safe hash of them;
+ * passwords are people's, so they take argon2id. Thread-safe after secret_init; no state. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,8 +28,8 @@ void secret_api_key(char out[SECRET_KEY_SIZE], char prefix[SECRET_PREFIX_SIZE]);
 void secret_password(char out[SECRET_PASSWORD_SIZE]); /* 92 bits, no characters that look alike */
 /* BLAKE2b-256 of a token's or key's text. */
 void secret_hash(const char *text, unsigned char out[SECRET_HASH_BYTES]);
-/* The CSRF token of a session: derived from the hash of the session's token (BLAKE2b keyed by it), so that it is
- * stored nowhere and dies with the session. */
+/* The CSRF token of a session: derived from the hash of the session's token (BLAKE2b keyed by it),
+ * so that it is stored nowhere and dies with the session. */
 void secret_csrf(const unsigned char token_hash[SECRET_HASH_BYTES], char out[SECRET_TOKEN_SIZE]);
 /* Compares two strings in a time that depends on their lengths only. */
 bool secret_equal(const char *a, const char *b);
@@ -41,5 +42,6 @@ bool secret_password_verify(const char *password, const char *hash);
 
 const char *secret_library_version(void); /* libsodium's */
 void secret_wipe(void *data, size_t len); /* not optimised away */
-/* For hash tables whose keys strangers choose: SipHash under a key that this process drew at random. */
+/* For hash tables whose keys strangers choose: SipHash under a key that this process drew at
+ * random. */
 uint64_t secret_table_hash(const char *text);

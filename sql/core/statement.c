@@ -36,7 +36,8 @@ static enum err_code code_of(int rc)
     }
 }
 
-/* A file that was writable when it was opened: SQLite tells that a write failed, and by then errno is another one's. */
+/* A file that was writable when it was opened: SQLite tells that a write failed, and by then errno
+ * is another one's. */
 static bool is_read_only(struct store *s, int rc)
 {
     const char *path = (rc & 0xff) == SQLITE_IOERR ? sqlite3_db_filename(s->db, "main") : NULL;
@@ -47,7 +48,8 @@ bool store_failed(struct store *s, struct err *e)
 {
     int rc = sqlite3_extended_errcode(s->db);
     if (is_read_only(s, rc))
-        return err_set(e, ERR_READ_ONLY, "the server's disk takes no writes now: nothing was written");
+        return err_set(e, ERR_READ_ONLY,
+                       "the server's disk takes no writes now: nothing was written");
     if (code_of(rc) == ERR_FULL)
         return err_set(e, ERR_FULL, "the server's disk is full: nothing was written");
     return err_set(e, code_of(rc), "database: %s (%d)", sqlite3_errmsg(s->db), rc);

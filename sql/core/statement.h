@@ -1,12 +1,13 @@
-/* Statements of one connection: prepared once, bound by name, stepped. Inside sql/ only: here SQLite is seen.
+/* Statements of one connection: prepared once, bound by name, stepped. Inside sql/ only: here
+ * SQLite is seen.
  *
  *   sqlite3_stmt *q = statement_begin(s, QUERY_KEY_LIST, e);
  *   statement_bind_int(q, ":user_id", user_id);
  *   while ((rc = statement_step(s, q, e)) == 1) ...
  *   statement_end(q);
  *
- * A statement that is still being stepped can't be taken a second time: ERR_INTERNAL (a callback that calls the
- * function it is called from). */
+ * A statement that is still being stepped can't be taken a second time: ERR_INTERNAL (a callback
+ * that calls the function it is called from). */
 #pragma once
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -24,13 +25,13 @@ struct store {
     sqlite3 *db;
     pid_t pid; /* who opened it: a connection must not cross fork() */
     bool checkpointer;
-    bool synced; /* PRAGMA synchronous is FULL now */
-    int busy_ms;          /* how long to wait for another writer */
-    double busy_since;    /* clock_ms, of the wait that is under way */
+    bool synced;       /* PRAGMA synchronous is FULL now */
+    int busy_ms;       /* how long to wait for another writer */
+    double busy_since; /* clock_ms, of the wait that is under way */
     /* of the checkpointer, see store_record.c */
-    int64_t checked_version; /* PRAGMA data_version before the last checkpoint; 0: none yet */
-    bool own_commits;        /* since then */
-    struct { /* see store_search.c */
+    int64_t checked_version;       /* PRAGMA data_version before the last checkpoint; 0: none yet */
+    bool own_commits;              /* since then */
+    struct {                       /* see store_search.c */
         struct fold_needle needle; /* what is searched */
         int64_t bytes_left;        /* that may still be read */
         bool stop_at_cut, cut;
@@ -42,13 +43,16 @@ struct store {
 sqlite3_stmt *statement_begin(struct store *s, enum query which, struct err *e);
 /* A name that the statement doesn't have is our bug: asserted. Texts and blobs are copied. */
 void statement_bind_int(sqlite3_stmt *q, const char *name, int64_t v);
-void statement_bind_id(sqlite3_stmt *q, const char *name, int64_t v);         /* 0 becomes NULL */
-void statement_bind_text(sqlite3_stmt *q, const char *name, const char *v);   /* NULL becomes NULL */
-void statement_bind_bytes(sqlite3_stmt *q, const char *name, const char *v, size_t len); /* as text */
-void statement_bind_blob(sqlite3_stmt *q, const char *name, const void *v, size_t len);  /* v NULL becomes NULL */
+void statement_bind_id(sqlite3_stmt *q, const char *name, int64_t v);       /* 0 becomes NULL */
+void statement_bind_text(sqlite3_stmt *q, const char *name, const char *v); /* NULL becomes NULL */
+void statement_bind_bytes(sqlite3_stmt *q, const char *name, const char *v,
+                          size_t len); /* as text */
+void statement_bind_blob(sqlite3_stmt *q, const char *name, const void *v,
+                         size_t len); /* v NULL becomes NULL */
 /* 1: a row; 0: no more; -1: *e, and the statement is reset. */
 int statement_step(struct store *s, sqlite3_stmt *q, struct err *e);
-/* The first row, which the caller reads before statement_end. False: *e (ERR_NOTFOUND: no row), and the statement is reset. */
+/* The first row, which the caller reads before statement_end. False: *e (ERR_NOTFOUND: no row), and
+ * the statement is reset. */
 bool statement_row(struct store *s, sqlite3_stmt *q, struct err *e);
 void statement_end(sqlite3_stmt *q); /* accepts NULL */
 /* Steps to the end, throws rows away; *changed (may be NULL): rows that it changed. */
@@ -56,14 +60,16 @@ bool statement_run(struct store *s, sqlite3_stmt *q, int *changed, struct err *e
 /* The first column of the first row; ERR_NOTFOUND when there is no row. */
 bool statement_int(struct store *s, sqlite3_stmt *q, int64_t *out, struct err *e);
 
-/* Columns. Texts are never NULL here ("" instead) or, in statement_column_optional, may be. Valid until the next step. */
+/* Columns. Texts are never NULL here ("" instead) or, in statement_column_optional, may be. Valid
+ * until the next step. */
 const char *statement_column_text(sqlite3_stmt *q, int i);
 const char *statement_column_optional(sqlite3_stmt *q, int i);
 /* The same, copied. False: ERR_NOMEM or ERR_LIMIT of the arena. NULL stays NULL. */
-bool statement_column_copy(sqlite3_stmt *q, int i, struct arena *a, const char **out, struct err *e);
+bool statement_column_copy(sqlite3_stmt *q, int i, struct arena *a, const char **out,
+                           struct err *e);
 
-/* Write transactions. store_write_end commits when ok, else rolls back; says whether the whole thing is done. When the
- * commit itself fails it is rolled back. */
+/* Write transactions. store_write_end commits when ok, else rolls back; says whether the whole
+ * thing is done. When the commit itself fails it is rolled back. */
 bool store_write_begin(struct store *s, struct err *e);
 /* The same without fsync at the commit: a power cut may undo it, nothing else. */
 bool store_write_begin_unsynced(struct store *s, struct err *e);

@@ -27,7 +27,8 @@ static bool configure(struct store *s, struct err *e)
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (sqlite3_db_config(s->db, flags[i].what, flags[i].value, NULL))
             return store_failed(s, e);
-    /* Closing the last connection checks the WAL in as well: not here, unless we are the one that may. */
+    /* Closing the last connection checks the WAL in as well: not here, unless we are the one that
+     * may. */
     if (sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, s->checkpointer ? 0 : 1, NULL))
         return store_failed(s, e);
     sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES);
@@ -35,8 +36,8 @@ static bool configure(struct store *s, struct err *e)
     return true;
 }
 
-/* Two processes that make the file at once meet in an exclusive lock for which SQLite does not always call
- * its busy handler. */
+/* Two processes that make the file at once meet in an exclusive lock for which SQLite does not
+ * always call its busy handler. */
 static bool set_wal(struct store *s, int busy_ms, struct err *e)
 {
     for (int waited = 0;; waited += 20) {
@@ -74,14 +75,16 @@ struct store *store_open(const struct store_params *p, struct err *e)
             err_set(e, ERR_NOMEM, "memory ran out");
         goto fail;
     }
-    /* By name, since closing a descriptor of ours would drop SQLite's locks; -wal and -shm take the mode over. */
+    /* By name, since closing a descriptor of ours would drop SQLite's locks; -wal and -shm take the
+     * mode over. */
     if (fresh && chmod(p->path, 0600)) {
         err_errno(e, "%s", p->path);
         goto fail;
     }
     s->busy_ms = busy_ms;
     sqlite3_busy_handler(s->db, store_wait, s);
-    if (!configure(s, e) || !search_functions(s, e) || !factor_functions(s, e) || !set_wal(s, busy_ms, e) || !store_exec(s, connection_sql, e) ||
+    if (!configure(s, e) || !search_functions(s, e) || !factor_functions(s, e) ||
+        !set_wal(s, busy_ms, e) || !store_exec(s, connection_sql, e) ||
         !migrate(s, schema_sql, migration_table, e) || (p->create && !factor_key_make(s, e)))
         goto fail;
     return s;

@@ -1,19 +1,21 @@
-/* The store: sluice.db behind one door. fcgi/ and the operator's commands come in through store*.h; nobody else
- * sees SQLite.
+/* The store: sluice.db behind one door. fcgi/ and the operator's commands come in through store*.h;
+ * nobody else sees SQLite.
  *
- * A struct store is one connection and belongs to one thread; open one per thread, never carry one across
- * fork() (a call from another process than the opener's fails with ERR_INTERNAL). Any number of processes may
- * have the file open. Every write is one BEGIN IMMEDIATE transaction and is short; what a function reports as
- * done is on the disk (synchronous=FULL) unless its comment says otherwise.
+ * A struct store is one connection and belongs to one thread; open one per thread, never carry one
+ * across fork() (a call from another process than the opener's fails with ERR_INTERNAL). Any number
+ * of processes may have the file open. Every write is one BEGIN IMMEDIATE transaction and is short;
+ * what a function reports as done is on the disk (synchronous=FULL) unless its comment says
+ * otherwise.
  *
- * Never open sluice.db with open(2) or copy it while it is in use: closing that descriptor drops SQLite's
- * locks. store_backup makes copies.
+ * Never open sluice.db with open(2) or copy it while it is in use: closing that descriptor drops
+ * SQLite's locks. store_backup makes copies.
  *
- * Errors everywhere: ERR_NOTFOUND (no such row, or another user's: the two look alike), ERR_CONFLICT, ERR_INPUT
- * (names the field), ERR_BUSY (the database stayed locked for busy_ms), ERR_FULL (disk full), ERR_READ_ONLY, ERR_IO (unreadable),
- * ERR_FORMAT (damaged, or made by a newer program), ERR_NOMEM.
- * Times are Unix milliseconds; ids are positive, 0 means none, and an id is never given out twice.
- * Strings handed to a row callback live until it returns; those put in an arena live as long as it. */
+ * Errors everywhere: ERR_NOTFOUND (no such row, or another user's: the two look alike),
+ * ERR_CONFLICT, ERR_INPUT (names the field), ERR_BUSY (the database stayed locked for busy_ms),
+ * ERR_FULL (disk full), ERR_READ_ONLY, ERR_IO (unreadable), ERR_FORMAT (damaged, or made by a newer
+ * program), ERR_NOMEM. Times are Unix milliseconds; ids are positive, 0 means none, and an id is
+ * never given out twice. Strings handed to a row callback live until it returns; those put in an
+ * arena live as long as it. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,10 +39,12 @@ struct store_text_ref {
 };
 
 struct store_params {
-    const char *path;  /* STATE/sluice.db */
-    bool create;       /* make the file (0600), and the key beside it (factor_key.h), when missing; else ERR_NOTFOUND */
-    bool checkpointer; /* the recorder only: the one connection that moves the WAL into the database. SQLite
-                          3.7.0 to 3.51.2 can damage a database whose WAL two connections check in at once */
+    const char *path; /* STATE/sluice.db */
+    bool create; /* make the file (0600), and the key beside it (factor_key.h), when missing; else
+                    ERR_NOTFOUND */
+    bool checkpointer; /* the recorder only: the one connection that moves the WAL into the
+                          database. SQLite 3.7.0 to 3.51.2 can damage a database whose WAL two
+                          connections check in at once */
     int busy_ms;       /* wait for another writer; 0: 5000 */
 };
 
@@ -53,8 +57,8 @@ void store_close(struct store **s);
  * start, not per request. */
 bool store_quick_check(struct store *s, struct err *e);
 
-/* A consistent copy while others write: temporary file beside `path`, quick_check, fsync, rename; mode 0600.
- * An existing `path` is replaced. */
+/* A consistent copy while others write: temporary file beside `path`, quick_check, fsync, rename;
+ * mode 0600. An existing `path` is replaced. */
 bool store_backup(struct store *s, const char *path, struct err *e);
 
 struct store_facts { /* for the admin page and doctor */
@@ -62,7 +66,8 @@ struct store_facts { /* for the admin page and doctor */
     int64_t database_bytes, wal_bytes, free_bytes; /* free: pages inside the file without rows */
     int64_t users, conversations, messages, running;
     const char *sqlite_version; /* of the library in use */
-    const char *sqlite_warning; /* NULL, or what is known to be wrong with that version, and what we do about it */
+    const char *sqlite_warning; /* NULL, or what is known to be wrong with that version, and what we
+                                   do about it */
 };
 bool store_facts(struct store *s, struct store_facts *f, struct err *e);
 /* The last two fields only; no connection needed. */
@@ -74,15 +79,17 @@ bool store_setting_get(struct store *s, struct arena *a, const char *name, const
                        struct err *e);
 bool store_setting_set(struct store *s, const char *name, const char *json, struct err *e);
 /* All that were set, in no order. */
-typedef bool (*store_setting_fn)(void *context, const char *name, const char *json); /* false: enough */
+typedef bool (*store_setting_fn)(void *context, const char *name,
+                                 const char *json); /* false: enough */
 bool store_setting_list(struct store *s, store_setting_fn fn, void *context, struct err *e);
 struct store_setting {
     const char *name, *json; /* json NULL: as if it was never set */
 };
 /* All of them or none. */
 bool store_settings_change(struct store *s, const struct store_setting *list, int n, struct err *e);
-#define STORE_BACKUP_SETTING "backup_at"         /* Unix ms: when store_backup last ended well */
-#define STORE_CHECKPOINT_SETTING "checkpoint_at" /* Unix ms: when the recorder last emptied the WAL, or began to */
+#define STORE_BACKUP_SETTING "backup_at" /* Unix ms: when store_backup last ended well */
+#define STORE_CHECKPOINT_SETTING                                                                   \
+    "checkpoint_at" /* Unix ms: when the recorder last emptied the WAL, or began to */
 
 /* Counters per user, key (0: the page) and day. Not synced: a power cut may lose the last ones. */
 struct store_usage {
@@ -110,7 +117,8 @@ struct store_audit {
     const char *target;  /* "user:3", or "" */
     const char *address; /* of the client, or "" */
 };
-bool store_audit_add(struct store *s, const struct store_audit *a, struct err *e); /* id, at: filled in by it */
+bool store_audit_add(struct store *s, const struct store_audit *a,
+                     struct err *e); /* id, at: filled in by it */
 
 struct store_audit_filter {
     int64_t before;       /* id; 0: from the newest */

@@ -1,10 +1,11 @@
 /* Messages and attachments by their text: the trigram indexes message_search and attachment_search.
  *
- * FTS5 keeps removed entries in older parts of its index until the parts are merged (its own secure-delete came with
- * SQLite 3.42). So every removal leaves a note, and the recorder merges that index whole in small steps; the pages that
- * this frees are zeroed by secure_delete. A small index it empties and fills again, since merging leaves entries there with
- * SQLite 3.45. Merging writes the index anew, some 1.5 bytes for each byte of text: in a large database the removals of some
- * hours are merged together. */
+ * FTS5 keeps removed entries in older parts of its index until the parts are merged (its own
+ * secure-delete came with SQLite 3.42). So every removal leaves a note, and the recorder merges
+ * that index whole in small steps; the pages that this frees are zeroed by secure_delete. A small
+ * index it empties and fills again, since merging leaves entries there with SQLite 3.45. Merging
+ * writes the index anew, some 1.5 bytes for each byte of text: in a large database the removals of
+ * some hours are merged together. */
 #include "sql/core/search_internal.h"
 
 #include <stdio.h>
@@ -18,21 +19,26 @@
 #include "sql/core/statement.h"
 
 #define SEARCH_BYTES 1000 /* at most FOLD_LETTERS letters */
-#define READ_BYTES ((int64_t)32 << 20) /* of messages that one search without the index compares: some 100 ms */
+#define READ_BYTES                                                                                 \
+    ((int64_t)32 << 20) /* of messages that one search without the index compares: some 100 ms */
 #define FIRST_TRY_BYTES ((int64_t)2 << 20)
-#define SEARCH_PIECES 64 /* more make no text rarer */
-#define LARGE_BYTES ((int64_t)64 << 20) /* of the database: from here on ... */
+#define SEARCH_PIECES 64                          /* more make no text rarer */
+#define LARGE_BYTES ((int64_t)64 << 20)           /* of the database: from here on ... */
 #define MERGE_EVERY_MS ((int64_t)6 * 3600 * 1000) /* ... so long after the last time */
 #define MERGE_PAGES 200 /* of 4 KB, in one transaction: some milliseconds */
-#define SMALL_PAGES 250 /* of 4 KB at most, some 700 KB of text: written anew in less than 100 ms */
+#define SMALL_PAGES                                                                                \
+    250 /* of 4 KB at most, some 700 KB of text: written anew in less than 100 ms                  \
+         */
 
 static const struct index {
     enum query merge, small, empty, fill;
-    const char *state; /* name of a setting. 2: something was removed; 1: being merged; 0: nothing to do */
+    const char
+        *state; /* name of a setting. 2: something was removed; 1: being merged; 0: nothing to do */
     const char *merged_at; /* Unix ms: when that was last done */
-} of_messages = {QUERY_SEARCH_MERGE, QUERY_SEARCH_SMALL, QUERY_SEARCH_EMPTY, QUERY_SEARCH_FILL, "search_merge", "search_merged_at"},
-  of_files = {QUERY_SEARCH_MERGE_FILES, QUERY_SEARCH_SMALL_FILES, QUERY_SEARCH_EMPTY_FILES, QUERY_SEARCH_FILL_FILES,
-              "search_merge_files", "search_merged_files_at"};
+} of_messages = {QUERY_SEARCH_MERGE, QUERY_SEARCH_SMALL, QUERY_SEARCH_EMPTY,
+                 QUERY_SEARCH_FILL,  "search_merge",     "search_merged_at"},
+  of_files = {QUERY_SEARCH_MERGE_FILES, QUERY_SEARCH_SMALL_FILES, QUERY_SEARCH_EMPTY_FILES,
+              QUERY_SEARCH_FILL_FILES,  "search_merge_files",     "search_merged_files_at"};
 
 bool search_add(struct store *s, int64_t message_id, struct err *e)
 {
@@ -79,7 +85,8 @@ bool search_remove_file(struct store *s, int64_t user_id, int64_t attachment_id,
         return false;
     statement_bind_int(q, ":id", attachment_id);
     statement_bind_id(q, ":user_id", user_id);
-    return statement_run(s, q, &removed, e) && (!removed || server_set_setting(s, of_files.state, "2", e));
+    return statement_run(s, q, &removed, e) &&
+           (!removed || server_set_setting(s, of_files.state, "2", e));
 }
 
 /* False: *e. 0 when it was never set. */
@@ -142,7 +149,8 @@ static bool merge(struct store *s, const struct index *x, int state, struct err 
     if (!statement_run(s, q, NULL, e))
         return false;
     const bool whole = state == 1 && sqlite3_total_changes(s->db) - before < 2;
-    return server_set_setting(s, x->state, whole ? "0" : "1", e) && (!whole || note_merged(s, x, e));
+    return server_set_setting(s, x->state, whole ? "0" : "1", e) &&
+           (!whole || note_merged(s, x, e));
 }
 
 /* By name only: opening and closing the file would drop SQLite's locks. */
@@ -212,7 +220,9 @@ static void text_has(sqlite3_context *context, int n, sqlite3_value **args)
     const char *text = (const char *)sqlite3_value_text(args[0]);
     size_t at, bytes;
     (void)n;
-    sqlite3_result_int(context, text && fold_find(&s->search.needle, text, (size_t)sqlite3_value_bytes(args[0]), &at, &bytes));
+    sqlite3_result_int(context,
+                       text && fold_find(&s->search.needle, text,
+                                         (size_t)sqlite3_value_bytes(args[0]), &at, &bytes));
 }
 
 static void text_has_within(sqlite3_context *context, int n, sqlite3_value **args)
@@ -244,9 +254,11 @@ static void text_folded(sqlite3_context *context, int n, sqlite3_value **args)
 bool search_functions(struct store *s, struct err *e)
 {
     const int flags = SQLITE_UTF8 | SQLITE_DIRECTONLY;
-    return (!sqlite3_create_function(s->db, "text_folded", 1, flags | SQLITE_DETERMINISTIC, s, text_folded, NULL, NULL) &&
+    return (!sqlite3_create_function(s->db, "text_folded", 1, flags | SQLITE_DETERMINISTIC, s,
+                                     text_folded, NULL, NULL) &&
             !sqlite3_create_function(s->db, "text_has", 1, flags, s, text_has, NULL, NULL) &&
-            !sqlite3_create_function(s->db, "text_has_within", 1, flags, s, text_has_within, NULL, NULL)) ||
+            !sqlite3_create_function(s->db, "text_has_within", 1, flags, s, text_has_within, NULL,
+                                     NULL)) ||
            store_failed(s, e);
 }
 

@@ -38,7 +38,8 @@ bool store_setting_set(struct store *s, const char *name, const char *json, stru
     cJSON *v = json_parse(json, strlen(json), &(struct json_limits){.max_bytes = SETTING_BYTES}, e);
     bool valid = v != NULL;
     cJSON_Delete(v);
-    return valid && store_write_begin(s, e) && store_write_end(s, server_set_setting(s, name, json, e), e);
+    return valid && store_write_begin(s, e) &&
+           store_write_end(s, server_set_setting(s, name, json, e), e);
 }
 
 static bool unset_setting(struct store *s, const char *name, struct err *e)
@@ -56,7 +57,8 @@ bool store_settings_change(struct store *s, const struct store_setting *list, in
         return false;
     bool ok = true;
     for (int i = 0; i < n && ok; i++)
-        ok = list[i].json ? server_set_setting(s, list[i].name, list[i].json, e) : unset_setting(s, list[i].name, e);
+        ok = list[i].json ? server_set_setting(s, list[i].name, list[i].json, e)
+                          : unset_setting(s, list[i].name, e);
     return store_write_end(s, ok, e);
 }
 

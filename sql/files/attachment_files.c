@@ -25,8 +25,10 @@ static bool beside(struct store *s, const char *name, char path[STORE_PATH_SIZE]
 {
     const char *db = sqlite3_db_filename(s->db, "main");
     const char *slash = db ? strrchr(db, '/') : NULL;
-    int n = snprintf(path, STORE_PATH_SIZE, "%.*s%s", slash ? (int)(slash - db) + 1 : 0, db ? db : "", name);
-    return (n > 0 && n < STORE_PATH_SIZE) || err_set(e, ERR_LIMIT, "the path of the attachments is too long");
+    int n = snprintf(path, STORE_PATH_SIZE, "%.*s%s", slash ? (int)(slash - db) + 1 : 0,
+                     db ? db : "", name);
+    return (n > 0 && n < STORE_PATH_SIZE) ||
+           err_set(e, ERR_LIMIT, "the path of the attachments is too long");
 }
 
 static bool sync_folder(const char *path, struct err *e)
@@ -82,7 +84,8 @@ bool attachment_file_sync(struct store_upload *u, struct err *e)
     return fsync(u->fd) == 0 || err_errno(e, "the uploaded file can't be written");
 }
 
-bool store_attachment_path(struct store *s, const char *sha256, char path[STORE_PATH_SIZE], struct err *e)
+bool store_attachment_path(struct store *s, const char *sha256, char path[STORE_PATH_SIZE],
+                           struct err *e)
 {
     char name[sizeof FOLDER + 4 + DIGEST_TEXT_SIZE];
     if (strspn(sha256, "0123456789abcdef") != HASH_LETTERS || sha256[HASH_LETTERS])
@@ -91,7 +94,8 @@ bool store_attachment_path(struct store *s, const char *sha256, char path[STORE_
     return beside(s, name, path, e);
 }
 
-bool attachment_file_place(struct store *s, struct store_upload *u, const char *sha256, struct err *e)
+bool attachment_file_place(struct store *s, struct store_upload *u, const char *sha256,
+                           struct err *e)
 {
     char path[STORE_PATH_SIZE], folder[STORE_PATH_SIZE];
     if (!store_attachment_path(s, sha256, path, e))
@@ -143,8 +147,8 @@ static void sweep_upload(const char *folder, const char *name)
 {
     char path[STORE_PATH_SIZE];
     struct stat st;
-    if (file_join(path, sizeof path, folder, name, NULL) && lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
-        st.st_mtime < time(NULL) - UPLOAD_LEFT_S)
+    if (file_join(path, sizeof path, folder, name, NULL) && lstat(path, &st) == 0 &&
+        S_ISREG(st.st_mode) && st.st_mtime < time(NULL) - UPLOAD_LEFT_S)
         unlink(path);
 }
 

@@ -9,14 +9,17 @@ struct store;
 struct store_ref;
 struct store_upload;
 
-/* These files belong to the message from now on, in this order. ERR_INPUT "attachments": not the user's, or twice. */
+/* These files belong to the message from now on, in this order. ERR_INPUT "attachments": not the
+ * user's, or twice. */
 bool attachments_bind(struct store *s, const struct store_ref *message, const int64_t *ids, int n,
                       struct err *e);
 /* The message `fork_id` is a copy of `id`. */
 bool attachments_fork(struct store *s, int64_t user_id, int64_t id, int64_t fork_id, struct err *e);
 
-/* Inside a write transaction: moves the synced upload to its content's name; sha256 as digest_end gave it. */
-bool attachment_file_place(struct store *s, struct store_upload *u, const char *sha256, struct err *e);
+/* Inside a write transaction: moves the synced upload to its content's name; sha256 as digest_end
+ * gave it. */
+bool attachment_file_place(struct store *s, struct store_upload *u, const char *sha256,
+                           struct err *e);
 bool attachment_file_sync(struct store_upload *u, struct err *e);
 /* Deletes the file unless a row names it. Opens its own transaction. */
 bool attachment_file_release(struct store *s, const char *sha256, struct err *e);

@@ -51,7 +51,8 @@ bool store_attachment_add(struct store *s, struct store_upload *u, const struct 
     if (!*a->name || strlen(a->name) > STORE_FILE_NAME_BYTES)
         ok = err_field(e, ERR_INPUT, "name", "must have 1 to %d bytes", STORE_FILE_NAME_BYTES);
     else if (a->text && strlen(a->text) > STORE_ATTACHMENT_TEXT_BYTES)
-        ok = err_field(e, ERR_LIMIT, "file", "has more than %zu bytes of text", STORE_ATTACHMENT_TEXT_BYTES);
+        ok = err_field(e, ERR_LIMIT, "file", "has more than %zu bytes of text",
+                       STORE_ATTACHMENT_TEXT_BYTES);
     digest_end(&u->digest, sha256);
     struct store_attachment row = *a;
     row.sha256 = sha256;
@@ -80,8 +81,10 @@ bool store_attachment_get(struct store *s, struct arena *a, const struct store_r
             .created_at = sqlite3_column_int64(q, 8),
             .sent = sqlite3_column_int(q, 9),
         };
-        ok = statement_column_copy(q, 1, a, &out->sha256, e) && statement_column_copy(q, 2, a, &out->name, e) &&
-             statement_column_copy(q, 3, a, &out->type, e) && statement_column_copy(q, 6, a, &out->model, e) &&
+        ok = statement_column_copy(q, 1, a, &out->sha256, e) &&
+             statement_column_copy(q, 2, a, &out->name, e) &&
+             statement_column_copy(q, 3, a, &out->type, e) &&
+             statement_column_copy(q, 6, a, &out->model, e) &&
              statement_column_copy(q, 7, a, &out->note, e);
     } else if (rc == 0) {
         none(e);
@@ -128,7 +131,8 @@ bool store_attachment_texts(struct store *s, const struct store_ref *message,
 }
 
 /* A DELETE that gives the content it named. 1: done; 0: no such row; -1: *e. */
-static int remove_row(struct store *s, sqlite3_stmt *q, char sha256[DIGEST_TEXT_SIZE], struct err *e)
+static int remove_row(struct store *s, sqlite3_stmt *q, char sha256[DIGEST_TEXT_SIZE],
+                      struct err *e)
 {
     int rc = statement_step(s, q, e);
     if (rc == 1)
@@ -143,7 +147,9 @@ bool store_attachment_remove(struct store *s, int64_t user_id, int64_t id, struc
     int rc = -1;
     if (!store_write_begin(s, e))
         return false;
-    sqlite3_stmt *q = search_remove_file(s, user_id, id, e) ? statement_begin(s, QUERY_ATTACHMENT_REMOVE, e) : NULL;
+    sqlite3_stmt *q = search_remove_file(s, user_id, id, e)
+                          ? statement_begin(s, QUERY_ATTACHMENT_REMOVE, e)
+                          : NULL;
     if (q) {
         statement_bind_int(q, ":user_id", user_id);
         statement_bind_int(q, ":id", id);
@@ -158,7 +164,9 @@ bool store_attachment_remove(struct store *s, int64_t user_id, int64_t id, struc
         return false;
     statement_bind_int(q, ":user_id", user_id);
     statement_bind_int(q, ":id", id);
-    return statement_int(s, q, &is_there, NULL) ? err_set(e, ERR_CONFLICT, "a message has this attachment") : none(e);
+    return statement_int(s, q, &is_there, NULL)
+               ? err_set(e, ERR_CONFLICT, "a message has this attachment")
+               : none(e);
 }
 
 bool attachments_bind(struct store *s, const struct store_ref *message, const int64_t *ids, int n,
@@ -179,7 +187,8 @@ bool attachments_bind(struct store *s, const struct store_ref *message, const in
         if (!statement_run(s, q, &changed, e))
             return false;
         if (!changed)
-            return err_field(e, ERR_INPUT, "attachments", "there is no attachment %lld", (long long)ids[i]);
+            return err_field(e, ERR_INPUT, "attachments", "there is no attachment %lld",
+                             (long long)ids[i]);
         if (!(q = statement_begin(s, QUERY_ATTACHMENT_BOUND, e)))
             return false;
         statement_bind_int(q, ":user_id", message->user_id);

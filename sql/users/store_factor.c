@@ -28,7 +28,8 @@ static int read_row(struct store *s, int64_t user_id, struct row *out, struct er
     statement_bind_int(q, ":user_id", user_id);
     int rc = statement_step(s, q, e);
     if (rc == 1) {
-        memcpy(out->sealed, sqlite3_column_blob(q, 0), sizeof out->sealed); /* its length is a CHECK of the table */
+        memcpy(out->sealed, sqlite3_column_blob(q, 0),
+               sizeof out->sealed); /* its length is a CHECK of the table */
         out->confirmed_at = sqlite3_column_int64(q, 1);
         out->last_step = sqlite3_column_int64(q, 2);
         out->codes = sqlite3_column_int(q, 3);
@@ -41,7 +42,8 @@ bool store_factor_get(struct store *s, int64_t user_id, struct store_factor *out
 {
     struct row row;
     int rc = read_row(s, user_id, &row, e);
-    *out = (struct store_factor){.on = row.confirmed_at != 0, .confirmed_at = row.confirmed_at,
+    *out = (struct store_factor){.on = row.confirmed_at != 0,
+                                 .confirmed_at = row.confirmed_at,
                                  .recovery_codes = row.confirmed_at ? row.codes : 0};
     return rc >= 0;
 }
@@ -60,22 +62,27 @@ static bool begin(struct store *s, int64_t user_id, const unsigned char *secret,
 {
     int changed = 0;
     unsigned char sealed[FACTOR_SEALED_BYTES];
-    sqlite3_stmt *q = factor_seal(s, user_id, secret, sealed, e) ? statement_begin(s, QUERY_FACTOR_BEGIN, e) : NULL;
+    sqlite3_stmt *q = factor_seal(s, user_id, secret, sealed, e)
+                          ? statement_begin(s, QUERY_FACTOR_BEGIN, e)
+                          : NULL;
     if (!q)
         return false;
     statement_bind_int(q, ":user_id", user_id);
     statement_bind_blob(q, ":sealed", sealed, sizeof sealed);
     statement_bind_int(q, ":now", clock_wall_ms());
     return statement_run(s, q, &changed, e) &&
-           (changed == 1 || err_set(e, ERR_CONFLICT, "a second factor is on already; remove it first"));
+           (changed == 1 ||
+            err_set(e, ERR_CONFLICT, "a second factor is on already; remove it first"));
 }
 
-bool store_factor_begin(struct store *s, int64_t user_id, const unsigned char secret[OTP_SECRET_BYTES], struct err *e)
+bool store_factor_begin(struct store *s, int64_t user_id,
+                        const unsigned char secret[OTP_SECRET_BYTES], struct err *e)
 {
     return store_write_begin(s, e) && store_write_end(s, begin(s, user_id, secret, e), e);
 }
 
-static bool add_codes(struct store *s, int64_t user_id, const unsigned char recovery[][SECRET_HASH_BYTES], struct err *e)
+static bool add_codes(struct store *s, int64_t user_id,
+                      const unsigned char recovery[][SECRET_HASH_BYTES], struct err *e)
 {
     if (!run(s, QUERY_RECOVERY_REMOVE_ALL, user_id, NULL, e))
         return false;
@@ -125,7 +132,8 @@ static bool confirm(struct store *s, const struct store_factor_confirmation *c, 
     if (rc < 0)
         return false;
     if (rc == 0 || row.confirmed_at)
-        return err_set(e, ERR_CONFLICT, rc ? "the second factor is on already" : "begin with a new secret first");
+        return err_set(e, ERR_CONFLICT,
+                       rc ? "the second factor is on already" : "begin with a new secret first");
     if (!take_code(s, &row, c->code, &taken, e))
         return false;
     if (row.lost)
@@ -146,8 +154,10 @@ bool store_factor_confirm(struct store *s, const struct store_factor_confirmatio
     return store_write_begin(s, e) && store_write_end(s, confirm(s, c, e), e);
 }
 
-/* Recovery codes as people type them: case and what stands between the groups of five do not matter. */
-static bool take_recovery(struct store *s, int64_t user_id, const char *code, bool *taken, struct err *e)
+/* Recovery codes as people type them: case and what stands between the groups of five do not
+ * matter. */
+static bool take_recovery(struct store *s, int64_t user_id, const char *code, bool *taken,
+                          struct err *e)
 {
     char plain[SECRET_PASSWORD_SIZE];
     size_t n = 0;
@@ -184,14 +194,18 @@ static bool check(struct store *s, int64_t user_id, const char *code, bool *reco
     if (rc < 0)
         return false;
     bool ok = rc == 0 || !row.confirmed_at || take_code(s, &row, code, &taken, e);
-    ok = ok && (taken || rc == 0 || !row.confirmed_at || take_recovery(s, user_id, code, recovery, e));
+    ok = ok &&
+         (taken || rc == 0 || !row.confirmed_at || take_recovery(s, user_id, code, recovery, e));
     if (!ok || taken || *recovery)
         return ok;
-    return err_set(e, ERR_AUTH, row.lost ? "the server has lost the key to this second factor: a recovery code lets you in, or an admin takes it away"
-                                        : "the code is wrong or was used already");
+    return err_set(e, ERR_AUTH,
+                   row.lost ? "the server has lost the key to this second factor: a recovery code "
+                              "lets you in, or an admin takes it away"
+                            : "the code is wrong or was used already");
 }
 
-bool store_factor_check(struct store *s, int64_t user_id, const char *code, bool *recovery, struct err *e)
+bool store_factor_check(struct store *s, int64_t user_id, const char *code, bool *recovery,
+                        struct err *e)
 {
     *recovery = false;
     return store_write_begin(s, e) && store_write_end(s, check(s, user_id, code, recovery, e), e);
@@ -219,14 +233,16 @@ bool store_factor_lost(struct store *s, int *n, struct err *e)
 }
 
 bool store_factor_new_codes(struct store *s, int64_t user_id,
-                            const unsigned char recovery[STORE_RECOVERY_CODES][SECRET_HASH_BYTES], struct err *e)
+                            const unsigned char recovery[STORE_RECOVERY_CODES][SECRET_HASH_BYTES],
+                            struct err *e)
 {
     return store_write_begin(s, e) && store_write_end(s, add_codes(s, user_id, recovery, e), e);
 }
 
 bool users_remove_factor(struct store *s, int64_t user_id, struct err *e)
 {
-    return run(s, QUERY_RECOVERY_REMOVE_ALL, user_id, NULL, e) && run(s, QUERY_FACTOR_REMOVE, user_id, NULL, e);
+    return run(s, QUERY_RECOVERY_REMOVE_ALL, user_id, NULL, e) &&
+           run(s, QUERY_FACTOR_REMOVE, user_id, NULL, e);
 }
 
 bool store_factor_remove(struct store *s, int64_t user_id, struct err *e)

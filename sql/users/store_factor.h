@@ -1,5 +1,6 @@
-/* A user's second factor: codes of an app (sql/core/otp.h), and recovery codes that serve once each. The app's secret is sealed by a key
- * beside the database (sql/core/factor_key.h); where that is lost, recovery codes still serve. Rules as in sql/core/store.h. */
+/* A user's second factor: codes of an app (sql/core/otp.h), and recovery codes that serve once
+ * each. The app's secret is sealed by a key beside the database (sql/core/factor_key.h); where that
+ * is lost, recovery codes still serve. Rules as in sql/core/store.h. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +21,8 @@ struct store_factor {
 /* All zero for a user without one. */
 bool store_factor_get(struct store *s, int64_t user_id, struct store_factor *out, struct err *e);
 /* A new secret, in the place of one that was never confirmed. ERR_CONFLICT: one is on. */
-bool store_factor_begin(struct store *s, int64_t user_id, const unsigned char secret[OTP_SECRET_BYTES], struct err *e);
+bool store_factor_begin(struct store *s, int64_t user_id,
+                        const unsigned char secret[OTP_SECRET_BYTES], struct err *e);
 struct store_factor_confirmation {
     int64_t user_id;
     const char *code;                                   /* that the app shows */
@@ -32,11 +34,14 @@ struct store_factor_confirmation {
  * already. */
 bool store_factor_confirm(struct store *s, const struct store_factor_confirmation *c,
                           struct err *e);
-/* Takes a code of the app or a recovery code: each once, also of several that come at the same time. *recovery: it was
- * one of those. ERR_AUTH: neither. */
-bool store_factor_check(struct store *s, int64_t user_id, const char *code, bool *recovery, struct err *e);
+/* Takes a code of the app or a recovery code: each once, also of several that come at the same
+ * time. *recovery: it was one of those. ERR_AUTH: neither. */
+bool store_factor_check(struct store *s, int64_t user_id, const char *code, bool *recovery,
+                        struct err *e);
 bool store_factor_new_codes(struct store *s, int64_t user_id,
-                            const unsigned char recovery[STORE_RECOVERY_CODES][SECRET_HASH_BYTES], struct err *e);
+                            const unsigned char recovery[STORE_RECOVERY_CODES][SECRET_HASH_BYTES],
+                            struct err *e);
 /* How many that are on can't be opened by the key that is here. */
 bool store_factor_lost(struct store *s, int *n, struct err *e);
-bool store_factor_remove(struct store *s, int64_t user_id, struct err *e); /* also when there is none */
+bool store_factor_remove(struct store *s, int64_t user_id,
+                         struct err *e); /* also when there is none */

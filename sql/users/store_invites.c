@@ -21,7 +21,8 @@ static bool check_note(const char *note, struct err *e)
            err_field(e, ERR_INPUT, "note", "must have at most %d characters", STORE_NOTE_MAX);
 }
 
-static bool insert(struct store *s, const struct store_invite *n, const unsigned char *hash, int64_t *id, struct err *e)
+static bool insert(struct store *s, const struct store_invite *n, const unsigned char *hash,
+                   int64_t *id, struct err *e)
 {
     const int64_t now = clock_wall_ms();
     int64_t open = 0;
@@ -32,7 +33,8 @@ static bool insert(struct store *s, const struct store_invite *n, const unsigned
     if (!statement_int(s, q, &open, e))
         return false;
     if (open >= STORE_INVITES_MAX)
-        return err_set(e, ERR_LIMIT, "%d invitations are open; revoke some first", STORE_INVITES_MAX);
+        return err_set(e, ERR_LIMIT, "%d invitations are open; revoke some first",
+                       STORE_INVITES_MAX);
     if (!(q = statement_begin(s, QUERY_INVITE_ADD, e)))
         return false;
     statement_bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
@@ -44,8 +46,8 @@ static bool insert(struct store *s, const struct store_invite *n, const unsigned
     return statement_int(s, q, id, e);
 }
 
-bool store_invite_add(struct store *s, const struct store_invite *n, const unsigned char hash[SECRET_HASH_BYTES],
-                      int64_t *id, struct err *e)
+bool store_invite_add(struct store *s, const struct store_invite *n,
+                      const unsigned char hash[SECRET_HASH_BYTES], int64_t *id, struct err *e)
 {
     if (!check_note(n->note ? n->note : "", e) || !store_write_begin(s, e))
         return false;
@@ -54,11 +56,12 @@ bool store_invite_add(struct store *s, const struct store_invite *n, const unsig
 
 static bool not_open(struct err *e)
 {
-    return err_set(e, ERR_NOTFOUND, "this invitation is not valid: it was used or revoked, or its time is over");
+    return err_set(e, ERR_NOTFOUND,
+                   "this invitation is not valid: it was used or revoked, or its time is over");
 }
 
-bool store_invite_open(struct store *s, const unsigned char hash[SECRET_HASH_BYTES], struct store_invite *out,
-                       struct err *e)
+bool store_invite_open(struct store *s, const unsigned char hash[SECRET_HASH_BYTES],
+                       struct store_invite *out, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_INVITE_OPEN, e);
     if (!q)

@@ -1,4 +1,5 @@
-/* Invitations: a link that makes one account. The link's token comes in as a hash only. Rules as in sql/core/store.h. */
+/* Invitations: a link that makes one account. The link's token comes in as a hash only. Rules as in
+ * sql/core/store.h. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,17 +17,17 @@ struct store_invite {
     int64_t id;
     bool admin; /* the role that it gives */
     const char *note;
-    int64_t made_by; /* user, when it is made */
+    int64_t made_by;                                     /* user, when it is made */
     int64_t created_at, expires_at, used_at, revoked_at; /* 0: never */
-    const char *made_by_name, *used_by_name; /* "" for nobody, or one who is gone */
+    const char *made_by_name, *used_by_name;             /* "" for nobody, or one who is gone */
 };
 
 /* Of *n: admin, note, made_by, expires_at. ERR_INPUT, ERR_LIMIT. */
-bool store_invite_add(struct store *s, const struct store_invite *n, const unsigned char hash[SECRET_HASH_BYTES],
-                      int64_t *id, struct err *e);
+bool store_invite_add(struct store *s, const struct store_invite *n,
+                      const unsigned char hash[SECRET_HASH_BYTES], int64_t *id, struct err *e);
 /* Of *out: admin and expires_at. ERR_NOTFOUND: unknown, used, revoked or expired. */
-bool store_invite_open(struct store *s, const unsigned char hash[SECRET_HASH_BYTES], struct store_invite *out,
-                       struct err *e);
+bool store_invite_open(struct store *s, const unsigned char hash[SECRET_HASH_BYTES],
+                       struct store_invite *out, struct err *e);
 typedef bool (*store_invite_fn)(void *context, const struct store_invite *n); /* false: enough */
 struct store_invite_page {
     int64_t before; /* only ids below it; 0: all */

@@ -49,7 +49,8 @@ static struct store_key_terms read_terms(sqlite3_stmt *q, int at)
     };
 }
 
-bool users_insert_key(struct store *s, const struct store_key *k, const unsigned char *hash, int64_t *id, struct err *e)
+bool users_insert_key(struct store *s, const struct store_key *k, const unsigned char *hash,
+                      int64_t *id, struct err *e)
 {
     int64_t count = 0;
     sqlite3_stmt *q = statement_begin(s, QUERY_KEY_COUNT, e);
@@ -71,10 +72,11 @@ bool users_insert_key(struct store *s, const struct store_key *k, const unsigned
     return statement_int(s, q, id, e);
 }
 
-bool store_key_add(struct store *s, const struct store_key *k, const unsigned char *key_hash, int64_t *id,
-                   struct err *e)
+bool store_key_add(struct store *s, const struct store_key *k, const unsigned char *key_hash,
+                   int64_t *id, struct err *e)
 {
-    if (!users_check_name(k->name, "name", e) || !check_terms(&k->terms, e) || !store_write_begin(s, e))
+    if (!users_check_name(k->name, "name", e) || !check_terms(&k->terms, e) ||
+        !store_write_begin(s, e))
         return false;
     return store_write_end(s, users_insert_key(s, k, key_hash, id, e), e);
 }
@@ -158,7 +160,8 @@ bool store_key_get(struct store *s, struct arena *a, const struct store_ref *key
     bool ok = rc == 1;
     if (ok) {
         *out = read_key(q);
-        ok = statement_column_copy(q, 2, a, &out->name, e) && statement_column_copy(q, 3, a, &out->prefix, e);
+        ok = statement_column_copy(q, 2, a, &out->name, e) &&
+             statement_column_copy(q, 3, a, &out->prefix, e);
     }
     statement_end(q);
     return rc == 0 ? err_set(e, ERR_NOTFOUND, "there is no such key") : ok;
@@ -172,10 +175,12 @@ static bool write_one(struct store *s, sqlite3_stmt *q, int64_t user_id, int64_t
         statement_bind_int(q, ":user_id", user_id);
         statement_bind_int(q, ":id", id);
     }
-    return q && statement_run(s, q, &changed, e) && (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such key"));
+    return q && statement_run(s, q, &changed, e) &&
+           (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such key"));
 }
 
-bool store_key_change(struct store *s, int64_t user_id, int64_t id, const struct store_key_terms *t, struct err *e)
+bool store_key_change(struct store *s, int64_t user_id, int64_t id, const struct store_key_terms *t,
+                      struct err *e)
 {
     if (!check_terms(t, e) || !store_write_begin(s, e))
         return false;
@@ -189,5 +194,6 @@ bool store_key_remove(struct store *s, int64_t user_id, int64_t id, struct err *
 {
     if (!store_write_begin(s, e))
         return false;
-    return store_write_end(s, write_one(s, statement_begin(s, QUERY_KEY_REMOVE, e), user_id, id, e), e);
+    return store_write_end(s, write_one(s, statement_begin(s, QUERY_KEY_REMOVE, e), user_id, id, e),
+                           e);
 }

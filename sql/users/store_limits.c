@@ -13,7 +13,8 @@ struct store_user_limits users_read_limits(sqlite3_stmt *q, int at)
                                       .storage_bytes = sqlite3_column_int64(q, at + 4)};
 }
 
-bool store_limits_get(struct store *s, int64_t user_id, struct store_user_limits *out, bool *own, struct err *e)
+bool store_limits_get(struct store *s, int64_t user_id, struct store_user_limits *out, bool *own,
+                      struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_LIMITS_GET, e);
     if (!q)
@@ -26,7 +27,8 @@ bool store_limits_get(struct store *s, int64_t user_id, struct store_user_limits
     return rc >= 0;
 }
 
-bool users_set_limits(struct store *s, int64_t user_id, const struct store_user_limits *l, struct err *e)
+bool users_set_limits(struct store *s, int64_t user_id, const struct store_user_limits *l,
+                      struct err *e)
 {
     int changed = 0;
     sqlite3_stmt *q = statement_begin(s, l ? QUERY_LIMITS_SET : QUERY_LIMITS_REMOVE, e);
@@ -40,7 +42,8 @@ bool users_set_limits(struct store *s, int64_t user_id, const struct store_user_
         statement_bind_int(q, ":tokens_per_day", l->tokens_per_day);
         statement_bind_int(q, ":storage_bytes", l->storage_bytes);
     }
-    return statement_run(s, q, &changed, e) && (!l || changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
+    return statement_run(s, q, &changed, e) &&
+           (!l || changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
 }
 
 static bool number_of_user(struct store *s, enum query which, int64_t user_id, int64_t *out,
@@ -53,7 +56,8 @@ static bool number_of_user(struct store *s, enum query which, int64_t user_id, i
     return statement_int(s, q, out, e);
 }
 
-bool store_used_tokens(struct store *s, int64_t user_id, int64_t day, int64_t *tokens, struct err *e)
+bool store_used_tokens(struct store *s, int64_t user_id, int64_t day, int64_t *tokens,
+                       struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_USED_TODAY, e);
     if (!q)
@@ -74,8 +78,9 @@ bool users_check_quota(struct store *s, int64_t user_id, int64_t quota, struct e
     if (!quota)
         return true;
     return store_used_bytes(s, user_id, &used, e) &&
-           (used <= quota || err_field(e, ERR_LIMIT, STORE_QUOTA_FIELD, "%lld bytes would be kept, %lld are allowed",
-                                       (long long)used, (long long)quota));
+           (used <= quota ||
+            err_field(e, ERR_LIMIT, STORE_QUOTA_FIELD, "%lld bytes would be kept, %lld are allowed",
+                      (long long)used, (long long)quota));
 }
 
 bool store_running_count(struct store *s, int64_t user_id, int64_t *n, struct err *e)

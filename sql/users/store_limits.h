@@ -10,17 +10,21 @@ struct store;
 struct store_user_limits { /* 0: none; each at most STORE_USER_LIMIT_MAX */
     int64_t requests_per_minute, tokens_per_minute, max_jobs;
     int64_t tokens_per_day; /* prompt and answer, of a UTC day */
-    int64_t storage_bytes;  /* of messages' rows (all text in them), attachments, kept responses and the API's conversations */
+    int64_t storage_bytes;  /* of messages' rows (all text in them), attachments, kept responses and
+                               the API's conversations */
 };
 #define STORE_USER_LIMIT_MAX (INT64_C(1) << 50)
 
 /* *own: the user has limits of their own (store_user_change gives them); else *out is all zero. */
-bool store_limits_get(struct store *s, int64_t user_id, struct store_user_limits *out, bool *own, struct err *e);
+bool store_limits_get(struct store *s, int64_t user_id, struct store_user_limits *out, bool *own,
+                      struct err *e);
 /* Prompt and answer tokens that are counted on a Unix day. */
-bool store_used_tokens(struct store *s, int64_t user_id, int64_t day, int64_t *tokens, struct err *e);
+bool store_used_tokens(struct store *s, int64_t user_id, int64_t day, int64_t *tokens,
+                       struct err *e);
 /* Bytes that the user keeps, deleted things until they are cleared away. */
 bool store_used_bytes(struct store *s, int64_t user_id, int64_t *bytes, struct err *e);
-/* The field of an ERR_LIMIT by which functions that take `storage_bytes` say that the user would keep more than that. */
+/* The field of an ERR_LIMIT by which functions that take `storage_bytes` say that the user would
+ * keep more than that. */
 #define STORE_QUOTA_FIELD "storage"
 /* Answers of the user's conversations that run now. */
 bool store_running_count(struct store *s, int64_t user_id, int64_t *n, struct err *e);

@@ -126,11 +126,14 @@ bool store_session_end(struct store *s, int64_t user_id, const char *id, struct 
         statement_bind_int(q, ":user_id", user_id);
         statement_bind_text(q, ":id", id);
     }
-    bool ok = q && statement_run(s, q, &changed, e) && (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such session"));
+    bool ok = q && statement_run(s, q, &changed, e) &&
+              (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such session"));
     return store_write_end(s, ok, e);
 }
 
-bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e)
+bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep,
+                           struct err *e)
 {
-    return store_write_begin(s, e) && store_write_end(s, users_end_sessions(s, user_id, keep, e), e);
+    return store_write_begin(s, e) &&
+           store_write_end(s, users_end_sessions(s, user_id, keep, e), e);
 }

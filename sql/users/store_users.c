@@ -22,7 +22,8 @@ bool users_check_name(const char *name, const char *field, struct err *e)
     if (!n || characters > STORE_NAME_MAX || n > STORE_NAME_MAX * 4)
         return err_field(e, ERR_INPUT, field, "must have 1 to %d characters", STORE_NAME_MAX);
     if (name[0] == ' ' || name[n - 1] == ' ' || name[0] == '#')
-        return err_field(e, ERR_INPUT, field, "must not begin with '#' or a blank, nor end with one");
+        return err_field(e, ERR_INPUT, field,
+                         "must not begin with '#' or a blank, nor end with one");
     return true;
 }
 
@@ -42,7 +43,8 @@ void users_borrow(sqlite3_stmt *q, struct store_user *u)
 bool users_copy(sqlite3_stmt *q, struct arena *a, struct store_user *u, struct err *e)
 {
     users_borrow(q, u);
-    return statement_column_copy(q, 1, a, &u->name, e) && statement_column_copy(q, 4, a, &u->password_hash, e) &&
+    return statement_column_copy(q, 1, a, &u->name, e) &&
+           statement_column_copy(q, 4, a, &u->password_hash, e) &&
            statement_column_copy(q, 5, a, &u->settings, e);
 }
 
@@ -136,7 +138,8 @@ bool users_end_sessions(struct store *s, int64_t user_id, const unsigned char *k
     return statement_run(s, q, NULL, e);
 }
 
-bool users_set_password(struct store *s, int64_t id, const char *hash, const unsigned char *keep_session, struct err *e)
+bool users_set_password(struct store *s, int64_t id, const char *hash,
+                        const unsigned char *keep_session, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_USER_SET_PASSWORD, e);
     if (!q)
@@ -149,7 +152,8 @@ bool users_set_password(struct store *s, int64_t id, const char *hash, const uns
 bool store_user_set_password(struct store *s, int64_t id, const char *password_hash,
                              const unsigned char *keep_session, struct err *e)
 {
-    return store_write_begin(s, e) && store_write_end(s, users_set_password(s, id, password_hash, keep_session, e), e);
+    return store_write_begin(s, e) &&
+           store_write_end(s, users_set_password(s, id, password_hash, keep_session, e), e);
 }
 
 /* Without an admin nobody could administer the server any more. */
@@ -183,7 +187,8 @@ bool users_check_other_admin(struct store *s, int64_t id, struct err *e)
 
 bool users_set_disabled(struct store *s, int64_t id, bool disabled, struct err *e)
 {
-    if (disabled && (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, e) || !users_revoke_admin_invites(s, id, e)))
+    if (disabled && (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, e) ||
+                     !users_revoke_admin_invites(s, id, e)))
         return false;
     sqlite3_stmt *q = statement_begin(s, QUERY_USER_SET_DISABLED, e);
     if (!q)
@@ -198,14 +203,16 @@ bool store_user_set_disabled(struct store *s, int64_t id, bool disabled, struct 
     return store_write_begin(s, e) && store_write_end(s, users_set_disabled(s, id, disabled, e), e);
 }
 
-bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json, struct err *e)
+bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json,
+                         struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_USER_DEFAULTS_GET, e);
     if (!q)
         return false;
     statement_bind_int(q, ":user_id", id);
     int rc = statement_step(s, q, e);
-    bool ok = rc == 1 ? statement_column_copy(q, 0, a, json, e) : rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such user");
+    bool ok = rc == 1 ? statement_column_copy(q, 0, a, json, e)
+                      : rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such user");
     statement_end(q);
     return ok;
 }
@@ -280,14 +287,15 @@ bool store_user_change(struct store *s, int64_t id, const struct store_user_chan
 
 static bool remove_user(struct store *s, int64_t id, struct err *e)
 {
-    if (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, e) || !users_remove_factor(s, id, e) ||
-        !users_revoke_admin_invites(s, id, e))
+    if (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, e) ||
+        !users_remove_factor(s, id, e) || !users_revoke_admin_invites(s, id, e))
         return false;
     sqlite3_stmt *q = statement_begin(s, QUERY_KEY_REMOVE_ALL, e);
     if (!q)
         return false;
     statement_bind_int(q, ":user_id", id);
-    if (!statement_run(s, q, NULL, e) || !(q = statement_begin(s, QUERY_USER_REMOVE_CONVERSATIONS, e)))
+    if (!statement_run(s, q, NULL, e) ||
+        !(q = statement_begin(s, QUERY_USER_REMOVE_CONVERSATIONS, e)))
         return false;
     statement_bind_int(q, ":id", id);
     statement_bind_int(q, ":now", clock_wall_ms());

@@ -1,4 +1,5 @@
-/* Users, sessions and API keys. Secrets come in as hashes only (sql/core/secret.h). Rules as in sql/core/store.h. */
+/* Users, sessions and API keys. Secrets come in as hashes only (sql/core/secret.h). Rules as in
+ * sql/core/store.h. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +18,7 @@ struct store_user {
     int64_t id;
     const char *name;
     bool admin;
-    bool disabled;             /* can't log in; store_session_find and store_key_find do not find them */
+    bool disabled; /* can't log in; store_session_find and store_key_find do not find them */
     const char *password_hash; /* argon2id string; never leaves the server */
     const char *settings;      /* JSON object: the user's defaults */
     int64_t created_at;
@@ -38,10 +39,11 @@ bool store_user_set_password(struct store *s, int64_t id, const char *password_h
                              const unsigned char *keep_session, struct err *e);
 bool store_user_set_disabled(struct store *s, int64_t id, bool disabled, struct err *e);
 /* Settings with which the user's conversations begin: a JSON object, checked by the caller. */
-bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json, struct err *e);
+bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json,
+                         struct err *e);
 bool store_user_set_defaults(struct store *s, int64_t id, const char *json, struct err *e);
-/* At once: no login, no session, no key, name free again. The rows of the user's conversations are removed by
- * the recorder soon after, in small steps. ERR_CONFLICT: the last admin stays. */
+/* At once: no login, no session, no key, name free again. The rows of the user's conversations are
+ * removed by the recorder soon after, in small steps. ERR_CONFLICT: the last admin stays. */
 bool store_user_remove(struct store *s, int64_t id, struct err *e);
 
 struct store_user_overview { /* as an admin sees a user */
@@ -93,12 +95,13 @@ bool store_session_find(struct store *s, struct arena *a, const unsigned char *t
 bool store_session_remove(struct store *s, const unsigned char *token_hash, struct err *e);
 
 struct store_session_seen {
-    const char *id; /* 16 letters, of no use to log in */
+    const char *id;                          /* 16 letters, of no use to log in */
     int64_t created_at, used_at, expires_at; /* used_at: exact to five minutes */
     const char *address, *agent;             /* at login */
     bool current;
 };
-typedef bool (*store_session_fn)(void *context, const struct store_session_seen *n); /* false: enough */
+typedef bool (*store_session_fn)(void *context,
+                                 const struct store_session_seen *n); /* false: enough */
 struct store_session_viewer {
     int64_t user_id;
     const unsigned char *current; /* hash of the session that asks; NULL: none */
@@ -106,9 +109,11 @@ struct store_session_viewer {
 /* A user's sessions, the last used one first. */
 bool store_session_list(struct store *s, const struct store_session_viewer *v, store_session_fn fn,
                         void *context, struct err *e);
-bool store_session_end(struct store *s, int64_t user_id, const char *id, struct err *e); /* ERR_NOTFOUND */
+bool store_session_end(struct store *s, int64_t user_id, const char *id,
+                       struct err *e); /* ERR_NOTFOUND */
 /* All but the one with keep's hash; NULL: all. */
-bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e);
+bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep,
+                           struct err *e);
 
 enum store_scope { STORE_INFERENCE = 1, STORE_HISTORY = 2, STORE_ADMIN = 4, STORE_SCOPES = 7 };
 
@@ -118,19 +123,20 @@ struct store_key_terms {         /* zeroed: everything, for ever, without limit 
     int64_t requests_per_minute; /* limits: 0 is none, at most STORE_LIMIT_MAX */
     int64_t tokens_per_minute;
     int64_t max_jobs; /* that run or wait at one time */
-    bool strict_parameters; /* a parameter without effect is refused, not only named in the answer */
+    bool
+        strict_parameters; /* a parameter without effect is refused, not only named in the answer */
 };
 #define STORE_LIMIT_MAX 1000000000
 
 struct store_key {
     int64_t id, user_id;
-    const char *name, *prefix; /* prefix: the key's first characters, to tell keys apart */
+    const char *name, *prefix;        /* prefix: the key's first characters, to tell keys apart */
     int64_t created_at, last_used_at; /* 0: never; exact to a minute */
     struct store_key_terms terms;
 };
 /* Of *k: user_id, name, prefix and terms. */
-bool store_key_add(struct store *s, const struct store_key *k, const unsigned char *key_hash, int64_t *id,
-                   struct err *e);
+bool store_key_add(struct store *s, const struct store_key *k, const unsigned char *key_hash,
+                   int64_t *id, struct err *e);
 struct store_key_found {
     struct store_user user;
     struct store_key key; /* without name and prefix */
@@ -142,13 +148,16 @@ bool store_key_find(struct store *s, struct arena *a, const unsigned char *key_h
 bool store_key_get(struct store *s, struct arena *a, const struct store_ref *key,
                    struct store_key *out, struct err *e);
 /* New terms, all of them; the next request with the key obeys them. ERR_NOTFOUND. */
-bool store_key_change(struct store *s, int64_t user_id, int64_t id, const struct store_key_terms *t, struct err *e);
+bool store_key_change(struct store *s, int64_t user_id, int64_t id, const struct store_key_terms *t,
+                      struct err *e);
 typedef bool (*store_key_fn)(void *context, const struct store_key *k);
-bool store_key_list(struct store *s, int64_t user_id, store_key_fn fn, void *context, struct err *e);
+bool store_key_list(struct store *s, int64_t user_id, store_key_fn fn, void *context,
+                    struct err *e);
 bool store_key_remove(struct store *s, int64_t user_id, int64_t id, struct err *e);
 
-/* The first start: when there is no user yet, makes the admin `name` with a random password and an API key, and
- * gives them out this once. *made is false, and *out untouched, when users exist. Safe in several processes. */
+/* The first start: when there is no user yet, makes the admin `name` with a random password and an
+ * API key, and gives them out this once. *made is false, and *out untouched, when users exist. Safe
+ * in several processes. */
 struct store_first_admin {
     char name[STORE_NAME_MAX * 4 + 1];
     char password[SECRET_PASSWORD_SIZE];

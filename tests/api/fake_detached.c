@@ -51,7 +51,8 @@ bool fake_detached_replay(const char *folder, const char *key, int client)
             if (send(client, bytes, (size_t)n, MSG_NOSIGNAL) != n)
                 return true;
         struct pollfd p = {.fd = client, .events = POLLIN};
-        if (over || (poll(&p, 1, LOOK_MS) > 0 && recv(client, bytes, sizeof bytes, MSG_DONTWAIT) <= 0))
+        if (over ||
+            (poll(&p, 1, LOOK_MS) > 0 && recv(client, bytes, sizeof bytes, MSG_DONTWAIT) <= 0))
             return true;
     }
 }

@@ -1,13 +1,15 @@
-/* An engine without a model, for tests of what stands before it: takes sluice-engine's arguments, speaks its protocol,
- * and answers as the last user message orders: the text after "fake:" in the prompt is a JSON object
- *   {"text": what to say, "prefill_ms", "token_ms", "finish": "stop"|"length", "refuse": error code's name,
- *    "fail_after": tokens before an error event, "die_after": tokens before the connection breaks,
- *    "say_prompt": true: the answer is the prompt's own text,
- *    "steps": [what to say first, what after one tool's result behind the order, after two, ...]: an agent's loop,
- *    "when": {words: what to say instead if they stand in the prompt, ...}: the last that fits counts; the first
- *            letter of the words is written as \u00XX, or the order itself would hold them}.
- * Without an order it says "ok". A model folder with a file fake-refuses is not loaded; in one with a file
- * fake-context prompts longer than its configuration's context are refused, as an engine does. One process per connection; detached jobs: fake_detached.h. */
+/* An engine without a model, for tests of what stands before it: takes sluice-engine's arguments,
+ * speaks its protocol, and answers as the last user message orders: the text after "fake:" in the
+ * prompt is a JSON object
+ *   {"text": what to say, "prefill_ms", "token_ms", "finish": "stop"|"length", "refuse": error
+ * code's name, "fail_after": tokens before an error event, "die_after": tokens before the
+ * connection breaks, "say_prompt": true: the answer is the prompt's own text, "steps": [what to say
+ * first, what after one tool's result behind the order, after two, ...]: an agent's loop, "when":
+ * {words: what to say instead if they stand in the prompt, ...}: the last that fits counts; the
+ * first letter of the words is written as \u00XX, or the order itself would hold them}. Without an
+ * order it says "ok". A model folder with a file fake-refuses is not loaded; in one with a file
+ * fake-context prompts longer than its configuration's context are refused, as an engine does. One
+ * process per connection; detached jobs: fake_detached.h. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -109,7 +111,8 @@ static bool rest(struct fake *f, int64_t ms)
 
 static int32_t context; /* tokens that a prompt may have; 0: any number */
 
-/* Which step it is is counted by the results that the template shows behind the order; the last step holds on. */
+/* Which step it is is counted by the results that the template shows behind the order; the last
+ * step holds on. */
 static void take_step(struct fake *f, const cJSON *steps, const char *order)
 {
     int n = 0;
@@ -121,7 +124,8 @@ static void take_step(struct fake *f, const cJSON *steps, const char *order)
         f->say = text;
 }
 
-/* What the prompt says elsewhere, such as a request to sum the conversation up, may change the answer. */
+/* What the prompt says elsewhere, such as a request to sum the conversation up, may change the
+ * answer. */
 static void take_words(struct fake *f, const cJSON *when, const char *prompt)
 {
     for (const cJSON *o = when ? when->child : NULL; o; o = o->next)
@@ -179,8 +183,10 @@ static enum err_code code_of(const char *name)
 static bool prefill(struct fake *f)
 {
     for (int64_t at = 0; at < f->prefill_ms; at += PREFILL_STEP_MS) {
-        send_event(f, &(struct engine_event){.type = ENGINE_PROGRESS, .total = f->job.n_prompt,
-                                             .done = (int32_t)(f->job.n_prompt * at / f->prefill_ms)});
+        send_event(f,
+                   &(struct engine_event){.type = ENGINE_PROGRESS,
+                                          .total = f->job.n_prompt,
+                                          .done = (int32_t)(f->job.n_prompt * at / f->prefill_ms)});
         if (rest(f, PREFILL_STEP_MS))
             return false;
     }
@@ -205,10 +211,10 @@ static void answer(struct fake *f)
     bool cancelled = !prefill(f);
     double began = clock_ms();
     int32_t n = 0;
-    tokenizer_encode(f->text->tokenizer,
-            &(struct tokenizer_input){.text = f->say, .len = strlen(f->say),
-                                      .mode = TOKENIZE_SPECIAL},
-            &ids, &e);
+    tokenizer_encode(
+        f->text->tokenizer,
+        &(struct tokenizer_input){.text = f->say, .len = strlen(f->say), .mode = TOKENIZE_SPECIAL},
+        &ids, &e);
     detokenizer_init(&d, f->text->vocab, f->job.special_text);
     for (; !cancelled && n < (int32_t)ids.n && n < f->job.max_tokens; n++) {
         struct engine_token token;
@@ -222,16 +228,24 @@ static void answer(struct fake *f)
         }
         detokenizer_push(&d, ids.at[n], &piece);
         fill_token(&token, ids.at[n], f->job.top_logprobs > 0 ? f->job.top_logprobs : 0);
-        send_event(f, &(struct engine_event){.type = ENGINE_TOKENS, .tokens = &token, .n_tokens = 1, .decode_ms = clock_ms() - began,
-                                             .text = piece.data ? piece.data : "", .text_len = piece.len});
+        send_event(f, &(struct engine_event){.type = ENGINE_TOKENS,
+                                             .tokens = &token,
+                                             .n_tokens = 1,
+                                             .decode_ms = clock_ms() - began,
+                                             .text = piece.data ? piece.data : "",
+                                             .text_len = piece.len});
         buf_clear(&piece);
         cancelled = f->token_ms && rest(f, f->token_ms);
     }
     bool cut = n < (int32_t)ids.n || !strcmp(f->finish, "length");
     struct engine_event done = {.type = ENGINE_DONE,
-                                .finish = cancelled ? ENGINE_CANCELLED : cut ? ENGINE_LENGTH : ENGINE_STOP_EOS,
-                                .usage = {.prompt_tokens = f->job.n_prompt, .completion_tokens = n,
-                                          .prefill_ms = (double)f->prefill_ms, .decode_ms = clock_ms() - began}};
+                                .finish = cancelled ? ENGINE_CANCELLED
+                                          : cut     ? ENGINE_LENGTH
+                                                    : ENGINE_STOP_EOS,
+                                .usage = {.prompt_tokens = f->job.n_prompt,
+                                          .completion_tokens = n,
+                                          .prefill_ms = (double)f->prefill_ms,
+                                          .decode_ms = clock_ms() - began}};
     send_event(f, &done);
 }
 
@@ -243,7 +257,8 @@ static void serve_key(struct fake *f, const struct frame *frame)
     bool attach = frame->type == FRAME_ATTACH;
     if (!message_get_key(frame, key, &e))
         _exit(1);
-    bool found = attach ? fake_detached_replay(f->folder, key, f->fd) : fake_detached_cancel(f->folder, key);
+    bool found =
+        attach ? fake_detached_replay(f->folder, key, f->fd) : fake_detached_cancel(f->folder, key);
     struct engine_event ev = {.type = ENGINE_FAILED};
     err_set(&ev.error, ERR_NOTFOUND, "no job has this key");
     f->id = 0; /* a refusal, not the end of a job: who attaches too early asks again */
@@ -322,7 +337,8 @@ static int open_socket(const char *path)
     return fd;
 }
 
-static void publish(struct status_writer *w, const struct text_model *m, const char *path, int running)
+static void publish(struct status_writer *w, const struct text_model *m, const char *path,
+                    int running)
 {
     struct status_page *p = status_begin(w);
     p->pid = getpid();
@@ -358,7 +374,8 @@ int main(int argc, char **argv)
     snprintf(limits, sizeof limits, "%s/fake-context", model);
     if (access(limits, F_OK) == 0)
         context = text.n_ctx;
-    if (access(refuses, F_OK) == 0) { /* a model whose files are fine and that can't be loaded all the same */
+    if (access(refuses, F_OK) ==
+        0) { /* a model whose files are fine and that can't be loaded all the same */
         snprintf(status_begin(w)->error, 64, "it does not fit, as ordered");
         status_end(w);
         status_close(&w);
@@ -376,7 +393,10 @@ int main(int argc, char **argv)
             running--;
         if (n <= 0)
             continue;
-        struct fake f = {.fd = accept(listening, NULL, NULL), .id = id++, .text = &text, .folder = folder,
+        struct fake f = {.fd = accept(listening, NULL, NULL),
+                         .id = id++,
+                         .text = &text,
+                         .folder = folder,
                          .arena = arena_create(0)};
         if (f.fd < 0 || !f.arena)
             continue;

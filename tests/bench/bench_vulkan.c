@@ -1,9 +1,11 @@
-/* Speed of the Vulkan backend on a random model of a real shape (Qwen3-30B-A3B), made in memory: no files, no tokenizer.
- *   bench_vulkan [--layers N] [--format mx8|mx|a4|q8] [--rows 1,4,16] [--prefill 512,2048] [--depth N] [--start N] [--profile] [--chain]
- *     [--products units|plain|single]   of many rows: as the device can, without matrix units, row by row
- *     [--attention tiles|rows]          of prefills, which begin after --start tokens: as the products, row by row
- * All layers share one random copy on the host; on the device each has its own. Prints tokens per second, bytes per step
- * and the share of the measured read bandwidth. */
+/* Speed of the Vulkan backend on a random model of a real shape (Qwen3-30B-A3B), made in memory: no
+ * files, no tokenizer. bench_vulkan [--layers N] [--format mx8|mx|a4|q8] [--rows 1,4,16] [--prefill
+ * 512,2048] [--depth N] [--start N] [--profile] [--chain]
+ *     [--products units|plain|single]   of many rows: as the device can, without matrix units, row
+ * by row
+ *     [--attention tiles|rows]          of prefills, which begin after --start tokens: as the
+ * products, row by row All layers share one random copy on the host; on the device each has its
+ * own. Prints tokens per second, bytes per step and the share of the measured read bandwidth. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,16 @@
 #include "engine/vulkan/ops/backend_state.h"
 #include "engine/vulkan/shaders/interface.h"
 
-enum { D = 2048, D_FF = 768, N_EXPERT = 128, N_USED = 8, N_HEAD = 32, N_KV = 4, D_HEAD = 128, VOCAB = 151936 };
+enum {
+    D = 2048,
+    D_FF = 768,
+    N_EXPERT = 128,
+    N_USED = 8,
+    N_HEAD = 32,
+    N_KV = 4,
+    D_HEAD = 128,
+    VOCAB = 151936
+};
 
 static uint8_t *random_bytes(size_t n)
 {
@@ -51,10 +62,21 @@ static struct weight affine(int bits, int32_t n, int32_t rows, int32_t cols, con
         biases[i] = bf16(-0.03f);
     }
     size_t row = (size_t)cols * (size_t)bits / 8;
-    return (struct weight){.type = WEIGHT_AFFINE, .bits = bits, .group = 64, .scale_type = SCALE_BF16, .n_matrix = n, .rows = rows,
-                           .cols = cols, .data = random_bytes((size_t)n * (size_t)rows * row), .scales = scales, .biases = biases,
-                           .row_bytes = row, .matrix_bytes = row * (size_t)rows, .scale_row_bytes = (size_t)cols / 32,
-                           .scale_matrix_bytes = (size_t)cols / 32 * (size_t)rows, .name = name};
+    return (struct weight){.type = WEIGHT_AFFINE,
+                           .bits = bits,
+                           .group = 64,
+                           .scale_type = SCALE_BF16,
+                           .n_matrix = n,
+                           .rows = rows,
+                           .cols = cols,
+                           .data = random_bytes((size_t)n * (size_t)rows * row),
+                           .scales = scales,
+                           .biases = biases,
+                           .row_bytes = row,
+                           .matrix_bytes = row * (size_t)rows,
+                           .scale_row_bytes = (size_t)cols / 32,
+                           .scale_matrix_bytes = (size_t)cols / 32 * (size_t)rows,
+                           .name = name};
 }
 
 static struct weight mxfp4(int32_t n, int32_t rows, int32_t cols, const char *name)
@@ -62,56 +84,79 @@ static struct weight mxfp4(int32_t n, int32_t rows, int32_t cols, const char *na
     size_t blocks = (size_t)n * (size_t)rows * (size_t)cols / 32, row = (size_t)cols / 2;
     uint8_t *scales = malloc(blocks);
     memset(scales, 127 - 7, blocks);
-    return (struct weight){.type = WEIGHT_MXFP4, .bits = 4, .group = 32, .scale_type = SCALE_E8M0, .n_matrix = n, .rows = rows, .cols = cols,
-                           .data = random_bytes((size_t)n * (size_t)rows * row), .scales = scales, .row_bytes = row,
-                           .matrix_bytes = row * (size_t)rows, .scale_row_bytes = (size_t)cols / 32,
-                           .scale_matrix_bytes = (size_t)cols / 32 * (size_t)rows, .name = name};
+    return (struct weight){.type = WEIGHT_MXFP4,
+                           .bits = 4,
+                           .group = 32,
+                           .scale_type = SCALE_E8M0,
+                           .n_matrix = n,
+                           .rows = rows,
+                           .cols = cols,
+                           .data = random_bytes((size_t)n * (size_t)rows * row),
+                           .scales = scales,
+                           .row_bytes = row,
+                           .matrix_bytes = row * (size_t)rows,
+                           .scale_row_bytes = (size_t)cols / 32,
+                           .scale_matrix_bytes = (size_t)cols / 32 * (size_t)rows,
+                           .name = name};
 }
 
 static struct vector ones(int32_t n)
 {
     float *v = malloc((size_t)n * sizeof *v);
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++)
         v[i] = 1;
-    }
     return (struct vector){v, n};
 }
 
 static struct weight expert(const char *format, int32_t rows, int32_t cols)
 {
-    return format[0] == 'm' ? mxfp4(N_EXPERT, rows, cols, "experts") : affine(format[1] == '8' ? 8 : 4, N_EXPERT, rows, cols, "experts");
+    return format[0] == 'm' ? mxfp4(N_EXPERT, rows, cols, "experts")
+                            : affine(format[1] == '8' ? 8 : 4, N_EXPERT, rows, cols, "experts");
 }
 
 static struct weight dense(const char *format, int32_t rows, int32_t cols)
 {
-    return !strcmp(format, "mx") ? mxfp4(1, rows, cols, "dense") : affine(!strcmp(format, "a4") ? 4 : 8, 1, rows, cols, "dense");
+    return !strcmp(format, "mx") ? mxfp4(1, rows, cols, "dense")
+                                 : affine(!strcmp(format, "a4") ? 4 : 8, 1, rows, cols, "dense");
 }
 
 static struct model_plan *make_plan(const char *format, int32_t n_layer)
 {
     struct model_plan *p = calloc(1, sizeof *p);
-    struct layer_plan l = {.mixer_norm = ones(D), .ffn_norm = ones(D), .state_index = -1, .ffn = FFN_MOE};
+    struct layer_plan l = {
+        .mixer_norm = ones(D), .ffn_norm = ones(D), .state_index = -1, .ffn = FFN_MOE};
     struct attention_plan *a = &l.attention;
-    *p = (struct model_plan){.family = "qwen3_moe", .n_layer = n_layer, .d_model = D, .n_vocab = VOCAB, .n_ctx = 40960,
-                             .n_attention = n_layer, .norm_eps = 1e-6f, .final_norm = ones(D)};
+    *p = (struct model_plan){.family = "qwen3_moe",
+                             .n_layer = n_layer,
+                             .d_model = D,
+                             .n_vocab = VOCAB,
+                             .n_ctx = 40960,
+                             .n_attention = n_layer,
+                             .norm_eps = 1e-6f,
+                             .final_norm = ones(D)};
     a->n_head = N_HEAD;
     a->n_kv_head = N_KV;
     a->d_head = D_HEAD;
     a->scale = 0.08838835f;
     a->rope.n_dims = D_HEAD;
     a->rope.scale = 1;
-    for (int i = 0; i < D_HEAD / 2; i++) {
+    for (int i = 0; i < D_HEAD / 2; i++)
         a->rope.inv_freq[i] = 1.0f / (float)(1 << (i / 4));
-    }
     a->wq = dense(format, N_HEAD * D_HEAD, D);
     a->wk = dense(format, N_KV * D_HEAD, D);
     a->wv = dense(format, N_KV * D_HEAD, D);
     a->wo = dense(format, D, N_HEAD * D_HEAD);
     a->q_norm = ones(D_HEAD);
     a->k_norm = ones(D_HEAD);
-    l.moe = (struct moe_plan){.n_expert = N_EXPERT, .n_used = N_USED, .d_ff = D_FF, .normalize = true, .scale = 1,
-                              .router = affine(8, 1, N_EXPERT, D, "router"), .gate = expert(format, D_FF, D),
-                              .up = expert(format, D_FF, D), .down = expert(format, D, D_FF)};
+    l.moe = (struct moe_plan){.n_expert = N_EXPERT,
+                              .n_used = N_USED,
+                              .d_ff = D_FF,
+                              .normalize = true,
+                              .scale = 1,
+                              .router = affine(8, 1, N_EXPERT, D, "router"),
+                              .gate = expert(format, D_FF, D),
+                              .up = expert(format, D_FF, D),
+                              .down = expert(format, D, D_FF)};
     p->embed = affine(!strcmp(format, "a4") ? 4 : 8, 1, VOCAB, D, "embed");
     p->head = p->embed;
     p->layers = malloc((size_t)n_layer * sizeof l);
@@ -137,8 +182,12 @@ static void step(struct bench *t, int32_t n_sequences, int32_t n_tokens, int32_t
     struct err e = {0};
     struct step_sequence q[256];
     for (int32_t i = 0; i < n_sequences; i++) {
-        q[i] = (struct step_sequence){.tokens = t->tokens + (i * 977 + start) % 4096, .n_tokens = n_tokens, .start = start,
-                                      .blocks = t->blocks + i * t->blocks_each, .state = -1, .n_out = 1};
+        q[i] = (struct step_sequence){.tokens = t->tokens + (i * 977 + start) % 4096,
+                                      .n_tokens = n_tokens,
+                                      .start = start,
+                                      .blocks = t->blocks + i * t->blocks_each,
+                                      .state = -1,
+                                      .n_out = 1};
     }
     struct step s = {.sequences = q, .n_sequences = n_sequences, .n_top = 1};
     must(vulkan_backend.step(t->b, &s, t->rows, &e), &e);
@@ -146,9 +195,8 @@ static void step(struct bench *t, int32_t n_sequences, int32_t n_tokens, int32_t
 
 static void forget_recorded(struct backend *b)
 {
-    for (int i = 0; i < b->n_recorded; i++) {
+    for (int i = 0; i < b->n_recorded; i++)
         gpu_command_free(&b->gpu, &b->recorded[i].command);
-    }
     b->n_recorded = 0;
 }
 
@@ -183,11 +231,11 @@ static void decode(struct bench *t, int32_t n, int32_t depth)
     }
     vulkan_backend.counters(t->b, &after);
     double bytes = (double)(after.weight_bytes_read - before.weight_bytes_read) / STEPS;
-    printf("decode rows=%-3d depth=%-6d ms=%.3f best=%.3f tok/s=%.1f weight_mb=%.1f share=%.1f%%\n", n, depth, sum / STEPS, best,
-           n * 1e3 * STEPS / sum, bytes / 1e6, 100 * bytes / t->bandwidth / (sum / STEPS / 1e3));
-    if (t->profile) {
+    printf("decode rows=%-3d depth=%-6d ms=%.3f best=%.3f tok/s=%.1f weight_mb=%.1f share=%.1f%%\n",
+           n, depth, sum / STEPS, best, n * 1e3 * STEPS / sum, bytes / 1e6,
+           100 * bytes / t->bandwidth / (sum / STEPS / 1e3));
+    if (t->profile)
         profiled(t, n, 1, depth);
-    }
 }
 
 static void prefill(struct bench *t, int32_t n, int32_t depth)
@@ -200,9 +248,8 @@ static void prefill(struct bench *t, int32_t n, int32_t depth)
         best = ms < best ? ms : best;
     }
     printf("prefill tokens=%-5d depth=%-6d ms=%.2f tok/s=%.0f\n", n, depth, best, n * 1e3 / best);
-    if (t->profile) {
+    if (t->profile)
         profiled(t, 1, n, depth);
-    }
 }
 
 /* Cost of a chained dispatch, and of a barrier inside one. */
@@ -211,7 +258,10 @@ static void chain(struct gpu *g)
     struct err e = {0};
     struct gpu_buffer a;
     static const uint32_t sizes[] = {1, 64, 132, 264, 1056};
-    must(gpu_buffer_create(g, &(struct gpu_buffer_params){.where = GPU_LOCAL, .size = 8 << 20, .name = "bench"}, &a, &e), &e);
+    must(gpu_buffer_create(
+             g, &(struct gpu_buffer_params){.where = GPU_LOCAL, .size = 8 << 20, .name = "bench"},
+             &a, &e),
+         &e);
     for (int k = 0; k < 5; k++) {
         for (int kind = 0; kind < 2 && !(kind && (sizes[k] > 264 || g->caps.software)); kind++) {
             const uint32_t spec[GPU_MAX_SPEC] = {[SPEC_THREADS] = 256};
@@ -221,16 +271,16 @@ static void chain(struct gpu *g)
                 uint64_t a, b;
                 uint32_t rounds, n;
             } push = {a.address, a.address + 1024, 200, sizes[k]};
-            if (!kind) {
+            if (!kind)
                 push.a = push.b;
-            }
             double best = 1e9;
             for (int i = 0; i < 5; i++) {
                 VkCommandBuffer c = gpu_command_begin(g, false, &e);
                 vkCmdFillBuffer(c, a.buffer, 0, 1024, 0);
                 gpu_barrier(c);
                 vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, p);
-                vkCmdPushConstants(c, g->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
+                vkCmdPushConstants(c, g->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
+                                   &push);
                 for (int j = 0; j < (kind ? 1 : 200); j++) {
                     vkCmdDispatch(c, sizes[k], 1, 1);
                     gpu_barrier(c);
@@ -242,45 +292,62 @@ static void chain(struct gpu *g)
                 best = us < best ? us : best;
                 gpu_command_free(g, &c);
             }
-            printf("%s workgroups=%-4u whole_us=%.1f each_us=%.2f\n", kind ? "in-kernel barrier" : "chained dispatch ", sizes[k], best, best / 200);
+            printf("%s workgroups=%-4u whole_us=%.1f each_us=%.2f\n",
+                   kind ? "in-kernel barrier" : "chained dispatch ", sizes[k], best, best / 200);
         }
     }
     gpu_buffer_destroy(g, &a);
 }
 
-/* What the driver's compiler made of each pipeline in use: registers, local memory, where it tells. */
+/* What the driver's compiler made of each pipeline in use: registers, local memory, where it tells.
+ */
 static void statistics(struct gpu *g)
 {
-    const char *extensions[] = {"VK_KHR_pipeline_executable_properties", "VK_EXT_subgroup_size_control", "VK_NV_cooperative_matrix"};
+    const char *extensions[] = {"VK_KHR_pipeline_executable_properties",
+                                "VK_EXT_subgroup_size_control", "VK_NV_cooperative_matrix"};
     struct err ignored;
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR wanted = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR, .pipelineExecutableInfo = VK_TRUE};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+        .pipelineExecutableInfo = VK_TRUE};
     VkPhysicalDeviceFeatures2 f = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
     VkPhysicalDeviceCooperativeMatrixFeaturesNV matrix = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV, .pNext = &wanted};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV,
+        .pNext = &wanted};
     VkPhysicalDeviceSubgroupSizeControlFeaturesEXT control = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT, .pNext = &matrix};
-    VkPhysicalDeviceVulkan12Features f12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &control};
-    VkPhysicalDeviceVulkan11Features f11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT,
+        .pNext = &matrix};
+    VkPhysicalDeviceVulkan12Features f12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &control};
+    VkPhysicalDeviceVulkan11Features f11 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12};
     f.pNext = &f11;
     f.features.shaderInt64 = VK_TRUE;
-    f12.bufferDeviceAddress = f12.timelineSemaphore = f12.shaderFloat16 = f12.shaderInt8 = f12.vulkanMemoryModel = f12.vulkanMemoryModelDeviceScope = VK_TRUE;
-    f11.storageBuffer16BitAccess = matrix.cooperativeMatrix = control.computeFullSubgroups = VK_TRUE;
+    f12.bufferDeviceAddress = f12.timelineSemaphore = f12.shaderFloat16 = f12.shaderInt8 =
+        f12.vulkanMemoryModel = f12.vulkanMemoryModelDeviceScope = VK_TRUE;
+    f11.storageBuffer16BitAccess = matrix.cooperativeMatrix = control.computeFullSubgroups =
+        VK_TRUE;
     fflush(stdout);
     float priority = 1;
-    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = g->family,
-                                     .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &f, .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue, .enabledExtensionCount = 3, .ppEnabledExtensionNames = extensions};
+    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                     .queueFamilyIndex = g->family,
+                                     .queueCount = 1,
+                                     .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .pNext = &f,
+                               .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue,
+                               .enabledExtensionCount = 3,
+                               .ppEnabledExtensionNames = extensions};
     VkDevice d;
-    if (vkCreateDevice(g->physical, &info, NULL, &d) != VK_SUCCESS) {
+    if (vkCreateDevice(g->physical, &info, NULL, &d) != VK_SUCCESS)
         return;
-    }
     PFN_vkGetPipelineExecutableStatisticsKHR get =
-        (PFN_vkGetPipelineExecutableStatisticsKHR)(void *)vkGetDeviceProcAddr(d, "vkGetPipelineExecutableStatisticsKHR");
+        (PFN_vkGetPipelineExecutableStatisticsKHR)(void *)vkGetDeviceProcAddr(
+            d, "vkGetPipelineExecutableStatisticsKHR");
     struct gpu other = {.device = d, .caps = g->caps};
     VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = GPU_PUSH_BYTES};
-    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .pushConstantRangeCount = 1,
+    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                         .pushConstantRangeCount = 1,
                                          .pPushConstantRanges = &range};
     vkCreatePipelineLayout(d, &layout, NULL, &other.layout);
     other.capture = true;
@@ -289,19 +356,18 @@ static void statistics(struct gpu *g)
         VkPipelineExecutableStatisticKHR s[32];
         uint32_t n = 32;
         for (int k = 0; k < 32; k++) {
-            s[k] = (VkPipelineExecutableStatisticKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR};
+            s[k] = (VkPipelineExecutableStatisticKHR){
+                .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR};
         }
-        VkPipelineExecutableInfoKHR which = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = p};
+        VkPipelineExecutableInfoKHR which = {
+            .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = p};
         printf("pipeline %s", g->pipelines[i].shader);
         fflush(stdout);
-        for (int k = 0; k < 16; k++) {
+        for (int k = 0; k < 16; k++)
             printf("%c%u", k ? ',' : ' ', g->pipelines[i].spec[k]);
-        }
-        if (p && get && get(d, &which, &n, s) >= 0) {
-            for (uint32_t k = 0; k < n; k++) {
+        if (p && get && get(d, &which, &n, s) >= 0)
+            for (uint32_t k = 0; k < n; k++)
                 printf(" | %s %llu", s[k].name, (unsigned long long)s[k].value.u64);
-            }
-        }
         printf("\n");
     }
 }
@@ -322,7 +388,8 @@ static void tune(struct bench *t)
 
 int main(int argc, char **argv)
 {
-    const char *format = "mx8", *rows = "1", *prefills = "", *depth = "64", *begin = "0", *products = "units", *attention = "tiles";
+    const char *format = "mx8", *rows = "1", *prefills = "", *depth = "64", *begin = "0",
+               *products = "units", *attention = "tiles";
     int32_t n_layer = 48, max_rows = 64;
     struct bench t = {0};
     struct err e = {0};
@@ -348,9 +415,8 @@ int main(int argc, char **argv)
             attention = !strcmp(argv[i - 1], "--attention") ? v : attention;
         }
     }
-    for (const char *s = prefills; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ',')) {
+    for (const char *s = prefills; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ','))
         max_rows = atoi(s) > max_rows ? atoi(s) : max_rows;
-    }
     t.plan = make_plan(format, n_layer);
     t.blocks_each = (atoi(depth) + atoi(begin) + (max_rows > 64 ? max_rows : 64) + 63) / 32 + 2;
     int32_t n_blocks = t.blocks_each * 64;
@@ -361,41 +427,33 @@ int main(int argc, char **argv)
         t.b->gpu.caps.cooperative_matrix = false;
         t.b->tuning.gemm_min_rows = 9;
     }
-    if (!strcmp(products, "single")) {
+    if (!strcmp(products, "single"))
         t.b->tuning.gemm_min_rows = UINT32_MAX;
-    }
-    if (!strcmp(attention, "rows")) {
+    if (!strcmp(attention, "rows"))
         t.b->step.tile_rows = 0;
-    }
     t.rows = calloc(4096, sizeof *t.rows);
     t.tokens = malloc(65536 * sizeof *t.tokens);
     t.blocks = malloc((size_t)n_blocks * sizeof *t.blocks);
-    for (int32_t i = 0; i < 65536; i++) {
+    for (int32_t i = 0; i < 65536; i++)
         t.tokens[i] = (int32_t)((uint32_t)i * 2654435761u % VOCAB);
-    }
-    for (int32_t i = 0; i < n_blocks; i++) {
+    for (int32_t i = 0; i < n_blocks; i++)
         t.blocks[i] = i;
-    }
     t.bandwidth = vulkan_backend.read_bandwidth(t.b);
-    printf("device=\"%s\" format=%s layers=%d read_gbs=%.0f\n", vulkan_backend.device_name(t.b), format, n_layer, t.bandwidth / 1e9);
+    printf("device=\"%s\" format=%s layers=%d read_gbs=%.0f\n", vulkan_backend.device_name(t.b),
+           format, n_layer, t.bandwidth / 1e9);
     const struct gpu_caps *c = &t.b->gpu.caps;
-    printf("subgroup=%u shared=%u float16=%d cooperative_matrix=%d full_subgroups=%d\n", c->subgroup, c->max_shared, c->float16,
-           c->cooperative_matrix, c->subgroup_control);
-    if (with_chain) {
+    printf("subgroup=%u shared=%u float16=%d cooperative_matrix=%d full_subgroups=%d\n",
+           c->subgroup, c->max_shared, c->float16, c->cooperative_matrix, c->subgroup_control);
+    if (with_chain)
         chain(&t.b->gpu);
-    }
-    for (const char *s = rows; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ',')) {
+    for (const char *s = rows; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ','))
         decode(&t, atoi(s), atoi(depth));
-    }
-    for (const char *s = prefills; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ',')) {
+    for (const char *s = prefills; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ','))
         prefill(&t, atoi(s), atoi(begin));
-    }
-    if (with_tune) {
+    if (with_tune)
         tune(&t);
-    }
-    if (with_stats) {
+    if (with_stats)
         statistics(&t.b->gpu);
-    }
     vulkan_backend.close(&t.b);
     return 0;
 }

@@ -1,6 +1,6 @@
-/* Answers as they come, in two different cuts: both must give the same, no piece of text may be empty,
- * and each call's arguments must be a JSON object.
- * First byte: format and whether the reasoning is open; second: how to cut. */
+/* Answers as they come, in two different cuts: both must give the same, no piece of text may be
+ * empty, and each call's arguments must be a JSON object. First byte: format and whether the
+ * reasoning is open; second: how to cut. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const formats[] = {"hermes", "qwen3_coder", "harmony", "bailing", "deepseek_v3.1", "deepseek_v3",
-                                      "glm", "kimi_k2", "minimax_m2", "llama3", "mistral", "plain"};
+static const char *const formats[] = {"hermes",        "qwen3_coder", "harmony", "bailing",
+                                      "deepseek_v3.1", "deepseek_v3", "glm",     "kimi_k2",
+                                      "minimax_m2",    "llama3",      "mistral", "plain"};
 
 struct result {
     struct buf text[2], calls, arguments;
@@ -32,7 +33,8 @@ static void take(void *context, const struct chat_delta *d)
     } else if (d->type == CHAT_ARGUMENTS) {
         buf_append(&r->arguments, d->text, d->len);
     } else {
-        const struct json_limits limits = {.max_depth = 200, .allow_duplicates = true, .allow_nul = true};
+        const struct json_limits limits = {
+            .max_depth = 200, .allow_duplicates = true, .allow_nul = true};
         cJSON *v = json_parse(r->arguments.data, r->arguments.len, &limits, NULL);
         if (!cJSON_IsObject(v))
             abort();
@@ -41,7 +43,8 @@ static void take(void *context, const struct chat_delta *d)
     }
 }
 
-static struct result parse(const struct chat_parser_params *like, const char *text, size_t len, size_t piece)
+static struct result parse(const struct chat_parser_params *like, const char *text, size_t len,
+                           size_t piece)
 {
     struct result r = {0};
     struct err e = {0};
@@ -67,16 +70,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static cJSON *tools;
     if (!tools)
-        tools = cJSON_Parse("[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"a\":{\"type\":\"string\"},"
-                            "\"b\":{\"type\":\"integer\"},\"c\":{}}}}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]");
+        tools = cJSON_Parse("[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{"
+                            "\"properties\":{\"a\":{\"type\":\"string\"},"
+                            "\"b\":{\"type\":\"integer\"},\"c\":{}}}}},{\"type\":\"function\","
+                            "\"function\":{\"name\":\"g\"}}]");
     if (size < 2)
         return 0;
     const char *text = (const char *)data + 2;
-    const struct chat_parser_params like = {.format = formats[data[0] % 12], .opens_reasoning = data[0] & 128,
-                                            .tools = data[0] & 64 ? NULL : tools, .stream_calls = data[0] & 32};
+    const struct chat_parser_params like = {.format = formats[data[0] % 12],
+                                            .opens_reasoning = data[0] & 128,
+                                            .tools = data[0] & 64 ? NULL : tools,
+                                            .stream_calls = data[0] & 32};
     struct result one = parse(&like, text, size - 2, size);
     struct result two = parse(&like, text, size - 2, data[1] % 16 + 1);
-    if (!same(&one.text[0], &two.text[0]) || !same(&one.text[1], &two.text[1]) || !same(&one.calls, &two.calls) ||
+    if (!same(&one.text[0], &two.text[0]) || !same(&one.text[1], &two.text[1]) ||
+        !same(&one.calls, &two.calls) ||
         !same(&one.arguments, &two.arguments)) /* of a call that was given out and broke */
         abort();
     struct result *const both[] = {&one, &two};

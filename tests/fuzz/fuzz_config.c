@@ -1,5 +1,5 @@
-/* Any text as config.json: every family reads it and asks for its tensors, as far as the numbers allow. The layers
- * are held to a few, since a valid configuration may have a thousand. */
+/* Any text as config.json: every family reads it and asks for its tensors, as far as the numbers
+ * allow. The layers are held to a few, since a valid configuration may have a thousand. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Bytes as the engine's socket receives them, from either side: frames, then each kind of payload. */
+/* Bytes as the engine's socket receives them, from either side: frames, then each kind of payload.
+ */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

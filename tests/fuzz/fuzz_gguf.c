@@ -1,4 +1,5 @@
-/* Any bytes as a GGUF file: refused or read; then all values are walked, the tensors checked, the tokenizer taken. */
+/* Any bytes as a GGUF file: refused or read; then all values are walked, the tensors checked, the
+ * tokenizer taken. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

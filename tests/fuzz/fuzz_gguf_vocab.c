@@ -1,4 +1,5 @@
-/* A tokenizer from any bytes that claim to be GGUF: refused, or a vocabulary that encodes and decodes. */
+/* A tokenizer from any bytes that claim to be GGUF: refused, or a vocabulary that encodes and
+ * decodes. */
 #include <stddef.h>
 #include <stdint.h>
 

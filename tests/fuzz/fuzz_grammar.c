@@ -1,6 +1,7 @@
-/* Grammars from outside: GBNF, JSON Schema, patterns. Whatever compiles must be a program that the engine takes; a walk
- * through it must not fail but by its bounds, and the answer parser's text must be JSON where a schema was given.
- * First byte: 0 mod 3: GBNF, 1: JSON Schema, 2: the parameters of a tool in a format; the second and third: the walk. */
+/* Grammars from outside: GBNF, JSON Schema, patterns. Whatever compiles must be a program that the
+ * engine takes; a walk through it must not fail but by its bounds, and the answer parser's text
+ * must be JSON where a schema was given. First byte: 0 mod 3: GBNF, 1: JSON Schema, 2: the
+ * parameters of a tool in a format; the second and third: the walk. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +13,24 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const formats[] = {"hermes", "qwen3_coder", "harmony", "bailing", "deepseek_v3.1", "deepseek_v3",
-                                      "glm", "kimi_k2", "minimax_m2", "llama3", "mistral"};
+static const char *const formats[] = {"hermes",        "qwen3_coder", "harmony", "bailing",
+                                      "deepseek_v3.1", "deepseek_v3", "glm",     "kimi_k2",
+                                      "minimax_m2",    "llama3",      "mistral"};
 
-static expr read_tool(struct builder *b, struct json_schema *s, const cJSON *tree, uint8_t which, struct err *e)
+static expr read_tool(struct builder *b, struct json_schema *s, const cJSON *tree, uint8_t which,
+                      struct err *e)
 {
     struct call_tool t = {.name = "f", .parameters = tree, .strict = which & 1};
-    struct answer_shape a = {.format = formats[which % 11], .tools = &t, .n_tools = 1, .content = -1,
+    struct answer_shape a = {.format = formats[which % 11],
+                             .tools = &t,
+                             .n_tools = 1,
+                             .content = -1,
                              .calls = which & 2 ? TOOL_CHOICE_REQUIRED : TOOL_CHOICE_AUTO};
     return answer_grammar(b, s, &a, e);
 }
 
-/* Takes the first byte that goes on, from a changing place: every state that is met must have one, or be an end. */
+/* Takes the first byte that goes on, from a changing place: every state that is met must have one,
+ * or be an end. */
 static void walk(const struct program *p, uint32_t seed)
 {
     struct automaton a;
@@ -40,7 +47,8 @@ static void walk(const struct program *p, uint32_t seed)
         seed = seed * 1664525u + 1013904223u;
         for (uint32_t k = 0; k < 256 && next == STATE_DEAD; k++)
             next = automaton_step(&a, state, (uint8_t)((seed >> 24) + k));
-        if (next == STATE_DEAD && !a.states[state].may_end && a.frames[a.places[a.states[state].first].frame].depth < 500)
+        if (next == STATE_DEAD && !a.states[state].may_end &&
+            a.frames[a.places[a.states[state].first].frame].depth < 500)
             abort(); /* a dead end */
         state = next;
     }
@@ -62,7 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] % 3 == 0)
         x = gbnf_read(b, text, size - 3, &e);
     else if (tree)
-        x = data[0] % 3 == 1 ? json_schema_read(s, tree, data[1] & 1, &e) : read_tool(b, s, tree, data[1], &e);
+        x = data[0] % 3 == 1 ? json_schema_read(s, tree, data[1] & 1, &e)
+                             : read_tool(b, s, tree, data[1], &e);
     if (x < 0 && (tree || data[0] % 3 == 0) && e.code == ERR_NONE)
         abort(); /* a failure says why */
     if (x >= 0 && builder_finish(b, x, &out, &e)) {

@@ -1,5 +1,6 @@
-/* Imports of hostile files: JSON, JSONL and ZIP, all formats, told apart by content as ever. The store is a stand-in that
- * looks at what it is given: only whole trees of sound messages may come this far. */
+/* Imports of hostile files: JSON, JSONL and ZIP, all formats, told apart by content as ever. The
+ * store is a stand-in that looks at what it is given: only whole trees of sound messages may come
+ * this far. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,8 @@ static void is_text(const char *text)
     buf_fini(&b);
 }
 
-bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e)
+bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known,
+                        struct err *e)
 {
     (void)s, (void)e;
     must(user_id == 7 && strlen(key) >= 1 && strlen(key) <= STORE_KEY_BYTES);
@@ -66,7 +68,8 @@ bool store_import_sync(struct store *s, int64_t user_id, struct err *e)
 
 static void check_message(const struct store_import_message *m, int i)
 {
-    must(m->parent >= -1 && m->parent < i && m->role < ROLE__N && m->status < MESSAGE__N && m->status != MESSAGE_RUNNING);
+    must(m->parent >= -1 && m->parent < i && m->role < ROLE__N && m->status < MESSAGE__N &&
+         m->status != MESSAGE_RUNNING);
     must(m->created_at >= 0 && m->finished_at >= 0);
     const char *const texts[] = {m->content, m->reasoning, m->tool_call_id, m->error, m->model};
     for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++)
@@ -83,7 +86,8 @@ static void check_message(const struct store_import_message *m, int i)
     }
 }
 
-bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known, struct err *e)
+bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known,
+                             struct err *e)
 {
     (void)s, (void)e;
     must(user_id == 7 && strlen(sha256) == 64);
@@ -118,11 +122,13 @@ static bool take_file(void *context, struct store_upload *u, struct err *e)
     return u->bytes % 2 || err_set(e, ERR_INPUT, "an even file");
 }
 
-bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out, struct err *e)
+bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out,
+                      struct err *e)
 {
     bool known;
     must(store_import_known(s, c->user_id, c->key, &known, e));
-    must(strlen(c->title) <= STORE_TITLE_BYTES && c->leaf >= -1 && c->leaf < c->n_messages && c->n_tags <= STORE_TAGS_MAX);
+    must(strlen(c->title) <= STORE_TITLE_BYTES && c->leaf >= -1 && c->leaf < c->n_messages &&
+         c->n_tags <= STORE_TAGS_MAX);
     is_text(c->title);
     is_json(c->settings, '{');
     for (int i = 0; i < c->n_tags; i++)
@@ -141,7 +147,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = memfd_create("import", 0);
     if (fd < 0 || write(fd, data, size) != (ssize_t)size)
         abort();
-    bool ok = import_run(&(struct import_params){.user_id = 7, .fd = fd, .take_file = take_file, .max_file_bytes = FILE_BYTES}, &r, &e);
+    bool ok = import_run(
+        &(struct import_params){
+            .user_id = 7, .fd = fd, .take_file = take_file, .max_file_bytes = FILE_BYTES},
+        &r, &e);
     must(ok || e.code != ERR_NONE);
     must(r.conversations == r.imported + r.duplicates + r.failed || e.code == ERR_NOMEM);
     import_report_json(&out, &r, false, ok ? NULL : &e);

@@ -1,4 +1,5 @@
-/* The checked JSON reader: what json_scan accepts, cJSON must accept too, and writing must read back. */
+/* The checked JSON reader: what json_scan accepts, cJSON must accept too, and writing must read
+ * back. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-/* A form with a file in it: the first line is its Content-Type. And what is made of the file's name. */
+/* A form with a file in it: the first line is its Content-Type. And what is made of the file's
+ * name. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

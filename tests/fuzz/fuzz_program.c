@@ -1,4 +1,5 @@
-/* Compiled grammars as they come over the engine's socket: rubbish is refused, and what is taken can be walked. */
+/* Compiled grammars as they come over the engine's socket: rubbish is refused, and what is taken
+ * can be walked. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

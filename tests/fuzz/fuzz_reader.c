@@ -1,5 +1,5 @@
-/* What sluice-reader does with a file: as plain text, as an archive, and as a document's XML in pieces. Without libmagic, which
- * is others' to fuzz: its verdict comes from the first byte. */
+/* What sluice-reader does with a file: as plain text, as an archive, and as a document's XML in
+ * pieces. Without libmagic, which is others' to fuzz: its verdict comes from the first byte. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +10,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void read_xml(enum document_kind kind, const uint8_t *data, size_t size, struct content *c, struct buf *out)
+static void read_xml(enum document_kind kind, const uint8_t *data, size_t size, struct content *c,
+                     struct buf *out)
 {
     struct document *d = document_create(kind, out);
     size_t piece = 1 + size / 3;
     bool ok = d != NULL;
     for (size_t at = 0; ok && at < size; at += piece)
-        ok = document_feed(d, (const char *)data + at, at + piece < size ? piece : size - at, at + piece >= size, c);
+        ok = document_feed(d, (const char *)data + at, at + piece < size ? piece : size - at,
+                           at + piece >= size, c);
     document_destroy(&d);
 }
 
@@ -26,7 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buf out = {0};
     if (!size)
         return 0;
-    struct content c = {.type = data[0] & 4 ? "application/zip" : "application/vnd.oasis.opendocument.text"};
+    struct content c = {.type = data[0] & 4 ? "application/zip"
+                                            : "application/vnd.oasis.opendocument.text"};
     strcpy(c.charset, charsets[data[0] & 3]);
     const int what = data[0] >> 6;
     data++;
@@ -38,7 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         content_zip(data, size, &c, &out);
     else
         read_xml(what == 2 ? DOCUMENT_DOCX : DOCUMENT_ODT, data, size, &c, &out);
-    if (out.len > READER_TEXT_BYTES || (ok && out.len && utf8_valid((const unsigned char *)out.data, out.len) != out.len))
+    if (out.len > READER_TEXT_BYTES ||
+        (ok && out.len && utf8_valid((const unsigned char *)out.data, out.len) != out.len))
         abort();
     buf_fini(&out);
     return 0;

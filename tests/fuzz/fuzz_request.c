@@ -44,7 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct vocab vocab = {.header = &no_tokens};
     static const struct text_model text = {.vocab = &vocab, .temperature = 1, .top_p = 1};
     static const struct worker worker = {.text = &text};
-    char *uri = take_line(&data, &size, "REQUEST_URI="), *cookie = take_line(&data, &size, "HTTP_COOKIE=");
+    char *uri = take_line(&data, &size, "REQUEST_URI="),
+         *cookie = take_line(&data, &size, "HTTP_COOKIE=");
     char type[] = "CONTENT_TYPE=application/json", *params[] = {uri, cookie, type, NULL};
     FCGX_Request fcgx = {.envp = params, .ipcFd = -1};
     struct request r;

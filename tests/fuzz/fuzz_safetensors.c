@@ -1,4 +1,5 @@
-/* Any bytes as a safetensors file: refused or read, and then every byte of every tensor may be touched. */
+/* Any bytes as a safetensors file: refused or read, and then every byte of every tensor may be
+ * touched. */
 #include <stddef.h>
 #include <stdint.h>
 

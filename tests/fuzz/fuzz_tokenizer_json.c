@@ -1,5 +1,5 @@
-/* tokenizer.json of any form: refused, or compiled to an image that opens, encodes and decodes within bounds.
- * The first byte chooses between that and taking the input as a compiled image. */
+/* tokenizer.json of any form: refused, or compiled to an image that opens, encodes and decodes
+ * within bounds. The first byte chooses between that and taking the input as a compiled image. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +23,16 @@ static void use(struct vocab *v, const char *text, size_t len)
     if (!t && e.code == ERR_NONE)
         abort();
     if (t && tokenizer_encode(t,
-            &(struct tokenizer_input){.text = text, .len = len, .mode = TOKENIZE_SPECIAL,
-                                      .untrusted = &span, .n_untrusted = 1},
-            &ids, &e)) {
+                              &(struct tokenizer_input){.text = text,
+                                                        .len = len,
+                                                        .mode = TOKENIZE_SPECIAL,
+                                                        .untrusted = &span,
+                                                        .n_untrusted = 1},
+                              &ids, &e)) {
         detokenizer_init(&d, v, true);
         for (size_t i = 0; i < ids.n; i++)
-            if (ids.at[i] < 0 || ids.at[i] >= vocab_size(v) || !detokenizer_push(&d, ids.at[i], &out))
+            if (ids.at[i] < 0 || ids.at[i] >= vocab_size(v) ||
+                !detokenizer_push(&d, ids.at[i], &out))
                 abort();
         detokenizer_flush(&d, &out);
     }

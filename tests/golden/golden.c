@@ -46,12 +46,18 @@ static bool keep_row(void *context, int32_t position, const struct step_row *row
     return true;
 }
 
-bool golden_feed(struct cli_run *r, int32_t sequence, const int32_t *ids, int32_t n, int32_t start, int32_t n_out,
-                 struct golden_rows *out, struct err *e)
+bool golden_feed(struct cli_run *r, int32_t sequence, const int32_t *ids, int32_t n, int32_t start,
+                 int32_t n_out, struct golden_rows *out, struct err *e)
 {
     out->n_vocab = r->plan->n_vocab;
-    struct cli_run_feed feed = {.sequence = sequence, .tokens = ids, .n = n, .start = start, .n_out = n_out,
-                            .want_logits = true, .on_row = keep_row, .context = out};
+    struct cli_run_feed feed = {.sequence = sequence,
+                                .tokens = ids,
+                                .n = n,
+                                .start = start,
+                                .n_out = n_out,
+                                .want_logits = true,
+                                .on_row = keep_row,
+                                .context = out};
     return cli_run_feed(r, &feed, e);
 }
 

@@ -18,12 +18,14 @@ struct golden_rows { /* logits of the wanted rows, in order */
     int32_t n, n_vocab;
 };
 void golden_rows_free(struct golden_rows *r);
-/* Feeds ids through sequence `sequence` from position `start` and appends the logits of the last n_out. */
-bool golden_feed(struct cli_run *r, int32_t sequence, const int32_t *ids, int32_t n, int32_t start, int32_t n_out,
-                 struct golden_rows *out, struct err *e);
+/* Feeds ids through sequence `sequence` from position `start` and appends the logits of the last
+ * n_out. */
+bool golden_feed(struct cli_run *r, int32_t sequence, const int32_t *ids, int32_t n, int32_t start,
+                 int32_t n_out, struct golden_rows *out, struct err *e);
 /* Largest absolute difference; NaN counts as infinity. */
 float golden_distance(const float *a, const float *b, size_t n);
 /* Index of the greatest; equal ones: the first. */
 int32_t golden_argmax(const float *row, int32_t n);
-/* Whether the backend is Vulkan by lavapipe, which runs shaders on the CPU: then tests take fewer rows of the same kernels. */
+/* Whether the backend is Vulkan by lavapipe, which runs shaders on the CPU: then tests take fewer
+ * rows of the same kernels. */
 bool golden_slow_device(const char *backend);

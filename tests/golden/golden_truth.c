@@ -23,10 +23,14 @@ void golden_truth_open(struct golden_truth *l, const struct golden_case *c)
     struct err e = {0};
     char path[2048];
     *l = (struct golden_truth){0};
-    golden_must(file_join(path, sizeof path, c->dir, "golden.json", &e) && (l->json = json_parse_file(path, 1 << 22, &e)), &e);
+    golden_must(file_join(path, sizeof path, c->dir, "golden.json", &e) &&
+                    (l->json = json_parse_file(path, 1 << 22, &e)),
+                &e);
     l->form = json_member(json_member(l->json, "forms"), c->form);
     assert_non_null(l->form);
-    golden_must(file_join(path, sizeof path, c->dir, "logits.safetensors", &e) && tensor_file_open(&l->file, path, &e), &e);
+    golden_must(file_join(path, sizeof path, c->dir, "logits.safetensors", &e) &&
+                    tensor_file_open(&l->file, path, &e),
+                &e);
     golden_must(file_join(path, sizeof path, c->dir, "states.safetensors", &e), &e);
     if (file_exists(path))
         golden_must(tensor_file_open(&l->states, path, &e), &e);
@@ -43,7 +47,8 @@ struct ids golden_prompt(const struct golden_truth *l, const char *prompt)
 {
     struct ids out = {0};
     const cJSON *v;
-    cJSON_ArrayForEach(v, json_member(json_member(l->json, "prompts"), prompt)) ids_push(&out, (int32_t)v->valuedouble);
+    cJSON_ArrayForEach (v, json_member(json_member(l->json, "prompts"), prompt))
+        ids_push(&out, (int32_t)v->valuedouble);
     return out;
 }
 

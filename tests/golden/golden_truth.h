@@ -1,4 +1,5 @@
-/* The reference outputs of one tiny model of a family (tests/data/golden): prompts, logits, intermediates and states. */
+/* The reference outputs of one tiny model of a family (tests/data/golden): prompts, logits,
+ * intermediates and states. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -25,6 +26,7 @@ void golden_must(bool ok, const struct err *e);
 void golden_truth_open(struct golden_truth *l, const struct golden_case *c);
 void golden_truth_close(struct golden_truth *l);
 struct ids golden_prompt(const struct golden_truth *l, const char *prompt);
-/* A tensor's values, copied, because the file's data need not be aligned. The caller frees them; NULL: not in the file. */
+/* A tensor's values, copied, because the file's data need not be aligned. The caller frees them;
+ * NULL: not in the file. */
 float *golden_truth_values(const struct golden_truth *l, size_t *n, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

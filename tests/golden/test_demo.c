@@ -1,8 +1,8 @@
-/* The demo model on a backend against transformers in f32: logits, greedy answers, perplexity; and against
- * itself: chunks of any size, and a sequence beside others, give what it gives alone.
+/* The demo model on a backend against transformers in f32: logits, greedy answers, perplexity; and
+ * against itself: chunks of any size, and a sequence beside others, give what it gives alone.
  *
- * usage: test_demo [BACKEND [POSITIONS]]; without arguments as built (GOLDEN_BACKEND, GOLDEN_POSITIONS).
- * 77 where the backend can't run here. */
+ * usage: test_demo [BACKEND [POSITIONS]]; without arguments as built (GOLDEN_BACKEND,
+ * GOLDEN_POSITIONS). 77 where the backend can't run here. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,11 +30,11 @@
 
 static const char *backend = GOLDEN_BACKEND;
 static int32_t positions = GOLDEN_POSITIONS;
-static bool slow;              /* a device that is the cpu: less of each */
+static bool slow;                /* a device that is the cpu: less of each */
 static struct golden_rows whole; /* rows of the logits' ids, fed in one chunk */
 static struct tensor_file logits_file, nll_file;
-static struct ids ids;         /* of the logits */
-static const float *want;      /* [N_LOGITS / 2, n_vocab]: of positions 1, 3, 5 ... */
+static struct ids ids;    /* of the logits */
+static const float *want; /* [N_LOGITS / 2, n_vocab]: of positions 1, 3, 5 ... */
 static cJSON *greedy;
 
 static void must(bool ok, const struct err *e)
@@ -46,11 +46,14 @@ static void must(bool ok, const struct err *e)
 static int open_data(void **state)
 {
     struct err e = {0};
-    bool ok = tensor_file_open(&logits_file, golden_path("tests/data/demo-golden/logits.safetensors"), &e) &&
-              tensor_file_open(&nll_file, golden_path("tests/data/demo-golden/held_out_nll.safetensors"), &e) &&
+    bool ok = tensor_file_open(&logits_file,
+                               golden_path("tests/data/demo-golden/logits.safetensors"), &e) &&
+              tensor_file_open(
+                  &nll_file, golden_path("tests/data/demo-golden/held_out_nll.safetensors"), &e) &&
               golden_ids(&logits_file, "input_ids", &ids, &e);
     const struct tensor *t = ok ? tensor_file_get(&logits_file, "logits", "F32", &e) : NULL;
-    greedy = t ? json_parse_file(golden_path("tests/data/demo-golden/greedy.json"), 1 << 20, &e) : NULL;
+    greedy =
+        t ? json_parse_file(golden_path("tests/data/demo-golden/greedy.json"), 1 << 20, &e) : NULL;
     float *copy = greedy ? malloc(t->bytes) : NULL; /* the file's data need not be aligned */
     if (!copy || ids.n != N_LOGITS) {
         fprintf(stderr, "%s\n", e.text);
@@ -72,13 +75,18 @@ static int close_data(void **state)
     return 0;
 }
 
-static void open_run(struct cli_run *r, int32_t n_tokens, int32_t chunk, int32_t n_sequences, bool exact)
+static void open_run(struct cli_run *r, int32_t n_tokens, int32_t chunk, int32_t n_sequences,
+                     bool exact)
 {
     struct err e = {0};
     static char model[4096];
     snprintf(model, sizeof model, "%s", golden_path("engine/demo-model"));
-    struct cli_run_params p = {.model = model, .backend = backend, .n_tokens = n_tokens, .chunk = chunk,
-                           .n_sequences = n_sequences, .exact = exact};
+    struct cli_run_params p = {.model = model,
+                               .backend = backend,
+                               .n_tokens = n_tokens,
+                               .chunk = chunk,
+                               .n_sequences = n_sequences,
+                               .exact = exact};
     must(cli_run_open(r, &p, &e), &e);
 }
 
@@ -127,7 +135,8 @@ static void test_chunks_agree_with_whole(void **state)
         struct golden_rows rows = rows_in_chunks(chunks[i], false);
         float d = golden_distance(rows.at, whole.at, (size_t)N_LOGITS * (size_t)whole.n_vocab);
         print_message("chunks of %d: largest difference %.6f\n", chunks[i], (double)d);
-        assert_true(d <= (strcmp(backend, "cpu") ? LOGIT_TOLERANCE : 0)); /* backend.h promises it of the cpu */
+        assert_true(d <= (strcmp(backend, "cpu") ? LOGIT_TOLERANCE
+                                                 : 0)); /* backend.h promises it of the cpu */
         golden_rows_free(&rows);
     }
 }
@@ -139,11 +148,12 @@ static void check_answer(struct cli_run *r, const cJSON *one)
     struct ids prompt = {0};
     struct golden_rows rows = {0};
     const cJSON *v;
-    cJSON_ArrayForEach(v, json_member(one, "input_ids")) ids_push(&prompt, (int32_t)v->valuedouble);
+    cJSON_ArrayForEach (v, json_member(one, "input_ids"))
+        ids_push(&prompt, (int32_t)v->valuedouble);
     int32_t start = 0, n = (int32_t)prompt.n;
     int32_t *next = prompt.at;
     int32_t id;
-    cJSON_ArrayForEach(v, json_member(one, "greedy_ids")) {
+    cJSON_ArrayForEach (v, json_member(one, "greedy_ids")) {
         int32_t golden = (int32_t)v->valuedouble;
         rows.n = 0;
         must(golden_feed(r, 0, next, n, start, 1, &rows, &e), &e);
@@ -151,8 +161,8 @@ static void check_answer(struct cli_run *r, const cJSON *one)
         if (id != golden) {
             float margin = rows.at[id] - rows.at[golden];
             if (margin >= NEAR_TIE)
-                fail_msg("'%s': id %d, want %d; margin %.4f", json_member(one, "prompt")->valuestring, id, golden,
-                         (double)margin);
+                fail_msg("'%s': id %d, want %d; margin %.4f",
+                         json_member(one, "prompt")->valuestring, id, golden, (double)margin);
             break; /* from a near tie on another answer is no fault */
         }
         start += n;
@@ -170,7 +180,9 @@ static void test_greedy_answers_equal_reference(void **state)
     const cJSON *one;
     int i = 0;
     open_run(&r, 1024, 0, 1, false);
-    cJSON_ArrayForEach(one, greedy) if (i++ % every == 0) check_answer(&r, one);
+    cJSON_ArrayForEach (one, greedy)
+        if (i++ % every == 0)
+            check_answer(&r, one);
     cli_run_close(&r);
 }
 
@@ -201,8 +213,12 @@ static void test_perplexity_equals_reference(void **state)
     for (int32_t i = 0; i < n; i++)
         golden += (double)f32_from_bits(load_u32(t->data + 4 * (size_t)i));
     struct loss loss = {.ids = &held_out};
-    struct cli_run_feed feed = {.tokens = held_out.at, .n = n, .n_out = n, .want_logits = true, .on_row = add_loss,
-                            .context = &loss};
+    struct cli_run_feed feed = {.tokens = held_out.at,
+                                .n = n,
+                                .n_out = n,
+                                .want_logits = true,
+                                .on_row = add_loss,
+                                .context = &loss};
     open_run(&r, n, slow ? 128 : 256, 1, false);
     must(cli_run_feed(&r, &feed, &e), &e);
     cli_run_close(&r);
@@ -227,13 +243,18 @@ static void test_batch_agrees_with_each_alone(void **state)
     for (int i = 0; i < N; i++) {
         const int32_t *tokens = ids.at + begins[i];
         struct golden_rows ignored = {0};
-        for (int copy = 0; copy < 2 && starts[i]; copy++) { /* what comes before, in both sequences */
+        for (int copy = 0; copy < 2 && starts[i];
+             copy++) { /* what comes before, in both sequences */
             must(golden_feed(&r, i + copy * N, tokens, starts[i], 0, 1, &ignored, &e), &e);
             golden_rows_free(&ignored);
         }
         must(golden_feed(&r, i, tokens + starts[i], lengths[i], starts[i], 1, &alone[i], &e), &e);
-        sequences[i] = (struct step_sequence){.tokens = tokens + starts[i], .n_tokens = lengths[i], .start = starts[i],
-                                              .blocks = cli_run_blocks(&r, i + N), .state = -1, .n_out = 1,
+        sequences[i] = (struct step_sequence){.tokens = tokens + starts[i],
+                                              .n_tokens = lengths[i],
+                                              .start = starts[i],
+                                              .blocks = cli_run_blocks(&r, i + N),
+                                              .state = -1,
+                                              .n_out = 1,
                                               .want_logits = true};
     }
     must(r.ops->step(r.backend, &(struct step){sequences, N, 1}, rows, &e), &e);

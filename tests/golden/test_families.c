@@ -1,10 +1,12 @@
-/* Every family in every form that is here against f32 references: tiny random models in the published formats
- * (tests/data/golden; README.md there says how the truth was made).
+/* Every family in every form that is here against f32 references: tiny random models in the
+ * published formats (tests/data/golden; README.md there says how the truth was made).
  *
- * With exact arithmetic: logits within 2e-3, intermediates within 1e-3, states within 1e-4, greedy answers equal up to
- * the first margin below 0.01. As it is served: the median difference no worse than 8-bit activations give.
+ * With exact arithmetic: logits within 2e-3, intermediates within 1e-3, states within 1e-4, greedy
+ * answers equal up to the first margin below 0.01. As it is served: the median difference no worse
+ * than 8-bit activations give.
  *
- * usage: test_families [BACKEND [DIR [FORM]]]; DIR has one folder per family. 77 where the backend can't run here. */
+ * usage: test_families [BACKEND [DIR [FORM]]]; DIR has one folder per family. 77 where the backend
+ * can't run here. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -41,24 +43,34 @@ static bool slow; /* a device that is the cpu: less of each */
 static struct golden_case cases[MAX_CASES];
 static int n_cases;
 static const struct golden_case *group_case; /* of this process */
-static struct cli_run exact_run;                 /* it, in exact arithmetic */
+static struct cli_run exact_run;             /* it, in exact arithmetic */
 
 static void open_run(struct cli_run *r, const struct golden_case *c, bool exact)
 {
-    struct cli_run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .n_sequences = 2, .exact = exact};
+    struct cli_run_params p = {.model = c->model,
+                               .backend = backend,
+                               .n_tokens = MAX_POSITIONS,
+                               .n_sequences = 2,
+                               .exact = exact};
     struct err e = {0};
     golden_must(cli_run_open(r, &p, &e), &e);
 }
 
 /* The last rows of a prompt, fed in pieces of `piece` tokens through one sequence. */
-static struct golden_rows rows_of(struct cli_run *r, const struct ids *ids, int32_t sequence, int32_t piece)
+static struct golden_rows rows_of(struct cli_run *r, const struct ids *ids, int32_t sequence,
+                                  int32_t piece)
 {
     struct err e = {0};
     struct golden_rows rows = {0};
     const int32_t n = (int32_t)ids->n, from = n < LAST ? 0 : n - LAST;
     for (int32_t at = 0; at < n; at += piece) {
         int32_t end = at + piece < n ? at + piece : n;
-        golden_must(golden_feed(r, sequence, ids->at + at, end - at, at, end <= from ? 0 : at < from ? end - from : end - at, &rows, &e), &e);
+        golden_must(golden_feed(r, sequence, ids->at + at, end - at, at,
+                                end <= from ? 0
+                                : at < from ? end - from
+                                            : end - at,
+                                &rows, &e),
+                    &e);
     }
     return rows;
 }
@@ -70,7 +82,8 @@ static struct golden_rows last_rows(struct cli_run *r, const struct ids *ids)
 
 /* --- exact --- */
 
-/* One for the checks below: to open a device and to make its pipelines takes as long as the checks. */
+/* One for the checks below: to open a device and to make its pipelines takes as long as the checks.
+ */
 static int open_exact(void **state)
 {
     open_run(&exact_run, group_case, true);
@@ -84,7 +97,8 @@ static int close_exact(void **state)
 }
 
 /* Greedy, on from the prompt that is in sequence 0, whose last row is `row`. */
-static void check_answer(const struct golden_case *c, const struct golden_truth *l, const char *prompt, int32_t n, const float *row)
+static void check_answer(const struct golden_case *c, const struct golden_truth *l,
+                         const char *prompt, int32_t n, const float *row)
 {
     struct err e = {0};
     const cJSON *golden = json_member(json_member(l->form, "prompts"), prompt), *v;
@@ -92,13 +106,13 @@ static void check_answer(const struct golden_case *c, const struct golden_truth 
     struct golden_rows rows = {0};
     int32_t id, step = 0;
     margin = margin ? margin->child : NULL;
-    cJSON_ArrayForEach(v, json_member(golden, "continuation")) {
+    cJSON_ArrayForEach (v, json_member(golden, "continuation")) {
         id = golden_argmax(row, exact_run.plan->n_vocab);
         if (!margin || margin->valuedouble < (double)SURE_MARGIN)
             break;
         if (id != (int32_t)v->valuedouble)
-            fail_msg("%s %s: step %d gives id %d, want %d (margin %g)", c->name, prompt, step, id, (int)v->valuedouble,
-                     margin->valuedouble);
+            fail_msg("%s %s: step %d gives id %d, want %d (margin %g)", c->name, prompt, step, id,
+                     (int)v->valuedouble, margin->valuedouble);
         margin = margin->next;
         if (!v->next)
             break;
@@ -127,7 +141,7 @@ static void test_exact_equals_reference(void **state)
     const cJSON *prompt;
     float worst = 0;
     golden_truth_open(&l, c);
-    cJSON_ArrayForEach(prompt, json_member(l.json, "prompts")) {
+    cJSON_ArrayForEach (prompt, json_member(l.json, "prompts")) {
         size_t n;
         if (is_too_long(prompt) && !is_first_form(c))
             continue;
@@ -140,7 +154,8 @@ static void test_exact_equals_reference(void **state)
         worst = d > worst ? d : worst;
         if (d > LOGIT_TOLERANCE)
             fail_msg("%s %s: largest difference of a logit %g", c->name, prompt->string, (double)d);
-        check_answer(c, &l, prompt->string, (int32_t)ids.n, rows.at + (size_t)(rows.n - 1) * (size_t)rows.n_vocab);
+        check_answer(c, &l, prompt->string, (int32_t)ids.n,
+                     rows.at + (size_t)(rows.n - 1) * (size_t)rows.n_vocab);
         golden_rows_free(&rows);
         ids_fini(&ids);
         free(want);
@@ -194,9 +209,10 @@ static int descending(const void *a, const void *b)
     return -ascending(a, b);
 }
 
-/* What is right may be shown in another form: chosen experts in the order of the choice instead of the weights' (the
- * same where no bias takes part), router logits before their bias. */
-static void *normalized(const struct trace *t, const char *name, const void *data, int32_t rows, int32_t cols)
+/* What is right may be shown in another form: chosen experts in the order of the choice instead of
+ * the weights' (the same where no bias takes part), router logits before their bias. */
+static void *normalized(const struct trace *t, const char *name, const void *data, int32_t rows,
+                        int32_t cols)
 {
     int layer = 0;
     char what[64] = "";
@@ -214,7 +230,8 @@ static void *normalized(const struct trace *t, const char *name, const void *dat
     return copy;
 }
 
-static void compare_trace(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int)
+static void compare_trace(void *context, const char *name, const void *data, int32_t rows,
+                          int32_t cols, bool is_int)
 {
     struct trace *t = context;
     size_t n;
@@ -239,7 +256,8 @@ static void compare_trace(void *context, const char *name, const void *data, int
     }
     if (d > (is_state ? STATE_TOLERANCE : TRACE_TOLERANCE)) {
         if (!t->bad++)
-            print_message("%s %s %s: first wrong one, differs by %g\n", t->c->name, t->prompt, name, (double)d);
+            print_message("%s %s %s: first wrong one, differs by %g\n", t->c->name, t->prompt, name,
+                          (double)d);
     } else if (d > t->worst) {
         t->worst = d;
     }
@@ -265,8 +283,12 @@ static void test_intermediates_equal_reference(void **state)
     golden_truth_open(&l, c);
     struct trace t = {.c = c, .l = &l};
     struct cli_run r;
-    struct cli_run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true,
-                           .dump = compare_trace, .dump_context = &t};
+    struct cli_run_params p = {.model = c->model,
+                               .backend = backend,
+                               .n_tokens = MAX_POSITIONS,
+                               .exact = true,
+                               .dump = compare_trace,
+                               .dump_context = &t};
     struct err e = {0};
     golden_must(cli_run_open(&r, &p, &e), &e);
     t.plan = r.plan;
@@ -298,7 +320,7 @@ static void test_served_rounding_is_small(void **state)
     int n_rows = 0, same = 0;
     golden_truth_open(&l, c);
     open_run(&r, c, false);
-    cJSON_ArrayForEach(prompt, json_member(l.json, "prompts")) {
+    cJSON_ArrayForEach (prompt, json_member(l.json, "prompts")) {
         size_t n;
         if (is_too_long(prompt))
             continue; /* what is exact has run them */
@@ -306,7 +328,8 @@ static void test_served_rounding_is_small(void **state)
         struct ids ids = golden_prompt(&l, prompt->string);
         struct golden_rows rows = last_rows(&r, &ids);
         for (int32_t i = 0; i < rows.n; i++) {
-            const float *ours = rows.at + (size_t)i * (size_t)rows.n_vocab, *theirs = want + (size_t)i * (size_t)rows.n_vocab;
+            const float *ours = rows.at + (size_t)i * (size_t)rows.n_vocab,
+                        *theirs = want + (size_t)i * (size_t)rows.n_vocab;
             worst[n_rows++] = golden_distance(ours, theirs, (size_t)rows.n_vocab);
             same += golden_argmax(ours, rows.n_vocab) == golden_argmax(theirs, rows.n_vocab);
         }
@@ -316,22 +339,27 @@ static void test_served_rounding_is_small(void **state)
     }
     qsort(worst, (size_t)n_rows, sizeof *worst, ascending);
     float median = worst[n_rows / 2];
-    print_message("%s: median over rows of the largest difference %.4f, same first choice in %d of %d\n", c->name,
-                  (double)median, same, n_rows);
+    print_message(
+        "%s: median over rows of the largest difference %.4f, same first choice in %d of %d\n",
+        c->name, (double)median, same, n_rows);
     cli_run_close(&r);
     golden_truth_close(&l);
-    assert_true(median <= (strcmp(c->family, "qwen35moe") ? 0.25f : 0.5f)); /* llama.cpp's own, see README.md */
+    assert_true(
+        median <=
+        (strcmp(c->family, "qwen35moe") ? 0.25f : 0.5f)); /* llama.cpp's own, see README.md */
     assert_true(same * 8 >= n_rows * 7);
 }
 
 /* --- experts without a GPU slot --- */
 
-static void compare_prompt(struct cli_run *r, const struct golden_case *c, const struct golden_truth *l, const char *prompt)
+static void compare_prompt(struct cli_run *r, const struct golden_case *c,
+                           const struct golden_truth *l, const char *prompt)
 {
     size_t n;
     struct ids ids = golden_prompt(l, prompt);
     struct golden_rows rows = last_rows(r, &ids);
-    float *want = golden_truth_values(l, &n, "%s/%s/logits", c->form, prompt), d = golden_distance(rows.at, want, n);
+    float *want = golden_truth_values(l, &n, "%s/%s/logits", c->form, prompt),
+          d = golden_distance(rows.at, want, n);
     if (d > LOGIT_TOLERANCE)
         fail_msg("%s %s: largest difference of a logit %g", c->name, prompt, (double)d);
     golden_rows_free(&rows);
@@ -339,8 +367,8 @@ static void compare_prompt(struct cli_run *r, const struct golden_case *c, const
     free(want);
 }
 
-/* A third of the experts in slots, the others computed by the processor out of the layout in which they lie beside the GPU;
- * a step of too many rows for that takes them over the bus. */
+/* A third of the experts in slots, the others computed by the processor out of the layout in which
+ * they lie beside the GPU; a step of too many rows for that takes them over the bus. */
 static void test_experts_on_the_processor(void **state)
 {
     const struct golden_case *c = *state;
@@ -351,9 +379,18 @@ static void test_experts_on_the_processor(void **state)
     golden_truth_open(&l, c);
     struct model *m = model_open(c->model, &e);
     golden_must(m != NULL, &e);
-    const struct memory_options o = {.strategy = "hybrid", .hybrid_experts = "cpu", .expert_cache = (int64_t)model_stats(m)->expert_bytes / 3};
+    const struct memory_options o = {.strategy = "hybrid",
+                                     .hybrid_experts = "cpu",
+                                     .expert_cache = (int64_t)model_stats(m)->expert_bytes / 3};
     model_close(&m);
-    golden_must(cli_run_open(&r, &(struct cli_run_params){.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true, .memory = &o}, &e), &e);
+    golden_must(cli_run_open(&r,
+                             &(struct cli_run_params){.model = c->model,
+                                                      .backend = backend,
+                                                      .n_tokens = MAX_POSITIONS,
+                                                      .exact = true,
+                                                      .memory = &o},
+                             &e),
+                &e);
     compare_prompt(&r, c, &l, "p17");
     r.ops->counters(r.backend, &few);
     assert_true(few.expert_on_cpu > 0 && few.expert_hits > 0);
@@ -367,8 +404,8 @@ static void test_experts_on_the_processor(void **state)
     golden_truth_close(&l);
 }
 
-/* One form of each kind of layout that the processor meets there: in place, scales apart, blocks; with biases, with a gated
- * shared expert and recurrent layers. */
+/* One form of each kind of layout that the processor meets there: in place, scales apart, blocks;
+ * with biases, with a gated shared expert and recurrent layers. */
 static bool on_processor(const struct golden_case *c)
 {
     static const char *const forms[] = {"hf-mxfp4", "mlx-q5", "gguf-q4_k_m", "mlx-mixed3"};
@@ -391,11 +428,12 @@ static void add_cases(const char *root, const char *family, const char *only)
         return;
     cJSON *json = json_parse_file(path, 1 << 22, &e);
     const cJSON *form, *forms = json ? json_member(json, "forms") : NULL;
-    cJSON_ArrayForEach(form, forms) {
+    cJSON_ArrayForEach (form, forms) {
         const cJSON *files = json_member(form, "files");
         snprintf(c.form, sizeof c.form, "%.60s", form->string);
         snprintf(c.name, sizeof c.name, "%.60s %.60s", family, form->string);
-        if (!cJSON_IsString(files) || !file_join(c.model, sizeof c.model, c.dir, files->valuestring, &e))
+        if (!cJSON_IsString(files) ||
+            !file_join(c.model, sizeof c.model, c.dir, files->valuestring, &e))
             continue;
         if (n_cases < MAX_CASES && file_exists(c.model) && (!only || !strcmp(only, c.form)))
             cases[n_cases++] = c;
@@ -418,7 +456,8 @@ static void list_cases(const char *root, const char *only)
         add_cases(root, names[i], only);
 }
 
-/* All checks of one case, or none (NULL): whether the backend can run here. Returns the exit status. */
+/* All checks of one case, or none (NULL): whether the backend can run here. Returns the exit
+ * status. */
 static int run_case(struct golden_case *c)
 {
     static const struct {
@@ -428,7 +467,8 @@ static int run_case(struct golden_case *c)
                   {"pieces", test_pieces_agree_with_whole},
                   {"intermediates", test_intermediates_equal_reference},
                   {"served", test_served_rounding_is_small},
-                  {"on the processor", test_experts_on_the_processor}}; /* last: of some, with a device beside it */
+                  {"on the processor",
+                   test_experts_on_the_processor}}; /* last: of some, with a device beside it */
     enum { N_CHECKS = sizeof checks / sizeof *checks };
     const size_t n = c && on_processor(c) ? N_CHECKS : N_CHECKS - 1;
     struct CMUnitTest tests[N_CHECKS];
@@ -449,7 +489,8 @@ static int run_case(struct golden_case *c)
     return _cmocka_run_group_tests(c->name, tests, n, open_exact, close_exact) != 0;
 }
 
-/* In a process of its own: NVIDIA's driver refuses to be opened a few dozen times in one, closed again or not. */
+/* In a process of its own: NVIDIA's driver refuses to be opened a few dozen times in one, closed
+ * again or not. */
 static int fork_case(struct golden_case *c)
 {
     int status;

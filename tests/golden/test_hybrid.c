@@ -1,6 +1,7 @@
-/* Sequences with recurrent states (a tiny Qwen3.5: gated DeltaNet and attention) on a backend as the scheduler drives it:
- * whatever else is in a step, in whatever pieces the tokens come, from whatever checkpoint a sequence goes on, and whatever
- * a state held before, each row gives what its sequence gives alone, token by token. On the cpu bit for bit.
+/* Sequences with recurrent states (a tiny Qwen3.5: gated DeltaNet and attention) on a backend as
+ * the scheduler drives it: whatever else is in a step, in whatever pieces the tokens come, from
+ * whatever checkpoint a sequence goes on, and whatever a state held before, each row gives what its
+ * sequence gives alone, token by token. On the cpu bit for bit.
  *
  * usage: test_hybrid [BACKEND]. 77 where the backend can't run here. */
 #include <setjmp.h>
@@ -22,20 +23,26 @@ enum { TEXTS = 4, LENGTH = 44, VOCAB = 320, FORK = 17, STATES = 6, MAX_ROWS = 64
 
 static const char *backend = GOLDEN_BACKEND;
 static struct cli_run r;
-static int32_t texts[TEXTS][LENGTH];             /* the last is the first up to FORK, then goes its own way */
+static int32_t texts[TEXTS][LENGTH]; /* the last is the first up to FORK, then goes its own way */
 static float alone[TEXTS][LENGTH][VOCAB];
 static struct step_row rows[MAX_ROWS];
 static struct err e;
 
 static struct step_sequence part(int text, int place, int32_t start, int32_t n)
 {
-    return (struct step_sequence){.tokens = texts[text] + start, .n_tokens = n, .start = start, .blocks = cli_run_blocks(&r, place),
-                                  .state = place, .n_out = n, .want_logits = true};
+    return (struct step_sequence){.tokens = texts[text] + start,
+                                  .n_tokens = n,
+                                  .start = start,
+                                  .blocks = cli_run_blocks(&r, place),
+                                  .state = place,
+                                  .n_out = n,
+                                  .want_logits = true};
 }
 
 static void step(const struct step_sequence *q, int n)
 {
-    if (!r.ops->step(r.backend, &(struct step){.sequences = q, .n_sequences = n, .n_top = 1}, rows, &e))
+    if (!r.ops->step(r.backend, &(struct step){.sequences = q, .n_sequences = n, .n_top = 1}, rows,
+                     &e))
         fail_msg("%s", e.text);
 }
 
@@ -67,15 +74,21 @@ static int open_all(void **state)
 {
     static char model[4096];
     snprintf(model, sizeof model, "%s", golden_path("tests/data/golden/qwen35moe/mlx-mixed3"));
-    struct cli_run_params p = {.model = model, .backend = backend, .n_tokens = BLOCKS_EACH * BACKEND_BLOCK_TOKENS, .chunk = MAX_ROWS,
-                           .n_sequences = TEXTS, .n_states_more = STATES - TEXTS, .exact = true};
+    struct cli_run_params p = {.model = model,
+                               .backend = backend,
+                               .n_tokens = BLOCKS_EACH * BACKEND_BLOCK_TOKENS,
+                               .chunk = MAX_ROWS,
+                               .n_sequences = TEXTS,
+                               .n_states_more = STATES - TEXTS,
+                               .exact = true};
     if (!cli_run_open(&r, &p, &e)) {
         fprintf(stderr, "%s\n", e.text);
         return -1;
     }
     for (int i = 0; i < TEXTS; i++)
         for (int t = 0; t < LENGTH; t++)
-            texts[i][t] = i == TEXTS - 1 && t < FORK ? texts[0][t] : (i * 131 + t * t * 17 + t * 5 + 3) % VOCAB;
+            texts[i][t] = i == TEXTS - 1 && t < FORK ? texts[0][t]
+                                                     : (i * 131 + t * t * 17 + t * 5 + 3) % VOCAB;
     for (int i = 0; i < TEXTS; i++)
         for (int t = 0; t < LENGTH; t++) {
             struct step_sequence q = part(i, i, t, 1);
@@ -103,7 +116,8 @@ static void test_pieces_of_any_size_in_a_used_state(void **state)
 /* Decoding, prefilling, both, and now and then left out. */
 static void test_interleaved_steps(void **state)
 {
-    static const int32_t counts[][3] = {{9, 0, 1}, {1, 13, 1}, {1, 1, 1}, {1, 1, 0}, {0, 1, 6}, {1, 1, 1}, {3, 2, 1}, {1, 0, 20}};
+    static const int32_t counts[][3] = {{9, 0, 1}, {1, 13, 1}, {1, 1, 1}, {1, 1, 0},
+                                        {0, 1, 6}, {1, 1, 1},  {3, 2, 1}, {1, 0, 20}};
     int32_t done[3] = {0};
     for (int round = 0; done[0] < LENGTH || done[1] < LENGTH || done[2] < LENGTH; round++) {
         struct step_sequence q[3];
@@ -131,7 +145,8 @@ static void copy(int32_t from, int32_t to)
         fail_msg("%s", e.text);
 }
 
-/* One prefix goes on in two ways, side by side, and a third time after its place was used by another. */
+/* One prefix goes on in two ways, side by side, and a third time after its place was used by
+ * another. */
 static void test_a_checkpoint_goes_on_where_it_was(void **state)
 {
     const int last = TEXTS - 1, checkpoint = STATES - 1;
@@ -171,7 +186,8 @@ static void test_states_that_are_not_there_are_refused(void **state)
     for (int32_t bad = -1; bad <= STATES; bad += STATES + 1) {
         struct step_sequence q = part(0, 0, 0, 3);
         q.state = bad;
-        assert_false(r.ops->step(r.backend, &(struct step){.sequences = &q, .n_sequences = 1, .n_top = 1}, rows, &e));
+        assert_false(r.ops->step(
+            r.backend, &(struct step){.sequences = &q, .n_sequences = 1, .n_top = 1}, rows, &e));
         assert_int_equal(e.code, ERR_INTERNAL);
     }
     feed(1, 1, 0, LENGTH, LENGTH, "after a refusal");
@@ -180,12 +196,17 @@ static void test_states_that_are_not_there_are_refused(void **state)
 static void test_states_are_counted(void **state)
 {
     struct backend_memory got, want;
-    struct backend_params p = {.n_blocks = TEXTS * BLOCKS_EACH, .n_states = STATES, .max_rows = MAX_ROWS, .max_sequences = TEXTS, .exact = true};
+    struct backend_params p = {.n_blocks = TEXTS * BLOCKS_EACH,
+                               .n_states = STATES,
+                               .max_rows = MAX_ROWS,
+                               .max_sequences = TEXTS,
+                               .exact = true};
     size_t bytes = 0;
     for (int i = 0; i < r.plan->n_layer; i++) {
         const struct delta_net_plan *d = &r.plan->layers[i].delta_net;
         if (r.plan->layers[i].mixer == MIXER_DELTA_NET)
-            bytes += sizeof(float) * (size_t)(d->n_v_head * d->d_k * d->d_v + d->w_qkv.rows * (d->n_conv - 1));
+            bytes += sizeof(float) *
+                     (size_t)(d->n_v_head * d->d_k * d->d_v + d->w_qkv.rows * (d->n_conv - 1));
     }
     assert_true(bytes > 0);
     r.ops->memory(r.backend, &got);

@@ -1,5 +1,5 @@
-/* Parses JSON that json_scan.c has checked before cJSON reads it, and gives the tree's members out by checked
- * getters. */
+/* Parses JSON that json_scan.c has checked before cJSON reads it, and gives the tree's members out
+ * by checked getters. */
 #include "engine/base/json/json.h"
 
 #include <math.h>
@@ -40,14 +40,13 @@ size_t json_count_values(const char *s, size_t len)
 {
     size_t n = 1;
     bool quoted = false;
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++)
         if (quoted && s[i] == '\\')
             i++;
         else if (s[i] == '"')
             quoted = !quoted;
         else if (!quoted && (s[i] == ',' || s[i] == '[' || s[i] == '{'))
             n++;
-    }
     return n;
 }
 
@@ -55,8 +54,8 @@ cJSON *json_parse_file(const char *path, size_t max_bytes, struct err *e)
 {
     struct buf b = {0};
     cJSON *v = NULL;
-    struct json_limits l = {.max_bytes = max_bytes, .max_depth = 200, .allow_duplicates = true,
-                            .allow_nul = true};
+    struct json_limits l = {
+        .max_bytes = max_bytes, .max_depth = 200, .allow_duplicates = true, .allow_nul = true};
     if (file_read(path, max_bytes, &b, e)) {
         v = json_parse(b.data ? b.data : "", b.len, &l, e);
         if (!v) {
@@ -153,7 +152,8 @@ static bool write_value(struct buf *b, const cJSON *v, const char *comma, const 
         return buf_json_string(b, v->valuestring, strlen(v->valuestring));
     if (cJSON_IsNumber(v)) {
         if (v->valuestring && strtod(v->valuestring, NULL) == v->valuedouble)
-            return buf_puts(b, v->valuestring); /* as it was read, unless someone changed it since */
+            return buf_puts(b,
+                            v->valuestring); /* as it was read, unless someone changed it since */
         return buf_json_number(b, v->valuedouble);
     }
     if (cJSON_IsRaw(v))

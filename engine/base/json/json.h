@@ -1,9 +1,9 @@
 /* The checked reader over cJSON: what it lets through is safe to walk.
  *
- * json_parse refuses (ERR_INPUT with line and column): ill-formed JSON, bytes after the value, depth or
- * size over the limit, invalid UTF-8, lone surrogates, \u0000 (C strings end there), duplicate keys,
- * numbers that are not finite. The getters below check types and ranges and name the field in `e`.
- * Thread-safe; the tree belongs to the caller (cJSON_Delete). */
+ * json_parse refuses (ERR_INPUT with line and column): ill-formed JSON, bytes after the value,
+ * depth or size over the limit, invalid UTF-8, lone surrogates, \u0000 (C strings end there),
+ * duplicate keys, numbers that are not finite. The getters below check types and ranges and name
+ * the field in `e`. Thread-safe; the tree belongs to the caller (cJSON_Delete). */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -14,20 +14,20 @@
 #include "engine/base/err.h"
 
 struct json_limits {
-    size_t max_bytes; /* 0: 64 MiB */
-    int max_depth;    /* 0: 64; at most 900 (cJSON's own limit is 1000) */
+    size_t max_bytes;      /* 0: 64 MiB */
+    int max_depth;         /* 0: 64; at most 900 (cJSON's own limit is 1000) */
     bool allow_duplicates; /* files of others: the first of two equal keys wins */
     bool allow_nul;        /* files of others: \u0000 cuts the string there */
 };
 
-/* A number whose text says more than a double (1.0, 1e3, 12345678901234567890) keeps that text in its
- * valuestring; json_write writes it again. */
+/* A number whose text says more than a double (1.0, 1e3, 12345678901234567890) keeps that text in
+ * its valuestring; json_write writes it again. */
 cJSON *json_parse(const char *text, size_t len, const struct json_limits *limits, struct err *e);
 /* Reads and parses a file. */
 cJSON *json_parse_file(const char *path, size_t max_bytes, struct err *e);
 
-/* An upper bound of the values in a JSON text, before memory is spent on them: a value costs 64 bytes in the tree, however
- * short its text. */
+/* An upper bound of the values in a JSON text, before memory is spent on them: a value costs 64
+ * bytes in the tree, however short its text. */
 size_t json_count_values(const char *text, size_t len);
 
 /* Getters: absent or null leaves *out alone and returns true; wrong type or range fails and names

@@ -1,5 +1,6 @@
-/* Number literals that a double can't tell again: 1.0 is not 1, and 12345678901234567890 is not what a double
- * makes of it. They stay with the tree in the number's valuestring (cJSON frees and copies it there). */
+/* Number literals that a double can't tell again: 1.0 is not 1, and 12345678901234567890 is not
+ * what a double makes of it. They stay with the tree in the number's valuestring (cJSON frees and
+ * copies it there). */
 #include "engine/base/json/json_scan.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Replaces escapes that no text of ours can hold. It works on the JSON text, since a cJSON tree cannot hold what is
- * to be replaced. */
+/* Replaces escapes that no text of ours can hold. It works on the JSON text, since a cJSON tree
+ * cannot hold what is to be replaced. */
 #include "engine/base/json/json_repair.h"
 
 #include <stdio.h>
@@ -13,7 +13,9 @@ static int unit_at(const char *p, const char *end)
         return -1;
     for (int i = 2; i < 6; i++) {
         const char c = p[i] | 0x20;
-        const int digit = p[i] >= '0' && p[i] <= '9' ? p[i] - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        const int digit = p[i] >= '0' && p[i] <= '9' ? p[i] - '0'
+                          : c >= 'a' && c <= 'f'     ? c - 'a' + 10
+                                                     : -1;
         if (digit < 0)
             return -1;
         v = v << 4 | digit;
@@ -26,7 +28,8 @@ int64_t json_repair(char *text, size_t len, enum json_repair what, size_t *first
     int64_t n = 0;
     const char *end = text + len;
     for (char *p = text; p < end && (p = memchr(p, '\\', (size_t)(end - p)));) {
-        const int unit = unit_at(p, end), next = unit >= 0xD800 && unit <= 0xDBFF ? unit_at(p + 6, end) : -1;
+        const int unit = unit_at(p, end),
+                  next = unit >= 0xD800 && unit <= 0xDBFF ? unit_at(p + 6, end) : -1;
         if (next >= 0xDC00 && next <= 0xDFFF) {
             p += 12;
         } else if ((unit == 0 && what == JSON_REPAIR_ALL) || (unit >= 0xD800 && unit <= 0xDFFF)) {
@@ -48,8 +51,8 @@ int64_t json_repair(char *text, size_t len, enum json_repair what, size_t *first
 
 struct path_level {
     bool array;
-    size_t index;       /* of the element, in an array */
-    const char *key;    /* behind its quote, in an object; NULL: none yet */
+    size_t index;    /* of the element, in an array */
+    const char *key; /* behind its quote, in an object; NULL: none yet */
     size_t key_len;
 };
 
@@ -68,7 +71,8 @@ static void write_path(const struct path_level *levels, int depth, char *out, si
     for (int i = 0; i < depth && i < PATH_DEPTH && used + 1 < size; i++) {
         const struct path_level *l = &levels[i];
         int n = l->array ? snprintf(out + used, size - used, "[%zu]", l->index)
-                         : snprintf(out + used, size - used, "%s%.*s", i ? "." : "", (int)l->key_len, l->key ? l->key : "");
+                         : snprintf(out + used, size - used, "%s%.*s", i ? "." : "",
+                                    (int)l->key_len, l->key ? l->key : "");
         used += n > 0 ? (size_t)n : 0;
     }
 }

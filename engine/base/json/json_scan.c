@@ -1,5 +1,5 @@
-/* Checks a JSON text in one pass with an explicit stack, without recursion; duplicate keys are found by a hash set
- * per open object. */
+/* Checks a JSON text in one pass with an explicit stack, without recursion; duplicate keys are
+ * found by a hash set per open object. */
 #include "engine/base/json/json_scan.h"
 
 #include <math.h>
@@ -20,11 +20,12 @@ struct scan {
     const char *text, *p, *end;
     const struct json_limits *limits;
     struct err *e;
-    char stack[1024]; /* '{' or '[' per level */
+    char stack[1024];      /* '{' or '[' per level */
     uint32_t serial[1024]; /* a number per open object, so that siblings differ */
     int depth;
     uint32_t n_serial;
-    struct key *keys; /* open addressing, grown by doubling; keys of closed objects stay, their serial is dead */
+    struct key *keys; /* open addressing, grown by doubling; keys of closed objects stay, their
+                         serial is dead */
     size_t n_keys, cap_keys;
     struct buf name; /* the decoded key */
 };
@@ -64,7 +65,10 @@ static int hex4(const char *p, const char *end)
         return -1;
     for (int i = 0; i < 4; i++) {
         char c = p[i];
-        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int d = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
         if (d < 0)
             return -1;
         v = v << 4 | d;
@@ -98,7 +102,8 @@ static bool scan_unicode(struct scan *s, struct buf *out)
             put_utf8(out, (unsigned)unit);
         return true;
     }
-    int low = s->end - s->p >= 10 && s->p[4] == '\\' && s->p[5] == 'u' ? hex4(s->p + 6, s->end) : -1;
+    int low =
+        s->end - s->p >= 10 && s->p[4] == '\\' && s->p[5] == 'u' ? hex4(s->p + 6, s->end) : -1;
     if (low < 0xDC00 || low > 0xDFFF)
         return fail_field(s, "lone surrogate");
     s->p += 10;
@@ -133,8 +138,8 @@ static int utf8_length(const unsigned char *p, ptrdiff_t n)
     for (int i = 1; i < len; i++)
         if ((p[i] & 0xC0) != 0x80)
             return 0;
-    bool bad = (c == 0xE0 && p[1] < 0xA0) || (c == 0xED && p[1] > 0x9F) || (c == 0xF0 && p[1] < 0x90) ||
-               (c == 0xF4 && p[1] > 0x8F);
+    bool bad = (c == 0xE0 && p[1] < 0xA0) || (c == 0xED && p[1] > 0x9F) ||
+               (c == 0xF0 && p[1] < 0x90) || (c == 0xF4 && p[1] > 0x8F);
     return bad ? 0 : len;
 }
 
@@ -224,7 +229,8 @@ static bool grow_keys(struct scan *s)
     return true;
 }
 
-/* The decoded key is in s->name. Equal 64-bit hashes count as equal keys: a false refusal is one in 2^64. */
+/* The decoded key is in s->name. Equal 64-bit hashes count as equal keys: a false refusal is one in
+ * 2^64. */
 static bool remember_key(struct scan *s)
 {
     if (s->limits->allow_duplicates)

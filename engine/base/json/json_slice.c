@@ -72,7 +72,8 @@ struct json_slice json_slice_next(struct json_slice a, struct json_slice before)
 {
     if (!a.text || a.len < 2 || *a.text != '[')
         return none;
-    const char *end = a.text + a.len - 1, *p = past_space(before.text ? before.text + before.len : a.text + 1, end);
+    const char *end = a.text + a.len - 1,
+               *p = past_space(before.text ? before.text + before.len : a.text + 1, end);
     if (before.text)
         p = past_space(p < end ? p + 1 : p, end); /* ',' */
     return p < end ? (struct json_slice){p, (size_t)(past_value(p, end) - p)} : none;

@@ -46,12 +46,13 @@ static void bit_stream(const uint8_t *from, int bits, int16_t *q)
     }
 }
 
-static void affine(const struct weight *w, const struct weight_planes *p, int32_t row, int32_t block,
-                   struct block *out)
+static void affine(const struct weight *w, const struct weight_planes *p, int32_t row,
+                   int32_t block, struct block *out)
 {
     size_t scale_row = (size_t)row * w->scale_row_bytes;
     int32_t group = block * 32 / w->group;
-    bit_stream(p->data + (size_t)row * w->row_bytes + (size_t)block * 4 * (size_t)w->bits, w->bits, out->q);
+    bit_stream(p->data + (size_t)row * w->row_bytes + (size_t)block * 4 * (size_t)w->bits, w->bits,
+               out->q);
     set_scale(out, scale_at(p->scales + scale_row, w->scale_type, group),
               scale_at(p->biases + scale_row, w->scale_type, group));
 }
@@ -66,7 +67,8 @@ static void split_nibbles(const uint8_t *from, const int8_t *levels, int16_t *q)
 }
 
 static const int8_t counting[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-static const int8_t counting_from_minus_8[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+static const int8_t counting_from_minus_8[16] = {-8, -7, -6, -5, -4, -3, -2, -1,
+                                                 0,  1,  2,  3,  4,  5,  6,  7};
 
 static void q5_legacy(const uint8_t *high, const uint8_t *from, int offset, int16_t *q)
 {
@@ -103,7 +105,8 @@ static void q3_k(const uint8_t *b, int sub, struct block *out)
     }
 }
 
-static void q4_k_or_q5_k(const uint8_t *b, const uint8_t *high, const uint8_t *codes, int sub, struct block *out)
+static void q4_k_or_q5_k(const uint8_t *b, const uint8_t *high, const uint8_t *codes, int sub,
+                         struct block *out)
 {
     const uint8_t *s = b + 4;
     int scale = s[sub] & 63, min = s[sub + 4] & 63;
@@ -201,14 +204,17 @@ bool block_is_packed(const struct weight *w)
     return w->type != WEIGHT_F32 && w->type != WEIGHT_F16 && w->type != WEIGHT_BF16;
 }
 
-void block_decode(const struct weight *w, const struct weight_planes *p, int32_t row, int32_t block, struct block *out)
+void block_decode(const struct weight *w, const struct weight_planes *p, int32_t row, int32_t block,
+                  struct block *out)
 {
     const uint8_t *data = p->data + (size_t)row * w->row_bytes;
     if (w->type == WEIGHT_AFFINE) {
         affine(w, p, row, block, out);
     } else if (w->type == WEIGHT_MXFP4) {
         const uint8_t *from = data + (size_t)block * 16;
-        set_scale(out, 0.5f * e8m0_to_f32(p->scales[(size_t)row * w->scale_row_bytes + (size_t)block]), 0);
+        set_scale(out,
+                  0.5f * e8m0_to_f32(p->scales[(size_t)row * w->scale_row_bytes + (size_t)block]),
+                  0);
         for (int i = 0; i < 16; i++) {
             out->q[2 * i] = fp4_doubled[from[i] & 15];
             out->q[2 * i + 1] = fp4_doubled[from[i] >> 4];
@@ -227,11 +233,13 @@ static void plain_f32(const struct weight *w, const uint8_t *row, int32_t block,
         if (w->type == WEIGHT_F32)
             out[i] = f32_from_bits(load_u32(row + 4 * at));
         else
-            out[i] = w->type == WEIGHT_F16 ? f16_to_f32(load_u16(row + 2 * at)) : bf16_to_f32(load_u16(row + 2 * at));
+            out[i] = w->type == WEIGHT_F16 ? f16_to_f32(load_u16(row + 2 * at))
+                                           : bf16_to_f32(load_u16(row + 2 * at));
     }
 }
 
-void block_f32(const struct weight *w, const struct weight_planes *p, int32_t row, int32_t block, float *out)
+void block_f32(const struct weight *w, const struct weight_planes *p, int32_t row, int32_t block,
+               float *out)
 {
     struct block b;
     if (!block_is_packed(w)) {

@@ -1,4 +1,5 @@
-/* DeltaNet's kernels in vector form: unit vectors, the convolution, the delta rule. Included after ops_simd.h. */
+/* DeltaNet's kernels in vector form: unit vectors, the convolution, the delta rule. Included after
+ * ops_simd.h. */
 #pragma once
 #include "engine/cpu/kernels/ops_simd.h"
 
@@ -22,7 +23,8 @@ static void l2_normalize(float *v, int32_t n, float factor)
 }
 
 /* A vector of channels; n_taps is a constant where this is inlined. */
-static inline __attribute__((always_inline)) void convolve_lanes(const struct convolution *c, int32_t channel, int n_taps)
+static inline __attribute__((always_inline)) void convolve_lanes(const struct convolution *c,
+                                                                 int32_t channel, int n_taps)
 {
     vf weight[CONVOLUTION_MAX_TAPS + 1], past[CONVOLUTION_MAX_TAPS];
     UNROLL
@@ -48,29 +50,34 @@ static inline __attribute__((always_inline)) void convolve_lanes(const struct co
         vf_store(c->past + (size_t)i * c->past_stride + channel, past[i]);
 }
 
-/* n_taps is 1 .. 3; d_k and d_v are multiples of 16 (checked at open), so that vectors have no rest. */
+/* n_taps is 1 .. 3; d_k and d_v are multiples of 16 (checked at open), so that vectors have no
+ * rest. */
 static void convolve(const struct convolution *c)
 {
-    for (int32_t channel = 0; channel < c->channels; channel += LANES) {
+    for (int32_t channel = 0; channel < c->channels; channel += LANES)
         if (c->n_taps == 3)
             convolve_lanes(c, channel, 3);
         else if (c->n_taps == 2)
             convolve_lanes(c, channel, 2);
         else
             convolve_lanes(c, channel, 1);
-    }
 }
 
-#define SCAN_VECTORS 4 /* columns that go through all rows together: their part of the state stays in the first cache */
+#define SCAN_VECTORS                                                                               \
+    4 /* columns that go through all rows together: their part of the state stays in the first     \
+         cache */
 
-/* One row's step on `width` vectors of columns at `column`. Two sums for each, of even and of odd rows of the state. */
-static inline __attribute__((always_inline)) void delta_columns(const struct delta_scan *s, int32_t t, int32_t column, int width)
+/* One row's step on `width` vectors of columns at `column`. Two sums for each, of even and of odd
+ * rows of the state. */
+static inline __attribute__((always_inline)) void
+delta_columns(const struct delta_scan *s, int32_t t, int32_t column, int width)
 {
     const float *q = s->q + (size_t)t * s->stride, *k = s->k + (size_t)t * s->stride;
     const float *v = s->v + (size_t)t * s->stride + column;
     float *state = s->state + column, *out = s->out + (size_t)t * s->out_stride + column;
     size_t row = (size_t)s->d_v;
-    vf decay = vf_set1(s->decay[(size_t)t * s->gate_stride]), strength = vf_set1(s->strength[(size_t)t * s->gate_stride]);
+    vf decay = vf_set1(s->decay[(size_t)t * s->gate_stride]),
+       strength = vf_set1(s->strength[(size_t)t * s->gate_stride]);
     vf held[2][SCAN_VECTORS], read[2][SCAN_VECTORS], correction[SCAN_VECTORS];
     UNROLL
     for (int j = 0; j < width; j++)
@@ -81,7 +88,8 @@ static inline __attribute__((always_inline)) void delta_columns(const struct del
             vf key = vf_set1(k[i + odd]);
             UNROLL
             for (int j = 0; j < width; j++)
-                held[odd][j] = vf_fma(vf_load(state + (size_t)(i + odd) * row + j * LANES), key, held[odd][j]);
+                held[odd][j] =
+                    vf_fma(vf_load(state + (size_t)(i + odd) * row + j * LANES), key, held[odd][j]);
         }
     }
     UNROLL

@@ -1,9 +1,9 @@
-/* The inner loops that exist once per instruction set: generic (plain C, the specification), avx2, avx512,
- * avx512vnni. Everything above them is plain C and written once. A table is chosen at open by what the CPU
- * reports; tests run all that this CPU has.
+/* The inner loops that exist once per instruction set: generic (plain C, the specification), avx2,
+ * avx512, avx512vnni. Everything above them is plain C and written once. A table is chosen at open
+ * by what the CPU reports; tests run all that this CPU has.
  *
- * Rule of all of them: what is computed for one row of activations is the same, bit for bit, whatever other
- * rows are passed along. Thread-safe: no kernel keeps state. */
+ * Rule of all of them: what is computed for one row of activations is the same, bit for bit,
+ * whatever other rows are passed along. Thread-safe: no kernel keeps state. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,49 +23,50 @@ struct tile { /* `lanes` rows of one matrix, starting at `row`, times some rows 
 };
 
 struct kv_view { /* one attention layer's storage, keys and values of all blocks */
-    /* Per block: keys [n_kv_head, d_head, 32 tokens], then values [n_kv_head, 32 tokens, d_head]. Keys lie with
-     * tokens innermost, so that scores need no sums across lanes. f16 or f32. */
+    /* Per block: keys [n_kv_head, d_head, 32 tokens], then values [n_kv_head, 32 tokens, d_head].
+     * Keys lie with tokens innermost, so that scores need no sums across lanes. f16 or f32. */
     void *data;
     size_t block_values; /* stride of a block in values */
     int32_t n_kv_head, d_head;
     bool half;
 };
 
-#define ATTEND_SPAN 8 /* blocks whose scores are held at a time, */
+#define ATTEND_SPAN 8                        /* blocks whose scores are held at a time, */
 #define ATTEND_SCORES (4 * ATTEND_SPAN * 32) /* for four heads */
 
 struct attend { /* the query heads that share one kv head, of one row */
     const struct kv_view *kv;
     const int32_t *blocks; /* the sequence's block table */
     int32_t kv_head;
-    int32_t from, to;      /* positions from <= p < to are seen */
-    int32_t n_query;       /* heads */
-    const float *q;        /* [n_query, d_head], stride q_stride */
+    int32_t from, to; /* positions from <= p < to are seen */
+    int32_t n_query;  /* heads */
+    const float *q;   /* [n_query, d_head], stride q_stride */
     size_t q_stride;
     float scale;
-    const float *sinks;    /* [n_query] or NULL */
-    float *out;            /* [n_query, d_head], stride out_stride */
+    const float *sinks; /* [n_query] or NULL */
+    float *out;         /* [n_query, d_head], stride out_stride */
     size_t out_stride;
-    float *scores;         /* scratch [ATTEND_SCORES] */
+    float *scores; /* scratch [ATTEND_SCORES] */
 };
 
 #define CONVOLUTION_MAX_TAPS 3 /* inputs before the newest */
 
-struct convolution { /* causal and depthwise over n rows of one sequence, then silu, in place */
+struct convolution {     /* causal and depthwise over n rows of one sequence, then silu, in place */
     const float *weight; /* [channels, n_taps + 1], the newest input's last */
-    float *past;         /* [n_taps, past_stride]: the inputs before, oldest first; becomes the last ones */
-    float *values;       /* [n, stride], of which `channels` are taken */
+    float *past; /* [n_taps, past_stride]: the inputs before, oldest first; becomes the last ones */
+    float *values; /* [n, stride], of which `channels` are taken */
     size_t past_stride, stride;
     int32_t n_taps, channels, n;
 };
 
-struct delta_scan { /* gated delta rule of one value head over n rows of one sequence, see delta_net.c */
-    float *state;               /* [d_k, d_v] */
-    const float *q, *k, *v;     /* [n, d_k], [n, d_k], [n, d_v] */
-    size_t stride;              /* of all three */
+struct delta_scan {         /* gated delta rule of one value head over n rows of one sequence, see
+                               delta_net.c */
+    float *state;           /* [d_k, d_v] */
+    const float *q, *k, *v; /* [n, d_k], [n, d_k], [n, d_v] */
+    size_t stride;          /* of all three */
     const float *decay, *strength; /* [n], stride gate_stride */
     size_t gate_stride;
-    float *out;                 /* [n, d_v] */
+    float *out; /* [n, d_v] */
     size_t out_stride;
     int32_t d_k, d_v, n;
 };
@@ -75,8 +76,8 @@ struct kernels {
     int32_t lanes;  /* weight rows per tile */
     bool half_kv;   /* attention reads f16 keys and values at full speed */
     unsigned kinds; /* all forms of a panel that these read */
-    /* Those that `tile` reads for this weight: one of values and, if a tile of one row reads them where the panel has them,
-     * PANEL_HALVES. exact: f32 activations, whatever the weight. */
+    /* Those that `tile` reads for this weight: one of values and, if a tile of one row reads them
+     * where the panel has them, PANEL_HALVES. exact: f32 activations, whatever the weight. */
     unsigned (*panel_kinds)(const struct weight *w, bool exact);
     /* Writes row `row` of a panel, all forms in p->kinds, from x [cols]. */
     void (*pack)(struct panel *p, int32_t row, const float *x);
@@ -90,8 +91,8 @@ struct kernels {
     void (*delta_scan)(const struct delta_scan *s);
     /* gate = activation(gate, up) */
     void (*activate)(enum activation a, float *gate, const float *up, int32_t n);
-    void (*store_kv)(const struct kv_view *kv, int32_t block, int32_t slot, int32_t head, const float *k,
-                     const float *v);
+    void (*store_kv)(const struct kv_view *kv, int32_t block, int32_t slot, int32_t head,
+                     const float *k, const float *v);
     void (*attend)(const struct attend *a);
     float (*max)(const float *x, int32_t n);
     /* sum of exp(x - top) */
@@ -99,7 +100,8 @@ struct kernels {
 };
 
 extern const struct kernels kernels_generic;
-/* Present where the build has them and the CPU can run them; NULL after the last. Best first; generic last. */
+/* Present where the build has them and the CPU can run them; NULL after the last. Best first;
+ * generic last. */
 const struct kernels *kernels_available(int i);
 static inline const struct kernels *kernels_best(void)
 {

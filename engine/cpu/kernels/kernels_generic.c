@@ -1,5 +1,5 @@
-/* The kernels in plain C, with f32 activations: the specification of the vector versions, and what runs on a
- * CPU that has none. */
+/* The kernels in plain C, with f32 activations: the specification of the vector versions, and what
+ * runs on a CPU that has none. */
 #include "engine/cpu/kernels/kernels.h"
 
 #include <assert.h>
@@ -50,7 +50,8 @@ static void tile(const struct tile *t, bool exact, float *acc)
             float w[PANEL_BLOCK];
             block_f32(weight, &planes, row, b, w);
             for (int32_t i = 0; i < t->n; i++)
-                acc[i * LANES + lane] += dot_block(w, x + (t->index ? t->index[i] : t->first + i) * PANEL_BLOCK);
+                acc[i * LANES + lane] +=
+                    dot_block(w, x + (t->index ? t->index[i] : t->first + i) * PANEL_BLOCK);
         }
     }
 }
@@ -82,8 +83,8 @@ static void activate(enum activation a, float *gate, const float *up, int32_t n)
     }
 }
 
-static void store_kv(const struct kv_view *kv, int32_t block, int32_t slot, int32_t head, const float *k,
-                     const float *v)
+static void store_kv(const struct kv_view *kv, int32_t block, int32_t slot, int32_t head,
+                     const float *k, const float *v)
 {
     assert(!kv->half);
     float *keys = (float *)kv->data + kv_key_at(kv, block, head);
@@ -93,8 +94,8 @@ static void store_kv(const struct kv_view *kv, int32_t block, int32_t slot, int3
     memcpy(values + slot * kv->d_head, v, (size_t)kv->d_head * sizeof *v);
 }
 
-/* Softmax over the seen positions in one pass: a running maximum and sums scaled to it, block by block from
- * the sequence's start, so that the order of additions depends on positions alone. */
+/* Softmax over the seen positions in one pass: a running maximum and sums scaled to it, block by
+ * block from the sequence's start, so that the order of additions depends on positions alone. */
 static void attend_one(const struct attend *a, int32_t query)
 {
     const struct kv_view *kv = a->kv;
@@ -169,7 +170,8 @@ static void convolve(const struct convolution *c)
         const float *weight = c->weight + (size_t)channel * (size_t)(c->n_taps + 1);
         float *past = c->past + channel;
         for (int32_t t = 0; t < c->n; t++) {
-            float *at = c->values + (size_t)t * c->stride + channel, input = *at, sum = weight[c->n_taps] * input;
+            float *at = c->values + (size_t)t * c->stride + channel, input = *at,
+                  sum = weight[c->n_taps] * input;
             for (int32_t i = 0; i < c->n_taps; i++)
                 sum += weight[i] * past[(size_t)i * c->past_stride];
             for (int32_t i = 0; i + 1 < c->n_taps; i++)
@@ -182,8 +184,10 @@ static void convolve(const struct convolution *c)
 
 static void delta_row(const struct delta_scan *s, int32_t t)
 {
-    const float *q = s->q + (size_t)t * s->stride, *k = s->k + (size_t)t * s->stride, *v = s->v + (size_t)t * s->stride;
-    float decay = s->decay[(size_t)t * s->gate_stride], strength = s->strength[(size_t)t * s->gate_stride];
+    const float *q = s->q + (size_t)t * s->stride, *k = s->k + (size_t)t * s->stride,
+                *v = s->v + (size_t)t * s->stride;
+    float decay = s->decay[(size_t)t * s->gate_stride],
+          strength = s->strength[(size_t)t * s->gate_stride];
     float *out = s->out + (size_t)t * s->out_stride;
     for (int32_t j = 0; j < s->d_v; j++) {
         float held = 0, read = 0;

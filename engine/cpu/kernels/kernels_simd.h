@@ -1,4 +1,5 @@
-/* The kernel table of one instruction set: include simd_<isa>.h first, and define KERNELS to its name. */
+/* The kernel table of one instruction set: include simd_<isa>.h first, and define KERNELS to its
+ * name. */
 #pragma once
 #include "engine/cpu/kernels/delta_simd.h"
 #include "engine/cpu/kernels/ops_simd.h"
@@ -46,7 +47,8 @@ static bool is_common(const struct weight *w)
     }
 }
 
-static inline __attribute__((always_inline)) void run_format(const struct lanes *l, enum mode mode, struct sums *acc)
+static inline __attribute__((always_inline)) void run_format(const struct lanes *l, enum mode mode,
+                                                             struct sums *acc)
 {
     const struct weight *w = l->tile->weight;
     switch (w->type) {
@@ -63,11 +65,15 @@ static inline __attribute__((always_inline)) void run_format(const struct lanes 
         tile_q8_0(l, mode, acc);
         break;
     case WEIGHT_Q4_0:
-        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = minus_8_levels}, mode, acc);
+        tile_nibbles(l,
+                     (struct nibble_format){.block_bytes = 18, .at = 2, .levels = minus_8_levels},
+                     mode, acc);
         break;
     case WEIGHT_MXFP4_BLOCK:
-        tile_nibbles(l, (struct nibble_format){.block_bytes = 17, .at = 1, .levels = fp4_levels, .e8m0 = true}, mode,
-                     acc);
+        tile_nibbles(
+            l,
+            (struct nibble_format){.block_bytes = 17, .at = 1, .levels = fp4_levels, .e8m0 = true},
+            mode, acc);
         break;
     case WEIGHT_Q4_K:
         tile_k4(l, false, mode, acc);

@@ -6,7 +6,8 @@
 #include "engine/cpu/kernels/kernels.h"
 #include "engine/cpu/kernels/kv_layout.h"
 
-/* e^x, relative error below 2e-7; x under -87.3 gives the smallest normal number. Cephes' polynomial. */
+/* e^x, relative error below 2e-7; x under -87.3 gives the smallest normal number. Cephes'
+ * polynomial. */
 static inline vf vf_exp(vf x)
 {
     x = vf_min(vf_max(x, vf_set1(-87.3f)), vf_set1(88.7f));
@@ -28,17 +29,21 @@ static const uint8_t nibble_order[16] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13,
 
 #ifdef __AVX512VNNI__
 /* A block's quotients, in order, as tile_one.h reads them. */
-static inline void pack_halves(struct panel *p, int32_t number, int32_t row, vi values, int32_t total)
+static inline void pack_halves(struct panel *p, int32_t number, int32_t row, vi values,
+                               int32_t total)
 {
     static const uint8_t even_odd[16] = {0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15};
     static const uint8_t low_high[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
-    const size_t span = (size_t)(number / PANEL_SPAN) * (size_t)p->rows + (size_t)row, k = (size_t)(number % PANEL_SPAN);
-    const vi half = _mm512_set1_epi16(128), bytes = _mm512_xor_si512(_mm512_add_epi16(values, half), half); /* low, high */
+    const size_t span = (size_t)(number / PANEL_SPAN) * (size_t)p->rows + (size_t)row,
+                 k = (size_t)(number % PANEL_SPAN);
+    const vi half = _mm512_set1_epi16(128),
+             bytes = _mm512_xor_si512(_mm512_add_epi16(values, half), half); /* low, high */
     p->total[span * PANEL_SPAN + k] = total;
     if (p->kinds & PANEL_NIBBLE) {
         int8_t *to = p->nibble_halves + span * PANEL_SPAN_HALVES + 16 * k;
-        const vi v = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
-                                              vi_shuffle8(bytes, even_odd));
+        const vi v = _mm512_permutexvar_epi32(
+            _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+            vi_shuffle8(bytes, even_odd));
         _mm_storeu_si128((__m128i *)to, _mm512_castsi512_si128(v));
         _mm_storeu_si128((__m128i *)(to + 64), _mm512_extracti32x4_epi32(v, 1));
         _mm_storeu_si128((__m128i *)(to + 128), _mm512_extracti32x4_epi32(v, 2));
@@ -46,7 +51,8 @@ static inline void pack_halves(struct panel *p, int32_t number, int32_t row, vi 
     }
     if (p->kinds & PANEL_BYTE) {
         int8_t *to = p->byte_halves + span * PANEL_SPAN_HALVES + 32 * k;
-        const vi v = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), vi_shuffle8(bytes, low_high));
+        const vi v = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7),
+                                              vi_shuffle8(bytes, low_high));
         _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256(v));
         _mm256_storeu_si256((__m256i *)(to + 128), _mm512_extracti64x4_epi64(v, 1));
     }
@@ -64,8 +70,8 @@ static inline void pack_block(struct panel *p, int32_t number, int32_t row, cons
     }
     if (p->kinds & PANEL_F32)
         UNROLL
-        for (int i = 0; i < 32 / LANES; i++)
-            vf_store(p->f32 + at * PANEL_BLOCK + i * LANES, v[i]);
+    for (int i = 0; i < 32 / LANES; i++)
+        vf_store(p->f32 + at * PANEL_BLOCK + i * LANES, v[i]);
     if (!(p->kinds & (PANEL_NIBBLE | PANEL_BYTE)))
         return;
     float highest = vf_highest(top), scale = highest / PANEL_TOP;
@@ -123,7 +129,9 @@ static void rms_norm(const float *x, const float *weight, float eps, int32_t n, 
     for (i = 0; i < whole; i += LANES)
         vf_store(out + i, vf_mul(vf_mul(vf_load(x + i), factor), vf_load(weight + i)));
     if (i < n)
-        vf_store_n(out + i, vf_mul(vf_mul(vf_load_n(x + i, n - i), factor), vf_load_n(weight + i, n - i)), n - i);
+        vf_store_n(out + i,
+                   vf_mul(vf_mul(vf_load_n(x + i, n - i), factor), vf_load_n(weight + i, n - i)),
+                   n - i);
 }
 
 /* v / (1 + e^(-slope v)) */
@@ -147,18 +155,20 @@ static void activate(enum activation a, float *gate, const float *up, int32_t n)
     for (; i + LANES <= n; i += LANES)
         vf_store(gate + i, activate_lanes(a, vf_load(gate + i), vf_load(up + i)));
     if (i < n)
-        vf_store_n(gate + i, activate_lanes(a, vf_load_n(gate + i, n - i), vf_load_n(up + i, n - i)), n - i);
+        vf_store_n(gate + i,
+                   activate_lanes(a, vf_load_n(gate + i, n - i), vf_load_n(up + i, n - i)), n - i);
 }
 
-static void store_kv(const struct kv_view *kv, int32_t block, int32_t slot, int32_t head, const float *k,
-                     const float *v)
+static void store_kv(const struct kv_view *kv, int32_t block, int32_t slot, int32_t head,
+                     const float *k, const float *v)
 {
     int32_t d = kv->d_head;
     if (!kv->half) {
         float *keys = (float *)kv->data + kv_key_at(kv, block, head);
         for (int32_t i = 0; i < d; i++)
             keys[i * KV_TOKENS + slot] = k[i];
-        memcpy((float *)kv->data + kv_value_at(kv, block, head) + slot * d, v, (size_t)d * sizeof *v);
+        memcpy((float *)kv->data + kv_value_at(kv, block, head) + slot * d, v,
+               (size_t)d * sizeof *v);
         return;
     }
     uint16_t *keys = (uint16_t *)kv->data + kv_key_at(kv, block, head);
@@ -184,13 +194,13 @@ static inline vf load_kv(const void *data, size_t at, bool half)
 #define SPAN_TOKENS (KV_TOKENS * ATTEND_SPAN)
 #define MIX_VECTORS (32 / LANES) /* of a value row at a time */
 
-struct running { /* softmax so far, per query head */
+struct running {          /* softmax so far, per query head */
     float top, sum, keep; /* keep: factor on what was summed before this span */
 };
 
 /* Scores of n heads against the 32 keys of a block; n is a constant where this is inlined. */
-static inline __attribute__((always_inline)) void score_block(const struct attend *a, int32_t first, int n,
-                                                              int32_t block, bool half, float *scores)
+static inline __attribute__((always_inline)) void
+score_block(const struct attend *a, int32_t first, int n, int32_t block, bool half, float *scores)
 {
     size_t at = kv_key_at(a->kv, block, a->kv_head);
     const float *q = a->q + (size_t)first * a->q_stride;
@@ -201,8 +211,8 @@ static inline __attribute__((always_inline)) void score_block(const struct atten
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
-        for (int v = 0; v < TOKEN_VECTORS; v++)
-            sum[h][v] = vf_zero();
+    for (int v = 0; v < TOKEN_VECTORS; v++)
+        sum[h][v] = vf_zero();
     for (int32_t i = 0; i < d; i++, at += KV_TOKENS) {
         vf keys[TOKEN_VECTORS];
         UNROLL
@@ -219,12 +229,12 @@ static inline __attribute__((always_inline)) void score_block(const struct atten
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
-        for (int v = 0; v < TOKEN_VECTORS; v++)
-            vf_store(scores + h * SPAN_TOKENS + v * LANES, vf_mul(sum[h][v], scale));
+    for (int v = 0; v < TOKEN_VECTORS; v++)
+        vf_store(scores + h * SPAN_TOKENS + v * LANES, vf_mul(sum[h][v], scale));
 }
 
-/* Scores of positions from <= p < to of a span become weights relative to the running maximum; those beside
- * them, up to whole blocks, become zeros. */
+/* Scores of positions from <= p < to of a span become weights relative to the running maximum;
+ * those beside them, up to whole blocks, become zeros. */
 static inline void weigh_span(float *scores, int from, int to, struct running *r)
 {
     int first = from / LANES * LANES, end = (to + LANES - 1) / LANES * LANES;
@@ -248,9 +258,10 @@ static inline void weigh_span(float *scores, int from, int to, struct running *r
 }
 
 /* out = out * keep + weights x values, for `width` vectors of the head's dimensions at `i`. */
-static inline __attribute__((always_inline)) void mix_columns(const struct attend *a, int32_t first, int n,
-                                                              int32_t span, int from, int to, const struct running *r,
-                                                              bool half, int32_t i, int width)
+static inline __attribute__((always_inline)) void mix_columns(const struct attend *a, int32_t first,
+                                                              int n, int32_t span, int from, int to,
+                                                              const struct running *r, bool half,
+                                                              int32_t i, int width)
 {
     int32_t d = a->kv->d_head;
     const void *data = a->kv->data;
@@ -261,8 +272,8 @@ static inline __attribute__((always_inline)) void mix_columns(const struct atten
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
-        for (int v = 0; v < width; v++)
-            sum[h][v] = vf_mul(vf_load(out + (size_t)h * stride + v * LANES), vf_set1(r[h].keep));
+    for (int v = 0; v < width; v++)
+        sum[h][v] = vf_mul(vf_load(out + (size_t)h * stride + v * LANES), vf_set1(r[h].keep));
     for (int t = from; t < to;) {
         size_t at = kv_value_at(a->kv, a->blocks[span + t / KV_TOKENS], a->kv_head);
         int end = (t / KV_TOKENS + 1) * KV_TOKENS < to ? (t / KV_TOKENS + 1) * KV_TOKENS : to;
@@ -284,13 +295,14 @@ static inline __attribute__((always_inline)) void mix_columns(const struct atten
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
-        for (int v = 0; v < width; v++)
-            vf_store(out + (size_t)h * stride + v * LANES, sum[h][v]);
+    for (int v = 0; v < width; v++)
+        vf_store(out + (size_t)h * stride + v * LANES, sum[h][v]);
 }
 
-/* Softmax in one pass over spans of blocks, counted from the sequence's start: the order of additions
- * depends on positions alone. */
-static inline __attribute__((always_inline)) void attend_group(const struct attend *a, int32_t first, int n, bool half)
+/* Softmax in one pass over spans of blocks, counted from the sequence's start: the order of
+ * additions depends on positions alone. */
+static inline __attribute__((always_inline)) void attend_group(const struct attend *a,
+                                                               int32_t first, int n, bool half)
 {
     struct running r[QUERY_GROUP];
     int32_t d = a->kv->d_head;
@@ -300,7 +312,8 @@ static inline __attribute__((always_inline)) void attend_group(const struct atte
         memset(a->out + (size_t)(first + h) * a->out_stride, 0, (size_t)d * sizeof(float));
     }
     for (int32_t at = a->from / SPAN_TOKENS * SPAN_TOKENS; at < a->to; at += SPAN_TOKENS) {
-        int from = a->from > at ? a->from - at : 0, to = a->to - at < SPAN_TOKENS ? a->to - at : SPAN_TOKENS;
+        int from = a->from > at ? a->from - at : 0,
+            to = a->to - at < SPAN_TOKENS ? a->to - at : SPAN_TOKENS;
         int32_t span = at / KV_TOKENS, i = 0;
         for (int t = from / KV_TOKENS; t * KV_TOKENS < to; t++)
             score_block(a, first, n, a->blocks[span + t], half, a->scores + t * KV_TOKENS);
@@ -355,6 +368,7 @@ static float sum_exp(const float *x, int32_t n, float top)
     for (; i + LANES <= n; i += LANES)
         sum = vf_add(sum, vf_exp(vf_sub(vf_load(x + i), vf_set1(top))));
     if (i < n)
-        sum = vf_add(sum, vf_keep(vf_exp(vf_sub(vf_load_n(x + i, n - i), vf_set1(top))), vf_zero(), 0, n - i));
+        sum = vf_add(sum, vf_keep(vf_exp(vf_sub(vf_load_n(x + i, n - i), vf_set1(top))), vf_zero(),
+                                  0, n - i));
     return vf_sum(sum);
 }

@@ -1,19 +1,21 @@
-/* Activations as the matrix kernels read them: blocks of 32 columns, block-major, so that one block of all
- * rows is one contiguous run. A panel holds one or more forms of the same rows; `kinds` says which.
+/* Activations as the matrix kernels read them: blocks of 32 columns, block-major, so that one block
+ * of all rows is one contiguous run. A panel holds one or more forms of the same rows; `kinds` says
+ * which.
  *
- * The 16-bit form keeps, per row and block, a scale = max|x| / PANEL_TOP and the rounded quotients: 2^-16 of the
- * block's largest value is lost, far below what bf16 would lose, and products with packed weights stay exact
- * in 32-bit integers. Its columns are permuted within a block to the order in which unpacking a 4-bit or an
- * 8-bit weight yields pairs. */
+ * The 16-bit form keeps, per row and block, a scale = max|x| / PANEL_TOP and the rounded quotients:
+ * 2^-16 of the block's largest value is lost, far below what bf16 would lose, and products with
+ * packed weights stay exact in 32-bit integers. Its columns are permuted within a block to the
+ * order in which unpacking a 4-bit or an 8-bit weight yields pairs. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define PANEL_BLOCK 32 /* columns */
-#define PANEL_SPAN 4   /* blocks */
+#define PANEL_BLOCK 32                                   /* columns */
+#define PANEL_SPAN 4                                     /* blocks */
 #define PANEL_SPAN_HALVES (PANEL_SPAN * PANEL_BLOCK * 2) /* bytes of one row's span in halves */
-#define PANEL_TOP 32639 /* 127 * 257: the largest quotient, so that both its bytes are signed ones */
+#define PANEL_TOP                                                                                  \
+    32639 /* 127 * 257: the largest quotient, so that both its bytes are signed ones */
 
 enum panel_kind {
     PANEL_F32 = 1,    /* values as they are */
@@ -23,7 +25,7 @@ enum panel_kind {
 };
 
 struct panel {
-    int32_t rows;    /* stride between blocks, in rows */
+    int32_t rows; /* stride between blocks, in rows */
     int32_t cols;
     int32_t blocks;  /* cols / 32, rounded up; missing columns are zeros */
     unsigned kinds;  /* forms that pack writes */
@@ -31,9 +33,10 @@ struct panel {
     int16_t *nibble; /* [blocks, rows, 32] */
     int16_t *byte;   /* [blocks, rows, 32] */
     float *scale;    /* [blocks, rows] of the int16 forms */
-    float *sum;      /* [blocks, rows, 2]: scale times the sum of the quotients of each half block */
-    /* The quotients as two signed bytes, 256 high + low, by spans of PANEL_SPAN blocks; NULL where there are none. The last
-     * span's missing blocks hold anything. Written by the kernels that read them. */
+    float *sum; /* [blocks, rows, 2]: scale times the sum of the quotients of each half block */
+    /* The quotients as two signed bytes, 256 high + low, by spans of PANEL_SPAN blocks; NULL where
+     * there are none. The last span's missing blocks hold anything. Written by the kernels that
+     * read them. */
     int8_t *nibble_halves; /* [spans, rows, low and high, even and odd columns, PANEL_SPAN, 16] */
     int8_t *byte_halves;   /* [spans, rows, low and high, PANEL_SPAN, 32] */
     int32_t *total;        /* [spans, rows, PANEL_SPAN] sum of a block's quotients */

@@ -1,25 +1,54 @@
-/* The vector words that tile_simd.h and ops_simd.h are written in, 8 lanes wide: AVX2, FMA, F16C. */
+/* The vector words that tile_simd.h and ops_simd.h are written in, 8 lanes wide: AVX2, FMA, F16C.
+ */
 #pragma once
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Loops over vectors of constant length must become straight code, or the vectors live in memory. */
+/* Loops over vectors of constant length must become straight code, or the vectors live in memory.
+ */
 #define UNROLL _Pragma("GCC unroll 32")
 #define LANES 8
 typedef __m256i vi; /* 8 x int32, or 16 x int16 */
 typedef __m256 vf;  /* 8 x f32 */
 
-static inline vi vi_zero(void) { return _mm256_setzero_si256(); }
-static inline vi vi_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
-static inline void vi_store(void *p, vi v) { _mm256_storeu_si256((__m256i *)p, v); }
-static inline vi vi_set1(int32_t v) { return _mm256_set1_epi32(v); }
-static inline vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
-static inline vi vi_sub16(vi a, vi b) { return _mm256_sub_epi16(a, b); }
-static inline vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
-static inline vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
-static inline vi vi_max(vi a, vi b) { return _mm256_max_epi32(a, b); }
+static inline vi vi_zero(void)
+{
+    return _mm256_setzero_si256();
+}
+static inline vi vi_load(const void *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+static inline void vi_store(void *p, vi v)
+{
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+static inline vi vi_set1(int32_t v)
+{
+    return _mm256_set1_epi32(v);
+}
+static inline vi vi_add(vi a, vi b)
+{
+    return _mm256_add_epi32(a, b);
+}
+static inline vi vi_sub16(vi a, vi b)
+{
+    return _mm256_sub_epi16(a, b);
+}
+static inline vi vi_and(vi a, vi b)
+{
+    return _mm256_and_si256(a, b);
+}
+static inline vi vi_or(vi a, vi b)
+{
+    return _mm256_or_si256(a, b);
+}
+static inline vi vi_max(vi a, vi b)
+{
+    return _mm256_max_epi32(a, b);
+}
 #define vi_shl(v, n) _mm256_slli_epi32(v, n)
 #define vi_shr(v, n) _mm256_srli_epi32(v, n)
 #define vi_sar(v, n) _mm256_srai_epi32(v, n)
@@ -41,22 +70,70 @@ static inline vi vi_pair(const int16_t *p)
     return _mm256_set1_epi32(v);
 }
 
-static inline vf vf_zero(void) { return _mm256_setzero_ps(); }
-static inline vf vf_set1(float v) { return _mm256_set1_ps(v); }
-static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
-static inline void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
-static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
-static inline vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
-static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
-static inline vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
-static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
-static inline vf vf_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
-static inline vf vf_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-static inline vf vf_from_int(vi a) { return _mm256_cvtepi32_ps(a); }
-static inline vi vf_to_int(vf a) { return _mm256_cvtps_epi32(a); }
-static inline vf vf_bits(vi a) { return _mm256_castsi256_ps(a); }
+static inline vf vf_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+static inline vf vf_set1(float v)
+{
+    return _mm256_set1_ps(v);
+}
+static inline vf vf_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+static inline void vf_store(float *p, vf v)
+{
+    _mm256_storeu_ps(p, v);
+}
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+static inline vf vf_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
+static inline vf vf_abs(vf a)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
+static inline vf vf_round(vf a)
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+static inline vf vf_from_int(vi a)
+{
+    return _mm256_cvtepi32_ps(a);
+}
+static inline vi vf_to_int(vf a)
+{
+    return _mm256_cvtps_epi32(a);
+}
+static inline vf vf_bits(vi a)
+{
+    return _mm256_castsi256_ps(a);
+}
 /* All ones in lanes from <= lane < to. */
 static inline vi lane_mask(int from, int to)
 {
@@ -65,8 +142,14 @@ static inline vi lane_mask(int from, int to)
                                _mm256_cmpgt_epi32(_mm256_set1_epi32(to), lane));
 }
 /* The first n lanes, zeros after. */
-static inline vf vf_load_n(const float *p, int n) { return _mm256_maskload_ps(p, lane_mask(0, n)); }
-static inline void vf_store_n(float *p, vf v, int n) { _mm256_maskstore_ps(p, lane_mask(0, n), v); }
+static inline vf vf_load_n(const float *p, int n)
+{
+    return _mm256_maskload_ps(p, lane_mask(0, n));
+}
+static inline void vf_store_n(float *p, vf v, int n)
+{
+    _mm256_maskstore_ps(p, lane_mask(0, n), v);
+}
 /* Lanes from <= lane < to keep a, the others get b. */
 static inline vf vf_keep(vf a, vf b, int from, int to)
 {
@@ -97,13 +180,15 @@ static inline vf vf_load_half(const uint16_t *p)
 }
 static inline void vf_store_half(uint16_t *p, vf v)
 {
-    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm_storeu_si128((__m128i *)p,
+                     _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 /* The low halves of the lanes, as f16. */
 static inline vf vf_from_half_lanes(vi v)
 {
     vi low = _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
-    return _mm256_cvtph_ps(_mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1)));
+    return _mm256_cvtph_ps(
+        _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1)));
 }
 
 static inline vi two_rows(const uint8_t *low, const uint8_t *high)
@@ -119,8 +204,10 @@ static inline void load_rows16(const uint8_t *const *rows, size_t at, vi out[4])
     UNROLL
     for (int i = 0; i < 4; i++)
         part[i] = two_rows(rows[i] + at, rows[i + 4] + at);
-    vi ab_low = _mm256_unpacklo_epi32(part[0], part[1]), ab_high = _mm256_unpackhi_epi32(part[0], part[1]);
-    vi cd_low = _mm256_unpacklo_epi32(part[2], part[3]), cd_high = _mm256_unpackhi_epi32(part[2], part[3]);
+    vi ab_low = _mm256_unpacklo_epi32(part[0], part[1]),
+       ab_high = _mm256_unpackhi_epi32(part[0], part[1]);
+    vi cd_low = _mm256_unpacklo_epi32(part[2], part[3]),
+       cd_high = _mm256_unpackhi_epi32(part[2], part[3]);
     out[0] = _mm256_unpacklo_epi64(ab_low, cd_low);
     out[1] = _mm256_unpackhi_epi64(ab_low, cd_low);
     out[2] = _mm256_unpacklo_epi64(ab_high, cd_high);
@@ -150,14 +237,16 @@ static inline void round_block(const vf v[4], vi out[BLOCK_VECTORS])
 {
     UNROLL
     for (int i = 0; i < 2; i++) {
-        vi packed = _mm256_packs_epi32(_mm256_cvtps_epi32(v[2 * i]), _mm256_cvtps_epi32(v[2 * i + 1]));
+        vi packed =
+            _mm256_packs_epi32(_mm256_cvtps_epi32(v[2 * i]), _mm256_cvtps_epi32(v[2 * i + 1]));
         out[i] = _mm256_permute4x64_epi64(packed, 0xd8);
     }
 }
 /* Bytes of each 128-bit part in the given order. */
 static inline vi vi_shuffle8(vi v, const uint8_t order[16])
 {
-    return _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)order)));
+    return _mm256_shuffle_epi8(
+        v, _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)order)));
 }
 /* Sums of columns 0..15 and 16..31. */
 static inline void sum_halves(const vi block[BLOCK_VECTORS], int32_t out[2])
@@ -165,7 +254,8 @@ static inline void sum_halves(const vi block[BLOCK_VECTORS], int32_t out[2])
     UNROLL
     for (int i = 0; i < 2; i++) {
         vi pairs = _mm256_madd_epi16(block[i], _mm256_set1_epi16(1));
-        __m128i v = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+        __m128i v =
+            _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
         v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
         out[i] = _mm_cvtsi128_si32(_mm_add_epi32(v, _mm_shuffle_epi32(v, 0xb1)));
     }
@@ -173,7 +263,8 @@ static inline void sum_halves(const vi block[BLOCK_VECTORS], int32_t out[2])
 /* v * 2^n for whole n; two factors, so that n = -149..128 all work */
 static inline vf vf_scale(vf v, vf n)
 {
-    vi whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), rest = _mm256_sub_epi32(whole, half);
+    vi whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1),
+       rest = _mm256_sub_epi32(whole, half);
     vi bias = _mm256_set1_epi32(127);
     vf first = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
     vf second = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));

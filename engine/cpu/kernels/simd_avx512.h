@@ -1,31 +1,61 @@
-/* The vector words that tile_simd.h and ops_simd.h are written in, 16 lanes wide. With AVX512-VNNI (decided
- * by the compiler's flags) a pair product and its sum are one instruction. */
+/* The vector words that tile_simd.h and ops_simd.h are written in, 16 lanes wide. With AVX512-VNNI
+ * (decided by the compiler's flags) a pair product and its sum are one instruction. */
 #pragma once
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Loops over vectors of constant length must become straight code, or the vectors live in memory. */
+/* Loops over vectors of constant length must become straight code, or the vectors live in memory.
+ */
 #define UNROLL _Pragma("GCC unroll 32")
 #define LANES 16
 typedef __m512i vi; /* 16 x int32, or 32 x int16 */
 typedef __m512 vf;  /* 16 x f32 */
 
-static inline vi vi_zero(void) { return _mm512_setzero_si512(); }
-static inline vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
+static inline vi vi_zero(void)
+{
+    return _mm512_setzero_si512();
+}
+static inline vi vi_load(const void *p)
+{
+    return _mm512_loadu_si512(p);
+}
 /* The first n bytes, zeros after; n may be less than 1 or more than 64. */
 static inline vi vi_load_bytes(const void *p, int n)
 {
-    return n >= 64 ? _mm512_loadu_si512(p) : n <= 0 ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi8((1ull << n) - 1, p);
+    return n >= 64  ? _mm512_loadu_si512(p)
+           : n <= 0 ? _mm512_setzero_si512()
+                    : _mm512_maskz_loadu_epi8((1ull << n) - 1, p);
 }
-static inline void vi_store(void *p, vi v) { _mm512_storeu_si512(p, v); }
-static inline vi vi_set1(int32_t v) { return _mm512_set1_epi32(v); }
-static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
-static inline vi vi_sub16(vi a, vi b) { return _mm512_sub_epi16(a, b); }
-static inline vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
-static inline vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
-static inline vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
+static inline void vi_store(void *p, vi v)
+{
+    _mm512_storeu_si512(p, v);
+}
+static inline vi vi_set1(int32_t v)
+{
+    return _mm512_set1_epi32(v);
+}
+static inline vi vi_add(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+static inline vi vi_sub16(vi a, vi b)
+{
+    return _mm512_sub_epi16(a, b);
+}
+static inline vi vi_and(vi a, vi b)
+{
+    return _mm512_and_si512(a, b);
+}
+static inline vi vi_or(vi a, vi b)
+{
+    return _mm512_or_si512(a, b);
+}
+static inline vi vi_max(vi a, vi b)
+{
+    return _mm512_max_epi32(a, b);
+}
 #define vi_shl(v, n) _mm512_slli_epi32(v, n)
 #define vi_shr(v, n) _mm512_srli_epi32(v, n)
 #define vi_sar(v, n) _mm512_srai_epi32(v, n)
@@ -51,25 +81,79 @@ static inline vi vi_pair(const int16_t *p)
     return _mm512_set1_epi32(v);
 }
 
-static inline vf vf_zero(void) { return _mm512_setzero_ps(); }
-static inline vf vf_set1(float v) { return _mm512_set1_ps(v); }
-static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
-static inline void vf_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
-static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
-static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
-static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
-static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
-static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
-static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
-static inline vf vf_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-static inline vf vf_from_int(vi a) { return _mm512_cvtepi32_ps(a); }
-static inline vi vf_to_int(vf a) { return _mm512_cvtps_epi32(a); }
-static inline vf vf_bits(vi a) { return _mm512_castsi512_ps(a); }
+static inline vf vf_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+static inline vf vf_set1(float v)
+{
+    return _mm512_set1_ps(v);
+}
+static inline vf vf_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+static inline void vf_store(float *p, vf v)
+{
+    _mm512_storeu_ps(p, v);
+}
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+static inline vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+static inline vf vf_abs(vf a)
+{
+    return _mm512_abs_ps(a);
+}
+static inline vf vf_round(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+static inline vf vf_from_int(vi a)
+{
+    return _mm512_cvtepi32_ps(a);
+}
+static inline vi vf_to_int(vf a)
+{
+    return _mm512_cvtps_epi32(a);
+}
+static inline vf vf_bits(vi a)
+{
+    return _mm512_castsi512_ps(a);
+}
 /* The first n lanes, zeros after. */
-static inline vf vf_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
-static inline void vf_store_n(float *p, vf v, int n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v); }
+static inline vf vf_load_n(const float *p, int n)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+static inline void vf_store_n(float *p, vf v, int n)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+}
 /* Lanes from <= lane < to keep a, the others get b. */
 static inline vf vf_keep(vf a, vf b, int from, int to)
 {
@@ -102,32 +186,43 @@ static inline vf vf_load_half(const uint16_t *p)
 }
 static inline void vf_store_half(uint16_t *p, vf v)
 {
-    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm256_storeu_si256((__m256i *)p,
+                        _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 /* The low halves of the lanes, as f16. */
-static inline vf vf_from_half_lanes(vi v) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)); }
+static inline vf vf_from_half_lanes(vi v)
+{
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+}
 
-/* Sixteen bytes of each row: out[j] holds dword j of row r in lane r. Rows are loaded so that a 4 x 4
- * transposition within 128-bit parts puts them in order; masked broadcasts keep the shuffle unit free. */
+/* Sixteen bytes of each row: out[j] holds dword j of row r in lane r. Rows are loaded so that a 4 x
+ * 4 transposition within 128-bit parts puts them in order; masked broadcasts keep the shuffle unit
+ * free. */
 static inline void load_rows16(const uint8_t *const *rows, size_t at, vi out[4])
 {
     vi part[4];
     UNROLL
     for (int i = 0; i < 4; i++) {
         vi v = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(rows[i] + at)));
-        v = _mm512_mask_broadcast_i32x4(v, 0x00f0, _mm_loadu_si128((const __m128i *)(rows[i + 4] + at)));
-        v = _mm512_mask_broadcast_i32x4(v, 0x0f00, _mm_loadu_si128((const __m128i *)(rows[i + 8] + at)));
-        part[i] = _mm512_mask_broadcast_i32x4(v, 0xf000, _mm_loadu_si128((const __m128i *)(rows[i + 12] + at)));
+        v = _mm512_mask_broadcast_i32x4(v, 0x00f0,
+                                        _mm_loadu_si128((const __m128i *)(rows[i + 4] + at)));
+        v = _mm512_mask_broadcast_i32x4(v, 0x0f00,
+                                        _mm_loadu_si128((const __m128i *)(rows[i + 8] + at)));
+        part[i] = _mm512_mask_broadcast_i32x4(
+            v, 0xf000, _mm_loadu_si128((const __m128i *)(rows[i + 12] + at)));
     }
-    vi ab_low = _mm512_unpacklo_epi32(part[0], part[1]), ab_high = _mm512_unpackhi_epi32(part[0], part[1]);
-    vi cd_low = _mm512_unpacklo_epi32(part[2], part[3]), cd_high = _mm512_unpackhi_epi32(part[2], part[3]);
+    vi ab_low = _mm512_unpacklo_epi32(part[0], part[1]),
+       ab_high = _mm512_unpackhi_epi32(part[0], part[1]);
+    vi cd_low = _mm512_unpacklo_epi32(part[2], part[3]),
+       cd_high = _mm512_unpackhi_epi32(part[2], part[3]);
     out[0] = _mm512_unpacklo_epi64(ab_low, cd_low);
     out[1] = _mm512_unpackhi_epi64(ab_low, cd_low);
     out[2] = _mm512_unpacklo_epi64(ab_high, cd_high);
     out[3] = _mm512_unpackhi_epi64(ab_high, cd_high);
 }
 
-typedef __m512i nibble_table; /* 16 int16 levels, twice, so that the fifth index bit is of no matter */
+typedef __m512i
+    nibble_table; /* 16 int16 levels, twice, so that the fifth index bit is of no matter */
 static inline nibble_table nibble_levels(const int8_t *levels)
 {
     __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)levels));
@@ -169,4 +264,7 @@ static inline void sum_halves(const vi block[BLOCK_VECTORS], int32_t out[2])
     out[1] = sum_pairs(_mm512_extracti64x4_epi64(pairs, 1));
 }
 /* v * 2^n for whole n in the range of f32's exponents */
-static inline vf vf_scale(vf v, vf n) { return _mm512_scalef_ps(v, n); }
+static inline vf vf_scale(vf v, vf n)
+{
+    return _mm512_scalef_ps(v, n);
+}

@@ -1,5 +1,6 @@
-/* What every weight format shares: LANES weight rows stand in the lanes of a vector, so that no sum crosses
- * lanes, and one unpacking of a block serves all activation rows. Included after simd_<isa>.h.
+/* What every weight format shares: LANES weight rows stand in the lanes of a vector, so that no sum
+ * crosses lanes, and one unpacking of a block serves all activation rows. Included after
+ * simd_<isa>.h.
  *
  * 16-bit path: the products of a block are summed exactly in int32, then
  *   acc += float(sum) * (weight scale * activation scale) [+ minimum * activation sum]
@@ -17,8 +18,9 @@ struct lanes { /* the tile being computed */
     int32_t row[LANES];
     int32_t index[KERNEL_MAX_TILE_ROWS]; /* panel rows */
     int32_t blocks;
-    bool exact; /* f32 activations */
-    const uint8_t *ahead; /* the next tile's bytes, fetched a block's worth at a time while this one is computed */
+    bool exact;           /* f32 activations */
+    const uint8_t *ahead; /* the next tile's bytes, fetched a block's worth at a time while this one
+                             is computed */
     size_t ahead_step;
 };
 
@@ -35,7 +37,9 @@ static inline int32_t segment_blocks(const struct lanes *l, int32_t first)
 static inline void fetch_lines(const uint8_t *at, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 64)
-        __asm__ volatile("prefetcht1 %0" : : "m"(at[i])); /* gcc 12 drops loops of __builtin_prefetch */
+        __asm__ volatile("prefetcht1 %0"
+                         :
+                         : "m"(at[i])); /* gcc 12 drops loops of __builtin_prefetch */
 }
 
 static inline void lanes_init(struct lanes *l, const struct tile *t, float *acc)
@@ -48,17 +52,22 @@ static inline void lanes_init(struct lanes *l, const struct tile *t, float *acc)
         int32_t row = t->row + i < w->rows ? t->row + i : w->rows - 1;
         l->row[i] = row;
         l->data[i] = l->planes.data + (size_t)row * w->row_bytes;
-        l->scales[i] = l->planes.scales ? l->planes.scales + (size_t)row * w->scale_row_bytes : NULL;
-        l->biases[i] = l->planes.biases ? l->planes.biases + (size_t)row * w->scale_row_bytes : NULL;
+        l->scales[i] =
+            l->planes.scales ? l->planes.scales + (size_t)row * w->scale_row_bytes : NULL;
+        l->biases[i] =
+            l->planes.biases ? l->planes.biases + (size_t)row * w->scale_row_bytes : NULL;
     }
-    /* Sixteen rows are more streams than the hardware follows; the tile's bytes are one run, so name them. */
+    /* Sixteen rows are more streams than the hardware follows; the tile's bytes are one run, so
+     * name them. */
     l->ahead_step = (size_t)LANES * w->row_bytes / (size_t)l->blocks;
     bool more = t->row + 2 * LANES <= w->rows;
     l->ahead = more ? l->data[0] + (size_t)LANES * w->row_bytes : l->data[0];
     if (more && l->scales[0])
-        fetch_lines(l->scales[0] + (size_t)LANES * w->scale_row_bytes, (size_t)LANES * w->scale_row_bytes);
+        fetch_lines(l->scales[0] + (size_t)LANES * w->scale_row_bytes,
+                    (size_t)LANES * w->scale_row_bytes);
     if (more && l->biases[0])
-        fetch_lines(l->biases[0] + (size_t)LANES * w->scale_row_bytes, (size_t)LANES * w->scale_row_bytes);
+        fetch_lines(l->biases[0] + (size_t)LANES * w->scale_row_bytes,
+                    (size_t)LANES * w->scale_row_bytes);
     for (int32_t i = 0; i < t->n; i++) {
         l->index[i] = t->index ? t->index[i] : t->first + i;
         vf_store(acc + i * LANES, vf_zero());
@@ -79,8 +88,9 @@ static inline size_t cell(const struct panel *p, int32_t block, int32_t row)
 enum mode {
     MODE_ONE,  /* one row: its sum stays in a register, and nothing else needs any */
     MODE_MANY, /* rows right behind the unpacking, which stays in registers */
-    MODE_CALL, /* the same, or f32 activations, through a call: costs a third at 2 rows and 7 % at 64, but the
-                  code of every pairing of format and rows would take a minute to compile */
+    MODE_CALL, /* the same, or f32 activations, through a call: costs a third at 2 rows and 7 % at
+                  64, but the code of every pairing of format and rows would take a minute to
+                  compile */
 };
 
 struct sums {
@@ -88,11 +98,13 @@ struct sums {
     float *many; /* [n, LANES] */
 };
 
-/* How a format's scales enter: one per block; one and a minimum; one per half block; one and a minimum each. */
+/* How a format's scales enter: one per block; one and a minimum; one per half block; one and a
+ * minimum each. */
 enum scale_shape { PLAIN = 0, WITH_MIN = 1, HALVES = 2 };
 
-static inline __attribute__((always_inline)) vf finish(const struct panel *p, size_t at, vi low, vi high,
-                                                       const vf scale[2], const vf min[2], int shape, vf sum)
+static inline __attribute__((always_inline)) vf finish(const struct panel *p, size_t at, vi low,
+                                                       vi high, const vf scale[2], const vf min[2],
+                                                       int shape, vf sum)
 {
     vf factor = vf_set1(p->scale[at]);
     if (shape & HALVES) {
@@ -108,9 +120,10 @@ static inline __attribute__((always_inline)) vf finish(const struct panel *p, si
     return sum;
 }
 
-static inline __attribute__((always_inline)) vf block_one(const vi q[16], const vf scale[2], const vf min[2], int shape,
-                                                          const struct panel *p, const int16_t *values, size_t at,
-                                                          vf acc)
+static inline __attribute__((always_inline)) vf block_one(const vi q[16], const vf scale[2],
+                                                          const vf min[2], int shape,
+                                                          const struct panel *p,
+                                                          const int16_t *values, size_t at, vf acc)
 {
     const int16_t *x = values + at * PANEL_BLOCK;
     vi sum[4];
@@ -120,15 +133,15 @@ static inline __attribute__((always_inline)) vf block_one(const vi q[16], const 
     UNROLL
     for (int i = 0; i < 4; i++)
         UNROLL
-        for (int c = 0; c < 4; c++)
-            sum[c] = vi_dot(sum[c], q[4 * c + i], vi_pair(x + 2 * (4 * c + i)));
+    for (int c = 0; c < 4; c++)
+        sum[c] = vi_dot(sum[c], q[4 * c + i], vi_pair(x + 2 * (4 * c + i)));
     return finish(p, at, vi_add(sum[0], sum[1]), vi_add(sum[2], sum[3]), scale, min, shape, acc);
 }
 
 /* `count` rows, a constant: 1 to 4. */
-static inline __attribute__((always_inline)) void block_few(const vi q[16], const vf scale[2], const vf min[2],
-                                                            int shape, const struct panel *p, const int16_t *values,
-                                                            const size_t *at, int count, float *acc)
+static inline __attribute__((always_inline)) void
+block_few(const vi q[16], const vf scale[2], const vf min[2], int shape, const struct panel *p,
+          const int16_t *values, const size_t *at, int count, float *acc)
 {
     vi low[4], high[4];
     UNROLL
@@ -137,18 +150,20 @@ static inline __attribute__((always_inline)) void block_few(const vi q[16], cons
     UNROLL
     for (int i = 0; i < 16; i++)
         UNROLL
-        for (int t = 0; t < count; t++) {
-            vi *sum = i >= 8 && shape & HALVES ? &high[t] : &low[t];
-            *sum = vi_dot(*sum, q[i], vi_pair(values + at[t] * PANEL_BLOCK + 2 * i));
-        }
+    for (int t = 0; t < count; t++) {
+        vi *sum = i >= 8 && shape & HALVES ? &high[t] : &low[t];
+        *sum = vi_dot(*sum, q[i], vi_pair(values + at[t] * PANEL_BLOCK + 2 * i));
+    }
     UNROLL
     for (int t = 0; t < count; t++)
-        vf_store(acc + t * LANES, finish(p, at[t], low[t], high[t], scale, min, shape, vf_load(acc + t * LANES)));
+        vf_store(acc + t * LANES,
+                 finish(p, at[t], low[t], high[t], scale, min, shape, vf_load(acc + t * LANES)));
 }
 
 /* One unpacked block times all rows of the tile. */
-static inline __attribute__((always_inline)) void block_rows(const struct lanes *l, int32_t block, const vi q[16],
-                                                             const vf scale[2], const vf min[2], int shape,
+static inline __attribute__((always_inline)) void block_rows(const struct lanes *l, int32_t block,
+                                                             const vi q[16], const vf scale[2],
+                                                             const vf min[2], int shape,
                                                              const int16_t *values, float *acc)
 {
     const struct panel *p = l->tile->panel;
@@ -172,16 +187,17 @@ static inline __attribute__((always_inline)) void block_rows(const struct lanes 
 }
 
 /* For MODE_CALL. */
-#define BLOCK_ROWS(name, shape)                                                                                        \
-    static __attribute__((noinline)) void name(const struct lanes *l, int32_t block, const vi *unpacked,               \
-                                               const vf *scales, const vf *mins, const int16_t *values, float *acc)   \
-    {                                                                                                                  \
-        vi q[16]; /* a copy that nothing else can change stays in registers */                                         \
-        vf scale[2] = {scales[0], scales[1]}, min[2] = {mins[0], mins[1]};                                             \
-        UNROLL                                                                                                         \
-        for (int i = 0; i < 16; i++)                                                                                   \
-            q[i] = unpacked[i];                                                                                        \
-        block_rows(l, block, q, scale, min, shape, values, acc);                                                       \
+#define BLOCK_ROWS(name, shape)                                                                    \
+    static __attribute__((noinline)) void name(const struct lanes *l, int32_t block,               \
+                                               const vi *unpacked, const vf *scales,               \
+                                               const vf *mins, const int16_t *values, float *acc)  \
+    {                                                                                              \
+        vi q[16]; /* a copy that nothing else can change stays in registers */                     \
+        vf scale[2] = {scales[0], scales[1]}, min[2] = {mins[0], mins[1]};                         \
+        UNROLL                                                                                     \
+        for (int i = 0; i < 16; i++)                                                               \
+            q[i] = unpacked[i];                                                                    \
+        block_rows(l, block, q, scale, min, shape, values, acc);                                   \
     }
 BLOCK_ROWS(block_rows_plain, PLAIN)
 BLOCK_ROWS(block_rows_min, WITH_MIN)
@@ -190,7 +206,8 @@ BLOCK_ROWS(block_rows_min_halves, WITH_MIN | HALVES)
 #undef BLOCK_ROWS
 
 /* The f32 path: weights of a block, [32 columns][LANES rows]. Four partial sums by column. */
-static __attribute__((noinline)) void block_floats(const struct lanes *l, int32_t block, float w[32][LANES], float *acc)
+static __attribute__((noinline)) void block_floats(const struct lanes *l, int32_t block,
+                                                   float w[32][LANES], float *acc)
 {
     const struct panel *p = l->tile->panel;
     fetch_ahead(l, block);
@@ -203,16 +220,18 @@ static __attribute__((noinline)) void block_floats(const struct lanes *l, int32_
         UNROLL
         for (int c = 4; c < 32; c += 4)
             UNROLL
-            for (int k = 0; k < 4; k++)
-                sum[k] = vf_fma(vf_load(w[c + k]), vf_set1(x[c + k]), sum[k]);
+        for (int k = 0; k < 4; k++)
+            sum[k] = vf_fma(vf_load(w[c + k]), vf_set1(x[c + k]), sum[k]);
         vf all = vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3]));
         vf_store(acc + i * LANES, vf_add(vf_load(acc + i * LANES), all));
     }
 }
 
-/* An unpacked block as floats, for f32 activations. Pair i of the two orders (panel.h) holds these columns. */
-static __attribute__((noinline)) void block_exact(const struct lanes *l, int32_t block, const vi q[16], const vf scale[2],
-                               const vf min[2], enum panel_kind kind, float *acc)
+/* An unpacked block as floats, for f32 activations. Pair i of the two orders (panel.h) holds these
+ * columns. */
+static __attribute__((noinline)) void block_exact(const struct lanes *l, int32_t block,
+                                                  const vi q[16], const vf scale[2],
+                                                  const vf min[2], enum panel_kind kind, float *acc)
 {
     float w[32][LANES];
     UNROLL
@@ -226,9 +245,9 @@ static __attribute__((noinline)) void block_exact(const struct lanes *l, int32_t
     block_floats(l, block, w, acc);
 }
 
-static inline __attribute__((always_inline)) void block_apply(const struct lanes *l, int32_t block, const vi q[16],
-                                                              const vf scale[2], const vf min[2], int shape,
-                                                              enum panel_kind kind, enum mode mode, struct sums *acc)
+static inline __attribute__((always_inline)) void
+block_apply(const struct lanes *l, int32_t block, const vi q[16], const vf scale[2],
+            const vf min[2], int shape, enum panel_kind kind, enum mode mode, struct sums *acc)
 {
     const struct panel *p = l->tile->panel;
     if (mode == MODE_ONE) {
@@ -236,7 +255,8 @@ static inline __attribute__((always_inline)) void block_apply(const struct lanes
         acc->one = block_one(q, scale, min, shape, p, kind == PANEL_NIBBLE ? p->nibble : p->byte,
                              cell(p, block, l->index[0]), acc->one);
     } else if (mode == MODE_MANY) {
-        block_rows(l, block, q, scale, min, shape, kind == PANEL_NIBBLE ? p->nibble : p->byte, acc->many);
+        block_rows(l, block, q, scale, min, shape, kind == PANEL_NIBBLE ? p->nibble : p->byte,
+                   acc->many);
     } else if (l->exact) {
         block_exact(l, block, q, scale, min, kind, acc->many);
     } else {

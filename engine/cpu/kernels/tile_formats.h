@@ -1,10 +1,12 @@
-/* Unpacking of the formats that have a vector form: block by block into sixteen vectors of int16 pairs, rows
- * in lanes. Scales are prepared a segment at a time. Included after tile_core.h. */
+/* Unpacking of the formats that have a vector form: block by block into sixteen vectors of int16
+ * pairs, rows in lanes. Scales are prepared a segment at a time. Included after tile_core.h. */
 #pragma once
 #include "engine/cpu/kernels/tile_core.h"
 
-static const int8_t fp4_levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; /* doubled */
-static const int8_t iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+static const int8_t fp4_levels[16] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                      0, -1, -2, -3, -4, -6, -8, -12}; /* doubled */
+static const int8_t iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                      1,    13,   25,  38,  53,  69,  89,  113};
 static const int8_t minus_8_levels[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
 static const int8_t plain_levels[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
@@ -78,7 +80,8 @@ static inline void scales_mxfp4(const struct lanes *l, int32_t first, int32_t n,
     }
 }
 
-static inline __attribute__((always_inline)) void tile_mxfp4(const struct lanes *l, enum mode mode, struct sums *acc)
+static inline __attribute__((always_inline)) void tile_mxfp4(const struct lanes *l, enum mode mode,
+                                                             struct sums *acc)
 {
     nibble_table table = nibble_levels(fp4_levels);
     for (int32_t first = 0; first < l->blocks; first += SEGMENT_BLOCKS) {
@@ -98,9 +101,10 @@ static inline __attribute__((always_inline)) void tile_mxfp4(const struct lanes 
     }
 }
 
-/* Group scales (or biases) g .. g + n of each row as f32. Eight at a time where 16 bytes are there. */
-static inline void group_floats(const uint8_t *const *rows, enum scale_type type, int32_t g, int32_t n,
-                                float out[][LANES])
+/* Group scales (or biases) g .. g + n of each row as f32. Eight at a time where 16 bytes are there.
+ */
+static inline void group_floats(const uint8_t *const *rows, enum scale_type type, int32_t g,
+                                int32_t n, float out[][LANES])
 {
     size_t size = type == SCALE_F32 ? 4 : 2;
     int32_t i = 0, step = (int32_t)(16 / size);
@@ -114,7 +118,8 @@ static inline void group_floats(const uint8_t *const *rows, enum scale_type type
             } else {
                 bool half = type == SCALE_F16;
                 vf_store(out[i + 2 * j], half ? vf_from_half_lanes(v[j]) : vf_bf16_low(v[j]));
-                vf_store(out[i + 2 * j + 1], half ? vf_from_half_lanes(vi_shr(v[j], 16)) : vf_bf16_high(v[j]));
+                vf_store(out[i + 2 * j + 1],
+                         half ? vf_from_half_lanes(vi_shr(v[j], 16)) : vf_bf16_high(v[j]));
             }
         }
     }
@@ -137,7 +142,8 @@ static inline void scales_affine(const struct lanes *l, int32_t first, int32_t n
     group_floats(l->biases, w->scale_type, first / per_group, n / per_group, s->min);
 }
 
-static inline void affine_q(const struct lanes *l, int32_t block, int bits, nibble_table table, vi q[16])
+static inline void affine_q(const struct lanes *l, int32_t block, int bits, nibble_table table,
+                            vi q[16])
 {
     vi v[8];
     if (bits == 4) {
@@ -157,7 +163,8 @@ static inline void affine_q(const struct lanes *l, int32_t block, int bits, nibb
 }
 
 /* Affine 4 and 8 bit. */
-static inline __attribute__((always_inline)) void tile_affine(const struct lanes *l, int bits, enum mode mode, struct sums *acc)
+static inline __attribute__((always_inline)) void tile_affine(const struct lanes *l, int bits,
+                                                              enum mode mode, struct sums *acc)
 {
     const int32_t per_group = l->tile->weight->group / 32;
     nibble_table table = nibble_levels(plain_levels);
@@ -171,12 +178,14 @@ static inline __attribute__((always_inline)) void tile_affine(const struct lanes
             vf scale[2], min[2];
             scale[0] = scale[1] = vf_load(s.scale[b / per_group]);
             min[0] = min[1] = vf_load(s.min[b / per_group]);
-            block_apply(l, first + b, q, scale, min, WITH_MIN, bits == 4 ? PANEL_NIBBLE : PANEL_BYTE, mode, acc);
+            block_apply(l, first + b, q, scale, min, WITH_MIN,
+                        bits == 4 ? PANEL_NIBBLE : PANEL_BYTE, mode, acc);
         }
     }
 }
 
-/* GGUF's 32-column blocks of nibbles: byte i holds columns i and i + 16, which are pairs of the byte order. */
+/* GGUF's 32-column blocks of nibbles: byte i holds columns i and i + 16, which are pairs of the
+ * byte order. */
 struct nibble_format {
     size_t block_bytes, at; /* `at`: of the nibbles */
     const int8_t *levels;
@@ -184,7 +193,8 @@ struct nibble_format {
     bool e8m0; /* scale: one E8M0 byte, else f16 (and an f16 minimum after it) */
 };
 
-static inline __attribute__((always_inline)) void nibbles_to_pairs(const vi v[4], nibble_table table, vi q[16])
+static inline __attribute__((always_inline)) void nibbles_to_pairs(const vi v[4],
+                                                                   nibble_table table, vi q[16])
 {
     UNROLL
     for (int j = 0; j < 4; j++) {
@@ -197,8 +207,8 @@ static inline __attribute__((always_inline)) void nibbles_to_pairs(const vi v[4]
     }
 }
 
-static inline __attribute__((always_inline)) void tile_nibbles(const struct lanes *l, struct nibble_format f,
-                                                               enum mode mode, struct sums *acc)
+static inline __attribute__((always_inline)) void
+tile_nibbles(const struct lanes *l, struct nibble_format f, enum mode mode, struct sums *acc)
 {
     nibble_table table = nibble_levels(f.levels);
     for (int32_t b = 0; b < l->blocks; b++) {
@@ -208,7 +218,8 @@ static inline __attribute__((always_inline)) void tile_nibbles(const struct lane
         nibbles_to_pairs(v, table, q);
         vf scale[2], min[2] = {vf_zero(), vf_zero()};
         if (f.e8m0)
-            scale[0] = vf_mul(vf_e8m0(vi_and(load_words(l->data, at), vi_set1(255))), vf_set1(0.5f));
+            scale[0] =
+                vf_mul(vf_e8m0(vi_and(load_words(l->data, at), vi_set1(255))), vf_set1(0.5f));
         else
             scale[0] = vf_from_half_lanes(load_words(l->data, at));
         scale[1] = scale[0];
@@ -218,7 +229,8 @@ static inline __attribute__((always_inline)) void tile_nibbles(const struct lane
     }
 }
 
-static inline __attribute__((always_inline)) void tile_q8_0(const struct lanes *l, enum mode mode, struct sums *acc)
+static inline __attribute__((always_inline)) void tile_q8_0(const struct lanes *l, enum mode mode,
+                                                            struct sums *acc)
 {
     for (int32_t b = 0; b < l->blocks; b++) {
         size_t at = (size_t)b * 34;
@@ -237,7 +249,8 @@ static inline __attribute__((always_inline)) void tile_q8_0(const struct lanes *
 }
 
 /* Q4_K's and Q5_K's eight six-bit scales and minima (see block.c), rows in lanes. */
-static inline void scales_k4(const struct lanes *l, size_t at, float scale[8][LANES], float min[8][LANES])
+static inline void scales_k4(const struct lanes *l, size_t at, float scale[8][LANES],
+                             float min[8][LANES])
 {
     vi v[4], six = vi_set1(63), nibble = vi_set1(15);
     load_rows16(l->data, at, v);
@@ -246,13 +259,22 @@ static inline void scales_k4(const struct lanes *l, size_t at, float scale[8][LA
     for (int j = 0; j < 4; j++) {
         vi a = vi_set1(0), b = a, c = a;
         switch (j) { /* shifts must be constants */
-        case 0: a = v[1], b = v[2], c = v[3]; break;
-        case 1: a = vi_shr(v[1], 8), b = vi_shr(v[2], 8), c = vi_shr(v[3], 8); break;
-        case 2: a = vi_shr(v[1], 16), b = vi_shr(v[2], 16), c = vi_shr(v[3], 16); break;
-        case 3: a = vi_shr(v[1], 24), b = vi_shr(v[2], 24), c = vi_shr(v[3], 24); break;
+        case 0:
+            a = v[1], b = v[2], c = v[3];
+            break;
+        case 1:
+            a = vi_shr(v[1], 8), b = vi_shr(v[2], 8), c = vi_shr(v[3], 8);
+            break;
+        case 2:
+            a = vi_shr(v[1], 16), b = vi_shr(v[2], 16), c = vi_shr(v[3], 16);
+            break;
+        case 3:
+            a = vi_shr(v[1], 24), b = vi_shr(v[2], 24), c = vi_shr(v[3], 24);
+            break;
         }
         vi high_scale = vi_or(vi_and(c, nibble), vi_shl(vi_and(vi_shr(a, 6), vi_set1(3)), 4));
-        vi high_min = vi_or(vi_and(vi_shr(c, 4), nibble), vi_shl(vi_and(vi_shr(b, 6), vi_set1(3)), 4));
+        vi high_min =
+            vi_or(vi_and(vi_shr(c, 4), nibble), vi_shl(vi_and(vi_shr(b, 6), vi_set1(3)), 4));
         vf_store(scale[j], vf_mul(d, vf_from_int(vi_and(a, six))));
         vf_store(min[j], vf_mul(m, vf_from_int(vi_and(b, six))));
         vf_store(scale[j + 4], vf_mul(d, vf_from_int(high_scale)));
@@ -265,14 +287,22 @@ static inline vi bit_to_16(vi v, int n)
 {
     vi mask = vi_set1(0x10101010);
     switch (n) {
-    case 0: return vi_and(vi_shl(v, 4), mask);
-    case 1: return vi_and(vi_shl(v, 3), mask);
-    case 2: return vi_and(vi_shl(v, 2), mask);
-    case 3: return vi_and(vi_shl(v, 1), mask);
-    case 4: return vi_and(v, mask);
-    case 5: return vi_and(vi_shr(v, 1), mask);
-    case 6: return vi_and(vi_shr(v, 2), mask);
-    default: return vi_and(vi_shr(v, 3), mask);
+    case 0:
+        return vi_and(vi_shl(v, 4), mask);
+    case 1:
+        return vi_and(vi_shl(v, 3), mask);
+    case 2:
+        return vi_and(vi_shl(v, 2), mask);
+    case 3:
+        return vi_and(vi_shl(v, 1), mask);
+    case 4:
+        return vi_and(v, mask);
+    case 5:
+        return vi_and(vi_shr(v, 1), mask);
+    case 6:
+        return vi_and(vi_shr(v, 2), mask);
+    default:
+        return vi_and(vi_shr(v, 3), mask);
     }
 }
 
@@ -287,7 +317,8 @@ static inline void bytes_to_pairs(const vi v[8], vi q[16])
 }
 
 /* Q4_K (five == false) and Q5_K: 64 columns share 32 bytes, so two blocks per load. */
-static inline __attribute__((always_inline)) void tile_k4(const struct lanes *l, bool five, enum mode mode, struct sums *acc)
+static inline __attribute__((always_inline)) void tile_k4(const struct lanes *l, bool five,
+                                                          enum mode mode, struct sums *acc)
 {
     size_t block_bytes = five ? 176 : 144, codes = five ? 48 : 16;
     vi nibbles = vi_set1(0x0f0f0f0f);
@@ -323,7 +354,8 @@ static inline __attribute__((always_inline)) void tile_k4(const struct lanes *l,
 static inline void q6_bytes(const struct lanes *l, size_t at, int sub, vi v[8])
 {
     int half = sub / 4, quarter = sub % 4;
-    size_t low_at = at + (size_t)(half * 64 + quarter % 2 * 32), high_at = at + 128 + (size_t)half * 32;
+    size_t low_at = at + (size_t)(half * 64 + quarter % 2 * 32),
+           high_at = at + 128 + (size_t)half * 32;
     vi low[8], high[8], nibbles = vi_set1(0x0f0f0f0f), twos = vi_set1(0x30303030);
     load_rows16(l->data, low_at, low);
     load_rows16(l->data, low_at + 16, low + 4);
@@ -340,7 +372,8 @@ static inline void q6_bytes(const struct lanes *l, size_t at, int sub, vi v[8])
     }
 }
 
-static inline __attribute__((always_inline)) void tile_q6_k(const struct lanes *l, enum mode mode, struct sums *acc)
+static inline __attribute__((always_inline)) void tile_q6_k(const struct lanes *l, enum mode mode,
+                                                            struct sums *acc)
 {
     vi offset = vi_set1(0x00200020);
     for (int32_t super = 0; super < l->blocks / 8; super++) {
@@ -358,14 +391,16 @@ static inline __attribute__((always_inline)) void tile_q6_k(const struct lanes *
                 q[i] = vi_sub16(q[i], offset);
             vi low = sub % 2 ? vi_shl(s[sub / 2], 8) : vi_shl(s[sub / 2], 24);
             vi high = sub % 2 ? s[sub / 2] : vi_shl(s[sub / 2], 16);
-            vf scale[2] = {vf_mul(d, vf_from_int(vi_sar(low, 24))), vf_mul(d, vf_from_int(vi_sar(high, 24)))};
+            vf scale[2] = {vf_mul(d, vf_from_int(vi_sar(low, 24))),
+                           vf_mul(d, vf_from_int(vi_sar(high, 24)))};
             block_apply(l, super * 8 + sub, q, scale, zero, HALVES, PANEL_BYTE, mode, acc);
         }
     }
 }
 
 /* Two bytes a value, columns in pairs: dword j of 16 bytes holds columns 2j and 2j + 1. */
-static inline __attribute__((always_inline)) void tile_16_bit(const struct lanes *l, bool half, float *acc)
+static inline __attribute__((always_inline)) void tile_16_bit(const struct lanes *l, bool half,
+                                                              float *acc)
 {
     for (int32_t b = 0; b < l->blocks; b++) {
         float w[32][LANES];
@@ -376,7 +411,8 @@ static inline __attribute__((always_inline)) void tile_16_bit(const struct lanes
             UNROLL
             for (int j = 0; j < 4; j++) {
                 vf_store(w[8 * part + 2 * j], half ? vf_from_half_lanes(v[j]) : vf_bf16_low(v[j]));
-                vf_store(w[8 * part + 2 * j + 1], half ? vf_from_half_lanes(vi_shr(v[j], 16)) : vf_bf16_high(v[j]));
+                vf_store(w[8 * part + 2 * j + 1],
+                         half ? vf_from_half_lanes(vi_shr(v[j], 16)) : vf_bf16_high(v[j]));
             }
         }
         block_floats(l, b, w, acc);

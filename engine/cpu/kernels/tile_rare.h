@@ -1,11 +1,12 @@
-/* The formats that are met less often, through MODE_CALL: affine 2, 3, 5 and 6 bit, Q4_1, Q5_0, Q5_1, IQ4_NL,
- * IQ4_XS, Q2_K, Q3_K, Q5_K.
- * Included after tile_formats.h, whose order of pairs (the byte order) they share. */
+/* The formats that are met less often, through MODE_CALL: affine 2, 3, 5 and 6 bit, Q4_1, Q5_0,
+ * Q5_1, IQ4_NL, IQ4_XS, Q2_K, Q3_K, Q5_K. Included after tile_formats.h, whose order of pairs (the
+ * byte order) they share. */
 #pragma once
 #include "engine/cpu/kernels/tile_formats.h"
 
 /* The `bits` dwords of a block of an affine row, never a byte past the row. */
-static inline __attribute__((always_inline)) void load_stream(const struct lanes *l, int32_t block, int bits, vi *v)
+static inline __attribute__((always_inline)) void load_stream(const struct lanes *l, int32_t block,
+                                                              int bits, vi *v)
 {
     size_t at = (size_t)block * 4 * (size_t)bits;
     vi part[4];
@@ -37,7 +38,8 @@ static inline __attribute__((always_inline)) vi stream_value(const vi *v, int bi
     return vi_and(low, vi_set1((1 << bits) - 1));
 }
 
-static inline __attribute__((always_inline)) void tile_stream(const struct lanes *l, int bits, struct sums *acc)
+static inline __attribute__((always_inline)) void tile_stream(const struct lanes *l, int bits,
+                                                              struct sums *acc)
 {
     const int32_t per_group = l->tile->weight->group / 32;
     for (int32_t first = 0; first < l->blocks; first += SEGMENT_BLOCKS) {
@@ -61,7 +63,8 @@ static inline __attribute__((always_inline)) void tile_stream(const struct lanes
 }
 
 /* Q5_0 (with_min == false: offset 16) and Q5_1: a fifth bit for each column in one dword. */
-static inline __attribute__((always_inline)) void tile_q5_legacy(const struct lanes *l, bool with_min, struct sums *acc)
+static inline __attribute__((always_inline)) void tile_q5_legacy(const struct lanes *l,
+                                                                 bool with_min, struct sums *acc)
 {
     nibble_table table = nibble_levels(plain_levels);
     size_t block_bytes = with_min ? 24 : 22, bits_at = with_min ? 4 : 2;
@@ -74,7 +77,8 @@ static inline __attribute__((always_inline)) void tile_q5_legacy(const struct la
         for (int i = 0; i < 16; i++) {
             int c = i / 2 * 4 + i % 2;
             vi first = vi_and(c < 4 ? vi_shl(high, 4 - c) : vi_shr(high, c - 4), vi_set1(16));
-            vi second = vi_and(c + 2 < 20 ? vi_shl(high, 18 - c) : vi_shr(high, c - 18), vi_set1(16 << 16));
+            vi second =
+                vi_and(c + 2 < 20 ? vi_shl(high, 18 - c) : vi_shr(high, c - 18), vi_set1(16 << 16));
             q[i] = vi_or(q[i], vi_or(first, second));
             if (!with_min)
                 q[i] = vi_sub16(q[i], vi_set1(0x00100010));
@@ -87,22 +91,35 @@ static inline __attribute__((always_inline)) void tile_q5_legacy(const struct la
     }
 }
 
-/* v shifted right by a multiple of 2 (or by 1 per step), which the loops don't know as a constant. */
+/* v shifted right by a multiple of 2 (or by 1 per step), which the loops don't know as a constant.
+ */
 static inline vi shift_right(vi v, int n)
 {
     switch (n) {
-    case 0: return v;
-    case 1: return vi_shr(v, 1);
-    case 2: return vi_shr(v, 2);
-    case 3: return vi_shr(v, 3);
-    case 4: return vi_shr(v, 4);
-    case 5: return vi_shr(v, 5);
-    case 6: return vi_shr(v, 6);
-    case 7: return vi_shr(v, 7);
-    case 8: return vi_shr(v, 8);
-    case 16: return vi_shr(v, 16);
-    case 24: return vi_shr(v, 24);
-    default: return vi_zero();
+    case 0:
+        return v;
+    case 1:
+        return vi_shr(v, 1);
+    case 2:
+        return vi_shr(v, 2);
+    case 3:
+        return vi_shr(v, 3);
+    case 4:
+        return vi_shr(v, 4);
+    case 5:
+        return vi_shr(v, 5);
+    case 6:
+        return vi_shr(v, 6);
+    case 7:
+        return vi_shr(v, 7);
+    case 8:
+        return vi_shr(v, 8);
+    case 16:
+        return vi_shr(v, 16);
+    case 24:
+        return vi_shr(v, 24);
+    default:
+        return vi_zero();
     }
 }
 
@@ -134,7 +151,8 @@ static inline __attribute__((always_inline)) void tile_q2_k(const struct lanes *
                 scale[h] = vf_mul(d, vf_from_int(vi_and(byte, nibble)));
                 min[h] = vf_mul(m, vf_from_int(vi_and(vi_shr(byte, 4), nibble)));
             }
-            block_apply(l, super * 8 + sub, q, scale, min, WITH_MIN | HALVES, PANEL_BYTE, MODE_CALL, acc);
+            block_apply(l, super * 8 + sub, q, scale, min, WITH_MIN | HALVES, PANEL_BYTE, MODE_CALL,
+                        acc);
         }
     }
 }
@@ -176,21 +194,25 @@ static inline __attribute__((always_inline)) void tile_q3_k(const struct lanes *
     }
 }
 
-static inline __attribute__((always_inline)) void tile_iq4_xs(const struct lanes *l, struct sums *acc)
+static inline __attribute__((always_inline)) void tile_iq4_xs(const struct lanes *l,
+                                                              struct sums *acc)
 {
     nibble_table table = nibble_levels(iq4_levels);
     for (int32_t super = 0; super < l->blocks / 8; super++) {
         size_t at = (size_t)super * 136;
-        vi head = load_dwords(l->data, at), low = load_dwords(l->data, at + 4), two_bits = vi_shr(head, 16);
+        vi head = load_dwords(l->data, at), low = load_dwords(l->data, at + 4),
+           two_bits = vi_shr(head, 16);
         vf d = vf_from_half_lanes(head), zero[2] = {vf_zero(), vf_zero()};
         for (int sub = 0; sub < 8; sub++) {
             vi v[4], q[16];
             load_rows16(l->data, at + 8 + (size_t)sub * 16, v);
             nibbles_to_pairs(v, table, q);
             vi four = vi_and(shift_right(shift_right(low, sub / 2 * 8), sub % 2 * 4), vi_set1(15));
-            vi two = vi_and(shift_right(shift_right(two_bits, sub / 4 * 8), sub % 4 * 2), vi_set1(3));
+            vi two =
+                vi_and(shift_right(shift_right(two_bits, sub / 4 * 8), sub % 4 * 2), vi_set1(3));
             vf scale[2];
-            scale[0] = scale[1] = vf_mul(d, vf_from_int(vi_add(vi_or(four, vi_shl(two, 4)), vi_set1(-32))));
+            scale[0] = scale[1] =
+                vf_mul(d, vf_from_int(vi_add(vi_or(four, vi_shl(two, 4)), vi_set1(-32))));
             block_apply(l, super * 8 + sub, q, scale, zero, PLAIN, PANEL_BYTE, MODE_CALL, acc);
         }
     }
@@ -211,11 +233,14 @@ static void run_rare(const struct lanes *l, struct sums *acc)
             tile_stream(l, 6, acc);
         break;
     case WEIGHT_Q4_1:
-        tile_nibbles(l, (struct nibble_format){.block_bytes = 20, .at = 4, .levels = plain_levels, .shape = WITH_MIN},
+        tile_nibbles(l,
+                     (struct nibble_format){
+                         .block_bytes = 20, .at = 4, .levels = plain_levels, .shape = WITH_MIN},
                      MODE_CALL, acc);
         break;
     case WEIGHT_IQ4_NL:
-        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = iq4_levels}, MODE_CALL, acc);
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = iq4_levels},
+                     MODE_CALL, acc);
         break;
     case WEIGHT_Q5_K:
         tile_k4(l, true, MODE_CALL, acc);

@@ -1,4 +1,5 @@
-/* See speed.h. The plan's own formats and shapes over memory that holds any values: time does not depend on them. */
+/* See speed.h. The plan's own formats and shapes over memory that holds any values: time does not
+ * depend on them. */
 #include "engine/cpu/measure/speed.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #define BARRIERS_PER_LAYER 7
 #define N_BARRIERS 256
 
-struct format { /* matrices of one type and width, as one token reads them */
+struct format {         /* matrices of one type and width, as one token reads them */
     struct weight like; /* the heaviest */
     double bytes, heaviest;
 };
@@ -31,7 +32,8 @@ static void add(struct formats *f, const struct weight *w, int32_t n)
         return;
     double bytes = (double)weight_matrix_bytes(w) * n;
     int i = 0;
-    while (i < f->n && !(f->at[i].like.type == w->type && f->at[i].like.bits == w->bits && f->at[i].like.group == w->group))
+    while (i < f->n && !(f->at[i].like.type == w->type && f->at[i].like.bits == w->bits &&
+                         f->at[i].like.group == w->group))
         i++;
     if (i == MAX_FORMATS)
         i--; /* rare ones count with the last */
@@ -56,7 +58,8 @@ static void add_layer(struct formats *dense, struct formats *experts, const stru
 {
     const struct attention_plan *a = &l->attention;
     const struct delta_net_plan *d = &l->delta_net;
-    const struct weight *mixer[] = {&a->wq, &a->wk, &a->wv, &a->wo, &d->w_qkv, &d->w_z, &d->w_a, &d->w_b, &d->w_out};
+    const struct weight *mixer[] = {&a->wq,  &a->wk,  &a->wv,  &a->wo,   &d->w_qkv,
+                                    &d->w_z, &d->w_a, &d->w_b, &d->w_out};
     for (size_t i = 0; i < sizeof mixer / sizeof *mixer; i++)
         add(dense, mixer[i], 1);
     if (l->ffn == FFN_DENSE) {
@@ -75,10 +78,10 @@ struct probe {
     const struct kernels *kernels;
     struct weight weight; /* n_matrix copies in memory */
     struct panel panel;
-    bool single;                /* one thread: what a busy machine makes of it, see tempo.h */
-    int32_t n_threads, matrix; /* matrix: where the next pass begins */
-    int32_t n_passed;          /* matrices of one run */
-    float sums[THREAD_POOL_MAX];   /* so that the work can't be dropped */
+    bool single;                 /* one thread: what a busy machine makes of it, see tempo.h */
+    int32_t n_threads, matrix;   /* matrix: where the next pass begins */
+    int32_t n_passed;            /* matrices of one run */
+    float sums[THREAD_POOL_MAX]; /* so that the work can't be dropped */
 };
 
 /* Each member takes its share of every matrix's tiles. */
@@ -90,8 +93,11 @@ static void walk(void *context, int32_t member)
     thread_pool_equal_share(tiles, member, p->n_threads, &from, &to);
     for (int32_t i = 0; i < p->n_passed; i++)
         for (int32_t t = from; t < to; t++) {
-            p->kernels->tile(&(struct tile){.weight = &p->weight, .matrix = (p->matrix + i) % p->weight.n_matrix,
-                                            .row = t * lanes, .panel = &p->panel, .n = 1},
+            p->kernels->tile(&(struct tile){.weight = &p->weight,
+                                            .matrix = (p->matrix + i) % p->weight.n_matrix,
+                                            .row = t * lanes,
+                                            .panel = &p->panel,
+                                            .n = 1},
                              false, acc);
             p->sums[member] += acc[0];
         }
@@ -105,7 +111,8 @@ static size_t round_up(size_t n)
 /* As many matrices of this format as `bytes` hold. */
 static void place(struct weight *w, char *memory, size_t bytes)
 {
-    size_t data = round_up(weight_row_size(w) * (size_t)w->rows), scales = round_up(weight_scale_row_size(w) * (size_t)w->rows);
+    size_t data = round_up(weight_row_size(w) * (size_t)w->rows),
+           scales = round_up(weight_scale_row_size(w) * (size_t)w->rows);
     size_t one = data + scales + (w->biases ? scales : 0);
     w->n_matrix = (int32_t)(bytes / one ? bytes / one : 1);
     w->row_bytes = weight_row_size(w);
@@ -118,7 +125,8 @@ static void place(struct weight *w, char *memory, size_t bytes)
 }
 
 /* Bytes per second of one format. */
-static double time_format(struct probe *p, struct thread_pool *pool, const struct weight *like, char *memory, size_t bytes)
+static double time_format(struct probe *p, struct thread_pool *pool, const struct weight *like,
+                          char *memory, size_t bytes)
 {
     p->weight = *like;
     if (like->table) /* which planes there are */
@@ -143,7 +151,8 @@ static double time_format(struct probe *p, struct thread_pool *pool, const struc
                 p->matrix = (p->matrix + p->n_passed) % p->weight.n_matrix;
                 runs++;
             } while ((ns = clock_ns() - began) < PROBE_NS);
-            double rate = (double)weight_matrix_bytes(&p->weight) * p->n_passed * (double)runs * 1e9 / (double)ns;
+            double rate = (double)weight_matrix_bytes(&p->weight) * p->n_passed * (double)runs *
+                          1e9 / (double)ns;
             best = rate > best ? rate : best;
         }
     }
@@ -152,7 +161,8 @@ static double time_format(struct probe *p, struct thread_pool *pool, const struc
     return best;
 }
 
-static double time_formats(struct probe *p, struct thread_pool *pool, const struct formats *f, char *memory, size_t bytes)
+static double time_formats(struct probe *p, struct thread_pool *pool, const struct formats *f,
+                           char *memory, size_t bytes)
 {
     double sum = 0, seconds = 0;
     for (int i = 0; i < f->n; i++) {
@@ -194,8 +204,8 @@ static double sum_bytes(const struct formats *f)
     return sum;
 }
 
-/* Room for one matrix of each format, and as much as one token reads where that is less than PROBE_BYTES: what a small
- * model leaves in the processor's caches it is also read from there. */
+/* Room for one matrix of each format, and as much as one token reads where that is less than
+ * PROBE_BYTES: what a small model leaves in the processor's caches it is also read from there. */
 static size_t probe_room(const struct formats *dense, const struct formats *experts)
 {
     double all = sum_bytes(dense) + sum_bytes(experts);
@@ -213,20 +223,23 @@ struct found {
     double token_s; /* a token's time by it */
 };
 
-static struct found time_all(struct probe *p, struct thread_pool *pool, const struct formats *dense, const struct formats *experts,
-                             char *memory, size_t room, int32_t n_layer)
+static struct found time_all(struct probe *p, struct thread_pool *pool, const struct formats *dense,
+                             const struct formats *experts, char *memory, size_t room,
+                             int32_t n_layer)
 {
     struct found f = {0};
     p->n_threads = p->single ? 1 : thread_pool_threads(pool);
     f.speed.dense = time_formats(p, pool, dense, memory, room);
     f.speed.experts = time_formats(p, pool, experts, memory, room);
     f.speed.layer_s = p->single ? 0 : time_layer(pool);
-    f.token_s = n_layer * f.speed.layer_s + (f.speed.dense > 0 ? sum_bytes(dense) / f.speed.dense : 0) +
+    f.token_s = n_layer * f.speed.layer_s +
+                (f.speed.dense > 0 ? sum_bytes(dense) / f.speed.dense : 0) +
                 (f.speed.experts > 0 ? sum_bytes(experts) / f.speed.experts : 0);
     return f;
 }
 
-bool speed_measure(const struct model_plan *plan, const struct backend_params *params, struct backend_speed *s, struct err *e)
+bool speed_measure(const struct model_plan *plan, const struct backend_params *params,
+                   struct backend_speed *s, struct err *e)
 {
     struct formats dense = {0}, experts = {0};
     for (int32_t i = 0; i < plan->n_layer; i++)
@@ -244,9 +257,13 @@ bool speed_measure(const struct model_plan *plan, const struct backend_params *p
         p->kernels = kernels_best();
         struct found best = time_all(p, pool, &dense, &experts, memory, room, plan->n_layer);
         p->single = true;
-        struct found one = thread_pool_threads(pool) > 1 ? time_all(p, pool, &dense, &experts, memory, room, plan->n_layer) : best;
+        struct found one = thread_pool_threads(pool) > 1
+                               ? time_all(p, pool, &dense, &experts, memory, room, plan->n_layer)
+                               : best;
         *s = one.token_s < best.token_s ? one.speed : best.speed;
-        s->memory = s->dense > s->experts ? s->dense : s->experts; /* KV is read at the kernels' pace as well */
+        s->memory = s->dense > s->experts
+                        ? s->dense
+                        : s->experts; /* KV is read at the kernels' pace as well */
     }
     thread_pool_destroy(&pool);
     free(memory);

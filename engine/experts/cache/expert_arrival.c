@@ -1,5 +1,5 @@
-/* Handles records that have arrived from the disk: verifies their checksums and enters their addresses
- * into the tables of the plan. */
+/* Handles records that have arrived from the disk: verifies their checksums and enters their
+ * addresses into the tables of the plan. */
 #include <inttypes.h>
 
 #include "engine/base/file.h"
@@ -8,10 +8,10 @@
 /* One in so many reads of records that were verified before is verified again. */
 #define CHECK_EVERY 64
 
-/* Compares a record with its known checksum. If there is none, it is computed later, when there is nothing
- * better to do: see expert_cache_checksum_one(). */
-static bool verify(struct expert_cache *s, struct expert_slot *slot, const struct weight_planes where[EXPERT_MATRIX__N],
-                   struct err *e)
+/* Compares a record with its known checksum. If there is none, it is computed later, when there is
+ * nothing better to do: see expert_cache_checksum_one(). */
+static bool verify(struct expert_cache *s, struct expert_slot *slot,
+                   const struct weight_planes where[EXPERT_MATRIX__N], struct err *e)
 {
     const struct expert_layer *layer = &s->params.layout->layers[slot->layer];
     int32_t i = s->history.first[slot->layer] + slot->expert;
@@ -44,7 +44,8 @@ bool expert_cache_checksum_one(struct expert_cache *s)
         for (int m = 0; m < EXPERT_MATRIX__N; m++)
             where[m] = *expert_cache_table_entry(s, slot->layer, m, slot->expert);
         slot->checksum_pending = false;
-        s->history.sums[i] = expert_record_checksum(s->params.layout->layers[slot->layer].weights, where);
+        s->history.sums[i] =
+            expert_record_checksum(s->params.layout->layers[slot->layer].weights, where);
         s->history.checked[i] = true;
         return true;
     }
@@ -55,7 +56,8 @@ void expert_cache_enter_gate_up(struct expert_cache *s, const struct expert_job 
 {
     const struct expert_slot *slot = job->owner;
     for (int m = 0; m < EXPERT_DOWN; m++)
-        *expert_cache_table_entry(s, slot->layer, m, slot->expert) = expert_record_planes(job->record, (enum expert_matrix)m, slot->memory);
+        *expert_cache_table_entry(s, slot->layer, m, slot->expert) =
+            expert_record_planes(job->record, (enum expert_matrix)m, slot->memory);
 }
 
 bool expert_cache_enter(struct expert_cache *s, struct expert_job *job, struct err *e)
@@ -70,7 +72,8 @@ bool expert_cache_enter(struct expert_cache *s, struct expert_job *job, struct e
         s->counters.failures++;
         if (e)
             err_set(e, ERR_IO, "layer %d, expert %d (%s): %s", layer->layer, slot->expert,
-                    file_base_name(s->params.layout->files[job->record->parts[0].file].path), why.text);
+                    file_base_name(s->params.layout->files[job->record->parts[0].file].path),
+                    why.text);
         expert_cache_evict(s, slot);
         return false;
     }

@@ -10,7 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/experts/cache/expert_cache_internal.h"
 
-#define SMALLEST_RECORDS 4     /* one being computed, the others in flight */
+#define SMALLEST_RECORDS 4 /* one being computed, the others in flight */
 #define LEARN_AT_CLOSE_NS 500000000u
 
 uint64_t expert_cache_min_bytes(const struct expert_layout *l)
@@ -23,10 +23,12 @@ int32_t *expert_cache_slot_of(struct expert_cache *s, int32_t layer, int32_t exp
     return &s->slot_of[s->history.first[layer] + expert];
 }
 
-struct weight_planes *expert_cache_table_entry(struct expert_cache *s, int32_t layer, int matrix, int32_t expert)
+struct weight_planes *expert_cache_table_entry(struct expert_cache *s, int32_t layer, int matrix,
+                                               int32_t expert)
 {
     int32_t n = s->params.layout->layers[layer].n_expert;
-    return &s->tables[(size_t)s->history.first[layer] * EXPERT_MATRIX__N + (size_t)(matrix * n + expert)];
+    return &s->tables[(size_t)s->history.first[layer] * EXPERT_MATRIX__N +
+                      (size_t)(matrix * n + expert)];
 }
 
 /* --- memory --- */
@@ -68,7 +70,8 @@ void expert_cache_update_evictable(struct expert_cache *s, const struct expert_s
                           slot->state == SLOT_READY && !slot->pins && !slot->prefetched);
 }
 
-void expert_cache_record_use(struct expert_cache *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows)
+void expert_cache_record_use(struct expert_cache *s, int32_t layer, const struct expert_want *wants,
+                             int32_t n, int32_t rows)
 {
     for (int32_t i = 0; i < n; i++) {
         expert_history_touch(&s->history, layer, wants[i].expert, wants[i].rows, rows);
@@ -93,7 +96,8 @@ static struct expert_slot *least_valuable(struct expert_cache *s, int32_t size_c
     struct expert_slot *spare = expert_slots_find_spare(&s->slots, size_class);
     if (spare)
         return spare;
-    const struct eviction_choice c = expert_eviction_choose(&s->eviction, s->slots.class_of, size_class);
+    const struct eviction_choice c =
+        expert_eviction_choose(&s->eviction, s->slots.class_of, size_class);
     if (c.layer < 0)
         return NULL;
     expert_eviction_done(&s->eviction, &c);
@@ -107,13 +111,14 @@ static struct expert_slot *victim_of_any_size(struct expert_cache *s)
     return slot ? slot : find_prefetched(s);
 }
 
-/* Chooses what to evict for a record of this layer. One of the same size is preferred while that size has
- * its share of the cache, because its memory can be reused: returning memory to the system and
- * populating it again costs as much as reading does. */
+/* Chooses what to evict for a record of this layer. One of the same size is preferred while that
+ * size has its share of the cache, because its memory can be reused: returning memory to the system
+ * and populating it again costs as much as reading does. */
 static struct expert_slot *victim_for(struct expert_cache *s, int32_t layer)
 {
     const int32_t size_class = s->slots.class_of[layer];
-    struct expert_slot *slot = expert_slots_has_share(&s->slots, size_class) ? least_valuable(s, size_class) : NULL;
+    struct expert_slot *slot =
+        expert_slots_has_share(&s->slots, size_class) ? least_valuable(s, size_class) : NULL;
     return slot ? slot : victim_of_any_size(s);
 }
 
@@ -129,7 +134,8 @@ void expert_cache_shrink(struct expert_cache *s)
 
 struct expert_slot *expert_cache_acquire(struct expert_cache *s, int32_t layer, int32_t expert)
 {
-    struct expert_slot *slot = s->slots.bytes <= s->budget ? expert_slots_reuse(&s->slots, layer) : NULL;
+    struct expert_slot *slot =
+        s->slots.bytes <= s->budget ? expert_slots_reuse(&s->slots, layer) : NULL;
     uint32_t bytes = s->params.layout->layers[layer].record_bytes;
     while (!slot && s->slots.bytes + bytes > s->budget) {
         struct expert_slot *old = victim_for(s, layer);
@@ -143,7 +149,9 @@ struct expert_slot *expert_cache_acquire(struct expert_cache *s, int32_t layer, 
     }
     if (!slot)
         slot = expert_slots_take(&s->slots, layer);
-    for (struct expert_slot *old; !slot && (old = victim_for(s, layer));) { /* the system has less memory than the budget allows */
+    for (struct expert_slot *old;
+         !slot &&
+         (old = victim_for(s, layer));) { /* the system has less memory than the budget allows */
         if (old->size_class == s->slots.class_of[layer]) {
             forget(s, slot = old);
         } else {
@@ -165,9 +173,10 @@ struct expert_slot *expert_cache_acquire(struct expert_cache *s, int32_t layer, 
 
 void expert_cache_start_read(struct expert_cache *s, struct expert_slot *slot, bool urgent)
 {
-    slot->job = (struct expert_job){.record = &s->params.layout->layers[slot->layer].records[slot->expert],
-                                    .memory = slot->memory,
-                                    .owner = slot};
+    slot->job =
+        (struct expert_job){.record = &s->params.layout->layers[slot->layer].records[slot->expert],
+                            .memory = slot->memory,
+                            .owner = slot};
     expert_reader_add(s->reader, &slot->job, urgent);
 }
 
@@ -192,8 +201,8 @@ int32_t expert_cache_list_hottest(struct expert_cache *s, struct hot_expert *lis
     return n;
 }
 
-/* Reads the most used experts, as many as fit. A record that cannot be read is left to the step that wants
- * it, which reports the error. */
+/* Reads the most used experts, as many as fit. A record that cannot be read is left to the step
+ * that wants it, which reports the error. */
 static void warm(struct expert_cache *s)
 {
     struct hot_expert *list = malloc((size_t)s->history.n * sizeof *list);
@@ -216,8 +225,8 @@ static void warm(struct expert_cache *s)
         read++;
     }
     if (read)
-        log_info("experts that earlier runs used most were read: n=%d bytes=%" PRIu64 " ms=%.0f", read,
-                 s->counters.warm_bytes, (double)(clock_ns() - began) * 1e-6);
+        log_info("experts that earlier runs used most were read: n=%d bytes=%" PRIu64 " ms=%.0f",
+                 read, s->counters.warm_bytes, (double)(clock_ns() - began) * 1e-6);
     free(list);
 }
 
@@ -253,11 +262,14 @@ static bool make_plan(struct expert_cache *s, struct err *e)
 
 /* --- interface --- */
 
-/* When memory is short, the device's share shrinks first. Call under the lock, or before there are other
- * threads. */
+/* When memory is short, the device's share shrinks first. Call under the lock, or before there are
+ * other threads. */
 static void set_budget(struct expert_cache *s, uint64_t bytes)
 {
-    const uint64_t device_share = s->params.device_share, own = s->params.budget > s->smallest + device_share ? s->params.budget - device_share : s->smallest;
+    const uint64_t device_share = s->params.device_share,
+                   own = s->params.budget > s->smallest + device_share
+                             ? s->params.budget - device_share
+                             : s->smallest;
     if (device_share) {
         s->budget = own;
         s->device_share = bytes > own ? bytes - own : 0;
@@ -320,7 +332,8 @@ void expert_cache_close(struct expert_cache **ps)
     *ps = NULL;
     if (!s)
         return;
-    for (uint64_t end = clock_ns() + LEARN_AT_CLOSE_NS; s->params.state_dir && clock_ns() < end && expert_cache_checksum_one(s);) {
+    for (uint64_t end = clock_ns() + LEARN_AT_CLOSE_NS;
+         s->params.state_dir && clock_ns() < end && expert_cache_checksum_one(s);) {
     }
     if (s->params.state_dir && !expert_cache_save(s, &e))
         log_warn("what was learnt about experts is not kept: %s", e.text);
@@ -365,8 +378,11 @@ void expert_cache_counters(const struct expert_cache *s, struct expert_counters 
     c->budget_bytes = s->budget + s->device_share;
     c->resident_bytes = s->slots.bytes + s->device_resident.bytes;
     c->locked_bytes = s->slots.locked_bytes;
-    c->resident_experts = s->device_resident.experts + (uint64_t)(s->slots.n_taken - s->slots.n_spare);
-    c->evictions = s->params.device_share ? s->device_resident.evictions : c->evictions; /* records on their way to the device are no evictions */
+    c->resident_experts =
+        s->device_resident.experts + (uint64_t)(s->slots.n_taken - s->slots.n_spare);
+    c->evictions = s->params.device_share
+                       ? s->device_resident.evictions
+                       : c->evictions; /* records on their way to the device are no evictions */
     c->prefetching = expert_prefetch_enabled(s);
     expert_reader_counters(s->reader, &c->disk);
     pthread_mutex_unlock(&open->lock);

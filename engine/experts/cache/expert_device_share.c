@@ -5,7 +5,8 @@
 
 #include "engine/experts/cache/expert_cache_internal.h"
 
-void expert_cache_count_device_hits(struct expert_cache *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows)
+void expert_cache_count_device_hits(struct expert_cache *s, int32_t layer,
+                                    const struct expert_want *wants, int32_t n, int32_t rows)
 {
     pthread_mutex_lock(&s->lock);
     expert_cache_record_use(s, s->layer_of[layer], wants, n, rows);
@@ -14,7 +15,8 @@ void expert_cache_count_device_hits(struct expert_cache *s, int32_t layer, const
     pthread_mutex_unlock(&s->lock);
 }
 
-void expert_cache_set_device_resident(struct expert_cache *s, const struct expert_device_resident *resident)
+void expert_cache_set_device_resident(struct expert_cache *s,
+                                      const struct expert_device_resident *resident)
 {
     pthread_mutex_lock(&s->lock);
     s->device_resident = *resident;
@@ -30,7 +32,8 @@ uint64_t expert_cache_device_share(const struct expert_cache *s)
     return bytes;
 }
 
-int32_t expert_cache_least_valuable(const struct expert_cache *s, const struct expert_id *of, int32_t n, int32_t except)
+int32_t expert_cache_least_valuable(const struct expert_cache *s, const struct expert_id *of,
+                                    int32_t n, int32_t except)
 {
     struct expert_cache *open = (struct expert_cache *)s;
     int32_t worst = -1;

@@ -15,8 +15,10 @@
 #include "engine/base/clock.h"
 #include "engine/experts/cache/expert_cache_internal.h"
 
-#define TRIAL_TOKENS 2    /* of each phase; short, because the speed of a shared machine varies */
-#define CHOSEN_FIRST 64   /* tokens after a trial; doubled each time that the same mode wins again */
+#define TRIAL_TOKENS 2 /* of each phase; short, because the speed of a shared machine varies */
+#define CHOSEN_FIRST                                                                               \
+    64 /* tokens after a trial; doubled each time that the same mode wins again                    \
+        */
 #define CHOSEN_MOST 512
 #define PAUSE_NS 500000000u /* a longer gap between two layers means that no step was running */
 
@@ -49,7 +51,8 @@ static void suspend(struct prefetch *a)
 void expert_prefetch_count(struct expert_cache *s, const struct expert_slot *slot, bool useful)
 {
     struct prefetch *a = &s->prefetch;
-    *(useful ? &s->counters.prefetch_useful_bytes : &s->counters.prefetch_wasted_bytes) += expert_record_read_bytes(slot->job.record);
+    *(useful ? &s->counters.prefetch_useful_bytes : &s->counters.prefetch_wasted_bytes) +=
+        expert_record_read_bytes(slot->job.record);
     *(useful ? &a->useful : &a->wasted) += 1;
     if (a->useful + a->wasted < WINDOW)
         return;
@@ -113,7 +116,8 @@ static void next_phase(struct expert_cache *s)
     struct prefetch_trial *t = &s->prefetch.trial;
     int32_t tokens = TRIAL_TOKENS;
     t->phase = t->phase > PREFETCH_PHASES ? 1 : t->phase + 1;
-    for (int mode = 0; t->phase == 1 && mode < PREFETCH__N; mode++) { /* earlier measurements count half */
+    for (int mode = 0; t->phase == 1 && mode < PREFETCH__N;
+         mode++) { /* earlier measurements count half */
         t->ns[mode] /= 2;
         t->asked[mode] /= 2;
     }
@@ -147,7 +151,8 @@ static void run_trial(struct expert_cache *s)
 
 void expert_prefetch_settle(struct expert_cache *s, int32_t layer)
 {
-    if (!s->params.no_prefetch && !s->params.no_trial && !s->prefetch.suspended_layers && !s->session.in_order)
+    if (!s->params.no_prefetch && !s->params.no_trial && !s->prefetch.suspended_layers &&
+        !s->session.in_order)
         run_trial(s);
     else
         s->prefetch.trial.last_ns = 0;
@@ -175,7 +180,8 @@ void expert_prefetch_settle(struct expert_cache *s, int32_t layer)
 
 bool expert_prefetch_enabled(const struct expert_cache *s)
 {
-    return !s->params.no_prefetch && !s->prefetch.suspended_layers && s->prefetch.trial.mode != PREFETCH_NONE;
+    return !s->params.no_prefetch && !s->prefetch.suspended_layers &&
+           s->prefetch.trial.mode != PREFETCH_NONE;
 }
 
 bool expert_cache_prefetching(const struct expert_cache *s)
@@ -187,11 +193,14 @@ bool expert_cache_prefetching(const struct expert_cache *s)
     return on;
 }
 
-void expert_cache_prefetch(struct expert_cache *s, int32_t layer, const struct expert_prediction *predictions, int32_t n)
+void expert_cache_prefetch(struct expert_cache *s, int32_t layer,
+                           const struct expert_prediction *predictions, int32_t n)
 {
     pthread_mutex_lock(&s->lock);
     int32_t next = s->layer_of[layer] + 1;
-    int32_t room = next < s->params.layout->n_layers && expert_prefetch_enabled(s) ? PREFETCH_SLOTS - s->prefetch.n : 0;
+    int32_t room = next < s->params.layout->n_layers && expert_prefetch_enabled(s)
+                       ? PREFETCH_SLOTS - s->prefetch.n
+                       : 0;
     if (s->prefetch.trial.mode == PREFETCH_FIRST && !s->session.in_order && s->session.rows < room)
         room = s->session.rows;
     s->prefetch.predicted_layer = next;

@@ -42,7 +42,8 @@ static bool lies_before(const struct expert_cache *s, int32_t a, int32_t b)
 
 static void sort_by_offset(struct expert_cache *s, int32_t *list, int32_t n)
 {
-    for (int32_t i = 1; i < n; i++) { /* insertion sort: the list is nearly sorted, since ids follow the disk */
+    for (int32_t i = 1; i < n;
+         i++) { /* insertion sort: the list is nearly sorted, since ids follow the disk */
         int32_t one = list[i], j = i;
         for (; j && lies_before(s, one, list[j - 1]); j--)
             list[j] = list[j - 1];
@@ -54,7 +55,9 @@ static void enter_want(struct expert_cache *s, int32_t i)
 {
     struct session *q = &s->session;
     struct want *w = &q->wants[i];
-    *w = (struct want){.expert = w->expert, .slot = *expert_cache_slot_of(s, q->layer, w->expert), .state = WANT_MISSING};
+    *w = (struct want){.expert = w->expert,
+                       .slot = *expert_cache_slot_of(s, q->layer, w->expert),
+                       .state = WANT_MISSING};
     s->counters.asked++;
     if (w->slot < 0)
         return;
@@ -108,8 +111,8 @@ static void pump(struct expert_cache *s)
     sort_by_offset(s, batch, n);
     for (int32_t i = 0; i < n; i++) {
         s->counters.misses++;
-        s->counters.miss_bytes +=
-            expert_record_read_bytes(&s->params.layout->layers[q->layer].records[q->wants[batch[i]].expert]);
+        s->counters.miss_bytes += expert_record_read_bytes(
+            &s->params.layout->layers[q->layer].records[q->wants[batch[i]].expert]);
         expert_cache_start_read(s, &s->slots.slots[q->wants[batch[i]].slot], true);
     }
 }
@@ -152,7 +155,9 @@ void expert_cache_begin(struct expert_cache *s, const struct expert_layer_reques
     struct session *q = &s->session;
     struct expert_job *job;
     pthread_mutex_lock(&s->lock);
-    while ((job = expert_reader_take(s->reader, false, NULL))) /* finished prefetches; the disk continues with the next */
+    while (
+        (job = expert_reader_take(
+             s->reader, false, NULL))) /* finished prefetches; the disk continues with the next */
         finish(s, job);
     q->layer = s->layer_of[request->layer];
     q->in_order = request->in_order;
@@ -187,7 +192,8 @@ static void hand_out(struct expert_cache *s, struct expert_taken *t, int32_t max
         if (w->state == WANT_READY) {
             w->state = WANT_OUT;
             t->ids[t->n++] = w->expert;
-        } else if (t->gate_up_ready && w->gate_up_ready && !w->gate_up_taken && w->state == WANT_READING) {
+        } else if (t->gate_up_ready && w->gate_up_ready && !w->gate_up_taken &&
+                   w->state == WANT_READING) {
             w->gate_up_taken = true;
             t->gate_up_ready[t->n_gate_up_ready++] = w->expert;
         } else if (q->in_order && w->state != WANT_OUT && w->state != WANT_GIVEN) {
@@ -197,8 +203,8 @@ static void hand_out(struct expert_cache *s, struct expert_taken *t, int32_t max
     q->n_out += t->n;
 }
 
-/* Evicts the last resident want of the layer, to be read again later. It is needed when wants further back
- * hold all memory and none can be handed out in order. */
+/* Evicts the last resident want of the layer, to be read again later. It is needed when wants
+ * further back hold all memory and none can be handed out in order. */
 static bool evict_last_want(struct expert_cache *s)
 {
     struct session *q = &s->session;
@@ -213,15 +219,16 @@ static bool evict_last_want(struct expert_cache *s)
         w->slot = -1;
         w->state = WANT_MISSING;
         w->gate_up_ready = false;
-        s->counters.asked++; /* it was counted as a hit, and will be counted again when it is read */
+        s->counters
+            .asked++; /* it was counted as a hit, and will be counted again when it is read */
         q->next = 0;
         return true;
     }
     return false;
 }
 
-/* Computes pending checksums while the disk works, then waits without the lock. False: no read is in
- * flight. */
+/* Computes pending checksums while the disk works, then waits without the lock. False: no read is
+ * in flight. */
 static bool wait_for_one(struct expert_cache *s, bool gate_up_too)
 {
     uint64_t began = clock_ns();
@@ -243,7 +250,8 @@ static bool wait_for_one(struct expert_cache *s, bool gate_up_too)
     return job != NULL;
 }
 
-bool expert_cache_take_gate_up(struct expert_cache *s, struct expert_taken *t, int32_t max, bool wait, struct err *e)
+bool expert_cache_take_gate_up(struct expert_cache *s, struct expert_taken *t, int32_t max,
+                               bool wait, struct err *e)
 {
     struct session *q = &s->session;
     struct expert_job *job;
@@ -270,7 +278,8 @@ bool expert_cache_take_gate_up(struct expert_cache *s, struct expert_taken *t, i
     return !q->failed;
 }
 
-int32_t expert_cache_take(struct expert_cache *s, int32_t *ids, int32_t max, bool wait, struct err *e)
+int32_t expert_cache_take(struct expert_cache *s, int32_t *ids, int32_t max, bool wait,
+                          struct err *e)
 {
     struct expert_taken t = {.ids = ids};
     return expert_cache_take_gate_up(s, &t, max, wait, e) ? t.n : -1;

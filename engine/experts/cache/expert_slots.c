@@ -45,7 +45,8 @@ static size_t whole_pages(size_t bytes)
 void *expert_slots_map(size_t bytes, struct err *e)
 {
     size_t own = whole_pages(bytes), mapped = own + HUGE_PAGE;
-    uint8_t *map = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *map = mmap(NULL, mapped, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED) {
         err_set(e, ERR_NOMEM, "no address space for %zu bytes of experts", bytes);
         return NULL;
@@ -109,7 +110,8 @@ bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, st
 void expert_slots_fini(struct expert_slots *s)
 {
     for (int32_t c = 0; s->classes && c < s->n_classes; c++) {
-        expert_slots_unmap(s->classes[c].memory, (size_t)s->classes[c].bytes * (size_t)s->classes[c].n);
+        expert_slots_unmap(s->classes[c].memory,
+                           (size_t)s->classes[c].bytes * (size_t)s->classes[c].n);
         free(s->classes[c].unused);
     }
     free(s->classes);
@@ -123,7 +125,8 @@ void expert_slots_fini(struct expert_slots *s)
 static bool populate(struct expert_slots *s, struct expert_slot *slot)
 {
     /* Populate before locking, because mlock() splits huge pages at the ends of the record. */
-    if (madvise(slot->memory, slot->bytes, MADV_POPULATE_WRITE) && errno == ENOMEM) { /* EINVAL: older kernels do not know it */
+    if (madvise(slot->memory, slot->bytes, MADV_POPULATE_WRITE) &&
+        errno == ENOMEM) { /* EINVAL: older kernels do not know it */
         madvise(slot->memory, slot->bytes, MADV_DONTNEED);
         return false;
     }

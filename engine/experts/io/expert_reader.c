@@ -15,9 +15,10 @@
 
 #define DEFAULT_DEPTH 16
 #define DEFAULT_CHUNK (4u << 20)
-#define EXPECTED_DEPTH 9 /* of expected reads: an urgent read queues behind those in flight, so they stay few */
+#define EXPECTED_DEPTH                                                                             \
+    9 /* of expected reads: an urgent read queues behind those in flight, so they stay few */
 #define MAX_DEPTH 1024
-#define MAX_TRIES 3 /* of a chunk that returned too few bytes */
+#define MAX_TRIES 3      /* of a chunk that returned too few bytes */
 #define MAX_REPEATS 1000 /* of a chunk that was interrupted or got EAGAIN */
 
 static void push(struct job_queue *q, struct expert_job *job)
@@ -55,13 +56,14 @@ static bool unlink_job(struct job_queue *q, struct expert_job *job)
     return false;
 }
 
-static void fail_job(struct expert_job *job, const struct chunk *c, const struct expert_reader *r, const char *what)
+static void fail_job(struct expert_job *job, const struct chunk *c, const struct expert_reader *r,
+                     const char *what)
 {
     if (job->failed)
         return;
     job->failed = true;
-    err_set(&job->err, ERR_IO, "%s: %s at offset %llu", file_base_name(r->params.files[c->file].path), what,
-            (unsigned long long)c->offset);
+    err_set(&job->err, ERR_IO, "%s: %s at offset %llu",
+            file_base_name(r->params.files[c->file].path), what, (unsigned long long)c->offset);
 }
 
 /* --- chunks --- */
@@ -75,14 +77,23 @@ static void make_chunk(const struct expert_reader *r, struct expert_job *job, st
 {
     const struct expert_part *p = &job->record->parts[job->part];
     const uint32_t left = p->length - job->done_in_part, most = r->params.chunk;
-    uint32_t ask = left < most ? left : most, gate_up = job->gate_up_unasked < left ? job->gate_up_unasked : left;
-    if (gate_up && gate_up < most + most / 2) /* end the chunk with gate and up unless that costs another read */
+    uint32_t ask = left < most ? left : most,
+             gate_up = job->gate_up_unasked < left ? job->gate_up_unasked : left;
+    if (gate_up &&
+        gate_up <
+            most + most / 2) /* end the chunk with gate and up unless that costs another read */
         ask = gate_up;
     gate_up = gate_up < ask ? gate_up : ask;
-    *c = (struct chunk){.job = job, .to = job->memory + p->at + job->done_in_part,
-                        .offset = p->offset + job->done_in_part, .ask = ask, .want = ask, .gate_up = gate_up, .file = p->file};
+    *c = (struct chunk){.job = job,
+                        .to = job->memory + p->at + job->done_in_part,
+                        .offset = p->offset + job->done_in_part,
+                        .ask = ask,
+                        .want = ask,
+                        .gate_up = gate_up,
+                        .file = p->file};
     job->gate_up_unasked -= gate_up;
-    uint64_t size = r->params.files[p->file].size, in_file = size > c->offset ? size - c->offset : 0;
+    uint64_t size = r->params.files[p->file].size,
+             in_file = size > c->offset ? size - c->offset : 0;
     if (in_file < ask)
         c->want = (uint32_t)in_file;
     job->done_in_part += ask;
@@ -97,7 +108,8 @@ bool expert_reader_next_chunk(struct expert_reader *r, struct chunk *c)
     const bool urgent = r->urgent.first != NULL;
     struct job_queue *q = urgent ? &r->urgent : &r->expected;
     struct expert_job *job = q->first;
-    const int32_t depth = urgent || r->params.depth < EXPECTED_DEPTH ? r->params.depth : EXPECTED_DEPTH;
+    const int32_t depth =
+        urgent || r->params.depth < EXPECTED_DEPTH ? r->params.depth : EXPECTED_DEPTH;
     if (!job || r->counters.under_way >= depth)
         return false;
     if (!job->begun) {
@@ -149,7 +161,8 @@ static void end_chunk(struct expert_reader *r, struct chunk *c)
         list_gate_up(r, job);
     if (!--r->counters.under_way)
         r->counters.read_ns += clock_ns() - r->busy_since_ns;
-    if (job->failed && job->part < job->record->n_parts) { /* the rest of a failed job is not requested any more */
+    if (job->failed &&
+        job->part < job->record->n_parts) { /* the rest of a failed job is not requested any more */
         unlink_job(&r->urgent, job);
         unlink_job(&r->expected, job);
         job->part = job->record->n_parts;
@@ -174,7 +187,8 @@ bool expert_reader_finish_chunk(struct expert_reader *r, struct chunk *c, int64_
         r->counters.bytes += (uint64_t)result;
         if (result < c->want) {
             uint32_t whole = (uint32_t)result / EXPERT_ALIGN * EXPERT_ALIGN;
-            if (result && ++c->tries < MAX_TRIES) { /* a short read: continue from the last whole block */
+            if (result &&
+                ++c->tries < MAX_TRIES) { /* a short read: continue from the last whole block */
                 c->to += whole;
                 c->offset += whole;
                 c->ask -= whole;
@@ -190,8 +204,8 @@ bool expert_reader_finish_chunk(struct expert_reader *r, struct chunk *c, int64_
     return false;
 }
 
-/* Fails a job whose file has changed since the layout was made: its data must not be mixed with records
- * that are cached already. */
+/* Fails a job whose file has changed since the layout was made: its data must not be mixed with
+ * records that are cached already. */
 static void check_files(const struct expert_reader *r, struct expert_job *job)
 {
     int32_t last = -1;
@@ -338,7 +352,8 @@ static bool open_files(struct expert_reader *r, bool direct, struct err *e)
             return err_errno(e, "%s", f->path);
         if (!expert_file_identify(&now, e))
             return false;
-        if (now.size != f->size || now.inode != f->inode || now.device != f->device || now.mtime_ns != f->mtime_ns)
+        if (now.size != f->size || now.inode != f->inode || now.device != f->device ||
+            now.mtime_ns != f->mtime_ns)
             return err_set(e, ERR_CONFLICT, "%s changed since the model was opened", f->path);
     }
     return true;
@@ -358,16 +373,19 @@ static bool start(struct expert_reader *r, struct err *e)
     if (r->direct && !r->params.no_uring)
         r->uring = uring_reader_create(r, &why);
     if (r->uring) {
-        snprintf(r->method, sizeof r->method, "io_uring, O_DIRECT, up to %d reads at once", r->params.depth);
+        snprintf(r->method, sizeof r->method, "io_uring, O_DIRECT, up to %d reads at once",
+                 r->params.depth);
         return true;
     }
     r->threads = thread_reader_create(r, e);
     if (!r->threads)
         return false;
     if (r->direct)
-        snprintf(r->method, sizeof r->method, "%d threads, O_DIRECT: no io_uring (%s)", thread_reader_count(r->threads), why);
+        snprintf(r->method, sizeof r->method, "%d threads, O_DIRECT: no io_uring (%s)",
+                 thread_reader_count(r->threads), why);
     else
-        snprintf(r->method, sizeof r->method, "%d threads, buffered: the file system has no O_DIRECT",
+        snprintf(r->method, sizeof r->method,
+                 "%d threads, buffered: the file system has no O_DIRECT",
                  thread_reader_count(r->threads));
     return true;
 }
@@ -387,7 +405,8 @@ struct expert_reader *expert_reader_open(const struct expert_reader_params *p, s
     for (int32_t i = 0; i < p->n_files; i++)
         fds[i] = -1;
     r->params.depth = p->depth <= 0 ? DEFAULT_DEPTH : p->depth > MAX_DEPTH ? MAX_DEPTH : p->depth;
-    r->params.chunk = p->chunk ? (p->chunk + EXPERT_ALIGN - 1) / EXPERT_ALIGN * EXPERT_ALIGN : DEFAULT_CHUNK;
+    r->params.chunk =
+        p->chunk ? (p->chunk + EXPERT_ALIGN - 1) / EXPERT_ALIGN * EXPERT_ALIGN : DEFAULT_CHUNK;
     pthread_mutex_init(&r->lock, NULL);
     if (!start(r, e))
         expert_reader_close(&r);
@@ -401,7 +420,8 @@ void expert_reader_close(struct expert_reader **pr)
     if (!r)
         return;
     pthread_mutex_lock(&r->lock);
-    r->urgent = r->expected = (struct job_queue){0}; /* wait for reads in flight and drop the rest */
+    r->urgent = r->expected =
+        (struct job_queue){0}; /* wait for reads in flight and drop the rest */
     pthread_mutex_unlock(&r->lock);
     uring_reader_destroy(&r->uring);
     thread_reader_destroy(&r->threads);

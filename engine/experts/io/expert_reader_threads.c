@@ -63,7 +63,8 @@ void thread_reader_wait(struct thread_reader *t, bool gate_up_too)
 {
     struct expert_reader *r = t->reader;
     pthread_mutex_lock(&r->lock);
-    while (!r->finished.first && !(gate_up_too && r->gate_up_ready) && (r->jobs_under_way || r->urgent.first || r->expected.first))
+    while (!r->finished.first && !(gate_up_too && r->gate_up_ready) &&
+           (r->jobs_under_way || r->urgent.first || r->expected.first))
         pthread_cond_wait(&t->done, &r->lock);
     pthread_mutex_unlock(&r->lock);
 }

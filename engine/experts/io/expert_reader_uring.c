@@ -94,7 +94,9 @@ struct uring_reader *uring_reader_create(struct expert_reader *r, const char **w
     u->reader = r;
     u->chunks = calloc((size_t)depth, sizeof *u->chunks);
     u->unused = calloc((size_t)depth, sizeof *u->unused);
-    failure = u->chunks && u->unused ? io_uring_register_files(&u->ring, r->fds, (unsigned)r->params.n_files) : -ENOMEM;
+    failure = u->chunks && u->unused
+                  ? io_uring_register_files(&u->ring, r->fds, (unsigned)r->params.n_files)
+                  : -ENOMEM;
     if (failure) {
         *why = strerror(-failure);
         uring_reader_destroy(&u);
@@ -112,7 +114,8 @@ void uring_reader_destroy(struct uring_reader **pu)
     if (!u)
         return;
     struct io_uring_cqe *cqe;
-    while (u->n_begun && io_uring_wait_cqe(&u->ring, &cqe) == 0) { /* the kernel must not write to freed memory */
+    while (u->n_begun &&
+           io_uring_wait_cqe(&u->ring, &cqe) == 0) { /* the kernel must not write to freed memory */
         finish(u, cqe);
         submit(u);
     }

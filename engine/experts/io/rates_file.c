@@ -14,8 +14,8 @@ bool rates_file_read(const char *cache_dir, const char *name, struct buf *b)
 {
     char path[4096];
     struct err ignored;
-    return cache_dir && file_join(path, sizeof path, cache_dir, name, &ignored) && file_exists(path) &&
-           file_read(path, MAX_FILE, b, &ignored) && b->len > 0;
+    return cache_dir && file_join(path, sizeof path, cache_dir, name, &ignored) &&
+           file_exists(path) && file_read(path, MAX_FILE, b, &ignored) && b->len > 0;
 }
 
 void rates_file_add(const char *cache_dir, const char *name, const char *line)

@@ -65,16 +65,18 @@ uint64_t expert_record_read_bytes(const struct expert_record *r)
     return sum;
 }
 
-struct weight_planes expert_record_planes(const struct expert_record *r, enum expert_matrix matrix, const uint8_t *memory)
+struct weight_planes expert_record_planes(const struct expert_record *r, enum expert_matrix matrix,
+                                          const uint8_t *memory)
 {
     const uint8_t *at[EXPERT_PLANE__N];
     for (int p = 0; p < EXPERT_PLANE__N; p++)
         at[p] = r->planes[matrix][p] == EXPERT_NO_PLANE ? NULL : memory + r->planes[matrix][p];
-    return (struct weight_planes){.data = at[EXPERT_DATA], .scales = at[EXPERT_SCALES], .biases = at[EXPERT_BIASES]};
+    return (struct weight_planes){
+        .data = at[EXPERT_DATA], .scales = at[EXPERT_SCALES], .biases = at[EXPERT_BIASES]};
 }
 
 uint64_t expert_record_checksum(const struct weight weights[EXPERT_MATRIX__N],
-                         const struct weight_planes where[EXPERT_MATRIX__N])
+                                const struct weight_planes where[EXPERT_MATRIX__N])
 {
     uint64_t h = 0;
     for (int m = 0; m < EXPERT_MATRIX__N; m++)
@@ -107,25 +109,30 @@ static int32_t find_file(struct maker *k, const uint8_t *at, uint64_t *offset)
 }
 
 /* Inserts a plane into the record's spans, which are kept in order of file and offset. */
-static bool add_span(struct maker *k, const struct weight *w, int matrix, int plane, const uint8_t *at)
+static bool add_span(struct maker *k, const struct weight *w, int matrix, int plane,
+                     const uint8_t *at)
 {
     struct span *spans = k->spans;
     struct span s = {.matrix = matrix, .plane = plane};
     s.file = find_file(k, at, &s.from);
     if (s.file < 0)
         return err_field(k->e, ERR_UNSUPPORTED, w->name,
-                         "tensor %s had to be repacked in memory, so its experts cannot be streamed from the file",
+                         "tensor %s had to be repacked in memory, so its experts cannot be "
+                         "streamed from the file",
                          w->name);
     s.to = s.from + (uint64_t)(w->rows - 1) * plane_stride(w, plane) + plane_row_size(w, plane);
     int i = k->n_spans++;
-    for (; i && (spans[i - 1].file > s.file || (spans[i - 1].file == s.file && spans[i - 1].from > s.from)); i--)
+    for (; i && (spans[i - 1].file > s.file ||
+                 (spans[i - 1].file == s.file && spans[i - 1].from > s.from));
+         i--)
         spans[i] = spans[i - 1];
     spans[i] = s;
     return true;
 }
 
 /* The end of the last byte of gate or up in this part, from its beginning; 0: it has none. */
-static uint32_t gate_up_end(const struct expert_record *r, const struct expert_part *part, const struct weight weights[EXPERT_MATRIX__N])
+static uint32_t gate_up_end(const struct expert_record *r, const struct expert_part *part,
+                            const struct weight weights[EXPERT_MATRIX__N])
 {
     uint32_t end = 0;
     for (int m = 0; m < EXPERT_DOWN; m++)
@@ -133,14 +140,16 @@ static uint32_t gate_up_end(const struct expert_record *r, const struct expert_p
             const uint32_t at = r->planes[m][p];
             if (at == EXPERT_NO_PLANE || at < part->at || at - part->at >= part->length)
                 continue;
-            const size_t extent = (size_t)(weights[m].rows - 1) * plane_stride(&weights[m], p) + plane_row_size(&weights[m], p);
+            const size_t extent = (size_t)(weights[m].rows - 1) * plane_stride(&weights[m], p) +
+                                  plane_row_size(&weights[m], p);
             const uint32_t to = at - part->at + (uint32_t)extent;
             end = to > end ? to : end;
         }
     return end;
 }
 
-void expert_record_order_parts(struct expert_record *r, const struct weight weights[EXPERT_MATRIX__N])
+void expert_record_order_parts(struct expert_record *r,
+                               const struct weight weights[EXPERT_MATRIX__N])
 {
     struct expert_part parts[EXPERT_MAX_PARTS];
     uint32_t before = 0;
@@ -159,8 +168,8 @@ void expert_record_order_parts(struct expert_record *r, const struct weight weig
     memcpy(r->parts, parts, (size_t)n * sizeof *parts);
 }
 
-/* Merges spans, in order of file and offset, into parts: spans that share or adjoin a block are read in
- * one piece. */
+/* Merges spans, in order of file and offset, into parts: spans that share or adjoin a block are
+ * read in one piece. */
 static bool make_parts(struct expert_record *r, const struct span *spans, int n)
 {
     uint64_t at = 0;
@@ -179,7 +188,9 @@ static bool make_parts(struct expert_record *r, const struct span *spans, int n)
             if (at + (to - from) > UINT32_MAX / 2)
                 return false;
             p = &r->parts[r->n_parts++];
-            *p = (struct expert_part){.offset = from, .length = (uint32_t)(to - from), .at = (uint32_t)at,
+            *p = (struct expert_part){.offset = from,
+                                      .length = (uint32_t)(to - from),
+                                      .at = (uint32_t)at,
                                       .file = spans[i].file};
         }
         at += p->length;
@@ -188,7 +199,8 @@ static bool make_parts(struct expert_record *r, const struct span *spans, int n)
     return at <= UINT32_MAX / 2;
 }
 
-static bool make_record(struct maker *k, struct expert_layer *layer, const struct weight *const plan[], int32_t expert)
+static bool make_record(struct maker *k, struct expert_layer *layer,
+                        const struct weight *const plan[], int32_t expert)
 {
     struct expert_record *r = &layer->records[expert];
     k->n_spans = 0;
@@ -202,7 +214,8 @@ static bool make_record(struct maker *k, struct expert_layer *layer, const struc
         }
     }
     if (!make_parts(r, k->spans, k->n_spans))
-        return err_set(k->e, ERR_LIMIT, "layer %d, expert %d: larger than 2 GiB", layer->layer, expert);
+        return err_set(k->e, ERR_LIMIT, "layer %d, expert %d: larger than 2 GiB", layer->layer,
+                       expert);
     expert_record_order_parts(r, layer->weights);
     uint64_t bytes = expert_record_read_bytes(r);
     k->layout->read_bytes += bytes;
@@ -248,7 +261,8 @@ static bool list_files(struct maker *k)
             return false;
         model_mapping(k->model, i, &start, &len);
         if (l->files[i].size != len)
-            return err_set(k->e, ERR_CONFLICT, "%s changed while the model was being opened", l->files[i].path);
+            return err_set(k->e, ERR_CONFLICT, "%s changed while the model was being opened",
+                           l->files[i].path);
     }
     return true;
 }

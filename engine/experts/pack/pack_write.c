@@ -28,7 +28,7 @@ struct writer {
     uint64_t *sums;    /* [n_records] */
     uint8_t *in, *out; /* a record as in the model's files; repacked */
     struct pack_progress progress;
-    uint64_t unsafe;   /* bytes written since the last checkpoint */
+    uint64_t unsafe; /* bytes written since the last checkpoint */
 };
 
 static bool stopped(const struct writer *w)
@@ -36,7 +36,8 @@ static bool stopped(const struct writer *w)
     return w->params->stop && *w->params->stop;
 }
 
-static bool write_at(const struct writer *w, const void *data, size_t len, uint64_t at, struct err *e)
+static bool write_at(const struct writer *w, const void *data, size_t len, uint64_t at,
+                     struct err *e)
 {
     for (size_t put = 0; put < len;) {
         ssize_t n = pwrite(w->fd, (const char *)data + put, len - put, (off_t)(at + put));
@@ -84,7 +85,7 @@ static bool read_record(struct writer *w, const struct expert_record *r, struct 
     return true;
 }
 
-struct row_source { /* one plane of a matrix in the model's file */
+struct row_source {    /* one plane of a matrix in the model's file */
     const uint8_t *at; /* NULL: the format has no such plane */
     size_t stride;
 };
@@ -96,14 +97,16 @@ static void copy_rows(const uint8_t *to, const struct row_source *from, size_t s
         memcpy((uint8_t *)to + (size_t)i * size, from->at + (size_t)i * from->stride, size);
 }
 
-static void planes_of(const struct expert_record *r, const uint8_t *memory, struct weight_planes where[EXPERT_MATRIX__N])
+static void planes_of(const struct expert_record *r, const uint8_t *memory,
+                      struct weight_planes where[EXPERT_MATRIX__N])
 {
     for (int i = 0; i < EXPERT_MATRIX__N; i++)
         where[i] = expert_record_planes(r, (enum expert_matrix)i, memory);
 }
 
 /* From w->in to w->out; returns the checksum of the result. */
-static uint64_t repack(struct writer *w, const struct expert_layer *from, const struct expert_layer *to, int32_t expert)
+static uint64_t repack(struct writer *w, const struct expert_layer *from,
+                       const struct expert_layer *to, int32_t expert)
 {
     struct weight_planes source[EXPERT_MATRIX__N], target[EXPERT_MATRIX__N];
     planes_of(&from->records[expert], w->in, source);
@@ -122,7 +125,8 @@ static uint64_t repack(struct writer *w, const struct expert_layer *from, const 
 }
 
 /* True if the record that an earlier run wrote is there and has this checksum. */
-static bool is_written(struct writer *w, const struct expert_layer *to, int32_t expert, uint64_t sum)
+static bool is_written(struct writer *w, const struct expert_layer *to, int32_t expert,
+                       uint64_t sum)
 {
     const struct expert_part *p = &to->records[expert].parts[0];
     struct weight_planes where[EXPERT_MATRIX__N];
@@ -153,7 +157,8 @@ static bool checkpoint(struct writer *w, struct err *e)
     return write_at(w, w->sums, bytes, EXPERT_ALIGN, e);
 }
 
-static bool write_record(struct writer *w, int32_t layer, int32_t expert, uint64_t *sum, struct err *e)
+static bool write_record(struct writer *w, int32_t layer, int32_t expert, uint64_t *sum,
+                         struct err *e)
 {
     const struct expert_layer *from = &w->from.layers[layer], *to = &w->to.layers[layer];
     bool kept = is_written(w, to, expert, *sum);
@@ -189,7 +194,8 @@ static bool write_records(struct writer *w, struct err *e)
                 ok = checkpoint(w, e);
         }
     struct err why = {0};
-    bool done = checkpoint(w, ok ? e : &why); /* after a failure too, so that the next run resumes here */
+    bool done =
+        checkpoint(w, ok ? e : &why); /* after a failure too, so that the next run resumes here */
     return ok && done;
 }
 
@@ -197,7 +203,8 @@ static void sync_folder(const char *path)
 {
     char folder[4096];
     const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
+             slash ? path : ".");
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         fsync(fd);
@@ -241,8 +248,8 @@ static bool check_room(struct writer *w, struct err *e)
     uint64_t has = (uint64_t)st.st_blocks * 512, free_bytes = (uint64_t)v.f_bavail * v.f_frsize;
     uint64_t more = w->header.file_bytes > has ? w->header.file_bytes - has : 0;
     if (more > free_bytes)
-        return err_set(e, ERR_LIMIT, "%s needs %.2f GB more, the disk has %.2f GB free", w->path, (double)more / 1e9,
-                       (double)free_bytes / 1e9);
+        return err_set(e, ERR_LIMIT, "%s needs %.2f GB more, the disk has %.2f GB free", w->path,
+                       (double)more / 1e9, (double)free_bytes / 1e9);
     return true;
 }
 
@@ -292,7 +299,8 @@ static bool allocate(struct writer *w, struct err *e)
     w->out = malloc(w->to.record_bytes_max);
     for (int32_t i = 0; w->sources && i < w->from.n_files; i++)
         w->sources[i] = -1;
-    return (w->sums && w->sources && w->in && w->out) || err_set(e, ERR_NOMEM, "no memory for packing");
+    return (w->sums && w->sources && w->in && w->out) ||
+           err_set(e, ERR_NOMEM, "no memory for packing");
 }
 
 static bool open_writer(struct writer *w, struct err *e)
@@ -340,8 +348,10 @@ bool expert_pack_write(const struct pack_params *p, bool *there, struct err *e)
         *there = true;
         return true;
     }
-    if (ignored.code == ERR_CONFLICT && p->folder) /* beside the model it is an old sidecar of this model; elsewhere it may be another's */
-        return err_set(e, ERR_CONFLICT, "%s: choose another folder or remove the file", ignored.text);
+    if (ignored.code == ERR_CONFLICT && p->folder) /* beside the model it is an old sidecar of this
+                                                      model; elsewhere it may be another's */
+        return err_set(e, ERR_CONFLICT, "%s: choose another folder or remove the file",
+                       ignored.text);
     bool ok = open_writer(&w, e) && write_records(&w, e) && finish(&w, e);
     close_writer(&w);
     return ok;

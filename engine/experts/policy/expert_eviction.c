@@ -61,11 +61,14 @@ enum eviction_rule expert_eviction_rule(const struct expert_eviction *v)
 }
 
 /* The lowest value is evicted first. Values are comparable over layers at one time. */
-static double value(const struct expert_history *h, int32_t layer, int32_t i, enum eviction_rule rule)
+static double value(const struct expert_history *h, int32_t layer, int32_t i,
+                    enum eviction_rule rule)
 {
     const int32_t expert = i - h->first[layer];
     const double recent = expert_history_recency(h, layer, expert);
-    return rule == EVICT_BY_RECENCY ? recent : fmax(recent, expert_history_frequency(h, layer, expert) + EXPERT_FREQUENCY_WEIGHT);
+    return rule == EVICT_BY_RECENCY
+               ? recent
+               : fmax(recent, expert_history_frequency(h, layer, expert) + EXPERT_FREQUENCY_WEIGHT);
 }
 
 static void find_least(struct expert_eviction *v, int32_t layer)
@@ -84,7 +87,8 @@ static void find_least(struct expert_eviction *v, int32_t layer)
         }
 }
 
-struct eviction_choice expert_eviction_choose(struct expert_eviction *v, const int32_t *class_of, int32_t size_class)
+struct eviction_choice expert_eviction_choose(struct expert_eviction *v, const int32_t *class_of,
+                                              int32_t size_class)
 {
     const enum eviction_rule decides = expert_eviction_rule(v);
     struct eviction_choice c = {.layer = -1, .expert = -1, .named = {-1, -1}};
@@ -113,7 +117,8 @@ struct eviction_choice expert_eviction_choose(struct expert_eviction *v, const i
 void expert_eviction_done(struct expert_eviction *v, const struct eviction_choice *c)
 {
     const int32_t recent = c->named[EVICT_BY_RECENCY], frequent = c->named[EVICT_BY_FREQUENCY];
-    if (recent == frequent || recent < 0 || frequent < 0 || v->rival[recent] >= 0 || v->rival[frequent] >= 0)
+    if (recent == frequent || recent < 0 || frequent < 0 || v->rival[recent] >= 0 ||
+        v->rival[frequent] >= 0)
         return;
     v->rival[recent] = frequent;
     v->rival[frequent] = recent;

@@ -16,7 +16,8 @@
 #define MAX_FILE (64u << 20)
 #define MAX_LONG_TERM 64.0 /* log2 of the largest plausible count of rows */
 
-struct header { /* of the file; then n long-term scores as doubles, n checksums, and a hash64 of all before it */
+struct header { /* of the file; then n long-term scores as doubles, n checksums, and a hash64 of all
+                   before it */
     uint32_t magic, n;
     uint64_t key, files;
 };
@@ -32,7 +33,8 @@ static uint64_t identity(const struct expert_layout *l)
     return h;
 }
 
-bool expert_history_init(struct expert_history *h, const struct expert_layout *l, uint64_t model, struct err *e)
+bool expert_history_init(struct expert_history *h, const struct expert_layout *l, uint64_t model,
+                         struct err *e)
 {
     int32_t n = 0;
     *h = (struct expert_history){.n_layers = l->n_layers, .files = identity(l)};
@@ -49,7 +51,8 @@ bool expert_history_init(struct expert_history *h, const struct expert_layout *l
     h->long_term = calloc((size_t)n + 1, sizeof *h->long_term);
     h->sums = calloc((size_t)n + 1, sizeof *h->sums);
     h->checked = calloc((size_t)n + 1, sizeof *h->checked);
-    if (!h->first || !h->clock || !h->recency || !h->frequency || !h->long_term || !h->sums || !h->checked) {
+    if (!h->first || !h->clock || !h->recency || !h->frequency || !h->long_term || !h->sums ||
+        !h->checked) {
         expert_history_fini(h);
         return err_set(e, ERR_NOMEM, "no memory for the history of the experts");
     }
@@ -80,14 +83,16 @@ void expert_history_advance(struct expert_history *h, int32_t layer, int32_t row
 
 static void add(double *score, double now, double half_life, int32_t rows, int32_t of_rows)
 {
-    /* Where the rows lie among the step's is unknown, so each counts as an average row of the step. */
+    /* Where the rows lie among the step's is unknown, so each counts as an average row of the step.
+     */
     double each = 1;
     if (of_rows > 1)
         each = (1 - exp2(-of_rows / half_life)) / (of_rows * (1 - exp2(-1 / half_life)));
     *score = log2(exp2(*score - now / half_life) + each * rows) + now / half_life;
 }
 
-void expert_history_touch(struct expert_history *h, int32_t layer, int32_t expert, int32_t rows, int32_t of_rows)
+void expert_history_touch(struct expert_history *h, int32_t layer, int32_t expert, int32_t rows,
+                          int32_t of_rows)
 {
     int32_t i = h->first[layer] + expert;
     add(&h->recency[i], h->clock[layer], EXPERT_RECENCY_HALF_LIFE, rows, of_rows);
@@ -112,7 +117,8 @@ double expert_history_long_term(const struct expert_history *h, int32_t layer, i
 
 /* --- file --- */
 
-static bool path_of(const struct expert_history *h, const char *folder, char *path, size_t size, struct err *e)
+static bool path_of(const struct expert_history *h, const char *folder, char *path, size_t size,
+                    struct err *e)
 {
     char name[64];
     snprintf(name, sizeof name, "experts-%016" PRIx64, h->key);
@@ -143,7 +149,8 @@ bool expert_history_save(const struct expert_history *h, const char *folder, str
 static bool decode(struct expert_history *h, const struct buf *b, struct err *e)
 {
     struct header head;
-    size_t n = (size_t)h->n, size = sizeof head + n * (sizeof(double) + sizeof(uint64_t)) + sizeof(uint64_t);
+    size_t n = (size_t)h->n,
+           size = sizeof head + n * (sizeof(double) + sizeof(uint64_t)) + sizeof(uint64_t);
     uint64_t sum;
     if (b->len != size)
         return err_set(e, ERR_FORMAT, "%zu bytes, want %zu", b->len, size);
@@ -159,7 +166,9 @@ static bool decode(struct expert_history *h, const struct buf *b, struct err *e)
             if (isnan(h->long_term[x]) || h->long_term[x] > MAX_LONG_TERM)
                 h->long_term[x] = -INFINITY;
             h->recency[x] = h->long_term[x] - MAX_LONG_TERM; /* any use from now on counts more */
-            h->frequency[x] = h->long_term[x] + log2(EXPERT_FREQUENCY_HALF_LIFE / EXPERT_LONG_TERM_HALF_LIFE); /* assumes a constant rate of use */
+            h->frequency[x] = h->long_term[x] +
+                              log2(EXPERT_FREQUENCY_HALF_LIFE /
+                                   EXPERT_LONG_TERM_HALF_LIFE); /* assumes a constant rate of use */
         }
     for (size_t x = 0; x < n && head.files == h->files; x++)
         if (!h->sums[x]) /* checksums from a sidecar take precedence */

@@ -28,15 +28,18 @@ struct miss_shape miss_shape_of(const struct model_plan *plan, double slots)
 
 double miss_policy_distinct(const struct miss_shape *s, int32_t n_rows)
 {
-    return s->n_expert > 0 ? s->n_expert * (1 - pow(1 - (double)s->n_used / s->n_expert, n_rows)) : 0;
+    return s->n_expert > 0 ? s->n_expert * (1 - pow(1 - (double)s->n_used / s->n_expert, n_rows))
+                           : 0;
 }
 
-double miss_policy_bus_seconds(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows)
+double miss_policy_bus_seconds(const struct miss_rates *r, const struct miss_shape *s,
+                               int32_t n_rows)
 {
     return miss_policy_distinct(s, n_rows) * s->missing * (double)s->expert_bytes / r->bus;
 }
 
-double miss_policy_cpu_seconds(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows)
+double miss_policy_cpu_seconds(const struct miss_rates *r, const struct miss_shape *s,
+                               int32_t n_rows)
 {
     const double experts = miss_policy_distinct(s, n_rows) * s->missing;
     const double pairs = (double)n_rows * s->n_used * s->missing;
@@ -46,10 +49,12 @@ double miss_policy_cpu_seconds(const struct miss_rates *r, const struct miss_sha
 bool miss_policy_on_cpu(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows)
 {
     return n_rows <= r->rows && r->bus > 0 && r->sync_s > 0 && r->expert_s > 0 && r->row_s >= 0 &&
-           miss_policy_bus_seconds(r, s, n_rows) > MISS_POLICY_MARGIN * miss_policy_cpu_seconds(r, s, n_rows);
+           miss_policy_bus_seconds(r, s, n_rows) >
+               MISS_POLICY_MARGIN * miss_policy_cpu_seconds(r, s, n_rows);
 }
 
-bool miss_policy_range(const struct miss_rates *r, const struct miss_shape *s, int32_t *first, int32_t *last)
+bool miss_policy_range(const struct miss_rates *r, const struct miss_shape *s, int32_t *first,
+                       int32_t *last)
 {
     int32_t n = r->rows;
     while (n > 0 && !miss_policy_on_cpu(r, s, n))
@@ -94,9 +99,11 @@ bool miss_rates_load(const char *cache_dir, const char *device, uint64_t key, st
         uint64_t whose, what;
         int cached;
         int64_t when;
-        if (sscanf(line, "%" SCNx64 " %" SCNx64 " %lf %lf %lf %lf %d %" SCNd32 " %" SCNd64, &whose, &what, &at.bus, &at.sync_s,
-                   &at.expert_s, &at.row_s, &cached, &at.rows, &when) == 9 && whose == wanted && what == key && at.bus > 0 &&
-            at.sync_s > 0 && at.expert_s > 0 && at.row_s >= 0 && rates_file_is_current(when)) {
+        if (sscanf(line, "%" SCNx64 " %" SCNx64 " %lf %lf %lf %lf %d %" SCNd32 " %" SCNd64, &whose,
+                   &what, &at.bus, &at.sync_s, &at.expert_s, &at.row_s, &cached, &at.rows,
+                   &when) == 9 &&
+            whose == wanted && what == key && at.bus > 0 && at.sync_s > 0 && at.expert_s > 0 &&
+            at.row_s >= 0 && rates_file_is_current(when)) {
             at.cached = cached != 0;
             *r = at;
             found = true;
@@ -106,10 +113,13 @@ bool miss_rates_load(const char *cache_dir, const char *device, uint64_t key, st
     return found;
 }
 
-void miss_rates_save(const char *cache_dir, const char *device, uint64_t key, const struct miss_rates *r)
+void miss_rates_save(const char *cache_dir, const char *device, uint64_t key,
+                     const struct miss_rates *r)
 {
     char line[256];
-    snprintf(line, sizeof line, "%016" PRIx64 " %016" PRIx64 " %.0f %.9f %.9f %.9f %d %" PRId32 " %" PRId64, hash64(device, strlen(device), 0),
-             key, r->bus, r->sync_s, r->expert_s, r->row_s, r->cached, r->rows, clock_wall_s());
+    snprintf(line, sizeof line,
+             "%016" PRIx64 " %016" PRIx64 " %.0f %.9f %.9f %.9f %d %" PRId32 " %" PRId64,
+             hash64(device, strlen(device), 0), key, r->bus, r->sync_s, r->expert_s, r->row_s,
+             r->cached, r->rows, clock_wall_s());
     rates_file_add(cache_dir, RATES_FILE, line);
 }

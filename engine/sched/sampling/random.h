@@ -1,5 +1,6 @@
-/* Random numbers by position instead of by state (Philox4x32-10, Salmon et al. 2011): the n-th number of a seed
- * is the same whatever was drawn before, so a job that is preempted and recomputed draws the same tokens. */
+/* Random numbers by position instead of by state (Philox4x32-10, Salmon et al. 2011): the n-th
+ * number of a seed is the same whatever was drawn before, so a job that is preempted and recomputed
+ * draws the same tokens. */
 #pragma once
 #include <stdint.h>
 

@@ -14,8 +14,8 @@
 
 struct sampler_workspace {
     int32_t n_vocab;
-    float *logits;          /* [n_vocab] the row after bias and penalties */
-    float *weight;          /* [n_vocab] exp((logit - max) / temperature), of a row or of the list */
+    float *logits; /* [n_vocab] the row after bias and penalties */
+    float *weight; /* [n_vocab] exp((logit - max) / temperature), of a row or of the list */
     struct candidate *list; /* [n_vocab] the best, in order */
 };
 
@@ -24,7 +24,8 @@ struct sampler {
     int32_t n_vocab;
     bool penalties;
     uint64_t position; /* tokens picked so far */
-    /* With penalties only: [n_vocab] times seen in the answer, and IN_PROMPT; the ids with a count, in order of sight. */
+    /* With penalties only: [n_vocab] times seen in the answer, and IN_PROMPT; the ids with a count,
+     * in order of sight. */
     uint32_t *count;
     int32_t *seen;
     int32_t n_seen, cap_seen;
@@ -79,12 +80,13 @@ struct sampler *sampler_create(const struct engine_sampling *params, int32_t n_v
     }
     for (int32_t i = 0; i < params->n_bias; i++)
         if (params->bias[i].id < 0 || params->bias[i].id >= n_vocab) {
-            err_field(e, ERR_INPUT, "logit_bias", "token %d is outside the vocabulary of %d", params->bias[i].id,
-                      n_vocab);
+            err_field(e, ERR_INPUT, "logit_bias", "token %d is outside the vocabulary of %d",
+                      params->bias[i].id, n_vocab);
             sampler_destroy(&s);
             return NULL;
         }
-    s->penalties = params->repetition_penalty != 1 || params->presence_penalty != 0 || params->frequency_penalty != 0;
+    s->penalties = params->repetition_penalty != 1 || params->presence_penalty != 0 ||
+                   params->frequency_penalty != 0;
     if (s->penalties) {
         s->count = calloc((size_t)n_vocab, sizeof *s->count);
         if (!s->count)
@@ -123,8 +125,8 @@ static bool push(int32_t **list, int32_t *n, int32_t *cap, int32_t v)
     return true;
 }
 
-/* Without memory for one more distinct id, that id is not penalised: a slightly worse answer is better
- * than none. */
+/* Without memory for one more distinct id, that id is not penalised: a slightly worse answer is
+ * better than none. */
 static void count_token(struct sampler *s, int32_t id, uint32_t mark)
 {
     if (s->count[id] || push(&s->seen, &s->n_seen, &s->cap_seen, id))
@@ -147,7 +149,8 @@ static void count_window(struct sampler *s)
     for (int32_t i = 0; i < s->n_seen; i++)
         s->count[s->seen[i]] = 0;
     s->n_seen = 0;
-    for (int32_t i = s->n_text > s->params.penalty_window ? s->n_text - s->params.penalty_window : 0;
+    for (int32_t i = s->n_text > s->params.penalty_window ? s->n_text - s->params.penalty_window
+                                                          : 0;
          i < s->n_text; i++)
         count_token(s, s->text[i] < 0 ? ~s->text[i] : s->text[i], s->text[i] < 0 ? IN_PROMPT : 0);
 }
@@ -178,7 +181,8 @@ int32_t sampler_n_top(const struct sampler *s, int32_t top_logprobs)
     return n < s->n_vocab ? n : s->n_vocab;
 }
 
-/* A NaN or overflow of the backend must cost one token its chance, not break the whole distribution. */
+/* A NaN or overflow of the backend must cost one token its chance, not break the whole
+ * distribution. */
 static float sanitize(float v)
 {
     if (isnan(v))
@@ -227,15 +231,17 @@ static float inverse_temperature(const struct sampler *s)
     return sharpness < FLT_MAX ? sharpness : FLT_MAX;
 }
 
-/* top_p, min_p and the draw over w->list, which is in order; its weights sum to at most `total`, the rest being below
- * them. n >= 1, and a finite best logit. */
-static int32_t draw_ordered(const struct sampler *s, struct sampler_workspace *w, int32_t n, double total, double u)
+/* top_p, min_p and the draw over w->list, which is in order; its weights sum to at most `total`,
+ * the rest being below them. n >= 1, and a finite best logit. */
+static int32_t draw_ordered(const struct sampler *s, struct sampler_workspace *w, int32_t n,
+                            double total, double u)
 {
     double kept = 0;
     int32_t k = 0;
     for (int32_t i = 0; i < n; i++)
         w->weight[i] = topk_weight(w->list[i].logit, w->list[0].logit, inverse_temperature(s));
-    while (k < n && (k == 0 || (kept < (double)s->params.top_p * total && w->weight[k] >= s->params.min_p)))
+    while (k < n &&
+           (k == 0 || (kept < (double)s->params.top_p * total && w->weight[k] >= s->params.min_p)))
         kept += (double)w->weight[k++];
     return w->list[draw(w->weight, k, kept, u)].id;
 }
@@ -253,10 +259,10 @@ static double list_total(const struct sampler *s, const struct sampler_workspace
     return total;
 }
 
-/* Applies typical_p to `list`, which is w->list, then draws as draw_ordered does. -1: the list is too
- * short to decide. */
-static int32_t draw_typical(const struct sampler *s, struct sampler_workspace *w, const struct typical *t,
-                            const struct typical_list *list, double u)
+/* Applies typical_p to `list`, which is w->list, then draws as draw_ordered does. -1: the list is
+ * too short to decide. */
+static int32_t draw_typical(const struct sampler *s, struct sampler_workspace *w,
+                            const struct typical *t, const struct typical_list *list, double u)
 {
     struct typical_range kept;
     if (!typical_interval(t, list, &kept))
@@ -279,13 +285,15 @@ static int32_t draw_top_k(const struct sampler *s, struct sampler_workspace *w, 
 
 /* top_p without top_k. Sorting the whole vocabulary would be slow, so only tokens above a floor are
  * sorted, and the floor is lowered until they hold enough of the total weight. */
-static int32_t draw_nucleus(const struct sampler *s, struct sampler_workspace *w, float max, double u)
+static int32_t draw_nucleus(const struct sampler *s, struct sampler_workspace *w, float max,
+                            double u)
 {
     double total = topk_weights(w->logits, w->n_vocab, max, inverse_temperature(s), w->weight);
     for (float floor = 1e-2f;; floor *= 1e-2f) {
         double held = 0;
         int32_t n = 0;
-        bool all = floor < FLT_MIN || floor <= s->params.min_p; /* nothing lower may be kept anyway */
+        bool all =
+            floor < FLT_MIN || floor <= s->params.min_p; /* nothing lower may be kept anyway */
         float least = all ? s->params.min_p : floor;
         for (int32_t i = 0; i < w->n_vocab; i++) {
             if (w->weight[i] <= 0 || w->weight[i] < least)
@@ -302,7 +310,7 @@ static int32_t draw_nucleus(const struct sampler *s, struct sampler_workspace *w
 
 /* typical_p without top_k, with the same lowered floor, until the kept range lies above it. */
 static int32_t draw_typical_all(const struct sampler *s, struct sampler_workspace *w, float max,
-                                 double u)
+                                double u)
 {
     struct typical t = {.max = max, .sharpness = inverse_temperature(s)};
     topk_weights(w->logits, w->n_vocab, max, t.sharpness, w->weight);
@@ -345,7 +353,8 @@ static int32_t draw_from(const struct sampler *s, struct sampler_workspace *w, d
     float max = w->logits[best];
     if (s->params.temperature <= 0 || max == -INFINITY)
         return best;
-    int32_t k = s->params.top_k < w->n_vocab ? s->params.top_k : w->n_vocab; /* fewer may be allowed */
+    int32_t k =
+        s->params.top_k < w->n_vocab ? s->params.top_k : w->n_vocab; /* fewer may be allowed */
     bool wide = s->params.top_k == 0 || s->params.top_k >= s->n_vocab;
     if (wide && wants_typical(s))
         return draw_typical_all(s, w, max, u);
@@ -355,7 +364,8 @@ static int32_t draw_from(const struct sampler *s, struct sampler_workspace *w, d
     return draw_top_k(s, w, k, u);
 }
 
-static int32_t pick_from_logits(struct sampler *s, struct sampler_workspace *w, const float *row, double u)
+static int32_t pick_from_logits(struct sampler *s, struct sampler_workspace *w, const float *row,
+                                double u)
 {
     for (int32_t i = 0; i < w->n_vocab; i++)
         w->logits[i] = sanitize(row[i]);
@@ -364,8 +374,8 @@ static int32_t pick_from_logits(struct sampler *s, struct sampler_workspace *w, 
 }
 
 /* Few tokens are allowed: their logits are gathered at the front, and only those are examined. */
-static int32_t pick_from_list(struct sampler *s, struct sampler_workspace *w, const float *row, const struct grammar_mask *m,
-                              double u)
+static int32_t pick_from_list(struct sampler *s, struct sampler_workspace *w, const float *row,
+                              const struct grammar_mask *m, double u)
 {
     struct sampler_workspace few = *w;
     for (int32_t i = 0; i < m->n; i++)
@@ -377,21 +387,22 @@ static int32_t pick_from_list(struct sampler *s, struct sampler_workspace *w, co
     return m->list[draw_from(s, &few, u)];
 }
 
-static int32_t pick_from_bits(struct sampler *s, struct sampler_workspace *w, const float *row, const struct grammar_mask *m,
-                              double u)
+static int32_t pick_from_bits(struct sampler *s, struct sampler_workspace *w, const float *row,
+                              const struct grammar_mask *m, double u)
 {
     for (int32_t i = 0; i < w->n_vocab; i++)
         w->logits[i] = m->bits[i >> 5] >> (i & 31) & 1 ? sanitize(row[i]) : -INFINITY;
     apply_penalties(s, w->logits);
     int32_t id = draw_from(s, w, u);
-    for (int32_t i = 0; !grammar_mask_has(m, id) && i < w->n_vocab; i++) /* no allowed token has a finite logit */
+    for (int32_t i = 0; !grammar_mask_has(m, id) && i < w->n_vocab;
+         i++) /* no allowed token has a finite logit */
         if (grammar_mask_has(m, i))
             id = i;
     return id;
 }
 
-static int32_t pick_from_candidates(struct sampler *s, struct sampler_workspace *w, const struct step_row *row,
-                                    int32_t n_top, double u)
+static int32_t pick_from_candidates(struct sampler *s, struct sampler_workspace *w,
+                                    const struct step_row *row, int32_t n_top, double u)
 {
     int32_t n = s->params.top_k < n_top ? s->params.top_k : n_top;
     if (s->params.temperature <= 0 || sanitize(row->top_logits[0]) == -INFINITY)
@@ -418,8 +429,8 @@ void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct s
     double u = random_uniform(s->params.seed, s->position++);
     if (s->params.penalty_window)
         count_window(s);
-    int32_t id = allowed && allowed->list ? pick_from_list(s, w, row->logits, allowed, u)
-                 : allowed                ? pick_from_bits(s, w, row->logits, allowed, u)
+    int32_t id = allowed && allowed->list  ? pick_from_list(s, w, row->logits, allowed, u)
+                 : allowed                 ? pick_from_bits(s, w, row->logits, allowed, u)
                  : sampler_wants_logits(s) ? pick_from_logits(s, w, row->logits, u)
                                            : pick_from_candidates(s, w, row, n_top, u);
     if (id < 0 || id >= s->n_vocab) /* a backend's candidate list without any finite logit */

@@ -1,5 +1,5 @@
-/* Samples one token from one row of logits. Used by the scheduler for its jobs and by `sluice generate`
- * without a server; it needs only a backend's step_row.
+/* Samples one token from one row of logits. Used by the scheduler for its jobs and by `sluice
+ * generate` without a server; it needs only a backend's step_row.
  *
  * Order: logits; bias; penalties; temperature 0: the greatest (equal ones: the lower id); else
  * temperature, top_k, typical_p (over what top_k left), top_p (over what is left), min_p (against
@@ -19,7 +19,8 @@
 #include "engine/grammar/grammar.h"
 #include "engine/sched/sampling/token_rules.h"
 
-#define SAMPLER_NO_LOGPROB (-9999.0f) /* stands for minus infinity, as in OpenAI's API: JSON has none */
+#define SAMPLER_NO_LOGPROB                                                                         \
+    (-9999.0f) /* stands for minus infinity, as in OpenAI's API: JSON has none */
 
 struct sampler;
 struct sampler_workspace; /* room for one row at a time; shared by the samplers of one thread */
@@ -30,7 +31,8 @@ void sampler_workspace_destroy(struct sampler_workspace **w);
 /* Copies what it needs of *s. ERR_INPUT: a bias for an id outside the vocabulary. */
 struct sampler *sampler_create(const struct engine_sampling *s, int32_t n_vocab, struct err *e);
 void sampler_destroy(struct sampler **s);
-/* The rules apply after penalties, and a grammar's mask overrides them. They must outlive the sampler. */
+/* The rules apply after penalties, and a grammar's mask overrides them. They must outlive the
+ * sampler. */
 void sampler_set_rules(struct sampler *s, const struct token_rules *rules);
 /* The prompt, for the repetition penalty. */
 void sampler_add_prompt(struct sampler *s, const int32_t *ids, int32_t n);
@@ -42,12 +44,13 @@ int32_t sampler_n_top(const struct sampler *s, int32_t top_logprobs);
 struct sampler_input {
     const struct step_row *row; /* with n_top candidates, and with logits where they are wanted */
     int32_t n_top;
-    int32_t top_logprobs;               /* alternatives to report; -1: none */
-    const struct grammar_mask *allowed; /* NULL: all tokens; otherwise the row must have logits. The
-                                           mask applies after bias and penalties, before temperature. */
+    int32_t top_logprobs; /* alternatives to report; -1: none */
+    const struct grammar_mask
+        *allowed; /* NULL: all tokens; otherwise the row must have logits. The
+                     mask applies after bias and penalties, before temperature. */
 };
-/* Picks the next token and counts it as part of the answer. Log probabilities are those of the model
- * at temperature 1, before bias and penalties. */
+/* Picks the next token and counts it as part of the answer. Log probabilities are those of the
+ * model at temperature 1, before bias and penalties. */
 void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct sampler_input *in,
                   struct engine_token *out);
 /* logit - log_sum_exp, at least SAMPLER_NO_LOGPROB and at most 0. */

@@ -15,7 +15,8 @@ struct stop_string {
 struct stop_matcher {
     struct stop_string *stops;
     int32_t n;
-    struct buf held; /* received, not shown yet; after a push: as long as the longest partial match */
+    struct buf
+        held; /* received, not shown yet; after a push: as long as the longest partial match */
 };
 
 static bool stop_string_init(struct stop_string *s, const char *text)

@@ -33,7 +33,8 @@ bool token_rules_init(struct token_rules *t, const struct engine_job_params *p,
             return false;
     if (!p->min_tokens && !p->n_allowed_ids && !p->n_banned)
         return true;
-    *t = (struct token_rules){.params = p, .eos = vocab->eos, .n_eos = p->ignore_eos ? 0 : vocab->n_eos};
+    *t = (struct token_rules){
+        .params = p, .eos = vocab->eos, .n_eos = p->ignore_eos ? 0 : vocab->n_eos};
     if (!p->n_allowed_ids)
         return true;
     t->allowed = calloc(((size_t)n_vocab + 31) / 32, sizeof *t->allowed);

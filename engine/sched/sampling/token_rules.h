@@ -1,6 +1,6 @@
-/* Rules that forbid tokens whatever their logits: those that would end the answer before min_tokens,
- * those outside allowed_ids, and the last token of a banned sequence that the answer would complete.
- * Loop thread only. */
+/* Rules that forbid tokens whatever their logits: those that would end the answer before
+ * min_tokens, those outside allowed_ids, and the last token of a banned sequence that the answer
+ * would complete. Loop thread only. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Loops over this many at a time have a fixed length, which is what compilers turn into vector code at -O2. */
+/* Loops over this many at a time have a fixed length, which is what compilers turn into vector code
+ * at -O2. */
 #define LANES 16
 
 static bool before(struct candidate a, struct candidate b)
@@ -78,8 +79,9 @@ int32_t topk_argmax(const float *logits, int32_t n)
     return best;
 }
 
-/* 2^t = 2^n * 2^f with n the nearest integer: f by its Taylor polynomial (|f| <= 1/2: error under 2e-8 of it), n put
- * straight into the exponent. No branch, no call: the loop below becomes vector code. */
+/* 2^t = 2^n * 2^f with n the nearest integer: f by its Taylor polynomial (|f| <= 1/2: error under
+ * 2e-8 of it), n put straight into the exponent. No branch, no call: the loop below becomes vector
+ * code. */
 static inline float weight(float logit, float max, float sharpness)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */

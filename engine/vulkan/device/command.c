@@ -13,8 +13,9 @@ VkCommandBuffer gpu_command_begin(struct gpu *g, bool reusable, struct err *e)
                                         .commandPool = g->pool,
                                         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                         .commandBufferCount = 1};
-    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                      .flags = reusable ? 0 : VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = reusable ? 0 : VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     VKTRY(vkAllocateCommandBuffers(g->device, &info, &c));
     VKTRY(vkBeginCommandBuffer(c, &begin));
     return c;
@@ -41,11 +42,13 @@ void gpu_command_free(struct gpu *g, VkCommandBuffer *c)
 
 void gpu_barrier(VkCommandBuffer c)
 {
-    VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                               .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-                               .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                                                VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
-    const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    VkMemoryBarrier barrier = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                         VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
+    const VkPipelineStageFlags stages =
+        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     vkCmdPipelineBarrier(c, stages, stages, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
@@ -59,9 +62,8 @@ static bool wait_for(struct gpu *g, uint64_t value, struct err *e)
                                 .pValues = &value};
     while (!g->caps.software && clock_ns() < until) {
         VKTRY(vkGetSemaphoreCounterValue(g->device, g->timeline, &now));
-        if (now >= value) {
+        if (now >= value)
             return true;
-        }
     }
     VKTRY(vkWaitSemaphores(g->device, &wait, UINT64_MAX));
     return true;
@@ -71,11 +73,11 @@ fail:
 
 bool gpu_submit(struct gpu *g, VkCommandBuffer c, struct err *e)
 {
-    if (g->lost) {
+    if (g->lost)
         return err_set(e, ERR_DEVICE, "the GPU was lost");
-    }
     uint64_t value = g->submitted + 1;
-    VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+    VkTimelineSemaphoreSubmitInfo timeline = {.sType =
+                                                  VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
                                               .signalSemaphoreValueCount = 1,
                                               .pSignalSemaphoreValues = &value};
     VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,

@@ -1,8 +1,10 @@
-/* One Vulkan device as this room uses it: one compute queue, buffers reached by address, pipelines that share one
- * layout (128 bytes of push constants, no descriptors), one command submitted at a time.
+/* One Vulkan device as this room uses it: one compute queue, buffers reached by address, pipelines
+ * that share one layout (128 bytes of push constants, no descriptors), one command submitted at a
+ * time.
  *
- * Who owns what: struct gpu owns everything made from it except buffers. Threads: one owner, the engine's loop. A call
- * that loses the device sets `lost`; from then on everything fails with ERR_DEVICE. */
+ * Who owns what: struct gpu owns everything made from it except buffers. Threads: one owner, the
+ * engine's loop. A call that loses the device sets `lost`; from then on everything fails with
+ * ERR_DEVICE. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,17 +18,18 @@
 
 struct gpu_caps {
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
-    bool software;            /* a CPU pretends: right, not fast */
-    bool in_ram;              /* its memory is RAM: integrated or software */
-    uint32_t subgroup;        /* threads of a subgroup */
-    uint32_t max_threads;     /* of a workgroup */
-    uint32_t max_shared;      /* bytes */
-    uint64_t max_allocation;  /* bytes of one buffer */
-    float timestamp_ns;       /* 0: no timestamps */
-    bool memory_budget;       /* VK_EXT_memory_budget */
-    bool float16;             /* arithmetic on halves in shaders */
-    bool cooperative_matrix;  /* f16 x f16 -> f32, 16x16x16, one subgroup (VK_NV_cooperative_matrix) */
-    bool subgroup_control;    /* full subgroups can be asked for */
+    bool software;           /* a CPU pretends: right, not fast */
+    bool in_ram;             /* its memory is RAM: integrated or software */
+    uint32_t subgroup;       /* threads of a subgroup */
+    uint32_t max_threads;    /* of a workgroup */
+    uint32_t max_shared;     /* bytes */
+    uint64_t max_allocation; /* bytes of one buffer */
+    float timestamp_ns;      /* 0: no timestamps */
+    bool memory_budget;      /* VK_EXT_memory_budget */
+    bool float16;            /* arithmetic on halves in shaders */
+    bool cooperative_matrix; /* f16 x f16 -> f32, 16x16x16, one subgroup (VK_NV_cooperative_matrix)
+                              */
+    bool subgroup_control;   /* full subgroups can be asked for */
 };
 
 struct gpu_pipeline { /* cached by shader and constants */
@@ -56,19 +59,19 @@ struct gpu {
     VkPipelineLayout layout;
     struct gpu_pipeline *pipelines;
     int n_pipelines, cap_pipelines;
-    char *cache_path; /* NULL: not kept */
+    char *cache_path;   /* NULL: not kept */
     size_t cache_bytes; /* as read: written back when it grew */
     bool capture;       /* benches: keep the compiler's statistics */
 };
 
 /* Checked call: on failure says which call failed and jumps to `fail`. */
-#define VKTRY(call)                                                                               \
-    do {                                                                                          \
-        VkResult vk_result_ = (call);                                                             \
-        if (vk_result_ != VK_SUCCESS) {                                                           \
-            gpu_fail(g, vk_result_, &(struct gpu_call){#call, __FILE__, __LINE__}, e);            \
-            goto fail;                                                                            \
-        }                                                                                         \
+#define VKTRY(call)                                                                                \
+    do {                                                                                           \
+        VkResult vk_result_ = (call);                                                              \
+        if (vk_result_ != VK_SUCCESS) {                                                            \
+            gpu_fail(g, vk_result_, &(struct gpu_call){#call, __FILE__, __LINE__}, e);             \
+            goto fail;                                                                             \
+        }                                                                                          \
     } while (0)
 
 struct gpu_call { /* a call of Vulkan, for messages */
@@ -80,11 +83,12 @@ struct gpu_call { /* a call of Vulkan, for messages */
 bool gpu_fail(struct gpu *g, VkResult r, const struct gpu_call *call, struct err *e);
 
 /* --- instance.c, device.c */
-bool gpu_open(struct gpu *g, const char *cache_dir, struct err *e); /* g zeroed by the caller; fails clean */
-void gpu_close(struct gpu *g);                                      /* accepts a zeroed struct */
+bool gpu_open(struct gpu *g, const char *cache_dir,
+              struct err *e);  /* g zeroed by the caller; fails clean */
+void gpu_close(struct gpu *g); /* accepts a zeroed struct */
 bool gpu_instance_open(struct gpu *g, struct err *e);
-/* The best device that can do what the shaders need: discrete before integrated before virtual before software.
- * Fails with the reason of the last one refused. Fills caps. */
+/* The best device that can do what the shaders need: discrete before integrated before virtual
+ * before software. Fails with the reason of the last one refused. Fills caps. */
 bool gpu_pick(struct gpu *g, struct err *e);
 void gpu_instance_close(struct gpu *g);
 /* Bytes free for us and in all of the device's own memory, as far as the driver tells. */
@@ -114,11 +118,13 @@ struct gpu_buffer_params {
 };
 
 /* Memory is not cleared. */
-bool gpu_buffer_create(struct gpu *g, const struct gpu_buffer_params *p, struct gpu_buffer *b, struct err *e);
+bool gpu_buffer_create(struct gpu *g, const struct gpu_buffer_params *p, struct gpu_buffer *b,
+                       struct err *e);
 void gpu_buffer_destroy(struct gpu *g, struct gpu_buffer *b); /* accepts a zeroed struct */
 
 /* --- command.c */
-VkCommandBuffer gpu_command_begin(struct gpu *g, bool reusable, struct err *e); /* NULL on failure */
+VkCommandBuffer gpu_command_begin(struct gpu *g, bool reusable,
+                                  struct err *e); /* NULL on failure */
 bool gpu_command_end(struct gpu *g, VkCommandBuffer c, struct err *e);
 void gpu_command_free(struct gpu *g, VkCommandBuffer *c); /* accepts NULL; not while it runs */
 /* All that came before is done and seen by shaders and copies that come after. */
@@ -131,5 +137,7 @@ bool gpu_run(struct gpu *g, VkCommandBuffer c, struct err *e);
 /* --- pipeline.c */
 bool gpu_pipelines_open(struct gpu *g, const char *cache_dir, struct err *e);
 void gpu_pipelines_close(struct gpu *g);
-/* spec: values of constants 0 .. GPU_MAX_SPEC - 1. Compiled on first use, then kept. VK_NULL_HANDLE on failure. */
-VkPipeline gpu_pipeline(struct gpu *g, const char *shader, const uint32_t spec[GPU_MAX_SPEC], struct err *e);
+/* spec: values of constants 0 .. GPU_MAX_SPEC - 1. Compiled on first use, then kept. VK_NULL_HANDLE
+ * on failure. */
+VkPipeline gpu_pipeline(struct gpu *g, const char *shader, const uint32_t spec[GPU_MAX_SPEC],
+                        struct err *e);

@@ -11,29 +11,32 @@ bool gpu_fail(struct gpu *g, VkResult r, const struct gpu_call *call, struct err
 {
     if (r == VK_ERROR_DEVICE_LOST) {
         g->lost = true;
-        return err_set(e, ERR_DEVICE, "the GPU was lost (%.60s, %s:%d)", call->text, call->file, call->line);
+        return err_set(e, ERR_DEVICE, "the GPU was lost (%.60s, %s:%d)", call->text, call->file,
+                       call->line);
     }
     if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_OUT_OF_HOST_MEMORY) {
         return err_set(e, ERR_NOMEM, "%s memory ran out (%.60s, %s:%d)",
-                       r == VK_ERROR_OUT_OF_DEVICE_MEMORY ? "the GPU's" : "the driver's", call->text, call->file,
-                       call->line);
+                       r == VK_ERROR_OUT_OF_DEVICE_MEMORY ? "the GPU's" : "the driver's",
+                       call->text, call->file, call->line);
     }
-    return err_set(e, ERR_DEVICE, "Vulkan error %d (%.60s, %s:%d)", (int)r, call->text, call->file, call->line);
+    return err_set(e, ERR_DEVICE, "Vulkan error %d (%.60s, %s:%d)", (int)r, call->text, call->file,
+                   call->line);
 }
 
 static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
-                                                VkDebugUtilsMessageTypeFlagsEXT types,
-                                                const VkDebugUtilsMessengerCallbackDataEXT *data, void *context)
+                                                 VkDebugUtilsMessageTypeFlagsEXT types,
+                                                 const VkDebugUtilsMessengerCallbackDataEXT *data,
+                                                 void *context)
 {
     struct gpu *g = context;
-    if (types & (VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT)) {
+    if (types & (VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
+                 VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT)) {
         g->n_messages++;
     }
-    if (severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT) {
+    if (severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT)
         log_error("%s", data->pMessage);
-    } else {
+    else
         log_warn("%s", data->pMessage);
-    }
     return VK_FALSE;
 }
 
@@ -41,15 +44,12 @@ static bool has_debug_utils(void)
 {
     uint32_t n = 0;
     bool found = false;
-    if (vkEnumerateInstanceExtensionProperties(NULL, &n, NULL) != VK_SUCCESS || n == 0) {
+    if (vkEnumerateInstanceExtensionProperties(NULL, &n, NULL) != VK_SUCCESS || n == 0)
         return false;
-    }
     VkExtensionProperties *list = calloc(n, sizeof *list);
-    if (list && vkEnumerateInstanceExtensionProperties(NULL, &n, list) >= 0) {
-        for (uint32_t i = 0; i < n; i++) {
+    if (list && vkEnumerateInstanceExtensionProperties(NULL, &n, list) >= 0)
+        for (uint32_t i = 0; i < n; i++)
             found = found || !strcmp(list[i].extensionName, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
-        }
-    }
     free(list);
     return found;
 }
@@ -59,20 +59,23 @@ bool gpu_instance_open(struct gpu *g, struct err *e)
     uint32_t version = 0;
     vkEnumerateInstanceVersion(&version);
     if (version < VK_API_VERSION_1_2) {
-        return err_set(e, ERR_UNSUPPORTED, "the Vulkan loader is %u.%u, 1.2 is needed", VK_API_VERSION_MAJOR(version),
-                       VK_API_VERSION_MINOR(version));
+        return err_set(e, ERR_UNSUPPORTED, "the Vulkan loader is %u.%u, 1.2 is needed",
+                       VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
     }
     bool debug = has_debug_utils();
     const char *extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
     VkDebugUtilsMessengerCreateInfoEXT messenger = {
         .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
-        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
-        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
+        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                           VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
+                       VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
         .pfnUserCallback = on_message,
         .pUserData = g,
     };
-    VkApplicationInfo application = {
-        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "sluice", .apiVersion = VK_API_VERSION_1_2};
+    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                     .pApplicationName = "sluice",
+                                     .apiVersion = VK_API_VERSION_1_2};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                  .pNext = debug ? &messenger : NULL,
                                  .pApplicationInfo = &application,
@@ -81,14 +84,15 @@ bool gpu_instance_open(struct gpu *g, struct err *e)
     VkResult r = vkCreateInstance(&info, NULL, &g->instance);
     if (r != VK_SUCCESS) {
         g->instance = VK_NULL_HANDLE;
-        return err_set(e, ERR_UNAVAILABLE, "no Vulkan driver answers (vkCreateInstance: %d)", (int)r);
+        return err_set(e, ERR_UNAVAILABLE, "no Vulkan driver answers (vkCreateInstance: %d)",
+                       (int)r);
     }
     if (debug) {
-        PFN_vkCreateDebugUtilsMessengerEXT create = (PFN_vkCreateDebugUtilsMessengerEXT)(void *)vkGetInstanceProcAddr(
-            g->instance, "vkCreateDebugUtilsMessengerEXT");
-        if (create && create(g->instance, &messenger, NULL, &g->messenger) != VK_SUCCESS) {
+        PFN_vkCreateDebugUtilsMessengerEXT create =
+            (PFN_vkCreateDebugUtilsMessengerEXT)(void *)vkGetInstanceProcAddr(
+                g->instance, "vkCreateDebugUtilsMessengerEXT");
+        if (create && create(g->instance, &messenger, NULL, &g->messenger) != VK_SUCCESS)
             g->messenger = VK_NULL_HANDLE;
-        }
     }
     return true;
 }
@@ -96,13 +100,13 @@ bool gpu_instance_open(struct gpu *g, struct err *e)
 void gpu_instance_close(struct gpu *g)
 {
     if (g->messenger) {
-        PFN_vkDestroyDebugUtilsMessengerEXT destroy = (PFN_vkDestroyDebugUtilsMessengerEXT)(void *)vkGetInstanceProcAddr(
-            g->instance, "vkDestroyDebugUtilsMessengerEXT");
+        PFN_vkDestroyDebugUtilsMessengerEXT destroy =
+            (PFN_vkDestroyDebugUtilsMessengerEXT)(void *)vkGetInstanceProcAddr(
+                g->instance, "vkDestroyDebugUtilsMessengerEXT");
         destroy(g->instance, g->messenger, NULL);
     }
-    if (g->instance) {
+    if (g->instance)
         vkDestroyInstance(g->instance, NULL);
-    }
     g->messenger = VK_NULL_HANDLE;
     g->instance = VK_NULL_HANDLE;
 }
@@ -111,15 +115,12 @@ static bool device_has(VkPhysicalDevice d, const char *extension)
 {
     uint32_t n = 0;
     bool found = false;
-    if (vkEnumerateDeviceExtensionProperties(d, NULL, &n, NULL) != VK_SUCCESS) {
+    if (vkEnumerateDeviceExtensionProperties(d, NULL, &n, NULL) != VK_SUCCESS)
         return false;
-    }
     VkExtensionProperties *list = calloc(n ? n : 1, sizeof *list);
-    if (list && vkEnumerateDeviceExtensionProperties(d, NULL, &n, list) >= 0) {
-        for (uint32_t i = 0; i < n; i++) {
+    if (list && vkEnumerateDeviceExtensionProperties(d, NULL, &n, list) >= 0)
+        for (uint32_t i = 0; i < n; i++)
             found = found || !strcmp(list[i].extensionName, extension);
-        }
-    }
     free(list);
     return found;
 }
@@ -133,16 +134,17 @@ static bool has_matrix_shape(struct gpu *g, VkPhysicalDevice d)
     VkCooperativeMatrixPropertiesNV list[64];
     uint32_t n = 64;
     for (int i = 0; i < 64; i++) {
-        list[i] = (VkCooperativeMatrixPropertiesNV){.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV};
+        list[i] = (VkCooperativeMatrixPropertiesNV){
+            .sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV};
     }
-    if (!get || get(d, &n, list) < 0) {
+    if (!get || get(d, &n, list) < 0)
         return false;
-    }
     for (uint32_t i = 0; i < n; i++) {
         const VkCooperativeMatrixPropertiesNV *m = &list[i];
-        if (m->MSize == 16 && m->NSize == 16 && m->KSize == 16 && m->AType == VK_COMPONENT_TYPE_FLOAT16_NV &&
-            m->BType == VK_COMPONENT_TYPE_FLOAT16_NV && m->CType == VK_COMPONENT_TYPE_FLOAT32_NV &&
-            m->DType == VK_COMPONENT_TYPE_FLOAT32_NV && m->scope == VK_SCOPE_SUBGROUP_NV) {
+        if (m->MSize == 16 && m->NSize == 16 && m->KSize == 16 &&
+            m->AType == VK_COMPONENT_TYPE_FLOAT16_NV && m->BType == VK_COMPONENT_TYPE_FLOAT16_NV &&
+            m->CType == VK_COMPONENT_TYPE_FLOAT32_NV && m->DType == VK_COMPONENT_TYPE_FLOAT32_NV &&
+            m->scope == VK_SCOPE_SUBGROUP_NV) {
             return true;
         }
     }
@@ -151,25 +153,31 @@ static bool has_matrix_shape(struct gpu *g, VkPhysicalDevice d)
 
 static bool read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, struct err *e)
 {
-    VkPhysicalDeviceSubgroupProperties subgroup = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
-    VkPhysicalDeviceMaintenance3Properties limits3 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES,
-                                                      .pNext = &subgroup};
-    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &limits3};
+    VkPhysicalDeviceSubgroupProperties subgroup = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+    VkPhysicalDeviceMaintenance3Properties limits3 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, .pNext = &subgroup};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &limits3};
     vkGetPhysicalDeviceProperties2(d, &p);
     const VkPhysicalDeviceLimits *limits = &p.properties.limits;
-    if (p.properties.apiVersion < VK_API_VERSION_1_2) {
+    if (p.properties.apiVersion < VK_API_VERSION_1_2)
         return err_set(e, ERR_UNSUPPORTED, "%s: Vulkan 1.2 is needed", p.properties.deviceName);
-    }
-    VkPhysicalDeviceVulkan12Features f12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-    VkPhysicalDeviceFeatures2 f = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f12};
+    VkPhysicalDeviceVulkan12Features f12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    VkPhysicalDeviceFeatures2 f = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                   .pNext = &f12};
     vkGetPhysicalDeviceFeatures2(d, &f);
     const VkSubgroupFeatureFlags need =
-        VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
-    if (!f12.bufferDeviceAddress || !f12.timelineSemaphore || !f12.shaderInt8 || !f.features.shaderInt64 ||
-        (subgroup.supportedOperations & need) != need || limits->maxComputeWorkGroupInvocations < 256 ||
+        VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT |
+        VK_SUBGROUP_FEATURE_BALLOT_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+    if (!f12.bufferDeviceAddress || !f12.timelineSemaphore || !f12.shaderInt8 ||
+        !f.features.shaderInt64 || (subgroup.supportedOperations & need) != need ||
+        limits->maxComputeWorkGroupInvocations < 256 ||
         limits->maxComputeSharedMemorySize < 32768) {
         return err_set(e, ERR_UNSUPPORTED,
-                       "%s lacks one of: buffer addresses, timeline semaphores, 8- and 64-bit integers, subgroup arithmetic and shuffles, "
+                       "%s lacks one of: buffer addresses, timeline semaphores, 8- and 64-bit "
+                       "integers, subgroup arithmetic and shuffles, "
                        "256 threads, 32 KiB of shared memory",
                        p.properties.deviceName);
     }
@@ -185,7 +193,8 @@ static bool read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, str
     c->subgroup_control = device_has(d, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
     c->float16 = f12.shaderFloat16;
     c->cooperative_matrix = f12.shaderFloat16 && f12.vulkanMemoryModel &&
-                            device_has(d, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME) && has_matrix_shape(g, d);
+                            device_has(d, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME) &&
+                            has_matrix_shape(g, d);
     return true;
 }
 
@@ -203,9 +212,8 @@ bool gpu_pick(struct gpu *g, struct err *e)
     uint32_t n = 16;
     int best = 0;
     VkResult r = vkEnumeratePhysicalDevices(g->instance, &n, list);
-    if ((r != VK_SUCCESS && r != VK_INCOMPLETE) || n == 0) {
+    if ((r != VK_SUCCESS && r != VK_INCOMPLETE) || n == 0)
         return err_set(e, ERR_UNAVAILABLE, "no Vulkan device was found");
-    }
     for (uint32_t i = 0; i < n; i++) {
         VkPhysicalDeviceProperties p;
         struct gpu_caps caps = {0};
@@ -223,15 +231,15 @@ void gpu_memory_free(const struct gpu *g, uint64_t *available, uint64_t *total)
 {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
-    VkPhysicalDeviceMemoryProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
-                                           .pNext = g->caps.memory_budget ? &budget : NULL};
+    VkPhysicalDeviceMemoryProperties2 p = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+        .pNext = g->caps.memory_budget ? &budget : NULL};
     vkGetPhysicalDeviceMemoryProperties2(g->physical, &p);
     *available = *total = 0;
     for (uint32_t i = 0; i < p.memoryProperties.memoryHeapCount; i++) {
         const VkMemoryHeap *heap = &p.memoryProperties.memoryHeaps[i];
-        if (!(heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)) {
+        if (!(heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT))
             continue;
-        }
         uint64_t used = g->caps.memory_budget ? budget.heapUsage[i] : 0;
         uint64_t may = g->caps.memory_budget ? budget.heapBudget[i] : heap->size;
         *total += heap->size;

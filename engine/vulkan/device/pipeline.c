@@ -1,5 +1,5 @@
-/* Compute pipelines: one layout for all, found by shader and constants, compiled once, kept on disk by the driver's
- * own cache format (which checks device and driver version itself). */
+/* Compute pipelines: one layout for all, found by shader and constants, compiled once, kept on disk
+ * by the driver's own cache format (which checks device and driver version itself). */
 #include "engine/vulkan/device/gpu.h"
 
 #include <stdio.h>
@@ -19,10 +19,10 @@ static void cache_path(struct gpu *g, const char *dir)
     char name[64], path[4096];
     struct err ignored;
     vkGetPhysicalDeviceProperties(g->physical, &p);
-    snprintf(name, sizeof name, "pipelines-%04x-%04x-%08x.bin", p.vendorID, p.deviceID, p.driverVersion);
-    if (dir && file_join(path, sizeof path, dir, name, &ignored)) {
+    snprintf(name, sizeof name, "pipelines-%04x-%04x-%08x.bin", p.vendorID, p.deviceID,
+             p.driverVersion);
+    if (dir && file_join(path, sizeof path, dir, name, &ignored))
         g->cache_path = strdup(path);
-    }
 }
 
 bool gpu_pipelines_open(struct gpu *g, const char *cache_dir, struct err *e)
@@ -30,7 +30,8 @@ bool gpu_pipelines_open(struct gpu *g, const char *cache_dir, struct err *e)
     struct buf data = {0};
     struct err ignored = {0};
     cache_path(g, cache_dir);
-    if (g->cache_path && file_exists(g->cache_path) && !file_read(g->cache_path, CACHE_MAX_BYTES, &data, &ignored)) {
+    if (g->cache_path && file_exists(g->cache_path) &&
+        !file_read(g->cache_path, CACHE_MAX_BYTES, &data, &ignored)) {
         log_warn("pipeline cache not read: %s", ignored.text);
         buf_clear(&data);
     }
@@ -55,7 +56,8 @@ static void save_cache(struct gpu *g)
 {
     size_t size = 0;
     struct err e = {0};
-    if (!g->cache_path || !g->cache || g->lost || vkGetPipelineCacheData(g->device, g->cache, &size, NULL) != VK_SUCCESS ||
+    if (!g->cache_path || !g->cache || g->lost ||
+        vkGetPipelineCacheData(g->device, g->cache, &size, NULL) != VK_SUCCESS ||
         size <= g->cache_bytes || size > CACHE_MAX_BYTES) {
         return;
     }
@@ -70,9 +72,8 @@ static void save_cache(struct gpu *g)
 void gpu_pipelines_close(struct gpu *g)
 {
     save_cache(g);
-    for (int i = 0; i < g->n_pipelines; i++) {
+    for (int i = 0; i < g->n_pipelines; i++)
         vkDestroyPipeline(g->device, g->pipelines[i].pipeline, NULL);
-    }
     free(g->pipelines);
     free(g->cache_path);
     vkDestroyPipelineLayout(g->device, g->layout, NULL);
@@ -86,32 +87,35 @@ void gpu_pipelines_close(struct gpu *g)
 
 static const struct shader *find_shader(const char *name)
 {
-    for (int i = 0; i < shader_table_n; i++) {
-        if (!strcmp(shader_table[i].name, name)) {
+    for (int i = 0; i < shader_table_n; i++)
+        if (!strcmp(shader_table[i].name, name))
             return &shader_table[i];
-        }
-    }
     return NULL;
 }
 
-static VkPipeline compile(struct gpu *g, const struct shader *s, const uint32_t *spec, struct err *e)
+static VkPipeline compile(struct gpu *g, const struct shader *s, const uint32_t *spec,
+                          struct err *e)
 {
     VkShaderModule module = VK_NULL_HANDLE;
     VkPipeline pipeline = VK_NULL_HANDLE;
     VkSpecializationMapEntry entries[GPU_MAX_SPEC];
-    for (uint32_t i = 0; i < GPU_MAX_SPEC; i++) {
+    for (uint32_t i = 0; i < GPU_MAX_SPEC; i++)
         entries[i] = (VkSpecializationMapEntry){.constantID = i, .offset = i * 4, .size = 4};
-    }
-    VkSpecializationInfo constants = {
-        .mapEntryCount = GPU_MAX_SPEC, .pMapEntries = entries, .dataSize = GPU_MAX_SPEC * 4, .pData = spec};
-    VkShaderModuleCreateInfo code = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = s->bytes, .pCode = s->code};
+    VkSpecializationInfo constants = {.mapEntryCount = GPU_MAX_SPEC,
+                                      .pMapEntries = entries,
+                                      .dataSize = GPU_MAX_SPEC * 4,
+                                      .pData = spec};
+    VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                     .codeSize = s->bytes,
+                                     .pCode = s->code};
     VKTRY(vkCreateShaderModule(g->device, &code, NULL, &module));
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .flags = g->capture ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                  .flags = g->caps.subgroup_control ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT_EXT : 0,
+                  .flags = g->caps.subgroup_control
+                               ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT_EXT
+                               : 0,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                   .module = module,
                   .pName = "main",
@@ -119,23 +123,24 @@ static VkPipeline compile(struct gpu *g, const struct shader *s, const uint32_t 
         .layout = g->layout};
     VKTRY(vkCreateComputePipelines(g->device, g->cache, 1, &info, NULL, &pipeline));
     if (g->set_name) {
-        g->set_name(g->device, &(VkDebugUtilsObjectNameInfoEXT){.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
-                                                                .objectType = VK_OBJECT_TYPE_PIPELINE,
-                                                                .objectHandle = (uint64_t)pipeline,
-                                                                .pObjectName = s->name});
+        g->set_name(g->device, &(VkDebugUtilsObjectNameInfoEXT){
+                                   .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
+                                   .objectType = VK_OBJECT_TYPE_PIPELINE,
+                                   .objectHandle = (uint64_t)pipeline,
+                                   .pObjectName = s->name});
     }
 fail:
     vkDestroyShaderModule(g->device, module, NULL);
     return pipeline;
 }
 
-VkPipeline gpu_pipeline(struct gpu *g, const char *shader, const uint32_t spec[GPU_MAX_SPEC], struct err *e)
+VkPipeline gpu_pipeline(struct gpu *g, const char *shader, const uint32_t spec[GPU_MAX_SPEC],
+                        struct err *e)
 {
     for (int i = 0; i < g->n_pipelines; i++) {
         struct gpu_pipeline *p = &g->pipelines[i];
-        if (!strcmp(p->shader, shader) && !memcmp(p->spec, spec, sizeof p->spec)) {
+        if (!strcmp(p->shader, shader) && !memcmp(p->spec, spec, sizeof p->spec))
             return p->pipeline;
-        }
     }
     const struct shader *s = find_shader(shader);
     if (!s) {

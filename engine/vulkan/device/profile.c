@@ -7,8 +7,9 @@
 
 bool profile_open(struct profile *p, struct gpu *g, struct err *e)
 {
-    VkQueryPoolCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = PROFILE_MAX};
+    VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                  .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                  .queryCount = PROFILE_MAX};
     memset(p, 0, sizeof *p);
     VKTRY(vkCreateQueryPool(g->device, &info, NULL, &p->pool));
     return true;
@@ -18,9 +19,8 @@ fail:
 
 void profile_close(struct profile *p, struct gpu *g)
 {
-    if (p->pool) {
+    if (p->pool)
         vkDestroyQueryPool(g->device, p->pool, NULL);
-    }
     memset(p, 0, sizeof *p);
 }
 
@@ -42,8 +42,9 @@ void profile_mark(struct profile *p, VkCommandBuffer c, const char *label)
 void profile_print(struct profile *p, struct gpu *g)
 {
     static uint64_t at[PROFILE_MAX];
-    if (p->n < 2 || vkGetQueryPoolResults(g->device, p->pool, 0, (uint32_t)p->n, sizeof at, at, 8,
-                                          VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) != VK_SUCCESS) {
+    if (p->n < 2 ||
+        vkGetQueryPoolResults(g->device, p->pool, 0, (uint32_t)p->n, sizeof at, at, 8,
+                              VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) != VK_SUCCESS) {
         return;
     }
     double ns = g->caps.timestamp_ns;
@@ -58,9 +59,9 @@ void profile_print(struct profile *p, struct gpu *g)
                 n++;
             }
         }
-        if (first) {
+        if (first)
             printf("  %-24s n=%-4d us=%9.1f each=%7.2f\n", p->label[i], n, sum, sum / n);
-        }
     }
-    printf("  %-24s n=%-4d us=%9.1f\n", "whole", p->n - 1, (double)(at[p->n - 1] - at[0]) * ns / 1e3);
+    printf("  %-24s n=%-4d us=%9.1f\n", "whole", p->n - 1,
+           (double)(at[p->n - 1] - at[0]) * ns / 1e3);
 }

@@ -13,9 +13,13 @@ static bool is_used(const uint32_t *used, int32_t expert)
 bool slot_policy_open(struct slot_policy *p, const struct slot_policy_params *params, struct err *e)
 {
     const int32_t n_layer = params->n_layer, n_expert = params->n_expert, n_slots = params->n_slots;
-    const size_t experts = (size_t)n_layer * (size_t)n_expert, slots = (size_t)n_layer * (size_t)n_slots;
-    *p = (struct slot_policy){.n_layer = n_layer, .n_expert = n_expert, .n_slots = n_slots,
-                              .score = calloc(experts, sizeof(float)), .slot_of = calloc(experts, sizeof(int32_t)),
+    const size_t experts = (size_t)n_layer * (size_t)n_expert,
+                 slots = (size_t)n_layer * (size_t)n_slots;
+    *p = (struct slot_policy){.n_layer = n_layer,
+                              .n_expert = n_expert,
+                              .n_slots = n_slots,
+                              .score = calloc(experts, sizeof(float)),
+                              .slot_of = calloc(experts, sizeof(int32_t)),
                               .expert_in = calloc(slots, sizeof(int32_t))};
     if (!p->score || !p->slot_of || !p->expert_in) {
         slot_policy_close(p);
@@ -25,9 +29,8 @@ bool slot_policy_open(struct slot_policy *p, const struct slot_policy_params *pa
         int32_t expert = (int32_t)(i % (size_t)n_expert);
         p->slot_of[i] = expert < n_slots && !params->empty ? expert : -1;
     }
-    for (size_t i = 0; i < slots; i++) {
+    for (size_t i = 0; i < slots; i++)
         p->expert_in[i] = params->empty ? -1 : (int32_t)(i % (size_t)n_slots);
-    }
     return true;
 }
 
@@ -39,7 +42,8 @@ void slot_policy_close(struct slot_policy *p)
     *p = (struct slot_policy){0};
 }
 
-void slot_policy_see(struct slot_policy *p, int32_t layer, const uint32_t *used, uint64_t *hits, uint64_t *misses)
+void slot_policy_see(struct slot_policy *p, int32_t layer, const uint32_t *used, uint64_t *hits,
+                     uint64_t *misses)
 {
     float *score = p->score + (size_t)layer * (size_t)p->n_expert;
     const int32_t *slot = p->slot_of + (size_t)layer * (size_t)p->n_expert;
@@ -52,37 +56,36 @@ void slot_policy_see(struct slot_policy *p, int32_t layer, const uint32_t *used,
     }
 }
 
-/* An empty slot, or that whose expert has the lowest score among those that the step did not use; -1: none. */
+/* An empty slot, or that whose expert has the lowest score among those that the step did not use;
+ * -1: none. */
 static int32_t weakest(const struct slot_policy *p, int32_t layer, const uint32_t *used)
 {
     const float *score = p->score + (size_t)layer * (size_t)p->n_expert;
     const int32_t *in = p->expert_in + (size_t)layer * (size_t)p->n_slots;
     int32_t worst = -1;
     for (int32_t s = 0; s < p->n_slots; s++) {
-        if (in[s] < 0) {
+        if (in[s] < 0)
             return s;
-        }
-        if (!is_used(used, in[s]) && (worst < 0 || score[in[s]] < score[in[worst]])) {
+        if (!is_used(used, in[s]) && (worst < 0 || score[in[s]] < score[in[worst]]))
             worst = s;
-        }
     }
     return worst;
 }
 
-static int32_t strongest_outside(const struct slot_policy *p, int32_t layer, const uint32_t *available)
+static int32_t strongest_outside(const struct slot_policy *p, int32_t layer,
+                                 const uint32_t *available)
 {
     const float *score = p->score + (size_t)layer * (size_t)p->n_expert;
     const int32_t *slot = p->slot_of + (size_t)layer * (size_t)p->n_expert;
     int32_t best = -1;
-    for (int32_t i = 0; i < p->n_expert; i++) {
-        if (slot[i] < 0 && is_used(available, i) && (best < 0 || score[i] > score[best])) {
+    for (int32_t i = 0; i < p->n_expert; i++)
+        if (slot[i] < 0 && is_used(available, i) && (best < 0 || score[i] > score[best]))
             best = i;
-        }
-    }
     return best;
 }
 
-int32_t slot_policy_move(struct slot_policy *p, const struct slot_candidates *c, struct slot_move *out, int32_t cap)
+int32_t slot_policy_move(struct slot_policy *p, const struct slot_candidates *c,
+                         struct slot_move *out, int32_t cap)
 {
     const int32_t layer = c->layer;
     const float *score = p->score + (size_t)layer * (size_t)p->n_expert;
@@ -90,13 +93,11 @@ int32_t slot_policy_move(struct slot_policy *p, const struct slot_candidates *c,
     int32_t *in = p->expert_in + (size_t)layer * (size_t)p->n_slots, n = 0;
     while (n < cap) {
         int32_t comes = strongest_outside(p, layer, c->available), at = weakest(p, layer, c->used);
-        if (comes < 0 || at < 0 || (in[at] >= 0 && score[comes] <= score[in[at]] + MARGIN)) {
+        if (comes < 0 || at < 0 || (in[at] >= 0 && score[comes] <= score[in[at]] + MARGIN))
             break;
-        }
         out[n++] = (struct slot_move){layer, at, comes, in[at]};
-        if (in[at] >= 0) {
+        if (in[at] >= 0)
             slot[in[at]] = -1;
-        }
         slot[comes] = at;
         in[at] = comes;
     }

@@ -1,6 +1,7 @@
-/* See speed.h. Small kernels reach a fraction of the device's bandwidth, which differs by shape, format and device; so
- * nothing is reckoned from bandwidth: the backend's own steps are timed on a miniature, kind of layer by kind of layer, and
- * differences between steps tell what its parts cost. */
+/* See speed.h. Small kernels reach a fraction of the device's bandwidth, which differs by shape,
+ * format and device; so nothing is reckoned from bandwidth: the backend's own steps are timed on a
+ * miniature, kind of layer by kind of layer, and differences between steps tell what its parts
+ * cost. */
 #include "engine/vulkan/measure/vulkan_speed.h"
 
 #include <stdlib.h>
@@ -18,25 +19,27 @@
 #define LAYER_BYTES ((uint64_t)96 << 20) /* past the caches of most devices, where the model is */
 #define LINK_NS 60000000u
 #define WARM_NS 300000000u /* an idle device's clocks are low and want this long to rise */
-#define TIME_NS 15000000u /* of one figure */
+#define TIME_NS 15000000u  /* of one figure */
 #define LEAST_RUNS 5
 #define MOST_RUNS 64
-#define DEPTH 4096 /* tokens in KV where attention's share is taken: a GPU reads few of them at a fraction of its rate */
+#define DEPTH                                                                                      \
+    4096 /* tokens in KV where attention's share is taken: a GPU reads few of them at a fraction   \
+            of its rate */
 #define SOFTWARE_DEPTH 1024
 #define N_BLOCKS (DEPTH / BACKEND_BLOCK_TOKENS)
 
 struct probe {
     struct proxy_model mini;
-    struct layer_plan *layers;    /* the miniature's, and the same on the device: all of them */
+    struct layer_plan *layers; /* the miniature's, and the same on the device: all of them */
     struct device_layer *on_device;
     struct backend *b;
-    double bandwidth;             /* of the device's memory, bytes per second */
+    double bandwidth; /* of the device's memory, bytes per second */
     int32_t depth;
     struct err *e;
     bool ok;
 };
 
-struct wanted { /* a step */
+struct wanted {        /* a step */
     int32_t kind;      /* its layers; -1: none at all */
     int32_t n_layers;  /* so many of them; 0: all that the miniature has */
     int32_t n_experts; /* as step_sequence.n_experts */
@@ -54,9 +57,8 @@ static void choose(struct probe *p, int32_t kind, int32_t n_layers)
         p->mini.plan.layers[i] = p->layers[k->first + i];
         b->model.layers[i] = p->on_device[k->first + i];
     }
-    while (b->n_recorded) { /* of other layers */
+    while (b->n_recorded) /* of other layers */
         gpu_command_free(&b->gpu, &b->recorded[--b->n_recorded].command);
-    }
 }
 
 /* Median seconds. */
@@ -66,18 +68,22 @@ static double time_step(struct probe *p, const struct wanted *w)
     int32_t blocks[N_BLOCKS];
     double runs[MOST_RUNS];
     int n = 0;
-    for (int32_t i = 0; i < N_BLOCKS; i++) {
+    for (int32_t i = 0; i < N_BLOCKS; i++)
         blocks[i] = i;
-    }
-    struct step_sequence q = {.tokens = &token, .n_tokens = 1, .start = w->position, .blocks = blocks,
-                              .state = p->mini.plan.n_recurrent ? 0 : -1, .n_out = w->head, .n_experts = w->n_experts};
+    struct step_sequence q = {.tokens = &token,
+                              .n_tokens = 1,
+                              .start = w->position,
+                              .blocks = blocks,
+                              .state = p->mini.plan.n_recurrent ? 0 : -1,
+                              .n_out = w->head,
+                              .n_experts = w->n_experts};
     struct step step = {.sequences = &q, .n_sequences = 1, .n_top = 1};
     struct step_row row;
     choose(p, w->kind, w->n_layers);
-    for (int i = 0; p->ok && i < 2; i++) { /* recorded, compiled, warm */
+    for (int i = 0; p->ok && i < 2; i++) /* recorded, compiled, warm */
         p->ok = vulkan_step_run(p->b, &step, &row, p->e);
-    }
-    for (uint64_t began = clock_ns(), at = began; p->ok && n < MOST_RUNS && (n < LEAST_RUNS || at - began < TIME_NS);) {
+    for (uint64_t began = clock_ns(), at = began;
+         p->ok && n < MOST_RUNS && (n < LEAST_RUNS || at - began < TIME_NS);) {
         p->ok = vulkan_step_run(p->b, &step, &row, p->e);
         uint64_t now = clock_ns();
         runs[n++] = (double)(now - at) * 1e-9;
@@ -86,31 +92,31 @@ static double time_step(struct probe *p, const struct wanted *w)
     return n ? median_of(runs, (size_t)n) : 0;
 }
 
-struct times { /* seconds of a token */
-    double begin;  /* before its first layer: what a step costs that has layers at all */
+struct times {    /* seconds of a token */
+    double begin; /* before its first layer: what a step costs that has layers at all */
     double dense, experts;
-    double kv;     /* of probe.depth tokens in KV */
+    double kv; /* of probe.depth tokens in KV */
 };
 
-/* One layer of a kind: what a step with more of them takes longer. `base` is what a step without layers takes. */
+/* One layer of a kind: what a step with more of them takes longer. `base` is what a step without
+ * layers takes. */
 static struct times time_kind(struct probe *p, int32_t kind, double base)
 {
     const struct proxy_model_kind *k = &p->mini.kinds[kind];
     const struct layer_plan *l = &p->layers[k->first];
     const int32_t n_used = l->ffn == FFN_MOE ? l->moe.n_used : 0;
     double all = time_step(p, &(struct wanted){.kind = kind}), each = 0;
-    if (k->n > 1) {
+    if (k->n > 1)
         each = (all - time_step(p, &(struct wanted){.kind = kind, .n_layers = 1})) / (k->n - 1);
-    }
-    if (!(each > 0)) { /* the only one, or a disturbed clock */
+    if (!(each > 0)) /* the only one, or a disturbed clock */
         each = all > base ? (all - base) / k->n : 0;
-    }
     struct times t = {.begin = all - each * k->n, .dense = each};
     if (n_used > 1) { /* what is left with one expert, less that expert */
         double one = time_step(p, &(struct wanted){.kind = kind, .n_experts = 1});
         t.experts = (all - one) / k->n / (n_used - 1) * n_used;
     }
-    if (n_used && !(t.experts > 0 && t.experts < each)) { /* one expert, or a disturbed clock: by their bytes */
+    if (n_used && !(t.experts > 0 &&
+                    t.experts < each)) { /* one expert, or a disturbed clock: by their bytes */
         t.experts = each * (double)k->expert_bytes / (double)k->bytes;
     }
     t.dense -= t.experts;
@@ -121,16 +127,18 @@ static struct times time_kind(struct probe *p, int32_t kind, double base)
     return t;
 }
 
-/* The vocabulary's matrix behind layers, which take the caches as they do in a model. The miniature's is a part of it: a
- * processor takes as much longer for the whole as it is larger, a GPU only reads the rest. */
+/* The vocabulary's matrix behind layers, which take the caches as they do in a model. The
+ * miniature's is a part of it: a processor takes as much longer for the whole as it is larger, a
+ * GPU only reads the rest. */
 static double time_head(struct probe *p, const struct model_plan *plan)
 {
-    double with = time_step(p, &(struct wanted){.kind = 0, .head = true}), without = time_step(p, &(struct wanted){.kind = 0});
+    double with = time_step(p, &(struct wanted){.kind = 0, .head = true}),
+           without = time_step(p, &(struct wanted){.kind = 0});
     double part = with > without ? with - without : 0;
-    if (p->b->gpu.caps.software || !(p->bandwidth > 0)) {
+    if (p->b->gpu.caps.software || !(p->bandwidth > 0))
         return part / p->mini.head_share;
-    }
-    return part + (1 - p->mini.head_share) * (double)weight_matrix_bytes(&plan->head) / p->bandwidth;
+    return part +
+           (1 - p->mini.head_share) * (double)weight_matrix_bytes(&plan->head) / p->bandwidth;
 }
 
 static struct times time_token(struct probe *p, const struct model_plan *plan)
@@ -153,18 +161,18 @@ static struct times time_token(struct probe *p, const struct model_plan *plan)
 static uint64_t expert_bytes(const struct layer_plan *l, bool all)
 {
     const struct moe_plan *m = &l->moe;
-    if (l->ffn != FFN_MOE) {
+    if (l->ffn != FFN_MOE)
         return 0;
-    }
-    return (uint64_t)(all ? m->n_expert : m->n_used) * (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down));
+    return (uint64_t)(all ? m->n_expert : m->n_used) *
+           (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) +
+            weight_matrix_bytes(&m->down));
 }
 
 static uint64_t all_experts(const struct model_plan *plan)
 {
     uint64_t sum = 0;
-    for (int32_t i = 0; i < plan->n_layer; i++) {
+    for (int32_t i = 0; i < plan->n_layer; i++)
         sum += expert_bytes(&plan->layers[i], true);
-    }
     return sum;
 }
 
@@ -178,27 +186,36 @@ static uint64_t active_experts(const struct model_plan *plan, int32_t *n_moe)
     return sum;
 }
 
-/* Shaders reading memory of the host, bytes per second; no more of it than the model's experts will take there. */
+/* Shaders reading memory of the host, bytes per second; no more of it than the model's experts will
+ * take there. */
 static double time_link(struct probe *p, const struct model_plan *plan)
 {
     struct gpu_buffer host = {0};
     uint64_t bytes = all_experts(plan);
     bytes = bytes < DEVICE_BANDWIDTH_BUS_BYTES ? bytes : DEVICE_BANDWIDTH_BUS_BYTES;
-    p->ok = p->ok && gpu_buffer_create(&p->b->gpu, &(struct gpu_buffer_params){.where = GPU_UPLOAD, .size = bytes, .name = "probe of the host's memory"}, &host, p->e);
-    if (p->ok) {
+    p->ok = p->ok &&
+            gpu_buffer_create(&p->b->gpu,
+                              &(struct gpu_buffer_params){.where = GPU_UPLOAD,
+                                                          .size = bytes,
+                                                          .name = "probe of the host's memory"},
+                              &host, p->e);
+    if (p->ok)
         memset(host.map, 0, bytes); /* pages that are there */
-    }
     double rate = p->ok ? device_bandwidth_read(p->b, &host, LINK_NS, p->e) : 0;
     gpu_buffer_destroy(&p->b->gpu, &host);
     return rate;
 }
 
-/* A layer of streamed experts: its share of recording the step, and a wait for the device in its middle. */
+/* A layer of streamed experts: its share of recording the step, and a wait for the device in its
+ * middle. */
 static double time_stop(struct probe *p)
 {
     struct backend *b = p->b;
     struct gpu *g = &b->gpu;
-    const struct step_shape shape = {.n_rows = 1, .one_row_each = true, .has_untiled = true, .n_sequences = b->plan->n_recurrent && !b->delta_steps};
+    const struct step_shape shape = {.n_rows = 1,
+                                     .one_row_each = true,
+                                     .has_untiled = true,
+                                     .n_sequences = b->plan->n_recurrent && !b->delta_steps};
     double runs[MOST_RUNS];
     choose(p, 0, 0);
     for (int i = 0; p->ok && i < MOST_RUNS; i++) {
@@ -208,7 +225,8 @@ static double time_stop(struct probe *p)
         p->ok = c != VK_NULL_HANDLE;
         gpu_command_free(g, &c);
         began = clock_ns();
-        p->ok = p->ok && (c = gpu_command_begin(g, false, p->e)) && gpu_command_end(g, c, p->e) && gpu_run(g, c, p->e);
+        p->ok = p->ok && (c = gpu_command_begin(g, false, p->e)) && gpu_command_end(g, c, p->e) &&
+                gpu_run(g, c, p->e);
         gpu_command_free(g, &c);
         runs[i] = recorded + (double)(clock_ns() - began) * 1e-9;
     }
@@ -219,29 +237,27 @@ static const struct moe_plan *some_experts(const struct probe *p)
 {
     for (int32_t i = 0; i < p->mini.n_kinds; i++) {
         const struct layer_plan *l = &p->layers[p->mini.kinds[i].first];
-        if (l->ffn == FFN_MOE) {
+        if (l->ffn == FFN_MOE)
             return &l->moe;
-        }
     }
     return NULL;
 }
 
-static void measure(struct probe *p, const struct model_plan *plan, const struct backend_params *params, struct backend_speed *s)
+static void measure(struct probe *p, const struct model_plan *plan,
+                    const struct backend_params *params, struct backend_speed *s)
 {
     struct model_stats stats = {0};
     int32_t n_moe = 0;
     uint64_t experts = active_experts(plan, &n_moe);
     model_stats_from_plan(&stats, plan);
     struct times t = time_token(p, plan);
-    if (!p->ok) {
+    if (!p->ok)
         return;
-    }
     *s = (struct backend_speed){.dense = (double)(stats.active_bytes - experts) / t.dense};
     s->experts = t.experts > 0 ? (double)experts / t.experts : 0;
     s->memory = t.kv > 0 ? (double)stats.kv_bytes_per_token * p->depth / t.kv : s->dense;
-    if (params->device_experts) {
+    if (params->device_experts)
         s->link = time_link(p, plan);
-    }
     if (params->host_experts) {
         s->waits = true;
         s->layer_s = time_stop(p) * n_moe / plan->n_layer;
@@ -250,28 +266,35 @@ static void measure(struct probe *p, const struct model_plan *plan, const struct
     }
 }
 
-bool vulkan_speed(const struct model_plan *plan, const struct backend_params *params, struct backend_speed *s, struct err *e)
+bool vulkan_speed(const struct model_plan *plan, const struct backend_params *params,
+                  struct backend_speed *s, struct err *e)
 {
     struct probe p = {.e = e};
-    if (!proxy_model_init(&p.mini, plan, LAYER_BYTES, e)) {
+    if (!proxy_model_init(&p.mini, plan, LAYER_BYTES, e))
         return false;
-    }
     const size_t n = (size_t)p.mini.plan.n_layer;
     p.mini.plan.n_ctx = DEPTH;
-    p.b = vulkan_backend_create(&p.mini.plan, &(struct backend_params){.n_blocks = N_BLOCKS, .n_states = p.mini.plan.n_recurrent > 0, .max_rows = 1,
-                                                              .max_sequences = 1, .exact = params->exact, .cache_dir = params->cache_dir}, e);
+    p.b = vulkan_backend_create(&p.mini.plan,
+                                &(struct backend_params){.n_blocks = N_BLOCKS,
+                                                         .n_states = p.mini.plan.n_recurrent > 0,
+                                                         .max_rows = 1,
+                                                         .max_sequences = 1,
+                                                         .exact = params->exact,
+                                                         .cache_dir = params->cache_dir},
+                                e);
     p.layers = malloc(n * sizeof *p.layers);
     p.on_device = malloc(n * sizeof *p.on_device);
-    p.ok = p.b && (p.layers && p.on_device ? true : err_set(e, ERR_NOMEM, "no memory for a probe of %zu layers", n));
+    p.ok = p.b && (p.layers && p.on_device
+                       ? true
+                       : err_set(e, ERR_NOMEM, "no memory for a probe of %zu layers", n));
     if (p.ok) {
         p.depth = p.b->gpu.caps.software ? SOFTWARE_DEPTH : DEPTH;
         memcpy(p.layers, p.mini.plan.layers, n * sizeof *p.layers);
         memcpy(p.on_device, p.b->model.layers, n * sizeof *p.on_device);
         struct backend_speed found = {0};
         measure(&p, plan, params, &found);
-        if (p.ok) {
+        if (p.ok)
             *s = found;
-        }
     }
     if (p.b) {
         p.mini.plan.n_layer = 0; /* places are shared now: nothing goes by them any more */

@@ -1,4 +1,5 @@
-/* Records the dispatches of gated DeltaNet, and converts its state to the published layout for tests. */
+/* Records the dispatches of gated DeltaNet, and converts its state to the published layout for
+ * tests. */
 #include "engine/vulkan/ops/delta_net_ops.h"
 
 #include "engine/vulkan/ops/dispatch.h"
@@ -21,7 +22,8 @@ uint64_t delta_net_state_bytes(const struct delta_net_plan *p)
 }
 
 /* Workgroups are whole subgroups; threads without a value only help to sum. */
-static void spec_delta_net(const struct recorder *r, uint32_t *spec, uint32_t threads, const struct delta_net_plan *p)
+static void spec_delta_net(const struct recorder *r, uint32_t *spec, uint32_t threads,
+                           const struct delta_net_plan *p)
 {
     uint32_t subgroup = r->b->gpu.caps.subgroup;
     spec[SPEC_THREADS] = divide_up(threads, subgroup) * subgroup;
@@ -43,7 +45,8 @@ static uint32_t gates_at(const struct delta_net_plan *p)
     return z_at(p) + (uint32_t)p->w_z.rows;
 }
 
-static void record_step(struct recorder *r, const struct delta_net_plan *p, const struct device_layer *l)
+static void record_step(struct recorder *r, const struct delta_net_plan *p,
+                        const struct device_layer *l)
 {
     const struct device_delta_net *d = &l->delta_net;
     const struct step_memory *s = &r->b->step;
@@ -51,55 +54,109 @@ static void record_step(struct recorder *r, const struct delta_net_plan *p, cons
         uint64_t x, conv, a_log, dt_bias, weight, state, outs, rows, runs, state_bytes;
         uint32_t stride, z_at, gates_at;
         float eps;
-    } push = {r->b->workspace.qkv, d->conv, d->a_log, d->dt_bias, d->norm, l->state, r->b->workspace.attn, s->at_rows, s->at_runs,
-              delta_net_state_bytes(p), r->b->sizes.qkv, z_at(p), gates_at(p), r->b->plan->norm_eps};
-    struct dispatch one = {.shader = "delta_step", .push = &push, .push_bytes = sizeof push, .x = (uint32_t)p->n_v_head, .y = r->n_rows, .z = 1};
+    } push = {r->b->workspace.qkv,
+              d->conv,
+              d->a_log,
+              d->dt_bias,
+              d->norm,
+              l->state,
+              r->b->workspace.attn,
+              s->at_rows,
+              s->at_runs,
+              delta_net_state_bytes(p),
+              r->b->sizes.qkv,
+              z_at(p),
+              gates_at(p),
+              r->b->plan->norm_eps};
+    struct dispatch one = {.shader = "delta_step",
+                           .push = &push,
+                           .push_bytes = sizeof push,
+                           .x = (uint32_t)p->n_v_head,
+                           .y = r->n_rows,
+                           .z = 1};
     spec_delta_net(r, one.spec, 4 * (uint32_t)p->d_v, p);
     dispatch_op(r, &one);
 }
 
-static void record_conv(struct recorder *r, const struct delta_net_plan *p, const struct device_layer *l)
+static void record_conv(struct recorder *r, const struct delta_net_plan *p,
+                        const struct device_layer *l)
 {
     const struct device_delta_net *d = &l->delta_net;
     const struct step_memory *s = &r->b->step;
     struct {
         uint64_t x, conv, a_log, dt_bias, state, outs, gate, rows, runs, state_bytes;
         uint32_t stride, gates_at;
-    } push = {r->b->workspace.qkv, d->conv, d->a_log, d->dt_bias, l->state, r->b->workspace.convolved, r->b->workspace.gates, s->at_rows, s->at_runs,
-              delta_net_state_bytes(p), r->b->sizes.qkv, gates_at(p)};
-    struct dispatch one = {.shader = "delta_conv", .push = &push, .push_bytes = sizeof push,
-                           .x = (uint32_t)(2 * p->n_k_head + p->n_v_head), .y = r->n_rows, .z = 1};
+    } push = {r->b->workspace.qkv,
+              d->conv,
+              d->a_log,
+              d->dt_bias,
+              l->state,
+              r->b->workspace.convolved,
+              r->b->workspace.gates,
+              s->at_rows,
+              s->at_runs,
+              delta_net_state_bytes(p),
+              r->b->sizes.qkv,
+              gates_at(p)};
+    struct dispatch one = {.shader = "delta_conv",
+                           .push = &push,
+                           .push_bytes = sizeof push,
+                           .x = (uint32_t)(2 * p->n_k_head + p->n_v_head),
+                           .y = r->n_rows,
+                           .z = 1};
     spec_delta_net(r, one.spec, (uint32_t)(p->d_k > p->d_v ? p->d_k : p->d_v), p);
     dispatch_op(r, &one);
 }
 
-static void record_scan(struct recorder *r, const struct delta_net_plan *p, const struct device_layer *l, uint32_t n_sequences)
+static void record_scan(struct recorder *r, const struct delta_net_plan *p,
+                        const struct device_layer *l, uint32_t n_sequences)
 {
     struct {
         uint64_t raw, x, gate, state, outs, sequences, state_bytes;
         uint32_t raw_stride, pad;
-    } push = {r->b->workspace.qkv, r->b->workspace.convolved, r->b->workspace.gates, l->state, r->b->workspace.attn, r->b->step.at_sequences,
-              delta_net_state_bytes(p), r->b->sizes.qkv, 0};
-    struct dispatch one = {.shader = "delta_scan", .push = &push, .push_bytes = sizeof push,
-                           .x = (uint32_t)(p->n_v_head * p->d_v / SCAN_COLUMNS), .y = n_sequences, .z = 1};
+    } push = {r->b->workspace.qkv,
+              r->b->workspace.convolved,
+              r->b->workspace.gates,
+              l->state,
+              r->b->workspace.attn,
+              r->b->step.at_sequences,
+              delta_net_state_bytes(p),
+              r->b->sizes.qkv,
+              0};
+    struct dispatch one = {.shader = "delta_scan",
+                           .push = &push,
+                           .push_bytes = sizeof push,
+                           .x = (uint32_t)(p->n_v_head * p->d_v / SCAN_COLUMNS),
+                           .y = n_sequences,
+                           .z = 1};
     spec_delta_net(r, one.spec, 4 * SCAN_COLUMNS, p);
     dispatch_op(r, &one);
 }
 
-static void record_norm(struct recorder *r, const struct delta_net_plan *p, const struct device_layer *l)
+static void record_norm(struct recorder *r, const struct delta_net_plan *p,
+                        const struct device_layer *l)
 {
     struct {
         uint64_t outs, x, weight, rows;
         uint32_t stride, z_at;
         float eps;
         uint32_t pad;
-    } push = {r->b->workspace.attn, r->b->workspace.qkv, l->delta_net.norm, r->b->step.at_rows, r->b->sizes.qkv, z_at(p), r->b->plan->norm_eps, 0};
-    struct dispatch one = {.shader = "delta_norm", .push = &push, .push_bytes = sizeof push, .x = (uint32_t)p->n_v_head, .y = r->n_rows, .z = 1};
+    } push = {r->b->workspace.attn, r->b->workspace.qkv,
+              l->delta_net.norm,    r->b->step.at_rows,
+              r->b->sizes.qkv,      z_at(p),
+              r->b->plan->norm_eps, 0};
+    struct dispatch one = {.shader = "delta_norm",
+                           .push = &push,
+                           .push_bytes = sizeof push,
+                           .x = (uint32_t)p->n_v_head,
+                           .y = r->n_rows,
+                           .z = 1};
     spec_delta_net(r, one.spec, (uint32_t)p->d_v, p);
     dispatch_op(r, &one);
 }
 
-void delta_net_record(struct recorder *r, const struct delta_net_plan *p, const struct device_layer *l, uint32_t n_sequences)
+void delta_net_record(struct recorder *r, const struct delta_net_plan *p,
+                      const struct device_layer *l, uint32_t n_sequences)
 {
     if (!n_sequences) {
         record_step(r, p, l);
@@ -119,22 +176,25 @@ static int32_t place_of(const struct delta_net_plan *p, int32_t h)
     return p->tiled_heads ? h % each * p->n_k_head + h / each : h;
 }
 
-void delta_net_show_state(const struct delta_net_plan *p, const float *state, int32_t n_past, float *conv, float *recurrent)
+void delta_net_show_state(const struct delta_net_plan *p, const float *state, int32_t n_past,
+                          float *conv, float *recurrent)
 {
-    int32_t channels = delta_net_channels(p), first_v = 2 * p->n_k_head * p->d_k, taps = p->n_conv - 1;
+    int32_t channels = delta_net_channels(p), first_v = 2 * p->n_k_head * p->d_k,
+            taps = p->n_conv - 1;
     for (int32_t c = 0; c < channels; c++) {
-        int32_t from = c < first_v ? c : first_v + place_of(p, (c - first_v) / p->d_v) * p->d_v + (c - first_v) % p->d_v;
+        int32_t from = c < first_v ? c
+                                   : first_v + place_of(p, (c - first_v) / p->d_v) * p->d_v +
+                                         (c - first_v) % p->d_v;
         for (int32_t i = 0; i < taps; i++) {
             int32_t position = n_past - taps + i;
             conv[c * taps + i] = position < 0 ? 0 : state[position % p->n_conv * channels + from];
         }
     }
     for (int32_t h = 0; h < p->n_v_head; h++) {
-        const float *head = state + conv_values(p) + (size_t)place_of(p, h) * (size_t)(p->d_k * p->d_v);
-        for (int32_t k = 0; k < p->d_k; k++) {
-            for (int32_t v = 0; v < p->d_v; v++) {
+        const float *head =
+            state + conv_values(p) + (size_t)place_of(p, h) * (size_t)(p->d_k * p->d_v);
+        for (int32_t k = 0; k < p->d_k; k++)
+            for (int32_t v = 0; v < p->d_v; v++)
                 *recurrent++ = head[v * p->d_k + k];
-            }
-        }
     }
 }

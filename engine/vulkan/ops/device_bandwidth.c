@@ -6,9 +6,11 @@
 #include "engine/vulkan/shaders/interface.h"
 
 #define PASSES 4
-#define MEASURE_NS 300000000ull /* after a long load the memory's clock is low and wants this long to rise */
+#define MEASURE_NS                                                                                 \
+    300000000ull /* after a long load the memory's clock is low and wants this long to rise */
 
-double device_bandwidth_read(struct backend *b, const struct gpu_buffer *from, uint64_t ns, struct err *e)
+double device_bandwidth_read(struct backend *b, const struct gpu_buffer *from, uint64_t ns,
+                             struct err *e)
 {
     const uint64_t bytes = from->size / 16 * 16;
     double best = 0;
@@ -20,9 +22,8 @@ double device_bandwidth_read(struct backend *b, const struct gpu_buffer *from, u
     } push = {from->address, b->step.buffer.address, (uint32_t)(bytes / 16), 0};
     VkPipeline p = gpu_pipeline(g, "read_bandwidth", spec, e);
     VkCommandBuffer c = p ? gpu_command_begin(g, true, e) : NULL;
-    if (!c) {
+    if (!c)
         return 0;
-    }
     vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, p);
     vkCmdPushConstants(c, g->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
     for (int i = 0; i < PASSES; i++) {
@@ -44,16 +45,14 @@ double device_bandwidth_of_weights(struct backend *b, uint64_t ns)
     struct err ignored = {0};
     const struct heap *h = &b->model.heap;
     const struct gpu_buffer *largest = &h->buffers[0];
-    for (int i = 1; i < h->n_buffers; i++) {
+    for (int i = 1; i < h->n_buffers; i++)
         largest = h->buffers[i].size > largest->size ? &h->buffers[i] : largest;
-    }
     return device_bandwidth_read(b, largest, ns, &ignored);
 }
 
 double device_bandwidth_of(struct backend *b)
 {
-    if (b->bandwidth == 0) {
+    if (b->bandwidth == 0)
         b->bandwidth = device_bandwidth_of_weights(b, MEASURE_NS);
-    }
     return b->bandwidth;
 }

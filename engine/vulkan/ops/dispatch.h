@@ -18,10 +18,14 @@ struct push_planes {
     uint64_t plane[DEVICE_PLANES];
 };
 
-/* Planes of routed experts: where they lie apart, the layer's table takes the place of the first (SPEC_SPLIT_EXPERTS, SPEC_OFFLOADS_MISSES). */
-static inline struct push_planes dispatch_expert_planes(const struct recorder *r, const struct device_layer *l, const struct device_matrix *m)
+/* Planes of routed experts: where they lie apart, the layer's table takes the place of the first
+ * (SPEC_SPLIT_EXPERTS, SPEC_OFFLOADS_MISSES). */
+static inline struct push_planes dispatch_expert_planes(const struct recorder *r,
+                                                        const struct device_layer *l,
+                                                        const struct device_matrix *m)
 {
-    const VkDeviceAddress table = r->offloads_misses ? l->split_experts.table_slots : l->split_experts.table;
+    const VkDeviceAddress table =
+        r->offloads_misses ? l->split_experts.table_slots : l->split_experts.table;
     return (struct push_planes){{table ? table : m->plane[0], m->plane[1], m->plane[2]}};
 }
 void dispatch_op(struct recorder *r, const struct dispatch *d);

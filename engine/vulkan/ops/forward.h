@@ -1,4 +1,5 @@
-/* The ops of a step, recorded in order, with an optional observer of the intermediates: forward.c and forward_dump.c. */
+/* The ops of a step, recorded in order, with an optional observer of the intermediates: forward.c
+ * and forward_dump.c. */
 #pragma once
 #include "engine/vulkan/ops/record.h"
 

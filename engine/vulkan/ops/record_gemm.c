@@ -1,9 +1,12 @@
-/* Products and attention of steps with many rows: tile sizes, dispatches, and the sort of rows by expert. */
+/* Products and attention of steps with many rows: tile sizes, dispatches, and the sort of rows by
+ * expert. */
 #include "engine/vulkan/ops/record_gemm.h"
 
 #include "engine/vulkan/ops/dispatch.h"
 
-#define TILE_M_FEW 16u /* rows of W of a workgroup where rows of X are few: then the columns are split over FEW_SPLIT subgroups */
+#define TILE_M_FEW                                                                                 \
+    16u /* rows of W of a workgroup where rows of X are few: then the columns are split over       \
+           FEW_SPLIT subgroups */
 #define FEW_SPLIT 4u
 #define FEW_ROWS 64u
 #define SHARED_RESERVE 2048u /* of matmul.comp's other shared variables */
@@ -15,11 +18,24 @@ void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
         uint64_t x, norm, outs, rest, gather;
         uint32_t n, x_stride;
         float eps, inverse_cols;
-    } push = {op->x, op->norm, w->x_hi, w->x_lo, op->gather, op->n_chunk * 16, op->x_stride / 2, op->eps,
+    } push = {op->x,
+              op->norm,
+              w->x_hi,
+              w->x_lo,
+              op->gather,
+              op->n_chunk * 16,
+              op->x_stride / 2,
+              op->eps,
               1.0f / (float)r->b->plan->d_model};
-    struct dispatch d = {.shader = "cast_f16", .spec = {[SPEC_THREADS] = 256, [SPEC_CAST_NORM] = op->norm != 0, [SPEC_CAST_SPLIT] = op->split},
-                         .push = &push, .push_bytes = sizeof push,
-                         .x = op->n_x, .y = 1, .z = 1};
+    struct dispatch d = {
+        .shader = "cast_f16",
+        .spec =
+            {[SPEC_THREADS] = 256, [SPEC_CAST_NORM] = op->norm != 0, [SPEC_CAST_SPLIT] = op->split},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .x = op->n_x,
+        .y = 1,
+        .z = 1};
     dispatch_op(r, &d);
 }
 
@@ -34,12 +50,14 @@ struct matmul { /* one dispatch of matmul.comp */
 };
 
 struct tile { /* what a workgroup computes, see shaders/matmul.comp */
-    uint32_t m, n, split, buffers; /* rows of W, rows of X, slices of the columns, tiles in shared memory */
+    uint32_t m, n, split,
+        buffers; /* rows of W, rows of X, slices of the columns, tiles in shared memory */
 };
 
 static bool tile_fits(const struct recorder *r, const struct tile *t, bool two_halves)
 {
-    const uint32_t words = (t->m + t->n) * (two_halves ? 2 : 1) * 9, results = t->n * (t->m / 4 + 1);
+    const uint32_t words = (t->m + t->n) * (two_halves ? 2 : 1) * 9,
+                   results = t->n * (t->m / 4 + 1);
     const uint32_t slice = words * t->buffers > results ? words * t->buffers : results;
     return slice * t->split * 16 + SHARED_RESERVE <= r->b->gpu.caps.max_shared;
 }
@@ -48,17 +66,16 @@ static bool tile_fits(const struct recorder *r, const struct tile *t, bool two_h
 static struct tile tile_of(const struct recorder *r, const struct matmul *m)
 {
     const struct tuning *tuning = &r->b->tuning;
-    const bool few = m->tile_n == 16 && r->n_rows <= FEW_ROWS && !m->max_tiles; /* experts would load x too often */
-    struct tile t = few ? (struct tile){TILE_M_FEW, m->tile_n, FEW_SPLIT, 1} : (struct tile){tuning->gemm_tile_m, m->tile_n, 1, tuning->gemm_buffers};
-    if (!tile_fits(r, &t, m->split)) {
+    const bool few = m->tile_n == 16 && r->n_rows <= FEW_ROWS &&
+                     !m->max_tiles; /* experts would load x too often */
+    struct tile t = few ? (struct tile){TILE_M_FEW, m->tile_n, FEW_SPLIT, 1}
+                        : (struct tile){tuning->gemm_tile_m, m->tile_n, 1, tuning->gemm_buffers};
+    if (!tile_fits(r, &t, m->split))
         t.buffers = 1;
-    }
-    while (t.split > 1 && !tile_fits(r, &t, m->split)) {
+    while (t.split > 1 && !tile_fits(r, &t, m->split))
         t.split /= 2;
-    }
-    while (t.n > 16 && !m->max_tiles && !tile_fits(r, &t, m->split)) {
+    while (t.n > 16 && !m->max_tiles && !tile_fits(r, &t, m->split))
         t.n /= 2;
-    }
     return t;
 }
 
@@ -71,15 +88,39 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
         struct push_planes w;
         uint64_t x, rest, y, bias, tiles, n_tiles, sorted;
         uint32_t rows, n_chunk, y_stride, n_x, up_at, pad;
-    } push = {m->experts ? dispatch_expert_planes(r, m->experts, m->w) : dispatch_planes(m->w), m->x, m->rest, m->y, m->bias, w->tiles, w->n_tiles, w->sorted, m->w->rows, m->w->layout.n_chunk,
-              m->y_stride, m->n_x, m->up_at, 0};
-    struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "matmul" : "matmul_plain", .format = m->w->layout.kernel,
-                         .spec = {[SPEC_THREADS] = 2 * tile.m * tile.split, [SPEC_TILE_M] = tile.m, [SPEC_TILE_N] = tile.n,
-                                  [SPEC_MODE] = m->mode, [SPEC_TILES] = m->max_tiles != 0, [SPEC_ADD] = m->add,
-                                  [SPEC_BIAS] = m->bias != 0, [SPEC_MATMUL_CLAMP] = m->clamp, [SPEC_MATMUL_SPLIT] = m->split,
-                                  [SPEC_PER_ROW] = m->per_row, [SPEC_KSPLIT] = tile.split, [SPEC_BUFFERS] = tile.buffers},
-                         .push = &push, .push_bytes = sizeof push,
-                         .x = divide_up(m->w->rows, tile_rows), .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, tile.n), .z = 1};
+    } push = {m->experts ? dispatch_expert_planes(r, m->experts, m->w) : dispatch_planes(m->w),
+              m->x,
+              m->rest,
+              m->y,
+              m->bias,
+              w->tiles,
+              w->n_tiles,
+              w->sorted,
+              m->w->rows,
+              m->w->layout.n_chunk,
+              m->y_stride,
+              m->n_x,
+              m->up_at,
+              0};
+    struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "matmul" : "matmul_plain",
+                         .format = m->w->layout.kernel,
+                         .spec = {[SPEC_THREADS] = 2 * tile.m * tile.split,
+                                  [SPEC_TILE_M] = tile.m,
+                                  [SPEC_TILE_N] = tile.n,
+                                  [SPEC_MODE] = m->mode,
+                                  [SPEC_TILES] = m->max_tiles != 0,
+                                  [SPEC_ADD] = m->add,
+                                  [SPEC_BIAS] = m->bias != 0,
+                                  [SPEC_MATMUL_CLAMP] = m->clamp,
+                                  [SPEC_MATMUL_SPLIT] = m->split,
+                                  [SPEC_PER_ROW] = m->per_row,
+                                  [SPEC_KSPLIT] = tile.split,
+                                  [SPEC_BUFFERS] = tile.buffers},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = divide_up(m->w->rows, tile_rows),
+                         .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, tile.n),
+                         .z = 1};
     d.spec[SPEC_ODD] = m->w->layout.n_chunk % 2;
     d.spec[SPEC_SPLIT_EXPERTS] = m->experts && m->experts->split_experts.table;
     dispatch_spec_format(d.spec, m->w);
@@ -90,20 +131,29 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
 static uint32_t tile_for(const struct recorder *r, uint32_t rows)
 {
     uint32_t n = 16;
-    while (n < rows && n < r->b->tuning.gemm_tile_n) {
+    while (n < rows && n < r->b->tuning.gemm_tile_n)
         n *= 2;
-    }
     return n;
 }
 
 void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool split)
 {
-    record_matmul(r, &(struct matmul){.w = op->w, .label = op->label, .x = r->b->workspace.x_hi, .rest = r->b->workspace.x_lo, .y = op->y,
-                                      .bias = op->bias, .n_x = op->n_x, .y_stride = op->y_stride, .per_row = 1,
-                                      .tile_n = tile_for(r, op->n_x), .add = op->add, .split = split});
+    record_matmul(r, &(struct matmul){.w = op->w,
+                                      .label = op->label,
+                                      .x = r->b->workspace.x_hi,
+                                      .rest = r->b->workspace.x_lo,
+                                      .y = op->y,
+                                      .bias = op->bias,
+                                      .n_x = op->n_x,
+                                      .y_stride = op->y_stride,
+                                      .per_row = 1,
+                                      .tile_n = tile_for(r, op->n_x),
+                                      .add = op->add,
+                                      .split = split});
 }
 
-static void record_sort(struct recorder *r, const struct moe_plan *p, uint32_t tile_n, uint32_t pairs)
+static void record_sort(struct recorder *r, const struct moe_plan *p, uint32_t tile_n,
+                        uint32_t pairs)
 {
     const struct workspace *w = &r->b->workspace;
     struct {
@@ -111,8 +161,14 @@ static void record_sort(struct recorder *r, const struct moe_plan *p, uint32_t t
         uint32_t n, pad;
     } push = {w->ids, w->sorted, w->tiles, w->n_tiles, pairs, 0};
     const uint32_t most = r->b->gpu.caps.max_threads;
-    struct dispatch d = {.shader = "moe_sort", .spec = {[SPEC_THREADS] = most < 1024 ? most : 1024, [SPEC_TILE_ROWS] = tile_n},
-                         .push = &push, .push_bytes = sizeof push, .x = 1, .y = 1, .z = 1};
+    struct dispatch d = {
+        .shader = "moe_sort",
+        .spec = {[SPEC_THREADS] = most < 1024 ? most : 1024, [SPEC_TILE_ROWS] = tile_n},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .x = 1,
+        .y = 1,
+        .z = 1};
     d.spec[SPEC_N_EXPERT] = (uint32_t)p->n_expert;
     dispatch_op(r, &d);
 }
@@ -124,9 +180,15 @@ static void record_sum(struct recorder *r, const struct mlp_op *op, uint32_t n_u
     struct {
         uint64_t parts, y, bias, weights, ids, rows_at;
         uint32_t rows, y_stride;
-    } push = {w->parts_down, w->x, op->m->b_down, op->moe ? w->weights : op->gate, w->ids, r->b->step.at_rows, m->rows, r->b->sizes.d};
-    struct dispatch d = {.shader = "moe_sum", .spec = {[SPEC_THREADS] = 256}, .push = &push, .push_bytes = sizeof push,
-                         .x = divide_up(m->rows, 256), .y = r->n_rows, .z = 1};
+    } push = {w->parts_down,      w->x,    op->m->b_down, op->moe ? w->weights : op->gate, w->ids,
+              r->b->step.at_rows, m->rows, r->b->sizes.d};
+    struct dispatch d = {.shader = "moe_sum",
+                         .spec = {[SPEC_THREADS] = 256},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = divide_up(m->rows, 256),
+                         .y = r->n_rows,
+                         .z = 1};
     d.spec[SPEC_K] = n_used;
     d.spec[SPEC_BIAS] = op->m->b_down != 0;
     d.spec[SPEC_WEIGHTS] = op->moe ? 0 : op->gate ? 2 : 1;
@@ -136,7 +198,8 @@ static void record_sum(struct recorder *r, const struct mlp_op *op, uint32_t n_u
 void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
 {
     const struct workspace *w = &r->b->workspace;
-    uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1, pairs = r->n_rows * n_used, max_tiles = 0;
+    uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1, pairs = r->n_rows * n_used,
+             max_tiles = 0;
     uint32_t tile_n = tile_for(r, r->n_rows), h_stride = op->m->down.layout.n_chunk * 32;
     if (op->moe) {
         uint32_t n_expert = (uint32_t)op->moe->n_expert;
@@ -145,12 +208,31 @@ void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
         record_sort(r, op->moe, tile_n, pairs);
         record_barrier(r);
     }
-    record_matmul(r, &(struct matmul){.w = &op->m->gate_up, .experts = op->moe ? op->layer : NULL, .label = "gemm_up", .x = w->x_hi, .y = op->h, .bias = op->m->b_gate_up, .mode = 1, .n_x = pairs, .y_stride = h_stride,
-                                      .per_row = n_used, .up_at = op->m->gate_up.rows * op->m->gate_up.n_matrix,
-                                      .tile_n = tile_n, .max_tiles = max_tiles, .clamp = op->clamp});
+    record_matmul(r, &(struct matmul){.w = &op->m->gate_up,
+                                      .experts = op->moe ? op->layer : NULL,
+                                      .label = "gemm_up",
+                                      .x = w->x_hi,
+                                      .y = op->h,
+                                      .bias = op->m->b_gate_up,
+                                      .mode = 1,
+                                      .n_x = pairs,
+                                      .y_stride = h_stride,
+                                      .per_row = n_used,
+                                      .up_at = op->m->gate_up.rows * op->m->gate_up.n_matrix,
+                                      .tile_n = tile_n,
+                                      .max_tiles = max_tiles,
+                                      .clamp = op->clamp});
     record_barrier(r);
-    record_matmul(r, &(struct matmul){.w = &op->m->down, .experts = op->moe ? op->layer : NULL, .label = "gemm_down", .x = op->h, .y = w->parts_down,
-                                      .mode = 2, .n_x = pairs, .y_stride = op->m->down.rows, .per_row = 1, .tile_n = tile_n,
+    record_matmul(r, &(struct matmul){.w = &op->m->down,
+                                      .experts = op->moe ? op->layer : NULL,
+                                      .label = "gemm_down",
+                                      .x = op->h,
+                                      .y = w->parts_down,
+                                      .mode = 2,
+                                      .n_x = pairs,
+                                      .y_stride = op->m->down.rows,
+                                      .per_row = 1,
+                                      .tile_n = tile_n,
                                       .max_tiles = max_tiles});
     record_barrier(r);
     record_sum(r, op, n_used);
@@ -159,32 +241,50 @@ void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
 bool record_tiled_attention_fits(const struct backend *b)
 {
     const struct model_plan *plan = b->plan;
-    if (b->params.exact || (!b->gpu.caps.cooperative_matrix && b->gpu.caps.max_shared < 32 << 10)) {
+    if (b->params.exact || (!b->gpu.caps.cooperative_matrix && b->gpu.caps.max_shared < 32 << 10))
         return false;
-    }
     for (int i = 0; i < plan->n_layer; i++) {
         const struct attention_plan *a = &plan->layers[i].attention;
         if (plan->layers[i].mixer == MIXER_ATTENTION &&
-            (a->d_head % 32 || a->d_head < 64 || a->d_head > 128 || (uint32_t)(a->n_head / a->n_kv_head) != b->sizes.group)) {
+            (a->d_head % 32 || a->d_head < 64 || a->d_head > 128 ||
+             (uint32_t)(a->n_head / a->n_kv_head) != b->sizes.group)) {
             return false;
         }
     }
     return b->sizes.group <= 16;
 }
 
-void record_tiled_attention(struct recorder *r, const struct attention_plan *a, const struct device_layer *l, uint32_t n_tiles)
+void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
+                            const struct device_layer *l, uint32_t n_tiles)
 {
     const struct step_memory *s = &r->b->step;
     struct {
         uint64_t qkv, sinks, outs, rows, tiles, tables, kv;
         uint32_t stride, n_head, n_kv_head, q_step, window;
         float scale;
-    } push = {r->b->workspace.qkv, l->sinks, r->b->workspace.attn, s->at_rows, s->at_tiles, s->at_tables, l->kv, r->b->sizes.qkv,
-              (uint32_t)a->n_head, (uint32_t)a->n_kv_head, (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)), (uint32_t)a->window, a->scale};
+    } push = {r->b->workspace.qkv,
+              l->sinks,
+              r->b->workspace.attn,
+              s->at_rows,
+              s->at_tiles,
+              s->at_tables,
+              l->kv,
+              r->b->sizes.qkv,
+              (uint32_t)a->n_head,
+              (uint32_t)a->n_kv_head,
+              (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
+              (uint32_t)a->window,
+              a->scale};
     struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "attn_coop" : "attn_plain",
-                         .spec = {[SPEC_THREADS] = 128, [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
-                                  [SPEC_GATE] = a->output_gate, [SPEC_SINKS] = a->sinks.at != NULL},
-                         .push = &push, .push_bytes = sizeof push, .x = (uint32_t)a->n_kv_head, .y = n_tiles, .z = 1};
+                         .spec = {[SPEC_THREADS] = 128,
+                                  [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
+                                  [SPEC_GATE] = a->output_gate,
+                                  [SPEC_SINKS] = a->sinks.at != NULL},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = (uint32_t)a->n_kv_head,
+                         .y = n_tiles,
+                         .z = 1};
     d.spec[SPEC_D_HEAD] = (uint32_t)a->d_head;
     dispatch_op(r, &d);
 }

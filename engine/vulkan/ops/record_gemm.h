@@ -1,5 +1,6 @@
-/* Ops for steps of many rows: the same maths as record.h's, as matrix-matrix products (GEMM) over activations rounded to
- * 16 bits. They run on the matrix units where the device has those that our shaders use, else on its plain arithmetic. */
+/* Ops for steps of many rows: the same maths as record.h's, as matrix-matrix products (GEMM) over
+ * activations rounded to 16 bits. They run on the matrix units where the device has those that our
+ * shaders use, else on its plain arithmetic. */
 #pragma once
 #include "engine/vulkan/ops/record.h"
 
@@ -12,8 +13,8 @@ static inline bool gemm_wanted(const struct recorder *r)
 {
     return gemm_takes(r->b, r->n_rows);
 }
-/* workspace.x_hi = x [n_x, x_stride] rounded to 16 bits (n columns), normalised when norm; split: workspace.x_lo = what
- * rounding lost. */
+/* workspace.x_hi = x [n_x, x_stride] rounded to 16 bits (n columns), normalised when norm; split:
+ * workspace.x_lo = what rounding lost. */
 struct cast_f16_op {
     VkDeviceAddress x, norm, gather;
     uint32_t x_stride, n_chunk, n_x; /* x in floats */
@@ -23,10 +24,13 @@ struct cast_f16_op {
 void record_cast_f16(struct recorder *r, const struct cast_f16_op *op);
 /* y (+)= W x_hi + bias; split: both sides carry what rounding lost, which gives f32 precision. */
 void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool split);
-/* After record_route and record_cast_f16(ffn_norm): sort, up, down, sum; with barriers. Not routed: one expert. */
+/* After record_route and record_cast_f16(ffn_norm): sort, up, down, sum; with barriers. Not routed:
+ * one expert. */
 void record_gemm_mlp(struct recorder *r, const struct mlp_op *op);
 
-/* Whether every attention layer can be done by attn_coop, or by attn_plain where there are no matrix units. */
+/* Whether every attention layer can be done by attn_coop, or by attn_plain where there are no
+ * matrix units. */
 bool record_tiled_attention_fits(const struct backend *b);
 /* Attention of the step's tiles. */
-void record_tiled_attention(struct recorder *r, const struct attention_plan *a, const struct device_layer *l, uint32_t n_tiles);
+void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
+                            const struct device_layer *l, uint32_t n_tiles);

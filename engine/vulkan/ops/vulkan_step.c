@@ -17,21 +17,26 @@ static bool check(const struct backend *b, const struct step *s, struct err *e)
 {
     int64_t rows = 0, blocks = 0;
     if (s->n_sequences < 1 || s->n_sequences > b->params.max_sequences) {
-        return err_set(e, ERR_LIMIT, "%d sequences in a step; at most %d", s->n_sequences, b->params.max_sequences);
+        return err_set(e, ERR_LIMIT, "%d sequences in a step; at most %d", s->n_sequences,
+                       b->params.max_sequences);
     }
     for (int32_t i = 0; i < s->n_sequences; i++) {
         const struct step_sequence *q = &s->sequences[i];
         rows += q->n_tokens;
         blocks += (q->start + q->n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
-        if (q->n_tokens < 1 || q->start < 0 || q->n_out < 0 || q->n_out > q->n_tokens || q->n_experts < 0 || rows > b->params.max_rows) {
-            return err_set(e, ERR_LIMIT, "sequence %d of the step: %d tokens, %d wanted; %d rows at most", i, q->n_tokens,
-                           q->n_out, b->params.max_rows);
+        if (q->n_tokens < 1 || q->start < 0 || q->n_out < 0 || q->n_out > q->n_tokens ||
+            q->n_experts < 0 || rows > b->params.max_rows) {
+            return err_set(e, ERR_LIMIT,
+                           "sequence %d of the step: %d tokens, %d wanted; %d rows at most", i,
+                           q->n_tokens, q->n_out, b->params.max_rows);
         }
         if (b->plan->n_recurrent && (q->state < 0 || q->state >= b->params.n_states)) {
-            return err_set(e, ERR_INTERNAL, "state of sequence %d is %d, want 0..%d", i, q->state, b->params.n_states - 1);
+            return err_set(e, ERR_INTERNAL, "state of sequence %d is %d, want 0..%d", i, q->state,
+                           b->params.n_states - 1);
         }
         if (blocks > b->step.table_cap) {
-            return err_set(e, ERR_LIMIT, "%lld KV blocks in a step; at most %d", (long long)blocks, b->step.table_cap);
+            return err_set(e, ERR_LIMIT, "%lld KV blocks in a step; at most %d", (long long)blocks,
+                           b->step.table_cap);
         }
     }
     return true;
@@ -42,12 +47,11 @@ static void fill_trace(struct backend *b, const struct step *s)
 {
     for (int32_t layer = 0; layer < b->plan->n_layer; layer++) {
         const struct layer_plan *l = &b->plan->layers[layer];
-        int32_t *ids = (int32_t *)(void *)((uint8_t *)b->step.trace.map + (uint64_t)layer * workspace_trace_bytes(b));
-        for (int32_t i = 0; l->ffn == FFN_MOE && i < s->n_sequences; i++) {
-            for (int32_t j = 0; j < s->sequences[i].n_tokens; j++, ids += l->moe.n_used) {
+        int32_t *ids = (int32_t *)(void *)((uint8_t *)b->step.trace.map +
+                                           (uint64_t)layer * workspace_trace_bytes(b));
+        for (int32_t i = 0; l->ffn == FFN_MOE && i < s->n_sequences; i++)
+            for (int32_t j = 0; j < s->sequences[i].n_tokens; j++, ids += l->moe.n_used)
                 b->params.route(b->params.route_context, layer, i, s->sequences[i].start + j, ids);
-            }
-        }
     }
 }
 
@@ -60,11 +64,13 @@ static struct step_shape fill(struct backend *b, const struct step *s)
     int32_t tile = b->tuning.gemm_min_rows == UINT32_MAX ? 0 : m->tile_rows;
     for (int32_t i = 0; i < s->n_sequences; i++) {
         const struct step_sequence *q = &s->sequences[i];
-        int32_t n_blocks = (q->start + q->n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
+        int32_t n_blocks =
+            (q->start + q->n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
         /* A short run is not worth a tile: attn splits its context over workgroups. */
         bool tiled = tile && q->n_tokens >= b->tuning.tiled_rows;
         for (int32_t j = 0; tiled && j < q->n_tokens; j += tile) {
-            int32_t n = q->n_tokens - j < tile ? q->n_tokens - j : tile, run[4] = {shape.n_rows + j, n, 0, 0};
+            int32_t n = q->n_tokens - j < tile ? q->n_tokens - j : tile,
+                    run[4] = {shape.n_rows + j, n, 0, 0};
             memcpy(m->tiles[shape.n_tiles++], run, sizeof run);
         }
         shape.has_untiled = shape.has_untiled || !tiled;
@@ -75,22 +81,22 @@ static struct step_shape fill(struct backend *b, const struct step *s)
             memcpy(m->runs[shape.n_rows], run, sizeof run);
             int32_t row[4] = {q->tokens[j], q->start + j, table, q->n_experts << 1 | tiled};
             memcpy(m->rows[shape.n_rows], row, sizeof row);
-            if (j >= q->n_tokens - q->n_out) {
+            if (j >= q->n_tokens - q->n_out)
                 m->outs[shape.n_out++] = shape.n_rows;
-            }
             shape.n_rows++;
         }
         memcpy(m->tables + table, q->blocks, (size_t)n_blocks * sizeof(int32_t));
         table += n_blocks;
         shape.one_row_each = shape.one_row_each && q->n_tokens == 1;
         shape.full_logits = shape.full_logits || (q->want_logits && q->n_out);
-        b->counters.kv_bytes_read += (uint64_t)n_blocks * b->kv_block_bytes * (uint64_t)b->plan->n_attention;
+        b->counters.kv_bytes_read +=
+            (uint64_t)n_blocks * b->kv_block_bytes * (uint64_t)b->plan->n_attention;
     }
-    shape.n_sequences = b->plan->n_recurrent && !(shape.one_row_each && b->delta_steps) ? s->n_sequences : 0;
+    shape.n_sequences =
+        b->plan->n_recurrent && !(shape.one_row_each && b->delta_steps) ? s->n_sequences : 0;
     m->n_top[0] = s->n_top < 1 ? 1 : s->n_top > BACKEND_MAX_TOP ? BACKEND_MAX_TOP : s->n_top;
-    if (m->n_top[0] > b->plan->n_vocab) {
+    if (m->n_top[0] > b->plan->n_vocab)
         m->n_top[0] = b->plan->n_vocab;
-    }
     return shape;
 }
 
@@ -101,32 +107,28 @@ static struct step_shape pad(struct backend *b, struct step_shape exact)
     shape.n_rows = round_rows(exact.n_rows, b->params.max_rows);
     shape.n_out = round_rows(exact.n_out, b->params.max_rows);
     shape.n_tiles = (exact.n_tiles + 7) / 8 * 8;
-    for (shape.n_sequences = exact.n_sequences > 0; shape.n_sequences < exact.n_sequences;) {
+    for (shape.n_sequences = exact.n_sequences > 0; shape.n_sequences < exact.n_sequences;)
         shape.n_sequences *= 2;
-    }
-    if (shape.n_sequences > b->params.max_sequences) {
+    if (shape.n_sequences > b->params.max_sequences)
         shape.n_sequences = b->params.max_sequences;
-    }
-    for (int32_t i = exact.n_sequences; i < shape.n_sequences; i++) {
+    for (int32_t i = exact.n_sequences; i < shape.n_sequences; i++)
         memset(b->step.sequences[i], 0, sizeof b->step.sequences[i]);
-    }
-    for (int32_t i = exact.n_tiles; i < shape.n_tiles; i++) {
+    for (int32_t i = exact.n_tiles; i < shape.n_tiles; i++)
         memset(b->step.tiles[i], 0, sizeof b->step.tiles[i]);
-    }
     for (int32_t i = exact.n_rows; i < shape.n_rows; i++) {
         int32_t row[4] = {0, STEP_PADDING, 0, 0};
         memcpy(b->step.rows[i], row, sizeof row);
     }
-    for (int32_t i = exact.n_out; i < shape.n_out; i++) {
+    for (int32_t i = exact.n_out; i < shape.n_out; i++)
         b->step.outs[i] = 0;
-    }
     return shape;
 }
 
 static bool shape_equal(const struct step_shape *a, const struct step_shape *b)
 {
-    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_tiles == b->n_tiles && a->n_sequences == b->n_sequences && a->one_row_each == b->one_row_each && a->has_untiled == b->has_untiled &&
-           a->full_logits == b->full_logits;
+    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_tiles == b->n_tiles &&
+           a->n_sequences == b->n_sequences && a->one_row_each == b->one_row_each &&
+           a->has_untiled == b->has_untiled && a->full_logits == b->full_logits;
 }
 
 static VkCommandBuffer recorded(struct backend *b, const struct step_shape *s, struct err *e)
@@ -141,9 +143,8 @@ static VkCommandBuffer recorded(struct backend *b, const struct step_shape *s, s
         oldest = r->used_at < b->recorded[oldest].used_at ? i : oldest;
     }
     VkCommandBuffer c = forward_record(b, s, e);
-    if (!c) {
+    if (!c)
         return NULL;
-    }
     int at = b->n_recorded < MAX_RECORDED ? b->n_recorded++ : oldest;
     gpu_command_free(&b->gpu, &b->recorded[at].command);
     b->recorded[at] = (struct recorded_step){.shape = *s, .command = c, .used_at = b->n_steps};
@@ -155,13 +156,12 @@ static void count(struct backend *b, const struct step_shape *exact)
     uint64_t bytes = b->dense_bytes;
     for (int i = 0; i < b->plan->n_layer; i++) {
         const struct moe_plan *m = &b->plan->layers[i].moe;
-        if (b->plan->layers[i].ffn != FFN_MOE) {
+        if (b->plan->layers[i].ffn != FFN_MOE)
             continue;
-        }
-        uint64_t each = weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down);
-        for (int w = 0; w < USED_WORDS; w++) {
+        uint64_t each = weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) +
+                        weight_matrix_bytes(&m->down);
+        for (int w = 0; w < USED_WORDS; w++)
             bytes += each * (uint64_t)__builtin_popcount(b->result.used[i * USED_WORDS + w]);
-        }
     }
     b->counters.weight_bytes_read += bytes;
     b->counters.steps++;
@@ -177,9 +177,8 @@ static void publish(struct backend *b, const struct step *s, struct step_row *ro
             rows[n] = (struct step_row){.top_ids = r->ids + n * BACKEND_MAX_TOP,
                                         .top_logits = r->logits + n * BACKEND_MAX_TOP,
                                         .log_sum_exp = r->lse[n]};
-            if (s->sequences[i].want_logits) {
+            if (s->sequences[i].want_logits)
                 rows[n].logits = (const float *)r->full_logits.map + n * (size_t)b->plan->n_vocab;
-            }
         }
     }
 }
@@ -187,46 +186,42 @@ static void publish(struct backend *b, const struct step *s, struct step_row *ro
 bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *rows, struct err *e)
 {
     uint64_t start = clock_ns();
-    if (b->gpu.lost) {
+    if (b->gpu.lost)
         return err_set(e, ERR_DEVICE, "the GPU was lost");
-    }
-    if (!check(b, s, e)) {
+    if (!check(b, s, e))
         return false;
-    }
     b->n_steps++;
     struct step_shape exact = fill(b, s);
-    if (b->params.route) {
+    if (b->params.route)
         fill_trace(b, s);
-    }
-    const bool pooled = b->model.pooled, offload = !b->params.dump && expert_cpu_offload_wanted(b, exact.n_rows);
+    const bool pooled = b->model.pooled,
+               offload = !b->params.dump && expert_cpu_offload_wanted(b, exact.n_rows);
     struct step_shape shape = b->params.dump || pooled || offload ? exact : pad(b, exact);
-    if (shape.full_logits && !workspace_reserve_full_logits(b, shape.n_out, e)) {
+    if (shape.full_logits && !workspace_reserve_full_logits(b, shape.n_out, e))
         return false;
-    }
     if (b->params.dump) {
-        if (!forward_dump(b, &shape, e)) {
+        if (!forward_dump(b, &shape, e))
             return false;
-        }
     } else if (pooled || offload) {
-        if (pooled) {
+        if (pooled)
             expert_pool_fit(&b->pool, &b->gpu);
-        }
-        if (!forward_run_by_layer(b, &shape, offload, e)) {
+        if (!forward_run_by_layer(b, &shape, offload, e))
             return false;
-        }
     } else {
         VkCommandBuffer c = recorded(b, &shape, e);
-        if (!c || !gpu_run(&b->gpu, c, e)) {
+        if (!c || !gpu_run(&b->gpu, c, e))
             return false;
-        }
     }
     count(b, &exact);
     publish(b, s, rows);
-    const struct device_slots_use use = {.plan = b->plan, .pool = pooled ? &b->pool : NULL, .used = b->result.used,
-                                         .stride = USED_WORDS, .n_rows = exact.n_rows, .on_cpu = offload};
-    if (b->model.n_slots && !device_slots_step(&b->slots, &b->gpu, &b->model, &use, e)) {
+    const struct device_slots_use use = {.plan = b->plan,
+                                         .pool = pooled ? &b->pool : NULL,
+                                         .used = b->result.used,
+                                         .stride = USED_WORDS,
+                                         .n_rows = exact.n_rows,
+                                         .on_cpu = offload};
+    if (b->model.n_slots && !device_slots_step(&b->slots, &b->gpu, &b->model, &use, e))
         return false;
-    }
     expert_cpu_offload_note(b);
     b->counters.step_ns += clock_ns() - start;
     return true;

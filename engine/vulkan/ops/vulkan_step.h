@@ -1,7 +1,8 @@
-/* Runs one step: fills the step's variables, replays (or records) the command buffer of its shape, hands out results.
- * Owner: the backend; same thread. */
+/* Runs one step: fills the step's variables, replays (or records) the command buffer of its shape,
+ * hands out results. Owner: the backend; same thread. */
 #pragma once
 #include "engine/vulkan/ops/backend_state.h"
 
-/* rows: one per wanted output. ERR_LIMIT when the step is larger than the backend was opened for. */
+/* rows: one per wanted output. ERR_LIMIT when the step is larger than the backend was opened for.
+ */
 bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *rows, struct err *e);

@@ -1,4 +1,5 @@
-/* Memory beside the weights: activations, KV, the step's variables, results. Sizes follow the plan and max_rows. */
+/* Memory beside the weights: activations, KV, the step's variables, results. Sizes follow the plan
+ * and max_rows. */
 #include "engine/vulkan/ops/backend_state.h"
 #include "engine/vulkan/ops/delta_net_ops.h"
 #include "engine/vulkan/ops/record_gemm.h"
@@ -15,9 +16,8 @@ static uint32_t pad32(int64_t n)
 static void widen(uint32_t *most, int64_t n)
 {
     uint32_t padded = pad32(n);
-    if (padded > *most) {
+    if (padded > *most)
         *most = padded;
-    }
 }
 
 static void sizes_of_layer(const struct layer_plan *l, struct workspace_sizes *s)
@@ -27,7 +27,8 @@ static void sizes_of_layer(const struct layer_plan *l, struct workspace_sizes *s
         widen(&s->qkv, (int64_t)a->wq.rows + a->wk.rows + a->wv.rows);
         widen(&s->attn, (int64_t)a->n_head * a->d_head);
         uint32_t group = (uint32_t)(a->n_head / a->n_kv_head);
-        s->n_kv_head = (uint32_t)a->n_kv_head > s->n_kv_head ? (uint32_t)a->n_kv_head : s->n_kv_head;
+        s->n_kv_head =
+            (uint32_t)a->n_kv_head > s->n_kv_head ? (uint32_t)a->n_kv_head : s->n_kv_head;
         s->d_head = (uint32_t)a->d_head > s->d_head ? (uint32_t)a->d_head : s->d_head;
         s->group = group > s->group ? group : s->group;
     }
@@ -44,18 +45,18 @@ static void sizes_of_layer(const struct layer_plan *l, struct workspace_sizes *s
     }
     widen(&s->expert, l->moe.n_expert);
     widen(&s->h, (int64_t)pad32(l->moe.d_ff) * l->moe.n_used);
-    if (l->moe.has_shared) {
+    if (l->moe.has_shared)
         widen(&s->h_shared, l->moe.shared.d_ff);
-    }
     s->n_used = (uint32_t)l->moe.n_used > s->n_used ? (uint32_t)l->moe.n_used : s->n_used;
 }
 
-void workspace_sizes_of(const struct model_plan *plan, const struct backend_params *p, struct workspace_sizes *s)
+void workspace_sizes_of(const struct model_plan *plan, const struct backend_params *p,
+                        struct workspace_sizes *s)
 {
-    *s = (struct workspace_sizes){.d = pad32(plan->d_model), .n_used = 1, .expert = 32, .max_splits = 32};
-    for (int i = 0; i < plan->n_layer; i++) {
+    *s = (struct workspace_sizes){
+        .d = pad32(plan->d_model), .n_used = 1, .expert = 32, .max_splits = 32};
+    for (int i = 0; i < plan->n_layer; i++)
         sizes_of_layer(&plan->layers[i], s);
-    }
     s->n_slices = (uint32_t)(plan->n_vocab + TOP_SLICE - 1) / TOP_SLICE;
     s->decode_rows = (uint32_t)(p->max_rows < 64 ? p->max_rows : 64);
 }
@@ -79,13 +80,19 @@ bool workspace_plan(struct backend *b, struct err *e)
     const struct workspace_sizes *s = &b->sizes;
     struct workspace *w = &b->workspace;
     struct heap *h = &w->heap;
-    uint64_t rows = (uint64_t)pad32(b->params.max_rows), heads = STEP_HEAD_ROWS, slices = s->n_slices;
+    uint64_t rows = (uint64_t)pad32(b->params.max_rows), heads = STEP_HEAD_ROWS,
+             slices = s->n_slices;
     bool ok = plan_clear(h, &w->x, rows * s->d, e) && plan_clear(h, &w->qkv, rows * s->qkv, e) &&
-              plan_clear(h, &w->attn, rows * s->attn, e) && plan_clear(h, &w->convolved, rows * s->channels, e) &&
-              plan_clear(h, &w->gates, rows * s->gates, e) && plan_clear(h, &w->parts, part_floats(s, rows), e) &&
-              plan_clear(h, &w->split_done, rows * s->n_kv_head, e) && plan_clear(h, &w->router, rows * s->expert, e) &&
-              plan_clear(h, &w->shared_gate, rows, e) && plan_clear(h, &w->ids, rows * s->n_used, e) &&
-              plan_clear(h, &w->weights, rows * s->n_used, e) && plan_clear(h, &w->h, rows * s->h + 64, e) &&
+              plan_clear(h, &w->attn, rows * s->attn, e) &&
+              plan_clear(h, &w->convolved, rows * s->channels, e) &&
+              plan_clear(h, &w->gates, rows * s->gates, e) &&
+              plan_clear(h, &w->parts, part_floats(s, rows), e) &&
+              plan_clear(h, &w->split_done, rows * s->n_kv_head, e) &&
+              plan_clear(h, &w->router, rows * s->expert, e) &&
+              plan_clear(h, &w->shared_gate, rows, e) &&
+              plan_clear(h, &w->ids, rows * s->n_used, e) &&
+              plan_clear(h, &w->weights, rows * s->n_used, e) &&
+              plan_clear(h, &w->h, rows * s->h + 64, e) &&
               plan_clear(h, &w->h_shared, rows * s->h_shared + 64, e) &&
               plan_clear(h, &w->used, (uint64_t)b->plan->n_layer * USED_WORDS, e) &&
               plan_clear(h, &w->logits, heads * (uint64_t)b->plan->n_vocab, e) &&
@@ -95,19 +102,25 @@ bool workspace_plan(struct backend *b, struct err *e)
     if (ok && !b->params.exact) {
         /* 64 floats more: a tile's last loads may reach past its row. */
         uint64_t widest = s->d > s->attn ? s->d : s->attn, pairs = rows * s->n_used;
-        ok = plan_clear(h, &w->x_hi, rows * widest / 2 + 64, e) && plan_clear(h, &w->x_lo, rows * widest / 2 + 64, e) &&
-             plan_clear(h, &w->parts_down, pairs * s->d, e) && plan_clear(h, &w->sorted, pairs, e) &&
-             plan_clear(h, &w->tiles, (s->expert + pairs / 16 + 1) * 4, e) && plan_clear(h, &w->n_tiles, 4, e);
+        ok = plan_clear(h, &w->x_hi, rows * widest / 2 + 64, e) &&
+             plan_clear(h, &w->x_lo, rows * widest / 2 + 64, e) &&
+             plan_clear(h, &w->parts_down, pairs * s->d, e) &&
+             plan_clear(h, &w->sorted, pairs, e) &&
+             plan_clear(h, &w->tiles, (s->expert + pairs / 16 + 1) * 4, e) &&
+             plan_clear(h, &w->n_tiles, 4, e);
     }
     for (int i = 0; ok && i < b->plan->n_layer; i++) {
         const struct layer_plan *l = &b->plan->layers[i];
         if (l->mixer == MIXER_ATTENTION) {
-            uint64_t words = (uint64_t)l->attention.n_kv_head * l->attention.d_head * BACKEND_BLOCK_TOKENS * 2;
+            uint64_t words =
+                (uint64_t)l->attention.n_kv_head * l->attention.d_head * BACKEND_BLOCK_TOKENS * 2;
             b->kv_block_bytes = words * (b->params.exact ? 4 : 2);
-            ok = plan_clear(&b->kv_heap, &b->model.layers[i].kv, b->kv_block_bytes / 4 * (uint64_t)b->params.n_blocks, e);
+            ok = plan_clear(&b->kv_heap, &b->model.layers[i].kv,
+                            b->kv_block_bytes / 4 * (uint64_t)b->params.n_blocks, e);
         } else {
             ok = plan_clear(&b->state_heap, &b->model.layers[i].state,
-                            delta_net_state_bytes(&l->delta_net) / 4 * (uint64_t)b->params.n_states, e);
+                            delta_net_state_bytes(&l->delta_net) / 4 * (uint64_t)b->params.n_states,
+                            e);
         }
     }
     return ok;
@@ -118,17 +131,17 @@ struct step_places { /* offsets in the step's buffer, and its size */
     int32_t table_cap, tile_cap, tile_rows;
 };
 
-/* By the plan alone, so that the size is known without a device: tiles have their room also where the device can't run
- * the attention that uses them. */
+/* By the plan alone, so that the size is known without a device: tiles have their room also where
+ * the device can't run the attention that uses them. */
 static struct step_places step_places(const struct backend *b)
 {
     struct step_places s;
     uint64_t rows = pad32(b->params.max_rows);
-    int64_t per_sequence = ((int64_t)b->plan->n_ctx + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS + 1;
+    int64_t per_sequence =
+        ((int64_t)b->plan->n_ctx + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS + 1;
     /* No sequence has more blocks than the context or the pool. */
-    if (per_sequence > b->params.n_blocks) {
+    if (per_sequence > b->params.n_blocks)
         per_sequence = b->params.n_blocks;
-    }
     s.table_cap = (int32_t)(per_sequence * b->params.max_sequences + 1);
     s.tile_rows = b->sizes.group && b->sizes.group <= 64 ? 64 / (int32_t)b->sizes.group : 0;
     s.tile_cap = s.tile_rows ? (int32_t)rows / s.tile_rows + b->params.max_sequences + 8 : 1;
@@ -149,7 +162,10 @@ static bool step_open(struct backend *b, struct err *e)
     s->table_cap = at.table_cap;
     s->tile_rows = record_tiled_attention_fits(b) ? at.tile_rows : 0;
     s->tile_cap = s->tile_rows ? at.tile_cap : 1;
-    if (!gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = GPU_STEP, .size = at.bytes, .name = "step"}, &s->buffer, e)) {
+    if (!gpu_buffer_create(
+            &b->gpu,
+            &(struct gpu_buffer_params){.where = GPU_STEP, .size = at.bytes, .name = "step"},
+            &s->buffer, e)) {
         return false;
     }
     uint8_t *map = s->buffer.map;
@@ -179,7 +195,13 @@ uint64_t workspace_trace_bytes(const struct backend *b)
 /* Rows that only pad a batch are dead: what stands in their places is never used. */
 static bool trace_open(struct backend *b, struct err *e)
 {
-    return !b->params.route || gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = GPU_STEP, .size = workspace_trace_bytes(b) * (uint64_t)b->plan->n_layer, .name = "trace"}, &b->step.trace, e);
+    return !b->params.route ||
+           gpu_buffer_create(&b->gpu,
+                             &(struct gpu_buffer_params){.where = GPU_STEP,
+                                                         .size = workspace_trace_bytes(b) *
+                                                                 (uint64_t)b->plan->n_layer,
+                                                         .name = "trace"},
+                             &b->step.trace, e);
 }
 
 static uint64_t result_bytes(const struct backend *b, uint64_t *top, uint64_t *used)
@@ -200,7 +222,10 @@ static bool result_open(struct backend *b, struct err *e)
 {
     struct result_memory *r = &b->result;
     uint64_t top, bytes = result_bytes(b, &top, &r->used_offset);
-    if (!gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = GPU_READBACK, .size = bytes, .name = "results"}, &r->buffer, e)) {
+    if (!gpu_buffer_create(
+            &b->gpu,
+            &(struct gpu_buffer_params){.where = GPU_READBACK, .size = bytes, .name = "results"},
+            &r->buffer, e)) {
         return false;
     }
     uint8_t *map = r->buffer.map;
@@ -220,7 +245,8 @@ static bool delta_steps_fit(const struct backend *b)
     bool fit = true;
     for (int i = 0; i < b->plan->n_layer; i++) {
         const struct layer_plan *l = &b->plan->layers[i];
-        fit = fit && (l->mixer != MIXER_DELTA_NET || 4 * (uint32_t)l->delta_net.d_v <= b->gpu.caps.max_threads);
+        fit = fit && (l->mixer != MIXER_DELTA_NET ||
+                      4 * (uint32_t)l->delta_net.d_v <= b->gpu.caps.max_threads);
     }
     return fit;
 }
@@ -230,16 +256,17 @@ bool workspace_open(struct backend *b, struct err *e)
     b->delta_steps = delta_steps_fit(b);
     return heap_commit(&b->workspace.heap, &b->gpu, GPU_LOCAL, "work", e) &&
            (b->kv_heap.n_parts == 0 || heap_commit(&b->kv_heap, &b->gpu, GPU_LOCAL, "kv", e)) &&
-           (b->state_heap.n_parts == 0 || heap_commit(&b->state_heap, &b->gpu, GPU_LOCAL, "states", e)) && step_open(b, e) && trace_open(b, e) && result_open(b, e);
+           (b->state_heap.n_parts == 0 ||
+            heap_commit(&b->state_heap, &b->gpu, GPU_LOCAL, "states", e)) &&
+           step_open(b, e) && trace_open(b, e) && result_open(b, e);
 }
 
 bool workspace_reserve_full_logits(struct backend *b, int32_t rows, struct err *e)
 {
     struct gpu_buffer *w = &b->result.full_logits;
     uint64_t need = (uint64_t)pad32(rows) * (uint64_t)b->plan->n_vocab * 4;
-    if (w->size >= need) {
+    if (w->size >= need)
         return true;
-    }
     gpu_buffer_destroy(&b->gpu, w);
     /* Recorded steps hold the old buffer: they are dropped by the caller's eviction. */
     for (int i = 0; i < b->n_recorded; i++) {
@@ -249,7 +276,10 @@ bool workspace_reserve_full_logits(struct backend *b, int32_t rows, struct err *
             b->recorded[b->n_recorded].command = VK_NULL_HANDLE; /* it lives at i now */
         }
     }
-    return gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = GPU_READBACK, .size = need, .name = "whole logits"}, w, e);
+    return gpu_buffer_create(
+        &b->gpu,
+        &(struct gpu_buffer_params){.where = GPU_READBACK, .size = need, .name = "whole logits"}, w,
+        e);
 }
 
 void workspace_close(struct backend *b)

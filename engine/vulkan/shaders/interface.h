@@ -1,5 +1,6 @@
-/* The contract between the shaders and the host that fills them in: numbers of the specialisation constants. Included by
- * C and by GLSL (common.glsl), so #define and comments alone. Groups that no shader shares may use the same numbers. */
+/* The contract between the shaders and the host that fills them in: numbers of the specialisation
+ * constants. Included by C and by GLSL (common.glsl), so #define and comments alone. Groups that no
+ * shader shares may use the same numbers. */
 #ifdef __STDC__
 #pragma once
 #endif
@@ -8,18 +9,19 @@
 #define SPEC_THREADS 0 /* of a workgroup, a multiple of the subgroup's size */
 
 /* products over packed rows: linear, moe_up, moe_down (tile.glsl) */
-#define SPEC_ROWS 1 /* rows of W of a subgroup */
-#define SPEC_COLS 2 /* rows of x that a workgroup keeps */
-#define SPEC_STEPS 3 /* chunks of a tile for each thread of a subgroup */
-#define SPEC_NORM 4 /* x is RMS-normalised */
+#define SPEC_ROWS 1   /* rows of W of a subgroup */
+#define SPEC_COLS 2   /* rows of x that a workgroup keeps */
+#define SPEC_STEPS 3  /* chunks of a tile for each thread of a subgroup */
+#define SPEC_NORM 4   /* x is RMS-normalised */
 #define SPEC_LANES 15 /* threads of a subgroup */
 
 /* of several products */
-#define SPEC_ADD 5 /* linear, matmul: y is added to */
-#define SPEC_BIAS 6 /* linear, matmul, moe_up, moe_down, moe_sum */
+#define SPEC_ADD 5    /* linear, matmul: y is added to */
+#define SPEC_BIAS 6   /* linear, matmul, moe_up, moe_down, moe_sum */
 #define SPEC_GATHER 7 /* linear: rows of x through a list */
-#define SPEC_K 5 /* moe_down, moe_sum: experts of a row */
-#define SPEC_WEIGHTS 7 /* moe_down, moe_sum: 0 routed, 1 all ones, 2 the sigmoid of one logit per row */
+#define SPEC_K 5      /* moe_down, moe_sum: experts of a row */
+#define SPEC_WEIGHTS                                                                               \
+    7 /* moe_down, moe_sum: 0 routed, 1 all ones, 2 the sigmoid of one logit per row */
 
 /* moe_up */
 #define SPEC_UP_CLAMP 5 /* gpt-oss's activation */
@@ -37,7 +39,7 @@
 #define SPEC_PER_ROW 9 /* pairs that share a row of X */
 #define SPEC_KSPLIT 10
 #define SPEC_BUFFERS 11 /* tiles in shared memory */
-#define SPEC_ODD 12 /* rows of W end in half a step */
+#define SPEC_ODD 12     /* rows of W end in half a step */
 
 /* halves */
 #define SPEC_CAST_NORM 1
@@ -50,8 +52,8 @@
 #define SPEC_BITS 16
 #define SPEC_GROUP_CHUNKS 17
 #define SPEC_SCALE_TYPE 18
-#define SPEC_BLOCK 19 /* enum device_block */
-#define SPEC_SPLIT_EXPERTS 29 /* routed experts lie apart, found through a table */
+#define SPEC_BLOCK 19           /* enum device_block */
+#define SPEC_SPLIT_EXPERTS 29   /* routed experts lie apart, found through a table */
 #define SPEC_OFFLOADS_MISSES 30 /* experts without a slot are left to the processor */
 
 /* the choice of experts (route.glsl), moe_sort */

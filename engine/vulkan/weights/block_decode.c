@@ -5,17 +5,18 @@
 
 #include "engine/vulkan/weights/block_words.h"
 
-/* `bits` bits of each code above bit `from`: `bits` words to 8 groups of four columns. Inlined where bits is a constant. */
-static inline void unpack_bits(const uint8_t *in, int from, const int bits, const uint32_t mask, uint32_t group[8])
+/* `bits` bits of each code above bit `from`: `bits` words to 8 groups of four columns. Inlined
+ * where bits is a constant. */
+static inline void unpack_bits(const uint8_t *in, int from, const int bits, const uint32_t mask,
+                               uint32_t group[8])
 {
     const int each = 8 / bits;
 #pragma GCC unroll 4
     for (int i = 0; i < bits; i++) {
         const uint32_t v = word(in + 4 * i);
 #pragma GCC unroll 8
-        for (int k = 0; k < each; k++) {
+        for (int k = 0; k < each; k++)
             group[i * each + k] |= (v >> (k * bits) & mask) << from;
-        }
     }
 }
 
@@ -39,9 +40,8 @@ static void unpack(const uint8_t *in, int from, int bits, uint32_t group[8])
 static inline void join_nibbles(const uint32_t group[8], uint8_t *codes)
 {
 #pragma GCC unroll 4
-    for (int g = 0; g < 4; g++) {
+    for (int g = 0; g < 4; g++)
         put(codes + 4 * g, (group[g] & NIBBLES) | (group[g + 4] & NIBBLES) << 4);
-    }
 }
 
 static inline uint32_t fifth_bits(const uint32_t group[8])
@@ -56,12 +56,12 @@ static inline uint32_t fifth_bits(const uint32_t group[8])
 }
 
 /* Bits from `above` on of each code, to `shift` of a byte each. The block was cleared. */
-static inline void give(uint8_t *at, uint32_t shift, uint32_t mask, uint32_t above, const uint32_t group[8])
+static inline void give(uint8_t *at, uint32_t shift, uint32_t mask, uint32_t above,
+                        const uint32_t group[8])
 {
 #pragma GCC unroll 8
-    for (int g = 0; g < 8; g++) {
+    for (int g = 0; g < 8; g++)
         put(at + 4 * g, word(at + 4 * g) | (group[g] >> above & mask) << shift);
-    }
 }
 
 static void put_codes(enum device_block block, const uint32_t group[8], uint32_t j, uint8_t *b)
@@ -189,7 +189,8 @@ static void put_record(enum device_block block, const uint8_t *record, uint8_t *
     }
 }
 
-void block_decode_row(const struct device_block_format *f, const uint8_t *const planes[BLOCK_PLANES], uint32_t n, uint8_t *out)
+void block_decode_row(const struct device_block_format *f,
+                      const uint8_t *const planes[BLOCK_PLANES], uint32_t n, uint8_t *out)
 {
     const uint32_t size = f->bytes[0] + f->bytes[1] + f->bytes[2], chunks = f->cols / 32;
     const int low = (int)(f->bytes[0] / (4 * chunks)), high = (int)(f->bytes[2] / (4 * chunks));

@@ -1,4 +1,5 @@
-/* From GGUF's blocks to planes. Codes pass through as words of four columns each, as they lie in most blocks. */
+/* From GGUF's blocks to planes. Codes pass through as words of four columns each, as they lie in
+ * most blocks. */
 #include "engine/vulkan/weights/device_block.h"
 
 #include <string.h>
@@ -20,27 +21,25 @@ static inline void split_nibbles(const uint8_t *codes, uint32_t group[8])
 static inline void add_fifth_bits(uint32_t bits, uint32_t group[8])
 {
 #pragma GCC unroll 8
-    for (int g = 0; g < 8; g++) {
+    for (int g = 0; g < 8; g++)
         group[g] |= ((bits >> (4 * g) & 15) * 0x204081u & ONES) << 4;
-    }
 }
 
 /* 32 bytes, one column's bits at `shift` of each. */
 static inline void take(const uint8_t *at, uint32_t shift, uint32_t mask, uint32_t group[8])
 {
 #pragma GCC unroll 8
-    for (int g = 0; g < 8; g++) {
+    for (int g = 0; g < 8; g++)
         group[g] = word(at + 4 * g) >> shift & mask;
-    }
 }
 
 /* The same for bits that belong above the first `above`. */
-static inline void add(const uint8_t *at, uint32_t shift, uint32_t mask, uint32_t above, uint32_t group[8])
+static inline void add(const uint8_t *at, uint32_t shift, uint32_t mask, uint32_t above,
+                       uint32_t group[8])
 {
 #pragma GCC unroll 8
-    for (int g = 0; g < 8; g++) {
+    for (int g = 0; g < 8; g++)
         group[g] |= (word(at + 4 * g) >> shift & mask) << above;
-    }
 }
 
 /* Codes of chunk j of a block as 8 words of 4 columns. */
@@ -91,17 +90,18 @@ static void codes_of(enum device_block block, const uint8_t *b, uint32_t j, uint
     }
 }
 
-/* `bits` bits of each code from bit `from` on: 8 groups to `bits` words. Inlined where bits is a constant. */
-static inline void pack_bits(const uint32_t group[8], int from, const int bits, const uint32_t mask, uint8_t *out)
+/* `bits` bits of each code from bit `from` on: 8 groups to `bits` words. Inlined where bits is a
+ * constant. */
+static inline void pack_bits(const uint32_t group[8], int from, const int bits, const uint32_t mask,
+                             uint8_t *out)
 {
     const int each = 8 / bits;
 #pragma GCC unroll 4
     for (int i = 0; i < bits; i++) {
         uint32_t v = 0;
 #pragma GCC unroll 8
-        for (int k = 0; k < each; k++) {
+        for (int k = 0; k < each; k++)
             v |= (group[i * each + k] >> from & mask) << (k * bits);
-        }
         put(out + 4 * i, v);
     }
 }
@@ -130,7 +130,8 @@ static inline uint32_t halve(uint32_t v)
     return (v & 0xff) | (v >> 8 & 0xff00);
 }
 
-/* 12 bits of each of 8 chunks, of two 6-bit numbers: 8 bytes, then 8 nibbles. a, b: four chunks in the bytes of each word. */
+/* 12 bits of each of 8 chunks, of two 6-bit numbers: 8 bytes, then 8 nibbles. a, b: four chunks in
+ * the bytes of each word. */
 static void pack_twelves(const uint32_t a[2], const uint32_t b[2], uint8_t *out)
 {
     uint32_t v[3] = {a[0] | (b[0] & PAIRS) << 6, a[1] | (b[1] & PAIRS) << 6,
@@ -147,9 +148,8 @@ static inline uint32_t evens(uint32_t low, uint32_t high)
 static void q3_scales(const uint8_t *s, uint8_t *out)
 {
     uint32_t low[2] = {word(s), word(s + 4)}, high = word(s + 8), v[4], a[2], b[2];
-    for (int i = 0; i < 4; i++) { /* scales 4 i .. 4 i + 3; two for each chunk */
+    for (int i = 0; i < 4; i++) /* scales 4 i .. 4 i + 3; two for each chunk */
         v[i] = (low[i % 2] >> (i / 2 * 4) & NIBBLES) | (high >> (2 * i) & PAIRS) << 4;
-    }
     for (int i = 0; i < 2; i++) {
         a[i] = evens(v[2 * i], v[2 * i + 1]);
         b[i] = evens(v[2 * i] >> 8, v[2 * i + 1] >> 8);
@@ -203,9 +203,10 @@ static const struct { /* in the order of enum device_block */
     enum weight_type type;
     uint8_t chunks, low, high, record; /* chunks of a block, bits of a code, bytes of a record */
 } formats[BLOCK__N] = {
-    {WEIGHT_Q8_0, 1, 8, 0, 2},   {WEIGHT_Q4_0, 1, 4, 0, 2},  {WEIGHT_Q4_1, 1, 4, 0, 4},  {WEIGHT_Q5_0, 1, 4, 1, 2},
-    {WEIGHT_Q5_1, 1, 4, 1, 4},   {WEIGHT_IQ4_NL, 1, 4, 0, 2}, {WEIGHT_Q2_K, 8, 2, 0, 20}, {WEIGHT_Q3_K, 8, 2, 1, 14},
-    {WEIGHT_Q4_K, 8, 4, 0, 16},  {WEIGHT_Q5_K, 8, 4, 1, 16}, {WEIGHT_Q6_K, 8, 4, 2, 18}, {WEIGHT_IQ4_XS, 8, 4, 0, 8},
+    {WEIGHT_Q8_0, 1, 8, 0, 2},  {WEIGHT_Q4_0, 1, 4, 0, 2},  {WEIGHT_Q4_1, 1, 4, 0, 4},
+    {WEIGHT_Q5_0, 1, 4, 1, 2},  {WEIGHT_Q5_1, 1, 4, 1, 4},  {WEIGHT_IQ4_NL, 1, 4, 0, 2},
+    {WEIGHT_Q2_K, 8, 2, 0, 20}, {WEIGHT_Q3_K, 8, 2, 1, 14}, {WEIGHT_Q4_K, 8, 4, 0, 16},
+    {WEIGHT_Q5_K, 8, 4, 1, 16}, {WEIGHT_Q6_K, 8, 4, 2, 18}, {WEIGHT_IQ4_XS, 8, 4, 0, 8},
 };
 
 bool device_block_format_of(enum weight_type t, struct device_block_format *f)
@@ -223,7 +224,8 @@ bool device_block_format_of(enum weight_type t, struct device_block_format *f)
     return false;
 }
 
-void device_block_row(const struct device_block_format *f, int plane, const uint8_t *row, uint32_t n, uint8_t *out)
+void device_block_row(const struct device_block_format *f, int plane, const uint8_t *row,
+                      uint32_t n, uint8_t *out)
 {
     const uint32_t size = f->bytes[0] + f->bytes[1] + f->bytes[2], chunks = f->cols / 32;
     const int low = formats[f->block].low, high = formats[f->block].high;
@@ -250,8 +252,7 @@ void device_block_mxfp4_row(int plane, const uint8_t *row, uint32_t n, uint8_t *
         }
         uint32_t group[8];
         split_nibbles(row + 1, group);
-        for (int g = 0; g < 8; g += 2, out += 4) {
+        for (int g = 0; g < 8; g += 2, out += 4)
             put(out, halve(group[g]) | halve(group[g + 1]) << 16);
-        }
     }
 }

@@ -48,13 +48,12 @@ bool device_layout_of(const struct weight *w, struct device_layout *l, struct er
         if (device_block_format_of(w->type, &f)) {
             l->kernel = "block";
             l->block = f.block;
-            for (int i = 0; i < BLOCK_PLANES; i++) {
+            for (int i = 0; i < BLOCK_PLANES; i++)
                 l->row_bytes[i] = (uint32_t)w->cols / f.cols * f.bytes[i];
-            }
             return true;
         }
-        return err_set(e, ERR_UNSUPPORTED, "%s: no Vulkan kernel reads %s yet", w->name ? w->name : "a weight",
-                       weight_type_text(w, text, sizeof text));
+        return err_set(e, ERR_UNSUPPORTED, "%s: no Vulkan kernel reads %s yet",
+                       w->name ? w->name : "a weight", weight_type_text(w, text, sizeof text));
     }
 }
 
@@ -65,7 +64,8 @@ bool device_layout_equal(const struct device_layout *a, const struct device_layo
 }
 
 /* scale, bias, scale, bias ... */
-static void interleave(uint8_t *out, const uint8_t *scales, const uint8_t *biases, uint32_t n, uint32_t size)
+static void interleave(uint8_t *out, const uint8_t *scales, const uint8_t *biases, uint32_t n,
+                       uint32_t size)
 {
     for (uint32_t i = 0; i < n; i++) {
         memcpy(out + (size_t)(2 * i) * size, scales + (size_t)i * size, size);
@@ -79,7 +79,8 @@ static void copy_padded(uint8_t *out, uint32_t out_bytes, const uint8_t *from, s
     memset(out + bytes, 0, out_bytes - bytes);
 }
 
-void device_layout_rows(const struct weight *w, const struct device_layout *l, const struct device_rows *r, uint8_t *out)
+void device_layout_rows(const struct weight *w, const struct device_layout *l,
+                        const struct device_rows *r, uint8_t *out)
 {
     const int plane = r->plane;
     struct device_block_format f;
@@ -101,20 +102,20 @@ void device_layout_rows(const struct weight *w, const struct device_layout *l, c
                 memcpy(out, data, l->row_bytes[0]);
             } else {
                 uint32_t size = scale_bytes(w->scale_type);
-                interleave(out, (const uint8_t *)planes.scales + at, (const uint8_t *)planes.biases + at,
-                           l->row_bytes[1] / (2 * size), size);
+                interleave(out, (const uint8_t *)planes.scales + at,
+                           (const uint8_t *)planes.biases + at, l->row_bytes[1] / (2 * size), size);
             }
             break;
         case WEIGHT_MXFP4: /* as in the file */
-            memcpy(out, plane == 0 ? data : (const uint8_t *)planes.scales + at, l->row_bytes[plane]);
+            memcpy(out, plane == 0 ? data : (const uint8_t *)planes.scales + at,
+                   l->row_bytes[plane]);
             break;
         case WEIGHT_MXFP4_BLOCK:
             device_block_mxfp4_row(plane, data, l->n_chunk, out);
             break;
         default:
-            if (device_block_format_of(w->type, &f)) {
+            if (device_block_format_of(w->type, &f))
                 device_block_row(&f, plane, data, (uint32_t)w->cols / f.cols, out);
-            }
             break;
         }
     }

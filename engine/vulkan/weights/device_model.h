@@ -12,7 +12,7 @@ struct device_matrix {
     uint32_t n_matrix; /* 0: the matrix is absent */
 };
 
-struct device_mlp { /* dense feed-forward, shared expert, or all routed experts */
+struct device_mlp {               /* dense feed-forward, shared expert, or all routed experts */
     struct device_matrix gate_up; /* the gates of all experts, then all ups; rows: of one gate */
     struct device_matrix down;
     VkDeviceAddress b_gate_up, b_down;
@@ -20,39 +20,46 @@ struct device_mlp { /* dense feed-forward, shared expert, or all routed experts 
 };
 
 struct device_delta_net {
-    struct device_matrix in[4]; /* q and k and v, z, a, b; those packed alike and next to each other in one stack */
+    struct device_matrix
+        in[4]; /* q and k and v, z, a, b; those packed alike and next to each other in one stack */
     int n_in;
     VkDeviceAddress conv, a_log, dt_bias, norm;
 };
 
-/* Routed experts that lie apart: in host memory, which shaders read over the bus, and some in slots of the device as well.
- * In host memory are all of them, or, where they stay on disk, those of a pool (expert_pool.h). A record is the rows of an
- * expert's gate, then those of its up; its down matrix follows in planes of its own. */
+/* Routed experts that lie apart: in host memory, which shaders read over the bus, and some in slots
+ * of the device as well. In host memory are all of them, or, where they stay on disk, those of a
+ * pool (expert_pool.h). A record is the rows of an expert's gate, then those of its up; its down
+ * matrix follows in planes of its own. */
 struct device_experts {
     const struct weight *gate, *up, *down; /* for the upload */
-    VkDeviceAddress host[2][DEVICE_PLANES]; /* of expert 0: [0] records, [1] down; 0: the pool has them */
+    VkDeviceAddress
+        host[2][DEVICE_PLANES]; /* of expert 0: [0] records, [1] down; 0: the pool has them */
     VkDeviceAddress slot[2][DEVICE_PLANES]; /* of slot 0 */
     uint64_t each[2][DEVICE_PLANES];        /* bytes of one expert; 0: no such plane */
-    VkDeviceAddress table;                  /* where each expert is now (shaders/quant.glsl); 0: all lie in device_mlp */
-    VkDeviceAddress table_slots;            /* the same for steps whose other experts the processor computes: slots only */
+    VkDeviceAddress
+        table; /* where each expert is now (shaders/quant.glsl); 0: all lie in device_mlp */
+    VkDeviceAddress
+        table_slots; /* the same for steps whose other experts the processor computes: slots only */
 };
 
 struct device_layer {
     VkDeviceAddress mixer_norm, ffn_norm;
-    struct device_matrix qkv[3]; /* one stack where q, k, v are packed alike (n_qkv 1), else each alone */
+    struct device_matrix
+        qkv[3]; /* one stack where q, k, v are packed alike (n_qkv 1), else each alone */
     int n_qkv;
     VkDeviceAddress b_qkv[3];
     VkDeviceAddress q_norm, k_norm, sinks, inv_freq;
     struct device_matrix wo;
     VkDeviceAddress bo;
-    struct device_delta_net delta_net; /* recurrent layers, instead of the above but the norms and wo */
-    struct device_mlp mlp;       /* dense or routed */
+    struct device_delta_net
+        delta_net;         /* recurrent layers, instead of the above but the norms and wo */
+    struct device_mlp mlp; /* dense or routed */
     struct device_experts split_experts;
     struct device_matrix router, shared_gate;
     VkDeviceAddress router_bias, select_bias;
     struct device_mlp shared;
-    VkDeviceAddress kv;          /* attention layers: blocks of this layer */
-    VkDeviceAddress state;       /* recurrent layers: states of this layer, see shaders/delta.glsl */
+    VkDeviceAddress kv;    /* attention layers: blocks of this layer */
+    VkDeviceAddress state; /* recurrent layers: states of this layer, see shaders/delta.glsl */
 };
 
 struct device_model {
@@ -61,21 +68,24 @@ struct device_model {
     VkDeviceAddress final_norm;
     struct heap heap;
     /* experts apart */
-    int32_t n_slots;  /* of each layer with experts; 0: no experts lie apart */
-    bool pooled;      /* host memory has a pool of them, not all: `host` is empty */
-    bool offloads_misses;      /* the processor may compute those without a slot (expert_cpu_offload.h): there are two tables */
+    int32_t n_slots;      /* of each layer with experts; 0: no experts lie apart */
+    bool pooled;          /* host memory has a pool of them, not all: `host` is empty */
+    bool offloads_misses; /* the processor may compute those without a slot (expert_cpu_offload.h):
+                             there are two tables */
     struct heap host, slots;
 };
 
-/* Notes every part in m->heap; heap_commit then uploads. The plan must outlive the upload. slot_bytes: of device memory that
- * routed experts may take; 0, or enough for all of them: they lie with the other weights, unless pooled. ERR_LIMIT: not one
- * slot a layer. */
-bool device_model_plan(struct device_model *m, const struct model_plan *plan, uint64_t slot_bytes, bool pooled, struct err *e);
+/* Notes every part in m->heap; heap_commit then uploads. The plan must outlive the upload.
+ * slot_bytes: of device memory that routed experts may take; 0, or enough for all of them: they lie
+ * with the other weights, unless pooled. ERR_LIMIT: not one slot a layer. */
+bool device_model_plan(struct device_model *m, const struct model_plan *plan, uint64_t slot_bytes,
+                       bool pooled, struct err *e);
 /* Bytes of one expert as it lies apart: its planes one after the other, records first. */
 uint64_t device_experts_record(const struct device_experts *x);
-/* Notes a stack of n (<= HEAP_SOURCES) matrices packed alike, one below the other, as one matrix; fills its layout now, its
- * addresses with heap_commit. w must outlive the upload. */
-bool device_matrix_plan(struct heap *h, const struct weight *const *w, int n, struct device_matrix *m, struct err *e);
+/* Notes a stack of n (<= HEAP_SOURCES) matrices packed alike, one below the other, as one matrix;
+ * fills its layout now, its addresses with heap_commit. w must outlive the upload. */
+bool device_matrix_plan(struct heap *h, const struct weight *const *w, int n,
+                        struct device_matrix *m, struct err *e);
 /* Of the layer that has the most routed experts. */
 int32_t device_model_most_experts(const struct model_plan *plan);
 void device_model_fini(struct device_model *m, struct gpu *g); /* accepts a zeroed struct */

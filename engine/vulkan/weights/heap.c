@@ -9,7 +9,8 @@
 #define ALIGN 256u
 #define BUFFER_BYTES (2048ull << 20) /* aim; larger parts get a buffer of their own */
 #define STAGE_BYTES (32ull << 20)    /* each of two */
-#define FILL_BYTES (1 << 20)         /* of rows to be turned from the file's layout into the device's: worth a share */
+#define FILL_BYTES                                                                                 \
+    (1 << 20) /* of rows to be turned from the file's layout into the device's: worth a share */
 #define MOST_SHARES 64
 
 bool heap_plan(struct heap *h, const struct heap_part *part, struct err *e)
@@ -17,9 +18,8 @@ bool heap_plan(struct heap *h, const struct heap_part *part, struct err *e)
     if (h->n_parts == h->cap_parts) {
         int cap = h->cap_parts ? h->cap_parts * 2 : 256;
         struct heap_part *more = realloc(h->parts, (size_t)cap * sizeof *more);
-        if (!more) {
+        if (!more)
             return err_set(e, ERR_NOMEM, "no memory for the list of weights");
-        }
         h->parts = more;
         h->cap_parts = cap;
     }
@@ -35,22 +35,21 @@ static uint64_t aligned(uint64_t bytes)
 uint64_t heap_planned_bytes(const struct heap *h)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < h->n_parts; i++) {
+    for (int i = 0; i < h->n_parts; i++)
         sum += aligned(h->parts[i].bytes);
-    }
     return sum;
 }
 
-/* Places parts in order; returns the number of buffers, their sizes in `sizes` (room for n_parts). */
+/* Places parts in order; returns the number of buffers, their sizes in `sizes` (room for n_parts).
+ */
 static int place(struct heap *h, uint64_t limit, uint64_t *sizes)
 {
     int n = 0;
     for (int i = 0; i < h->n_parts; i++) {
         struct heap_part *p = &h->parts[i];
         uint64_t bytes = aligned(p->bytes);
-        if (n == 0 || sizes[n - 1] + bytes > limit) {
+        if (n == 0 || sizes[n - 1] + bytes > limit)
             sizes[n++] = 0;
-        }
         p->buffer = n - 1;
         p->offset = sizes[n - 1];
         sizes[n - 1] += bytes;
@@ -69,12 +68,10 @@ struct stage { /* two halves: one is filled while the other is copied */
 static bool stage_submit(struct gpu *g, struct stage *s, struct err *e)
 {
     VkCommandBuffer c = s->command[s->now];
-    if (!c) {
+    if (!c)
         return true;
-    }
-    if (!gpu_command_end(g, c, e) || !gpu_submit(g, c, e)) {
+    if (!gpu_command_end(g, c, e) || !gpu_submit(g, c, e))
         return false;
-    }
     s->value[s->now] = g->submitted;
     s->now ^= 1;
     s->used = 0;
@@ -94,9 +91,8 @@ static bool stage_ready(struct gpu *g, struct stage *s, struct err *e)
         gpu_command_free(g, &s->command[i]);
         s->value[i] = 0;
     }
-    if (!s->command[i]) {
+    if (!s->command[i])
         s->command[i] = gpu_command_begin(g, false, e);
-    }
     return s->command[i] != VK_NULL_HANDLE;
 fail:
     return false;
@@ -113,37 +109,41 @@ static void fill_share(void *context, int share)
 {
     const struct filling *f = context;
     const int64_t from = f->n * share / f->n_shares, to = f->n * (share + 1) / f->n_shares;
-    f->part->fill(f->part, f->source, f->first + from, to - from, f->out + from * f->part->row_bytes);
+    f->part->fill(f->part, f->source, f->first + from, to - from,
+                  f->out + from * f->part->row_bytes);
 }
 
 /* What bounds a load is this: unpacking and page faults, one core's worth of them. */
-static void fill(struct thread_pool *w, const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
+static void fill(struct thread_pool *w, const struct heap_part *p, int source, int64_t first,
+                 int64_t n, uint8_t *out)
 {
     const int64_t wanted = n * p->row_bytes / FILL_BYTES;
-    struct filling f = {p, source, (int)(wanted < 1 ? 1 : wanted > MOST_SHARES ? MOST_SHARES : wanted), first, n, out};
+    struct filling f = {
+        p,     source, (int)(wanted < 1 ? 1 : wanted > MOST_SHARES ? MOST_SHARES : wanted),
+        first, n,      out};
     thread_pool_each(w, f.n_shares, fill_share, &f);
 }
 
-static bool upload_part(struct heap *h, struct gpu *g, struct thread_pool *w, struct stage *s, const struct heap_part *p, struct err *e)
+static bool upload_part(struct heap *h, struct gpu *g, struct thread_pool *w, struct stage *s,
+                        const struct heap_part *p, struct err *e)
 {
     VkBuffer to = h->buffers[p->buffer].buffer;
     uint64_t at = p->offset;
     for (int i = 0; i < HEAP_SOURCES && p->sources[i]; i++) {
         for (int64_t row = 0; row < p->rows[i];) {
-            if (!stage_ready(g, s, e)) {
+            if (!stage_ready(g, s, e))
                 return false;
-            }
             int64_t room = (int64_t)((STAGE_BYTES - s->used) / p->row_bytes), n = p->rows[i] - row;
             if (room == 0) {
-                if (!stage_submit(g, s, e)) {
+                if (!stage_submit(g, s, e))
                     return false;
-                }
                 continue;
             }
             n = n < room ? n : room;
             struct gpu_buffer *half = &s->half[s->now];
             fill(w, p, i, row, n, (uint8_t *)half->map + s->used);
-            VkBufferCopy copy = {.srcOffset = s->used, .dstOffset = at, .size = (uint64_t)n * p->row_bytes};
+            VkBufferCopy copy = {
+                .srcOffset = s->used, .dstOffset = at, .size = (uint64_t)n * p->row_bytes};
             vkCmdCopyBuffer(s->command[s->now], half->buffer, to, 1, &copy);
             s->used += (copy.size + 15) / 16 * 16;
             at += copy.size;
@@ -163,24 +163,32 @@ static void write_parts(struct heap *h, struct thread_pool *w)
             fill(w, p, k, 0, p->rows[k], at);
             at += p->rows[k] * p->row_bytes;
         }
-        if (!p->fill) {
+        if (!p->fill)
             memset(at, 0, p->bytes);
-        }
     }
 }
 
 static bool upload(struct heap *h, struct gpu *g, struct thread_pool *w, struct err *e)
 {
     struct stage s = {0};
-    bool ok = gpu_buffer_create(g, &(struct gpu_buffer_params){.where = GPU_UPLOAD, .size = STAGE_BYTES, .name = "staging 0"}, &s.half[0], e) &&
-              gpu_buffer_create(g, &(struct gpu_buffer_params){.where = GPU_UPLOAD, .size = STAGE_BYTES, .name = "staging 1"}, &s.half[1], e) && stage_ready(g, &s, e);
+    bool ok = gpu_buffer_create(g,
+                                &(struct gpu_buffer_params){
+                                    .where = GPU_UPLOAD, .size = STAGE_BYTES, .name = "staging 0"},
+                                &s.half[0], e) &&
+              gpu_buffer_create(g,
+                                &(struct gpu_buffer_params){
+                                    .where = GPU_UPLOAD, .size = STAGE_BYTES, .name = "staging 1"},
+                                &s.half[1], e) &&
+              stage_ready(g, &s, e);
     for (int i = 0; ok && i < h->n_parts; i++) {
         const struct heap_part *p = &h->parts[i];
         if (p->fill) {
-            ok = p->row_bytes <= STAGE_BYTES ? upload_part(h, g, w, &s, p, e)
-                                             : err_set(e, ERR_LIMIT, "a row of %u bytes is too long", p->row_bytes);
+            ok = p->row_bytes <= STAGE_BYTES
+                     ? upload_part(h, g, w, &s, p, e)
+                     : err_set(e, ERR_LIMIT, "a row of %u bytes is too long", p->row_bytes);
         } else if ((ok = stage_ready(g, &s, e))) {
-            vkCmdFillBuffer(s.command[s.now], h->buffers[p->buffer].buffer, p->offset, (p->bytes + 3) / 4 * 4, 0);
+            vkCmdFillBuffer(s.command[s.now], h->buffers[p->buffer].buffer, p->offset,
+                            (p->bytes + 3) / 4 * 4, 0);
         }
     }
     ok = ok && stage_submit(g, &s, e);
@@ -195,10 +203,12 @@ static bool upload(struct heap *h, struct gpu *g, struct thread_pool *w, struct 
     return ok;
 }
 
-bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const char *name, struct err *e)
+bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const char *name,
+                 struct err *e)
 {
     bool ok = false;
-    uint64_t limit = g->caps.max_allocation < BUFFER_BYTES ? g->caps.max_allocation / ALIGN * ALIGN : BUFFER_BYTES;
+    uint64_t limit = g->caps.max_allocation < BUFFER_BYTES ? g->caps.max_allocation / ALIGN * ALIGN
+                                                           : BUFFER_BYTES;
     uint64_t *sizes = calloc((size_t)h->n_parts + 1, sizeof *sizes);
     h->buffers = calloc((size_t)h->n_parts + 1, sizeof *h->buffers);
     struct thread_pool *w = thread_pool_create_copiers(e);
@@ -208,14 +218,16 @@ bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const cha
     }
     int n = place(h, limit, sizes);
     for (; h->n_buffers < n; h->n_buffers++) {
-        if (!gpu_buffer_create(g, &(struct gpu_buffer_params){.where = where, .size = sizes[h->n_buffers], .name = name}, &h->buffers[h->n_buffers], e)) {
+        if (!gpu_buffer_create(g,
+                               &(struct gpu_buffer_params){
+                                   .where = where, .size = sizes[h->n_buffers], .name = name},
+                               &h->buffers[h->n_buffers], e)) {
             goto out;
         }
         h->bytes += sizes[h->n_buffers];
     }
-    for (int i = 0; i < h->n_parts; i++) {
+    for (int i = 0; i < h->n_parts; i++)
         *h->parts[i].address = h->buffers[h->parts[i].buffer].address + h->parts[i].offset;
-    }
     if (where == GPU_LOCAL) {
         ok = upload(h, g, w, e);
     } else {
@@ -245,18 +257,16 @@ void *heap_map(const struct heap *h, VkDeviceAddress a)
 {
     for (int i = 0; i < h->n_buffers; i++) {
         const struct gpu_buffer *b = &h->buffers[i];
-        if (b->map && a >= b->address && a < b->address + b->size) {
+        if (b->map && a >= b->address && a < b->address + b->size)
             return (uint8_t *)b->map + (a - b->address);
-        }
     }
     return NULL;
 }
 
 void heap_fini(struct heap *h, struct gpu *g)
 {
-    for (int i = 0; i < h->n_buffers; i++) {
+    for (int i = 0; i < h->n_buffers; i++)
         gpu_buffer_destroy(g, &h->buffers[i]);
-    }
     free(h->buffers);
     free(h->parts);
     memset(h, 0, sizeof *h);

@@ -1,5 +1,5 @@
-/* The measuring loop of `sluice bench`: fills the caches to a case's depth, times it, and turns counters into rates
- * and shares of the bandwidth. */
+/* The measuring loop of `sluice bench`: fills the caches to a case's depth, times it, and turns
+ * counters into rates and shares of the bandwidth. */
 #include "fcgi/cli/bench/bench.h"
 
 #include <math.h>
@@ -60,7 +60,8 @@ void bench_guess(void *context, int32_t layer, int32_t sequence, int32_t positio
     routing_guess(b->routing, layer, sequence, position, ids);
 }
 
-/* Recurrent states: the first half belongs to sequences, the second keeps what they had at the case's depth. */
+/* Recurrent states: the first half belongs to sequences, the second keeps what they had at the
+ * case's depth. */
 static bool keep_states(struct bench *b, int32_t n, bool back, struct err *e)
 {
     for (int32_t s = 0; s < n && b->run.plan->n_recurrent; s++) {
@@ -91,8 +92,11 @@ static bool fill(struct bench *b, const struct bench_case *c, struct err *e)
     }
     free(pairs);
     for (int32_t s = 0; ok && c->kind == BENCH_DECODE && s < c->batch; s++)
-        ok = feed(b, &(struct cli_run_feed){.sequence = s, .tokens = own_text(b, s + 1),
-                                            .n = BENCH_LEAD, .start = c->depth}, e);
+        ok = feed(
+            b,
+            &(struct cli_run_feed){
+                .sequence = s, .tokens = own_text(b, s + 1), .n = BENCH_LEAD, .start = c->depth},
+            e);
     return ok && keep_states(b, c->batch, false, e);
 }
 
@@ -109,14 +113,18 @@ static bool time_decode(struct bench *b, const struct bench_case *c, struct err 
     struct step_sequence *sequences = calloc((size_t)c->batch, sizeof *sequences);
     struct step_row *rows = calloc((size_t)c->batch, sizeof *rows);
     int32_t *ids = calloc((size_t)c->batch, sizeof *ids);
-    bool ok = (sequences && rows && ids) || err_set(e, ERR_NOMEM, "no memory for a batch of %d", c->batch);
+    bool ok = (sequences && rows && ids) ||
+              err_set(e, ERR_NOMEM, "no memory for a batch of %d", c->batch);
     for (int32_t s = 0; ok && s < c->batch; s++)
         ids[s] = own_text(b, s + 1)[BENCH_LEAD];
     for (int32_t i = 0; ok && i < c->tokens; i++) {
         for (int32_t s = 0; s < c->batch; s++)
-            sequences[s] = (struct step_sequence){.tokens = &ids[s], .n_tokens = 1,
-                                                  .start = c->depth + BENCH_LEAD + i, .blocks = cli_run_blocks(r, s),
-                                                  .state = r->plan->n_recurrent ? s : -1, .n_out = 1};
+            sequences[s] = (struct step_sequence){.tokens = &ids[s],
+                                                  .n_tokens = 1,
+                                                  .start = c->depth + BENCH_LEAD + i,
+                                                  .blocks = cli_run_blocks(r, s),
+                                                  .state = r->plan->n_recurrent ? s : -1,
+                                                  .n_out = 1};
         ok = r->ops->step(r->backend, &(struct step){sequences, c->batch, 1}, rows, e);
         for (int32_t s = 0; ok && s < c->batch; s++)
             ids[s] = rows[s].top_ids[0];
@@ -177,8 +185,9 @@ static double median_ms(const struct bench_case *c)
     return median_of(sorted, (size_t)c->n_ms);
 }
 
-/* The case once more with every token going where one does, so that all experts are there from the second step on:
- * what computing alone takes. Left out where even those experts do not fit in the cache. */
+/* The case once more with every token going where one does, so that all experts are there from the
+ * second step on: what computing alone takes. Left out where even those experts do not fit in the
+ * cache. */
 static bool time_resident(struct bench *b, struct bench_case *c, struct err *e)
 {
     struct expert_counters before, after;
@@ -211,7 +220,8 @@ static bool measure_bandwidth(struct bench *b, int32_t repeat, struct err *e)
     b->bandwidth = fmax(b->bandwidth, b->run.ops->read_bandwidth(b->run.backend));
     if (!b->run.memory.streaming)
         return true;
-    double disk = disk_probe(streaming_layout(b->run.memory.streaming), (uint64_t)repeat + 1, e).bytes_per_s;
+    double disk =
+        disk_probe(streaming_layout(b->run.memory.streaming), (uint64_t)repeat + 1, e).bytes_per_s;
     b->disk_bandwidth = fmax(b->disk_bandwidth, disk);
     return disk > 0;
 }
@@ -227,7 +237,8 @@ bool bench_run(struct bench *b, struct err *e)
         }
         for (int32_t i = 0; i < b->n_cases; i++) {
             if (b->routing)
-                routing_renew(b->routing, (uint64_t)(repeat + 1) * (uint64_t)b->n_cases + (uint64_t)i);
+                routing_renew(b->routing,
+                              (uint64_t)(repeat + 1) * (uint64_t)b->n_cases + (uint64_t)i);
             if (!run_case(b, &b->cases[i], repeat >= 0, e))
                 return false;
         }
@@ -254,8 +265,11 @@ double bench_planned_weights(const struct cli_run *r, int32_t batch)
         if (l->ffn != FFN_MOE)
             continue;
         const struct moe_plan *m = &l->moe;
-        double one = (double)(weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down));
-        double distinct = batch == 1 ? m->n_used : m->n_expert * (1 - pow(1 - (double)m->n_used / m->n_expert, batch));
+        double one = (double)(weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) +
+                              weight_matrix_bytes(&m->down));
+        double distinct = batch == 1
+                              ? m->n_used
+                              : m->n_expert * (1 - pow(1 - (double)m->n_used / m->n_expert, batch));
         experts += one * (distinct - m->n_used);
     }
     struct weight row = r->plan->embed;
@@ -270,7 +284,8 @@ double bench_estimate(const struct bench *b, const struct bench_case *c, double 
     if (c->kind != BENCH_DECODE || c->batch != 1 || !b->n_rates)
         return 0;
     for (int32_t i = 0; i < b->n_rates; i++)
-        rates[i] = memory_estimate_make(&l->input.model, &l->plan, &b->rates[i], c->depth, hit_rate).tokens_per_s;
+        rates[i] = memory_estimate_make(&l->input.model, &l->plan, &b->rates[i], c->depth, hit_rate)
+                       .tokens_per_s;
     return median_of(rates, (size_t)b->n_rates);
 }
 

@@ -1,6 +1,7 @@
-/* Measuring one model on one backend: prefill and decode at several lengths, depths and batch sizes, each
- * repeated in turn (never all repeats of one case in a row, so that a machine that warms up or is disturbed
- * shows in all of them), with the bytes that the steps had to read beside the time. */
+/* Measuring one model on one backend: prefill and decode at several lengths, depths and batch
+ * sizes, each repeated in turn (never all repeats of one case in a row, so that a machine that
+ * warms up or is disturbed shows in all of them), with the bytes that the steps had to read beside
+ * the time. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,20 +14,23 @@
 #include "fcgi/cli/cli_run.h"
 
 #define BENCH_MAX_REPEATS 64
-#define BENCH_LEAD 16 /* tokens of its own that each sequence of a batch reads before it decodes */
+#define BENCH_LEAD                                                                                 \
+    16 /* tokens of its own that each sequence of a batch reads before it decodes                  \
+        */
 
 enum bench_kind { BENCH_PREFILL, BENCH_DECODE };
 
 struct bench_case {
     enum bench_kind kind;
-    int32_t depth;   /* tokens in KV before */
-    int32_t batch;   /* sequences of a step (PREFILL: 1) */
-    int32_t tokens;  /* PREFILL: length; DECODE: steps */
+    int32_t depth;                /* tokens in KV before */
+    int32_t batch;                /* sequences of a step (PREFILL: 1) */
+    int32_t tokens;               /* PREFILL: length; DECODE: steps */
     double ms[BENCH_MAX_REPEATS]; /* of one repeat */
     int32_t n_ms;
     /* of the last repeat, from the backend's counters */
     uint64_t steps, weight_bytes, kv_bytes;
-    uint64_t split_hits, split_misses, split_on_cpu, bus_bytes, copied_bytes; /* hybrid: struct backend_counters says what they are */
+    uint64_t split_hits, split_misses, split_on_cpu, bus_bytes,
+        copied_bytes;       /* hybrid: struct backend_counters says what they are */
     struct bench_disk disk; /* where experts are streamed: of all repeats */
 };
 
@@ -37,9 +41,10 @@ struct bench {
     struct bench_case *cases;
     int32_t n_cases, n_repeats;
     struct routing *routing; /* NULL: the model's router chooses */
-    double bandwidth; /* bytes/s as measured; 0: unknown */
-    double disk_bandwidth; /* where experts are streamed: bench_disk_bandwidth */
-    struct memory_rates rates[BENCH_MAX_REPEATS]; /* measured between the repeats, for the planner's estimate */
+    double bandwidth;        /* bytes/s as measured; 0: unknown */
+    double disk_bandwidth;   /* where experts are streamed: bench_disk_bandwidth */
+    struct memory_rates
+        rates[BENCH_MAX_REPEATS]; /* measured between the repeats, for the planner's estimate */
     int32_t n_rates;
 };
 
@@ -49,25 +54,29 @@ int32_t bench_sequences(const struct bench *b);
 /* cli_run_params.route and guess; context is the struct bench. */
 void bench_guess(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
 void bench_route(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
-/* Runs all cases n_repeats times, after one repeat that is not counted; each with draws of its own where routing is a
- * trace. */
+/* Runs all cases n_repeats times, after one repeat that is not counted; each with draws of its own
+ * where routing is a trace. */
 bool bench_run(struct bench *b, struct err *e);
 
-/* tokens/s of all sequences together: of repeat i (sorted ascending by time when asked for), i < n_ms. */
+/* tokens/s of all sequences together: of repeat i (sorted ascending by time when asked for), i <
+ * n_ms. */
 struct bench_rate {
     double median, min, max;
 };
 struct bench_rate bench_rate(const struct bench_case *c);
-/* Bytes of weights that a decode step reads by the plan's own arithmetic: exactly at batch 1, with independent
- * uniform routing else. */
+/* Bytes of weights that a decode step reads by the plan's own arithmetic: exactly at batch 1, with
+ * independent uniform routing else. */
 double bench_planned_weights(const struct cli_run *r, int32_t batch);
-/* Where experts are streamed: share of the best possible time, the longer of computing with all experts resident
- * and of reading the needed bytes at the disk's full rate; 0 where the former was not measured. */
+/* Where experts are streamed: share of the best possible time, the longer of computing with all
+ * experts resident and of reading the needed bytes at the disk's full rate; 0 where the former was
+ * not measured. */
 double bench_disk_share(const struct bench *b, const struct bench_case *c);
-/* What the planner says of one stream at the case's depth: tokens/s, the median over the rates measured between repeats.
- * 0: not known, or no decoding at batch 1. hit_rate < 0: as the planner expects it. */
+/* What the planner says of one stream at the case's depth: tokens/s, the median over the rates
+ * measured between repeats. 0: not known, or no decoding at batch 1. hit_rate < 0: as the planner
+ * expects it. */
 double bench_estimate(const struct bench *b, const struct bench_case *c, double hit_rate);
-/* Of the experts that the case wanted, the share that no read was needed for; -1: nothing is streamed. */
+/* Of the experts that the case wanted, the share that no read was needed for; -1: nothing is
+ * streamed. */
 double bench_hit_rate(const struct bench_case *c);
 /* Share of the bandwidth bound that the median reached; 0 when the bandwidth is unknown. */
 double bench_share(const struct bench *b, const struct bench_case *c);
@@ -77,8 +86,8 @@ struct bench_prompt_params {
     int32_t n_vocab;
     int32_t n; /* ids at least */
 };
-/* Ids to feed: passages of text (bench_text.c) through the model's tokenizer, repeated with changes until there are n;
- * pseudo-random ids where the model has no tokenizer. *real says which. */
+/* Ids to feed: passages of text (bench_text.c) through the model's tokenizer, repeated with changes
+ * until there are n; pseudo-random ids where the model has no tokenizer. *real says which. */
 bool bench_prompt(const struct bench_prompt_params *p, struct ids *out, bool *real, struct err *e);
 
 /* Measures constrained decoding over the model's vocabulary and prints it; needs no weights. */

@@ -1,6 +1,7 @@
-/* sluice bench --grammar: what constrained decoding costs, over the model's own vocabulary and without its weights. Random
- * answers are walked; each token's time is that of finding the allowed ones and of moving on. Cold: the first answers of a
- * grammar that the engine has not seen; warm: later ones. */
+/* sluice bench --grammar: what constrained decoding costs, over the model's own vocabulary and
+ * without its weights. Random answers are walked; each token's time is that of finding the allowed
+ * ones and of moving on. Cold: the first answers of a grammar that the engine has not seen; warm:
+ * later ones. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,16 +24,27 @@ static const struct grammar_case {
 } cases[] = {
     {"any JSON object", "{\"type\":\"object\"}", NULL},
     {"small schema",
-     "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":150},"
-     "\"city\":{\"enum\":[\"Bonn\",\"Oslo\",\"Rome\"]}},\"required\":[\"name\",\"age\",\"city\"],\"additionalProperties\":false}", NULL},
+     "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},\"age\":{\"type\":"
+     "\"integer\",\"minimum\":0,\"maximum\":150},"
+     "\"city\":{\"enum\":[\"Bonn\",\"Oslo\",\"Rome\"]}},\"required\":[\"name\",\"age\",\"city\"],"
+     "\"additionalProperties\":false}",
+     NULL},
     {"bounded strings",
-     "{\"type\":\"object\",\"properties\":{\"title\":{\"type\":\"string\",\"minLength\":3,\"maxLength\":60},\"text\":{\"type\":\"string\","
-     "\"maxLength\":400},\"tags\":{\"type\":\"array\",\"maxItems\":8,\"items\":{\"type\":\"string\",\"maxLength\":20}}},"
-     "\"required\":[\"title\",\"text\",\"tags\"]}", NULL},
+     "{\"type\":\"object\",\"properties\":{\"title\":{\"type\":\"string\",\"minLength\":3,"
+     "\"maxLength\":60},\"text\":{\"type\":\"string\","
+     "\"maxLength\":400},\"tags\":{\"type\":\"array\",\"maxItems\":8,\"items\":{\"type\":"
+     "\"string\",\"maxLength\":20}}},"
+     "\"required\":[\"title\",\"text\",\"tags\"]}",
+     NULL},
     {"nested, recursive",
-     "{\"$ref\":\"#/$defs/n\",\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"id\":{\"type\":\"string\",\"pattern\":\"^[a-z]{2,8}$\"},"
-     "\"when\":{\"type\":\"string\",\"format\":\"date-time\"},\"value\":{\"type\":\"number\",\"minimum\":-1,\"maximum\":1},"
-     "\"kids\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/n\"},\"maxItems\":3}},\"required\":[\"id\",\"when\",\"value\",\"kids\"]}}}", NULL},
+     "{\"$ref\":\"#/$defs/"
+     "n\",\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"id\":{\"type\":\"string\","
+     "\"pattern\":\"^[a-z]{2,8}$\"},"
+     "\"when\":{\"type\":\"string\",\"format\":\"date-time\"},\"value\":{\"type\":\"number\","
+     "\"minimum\":-1,\"maximum\":1},"
+     "\"kids\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/"
+     "n\"},\"maxItems\":3}},\"required\":[\"id\",\"when\",\"value\",\"kids\"]}}}",
+     NULL},
     {"GBNF, prose lines", NULL, "root ::= (\"- \" [^\\n]+ \"\\n\"){3,12}"},
 };
 
@@ -86,8 +98,10 @@ static bool compile(const struct grammar_case *c, struct buf *program, struct er
     return ok;
 }
 
-/* One of the allowed tokens; now and then one that closes something, so that answers have a shape. */
-static int32_t choose(const struct vocab *v, const struct grammar_mask *m, int32_t n_vocab, uint64_t seed, uint64_t *position)
+/* One of the allowed tokens; now and then one that closes something, so that answers have a shape.
+ */
+static int32_t choose(const struct vocab *v, const struct grammar_mask *m, int32_t n_vocab,
+                      uint64_t seed, uint64_t *position)
 {
     int32_t id = 0;
     bool closing = random_uniform(seed, (*position)++) < 0.15;
@@ -140,12 +154,14 @@ static void print_times(struct times *t, bool json)
     qsort(t->at, t->n, sizeof *t->at, by_size);
     double median = at_share(t, 0.5), p99 = at_share(t, 0.99), max = at_share(t, 1);
     if (json)
-        printf("{\"tokens\": %zu, \"median_us\": %.2f, \"p99_us\": %.2f, \"max_us\": %.1f}", t->n, median, p99, max);
+        printf("{\"tokens\": %zu, \"median_us\": %.2f, \"p99_us\": %.2f, \"max_us\": %.1f}", t->n,
+               median, p99, max);
     else
         printf(" %7zu %9.2f %9.1f %9.1f", t->n, median, p99, max);
 }
 
-static bool measure(const struct grammar_case *g, const struct token_trie *t, bool json, struct err *e)
+static bool measure(const struct grammar_case *g, const struct token_trie *t, bool json,
+                    struct err *e)
 {
     struct compiled built = {.trie = t};
     struct times cold = {0}, warm = {0};
@@ -157,7 +173,8 @@ static bool measure(const struct grammar_case *g, const struct token_trie *t, bo
     for (uint64_t i = 0; ok && i < ANSWERS; i++)
         ok = walk(&built, i + 1, i < COLD_ANSWERS ? &cold : &warm, e);
     if (ok) {
-        printf(json ? "  {\"grammar\": \"%s\", \"compile_ms\": %.3f, \"program_bytes\": %zu, \"kept_bytes\": %zu, \"cold\": "
+        printf(json ? "  {\"grammar\": \"%s\", \"compile_ms\": %.3f, \"program_bytes\": %zu, "
+                      "\"kept_bytes\": %zu, \"cold\": "
                     : "%-18s %8.2f %9zu %9zu",
                g->name, compile_ms, built.program.len, grammar_cache_bytes(built.cache));
         print_times(&cold, json);
@@ -183,11 +200,14 @@ bool bench_grammar(const char *model, bool json, struct err *e)
     double built = clock_ms() - began;
     bool ok = t != NULL;
     if (ok && json)
-        printf("{\"vocabulary\": %d, \"tree_ms\": %.1f, \"tree_bytes\": %zu, \"grammars\": [\n", n, built, token_trie_bytes(t));
+        printf("{\"vocabulary\": %d, \"tree_ms\": %.1f, \"tree_bytes\": %zu, \"grammars\": [\n", n,
+               built, token_trie_bytes(t));
     else if (ok)
-        printf("%d tokens, their tree made in %.0f ms (%.1f MB)\n\n%-18s %8s %9s %9s %37s %37s\n%47s %7s %9s %9s %9s %8s %9s %9s %9s\n", n, built,
-               (double)token_trie_bytes(t) / 1e6, "grammar", "compile", "program", "kept", "cold: us per token", "warm: us per token",
-               "ms, bytes", "tokens", "median", "p99", "max", "tokens", "median", "p99", "max");
+        printf("%d tokens, their tree made in %.0f ms (%.1f MB)\n\n%-18s %8s %9s %9s %37s "
+               "%37s\n%47s %7s %9s %9s %9s %8s %9s %9s %9s\n",
+               n, built, (double)token_trie_bytes(t) / 1e6, "grammar", "compile", "program", "kept",
+               "cold: us per token", "warm: us per token", "ms, bytes", "tokens", "median", "p99",
+               "max", "tokens", "median", "p99", "max");
     for (size_t i = 0; ok && i < sizeof cases / sizeof *cases; i++) {
         if (i && json)
             puts(",");

@@ -28,7 +28,8 @@ struct dump *dump_create(const char *dir, struct err *e)
     struct dump *d = calloc(1, sizeof *d);
     if (!d)
         err_set(e, ERR_NOMEM, "no memory for a trace");
-    else if (file_mkdirs(dir, 0755, e) && file_join(d->path, sizeof d->path, dir, "trace.safetensors", e))
+    else if (file_mkdirs(dir, 0755, e) &&
+             file_join(d->path, sizeof d->path, dir, "trace.safetensors", e))
         return d;
     free(d);
     return NULL;
@@ -65,11 +66,13 @@ static struct item *find(struct dump *d, const char *name)
     return one;
 }
 
-void dump_take(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int)
+void dump_take(void *context, const char *name, const void *data, int32_t rows, int32_t cols,
+               bool is_int)
 {
     struct dump *d = context;
     struct item *one = find(d, name);
-    if (!one || (one->rows && one->cols != cols) || !buf_append(&one->values, data, (size_t)rows * (size_t)cols * 4)) {
+    if (!one || (one->rows && one->cols != cols) ||
+        !buf_append(&one->values, data, (size_t)rows * (size_t)cols * 4)) {
         d->failed = true;
         return;
     }
@@ -87,10 +90,13 @@ bool dump_write(struct dump *d, struct err *e)
     if (!entries)
         return err_set(e, ERR_NOMEM, "no memory for the trace's header");
     for (size_t i = 0; i < d->n; i++)
-        entries[i] = (struct tensor_entry){d->items[i].name, d->items[i].is_int ? "I32" : "F32", 2,
+        entries[i] = (struct tensor_entry){d->items[i].name,
+                                           d->items[i].is_int ? "I32" : "F32",
+                                           2,
                                            {d->items[i].rows, d->items[i].cols}};
     bool ok = tensor_writer_begin(
-        &w, d->path, &(struct tensor_list){.entries = entries, .n = d->n, .about = "sluice logits --dump"}, e);
+        &w, d->path,
+        &(struct tensor_list){.entries = entries, .n = d->n, .about = "sluice logits --dump"}, e);
     for (size_t i = 0; ok && i < d->n; i++)
         ok = tensor_writer_put(&w, d->items[i].values.data, d->items[i].values.len, e);
     ok = ok && tensor_writer_end(&w, e);

@@ -1,4 +1,5 @@
-/* Counts the reads that a model's experts take from its own files and from a packed sidecar, and prints both. */
+/* Counts the reads that a model's experts take from its own files and from a packed sidecar, and
+ * prints both. */
 #include "fcgi/cli/bench/expert_report.h"
 
 #include <inttypes.h>
@@ -44,17 +45,19 @@ void expert_report_print(const struct expert_report *f)
 {
     if (!f->n)
         return;
-    printf("\nrouted experts on disk\n  %-22s  %" PRIu64 " of %.2f MB\n", "experts", f->n, mb_each(f, f->bytes));
-    printf("  %-22s  each in %.1f places, %.2f MB to read\n", "in the model's files", (double)f->reads / (double)f->n,
-           mb_each(f, f->read_bytes));
+    printf("\nrouted experts on disk\n  %-22s  %" PRIu64 " of %.2f MB\n", "experts", f->n,
+           mb_each(f, f->bytes));
+    printf("  %-22s  each in %.1f places, %.2f MB to read\n", "in the model's files",
+           (double)f->reads / (double)f->n, mb_each(f, f->read_bytes));
     if (f->packed == PACKED_USED) {
-        printf("  %-22s  each in 1 place, %.2f MB to read; used: %s\n", "packed", mb_each(f, f->record_bytes), f->path);
+        printf("  %-22s  each in 1 place, %.2f MB to read; used: %s\n", "packed",
+               mb_each(f, f->record_bytes), f->path);
         return;
     }
     if (f->packed == PACKED_REFUSED)
         printf("  %-22s  not used: %s\n", "packed", f->why.text);
-    printf("  %-22s  each in 1 place, %.2f MB to read, in a file of %.2f GB\n", "by `sluice pack`", mb_each(f, f->record_bytes),
-           (double)f->file_bytes / 1e9);
+    printf("  %-22s  each in 1 place, %.2f MB to read, in a file of %.2f GB\n", "by `sluice pack`",
+           mb_each(f, f->record_bytes), (double)f->file_bytes / 1e9);
 }
 
 void expert_report_json(const struct expert_report *f, struct buf *b)
@@ -64,11 +67,13 @@ void expert_report_json(const struct expert_report *f, struct buf *b)
         buf_puts(b, "null");
         return;
     }
-    buf_printf(b, "{\"count\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"reads_per_expert\": %.3f, \"read_bytes\": %" PRIu64
-                  ", \"packed\": {\"state\": \"%s\", \"reads_per_expert\": 1, \"read_bytes\": %" PRIu64
-                  ", \"file_bytes\": %" PRIu64 ", \"path\": ",
-               f->n, f->bytes, (double)f->reads / (double)f->n, f->read_bytes, states[f->packed], f->record_bytes,
-               f->file_bytes);
+    buf_printf(b,
+               "{\"count\": %" PRIu64 ", \"bytes\": %" PRIu64
+               ", \"reads_per_expert\": %.3f, \"read_bytes\": %" PRIu64
+               ", \"packed\": {\"state\": \"%s\", \"reads_per_expert\": 1, \"read_bytes\": %" PRIu64
+               ", \"file_bytes\": %" PRIu64 ", \"path\": ",
+               f->n, f->bytes, (double)f->reads / (double)f->n, f->read_bytes, states[f->packed],
+               f->record_bytes, f->file_bytes);
     buf_json_string(b, f->path, strlen(f->path));
     if (f->packed == PACKED_REFUSED) {
         buf_puts(b, ", \"reason\": ");

@@ -19,13 +19,13 @@ struct law { /* what the header's table says */
 
 struct routing {
     struct routing_params params;
-    int32_t length;       /* positions kept of each sequence */
+    int32_t length;      /* positions kept of each sequence */
     int32_t first, held; /* held: position, or -1 */
-    size_t *layer_at;     /* [n_layer] where a layer's ids begin within a position */
-    size_t per_position;  /* ids of all layers */
-    uint16_t *ids;        /* [n_sequences, length, per_position] */
-    double *popularity;   /* [widest n_expert] cumulative, last 1 */
-    uint16_t *order;      /* [widest n_expert] */
+    size_t *layer_at;    /* [n_layer] where a layer's ids begin within a position */
+    size_t per_position; /* ids of all layers */
+    uint16_t *ids;       /* [n_sequences, length, per_position] */
+    double *popularity;  /* [widest n_expert] cumulative, last 1 */
+    uint16_t *order;     /* [widest n_expert] */
 };
 
 struct draw { /* one stream of random numbers */
@@ -94,7 +94,8 @@ static uint16_t popular(const struct routing *r, int32_t n, struct draw *d)
     return r->order[low];
 }
 
-/* Where one layer's ids of a position lie, and where the same layer's ids of the position before. */
+/* Where one layer's ids of a position lie, and where the same layer's ids of the position before.
+ */
 static uint16_t *ids_at(const struct routing *r, int32_t sequence, int32_t position, int32_t layer)
 {
     size_t row = (size_t)sequence * (size_t)r->length + (size_t)position;
@@ -109,7 +110,8 @@ static bool holds(const uint16_t *ids, int32_t n, uint16_t id)
     return false;
 }
 
-/* One token at one layer. The ids of the token `lag` before lie lag * per_position before its own. */
+/* One token at one layer. The ids of the token `lag` before lie lag * per_position before its own.
+ */
 struct place {
     const struct moe_plan *moe;
     struct law law;
@@ -123,7 +125,8 @@ static int32_t recent(const struct routing *r, const struct place *p, struct dra
     int32_t lag = 1;
     while (lag < p->law.max_lag && uniform(d) < p->law.more)
         lag++;
-    return lag <= p->position ? p->ids[-(ptrdiff_t)r->per_position * lag + below(d, p->moe->n_used)] : -1;
+    return lag <= p->position ? p->ids[-(ptrdiff_t)r->per_position * lag + below(d, p->moe->n_used)]
+                              : -1;
 }
 
 static uint16_t candidate(const struct routing *r, const struct place *p, struct draw *d)
@@ -141,7 +144,8 @@ static void fill_layer(struct routing *r, int32_t sequence, int32_t layer, uint6
     for (int32_t t = 0; t < r->length; t++) {
         bool turn = r->params.kind == ROUTING_SWITCH && t % ROUTING_SWITCH_TOKENS == 0;
         if (t == 0 || turn) { /* every sequence of one subject has the same favourites */
-            struct draw order = stream(r, 0, (uint64_t)(t / ROUTING_SWITCH_TOKENS), (uint64_t)layer);
+            struct draw order =
+                stream(r, 0, (uint64_t)(t / ROUTING_SWITCH_TOKENS), (uint64_t)layer);
             shuffle(r, m->n_expert, &order);
         }
         uint16_t *ids = ids_at(r, sequence, t, layer);
@@ -177,7 +181,8 @@ static bool allocate(struct routing *r, struct err *e)
         r->per_position += (size_t)m->n_used;
         widest = m->n_expert > widest ? m->n_expert : widest;
         if (m->n_used > MAX_USED || m->n_expert > UINT16_MAX)
-            return err_set(e, ERR_UNSUPPORTED, "layer %d uses %d of %d experts", i, m->n_used, m->n_expert);
+            return err_set(e, ERR_UNSUPPORTED, "layer %d uses %d of %d experts", i, m->n_used,
+                           m->n_expert);
     }
     if (!widest)
         return err_set(e, ERR_INPUT, "the model has no routed experts");
@@ -186,11 +191,14 @@ static bool allocate(struct routing *r, struct err *e)
     if ((size_t)r->length > most)
         r->length = (int32_t)most;
     if (r->length < 1)
-        return err_set(e, ERR_LIMIT, "%d sequences are too many for a routing trace", r->params.n_sequences);
-    r->ids = malloc((size_t)r->params.n_sequences * (size_t)r->length * r->per_position * sizeof *r->ids);
+        return err_set(e, ERR_LIMIT, "%d sequences are too many for a routing trace",
+                       r->params.n_sequences);
+    r->ids = malloc((size_t)r->params.n_sequences * (size_t)r->length * r->per_position *
+                    sizeof *r->ids);
     r->popularity = malloc((size_t)widest * sizeof *r->popularity);
     r->order = malloc((size_t)widest * sizeof *r->order);
-    return (r->ids && r->popularity && r->order) || err_set(e, ERR_NOMEM, "no memory for a routing trace");
+    return (r->ids && r->popularity && r->order) ||
+           err_set(e, ERR_NOMEM, "no memory for a routing trace");
 }
 
 struct routing *routing_create(const struct routing_params *p, struct err *e)
@@ -240,7 +248,8 @@ void routing_hold(struct routing *r, int32_t position)
 }
 
 /* What a step's row is told of a layer, and its position in the trace. */
-static const uint16_t *trace_at(const struct routing *r, int32_t layer, int32_t sequence, int32_t position, int32_t *at)
+static const uint16_t *trace_at(const struct routing *r, int32_t layer, int32_t sequence,
+                                int32_t position, int32_t *at)
 {
     *at = (r->held < 0 ? position : r->held) % r->length;
     return ids_at(r, (r->first + sequence) % r->params.n_sequences, *at, layer);
@@ -261,11 +270,13 @@ void routing_route(void *context, int32_t layer, int32_t sequence, int32_t posit
 /* That the guess of this rank is right. */
 static double guess_share(const struct routing *r, const struct moe_plan *m, int32_t rank)
 {
-    const double mean = r->params.guess, most = mean < 1 - mean ? mean : 1 - mean, by = most < SURER ? most : SURER;
+    const double mean = r->params.guess, most = mean < 1 - mean ? mean : 1 - mean,
+                 by = most < SURER ? most : SURER;
     return m->n_used > 1 ? mean + by * (1 - 2.0 * rank / (m->n_used - 1)) : mean;
 }
 
-static int32_t wrong_guess(const struct routing *r, int32_t layer, int32_t sequence, int32_t position, struct draw *d)
+static int32_t wrong_guess(const struct routing *r, int32_t layer, int32_t sequence,
+                           int32_t position, struct draw *d)
 {
     const struct moe_plan *m = &r->params.plan->layers[layer].moe;
     struct place place = {.moe = m, .law = law_for(m, r->params.kind)};
@@ -280,8 +291,10 @@ void routing_guess(void *context, int32_t layer, int32_t sequence, int32_t posit
 {
     const struct routing *r = context;
     const struct moe_plan *m = &r->params.plan->layers[layer].moe;
-    int32_t spare = m->n_expert - m->n_used; /* experts that are not wanted, to guess wrongly with */
-    struct draw d = stream(r, (uint64_t)1 << 32 | (uint64_t)layer, (uint64_t)sequence, (uint64_t)position);
+    int32_t spare =
+        m->n_expert - m->n_used; /* experts that are not wanted, to guess wrongly with */
+    struct draw d =
+        stream(r, (uint64_t)1 << 32 | (uint64_t)layer, (uint64_t)sequence, (uint64_t)position);
     uint16_t wanted[MAX_USED];
     routing_route(context, layer, sequence, position, ids);
     for (int32_t i = 0; i < m->n_used; i++)

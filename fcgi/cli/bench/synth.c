@@ -63,8 +63,8 @@ bool synth_space(const char *path, uint64_t bytes, struct err *e)
     uint64_t there = (uint64_t)v.f_bavail * v.f_frsize;
     if (bytes + (64u << 20) <= there)
         return true;
-    return err_set(e, ERR_LIMIT, "the model has %.1f GB, the disk has room for %.1f", (double)bytes / 1e9,
-                   (double)there / 1e9);
+    return err_set(e, ERR_LIMIT, "the model has %.1f GB, the disk has room for %.1f",
+                   (double)bytes / 1e9, (double)there / 1e9);
 }
 
 /* Nearest is not needed for random numbers: cut. Values here are far from f16's limits. */
@@ -93,8 +93,8 @@ static void put_value(uint8_t *at, enum synth_type type, float v)
         memcpy(at, &half, 2);
 }
 
-bool synth_values(struct tensor_writer *w, struct synth_random *r, enum synth_type type, const struct synth_values *v,
-                  struct err *e)
+bool synth_values(struct tensor_writer *w, struct synth_random *r, enum synth_type type,
+                  const struct synth_values *v, struct err *e)
 {
     static _Thread_local uint8_t chunk[CHUNK];
     size_t size = value_size(type), per_chunk = CHUNK / size;
@@ -113,8 +113,8 @@ bool synth_values(struct tensor_writer *w, struct synth_random *r, enum synth_ty
     return true;
 }
 
-bool synth_codes(struct tensor_writer *w, struct synth_random *r, const struct synth_format *f, uint64_t values,
-                 struct err *e)
+bool synth_codes(struct tensor_writer *w, struct synth_random *r, const struct synth_format *f,
+                 uint64_t values, struct err *e)
 {
     static _Thread_local uint8_t chunk[CHUNK];
     uint64_t bytes = values * (uint64_t)f->bits / 8;
@@ -135,7 +135,8 @@ static double code_deviation(const struct synth_format *f)
 }
 
 /* n bytes, each one of the two at random. */
-static bool put_bytes(struct tensor_writer *w, struct synth_random *r, const uint8_t either[2], uint64_t n, struct err *e)
+static bool put_bytes(struct tensor_writer *w, struct synth_random *r, const uint8_t either[2],
+                      uint64_t n, struct err *e)
 {
     static _Thread_local uint8_t chunk[CHUNK];
     for (uint64_t at = 0; at < n; at += CHUNK) {
@@ -155,17 +156,21 @@ bool synth_scales(struct tensor_writer *w, struct synth_random *r, const struct 
     double scale = v->deviation / code_deviation(f);
     uint64_t groups = v->n / (uint64_t)f->group;
     if (f->type == SYNTH_AFFINE)
-        return synth_values(w, r, SYNTH_BF16, &(struct synth_values){.n = groups, .mean = scale}, e);
+        return synth_values(w, r, SYNTH_BF16, &(struct synth_values){.n = groups, .mean = scale},
+                            e);
     /* powers of two on both sides of the wanted scale, in equal shares */
     int exponent = (int)floor(log2(scale)) + 127;
-    return put_bytes(w, r, (const uint8_t[2]){(uint8_t)exponent, (uint8_t)(exponent + 1)}, groups, e);
+    return put_bytes(w, r, (const uint8_t[2]){(uint8_t)exponent, (uint8_t)(exponent + 1)}, groups,
+                     e);
 }
 
-bool synth_biases(struct tensor_writer *w, const struct synth_format *f, uint64_t values, double deviation, struct err *e)
+bool synth_biases(struct tensor_writer *w, const struct synth_format *f, uint64_t values,
+                  double deviation, struct err *e)
 {
     struct synth_random unused = {{1, 2, 3, 4}};
     float scale = bf16_to_f32(f32_to_bf16((float)(deviation / code_deviation(f))));
     double middle = ((1u << f->bits) - 1) / 2.0;
-    struct synth_values biases = {.n = values / (uint64_t)f->group, .mean = -middle * (double)scale};
+    struct synth_values biases = {.n = values / (uint64_t)f->group,
+                                  .mean = -middle * (double)scale};
     return synth_values(w, &unused, SYNTH_BF16, &biases, e);
 }

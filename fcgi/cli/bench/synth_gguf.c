@@ -1,4 +1,5 @@
-/* Writes a synthetic model as one GGUF file: metadata, tensor table, then random blocks. Container: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; blocks: ggml-common.h. */
+/* Writes a synthetic model as one GGUF file: metadata, tensor table, then random blocks. Container:
+ * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; blocks: ggml-common.h. */
 #include "fcgi/cli/bench/synth_gguf.h"
 
 #include <math.h>
@@ -16,15 +17,16 @@
 #define ALIGNMENT 32
 #define CHUNK_BLOCKS 4096
 
-/* A format: ggml's number, where its f16 scales lie, and what turns a wanted deviation into them. `flat` bytes take the
- * place of random block scales, so that values are centred; `unit` is the deviation of a value at scale 1 and `middle`
- * what the minimum must take away, in units of the scale. */
+/* A format: ggml's number, where its f16 scales lie, and what turns a wanted deviation into them.
+ * `flat` bytes take the place of random block scales, so that values are centred; `unit` is the
+ * deviation of a value at scale 1 and `middle` what the minimum must take away, in units of the
+ * scale. */
 static const struct block {
     const char *name;
     uint32_t number;
     enum weight_type type; /* NONE: plain values */
     enum synth_type plain;
-    int scale_at, min_at;  /* offsets of f16 scale and minimum; -1: none */
+    int scale_at, min_at; /* offsets of f16 scale and minimum; -1: none */
     int flat_at, flat_n;
     uint8_t flat;
     double unit, middle;
@@ -80,7 +82,8 @@ static const struct block *fitting(const struct block *b, int32_t cols)
     return cols % 32 ? block_named("f16") : b;
 }
 
-static const struct block *format_of(const char *format, const struct tensor_manifest_item *item, int32_t n_layer)
+static const struct block *format_of(const char *format, const struct tensor_manifest_item *item,
+                                     int32_t n_layer)
 {
     const char *base = format + strlen("gguf-");
     if (item->is_vector || contains(item->path, "ffn_gate_inp"))
@@ -89,7 +92,8 @@ static const struct block *format_of(const char *format, const struct tensor_man
         return fitting(block_named(item->n_matrix ? "mxfp4" : "q8_0"), item->cols);
     if (strcmp(base, "q4_k_m"))
         return fitting(block_named(base), item->cols);
-    bool more = item->layer < 0 ? !strcmp(item->path, "output") : wants_more_bits(item->path, item->layer, n_layer);
+    bool more = item->layer < 0 ? !strcmp(item->path, "output")
+                                : wants_more_bits(item->path, item->layer, n_layer);
     return fitting(block_named(more ? "q6_k" : "q4_k"), item->cols);
 }
 
@@ -97,7 +101,8 @@ static uint64_t values_of(const struct tensor_manifest_item *item)
 {
     if (item->is_vector)
         return (uint64_t)item->cols;
-    return (uint64_t)(item->n_matrix ? item->n_matrix : 1) * (uint64_t)item->rows * (uint64_t)item->cols;
+    return (uint64_t)(item->n_matrix ? item->n_matrix : 1) * (uint64_t)item->rows *
+           (uint64_t)item->cols;
 }
 
 static uint64_t bytes_of(const struct block *b, const struct tensor_manifest_item *item)
@@ -138,7 +143,8 @@ struct meta {
 static void put_key(struct meta *m, const char *key, enum gguf_type type)
 {
     char full[128];
-    snprintf(full, sizeof full, "%s%s%s", key[0] == '/' ? "" : m->arch, key[0] == '/' ? "" : ".", key + (key[0] == '/'));
+    snprintf(full, sizeof full, "%s%s%s", key[0] == '/' ? "" : m->arch, key[0] == '/' ? "" : ".",
+             key + (key[0] == '/'));
     put_string(&m->out, full);
     put_u32(&m->out, type);
     m->n++;
@@ -177,7 +183,8 @@ static void meta_usual(struct meta *m, const struct synth_shape *s)
     meta_int(m, "attention.head_count_kv", s->kv_heads);
     meta_int(m, "attention.key_length", s->head_dim);
     meta_int(m, "attention.value_length", s->head_dim);
-    meta_int(m, "feed_forward_length", s->dense_inter ? s->dense_inter : s->inter * (s->top_k ? s->top_k : 1));
+    meta_int(m, "feed_forward_length",
+             s->dense_inter ? s->dense_inter : s->inter * (s->top_k ? s->top_k : 1));
     if (!s->experts)
         return;
     meta_int(m, "expert_count", s->experts);
@@ -245,12 +252,16 @@ static const struct family_meta {
     const char *family, *arch;
     void (*put)(struct meta *m, const struct synth_shape *s);
 } families[] = {
-    {"qwen3_moe", "qwen3moe", meta_plain}, {"qwen3_5_moe", "qwen35moe", meta_qwen3_5_moe},
-    {"bailing_moe", "bailingmoe2", meta_bailing}, {"gpt_oss", "gpt-oss", meta_gpt_oss},
-    {"qwen3", "qwen3", meta_plain}, {"llama", "llama", meta_plain},
+    {"qwen3_moe", "qwen3moe", meta_plain},
+    {"qwen3_5_moe", "qwen35moe", meta_qwen3_5_moe},
+    {"bailing_moe", "bailingmoe2", meta_bailing},
+    {"gpt_oss", "gpt-oss", meta_gpt_oss},
+    {"qwen3", "qwen3", meta_plain},
+    {"llama", "llama", meta_plain},
 };
 
-/* Dimensions, fastest first. llama.cpp wants the width of a convolution and the experts of a bias apart. */
+/* Dimensions, fastest first. llama.cpp wants the width of a convolution and the experts of a bias
+ * apart. */
 static int dims_of(const struct tensor_manifest_item *item, int64_t experts, int64_t *dims)
 {
     size_t len = strlen(item->path);
@@ -274,8 +285,8 @@ static uint64_t aligned(uint64_t n)
 }
 
 /* Header and tensor table; *data: bytes of the data part. */
-static void put_header(struct meta *m, const struct synth_gguf_params *p, const struct tensor_manifest *o, struct buf *out,
-                       uint64_t *data)
+static void put_header(struct meta *m, const struct synth_gguf_params *p,
+                       const struct tensor_manifest *o, struct buf *out, uint64_t *data)
 {
     buf_append(out, "GGUF", 4);
     put_u32(out, 3);
@@ -311,7 +322,8 @@ static uint16_t half_of(double v)
     uint16_t sign = v < 0 ? 0x8000 : 0;
     if (exponent < -13) /* subnormal */
         return (uint16_t)(sign | (uint16_t)lround(fabs(v) * 0x1p24));
-    return (uint16_t)(sign | (uint16_t)(((exponent + 14) << 10) + (int)lround((mantissa - 0.5) * 2048)));
+    return (uint16_t)(sign |
+                      (uint16_t)(((exponent + 14) << 10) + (int)lround((mantissa - 0.5) * 2048)));
 }
 
 static bool put_blocks(struct tensor_writer *w, struct synth_random *r, const struct block *b,
@@ -331,7 +343,8 @@ static bool put_blocks(struct tensor_writer *w, struct synth_random *r, const st
             if (b->flat_n)
                 memset(block + b->flat_at, b->flat, (size_t)b->flat_n);
             if (b->type == WEIGHT_Q4_K || b->type == WEIGHT_Q5_K)
-                memset(block + b->flat_at + b->flat_n, 0, 4); /* the low bits of the last four scales */
+                memset(block + b->flat_at + b->flat_n, 0,
+                       4); /* the low bits of the last four scales */
             if (b->scale_at >= 0)
                 memcpy(block + b->scale_at, &halves[0], 2);
             if (b->min_at >= 0)
@@ -345,17 +358,20 @@ static bool put_blocks(struct tensor_writer *w, struct synth_random *r, const st
     return ok;
 }
 
-static bool put_vector(struct tensor_writer *w, struct synth_random *r, const struct tensor_manifest_item *item, struct err *e)
+static bool put_vector(struct tensor_writer *w, struct synth_random *r,
+                       const struct tensor_manifest_item *item, struct err *e)
 {
     static const struct {
         const char *part;
         double mean, deviation;
-    } kinds[] = {{"ssm_a", -4, 1},   {"ssm_dt", -3, 1},  {"ssm_conv1d", 0, 0.5}, {"exp_probs_b", 0, 0.02},
-                 {".bias", 0, 0.02}, {"sinks", 0, 1},    {"norm", 1, 0.05}};
+    } kinds[] = {{"ssm_a", -4, 1},         {"ssm_dt", -3, 1},  {"ssm_conv1d", 0, 0.5},
+                 {"exp_probs_b", 0, 0.02}, {".bias", 0, 0.02}, {"sinks", 0, 1},
+                 {"norm", 1, 0.05}};
     size_t n = sizeof kinds / sizeof *kinds, i = 0;
     while (i + 1 < n && !contains(item->path, kinds[i].part))
         i++;
-    struct synth_values v = {.n = (uint64_t)item->cols, .mean = kinds[i].mean, .deviation = kinds[i].deviation};
+    struct synth_values v = {
+        .n = (uint64_t)item->cols, .mean = kinds[i].mean, .deviation = kinds[i].deviation};
     return synth_values(w, r, SYNTH_F32, &v, e);
 }
 
@@ -365,7 +381,8 @@ static double deviation_of(const struct tensor_manifest_item *item)
     double unit = 1 / sqrt((double)item->cols);
     if (item->layer < 0)
         return !strcmp(item->path, "output") ? 3 * unit : 1;
-    return contains(item->path, "attn_output") || contains(item->path, "ffn_down") ? unit / 2 : unit;
+    return contains(item->path, "attn_output") || contains(item->path, "ffn_down") ? unit / 2
+                                                                                   : unit;
 }
 
 static bool put_item(struct tensor_writer *w, struct synth_random *r, const struct block *b,
@@ -380,8 +397,8 @@ static bool put_item(struct tensor_writer *w, struct synth_random *r, const stru
     return ok && tensor_writer_put(w, zeros, (size_t)(aligned(bytes) - bytes), e);
 }
 
-static bool write_file(const struct synth_gguf_params *p, const struct family_meta *f, const struct tensor_manifest *o,
-                       uint64_t *bytes, struct err *e)
+static bool write_file(const struct synth_gguf_params *p, const struct family_meta *f,
+                       const struct tensor_manifest *o, uint64_t *bytes, struct err *e)
 {
     char path[4096];
     struct meta m = {.arch = f->arch};
@@ -391,10 +408,12 @@ static bool write_file(const struct synth_gguf_params *p, const struct family_me
     meta_usual(&m, p->shape);
     f->put(&m, p->shape);
     put_header(&m, p, o, &header, bytes);
-    bool ok = (!header.failed && !m.out.failed) || err_set(e, ERR_NOMEM, "no memory for a GGUF header");
-    const struct tensor_raw_header raw = {.data = header.data, .len = header.len, .data_bytes = *bytes};
-    ok = ok && file_join(path, sizeof path, p->folder, "model.gguf", e) && synth_space(path, *bytes, e) &&
-         tensor_writer_begin_raw(&w, path, &raw, e);
+    bool ok =
+        (!header.failed && !m.out.failed) || err_set(e, ERR_NOMEM, "no memory for a GGUF header");
+    const struct tensor_raw_header raw = {
+        .data = header.data, .len = header.len, .data_bytes = *bytes};
+    ok = ok && file_join(path, sizeof path, p->folder, "model.gguf", e) &&
+         synth_space(path, *bytes, e) && tensor_writer_begin_raw(&w, path, &raw, e);
     synth_seed(&r, p->seed);
     for (int32_t i = 0; ok && i < o->n; i++)
         ok = put_item(&w, &r, format_of(p->format, &o->items[i], o->n_layer), &o->items[i], e);
@@ -405,14 +424,16 @@ static bool write_file(const struct synth_gguf_params *p, const struct family_me
     return ok;
 }
 
-bool synth_gguf(const struct synth_gguf_params *p, uint64_t *bytes, int32_t *n_tensors, struct err *e)
+bool synth_gguf(const struct synth_gguf_params *p, uint64_t *bytes, int32_t *n_tensors,
+                struct err *e)
 {
     struct tensor_manifest o = {0};
     const struct family_meta *f = families, *end = families + sizeof families / sizeof *families;
     while (f < end && strcmp(f->family, p->shape->family))
         f++;
     if (f == end)
-        return err_field(e, ERR_INPUT, "format", "no GGUF form of family %s is made here", p->shape->family);
+        return err_field(e, ERR_INPUT, "format", "no GGUF form of family %s is made here",
+                         p->shape->family);
     bool ok = tensor_manifest_open(&o, p->config, true, e) && write_file(p, f, &o, bytes, e);
     *n_tensors = o.n;
     tensor_manifest_close(&o);

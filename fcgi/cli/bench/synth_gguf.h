@@ -1,5 +1,6 @@
-/* `sluice synth --format gguf-...`: one GGUF file of a synthetic shape, with llama.cpp's names and metadata, without a
- * tokenizer. Blocks hold random codes; their scales are set so that a row of n columns has the wanted deviation. */
+/* `sluice synth --format gguf-...`: one GGUF file of a synthetic shape, with llama.cpp's names and
+ * metadata, without a tokenizer. Blocks hold random codes; their scales are set so that a row of n
+ * columns has the wanted deviation. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,8 +8,9 @@
 #include "engine/base/err.h"
 #include "fcgi/cli/bench/synth_shape.h"
 
-#define SYNTH_GGUF_FORMATS \
-    "gguf-q4_k_m|gguf-mxfp4|gguf-q8_0|gguf-q4_0|gguf-q4_1|gguf-q5_0|gguf-q5_1|gguf-q2_k|gguf-q3_k|gguf-q4_k|gguf-q5_k|" \
+#define SYNTH_GGUF_FORMATS                                                                         \
+    "gguf-q4_k_m|gguf-mxfp4|gguf-q8_0|gguf-q4_0|gguf-q4_1|gguf-q5_0|gguf-q5_1|gguf-q2_k|gguf-q3_"  \
+    "k|gguf-q4_k|gguf-q5_k|"                                                                       \
     "gguf-q6_k|gguf-iq4_nl|gguf-iq4_xs|gguf-f16|gguf-bf16"
 
 struct synth_gguf_params {
@@ -19,4 +21,5 @@ struct synth_gguf_params {
     uint64_t seed;
 };
 /* *bytes of data in *n_tensors tensors. */
-bool synth_gguf(const struct synth_gguf_params *p, uint64_t *bytes, int32_t *n_tensors, struct err *e);
+bool synth_gguf(const struct synth_gguf_params *p, uint64_t *bytes, int32_t *n_tensors,
+                struct err *e);

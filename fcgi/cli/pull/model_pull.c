@@ -17,11 +17,13 @@
 
 #define INCLUDE_MAX 256
 
-_Noreturn static void run_pull(const struct model_pull *p, const char *out, const char *include, int fd)
+_Noreturn static void run_pull(const struct model_pull *p, const char *out, const char *include,
+                               int fd)
 {
     char with[INCLUDE_MAX + 16];
     snprintf(with, sizeof with, "--include=%s", include ? include : "");
-    char *argv[16] = {"sluice", "pull", "--out", (char *)out, "--endpoint", (char *)p->hub, "--progress", (char *)p->progress_path};
+    char *argv[16] = {"sluice",     "pull",         "--out",      (char *)out,
+                      "--endpoint", (char *)p->hub, "--progress", (char *)p->progress_path};
     int n = 8;
     if (include)
         argv[n++] = with;
@@ -47,8 +49,8 @@ bool model_pull_start(struct model_pull *p, const char *repo, const char *includ
     int fd[2];
     if (p->phase == MODEL_PULL_RUNNING)
         return err_set(e, ERR_CONFLICT, "%s is being loaded", p->repo);
-    if (!pull_repo_split(repo, &split, e) ||
-        !file_mkdirs(p->folder, 0750, e) || !file_join(out, sizeof out, p->folder, split.name, e))
+    if (!pull_repo_split(repo, &split, e) || !file_mkdirs(p->folder, 0750, e) ||
+        !file_join(out, sizeof out, p->folder, split.name, e))
         return false;
     if (strlen(repo) >= sizeof p->repo || (include && strlen(include) > INCLUDE_MAX))
         return err_set(e, ERR_INPUT, "the name is too long");

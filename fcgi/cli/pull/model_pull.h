@@ -1,5 +1,6 @@
-/* `sluice pull` as a child of `sluice up`, for the admin's page: one at a time, into the folder of models. What was
- * loaded before a cut stays, and the next pull of the same repository resumes from it. One thread: the supervisor's. */
+/* `sluice pull` as a child of `sluice up`, for the admin's page: one at a time, into the folder of
+ * models. What was loaded before a cut stays, and the next pull of the same repository resumes from
+ * it. One thread: the supervisor's. */
 #pragma once
 #include <stdbool.h>
 #include <sys/types.h>

@@ -1,12 +1,13 @@
-/* sluice pull: what its parts share. A pull makes OUT from a hub's files in a stage folder, OUT.part:
+/* sluice pull: what its parts share. A pull makes OUT from a hub's files in a stage folder,
+ * OUT.part:
  *
- *   ask      the list of files, then each file's size and hash               pull_list.c, pull_hub_list.c, pull_http.c
- *   load     ranges of several files at once into NAME.part                  pull_http.c
+ *   ask      the list of files, then each file's size and hash               pull_list.c,
+ * pull_hub_list.c, pull_http.c load     ranges of several files at once into NAME.part pull_http.c
  *   verify   size and sha256 of what is on the disk, in a thread of its own  pull_verify.c
  *   install  the stage becomes OUT by one rename                             pull_disk.c
  *
- * The stage holds a manifest of what is there, so that the next run resumes where this one was cut off. One
- * thread owns all of it except the file that the verifier is reading. */
+ * The stage holds a manifest of what is there, so that the next run resumes where this one was cut
+ * off. One thread owns all of it except the file that the verifier is reading. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,9 +29,16 @@ enum {
 #define PULL_SIZE_MAX ((int64_t)1 << 44)
 #define PULL_MANIFEST ".sluice-pull.json"
 
-enum pull_state { PULL_ASK, PULL_ASKED, PULL_LOAD, PULL_VERIFY, PULL_READY /* in the stage */, PULL_KEPT /* in OUT */ };
+enum pull_state {
+    PULL_ASK,
+    PULL_ASKED,
+    PULL_LOAD,
+    PULL_VERIFY,
+    PULL_READY /* in the stage */,
+    PULL_KEPT /* in OUT */
+};
 
-struct pull_segment { /* one request's worth of a file */
+struct pull_segment {        /* one request's worth of a file */
     int64_t start, len, got; /* got: bytes on the disk, from start on */
     uint64_t not_before;     /* clock_ns: a failed one waits */
     int fails;
@@ -39,15 +47,15 @@ struct pull_segment { /* one request's worth of a file */
 
 struct pull_file {
     char *name;
-    int64_t size; /* -1: not known yet */
+    int64_t size;                             /* -1: not known yet */
     char etag[128], sha256[DIGEST_TEXT_SIZE]; /* "": the hub gives none */
     enum pull_state state;
     struct pull_segment *segments;
     size_t n_segments;
     struct pull_segment ask; /* the HEAD request's tries */
     int n_active, fd, restarts;
-    bool restart; /* from its first byte, once its requests have ended */
-    bool whole;   /* the hub knows no ranges of it: one request */
+    bool restart;     /* from its first byte, once its requests have ended */
+    bool whole;       /* the hub knows no ranges of it: one request */
     bool renamed_url; /* url replaces the ordinary address of the HEAD request */
     char url[2048];
 };
@@ -73,7 +81,8 @@ struct pull_repo {
 };
 /* Takes "OWNER/NAME[@REV]" apart and checks the parts. */
 bool pull_repo_split(const char *text, struct pull_repo *out, struct err *e);
-/* A relative path that stays below the folder it is put in, with nothing that could deceive a terminal. */
+/* A relative path that stays below the folder it is put in, with nothing that could deceive a
+ * terminal. */
 bool pull_name_ok(const char *name);
 /* Fills files and commit from the hub's JSON. */
 bool pull_list_read(struct pull *p, const char *json, size_t len, struct err *e);
@@ -89,18 +98,22 @@ bool pull_http_ask(struct pull *p, struct err *e);  /* each file's size, ETag an
 bool pull_http_load(struct pull *p, struct err *e);
 
 /* ---- pull_disk.c */
-/* What is in OUT or in the stage already decides each file's state; makes and locks the stage if it is needed. */
+/* What is in OUT or in the stage already decides each file's state; makes and locks the stage if it
+ * is needed. */
 bool pull_disk_plan(struct pull *p, int64_t *missing, struct err *e);
 bool pull_disk_space(const struct pull *p, int64_t missing, struct err *e);
-bool pull_disk_prepare(struct pull *p, struct pull_file *f, struct err *e); /* NAME.part is open, segments are made */
+bool pull_disk_prepare(struct pull *p, struct pull_file *f,
+                       struct err *e); /* NAME.part is open, segments are made */
 bool pull_disk_write(struct pull_file *f, int64_t at, const void *data, size_t len, struct err *e);
 bool pull_disk_save(struct pull *p, struct err *e); /* data first, then the manifest */
-bool pull_disk_staged(struct pull *p, struct pull_file *f, struct err *e); /* NAME.part becomes NAME */
+bool pull_disk_staged(struct pull *p, struct pull_file *f,
+                      struct err *e);       /* NAME.part becomes NAME */
 void pull_disk_forget(struct pull_file *f); /* its bytes are worth nothing */
 bool pull_disk_install(struct pull *p, struct err *e);
 void pull_disk_close(struct pull *p);
 /* FOLDER/NAMETAIL. */
-bool pull_disk_path(const char *folder, const char *name, const char *tail, char out[PULL_PATH_SIZE], struct err *e);
+bool pull_disk_path(const char *folder, const char *name, const char *tail,
+                    char out[PULL_PATH_SIZE], struct err *e);
 
 /* ---- pull_verify.c: one thread that hashes finished files */
 struct pull_verify;
@@ -109,12 +122,17 @@ void pull_verify_destroy(struct pull_verify **v); /* leaves what it is at */
 /* The verifier reads f's path alone; f stays the caller's. */
 bool pull_verify_put(struct pull_verify *v, struct pull_file *f, const char *path);
 /* A file that is done; sum is "" when it could not be read (and *e says why). NULL: none now. */
-struct pull_file *pull_verify_take(struct pull_verify *v, char sum[DIGEST_TEXT_SIZE], struct err *e);
-bool pull_sha256_file(const char *path, const volatile int *stop, char sum[DIGEST_TEXT_SIZE], struct err *e);
+struct pull_file *pull_verify_take(struct pull_verify *v, char sum[DIGEST_TEXT_SIZE],
+                                   struct err *e);
+bool pull_sha256_file(const char *path, const volatile int *stop, char sum[DIGEST_TEXT_SIZE],
+                      struct err *e);
 
 /* ---- pull_progress.c */
 struct pull_progress {
-    struct { uint64_t ns; int64_t got; } past[32]; /* of the last seconds, for the rate */
+    struct {
+        uint64_t ns;
+        int64_t got;
+    } past[32]; /* of the last seconds, for the rate */
     int n_past;
     uint64_t shown, told;
     bool terminal, drawn;
@@ -126,7 +144,8 @@ void pull_progress_begin(struct pull_progress *g, const struct pull *p);
 /* Draws when it is time for it (or at once). */
 void pull_progress_show(struct pull_progress *g, const struct pull *p, bool now);
 /* A whole line of text that the bar must not run into. */
-void pull_progress_say(struct pull_progress *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void pull_progress_say(struct pull_progress *g, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 void pull_progress_end(struct pull_progress *g);
 /* The last word of the progress file: all is there. */
 void pull_progress_done(const struct pull *p);

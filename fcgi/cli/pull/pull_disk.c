@@ -1,4 +1,5 @@
-/* A pull on the disk: the stage with its manifest, NAME.part files, and the rename that makes them a model. */
+/* A pull on the disk: the stage with its manifest, NAME.part files, and the rename that makes them
+ * a model. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +18,8 @@
 
 enum { MANIFEST_BYTES_MAX = 64 << 20 };
 
-bool pull_disk_path(const char *folder, const char *name, const char *tail, char out[PULL_PATH_SIZE], struct err *e)
+bool pull_disk_path(const char *folder, const char *name, const char *tail,
+                    char out[PULL_PATH_SIZE], struct err *e)
 {
     if (snprintf(out, PULL_PATH_SIZE, "%s/%s%s", folder, name, tail) >= PULL_PATH_SIZE)
         return err_set(e, ERR_LIMIT, "%.200s: path too long", name);
@@ -73,7 +75,8 @@ bool pull_disk_save(struct pull *p, struct err *e)
     struct buf b = {0};
     if (p->lock < 0)
         return true;
-    for (size_t i = 0; i < p->n_files; i++) /* the manifest may not claim what a power cut takes away */
+    for (size_t i = 0; i < p->n_files;
+         i++) /* the manifest may not claim what a power cut takes away */
         if (p->files[i].fd >= 0 && fdatasync(p->files[i].fd) != 0)
             return err_errno(e, "%.200s", p->files[i].name);
     buf_puts(&b, "{\"version\":1,\"repo\":");
@@ -109,16 +112,19 @@ static cJSON *read_manifest(const char *folder)
     return root;
 }
 
-/* The manifest's row of the same content: size and hash (or ETag, where there is none) are those of the hub now. */
+/* The manifest's row of the same content: size and hash (or ETag, where there is none) are those of
+ * the hub now. */
 static const cJSON *same_content(const cJSON *manifest, const struct pull_file *f)
 {
     const cJSON *list = manifest ? json_member(manifest, "files") : NULL;
     for (const cJSON *c = list ? list->child : NULL; c; c = c->next) {
         const char *name = NULL, *etag = NULL, *sum = NULL;
         int64_t size = -1;
-        if (!cJSON_IsObject(c) || !json_get_string(c, "name", &name, NULL) || !name || strcmp(name, f->name))
+        if (!cJSON_IsObject(c) || !json_get_string(c, "name", &name, NULL) || !name ||
+            strcmp(name, f->name))
             continue;
-        bool ok = json_get_int(c, "size", 0, PULL_SIZE_MAX, &size, NULL) && json_get_string(c, "etag", &etag, NULL) &&
+        bool ok = json_get_int(c, "size", 0, PULL_SIZE_MAX, &size, NULL) &&
+                  json_get_string(c, "etag", &etag, NULL) &&
                   json_get_string(c, "sha256", &sum, NULL) && size == f->size && etag && sum;
         if (ok && f->sha256[0])
             return strcmp(sum, f->sha256) ? NULL : c;
@@ -148,7 +154,8 @@ static bool make_segments(struct pull *p, struct pull_file *f, struct err *e)
     f->n_segments = n;
     for (size_t i = 0; i < n; i++) {
         f->segments[i].start = (int64_t)i * step;
-        f->segments[i].len = f->size - f->segments[i].start < step ? f->size - f->segments[i].start : step;
+        f->segments[i].len =
+            f->size - f->segments[i].start < step ? f->size - f->segments[i].start : step;
     }
     return true;
 }
@@ -208,7 +215,8 @@ static int64_t count_missing(const struct pull_file *f)
     return n;
 }
 
-static bool plan_staged(struct pull *p, struct pull_file *f, const cJSON *manifest, int64_t *missing, struct err *e)
+static bool plan_staged(struct pull *p, struct pull_file *f, const cJSON *manifest,
+                        int64_t *missing, struct err *e)
 {
     char path[PULL_PATH_SIZE];
     const cJSON *row = same_content(manifest, f);
@@ -235,12 +243,11 @@ bool pull_disk_plan(struct pull *p, int64_t *missing, struct err *e)
         total += p->files[i].size;
     if (p->segment_bytes < total / PULL_SEGMENTS_MAX)
         p->segment_bytes = total / PULL_SEGMENTS_MAX;
-    for (size_t i = 0; i < p->n_files; i++) {
+    for (size_t i = 0; i < p->n_files; i++)
         if (is_kept(p, &p->files[i], there, e))
             p->files[i].state = PULL_KEPT;
         else
             all = false;
-    }
     cJSON_Delete(there);
     if (all && !file_is_dir(p->stage))
         return true;
@@ -265,8 +272,8 @@ bool pull_disk_space(const struct pull *p, int64_t missing, struct err *e)
     if ((double)missing <= there)
         return true;
     char want[SIZE_TEXT], have[SIZE_TEXT];
-    return err_set(e, ERR_LIMIT, "%s are missing, but %s has only %s free", size_text((double)missing, want), p->stage,
-                   size_text(there, have));
+    return err_set(e, ERR_LIMIT, "%s are missing, but %s has only %s free",
+                   size_text((double)missing, want), p->stage, size_text(there, have));
 }
 
 /* ---- a file on its way */
@@ -322,8 +329,9 @@ bool pull_disk_staged(struct pull *p, struct pull_file *f, struct err *e)
     if (!pull_disk_path(p->stage, f->name, ".part", from, e) ||
         !pull_disk_path(p->stage, f->name, "", to, e))
         return false;
-    bool ok = (ftruncate(f->fd, (off_t)f->size) == 0 && fsync(f->fd) == 0 && rename(from, to) == 0) ||
-              err_errno(e, "%s", to);
+    bool ok =
+        (ftruncate(f->fd, (off_t)f->size) == 0 && fsync(f->fd) == 0 && rename(from, to) == 0) ||
+        err_errno(e, "%s", to);
     if (ok) {
         pull_disk_forget(f);
         f->state = PULL_READY;
@@ -341,8 +349,8 @@ static bool is_entry(const char *name)
 static bool move_file(struct pull *p, const char *name, struct err *e)
 {
     char from[PULL_PATH_SIZE], to[PULL_PATH_SIZE];
-    if (!pull_disk_path(p->stage, name, "", from, e) ||
-        !pull_disk_path(p->out, name, "", to, e) || !make_parents(to, e))
+    if (!pull_disk_path(p->stage, name, "", from, e) || !pull_disk_path(p->out, name, "", to, e) ||
+        !make_parents(to, e))
         return false;
     return rename(from, to) == 0 || err_errno(e, "%s", to);
 }
@@ -359,11 +367,13 @@ static bool merge(struct pull *p, struct err *e)
     if (!move_file(p, PULL_MANIFEST, e))
         return false;
     sync_folder(p->out);
-    for (size_t i = 0; i < p->n_files; i++) { /* folders of ours that are empty now; rmdir spares others */
+    for (size_t i = 0; i < p->n_files;
+         i++) { /* folders of ours that are empty now; rmdir spares others */
         char path[PULL_PATH_SIZE];
         if (!pull_disk_path(p->stage, p->files[i].name, "", path, e))
             return false;
-        for (char *slash; (slash = strrchr(path, '/')) && (size_t)(slash - path) > strlen(p->stage);) {
+        for (char *slash;
+             (slash = strrchr(path, '/')) && (size_t)(slash - path) > strlen(p->stage);) {
             *slash = 0;
             if (rmdir(path) != 0)
                 break;
@@ -386,7 +396,8 @@ bool pull_disk_install(struct pull *p, struct err *e)
     if (rename(p->stage, p->out) != 0)
         return err_errno(e, "%s", p->out);
     const char *slash = strrchr(p->out, '/');
-    snprintf(parent, sizeof parent, "%.*s", slash ? (int)(slash - p->out + 1) : 1, slash ? p->out : ".");
+    snprintf(parent, sizeof parent, "%.*s", slash ? (int)(slash - p->out + 1) : 1,
+             slash ? p->out : ".");
     sync_folder(parent);
     return true;
 }

@@ -29,7 +29,8 @@ static void stage(struct pull_loop *l, struct pull_file *f)
     if (!pull_disk_staged(l->p, f, &l->fatal))
         return;
     size_text((double)f->size, size);
-    pull_progress_say(&l->progress, "%s  %s%s", f->name, size, f->sha256[0] ? "  sha256 right" : "");
+    pull_progress_say(&l->progress, "%s  %s%s", f->name, size,
+                      f->sha256[0] ? "  sha256 right" : "");
 }
 
 static void verify(struct pull_loop *l, struct pull_file *f)
@@ -48,7 +49,8 @@ static void verify(struct pull_loop *l, struct pull_file *f)
 static void take_verified(struct pull_loop *l)
 {
     char sum[DIGEST_TEXT_SIZE];
-    for (struct pull_file *f; !l->fatal.code && (f = pull_verify_take(l->verify, sum, &l->fatal));) {
+    for (struct pull_file *f;
+         !l->fatal.code && (f = pull_verify_take(l->verify, sum, &l->fatal));) {
         if (!l->fatal.code && !strcmp(sum, f->sha256)) {
             stage(l, f);
         } else if (!l->fatal.code) {
@@ -83,7 +85,8 @@ static struct pull_segment *next_segment(struct pull_file *f, uint64_t now)
     if (f->state == PULL_ASK)
         return f->ask.active || f->ask.not_before > now ? NULL : &f->ask;
     for (size_t i = 0; f->state == PULL_LOAD && i < f->n_segments; i++)
-        if (!f->segments[i].active && f->segments[i].got < f->segments[i].len && f->segments[i].not_before <= now)
+        if (!f->segments[i].active && f->segments[i].got < f->segments[i].len &&
+            f->segments[i].not_before <= now)
             return &f->segments[i];
     return NULL;
 }
@@ -148,7 +151,8 @@ static bool run(struct pull_loop *l, struct err *e)
     int running;
     while (!l->fatal.code && !is_finished(p)) {
         fill(l);
-        if (l->fatal.code || curl_multi_perform(l->multi, &running) || curl_multi_poll(l->multi, NULL, 0, 100, NULL))
+        if (l->fatal.code || curl_multi_perform(l->multi, &running) ||
+            curl_multi_poll(l->multi, NULL, 0, 100, NULL))
             break;
         take_messages(l);
         if (l->verify)
@@ -187,7 +191,8 @@ bool pull_http_ask(struct pull *p, struct err *e)
 bool pull_http_load(struct pull *p, struct err *e)
 {
     struct pull_loop *l = calloc(1, sizeof *l);
-    bool ok = l && (l->multi = curl_multi_init()) && (l->verify = pull_verify_create(wake, l->multi));
+    bool ok =
+        l && (l->multi = curl_multi_init()) && (l->verify = pull_verify_create(wake, l->multi));
     struct err unsaved = {0};
     if (!ok) {
         err_set(e, ERR_NOMEM, "no memory for requests");

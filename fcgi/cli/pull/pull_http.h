@@ -1,5 +1,6 @@
-/* A pull's talk with the hub, one curl_multi loop in one thread: for pull_http.c (the loop), pull_request.c (one request),
- * pull_outcome.c (what became of it) and pull_hub_list.c (the list of files). */
+/* A pull's talk with the hub, one curl_multi loop in one thread: for pull_http.c (the loop),
+ * pull_request.c (one request), pull_outcome.c (what became of it) and pull_hub_list.c (the list of
+ * files). */
 #pragma once
 #include <curl/curl.h>
 #include <stdbool.h>
@@ -11,7 +12,8 @@
 
 enum { PULL_JOBS_MAX = 64, PULL_REDIRECTS = 5 };
 
-struct pull_answer { /* headers of the last response; linked_*: of any, since they stand in the redirect */
+struct pull_answer { /* headers of the last response; linked_*: of any, since they stand in the
+                        redirect */
     char etag[128], linked_etag[128];
     int64_t linked_size, range_from, range_total; /* -1: not said */
     int retry_after;                              /* seconds; -1 */
@@ -24,11 +26,11 @@ struct pull_request {
     CURL *easy;
     char *url;
     struct pull_answer answer;
-    struct err why;  /* why our side ended it */
-    size_t skipped;  /* bytes of an error's page */
-    bool ours;       /* the disk failed: trying again won't help */
-    bool checked;    /* the response's head was looked at */
-    bool changed;    /* the hub's file is not what it was: ask again */
+    struct err why; /* why our side ended it */
+    size_t skipped; /* bytes of an error's page */
+    bool ours;      /* the disk failed: trying again won't help */
+    bool checked;   /* the response's head was looked at */
+    bool changed;   /* the hub's file is not what it was: ask again */
 };
 
 struct pull_loop {
@@ -44,10 +46,12 @@ struct pull_loop {
 /* ---- pull_request.c */
 bool pull_curl_setup(CURL *c, const struct pull *p, const char *url);
 void pull_answer_forget(struct pull_answer *a); /* what one response said alone; before each */
-/* curl's CURLOPT_HEADERFUNCTION; context: a struct pull_request, of which it fills `answer` and reads nothing. */
+/* curl's CURLOPT_HEADERFUNCTION; context: a struct pull_request, of which it fills `answer` and
+ * reads nothing. */
 size_t pull_on_header(char *data, size_t one, size_t n, void *context);
 /* Asks for the file (s is &f->ask) or for a range of it. False: l->fatal. */
-bool pull_request_start(struct pull_loop *l, struct pull_request *r, struct pull_file *f, struct pull_segment *s);
+bool pull_request_start(struct pull_loop *l, struct pull_request *r, struct pull_file *f,
+                        struct pull_segment *s);
 void pull_request_end(struct pull_loop *l, struct pull_request *r); /* r is free then */
 
 /* ---- pull_outcome.c */

@@ -41,7 +41,8 @@ static bool get_list(struct pull *p, struct list *list, CURL *c, const char *url
         if (code == CURLE_OK && status == 200)
             return true;
         if (list->body.failed)
-            return err_set(e, ERR_LIMIT, "the hub's list of files is over %d MiB", PULL_LIST_MAX >> 20);
+            return err_set(e, ERR_LIMIT, "the hub's list of files is over %d MiB",
+                           PULL_LIST_MAX >> 20);
         if (*p->stop)
             return err_set(e, ERR_CANCELLED, "stopped");
         if (!pull_may_pass(code, status) || tries + 1 >= PULL_TRIES) {
@@ -61,11 +62,13 @@ bool pull_http_list(struct pull *p, struct err *e)
     char *url = pull_url(p, NULL);
     CURL *c = url ? curl_easy_init() : NULL;
     bool ok = c && pull_curl_setup(c, p, url) && !curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L) &&
-              !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_list) && !curl_easy_setopt(c, CURLOPT_WRITEDATA, &list) &&
+              !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_list) &&
+              !curl_easy_setopt(c, CURLOPT_WRITEDATA, &list) &&
               !curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, pull_on_header) &&
               !curl_easy_setopt(c, CURLOPT_HEADERDATA, &list.request) &&
               !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress) &&
-              !curl_easy_setopt(c, CURLOPT_XFERINFODATA, p) && !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+              !curl_easy_setopt(c, CURLOPT_XFERINFODATA, p) &&
+              !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     if (!ok)
         err_set(e, ERR_NOMEM, "no memory for a request");
     ok = ok && get_list(p, &list, c, url, e) &&

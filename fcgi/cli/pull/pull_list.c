@@ -24,15 +24,17 @@ bool pull_repo_split(const char *text, struct pull_repo *out, struct err *e)
     char *repo = out->repo, *revision = out->revision;
     const char *at = strchr(text, '@');
     size_t n = at ? (size_t)(at - text) : strlen(text);
-    if (n >= sizeof out->repo ||
-        snprintf(revision, sizeof out->revision, "%s", at ? at + 1 : "main") >= (int)sizeof out->revision)
+    if (n >= sizeof out->repo || snprintf(revision, sizeof out->revision, "%s",
+                                          at ? at + 1 : "main") >= (int)sizeof out->revision)
         return err_set(e, ERR_INPUT, "the repository's name is too long");
     memcpy(repo, text, n);
     repo[n] = 0;
     const char *slash = strchr(repo, '/');
-    bool ok = slash ? word_ok(repo, (size_t)(slash - repo)) && word_ok(slash + 1, strlen(slash + 1)) : word_ok(repo, n);
+    bool ok = slash ? word_ok(repo, (size_t)(slash - repo)) && word_ok(slash + 1, strlen(slash + 1))
+                    : word_ok(repo, n);
     if (!ok)
-        return err_set(e, ERR_INPUT, "'%.100s' is no repository; it is written OWNER/NAME[@REVISION]", text);
+        return err_set(e, ERR_INPUT,
+                       "'%.100s' is no repository; it is written OWNER/NAME[@REVISION]", text);
     for (const char *c = revision; *c; c++) /* branches may have slashes */
         if (!isalnum((unsigned char)*c) && !strchr("._-/", *c))
             return err_set(e, ERR_INPUT, "'%.100s' is no revision", revision);
@@ -52,7 +54,8 @@ bool pull_name_ok(const char *name)
             return false;
     for (const char *part = name; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) {
         size_t len = strcspn(part, "/");
-        if (!len || len > 250 || (len == 1 && part[0] == '.') || (len == 2 && part[0] == '.' && part[1] == '.') ||
+        if (!len || len > 250 || (len == 1 && part[0] == '.') ||
+            (len == 2 && part[0] == '.' && part[1] == '.') ||
             (len > 5 && !strncmp(part + len - 5, ".part", 5))) /* is ours */
             return false;
     }
@@ -90,12 +93,16 @@ static bool add_file(struct pull *p, const cJSON *entry, struct err *e)
     if (!cJSON_IsObject(entry) || !json_get_string(entry, "rfilename", &name, e) || !name)
         return err_set(e, ERR_FORMAT, "the hub's list of files has an entry without a name");
     if (!pull_name_ok(name))
-        return err_set(e, ERR_FORMAT, "the hub lists a file whose name is refused here (it would leave the folder, or "
-                                      "is too long)");
+        return err_set(
+            e, ERR_FORMAT,
+            "the hub lists a file whose name is refused here (it would leave the folder, or "
+            "is too long)");
     if (!included(p, name))
         return true;
-    if (!json_get_int(entry, "size", 0, PULL_SIZE_MAX, &size, e) || !json_get_object(entry, "lfs", &lfs, e) ||
-        (lfs && (!json_get_int(lfs, "size", 0, PULL_SIZE_MAX, &size, e) || !json_get_string(lfs, "sha256", &sum, e))))
+    if (!json_get_int(entry, "size", 0, PULL_SIZE_MAX, &size, e) ||
+        !json_get_object(entry, "lfs", &lfs, e) ||
+        (lfs && (!json_get_int(lfs, "size", 0, PULL_SIZE_MAX, &size, e) ||
+                 !json_get_string(lfs, "sha256", &sum, e))))
         return err_prefix(e, "%.200s", name);
     struct pull_file *f = &p->files[p->n_files];
     *f = (struct pull_file){.name = strdup(name), .size = size, .fd = -1};
@@ -121,7 +128,8 @@ static bool read_files(struct pull *p, const cJSON *root, struct err *e)
         return err_set(e, ERR_FORMAT, "the hub's answer is no list of files");
     int n = cJSON_GetArraySize(list);
     if (n > PULL_FILES_MAX)
-        return err_set(e, ERR_LIMIT, "the repository has %d files, at most %d are pulled", n, PULL_FILES_MAX);
+        return err_set(e, ERR_LIMIT, "the repository has %d files, at most %d are pulled", n,
+                       PULL_FILES_MAX);
     /* a branch may move while its files are loaded; a commit can't */
     bool plain = commit && strlen(commit) < sizeof p->commit && word_ok(commit, strlen(commit));
     snprintf(p->commit, sizeof p->commit, "%s", plain ? commit : p->revision);
@@ -135,7 +143,8 @@ static bool read_files(struct pull *p, const cJSON *root, struct err *e)
         if (!strcmp(p->files[i - 1].name, p->files[i].name))
             return err_set(e, ERR_FORMAT, "the hub lists %.200s twice", p->files[i].name);
     if (!p->n_files)
-        return err_set(e, ERR_NOTFOUND, p->include ? "no file matches --include" : "the repository is empty");
+        return err_set(e, ERR_NOTFOUND,
+                       p->include ? "no file matches --include" : "the repository is empty");
     return true;
 }
 
@@ -151,12 +160,11 @@ bool pull_list_read(struct pull *p, const char *json, size_t len, struct err *e)
 /* Slashes stay; all that is not plain is escaped. */
 static void put_escaped(struct buf *b, const char *s)
 {
-    for (; *s; s++) {
+    for (; *s; s++)
         if (isalnum((unsigned char)*s) || strchr("-._~/", *s))
             buf_putc(b, *s);
         else
             buf_printf(b, "%%%02X", (unsigned char)*s);
-    }
 }
 
 /* A revision is one part of the path: its slashes are escaped. */

@@ -9,8 +9,9 @@ bool pull_may_pass(CURLcode code, long status)
 {
     if (code == CURLE_OK)
         return status == 408 || status == 429 || status >= 500;
-    return code != CURLE_UNSUPPORTED_PROTOCOL && code != CURLE_URL_MALFORMAT && code != CURLE_PEER_FAILED_VERIFICATION &&
-           code != CURLE_TOO_MANY_REDIRECTS && code != CURLE_OUT_OF_MEMORY && code != CURLE_SSL_CACERT_BADFILE;
+    return code != CURLE_UNSUPPORTED_PROTOCOL && code != CURLE_URL_MALFORMAT &&
+           code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_TOO_MANY_REDIRECTS &&
+           code != CURLE_OUT_OF_MEMORY && code != CURLE_SSL_CACERT_BADFILE;
 }
 
 bool pull_refused(struct err *e, const struct pull *p, const char *name, long status)
@@ -33,9 +34,11 @@ static void put_off(struct pull_loop *l, struct pull_request *r, CURLcode code, 
     s->fails++;
     if (s->fails >= PULL_TRIES) {
         if (r->why.code)
-            err_set(&l->fatal, r->why.code, "%.150s: %.150s (%d times)", r->file->name, r->why.text, s->fails);
+            err_set(&l->fatal, r->why.code, "%.150s: %.150s (%d times)", r->file->name, r->why.text,
+                    s->fails);
         else if (code != CURLE_OK)
-            err_set(&l->fatal, ERR_IO, "%.150s: %s (%d times)", r->file->name, curl_easy_strerror(code), s->fails);
+            err_set(&l->fatal, ERR_IO, "%.150s: %s (%d times)", r->file->name,
+                    curl_easy_strerror(code), s->fails);
         else
             pull_refused(&l->fatal, l->p, r->file->name, status);
         return;
@@ -70,13 +73,16 @@ static void take_head(struct pull_loop *l, struct pull_request *r, long status)
     bool linked = a->linked_size >= 0;
     curl_easy_getinfo(r->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
     curl_easy_getinfo(r->easy, CURLINFO_REDIRECT_URL, &to);
-    if (status >= 300 && status < 400 && !linked && to && same_host(r->url, to) && ++f->ask.fails <= PULL_REDIRECTS &&
+    if (status >= 300 && status < 400 && !linked && to && same_host(r->url, to) &&
+        ++f->ask.fails <= PULL_REDIRECTS &&
         strlen(to) < sizeof f->url) { /* a repository with a new name */
         snprintf(f->url, sizeof f->url, "%s", to);
         f->renamed_url = true;
         return;
     }
-    int64_t size = linked ? a->linked_size : status < 300 && length >= 0 ? (int64_t)length : f->size;
+    int64_t size = linked                        ? a->linked_size
+                   : status < 300 && length >= 0 ? (int64_t)length
+                                                 : f->size;
     const char *etag = a->linked_etag[0] ? a->linked_etag : status < 300 ? a->etag : "";
     char sum[DIGEST_TEXT_SIZE] = "";
     if (size < 0 || size > PULL_SIZE_MAX) {
@@ -115,8 +121,9 @@ static void finish_range(struct pull_loop *l, struct pull_request *r, CURLcode c
     } else if (r->file->restart) { /* by another of its requests, or since there are no ranges */
         return;
     } else if (r->changed || (code == CURLE_OK && status == 416)) {
-        pull_start_over(l, r->file, r->changed ? "its size on the hub is another than the hub says" :
-                                            "the hub refuses the range (HTTP 416)");
+        pull_start_over(l, r->file,
+                        r->changed ? "its size on the hub is another than the hub says"
+                                   : "the hub refuses the range (HTTP 416)");
     } else if (s->got == s->len && status < 300) {
         s->fails = 0;
     } else if (pull_may_pass(code, status) || r->why.code || status < 300) {

@@ -1,4 +1,5 @@
-/* What a pull shows: a bar on a terminal, a line now and then elsewhere. Bytes are those on the disk. */
+/* What a pull shows: a bar on a terminal, a line now and then elsewhere. Bytes are those on the
+ * disk. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,8 @@ static void count(struct pull_progress *g, const struct pull *p)
     g->n_done = 0;
     for (size_t i = 0; i < p->n_files; i++) {
         const struct pull_file *f = &p->files[i];
-        if (f->state != PULL_KEPT && f->size > 0) /* which may be another one when a file is asked for anew */
+        if (f->state != PULL_KEPT &&
+            f->size > 0) /* which may be another one when a file is asked for anew */
             g->total += f->size;
         if (f->state == PULL_READY) {
             g->got += f->size;
@@ -61,13 +63,17 @@ static void time_text(double s, char *out, size_t size)
         snprintf(out, size, "days left");
 }
 
-/* {"got", "total" (bytes), "rate" (bytes a second), "files_done", "files", "done"}: for a program that watches from outside. */
+/* {"got", "total" (bytes), "rate" (bytes a second), "files_done", "files", "done"}: for a program
+ * that watches from outside. */
 static void tell(const struct pull *p, const struct pull_progress *g, double bytes_s, bool done)
 {
     char text[256];
     struct err ignored; /* the pull itself goes on */
-    int n = snprintf(text, sizeof text, "{\"got\":%lld,\"total\":%lld,\"rate\":%.0f,\"files_done\":%zu,\"files\":%zu,\"done\":%s}\n",
-                     (long long)g->got, (long long)g->total, bytes_s, g->n_done, g->n_files, done ? "true" : "false");
+    int n = snprintf(text, sizeof text,
+                     "{\"got\":%lld,\"total\":%lld,\"rate\":%.0f,\"files_done\":%zu,\"files\":%zu,"
+                     "\"done\":%s}\n",
+                     (long long)g->got, (long long)g->total, bytes_s, g->n_done, g->n_files,
+                     done ? "true" : "false");
     file_write_atomic(p->progress, text, (size_t)n, 0640, &ignored);
 }
 
@@ -77,7 +83,10 @@ void pull_progress_done(const struct pull *p)
     for (size_t i = 0; i < p->n_files; i++)
         all += p->files[i].size > 0 ? p->files[i].size : 0;
     if (p->progress)
-        tell(p, &(struct pull_progress){.got = all, .total = all, .n_done = p->n_files, .n_files = p->n_files}, 0, true);
+        tell(p,
+             &(struct pull_progress){
+                 .got = all, .total = all, .n_done = p->n_files, .n_files = p->n_files},
+             0, true);
 }
 
 static void tell_outside(struct pull_progress *g, const struct pull *p)
@@ -109,8 +118,8 @@ void pull_progress_show(struct pull_progress *g, const struct pull *p, bool now)
     else if (bytes_s > 0)
         time_text((double)(g->total - g->got) / bytes_s, left, sizeof left);
     printf("%s%s of %s  %3d %%  %s/s  %s  %zu of %zu files%s", g->terminal ? "\r" : "", got, total,
-           g->total ? (int)(100.0 * (double)g->got / (double)g->total) : 100, speed, left, g->n_done, g->n_files,
-           g->terminal ? "\033[K" : "\n");
+           g->total ? (int)(100.0 * (double)g->got / (double)g->total) : 100, speed, left,
+           g->n_done, g->n_files, g->terminal ? "\033[K" : "\n");
     fflush(stdout);
     g->drawn = g->terminal;
 }

@@ -18,10 +18,12 @@ bool pull_curl_setup(CURL *c, const struct pull *p, const char *url)
 {
     /* an endpoint with TLS is never left for one without */
     const char *protocols = is_secure(p->endpoint) ? "https" : "http,https";
-    bool ok = !curl_easy_setopt(c, CURLOPT_URL, url) && !curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https") &&
+    bool ok = !curl_easy_setopt(c, CURLOPT_URL, url) &&
+              !curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https") &&
               !curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, protocols) &&
               !curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)PULL_REDIRECTS) &&
-              !curl_easy_setopt(c, CURLOPT_PROXY, p->proxy ? p->proxy : "") && /* "": not the environment's either */
+              !curl_easy_setopt(c, CURLOPT_PROXY,
+                                p->proxy ? p->proxy : "") && /* "": not the environment's either */
               !curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L) &&
               !curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)p->timeout_s) &&
               !curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L) &&
@@ -144,7 +146,8 @@ static size_t on_data(char *data, size_t one, size_t n, void *context)
     return n;
 }
 
-bool pull_request_start(struct pull_loop *l, struct pull_request *r, struct pull_file *f, struct pull_segment *s)
+bool pull_request_start(struct pull_loop *l, struct pull_request *r, struct pull_file *f,
+                        struct pull_segment *s)
 {
     const struct pull *p = l->p;
     char range[64];
@@ -153,7 +156,8 @@ bool pull_request_start(struct pull_loop *l, struct pull_request *r, struct pull
     pull_answer_forget(&r->answer);
     r->url = head && f->renamed_url ? strdup(f->url) : pull_url(p, f->name);
     r->easy = r->url ? curl_easy_init() : NULL;
-    bool ok = r->easy && pull_curl_setup(r->easy, p, r->url) && !curl_easy_setopt(r->easy, CURLOPT_PRIVATE, r) &&
+    bool ok = r->easy && pull_curl_setup(r->easy, p, r->url) &&
+              !curl_easy_setopt(r->easy, CURLOPT_PRIVATE, r) &&
               !curl_easy_setopt(r->easy, CURLOPT_HEADERFUNCTION, pull_on_header) &&
               !curl_easy_setopt(r->easy, CURLOPT_HEADERDATA, r) &&
               !curl_easy_setopt(r->easy, CURLOPT_WRITEFUNCTION, on_data) &&
@@ -161,9 +165,12 @@ bool pull_request_start(struct pull_loop *l, struct pull_request *r, struct pull
     if (ok && head) {
         ok = !curl_easy_setopt(r->easy, CURLOPT_NOBODY, 1L);
     } else if (ok) {
-        snprintf(range, sizeof range, "%lld-%lld", (long long)(s->start + s->got), (long long)(s->start + s->len - 1));
+        snprintf(range, sizeof range, "%lld-%lld", (long long)(s->start + s->got),
+                 (long long)(s->start + s->len - 1));
         ok = !curl_easy_setopt(r->easy, CURLOPT_FOLLOWLOCATION, 1L) &&
-             (s->got + s->start == 0 && f->n_segments == 1 ? true : !curl_easy_setopt(r->easy, CURLOPT_RANGE, range));
+             (s->got + s->start == 0 && f->n_segments == 1
+                  ? true
+                  : !curl_easy_setopt(r->easy, CURLOPT_RANGE, range));
     }
     ok = ok && !curl_multi_add_handle(l->multi, r->easy);
     if (!ok) {

@@ -1,4 +1,5 @@
-/* The thread that reads finished files back from the disk and hashes them, while others still load. */
+/* The thread that reads finished files back from the disk and hashes them, while others still load.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -28,7 +29,8 @@ struct pull_verify {
     void *context;
 };
 
-bool pull_sha256_file(const char *path, const volatile int *stop, char sum[DIGEST_TEXT_SIZE], struct err *e)
+bool pull_sha256_file(const char *path, const volatile int *stop, char sum[DIGEST_TEXT_SIZE],
+                      struct err *e)
 {
     struct digest d;
     int fd = open(path, O_RDONLY | O_CLOEXEC);

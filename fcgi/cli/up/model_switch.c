@@ -1,4 +1,5 @@
-/* The state machine of a model change, driven by the supervisor's tick, and models.json for the admin's page. */
+/* The state machine of a model change, driven by the supervisor's tick, and models.json for the
+ * admin's page. */
 #define LOG_MODULE "model"
 #include "fcgi/cli/up/model_switch.h"
 
@@ -27,7 +28,8 @@
 #define MAX_REQUEST 65536
 #define GRACE_MAX_S 3600
 
-static const char *const phase_names[SWITCH__N] = {"ready", "checking", "draining", "stopping", "loading", "returning", "unloaded", "failed"};
+static const char *const phase_names[SWITCH__N] = {"ready",   "checking",  "draining", "stopping",
+                                                   "loading", "returning", "unloaded", "failed"};
 
 static struct status_page page; /* some 25 KiB; the supervisor's one thread */
 
@@ -47,7 +49,8 @@ static void tell(struct model_switch *m)
     char path[4096];
     struct buf b = {0};
     struct err e = {0};
-    buf_printf(&b, "{\"pid\":%d,\"phase\":\"%s\",\"since\":%lld,\"folders\":[", (int)getpid(), phase_names[m->phase], (long long)m->since_ms);
+    buf_printf(&b, "{\"pid\":%d,\"phase\":\"%s\",\"since\":%lld,\"folders\":[", (int)getpid(),
+               phase_names[m->phase], (long long)m->since_ms);
     for (int i = 0; i < MODEL_SWITCH_FOLDERS && m->folders[i]; i++) {
         buf_puts(&b, i ? "," : "");
         buf_json_string(&b, m->folders[i], strlen(m->folders[i]));
@@ -58,7 +61,8 @@ static void tell(struct model_switch *m)
     put_member(&b, "error", m->error);
     model_pull_tell(&m->pull, &b);
     buf_puts(&b, "}\n");
-    if (b.failed || !file_join(path, sizeof path, m->state_dir, STATE_MODELS, &e) || !file_write_atomic(path, b.data, b.len, 0640, &e))
+    if (b.failed || !file_join(path, sizeof path, m->state_dir, STATE_MODELS, &e) ||
+        !file_write_atomic(path, b.data, b.len, 0640, &e))
         log_warn("%s", e.text);
     buf_fini(&b);
 }
@@ -82,7 +86,8 @@ static void enter(struct model_switch *m, enum switch_phase phase)
     m->phase = phase;
     m->since_ms = clock_wall_ms();
     atomic_store(&m->shared->model_gate, gate_of(m));
-    log_info("phase=%s current=%s wanted=%s", phase_names[phase], m->current, m->wanted[0] ? m->wanted : "-");
+    log_info("phase=%s current=%s wanted=%s", phase_names[phase], m->current,
+             m->wanted[0] ? m->wanted : "-");
     tell(m);
 }
 
@@ -104,14 +109,15 @@ static void set_model(struct child *c, char *path)
             c->argv[i + 1] = path;
 }
 
-/* In a process of its own: the new files are opened for the first time, and may be anything. It answers with the error's
- * text, or "ok". */
+/* In a process of its own: the new files are opened for the first time, and may be anything. It
+ * answers with the error's text, or "ok". */
 _Noreturn static void check_model(const struct model_switch *m, int fd)
 {
     struct err e = {0};
     struct text_model text = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    struct model *model = text_model_open(&text, m->wanted, m->cache_dir, &e) ? model_open(m->wanted, &e) : NULL;
+    struct model *model =
+        text_model_open(&text, m->wanted, m->cache_dir, &e) ? model_open(m->wanted, &e) : NULL;
     const char *answer = model ? "ok" : e.text;
     ssize_t n = write(fd, answer, strlen(answer));
     _exit(n > 0 ? 0 : 1);
@@ -162,7 +168,8 @@ static bool drained(struct model_switch *m, double now)
 {
     struct err ignored;
     bool known = status_read(m->status_path, &page, &ignored);
-    return now >= m->drain_until || !known || page.state != ENGINE_READY || page.jobs_running + page.jobs_waiting == 0;
+    return now >= m->drain_until || !known || page.state != ENGINE_READY ||
+           page.jobs_running + page.jobs_waiting == 0;
 }
 
 static void stop_engine(struct model_switch *m)
@@ -204,10 +211,12 @@ static int loaded(struct model_switch *m)
         m->loading_pid = c->pid;
     if (c->restarts != m->restarts || (m->loading_pid && c->pid != m->loading_pid))
         return -1;
-    return c->pid && status_read(m->status_path, &page, &ignored) && page.pid == c->pid && page.state == ENGINE_READY;
+    return c->pid && status_read(m->status_path, &page, &ignored) && page.pid == c->pid &&
+           page.state == ENGINE_READY;
 }
 
-/* The workers' text follows the engine's model; until each has, its jobs are held back by model_gate.h. */
+/* The workers' text follows the engine's model; until each has, its jobs are held back by
+ * model_gate.h. */
 static void renew_workers(struct model_switch *m)
 {
     static const char *const pools[] = {"recorder", "workers-short", "workers-stream"};
@@ -280,7 +289,8 @@ static void obey_pull(struct model_switch *m, const cJSON *request, const char *
     const char *repo = NULL, *include = NULL;
     if (!strcmp(action, "pull_stop"))
         model_pull_stop(&m->pull);
-    else if (!json_get_string(request, "repo", &repo, &e) || !json_get_string(request, "include", &include, &e) || !repo ||
+    else if (!json_get_string(request, "repo", &repo, &e) ||
+             !json_get_string(request, "include", &include, &e) || !repo ||
              !model_pull_start(&m->pull, repo, include, &e))
         log_warn("%s%s%s", e.field, e.field[0] ? ": " : "", e.text);
     tell(m);
@@ -291,7 +301,8 @@ static void obey(struct model_switch *m, const cJSON *request)
     struct err e = {0};
     const char *action = "", *path = NULL;
     int64_t grace_s = 0;
-    if (!json_get_string(request, "action", &action, &e) || !json_get_string(request, "path", &path, &e) ||
+    if (!json_get_string(request, "action", &action, &e) ||
+        !json_get_string(request, "path", &path, &e) ||
         !json_get_int(request, "grace_s", 0, GRACE_MAX_S, &grace_s, &e)) {
         log_warn("%s: %s", e.field, e.text);
         return;
@@ -322,7 +333,8 @@ bool model_switch_begin(struct model_switch *m, const char *model, struct err *e
 {
     char path[4096], request[4096];
     if (!file_join(path, sizeof path, m->state_dir, STATE_SHARED, e) ||
-        !file_join(request, sizeof request, m->state_dir, STATE_MODELS_REQUEST, e) || !(m->shared = shared_open(path, e)))
+        !file_join(request, sizeof request, m->state_dir, STATE_MODELS_REQUEST, e) ||
+        !(m->shared = shared_open(path, e)))
         return false;
     unlink(request); /* of another time */
     m->check_fd = -1;

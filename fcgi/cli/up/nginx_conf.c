@@ -18,8 +18,8 @@ struct fill {
 static bool check_path(const char *path, struct err *e)
 {
     if (path[strcspn(path, " \t\r\n;{}\"'$\\")])
-        return err_set(e, ERR_INPUT, "%s: nginx cannot take a path with spaces or one of ; { } \" ' $ \\",
-                       path);
+        return err_set(e, ERR_INPUT,
+                       "%s: nginx cannot take a path with spaces or one of ; { } \" ' $ \\", path);
     return true;
 }
 
@@ -49,8 +49,8 @@ static bool expand(const char *text, const struct fill *fills, struct buf *out, 
 }
 
 /* Makes the file `to` of the run folder from the template `from`. */
-static bool fill_file(const struct nginx_conf *c, const char *from, const char *to, const struct fill *fills,
-                      struct err *e)
+static bool fill_file(const struct nginx_conf *c, const char *from, const char *to,
+                      const struct fill *fills, struct err *e)
 {
     char source[4096], target[4096];
     struct buf text = {0}, out = {0};
@@ -78,7 +78,8 @@ bool nginx_conf_write(const struct nginx_conf *c, struct err *e)
         !file_mkdirs(c->run, 0700, e))
         return false;
     const struct fill fills[] = {
-        {"USER", geteuid() == 0 ? "user root;" : ""}, /* its sockets and files are this user's alone */
+        {"USER",
+         geteuid() == 0 ? "user root;" : ""}, /* its sockets and files are this user's alone */
         {"RUN", c->run},
         {"MIME", mime},
         {"LISTEN", c->listen},
@@ -96,8 +97,9 @@ bool nginx_conf_write(const struct nginx_conf *c, struct err *e)
 
 const char *nginx_program(void)
 {
-    static const char *const places[] = {"/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/bin/nginx",
-                                         "/usr/local/bin/nginx", "/opt/nginx/sbin/nginx"};
+    static const char *const places[] = {"/usr/sbin/nginx", "/usr/local/sbin/nginx",
+                                         "/usr/bin/nginx", "/usr/local/bin/nginx",
+                                         "/opt/nginx/sbin/nginx"};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
         if (access(places[i], X_OK) == 0)
             return places[i];

@@ -5,10 +5,11 @@
 #include "engine/base/err.h"
 
 struct nginx_conf {
-    const char *templates; /* folder with up.conf.in, server.conf.in, headers.conf, fastcgi.conf, mime.types */
-    const char *run;       /* folder that is written to: nginx.conf, server.conf, temporary files, pid */
-    const char *listen;    /* "127.0.0.1:8080" */
-    const char *web;       /* folder of the page */
+    const char *templates; /* folder with up.conf.in, server.conf.in, headers.conf, fastcgi.conf,
+                              mime.types */
+    const char *run; /* folder that is written to: nginx.conf, server.conf, temporary files, pid */
+    const char *listen; /* "127.0.0.1:8080" */
+    const char *web;    /* folder of the page */
     const char *stream_socket, *short_socket;
 };
 

@@ -1,4 +1,5 @@
-/* The loop that starts, watches, restarts and stops the children; signals reach it through a signalfd. */
+/* The loop that starts, watches, restarts and stops the children; signals reach it through a
+ * signalfd. */
 #include "fcgi/cli/up/supervisor.h"
 
 #include <errno.h>
@@ -121,7 +122,7 @@ static int reap(struct supervisor *s, bool stopping)
         describe_exit(c->name, pid, status);
         double now = clock_ms();
         bool healthy = now - c->started_ms >= HEALTHY_MS || c->backoff_ms == 0;
-        c->backoff_ms = healthy ? FIRST_BACKOFF_MS
+        c->backoff_ms = healthy                              ? FIRST_BACKOFF_MS
                         : c->backoff_ms * 2 < MAX_BACKOFF_MS ? c->backoff_ms * 2
                                                              : MAX_BACKOFF_MS;
         c->next_start_ms = now + c->backoff_ms;

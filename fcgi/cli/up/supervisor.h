@@ -1,6 +1,7 @@
-/* Keeps a few child processes running in the foreground: starts them, restarts what dies with back-off, stops all
- * of them cleanly on SIGINT or SIGTERM. Children die with us (PR_SET_PDEATHSIG), so a killed supervisor leaves
- * nothing behind. One thread; one supervisor per process. */
+/* Keeps a few child processes running in the foreground: starts them, restarts what dies with
+ * back-off, stops all of them cleanly on SIGINT or SIGTERM. Children die with us
+ * (PR_SET_PDEATHSIG), so a killed supervisor leaves nothing behind. One thread; one supervisor per
+ * process. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,7 +33,8 @@ struct supervisor {
     const char *report_path; /* JSON file of pids and restarts for the admin page; NULL: none */
 };
 
-/* The child of that name; NULL: none. For on_tick, which may hold a child, change its arguments and send it signals. */
+/* The child of that name; NULL: none. For on_tick, which may hold a child, change its arguments and
+ * send it signals. */
 struct child *supervisor_child(struct supervisor *s, const char *name);
 /* Runs until a signal ends it; false when a child could not even be executed at the first start. */
 bool supervisor_run(struct supervisor *s, struct err *e);

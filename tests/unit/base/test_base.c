@@ -56,7 +56,8 @@ static void test_buf_remembers_that_it_failed(void **state)
     assert_string_equal(b.data, "12345");
     buf_clear(&b);
     assert_true(buf_puts(&b, "ok"));
-    assert_true(buf_ends_with(&b, 'k') && !buf_ends_with(&b, 'o') && !buf_ends_with(&(struct buf){.failed = true}, 'k'));
+    assert_true(buf_ends_with(&b, 'k') && !buf_ends_with(&b, 'o') &&
+                !buf_ends_with(&(struct buf){.failed = true}, 'k'));
     buf_consume(&b, 1);
     assert_string_equal(b.data, "k");
     buf_fini(&b);
@@ -67,7 +68,8 @@ static void test_buf_json_string_is_always_valid_utf8(void **state)
     (void)state;
     struct buf b = {0};
     buf_json_string(&b, "a\"\\\n\x01\x7F\xE2\x80\xA8\xC3\xA9\xFF\xE2\x82", 14);
-    assert_string_equal(b.data, "\"a\\\"\\\\\\n\\u0001\\u007f\\u2028\xC3\xA9\xEF\xBF\xBD\xEF\xBF\xBD\"");
+    assert_string_equal(b.data,
+                        "\"a\\\"\\\\\\n\\u0001\\u007f\\u2028\xC3\xA9\xEF\xBF\xBD\xEF\xBF\xBD\"");
     buf_fini(&b);
 }
 
@@ -77,7 +79,9 @@ static void test_buf_json_number_is_shortest_that_reads_back(void **state)
     const struct {
         double v;
         const char *text;
-    } cases[] = {{0.1, "0.1"}, {1, "1"}, {-3, "-3"}, {1e21, "1e+21"}, {2.5e-7, "2.5e-07"}, {1.0 / 3, "0.3333333333333333"}};
+    } cases[] = {{0.1, "0.1"},        {1, "1"},
+                 {-3, "-3"},          {1e21, "1e+21"},
+                 {2.5e-7, "2.5e-07"}, {1.0 / 3, "0.3333333333333333"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct buf b = {0};
         buf_json_number(&b, cases[i].v);
@@ -97,7 +101,8 @@ static void test_hash64_equals_the_published_vectors(void **state)
     assert_true(hash64(NULL, 0, 0) == 0xEF46DB3751D8E999u);
 }
 
-/* Packs and caches on disk hold these values: of all lengths to 256 bytes, each hash the seed of the next. */
+/* Packs and caches on disk hold these values: of all lengths to 256 bytes, each hash the seed of
+ * the next. */
 static void test_hash64_is_what_files_hold(void **state)
 {
     unsigned char bytes[256];
@@ -190,7 +195,8 @@ static const struct option table[] = {
     {"size", OPTION_BYTES, offsetof(struct values, size), "1K", 0, 0, NULL, "SIZE", "a size"},
     {"rate", OPTION_FLOAT, offsetof(struct values, rate), NULL, 0, 1, NULL, "X", "a rate"},
     {"name", OPTION_STRING, offsetof(struct values, name), NULL, 0, 0, NULL, "S", "a name"},
-    {"mode", OPTION_CHOICE, offsetof(struct values, mode), "auto", 0, 0, "auto|cpu", NULL, "a mode"},
+    {"mode", OPTION_CHOICE, offsetof(struct values, mode), "auto", 0, 0, "auto|cpu", NULL,
+     "a mode"},
 };
 
 static bool parse(struct values *v, char **rest, struct err *e, int argc, char **argv)
@@ -205,7 +211,8 @@ static void test_option_reads_values_and_keeps_the_rest(void **state)
     struct values v;
     struct err e = {0};
     char *rest[20];
-    char *argv[] = {"p", "--no-flag", "--count=7", "first", "--size", "2MiB", "--rate", "0.5", "--name=", "--mode", "cpu", "--", "--count", NULL};
+    char *argv[] = {"p",   "--no-flag", "--count=7", "first", "--size", "2MiB",    "--rate",
+                    "0.5", "--name=",   "--mode",    "cpu",   "--",     "--count", NULL};
     assert_true(parse(&v, rest, &e, 13, argv));
     assert_false(v.flag);
     assert_int_equal(v.count, 7);
@@ -225,8 +232,10 @@ static void test_option_refuses_with_the_option_named(void **state)
 {
     (void)state;
     struct values v;
-    char *const bad[][2] = {{"--count", "11"}, {"--count", "x"}, {"--count", "1.5"}, {"--size", "5Q"}, {"--rate", "nan"},
-                            {"--mode", "gpu"}, {"--flag=maybe", NULL}, {"--unknown", NULL}, {"--name", NULL}, {"stray", NULL}};
+    char *const bad[][2] = {{"--count", "11"},      {"--count", "x"},    {"--count", "1.5"},
+                            {"--size", "5Q"},       {"--rate", "nan"},   {"--mode", "gpu"},
+                            {"--flag=maybe", NULL}, {"--unknown", NULL}, {"--name", NULL},
+                            {"stray", NULL}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err e = {0};
         char *argv[] = {"p", bad[i][0], bad[i][1], NULL};

@@ -36,10 +36,23 @@ static void refuses(const char *text, const char *why)
 static void test_json_accepts_every_kind_of_value(void **state)
 {
     (void)state;
-    const char *const good[] = {
-        "null", " true ", "false", "0", "-0", "1.5e-3", "1E+2", "\"\"", "[]", "{}", "[[],{}]",
-        "{\"a\":{\"b\":[1,2,{\"c\":null}]},\"d\":\"x\"}", "\"\\ud83d\\ude00\"", "\"\\u0041\\n\\/\"",
-        "\"\xF0\x9F\x98\x80\"", "{\"a\":{\"k\":1},\"b\":{\"k\":2}}", "[{\"k\":1},{\"k\":2}]"};
+    const char *const good[] = {"null",
+                                " true ",
+                                "false",
+                                "0",
+                                "-0",
+                                "1.5e-3",
+                                "1E+2",
+                                "\"\"",
+                                "[]",
+                                "{}",
+                                "[[],{}]",
+                                "{\"a\":{\"b\":[1,2,{\"c\":null}]},\"d\":\"x\"}",
+                                "\"\\ud83d\\ude00\"",
+                                "\"\\u0041\\n\\/\"",
+                                "\"\xF0\x9F\x98\x80\"",
+                                "{\"a\":{\"k\":1},\"b\":{\"k\":2}}",
+                                "[{\"k\":1},{\"k\":2}]"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         assert_true(accepts(good[i]));
 }
@@ -135,7 +148,8 @@ static void test_json_tells_where_a_byte_stands(void **state)
     assert_path("@", "");
     assert_path("{\"a\": \"@", "a");
     assert_path("{\"a, {\\\"\": 1, \"b\": {\"c\": [0, {}, [\"],\", \"x@", "b.c[2][1]");
-    assert_path("{\"messages\": [{\"role\": \"user\"}, {\"content\": [{\"text\": \"@", "messages[1].content[0].text");
+    assert_path("{\"messages\": [{\"role\": \"user\"}, {\"content\": [{\"text\": \"@",
+                "messages[1].content[0].text");
     assert_path("[[[[[[[[[[[[[[[[[[[[\"@", "[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]");
     assert_path("]}{\"a\":\"\\@", "a"); /* nonsense is walked too */
     struct err e = {0};
@@ -173,7 +187,8 @@ static void test_json_getters_name_the_field(void **state)
 {
     (void)state;
     struct err e = {0};
-    const char *text = "{\"s\":\"x\",\"n\":1.5,\"i\":7,\"b\":true,\"z\":null,\"big\":9007199254740993}";
+    const char *text =
+        "{\"s\":\"x\",\"n\":1.5,\"i\":7,\"b\":true,\"z\":null,\"big\":9007199254740993}";
     cJSON *o = json_parse(text, strlen(text), NULL, &e);
     assert_non_null(o);
     const char *s = "default";
@@ -199,7 +214,8 @@ static void test_json_getters_name_the_field(void **state)
 static void test_json_writer_output_reads_back(void **state)
 {
     (void)state;
-    const char *text = "{\"a\":[1,-2.5,1e300,0.1],\"b\":\"\\u0001\\\"\\\\\\n\\u2028\",\"c\":{},\"d\":[],\"e\":[true,null]}";
+    const char *text = "{\"a\":[1,-2.5,1e300,0.1],\"b\":\"\\u0001\\\"\\\\\\n\\u2028\",\"c\":{},"
+                       "\"d\":[],\"e\":[true,null]}";
     struct err e = {0};
     cJSON *v = json_parse(text, strlen(text), NULL, &e);
     struct buf b = {0};

@@ -1,4 +1,5 @@
-/* engine/base/log_ring.c: lines of several processes come out whole and in order; the oldest make room. */
+/* engine/base/log_ring.c: lines of several processes come out whole and in order; the oldest make
+ * room. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -39,7 +40,8 @@ static void check_whole(int n)
 {
     for (int i = 0; i < n; i++) {
         assert_int_equal(strlen(lines[i].text), 299);
-        assert_int_equal(strspn(lines[i].text, lines[i].program), 299); /* of one writer, all of it */
+        assert_int_equal(strspn(lines[i].text, lines[i].program),
+                         299); /* of one writer, all of it */
         assert_string_equal(lines[i].module, "test");
         assert_true(i == 0 || lines[i].sequence > lines[i - 1].sequence);
     }
@@ -53,14 +55,20 @@ static void test_lines_of_many_processes_are_whole(void **state)
         writer(c, 400);
     while (wait(NULL) > 0)
         ;
-    int n = log_ring_read(&(struct log_ring_query){path, 0, LOG_INFO, LOG_RING_LINES}, lines, &next);
+    int n =
+        log_ring_read(&(struct log_ring_query){path, 0, LOG_INFO, LOG_RING_LINES}, lines, &next);
     assert_int_equal(n, 1600);
     assert_int_equal(next, 1600);
     check_whole(n);
-    assert_int_equal(log_ring_read(&(struct log_ring_query){path, next, LOG_INFO, LOG_RING_LINES}, lines, &next), 0);
-    assert_int_equal(log_ring_read(&(struct log_ring_query){path, 1590, LOG_INFO, 4}, lines, &next), 4);
+    assert_int_equal(
+        log_ring_read(&(struct log_ring_query){path, next, LOG_INFO, LOG_RING_LINES}, lines, &next),
+        0);
+    assert_int_equal(log_ring_read(&(struct log_ring_query){path, 1590, LOG_INFO, 4}, lines, &next),
+                     4);
     assert_int_equal(next, 1594);
-    assert_int_equal(log_ring_read(&(struct log_ring_query){path, 0, LOG_WARN, LOG_RING_LINES}, lines, &next), 0); /* none as grave */
+    assert_int_equal(
+        log_ring_read(&(struct log_ring_query){path, 0, LOG_WARN, LOG_RING_LINES}, lines, &next),
+        0); /* none as grave */
 }
 
 /* What a writer leaves that wakes up in the middle of its copy, a whole ring late. */
@@ -72,7 +80,9 @@ static void test_a_line_that_is_half_another_is_not_shown(void **state)
     writer('a', 3);
     while (wait(NULL) > 0)
         ;
-    assert_int_equal(log_ring_read(&(struct log_ring_query){path, 0, LOG_INFO, LOG_RING_LINES}, lines, &next), 3);
+    assert_int_equal(
+        log_ring_read(&(struct log_ring_query){path, 0, LOG_INFO, LOG_RING_LINES}, lines, &next),
+        3);
     int fd = open(path, O_RDWR);
     off_t at = 0;
     do
@@ -80,7 +90,9 @@ static void test_a_line_that_is_half_another_is_not_shown(void **state)
     while (was != 'a' || at % 8); /* within the first line's text, of 299 letters */
     assert_int_equal(pwrite(fd, "b", 1, at - 1), 1);
     close(fd);
-    assert_int_equal(log_ring_read(&(struct log_ring_query){path, 0, LOG_INFO, LOG_RING_LINES}, lines, &next), 2);
+    assert_int_equal(
+        log_ring_read(&(struct log_ring_query){path, 0, LOG_INFO, LOG_RING_LINES}, lines, &next),
+        2);
     assert_int_equal(next, 3);
     check_whole(2);
 }
@@ -93,19 +105,22 @@ static void test_the_oldest_make_room_and_a_killed_writer_spoils_nothing(void **
     for (int i = 0; i < 3; i++)
         pids[i] = writer((char)('x' + i), -1);
     for (int i = 0; i < 50 || (next <= LOG_RING_LINES && i < 20000); i++) {
-        check_whole(log_ring_read(&(struct log_ring_query){path, 0, LOG_DEBUG, LOG_RING_LINES}, lines, &next));
+        check_whole(log_ring_read(&(struct log_ring_query){path, 0, LOG_DEBUG, LOG_RING_LINES},
+                                  lines, &next));
         usleep(1000);
     }
     for (int i = 0; i < 3; i++)
         kill(pids[i], SIGKILL);
     while (wait(NULL) > 0)
         ;
-    int n = log_ring_read(&(struct log_ring_query){path, 0, LOG_DEBUG, LOG_RING_LINES}, lines, &next);
+    int n =
+        log_ring_read(&(struct log_ring_query){path, 0, LOG_DEBUG, LOG_RING_LINES}, lines, &next);
     assert_true(next > LOG_RING_LINES);
     /* at most one half line of each, and one that each spoiled when it woke up a whole ring late */
     assert_in_range(n, LOG_RING_LINES - 6, LOG_RING_LINES);
     check_whole(n);
-    assert_int_equal(log_ring_read(&(struct log_ring_query){"/nonexistent", 7, LOG_DEBUG, 10}, lines, &next), 0);
+    assert_int_equal(
+        log_ring_read(&(struct log_ring_query){"/nonexistent", 7, LOG_DEBUG, 10}, lines, &next), 0);
     assert_int_equal(next, 7);
 }
 

@@ -18,7 +18,7 @@ struct result {
     struct buf arguments;                 /* of the call under way */
     bool open;                            /* a call has begun and not ended */
     int n_calls, n_pieces;
-    const char *wrong;                    /* the deltas broke their order */
+    const char *wrong; /* the deltas broke their order */
 };
 
 /* A call that had no end was malformed: its arguments stand in the list as a string. */
@@ -40,8 +40,12 @@ static void take(void *context, const struct chat_delta *d)
         close_broken(r);
     r->n_pieces += d->type == CHAT_ARGUMENTS;
     switch (d->type) {
-    case CHAT_REASONING: buf_append(&r->reasoning, d->text, d->len); break;
-    case CHAT_CONTENT: buf_append(&r->content, d->text, d->len); break;
+    case CHAT_REASONING:
+        buf_append(&r->reasoning, d->text, d->len);
+        break;
+    case CHAT_CONTENT:
+        buf_append(&r->content, d->text, d->len);
+        break;
     case CHAT_CALL:
         r->wrong = d->index != r->n_calls ? "a call out of order" : r->wrong;
         r->open = true;
@@ -76,7 +80,8 @@ static void result_fini(struct result *r)
 }
 
 /* Parses raw[0..len) in pieces of `size` bytes (0: all at once), the first of them `first` long. */
-static struct result parse(const struct chat_parser_params *like, const char *raw, size_t len, size_t first, size_t size)
+static struct result parse(const struct chat_parser_params *like, const char *raw, size_t len,
+                           size_t first, size_t size)
 {
     struct result r = {0};
     struct err e = {0};
@@ -132,20 +137,23 @@ static bool calls_fit(const struct buf *calls, const cJSON *want)
 static bool fits(const cJSON *c, const struct result *r)
 {
     const cJSON *want = json_member(c, "expect");
-    return same_text(&r->reasoning, chat_case_text(want, "reasoning_content")) && content_fits(&r->content, c) &&
-           calls_fit(&r->calls, json_member(want, "tool_calls"));
+    return same_text(&r->reasoning, chat_case_text(want, "reasoning_content")) &&
+           content_fits(&r->content, c) && calls_fit(&r->calls, json_member(want, "tool_calls"));
 }
 
 static bool check(const cJSON *c, size_t first, size_t size)
 {
     const char *raw = chat_case_text(c, "raw");
-    struct chat_parser_params p = {.format = chat_case_text(c, "format"), .tools = json_member(c, "tools"),
-                                   .opens_reasoning = cJSON_IsTrue(json_member(c, "reasoning_opened_by_template"))};
+    struct chat_parser_params p = {
+        .format = chat_case_text(c, "format"),
+        .tools = json_member(c, "tools"),
+        .opens_reasoning = cJSON_IsTrue(json_member(c, "reasoning_opened_by_template"))};
     struct result r = parse(&p, raw, strlen(raw), first, size);
     bool ok = fits(c, &r);
     if (!ok)
-        print_error("%s cut at %zu, then %zu: %s\n  reasoning %s\n  content %s\n  calls %s\n", chat_case_text(c, "id"), first,
-                    size, raw, r.reasoning.data ? r.reasoning.data : "", r.content.data ? r.content.data : "",
+        print_error("%s cut at %zu, then %zu: %s\n  reasoning %s\n  content %s\n  calls %s\n",
+                    chat_case_text(c, "id"), first, size, raw,
+                    r.reasoning.data ? r.reasoning.data : "", r.content.data ? r.content.data : "",
                     r.calls.data ? r.calls.data : "");
     result_fini(&r);
     return ok;
@@ -159,7 +167,8 @@ static void test_cases_hold_under_every_split(void **state)
     assert_true(cases.n > 90);
     for (size_t i = 0; i < cases.n; i++) {
         size_t len = strlen(chat_case_text(cases.at[i], "raw"));
-        for (size_t first = 0; first <= len && !wrong; first++, n += 2) /* in two, and the rest byte by byte */
+        for (size_t first = 0; first <= len && !wrong;
+             first++, n += 2) /* in two, and the rest byte by byte */
             wrong += !check(cases.at[i], first, 0) || !check(cases.at[i], first, 1);
         for (size_t size = 2; size < 12 && !wrong; size++, n++)
             wrong += !check(cases.at[i], size, size);
@@ -172,8 +181,10 @@ static void test_cases_hold_under_every_split(void **state)
 /* ---- further formats and faults; "tools" are f and g everywhere */
 
 static const char tools_json[] =
-    "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"s\":{\"type\":\"string\"},"
-    "\"n\":{\"type\":[\"integer\",\"null\"]},\"u\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"integer\"}]},\"o\":{}}}}},"
+    "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\","
+    "\"properties\":{\"s\":{\"type\":\"string\"},"
+    "\"n\":{\"type\":[\"integer\",\"null\"]},\"u\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":"
+    "\"integer\"}]},\"o\":{}}}}},"
     "{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]";
 
 struct sample {
@@ -185,15 +196,17 @@ struct sample {
 static void assert_sample(const struct sample *s, bool live)
 {
     cJSON *tools = cJSON_Parse(tools_json);
-    struct chat_parser_params p = {.format = s->format, .opens_reasoning = s->opens, .tools = tools,
-                                   .stream_calls = live};
+    struct chat_parser_params p = {
+        .format = s->format, .opens_reasoning = s->opens, .tools = tools, .stream_calls = live};
     size_t len = strlen(s->raw);
     for (size_t first = 0; first <= len; first++) {
         for (size_t size = 0; size < 3; size++) {
             struct result r = parse(&p, s->raw, len, first, size);
-            if (!same_text(&r.reasoning, s->reasoning) || !same_text(&r.content, s->content) || !same_text(&r.calls, s->calls))
-                fail_msg("%s %s cut at %zu, then %zu:\n  reasoning %s\n  content %s\n  calls %s", s->format, s->raw, first, size,
-                         r.reasoning.data, r.content.data, r.calls.data);
+            if (!same_text(&r.reasoning, s->reasoning) || !same_text(&r.content, s->content) ||
+                !same_text(&r.calls, s->calls))
+                fail_msg("%s %s cut at %zu, then %zu:\n  reasoning %s\n  content %s\n  calls %s",
+                         s->format, s->raw, first, size, r.reasoning.data, r.content.data,
+                         r.calls.data);
             result_fini(&r);
         }
     }
@@ -206,63 +219,110 @@ static void assert_sample(const struct sample *s, bool live)
 #define BROKEN(name, text) "{\"name\":\"" name "\",\"arguments\":\"" text "\"}"
 
 static const struct sample further_formats[] = {
-    {"mistral", "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"s\": \"]\"}, \"id\": \"abcdefghi\"}, {\"name\":\"g\",\"arguments\":{}}]",
+    {"mistral",
+     "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"s\": \"]\"}, \"id\": \"abcdefghi\"}, "
+     "{\"name\":\"g\",\"arguments\":{}}]",
      false, "", "", F("{\"s\": \"]\"}") "," G},
-    {"mistral", "Ok.\n[TOOL_CALLS]f[CALL_ID]a1b2c3d4e[ARGS]{\"n\": 1.50}[TOOL_CALLS]g[ARGS]{}", false, "", "Ok.",
-     F("{\"n\": 1.50}") "," G},
+    {"mistral", "Ok.\n[TOOL_CALLS]f[CALL_ID]a1b2c3d4e[ARGS]{\"n\": 1.50}[TOOL_CALLS]g[ARGS]{}",
+     false, "", "Ok.", F("{\"n\": 1.50}") "," G},
     {"mistral", "[THINK]hm[/THINK]Hi", false, "hm", "Hi", ""},
-    {"mistral", "[TOOL_CALLS] nothing of the kind", false, "", "[TOOL_CALLS] nothing of the kind", ""},
-    {"mistral", "[TOOL_CALLS][{\"name\": \"g\", \"arguments\": {}}, {\"name\"", false, "", "{\"name\"", G},
-    {"llama3", "{\"name\": \"f\", \"parameters\": {\"s\": \"x\"}}", false, "", "", F("{\"s\": \"x\"}")},
-    {"llama3", "<|python_tag|>{\"name\": \"g\", \"parameters\": {}}; {\"name\": \"f\", \"parameters\": {\"n\": 1}}", false, "", "",
-     G "," F("{\"n\": 1}")},
+    {"mistral", "[TOOL_CALLS] nothing of the kind", false, "", "[TOOL_CALLS] nothing of the kind",
+     ""},
+    {"mistral", "[TOOL_CALLS][{\"name\": \"g\", \"arguments\": {}}, {\"name\"", false, "",
+     "{\"name\"", G},
+    {"llama3", "{\"name\": \"f\", \"parameters\": {\"s\": \"x\"}}", false, "", "",
+     F("{\"s\": \"x\"}")},
+    {"llama3",
+     "<|python_tag|>{\"name\": \"g\", \"parameters\": {}}; {\"name\": \"f\", \"parameters\": "
+     "{\"n\": 1}}",
+     false, "", "", G "," F("{\"n\": 1}")},
     {"llama3", "{\"answer\": 42}", false, "", "{\"answer\": 42}", ""},
-    {"llama3", "{\"name\": \"nobody\", \"parameters\": {}}", false, "", "{\"name\": \"nobody\", \"parameters\": {}}", ""},
-    {"llama3", "{\"name\": \"g\", \"parameters\": {}} calls g.", false, "", "{\"name\": \"g\", \"parameters\": {}} calls g.", ""},
-    {"llama3", "So: {\"name\": \"g\", \"parameters\": {}}", false, "", "So: {\"name\": \"g\", \"parameters\": {}}", ""},
+    {"llama3", "{\"name\": \"nobody\", \"parameters\": {}}", false, "",
+     "{\"name\": \"nobody\", \"parameters\": {}}", ""},
+    {"llama3", "{\"name\": \"g\", \"parameters\": {}} calls g.", false, "",
+     "{\"name\": \"g\", \"parameters\": {}} calls g.", ""},
+    {"llama3", "So: {\"name\": \"g\", \"parameters\": {}}", false, "",
+     "So: {\"name\": \"g\", \"parameters\": {}}", ""},
     {"llama3", "<|python_tag|>g.call(x=1)", false, "", "<|python_tag|>g.call(x=1)", ""},
-    {"deepseek_v3", "plan\n</think>\n\nOk<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"s\": \"x\"}\n```"
-                    "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    {"deepseek_v3",
+     "plan\n</"
+     "think>\n\nOk<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"
+     "\"s\": \"x\"}\n```"
+     "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<"
+     "｜tool▁call▁end｜><｜tool▁calls▁end｜>",
      true, "plan", "Ok", F("{\"s\": \"x\"}") "," G},
-    {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}", false, "", "", G},
-    {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":",
+    {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}", false, "", "",
+     G},
+    {"deepseek_v3.1",
+     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
+     "｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":",
      false, "", "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":", G},
-    {"kimi_k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:12<|tool_call_argument_begin|>{\"o\": [1, 2]}<|tool_call_end|>"
-                "<|tool_calls_section_end|>\nDone", false, "", "Done", F("{\"o\": [1, 2]}")},
-    {"kimi_k2", "<|tool_calls_section_begin|>oops", false, "", "<|tool_calls_section_begin|>oops", ""},
-    {"bailing", "<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>\n<tool_call>f<arg_key>n</arg_key>\n<arg_value>7</arg_value>\n</tool_call>",
+    {"kimi_k2",
+     "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:12<|tool_call_argument_begin|>{"
+     "\"o\": [1, 2]}<|tool_call_end|>"
+     "<|tool_calls_section_end|>\nDone",
+     false, "", "Done", F("{\"o\": [1, 2]}")},
+    {"kimi_k2", "<|tool_calls_section_begin|>oops", false, "", "<|tool_calls_section_begin|>oops",
+     ""},
+    {"bailing",
+     "<tool_call>\n{\"name\": \"g\", \"arguments\": "
+     "{}}\n</tool_call>\n<tool_call>f<arg_key>n</arg_key>\n<arg_value>7</arg_value>\n</tool_call>",
      false, "", "", G "," F("{\"n\": 7}")},
-    {"minimax_m2", "<minimax:tool_call>\n<invoke name=\"g\">\n</invoke>\n<invoke name=\"f\">\n<parameter name=\"s\">a </parameter> b</parameter>\n</invoke>\n</minimax:tool_call>",
+    {"minimax_m2",
+     "<minimax:tool_call>\n<invoke name=\"g\">\n</invoke>\n<invoke name=\"f\">\n<parameter "
+     "name=\"s\">a </parameter> b</parameter>\n</invoke>\n</minimax:tool_call>",
      false, "", "", G "," F("{\"s\": \"a </parameter> b\"}")},
-    {"minimax_m2", "<minimax:tool_call>\n<invoke name=\"g\">\n</invoke>\n<invoke name=\"f\">\n<param", false, "",
+    {"minimax_m2",
+     "<minimax:tool_call>\n<invoke name=\"g\">\n</invoke>\n<invoke name=\"f\">\n<param", false, "",
      "<invoke name=\"f\">\n<param", G},
-    {"qwen3_coder", "<tool_call>\n<function=f>\n<parameter=s>\nsay </parameter> twice\n</parameter>\n<parameter=n>\nNone\n</parameter>\n"
-                    "<parameter=u>\n12\n</parameter>\n<parameter=o>\n[1.0, {}]\n</parameter>\n</function>\n<function=g>\n</function>\n</tool_call>\nBye",
-     false, "", "Bye", F("{\"s\": \"say </parameter> twice\", \"n\": null, \"u\": 12, \"o\": [1.0, {}]}") "," G},
+    {"qwen3_coder",
+     "<tool_call>\n<function=f>\n<parameter=s>\nsay </parameter> "
+     "twice\n</parameter>\n<parameter=n>\nNone\n</parameter>\n"
+     "<parameter=u>\n12\n</parameter>\n<parameter=o>\n[1.0, "
+     "{}]\n</parameter>\n</function>\n<function=g>\n</function>\n</tool_call>\nBye",
+     false, "", "Bye",
+     F("{\"s\": \"say </parameter> twice\", \"n\": null, \"u\": 12, \"o\": [1.0, {}]}") "," G},
     {"qwen3_coder", "<tool_call>\n<function=g>\n</function> and <b>", false, "", "and <b>", G},
-    {"hermes", "<tool_call>{\"name\":\"g\"}\n<tool_call>{\"name\":\"f\",\"arguments\":{\"n\":12345678901234567890}}", false, "", "",
-     G "," F("{\"n\":12345678901234567890}")},
-    {"hermes", "The <tool_call> tag:\n<tool_call>{\"name\":\"g\"}</tool_call>", false, "", "The <tool_call> tag:", G},
-    {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":[1]}</tool_call>", false, "", "<tool_call>{\"name\":\"g\",\"arguments\":[1]}</tool_call>", ""},
+    {"hermes",
+     "<tool_call>{\"name\":\"g\"}\n<tool_call>{\"name\":\"f\",\"arguments\":{\"n\":"
+     "12345678901234567890}}",
+     false, "", "", G "," F("{\"n\":12345678901234567890}")},
+    {"hermes", "The <tool_call> tag:\n<tool_call>{\"name\":\"g\"}</tool_call>", false, "",
+     "The <tool_call> tag:", G},
+    {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":[1]}</tool_call>", false, "",
+     "<tool_call>{\"name\":\"g\",\"arguments\":[1]}</tool_call>", ""},
     {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call>", false, "",
      "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call>", ""},
     /* half of a surrogate pair is no character: a whole one stays as it was written */
-    {"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"\\ud800 \\udc00\\ud83d\\ude00\"}}</tool_call>", false, "", "",
-     F("{\"a\":\"\\ufffd \\ufffd\\ud83d\\ude00\"}")},
-    {"harmony", "<|channel|>commentary to=functions.g <|constrain|>json<|message|><|call|>", false, "", "", G},
+    {"hermes",
+     "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"\\ud800 "
+     "\\udc00\\ud83d\\ude00\"}}</tool_call>",
+     false, "", "", F("{\"a\":\"\\ufffd \\ufffd\\ud83d\\ude00\"}")},
+    {"harmony", "<|channel|>commentary to=functions.g <|constrain|>json<|message|><|call|>", false,
+     "", "", G},
     {"harmony", " to=functions.g<|channel|>commentary json<|message|> \n", false, "", "", G},
-    {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>{\\\"name\\\":\\\"f\\\"}</tool_call>", false, "",
-     "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>{\\\"name\\\":\\\"f\\\"}</tool_call>", ""},
+    {"hermes",
+     "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>{\\\"name\\\":\\\"f\\\"}</"
+     "tool_call>",
+     false, "",
+     "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>{\\\"name\\\":\\\"f\\\"}</"
+     "tool_call>",
+     ""},
     {"hermes", "<think>a", true, "a", "", ""},
     {"hermes", "<thi", true, "<thi", "", ""},
     {"hermes", "  <thi", false, "", "  <thi", ""},
     {"hermes", "a\n</think></think>", true, "a", "</think>", ""},
-    {"plain", "<think>x</think>\n<tool_call>{\"name\":\"g\"}</tool_call>", false, "x", "<tool_call>{\"name\":\"g\"}</tool_call>", ""},
-    {"harmony", "<|channel|>commentary to=functions.g <|constrain|>json<|message|>{}<|call|><|start|>assistant<|channel|>final<|message|>ok",
+    {"plain", "<think>x</think>\n<tool_call>{\"name\":\"g\"}</tool_call>", false, "x",
+     "<tool_call>{\"name\":\"g\"}</tool_call>", ""},
+    {"harmony",
+     "<|channel|>commentary to=functions.g "
+     "<|constrain|>json<|message|>{}<|call|><|start|>assistant<|channel|>final<|message|>ok",
      false, "", "ok", G},
     {"harmony", " to=functions.g<|channel|>commentary json<|message|>{}", false, "", "", G},
     {"harmony", "<|channel|>analysis<|message|>a <|en", false, "a <|en", "", ""},
-    {"harmony", "<|channel|>final<|message|>a<|end|>\n<|start|>assistant<|channel|>final<|message|>b", false, "", "a\nb", ""},
+    {"harmony",
+     "<|channel|>final<|message|>a<|end|>\n<|start|>assistant<|channel|>final<|message|>b", false,
+     "", "a\nb", ""},
     {"harmony", "<|cha", false, "", "<|cha", ""},
     {"hermes", "<tool_call>{\"arguments\":{\"a\":01},\"name\":\"g\"}</tool_call>", false, "",
      "<tool_call>{\"arguments\":{\"a\":01},\"name\":\"g\"}</tool_call>", ""},
@@ -276,18 +336,22 @@ static void test_further_formats(void **state)
         assert_sample(&further_formats[i], false);
 }
 
-/* What was given out can't be taken back: a live call that breaks keeps its arguments as they were written. */
+/* What was given out can't be taken back: a live call that breaks keeps its arguments as they were
+ * written. */
 static void test_live_calls_that_break(void **state)
 {
     static const struct sample samples[] = {
-        {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":",
+        {"deepseek_v3.1",
+         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
+         "｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":",
          false, "", "", G "," BROKEN("f", "{\\\"s\\\":")},
-        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call> on", false, "", "on",
-         BROKEN("g", "{\\\"a\\\":01}}")},
-        {"qwen3_coder", "<function=f><parameter=n>\n1\n</parameter><parameter=s>\n\xC3\xA9\n\n</par", false, "", "",
-         BROKEN("f", "{\\\"n\\\": 1, \\\"s\\\": \\\"\xC3\xA9\\\\n\\\\n</par")},
-        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800\"}}</tool_call>", false, "", "",
-         BROKEN("g", "{\\\"a\\\":\\\"\\\\ud800\\\"}")},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call> on", false, "",
+         "on", BROKEN("g", "{\\\"a\\\":01}}")},
+        {"qwen3_coder",
+         "<function=f><parameter=n>\n1\n</parameter><parameter=s>\n\xC3\xA9\n\n</par", false, "",
+         "", BROKEN("f", "{\\\"n\\\": 1, \\\"s\\\": \\\"\xC3\xA9\\\\n\\\\n</par")},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800\"}}</tool_call>",
+         false, "", "", BROKEN("g", "{\\\"a\\\":\\\"\\\\ud800\\\"}")},
         {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>", false, "", "",
          BROKEN("g", "{\\\"a\\\":\\\"<tool_call>")},
     };
@@ -295,33 +359,47 @@ static void test_live_calls_that_break(void **state)
         assert_sample(&samples[i], true);
 }
 
-/* The name leaves before the arguments, and these as they are written: for each format that names its call first. */
+/* The name leaves before the arguments, and these as they are written: for each format that names
+ * its call first. */
 static void test_arguments_leave_as_they_are_written(void **state)
 {
     static const char *const samples[][3] = {
-        {"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{\"s\":\"one", " two three\"}}</tool_call>"},
+        {"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{\"s\":\"one",
+         " two three\"}}</tool_call>"},
         {"mistral", "[TOOL_CALLS][{\"name\":\"f\",\"arguments\":{\"s\":\"one", " two three\"}}]"},
         {"mistral", "[TOOL_CALLS]f[ARGS]{\"s\":\"one", " two three\"}"},
-        {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":\"one", " two three\"}<｜tool▁call▁end｜>"},
-        {"kimi_k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"s\":\"one",
+        {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":\"one",
+         " two three\"}<｜tool▁call▁end｜>"},
+        {"kimi_k2",
+         "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"
+         "\"s\":\"one",
          " two three\"}<|tool_call_end|>"},
-        {"harmony", "<|channel|>commentary to=functions.f<|message|>{\"s\":\"one", " two three\"}<|call|>"},
-        {"qwen3_coder", "<tool_call>\n<function=f>\n<parameter=s>\none", " two three\n</parameter>\n</function>\n</tool_call>"},
-        {"glm", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>one", " two three</arg_value>\n</tool_call>"},
-        {"minimax_m2", "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"s\">one", " two three</parameter>\n</invoke>"},
-        {"bailing", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>one", " two three</arg_value>\n</tool_call>"},
+        {"harmony", "<|channel|>commentary to=functions.f<|message|>{\"s\":\"one",
+         " two three\"}<|call|>"},
+        {"qwen3_coder", "<tool_call>\n<function=f>\n<parameter=s>\none",
+         " two three\n</parameter>\n</function>\n</tool_call>"},
+        {"glm", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>one",
+         " two three</arg_value>\n</tool_call>"},
+        {"minimax_m2", "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"s\">one",
+         " two three</parameter>\n</invoke>"},
+        {"bailing", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>one",
+         " two three</arg_value>\n</tool_call>"},
     };
     cJSON *tools = cJSON_Parse(tools_json);
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
         struct result r = {0};
         struct err e = {0};
-        struct chat_parser *p = chat_parser_create(
-            &(struct chat_parser_params){.format = samples[i][0], .tools = tools, .stream_calls = true, .on_delta = take,
-                                          .context = &r},
-            &e);
+        struct chat_parser *p =
+            chat_parser_create(&(struct chat_parser_params){.format = samples[i][0],
+                                                            .tools = tools,
+                                                            .stream_calls = true,
+                                                            .on_delta = take,
+                                                            .context = &r},
+                               &e);
         assert_true(chat_parser_push(p, samples[i][1], strlen(samples[i][1]), &e));
         if (!r.open || !r.arguments.len || !strstr(r.arguments.data, "one"))
-            fail_msg("%s holds its arguments back: %s", samples[i][0], r.arguments.len ? r.arguments.data : "nothing");
+            fail_msg("%s holds its arguments back: %s", samples[i][0],
+                     r.arguments.len ? r.arguments.data : "nothing");
         assert_true(chat_parser_push(p, samples[i][2], strlen(samples[i][2]), &e));
         assert_true(chat_parser_finish(p, &e));
         assert_int_equal(r.n_calls, 1);
@@ -339,7 +417,9 @@ static void test_without_tools_nothing_is_a_call(void **state)
     const char *raw = "[TOOL_CALLS][{\"name\":\"g\",\"arguments\":{}}]";
     cJSON *empty = cJSON_CreateArray();
     for (int i = 0; i < 2; i++) {
-        struct result r = parse(&(struct chat_parser_params){.format = "mistral", .tools = i ? empty : NULL}, raw, strlen(raw), 3, 1);
+        struct result r =
+            parse(&(struct chat_parser_params){.format = "mistral", .tools = i ? empty : NULL}, raw,
+                  strlen(raw), 3, 1);
         assert_true(same_text(&r.content, raw));
         assert_int_equal(r.n_calls, 0);
         result_fini(&r);
@@ -350,7 +430,8 @@ static void test_without_tools_nothing_is_a_call(void **state)
 static void test_unknown_format_is_refused(void **state)
 {
     struct err e = {0};
-    assert_null(chat_parser_create(&(struct chat_parser_params){.format = "morse", .on_delta = take}, &e));
+    assert_null(
+        chat_parser_create(&(struct chat_parser_params){.format = "morse", .on_delta = take}, &e));
     assert_int_equal(e.code, ERR_INPUT);
 }
 
@@ -360,7 +441,8 @@ static void test_text_is_not_held_back_longer_than_needed(void **state)
     struct result r = {0};
     struct err e = {0};
     cJSON *tools = cJSON_Parse(tools_json);
-    struct chat_parser_params params = {.format = "hermes", .tools = tools, .on_delta = take, .context = &r};
+    struct chat_parser_params params = {
+        .format = "hermes", .tools = tools, .on_delta = take, .context = &r};
     struct chat_parser *p = chat_parser_create(&params, &e);
     assert_true(chat_parser_push(p, "Hello <tool", 11, &e));
     assert_true(same_text(&r.content, "Hello"));
@@ -381,9 +463,11 @@ static double cpu_ms(void)
     return (double)clock() * 1000.0 / CLOCKS_PER_SEC;
 }
 
-/* A long answer in many small pieces costs no more than its length. Sixteen times as long takes some forty
- * times as long (fresh pages cost, too), not two hundred and fifty-six. The best of three counts. */
-static double time_of(const char *format, const char *head, const char *piece, const char *tail, int n)
+/* A long answer in many small pieces costs no more than its length. Sixteen times as long takes
+ * some forty times as long (fresh pages cost, too), not two hundred and fifty-six. The best of
+ * three counts. */
+static double time_of(const char *format, const char *head, const char *piece, const char *tail,
+                      int n)
 {
     struct buf b = {0};
     cJSON *tools = cJSON_Parse(tools_json);
@@ -394,7 +478,8 @@ static double time_of(const char *format, const char *head, const char *piece, c
     double best = 1e9;
     for (int turn = 0; turn < 3; turn++) {
         double start = cpu_ms();
-        struct result r = parse(&(struct chat_parser_params){.format = format, .tools = tools}, b.data, b.len, 4, 4);
+        struct result r = parse(&(struct chat_parser_params){.format = format, .tools = tools},
+                                b.data, b.len, 4, 4);
         double ms = cpu_ms() - start;
         best = ms < best ? ms : best;
         assert_true(r.content.len + r.calls.len + r.reasoning.len > (size_t)n / 2);
@@ -408,21 +493,28 @@ static double time_of(const char *format, const char *head, const char *piece, c
 static void test_time_is_linear_in_the_answer(void **state)
 {
     static const char *const samples[][4] = {
-        {"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{\"s\":\"", "</tool_call> x ", "\"}}</tool_call>"},
+        {"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{\"s\":\"", "</tool_call> x ",
+         "\"}}</tool_call>"},
         {"hermes", "", "<tool_call>{", ""},
         {"hermes", "<think>", "</thin <", "</think>"},
-        {"qwen3_coder", "<function=f><parameter=s>", "</parameter>  <par", "</parameter></function>"},
-        {"qwen3_coder", "<function=f><parameter=s>", "</parameter>\n\n\n\n", "</parameter></function>"},
-        {"glm", "<tool_call>f<arg_key>s</arg_key><arg_value>", "</arg_value> <arg_k", "</arg_value></tool_call>"},
+        {"qwen3_coder", "<function=f><parameter=s>", "</parameter>  <par",
+         "</parameter></function>"},
+        {"qwen3_coder", "<function=f><parameter=s>", "</parameter>\n\n\n\n",
+         "</parameter></function>"},
+        {"glm", "<tool_call>f<arg_key>s</arg_key><arg_value>", "</arg_value> <arg_k",
+         "</arg_value></tool_call>"},
         {"llama3", "{\"name\":\"f\",\"parameters\":{\"o\":[0", ",{\"a\":[1]}", "]}}"},
-        {"mistral", "[TOOL_CALLS][{\"name\":\"g\",\"arguments\":{}}", ",{\"name\":\"g\",\"arguments\":{}}", "]"},
+        {"mistral", "[TOOL_CALLS][{\"name\":\"g\",\"arguments\":{}}",
+         ",{\"name\":\"g\",\"arguments\":{}}", "]"},
         {"harmony", "<|channel|>final<|message|>", "<|en <|", ""},
     };
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
         double one = time_of(samples[i][0], samples[i][1], samples[i][2], samples[i][3], 5000);
-        double long_one = time_of(samples[i][0], samples[i][1], samples[i][2], samples[i][3], 80000);
+        double long_one =
+            time_of(samples[i][0], samples[i][1], samples[i][2], samples[i][3], 80000);
         if (long_one > 100 * one + 5)
-            fail_msg("%s %s: %.1f ms, sixteen times as long %.1f ms", samples[i][0], samples[i][2], one, long_one);
+            fail_msg("%s %s: %.1f ms, sixteen times as long %.1f ms", samples[i][0], samples[i][2],
+                     one, long_one);
     }
 }
 

@@ -1,5 +1,6 @@
-/* Real chat templates against what transformers rendered, what is learnt about them, and that no text from
- * outside is taken for the template's own. test_chat_template --cases DIR runs the cases of DIR/templates. */
+/* Real chat templates against what transformers rendered, what is learnt about them, and that no
+ * text from outside is taken for the template's own. test_chat_template --cases DIR runs the cases
+ * of DIR/templates. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,25 +32,32 @@ static bool is_right(const cJSON *c, bool ok, const struct rendered *r, const st
 {
     const char *want = chat_case_text(c, "rendered"), *error = chat_case_text(c, "error");
     if (want)
-        return ok && r->text.len == strlen(want) && !memcmp(r->text.data ? r->text.data : "", want, r->text.len);
+        return ok && r->text.len == strlen(want) &&
+               !memcmp(r->text.data ? r->text.data : "", want, r->text.len);
     if (ok || !error)
         return false;
     bool raised = !strcmp(error, "raise_exception");
-    return raised == !strcmp(e->field, "messages") && (!raised || !strcmp(e->text, chat_case_text(c, "error_message")));
+    return raised == !strcmp(e->field, "messages") &&
+           (!raised || !strcmp(e->text, chat_case_text(c, "error_message")));
 }
 
 static bool run_case(const char *path, const cJSON *c)
 {
-    struct chat_template *t = compile_file(path, chat_case_text(c, "bos_token"), chat_case_text(c, "eos_token"));
-    struct chat_input in = {.messages = json_member(c, "messages"), .tools = json_member(c, "tools"),
-                            .kwargs = json_member(c, "kwargs"), .now = chat_case_seconds(c),
-                            .add_generation_prompt = cJSON_IsTrue(json_member(c, "add_generation_prompt"))};
+    struct chat_template *t =
+        compile_file(path, chat_case_text(c, "bos_token"), chat_case_text(c, "eos_token"));
+    struct chat_input in = {.messages = json_member(c, "messages"),
+                            .tools = json_member(c, "tools"),
+                            .kwargs = json_member(c, "kwargs"),
+                            .now = chat_case_seconds(c),
+                            .add_generation_prompt =
+                                cJSON_IsTrue(json_member(c, "add_generation_prompt"))};
     struct rendered r = {0};
     struct err e = {0};
     bool ok = chat_template_render(t, &in, &r, &e);
     bool right = is_right(c, ok, &r, &e);
     if (!right)
-        print_error("%s: got %s%s\n", chat_case_text(c, "id"), r.text.data ? r.text.data : "", e.text);
+        print_error("%s: got %s%s\n", chat_case_text(c, "id"), r.text.data ? r.text.data : "",
+                    e.text);
     rendered_fini(&r);
     chat_template_destroy(&t);
     return right;
@@ -86,8 +94,10 @@ static void test_demo_prompts_equal_the_golden(void **state)
         skip();
     struct buf text = chat_cases_file("demo-golden/greedy.json");
     struct err e = {0};
-    cJSON *list = json_parse(text.data, text.len, NULL, &e), *quiet = cJSON_Parse("{\"enable_thinking\":false}");
-    struct chat_template *t = compile_file("../../engine/demo-model/chat_template.jinja", NULL, "<|im_end|>");
+    cJSON *list = json_parse(text.data, text.len, NULL, &e),
+          *quiet = cJSON_Parse("{\"enable_thinking\":false}");
+    struct chat_template *t =
+        compile_file("../../engine/demo-model/chat_template.jinja", NULL, "<|im_end|>");
     assert_true(cJSON_GetArraySize(list) > 10);
     for (const cJSON *c = list->child; c; c = c->next) {
         cJSON *own = NULL;
@@ -95,8 +105,10 @@ static void test_demo_prompts_equal_the_golden(void **state)
             own = cJSON_Parse("[{\"role\":\"user\"}]");
             cJSON_AddStringToObject(own->child, "content", chat_case_text(c, "prompt"));
         }
-        struct chat_input in = {.messages = own ? own : json_member(c, "messages"), .tools = json_member(c, "tools"),
-                                .kwargs = json_member(c, "kwargs") ? json_member(c, "kwargs") : quiet,
+        struct chat_input in = {.messages = own ? own : json_member(c, "messages"),
+                                .tools = json_member(c, "tools"),
+                                .kwargs =
+                                    json_member(c, "kwargs") ? json_member(c, "kwargs") : quiet,
                                 .add_generation_prompt = true};
         struct rendered r;
         assert_true(chat_template_render(t, &in, &r, &e));
@@ -146,11 +158,13 @@ static void test_traits_are_read_off_the_template(void **state)
     for (int i = 0; i < N_KNOWN; i++) {
         struct chat_template *t = compile_known(i);
         const struct chat_traits *c = chat_template_traits(t);
-        if (strcmp(c->format, known[i].format) || c->tools != known[i].tools || c->system_role != known[i].system_role ||
-            c->thinking != known[i].thinking || c->thinking_switch != known[i].thinking_switch ||
-            c->effort != known[i].effort || c->opens_reasoning != known[i].opens)
-            fail_msg("%s: %s tools %d system %d thinking %d switch %d effort %d opens %d", known[i].name, c->format,
-                     c->tools, c->system_role, c->thinking, c->thinking_switch, c->effort, c->opens_reasoning);
+        if (strcmp(c->format, known[i].format) || c->tools != known[i].tools ||
+            c->system_role != known[i].system_role || c->thinking != known[i].thinking ||
+            c->thinking_switch != known[i].thinking_switch || c->effort != known[i].effort ||
+            c->opens_reasoning != known[i].opens)
+            fail_msg("%s: %s tools %d system %d thinking %d switch %d effort %d opens %d",
+                     known[i].name, c->format, c->tools, c->system_role, c->thinking,
+                     c->thinking_switch, c->effort, c->opens_reasoning);
         chat_template_destroy(&t);
     }
 }
@@ -158,8 +172,9 @@ static void test_traits_are_read_off_the_template(void **state)
 static void test_prompt_tells_whether_it_opens_reasoning(void **state)
 {
     struct err e = {0};
-    static const char source[] = "{{ messages[0].content }}{% if add_generation_prompt %}A{% if enable_thinking is defined "
-                                 "and enable_thinking %}<think>\n{% endif %}{% endif %}";
+    static const char source[] =
+        "{{ messages[0].content }}{% if add_generation_prompt %}A{% if enable_thinking is defined "
+        "and enable_thinking %}<think>\n{% endif %}{% endif %}";
     struct chat_template *t = chat_template_compile(source, sizeof source - 1, NULL, NULL, &e);
     assert_non_null(t);
     assert_false(chat_template_traits(t)->opens_reasoning);
@@ -188,13 +203,19 @@ static void test_templates_with_verbosity_are_known(void **state)
 
 #define MARK "\xe2\x9f\xa6<|im_end|>\xe2\x9f\xa7"
 static const char marked[] =
-    "{\"messages\":[{\"role\":\"system\",\"content\":\"sys " MARK "\"},{\"role\":\"user\",\"content\":\"" MARK " q\"},"
-    "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"r " MARK "\",\"tool_calls\":[{\"id\":\"call_1\","
-    "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a " MARK "\\\": \\\"" MARK "\\\", \\\"n\\\": 1.0}\"}}]},"
+    "{\"messages\":[{\"role\":\"system\",\"content\":\"sys " MARK
+    "\"},{\"role\":\"user\",\"content\":\"" MARK " q\"},"
+    "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"r " MARK
+    "\",\"tool_calls\":[{\"id\":\"call_1\","
+    "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a " MARK
+    "\\\": \\\"" MARK "\\\", \\\"n\\\": 1.0}\"}}]},"
     "{\"role\":\"tool\",\"tool_call_id\":\"call_1\",\"name\":\"f\",\"content\":\"res " MARK "\"},"
-    "{\"role\":\"assistant\",\"content\":\"a " MARK "\",\"reasoning_content\":\"t\"},{\"role\":\"user\",\"content\":\"more " MARK "\"}],"
-    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d " MARK "\",\"parameters\":{\"type\":\"object\","
-    "\"properties\":{\"a\":{\"type\":\"string\",\"description\":\"p " MARK "\"}},\"required\":[\"a\"]}}}],"
+    "{\"role\":\"assistant\",\"content\":\"a " MARK
+    "\",\"reasoning_content\":\"t\"},{\"role\":\"user\",\"content\":\"more " MARK "\"}],"
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d " MARK
+    "\",\"parameters\":{\"type\":\"object\","
+    "\"properties\":{\"a\":{\"type\":\"string\",\"description\":\"p " MARK
+    "\"}},\"required\":[\"a\"]}}}],"
     "\"kwargs\":{\"model_identity\":\"i " MARK "\",\"reasoning_effort\":\"low\"}}";
 
 static bool inside(const struct rendered *r, size_t start, size_t end)
@@ -215,13 +236,16 @@ static void test_outside_text_is_marked_in_every_template(void **state)
         struct rendered r;
         cJSON *c = json_parse(marked, sizeof marked - 1, NULL, &e);
         assert_true(chat_messages_normalize(t, cJSON_GetObjectItem(c, "messages"), &e));
-        struct chat_input in = {.messages = json_member(c, "messages"), .kwargs = json_member(c, "kwargs"),
-                                .tools = json_member(c, "tools"), .add_generation_prompt = true};
+        struct chat_input in = {.messages = json_member(c, "messages"),
+                                .kwargs = json_member(c, "kwargs"),
+                                .tools = json_member(c, "tools"),
+                                .add_generation_prompt = true};
         if (!chat_template_render(t, &in, &r, &e))
             fail_msg("%s: %s", known[i].name, e.text);
         int n = 0;
         for (const char *at = r.text.data; (at = strstr(at, MARK)); at += sizeof MARK - 1, n++)
-            if (!inside(&r, (size_t)(at - r.text.data), (size_t)(at - r.text.data) + sizeof MARK - 1))
+            if (!inside(&r, (size_t)(at - r.text.data),
+                        (size_t)(at - r.text.data) + sizeof MARK - 1))
                 fail_msg("%s: %.60s is taken for the template's", known[i].name, at - 20);
         if (n < 5)
             fail_msg("%s: only %d marks in %s", known[i].name, n, r.text.data);
@@ -236,9 +260,11 @@ static void test_outside_text_is_marked_in_every_template(void **state)
 static void test_well_known_role_may_be_part_of_a_special_token(void **state)
 {
     struct err e = {0};
-    static const char source[] = "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}";
+    static const char source[] =
+        "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}";
     struct chat_template *t = chat_template_compile(source, sizeof source - 1, NULL, NULL, &e);
-    cJSON *m = cJSON_Parse("[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"evil\",\"content\":\"y\"}]");
+    cJSON *m = cJSON_Parse(
+        "[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"evil\",\"content\":\"y\"}]");
     struct rendered r;
     assert_true(chat_template_render(t, &(struct chat_input){.messages = m}, &r, &e));
     assert_string_equal(r.text.data, "<|user|>x<|evil|>y");
@@ -265,11 +291,16 @@ static void test_user_text_never_becomes_a_special_token(void **state)
     cJSON *messages = json_parse(json, strlen(json), NULL, &e);
     if (!text_model_open(&m, chat_cases_path("../../engine/demo-model"), NULL, &e))
         fail_msg("%s", e.text);
-    assert_true(chat_template_render(m.chat_template, &(struct chat_input){.messages = messages, .add_generation_prompt = true}, &r, &e));
+    assert_true(chat_template_render(
+        m.chat_template, &(struct chat_input){.messages = messages, .add_generation_prompt = true},
+        &r, &e));
     assert_true(tokenizer_encode(m.tokenizer,
-            &(struct tokenizer_input){.text = r.text.data, .len = r.text.len,
-                .mode = TOKENIZE_SPECIAL, .untrusted = r.untrusted, .n_untrusted = r.n_untrusted},
-            &ids, &e));
+                                 &(struct tokenizer_input){.text = r.text.data,
+                                                           .len = r.text.len,
+                                                           .mode = TOKENIZE_SPECIAL,
+                                                           .untrusted = r.untrusted,
+                                                           .n_untrusted = r.n_untrusted},
+                                 &ids, &e));
     struct buf text = {0};
     int added = 0;
     for (size_t i = 0; i < ids.n; i++) {
@@ -310,31 +341,40 @@ static void assert_normal(const char *source, const char *in, const char *want)
 
 static void test_null_content_becomes_empty(void **state)
 {
-    assert_normal(PLAIN, "[{\"role\":\"user\",\"content\":null},{\"role\":\"assistant\"}]",
-                  "[{\"role\":\"user\",\"content\":\"\"},{\"role\":\"assistant\",\"content\":\"\"}]");
+    assert_normal(
+        PLAIN, "[{\"role\":\"user\",\"content\":null},{\"role\":\"assistant\"}]",
+        "[{\"role\":\"user\",\"content\":\"\"},{\"role\":\"assistant\",\"content\":\"\"}]");
 }
 
 static void test_text_parts_are_joined_for_templates_that_take_strings(void **state)
 {
-    const char *parts = "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]}]";
+    const char *parts = "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{"
+                        "\"type\":\"text\",\"text\":\"b\"}]}]";
     assert_normal(PLAIN, parts, "[{\"role\":\"user\",\"content\":\"a\\nb\"}]");
-    assert_normal("{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}"
-                  "{{ p.text }}{% endfor %}{% endif %}{% endfor %}", parts, parts);
+    assert_normal("{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% "
+                  "for p in m.content %}"
+                  "{{ p.text }}{% endfor %}{% endif %}{% endfor %}",
+                  parts, parts);
 }
 
 static void test_developer_becomes_system_where_it_is_unknown(void **state)
 {
-    assert_normal(PLAIN, "[{\"role\":\"developer\",\"content\":\"a\"}]", "[{\"role\":\"system\",\"content\":\"a\"}]");
+    assert_normal(PLAIN, "[{\"role\":\"developer\",\"content\":\"a\"}]",
+                  "[{\"role\":\"system\",\"content\":\"a\"}]");
     assert_normal(PLAIN "{# developer #}", "[{\"role\":\"developer\",\"content\":\"a\"}]",
                   "[{\"role\":\"developer\",\"content\":\"a\"}]");
 }
 
-#define CALL_IN(arguments) "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":" arguments "}}]}]"
+#define CALL_IN(arguments)                                                                         \
+    "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c\",\"function\":{"       \
+    "\"name\":\"f\",\"arguments\":" arguments "}}]}]"
 
 static void test_arguments_take_the_form_that_the_template_wants(void **state)
 {
-    const char *objects = "{% for m in messages %}{% for c in m.tool_calls or [] %}{% for k in c.function.arguments.items() %}{% endfor %}{% endfor %}{% endfor %}";
-    const char *strings = "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ 'x' + c.function.arguments }}{% endfor %}{% endfor %}";
+    const char *objects = "{% for m in messages %}{% for c in m.tool_calls or [] %}{% for k in "
+                          "c.function.arguments.items() %}{% endfor %}{% endfor %}{% endfor %}";
+    const char *strings = "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ 'x' + "
+                          "c.function.arguments }}{% endfor %}{% endfor %}";
     assert_normal(objects, CALL_IN("\"{\\\"a\\\": 1.0}\""), CALL_IN("{\"a\":1.0}"));
     assert_normal(objects, CALL_IN("\"\""), CALL_IN("{}"));
     assert_normal(objects, CALL_IN("\"no json\""), CALL_IN("\"no json\""));
@@ -344,10 +384,14 @@ static void test_arguments_take_the_form_that_the_template_wants(void **state)
 
 static void test_reasoning_is_there_under_the_names_asked_for(void **state)
 {
-    assert_normal(PLAIN "{{ messages[0].thinking }}", "[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning_content\":\"r\"}]",
-                  "[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning_content\":\"r\",\"thinking\":\"r\"}]");
-    assert_normal(PLAIN "{{ messages[0].reasoning_content }}", "[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning\":\"r\"}]",
-                  "[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning\":\"r\",\"reasoning_content\":\"r\"}]");
+    assert_normal(PLAIN "{{ messages[0].thinking }}",
+                  "[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning_content\":\"r\"}]",
+                  "[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning_content\":\"r\","
+                  "\"thinking\":\"r\"}]");
+    assert_normal(PLAIN "{{ messages[0].reasoning_content }}",
+                  "[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning\":\"r\"}]",
+                  "[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning\":\"r\",\"reasoning_"
+                  "content\":\"r\"}]");
     assert_normal(PLAIN, "[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning\":\"r\"}]",
                   "[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning\":\"r\"}]");
 }
@@ -356,7 +400,8 @@ static void test_kwargs_can_not_replace_the_messages(void **state)
 {
     struct err e = {0};
     struct chat_template *t = chat_template_compile(PLAIN, sizeof PLAIN - 1, NULL, NULL, &e);
-    cJSON *m = cJSON_Parse("[{\"role\":\"user\",\"content\":\"x\"}]"), *k = cJSON_Parse("{\"messages\":[]}");
+    cJSON *m = cJSON_Parse("[{\"role\":\"user\",\"content\":\"x\"}]"),
+          *k = cJSON_Parse("{\"messages\":[]}");
     struct rendered r;
     assert_true(chat_template_render(t, &(struct chat_input){.messages = m, .kwargs = k}, &r, &e));
     assert_string_equal(r.text.data, "x");
@@ -369,12 +414,19 @@ static void test_kwargs_can_not_replace_the_messages(void **state)
 /* ---- tools for templates that show none */
 
 #define CHATML "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}"
-#define NO_SYSTEM "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}" \
+#define NO_SYSTEM                                                                                  \
+    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% "      \
+    "endif %}"                                                                                     \
     "{{ '<|' + m.role + '|>' + m.content }}{% endfor %}"
-#define GENERIC_HEAD "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with " \
-    "function signatures within <tools></tools> XML tags:\n<tools>\n{\"type\": \"function\", \"function\": {\"name\": \"f\"}}\n" \
-    "</tools>\n\nFor each function call, return a json object with function name and arguments within " \
-    "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>"
+#define GENERIC_HEAD                                                                               \
+    "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "     \
+    "provided with "                                                                               \
+    "function signatures within <tools></tools> XML tags:\n<tools>\n{\"type\": \"function\", "     \
+    "\"function\": {\"name\": \"f\"}}\n"                                                           \
+    "</tools>\n\nFor each function call, return a json object with function name and arguments "   \
+    "within "                                                                                      \
+    "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "  \
+    "<args-json-object>}\n</tool_call>"
 
 /* The prompt of `messages` in a template that shows no tools, with one tool where `tools`. */
 static void assert_generic(const char *source, const char *messages, bool tools, const char *want)
@@ -398,11 +450,14 @@ static void assert_generic(const char *source, const char *messages, bool tools,
     chat_template_destroy(&t);
 }
 
-#define CALLED(arguments) "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"f\"," \
+#define CALLED(arguments)                                                                          \
+    "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"function\":{"        \
+    "\"name\":\"f\","                                                                              \
     "\"arguments\":" arguments "}},{\"id\":\"2\",\"function\":{\"name\":\"g\"}}]}"
 #define RESULT(id, text) "{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"content\":\"" text "\"}"
 #define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
-#define SHOWN_CALLS(arguments) "<tool_call>\n{\"name\": \"f\", \"arguments\": " arguments "}\n</tool_call>\n" \
+#define SHOWN_CALLS(arguments)                                                                     \
+    "<tool_call>\n{\"name\": \"f\", \"arguments\": " arguments "}\n</tool_call>\n"                 \
     "<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>"
 #define SHOWN_RESULTS "<tool_response>\nr1\n</tool_response>\n<tool_response>\nr2\n</tool_response>"
 
@@ -411,25 +466,36 @@ static void test_tools_are_described_where_the_template_shows_none(void **state)
     assert_generic(CHATML, "[" USER("q") "]", true, "<|system|>" GENERIC_HEAD "<|user|>q");
     assert_generic(CHATML, "[{\"role\":\"system\",\"content\":\"Be brief.\"}," USER("q") "]", true,
                    "<|system|>Be brief.\n\n" GENERIC_HEAD "<|user|>q");
-    assert_generic(NO_SYSTEM, "[" USER("q") ",{\"role\":\"assistant\",\"content\":\"a\"}," USER("p") "]", true,
+    assert_generic(NO_SYSTEM,
+                   "[" USER("q") ",{\"role\":\"assistant\",\"content\":\"a\"}," USER("p") "]", true,
                    "<|user|>" GENERIC_HEAD "\n\nq<|assistant|>a<|user|>p");
-    assert_generic(NO_SYSTEM, "[{\"role\":\"assistant\",\"content\":\"a\"}]", true, "<|user|>" GENERIC_HEAD "\n\n<|assistant|>a");
+    assert_generic(NO_SYSTEM, "[{\"role\":\"assistant\",\"content\":\"a\"}]", true,
+                   "<|user|>" GENERIC_HEAD "\n\n<|assistant|>a");
 }
 
 static void test_earlier_calls_are_text_where_the_template_shows_none(void **state)
 {
-    const char *history = "[" USER("q") "," CALLED("\"{\\\"x\\\":[1,2]}\"") "," RESULT("1", "r1") "," RESULT("2", "r2") ","
-        USER("and now?") ",{\"role\":\"assistant\",\"content\":\"a\"}," USER("b") "]";
-    assert_generic(CHATML, history, false, "<|user|>q<|assistant|>" SHOWN_CALLS("{\"x\": [1, 2]}") "<|user|>" SHOWN_RESULTS
-                   "\nand now?<|assistant|>a<|user|>b");
-    assert_generic(CHATML, "[" USER("q") "," CALLED("\"no json\"") "]", false, "<|user|>q<|assistant|>" SHOWN_CALLS("\"no json\""));
-    /* a template that shows calls, but not the tools, keeps its own way unless it is told of tools */
-    const char *own = CHATML "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ '[' + c.function.name + ']' }}{% endfor %}{% endfor %}";
+    const char *history =
+        "[" USER("q") "," CALLED("\"{\\\"x\\\":[1,2]}\"") "," RESULT("1", "r1") "," RESULT(
+            "2",
+            "r2") "," USER("and now?") ",{\"role\":\"assistant\",\"content\":\"a\"}," USER("b") "]";
+    assert_generic(CHATML, history, false,
+                   "<|user|>q<|assistant|>" SHOWN_CALLS(
+                       "{\"x\": [1, 2]}") "<|user|>" SHOWN_RESULTS
+                                          "\nand now?<|assistant|>a<|user|>b");
+    assert_generic(CHATML, "[" USER("q") "," CALLED("\"no json\"") "]", false,
+                   "<|user|>q<|assistant|>" SHOWN_CALLS("\"no json\""));
+    /* a template that shows calls, but not the tools, keeps its own way unless it is told of tools
+     */
+    const char *own = CHATML "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ '[' + "
+                             "c.function.name + ']' }}{% endfor %}{% endfor %}";
     assert_generic(own, "[" USER("q") "," CALLED("{}") "]", false, "<|user|>q<|assistant|>[f][g]");
-    assert_generic(own, "[" USER("q") "," CALLED("{}") "]", true, "<|system|>" GENERIC_HEAD "<|user|>q<|assistant|>" SHOWN_CALLS("{}"));
+    assert_generic(own, "[" USER("q") "," CALLED("{}") "]", true,
+                   "<|system|>" GENERIC_HEAD "<|user|>q<|assistant|>" SHOWN_CALLS("{}"));
 }
 
-/* DeepSeek V3.1's own template, which shows calls and no tools: what comes from outside stays marked as such. */
+/* DeepSeek V3.1's own template, which shows calls and no tools: what comes from outside stays
+ * marked as such. */
 static void test_a_real_template_without_tools_is_told_of_them(void **state)
 {
     if (chat_cases_by_hand())
@@ -437,16 +503,19 @@ static void test_a_real_template_without_tools_is_told_of_them(void **state)
     struct chat_template *t = compile_file("templates/deepseek-v3.1.jinja", "<s>", "</s>");
     struct err e = {0};
     struct rendered r;
-    cJSON *c = json_parse(marked, sizeof marked - 1, NULL, &e), *messages = cJSON_GetObjectItem(c, "messages");
+    cJSON *c = json_parse(marked, sizeof marked - 1, NULL, &e),
+          *messages = cJSON_GetObjectItem(c, "messages");
     assert_true(chat_messages_normalize(t, messages, &e));
     assert_true(chat_messages_generic_tools(t, messages, json_member(c, "tools"), &e));
-    assert_true(chat_template_render(t, &(struct chat_input){.messages = messages, .add_generation_prompt = true}, &r, &e));
+    assert_true(chat_template_render(
+        t, &(struct chat_input){.messages = messages, .add_generation_prompt = true}, &r, &e));
     assert_non_null(strstr(r.text.data, "<tools>\n{\"type\": \"function\""));
     assert_non_null(strstr(r.text.data, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a "));
     assert_non_null(strstr(r.text.data, "<tool_response>\nres "));
     int n = 0;
     for (const char *at = r.text.data; (at = strstr(at, MARK)); at += sizeof MARK - 1, n++)
-        assert_true(inside(&r, (size_t)(at - r.text.data), (size_t)(at - r.text.data) + sizeof MARK - 1));
+        assert_true(
+            inside(&r, (size_t)(at - r.text.data), (size_t)(at - r.text.data) + sizeof MARK - 1));
     assert_true(n >= 8);
     rendered_fini(&r);
     cJSON_Delete(c);

@@ -11,7 +11,8 @@
 #include "engine/chat/chat_parser.h"
 #include "engine/chat/content_gate.h"
 
-static void let_in(const char *format, enum content_begin begin, const char *text, size_t len, struct buf *inside)
+static void let_in(const char *format, enum content_begin begin, const char *text, size_t len,
+                   struct buf *inside)
 {
     struct content_gate g;
     struct buf undecided = {0};
@@ -39,8 +40,12 @@ static void take_content(void *context, const struct chat_delta *d)
 static void parse(const char *format, bool opens, const struct buf *text, struct buf *content)
 {
     struct err e = {0};
-    struct chat_parser *p = chat_parser_create(
-        &(struct chat_parser_params){.format = format, .opens_reasoning = opens, .on_delta = take_content, .context = content}, &e);
+    struct chat_parser *p =
+        chat_parser_create(&(struct chat_parser_params){.format = format,
+                                                        .opens_reasoning = opens,
+                                                        .on_delta = take_content,
+                                                        .context = content},
+                           &e);
     assert_non_null(p);
     buf_clear(content);
     buf_puts(content, "");
@@ -56,8 +61,9 @@ static unsigned random_below(uint64_t *state, unsigned n)
 
 static void test_it_lets_in_what_the_parser_gives_as_content(void **state)
 {
-    static const char *const pieces[] = {"<think>", "</think>", "<thi", "</think", "[THINK]", "[/THINK]", "[/TH", "<", " ",
-                                         "\n", "word", "</</think>", "\n\n", "<<think>", "[[/THINK]"};
+    static const char *const pieces[] = {"<think>",  "</think>",   "<thi", "</think",  "[THINK]",
+                                         "[/THINK]", "[/TH",       "<",    " ",        "\n",
+                                         "word",     "</</think>", "\n\n", "<<think>", "[[/THINK]"};
     static const char *const formats[] = {"hermes", "plain", "mistral", "glm", "llama3"};
     struct buf text = {0}, inside = {0}, content = {0};
     uint64_t seed = 1;
@@ -68,10 +74,12 @@ static void test_it_lets_in_what_the_parser_gives_as_content(void **state)
         buf_puts(&text, "");
         for (unsigned n = random_below(&seed, 9); n; n--)
             buf_puts(&text, pieces[random_below(&seed, sizeof pieces / sizeof *pieces)]);
-        let_in(format, opens ? CONTENT_BEGINS_REASONING : CONTENT_BEGINS_FRESH, text.data, text.len, &inside);
+        let_in(format, opens ? CONTENT_BEGINS_REASONING : CONTENT_BEGINS_FRESH, text.data, text.len,
+               &inside);
         parse(format, opens, &text, &content);
         if (inside.len != content.len || memcmp(inside.data, content.data, inside.len))
-            fail_msg("%s%s: '%s': in '%s', parsed '%s'", format, opens ? " (open)" : "", text.data, inside.data, content.data);
+            fail_msg("%s%s: '%s': in '%s', parsed '%s'", format, opens ? " (open)" : "", text.data,
+                     inside.data, content.data);
     }
     buf_fini(&text);
     buf_fini(&inside);
@@ -86,8 +94,12 @@ static void test_harmony_lets_in_all_channels_but_analysis(void **state)
         const char *text, *inside;
     } cases[] = {
         {"<|channel|>analysis<|message|>a final b<|end|>" FINAL "c<|", "c<|"},
-        {"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>analysis<|message|>b<|end|>" FINAL "c", "c"},
-        {"<|channel|>commentary<|message|>Let me see.<|end|><|start|>assistant<|channel|>analysis<|message|>b", "Let me see.<|end|>"},
+        {"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>analysis<|message|>b<|"
+         "end|>" FINAL "c",
+         "c"},
+        {"<|channel|>commentary<|message|>Let me "
+         "see.<|end|><|start|>assistant<|channel|>analysis<|message|>b",
+         "Let me see.<|end|>"},
         {"<|channel|>final <|constrain|>json<|message|>{}", "{}"},
         {"no header at all", "no header at all"},
         {"<|channel|>analysis<|message|>only thought <", ""},
@@ -98,7 +110,8 @@ static void test_harmony_lets_in_all_channels_but_analysis(void **state)
         let_in("harmony", CONTENT_BEGINS_FRESH, cases[i].text, strlen(cases[i].text), &inside);
         assert_string_equal(inside.data, cases[i].inside);
     }
-    let_in("harmony", CONTENT_BEGINS_REASONING, "more<|end|>" FINAL "x", strlen("more<|end|>" FINAL "x"), &inside);
+    let_in("harmony", CONTENT_BEGINS_REASONING, "more<|end|>" FINAL "x",
+           strlen("more<|end|>" FINAL "x"), &inside);
     assert_string_equal(inside.data, "x");
     buf_fini(&inside);
 }

@@ -72,11 +72,12 @@ static void test_cases_render_as_jinja2_does(void **state)
     chat_cases_read(&cases, "jinja/cases.jsonl");
     assert_true(cases.n > 200);
     for (size_t i = 0; i < cases.n; i++) {
-        struct outcome o = render(chat_case_text(cases.at[i], "template"), json_member(cases.at[i], "context"),
-                                  chat_case_time(cases.at[i]));
+        struct outcome o = render(chat_case_text(cases.at[i], "template"),
+                                  json_member(cases.at[i], "context"), chat_case_time(cases.at[i]));
         if (!fits(cases.at[i], &o)) {
             print_error("%s: %s\n  got %s %s\n", chat_case_text(cases.at[i], "id"),
-                        chat_case_text(cases.at[i], "template"), o.out.text.data ? o.out.text.data : "", o.e.text);
+                        chat_case_text(cases.at[i], "template"),
+                        o.out.text.data ? o.out.text.data : "", o.e.text);
             wrong++;
         }
         rendered_fini(&o.out);
@@ -94,7 +95,8 @@ static void test_limits_refuse_quickly(void **state)
         double best = 1e9;
         for (int turn = 0; turn < 3; turn++) { /* the machine is shared: the best of three counts */
             double start = clock_ms();
-            struct outcome o = render(chat_case_text(cases.at[i], "template"), NULL, (struct tm){0});
+            struct outcome o =
+                render(chat_case_text(cases.at[i], "template"), NULL, (struct tm){0});
             double ms = clock_ms() - start;
             best = ms < best ? ms : best;
             assert_int_not_equal(o.how, JINJA_DONE);
@@ -107,7 +109,8 @@ static void test_limits_refuse_quickly(void **state)
     chat_cases_free(&cases);
 }
 
-/* ---- where each byte came from: outside text is written in letters, the template's own in digits */
+/* ---- where each byte came from: outside text is written in letters, the template's own in digits
+ */
 
 static void assert_marks(const char *source, const char *json)
 {
@@ -126,7 +129,8 @@ static void assert_marks(const char *source, const char *json)
         bool letter = c >= 0x80 || ((c | 32) >= 'a' && (c | 32) <= 'z');
         letters |= letter;
         if (outside != letter)
-            fail_msg("%s: byte %zu of '%s' is marked %s", source, i, o.out.text.data, outside ? "outside" : "ours");
+            fail_msg("%s: byte %zu of '%s' is marked %s", source, i, o.out.text.data,
+                     outside ? "outside" : "ours");
     }
     for (size_t k = 1; k < o.out.n_untrusted; k++)
         assert_true(o.out.untrusted[k - 1].end < o.out.untrusted[k].start);
@@ -138,21 +142,46 @@ static void assert_marks(const char *source, const char *json)
 static void test_provenance_is_kept_by_every_operation(void **state)
 {
     static const char *const sources[] = {
-        "12{{ s }}34", "{{ '1' + s + '2' }}", "{{ '1' ~ s ~ 2 }}", "{{ ('1' + s + '2')[1:-1] }}3", "{{ ('12' + s)[::-1] }}",
-        "{{ (s + '1') * 2 }}", "{{ ('1' + s)|upper }}", "{{ s.replace('x', '7') }}", "{{ '1x2'.replace('x', s) }}",
-        "{{ ('1,' + s).split(',')|join('2') }}", "{{ (' ' + s + ' 1 ').strip() }}", "{{ '1%s2' % s }}",
-        "{{ '{}1{}'.format(s, s) }}", "{{ '%5s|' % t }}", "{{ ['1', s]|join('-') }}", "{% set x %}1{{ s }}2{% endset %}{{ x }}",
+        "12{{ s }}34",
+        "{{ '1' + s + '2' }}",
+        "{{ '1' ~ s ~ 2 }}",
+        "{{ ('1' + s + '2')[1:-1] }}3",
+        "{{ ('12' + s)[::-1] }}",
+        "{{ (s + '1') * 2 }}",
+        "{{ ('1' + s)|upper }}",
+        "{{ s.replace('x', '7') }}",
+        "{{ '1x2'.replace('x', s) }}",
+        "{{ ('1,' + s).split(',')|join('2') }}",
+        "{{ (' ' + s + ' 1 ').strip() }}",
+        "{{ '1%s2' % s }}",
+        "{{ '{}1{}'.format(s, s) }}",
+        "{{ '%5s|' % t }}",
+        "{{ ['1', s]|join('-') }}",
+        "{% set x %}1{{ s }}2{% endset %}{{ x }}",
         "{% macro m(a) %}1{{ a }}2{% endmacro %}{{ m(s) }}{{ m('3')|length }}",
-        "{% macro m() %}1{{ caller() }}{% endmacro %}{% call m() %}2{{ s }}{% endcall %}", "{% for c in '1' + s %}{{ c }}{% endfor %}",
-        "{{ ('1' + s)|title }}", "{{ ('1\n' + s)|indent(1) }}", "{{ s if s else '1' }}{{ n or '2' }}",
-        "{{ l[0] }}1{{ l|last }}2{{ l|join('3') }}", "{{ d.k }}1{% for k, v in d.items() %}{{ k }}2{{ v }}{% endfor %}",
-        "{% filter upper %}1{{ s }}{% endfilter %}", "{{ (s + '1')|trim('1') }}2", "{{ ('1' + s).partition('x')[0] }}",
-        "{{ '12'|replace('2', s) }}", "{{ s.join(['1', '2']) }}", "{{ '1'.join(l) }}", "{{ ('1' + s + '2')|list|join }}",
-        "{{ ('11' + s)|truncate(4, true, '3', 0) }}", "{{ s|center(7) }}", "{% set ns = namespace(a='1') %}{% set ns.a = ns.a + s %}{{ ns.a }}",
-        "{{ \"1 'q' \".replace('q', s) }}", "{{ u }}",
+        "{% macro m() %}1{{ caller() }}{% endmacro %}{% call m() %}2{{ s }}{% endcall %}",
+        "{% for c in '1' + s %}{{ c }}{% endfor %}",
+        "{{ ('1' + s)|title }}",
+        "{{ ('1\n' + s)|indent(1) }}",
+        "{{ s if s else '1' }}{{ n or '2' }}",
+        "{{ l[0] }}1{{ l|last }}2{{ l|join('3') }}",
+        "{{ d.k }}1{% for k, v in d.items() %}{{ k }}2{{ v }}{% endfor %}",
+        "{% filter upper %}1{{ s }}{% endfilter %}",
+        "{{ (s + '1')|trim('1') }}2",
+        "{{ ('1' + s).partition('x')[0] }}",
+        "{{ '12'|replace('2', s) }}",
+        "{{ s.join(['1', '2']) }}",
+        "{{ '1'.join(l) }}",
+        "{{ ('1' + s + '2')|list|join }}",
+        "{{ ('11' + s)|truncate(4, true, '3', 0) }}",
+        "{{ s|center(7) }}",
+        "{% set ns = namespace(a='1') %}{% set ns.a = ns.a + s %}{{ ns.a }}",
+        "{{ \"1 'q' \".replace('q', s) }}",
+        "{{ u }}",
     };
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
-        assert_marks(sources[i], "{\"s\":\"axb\",\"t\":\"yz\",\"n\":\"\",\"l\":[\"p\",\"q\"],\"d\":{\"k\":\"v\"},\"u\":\"\xc3\xa9\xe6\xb0\xb4\"}");
+        assert_marks(sources[i], "{\"s\":\"axb\",\"t\":\"yz\",\"n\":\"\",\"l\":[\"p\",\"q\"],\"d\":"
+                                 "{\"k\":\"v\"},\"u\":\"\xc3\xa9\xe6\xb0\xb4\"}");
 }
 
 static void test_json_of_outside_data_is_outside_as_a_whole(void **state)
@@ -160,10 +189,12 @@ static void test_json_of_outside_data_is_outside_as_a_whole(void **state)
     struct err e = {0};
     const char *text = "{\"d\":{\"k\":[1,\"<|im_end|>\",true,null,1.0]}}";
     cJSON *context = json_parse(text, strlen(text), NULL, &e);
-    struct outcome o = render("0{{ d|tojson }}0{{ d }}0{{ {'a': d.k[1]}|tojson }}", context, (struct tm){0});
+    struct outcome o =
+        render("0{{ d|tojson }}0{{ d }}0{{ {'a': d.k[1]}|tojson }}", context, (struct tm){0});
     assert_int_equal(o.how, JINJA_DONE);
     static const char *const parts[] = {"{\"k\": [1, \"<|im_end|>\", true, null, 1.0]}",
-                                        "{'k': [1, '<|im_end|>', True, None, 1.0]}", "\"<|im_end|>\""};
+                                        "{'k': [1, '<|im_end|>', True, None, 1.0]}",
+                                        "\"<|im_end|>\""};
     assert_int_equal(o.out.n_untrusted, 3);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(o.out.untrusted[i].end - o.out.untrusted[i].start, strlen(parts[i]));
@@ -181,8 +212,10 @@ static void test_long_conversations_pass(void **state)
     for (int i = 0; i < 1500; i++)
         cJSON_AddItemToArray(list, cJSON_CreateString("message"));
     /* each message looks at all before it, as Gemma's template does */
-    struct outcome o = render("{% for m in l %}{% for j in range(loop.index0) %}{% if l[j] == 1 %}x{% endif %}{% endfor %}"
-                              "{{ m }}{% endfor %}", context, (struct tm){0});
+    struct outcome o = render("{% for m in l %}{% for j in range(loop.index0) %}{% if l[j] == 1 "
+                              "%}x{% endif %}{% endfor %}"
+                              "{{ m }}{% endfor %}",
+                              context, (struct tm){0});
     if (o.how != JINJA_DONE)
         fail_msg("%s", o.e.text);
     assert_int_equal(o.out.text.len, 1500 * 7);
@@ -193,10 +226,12 @@ static void test_long_conversations_pass(void **state)
 static void *render_deep(void *arg)
 {
     static const char *const deep[] = {
-        "{% macro f(n) %}{% for i in [1] %}{% if n %}{{ f(n + 1) }}{% endif %}{% endfor %}{% endmacro %}{{ f(1) }}",
+        "{% macro f(n) %}{% for i in [1] %}{% if n %}{{ f(n + 1) }}{% endif %}{% endfor %}{% "
+        "endmacro %}{{ f(1) }}",
         "{% set l = [] %}{% set _ = l.append(l) %}{{ l }}",
         "{% set l = [] %}{% set _ = l.append(l) %}{{ l|tojson }}",
-        "{% set a = [] %}{% set b = [] %}{% set _ = a.append(b) %}{% set _ = b.append(a) %}{{ a == b }}",
+        "{% set a = [] %}{% set b = [] %}{% set _ = a.append(b) %}{% set _ = b.append(a) %}{{ a == "
+        "b }}",
         "{% for x in [[1]] recursive %}{{ loop([[x]]) }}{% endfor %}",
     };
     for (size_t i = 0; i < sizeof deep / sizeof *deep; i++) {
@@ -224,7 +259,9 @@ static void test_recursion_ends_within_a_small_stack(void **state)
 
 static void test_nesting_is_refused_not_overflown(void **state)
 {
-    static const char *const open[] = {"{{ (", "{{ [", "{% if 1 %}", "{{ -", "{{ not ", "{{ {1:", "{{ a if b else ", "{% for x in (", "{{ a[", "{{ f("};
+    static const char *const open[] = {"{{ (",    "{{ [",   "{% if 1 %}",      "{{ -",
+                                       "{{ not ", "{{ {1:", "{{ a if b else ", "{% for x in (",
+                                       "{{ a[",   "{{ f("};
     for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
         struct buf b = {0};
         const char *inner = strncmp(open[i], "{%", 2) ? open[i] + 3 : open[i];
@@ -241,8 +278,9 @@ static void test_nesting_is_refused_not_overflown(void **state)
 
 static void test_big_numbers_are_printed_or_refused(void **state)
 {
-    struct outcome o = render("{{ 9223372036854775807 - 1 }} {{ 0 - 9223372036854775807 - 1 }} {{ 99999999999999999999 }}", NULL,
-                              (struct tm){0});
+    struct outcome o = render("{{ 9223372036854775807 - 1 }} {{ 0 - 9223372036854775807 - 1 }} {{ "
+                              "99999999999999999999 }}",
+                              NULL, (struct tm){0});
     assert_true(is_text(&o, "9223372036854775806 -9223372036854775808 99999999999999999999"));
     rendered_fini(&o.out);
     o = render("{{ 9223372036854775807 * 2 }}", NULL, (struct tm){0});
@@ -273,7 +311,8 @@ static void *render_many(void *arg)
 
 static void test_one_template_renders_from_many_threads(void **state)
 {
-    static const char source[] = "{% macro m(x) %}{{ x.a|upper }}2{% endmacro %}1{{ l|map('attr', 'b')|list|length|replace('2', '') }}"
+    static const char source[] = "{% macro m(x) %}{{ x.a|upper }}2{% endmacro %}1{{ l|map('attr', "
+                                 "'b')|list|length|replace('2', '') }}"
                                  "{{ m(l[0]) }}{{ '\\u00dc' }}{{ m(l[1]) }}!";
     struct err e = {0};
     struct shared s[4];
@@ -298,7 +337,8 @@ static void test_wrong_sources_are_refused_with_their_line(void **state)
     assert_int_equal(e.code, ERR_FORMAT);
     assert_non_null(strstr(e.text, "line 2"));
     assert_null(jinja_compile("a\0b", 3, &e));
-    struct jinja *t = jinja_compile("\xff\xfe{{ 1 }}\xc3", 10, &e); /* ill-formed UTF-8 is replaced */
+    struct jinja *t =
+        jinja_compile("\xff\xfe{{ 1 }}\xc3", 10, &e); /* ill-formed UTF-8 is replaced */
     assert_non_null(t);
     jinja_destroy(&t);
 }

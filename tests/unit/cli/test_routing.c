@@ -21,23 +21,28 @@ static struct layer_plan layers[LAYERS];
 static struct model_plan plan = {.n_layer = LAYERS, .layers = layers};
 static struct err e;
 
-static struct routing *make(enum routing_kind kind, int32_t n_expert, int32_t n_used, int32_t n_sequences)
+static struct routing *make(enum routing_kind kind, int32_t n_expert, int32_t n_used,
+                            int32_t n_sequences)
 {
     for (int i = 0; i < LAYERS; i++)
-        layers[i] = (struct layer_plan){.ffn = FFN_MOE, .moe = {.n_expert = n_expert, .n_used = n_used}};
-    struct routing_params p = {.plan = &plan, .kind = kind, .seed = 1, .n_sequences = n_sequences, .n_positions = TOKENS};
+        layers[i] =
+            (struct layer_plan){.ffn = FFN_MOE, .moe = {.n_expert = n_expert, .n_used = n_used}};
+    struct routing_params p = {
+        .plan = &plan, .kind = kind, .seed = 1, .n_sequences = n_sequences, .n_positions = TOKENS};
     struct routing *r = routing_create(&p, &e);
     assert_non_null(r);
     return r;
 }
 
-/* Hit rate of a least-recently-used cache of n experts in each layer, over the tokens from `cold` to `end`. */
+/* Hit rate of a least-recently-used cache of n experts in each layer, over the tokens from `cold`
+ * to `end`. */
 static double lru(struct routing *r, int32_t n, int32_t cold, int32_t end)
 {
     int64_t hits = 0, all = 0;
     for (int32_t layer = 0; layer < LAYERS; layer++) {
         int64_t last[MAX_EXPERTS]; /* when each expert was used; -1: never */
-        int32_t ids[MAX_USED], n_expert = layers[layer].moe.n_expert, used = layers[layer].moe.n_used;
+        int32_t ids[MAX_USED], n_expert = layers[layer].moe.n_expert,
+                               used = layers[layer].moe.n_used;
         for (int32_t i = 0; i < n_expert; i++)
             last[i] = -1;
         for (int64_t t = 0; t < end; t++) {
@@ -45,7 +50,8 @@ static double lru(struct routing *r, int32_t n, int32_t cold, int32_t end)
             memcpy(before, last, sizeof before);
             routing_route(r, layer, 0, (int32_t)t, ids);
             for (int32_t i = 0; i < used; i++) {
-                int32_t newer = 0; /* experts used after it: it is there when they are fewer than n */
+                int32_t newer =
+                    0; /* experts used after it: it is there when they are fewer than n */
                 for (int32_t k = 0; k < n_expert; k++)
                     newer += before[k] > before[ids[i]];
                 hits += t >= cold && before[ids[i]] >= 0 && newer < n;
@@ -68,9 +74,9 @@ static void test_calibrated_traces_hit_as_documented(void **state)
     static const struct {
         int32_t n_expert, n_used, n;
         double hit;
-    } rows[] = {{128, 8, 8, .46},   {128, 8, 24, .76},  {128, 8, 49, .85},   {128, 8, 81, .93}, {256, 8, 16, .65},
-                {256, 8, 32, .79},  {256, 8, 64, .85},  {256, 8, 96, .88},   {256, 8, 128, .92}, {512, 10, 64, .75},
-                {512, 10, 128, .81}};
+    } rows[] = {{128, 8, 8, .46},   {128, 8, 24, .76},  {128, 8, 49, .85},  {128, 8, 81, .93},
+                {256, 8, 16, .65},  {256, 8, 32, .79},  {256, 8, 64, .85},  {256, 8, 96, .88},
+                {256, 8, 128, .92}, {512, 10, 64, .75}, {512, 10, 128, .81}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct routing *r = make(ROUTING_CALIBRATED, rows[i].n_expert, rows[i].n_used, 1);
         expect_near(lru(r, rows[i].n, COLD, TOKENS), rows[i].hit, 0.02, "hit rate of", rows[i].n);
@@ -121,7 +127,8 @@ static void test_a_new_subject_costs_hits(void **state)
     }
     if (changing > steady - 0.02)
         fail_msg("hit rate %.3f after a change, %.3f without", changing, steady);
-    assert_true(fabs(lru(s, 128, 0, ROUTING_SWITCH_TOKENS) - lru(c, 128, 0, ROUTING_SWITCH_TOKENS)) < 1e-9);
+    assert_true(
+        fabs(lru(s, 128, 0, ROUTING_SWITCH_TOKENS) - lru(c, 128, 0, ROUTING_SWITCH_TOKENS)) < 1e-9);
     routing_destroy(&c);
     routing_destroy(&s);
 }
@@ -195,7 +202,11 @@ static void test_guesses_are_right_as_often_as_asked(void **state)
 {
     for (int i = 0; i < LAYERS; i++)
         layers[i] = (struct layer_plan){.ffn = FFN_MOE, .moe = {.n_expert = 128, .n_used = 8}};
-    struct routing_params p = {.plan = &plan, .kind = ROUTING_CALIBRATED, .seed = 1, .guess = 0.78, .n_sequences = 1,
+    struct routing_params p = {.plan = &plan,
+                               .kind = ROUTING_CALIBRATED,
+                               .seed = 1,
+                               .guess = 0.78,
+                               .n_sequences = 1,
                                .n_positions = TOKENS};
     struct routing *r = routing_create(&p, &e);
     int32_t want[MAX_USED], got[MAX_USED], right = 0, first = 0, last = 0;
@@ -222,7 +233,10 @@ static void test_a_dense_model_has_no_trace(void **state)
 {
     struct layer_plan dense = {.ffn = FFN_DENSE};
     struct model_plan p = {.n_layer = 1, .layers = &dense};
-    assert_null(routing_create(&(struct routing_params){.plan = &p, .kind = ROUTING_IID, .n_sequences = 1, .n_positions = 8}, &e));
+    assert_null(routing_create(
+        &(struct routing_params){
+            .plan = &p, .kind = ROUTING_IID, .n_sequences = 1, .n_positions = 8},
+        &e));
     assert_int_equal(e.code, ERR_INPUT);
     assert_int_equal(routing_kind_of("switch"), ROUTING_SWITCH);
     assert_int_equal(routing_kind_of("model"), ROUTING_MODEL);

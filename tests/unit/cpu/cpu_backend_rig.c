@@ -2,7 +2,8 @@
 #include "tests/unit/cpu/cpu_backend_rig.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MODEL_OF_MANY_RUNS "tests/data/golden/qwen3moe/mlx-q4" /* the demo model takes minutes there */
+#define MODEL_OF_MANY_RUNS                                                                         \
+    "tests/data/golden/qwen3moe/mlx-q4" /* the demo model takes minutes there */
 #else
 #define MODEL_OF_MANY_RUNS "engine/demo-model"
 #endif
@@ -10,7 +11,7 @@
 struct model *model;
 const struct model_plan *plan;
 int32_t tokens[SEQUENCES][TOKENS];
-float *alone[SEQUENCES]; /* [n_vocab] logits of each sequence's last token, one by one */
+float *alone[SEQUENCES];       /* [n_vocab] logits of each sequence's last token, one by one */
 int32_t experts_of[SEQUENCES]; /* step_sequence.n_experts of each */
 struct step_row rows[ROWS];
 struct err e;
@@ -66,8 +67,14 @@ const int32_t *blocks_of(int s)
 
 struct step_sequence part(int s, int start, int n)
 {
-    return (struct step_sequence){.tokens = tokens[s] + start, .n_tokens = n, .start = start, .blocks = blocks_of(s),
-                                  .n_experts = experts_of[s], .state = plan->n_recurrent ? s : -1, .n_out = start + n == TOKENS ? 1 : 0, .want_logits = true};
+    return (struct step_sequence){.tokens = tokens[s] + start,
+                                  .n_tokens = n,
+                                  .start = start,
+                                  .blocks = blocks_of(s),
+                                  .n_experts = experts_of[s],
+                                  .state = plan->n_recurrent ? s : -1,
+                                  .n_out = start + n == TOKENS ? 1 : 0,
+                                  .want_logits = true};
 }
 
 void run(struct backend *b, const struct step_sequence *s, int n)

@@ -1,5 +1,6 @@
-/* The cpu backend as the scheduler sees it, on the demo model: the same bits for every chunking, batch and
- * number of threads; block copies; counters and memory; refusals. The goldens are tests/golden's business. */
+/* The cpu backend as the scheduler sees it, on the demo model: the same bits for every chunking,
+ * batch and number of threads; block copies; counters and memory; refusals. The goldens are
+ * tests/golden's business. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +18,12 @@
 
 static struct backend *open_backend(const struct kernels *k, int threads, bool exact)
 {
-    struct backend_params p = {.n_blocks = 32, .n_states = STATES, .max_rows = ROWS, .max_sequences = SEQUENCES,
-                               .n_threads = threads, .exact = exact};
+    struct backend_params p = {.n_blocks = 32,
+                               .n_states = STATES,
+                               .max_rows = ROWS,
+                               .max_sequences = SEQUENCES,
+                               .n_threads = threads,
+                               .exact = exact};
     struct backend *b = cpu_open_with(plan, &p, k, &e);
     if (!b)
         fail_msg("%s", e.text);
@@ -135,7 +140,8 @@ static void test_chunks_batches_and_threads_give_the_same_bits(void **state)
     check_generic();
 }
 
-/* Each row of a mixed step is what it is alone, and alone it is what a model is that was cut to so many experts. */
+/* Each row of a mixed step is what it is alone, and alone it is what a model is that was cut to so
+ * many experts. */
 static void test_rows_of_a_step_may_use_fewer_experts(void **state)
 {
     static const int32_t wishes[SEQUENCES] = {0, 1, 2, 3, 1};
@@ -181,7 +187,8 @@ static void test_a_copied_block_serves_another_sequence(void **state)
     cpu_backend.close(&b);
 }
 
-static void refuse(struct backend *b, const struct step_sequence *s, int n, int n_top, enum err_code code)
+static void refuse(struct backend *b, const struct step_sequence *s, int n, int n_top,
+                   enum err_code code)
 {
     struct step step = {.sequences = s, .n_sequences = n, .n_top = n_top};
     memset(&e, 0, sizeof e);
@@ -212,7 +219,8 @@ static void test_a_copied_state_goes_on_where_it_was(void **state)
     struct step_sequence q = part(2, 0, 40);
     run(b, &q, 1);
     assert_true(cpu_backend.copy_state(b, 2, 6, &e));
-    for (int round = 0; round < 2; round++) { /* twice from the checkpoint, the second over a used state */
+    for (int round = 0; round < 2;
+         round++) { /* twice from the checkpoint, the second over a used state */
         assert_true(cpu_backend.copy_state(b, 6, 2, &e));
         prefill(b, 2, 40, 8);
         expect_row(&rows[0], 2, "copied state");
@@ -227,7 +235,8 @@ static void test_a_copied_state_goes_on_where_it_was(void **state)
 static uint64_t moe_bytes(const struct layer_plan *layer, int experts)
 {
     const struct moe_plan *m = &layer->moe;
-    return (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down)) *
+    return (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) +
+            weight_matrix_bytes(&m->down)) *
            (uint64_t)experts;
 }
 
@@ -243,12 +252,14 @@ static void test_counters_tell_the_packed_bytes_of_a_step(void **state)
     q.n_out = 1;
     run(b, &q, 1);
     cpu_backend.counters(b, &after);
-    uint64_t want = weight_matrix_bytes(&plan->head) + weight_matrix_bytes(&plan->embed) / (uint64_t)plan->embed.rows;
+    uint64_t want = weight_matrix_bytes(&plan->head) +
+                    weight_matrix_bytes(&plan->embed) / (uint64_t)plan->embed.rows;
     uint64_t kv = 0;
     for (int i = 0; i < plan->n_layer; i++) {
         const struct attention_plan *a = &plan->layers[i].attention;
-        want += weight_matrix_bytes(&a->wq) + weight_matrix_bytes(&a->wk) + weight_matrix_bytes(&a->wv) +
-                weight_matrix_bytes(&a->wo) + weight_matrix_bytes(&plan->layers[i].moe.router) +
+        want += weight_matrix_bytes(&a->wq) + weight_matrix_bytes(&a->wk) +
+                weight_matrix_bytes(&a->wv) + weight_matrix_bytes(&a->wo) +
+                weight_matrix_bytes(&plan->layers[i].moe.router) +
                 moe_bytes(&plan->layers[i], plan->layers[i].moe.n_used);
         kv += 41u * 2 * (uint64_t)(a->n_kv_head * a->d_head) * (kernels_best()->half_kv ? 2 : 4);
     }
@@ -262,7 +273,10 @@ static void test_counters_tell_the_packed_bytes_of_a_step(void **state)
 
 static void check_estimate(int32_t n_threads)
 {
-    struct backend_params p = {.n_blocks = 32, .n_states = STATES, .max_rows = ROWS, .max_sequences = SEQUENCES,
+    struct backend_params p = {.n_blocks = 32,
+                               .n_states = STATES,
+                               .max_rows = ROWS,
+                               .max_sequences = SEQUENCES,
                                .n_threads = n_threads};
     struct backend_memory want, got;
     assert_true(cpu_backend.probe->estimate(plan, &p, &want, &e));
@@ -319,7 +333,8 @@ static void test_steps_that_make_no_sense_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_chunks_batches_and_threads_give_the_same_bits, open_model_of_many_runs, open_model),
+        cmocka_unit_test_setup_teardown(test_chunks_batches_and_threads_give_the_same_bits,
+                                        open_model_of_many_runs, open_model),
         cmocka_unit_test(test_rows_of_a_step_may_use_fewer_experts),
         cmocka_unit_test(test_a_copied_block_serves_another_sequence),
         cmocka_unit_test(test_counters_tell_the_packed_bytes_of_a_step),

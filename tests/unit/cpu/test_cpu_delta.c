@@ -1,5 +1,6 @@
-/* DeltaNet's kernels of every instruction set that this CPU has against sums in double precision, over sizes that leave
- * some vectors over; and that a sequence in pieces gives the bits of the whole. */
+/* DeltaNet's kernels of every instruction set that this CPU has against sums in double precision,
+ * over sizes that leave some vectors over; and that a sequence in pieces gives the bits of the
+ * whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@ static void expect(const struct kernels *k, const char *what, float got, double 
 
 static void check_convolution(const struct kernels *k, int32_t channels, int32_t n_taps)
 {
-    static float weight[MAX_V * 4], past[3 * STRIDE], values[ROWS * STRIDE], history[(ROWS + 3) * STRIDE];
+    static float weight[MAX_V * 4], past[3 * STRIDE], values[ROWS * STRIDE],
+        history[(ROWS + 3) * STRIDE];
     static float past_again[3 * STRIDE], values_again[ROWS * STRIDE];
     fill(weight, (size_t)(channels * (n_taps + 1)));
     fill(history, sizeof history / sizeof *history);
@@ -38,21 +40,29 @@ static void check_convolution(const struct kernels *k, int32_t channels, int32_t
     memcpy(values, history + n_taps * STRIDE, sizeof values);
     memcpy(past_again, past, sizeof past);
     memcpy(values_again, values, sizeof values);
-    struct convolution c = {.weight = weight, .past = past, .values = values, .past_stride = STRIDE, .stride = STRIDE,
-                            .n_taps = n_taps, .channels = channels, .n = ROWS};
+    struct convolution c = {.weight = weight,
+                            .past = past,
+                            .values = values,
+                            .past_stride = STRIDE,
+                            .stride = STRIDE,
+                            .n_taps = n_taps,
+                            .channels = channels,
+                            .n = ROWS};
     k->convolve(&c);
     for (int32_t t = 0; t < ROWS; t++)
         for (int32_t i = 0; i < STRIDE; i++) {
             double sum = 0;
             for (int32_t tap = 0; i < channels && tap <= n_taps; tap++)
-                sum += (double)weight[i * (n_taps + 1) + tap] * (double)history[(t + tap) * STRIDE + i];
+                sum += (double)weight[i * (n_taps + 1) + tap] *
+                       (double)history[(t + tap) * STRIDE + i];
             if (i < channels)
                 expect(k, "convolve", values[t * STRIDE + i], sum / (1 + exp(-sum)), 4);
             else
                 assert_true(values[t * STRIDE + i] == history[(t + n_taps) * STRIDE + i]);
         }
     for (int32_t tap = 0; tap < n_taps; tap++)
-        assert_memory_equal(past + tap * STRIDE, history + (ROWS + tap) * STRIDE, (size_t)channels * sizeof *past);
+        assert_memory_equal(past + tap * STRIDE, history + (ROWS + tap) * STRIDE,
+                            (size_t)channels * sizeof *past);
     for (int32_t t = 0; t < ROWS; t += c.n) {
         c.past = past_again;
         c.values = values_again + t * STRIDE;
@@ -61,7 +71,8 @@ static void check_convolution(const struct kernels *k, int32_t channels, int32_t
     }
     assert_memory_equal(values, values_again, sizeof values);
     for (int32_t tap = 0; tap < n_taps; tap++)
-        assert_memory_equal(past + tap * STRIDE, past_again + tap * STRIDE, (size_t)channels * sizeof *past);
+        assert_memory_equal(past + tap * STRIDE, past_again + tap * STRIDE,
+                            (size_t)channels * sizeof *past);
 }
 
 static void test_convolution(void **state)
@@ -85,7 +96,8 @@ static void test_unit_vectors(void **state)
             for (int32_t i = 0; i < n; i++)
                 sum += (double)v[i] * (double)v[i];
             for (int32_t i = 0; i < n; i++)
-                expect(kernels_available(j), "unit", got[i], 0.25 * (double)v[i] / sqrt(sum + 1e-6), 1);
+                expect(kernels_available(j), "unit", got[i], 0.25 * (double)v[i] / sqrt(sum + 1e-6),
+                       1);
         }
 }
 
@@ -100,7 +112,8 @@ static void scan_plain(const struct delta_scan *s, double *state, double *out)
                 state[i * s->d_v + j] *= decay;
                 held += state[i * s->d_v + j] * (double)k[i];
             }
-            double by = ((double)s->v[(size_t)t * s->stride + (size_t)j] - held) * (double)s->strength[(size_t)t * s->gate_stride];
+            double by = ((double)s->v[(size_t)t * s->stride + (size_t)j] - held) *
+                        (double)s->strength[(size_t)t * s->gate_stride];
             for (int32_t i = 0; i < s->d_k; i++) {
                 state[i * s->d_v + j] += by * (double)k[i];
                 read += state[i * s->d_v + j] * (double)q[i];
@@ -111,7 +124,8 @@ static void scan_plain(const struct delta_scan *s, double *state, double *out)
 
 static void check_scan(const struct kernels *k, int32_t d_k, int32_t d_v)
 {
-    static float rows[ROWS * STRIDE], gates[ROWS * 6], start[MAX_K * MAX_V], now[MAX_K * MAX_V], out[ROWS * STRIDE];
+    static float rows[ROWS * STRIDE], gates[ROWS * 6], start[MAX_K * MAX_V], now[MAX_K * MAX_V],
+        out[ROWS * STRIDE];
     static float again[MAX_K * MAX_V], out_again[ROWS * STRIDE];
     static double want_state[MAX_K * MAX_V], want[ROWS * MAX_V];
     size_t values = (size_t)(d_k * d_v);
@@ -119,7 +133,7 @@ static void check_scan(const struct kernels *k, int32_t d_k, int32_t d_v)
     fill(start, values);
     for (int i = 0; i < ROWS * 6; i++)
         gates[i] = 0.5f + 0.5f * random_unit(&seed); /* 0 .. 1 */
-    for (int32_t t = 0; t < ROWS; t++) { /* as delta_net.c gives them */
+    for (int32_t t = 0; t < ROWS; t++) {             /* as delta_net.c gives them */
         k->l2_normalize(rows + t * STRIDE, d_k, 1 / sqrtf((float)d_k));
         k->l2_normalize(rows + t * STRIDE + d_k, d_k, 1);
     }
@@ -127,8 +141,18 @@ static void check_scan(const struct kernels *k, int32_t d_k, int32_t d_v)
         want_state[i] = (double)start[i];
     memcpy(now, start, sizeof now);
     memcpy(again, start, sizeof again);
-    struct delta_scan s = {.state = now, .q = rows, .k = rows + d_k, .v = rows + 2 * d_k, .stride = STRIDE, .decay = gates,
-                           .strength = gates + 3, .gate_stride = 6, .out = out, .out_stride = STRIDE, .d_k = d_k, .d_v = d_v,
+    struct delta_scan s = {.state = now,
+                           .q = rows,
+                           .k = rows + d_k,
+                           .v = rows + 2 * d_k,
+                           .stride = STRIDE,
+                           .decay = gates,
+                           .strength = gates + 3,
+                           .gate_stride = 6,
+                           .out = out,
+                           .out_stride = STRIDE,
+                           .d_k = d_k,
+                           .d_v = d_v,
                            .n = ROWS};
     scan_plain(&s, want_state, want);
     k->delta_scan(&s);

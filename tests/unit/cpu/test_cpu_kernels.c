@@ -1,8 +1,9 @@
-/* The vector kernels of every instruction set that this CPU has, and the generic ones, against sums in double
- * precision over weight_row_f32; and that a row's result does not depend on its company.
+/* The vector kernels of every instruction set that this CPU has, and the generic ones, against sums
+ * in double precision over weight_row_f32; and that a row's result does not depend on its company.
  *
- * Tolerances: f32 activations 2e-6 of the sum of |w x|; 16-bit activations besides half a step (1 / 2 / PANEL_TOP of
- * the block's largest value) for each |w|. Row-wise kernels 2e-6 relative against the generic ones. */
+ * Tolerances: f32 activations 2e-6 of the sum of |w x|; 16-bit activations besides half a step (1 /
+ * 2 / PANEL_TOP of the block's largest value) for each |w|. Row-wise kernels 2e-6 relative against
+ * the generic ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,8 @@ static void fill_x(int cols, unsigned seed)
     unsigned state = seed;
     for (int i = 0; i < MAX_N; i++)
         for (int c = 0; c < cols; c++)
-            x[i][c] = random_unit(&state) * (c % 97 == 5 ? 30 : 1); /* outliers, as in real activations */
+            x[i][c] =
+                random_unit(&state) * (c % 97 == 5 ? 30 : 1); /* outliers, as in real activations */
 }
 
 struct packed {
@@ -63,13 +65,15 @@ static double tolerance(const float *row, const float *v, int cols, bool floats)
     return 2e-6 * sum + (floats ? 0 : 1.01 * step) + 1e-30;
 }
 
-static void check_product(const struct kernels *k, const struct weight *w, int matrix, bool exact, int n)
+static void check_product(const struct kernels *k, const struct weight *w, int matrix, bool exact,
+                          int n)
 {
     struct packed p = pack_all(k, w, n, exact);
     bool floats = k->panel_kinds(w, exact) == PANEL_F32;
     float *acc = aligned_alloc(64, MAX_N * KERNEL_MAX_LANES * sizeof *acc), row[MAX_COLS];
     for (int r = 0; r < w->rows; r += k->lanes) {
-        k->tile(&(struct tile){.weight = w, .matrix = matrix, .row = r, .panel = &p.panel, .n = n}, exact, acc);
+        k->tile(&(struct tile){.weight = w, .matrix = matrix, .row = r, .panel = &p.panel, .n = n},
+                exact, acc);
         for (int lane = 0; lane < k->lanes && r + lane < w->rows; lane++) {
             weight_row_f32(w, matrix, r + lane, row);
             for (int i = 0; i < n; i++) {
@@ -78,8 +82,10 @@ static void check_product(const struct kernels *k, const struct weight *w, int m
                     want += (double)row[c] * (double)x[i][c];
                 double limit = tolerance(row, x[i], w->cols, floats);
                 if (!(fabs(got - want) <= limit))
-                    fail_msg("%s, %s, %d x %d, row %d, n %d: got %.9g, want %.9g, off by %.3g of %.3g", k->name,
-                             w->name, w->rows, w->cols, r + lane, n, got, want, fabs(got - want), limit);
+                    fail_msg(
+                        "%s, %s, %d x %d, row %d, n %d: got %.9g, want %.9g, off by %.3g of %.3g",
+                        k->name, w->name, w->rows, w->cols, r + lane, n, got, want,
+                        fabs(got - want), limit);
             }
         }
     }
@@ -94,7 +100,8 @@ static void test_every_format_multiplies_like_its_plain_rows(void **state)
         for (int s = 0; s < 4; s++) {
             struct random_weight r;
             int gap = s == 2 ? 5 : 0, matrices = s == 1 ? 3 : 1;
-            random_weight_init(&r, &weight_forms[f], matrices, shapes[s][0], shapes[s][1], gap, (unsigned)(f + s));
+            random_weight_init(&r, &weight_forms[f], matrices, shapes[s][0], shapes[s][1], gap,
+                               (unsigned)(f + s));
             fill_x(shapes[s][1], (unsigned)s);
             for (int i = 0; kernels_available(i); i++)
                 for (int exact = 0; exact < 2; exact++)
@@ -130,7 +137,8 @@ static void test_columns_may_be_any_multiple_of_the_format(void **state)
 static void check_company(const struct kernels *k, const struct weight *w, bool exact)
 {
     struct packed p = pack_all(k, w, MAX_N, exact);
-    static _Alignas(64) float crowd[MAX_N * KERNEL_MAX_LANES], alone[KERNEL_MAX_LANES], picked[9 * KERNEL_MAX_LANES];
+    static _Alignas(64) float crowd[MAX_N * KERNEL_MAX_LANES], alone[KERNEL_MAX_LANES],
+        picked[9 * KERNEL_MAX_LANES];
     int32_t index[9] = {63, 0, 7, 8, 9, 31, 2, 2, 40};
     size_t bytes = (size_t)k->lanes * sizeof *crowd;
     k->tile(&(struct tile){.weight = w, .panel = &p.panel, .n = MAX_N}, exact, crowd);
@@ -154,7 +162,8 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
         int32_t other = MAX_N - 1 - i;
         k->tile(&(struct tile){.weight = w, .panel = &p.panel, .first = i, .n = 1}, exact, alone);
         assert_memory_equal(alone, crowd + i * k->lanes, bytes);
-        k->tile(&(struct tile){.weight = w, .panel = &p.panel, .index = &other, .n = 1}, exact, alone);
+        k->tile(&(struct tile){.weight = w, .panel = &p.panel, .index = &other, .n = 1}, exact,
+                alone);
         assert_memory_equal(alone, crowd + other * k->lanes, bytes);
     }
     free(p.memory);
@@ -191,12 +200,14 @@ static void test_packing_zeros_gives_zeros(void **state)
     random_weight_fini(&r);
 }
 
-static void expect_close(const char *what, const struct kernels *k, const float *got, const float *want, int n,
-                         double relative, double absolute)
+static void expect_close(const char *what, const struct kernels *k, const float *got,
+                         const float *want, int n, double relative, double absolute)
 {
     for (int i = 0; i < n; i++)
-        if (!(fabs((double)got[i] - (double)want[i]) <= relative * fabs((double)want[i]) + absolute))
-            fail_msg("%s, %s: value %d of %d is %.9g, want %.9g", k->name, what, i, n, (double)got[i], (double)want[i]);
+        if (!(fabs((double)got[i] - (double)want[i]) <=
+              relative * fabs((double)want[i]) + absolute))
+            fail_msg("%s, %s: value %d of %d is %.9g, want %.9g", k->name, what, i, n,
+                     (double)got[i], (double)want[i]);
 }
 
 static void test_row_wise_kernels_agree_with_generic(void **state)
@@ -224,7 +235,8 @@ static void test_row_wise_kernels_agree_with_generic(void **state)
                 g->activate(a ? ACT_SWIGLU_CLAMP : ACT_SWIGLU, expected, up, n);
                 expect_close("activate", k, got, expected, n, 2e-6, 1e-7);
             }
-            float top = g->max(want, n), sum = g->sum_exp(want, n, top), fast = k->sum_exp(want, n, top);
+            float top = g->max(want, n), sum = g->sum_exp(want, n, top),
+                  fast = k->sum_exp(want, n, top);
             assert_true(k->max(want, n) == top);
             expect_close("sum_exp", k, &fast, &sum, 1, 2e-6, 0);
         }
@@ -237,8 +249,8 @@ struct attention_case {
 };
 
 /* Softmax of q.k, in double precision, over keys as stored. */
-static void attend_plain(const struct attention_case *c, const float *q, const float *keys, const float *values,
-                         const float *sinks, float *out)
+static void attend_plain(const struct attention_case *c, const float *q, const float *keys,
+                         const float *values, const float *sinks, float *out)
 {
     for (int h = 0; h < c->n_query; h++) {
         double sum = 0, mixed[256] = {0}, top = c->sinks ? (double)sinks[h] : -1e30, score[512];
@@ -266,15 +278,20 @@ static void check_attention(const struct kernels *k, const struct attention_case
 {
     enum { HEADS = 2, BLOCKS = 12 };
     int32_t table[BLOCKS] = {7, 2, 11, 0, 5, 9, 1, 3, 10, 4, 8, 6};
-    static float keys[384 * 256], values[384 * 256], q[16 * 256], got[16 * 256], want[16 * 256], scores[ATTEND_SCORES];
+    static float keys[384 * 256], values[384 * 256], q[16 * 256], got[16 * 256], want[16 * 256],
+        scores[ATTEND_SCORES];
     float sinks[16];
     unsigned seed = 99;
-    struct kv_view kv = {.block_values = kv_block_values(HEADS, c->d_head), .n_kv_head = HEADS, .d_head = c->d_head,
+    struct kv_view kv = {.block_values = kv_block_values(HEADS, c->d_head),
+                         .n_kv_head = HEADS,
+                         .d_head = c->d_head,
                          .half = c->half};
     kv.data = malloc(kv.block_values * BLOCKS * 4);
-    memset(kv.data, 0xff, kv.block_values * BLOCKS * 4); /* NaN: what is not stored must not be used */
-    for (int b = 0; b < BLOCKS; b++) /* backends hand out zeroed blocks */
-        memset((char *)kv.data + (size_t)b * kv.block_values * (c->half ? 2 : 4), 0, kv.block_values * (c->half ? 2 : 4));
+    memset(kv.data, 0xff,
+           kv.block_values * BLOCKS * 4); /* NaN: what is not stored must not be used */
+    for (int b = 0; b < BLOCKS; b++)      /* backends hand out zeroed blocks */
+        memset((char *)kv.data + (size_t)b * kv.block_values * (c->half ? 2 : 4), 0,
+               kv.block_values * (c->half ? 2 : 4));
     for (int i = 0; i < 16 * 256; i++)
         q[i] = random_unit(&seed) * 2;
     for (int i = 0; i < 16; i++)
@@ -286,9 +303,19 @@ static void check_attention(const struct kernels *k, const struct attention_case
         }
         k->store_kv(&kv, table[t / 32], t % 32, 1, keys + t * c->d_head, values + t * c->d_head);
     }
-    struct attend a = {.kv = &kv, .blocks = table, .kv_head = 1, .from = c->from, .to = c->to, .n_query = c->n_query,
-                       .q = q, .q_stride = (size_t)c->d_head, .scale = 0.125f, .sinks = c->sinks ? sinks : NULL,
-                       .out = got, .out_stride = (size_t)c->d_head, .scores = scores};
+    struct attend a = {.kv = &kv,
+                       .blocks = table,
+                       .kv_head = 1,
+                       .from = c->from,
+                       .to = c->to,
+                       .n_query = c->n_query,
+                       .q = q,
+                       .q_stride = (size_t)c->d_head,
+                       .scale = 0.125f,
+                       .sinks = c->sinks ? sinks : NULL,
+                       .out = got,
+                       .out_stride = (size_t)c->d_head,
+                       .scores = scores};
     k->attend(&a);
     attend_plain(c, q, keys, values, sinks, want);
     expect_close("attend", k, got, want, c->n_query * c->d_head, 0, c->half ? 1.5e-3 : 3e-6);
@@ -298,9 +325,10 @@ static void check_attention(const struct kernels *k, const struct attention_case
 static void test_attention_agrees_with_a_plain_softmax(void **state)
 {
     static const struct attention_case cases[] = {
-        {1, 64, 0, 1, false, false},   {4, 64, 0, 33, false, false},    {8, 128, 0, 300, true, false},
-        {4, 128, 250, 370, true, false}, {6, 48, 5, 256, false, false},
-        {3, 80, 17, 65, false, false}, {16, 256, 120, 128, true, false}, {5, 64, 31, 32, true, false},
+        {1, 64, 0, 1, false, false},      {4, 64, 0, 33, false, false},
+        {8, 128, 0, 300, true, false},    {4, 128, 250, 370, true, false},
+        {6, 48, 5, 256, false, false},    {3, 80, 17, 65, false, false},
+        {16, 256, 120, 128, true, false}, {5, 64, 31, 32, true, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int j = 0; kernels_available(j); j++) {

@@ -28,7 +28,8 @@ static void expect(float got, double want)
 
 static void test_router_takes_the_best_after_softmax(void **state)
 {
-    struct moe_plan m = {.n_expert = 4, .n_used = 2, .score = ROUTER_SOFTMAX, .normalize = true, .scale = 1};
+    struct moe_plan m = {
+        .n_expert = 4, .n_used = 2, .score = ROUTER_SOFTMAX, .normalize = true, .scale = 1};
     float logits[] = {1, 3, 2, 0}, weights[2];
     int32_t ids[2];
     router_choose(&m, m.n_used, logits, &(struct router_choice){ids, weights}, scratch);
@@ -59,7 +60,10 @@ static void test_router_takes_the_lower_id_among_equals(void **state)
 static void test_router_adds_its_bias_before_the_choice_of_top_k_softmax(void **state)
 {
     static const float bias[] = {0, 5, 0};
-    struct moe_plan m = {.n_expert = 3, .n_used = 2, .score = ROUTER_TOPK_SOFTMAX, .scale = 1,
+    struct moe_plan m = {.n_expert = 3,
+                         .n_used = 2,
+                         .score = ROUTER_TOPK_SOFTMAX,
+                         .scale = 1,
                          .router_bias = {.at = bias, .n = 3}};
     float logits[] = {1, -3, 0.5f}, weights[2];
     int32_t ids[2];
@@ -69,12 +73,19 @@ static void test_router_adds_its_bias_before_the_choice_of_top_k_softmax(void **
     expect(weights[0], 1 / (1 + exp(-1)));
 }
 
-/* Groups {0,1} {2,3} {4,5}: the bias makes the third group best and the first worst; weights have no bias. */
+/* Groups {0,1} {2,3} {4,5}: the bias makes the third group best and the first worst; weights have
+ * no bias. */
 static void test_sigmoid_router_chooses_within_the_best_groups(void **state)
 {
     static const float bias[] = {0, 0, 0, 0, 1, 1};
-    struct moe_plan m = {.n_expert = 6, .n_used = 2, .score = ROUTER_SIGMOID, .normalize = true, .scale = 2.5f,
-                         .n_group = 3, .n_group_used = 1, .select_bias = {.at = bias, .n = 6}};
+    struct moe_plan m = {.n_expert = 6,
+                         .n_used = 2,
+                         .score = ROUTER_SIGMOID,
+                         .normalize = true,
+                         .scale = 2.5f,
+                         .n_group = 3,
+                         .n_group_used = 1,
+                         .select_bias = {.at = bias, .n = 6}};
     float logits[] = {4, -4, 1, 1, 0, -1}, weights[2];
     int32_t ids[2];
     router_choose(&m, m.n_used, logits, &(struct router_choice){ids, weights}, scratch);
@@ -97,7 +108,8 @@ static void test_rotation_turns_pairs_and_leaves_the_rest(void **state)
     assert_true(head[4] == 5 && head[5] == 6);
     r.interleaved = true; /* the same pairs, lying next to each other */
     rope_apply(&r, table, other);
-    assert_true(other[0] == head[0] && other[1] == head[2] && other[2] == head[1] && other[3] == head[3]);
+    assert_true(other[0] == head[0] && other[1] == head[2] && other[2] == head[1] &&
+                other[3] == head[3]);
 }
 
 enum { PHASES = 2000 };
@@ -154,7 +166,8 @@ struct bee {
     struct thread_pool *pool;
     int32_t n;
     _Atomic int32_t taken[LISTS][UNITS], by[LISTS][4];
-    int32_t slow; /* of two members, the one that comes when the other has found nothing left; -1: none */
+    int32_t slow; /* of two members, the one that comes when the other has found nothing left; -1:
+                     none */
     _Atomic int32_t done; /* lists that the other has left */
 };
 
@@ -177,7 +190,9 @@ static void run_bee(void *context, int32_t member)
         int32_t from, to;
         if (slow && list % 2)
             wait_for_the_other(b, list);
-        thread_pool_loop_begin(b->pool, member, units_of(list), b->slow < 0 && list % 3 == 0 ? THREAD_POOL_STATIC : THREAD_POOL_STEALING);
+        thread_pool_loop_begin(b->pool, member, units_of(list),
+                               b->slow < 0 && list % 3 == 0 ? THREAD_POOL_STATIC
+                                                            : THREAD_POOL_STEALING);
         if (slow)
             wait_for_the_other(b, list);
         while (thread_pool_next_chunk(b->pool, member, &from, &to))
@@ -298,7 +313,8 @@ static void test_a_run_alone_leaves_the_others_asleep(void **state)
     thread_pool_destroy(&p);
 }
 
-/* Steps of one row cost `together` with all threads and `single` with one; who is used after a while? */
+/* Steps of one row cost `together` with all threads and `single` with one; who is used after a
+ * while? */
 static int single_of_last_100(struct thread_tuner *t, uint64_t together, uint64_t single)
 {
     int alone = 0;
@@ -333,7 +349,8 @@ static void test_an_idle_pool_uses_no_cpu(void **state)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
     usleep(200000);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-    double ms = (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) * 1e-6;
+    double ms = (double)(after.tv_sec - before.tv_sec) * 1e3 +
+                (double)(after.tv_nsec - before.tv_nsec) * 1e-6;
     if (ms > 5)
         fail_msg("200 ms of idling took %.1f ms of CPU", ms);
     thread_pool_destroy(&p);

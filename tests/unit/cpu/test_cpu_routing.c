@@ -14,9 +14,9 @@
 #include "engine/model/model.h"
 #include "tests/unit/cpu/cpu_backend_rig.h"
 
-struct routing { /* what a test's router answers, and what the backend says it used */
-    bool own;           /* the model's own choice, as recorded; else replaced_expert() */
-    int32_t *recorded;  /* [n_layer, TOKENS, n_used] */
+struct routing {       /* what a test's router answers, and what the backend says it used */
+    bool own;          /* the model's own choice, as recorded; else replaced_expert() */
+    int32_t *recorded; /* [n_layer, TOKENS, n_used] */
     int checked;
 };
 
@@ -38,7 +38,8 @@ static void route(void *context, int32_t layer, int32_t sequence, int32_t positi
         ids[i] = r->own ? recorded_ids(r, layer, position)[i] : replaced_expert(layer, position, i);
 }
 
-static void record_ids(void *context, const char *name, const void *data, int32_t n, int32_t cols, bool is_int)
+static void record_ids(void *context, const char *name, const void *data, int32_t n, int32_t cols,
+                       bool is_int)
 {
     struct routing *r = context;
     int layer;
@@ -47,7 +48,8 @@ static void record_ids(void *context, const char *name, const void *data, int32_
         memcpy(recorded_ids(r, layer, 0), data, (size_t)n * (size_t)cols * sizeof(int32_t));
 }
 
-static void check_ids(void *context, const char *name, const void *data, int32_t n, int32_t cols, bool is_int)
+static void check_ids(void *context, const char *name, const void *data, int32_t n, int32_t cols,
+                      bool is_int)
 {
     struct routing *r = context;
     const int32_t *ids = data;
@@ -73,14 +75,21 @@ static void run_routed(struct backend_params p, int n)
     cpu_backend.close(&b);
 }
 
-/* Few rows (every thread chooses) and many (shared out): the replacement is what computes, and replacing the
- * router's choice by itself changes nothing. */
+/* Few rows (every thread chooses) and many (shared out): the replacement is what computes, and
+ * replacing the router's choice by itself changes nothing. */
 static void test_routing_can_be_replaced(void **state)
 {
     for (int n = 3; n <= 40; n += 37) {
-        struct routing r = {.recorded = calloc((size_t)plan->n_layer * TOKENS * (size_t)plan->layers[0].moe.n_used, 4)};
-        struct backend_params p = {.n_blocks = 32, .n_states = STATES, .max_rows = ROWS, .max_sequences = SEQUENCES,
-                                   .n_threads = 2, .dump = record_ids, .dump_context = &r};
+        struct routing r = {
+            .recorded =
+                calloc((size_t)plan->n_layer * TOKENS * (size_t)plan->layers[0].moe.n_used, 4)};
+        struct backend_params p = {.n_blocks = 32,
+                                   .n_states = STATES,
+                                   .max_rows = ROWS,
+                                   .max_sequences = SEQUENCES,
+                                   .n_threads = 2,
+                                   .dump = record_ids,
+                                   .dump_context = &r};
         float *want = malloc((size_t)plan->n_vocab * sizeof *want);
         run_routed(p, n);
         memcpy(want, alone[0], (size_t)plan->n_vocab * sizeof *want);

@@ -25,8 +25,9 @@ static void exec_engine(const struct engine_process *p, const char *const *extra
     int n = 0;
     snprintf(model, sizeof model, "%s/engine/demo-model", source ? source : ".");
     snprintf(log, sizeof log, "%s/log", p->dir);
-    const char *const base[] = {"./sluice-engine", "--model", model, "--socket", p->socket, "--status", p->status,
-                                "--backend", "cpu", "--cache-dir", p->dir};
+    const char *const base[] = {
+        "./sluice-engine", "--model",   model, "--socket",    p->socket, "--status",
+        p->status,         "--backend", "cpu", "--cache-dir", p->dir};
     for (size_t i = 0; i < sizeof base / sizeof base[0]; i++)
         argv[n++] = base[i];
     while (extra && *extra && n < 39)
@@ -101,7 +102,8 @@ bool engine_process_wait_idle(struct engine_process *p, struct status_page *page
 {
     struct err e;
     for (double end = clock_ms() + 60000; clock_ms() < end; nap(5))
-        if (status_read(p->status, page, &e) && !page->jobs_running && !page->jobs_waiting && !page->blocks_used)
+        if (status_read(p->status, page, &e) && !page->jobs_running && !page->jobs_waiting &&
+            !page->blocks_used)
             return true;
     return false;
 }

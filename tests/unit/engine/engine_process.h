@@ -1,4 +1,5 @@
-/* A real sluice-engine over the demo model on the cpu backend, for tests of socket, jobs and failures. */
+/* A real sluice-engine over the demo model on the cpu backend, for tests of socket, jobs and
+ * failures. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,10 +14,12 @@ struct engine_process {
     int out; /* its standard output */
 };
 
-/* Starts it in a folder of its own; extra: more arguments, NULL-terminated, or NULL. Does not wait until it is ready. */
+/* Starts it in a folder of its own; extra: more arguments, NULL-terminated, or NULL. Does not wait
+ * until it is ready. */
 bool engine_process_start(struct engine_process *p, const char *const *extra);
 bool engine_process_wait_ready(struct engine_process *p);
-/* Sends the signal (0: none) and gives the exit status, or 128 + the signal that ended it; -1: still there after 20 s. */
+/* Sends the signal (0: none) and gives the exit status, or 128 + the signal that ended it; -1:
+ * still there after 20 s. */
 int engine_process_end(struct engine_process *p, int signal);
 void engine_process_remove(struct engine_process *p); /* kills it if need be, removes the folder */
 /* Waits until nothing runs, waits or holds a block. */

@@ -3,12 +3,15 @@
 
 struct engine_process engine;
 
-/* "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n" of the golden greedy.json */
-const int32_t hello[N_HELLO] = {8184, 296, 198, 828, 8185, 198, 8184, 298, 198, 8186, 302, 8187, 302};
+/* "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n" of the golden
+ * greedy.json */
+const int32_t hello[N_HELLO] = {8184, 296, 198,  828, 8185, 198, 8184,
+                                298,  198, 8186, 302, 8187, 302};
 
 int start_engine(void **state)
 {
-    const char *const extra[] = {"--ctx", "512", "--slots", "4", "--max-queue", "80", "--log-level", "warn", NULL};
+    const char *const extra[] = {"--ctx", "512",         "--slots", "4", "--max-queue",
+                                 "80",    "--log-level", "warn",    NULL};
     return engine_process_start(&engine, extra) && engine_process_wait_ready(&engine) ? 0 : -1;
 }
 
@@ -29,7 +32,10 @@ int stop_engine(void **state)
 
 struct engine_job_params hello_params(int32_t max_tokens)
 {
-    return (struct engine_job_params){.prompt = hello, .n_prompt = N_HELLO, .max_tokens = max_tokens, .top_logprobs = -1,
+    return (struct engine_job_params){.prompt = hello,
+                                      .n_prompt = N_HELLO,
+                                      .max_tokens = max_tokens,
+                                      .top_logprobs = -1,
                                       .sampling = {.top_p = 1, .repetition_penalty = 1}};
 }
 

@@ -24,7 +24,8 @@
 
 extern struct engine_process engine;
 
-/* "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n" of the golden greedy.json */
+/* "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n" of the golden
+ * greedy.json */
 #define N_HELLO 13
 extern const int32_t hello[N_HELLO];
 

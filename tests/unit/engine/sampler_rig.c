@@ -39,8 +39,10 @@ void fill_candidates(struct fixture *f)
         f->top_ids[k] = best;
         f->top_logits[k] = f->logits[best];
     }
-    f->row = (struct step_row){.top_ids = f->top_ids, .top_logits = f->top_logits,
-                               .log_sum_exp = (float)log(sum), .logits = f->logits};
+    f->row = (struct step_row){.top_ids = f->top_ids,
+                               .top_logits = f->top_logits,
+                               .log_sum_exp = (float)log(sum),
+                               .logits = f->logits};
 }
 
 struct engine_sampling neutral(void)
@@ -48,10 +50,11 @@ struct engine_sampling neutral(void)
     return (struct engine_sampling){.top_p = 1, .repetition_penalty = 1, .temperature = 1};
 }
 
-void pick(struct fixture *f, struct sampler *sampler, const struct step_row *row, int32_t top_logprobs,
-                 struct engine_token *token)
+void pick(struct fixture *f, struct sampler *sampler, const struct step_row *row,
+          int32_t top_logprobs, struct engine_token *token)
 {
-    const struct sampler_input in = {.row = row, .n_top = BACKEND_MAX_TOP, .top_logprobs = top_logprobs};
+    const struct sampler_input in = {
+        .row = row, .n_top = BACKEND_MAX_TOP, .top_logprobs = top_logprobs};
     sampler_pick(sampler, f->work, &in, token);
 }
 

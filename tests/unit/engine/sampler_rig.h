@@ -29,8 +29,8 @@ void make_row(struct fixture *f, uint64_t seed);
 void fill_candidates(struct fixture *f);
 struct engine_sampling neutral(void);
 
-void pick(struct fixture *f, struct sampler *sampler, const struct step_row *row, int32_t top_logprobs,
-                 struct engine_token *token);
+void pick(struct fixture *f, struct sampler *sampler, const struct step_row *row,
+          int32_t top_logprobs, struct engine_token *token);
 
 int32_t pick_one(struct fixture *f, const struct engine_sampling *s, struct engine_token *token);
 void set_row(struct fixture *f, const float *first, int n);

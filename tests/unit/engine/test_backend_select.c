@@ -1,5 +1,5 @@
-/* Which backend runs: names, "auto", and what happens when the GPU refuses a model: a whole engine over a Vulkan backend
- * that refuses every one (refusing_vulkan.c). */
+/* Which backend runs: names, "auto", and what happens when the GPU refuses a model: a whole engine
+ * over a Vulkan backend that refuses every one (refusing_vulkan.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,8 @@ static int remove_engine(void **state)
 
 static void start(const char *backend, const char *refuse_with, const char *strategy)
 {
-    const char *const extra[] = {"--backend", backend, "--ctx", "256", "--slots", "1", "--strategy", strategy, NULL};
+    const char *const extra[] = {"--backend", backend,      "--ctx",  "256", "--slots",
+                                 "1",         "--strategy", strategy, NULL};
     setenv("SLUICE_ENGINE", "tests/unit/engine_refusing", 1);
     setenv("REFUSE_WITH", refuse_with, 1);
     assert_true(engine_process_start(&engine, extra));
@@ -45,7 +46,8 @@ static void test_names_select(void **state)
 
 static void test_only_auto_and_only_a_models_refusal_falls_back(void **state)
 {
-    static const enum err_code models[] = {ERR_UNSUPPORTED, ERR_NOMEM, ERR_LIMIT}, others[] = {ERR_DEVICE, ERR_FORMAT, ERR_IO};
+    static const enum err_code models[] = {ERR_UNSUPPORTED, ERR_NOMEM, ERR_LIMIT},
+                               others[] = {ERR_DEVICE, ERR_FORMAT, ERR_IO};
     for (int i = 0; i < 3; i++) {
         struct err model = {.code = models[i]}, other = {.code = others[i]};
         assert_ptr_equal(backend_fallback("auto", &vulkan_backend, &model), &cpu_backend);
@@ -71,9 +73,14 @@ static void test_a_refused_model_runs_on_the_cpu(void **state)
         assert_string_equal(page.error, "");
         int threads = 0;
         assert_int_equal(sscanf(page.device, "cpu, %d thread", &threads), 1);
-        assert_int_equal(page.n_threads, threads); /* those that there are, not the machine's processors */
+        assert_int_equal(page.n_threads,
+                         threads); /* those that there are, not the machine's processors */
         const int32_t prompt[] = {8184, 296, 198, 828};
-        struct engine_job_params p = {.prompt = prompt, .n_prompt = 4, .max_tokens = 3, .top_logprobs = -1, .ignore_eos = true,
+        struct engine_job_params p = {.prompt = prompt,
+                                      .n_prompt = 4,
+                                      .max_tokens = 3,
+                                      .top_logprobs = -1,
+                                      .ignore_eos = true,
                                       .sampling = {.top_p = 1, .repetition_penalty = 1}};
         struct engine_job *j = engine_submit(engine.socket, &p, &e);
         assert_non_null(j);
@@ -86,7 +93,8 @@ static void test_a_refused_model_runs_on_the_cpu(void **state)
     }
 }
 
-/* Memory for experts had been taken as the GPU's plan says it: the cpu's plan is met all the same. */
+/* Memory for experts had been taken as the GPU's plan says it: the cpu's plan is met all the same.
+ */
 static void test_a_gpu_that_refuses_late_leaves_nothing_behind(void **state)
 {
     struct status_page page;
@@ -102,7 +110,8 @@ static void test_a_gpu_that_refuses_late_leaves_nothing_behind(void **state)
     assert_true(file_read(path, 1 << 20, &log, &e));
     assert_non_null(strstr(log.data, "no kernel for this"));
     /* the store that the GPU's plan had is gone: the cpu's owns the dense weights too */
-    const char *gpus = strstr(log.data, "experts stay on disk"), *own = gpus ? strstr(gpus + 1, "experts stay on disk") : NULL;
+    const char *gpus = strstr(log.data, "experts stay on disk"),
+               *own = gpus ? strstr(gpus + 1, "experts stay on disk") : NULL;
     if (!own || strstr(own, " dense=0 ") || strstr(log.data, "the plan was not met"))
         fail_msg("%s", log.data);
     buf_fini(&log);
@@ -129,7 +138,8 @@ int main(void)
         cmocka_unit_test(test_names_select),
         cmocka_unit_test(test_only_auto_and_only_a_models_refusal_falls_back),
         cmocka_unit_test_teardown(test_a_refused_model_runs_on_the_cpu, remove_engine),
-        cmocka_unit_test_teardown(test_a_gpu_that_refuses_late_leaves_nothing_behind, remove_engine),
+        cmocka_unit_test_teardown(test_a_gpu_that_refuses_late_leaves_nothing_behind,
+                                  remove_engine),
         cmocka_unit_test_teardown(test_other_refusals_stand, remove_engine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

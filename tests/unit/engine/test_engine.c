@@ -53,7 +53,8 @@ static void test_answer_is_the_models(void **state)
     assert_string_equal(a.text, "Hi! How can I help?");
     assert_int_equal(a.last.finish, ENGINE_STOP_EOS);
     assert_int_equal(a.last.usage.prompt_tokens, N_HELLO);
-    assert_int_equal(a.last.usage.completion_tokens, a.n_tokens + 1); /* the end's token is counted, not sent */
+    assert_int_equal(a.last.usage.completion_tokens,
+                     a.n_tokens + 1); /* the end's token is counted, not sent */
     struct err e = {0};
     struct engine_event ev;
     assert_int_equal(engine_next(j, &ev, 0, &e), -1);
@@ -147,7 +148,8 @@ static void test_detached_job_outlives_its_connection(void **state)
     assert_string_equal(two.text, direct.text);
     engine_close(&a);
     engine_close(&b);
-    a = engine_attach(engine.socket, "message-1", &e); /* after the end: from the first event again */
+    a = engine_attach(engine.socket, "message-1",
+                      &e); /* after the end: from the first event again */
     assert_non_null(a);
     assert_true(answer_read(a, &one));
     assert_string_equal(one.text, direct.text);
@@ -323,8 +325,10 @@ int main(void)
         cmocka_unit_test(test_second_engine_does_not_disturb_the_first),
     };
     const struct CMUnitTest own[] = {
-        cmocka_unit_test_setup_teardown(test_killed_engine_is_noticed_by_its_clients, start_engine, remove_engine),
-        cmocka_unit_test_setup_teardown(test_sigterm_finishes_what_fits_the_grace, start_engine, remove_engine),
+        cmocka_unit_test_setup_teardown(test_killed_engine_is_noticed_by_its_clients, start_engine,
+                                        remove_engine),
+        cmocka_unit_test_setup_teardown(test_sigterm_finishes_what_fits_the_grace, start_engine,
+                                        remove_engine),
         cmocka_unit_test(test_broken_model_ends_with_a_reason),
     };
     int failed = cmocka_run_group_tests(shared, start_engine, stop_engine);

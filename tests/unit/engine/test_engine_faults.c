@@ -1,4 +1,5 @@
-/* The engine against clients that misbehave: that leave, sleep, send garbage, or take all descriptors. */
+/* The engine against clients that misbehave: that leave, sleep, send garbage, or take all
+ * descriptors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +32,8 @@ static int raw_connection(void)
     return fd;
 }
 
-/* Of those who gave up waiting for an engine that hung: a cancel is heard when it goes on, a job is not begun. */
+/* Of those who gave up waiting for an engine that hung: a cancel is heard when it goes on, a job is
+ * not begun. */
 static void test_who_left_is_heard_and_not_served(void **state)
 {
     struct err e = {0};
@@ -75,7 +77,8 @@ static void test_garbage_ends_its_own_connection_only(void **state)
             bytes[k] = (char)(seed >> 16);
         }
         if (i % 2)
-            memcpy(bytes, "\x08\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0", 20); /* a right HELLO first */
+            memcpy(bytes, "\x08\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0",
+                   20); /* a right HELLO first */
         send(fd, bytes, i % 3 ? sizeof bytes : (size_t)i, MSG_NOSIGNAL);
         shutdown(fd, SHUT_WR);
         while (recv(fd, bytes, sizeof bytes, 0) > 0)
@@ -124,7 +127,8 @@ static void test_random_disconnects_leave_nothing_behind(void **state)
                 engine_next(jobs[at], &ev, (int)(dice % 20), &e);
             engine_close(&jobs[at]);
         } else {
-            struct engine_job_params p = dice & 32 ? long_params() : hello_params((int32_t)(dice % 10));
+            struct engine_job_params p =
+                dice & 32 ? long_params() : hello_params((int32_t)(dice % 10));
             p.user = dice % 3;
             p.detached = dice % 5 == 0;
             snprintf(p.key, sizeof p.key, "hammer-%d", i);
@@ -141,7 +145,8 @@ static void test_random_disconnects_leave_nothing_behind(void **state)
         engine_cancel_key(engine.socket, key, &e);
     }
     assert_true(engine_process_wait_idle(&engine, &page));
-    assert_int_equal(status_jobs_succeeded(page.jobs_done) + page.jobs_done[OUTCOME_FAILED], page.jobs_accepted);
+    assert_int_equal(status_jobs_succeeded(page.jobs_done) + page.jobs_done[OUTCOME_FAILED],
+                     page.jobs_accepted);
     assert_int_equal(page.n_jobs, 0);
 }
 
@@ -153,7 +158,9 @@ static void test_without_descriptors_connections_wait_and_nothing_spins(void **s
     struct status_page page;
     assert_true(engine_process_wait_idle(&engine, &page));
     assert_int_equal(prlimit(engine.pid, RLIMIT_NOFILE, NULL, &old), 0);
-    assert_int_equal(prlimit(engine.pid, RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max}, NULL), 0);
+    assert_int_equal(prlimit(engine.pid, RLIMIT_NOFILE,
+                             &(struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max}, NULL),
+                     0);
     int waiting = raw_connection();
     struct pollfd greeted = {.fd = waiting, .events = POLLIN};
     double before = process_cpu_seconds(engine.pid);

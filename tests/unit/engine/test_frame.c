@@ -141,11 +141,11 @@ static void refuse(struct engine_job_params p, const char *field)
 static void test_params_out_of_range_name_the_field(void **state)
 {
     struct engine_job_params p;
-#define REFUSE(field, change) \
-    do { \
-        p = sample_params(); \
-        change; \
-        refuse(p, field); \
+#define REFUSE(field, change)                                                                      \
+    do {                                                                                           \
+        p = sample_params();                                                                       \
+        change;                                                                                    \
+        refuse(p, field);                                                                          \
     } while (0)
     REFUSE("prompt", p.n_prompt = 0);
     REFUSE("max_tokens", p.max_tokens = -1);
@@ -180,8 +180,13 @@ static void test_events_read_back_as_written(void **state)
 {
     struct engine_token tokens[2] = {{.id = 3, .logprob = -0.25f, .n_top = 1, .top = {{9, -1.5f}}},
                                      {.id = 4, .logprob = -9999, .n_top = 0}};
-    struct engine_event in = {.type = ENGINE_TOKENS, .job = 5, .tokens = tokens, .n_tokens = 2, .decode_ms = 12.5,
-                              .text = "h\xc3\xa9", .text_len = 3};
+    struct engine_event in = {.type = ENGINE_TOKENS,
+                              .job = 5,
+                              .tokens = tokens,
+                              .n_tokens = 2,
+                              .decode_ms = 12.5,
+                              .text = "h\xc3\xa9",
+                              .text_len = 3};
     struct engine_event out;
     struct event_box box = {0};
     struct buf b = {0};
@@ -198,7 +203,8 @@ static void test_events_read_back_as_written(void **state)
     assert_memory_equal(out.text, "h\xc3\xa9", 3);
 
     tokens[0].rank = 3;
-    in = (struct engine_event){.type = ENGINE_PROMPT_SCORES, .job = 5, .done = 64, .tokens = tokens, .n_tokens = 1};
+    in = (struct engine_event){
+        .type = ENGINE_PROMPT_SCORES, .job = 5, .done = 64, .tokens = tokens, .n_tokens = 1};
     buf_clear(&b);
     message_put_event(&b, &in);
     parse_one(&b, &f);
@@ -209,10 +215,19 @@ static void test_events_read_back_as_written(void **state)
     assert_int_equal(out.tokens[0].rank, 3);
     assert_int_equal(out.tokens[0].top[0].id, 9);
 
-    in = (struct engine_event){.type = ENGINE_DONE, .job = 5, .finish = ENGINE_STOP_STRING, .stop_string = "END",
-                               .usage = {.prompt_tokens = 10, .cached_tokens = 3, .completion_tokens = 7, .decode_tokens_per_s = 12.5,
-                                         .experts = {[ENGINE_EXPERT_ASKED] = 8, [ENGINE_EXPERT_HITS] = 5.5, [ENGINE_EXPERT_BUS_BYTES] = 4096},
-                                         .memory = {1, 2, 3, 4, 5}, .reduced_top_k = 6}};
+    in = (struct engine_event){.type = ENGINE_DONE,
+                               .job = 5,
+                               .finish = ENGINE_STOP_STRING,
+                               .stop_string = "END",
+                               .usage = {.prompt_tokens = 10,
+                                         .cached_tokens = 3,
+                                         .completion_tokens = 7,
+                                         .decode_tokens_per_s = 12.5,
+                                         .experts = {[ENGINE_EXPERT_ASKED] = 8,
+                                                     [ENGINE_EXPERT_HITS] = 5.5,
+                                                     [ENGINE_EXPERT_BUS_BYTES] = 4096},
+                                         .memory = {1, 2, 3, 4, 5},
+                                         .reduced_top_k = 6}};
     buf_clear(&b);
     message_put_event(&b, &in);
     parse_one(&b, &f);
@@ -224,7 +239,8 @@ static void test_events_read_back_as_written(void **state)
     assert_memory_equal(&out.usage.memory, &in.usage.memory, sizeof out.usage.memory);
     assert_int_equal(out.usage.reduced_top_k, 6);
 
-    in = (struct engine_event){.type = ENGINE_FAILED, .error = {.code = ERR_BUSY, .field = "f", .text = "full"}};
+    in = (struct engine_event){.type = ENGINE_FAILED,
+                               .error = {.code = ERR_BUSY, .field = "f", .text = "full"}};
     buf_clear(&b);
     message_put_event(&b, &in);
     parse_one(&b, &f);

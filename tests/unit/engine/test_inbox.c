@@ -1,4 +1,5 @@
-/* What the I/O thread does with jobs before the scheduler has them: limits, the hand-over, logs, the table of jobs. */
+/* What the I/O thread does with jobs before the scheduler has them: limits, the hand-over, logs,
+ * the table of jobs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,8 @@ static const int32_t prompt[] = {1, 2, 3};
 
 static struct job *make_job(uint64_t id, const char *key)
 {
-    struct engine_job_params p = {.prompt = prompt, .n_prompt = 3, .max_tokens = 10, .detached = key != NULL};
+    struct engine_job_params p = {
+        .prompt = prompt, .n_prompt = 3, .max_tokens = 10, .detached = key != NULL};
     struct err e = {0};
     if (key)
         strcpy(p.key, key);
@@ -25,7 +27,8 @@ static struct job *make_job(uint64_t id, const char *key)
     return j;
 }
 
-static bool check(struct inbox *in, int32_t n_prompt, int32_t max_tokens, int32_t *cut, struct err *e)
+static bool check(struct inbox *in, int32_t n_prompt, int32_t max_tokens, int32_t *cut,
+                  struct err *e)
 {
     static int32_t zeros[200];
     int32_t position;
@@ -50,7 +53,9 @@ static void test_loading_and_closed_refuse_with_the_reason(void **state)
     inbox_close(&in, &why);
     assert_false(check(&in, 1, 1, &cut, &e));
     assert_string_equal(e.text, "stopping");
-    inbox_open(&in, &(struct inbox_limits){.max_queue = 2}); /* a load that ends after the stop does not open it again */
+    inbox_open(&in,
+               &(struct inbox_limits){
+                   .max_queue = 2}); /* a load that ends after the stop does not open it again */
     assert_false(check(&in, 1, 1, &cut, &e));
     inbox_fini(&in);
 }
@@ -75,7 +80,8 @@ static void test_answers_are_cut_to_what_the_context_leaves(void **state)
 static bool check_experts(struct inbox *in, int32_t experts, struct err *e)
 {
     int32_t position;
-    struct engine_job_params p = {.prompt = prompt, .n_prompt = 3, .max_tokens = 1, .experts_per_token = experts};
+    struct engine_job_params p = {
+        .prompt = prompt, .n_prompt = 3, .max_tokens = 1, .experts_per_token = experts};
     return inbox_check(in, &p, &position, e);
 }
 
@@ -84,7 +90,8 @@ static void test_more_experts_than_the_model_has_are_refused(void **state)
     struct inbox in, dense;
     struct err e = {0};
     inbox_init(&in);
-    inbox_open(&in, &(struct inbox_limits){.n_vocab = 10, .n_ctx = 100, .max_queue = 2, .trained_top_k = 8});
+    inbox_open(&in, &(struct inbox_limits){
+                        .n_vocab = 10, .n_ctx = 100, .max_queue = 2, .trained_top_k = 8});
     assert_true(check_experts(&in, 0, &e));
     assert_true(check_experts(&in, 8, &e));
     assert_false(check_experts(&in, 9, &e));
@@ -112,7 +119,8 @@ static void test_queue_is_bounded_by_all_that_wait(void **state)
     inbox_push(&in, make_job(2, NULL));
     assert_false(check(&in, 1, 1, &cut, &e));
     assert_int_equal(e.code, ERR_BUSY);
-    struct job *list = inbox_take(&in, 0, &stop); /* taken, but still waiting as far as anyone knows */
+    struct job *list =
+        inbox_take(&in, 0, &stop); /* taken, but still waiting as far as anyone knows */
     assert_int_equal(list->id, 1);
     assert_int_equal(list->next->id, 2);
     assert_false(check(&in, 1, 1, &cut, &e));

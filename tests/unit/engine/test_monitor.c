@@ -1,5 +1,6 @@
-/* Memory that others take, in made-up /proc and /sys trees: the cache of experts gives way within a second, says so in
- * the log and on the status page, and what the kernel counts for the process stands there too. */
+/* Memory that others take, in made-up /proc and /sys trees: the cache of experts gives way within a
+ * second, says so in the log and on the status page, and what the kernel counts for the process
+ * stands there too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,7 @@
 #define MIB ((uint64_t)1 << 20)
 #define BUDGET (8 * MIB)
 #define MARGIN (BUDGET / 16) /* given back beside what is missing */
-#define LOW_MIB 32 /* half the reserve of a machine of 4 GiB */
+#define LOW_MIB 32           /* half the reserve of a machine of 4 GiB */
 
 static char root[64], page_path[96];
 static struct model *model;
@@ -81,9 +82,11 @@ static void fill_cache(void)
         struct expert_want wants[256];
         for (int32_t x = 0; x < layout.layers[i].n_expert; x++)
             wants[x] = (struct expert_want){.expert = x, .rows = 1};
-        expert_cache_begin(store,
-                           &(struct expert_layer_request){.layer = layout.layers[i].layer, .wants = wants,
-                                                          .n = layout.layers[i].n_expert, .rows = 64, .in_order = true});
+        expert_cache_begin(store, &(struct expert_layer_request){.layer = layout.layers[i].layer,
+                                                                 .wants = wants,
+                                                                 .n = layout.layers[i].n_expert,
+                                                                 .rows = 64,
+                                                                 .in_order = true});
         while ((n = expert_cache_take(store, ids, 256, true, &e)) > 0)
             expert_cache_give(store, ids, n);
         expert_cache_end(store);
@@ -100,12 +103,17 @@ static int begin(void **state)
     snprintf(page_path, sizeof page_path, "%s/page", root);
     last_line[0] = 0;
     available_mib(1024);
-    put("/proc/self/status", "Name:\tengine\nRssAnon:\t    %llu kB\nRssFile:\t    2000 kB\nRssShmem:\t      24 kB\n", 3000);
+    put("/proc/self/status",
+        "Name:\tengine\nRssAnon:\t    %llu kB\nRssFile:\t    2000 kB\nRssShmem:\t      24 kB\n",
+        3000);
     put("/proc/self/io", "rchar: 5\nread_bytes: %llu\nwrite_bytes: 3\n", 123456789);
     model = model_open(expert_model_path("engine/demo-model"), &e);
     if (!model || !expert_layout_open(&layout, model, &e))
         fail_msg("%s", e.text);
-    store = expert_cache_open(&(struct expert_cache_params){.layout = &layout, .plan = model_plan(model), .budget = BUDGET}, &e);
+    store = expert_cache_open(&(struct expert_cache_params){.layout = &layout,
+                                                            .plan = model_plan(model),
+                                                            .budget = BUDGET},
+                              &e);
     writer = status_create(page_path, &e);
     if (!store || !writer)
         fail_msg("%s", e.text);
@@ -152,7 +160,8 @@ static void check_gave_way(const struct expert_counters *before, uint64_t give)
     assert_true(now.resident_bytes <= now.budget_bytes);
     assert_true(now.evictions > before->evictions);
     pthread_mutex_lock(&log_lock);
-    int found = sscanf(last_line, "expert cache shrinks bytes=%llu before=%*u planned=%llu", &bytes, &planned);
+    int found = sscanf(last_line, "expert cache shrinks bytes=%llu before=%*u planned=%llu", &bytes,
+                       &planned);
     pthread_mutex_unlock(&log_lock);
     assert_int_equal(found, 2);
     assert_int_equal(planned, BUDGET);
@@ -190,12 +199,14 @@ static void test_a_groups_limit_comes_near(void **state)
 {
     struct expert_counters full = counters();
     put("/proc/self/cgroup", "0::/box\n", 0);
-    put("/proc/self/mountinfo", "31 24 0:27 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n", 0);
+    put("/proc/self/mountinfo",
+        "31 24 0:27 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n", 0);
     put("/sys/fs/cgroup/cgroup.controllers", "memory\n", 0);
     put("/sys/fs/cgroup/box/memory.max", "%llu\n", 4096 * MIB);
     put("/sys/fs/cgroup/box/memory.current", "%llu\n", 100 * MIB);
     watch();
-    put("/sys/fs/cgroup/box/memory.current", "%llu\n", 4096 * MIB); /* nothing is left: all but the least is given back */
+    put("/sys/fs/cgroup/box/memory.current", "%llu\n",
+        4096 * MIB); /* nothing is left: all but the least is given back */
     until_shrinks(1);
     assert_int_equal(counters().budget_bytes, expert_cache_min_bytes(&layout));
     check_gave_way(&full, full.resident_bytes - expert_cache_min_bytes(&layout));

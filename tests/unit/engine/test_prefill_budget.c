@@ -1,5 +1,5 @@
-/* Parts of prompts, over a device that is a formula: short enough beside answers, and as large as the disk makes them anyway
- * where experts are streamed. */
+/* Parts of prompts, over a device that is a formula: short enough beside answers, and as large as
+ * the disk makes them anyway where experts are streamed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,8 @@ static struct prefill_budget_step run(const struct device *d, int32_t rows)
     double wanted = 1 - pow(1 - d->share, rows + d->answers);
     double reading = d->reading_ms * wanted, computing = d->row_ms * (rows + d->answers);
     double ms = fmax(reading, computing) + 1;
-    return (struct prefill_budget_step){.ms = ms, .waited_ms = ms - computing, .reading_ms = reading, .prefill_rows = rows};
+    return (struct prefill_budget_step){
+        .ms = ms, .waited_ms = ms - computing, .reading_ms = reading, .prefill_rows = rows};
 }
 
 static int32_t next_rows(const struct prefill_budget *p, const struct device *d)
@@ -32,7 +33,8 @@ static int32_t next_rows(const struct prefill_budget *p, const struct device *d)
     return rows > PREFILL_BUDGET_MIN_ROWS ? rows : PREFILL_BUDGET_MIN_ROWS;
 }
 
-/* Until the sizes have settled; returns the rows of a step then, *longest the longest step of all but the first. */
+/* Until the sizes have settled; returns the rows of a step then, *longest the longest step of all
+ * but the first. */
 static int32_t settle(struct prefill_budget *p, const struct device *d, double *longest)
 {
     *longest = 0;
@@ -47,7 +49,8 @@ static int32_t settle(struct prefill_budget *p, const struct device *d, double *
 
 static void test_in_memory_a_step_keeps_its_time(void **state)
 {
-    const struct device alone = {.row_ms = 2, .chunk = 512}, beside = {.row_ms = 2, .chunk = 512, .answers = 2};
+    const struct device alone = {.row_ms = 2, .chunk = 512},
+                        beside = {.row_ms = 2, .chunk = 512, .answers = 2};
     struct prefill_budget p = {0};
     double longest;
     assert_in_range(next_rows(&p, &alone), 32, 256); /* nothing is known: no long step */
@@ -66,20 +69,24 @@ static void test_a_fast_device_is_bound_by_its_chunk(void **state)
     assert_int_equal(settle(&p, &d, &longest), 512);
 }
 
-/* Eight rows of a prompt read 40 % of what five hundred read: with the time of reading laid to the rows, parts would shrink
- * to eight rows, and 2048 tokens would read the experts a hundred times over. */
+/* Eight rows of a prompt read 40 % of what five hundred read: with the time of reading laid to the
+ * rows, parts would shrink to eight rows, and 2048 tokens would read the experts a hundred times
+ * over. */
 static void test_streaming_does_not_shrink_the_parts(void **state)
 {
-    const struct device d = {.row_ms = 5, .reading_ms = 1200, .share = 8.0 / 256, .chunk = 2048, .answers = 8};
+    const struct device d = {
+        .row_ms = 5, .reading_ms = 1200, .share = 8.0 / 256, .chunk = 2048, .answers = 8};
     struct prefill_budget p = {0};
     double longest;
-    assert_in_range(settle(&p, &d, &longest), 200, 260); /* computes for about as long as it reads */
+    assert_in_range(settle(&p, &d, &longest), 200,
+                    260); /* computes for about as long as it reads */
     assert_true(longest < 2 * 1200);
 }
 
 static void test_a_slow_disk_gets_whole_chunks(void **state)
 {
-    const struct device d = {.row_ms = 5, .reading_ms = 30000, .share = 8.0 / 256, .chunk = 2048, .answers = 8};
+    const struct device d = {
+        .row_ms = 5, .reading_ms = 30000, .share = 8.0 / 256, .chunk = 2048, .answers = 8};
     struct prefill_budget p = {0};
     double longest;
     assert_int_equal(settle(&p, &d, &longest), 2048);
@@ -87,7 +94,8 @@ static void test_a_slow_disk_gets_whole_chunks(void **state)
 
 static void test_what_became_resident_is_not_read_any_more(void **state)
 {
-    const struct device cold = {.row_ms = 5, .reading_ms = 3000, .share = 0.1, .chunk = 2048, .answers = 2};
+    const struct device cold = {
+        .row_ms = 5, .reading_ms = 3000, .share = 0.1, .chunk = 2048, .answers = 2};
     struct device warm = cold;
     struct prefill_budget p = {0};
     double longest;
@@ -104,7 +112,10 @@ static void test_short_ends_of_prompts_tell_nothing(void **state)
     prefill_budget_note(&p, &(struct prefill_budget_step){.ms = 50, .prefill_rows = 1});
     prefill_budget_note(&p, &(struct prefill_budget_step){.ms = 50, .prefill_rows = 0});
     assert_memory_equal(&p, &before, sizeof p);
-    prefill_budget_note(&p, &(struct prefill_budget_step){.ms = 10, .waited_ms = 11, .reading_ms = 10, .prefill_rows = 32}); /* clocks differ */
+    prefill_budget_note(&p, &(struct prefill_budget_step){.ms = 10,
+                                                          .waited_ms = 11,
+                                                          .reading_ms = 10,
+                                                          .prefill_rows = 32}); /* clocks differ */
     assert_true(prefill_budget_rows(&p, true) >= 1);
 }
 

@@ -1,4 +1,5 @@
-/* The prefix index finds what was added after the same prefix in the same scope, and nothing else. */
+/* The prefix index finds what was added after the same prefix in the same scope, and nothing else.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,7 +63,11 @@ static int found(const char *scope, const int32_t *const *parts, int n)
     return k;
 }
 
-#define PARTS(...) (const int32_t *const[]){__VA_ARGS__}
+#define PARTS(...)                                                                                 \
+    (const int32_t *const[])                                                                       \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 
 static void test_chain_is_found_in_order_only(void **state)
 {
@@ -158,7 +163,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_other_token_is_a_miss, setup, teardown),
         cmocka_unit_test_setup_teardown(test_same_content_is_kept_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_end_of_a_chain_is_evicted_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_block_of_a_forgotten_parent_is_not_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_block_of_a_forgotten_parent_is_not_found, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

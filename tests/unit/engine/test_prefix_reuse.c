@@ -40,7 +40,8 @@ static void test_prefix_is_found_again_within_its_scope(void **state)
     rig_fini(&r);
 }
 
-static struct engine_usage usage_with(struct rig *r, const int32_t *prompt, int32_t n, int32_t experts)
+static struct engine_usage usage_with(struct rig *r, const int32_t *prompt, int32_t n,
+                                      int32_t experts)
 {
     struct engine_job_params p = params_of(prompt, n, 5);
     struct outcome o;
@@ -69,7 +70,8 @@ static void test_fewer_experts_have_kv_of_their_own_and_say_so(void **state)
     assert_int_equal(u.trained_top_k, RIG_EXPERTS);
     assert_int_equal(usage_with(&r, prompt, 96, 2).cached_tokens, 64);
     assert_int_equal(usage_with(&r, prompt, 96, 1).cached_tokens, 0);
-    u = usage_with(&r, prompt, 96, RIG_EXPERTS); /* as many as there are: nothing is lost, and all is shared */
+    u = usage_with(&r, prompt, 96,
+                   RIG_EXPERTS); /* as many as there are: nothing is lost, and all is shared */
     assert_int_equal(u.cached_tokens, 64);
     assert_int_equal(u.reduced_top_k, 0);
     assert_all_returned(&r, 2);
@@ -127,7 +129,8 @@ static void test_recurrent_prefix_goes_on_from_a_checkpoint(void **state)
     assert_int_equal(cached_of(&r, prompt, 100, ""), 0); /* copies its state at 96 */
     assert_int_equal(cached_of(&r, prompt, 100, ""), 96);
     assert_int_equal(cached_of(&r, prompt, 96, ""), 0); /* 64 are known, but no state behind them */
-    assert_int_equal(cached_of(&r, prompt, 96, ""), 64); /* now there is: where that job's prompt ended */
+    assert_int_equal(cached_of(&r, prompt, 96, ""),
+                     64); /* now there is: where that job's prompt ended */
     assert_int_equal(cached_of(&r, prompt, 200, ""), 96);
     struct engine_job_params p = params_of(prompt, 200, 100);
     p.ignore_eos = true;
@@ -149,7 +152,8 @@ static void test_recurrent_branch_gets_a_checkpoint_for_the_next(void **state)
     struct rig r;
     rig_init_recurrent(&r, 2, 64, 64, 16);
     for (unsigned i = 0; i < 4; i++) {
-        static const int32_t expected[] = {0, 0, 96, 96}; /* the second finds where they part, the third profits */
+        static const int32_t expected[] = {
+            0, 0, 96, 96}; /* the second finds where they part, the third profits */
         fill_prompt(prompt, 100, 4);
         fill_prompt(prompt + 100, 100, 50 + i);
         assert_int_equal(cached_of(&r, prompt, 200, ""), expected[i]);
@@ -163,7 +167,8 @@ static void test_recurrent_jobs_answer_as_if_alone(void **state)
     int32_t prompt[200];
     struct job *jobs[N];
     unsigned seed = 5;
-    for (int32_t n_checkpoints = 0; n_checkpoints <= 6; n_checkpoints += 3) { /* none: no reuse; few: they are fought for */
+    for (int32_t n_checkpoints = 0; n_checkpoints <= 6;
+         n_checkpoints += 3) { /* none: no reuse; few: they are fought for */
         struct rig r;
         int cached = 0;
         rig_init_recurrent(&r, 6, 24, 64, n_checkpoints);

@@ -1,4 +1,5 @@
-/* Sampling: the same token from candidates and from whole rows, the right distribution, no NaN anywhere. */
+/* Sampling: the same token from candidates and from whole rows, the right distribution, no NaN
+ * anywhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,9 +71,17 @@ static void test_candidates_and_whole_rows_give_the_same_token(void **state)
 static void test_when_whole_rows_are_wanted(void **state)
 {
     static const struct engine_bias one = {5, 1};
-    static const struct { float temperature; int32_t top_k; float presence; int32_t n_bias; bool wants; int32_t n_top; } cases[] = {
-        {0, 0, 0, 0, false, 1},  {0, 50, 0, 0, false, 1},  {1, 20, 0, 0, false, 20}, {1, 128, 0, 0, false, 128},
-        {1, 129, 0, 0, true, 1}, {1, 0, 0, 0, true, 1},    {0, 0, 0.5f, 0, true, 1}, {1, 20, 0, 1, true, 1},
+    static const struct {
+        float temperature;
+        int32_t top_k;
+        float presence;
+        int32_t n_bias;
+        bool wants;
+        int32_t n_top;
+    } cases[] = {
+        {0, 0, 0, 0, false, 1},     {0, 50, 0, 0, false, 1}, {1, 20, 0, 0, false, 20},
+        {1, 128, 0, 0, false, 128}, {1, 129, 0, 0, true, 1}, {1, 0, 0, 0, true, 1},
+        {0, 0, 0.5f, 0, true, 1},   {1, 20, 0, 1, true, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct err e = {0};
@@ -143,7 +152,8 @@ static void test_top_p_min_p_and_top_k_cut_where_they_should(void **state)
 }
 
 /* The nucleus by its definition: everything sorted, everything in double. */
-static bool in_nucleus(const struct fixture *f, int32_t id, double temperature, double top_p, double min_p)
+static bool in_nucleus(const struct fixture *f, int32_t id, double temperature, double top_p,
+                       double min_p)
 {
     double before = 0, total = 0, max = (double)f->top_logits[0];
     for (int32_t i = 0; i < N; i++) {
@@ -152,7 +162,8 @@ static bool in_nucleus(const struct fixture *f, int32_t id, double temperature, 
         if (f->logits[i] > f->logits[id] || (f->logits[i] == f->logits[id] && i < id))
             before += w;
     }
-    return before < top_p * total * (1 + 1e-5) && exp(((double)f->logits[id] - max) / temperature) >= min_p * (1 - 1e-5);
+    return before < top_p * total * (1 + 1e-5) &&
+           exp(((double)f->logits[id] - max) / temperature) >= min_p * (1 - 1e-5);
 }
 
 static void test_nucleus_holds_what_its_definition_says(void **state)
@@ -169,7 +180,8 @@ static void test_nucleus_holds_what_its_definition_says(void **state)
         make_row(f, i % 50);
         fill_candidates(f);
         pick_one(f, &s, &token);
-        assert_true(in_nucleus(f, token.id, (double)s.temperature, (double)s.top_p, (double)s.min_p));
+        assert_true(
+            in_nucleus(f, token.id, (double)s.temperature, (double)s.top_p, (double)s.min_p));
     }
 }
 
@@ -261,7 +273,8 @@ static void test_best_are_in_order_with_lower_ids_first(void **state)
         for (int32_t a = 0; a < k; a++) {
             int32_t better = 0;
             for (int32_t b = 0; b < N; b++)
-                better += f->logits[b] > f->logits[best[a].id] || (f->logits[b] == f->logits[best[a].id] && b < best[a].id);
+                better += f->logits[b] > f->logits[best[a].id] ||
+                          (f->logits[b] == f->logits[best[a].id] && b < best[a].id);
             assert_int_equal(better, a);
         }
     }

@@ -80,7 +80,8 @@ static void pick_under(struct fixture *f, const struct engine_job_params *p,
     int32_t answer[8];
     s.temperature = 0;
     s.top_k = 20;
-    assert_true(token_rules_init(&rules, p, &(struct token_rules_vocab){.eos = eos, .n_eos = 1, .n_vocab = N}, &e));
+    assert_true(token_rules_init(
+        &rules, p, &(struct token_rules_vocab){.eos = eos, .n_eos = 1, .n_vocab = N}, &e));
     struct sampler *sampler = sampler_create(&s, N, &e);
     sampler_set_rules(sampler, &rules);
     for (int i = 0; i < n; i++) {
@@ -141,7 +142,8 @@ static void test_rules_stay_in_the_vocabulary(void **state)
     for (int i = 0; i < 3; i++) {
         struct err e = {0};
         struct token_rules rules;
-        assert_false(token_rules_init(&rules, &bad[i], &(struct token_rules_vocab){.n_vocab = N}, &e));
+        assert_false(
+            token_rules_init(&rules, &bad[i], &(struct token_rules_vocab){.n_vocab = N}, &e));
         assert_string_equal(e.field, fields[i]);
         token_rules_fini(&rules);
     }

@@ -1,5 +1,5 @@
-/* Scheduling over the fake backend: answers must be those that each job gives alone, whatever runs beside it, and
- * everything that was taken must come back. */
+/* Scheduling over the fake backend: answers must be those that each job gives alone, whatever runs
+ * beside it, and everything that was taken must come back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,8 @@ static void test_too_few_blocks_pause_but_never_change_answers(void **state)
     int32_t prompt[64];
     struct job *jobs[N];
     struct rig r;
-    rig_init(&r, 8, 17, 64); /* one context needs 16: eight jobs of up to 7 blocks cannot all stay */
+    rig_init(&r, 8, 17,
+             64); /* one context needs 16: eight jobs of up to 7 blocks cannot all stay */
     for (int i = 0; i < N; i++) {
         int32_t n = 1 + i * 29 % 64;
         fill_prompt(prompt, n, (unsigned)i);
@@ -375,8 +376,8 @@ static void test_failed_step_ends_only_its_jobs(void **state)
     rig_fini(&r);
 }
 
-/* A step in which an expert could not be read: who wants it fails, the others go on as if alone. With recurrent states, which
- * have gone on already, all of that step fail. */
+/* A step in which an expert could not be read: who wants it fails, the others go on as if alone.
+ * With recurrent states, which have gone on already, all of that step fail. */
 static void test_an_unreadable_expert_ends_only_who_wants_it(void **state)
 {
     enum { N = 6, BAD = 500 };

@@ -1,4 +1,5 @@
-/* What ends an answer in the scheduler: stop tokens, stop strings, and min_tokens, which holds both back. */
+/* What ends an answer in the scheduler: stop tokens, stop strings, and min_tokens, which holds both
+ * back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -9,8 +9,10 @@
 
 #include "engine/sched/sampling/stop.h"
 
-/* Pushes the text in pieces of `size` bytes; returns the stop that was met, *shown is what was shown. */
-static int32_t run(const char *const *stops, int32_t n, const char *text, size_t size, struct buf *shown)
+/* Pushes the text in pieces of `size` bytes; returns the stop that was met, *shown is what was
+ * shown. */
+static int32_t run(const char *const *stops, int32_t n, const char *text, size_t size,
+                   struct buf *shown)
 {
     struct err e = {0};
     struct stop_matcher *m = stop_matcher_create(stops, n, &e);
@@ -42,8 +44,8 @@ static void test_result_does_not_depend_on_the_cut(void **state)
         {{"END"}, "EN EN E", "EN EN E", -1},
         {{"aab"}, "aaaab", "aa", 0},
         {{"abab", "zz"}, "abaab zz", "abaab ", 1},
-        {{"abcd", "bc"}, "xabcd", "xa", 1},      /* complete first */
-        {{"bc", "abc"}, "xabc", "x", 1},         /* complete together: the longest */
+        {{"abcd", "bc"}, "xabcd", "xa", 1}, /* complete first */
+        {{"bc", "abc"}, "xabc", "x", 1},    /* complete together: the longest */
         {{"\n\nUser:", "\n\n"}, "a\n\nUser:", "a", 1},
         {{"\xc3\xa9"}, "caf\xc3\xa8 caf\xc3\xa9!", "caf\xc3\xa8 caf", 0},
         {{"x"}, "x", "", 0},

@@ -1,6 +1,7 @@
-/* Many jobs over one model whose experts stay on disk: a step reads the union of what its rows want, once; nobody starves
- * beside a long prompt; and a record that can't be read ends the answers that want it and no other. The scheduler, the cpu
- * backend and the store are the real ones, the model is the demo's. */
+/* Many jobs over one model whose experts stay on disk: a step reads the union of what its rows
+ * want, once; nobody starves beside a long prompt; and a record that can't be read ends the answers
+ * that want it and no other. The scheduler, the cpu backend and the store are the real ones, the
+ * model is the demo's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +37,8 @@ struct house {
     struct rig rig;
 };
 
-static void note(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int)
+static void note(void *context, const char *name, const void *data, int32_t rows, int32_t cols,
+                 bool is_int)
 {
     int layer;
     char what[32];
@@ -69,20 +71,39 @@ static void open_house(struct house *h, const char *pack_dir)
     *h = (struct house){.model = model_open(expert_model_path("engine/demo-model"), &e)};
     assert_non_null(h->model);
     uint64_t cache = model_stats(h->model)->expert_bytes * 2 / 5;
-    h->streaming = streaming_open(h->model, &(struct streaming_params){.cache_bytes = cache, .pack_dir = pack_dir, .no_prefetch = true}, &e);
+    h->streaming = streaming_open(
+        h->model,
+        &(struct streaming_params){.cache_bytes = cache, .pack_dir = pack_dir, .no_prefetch = true},
+        &e);
     if (!h->streaming)
         fail_msg("%s", e.text);
     const struct model_plan *plan = streaming_plan(h->streaming);
     assert_int_equal(plan->n_layer, LAYERS);
     assert_int_equal(plan->layers[0].moe.n_expert, EXPERTS);
     assert_int_equal(plan->layers[0].moe.n_used, USED);
-    h->rig.backend = cpu_backend.open(plan, &(struct backend_params){.n_blocks = 64, .max_rows = 288, .max_sequences = CLIENTS + 1, .n_threads = 1,
-                                                                     .experts = streaming_cache(h->streaming), .dump = note}, &e);
+    h->rig.backend =
+        cpu_backend.open(plan,
+                         &(struct backend_params){.n_blocks = 64,
+                                                  .max_rows = 288,
+                                                  .max_sequences = CLIENTS + 1,
+                                                  .n_threads = 1,
+                                                  .experts = streaming_cache(h->streaming),
+                                                  .dump = note},
+                         &e);
     if (!h->rig.backend)
         fail_msg("%s", e.text);
-    h->rig.scheduler = scheduler_create(&(struct scheduler_params){.ops = &cpu_backend, .backend = h->rig.backend, .vocab = vocab, .n_vocab = plan->n_vocab,
-                                                                   .n_ctx = 512, .n_slots = CLIENTS + 1, .n_blocks = 64, .max_rows = 288,
-                                                                   .prefill_chunk = 256, .experts = streaming_cache(h->streaming)}, &e);
+    h->rig.scheduler =
+        scheduler_create(&(struct scheduler_params){.ops = &cpu_backend,
+                                                    .backend = h->rig.backend,
+                                                    .vocab = vocab,
+                                                    .n_vocab = plan->n_vocab,
+                                                    .n_ctx = 512,
+                                                    .n_slots = CLIENTS + 1,
+                                                    .n_blocks = 64,
+                                                    .max_rows = 288,
+                                                    .prefill_chunk = 256,
+                                                    .experts = streaming_cache(h->streaming)},
+                         &e);
     assert_non_null(h->rig.scheduler);
 }
 
@@ -111,7 +132,8 @@ static struct job *ask(struct house *h, int32_t n_prompt, int32_t max_tokens, un
     return add(&h->rig, &p);
 }
 
-/* One step: what was read is the union of what its rows wanted, each once, and no more. Returns the rows. */
+/* One step: what was read is the union of what its rows wanted, each once, and no more. Returns the
+ * rows. */
 static int32_t step_and_count(struct house *h, uint64_t *wanted, uint64_t *asked)
 {
     struct expert_counters a = counters(h), b;
@@ -123,7 +145,10 @@ static int32_t step_and_count(struct house *h, uint64_t *wanted, uint64_t *asked
     assert_int_equal(b.asked - a.asked, b.hits - a.hits + b.misses - a.misses);
     assert_int_equal(b.late, 0); /* nothing is read ahead here */
     uint64_t bytes = b.disk.bytes - a.disk.bytes, misses = b.miss_bytes - a.miss_bytes;
-    assert_true(bytes <= misses && misses - bytes <= EXPERT_ALIGN * (b.disk.reads - a.disk.reads)); /* a file's end is no whole block */
+    assert_true(bytes <= misses &&
+                misses - bytes <=
+                    EXPERT_ALIGN *
+                        (b.disk.reads - a.disk.reads)); /* a file's end is no whole block */
     assert_true(b.resident_bytes <= b.budget_bytes);
     *wanted += (uint64_t)rows_seen * USED * LAYERS;
     *asked += b.asked - a.asked;
@@ -201,7 +226,8 @@ static void flip(const struct packed *p)
     byte ^= 0x10;
     assert_int_equal(pwrite(fd, &byte, 1, (off_t)p->at), 1);
     fsync(fd);
-    const struct timespec times[2] = {st.st_atim, st.st_mtim}; /* as a disk does it that goes bad: no time changes */
+    const struct timespec times[2] = {
+        st.st_atim, st.st_mtim}; /* as a disk does it that goes bad: no time changes */
     assert_int_equal(futimens(fd, times), 0);
     close(fd);
 }
@@ -246,7 +272,8 @@ static void choose(struct packed *p, struct outcome good[N])
             if (by[0][i][x] && !by[1][i][x] && !by[2][i][x]) {
                 p->layer = i;
                 p->expert = x;
-                p->at = l->layers[i].records[x].parts[0].offset + l->layers[i].records[x].planes[EXPERT_UP][EXPERT_DATA] + 11;
+                p->at = l->layers[i].records[x].parts[0].offset +
+                        l->layers[i].records[x].planes[EXPERT_UP][EXPERT_DATA] + 11;
             }
     assert_true(p->layer >= 0);
     close_house(&h);

@@ -39,13 +39,15 @@ void check_matrices(const struct rig *r, int32_t layer, int32_t expert, int n)
 {
     const struct moe_plan *got = &expert_cache_plan(r->store)->layers[layer].moe;
     const struct moe_plan *want = &model_plan(r->model)->layers[layer].moe;
-    const struct weight a[] = {got->gate, got->up, got->down}, b[] = {want->gate, want->up, want->down};
+    const struct weight a[] = {got->gate, got->up, got->down},
+                        b[] = {want->gate, want->up, want->down};
     struct weight_planes x[3] = {0}, y[3] = {0};
     for (int i = 0; i < n; i++) {
         x[i] = weight_planes(&a[i], expert);
         y[i] = weight_planes(&b[i], expert);
     }
-    assert_true(expert_record_checksum(a, x) == expert_record_checksum(b, y)); /* planes that are nowhere are left out */
+    assert_true(expert_record_checksum(a, x) ==
+                expert_record_checksum(b, y)); /* planes that are nowhere are left out */
 }
 
 void check_bytes(const struct rig *r, int32_t layer, int32_t expert)
@@ -59,9 +61,11 @@ bool use(struct rig *r, int32_t layer, const int32_t *ids, int32_t n, bool in_or
     int32_t out[256], seen = 0, got;
     for (int32_t i = 0; i < n; i++)
         wants[i] = (struct expert_want){.expert = ids[i], .rows = 1};
-    expert_cache_begin(r->store,
-                       &(struct expert_layer_request){.layer = layer, .wants = wants,
-                                                      .n = n, .rows = in_order ? 64 : 1, .in_order = in_order});
+    expert_cache_begin(r->store, &(struct expert_layer_request){.layer = layer,
+                                                                .wants = wants,
+                                                                .n = n,
+                                                                .rows = in_order ? 64 : 1,
+                                                                .in_order = in_order});
     while ((got = expert_cache_take(r->store, out, 256, true, &e)) > 0) {
         for (int32_t i = 0; i < got; i++) {
             if (in_order)

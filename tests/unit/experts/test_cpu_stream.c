@@ -1,5 +1,5 @@
-/* Experts from a store against all weights in memory: the same bits for every model in the tree, every budget, every
- * way to read, few rows and many; and what a step does when a read fails. */
+/* Experts from a store against all weights in memory: the same bits for every model in the tree,
+ * every budget, every way to read, few rows and many; and what a step does when a read fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,10 @@ static void open_run(struct run *r, const char *path, const struct streaming_par
             fail_msg("%s: %s", path, e.text);
         r->plan = streaming_plan(r->streaming);
     }
-    struct backend_params params = {.n_blocks = 32, .n_states = SEQUENCES, .max_rows = ROWS, .n_threads = threads,
+    struct backend_params params = {.n_blocks = 32,
+                                    .n_states = SEQUENCES,
+                                    .max_rows = ROWS,
+                                    .n_threads = threads,
                                     .max_sequences = SEQUENCES,
                                     .experts = p ? streaming_cache(r->streaming) : NULL};
     r->backend = cpu_open_with(r->plan, &params, kernels_best(), &e);
@@ -78,12 +81,18 @@ static struct step_sequence part(const struct run *r, int s, int from, int n)
     static int32_t blocks[SEQUENCES][4];
     for (int i = 0; i < 4; i++)
         blocks[s][i] = s * 4 + i;
-    return (struct step_sequence){.tokens = tokens[s] + from, .n_tokens = n, .start = from, .blocks = blocks[s],
-                                  .state = r->plan->n_recurrent ? s : -1, .n_out = 1, .n_experts = s, /* 0: all */
+    return (struct step_sequence){.tokens = tokens[s] + from,
+                                  .n_tokens = n,
+                                  .start = from,
+                                  .blocks = blocks[s],
+                                  .state = r->plan->n_recurrent ? s : -1,
+                                  .n_out = 1,
+                                  .n_experts = s, /* 0: all */
                                   .want_logits = true};
 }
 
-/* Prefill of one sequence, of another in small pieces, then both decode together: appends the logits. */
+/* Prefill of one sequence, of another in small pieces, then both decode together: appends the
+ * logits. */
 static float *results(struct run *r, int *n)
 {
     size_t vocab = (size_t)r->plan->n_vocab;
@@ -165,7 +174,8 @@ static void test_a_resident_expert_is_not_read_again(void **state)
     struct run r;
     struct expert_counters before, after;
     int n;
-    open_run(&r, expert_model_path("engine/demo-model"), &(struct streaming_params){.cache_bytes = 1u << 30}, 2);
+    open_run(&r, expert_model_path("engine/demo-model"),
+             &(struct streaming_params){.cache_bytes = 1u << 30}, 2);
     free(results(&r, &n));
     expert_cache_counters(streaming_cache(r.streaming), &before);
     assert_true(before.misses <= before.resident_experts);
@@ -183,7 +193,8 @@ static void test_decoding_takes_no_major_fault(void **state)
 {
     struct run r;
     struct rusage before, after;
-    open_run(&r, expert_model_path("engine/demo-model"), &(struct streaming_params){.cache_bytes = 1u << 20}, 2);
+    open_run(&r, expert_model_path("engine/demo-model"),
+             &(struct streaming_params){.cache_bytes = 1u << 20}, 2);
     struct step_sequence q = part(&r, 0, 0, 60);
     assert_true(step(&r, &q, 1));
     for (int i = 0; model_file(r.model, i); i++) {

@@ -76,8 +76,10 @@ static struct disk_speed probe(struct err *e)
 {
     struct expert_record record = {0};
     struct expert_layer layer = {.records = &record, .n_expert = 1};
-    const struct expert_layout l = {
-        .layers = &layer, .n_layers = 1, .record_bytes_max = RECORD_BYTES, .expert_bytes = RECORD_BYTES};
+    const struct expert_layout l = {.layers = &layer,
+                                    .n_layers = 1,
+                                    .record_bytes_max = RECORD_BYTES,
+                                    .expert_bytes = RECORD_BYTES};
     return disk_probe(&l, 1, e);
 }
 

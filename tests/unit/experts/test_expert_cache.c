@@ -1,5 +1,5 @@
-/* The expert cache by itself: what it hands out is what the model's file holds; what it keeps, within which budget;
- * and that its bytes are the kernel's. */
+/* The expert cache by itself: what it hands out is what the model's file holds; what it keeps,
+ * within which budget; and that its bytes are the kernel's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,8 @@ static void test_a_layer_larger_than_the_budget_goes_in_waves(void **state)
 {
     struct rig r;
     for (int way = 0; way < 2; way++) {
-        open_rig(&r, demo(), (struct expert_cache_params){.budget = 1, .no_uring = way, .chunk = 8192});
+        open_rig(&r, demo(),
+                 (struct expert_cache_params){.budget = 1, .no_uring = way, .chunk = 8192});
         assert_int_equal(counters(&r).budget_bytes, expert_cache_min_bytes(&r.layout));
         use_all(&r, true);
         use_all(&r, false);
@@ -45,22 +46,25 @@ static void test_a_layer_larger_than_the_budget_goes_in_waves(void **state)
     }
 }
 
-/* Who can begin with gate and up gets them while down is still read: right bytes, each expert once, whole later. */
+/* Who can begin with gate and up gets them while down is still read: right bytes, each expert once,
+ * whole later. */
 static void test_heads_come_before_the_whole(void **state)
 {
     struct rig r;
     for (int way = 0; way < 2; way++) {
-        open_rig(&r, demo(), (struct expert_cache_params){.budget = 1u << 24, .no_uring = way, .chunk = 4096, .depth = 1});
+        open_rig(&r, demo(),
+                 (struct expert_cache_params){
+                     .budget = 1u << 24, .no_uring = way, .chunk = 4096, .depth = 1});
         const int32_t layer = r.layout.layers[1].layer, n = 6;
         struct expert_want wants[6];
         int32_t ids[6], heads[6], n_heads = 0, n_whole = 0;
         bool had[6] = {0}, whole[6] = {0};
         for (int32_t i = 0; i < n; i++)
             wants[i] = (struct expert_want){.expert = i, .rows = 1};
-        expert_cache_begin(r.store,
-                           &(struct expert_layer_request){.layer = layer, .wants = wants,
-                                                          .n = n, .rows = 1});
-        for (struct expert_taken t = {.ids = ids, .gate_up_ready = heads}; n_whole < n; n_whole += t.n, n_heads += t.n_gate_up_ready) {
+        expert_cache_begin(r.store, &(struct expert_layer_request){
+                                        .layer = layer, .wants = wants, .n = n, .rows = 1});
+        for (struct expert_taken t = {.ids = ids, .gate_up_ready = heads}; n_whole < n;
+             n_whole += t.n, n_heads += t.n_gate_up_ready) {
             assert_true(expert_cache_take_gate_up(r.store, &t, n, true, &e));
             assert_true(t.n || t.n_gate_up_ready);
             for (int32_t i = 0; i < t.n_gate_up_ready; i++) {
@@ -153,8 +157,11 @@ static void test_the_budget_may_change_under_a_running_step(void **state)
             for (int x = 0; x < 4; x++)
                 wants[x] = (struct expert_want){.expert = ids[x], .rows = 1};
             expert_cache_begin(r.store,
-                               &(struct expert_layer_request){.layer = r.layout.layers[k].layer, .wants = wants,
-                                                              .n = 4, .rows = 1, .in_order = i % 2});
+                               &(struct expert_layer_request){.layer = r.layout.layers[k].layer,
+                                                              .wants = wants,
+                                                              .n = 4,
+                                                              .rows = 1,
+                                                              .in_order = i % 2});
             while ((got = expert_cache_take(r.store, out, 4, true, &e)) > 0) {
                 for (int x = 0; x < got; x++)
                     check_bytes(&r, r.layout.layers[k].layer, out[x]);
@@ -202,9 +209,10 @@ static void test_our_bytes_are_the_kernels(void **state)
                 int32_t out[4], got;
                 for (int x = 0; x < 4; x++)
                     wants[x] = (struct expert_want){.expert = ids[x], .rows = 1};
-                expert_cache_begin(r.store,
-                                   &(struct expert_layer_request){.layer = r.layout.layers[i].layer, .wants = wants,
-                                                                  .n = 4, .rows = 1});
+                expert_cache_begin(
+                    r.store,
+                    &(struct expert_layer_request){
+                        .layer = r.layout.layers[i].layer, .wants = wants, .n = 4, .rows = 1});
                 while ((got = expert_cache_take(r.store, out, 4, true, &e)) > 0)
                     expert_cache_give(r.store, out, got);
                 assert_int_equal(got, 0);
@@ -219,14 +227,16 @@ static void test_our_bytes_are_the_kernels(void **state)
     }
     double ratio = (double)ours / (double)kernel;
     if (ratio < 0.99 || ratio > 1.01)
-        fail_msg("we counted %llu bytes, the kernel %llu", (unsigned long long)ours, (unsigned long long)kernel);
+        fail_msg("we counted %llu bytes, the kernel %llu", (unsigned long long)ours,
+                 (unsigned long long)kernel);
     struct expert_counters c = counters(&r);
     uint64_t latencies = 0;
     for (int i = 0; i < EXPERT_LATENCY_BUCKETS; i++)
         latencies += c.disk.latency[i];
     assert_int_equal(latencies, c.disk.reads);
     assert_int_equal(c.disk.under_way, 0);
-    assert_true(c.miss_bytes >= c.disk.bytes && c.miss_bytes - c.disk.bytes < EXPERT_ALIGN * c.disk.reads);
+    assert_true(c.miss_bytes >= c.disk.bytes &&
+                c.miss_bytes - c.disk.bytes < EXPERT_ALIGN * c.disk.reads);
     close_rig(&r);
 }
 
@@ -253,21 +263,26 @@ static void test_ranks_follow_recency_and_frequency(void **state)
     close_rig(&r);
 }
 
-/* A size that has its share of the cache makes room among its own, so that memory is handed on; so is a spare slot's. */
+/* A size that has its share of the cache makes room among its own, so that memory is handed on; so
+ * is a spare slot's. */
 static void test_each_size_of_record_has_its_share(void **state)
 {
-    struct expert_layer layers[] = {{.n_expert = 2, .record_bytes = 4096}, {.n_expert = 6, .record_bytes = 8192}};
+    struct expert_layer layers[] = {{.n_expert = 2, .record_bytes = 4096},
+                                    {.n_expert = 6, .record_bytes = 8192}};
     const struct expert_layout layout = {.layers = layers, .n_layers = 2};
     struct expert_slots s;
     assert_true(expert_slots_init(&s, &layout, &e));
     assert_int_equal(s.n_classes, 2);
-    struct expert_slot *small = expert_slots_take(&s, 0), *other = expert_slots_take(&s, 0), *large = expert_slots_take(&s, 1);
+    struct expert_slot *small = expert_slots_take(&s, 0), *other = expert_slots_take(&s, 0),
+                       *large = expert_slots_take(&s, 1);
     assert_true(expert_slots_has_share(&s, s.class_of[0]));
-    assert_false(expert_slots_has_share(&s, s.class_of[1])); /* one of three, and it has six of eight */
+    assert_false(
+        expert_slots_has_share(&s, s.class_of[1])); /* one of three, and it has six of eight */
     for (int i = 0; i < 4; i++) {
         assert_non_null(expert_slots_take(&s, 1));
         assert_true(expert_slots_has_share(&s, s.class_of[0]));
-        assert_int_equal(expert_slots_has_share(&s, s.class_of[1]), i > 0); /* two of four are less than one slot short */
+        assert_int_equal(expert_slots_has_share(&s, s.class_of[1]),
+                         i > 0); /* two of four are less than one slot short */
     }
     const uint64_t bytes = s.bytes;
     expert_slots_spare(&s, small);

@@ -1,4 +1,5 @@
-/* Which expert goes: the two rules, how they are judged by what is wanted again, layers of one size of record. */
+/* Which expert goes: the two rules, how they are judged by what is wanted again, layers of one size
+ * of record. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +40,8 @@ static struct eviction_choice choose(struct rig *r)
     return expert_eviction_choose(&r->eviction, NULL, -1);
 }
 
-/* One expert was wanted by a hundred rows until a while ago, another just now for the first time. */
+/* One expert was wanted by a hundred rows until a while ago, another just now for the first time.
+ */
 static void open_rig(struct rig *r)
 {
     *r = (struct rig){.layout = {.n_layers = LAYERS}};
@@ -110,14 +112,16 @@ static void test_judgements_fade(void **state)
     struct rig r;
     open_rig(&r);
     for (int i = 0; i < 3; i++) { /* the usual rule is wrong three times */
-        const struct eviction_choice c = {.layer = 0, .expert = PASSING, .named = {OLD_FRIEND, PASSING}};
+        const struct eviction_choice c = {
+            .layer = 0, .expert = PASSING, .named = {OLD_FRIEND, PASSING}};
         expert_eviction_done(&r.eviction, &c);
         want(&r, 0, PASSING);
     }
     assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_BY_RECENCY);
     for (int32_t layer = 0; layer < LAYERS; layer++)
         pass(&r, layer, 64);
-    const struct eviction_choice c = {.layer = 0, .expert = OLD_FRIEND, .named = {OLD_FRIEND, UNKNOWN}};
+    const struct eviction_choice c = {
+        .layer = 0, .expert = OLD_FRIEND, .named = {OLD_FRIEND, UNKNOWN}};
     expert_eviction_done(&r.eviction, &c);
     want(&r, 0, OLD_FRIEND); /* the other one once */
     assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_BY_FREQUENCY);

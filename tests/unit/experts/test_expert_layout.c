@@ -1,5 +1,5 @@
-/* Where experts lie on disk: what is read by a record's parts is, plane by plane and row by row, what the model's
- * mapping shows, for every layout that files use. */
+/* Where experts lie on disk: what is read by a record's parts is, plane by plane and row by row,
+ * what the model's mapping shows, for every layout that files use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,8 @@
 
 static struct err e;
 
-static void read_parts(const struct expert_layout *l, const struct expert_record *r, uint8_t *memory, size_t size)
+static void read_parts(const struct expert_layout *l, const struct expert_record *r,
+                       uint8_t *memory, size_t size)
 {
     memset(memory, 0xee, size);
     for (int i = 0; i < r->n_parts; i++) {
@@ -39,26 +40,31 @@ static void read_parts(const struct expert_layout *l, const struct expert_record
     }
 }
 
-static void compare_rows(const uint8_t *got, size_t got_stride, const uint8_t *want, size_t want_stride, size_t size,
-                         int32_t rows)
+static void compare_rows(const uint8_t *got, size_t got_stride, const uint8_t *want,
+                         size_t want_stride, size_t size, int32_t rows)
 {
     assert_true((got == NULL) == (want == NULL));
     for (int32_t i = 0; got && i < rows; i++)
         assert_memory_equal(got + (size_t)i * got_stride, want + (size_t)i * want_stride, size);
 }
 
-static void compare_matrix(const struct expert_layer *layer, const struct expert_record *r, const uint8_t *memory,
-                           const struct moe_plan *m, int32_t x, int i)
+static void compare_matrix(const struct expert_layer *layer, const struct expert_record *r,
+                           const uint8_t *memory, const struct moe_plan *m, int32_t x, int i)
 {
     const struct weight *const plan[] = {&m->gate, &m->up, &m->down}, *w = &layer->weights[i];
-    const struct weight_planes got = expert_record_planes(r, (enum expert_matrix)i, memory), want = weight_planes(plan[i], x);
-    compare_rows(got.data, w->row_bytes, want.data, plan[i]->row_bytes, weight_row_size(w), w->rows);
-    compare_rows(got.scales, w->scale_row_bytes, want.scales, plan[i]->scale_row_bytes, weight_scale_row_size(w), w->rows);
-    compare_rows(got.biases, w->scale_row_bytes, want.biases, plan[i]->scale_row_bytes, weight_scale_row_size(w), w->rows);
+    const struct weight_planes got = expert_record_planes(r, (enum expert_matrix)i, memory),
+                               want = weight_planes(plan[i], x);
+    compare_rows(got.data, w->row_bytes, want.data, plan[i]->row_bytes, weight_row_size(w),
+                 w->rows);
+    compare_rows(got.scales, w->scale_row_bytes, want.scales, plan[i]->scale_row_bytes,
+                 weight_scale_row_size(w), w->rows);
+    compare_rows(got.biases, w->scale_row_bytes, want.biases, plan[i]->scale_row_bytes,
+                 weight_scale_row_size(w), w->rows);
 }
 
 /* With the head alone, gate and up are whole. */
-static void check_head(const struct expert_layout *l, const struct expert_layer *layer, const struct moe_plan *m, int32_t x)
+static void check_head(const struct expert_layout *l, const struct expert_layer *layer,
+                       const struct moe_plan *m, int32_t x)
 {
     struct expert_record head = layer->records[x];
     uint32_t left = head.gate_up_bytes;
@@ -76,8 +82,8 @@ static void check_head(const struct expert_layout *l, const struct expert_layer 
     free(memory);
 }
 
-static void check_expert(const struct expert_layout *l, const struct expert_layer *layer, const struct moe_plan *m,
-                         int32_t x)
+static void check_expert(const struct expert_layout *l, const struct expert_layer *layer,
+                         const struct moe_plan *m, int32_t x)
 {
     const struct weight *const plan[] = {&m->gate, &m->up, &m->down};
     const struct expert_record *r = &layer->records[x];
@@ -158,10 +164,12 @@ static void test_neighbours_are_read_together(void **state)
 
 static void test_a_model_without_experts_is_refused(void **state)
 {
-    static const char config[] =
-        "{\"model_type\": \"qwen3\", \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
-        " \"num_key_value_heads\": 2, \"head_dim\": 16, \"vocab_size\": 40, \"max_position_embeddings\": 128,"
-        " \"rms_norm_eps\": 1e-6, \"intermediate_size\": 64, \"rope_theta\": 10000, \"eos_token_id\": 3}";
+    static const char config[] = "{\"model_type\": \"qwen3\", \"hidden_size\": 32, "
+                                 "\"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+                                 " \"num_key_value_heads\": 2, \"head_dim\": 16, \"vocab_size\": "
+                                 "40, \"max_position_embeddings\": 128,"
+                                 " \"rms_norm_eps\": 1e-6, \"intermediate_size\": 64, "
+                                 "\"rope_theta\": 10000, \"eos_token_id\": 3}";
     struct tiny t = {0};
     struct expert_layout l;
     tiny_make(&t);

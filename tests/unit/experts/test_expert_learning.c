@@ -1,4 +1,5 @@
-/* What the expert cache learns: statistics that survive a restart, checksums, and when prefetching pays. */
+/* What the expert cache learns: statistics that survive a restart, checksums, and when prefetching
+ * pays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,7 +118,9 @@ static void test_a_damaged_history_is_passed_over(void **state)
         assert_int_equal(counters(&r).warm_bytes, 0);
         assert_true(use(&r, 0, &one, 1, false));
         close_rig(&r);
-        snprintf(command, sizeof command, "for f in '%s'/experts-*; do printf x | dd of=$f bs=1 seek=%d conv=notrunc 2>/dev/null; done",
+        snprintf(command, sizeof command,
+                 "for f in '%s'/experts-*; do printf x | dd of=$f bs=1 seek=%d conv=notrunc "
+                 "2>/dev/null; done",
                  dir, round ? 30 : 2);
         assert_int_equal(system(command), 0);
     }
@@ -125,13 +128,14 @@ static void test_a_damaged_history_is_passed_over(void **state)
 }
 
 /* One layer of a token that wants one expert, and what is guessed of the next layer meanwhile. */
-static void use_and_guess(struct rig *r, int32_t k, int32_t id, const struct expert_prediction *guesses, int32_t n)
+static void use_and_guess(struct rig *r, int32_t k, int32_t id,
+                          const struct expert_prediction *guesses, int32_t n)
 {
     const struct expert_want want = {.expert = id, .rows = 1};
     int32_t out;
     expert_cache_begin(r->store,
-                       &(struct expert_layer_request){.layer = r->layout.layers[k].layer, .wants = &want,
-                                                      .n = 1, .rows = 1});
+                       &(struct expert_layer_request){
+                           .layer = r->layout.layers[k].layer, .wants = &want, .n = 1, .rows = 1});
     expert_cache_prefetch(r->store, r->layout.layers[k].layer, guesses, n);
     assert_int_equal(expert_cache_take(r->store, &out, 1, true, &e), 1);
     expert_cache_give(r->store, &out, 1);
@@ -168,15 +172,16 @@ static void test_reading_ahead_is_counted_and_rests_when_it_does_not_pay(void **
     close_rig(&r);
 }
 
-/* Two guesses a layer: the surer one comes true, the other never. Returns the bytes that were read in vain. */
+/* Two guesses a layer: the surer one comes true, the other never. Returns the bytes that were read
+ * in vain. */
 static uint64_t foretold_by_rank(struct rig *r, int rounds)
 {
     const int32_t n = r->layout.layers[0].n_expert;
     const uint64_t before = counters(r).prefetch_wasted_bytes;
     for (int i = 0; i < rounds; i++)
         for (int32_t k = 0; k < r->layout.n_layers; k++) {
-            const struct expert_prediction guesses[] = {{.expert = (i * 5 + k + 1) % n},
-                                                   {.expert = (i * 5 + k + 12) % n, .rank = 5}};
+            const struct expert_prediction guesses[] = {
+                {.expert = (i * 5 + k + 1) % n}, {.expert = (i * 5 + k + 12) % n, .rank = 5}};
             use_and_guess(r, k, (i * 5 + k) % n, guesses, 2);
         }
     return counters(r).prefetch_wasted_bytes - before;
@@ -194,8 +199,9 @@ static void test_guesses_of_a_rank_that_is_wrong_are_not_read(void **state)
     close_rig(&r);
 }
 
-/* Tokens with and without it by turns, then the quicker way: here nothing computes, so that reading ahead gains nothing, and
- * either may be chosen; but it is tried, both ways, and then one is kept. */
+/* Tokens with and without it by turns, then the quicker way: here nothing computes, so that reading
+ * ahead gains nothing, and either may be chosen; but it is tried, both ways, and then one is kept.
+ */
 static void test_reading_ahead_is_tried_against_time(void **state)
 {
     struct rig r;
@@ -208,7 +214,8 @@ static void test_reading_ahead_is_tried_against_time(void **state)
         changes += is != was;
         was = is;
     }
-    assert_in_range(changes, 16, 18); /* off and on eight times; then one way, and at last the next trial */
+    assert_in_range(changes, 16,
+                    18); /* off and on eight times; then one way, and at last the next trial */
     close_rig(&r);
 }
 

@@ -1,5 +1,5 @@
-/* The packed sidecar: its records are the model's own bytes for every layout that files use; what a kill, a full disk
- * or damage leaves; which sidecar is taken and which is not. */
+/* The packed sidecar: its records are the model's own bytes for every layout that files use; what a
+ * kill, a full disk or damage leaves; which sidecar is taken and which is not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,9 @@ static uint64_t n_records(const struct model *m)
 {
     uint64_t n = 0;
     for (int32_t i = 0; i < model_plan(m)->n_layer; i++)
-        n += model_plan(m)->layers[i].ffn == FFN_MOE ? (uint64_t)model_plan(m)->layers[i].moe.n_expert : 0;
+        n += model_plan(m)->layers[i].ffn == FFN_MOE
+                 ? (uint64_t)model_plan(m)->layers[i].moe.n_expert
+                 : 0;
     return n;
 }
 
@@ -84,16 +86,16 @@ static bool is_there(const char *file)
     return access(file, F_OK) == 0;
 }
 
-static void compare_rows(const uint8_t *got, size_t got_stride, const uint8_t *want, size_t want_stride, size_t size,
-                         int32_t rows)
+static void compare_rows(const uint8_t *got, size_t got_stride, const uint8_t *want,
+                         size_t want_stride, size_t size, int32_t rows)
 {
     assert_true((got == NULL) == (want == NULL));
     for (int32_t i = 0; got && i < rows; i++)
         assert_memory_equal(got + (size_t)i * got_stride, want + (size_t)i * want_stride, size);
 }
 
-static void check_record(const struct expert_layer *layer, const struct expert_record *r, const uint8_t *memory,
-                         const struct moe_plan *m, int32_t x)
+static void check_record(const struct expert_layer *layer, const struct expert_record *r,
+                         const uint8_t *memory, const struct moe_plan *m, int32_t x)
 {
     const struct weight *const plan[] = {&m->gate, &m->up, &m->down};
     struct weight_planes got[EXPERT_MATRIX__N], want;
@@ -103,7 +105,8 @@ static void check_record(const struct expert_layer *layer, const struct expert_r
         want = weight_planes(plan[i], x);
         assert_null(w->table);
         assert_int_equal(w->row_bytes, weight_row_size(w));
-        compare_rows(got[i].data, w->row_bytes, want.data, plan[i]->row_bytes, weight_row_size(w), w->rows);
+        compare_rows(got[i].data, w->row_bytes, want.data, plan[i]->row_bytes, weight_row_size(w),
+                     w->rows);
         compare_rows(got[i].scales, w->scale_row_bytes, want.scales, plan[i]->scale_row_bytes,
                      weight_scale_row_size(w), w->rows);
         compare_rows(got[i].biases, w->scale_row_bytes, want.biases, plan[i]->scale_row_bytes,
@@ -112,7 +115,8 @@ static void check_record(const struct expert_layer *layer, const struct expert_r
     assert_int_equal(expert_record_checksum(layer->weights, got), r->checksum);
 }
 
-/* Every record is one part of the one file, in order and without holes, and holds the mapping's bytes. */
+/* Every record is one part of the one file, in order and without holes, and holds the mapping's
+ * bytes. */
 static void check_sidecar(const struct model *m)
 {
     struct expert_layout l, own;
@@ -223,16 +227,23 @@ static bool pack_watched(const struct model *m, struct watch *w)
     bool there;
     w->stop = 0;
     w->last = (struct pack_progress){0};
-    return expert_pack_write(&(struct pack_params){.model = m, .folder = folder, .stop = &w->stop, .progress = watch,
-                                                   .context = w, .safe_bytes = w->safe_bytes}, &there, &e);
+    return expert_pack_write(&(struct pack_params){.model = m,
+                                                   .folder = folder,
+                                                   .stop = &w->stop,
+                                                   .progress = watch,
+                                                   .context = w,
+                                                   .safe_bytes = w->safe_bytes},
+                             &there, &e);
 }
 
-/* Again and again, each time a little further: the name appears only with the whole, and the whole is right. */
+/* Again and again, each time a little further: the name appears only with the whole, and the whole
+ * is right. */
 static void test_a_killed_run_is_gone_on_with(void **state)
 {
     struct model *m = demo();
     uint64_t all = n_records(m);
-    for (uint64_t at = 1; at < all; at += all / 3) { /* killed as that record was written, not yet safe */
+    for (uint64_t at = 1; at < all;
+         at += all / 3) { /* killed as that record was written, not yet safe */
         pid_t child = fork();
         if (child == 0) {
             struct watch w = {.at = at, .act = kill_self, .safe_bytes = 1};
@@ -276,7 +287,8 @@ static void test_a_stopped_run_keeps_what_is_right(void **state)
     assert_false(pack_watched(m, &w));
     assert_int_equal(e.code, ERR_CANCELLED);
     assert_false(is_there(path));
-    uint64_t data = expert_pack_bytes(&own, NULL) - w.last.bytes_total, record = w.last.bytes_total / w.last.records_total;
+    uint64_t data = expert_pack_bytes(&own, NULL) - w.last.bytes_total,
+             record = w.last.bytes_total / w.last.records_total;
     flip(part, data + 3 * record + 100);
     w.at = 0;
     assert_true(pack_watched(m, &w));
@@ -290,7 +302,8 @@ static void refuse(const struct model *m, enum err_code code, const char *says)
 {
     bool there;
     memset(&e, 0, sizeof e);
-    assert_false(expert_pack_write(&(struct pack_params){.model = m, .folder = folder}, &there, &e));
+    assert_false(
+        expert_pack_write(&(struct pack_params){.model = m, .folder = folder}, &there, &e));
     assert_int_equal(e.code, code);
     if (!strstr(e.text, says))
         fail_msg("'%s' does not say '%s'", e.text, says);
@@ -309,7 +322,8 @@ static void test_one_at_a_time(void **state)
     model_close(&m);
 }
 
-/* A limit on the size of files stands for a full disk: both refuse the blocks when they are asked for. */
+/* A limit on the size of files stands for a full disk: both refuse the blocks when they are asked
+ * for. */
 static void test_no_room_leaves_nothing(void **state)
 {
     struct model *m = demo();
@@ -331,7 +345,8 @@ static void test_a_folder_that_is_not_there(void **state)
 {
     struct model *m = demo();
     bool there;
-    assert_false(expert_pack_write(&(struct pack_params){.model = m, .folder = "/nowhere/at/all"}, &there, &e));
+    assert_false(expert_pack_write(&(struct pack_params){.model = m, .folder = "/nowhere/at/all"},
+                                   &there, &e));
     assert_int_equal(e.code, ERR_NOTFOUND);
     model_close(&m);
 }
@@ -340,10 +355,13 @@ static void test_a_dense_model_has_nothing_to_pack(void **state)
 {
     struct tiny t = {0};
     tiny_make(&t);
-    tiny_text(&t, "config.json", "{\"model_type\": \"qwen3\", \"hidden_size\": 32, \"num_hidden_layers\": 2,"
-              " \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 16, \"vocab_size\": 40,"
-              " \"max_position_embeddings\": 128, \"rms_norm_eps\": 1e-6, \"intermediate_size\": 24,"
-              " \"rope_theta\": 10000, \"eos_token_id\": 3}");
+    tiny_text(
+        &t, "config.json",
+        "{\"model_type\": \"qwen3\", \"hidden_size\": 32, \"num_hidden_layers\": 2,"
+        " \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 16, "
+        "\"vocab_size\": 40,"
+        " \"max_position_embeddings\": 128, \"rms_norm_eps\": 1e-6, \"intermediate_size\": 24,"
+        " \"rope_theta\": 10000, \"eos_token_id\": 3}");
     tiny_write(&t, "model.safetensors", 0, 1);
     struct model *m = open_model(t.dir);
     refuse(m, ERR_UNSUPPORTED, "no routed experts");
@@ -376,8 +394,8 @@ static void test_what_is_damaged_or_missing_is_not_taken(void **state)
     expect_pick(m, false);
     pack(m);
     expect_pick(m, true);
-    static const uint64_t places[] = {2 /* magic */, 8 /* version */, 20 /* fingerprint */, 40 /* sizes */,
-                                      EXPERT_ALIGN + 11 /* checksums */};
+    static const uint64_t places[] = {2 /* magic */, 8 /* version */, 20 /* fingerprint */,
+                                      40 /* sizes */, EXPERT_ALIGN + 11 /* checksums */};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         flip(path, places[i]);
         expect_open(m, ERR_FORMAT);
@@ -400,7 +418,8 @@ static void test_an_unfinished_file_is_not_taken_by_any_name(void **state)
     struct watch w = {.at = n_records(m) / 2, .act = ask_to_stop};
     assert_false(pack_watched(m, &w));
     assert_int_equal(rename(part, path), 0);
-    assert_int_equal(truncate(path, (off_t)(w.last.bytes_total + 2 * EXPERT_ALIGN)), 0); /* as long as the whole one */
+    assert_int_equal(truncate(path, (off_t)(w.last.bytes_total + 2 * EXPERT_ALIGN)),
+                     0); /* as long as the whole one */
     expect_open(m, ERR_FORMAT);
     assert_non_null(strstr(e.text, "checksums"));
     model_close(&m);
@@ -409,7 +428,9 @@ static void test_an_unfinished_file_is_not_taken_by_any_name(void **state)
 /* The same shapes, other values: what a newer release of a model looks like. */
 static void test_another_models_sidecar_is_not_taken(void **state)
 {
-    struct tiny t = {0}, other = {.spoil = "layers.0.mlp.switch_mlp.gate_proj", .spoil_at = 32 * 24, .spoil_value = 3};
+    struct tiny t = {0}, other = {.spoil = "layers.0.mlp.switch_mlp.gate_proj",
+                                  .spoil_at = 32 * 24,
+                                  .spoil_value = 3};
     struct tiny *both[] = {&t, &other};
     struct model *m[2];
     for (int i = 0; i < 2; i++) {
@@ -422,7 +443,8 @@ static void test_another_models_sidecar_is_not_taken(void **state)
     expect_pick(m[1], false);
     expect_open(m[1], ERR_CONFLICT);
     bool there;
-    assert_false(expert_pack_write(&(struct pack_params){.model = m[1], .folder = folder}, &there, &e));
+    assert_false(
+        expert_pack_write(&(struct pack_params){.model = m[1], .folder = folder}, &there, &e));
     assert_int_equal(e.code, ERR_CONFLICT);
     expect_pick(m[0], true);
     /* beside the model it is the model's own, from before */
@@ -448,7 +470,8 @@ static void test_a_model_cut_short_under_way_is_told(void **state)
     const char *file = model_file(m, 0);
     assert_int_equal(truncate(file, (off_t)size_of(file) / 4), 0);
     bool there;
-    assert_false(expert_pack_write(&(struct pack_params){.model = m, .folder = folder}, &there, &e));
+    assert_false(
+        expert_pack_write(&(struct pack_params){.model = m, .folder = folder}, &there, &e));
     assert_int_equal(e.code, ERR_CONFLICT);
     assert_false(is_there(path));
     model_close(&m);

@@ -39,7 +39,8 @@ static void test_one_text_is_a_string_and_several_are_parts(void **state)
     assert_messages("[{\"role\":\"user\",\"content\":\"a\"}]");
     chat_build_text(&build, m, "b");
     chat_build_text(&build, m, "c");
-    assert_messages("[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"},"
+    assert_messages("[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":"
+                    "\"text\",\"text\":\"b\"},"
                     "{\"type\":\"text\",\"text\":\"c\"}]}]");
 }
 
@@ -51,19 +52,25 @@ static void test_the_assistant_grows_until_another_speaks(void **state)
     chat_build_call(&build, chat_build_assistant(&build), "call_1", "f", "{\"a\":1}");
     chat_build_text(&build, chat_build_message(&build, "tool"), "rain");
     chat_build_text(&build, chat_build_assistant(&build), "It rains.");
-    assert_messages("[{\"role\":\"assistant\",\"reasoning_content\":\"think more\",\"content\":\"I look.\",\"tool_calls\":["
-                    "{\"id\":\"call_1\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}}]},"
-                    "{\"role\":\"tool\",\"content\":\"rain\"},{\"role\":\"assistant\",\"content\":\"It rains.\"}]");
+    assert_messages("[{\"role\":\"assistant\",\"reasoning_content\":\"think more\",\"content\":\"I "
+                    "look.\",\"tool_calls\":["
+                    "{\"id\":\"call_1\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+                    "\"arguments\":\"{\\\"a\\\":1}\"}}]},"
+                    "{\"role\":\"tool\",\"content\":\"rain\"},{\"role\":\"assistant\",\"content\":"
+                    "\"It rains.\"}]");
 }
 
 static void test_what_is_referred_to_is_not_freed(void **state)
 {
-    cJSON *body = cJSON_Parse("{\"list\":[1,2],\"object\":{\"a\":\"b\"},\"text\":\"t\",\"empty\":[]}");
+    cJSON *body =
+        cJSON_Parse("{\"list\":[1,2],\"object\":{\"a\":\"b\"},\"text\":\"t\",\"empty\":[]}");
     cJSON *m = chat_build_message(&build, "user");
     const cJSON *member;
-    cJSON_ArrayForEach(member, body) chat_build_refer(&build, m, member->string, member);
+    cJSON_ArrayForEach (member, body)
+        chat_build_refer(&build, m, member->string, member);
     chat_build_refer(&build, m, "absent", NULL);
-    assert_messages("[{\"role\":\"user\",\"list\":[1,2],\"object\":{\"a\":\"b\"},\"text\":\"t\",\"empty\":[]}]");
+    assert_messages("[{\"role\":\"user\",\"list\":[1,2],\"object\":{\"a\":\"b\"},\"text\":\"t\","
+                    "\"empty\":[]}]");
     cJSON_Delete(build.messages);
     build.messages = NULL;
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(body, "list")), 2);

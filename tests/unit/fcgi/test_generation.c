@@ -8,8 +8,9 @@
 #include "engine/base/json/json.h"
 #include "fcgi/inference/generation.h"
 
-static const char said[] = "<think>\nSay it.\n</think>\n\nHere:\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": "
-                           "\"\xC3\xA9\"}}\n</tool_call>";
+static const char said[] =
+    "<think>\nSay it.\n</think>\n\nHere:\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": "
+    "\"\xC3\xA9\"}}\n</tool_call>";
 
 struct heard {
     struct buf content, reasoning, arguments;
@@ -40,14 +41,16 @@ static void push(struct generation *g, const char *text, size_t len)
 {
     struct err e = {0};
     struct engine_token token = {.id = 1};
-    struct engine_event ev = {.type = ENGINE_TOKENS, .tokens = &token, .n_tokens = 1, .text = text, .text_len = len};
+    struct engine_event ev = {
+        .type = ENGINE_TOKENS, .tokens = &token, .n_tokens = 1, .text = text, .text_len = len};
     assert_true(generation_event(g, &ev, &e));
 }
 
 static void finish(struct generation *g, enum engine_finish how)
 {
     struct err e = {0};
-    struct engine_event ev = {.type = ENGINE_DONE, .finish = how, .usage = {.completion_tokens = 9}};
+    struct engine_event ev = {
+        .type = ENGINE_DONE, .finish = how, .usage = {.completion_tokens = 9}};
     assert_true(generation_event(g, &ev, &e));
 }
 
@@ -58,7 +61,8 @@ static void test_every_split_gives_the_same(void **state)
         struct generation g;
         struct err e = {0};
         cJSON *tools = tool();
-        struct generation_params p = {.format = "hermes", .tools = tools, .on_delta = hear, .context = &h};
+        struct generation_params p = {
+            .format = "hermes", .tools = tools, .on_delta = hear, .context = &h};
         assert_true(generation_init(&g, &p, &e));
         for (size_t at = 0; at < sizeof said - 1; at += step)
             push(&g, said + at, sizeof said - 1 - at < step ? sizeof said - 1 - at : step);
@@ -109,7 +113,8 @@ static void test_progress_and_queue_are_kept(void **state)
     struct generation g;
     struct err e = {0};
     assert_true(generation_init(&g, &(struct generation_params){0}, &e));
-    assert_true(generation_event(&g, &(struct engine_event){.type = ENGINE_ACCEPTED, .queue_position = 4}, &e));
+    assert_true(generation_event(
+        &g, &(struct engine_event){.type = ENGINE_ACCEPTED, .queue_position = 4}, &e));
     assert_int_equal(g.queue_position, 4);
     assert_int_equal(g.state, GENERATION_QUEUED);
     struct engine_event ev = {.type = ENGINE_PROGRESS, .done = 5, .total = 10, .cached = 2};
@@ -125,7 +130,8 @@ static void test_a_break_gives_out_what_was_held(void **state)
     struct generation g;
     struct err e = {0}, why = {.code = ERR_UNAVAILABLE, .text = "gone"};
     cJSON *tools = tool();
-    assert_true(generation_init(&g, &(struct generation_params){.format = "hermes", .tools = tools}, &e));
+    assert_true(
+        generation_init(&g, &(struct generation_params){.format = "hermes", .tools = tools}, &e));
     push(&g, "Hello <tool_ca", 14);
     generation_break(&g, &why);
     assert_int_equal(g.state, GENERATION_FAILED);
@@ -142,7 +148,8 @@ static void test_reasoning_tokens_are_counted_until_it_ends(void **state)
 {
     struct generation g;
     struct err e = {0};
-    assert_true(generation_init(&g, &(struct generation_params){.format = "hermes", .opens_reasoning = true}, &e));
+    assert_true(generation_init(
+        &g, &(struct generation_params){.format = "hermes", .opens_reasoning = true}, &e));
     push(&g, "a ", 2);
     push(&g, "b", 1);
     push(&g, "</think>", 8);

@@ -1,4 +1,5 @@
-/* fcgi/status/history.c: what was counted is in the rings once, whoever restarts; gaps are gaps; a row is never read half written. */
+/* fcgi/status/history.c: what was counted is in the rings once, whoever restarts; gaps are gaps; a
+ * row is never read half written. */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -60,7 +61,8 @@ static void test_every_range_has_the_same_sum(void **state)
     }
     static const int64_t ranges[] = {1100, 3600, 21600, 86400, 604800, 2592000};
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
-        assert_int_equal(sum_of(NOON + 1000, ranges[i], HISTORY_COMPLETION_TOKENS), 5000); /* what was there before belongs to no row */
+        assert_int_equal(sum_of(NOON + 1000, ranges[i], HISTORY_COMPLETION_TOKENS),
+                         5000); /* what was there before belongs to no row */
         assert_int_equal(sum_of(NOON + 1000, ranges[i], HISTORY_REQUESTS), 10000);
         assert_in_range(view.n, 1, HISTORY_MAX_POINTS);
         double covered = 0;
@@ -92,11 +94,12 @@ static void test_restarts_lose_and_double_nothing(void **state)
     int gaps = 0;
     for (int i = 0; i < view.n && view.from + i * view.step_s < NOON + 120; i++)
         gaps += view.from + i * view.step_s > NOON && !view.rows[i].at;
-    assert_int_equal(gaps, 11); /* of ten seconds each, between the two */
+    assert_int_equal(gaps, 11);   /* of ten seconds each, between the two */
     s = sample_at(NOON + 121, 4); /* another engine, which counts from 0 */
     s.engine_started = 8;
     history_add(h, &s);
-    s = (struct history_sample){.at_ms = (NOON + 122) * 1000}; /* its page is away: it is being replaced */
+    s = (struct history_sample){.at_ms = (NOON + 122) *
+                                         1000}; /* its page is away: it is being replaced */
     s.counters[HISTORY_REQUESTS] = 60;
     history_add(h, &s);
     s = sample_at(NOON + 123, 9);
@@ -116,7 +119,8 @@ static void test_old_rows_are_gone(void **state)
     history_add(h, &s);
     s = sample_at(NOON + 1, 10);
     history_add(h, &s);
-    s = sample_at(NOON + 3 * HISTORY_FINE_S * HISTORY_FINE_ROWS, 11); /* the fine ring has gone round */
+    s = sample_at(NOON + 3 * HISTORY_FINE_S * HISTORY_FINE_ROWS,
+                  11); /* the fine ring has gone round */
     history_add(h, &s);
     int64_t now = s.at_ms / 1000;
     assert_int_equal(sum_of(now, 21600, HISTORY_COMPLETION_TOKENS), 1);
@@ -143,7 +147,8 @@ static void test_quantiles_lie_in_their_bucket(void **state)
     sum_of(NOON + 1, 10, HISTORY_REQUESTS);
     const struct history_row *row = &view.rows[view.n - 1];
     assert_near(history_quantile(&view, row, HISTORY_FIRST_TOKEN, 0.5), 0.2 + 0.1 * 50 / 90, 1e-9);
-    assert_near(history_quantile(&view, row, HISTORY_FIRST_TOKEN, 0.99), 1.9, 1e-9); /* no end: its beginning */
+    assert_near(history_quantile(&view, row, HISTORY_FIRST_TOKEN, 0.99), 1.9,
+                1e-9); /* no end: its beginning */
     assert_true(history_quantile(&view, row, HISTORY_PER_TOKEN, 0.5) < 0);
     history_close(&h);
 }
@@ -164,7 +169,8 @@ static void test_a_row_is_never_read_half_written(void **state)
         if (!history_read(path, NOON + 1, 30, &view, &e))
             continue; /* busy, and says so */
         for (int k = 0; k < view.n; k++)
-            assert_int_equal(view.rows[k].sums[HISTORY_REQUESTS], 2 * view.rows[k].sums[HISTORY_COMPLETION_TOKENS]);
+            assert_int_equal(view.rows[k].sums[HISTORY_REQUESTS],
+                             2 * view.rows[k].sums[HISTORY_COMPLETION_TOKENS]);
     }
     kill(writer, SIGKILL); /* at any point of a row */
     waitpid(writer, NULL, 0);

@@ -25,20 +25,26 @@ static struct shared *open_fresh(void)
     return s;
 }
 
-static bool take(_Atomic int64_t *full, int64_t per_minute, int64_t n, int64_t now_us, struct shared_minute *m)
+static bool take(_Atomic int64_t *full, int64_t per_minute, int64_t n, int64_t now_us,
+                 struct shared_minute *m)
 {
-    return shared_minute_take(full, &(struct shared_minute_units){.per_minute = per_minute, .n = n}, now_us, m);
+    return shared_minute_take(full, &(struct shared_minute_units){.per_minute = per_minute, .n = n},
+                              now_us, m);
 }
 
 static void force(_Atomic int64_t *full, int64_t per_minute, int64_t n, struct shared_minute *m)
 {
-    shared_minute_take(full, &(struct shared_minute_units){.per_minute = per_minute, .n = n, .force = true}, NOW, m);
+    shared_minute_take(
+        full, &(struct shared_minute_units){.per_minute = per_minute, .n = n, .force = true}, NOW,
+        m);
 }
 
 /* Of a key that may have two jobs. */
 static bool enter(struct shared *s, struct shared_child *mine, int64_t key_id, int jobs)
 {
-    return shared_jobs_enter(s, mine, &(struct shared_jobs_claim){.key_id = key_id, .user_id = 1, .jobs = jobs, .key_max = 2});
+    return shared_jobs_enter(
+        s, mine,
+        &(struct shared_jobs_claim){.key_id = key_id, .user_id = 1, .jobs = jobs, .key_max = 2});
 }
 
 static void test_a_minute_fills_evenly(void **state)
@@ -113,7 +119,8 @@ static void test_rows_are_apart(void **state)
         shared_limit_row(s, key)->requests_full_us = key;
     for (int64_t key = 1; key <= 100; key++)
         assert_int_equal(shared_limit_row(s, key)->requests_full_us, key);
-    for (int64_t key = 1; key <= 5000; key++) /* more than there are rows: still one each, the stalest goes */
+    for (int64_t key = 1; key <= 5000;
+         key++) /* more than there are rows: still one each, the stalest goes */
         assert_int_equal(shared_limit_row(s, key)->key_id, key);
     shared_close(&s);
 }
@@ -150,10 +157,11 @@ static void test_racing_jobs_never_pass_the_limit(void **state)
             for (int i = 0; i < 20000; i++)
                 if (enter(mine, own, 7, 1)) {
                     /* `requests` of slot 10: how many are inside; of slot 11: the most ever */
-                    uint64_t in = atomic_fetch_add(&mine->pool[POOL_STREAM].child[10].requests, 1) + 1;
+                    uint64_t in =
+                        atomic_fetch_add(&mine->pool[POOL_STREAM].child[10].requests, 1) + 1;
                     uint64_t most = mine->pool[POOL_STREAM].child[11].requests;
-                    while (in > most &&
-                           !atomic_compare_exchange_weak(&mine->pool[POOL_STREAM].child[11].requests, &most, in))
+                    while (in > most && !atomic_compare_exchange_weak(
+                                            &mine->pool[POOL_STREAM].child[11].requests, &most, in))
                         ;
                     atomic_fetch_sub(&mine->pool[POOL_STREAM].child[10].requests, 1);
                     shared_jobs_leave(own);

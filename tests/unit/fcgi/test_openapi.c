@@ -18,13 +18,15 @@ static void test_every_route_says_what_it_does(void **state)
     for (int i = 0; (row = route_at(i)); i++) {
         const struct route_doc *d = &row->doc;
         if (!d->summary || !*d->summary || !d->statuses)
-            fail_msg("%s %s has no summary or no statuses in its row", http_method_name(row->method), row->path);
+            fail_msg("%s %s has no summary or no statuses in its row",
+                     http_method_name(row->method), row->path);
         int good = atoi(d->statuses);
         if (good != 501) /* answers nobody, and says so */
             assert_in_range(good, 200, 299);
         assert_string_not_equal(reply_reason(good), "Unknown");
         if (!row->body_limit != !(d->body || d->upload) || (d->body && d->upload))
-            fail_msg("%s %s: body limit and what the body is disagree", http_method_name(row->method), row->path);
+            fail_msg("%s %s: body limit and what the body is disagree",
+                     http_method_name(row->method), row->path);
         if (good == 200 && !d->reply && !d->media && !d->streams)
             fail_msg("%s %s: a 200 says what it holds", http_method_name(row->method), row->path);
         if (row->auth == ROUTE_ADMIN)
@@ -39,8 +41,7 @@ static int check_refs(const cJSON *doc, const cJSON *v)
 {
     int n = 0;
     const cJSON *item;
-    cJSON_ArrayForEach(item, v)
-    {
+    cJSON_ArrayForEach (item, v) {
         n += check_refs(doc, item);
         if (!item->string || strcmp(item->string, "$ref"))
             continue;
@@ -65,17 +66,18 @@ static void test_document_is_whole(void **state)
     assert_true(check_refs(doc, doc) > 50);
     int operations = 0;
     const cJSON *path, *operation;
-    cJSON_ArrayForEach(path, json_member(doc, "paths"))
-        cJSON_ArrayForEach(operation, path)
-        {
+    cJSON_ArrayForEach (path, json_member(doc, "paths"))
+        cJSON_ArrayForEach (operation, path) {
             const cJSON *responses = json_member(operation, "responses");
             assert_non_null(json_member(operation, "operationId"));
             assert_non_null(json_member(responses, "400"));
             operations++;
         }
     assert_int_equal(operations, route_count());
-    const cJSON *chat = json_member(json_member(json_member(doc, "paths"), "/v1/chat/completions"), "post");
-    static const char *const statuses[] = {"200", "400", "401", "403", "404", "413", "415", "429", "503"};
+    const cJSON *chat =
+        json_member(json_member(json_member(doc, "paths"), "/v1/chat/completions"), "post");
+    static const char *const statuses[] = {"200", "400", "401", "403", "404",
+                                           "413", "415", "429", "503"};
     for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++)
         assert_non_null(json_member(json_member(chat, "responses"), statuses[i]));
     cJSON_Delete(doc);

@@ -1,4 +1,5 @@
-/* fcgi/openai/parts.c: deltas to parts in the order in which they were written, and what a listener hears of them. */
+/* fcgi/openai/parts.c: deltas to parts in the order in which they were written, and what a listener
+ * hears of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +32,8 @@ static void closed(void *context, const struct part *part, int index)
 static int set_up(void **state)
 {
     generation = (struct generation){.calls = {&calls[0], &calls[1]}, .n_calls = 2};
-    parts = (struct parts){.listener = {.context = &heard, .opened = opened, .grown = grown, .closed = closed}};
+    parts = (struct parts){
+        .listener = {.context = &heard, .opened = opened, .grown = grown, .closed = closed}};
     buf_clear(&heard);
     return 0;
 }
@@ -45,7 +47,9 @@ static int tear_down(void **state)
 
 static void take(enum chat_delta_type type, int index, const char *text)
 {
-    parts_take(&parts, &generation, &(struct chat_delta){.type = type, .index = index, .text = text, .len = strlen(text)});
+    parts_take(
+        &parts, &generation,
+        &(struct chat_delta){.type = type, .index = index, .text = text, .len = strlen(text)});
 }
 
 static void test_parts_follow_the_order_of_the_deltas(void **state)
@@ -83,7 +87,8 @@ static void test_nothing_opens_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_parts_follow_the_order_of_the_deltas, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_parts_follow_the_order_of_the_deltas, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_opens_nothing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

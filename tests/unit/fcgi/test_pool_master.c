@@ -1,4 +1,5 @@
-/* fcgi/process/pool_master.c and fcgi/process/child.c where descriptors run out: neither forking nor accepting becomes a busy loop. */
+/* fcgi/process/pool_master.c and fcgi/process/child.c where descriptors run out: neither forking
+ * nor accepting becomes a busy loop. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -26,7 +27,8 @@
 #include "fcgi/process/shared.h"
 #include "tests/unit/support/process_cpu.h"
 
-static const struct child_service service = {.open = serve_open, .serve = serve_request, .close = serve_close};
+static const struct child_service service = {
+    .open = serve_open, .serve = serve_request, .close = serve_close};
 
 static char dir[64], database[96];
 static struct worker worker;
@@ -38,9 +40,11 @@ static int set_up(void **state)
     strcpy(dir, "/tmp/test-pool-XXXXXX");
     if (!mkdtemp(dir))
         return -1;
-    snprintf(database, sizeof database, "%s/none/db", dir); /* can't be opened, which serving outlives */
+    snprintf(database, sizeof database, "%s/none/db",
+             dir); /* can't be opened, which serving outlives */
     snprintf(path, sizeof path, "%s/shared", dir);
-    worker = (struct worker){.pool = POOL_STREAM, .db_path = database, .shared = shared_open(path, &e)};
+    worker =
+        (struct worker){.pool = POOL_STREAM, .db_path = database, .shared = shared_open(path, &e)};
     return worker.shared ? 0 : -1;
 }
 
@@ -64,12 +68,19 @@ static void end(pid_t pid, int expected)
 static void run_for(int ms, int n_threads, uint64_t *started, uint64_t *crashed)
 {
     struct shared_pool *board = &worker.shared->pool[POOL_STREAM];
-    struct pool_master_params p = {.worker = &worker, .service = &service, .stream_abort = dialect_stream_abort, .n_threads = n_threads, .min_idle = 2, .max_children = 4, .grace_ms = 1000};
+    struct pool_master_params p = {.worker = &worker,
+                                   .service = &service,
+                                   .stream_abort = dialect_stream_abort,
+                                   .n_threads = n_threads,
+                                   .min_idle = 2,
+                                   .max_children = 4,
+                                   .grace_ms = 1000};
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         struct err e = {0};
-        p.listen_fd = open("/dev/null", O_RDWR | O_CLOEXEC); /* epoll refuses it: no child comes to serve */
+        p.listen_fd =
+            open("/dev/null", O_RDWR | O_CLOEXEC); /* epoll refuses it: no child comes to serve */
         _exit(pool_master_run(&p, &e) ? 0 : 1);
     }
     poll(NULL, 0, ms);
@@ -114,8 +125,13 @@ static pid_t start_child(const char *path)
     worker.shared->pool[POOL_STREAM].master_pid = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        struct child_params p = {.worker = &worker, .service = &service, .slot = &worker.shared->pool[POOL_STREAM].child[0], .stream_abort_fd = -1,
-                                 .listen_fd = listen_fd, .wake_fd = eventfd(0, EFD_NONBLOCK), .n_threads = 1};
+        struct child_params p = {.worker = &worker,
+                                 .service = &service,
+                                 .slot = &worker.shared->pool[POOL_STREAM].child[0],
+                                 .stream_abort_fd = -1,
+                                 .listen_fd = listen_fd,
+                                 .wake_fd = eventfd(0, EFD_NONBLOCK),
+                                 .n_threads = 1};
         _exit(child_signals() ? child_run(&p) : 1);
     }
     close(listen_fd);
@@ -132,7 +148,9 @@ static void test_without_descriptors_a_child_waits_and_recovers(void **state)
     shutdown(first, SHUT_WR);
     assert_true(is_closed_within(first, 10000));
     assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &old), 0);
-    assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max}, NULL), 0);
+    assert_int_equal(prlimit(pid, RLIMIT_NOFILE,
+                             &(struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max}, NULL),
+                     0);
     int second = connect_to(path);
     shutdown(second, SHUT_WR);
     double before = process_cpu_seconds(pid);
@@ -148,8 +166,10 @@ static void test_without_descriptors_a_child_waits_and_recovers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_children_that_cannot_start_are_forked_ever_more_seldom, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_without_descriptors_a_child_waits_and_recovers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_children_that_cannot_start_are_forked_ever_more_seldom,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_descriptors_a_child_waits_and_recovers, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

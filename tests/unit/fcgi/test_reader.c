@@ -28,7 +28,8 @@ static bool read_bytes(const char *data, size_t len, struct content *c, struct b
                                    : true;
 }
 
-static void expect(const char *data, size_t len, const char *type, const char *text, const char *note)
+static void expect(const char *data, size_t len, const char *type, const char *text,
+                   const char *note)
 {
     struct content c;
     struct buf out = {0};
@@ -61,7 +62,8 @@ static void test_text_in_any_usual_encoding(void **state)
     EXPECT("\xef\xbb\xbfgr\xc3\xbc\xc3\x9f", "text/plain", "gr\xc3\xbc\xc3\x9f", "");
     EXPECT("\xff\xfeh\0\xe9\0", "text/plain", "h\xc3\xa9", "read as UTF-16LE");
     EXPECT("\xfe\xff\0h\0\xe9", "text/plain", "h\xc3\xa9", "read as UTF-16BE");
-    EXPECT("caf\xe9 \x93well\x94\n", "text/plain", "caf\xc3\xa9 \xe2\x80\x9cwell\xe2\x80\x9d\n", "read as Windows-1252, a guess");
+    EXPECT("caf\xe9 \x93well\x94\n", "text/plain", "caf\xc3\xa9 \xe2\x80\x9cwell\xe2\x80\x9d\n",
+           "read as Windows-1252, a guess");
     EXPECT("<svg xmlns=\"http://www.w3.org/2000/svg\"><script>1</script></svg>", "image/svg+xml",
            "<svg xmlns=\"http://www.w3.org/2000/svg\"><script>1</script></svg>", "");
 }
@@ -70,7 +72,9 @@ static void test_what_is_no_text_is_refused_in_words(void **state)
 {
     REFUSE("", "empty", "is empty");
     REFUSE("a\0b", "type", "binary data");
-    REFUSE("\x7f" "ELF\2\1\1\0\0\0\0\0\0\0\0\0\3\0>\0\1\0\0\0", "type", "is of the type application/x-");
+    REFUSE("\x7f"
+           "ELF\2\1\1\0\0\0\0\0\0\0\0\0\3\0>\0\1\0\0\0",
+           "type", "is of the type application/x-");
     REFUSE("{\\rtf1\\ansi x}", "type", "rich text; save it as");
     REFUSE("\xff\xfeh\0i\0x", "damaged", "not well-formed text in UTF-16LE");
     REFUSE("\xef\xbb\xbfx\xff", "damaged", "not well-formed UTF-8");
@@ -87,11 +91,13 @@ static void test_type_is_by_content(void **state)
 {
     struct content c;
     struct buf out = {0};
-    static const char gif[] = "GIF89a/*\1\0\0\0*/=1;alert(1)", html_after_pdf[] = "%PDF-1.4\n<script>alert(1)</script>";
+    static const char gif[] = "GIF89a/*\1\0\0\0*/=1;alert(1)",
+                      html_after_pdf[] = "%PDF-1.4\n<script>alert(1)</script>";
     assert_true(read_bytes(gif, sizeof gif, &c, &out));
     assert_string_equal(c.type, "image/gif");
     assert_int_equal(c.form, CONTENT_IMAGE);
-    assert_true(content_detect((const unsigned char *)html_after_pdf, sizeof html_after_pdf - 1, &c));
+    assert_true(
+        content_detect((const unsigned char *)html_after_pdf, sizeof html_after_pdf - 1, &c));
     assert_string_equal(c.type, "application/pdf");
     assert_int_equal(c.reader, READ_PDF);
 }
@@ -136,11 +142,16 @@ static char *zip(const struct entry *entries, size_t *len)
     return out;
 }
 
-#define DOCX_HEAD {"[Content_Types].xml", "<Types/>", 0}, {"_rels/.rels", "<R/>", 0}
+#define DOCX_HEAD                                                                                  \
+    {"[Content_Types].xml", "<Types/>", 0},                                                        \
+    {                                                                                              \
+        "_rels/.rels", "<R/>", 0                                                                   \
+    }
 #define DOCX_TYPE "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-#define BODY(inside)                                                                                                      \
-    "<w:document xmlns:w=\"http://schemas.openxmlformats.org/wordprocessingml/2006/main\" "                               \
-    "xmlns:mc=\"http://schemas.openxmlformats.org/markup-compatibility/2006\"><w:body>" inside "</w:body></w:document>"
+#define BODY(inside)                                                                               \
+    "<w:document xmlns:w=\"http://schemas.openxmlformats.org/wordprocessingml/2006/main\" "        \
+    "xmlns:mc=\"http://schemas.openxmlformats.org/markup-compatibility/2006\"><w:body>" inside     \
+    "</w:body></w:document>"
 
 static void expect_docx(const char *xml, const char *text)
 {
@@ -153,32 +164,48 @@ static void expect_docx(const char *xml, const char *text)
 static void refuse_docx(const char *xml, size_t len, const char *code, const char *words)
 {
     size_t size;
-    char *data = zip((const struct entry[]){DOCX_HEAD, {"word/document.xml", xml, len}, {0}}, &size);
+    char *data =
+        zip((const struct entry[]){DOCX_HEAD, {"word/document.xml", xml, len}, {0}}, &size);
     refuse(data, size, code, words);
     free(data);
 }
 
 static void test_docx_gives_its_words(void **state)
 {
-    expect_docx(BODY("<w:p><w:pPr><w:tabs><w:tab/></w:tabs></w:pPr><w:r><w:t>One</w:t></w:r><w:r><w:t xml:space=\"preserve\"> two</w:t>"
+    expect_docx(BODY("<w:p><w:pPr><w:tabs><w:tab/></w:tabs></w:pPr><w:r><w:t>One</w:t></"
+                     "w:r><w:r><w:t xml:space=\"preserve\"> two</w:t>"
                      "<w:tab/><w:t>&lt;3&gt;</w:t><w:br/><w:t>x</w:t></w:r></w:p>"),
                 "One two\t<3>\nx\n");
-    expect_docx(BODY("<w:p><w:del><w:r><w:t>gone</w:t></w:r></w:del><w:ins><w:r><w:t>came</w:t></w:r></w:ins></w:p>"), "came\n");
-    expect_docx(BODY("<w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>b</w:t></w:r></w:p></w:tc></w:tr>"
-                     "<w:tr><w:tc><w:p><w:r><w:t>c</w:t></w:r></w:p></w:tc></w:tr></w:tbl><w:p><w:r><w:t>d</w:t></w:r></w:p>"),
+    expect_docx(BODY("<w:p><w:del><w:r><w:t>gone</w:t></w:r></w:del><w:ins><w:r><w:t>came</w:t></"
+                     "w:r></w:ins></w:p>"),
+                "came\n");
+    expect_docx(BODY("<w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></"
+                     "w:tc><w:tc><w:p><w:r><w:t>b</w:t></w:r></w:p></w:tc></w:tr>"
+                     "<w:tr><w:tc><w:p><w:r><w:t>c</w:t></w:r></w:p></w:tc></w:tr></"
+                     "w:tbl><w:p><w:r><w:t>d</w:t></w:r></w:p>"),
                 "a\tb\nc\nd\n");
-    expect_docx(BODY("<w:p><mc:AlternateContent><mc:Choice><w:r><w:t>box</w:t></w:r></mc:Choice>"
-                     "<mc:Fallback><w:r><w:t>box</w:t></w:r></mc:Fallback></mc:AlternateContent></w:p>"), "box\n");
+    expect_docx(
+        BODY("<w:p><mc:AlternateContent><mc:Choice><w:r><w:t>box</w:t></w:r></mc:Choice>"
+             "<mc:Fallback><w:r><w:t>box</w:t></w:r></mc:Fallback></mc:AlternateContent></w:p>"),
+        "box\n");
 }
 
 static void test_odt_gives_its_words(void **state)
 {
     size_t len;
-    char *data = zip((const struct entry[]){{"mimetype", "application/vnd.oasis.opendocument.text", 0}, {"content.xml",
-        "<o:document-content xmlns:o=\"urn:oasis:names:tc:opendocument:xmlns:office:1.0\" "
-        "xmlns:t=\"urn:oasis:names:tc:opendocument:xmlns:text:1.0\"><o:body><o:text>\n <t:h>Head</t:h>\n <t:p>a<t:s t:c=\"2\"/>b"
-        "<t:span>c</t:span><t:tab/>d<t:line-break/>e<o:annotation><t:p>no</t:p></o:annotation></t:p></o:text></o:body>"
-        "</o:document-content>", 0}, {0}}, &len);
+    char *data = zip(
+        (const struct entry[]){
+            {"mimetype", "application/vnd.oasis.opendocument.text", 0},
+            {"content.xml",
+             "<o:document-content xmlns:o=\"urn:oasis:names:tc:opendocument:xmlns:office:1.0\" "
+             "xmlns:t=\"urn:oasis:names:tc:opendocument:xmlns:text:1.0\"><o:body><o:text>\n "
+             "<t:h>Head</t:h>\n <t:p>a<t:s t:c=\"2\"/>b"
+             "<t:span>c</t:span><t:tab/>d<t:line-break/>e<o:annotation><t:p>no</t:p></"
+             "o:annotation></t:p></o:text></o:body>"
+             "</o:document-content>",
+             0},
+            {0}},
+        &len);
     struct content c;
     struct buf out = {0};
     if (!content_detect((const unsigned char *)data, len, &c))
@@ -194,13 +221,18 @@ static void test_odt_gives_its_words(void **state)
 
 static void test_hostile_documents_are_refused(void **state)
 {
-    refuse_docx("<!DOCTYPE lolz [<!ENTITY a \"lol\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\">]>" BODY("<w:p><w:r><w:t>&b;</w:t></w:r></w:p>"),
-                0, "damaged", "document type declaration");
-    refuse_docx("<!DOCTYPE x SYSTEM \"file:///etc/passwd\">" BODY(""), 0, "damaged", "document type declaration");
-    refuse_docx(BODY("<w:p><w:r><w:t>&nothere;</w:t></w:r></w:p>"), 0, "damaged", "not well-formed");
+    refuse_docx(
+        "<!DOCTYPE lolz [<!ENTITY a \"lol\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\">]>" BODY(
+            "<w:p><w:r><w:t>&b;</w:t></w:r></w:p>"),
+        0, "damaged", "document type declaration");
+    refuse_docx("<!DOCTYPE x SYSTEM \"file:///etc/passwd\">" BODY(""), 0, "damaged",
+                "document type declaration");
+    refuse_docx(BODY("<w:p><w:r><w:t>&nothere;</w:t></w:r></w:p>"), 0, "damaged",
+                "not well-formed");
     refuse_docx("<a>", 0, "damaged", "not well-formed");
     /* bombs: of text, and of mere space */
-    refuse_docx("<w:document xmlns:w=\"x/main\"><w:body><w:p><w:r><w:t>A", 30 << 20, "large", "bytes of text");
+    refuse_docx("<w:document xmlns:w=\"x/main\"><w:body><w:p><w:r><w:t>A", 30 << 20, "large",
+                "bytes of text");
     refuse_docx("<w:document xmlns:w=\"x/main\"><w:body> ", 80 << 20, "large", "unpacks to more");
     struct buf deep = {0};
     for (int i = 0; i < 5000; i++)
@@ -208,10 +240,12 @@ static void test_hostile_documents_are_refused(void **state)
     refuse_docx(deep.data, 0, "damaged", "nested more than");
     buf_fini(&deep);
     size_t len;
-    char *data = zip((const struct entry[]){{"../../etc/passwd", "x", 0}, {"x.txt", "x", 0}, {0}}, &len);
+    char *data =
+        zip((const struct entry[]){{"../../etc/passwd", "x", 0}, {"x.txt", "x", 0}, {0}}, &len);
     refuse(data, len, "type", "ZIP archive; unpack it");
     free(data);
-    data = zip((const struct entry[]){DOCX_HEAD, {"word/document.xml", BODY("<w:p/>"), 0}, {0}}, &len);
+    data =
+        zip((const struct entry[]){DOCX_HEAD, {"word/document.xml", BODY("<w:p/>"), 0}, {0}}, &len);
     refuse(data, len / 2, "damaged", "damaged"); /* cut short */
     free(data);
 }
@@ -228,9 +262,11 @@ static int try_to_escape(void)
     const struct sandbox_limits l = {.cpu_s = 2, .memory_bytes = (size_t)256 << 20};
     if (!sandbox_enter(&l, &hidden, &why))
         return 10;
-    if (open(secret, O_WRONLY) >= 0 || open("/tmp/new", O_CREAT | O_WRONLY, 0600) >= 0 || unlink(secret) == 0)
+    if (open(secret, O_WRONLY) >= 0 || open("/tmp/new", O_CREAT | O_WRONLY, 0600) >= 0 ||
+        unlink(secret) == 0)
         return 1;
-    if (hidden && (open(secret, O_RDONLY) >= 0 || open("/etc/passwd", O_RDONLY) >= 0 || open("/proc/self/maps", O_RDONLY) >= 0))
+    if (hidden && (open(secret, O_RDONLY) >= 0 || open("/etc/passwd", O_RDONLY) >= 0 ||
+                   open("/proc/self/maps", O_RDONLY) >= 0))
         return 2;
     if (socket(AF_INET, SOCK_STREAM, 0) >= 0 || socket(AF_UNIX, SOCK_STREAM, 0) >= 0)
         return 3;

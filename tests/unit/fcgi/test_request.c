@@ -17,7 +17,9 @@
 static void test_query_is_decoded(void **state)
 {
     struct fake_request f;
-    fake_request_open(&f, PARAMS("REQUEST_METHOD=GET", "REQUEST_URI=/x?a=1&b=%C3%A9+z&empty=&flag&bad=%zz&nul=%00&a=2"),
+    fake_request_open(&f,
+                      PARAMS("REQUEST_METHOD=GET",
+                             "REQUEST_URI=/x?a=1&b=%C3%A9+z&empty=&flag&bad=%zz&nul=%00&a=2"),
                       NULL);
     assert_string_equal(f.r.path, "/x");
     assert_string_equal(request_query(&f.r, "a"), "1");
@@ -42,7 +44,8 @@ static void test_query_numbers_are_bounded(void **state)
     struct fake_request f;
     struct err e = {0};
     int64_t v = 7;
-    fake_request_open(&f, PARAMS("REQUEST_URI=/x?n=5&big=500&text=5x&none=&huge=99999999999999999999"), NULL);
+    fake_request_open(
+        &f, PARAMS("REQUEST_URI=/x?n=5&big=500&text=5x&none=&huge=99999999999999999999"), NULL);
     assert_true(request_query_int(&f.r, "absent", 1, 100, &v, &e));
     assert_int_equal(v, 7);
     assert_true(request_query_int(&f.r, "n", 1, 100, &v, &e));
@@ -59,9 +62,11 @@ static void test_query_numbers_are_bounded(void **state)
 static void test_cookies_and_headers(void **state)
 {
     struct fake_request f;
-    fake_request_open(&f, PARAMS("REQUEST_URI=/", "HTTP_COOKIE=a=1; sluice_session=tok=en; asluice_session=no; e=",
-                                 "HTTP_X_CSRF_TOKEN=abc", "CONTENT_TYPE=application/json", "REMOTE_ADDR=10.0.0.1"),
-                      NULL);
+    fake_request_open(
+        &f,
+        PARAMS("REQUEST_URI=/", "HTTP_COOKIE=a=1; sluice_session=tok=en; asluice_session=no; e=",
+               "HTTP_X_CSRF_TOKEN=abc", "CONTENT_TYPE=application/json", "REMOTE_ADDR=10.0.0.1"),
+        NULL);
     assert_string_equal(request_cookie(&f.r, "sluice_session"), "tok=en");
     assert_string_equal(request_cookie(&f.r, "e"), "");
     assert_null(request_cookie(&f.r, "session"));
@@ -176,7 +181,8 @@ static void test_only_the_route_that_matches_decodes(void **state)
 
 static void test_ids_have_one_spelling(void **state)
 {
-    static const char *const wrong[] = {"", "0", "+5", " 5", "5 ", "-5", "05", "5x", "0x5", "1e3", "1000000000000000000"};
+    static const char *const wrong[] = {
+        "", "0", "+5", " 5", "5 ", "-5", "05", "5x", "0x5", "1e3", "1000000000000000000"};
     int64_t id = 0;
     assert_true(path_id_parse("5", &id) && id == 5);
     assert_true(path_id_parse("999999999999999999", &id) && id == 999999999999999999);
@@ -189,7 +195,8 @@ static void test_ids_have_one_spelling(void **state)
 static void test_routes_fit_the_counters(void **state)
 {
     assert_true(route_count() > 20);
-    assert_true(route_count() < SHARED_ROUTES); /* a row of counters each, and one for what has no route */
+    assert_true(route_count() <
+                SHARED_ROUTES); /* a row of counters each, and one for what has no route */
     for (int i = 0; i < route_count(); i++) {
         const struct route *a = route_at(i);
         assert_non_null(a->handler);
@@ -212,7 +219,8 @@ static void test_json_bodies_are_objects_of_bounded_size(void **state)
 {
     struct fake_request f;
     struct err e = {0};
-    fake_request_open(&f, PARAMS("REQUEST_URI=/", "CONTENT_TYPE=application/json;charset=utf-8"), NULL);
+    fake_request_open(&f, PARAMS("REQUEST_URI=/", "CONTENT_TYPE=application/json;charset=utf-8"),
+                      NULL);
     assert_null(request_json(&f.r, &e)); /* no body */
     give_body(&f, "{\"a\":[1,{}]}");
     assert_non_null(request_json(&f.r, &e));
@@ -239,10 +247,11 @@ static void test_each_error_code_has_its_status(void **state)
     static const struct {
         enum err_code code;
         int status;
-    } rows[] = {{ERR_INPUT, 400},    {ERR_UNSUPPORTED, 400}, {ERR_LIMIT, 400},    {ERR_AUTH, 401},
-                {ERR_FORBIDDEN, 403}, {ERR_NOTFOUND, 404},   {ERR_CONFLICT, 409}, {ERR_BUSY, 503},
-                {ERR_UNAVAILABLE, 503}, {ERR_DEVICE, 503},   {ERR_INTERNAL, 500}, {ERR_IO, 500},
-                {ERR_FULL, 507},       {ERR_READ_ONLY, 507}};
+    } rows[] = {{ERR_INPUT, 400},    {ERR_UNSUPPORTED, 400}, {ERR_LIMIT, 400},
+                {ERR_AUTH, 401},     {ERR_FORBIDDEN, 403},   {ERR_NOTFOUND, 404},
+                {ERR_CONFLICT, 409}, {ERR_BUSY, 503},        {ERR_UNAVAILABLE, 503},
+                {ERR_DEVICE, 503},   {ERR_INTERNAL, 500},    {ERR_IO, 500},
+                {ERR_FULL, 507},     {ERR_READ_ONLY, 507}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         assert_int_equal(reply_status_of(rows[i].code), rows[i].status);
     for (int i = 0; i < ERR__N; i++)

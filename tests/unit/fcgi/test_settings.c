@@ -1,4 +1,5 @@
-/* fcgi/inference/settings.c and fcgi/openai/chat_check.c: every field is read or refused with its name. */
+/* fcgi/inference/settings.c and fcgi/openai/chat_check.c: every field is read or refused with its
+ * name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +12,8 @@
 #include "fcgi/inference/settings.h"
 #include "fcgi/openai/chat_request.h"
 
-static struct text_model model = {.temperature = 0.7f, .top_p = 0.9f, .top_k = 20, .min_p = 0.1f,
-                                  .repetition_penalty = 1.05f};
+static struct text_model model = {
+    .temperature = 0.7f, .top_p = 0.9f, .top_k = 20, .min_p = 0.1f, .repetition_penalty = 1.05f};
 
 struct read {
     struct settings s;
@@ -54,9 +55,10 @@ static void test_the_models_defaults_stay(void **state)
 
 static void test_every_field_is_read(void **state)
 {
-    struct read r = read_settings("{\"temperature\":0,\"top_p\":0,\"top_k\":-1,\"min_p\":0.5,\"seed\":-3,"
-                                  "\"presence_penalty\":-2,\"frequency_penalty\":2,\"repetition_penalty\":1.5,"
-                                  "\"stop\":[\"a\",\"bb\"],\"max_completion_tokens\":5,\"max_tokens\":5}");
+    struct read r =
+        read_settings("{\"temperature\":0,\"top_p\":0,\"top_k\":-1,\"min_p\":0.5,\"seed\":-3,"
+                      "\"presence_penalty\":-2,\"frequency_penalty\":2,\"repetition_penalty\":1.5,"
+                      "\"stop\":[\"a\",\"bb\"],\"max_completion_tokens\":5,\"max_tokens\":5}");
     assert_true(r.ok);
     assert_true(r.s.sampling.temperature == 0);
     assert_true(r.s.sampling.top_p > 0); /* the engine's range is open at 0 */
@@ -96,20 +98,28 @@ static void test_other_servers_names_mean_the_same(void **state)
 static void test_what_is_out_of_range_is_named(void **state)
 {
     static const char *const bad[][2] = {
-        {"temperature", "{\"temperature\":2.01}"}, {"top_p", "{\"top_p\":-0.1}"},
-        {"min_p", "{\"min_p\":1.1}"},              {"top_k", "{\"top_k\":-2}"},
-        {"seed", "{\"seed\":0.5}"},                {"stop", "{\"stop\":\"\"}"},
-        {"stop", "{\"stop\":[\"a\",null]}"},       {"max_tokens", "{\"max_tokens\":0}"},
+        {"temperature", "{\"temperature\":2.01}"},
+        {"top_p", "{\"top_p\":-0.1}"},
+        {"min_p", "{\"min_p\":1.1}"},
+        {"top_k", "{\"top_k\":-2}"},
+        {"seed", "{\"seed\":0.5}"},
+        {"stop", "{\"stop\":\"\"}"},
+        {"stop", "{\"stop\":[\"a\",null]}"},
+        {"max_tokens", "{\"max_tokens\":0}"},
         {"logit_bias", "{\"logit_bias\":{\"-1\":0}}"},
         {"repeat_penalty", "{\"repeat_penalty\":1.5,\"repetition_penalty\":1.4}"},
         {"random_seed", "{\"random_seed\":1,\"seed\":2}"},
         {"max_tokens", "{\"max_tokens\":1,\"n_predict\":-1}"},
-        {"n_predict", "{\"n_predict\":-2}"},     {"typical_p", "{\"typical_p\":1.5}"},
+        {"n_predict", "{\"n_predict\":-2}"},
+        {"typical_p", "{\"typical_p\":1.5}"},
         {"repeat_last_n", "{\"repeat_last_n\":-2}"},
         {"min_tokens", "{\"min_tokens\":9,\"max_tokens\":8}"},
-        {"stop_token_ids", "{\"stop_token_ids\":[-1]}"}, {"stop_token_ids", "{\"stop_token_ids\":7}"},
-        {"allowed_token_ids", "{\"allowed_token_ids\":[1.5]}"}, {"bad_words", "{\"bad_words\":[\"\"]}"},
-        {"bad_words", "{\"bad_words\":\"x\"}"}, {"skip_special_tokens", "{\"skip_special_tokens\":1}"},
+        {"stop_token_ids", "{\"stop_token_ids\":[-1]}"},
+        {"stop_token_ids", "{\"stop_token_ids\":7}"},
+        {"allowed_token_ids", "{\"allowed_token_ids\":[1.5]}"},
+        {"bad_words", "{\"bad_words\":[\"\"]}"},
+        {"bad_words", "{\"bad_words\":\"x\"}"},
+        {"skip_special_tokens", "{\"skip_special_tokens\":1}"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct read r = read_settings(bad[i][1]);
@@ -134,7 +144,8 @@ static void test_messages_are_checked(void **state)
 {
     check("[{\"role\":\"user\",\"content\":\"x\"}]", "");
     check("[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}]", "");
-    check("[{\"role\":\"assistant\",\"tool_calls\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":"
+    check("[{\"role\":\"assistant\",\"tool_calls\":[{\"type\":\"function\",\"function\":{\"name\":"
+          "\"f\",\"arguments\":"
           "\"{}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"a\",\"content\":\"5\"}]",
           "");
     check("[{\"role\":\"assistant\"}]", "messages[0].content");
@@ -143,7 +154,8 @@ static void test_messages_are_checked(void **state)
     check("[{\"role\":\"user\",\"content\":\"x\",\"name\":5}]", "messages[0].name");
     check("[{\"role\":\"user\",\"content\":[5]}]", "messages[0].content[0]");
     check("[{\"role\":\"function\",\"content\":\"x\"}]", "messages[0].role");
-    check("[{\"role\":\"assistant\",\"content\":\"x\",\"tool_calls\":5}]", "messages[0].tool_calls");
+    check("[{\"role\":\"assistant\",\"content\":\"x\",\"tool_calls\":5}]",
+          "messages[0].tool_calls");
     check("[{\"role\":\"assistant\",\"content\":\"x\",\"function_call\":{}}]", "messages[0]");
     check("[{\"role\":\"assistant\",\"tool_calls\":[{\"type\":5,\"function\":{\"name\":\"f\"}}]}]",
           "messages[0].tool_calls[0]");
@@ -153,10 +165,13 @@ static void test_messages_are_checked(void **state)
 
 static void test_tools_are_checked(void **state)
 {
-    static const char *const bad[] = {"[5]", "[{}]", "[{\"type\":\"function\"}]",
-                                      "[{\"type\":\"function\",\"function\":{}}]",
-                                      "[{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}]",
-                                      "[{\"type\":\"function\",\"function\":{\"name\":\"a\",\"parameters\":5}}]"};
+    static const char *const bad[] = {
+        "[5]",
+        "[{}]",
+        "[{\"type\":\"function\"}]",
+        "[{\"type\":\"function\",\"function\":{}}]",
+        "[{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}]",
+        "[{\"type\":\"function\",\"function\":{\"name\":\"a\",\"parameters\":5}}]"};
     struct err e = {0};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         cJSON *v = json_parse(bad[i], strlen(bad[i]), NULL, &e);
@@ -180,9 +195,11 @@ int main(void)
     if (!model.vocab)
         return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_models_defaults_stay), cmocka_unit_test(test_every_field_is_read),
+        cmocka_unit_test(test_the_models_defaults_stay),
+        cmocka_unit_test(test_every_field_is_read),
         cmocka_unit_test(test_other_servers_names_mean_the_same),
-        cmocka_unit_test(test_what_is_out_of_range_is_named), cmocka_unit_test(test_messages_are_checked),
+        cmocka_unit_test(test_what_is_out_of_range_is_named),
+        cmocka_unit_test(test_messages_are_checked),
         cmocka_unit_test(test_tools_are_checked),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* fcgi/process/shared.c: counters that many processes add to, and the waiting after failed logins. */
+/* fcgi/process/shared.c: counters that many processes add to, and the waiting after failed logins.
+ */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -148,18 +149,22 @@ static void test_a_living_orphan_keeps_its_row(void **state)
         _exit(0);
     waitpid(dead, NULL, 0);
     s->next_ticket = 10;
-    board->child[0] = (struct shared_child){.state = CHILD_BUSY, .jobs = 2, .jobs_user = 5, .ticket = 2};
+    board->child[0] =
+        (struct shared_child){.state = CHILD_BUSY, .jobs = 2, .jobs_user = 5, .ticket = 2};
     assert_true(shared_row_claim(&board->child[0], living));
-    board->child[1] = (struct shared_child){.pid = dead, .born = 1, .state = CHILD_BUSY, .jobs = 3, .jobs_user = 5, .ticket = 3};
+    board->child[1] = (struct shared_child){
+        .pid = dead, .born = 1, .state = CHILD_BUSY, .jobs = 3, .jobs_user = 5, .ticket = 3};
     /* its number is another process's by now */
-    board->child[2] = (struct shared_child){.pid = getpid(), .born = 1, .state = CHILD_BUSY, .jobs = 4, .jobs_user = 5, .ticket = 4};
+    board->child[2] = (struct shared_child){
+        .pid = getpid(), .born = 1, .state = CHILD_BUSY, .jobs = 4, .jobs_user = 5, .ticket = 4};
     shared_rows_inherit(board);
     assert_false(shared_row_vacant(&board->child[0]));
     assert_true(shared_row_vacant(&board->child[1]));
     assert_true(shared_row_vacant(&board->child[2]));
     struct shared_child *mine = &board->child[3];
     assert_true(shared_jobs_enter(s, mine, &(struct shared_jobs_claim){.user_id = 5, .jobs = 1}));
-    assert_int_equal(shared_jobs_of_user(s, mine), 2); /* its jobs count, those of the dead do not */
+    assert_int_equal(shared_jobs_of_user(s, mine),
+                     2);        /* its jobs count, those of the dead do not */
     shared_rows_inherit(board); /* the next master was killed too */
     assert_false(shared_row_vacant(&board->child[0]));
     kill(living, SIGKILL);

@@ -1,4 +1,5 @@
-/* fcgi/process/stream_abort.c: the master ends the stream of a process that died, and nobody else's. */
+/* fcgi/process/stream_abort.c: the master ends the stream of a process that died, and nobody
+ * else's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +38,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Reads one record; the content is cut to `size` - 1 and ended with a NUL. Returns the type, 0 at the end. */
+/* Reads one record; the content is cut to `size` - 1 and ended with a NUL. Returns the type, 0 at
+ * the end. */
 static int read_record(int request, char *content, size_t size)
 {
     unsigned char head[8], body[1024];
@@ -72,7 +74,8 @@ static void test_an_open_stream_gets_its_error_event(void **state)
 
 static void test_each_dialect_has_its_own_error_event(void **state)
 {
-    static const char *const begin[] = {"data: {\"error\":{", "event: error\ndata: {\"type\":\"error\",\"code\":",
+    static const char *const begin[] = {"data: {\"error\":{",
+                                        "event: error\ndata: {\"type\":\"error\",\"code\":",
                                         "event: error\ndata: {\"type\":\"error\",\"error\":{",
                                         "data: {\"error\":{", "{\"error\":\""};
     for (int i = 0; api_dialects[i]; i++) {
@@ -82,7 +85,8 @@ static void test_each_dialect_has_its_own_error_event(void **state)
         stream_abort_end(&abort_master, 3, STREAM_OPEN, dialect_stream_abort(i));
         assert_int_equal(read_record(9, text, sizeof text), 6);
         assert_string_equal(text, api_dialects[i]->stream_abort.error_event); /* none is cut */
-        assert_string_equal(text + strlen(text) - 2, api_dialects[i]->stream_abort.close_event ? "\n\n" : "}\n");
+        assert_string_equal(text + strlen(text) - 2,
+                            api_dialects[i]->stream_abort.close_event ? "\n\n" : "}\n");
         if (i < (int)(sizeof begin / sizeof begin[0]))
             assert_memory_equal(text, begin[i], strlen(begin[i]));
         assert_int_equal(strstr(text, "[DONE]") != NULL, i == 0);
@@ -123,7 +127,8 @@ static void test_without_a_stream_the_connection_just_closes(void **state)
     stream_abort_collect(&abort_master);
     stream_abort_end(&abort_master, 5, STREAM_NONE, dialect_stream_abort(0));
     assert_int_equal(read_record(1, text, sizeof text), 0);
-    stream_abort_end(&abort_master, 5, STREAM_OPEN, dialect_stream_abort(0)); /* nothing is there any more */
+    stream_abort_end(&abort_master, 5, STREAM_OPEN,
+                     dialect_stream_abort(0)); /* nothing is there any more */
 }
 
 static void test_the_next_connection_replaces_the_last(void **state)
@@ -155,12 +160,17 @@ static void test_nonsense_is_thrown_away(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_an_open_stream_gets_its_error_event, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_each_dialect_has_its_own_error_event, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_half_written_event_is_ended_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_open_stream_gets_its_error_event, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_each_dialect_has_its_own_error_event, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_half_written_event_is_ended_first, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_lines_are_ended_without_a_comment, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_without_a_stream_the_connection_just_closes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_next_connection_replaces_the_last, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_a_stream_the_connection_just_closes, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_the_next_connection_replaces_the_last, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_nonsense_is_thrown_away, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,11 @@
 /* Random answers under grammars, for validators outside: one JSON object a line in, one out.
  *   grammar_walk MODEL < lines
- * in:  {"schema": ..., "strict": false} or {"gbnf": "..."}; "n": answers, "seed", "max_tokens" (default 400)
- *      "accept": [texts] asks instead which of them the grammar takes, cut into random tokens
- *      "format": "hermes", "tools": [..], "calls": "may" or "must", "one_call", "opens_reasoning", "may_reason": a whole
- *      answer of that format; then each text comes with what the answer parser makes of it, in "parsed"
- * out: {"texts": [..], "cut": k} (k answers did not end by max_tokens), {"accepted": [bool]}, or {"error": "...", "code": "..."} */
+ * in:  {"schema": ..., "strict": false} or {"gbnf": "..."}; "n": answers, "seed", "max_tokens"
+ * (default 400) "accept": [texts] asks instead which of them the grammar takes, cut into random
+ * tokens "format": "hermes", "tools": [..], "calls": "may" or "must", "one_call",
+ * "opens_reasoning", "may_reason": a whole answer of that format; then each text comes with what
+ * the answer parser makes of it, in "parsed" out: {"texts": [..], "cut": k} (k answers did not end
+ * by max_tokens), {"accepted": [bool]}, or {"error": "...", "code": "..."} */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,21 +31,27 @@ static const cJSON *member(const cJSON *o, const char *name)
     return cJSON_GetObjectItemCaseSensitive(o, name);
 }
 
-static expr read_shape(struct builder *b, struct json_schema *s, const cJSON *line, const struct vocab *v, struct err *e)
+static expr read_shape(struct builder *b, struct json_schema *s, const cJSON *line,
+                       const struct vocab *v, struct err *e)
 {
     struct call_tool tools[16];
     const char *calls = cJSON_GetStringValue(member(line, "calls"));
-    struct answer_shape a = {.format = member(line, "format")->valuestring, .vocab = v, .tools = tools, .content = -1,
+    struct answer_shape a = {.format = member(line, "format")->valuestring,
+                             .vocab = v,
+                             .tools = tools,
+                             .content = -1,
                              .opens_reasoning = cJSON_IsTrue(member(line, "opens_reasoning")),
                              .may_reason = cJSON_IsTrue(member(line, "may_reason")),
                              .one_call = cJSON_IsTrue(member(line, "one_call")),
-                             .calls = !calls ? TOOL_CHOICE_NONE : strcmp(calls, "must") ? TOOL_CHOICE_AUTO : TOOL_CHOICE_REQUIRED};
+                             .calls = !calls                  ? TOOL_CHOICE_NONE
+                                      : strcmp(calls, "must") ? TOOL_CHOICE_AUTO
+                                                              : TOOL_CHOICE_REQUIRED};
     const cJSON *t;
-    cJSON_ArrayForEach(t, member(line, "tools"))
-    {
+    cJSON_ArrayForEach (t, member(line, "tools")) {
         const cJSON *f = member(t, "function");
-        tools[a.n_tools] = (struct call_tool){member(f, "name")->valuestring, member(f, "parameters"),
-                                              cJSON_IsTrue(member(f, "strict")), (int)a.n_tools};
+        tools[a.n_tools] =
+            (struct call_tool){member(f, "name")->valuestring, member(f, "parameters"),
+                               cJSON_IsTrue(member(f, "strict")), (int)a.n_tools};
         a.n_tools++;
     }
     if (member(line, "schema"))
@@ -62,8 +69,11 @@ static bool compile(const cJSON *line, const struct vocab *v, struct buf *progra
         x = gbnf_read(b, gbnf->valuestring, strlen(gbnf->valuestring), e);
     } else {
         s = json_schema_create(b, e);
-        x = member(line, "format") ? read_shape(b, s, line, v, e) : json_schema_read(s, cJSON_GetObjectItemCaseSensitive(line, "schema"),
-                             cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, "strict")), e);
+        x = member(line, "format")
+                ? read_shape(b, s, line, v, e)
+                : json_schema_read(s, cJSON_GetObjectItemCaseSensitive(line, "schema"),
+                                   cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, "strict")),
+                                   e);
     }
     bool ok = x >= 0 && builder_finish(b, x, program, e);
     json_schema_destroy(&s);
@@ -103,8 +113,8 @@ static int32_t choose(const struct vocab *v, const struct grammar_mask *m)
     return id;
 }
 
-static bool answer(struct grammar_cache *c, const struct text_model *t, const struct buf *program, int max_tokens,
-                   struct buf *text, bool *cut, struct err *e)
+static bool answer(struct grammar_cache *c, const struct text_model *t, const struct buf *program,
+                   int max_tokens, struct buf *text, bool *cut, struct err *e)
 {
     struct grammar_run *r = grammar_run_create(c, program->data, program->len, e);
     struct grammar_mask m;
@@ -137,8 +147,8 @@ static bool answer(struct grammar_cache *c, const struct text_model *t, const st
 }
 
 /* Any cut of the text into tokens must be taken, each token being in the mask before it. */
-static bool accepts(struct grammar_cache *c, const struct text_model *t, const struct buf *program, const char *text,
-                    struct err *e)
+static bool accepts(struct grammar_cache *c, const struct text_model *t, const struct buf *program,
+                    const char *text, struct err *e)
 {
     struct grammar_run *r = grammar_run_create(c, program->data, program->len, e);
     struct grammar_mask m;
@@ -156,7 +166,8 @@ static bool accepts(struct grammar_cache *c, const struct text_model *t, const s
             }
         }
         uint32_t k = n ? random_below(n) : 0;
-        ok = n && grammar_run_mask(r, &m, e) && grammar_mask_has(&m, ids[k]) && grammar_run_push(r, ids[k], e);
+        ok = n && grammar_run_mask(r, &m, e) && grammar_mask_has(&m, ids[k]) &&
+             grammar_run_push(r, ids[k], e);
         at += n ? sizes[k] : 1;
     }
     ok = ok && grammar_run_may_end(r);
@@ -168,7 +179,9 @@ static void add_delta(void *context, const struct chat_delta *d)
 {
     cJSON *o = context, *calls = cJSON_GetObjectItemCaseSensitive(o, "calls");
     struct buf text = {0};
-    const char *name = d->type == CHAT_REASONING ? "reasoning" : d->type == CHAT_CONTENT ? "content" : "arguments";
+    const char *name = d->type == CHAT_REASONING ? "reasoning"
+                       : d->type == CHAT_CONTENT ? "content"
+                                                 : "arguments";
     if (d->type == CHAT_CALL) {
         cJSON *call = cJSON_CreateObject();
         cJSON_AddStringToObject(call, "name", d->name);
@@ -190,9 +203,12 @@ static cJSON *parse(const cJSON *line, const struct buf *text)
     cJSON *o = cJSON_CreateObject();
     struct err e = {0};
     cJSON_AddArrayToObject(o, "calls");
-    struct chat_parser_params params = {.format = member(line, "format")->valuestring, .tools = member(line, "tools"),
-                                        .opens_reasoning = cJSON_IsTrue(member(line, "opens_reasoning")),
-                                        .on_delta = add_delta, .context = o};
+    struct chat_parser_params params = {.format = member(line, "format")->valuestring,
+                                        .tools = member(line, "tools"),
+                                        .opens_reasoning =
+                                            cJSON_IsTrue(member(line, "opens_reasoning")),
+                                        .on_delta = add_delta,
+                                        .context = o};
     struct chat_parser *p = chat_parser_create(&params, &e);
     if (p) {
         chat_parser_push(p, text->data ? text->data : "", text->len, &e);
@@ -207,7 +223,8 @@ static void reply(const struct text_model *t, struct grammar_cache *c, const cJS
     struct buf program = {0};
     struct err e = {0};
     const cJSON *texts = cJSON_GetObjectItemCaseSensitive(line, "accept"), *v;
-    const cJSON *n = cJSON_GetObjectItemCaseSensitive(line, "n"), *max = cJSON_GetObjectItemCaseSensitive(line, "max_tokens");
+    const cJSON *n = cJSON_GetObjectItemCaseSensitive(line, "n"),
+                *max = cJSON_GetObjectItemCaseSensitive(line, "max_tokens");
     const cJSON *seed = cJSON_GetObjectItemCaseSensitive(line, "seed");
     cJSON *out = cJSON_CreateObject(), *list = NULL;
     int n_cut = 0;
@@ -216,7 +233,10 @@ static void reply(const struct text_model *t, struct grammar_cache *c, const cJS
     cJSON *parsed = ok && member(line, "format") ? cJSON_AddArrayToObject(out, "parsed") : NULL;
     if (ok)
         list = cJSON_AddArrayToObject(out, texts ? "accepted" : "texts");
-    cJSON_ArrayForEach(v, texts) if (ok) cJSON_AddItemToArray(list, cJSON_CreateBool(accepts(c, t, &program, v->valuestring, &e)));
+    cJSON_ArrayForEach (v, texts)
+        if (ok)
+            cJSON_AddItemToArray(list,
+                                 cJSON_CreateBool(accepts(c, t, &program, v->valuestring, &e)));
     for (int i = 0; ok && !texts && i < (n ? n->valueint : 1); i++) {
         struct buf text = {0};
         bool cut;

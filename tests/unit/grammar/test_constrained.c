@@ -1,4 +1,5 @@
-/* Jobs with a grammar in the scheduler: alone, beside free ones, paused, cut, ended; and the sampler under a mask. */
+/* Jobs with a grammar in the scheduler: alone, beside free ones, paused, cut, ended; and the
+ * sampler under a mask. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,8 +25,8 @@ static struct buf compile(const char *text)
     return out;
 }
 
-static struct engine_job_params constrained(const int32_t *prompt, int32_t n, int32_t max_tokens, const struct buf *program,
-                                            uint64_t seed)
+static struct engine_job_params constrained(const int32_t *prompt, int32_t n, int32_t max_tokens,
+                                            const struct buf *program, uint64_t seed)
 {
     struct engine_job_params p = params_of(prompt, n, max_tokens);
     p.grammar = program->data;
@@ -53,7 +54,8 @@ static void test_answers_keep_the_form_beside_free_ones(void **state)
     for (int i = 0; i < N; i++) {
         int32_t n = 1 + i * 29 % 80;
         fill_prompt(prompt, n, (unsigned)i);
-        struct engine_job_params p = i % 3 == 2 ? params_of(prompt, n, 90) : constrained(prompt, n, 90, &program, (uint64_t)i);
+        struct engine_job_params p = i % 3 == 2 ? params_of(prompt, n, 90)
+                                                : constrained(prompt, n, 90, &program, (uint64_t)i);
         jobs[i] = add(&r, &p);
     }
     run(&r);
@@ -107,7 +109,8 @@ static void test_a_cut_answer_says_length_and_a_stop_string_ends_it(void **state
 }
 
 /* The grammar makes the text certain: reasoning that holds every stop, white space, content. */
-static void stop_in(const char *const *stops, int32_t n, const char *format, const char *shown, const char *met)
+static void stop_in(const char *const *stops, int32_t n, const char *format, const char *shown,
+                    const char *met)
 {
     int32_t prompt[4] = {5, 6, 7, 8};
     struct outcome o;
@@ -137,9 +140,11 @@ static void test_stop_strings_are_looked_for_behind_the_reasoning(void **state)
 {
     stop_in((const char *const[]){"END"}, 1, "hermes", REASONED "c ", "END");
     stop_in((const char *const[]){"\n", "a END"}, 2, "hermes", REASONED "c END", "\n");
-    stop_in((const char *const[]){"</think>", "\nc", "k>\n\nc E"}, 3, "hermes", REASONED "c END\nd", NULL);
+    stop_in((const char *const[]){"</think>", "\nc", "k>\n\nc E"}, 3, "hermes", REASONED "c END\nd",
+            NULL);
     stop_in((const char *const[]){"<thi"}, 1, "hermes", REASONED "c END\nd", NULL);
-    stop_in((const char *const[]){"END"}, 1, "", "<think>\na ", "END"); /* plain text has no reasoning */
+    stop_in((const char *const[]){"END"}, 1, "", "<think>\na ",
+            "END"); /* plain text has no reasoning */
 }
 
 static void test_an_end_token_ends_only_where_the_form_may_end(void **state)
@@ -159,7 +164,8 @@ static void test_an_end_token_ends_only_where_the_form_may_end(void **state)
         run(&r);
         read_log(j, &o);
         assert_true(o.done && o.finish == ENGINE_STOP_EOS);
-        assert_true(o.text.len >= 4 && span(o.text.data, "abcdefghijklmnopqrstuvwxyz") == o.text.len);
+        assert_true(o.text.len >= 4 &&
+                    span(o.text.data, "abcdefghijklmnopqrstuvwxyz") == o.text.len);
         buf_fini(&o.text);
         job_unref(&j);
     }
@@ -210,9 +216,14 @@ static void test_masked_draws_are_draws_from_the_rest(void **state)
     struct sampler_workspace *w = sampler_workspace_create(N, &e);
     for (unsigned trial = 0; trial < 400; trial++) {
         struct engine_bias bias = {(int32_t)(trial * 7 % N), 3};
-        struct engine_sampling set = {.temperature = trial % 4 ? 1.3f : 0, .top_p = trial % 3 ? 1 : 0.8f, .min_p = trial % 5 ? 0 : 0.05f,
-                                      .top_k = trial % 7 == 1 ? 20 : 0, .repetition_penalty = trial % 6 ? 1 : 1.3f, .seed = trial,
-                                      .bias = &bias, .n_bias = trial % 2};
+        struct engine_sampling set = {.temperature = trial % 4 ? 1.3f : 0,
+                                      .top_p = trial % 3 ? 1 : 0.8f,
+                                      .min_p = trial % 5 ? 0 : 0.05f,
+                                      .top_k = trial % 7 == 1 ? 20 : 0,
+                                      .repetition_penalty = trial % 6 ? 1 : 1.3f,
+                                      .seed = trial,
+                                      .bias = &bias,
+                                      .n_bias = trial % 2};
         struct grammar_mask m = {.list = list};
         memset(bits, 0, sizeof bits);
         for (int32_t i = 0; i < N; i++) {
@@ -227,20 +238,28 @@ static void test_masked_draws_are_draws_from_the_rest(void **state)
         int32_t prompt[] = {3, 40, 77, 200}, got[3][4];
         for (int way = 0; way < 3; way++) {
             struct sampler *s = sampler_create(&set, N, &e);
-            struct grammar_mask allowed = way == 1 ? m : (struct grammar_mask){.n = m.n, .bits = bits};
-            struct step_row row = {.top_ids = top, .top_logits = logits, .log_sum_exp = 5, .logits = way ? logits : masked};
+            struct grammar_mask allowed =
+                way == 1 ? m : (struct grammar_mask){.n = m.n, .bits = bits};
+            struct step_row row = {.top_ids = top,
+                                   .top_logits = logits,
+                                   .log_sum_exp = 5,
+                                   .logits = way ? logits : masked};
             struct engine_token token;
             sampler_add_prompt(s, prompt, 4);
             for (int i = 0; i < 4; i++) {
-                /* the reference needs the whole row: a mask that allows all makes it take that way */
+                /* the reference needs the whole row: a mask that allows all makes it take that way
+                 */
                 uint32_t all[(N + 31) / 32];
                 memset(all, 0xff, sizeof all);
                 struct grammar_mask every = {.n = N, .bits = all};
-                const struct sampler_input in = {.row = &row, .n_top = 1, .top_logprobs = -1,
+                const struct sampler_input in = {.row = &row,
+                                                 .n_top = 1,
+                                                 .top_logprobs = -1,
                                                  .allowed = way ? &allowed : &every};
                 sampler_pick(s, w, &in, &token);
                 got[way][i] = token.id;
-                if (!(bits[token.id >> 5] >> (token.id & 31) & 1)) fail_msg("trial %u way %d i %d token %d n %d", trial, way, i, token.id, m.n);
+                if (!(bits[token.id >> 5] >> (token.id & 31) & 1))
+                    fail_msg("trial %u way %d i %d token %d n %d", trial, way, i, token.id, m.n);
             }
             sampler_destroy(&s);
         }

@@ -72,8 +72,8 @@ static void compile_schema(const char *text, struct buf *out)
 }
 
 /* Each token: is it in the mask exactly when its bytes may follow? */
-static void assert_mask(const struct fixture *f, struct grammar_run *r, struct grammar_cache *c, const struct buf *program,
-                        const char *so_far)
+static void assert_mask(const struct fixture *f, struct grammar_run *r, struct grammar_cache *c,
+                        const struct buf *program, const char *so_far)
 {
     struct grammar_mask m;
     struct err e = {0};
@@ -103,7 +103,8 @@ static void assert_mask(const struct fixture *f, struct grammar_run *r, struct g
         struct err why = {0};
         bool taken = grammar_run_push_bytes(other, bytes, len, &why);
         if (taken != allowed)
-            fail_msg("after '%s': token %d '%.*s' is %s", so_far, id, (int)len, bytes, taken ? "taken" : "not taken");
+            fail_msg("after '%s': token %d '%.*s' is %s", so_far, id, (int)len, bytes,
+                     taken ? "taken" : "not taken");
         grammar_run_destroy(&other);
     }
     free(copy);
@@ -111,10 +112,18 @@ static void assert_mask(const struct fixture *f, struct grammar_run *r, struct g
 
 static void test_masks_are_what_stepping_says(void **state)
 {
-    static const struct { const char *schema, *gbnf, *so_far; } cases[] = {
-        {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":5}},\"required\":[\"a\"]}", NULL, ""},
-        {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":5}},\"required\":[\"a\"]}", NULL, "{\"a\":\""},
-        {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":5}},\"required\":[\"a\"]}", NULL, "{\"a\":\"xyz"},
+    static const struct {
+        const char *schema, *gbnf, *so_far;
+    } cases[] = {
+        {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":5}},"
+         "\"required\":[\"a\"]}",
+         NULL, ""},
+        {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":5}},"
+         "\"required\":[\"a\"]}",
+         NULL, "{\"a\":\""},
+        {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":5}},"
+         "\"required\":[\"a\"]}",
+         NULL, "{\"a\":\"xyz"},
         {"{\"type\":\"string\",\"minLength\":3,\"maxLength\":40}", NULL, "\"a"},
         {"{\"type\":\"string\"}", NULL, "\"a"},
         {"{\"type\":\"string\"}", NULL, "\"\\"},
@@ -164,7 +173,8 @@ static void test_a_special_token_is_one_step(void **state)
     assert_true(grammar_run_mask(r, &m, &e));
     assert_int_equal(m.n, 1);
     assert_int_equal(m.list[0], start);
-    assert_false(grammar_run_push_bytes(r, "<|im_start|>", 12, &e)); /* its spelling is no control token */
+    assert_false(
+        grammar_run_push_bytes(r, "<|im_start|>", 12, &e)); /* its spelling is no control token */
     assert_true(grammar_run_push(r, start, &e));
     assert_true(grammar_run_push(r, vocab_find(f->vocab, "b", 1), &e));
     assert_true(grammar_run_must_end(r));
@@ -193,25 +203,54 @@ static void test_broken_programs_are_refused(void **state)
         struct program_header h;
         struct program_node nodes[3];
         struct program_edge edges[1];
-    } p = {{PROGRAM_MAGIC, 3, 1, 0}, {{.kind = NODE_BYTES, .a = 0, .b = 1}, {.kind = NODE_CALL, .a = 2, .b = 2}, {.kind = NODE_RETURN}},
-           {{'a', 'z', 0, 1}}}, q;
+    } p = {{PROGRAM_MAGIC, 3, 1, 0},
+           {{.kind = NODE_BYTES, .a = 0, .b = 1},
+            {.kind = NODE_CALL, .a = 2, .b = 2},
+            {.kind = NODE_RETURN}},
+           {{'a', 'z', 0, 1}}},
+      q;
     struct program opened;
     struct err e = {0};
     assert_true(program_open(&opened, &p, sizeof p, f->n, &e));
     assert_refused(f, &p, 3, "header");
     assert_refused(f, &p, sizeof p - 1, "sizes");
-    q = p; q.h.start = 3; assert_refused(f, &q, sizeof q, "sizes");
-    q = p; q.edges[0].target = 3; assert_refused(f, &q, sizeof q, "edge");
-    q = p; q.edges[0].lo = 'z'; q.edges[0].hi = 'a'; assert_refused(f, &q, sizeof q, "edge");
-    q = p; q.nodes[0].b = 2; assert_refused(f, &q, sizeof q, "outside");
-    q = p; q.nodes[0].a = UINT32_MAX; assert_refused(f, &q, sizeof q, "outside");
-    q = p; q.nodes[1].a = 3; assert_refused(f, &q, sizeof q, "outside");
-    q = p; q.nodes[0].kind = NODE_KIND__N; assert_refused(f, &q, sizeof q, "outside");
-    q = p; q.nodes[1] = (struct program_node){.kind = NODE_TOKEN, .a = (uint32_t)f->n, .b = 2}; assert_refused(f, &q, sizeof q, "outside");
-    q = p; q.nodes[1] = (struct program_node){.kind = NODE_REPEAT, .a = 0, .b = 2, .c = 3, .d = 2}; assert_refused(f, &q, sizeof q, "outside");
-    q = p; q.nodes[1] = (struct program_node){.kind = NODE_REPEAT, .a = 2, .b = 2, .c = 0, .d = 2}; assert_refused(f, &q, sizeof q, "empty");
-    q = p; q.nodes[1].a = 1; assert_refused(f, &q, sizeof q, "nothing may follow"); /* calls itself for ever */
-    q = p; q.nodes[0].b = 0; assert_refused(f, &q, sizeof q, "nothing may follow");
+    q = p;
+    q.h.start = 3;
+    assert_refused(f, &q, sizeof q, "sizes");
+    q = p;
+    q.edges[0].target = 3;
+    assert_refused(f, &q, sizeof q, "edge");
+    q = p;
+    q.edges[0].lo = 'z';
+    q.edges[0].hi = 'a';
+    assert_refused(f, &q, sizeof q, "edge");
+    q = p;
+    q.nodes[0].b = 2;
+    assert_refused(f, &q, sizeof q, "outside");
+    q = p;
+    q.nodes[0].a = UINT32_MAX;
+    assert_refused(f, &q, sizeof q, "outside");
+    q = p;
+    q.nodes[1].a = 3;
+    assert_refused(f, &q, sizeof q, "outside");
+    q = p;
+    q.nodes[0].kind = NODE_KIND__N;
+    assert_refused(f, &q, sizeof q, "outside");
+    q = p;
+    q.nodes[1] = (struct program_node){.kind = NODE_TOKEN, .a = (uint32_t)f->n, .b = 2};
+    assert_refused(f, &q, sizeof q, "outside");
+    q = p;
+    q.nodes[1] = (struct program_node){.kind = NODE_REPEAT, .a = 0, .b = 2, .c = 3, .d = 2};
+    assert_refused(f, &q, sizeof q, "outside");
+    q = p;
+    q.nodes[1] = (struct program_node){.kind = NODE_REPEAT, .a = 2, .b = 2, .c = 0, .d = 2};
+    assert_refused(f, &q, sizeof q, "empty");
+    q = p;
+    q.nodes[1].a = 1;
+    assert_refused(f, &q, sizeof q, "nothing may follow"); /* calls itself for ever */
+    q = p;
+    q.nodes[0].b = 0;
+    assert_refused(f, &q, sizeof q, "nothing may follow");
 }
 
 /* Merged (allOf, $ref) or compared (oneOf) with another before it is read itself. */
@@ -219,11 +258,16 @@ static void test_properties_that_are_no_object_are_refused(void **state)
 {
     static const char *const schemas[] = {
         "{\"type\":\"object\",\"properties\":[\"p\"]}",
-        "{\"allOf\":[{\"type\":\"object\",\"properties\":[\"p\"]},{\"additionalProperties\":false}]}",
-        "{\"allOf\":[{\"type\":\"object\",\"properties\":[\"p\"]},{\"properties\":{\"q\":{}}},{\"properties\":{\"q\":{}}}]}",
-        "{\"allOf\":[{\"type\":\"object\",\"properties\":{\"q\":{}}},{\"properties\":[{}],\"additionalProperties\":false}]}",
-        "{\"$defs\":{\"d\":{\"properties\":\"p\"}},\"$ref\":\"#/$defs/d\",\"properties\":{\"q\":{}}}",
-        "{\"oneOf\":[{\"type\":\"object\",\"properties\":[1],\"required\":[\"a\"]},{\"type\":\"object\",\"properties\":[1],\"required\":[\"b\"]}]}",
+        "{\"allOf\":[{\"type\":\"object\",\"properties\":[\"p\"]},{\"additionalProperties\":false}]"
+        "}",
+        "{\"allOf\":[{\"type\":\"object\",\"properties\":[\"p\"]},{\"properties\":{\"q\":{}}},{"
+        "\"properties\":{\"q\":{}}}]}",
+        "{\"allOf\":[{\"type\":\"object\",\"properties\":{\"q\":{}}},{\"properties\":[{}],"
+        "\"additionalProperties\":false}]}",
+        "{\"$defs\":{\"d\":{\"properties\":\"p\"}},\"$ref\":\"#/$defs/"
+        "d\",\"properties\":{\"q\":{}}}",
+        "{\"oneOf\":[{\"type\":\"object\",\"properties\":[1],\"required\":[\"a\"]},{\"type\":"
+        "\"object\",\"properties\":[1],\"required\":[\"b\"]}]}",
     };
     for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++) {
         struct err e = {0}, none = {0};
@@ -248,7 +292,10 @@ static void test_left_recursion_in_a_program_is_refused(void **state)
         struct program_node nodes[4];
         struct program_edge edges[3];
     } p = {{PROGRAM_MAGIC, 4, 3, 0},
-           {{.kind = NODE_SPLIT, .a = 0, .b = 2}, {.kind = NODE_CALL, .a = 0, .b = 2}, {.kind = NODE_BYTES, .a = 2, .b = 1}, {.kind = NODE_RETURN}},
+           {{.kind = NODE_SPLIT, .a = 0, .b = 2},
+            {.kind = NODE_CALL, .a = 0, .b = 2},
+            {.kind = NODE_BYTES, .a = 2, .b = 1},
+            {.kind = NODE_RETURN}},
            {{0, 0, 0, 1}, {0, 0, 0, 3}, {'a', 'a', 0, 3}}};
     assert_refused(*state, &p, sizeof p, "left-recursive");
 }
@@ -260,7 +307,8 @@ static void test_the_cache_keeps_its_bound_and_runs_survive(void **state)
     struct grammar_cache *c = grammar_cache_create(f->trie, 1 << 20, &e);
     struct buf kept = {0};
     compile_schema("{\"type\":\"array\",\"items\":{\"type\":\"string\"}}", &kept);
-    struct grammar_run *r = grammar_run_create(c, kept.data, kept.len, &e), *same = grammar_run_create(c, kept.data, kept.len, &e);
+    struct grammar_run *r = grammar_run_create(c, kept.data, kept.len, &e),
+                       *same = grammar_run_create(c, kept.data, kept.len, &e);
     assert_true(grammar_run_push_bytes(r, "[\"a\",\"b", 7, &e));
     for (int i = 0; i < 300; i++) {
         char text[80];
@@ -292,7 +340,8 @@ static void test_hostile_ambiguity_ends_in_an_error(void **state)
     struct err e = {0};
     struct buf program = {0};
     struct grammar_mask m;
-    compile_gbnf("root ::= x{1,100000}\nx ::= y{1,100000}\ny ::= z{1,100000}\nz ::= [^b]{1,100000}", &program);
+    compile_gbnf("root ::= x{1,100000}\nx ::= y{1,100000}\ny ::= z{1,100000}\nz ::= [^b]{1,100000}",
+                 &program);
     struct grammar_cache *c = grammar_cache_create(f->trie, 0, &e);
     struct grammar_run *r = grammar_run_create(c, program.data, program.len, &e);
     bool ok = true;
@@ -316,7 +365,8 @@ static void test_states_are_rebuilt(void **state)
     struct grammar_cache *c = grammar_cache_create(f->trie, 0, &e);
     struct grammar_run *r = grammar_run_create(c, program.data, program.len, &e);
     struct grammar_run *other = grammar_run_create(c, program.data, program.len, &e);
-    assert_true(grammar_run_push_bytes(r, "\"", 1, &e) && grammar_run_push_bytes(other, "\"ab", 3, &e));
+    assert_true(grammar_run_push_bytes(r, "\"", 1, &e) &&
+                grammar_run_push_bytes(other, "\"ab", 3, &e));
     size_t most = 0;
     for (int i = 0; i < 300000; i++) {
         if (!grammar_run_push_bytes(r, "a", 1, &e))

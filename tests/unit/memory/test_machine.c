@@ -62,7 +62,8 @@ static void mounts_v2(const char *own)
     char line[256];
     snprintf(line, sizeof line, "0::%s\n", own);
     put("/proc/self/cgroup", line);
-    put("/proc/self/mountinfo", "24 1 0:22 / / rw - ext4 /dev/vda rw\n31 24 0:27 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n");
+    put("/proc/self/mountinfo", "24 1 0:22 / / rw - ext4 /dev/vda rw\n31 24 0:27 / /sys/fs/cgroup "
+                                "rw,nosuid shared:9 - cgroup2 cgroup2 rw\n");
 }
 
 static void test_without_groups_the_kernels_count_stands(void **state)
@@ -89,8 +90,10 @@ static void test_the_tightest_group_on_the_way_counts(void **state)
     put("/sys/fs/cgroup/cgroup.controllers", "memory\n");
     put("/sys/fs/cgroup/user.slice/memory.max", "4294967296\n");
     put("/sys/fs/cgroup/user.slice/memory.high", "max\n");
-    put("/sys/fs/cgroup/user.slice/memory.current", "3221225472\n"); /* of 4 GiB 1 is left, and 512 MiB of it are droppable */
-    put("/sys/fs/cgroup/user.slice/memory.stat", "anon 1\nfile 9\ninactive_file 268435456\nactive_file 268435456\n");
+    put("/sys/fs/cgroup/user.slice/memory.current",
+        "3221225472\n"); /* of 4 GiB 1 is left, and 512 MiB of it are droppable */
+    put("/sys/fs/cgroup/user.slice/memory.stat",
+        "anon 1\nfile 9\ninactive_file 268435456\nactive_file 268435456\n");
     put("/sys/fs/cgroup/user.slice/sluice.service/memory.max", "max\n");
     put("/sys/fs/cgroup/user.slice/sluice.service/memory.high", "8589934592\n");
     put("/sys/fs/cgroup/user.slice/sluice.service/memory.current", "1073741824\n");
@@ -134,7 +137,8 @@ static void test_version_1_is_read_as_well(void **state)
     put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "999999999\n");
     put("/sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n");
     put("/sys/fs/cgroup/memory/box/memory.usage_in_bytes", "1610612736\n");
-    put("/sys/fs/cgroup/memory/box/memory.stat", "inactive_file 1\ntotal_inactive_file 268435456\ntotal_active_file 0\n");
+    put("/sys/fs/cgroup/memory/box/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 268435456\ntotal_active_file 0\n");
     put("/sys/fs/cgroup/memory/box/memory.failcnt", "7\n");
     struct machine m = read_it();
     assert_int_equal(m.group_limit, 2 * GIB);
@@ -155,7 +159,8 @@ static void test_stress_is_our_groups_own(void **state)
     assert_int_equal(s.limit_hits, 7);
     assert_int_equal(s.kills, 2);
     assert_float_equal(s.stalled, 9.5, 1e-9); /* the machine's, where the group has none */
-    put("/sys/fs/cgroup/a/memory.pressure", "some avg10=1.25 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00\n");
+    put("/sys/fs/cgroup/a/memory.pressure",
+        "some avg10=1.25 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00\n");
     machine_stress_read(root, &s);
     assert_float_equal(s.stalled, 1.25, 1e-9);
 }

@@ -1,5 +1,5 @@
-/* The planner over machines that do not exist: every plan stays inside them, and what can't work is refused with
- * settings that do. */
+/* The planner over machines that do not exist: every plan stays inside them, and what can't work is
+ * refused with settings that do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +16,12 @@
 static void add_gpu(struct memory_input *in, uint64_t total, uint64_t available)
 {
     in->targets[1] = in->targets[0];
-    in->targets[0] = (struct memory_target){.backend = "vulkan", .gpu = true, .total = total, .available = available,
-                                          .estimate = fake_estimate, .context = &gpu};
+    in->targets[0] = (struct memory_target){.backend = "vulkan",
+                                            .gpu = true,
+                                            .total = total,
+                                            .available = available,
+                                            .estimate = fake_estimate,
+                                            .context = &gpu};
     in->n_targets = 2;
 }
 
@@ -33,7 +37,8 @@ static struct err refused(const struct memory_input *in)
 /* What every plan must hold. */
 static void check(const struct memory_input *in, const struct memory_plan *p)
 {
-    assert_int_equal(p->dense + p->experts + p->expert_cache + p->kv + p->state + p->work, p->device + p->host);
+    assert_int_equal(p->dense + p->experts + p->expert_cache + p->kv + p->state + p->work,
+                     p->device + p->host);
     assert_true(p->host <= p->ram_limit);
     assert_true(p->host + p->reserve <= in->machine.available || !p->host);
     assert_true(p->device <= p->gpu_limit);
@@ -41,9 +46,11 @@ static void check(const struct memory_input *in, const struct memory_plan *p)
     assert_true(p->size.n_blocks >= sizing_one_context(&p->size));
     assert_int_equal(p->gpu_layers + p->cpu_layers, p->n_layer);
     assert_int_equal(p->total, in->model.weights + p->kv + p->state + p->work);
-    assert_true(!p->expert_cache == (p->strategy != STRATEGY_SSD_STREAMING && p->strategy != STRATEGY_HYBRID));
+    assert_true(!p->expert_cache ==
+                (p->strategy != STRATEGY_SSD_STREAMING && p->strategy != STRATEGY_HYBRID));
     if (p->strategy == STRATEGY_SSD_STREAMING)
-        assert_true(p->expert_cache >= in->model.cache_least && p->expert_cache <= in->model.cache_most);
+        assert_true(p->expert_cache >= in->model.cache_least &&
+                    p->expert_cache <= in->model.cache_most);
     if (in->request.ram_budget)
         assert_true(p->host + MEMORY_PROCESS_BYTES <= (uint64_t)in->request.ram_budget);
 }
@@ -59,19 +66,22 @@ static void test_machines_of_all_sizes(void **state)
         {"dense model beyond RAM", 20 * GB, 0, 8 * GB, 6 * GB, 0, STRATEGY__N},
         {"30B on 32 GB", 1500 * MB, 17 * GB, 32 * GB, 28 * GB, 0, STRATEGY_CPU_ONLY},
         {"30B on 16 GB", 1500 * MB, 17 * GB, 16 * GB, 13 * GB, 0, STRATEGY_SSD_STREAMING},
-        {"Ling on 64 GB: 1 % over is not swap", 3 * GB, 52 * GB, 64 * GB, 61 * GB, 0, STRATEGY_CPU_ONLY},
+        {"Ling on 64 GB: 1 % over is not swap", 3 * GB, 52 * GB, 64 * GB, 61 * GB, 0,
+         STRATEGY_CPU_ONLY},
         {"Ling on 24 GB", 3 * GB, 52 * GB, 24 * GB, 22 * GB, 0, STRATEGY_SSD_STREAMING},
         {"744B on 64 GB", 10 * GB, 360 * GB, 64 * GB, 60 * GB, 0, STRATEGY_SSD_STREAMING},
         {"dense part beyond RAM", 12 * GB, 360 * GB, 8 * GB, 7 * GB, 0, STRATEGY__N},
         {"744B on 1 TB", 10 * GB, 360 * GB, 1000 * GB, 900 * GB, 0, STRATEGY_CPU_ONLY},
         {"fits the GPU", 1500 * MB, 17 * GB, 16 * GB, 12 * GB, 24 * GB, STRATEGY_FULL_GPU},
         {"GPU too small", 1500 * MB, 17 * GB, 32 * GB, 28 * GB, 12 * GB, STRATEGY_CPU_ONLY},
-        {"GPU and RAM too small", 1500 * MB, 17 * GB, 12 * GB, 10 * GB, 12 * GB, STRATEGY_SSD_STREAMING},
+        {"GPU and RAM too small", 1500 * MB, 17 * GB, 12 * GB, 10 * GB, 12 * GB,
+         STRATEGY_SSD_STREAMING},
         {"nothing free", 1 * GB, 17 * GB, 32 * GB, 1 * GB, 0, STRATEGY__N},
         {"H200", 6 * GB, 63 * GB, 256 * GB, 250 * GB, 141 * GB, STRATEGY_FULL_GPU},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct memory_input in = input_of(cases[i].dense, cases[i].experts, cases[i].ram, cases[i].free);
+        struct memory_input in =
+            input_of(cases[i].dense, cases[i].experts, cases[i].ram, cases[i].free);
         if (cases[i].gpu)
             add_gpu(&in, cases[i].gpu, cases[i].gpu);
         struct memory_plan p;
@@ -198,7 +208,8 @@ static void test_hybrid_keeps_experts_in_ram_and_slots(void **state)
     check(&in, &p);
     assert_int_equal(p.experts, 17 * GB);
     assert_int_equal(p.host, 17 * GB + 10 * MB);
-    assert_true(p.expert_cache > 9 * GB && p.expert_cache <= p.device_experts); /* what KV and work leave of 12 */
+    assert_true(p.expert_cache > 9 * GB &&
+                p.expert_cache <= p.device_experts); /* what KV and work leave of 12 */
     assert_non_null(strstr(p.reason, "vulkan: needs"));
     in.request.gpu_budget = (int64_t)(4 * GB);
     struct memory_plan less = planned(&in);
@@ -207,7 +218,8 @@ static void test_hybrid_keeps_experts_in_ram_and_slots(void **state)
     in.machine.available = 12 * GB; /* not all experts fit RAM */
     assert_int_equal(planned(&in).strategy, STRATEGY_SSD_STREAMING);
     in.machine.available = 60 * GB;
-    in.request = (struct memory_request){.strategy = STRATEGY_HYBRID, .expert_cache = (int64_t)(2 * GB), .size = in.request.size};
+    in.request = (struct memory_request){
+        .strategy = STRATEGY_HYBRID, .expert_cache = (int64_t)(2 * GB), .size = in.request.size};
     p = planned(&in);
     assert_int_equal(p.device_experts, 2 * GB);
     check(&in, &p);
@@ -310,7 +322,9 @@ static void test_streaming_reads_large_chunks_where_they_fit(void **state)
     struct memory_input in = input_of(1500 * MB, 170 * GB, 64 * GB, 60 * GB);
     struct memory_plan p = planned(&in);
     assert_int_equal(p.size.prefill_chunk, 2048);
-    in.machine.available = 3850 * MB; /* 2.75 GB may be taken: dense weights, a least cache of 850 MB, one context of KV */
+    in.machine.available =
+        3850 *
+        MB; /* 2.75 GB may be taken: dense weights, a least cache of 850 MB, one context of KV */
     p = planned(&in);
     assert_int_equal(p.size.prefill_chunk, 512);
     in.machine.available = 6 * GB;

@@ -57,7 +57,8 @@ static void test_it_grows_slowly_and_only_while_calm(void **state)
     assert_true(pressure_step(&p, 4000 * MIB, &none, low, PRESSURE_CALM_S));
     assert_true(p.budget > low && p.budget <= low + 1600 * MIB / 32 + 1);
     uint64_t grown = p.budget;
-    assert_false(pressure_step(&p, 410 * MIB, &none, low, 3 * PRESSURE_CALM_S)); /* would come near the limit again */
+    assert_false(pressure_step(&p, 410 * MIB, &none, low,
+                               3 * PRESSURE_CALM_S)); /* would come near the limit again */
     assert_int_equal(p.budget, grown);
     for (int i = 4; i < 100; i++)
         pressure_step(&p, 4000 * MIB, &none, p.budget, i * PRESSURE_CALM_S);

@@ -1,4 +1,5 @@
-/* The GGUF reader: values of every type, and refusal of whatever a lying or damaged file may hold. */
+/* The GGUF reader: values of every type, and refusal of whatever a lying or damaged file may hold.
+ */
 #include "engine/format/gguf.h"
 
 #include <setjmp.h>
@@ -35,14 +36,16 @@ static void head(struct buf *b, uint64_t n_tensors, uint64_t n_values)
     put(b, n_values, 8);
 }
 
-static void put_number(struct buf *b, const char *key, enum gguf_type type, uint64_t bits, int bytes)
+static void put_number(struct buf *b, const char *key, enum gguf_type type, uint64_t bits,
+                       int bytes)
 {
     put_string(b, key);
     put(b, type, 4);
     put(b, bits, bytes);
 }
 
-static void put_tensor(struct buf *b, const char *name, uint64_t cols, uint64_t rows, uint32_t type, uint64_t offset)
+static void put_tensor(struct buf *b, const char *name, uint64_t cols, uint64_t rows, uint32_t type,
+                       uint64_t offset)
 {
     put_string(b, name);
     put(b, 2, 4);
@@ -242,7 +245,8 @@ static void put_list(struct buf *b, const char *key, const char *const *strings,
 
 static void test_tokenizers_become_sources(void **state)
 {
-    static const char *const tokens[] = {"a", "b", "ab", "<|end|>", "[PAD4]"}, *const merges[] = {"a b"};
+    static const char *const tokens[] = {"a", "b", "ab", "<|end|>", "[PAD4]"}, *const merges[] = {
+                                                                                   "a b"};
     static const uint32_t types[] = {1, 1, 1, 3, 5};
     struct buf b = {0};
     head(&b, 0, 4);

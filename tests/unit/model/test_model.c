@@ -1,4 +1,5 @@
-/* Opening a model: every layout gives the same weights, and what is wrong is refused by name before anything runs. */
+/* Opening a model: every layout gives the same weights, and what is wrong is refused by name before
+ * anything runs. */
 #include "engine/model/model.h"
 
 #include <math.h>
@@ -29,7 +30,8 @@ static void expect_refusal(struct tiny *t, enum err_code code, const char *says)
     struct model *m = model_open(t->dir, &e);
     assert_null(m);
     if (e.code != code || !strstr(e.text, says))
-        fail_msg("'%s' (%s), want '%s' (%s)", e.text, err_code_name(e.code), says, err_code_name(code));
+        fail_msg("'%s' (%s), want '%s' (%s)", e.text, err_code_name(e.code), says,
+                 err_code_name(code));
     tiny_remove(t);
 }
 
@@ -49,8 +51,10 @@ static void test_facts_are_counted(void **state)
     struct model *m = opened(&t);
     const struct model_plan *p = model_plan(m);
     const struct model_stats *f = model_stats(m);
-    uint64_t attention = 32 * 16 * (4 + 2 + 2 + 4), router = 3 * 32, expert = 3 * 24 * 32, norms = 2 * 32 + 2 * 16;
-    uint64_t layer = attention + router + 3 * expert + norms, active = attention + router + 2 * expert + norms;
+    uint64_t attention = 32 * 16 * (4 + 2 + 2 + 4), router = 3 * 32, expert = 3 * 24 * 32,
+             norms = 2 * 32 + 2 * 16;
+    uint64_t layer = attention + router + 3 * expert + norms,
+             active = attention + router + 2 * expert + norms;
     assert_int_equal(f->parameters, 2 * layer + 40 * 32 + 32); /* the head is the embedding */
     assert_int_equal(f->active_parameters, 2 * active + 40 * 32 + 32);
     assert_int_equal(f->expert_bytes, 2 * 3 * expert * 4);
@@ -86,7 +90,8 @@ static void check_layout(enum tiny_experts layout)
     tiny_write(&other, "model.safetensors", 0, 1);
     struct model *a = opened(&stacked), *b = opened(&other);
     for (int i = 0; i < 2; i++) {
-        const struct moe_plan *x = &model_plan(a)->layers[i].moe, *y = &model_plan(b)->layers[i].moe;
+        const struct moe_plan *x = &model_plan(a)->layers[i].moe,
+                              *y = &model_plan(b)->layers[i].moe;
         expect_same(&x->gate, &y->gate);
         expect_same(&x->up, &y->up);
         expect_same(&x->down, &y->down);
@@ -169,24 +174,30 @@ static void test_missing_tensors_are_named(void **state)
 {
     expect_whole_refused((struct tiny){.without = "layers.1.self_attn.k_proj"}, ERR_FORMAT,
                          "1 tensor missing: model.layers.1.self_attn.k_proj");
-    expect_whole_refused((struct tiny){.without = "q_norm"}, ERR_FORMAT, "2 tensors missing: model.layers.0.self_attn.q_norm");
-    expect_whole_refused((struct tiny){.without = "experts.1.up_proj", .experts = TINY_SEPARATE}, ERR_FORMAT,
-                         "model.layers.0.mlp.experts.1.up_proj");
+    expect_whole_refused((struct tiny){.without = "q_norm"}, ERR_FORMAT,
+                         "2 tensors missing: model.layers.0.self_attn.q_norm");
+    expect_whole_refused((struct tiny){.without = "experts.1.up_proj", .experts = TINY_SEPARATE},
+                         ERR_FORMAT, "model.layers.0.mlp.experts.1.up_proj");
 }
 
 static void test_wrong_shapes_are_named(void **state)
 {
-    expect_whole_refused((struct tiny){.widen = "v_proj"}, ERR_FORMAT, "v_proj.weight is F32 [33, 32], want [32, 32]");
-    expect_whole_refused((struct tiny){.widen = "switch_mlp.down"}, ERR_FORMAT, "[3, 33, 24], want [3, 32, 24]");
-    expect_whole_refused((struct tiny){.widen = "layers.1.input_layernorm"}, ERR_FORMAT, "want 32 values");
+    expect_whole_refused((struct tiny){.widen = "v_proj"}, ERR_FORMAT,
+                         "v_proj.weight is F32 [33, 32], want [32, 32]");
+    expect_whole_refused((struct tiny){.widen = "switch_mlp.down"}, ERR_FORMAT,
+                         "[3, 33, 24], want [3, 32, 24]");
+    expect_whole_refused((struct tiny){.widen = "layers.1.input_layernorm"}, ERR_FORMAT,
+                         "want 32 values");
 }
 
 static void test_values_must_be_finite(void **state)
 {
-    expect_whole_refused((struct tiny){.spoil = "layers.1.mlp.switch_mlp.up", .spoil_at = 1000, .spoil_value = NAN},
-                         ERR_FORMAT, "not finite");
-    expect_whole_refused((struct tiny){.spoil = "model.norm", .spoil_at = 31, .spoil_value = INFINITY}, ERR_FORMAT,
-                         "model.norm.weight: value 31 is not finite");
+    expect_whole_refused(
+        (struct tiny){.spoil = "layers.1.mlp.switch_mlp.up", .spoil_at = 1000, .spoil_value = NAN},
+        ERR_FORMAT, "not finite");
+    expect_whole_refused(
+        (struct tiny){.spoil = "model.norm", .spoil_at = 31, .spoil_value = INFINITY}, ERR_FORMAT,
+        "model.norm.weight: value 31 is not finite");
 }
 
 static void test_truncated_file_is_refused(void **state)
@@ -206,10 +217,13 @@ static void test_configurations_are_checked(void **state)
         const char *more, *says;
         enum err_code code;
     } cases[] = {
-        {", \"quantization_config\": {\"quant_method\": \"awq\"}", "'awq' are not read", ERR_UNSUPPORTED},
-        {", \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2}", "'dynamic' is not known", ERR_UNSUPPORTED},
+        {", \"quantization_config\": {\"quant_method\": \"awq\"}", "'awq' are not read",
+         ERR_UNSUPPORTED},
+        {", \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2}",
+         "'dynamic' is not known", ERR_UNSUPPORTED},
         {", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 0}", "factor 0", ERR_FORMAT},
-        {", \"use_sliding_window\": true, \"sliding_window\": -1", "sliding_window is -1", ERR_FORMAT},
+        {", \"use_sliding_window\": true, \"sliding_window\": -1", "sliding_window is -1",
+         ERR_FORMAT},
         {", \"decoder_sparse_step\": \"two\"", "not a number", ERR_FORMAT},
         {", \"mlp_only_layers\": 1", "not a list", ERR_FORMAT},
     };
@@ -242,13 +256,18 @@ static void test_damaged_configurations_are_refused(void **state)
     expect_text_refused("{", ERR_FORMAT, "config.json");
     expect_text_refused("[]", ERR_FORMAT, "not an object");
     expect_text_refused("{}", ERR_UNSUPPORTED, "architecture '(none)'");
-    expect_text_refused("{\"model_type\": \"mamba\"}", ERR_UNSUPPORTED, "architecture 'mamba' is not known here; known: qwen3_moe");
-    expect_text_refused("{\"model_type\": \"qwen3_moe\"}", ERR_FORMAT, "num_hidden_layers is missing");
-    expect_text_refused("{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 1e30}", ERR_FORMAT, "num_hidden_layers is 1e+30");
-    expect_text_refused("{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 1.5}", ERR_FORMAT, "whole number");
+    expect_text_refused("{\"model_type\": \"mamba\"}", ERR_UNSUPPORTED,
+                        "architecture 'mamba' is not known here; known: qwen3_moe");
+    expect_text_refused("{\"model_type\": \"qwen3_moe\"}", ERR_FORMAT,
+                        "num_hidden_layers is missing");
+    expect_text_refused("{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 1e30}", ERR_FORMAT,
+                        "num_hidden_layers is 1e+30");
+    expect_text_refused("{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 1.5}", ERR_FORMAT,
+                        "whole number");
 }
 
-/* Fewer experts per token: fewer active bytes and another fingerprint, since it is another function. */
+/* Fewer experts per token: fewer active bytes and another fingerprint, since it is another
+ * function. */
 static void test_experts_per_token_can_be_limited(void **state)
 {
     struct tiny t = {0};
@@ -260,7 +279,8 @@ static void test_experts_per_token_can_be_limited(void **state)
     int32_t own = moe->n_used, layers = model_plan(m)->n_layer;
     struct model_stats before = *model_stats(m);
     uint64_t fingerprint = model_plan(m)->fingerprint;
-    uint64_t one = weight_matrix_bytes(&moe->gate) + weight_matrix_bytes(&moe->up) + weight_matrix_bytes(&moe->down);
+    uint64_t one = weight_matrix_bytes(&moe->gate) + weight_matrix_bytes(&moe->up) +
+                   weight_matrix_bytes(&moe->down);
     assert_true(model_limit_experts(m, own + 1, &e));
     assert_int_equal(moe->n_used, own);
     assert_int_equal(model_plan(m)->fingerprint, fingerprint);
@@ -277,7 +297,8 @@ static void test_experts_per_token_can_be_limited(void **state)
 
 static void test_fingerprint_knows_weights_apart(void **state)
 {
-    struct tiny a = {0}, b = {.spoil = "layers.1.self_attn.v_proj", .spoil_at = 0, .spoil_value = 0.25f};
+    struct tiny a = {0},
+                b = {.spoil = "layers.1.self_attn.v_proj", .spoil_at = 0, .spoil_value = 0.25f};
     tiny_make(&a);
     tiny_make(&b);
     tiny_write(&a, "model.safetensors", 0, 1);
@@ -294,9 +315,10 @@ static void test_fingerprint_knows_weights_apart(void **state)
 
 static void test_quantization_overrides_are_affine_without_mode(void **state)
 {
-    struct tiny t = {.config_more = ", \"quantization\": {\"group_size\": 32, \"bits\": 4, \"mode\": \"mxfp4\","
-                                    " \"a.b\": {\"group_size\": 64, \"bits\": 8}, \"a.c\": false,"
-                                    " \"a.d\": {\"bits\": 7}, \"a.e\": {\"mode\": \"nvfp4\"}}"};
+    struct tiny t = {
+        .config_more = ", \"quantization\": {\"group_size\": 32, \"bits\": 4, \"mode\": \"mxfp4\","
+                       " \"a.b\": {\"group_size\": 64, \"bits\": 8}, \"a.c\": false,"
+                       " \"a.d\": {\"bits\": 7}, \"a.e\": {\"mode\": \"nvfp4\"}}"};
     char path[128];
     struct err e = {0};
     struct config c;
@@ -305,7 +327,8 @@ static void test_quantization_overrides_are_affine_without_mode(void **state)
     snprintf(path, sizeof path, "%s/config.json", t.dir);
     assert_true(config_open(&c, path, &e));
     assert_true(config_quantization(&c, "other", &q, &e) && q.mode == QUANT_MXFP4 && q.group == 32);
-    assert_true(config_quantization(&c, "a.b", &q, &e) && q.mode == QUANT_AFFINE && q.bits == 8 && q.group == 64);
+    assert_true(config_quantization(&c, "a.b", &q, &e) && q.mode == QUANT_AFFINE && q.bits == 8 &&
+                q.group == 64);
     assert_true(config_quantization(&c, "a.c", &q, &e) && q.mode == QUANT_NONE);
     assert_false(config_quantization(&c, "a.d", &q, &e));
     assert_int_equal(e.code, ERR_UNSUPPORTED);

@@ -1,4 +1,5 @@
-/* The safetensors reader refuses whatever a lying or damaged file may hold, and names the tensor. */
+/* The safetensors reader refuses whatever a lying or damaged file may hold, and names the tensor.
+ */
 #include "engine/format/safetensors.h"
 
 #include <setjmp.h>
@@ -29,7 +30,8 @@ static bool read_bytes(struct file *f, const char *header, uint64_t claimed, siz
         f->bytes[i] = (uint8_t)(claimed >> (8 * i));
     memcpy(f->bytes + 8, header, n);
     tensor_table_init(&f->table, f->arena);
-    return safetensors_read(&(struct safetensors_source){.data = f->bytes, .size = f->size}, &f->table, &f->e);
+    return safetensors_read(&(struct safetensors_source){.data = f->bytes, .size = f->size},
+                            &f->table, &f->e);
 }
 
 static bool read_header(struct file *f, const char *header, size_t data)
@@ -75,7 +77,8 @@ static void test_tensors_are_found_by_name(void **state)
 static void test_empty_tensors_are_allowed(void **state)
 {
     struct file f;
-    assert_true(read_header(&f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[0,7],\"data_offsets\":[0,0]}}", 0));
+    assert_true(
+        read_header(&f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[0,7],\"data_offsets\":[0,0]}}", 0));
     done(&f);
 }
 
@@ -104,23 +107,34 @@ static void test_damaged_headers_are_refused(void **state)
     expect_refusal("{} x", 0, "header");
     expect_refusal("{\"a\":7}", 0, "not a tensor");
     expect_refusal("{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no dtype");
-    expect_refusal("{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "unknown dtype");
+    expect_refusal("{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+                   "unknown dtype");
     expect_refusal("{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "no shape");
-    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "whole number");
-    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "whole number");
-    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "data_offsets");
-    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "data_offsets");
-    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "dimensions");
+    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4,
+                   "whole number");
+    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4,
+                   "whole number");
+    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4,
+                   "data_offsets");
+    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4,
+                   "data_offsets");
+    expect_refusal(
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+        "dimensions");
 }
 
 static void test_sizes_must_agree(void **state)
 {
-    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 8, "shape and type want 8");
-    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 7, "cut short");
-    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 8,
-                   "larger than any file");
-    expect_refusal("{\"a\":{\"dtype\":\"F64\",\"shape\":[9007199254740992,1024],\"data_offsets\":[0,0]}}", 8,
-                   "larger than any file");
+    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 8,
+                   "shape and type want 8");
+    expect_refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 7,
+                   "cut short");
+    expect_refusal(
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 8,
+        "larger than any file");
+    expect_refusal(
+        "{\"a\":{\"dtype\":\"F64\",\"shape\":[9007199254740992,1024],\"data_offsets\":[0,0]}}", 8,
+        "larger than any file");
 }
 
 static void test_overlaps_are_refused(void **state)
@@ -139,7 +153,8 @@ static void test_duplicate_names_are_refused(void **state)
 
 static void test_every_truncation_is_refused(void **state)
 {
-    static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,12]}}";
+    static const char header[] =
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,12]}}";
     size_t whole = 8 + sizeof header - 1 + 12;
     for (size_t n = 0; n < whole; n++) {
         uint8_t *bytes = malloc(n ? n : 1), full[128] = {0};
@@ -150,7 +165,8 @@ static void test_every_truncation_is_refused(void **state)
         memcpy(full + 8, header, sizeof header - 1);
         memcpy(bytes, full, n);
         tensor_table_init(&t, arena);
-        assert_false(safetensors_read(&(struct safetensors_source){.data = bytes, .size = n}, &t, &e));
+        assert_false(
+            safetensors_read(&(struct safetensors_source){.data = bytes, .size = n}, &t, &e));
         assert_int_equal(e.code, ERR_FORMAT);
         tensor_table_fini(&t);
         arena_destroy(&arena);
@@ -183,7 +199,7 @@ static void test_what_is_written_is_read_back(void **state)
     tensor_file_close(&f);
     list.about = NULL;
     assert_true(tensor_writer_begin(&w, path, &list, &e));
-    assert_false(tensor_writer_end(&w, &e)); /* promised more than was put */
+    assert_false(tensor_writer_end(&w, &e));     /* promised more than was put */
     assert_true(tensor_file_open(&f, path, &e)); /* and the old file is still there */
     tensor_file_close(&f);
     unlink(path);

@@ -1,5 +1,5 @@
-/* Every weight format's plain dequantisation against values from mlx and the gguf package: equal to the bit
- * (the sign of zero left aside). */
+/* Every weight format's plain dequantisation against values from mlx and the gguf package: equal to
+ * the bit (the sign of zero left aside). */
 #include "engine/format/weight.h"
 
 #include <math.h>
@@ -61,17 +61,22 @@ static void expect_values(const struct weight *w, const struct tensor *want)
     for (int32_t r = 0; r < w->rows; r++) {
         weight_row_f32(w, 0, r, row);
         for (int32_t c = 0; c < w->cols; c++) {
-            float v = f32_from_bits(load_u32(want->data + 4 * ((size_t)r * (size_t)w->cols + (size_t)c)));
+            float v =
+                f32_from_bits(load_u32(want->data + 4 * ((size_t)r * (size_t)w->cols + (size_t)c)));
             if (row[c] != v)
-                fail_msg("%s row %d col %d: %.9g, want %.9g", want->name, r, c, (double)row[c], (double)v);
+                fail_msg("%s row %d col %d: %.9g, want %.9g", want->name, r, c, (double)row[c],
+                         (double)v);
         }
     }
 }
 
 static struct weight shaped(const struct tensor *want, enum weight_type type)
 {
-    return (struct weight){.type = type, .n_matrix = 1, .rows = (int32_t)want->dims[0],
-                           .cols = (int32_t)want->dims[1], .name = want->name};
+    return (struct weight){.type = type,
+                           .n_matrix = 1,
+                           .rows = (int32_t)want->dims[0],
+                           .cols = (int32_t)want->dims[1],
+                           .name = want->name};
 }
 
 static void check_affine(const char *stem, int bits, int group, enum scale_type scale_type)
@@ -107,7 +112,8 @@ static void test_affine_equals_mlx(void **state)
     check_affine("mlx.affine.b4.g64.f32", 4, 64, SCALE_F32);
 }
 
-static void check_mxfp4(const struct tensor *data, const struct tensor *scales, const struct tensor *want)
+static void check_mxfp4(const struct tensor *data, const struct tensor *scales,
+                        const struct tensor *want)
 {
     struct weight w = shaped(want, WEIGHT_MXFP4);
     w.group = 32;
@@ -167,8 +173,16 @@ static void test_block_formats_equal_gguf(void **state)
 static void test_planes_step_by_strides_or_table(void **state)
 {
     static const uint8_t bytes[64], scales[16];
-    struct weight w = {.type = WEIGHT_MXFP4, .group = 32, .n_matrix = 2, .rows = 2, .cols = 32, .data = bytes,
-                       .scales = scales, .row_bytes = 16, .matrix_bytes = 32, .scale_row_bytes = 1,
+    struct weight w = {.type = WEIGHT_MXFP4,
+                       .group = 32,
+                       .n_matrix = 2,
+                       .rows = 2,
+                       .cols = 32,
+                       .data = bytes,
+                       .scales = scales,
+                       .row_bytes = 16,
+                       .matrix_bytes = 32,
+                       .scale_row_bytes = 1,
                        .scale_matrix_bytes = 2};
     struct weight_planes p = weight_planes(&w, 1);
     assert_ptr_equal(p.data, bytes + 32);
@@ -184,7 +198,8 @@ static void test_f16_converts_every_value(void **state)
 {
     for (uint32_t h = 0; h < 65536; h++) {
         int exponent = (int)(h >> 10 & 31);
-        double mantissa = h & 1023, v = exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
+        double mantissa = h & 1023,
+               v = exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
         float got = f16_to_f32((uint16_t)h);
         if (exponent == 31)
             assert_true(h & 1023 ? isnan(got) : isinf(got));

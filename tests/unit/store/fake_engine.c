@@ -32,7 +32,8 @@ struct script {
 
 static bool read_script(const char *key, struct script *s)
 {
-    return sscanf(key, "%*[^.].%d.%d.%c.%lld", &s->tokens, &s->ms, &s->end, &s->start) == 4 && s->end != 'x';
+    return sscanf(key, "%*[^.].%d.%d.%c.%lld", &s->tokens, &s->ms, &s->end, &s->start) == 4 &&
+           s->end != 'x';
 }
 
 static int piece(char *out, size_t size, int i)
@@ -92,8 +93,13 @@ static void send_end(int fd, const struct script *s, int n, bool stopped)
         err_set(&ev.error, ERR_DEVICE, "the device is lost");
     }
     ev.finish = stopped ? ENGINE_CANCELLED : s->end == 'l' ? ENGINE_LENGTH : ENGINE_STOP_EOS;
-    ev.usage = (struct engine_usage){.prompt_tokens = 10, .cached_tokens = 4, .completion_tokens = n, .queue_ms = 1,
-                                     .prefill_ms = 2, .decode_ms = 3, .prefill_tokens_per_s = 4,
+    ev.usage = (struct engine_usage){.prompt_tokens = 10,
+                                     .cached_tokens = 4,
+                                     .completion_tokens = n,
+                                     .queue_ms = 1,
+                                     .prefill_ms = 2,
+                                     .decode_ms = 3,
+                                     .prefill_tokens_per_s = 4,
                                      .decode_tokens_per_s = 5};
     send_event(fd, &ev);
 }
@@ -110,7 +116,8 @@ static void play(int fd, const char *key)
         return;
     }
     if (!send_event(fd, &(struct engine_event){.type = ENGINE_ACCEPTED, .job = 1}) ||
-        !send_event(fd, &(struct engine_event){.type = ENGINE_PROGRESS, .job = 1, .done = 10, .total = 10}))
+        !send_event(
+            fd, &(struct engine_event){.type = ENGINE_PROGRESS, .job = 1, .done = 10, .total = 10}))
         return;
     for (int i = 0; i < s.tokens; i++) {
         const int64_t due = s.start + (int64_t)i * s.ms;
@@ -124,7 +131,8 @@ static void play(int fd, const char *key)
             return;
         }
         struct engine_token t = {.id = i};
-        struct engine_event ev = {.type = ENGINE_TOKENS, .job = 1, .tokens = &t, .n_tokens = 1, .text = text};
+        struct engine_event ev = {
+            .type = ENGINE_TOKENS, .job = 1, .tokens = &t, .n_tokens = 1, .text = text};
         ev.text_len = (size_t)piece(text, sizeof text, i);
         if (!send_event(fd, &ev))
             return;

@@ -1,8 +1,9 @@
-/* An engine whose jobs are known by heart: another process behind a real socket, speaking the real protocol. A job is
- * its key, so that it needs no memory and every attachment sees the same events at the same times:
+/* An engine whose jobs are known by heart: another process behind a real socket, speaking the real
+ * protocol. A job is its key, so that it needs no memory and every attachment sees the same events
+ * at the same times:
  *
- *   "NAME.TOKENS.MS.END.START"   TOKENS pieces of text, one every MS milliseconds since START (Unix ms); END is
- *                                s (stop), l (length), f (failed), x (never known here)
+ *   "NAME.TOKENS.MS.END.START"   TOKENS pieces of text, one every MS milliseconds since START (Unix
+ * ms); END is s (stop), l (length), f (failed), x (never known here)
  *
  * A cancelled job ends as it stands. */
 #pragma once

@@ -67,8 +67,8 @@ int64_t fixture_conversation(struct fixture *f, int64_t user, const char *title)
     return id;
 }
 
-struct store_posted fixture_post(struct fixture *f, int64_t user, int64_t conversation, int64_t parent,
-                                 const char *content)
+struct store_posted fixture_post(struct fixture *f, int64_t user, int64_t conversation,
+                                 int64_t parent, const char *content)
 {
     static int n;
     char key[48];
@@ -146,25 +146,38 @@ void fixture_refused(const char *path, const char *sql)
 void fixture_check_whole(const char *path)
 {
     assert_int_equal(fixture_number(path, "SELECT count(*) FROM pragma_quick_check "
-                                          "WHERE quick_check <> 'ok'"), 0);
+                                          "WHERE quick_check <> 'ok'"),
+                     0);
     assert_int_equal(fixture_number(path, "SELECT count(*) FROM pragma_integrity_check "
-                                          "WHERE integrity_check <> 'ok'"), 0);
+                                          "WHERE integrity_check <> 'ok'"),
+                     0);
     assert_int_equal(fixture_number(path, "SELECT count(*) FROM pragma_foreign_key_check"), 0);
     /* Every message hangs on a root of its own conversation; every leaf is one of its messages. */
-    assert_int_equal(fixture_number(path,
-                                    "WITH RECURSIVE t (id) AS (SELECT id FROM messages WHERE parent_id IS NULL "
-                                    "UNION ALL SELECT m.id FROM t JOIN messages p ON p.id = t.id JOIN messages m "
-                                    "ON m.parent_id = t.id AND m.conversation_id = p.conversation_id) "
-                                    "SELECT (SELECT count(*) FROM messages) - (SELECT count(*) FROM t)"), 0);
-    assert_int_equal(fixture_number(path, "SELECT count(*) FROM conversations c WHERE leaf_id IS NOT NULL "
-                                          "AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = c.leaf_id "
-                                          "AND m.conversation_id = c.id)"), 0);
+    assert_int_equal(
+        fixture_number(
+            path, "WITH RECURSIVE t (id) AS (SELECT id FROM messages WHERE parent_id IS NULL "
+                  "UNION ALL SELECT m.id FROM t JOIN messages p ON p.id = t.id JOIN messages m "
+                  "ON m.parent_id = t.id AND m.conversation_id = p.conversation_id) "
+                  "SELECT (SELECT count(*) FROM messages) - (SELECT count(*) FROM t)"),
+        0);
+    assert_int_equal(
+        fixture_number(path, "SELECT count(*) FROM conversations c WHERE leaf_id IS NOT NULL "
+                             "AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = c.leaf_id "
+                             "AND m.conversation_id = c.id)"),
+        0);
     /* An answer follows a user's message; nothing is half of a post. */
-    assert_int_equal(fixture_number(path, "SELECT count(*) FROM messages a WHERE role = 'assistant' AND NOT EXISTS "
-                                          "(SELECT 1 FROM messages u WHERE u.id = a.parent_id AND u.conversation_id = a.conversation_id "
-                                          "AND u.role = 'user')"), 0);
-    assert_int_equal(fixture_number(path, "SELECT count(*) FROM messages u WHERE role = 'user' AND NOT EXISTS "
-                                          "(SELECT 1 FROM messages a WHERE a.parent_id = u.id AND a.conversation_id = u.conversation_id "
-                                          "AND a.role = 'assistant') AND conversation_id IN "
-                                          "(SELECT id FROM conversations WHERE deleted_at IS NULL)"), 0);
+    assert_int_equal(
+        fixture_number(path,
+                       "SELECT count(*) FROM messages a WHERE role = 'assistant' AND NOT EXISTS "
+                       "(SELECT 1 FROM messages u WHERE u.id = a.parent_id AND u.conversation_id = "
+                       "a.conversation_id "
+                       "AND u.role = 'user')"),
+        0);
+    assert_int_equal(
+        fixture_number(path, "SELECT count(*) FROM messages u WHERE role = 'user' AND NOT EXISTS "
+                             "(SELECT 1 FROM messages a WHERE a.parent_id = u.id AND "
+                             "a.conversation_id = u.conversation_id "
+                             "AND a.role = 'assistant') AND conversation_id IN "
+                             "(SELECT id FROM conversations WHERE deleted_at IS NULL)"),
+        0);
 }

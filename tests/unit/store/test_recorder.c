@@ -1,4 +1,5 @@
-/* The recorder against an engine whose text is known: whatever is killed, rows end up with exactly that text. */
+/* The recorder against an engine whose text is known: whatever is killed, rows end up with exactly
+ * that text. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -46,7 +47,8 @@ static void end_at_once(int signal_number)
     _exit(0);
 }
 
-/* A forked child must not inherit an open SQLite connection: it would believe in the parent's locks. */
+/* A forked child must not inherit an open SQLite connection: it would believe in the parent's
+ * locks. */
 static pid_t start_recorder(struct fixture *f, rlim_t file_limit)
 {
     store_close(&f->store);
@@ -60,7 +62,7 @@ static pid_t start_recorder(struct fixture *f, rlim_t file_limit)
         if (file_limit) {
             if (!freopen("/dev/null", "w", stderr)) /* it complains, as it should */
                 _exit(1);
-            usleep(200 * 1000);                /* the parent has made the -shm file again: it would not fit */
+            usleep(200 * 1000); /* the parent has made the -shm file again: it would not fit */
             signal(SIGXFSZ, SIG_IGN);
             setrlimit(RLIMIT_FSIZE, &(struct rlimit){file_limit, RLIM_INFINITY});
         }
@@ -90,8 +92,12 @@ static int64_t ask(struct fixture *f, int tokens, int ms, char end)
     fake_engine_key(key, name, tokens, ms, end);
     int64_t c = fixture_conversation(f, f->user, "x");
     ASSERT_OK(store_message_post(f->store,
-                                 &(struct store_post){.user_id = f->user, .conversation_id = c, .content = "q",
-                                                      .model = "fake", .job_key = key}, &out, &e));
+                                 &(struct store_post){.user_id = f->user,
+                                                      .conversation_id = c,
+                                                      .content = "q",
+                                                      .model = "fake",
+                                                      .job_key = key},
+                                 &out, &e));
     recorder_notify(f->folder, out.message_id);
     return out.message_id;
 }
@@ -114,7 +120,8 @@ static struct store_message wait_end(struct fixture *f, int64_t id, int ms)
         if (m.status != MESSAGE_RUNNING)
             return m;
         if (clock_ms() > until)
-            fail_msg("message %lld still runs after %d ms, with %zu bytes", (long long)id, ms, strlen(m.content));
+            fail_msg("message %lld still runs after %d ms, with %zu bytes", (long long)id, ms,
+                     strlen(m.content));
         usleep(5000);
     }
 }
@@ -129,7 +136,8 @@ static void test_answer_grows_and_ends_with_usage(void **state)
     usleep(700 * 1000);
     struct store_message m = row_of(f, id);
     assert_int_equal(m.status, MESSAGE_RUNNING);
-    assert_true(strlen(m.content) > 50); /* 700 ms: some 58 tokens, of which the last 250 ms may be missing */
+    assert_true(strlen(m.content) >
+                50); /* 700 ms: some 58 tokens, of which the last 250 ms may be missing */
     m = wait_end(f, id, 3000);
     fake_engine_text(want, sizeof want, 100);
     assert_string_equal(m.content, want);
@@ -155,7 +163,8 @@ static void test_end_is_written_at_once(void **state)
         wait_end(f, ask(f, 3, 1, 's'), 5000);
         quick += clock_ms() - begun < 240;
     }
-    assert_in_range(quick, 4, 7); /* neither the tick nor the look at the table was waited for; a busy machine may be late */
+    assert_in_range(quick, 4, 7); /* neither the tick nor the look at the table was waited for; a
+                                     busy machine may be late */
     stop_recorder(pid, SIGTERM);
 }
 
@@ -245,13 +254,16 @@ static void test_engine_started_anew_does_not_know_the_job(void **state)
 {
     struct fixture *f = *state;
     char sql[100];
-    int64_t id = ask(f, 1000, 5, 'x'); /* never submitted: its worker died between commit and submission */
+    int64_t id =
+        ask(f, 1000, 5, 'x'); /* never submitted: its worker died between commit and submission */
     pid_t pid = start_recorder(f, 0);
     usleep(500 * 1000);
     assert_int_equal(row_of(f, id).status, MESSAGE_RUNNING); /* it may still come */
     stop_recorder(pid, SIGTERM);
-    snprintf(sql, sizeof sql, "UPDATE messages SET content = 'kept', created_at = created_at - 60000 WHERE id = %lld",
-             (long long)id);
+    snprintf(
+        sql, sizeof sql,
+        "UPDATE messages SET content = 'kept', created_at = created_at - 60000 WHERE id = %lld",
+        (long long)id);
     fixture_number(f->path, sql);
     pid = start_recorder(f, 0);
     struct store_message m = wait_end(f, id, 2000);
@@ -267,7 +279,8 @@ static void test_younger_engine_needs_no_waiting(void **state)
     struct err e = {0};
     char path[320], sql[100];
     int64_t id = ask(f, 1000, 5, 'x');
-    snprintf(sql, sizeof sql, "UPDATE messages SET created_at = created_at - 3000 WHERE id = %lld", (long long)id);
+    snprintf(sql, sizeof sql, "UPDATE messages SET created_at = created_at - 3000 WHERE id = %lld",
+             (long long)id);
     fixture_number(f->path, sql);
     snprintf(path, sizeof path, "%s/status", f->folder);
     struct status_writer *w = status_create(path, &e);
@@ -292,9 +305,11 @@ static void test_deleted_conversation_stops_and_clears(void **state)
     usleep(400 * 1000);
     ASSERT_OK(store_conversation_remove(f->store, f->user, c, &e));
     recorder_notify(f->folder, id);
-    for (int i = 0; fixture_number(f->path, "SELECT count(*) FROM messages") > 0; i++, usleep(20000))
+    for (int i = 0; fixture_number(f->path, "SELECT count(*) FROM messages") > 0;
+         i++, usleep(20000))
         assert_true(i < 400);
-    for (int i = 0; fixture_number(f->path, "SELECT count(*) FROM conversations") > 0; i++, usleep(20000))
+    for (int i = 0; fixture_number(f->path, "SELECT count(*) FROM conversations") > 0;
+         i++, usleep(20000))
         assert_true(i < 400);
     stop_recorder(pid, SIGTERM);
 }
@@ -337,9 +352,11 @@ static void test_wal_stays_small_while_the_recorder_lives(void **state)
         struct store_posted out;
         fake_engine_key(key, "w", 1, 0, 's');
         snprintf(key + strlen(key), sizeof key - strlen(key), ".%d", i);
-        ASSERT_OK(store_message_post(f->store,
-                                     &(struct store_post){.user_id = f->user, .conversation_id = c, .content = text,
-                                                          .job_key = key}, &out, &e));
+        ASSERT_OK(store_message_post(
+            f->store,
+            &(struct store_post){
+                .user_id = f->user, .conversation_id = c, .content = text, .job_key = key},
+            &out, &e));
         usleep(15000);
         largest = wal_size(f) > largest ? wal_size(f) : largest;
     }
@@ -361,7 +378,8 @@ static void test_full_disk_is_waited_out(void **state)
     assert_int_equal(m.status, MESSAGE_RUNNING);
     assert_string_equal(m.content, "");
     fixture_check_whole(f->path);
-    assert_int_equal(prlimit(pid, RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}, NULL), 0);
+    assert_int_equal(
+        prlimit(pid, RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}, NULL), 0);
     m = wait_end(f, id, 5000);
     fake_engine_text(want, sizeof want, 400);
     assert_string_equal(m.content, want);
@@ -381,7 +399,8 @@ static void test_hung_engine_holds_up_nothing_else(void **state)
     usleep(300 * 1000); /* it is asked by now */
     ASSERT_OK(store_conversation_remove(f->store, f->user, other, &e));
     recorder_notify(f->folder, other);
-    snprintf(sql, sizeof sql, "SELECT count(*) FROM conversations WHERE id = %lld", (long long)other);
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM conversations WHERE id = %lld",
+             (long long)other);
     for (double until = clock_ms() + 3000; fixture_number(f->path, sql); usleep(10000))
         assert_true(clock_ms() < until);
     assert_int_equal(row_of(f, id).status, MESSAGE_RUNNING);

@@ -57,9 +57,15 @@ static int64_t post_with(struct fixture *f, int64_t conversation, const int64_t 
     static int serial;
     struct store_posted p;
     snprintf(key, sizeof key, "with-%d", serial++);
-    ASSERT_OK(store_message_post(f->store, &(struct store_post){.user_id = f->user, .conversation_id = conversation,
-                                                                .content = "see", .job_key = key, .model = "m",
-                                                                .attachments = ids, .n_attachments = n}, &p, &e));
+    ASSERT_OK(store_message_post(f->store,
+                                 &(struct store_post){.user_id = f->user,
+                                                      .conversation_id = conversation,
+                                                      .content = "see",
+                                                      .job_key = key,
+                                                      .model = "m",
+                                                      .attachments = ids,
+                                                      .n_attachments = n},
+                                 &p, &e));
     fixture_finish(f, p.message_id, "seen");
     return p.user_message_id;
 }
@@ -81,7 +87,8 @@ static void test_a_file_lies_under_its_hash(void **state)
     struct buf b = {0};
     int64_t id = add(f, f->user, "a.txt", "abc"), bytes = 0;
     struct store_attachment a = get(f, f->user, id);
-    assert_string_equal(a.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_string_equal(a.sha256,
+                        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_int_equal(a.bytes, 3);
     assert_int_equal(a.tokens, 3);
     assert_false(a.sent);
@@ -113,9 +120,15 @@ static void test_another_users_hands_reach_nothing(void **state)
                ERR_NOTFOUND);
     int64_t c = fixture_conversation(f, f->other, NULL);
     struct store_posted p;
-    ASSERT_ERR(store_message_post(f->store, &(struct store_post){.user_id = f->other, .conversation_id = c, .content = "x",
-                                                                 .job_key = "k", .attachments = &id, .n_attachments = 1},
-                                  &p, &e), ERR_INPUT);
+    ASSERT_ERR(store_message_post(f->store,
+                                  &(struct store_post){.user_id = f->other,
+                                                       .conversation_id = c,
+                                                       .content = "x",
+                                                       .job_key = "k",
+                                                       .attachments = &id,
+                                                       .n_attachments = 1},
+                                  &p, &e),
+               ERR_INPUT);
     assert_string_equal(e.field, "attachments");
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 0);
     assert_int_equal(get(f, f->user, id).bytes, 4);
@@ -153,14 +166,21 @@ static void test_a_message_has_its_files_in_order(void **state)
         f->store,
         &(struct store_message_range){.user_id = f->user, .conversation_id = c, .limit = 1},
         see_message, &rows, &e));
-    assert_non_null(strstr(rows.data, "[{\"id\":\"2\",\"name\":\"two\",\"type\":\"text/plain\",\"bytes\":1,"));
+    assert_non_null(
+        strstr(rows.data, "[{\"id\":\"2\",\"name\":\"two\",\"type\":\"text/plain\",\"bytes\":1,"));
     assert_true(strstr(rows.data, "\"two\"") < strstr(rows.data, "\"one\""));
     assert_true(get(f, f->user, one).sent);
     ASSERT_ERR(store_attachment_remove(f->store, f->user, one, &e), ERR_CONFLICT);
     struct store_posted p;
-    ASSERT_ERR(store_message_post(f->store, &(struct store_post){.user_id = f->user, .conversation_id = c, .content = "x",
-                                                                 .job_key = "k", .attachments = twice, .n_attachments = 2},
-                                  &p, &e), ERR_INPUT);
+    ASSERT_ERR(store_message_post(f->store,
+                                  &(struct store_post){.user_id = f->user,
+                                                       .conversation_id = c,
+                                                       .content = "x",
+                                                       .job_key = "k",
+                                                       .attachments = twice,
+                                                       .n_attachments = 2},
+                                  &p, &e),
+               ERR_INPUT);
     buf_fini(&texts);
     buf_fini(&rows);
 }
@@ -185,13 +205,15 @@ static void test_a_deleted_conversation_takes_along_what_no_other_has(void **sta
     struct fixture *f = *state;
     struct err e = {0};
     int64_t c = fixture_conversation(f, f->user, NULL), fork;
-    int64_t first = add(f, f->user, "first", "in both"), second = add(f, f->user, "second", "in one");
+    int64_t first = add(f, f->user, "first", "in both"),
+            second = add(f, f->user, "second", "in one");
     char both[DIGEST_TEXT_SIZE], one[DIGEST_TEXT_SIZE];
     snprintf(both, sizeof both, "%s", get(f, f->user, first).sha256);
     snprintf(one, sizeof one, "%s", get(f, f->user, second).sha256);
     int64_t m = post_with(f, c, &first, 1);
-    ASSERT_OK(store_conversation_fork(f->store, &(struct store_fork){.user_id = f->user, .conversation_id = c, .message_id = m},
-                                      &fork, &e));
+    ASSERT_OK(store_conversation_fork(
+        f->store, &(struct store_fork){.user_id = f->user, .conversation_id = c, .message_id = m},
+        &fork, &e));
     post_with(f, c, &second, 1);
     ASSERT_OK(store_conversation_remove(f->store, f->user, c, &e));
     clear(f);
@@ -213,7 +235,9 @@ static void test_what_was_never_sent_goes_after_a_day(void **state)
     int64_t fresh = add(f, f->user, "fresh", "fresh"), old = add(f, f->user, "old", "old");
     char sha256[DIGEST_TEXT_SIZE];
     snprintf(sha256, sizeof sha256, "%s", get(f, f->user, old).sha256);
-    fixture_number(f->path, "UPDATE attachments SET loose_at = loose_at - 24 * 3600000 - 1000 WHERE name = 'old'");
+    fixture_number(
+        f->path,
+        "UPDATE attachments SET loose_at = loose_at - 24 * 3600000 - 1000 WHERE name = 'old'");
     clear(f);
     assert_int_equal(get(f, f->user, fresh).bytes, 5);
     assert_false(is_there(f, sha256));
@@ -240,10 +264,12 @@ static void test_the_sweep_finds_what_has_no_row(void **state)
     char kept[DIGEST_TEXT_SIZE], lost[STORE_PATH_SIZE];
     struct store_upload u;
     snprintf(kept, sizeof kept, "%s", get(f, f->user, add(f, f->user, "x", "kept")).sha256);
-    ASSERT_OK(store_attachment_path(f->store, "00000000000000000000000000000000000000000000000000000000000000aa", lost, &e));
+    ASSERT_OK(store_attachment_path(
+        f->store, "00000000000000000000000000000000000000000000000000000000000000aa", lost, &e));
     *strrchr(lost, '/') = '\0';
     ASSERT_OK(file_mkdirs(lost, 0700, &e));
-    ASSERT_OK(store_attachment_path(f->store, "00000000000000000000000000000000000000000000000000000000000000aa", lost, &e));
+    ASSERT_OK(store_attachment_path(
+        f->store, "00000000000000000000000000000000000000000000000000000000000000aa", lost, &e));
     ASSERT_OK(file_write_atomic(lost, "x", 1, 0600, &e));
     ASSERT_OK(store_upload_begin(f->store, &u, &e));
     char half[STORE_PATH_SIZE];
@@ -306,7 +332,8 @@ static bool see_hit(void *context, const struct store_conversation *c)
     h->message = c->match_id;
     h->file = c->match_file;
     snprintf(h->name, sizeof h->name, "%s", c->match_file ? c->match_file_name : "");
-    snprintf(h->text, sizeof h->text, "%.*s", (int)c->match_bytes, c->match_text ? c->match_text + c->match_at : "");
+    snprintf(h->text, sizeof h->text, "%.*s", (int)c->match_bytes,
+             c->match_text ? c->match_text + c->match_at : "");
     return true;
 }
 
@@ -325,7 +352,8 @@ static void test_files_are_found_by_name_and_text_while_a_message_has_them(void 
     struct fixture *f = *state;
     struct err e = {0};
     int64_t conversation = fixture_conversation(f, f->user, "t"), fork;
-    int64_t ids[] = {add(f, f->user, "Mietvertrag.pdf", "Die KÜNDIGUNGSFRIST"), add(f, f->user, "zwei.txt", "Ωx")};
+    int64_t ids[] = {add(f, f->user, "Mietvertrag.pdf", "Die KÜNDIGUNGSFRIST"),
+                     add(f, f->user, "zwei.txt", "Ωx")};
     add(f, f->other, "Mietvertrag.pdf", "Die Kündigungsfrist");
     assert_int_equal(find(f, f->user, "mietvertrag").n, 0); /* in no message yet */
     int64_t message = post_with(f, conversation, ids, 2);
@@ -341,20 +369,29 @@ static void test_files_are_found_by_name_and_text_while_a_message_has_them(void 
         assert_int_equal(find(f, f->other, asked[i]).n, 0);
     }
     assert_int_equal(find(f, f->user, "seen").file, 0); /* a message with it comes first */
-    ASSERT_OK(store_conversation_fork(f->store, &(struct store_fork){.user_id = f->user, .conversation_id = conversation, .message_id = message}, &fork, &e));
+    ASSERT_OK(store_conversation_fork(f->store,
+                                      &(struct store_fork){.user_id = f->user,
+                                                           .conversation_id = conversation,
+                                                           .message_id = message},
+                                      &fork, &e));
     struct hit both = find(f, f->user, "kündigung");
     assert_int_equal(both.n, 2);
-    assert_true(both.conversation == conversation ? both.message == message : both.message > message);
+    assert_true(both.conversation == conversation ? both.message == message
+                                                  : both.message > message);
     ASSERT_OK(store_conversation_remove(f->store, f->user, fork, &e));
     ASSERT_OK(store_conversation_remove(f->store, f->user, conversation, &e));
     clear(f);
     assert_int_equal(find(f, f->user, "kündigung").n, 0);
-    fixture_number(f->path, "INSERT INTO attachment_search (attachment_search, rank) VALUES ('integrity-check', 1)");
-    ASSERT_ERR(store_attachment_remove(f->store, f->user, 3, &e), ERR_NOTFOUND); /* another user's: it stays in the index */
+    fixture_number(
+        f->path,
+        "INSERT INTO attachment_search (attachment_search, rank) VALUES ('integrity-check', 1)");
+    ASSERT_ERR(store_attachment_remove(f->store, f->user, 3, &e),
+               ERR_NOTFOUND); /* another user's: it stays in the index */
     ASSERT_OK(store_attachment_remove(f->store, f->other, 3, &e));
     clear(f);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachment_search_idx"), 0);
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachment_search_data"), 2); /* FTS5's own */
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachment_search_data"),
+                     2); /* FTS5's own */
 }
 
 static void test_an_import_gives_its_files_names_and_keeps_each_once(void **state)
@@ -362,23 +399,48 @@ static void test_an_import_gives_its_files_names_and_keeps_each_once(void **stat
     struct fixture *f = *state;
     struct err e = {0};
     struct store_imported done;
-    const int64_t had = add(f, f->user, "mine.txt", "known"), came = add(f, f->user, STORE_IMPORTED_FILE, "fresh words");
+    const int64_t had = add(f, f->user, "mine.txt", "known"),
+                  came = add(f, f->user, STORE_IMPORTED_FILE, "fresh words");
     const char *known = get(f, f->user, had).sha256, *fresh = get(f, f->user, came).sha256;
-    const struct store_import_file files[] = {{fresh, "a.txt"}, {fresh, "a.txt"}, {fresh, "b.txt"}, {known, "mine.txt"}, {known, "other.txt"},
-                                              {"0000000000000000000000000000000000000000000000000000000000000000", "gone.txt"}};
-    const struct store_import_message m = {.parent = -1, .role = ROLE_USER, .content = "", .created_at = 1, .finished_at = 1, .files = files, .n_files = 6};
-    struct store_import c = {.user_id = f->user, .key = "k", .title = "t", .settings = "{}", .created_at = 1, .updated_at = 1, .messages = &m, .n_messages = 1};
+    const struct store_import_file files[] = {
+        {fresh, "a.txt"},
+        {fresh, "a.txt"},
+        {fresh, "b.txt"},
+        {known, "mine.txt"},
+        {known, "other.txt"},
+        {"0000000000000000000000000000000000000000000000000000000000000000", "gone.txt"}};
+    const struct store_import_message m = {.parent = -1,
+                                           .role = ROLE_USER,
+                                           .content = "",
+                                           .created_at = 1,
+                                           .finished_at = 1,
+                                           .files = files,
+                                           .n_files = 6};
+    struct store_import c = {.user_id = f->user,
+                             .key = "k",
+                             .title = "t",
+                             .settings = "{}",
+                             .created_at = 1,
+                             .updated_at = 1,
+                             .messages = &m,
+                             .n_messages = 1};
     ASSERT_OK(store_import_add(f->store, &c, &done, &e));
     assert_int_equal(done.n_files, 5);
     assert_int_equal(done.n_missing, 1);
     assert_string_equal(get(f, f->user, came).name, "a.txt");
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments"), 5); /* of a.txt two, as the message has it */
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments WHERE loose_at IS NOT NULL OR name = '" STORE_IMPORTED_FILE "'"), 0);
-    fixture_number(f->path, "INSERT INTO attachment_search (attachment_search, rank) VALUES ('integrity-check', 1)");
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments"),
+                     5); /* of a.txt two, as the message has it */
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments WHERE loose_at IS "
+                                             "NOT NULL OR name = '" STORE_IMPORTED_FILE "'"),
+                     0);
+    fixture_number(
+        f->path,
+        "INSERT INTO attachment_search (attachment_search, rank) VALUES ('integrity-check', 1)");
     assert_int_equal(find(f, f->user, "b.txt").n, 1);
     c.key = "k2"; /* what messages have stays as it is called */
     ASSERT_OK(store_import_add(f->store, &c, &done, &e));
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments"), 6); /* the second a.txt once more */
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments"),
+                     6); /* the second a.txt once more */
     assert_string_equal(get(f, f->user, came).name, "a.txt");
 }
 

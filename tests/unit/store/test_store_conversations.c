@@ -159,7 +159,8 @@ static void test_post_refuses_parents_that_do_not_fit(void **state)
     assert_string_equal(e.field, "parent_id");
     ASSERT_ERR(try_post(f, a, 9999, "x", "k3", &e), ERR_INPUT);
     ASSERT_ERR(try_post(f, a, p.user_message_id, "two of a user in a row", "k4", &e), ERR_INPUT);
-    ASSERT_ERR(try_post(f, a, p.message_id, NULL, "k5", &e), ERR_INPUT); /* an answer to an answer */
+    ASSERT_ERR(try_post(f, a, p.message_id, NULL, "k5", &e),
+               ERR_INPUT); /* an answer to an answer */
     ASSERT_ERR(try_post(f, a, 0, NULL, "k6", &e), ERR_INPUT);
     ASSERT_ERR(try_post(f, 9999, 0, "x", "k7", &e), ERR_NOTFOUND);
     ASSERT_OK(try_post(f, a, p.user_message_id, NULL, "k8", &e)); /* regenerate */
@@ -216,7 +217,8 @@ static void test_branch_follows_one_path_of_the_tree(void **state)
     assert_int_equal(page.ids[0], all.ids[2]);
     /* the leaf can be moved to the other branch, not out of the conversation */
     struct store_conversation c;
-    const struct store_conversation_change move = {.leaf_id = one.message_id}, out = {.leaf_id = 9999};
+    const struct store_conversation_change move = {.leaf_id = one.message_id},
+                                           out = {.leaf_id = 9999};
     ASSERT_OK(store_conversation_change(f->store, f->user, id, &move, &e));
     ASSERT_OK(store_conversation_get(f->store, f->arena,
                                      &(struct store_ref){.user_id = f->user, .id = id}, &c, &e));

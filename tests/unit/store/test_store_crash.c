@@ -1,5 +1,6 @@
-/* Processes that write at the same time and are killed at any moment: what was acknowledged is there, every tree is
- * whole. An acknowledgement is a byte in a pipe, written after the store's function has returned. */
+/* Processes that write at the same time and are killed at any moment: what was acknowledged is
+ * there, every tree is whole. An acknowledgement is a byte in a pipe, written after the store's
+ * function has returned. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -41,15 +42,25 @@ static void hammer(const struct fixture *f, int64_t user, unsigned seed, int out
         memset(text, 'a' + (int)(i % 26), sizeof text);
         text[1 + rand_r(&seed) % (sizeof text - 1)] = 0;
         text[sizeof text - 1] = 0;
-        if (!store_message_post(s, &(struct store_post){.user_id = user, .conversation_id = conversation,
-                                                        .parent_id = parent, .content = text, .job_key = key}, &p, &e))
+        if (!store_message_post(s,
+                                &(struct store_post){.user_id = user,
+                                                     .conversation_id = conversation,
+                                                     .parent_id = parent,
+                                                     .content = text,
+                                                     .job_key = key},
+                                &p, &e))
             _exit(11);
         struct acknowledged a = {p.user_message_id, p.message_id};
         if (write(out, &a, sizeof a) != sizeof a)
             _exit(12);
-        const struct store_answer row = {.id = p.message_id, .status = MESSAGE_DONE, .content = text,
-                                         .content_len = strlen(text), .has_usage = true, .count_for = user};
-        if (!store_record_begin(s, false, &e) || !store_record_write(s, &row, NULL, &e) || !store_record_end(s, &e))
+        const struct store_answer row = {.id = p.message_id,
+                                         .status = MESSAGE_DONE,
+                                         .content = text,
+                                         .content_len = strlen(text),
+                                         .has_usage = true,
+                                         .count_for = user};
+        if (!store_record_begin(s, false, &e) || !store_record_write(s, &row, NULL, &e) ||
+            !store_record_end(s, &e))
             _exit(13);
         parent = p.message_id;
         if (i % 60 == 59)
@@ -125,8 +136,10 @@ static void note_acknowledged(int in, struct acknowledged **list, size_t *n)
     }
 }
 
-/* Runs a query with :user and :answer for each; its number must be `want`. One connection for all: there are thousands. */
-static void check_each(const struct fixture *f, const char *sql, const struct acknowledged *list, size_t n, int64_t want)
+/* Runs a query with :user and :answer for each; its number must be `want`. One connection for all:
+ * there are thousands. */
+static void check_each(const struct fixture *f, const char *sql, const struct acknowledged *list,
+                       size_t n, int64_t want)
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *q = NULL;
@@ -180,9 +193,12 @@ static void test_killed_writers_lose_nothing_acknowledged(void **state)
     close(fds[0]);
     fixture_check_whole(f->path);
     assert_true(n > 100);
-    /* Both rows are there and belong together, or both were cleared away with their deleted conversation. */
-    check_each(f, "SELECT (SELECT count(*) FROM messages WHERE id IN (:user, :answer)) - "
-                  "(SELECT count(*) FROM messages WHERE id = :answer AND parent_id = :user) * 2", list, n, 0);
+    /* Both rows are there and belong together, or both were cleared away with their deleted
+     * conversation. */
+    check_each(f,
+               "SELECT (SELECT count(*) FROM messages WHERE id IN (:user, :answer)) - "
+               "(SELECT count(*) FROM messages WHERE id = :answer AND parent_id = :user) * 2",
+               list, n, 0);
     free(list);
     f->store = fixture_open(f, false);
 }
@@ -208,9 +224,13 @@ static void test_every_acknowledged_message_is_there(void **state)
                 char key[48];
                 struct store_posted p;
                 snprintf(key, sizeof key, "%d-%d", (int)getpid(), i);
-                if (!store_message_post(s, &(struct store_post){.user_id = f->user, .conversation_id = c,
-                                                                .parent_id = parent, .content = "kept",
-                                                                .job_key = key}, &p, &e))
+                if (!store_message_post(s,
+                                        &(struct store_post){.user_id = f->user,
+                                                             .conversation_id = c,
+                                                             .parent_id = parent,
+                                                             .content = "kept",
+                                                             .job_key = key},
+                                        &p, &e))
                     _exit(11);
                 struct acknowledged a = {p.user_message_id, p.message_id};
                 if (write(fds[1], &a, sizeof a) != sizeof a)
@@ -226,7 +246,9 @@ static void test_every_acknowledged_message_is_there(void **state)
         close(fds[0]);
     }
     assert_true(n > 50);
-    check_each(f, "SELECT count(*) FROM messages WHERE id = :user AND content = 'kept' AND :answer > 0", list, n, 1);
+    check_each(
+        f, "SELECT count(*) FROM messages WHERE id = :user AND content = 'kept' AND :answer > 0",
+        list, n, 1);
     fixture_check_whole(f->path);
     free(list);
     f->store = fixture_open(f, false);
@@ -237,7 +259,8 @@ static void test_full_disk_refuses_and_recovers(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
-    int64_t c = fixture_conversation(f, f->user, "x"), before = fixture_number(f->path, "SELECT count(*) FROM messages");
+    int64_t c = fixture_conversation(f, f->user, "x"),
+            before = fixture_number(f->path, "SELECT count(*) FROM messages");
     int status;
     store_close(&f->store);
     pid_t pid = fork();
@@ -249,7 +272,8 @@ static void test_full_disk_refuses_and_recovers(void **state)
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){1 << 18, RLIM_INFINITY});
         struct store_posted p;
-        const struct store_post big = {.user_id = f->user, .conversation_id = c, .content = text, .job_key = "big"};
+        const struct store_post big = {
+            .user_id = f->user, .conversation_id = c, .content = text, .job_key = "big"};
         bool refused = !store_message_post(s, &big, &p, &e) && e.code == ERR_IO;
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
         /* the same connection goes on */

@@ -38,9 +38,13 @@ static bool see(void *context, const struct store_export_conversation *c)
     if (s->write) {
         struct store *other = fixture_open(s->f, false);
         s->write = false;
-        ASSERT_OK(store_conversation_change(other, s->user, c->id, &(struct store_conversation_change){.title = "new"}, &e));
-        ASSERT_OK(store_message_post(other, &(struct store_post){.user_id = s->user, .conversation_id = c->id, .content = "late",
-                                                                 .job_key = "late"}, &(struct store_posted){0}, &e));
+        ASSERT_OK(store_conversation_change(
+            other, s->user, c->id, &(struct store_conversation_change){.title = "new"}, &e));
+        ASSERT_OK(store_message_post(
+            other,
+            &(struct store_post){
+                .user_id = s->user, .conversation_id = c->id, .content = "late", .job_key = "late"},
+            &(struct store_posted){0}, &e));
         int64_t id;
         ASSERT_OK(store_conversation_add(
             other, &(struct store_conversation_new){.user_id = s->user, .title = "later"}, &id,
@@ -61,7 +65,8 @@ static void collect(struct fixture *f, struct seen *s, const char *ids, bool wri
     struct err e = {0};
     *s = (struct seen){.f = f, .user = s->user, .write = write};
     ASSERT_OK(store_export_begin(f->store, &e));
-    ASSERT_OK(store_export_each(f->store, &(struct store_export){.user_id = s->user, .ids = ids}, see, s, &e));
+    ASSERT_OK(store_export_each(f->store, &(struct store_export){.user_id = s->user, .ids = ids},
+                                see, s, &e));
     store_export_end(f->store);
     assert_string_equal(s->e.text, "");
 }
@@ -106,7 +111,8 @@ static void test_another_users_rows_are_not_there(void **state)
     collect(f, &s, ids, false);
     assert_string_equal(s.titles, "bob's|");
     assert_string_equal(s.texts, "");
-    ASSERT_OK(store_export_count(f->store, &(struct store_export){.user_id = f->other, .ids = ids}, &n, &e));
+    ASSERT_OK(store_export_count(f->store, &(struct store_export){.user_id = f->other, .ids = ids},
+                                 &n, &e));
     assert_int_equal(n.conversations, 1);
     assert_int_equal(n.messages, 0);
     /* also not by the number of the conversation alone */
@@ -122,6 +128,7 @@ static void test_another_users_rows_are_not_there(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {T(test_an_export_is_of_one_moment), T(test_another_users_rows_are_not_there)};
+    const struct CMUnitTest tests[] = {T(test_an_export_is_of_one_moment),
+                                       T(test_another_users_rows_are_not_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

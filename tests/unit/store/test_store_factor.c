@@ -22,19 +22,21 @@ static void test_codes_are_those_of_the_rfc(void **state)
     static const struct {
         int64_t at;
         const char *code;
-    } rows[] = {{59, "287082"}, {1111111109, "081804"}, {1111111111, "050471"}, {1234567890, "005924"},
-                {2000000000, "279037"}, {20000000000, "353130"}};
+    } rows[] = {{59, "287082"},         {1111111109, "081804"}, {1111111111, "050471"},
+                {1234567890, "005924"}, {2000000000, "279037"}, {20000000000, "353130"}};
     const unsigned char *secret = (const unsigned char *)"12345678901234567890";
     char text[OTP_BASE32_SIZE];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const int64_t step = rows[i].at / OTP_STEP_S;
         assert_int_equal(otp_match(secret, rows[i].code, rows[i].at, 0), step);
-        assert_int_equal(otp_match(secret, rows[i].code, rows[i].at + 30, 0), step); /* a slow clock */
+        assert_int_equal(otp_match(secret, rows[i].code, rows[i].at + 30, 0),
+                         step); /* a slow clock */
         assert_int_equal(otp_match(secret, rows[i].code, rows[i].at - 30, 0), step);
         assert_int_equal(otp_match(secret, rows[i].code, rows[i].at + 90, 0), -1);
         assert_int_equal(otp_match(secret, rows[i].code, rows[i].at, step), -1); /* seen */
     }
-    static const char *const bad[] = {"", "28708", "2870820", "28708a", " 287082", "-87082", "000000"};
+    static const char *const bad[] = {"",        "28708",  "2870820", "28708a",
+                                      " 287082", "-87082", "000000"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(otp_match(secret, bad[i], 59, 0), -1);
     assert_true(otp_base32(secret, text));
@@ -44,11 +46,14 @@ static void test_codes_are_those_of_the_rfc(void **state)
 /* What an app shows in that step. */
 static void code_at(const unsigned char *secret, int64_t step, char out[8])
 {
-    assert_int_equal(oath_totp_generate((const char *)secret, OTP_SECRET_BYTES, (time_t)(step * OTP_STEP_S), OTP_STEP_S, 0,
-                                        OTP_DIGITS, out), OATH_OK);
+    assert_int_equal(oath_totp_generate((const char *)secret, OTP_SECRET_BYTES,
+                                        (time_t)(step * OTP_STEP_S), OTP_STEP_S, 0, OTP_DIGITS,
+                                        out),
+                     OATH_OK);
 }
 
-static void make_recovery(char codes[][SECRET_PASSWORD_SIZE], unsigned char hashes[][SECRET_HASH_BYTES])
+static void make_recovery(char codes[][SECRET_PASSWORD_SIZE],
+                          unsigned char hashes[][SECRET_HASH_BYTES])
 {
     for (int i = 0; i < STORE_RECOVERY_CODES; i++) {
         secret_password(codes[i]);
@@ -63,7 +68,8 @@ static void test_a_factor_is_proven_asked_for_and_taken_away(void **state)
     struct store_factor g;
     unsigned char secret[OTP_SECRET_BYTES], hashes[STORE_RECOVERY_CODES][SECRET_HASH_BYTES];
     char codes[STORE_RECOVERY_CODES][SECRET_PASSWORD_SIZE], code[8];
-    const unsigned char(*recovery)[SECRET_HASH_BYTES] = (const unsigned char(*)[SECRET_HASH_BYTES])hashes;
+    const unsigned char(*recovery)[SECRET_HASH_BYTES] =
+        (const unsigned char(*)[SECRET_HASH_BYTES])hashes;
     bool by_recovery;
     make_recovery(codes, hashes);
     ASSERT_ERR(store_factor_confirm(f->store,
@@ -92,14 +98,16 @@ static void test_a_factor_is_proven_asked_for_and_taken_away(void **state)
     ASSERT_OK(store_factor_get(f->store, f->user, &g, &e));
     assert_true(g.on && g.recovery_codes == STORE_RECOVERY_CODES);
     ASSERT_ERR(store_factor_begin(f->store, f->user, secret, &e), ERR_CONFLICT);
-    ASSERT_ERR(store_factor_check(f->store, f->user, code, &by_recovery, &e), ERR_AUTH); /* used to prove it */
+    ASSERT_ERR(store_factor_check(f->store, f->user, code, &by_recovery, &e),
+               ERR_AUTH); /* used to prove it */
     code_at(secret, clock_wall_s() / OTP_STEP_S + 1, code);
     ASSERT_OK(store_factor_check(f->store, f->user, code, &by_recovery, &e));
     assert_false(by_recovery);
     ASSERT_ERR(store_factor_check(f->store, f->user, code, &by_recovery, &e), ERR_AUTH);
     /* recovery codes: once each, however they are typed, and nobody else's */
     char loose[64];
-    snprintf(loose, sizeof loose, "%.5s%.5s %.5s-%.5s", codes[0], codes[0] + 6, codes[0] + 12, codes[0] + 18);
+    snprintf(loose, sizeof loose, "%.5s%.5s %.5s-%.5s", codes[0], codes[0] + 6, codes[0] + 12,
+             codes[0] + 18);
     loose[0] = loose[0] >= 'a' ? (char)(loose[0] - 32) : loose[0];
     ASSERT_ERR(store_factor_check(f->store, f->other, codes[0], &by_recovery, &e), ERR_AUTH);
     ASSERT_OK(store_factor_check(f->store, f->user, loose, &by_recovery, &e));
@@ -124,7 +132,8 @@ static bool holds_bytes(const char *path, const unsigned char *what, size_t n)
     return found;
 }
 
-/* The database alone makes no codes; without its key recovery codes serve, and another key opens nothing. */
+/* The database alone makes no codes; without its key recovery codes serve, and another key opens
+ * nothing. */
 static void test_a_secret_lies_sealed(void **state)
 {
     struct fixture *f = *state;
@@ -132,7 +141,8 @@ static void test_a_secret_lies_sealed(void **state)
     struct stat st;
     unsigned char secret[OTP_SECRET_BYTES], hashes[STORE_RECOVERY_CODES][SECRET_HASH_BYTES];
     char codes[STORE_RECOVERY_CODES][SECRET_PASSWORD_SIZE], code[8], key[400], aside[400], wal[400];
-    const unsigned char(*recovery)[SECRET_HASH_BYTES] = (const unsigned char(*)[SECRET_HASH_BYTES])hashes;
+    const unsigned char(*recovery)[SECRET_HASH_BYTES] =
+        (const unsigned char(*)[SECRET_HASH_BYTES])hashes;
     bool by_recovery;
     int lost = -1;
     snprintf(key, sizeof key, "%s/factor.key", f->folder);
@@ -149,8 +159,10 @@ static void test_a_secret_lies_sealed(void **state)
         f->store,
         &(struct store_factor_confirmation){.user_id = f->user, .code = code, .recovery = recovery},
         &e));
-    assert_false(holds_bytes(f->path, secret, sizeof secret) || holds_bytes(wal, secret, sizeof secret));
-    assert_true(holds_bytes(wal, hashes[0], sizeof hashes[0])); /* so it was looked for in the right place */
+    assert_false(holds_bytes(f->path, secret, sizeof secret) ||
+                 holds_bytes(wal, secret, sizeof secret));
+    assert_true(holds_bytes(wal, hashes[0],
+                            sizeof hashes[0])); /* so it was looked for in the right place */
     ASSERT_OK(store_factor_lost(f->store, &lost, &e));
     assert_int_equal(lost, 0);
     code_at(secret, clock_wall_s() / OTP_STEP_S + 1, code);
@@ -169,7 +181,8 @@ static void test_a_secret_lies_sealed(void **state)
     ASSERT_OK(store_factor_check(f->store, f->user, code, &by_recovery, &e));
     assert_false(by_recovery);
     /* a row that was given to another user does not open */
-    fixture_number(f->path, "UPDATE second_factors SET sealed = (SELECT sealed FROM second_factors WHERE user_id = 1), confirmed_at = 1 WHERE user_id = 2");
+    fixture_number(f->path, "UPDATE second_factors SET sealed = (SELECT sealed FROM second_factors "
+                            "WHERE user_id = 1), confirmed_at = 1 WHERE user_id = 2");
     ASSERT_OK(store_factor_lost(f->store, &lost, &e));
     assert_int_equal(lost, 1);
 }
@@ -199,7 +212,8 @@ static void test_one_code_lets_one_in(void **state)
             struct err why = {0};
             bool recovery;
             struct store *mine = fixture_open(f, false);
-            bool ok = mine && store_factor_check(mine, f->user, i % 2 ? code : codes[3], &recovery, &why);
+            bool ok =
+                mine && store_factor_check(mine, f->user, i % 2 ? code : codes[3], &recovery, &why);
             _exit(ok ? 1 : 0);
         }
     while (wait(&status) > 0)

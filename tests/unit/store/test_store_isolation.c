@@ -1,5 +1,5 @@
-/* One user can never reach another's rows: each function that takes a user's id is tried with the wrong one, and
- * the SQL itself is read. */
+/* One user can never reach another's rows: each function that takes a user's id is tried with the
+ * wrong one, and the SQL itself is read. */
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +40,8 @@ static void test_reads_of_another_user_find_nothing(void **state)
     struct store_message m;
     int64_t id = fixture_conversation(f, f->user, "secret plans");
     struct store_posted p = fixture_post(f, f->user, id, 0, "secret text");
-    ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->user, .requests = 1}, &e));
+    ASSERT_OK(
+        store_usage_add(f->store, &(struct store_usage){.user_id = f->user, .requests = 1}, &e));
     ASSERT_ERR(store_conversation_get(f->store, f->arena,
                                       &(struct store_ref){.user_id = f->other, .id = id}, &c, &e),
                ERR_NOTFOUND);
@@ -73,25 +74,43 @@ static void test_writes_of_another_user_change_nothing(void **state)
     struct err e = {0};
     struct store_message m;
     struct store_posted out;
-    int64_t id = fixture_conversation(f, f->user, "mine"), own = fixture_conversation(f, f->other, "own");
+    int64_t id = fixture_conversation(f, f->user, "mine"),
+            own = fixture_conversation(f, f->other, "own");
     struct store_posted p = fixture_post(f, f->user, id, 0, "text");
     struct store_posted q = fixture_post(f, f->other, own, 0, "own text");
-    const struct store_conversation_change rename = {.title = "stolen"}, move = {.leaf_id = p.message_id};
+    const struct store_conversation_change rename = {.title = "stolen"},
+                                           move = {.leaf_id = p.message_id};
     ASSERT_ERR(store_conversation_change(f->store, f->other, id, &rename, &e), ERR_NOTFOUND);
     /* one's own conversation can't point at another's message, nor hang one below it */
     ASSERT_ERR(store_conversation_change(f->store, f->other, own, &move, &e), ERR_INPUT);
     ASSERT_ERR(store_message_post(f->store,
-                                  &(struct store_post){.user_id = f->other, .conversation_id = own,
-                                                       .parent_id = p.message_id, .content = "x",
-                                                       .job_key = "k1"}, &out, &e), ERR_INPUT);
-    ASSERT_ERR(store_message_post(f->store,
-                                  &(struct store_post){.user_id = f->other, .conversation_id = id,
-                                                       .content = "x", .job_key = "k2"}, &out, &e),
+                                  &(struct store_post){.user_id = f->other,
+                                                       .conversation_id = own,
+                                                       .parent_id = p.message_id,
+                                                       .content = "x",
+                                                       .job_key = "k1"},
+                                  &out, &e),
+               ERR_INPUT);
+    ASSERT_ERR(store_message_post(
+                   f->store,
+                   &(struct store_post){
+                       .user_id = f->other, .conversation_id = id, .content = "x", .job_key = "k2"},
+                   &out, &e),
                ERR_NOTFOUND);
     int64_t fork;
     fixture_finish(f, p.message_id, "done");
-    ASSERT_ERR(store_conversation_fork(f->store, &(struct store_fork){.user_id = f->other, .conversation_id = id, .message_id = p.message_id}, &fork, &e), ERR_NOTFOUND);
-    ASSERT_ERR(store_conversation_fork(f->store, &(struct store_fork){.user_id = f->other, .conversation_id = own, .message_id = p.message_id}, &fork, &e), ERR_INPUT);
+    ASSERT_ERR(store_conversation_fork(f->store,
+                                       &(struct store_fork){.user_id = f->other,
+                                                            .conversation_id = id,
+                                                            .message_id = p.message_id},
+                                       &fork, &e),
+               ERR_NOTFOUND);
+    ASSERT_ERR(store_conversation_fork(f->store,
+                                       &(struct store_fork){.user_id = f->other,
+                                                            .conversation_id = own,
+                                                            .message_id = p.message_id},
+                                       &fork, &e),
+               ERR_INPUT);
     ASSERT_ERR(store_message_remove(f->store, f->other, p.message_id, &e), ERR_NOTFOUND);
     p = fixture_post(f, f->user, id, p.user_message_id, NULL);
     ASSERT_ERR(store_conversation_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
@@ -112,7 +131,9 @@ static void test_keys_of_another_user_stay(void **state)
     struct store_key_found by_key;
     unsigned char hash[SECRET_HASH_BYTES] = {1};
     int64_t id;
-    ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->user, .name = "k", .prefix = ""}, hash, &id, &e));
+    ASSERT_OK(store_key_add(f->store,
+                            &(struct store_key){.user_id = f->user, .name = "k", .prefix = ""},
+                            hash, &id, &e));
     ASSERT_OK(store_key_list(f->store, f->other, never_key, NULL, &e));
     ASSERT_ERR(store_key_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
     ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
@@ -131,9 +152,10 @@ static bool serves_everyone(int q)
     case QUERY_CLEAR_CONVERSATION:
     case QUERY_CLEAR_NEXT_TRASHED:
     case QUERY_CLEAR_TRASHED:
-    case QUERY_SEARCH_REMOVE: /* with CLEAR_MESSAGES */
+    case QUERY_SEARCH_REMOVE:     /* with CLEAR_MESSAGES */
     case QUERY_SEARCH_REMOVE_ONE: /* before MESSAGE_DELETE, of ids from SUBTREE_IDS */
-    case QUERY_SEARCH_ADD: /* a row just written in the same transaction, by a statement that compared */
+    case QUERY_SEARCH_ADD:        /* a row just written in the same transaction, by a statement that
+                                     compared */
     case QUERY_SEARCH_ADD_FILE:
     case QUERY_SEARCH_FILL: /* the recorder: what the index of all users held, no more */
     case QUERY_SEARCH_FILL_FILES:
@@ -141,7 +163,7 @@ static bool serves_everyone(int q)
     case QUERY_ATTACHMENT_NEXT_LOOSE: /* the recorder */
     case QUERY_ATTACHMENT_CLEAR:
     case QUERY_ATTACHMENT_KNOWN: /* is this file anyone's? before it is deleted */
-    case QUERY_COPY_FILES: /* the backup */
+    case QUERY_COPY_FILES:       /* the backup */
     case QUERY_HAS_ATTACHMENTS:
     case QUERY_SHARE_ANY_EXPIRED: /* the recorder */
     case QUERY_SHARE_REMOVE_EXPIRED:
@@ -150,10 +172,10 @@ static bool serves_everyone(int q)
     case QUERY_RESPONSE_ADD: /* a row of :user_id */
     case QUERY_OPENAI_CONVERSATION_ADD:
     case QUERY_RECOVERY_ADD:
-    case QUERY_USER_OVERVIEW: /* for admins */
-    case QUERY_FACTOR_ALL: /* counts those that no key opens: for the operator */
-    case QUERY_SHARE_FIND: /* by the hash of a token that the owner gave away */
-    case QUERY_FACTS: /* counts only */
+    case QUERY_USER_OVERVIEW:             /* for admins */
+    case QUERY_FACTOR_ALL:                /* counts those that no key opens: for the operator */
+    case QUERY_SHARE_FIND:                /* by the hash of a token that the owner gave away */
+    case QUERY_FACTS:                     /* counts only */
     case QUERY_USER_REMOVE_CONVERSATIONS: /* the user is its :id */
         return true;
     default:
@@ -163,8 +185,9 @@ static bool serves_everyone(int q)
 
 static void test_every_statement_on_user_data_compares_the_user(void **state)
 {
-    static const char *const of_users[] = {"conversations", "messages", "attachments", "shares", "library", "second_factors",
-                                           "recovery_codes", "user_limits", "responses", "openai_"};
+    static const char *const of_users[] = {
+        "conversations",  "messages",       "attachments", "shares",    "library",
+        "second_factors", "recovery_codes", "user_limits", "responses", "openai_"};
     int checked = 0;
     for (int q = 0; q < QUERY__N; q++) {
         const char *text = query_text[q];
@@ -188,10 +211,10 @@ static bool may_scan(int q)
     case QUERY_OBJECT_COUNT:
     case QUERY_HAS_ATTACHMENTS: /* the schema, and all files: by the backup */
     case QUERY_COPY_FILES:
-    case QUERY_FACTOR_ALL: /* a row for each user at most: by the checks */
+    case QUERY_FACTOR_ALL:      /* a row for each user at most: by the checks */
     case QUERY_EXPORT_MESSAGES: /* f is what was found by an index */
-    case QUERY_EXPORT_FILES: /* the files of one export, each once */
-    case QUERY_IMPORT_FILE: /* a user's uploads of one content */
+    case QUERY_EXPORT_FILES:    /* the files of one export, each once */
+    case QUERY_IMPORT_FILE:     /* a user's uploads of one content */
     case QUERY_USER_COUNT:
     case QUERY_USER_LIST:
     case QUERY_SETTING_LIST:
@@ -199,8 +222,8 @@ static bool may_scan(int q)
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_USAGE_LIST_ALL:
     case QUERY_CONVERSATION_LIST_ABOVE: /* turns a page round */
-    case QUERY_TAG_LIST: /* the names of one user's tags */
-    case QUERY_MESSAGE_BRANCH: /* its own branch */
+    case QUERY_TAG_LIST:                /* the names of one user's tags */
+    case QUERY_MESSAGE_BRANCH:          /* its own branch */
     case QUERY_SHARE_FILE:
     case QUERY_BRANCH_IDS:
     case QUERY_SUBTREE_IDS:
@@ -220,14 +243,16 @@ static void stub(sqlite3_context *context, int n, sqlite3_value **args)
     sqlite3_result_int(context, n && sqlite3_value_bytes(args[0]));
 }
 
-/* Statements run per request or per tick: each must find its rows by an index, however many there are. */
+/* Statements run per request or per tick: each must find its rows by an index, however many there
+ * are. */
 static void test_no_statement_reads_a_whole_table(void **state)
 {
     struct fixture *f = *state;
     sqlite3 *db = NULL;
     assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    sqlite3_create_function(db, "text_has", 1, SQLITE_UTF8, NULL, stub, NULL, NULL); /* the store's connections have them */
+    sqlite3_create_function(db, "text_has", 1, SQLITE_UTF8, NULL, stub, NULL,
+                            NULL); /* the store's connections have them */
     sqlite3_create_function(db, "text_has_within", 1, SQLITE_UTF8, NULL, stub, NULL, NULL);
     sqlite3_create_function(db, "text_folded", 1, SQLITE_UTF8, NULL, stub, NULL, NULL);
     for (int q = 0; q < QUERY__N; q++) {
@@ -242,7 +267,8 @@ static void test_no_statement_reads_a_whole_table(void **state)
             bool whole = !strncmp(step, "SCAN", 4) || strstr(step, "TEMP B-TREE");
             if (q == QUERY_RUNNING_LIST) /* the partial index of what runs, then sorted: few rows */
                 whole = whole && !strstr(step, "messages_running") && !strstr(step, "ORDER BY");
-            if (strstr(step, "VIRTUAL TABLE INDEX") && strstr(step, ":M")) /* what the search index has for MATCH */
+            if (strstr(step, "VIRTUAL TABLE INDEX") &&
+                strstr(step, ":M")) /* what the search index has for MATCH */
                 whole = false;
             if (strstr(step, "SCAN json_each")) /* the ids that the caller gave */
                 whole = false;

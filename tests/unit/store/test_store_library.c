@@ -120,12 +120,18 @@ static void test_only_so_many_are_kept(void **state)
 }
 
 /* An answer's state as the recorder writes it. */
-static void record(struct fixture *f, int64_t id, enum store_status status, const char *content, const int32_t *tokens, size_t n)
+static void record(struct fixture *f, int64_t id, enum store_status status, const char *content,
+                   const int32_t *tokens, size_t n)
 {
     struct err e = {0};
     ASSERT_OK(store_record_begin(f->store, false, &e));
-    ASSERT_OK(store_record_write(f->store, &(struct store_answer){.id = id, .status = status, .content = content,
-                                                                  .content_len = strlen(content), .tokens = tokens, .n_tokens = n},
+    ASSERT_OK(store_record_write(f->store,
+                                 &(struct store_answer){.id = id,
+                                                        .status = status,
+                                                        .content = content,
+                                                        .content_len = strlen(content),
+                                                        .tokens = tokens,
+                                                        .n_tokens = n},
                                  NULL, &e));
     ASSERT_OK(store_record_end(f->store, &e));
 }
@@ -140,12 +146,19 @@ static size_t tokens_of(struct fixture *f, int64_t user, int64_t id, const int32
     return made.n;
 }
 
-static bool go_on(struct fixture *f, int64_t user, int64_t conversation, int64_t id, const int32_t *tokens, size_t n,
-                  const char *key, struct err *e)
+static bool go_on(struct fixture *f, int64_t user, int64_t conversation, int64_t id,
+                  const int32_t *tokens, size_t n, const char *key, struct err *e)
 {
-    return store_message_continue(f->store, &(struct store_continue){.user_id = user, .conversation_id = conversation,
-                                                                     .message_id = id, .model = "m", .job_key = key,
-                                                                     .parser = "{}", .tokens = tokens, .n_tokens = n}, e);
+    return store_message_continue(f->store,
+                                  &(struct store_continue){.user_id = user,
+                                                           .conversation_id = conversation,
+                                                           .message_id = id,
+                                                           .model = "m",
+                                                           .job_key = key,
+                                                           .parser = "{}",
+                                                           .tokens = tokens,
+                                                           .n_tokens = n},
+                                  e);
 }
 
 static void test_an_unfinished_answer_keeps_its_tokens_until_it_ends(void **state)
@@ -196,7 +209,8 @@ static void test_a_made_title_never_takes_the_place_of_a_users_own(void **state)
     struct fixture *f = *state;
     struct err e = {0};
     bool changed = false, own = false;
-    const int64_t c = fixture_conversation(f, f->user, ""), named = fixture_conversation(f, f->user, "Mine");
+    const int64_t c = fixture_conversation(f, f->user, ""),
+                  named = fixture_conversation(f, f->user, "Mine");
     ASSERT_OK(store_conversation_own_title(f->store, f->user, named, &own, &e));
     assert_true(own);
     ASSERT_OK(store_conversation_retitle(
@@ -217,7 +231,8 @@ static void test_a_made_title_never_takes_the_place_of_a_users_own(void **state)
         f->store, &(struct store_retitle){.user_id = f->user, .id = c, .old = "", .title = "made"},
         &changed, &e));
     assert_true(changed);
-    ASSERT_OK(store_conversation_change(f->store, f->user, c, &(struct store_conversation_change){.title = "made"}, &e));
+    ASSERT_OK(store_conversation_change(f->store, f->user, c,
+                                        &(struct store_conversation_change){.title = "made"}, &e));
     ASSERT_OK(store_conversation_retitle(
         f->store,
         &(struct store_retitle){.user_id = f->user, .id = c, .old = "made", .title = "again"},

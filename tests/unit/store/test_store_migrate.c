@@ -1,4 +1,5 @@
-/* Schema versions: the frozen first one upgraded equals schema.sql; newer and foreign files are refused. */
+/* Schema versions: the frozen first one upgraded equals schema.sql; newer and foreign files are
+ * refused. */
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +47,8 @@ static void dump(const char *path, struct buf *out)
     assert_int_equal(sqlite3_prepare_v2(db,
                                         "SELECT type, name, sql FROM sqlite_schema "
                                         "WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name",
-                                        -1, &q, NULL), SQLITE_OK);
+                                        -1, &q, NULL),
+                     SQLITE_OK);
     while (sqlite3_step(q) == SQLITE_ROW)
         buf_printf(out, "%s %s\n%s\n", sqlite3_column_text(q, 0), sqlite3_column_text(q, 1),
                    sqlite3_column_text(q, 2));
@@ -72,7 +74,8 @@ static void test_frozen_first_version_becomes_the_schema(void **state)
     ASSERT_OK(file_read(name, 1 << 20, &v1, &e));
     make_file(path, v1.data);
     fixture_number(path, "UPDATE sqlite_sequence SET seq = seq + 5 WHERE name = 'api_keys'");
-    int64_t keys_made = fixture_number(path, "SELECT seq FROM sqlite_sequence WHERE name = 'api_keys'");
+    int64_t keys_made =
+        fixture_number(path, "SELECT seq FROM sqlite_sequence WHERE name = 'api_keys'");
     assert_true(keys_made > 5);
     struct store *s = store_open(&(struct store_params){.path = path}, &e);
     if (!s)
@@ -90,10 +93,14 @@ static void test_frozen_first_version_becomes_the_schema(void **state)
         &found, &e));
     assert_int_equal(found, 1);
     store_close(&s);
-    assert_int_equal(fixture_number(path, "SELECT count(*) FROM conversations WHERE key GLOB '[0-9a-f]*' AND length(key) = 32"),
-                     fixture_number(path, "SELECT count(*) FROM conversations"));
+    assert_int_equal(
+        fixture_number(
+            path,
+            "SELECT count(*) FROM conversations WHERE key GLOB '[0-9a-f]*' AND length(key) = 32"),
+        fixture_number(path, "SELECT count(*) FROM conversations"));
     /* an id is never given out twice, also not across a table that was made anew */
-    assert_int_equal(fixture_number(path, "SELECT seq FROM sqlite_sequence WHERE name = 'api_keys'"), keys_made);
+    assert_int_equal(
+        fixture_number(path, "SELECT seq FROM sqlite_sequence WHERE name = 'api_keys'"), keys_made);
     fixture_check_whole(path);
     dump(path, &old);
     dump(f->path, &new);
@@ -111,7 +118,10 @@ static void check_sealed(struct store *s)
     struct err e = {0};
     unsigned char secret[OTP_SECRET_BYTES];
     sqlite3_stmt *q = NULL;
-    assert_int_equal(sqlite3_prepare_v2(s->db, "SELECT sealed, confirmed_at FROM second_factors WHERE user_id = 7", -1, &q, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(
+                         s->db, "SELECT sealed, confirmed_at FROM second_factors WHERE user_id = 7",
+                         -1, &q, NULL),
+                     SQLITE_OK);
     assert_int_equal(sqlite3_step(q), SQLITE_ROW);
     assert_int_equal(sqlite3_column_bytes(q, 0), FACTOR_SEALED_BYTES);
     assert_int_equal(sqlite3_column_int(q, 1), 3);
@@ -140,8 +150,11 @@ static void test_migrations_alone_make_the_schema(void **state)
         if (sqlite3_exec(db, m->text, NULL, NULL, &why))
             fail_msg("%s: %s", m->name, why);
         if (!strcmp(m->name, "0009_people") &&
-            sqlite3_exec(db, "INSERT INTO users (id, name, role, password, created_at) VALUES (7, 'eve', 'user', '$argon2id$', 1);"
-                             "INSERT INTO second_factors (user_id, secret, created_at, confirmed_at) VALUES (7, CAST('12345678901234567890' AS BLOB), 2, 3);",
+            sqlite3_exec(db,
+                         "INSERT INTO users (id, name, role, password, created_at) VALUES (7, "
+                         "'eve', 'user', '$argon2id$', 1);"
+                         "INSERT INTO second_factors (user_id, secret, created_at, confirmed_at) "
+                         "VALUES (7, CAST('12345678901234567890' AS BLOB), 2, 3);",
                          NULL, NULL, &why))
             fail_msg("%s", why);
         if (!m[1].version)
@@ -149,7 +162,8 @@ static void test_migrations_alone_make_the_schema(void **state)
         sqlite3_close(db);
         assert_int_equal(fixture_number(path, "PRAGMA user_version"), m->version);
         if (m->version == 9)
-            make_rows(path, "INSERT INTO conversation_tags VALUES (1, 'Straße'), (1, 'STRASSE'), (1, 'x'), (2, 'X')");
+            make_rows(path, "INSERT INTO conversation_tags VALUES (1, 'Straße'), (1, 'STRASSE'), "
+                            "(1, 'x'), (2, 'X')");
         if (m->version == 16)
             make_rows(path,
                       "INSERT INTO responses VALUES ('resp_1', 7, 'resp_0', 1, 2, '[12]', '{}')");
@@ -160,7 +174,8 @@ static void test_migrations_alone_make_the_schema(void **state)
         1);
     assert_int_equal(fixture_number(path, "SELECT bytes FROM user_texts WHERE user_id = 7"), 6);
     assert_int_equal(fixture_number(path, "SELECT count(*) FROM conversation_tags"), 3);
-    assert_int_equal(fixture_number(path, "SELECT count(*) FROM conversation_tags WHERE folded = 'x'"), 2);
+    assert_int_equal(
+        fixture_number(path, "SELECT count(*) FROM conversation_tags WHERE folded = 'x'"), 2);
     dump(path, &old);
     dump(f->path, &new);
     assert_string_equal(old.data, new.data);
@@ -178,12 +193,14 @@ static void test_newer_and_foreign_files_are_refused(void **state)
     assert_non_null(strstr(e.text, "999"));
     snprintf(path, sizeof path, "%s/foreign.db", f->folder);
     make_file(path, "CREATE TABLE t (x); PRAGMA user_version = 1;");
-    ASSERT_ERR(store_open(&(struct store_params){.path = path, .create = true}, &e) != NULL, ERR_FORMAT);
+    ASSERT_ERR(store_open(&(struct store_params){.path = path, .create = true}, &e) != NULL,
+               ERR_FORMAT);
     assert_int_equal(fixture_number(path, "SELECT count(*) FROM sqlite_schema"), 1);
     struct err w = {0};
-    assert_true(file_write_atomic(path, "this is no database at all, whatever its name says........", 56,
-                                  0600, &w));
-    ASSERT_ERR(store_open(&(struct store_params){.path = path, .create = true}, &e) != NULL, ERR_FORMAT);
+    assert_true(file_write_atomic(
+        path, "this is no database at all, whatever its name says........", 56, 0600, &w));
+    ASSERT_ERR(store_open(&(struct store_params){.path = path, .create = true}, &e) != NULL,
+               ERR_FORMAT);
     snprintf(path, sizeof path, "%s/missing.db", f->folder);
     ASSERT_ERR(store_open(&(struct store_params){.path = path}, &e) != NULL, ERR_NOTFOUND);
     assert_int_equal(access(path, F_OK), -1);
@@ -236,7 +253,8 @@ static void test_many_processes_make_one_database(void **state)
         for (int i = 0; i < 6; i++) {
             if ((pids[i] = fork()) == 0) {
                 struct err e = {0};
-                struct store *s = store_open(&(struct store_params){.path = path, .create = true}, &e);
+                struct store *s =
+                    store_open(&(struct store_params){.path = path, .create = true}, &e);
                 struct store_first_admin a;
                 bool made = false;
                 if (!s || !store_first_admin(s, "admin", &a, &made, &e)) {
@@ -283,7 +301,8 @@ static void test_connection_does_not_cross_fork(void **state)
     fixture_conversation(f, f->user, "the parent goes on");
 }
 
-/* A statement that is left open is a read transaction that never ends: nobody could shrink the write-ahead log. */
+/* A statement that is left open is a read transaction that never ends: nobody could shrink the
+ * write-ahead log. */
 static void test_a_row_that_is_missing_is_an_error_and_ends_its_statement(void **state)
 {
     struct fixture *f = *state;

@@ -20,12 +20,15 @@
 
 static bool set_admin(struct fixture *f, int64_t id, bool admin, struct err *e)
 {
-    return store_user_change(f->store, id, &(struct store_user_change){.has_role = true, .admin = admin}, e);
+    return store_user_change(f->store, id,
+                             &(struct store_user_change){.has_role = true, .admin = admin}, e);
 }
 
-static bool set_limits_of(struct fixture *f, int64_t id, const struct store_user_limits *l, struct err *e)
+static bool set_limits_of(struct fixture *f, int64_t id, const struct store_user_limits *l,
+                          struct err *e)
 {
-    return store_user_change(f->store, id, &(struct store_user_change){.has_limits = true, .limits = l}, e);
+    return store_user_change(f->store, id,
+                             &(struct store_user_change){.has_limits = true, .limits = l}, e);
 }
 
 static bool first_invite(void *context, const struct store_invite *n)
@@ -50,17 +53,27 @@ static void test_an_invitation_makes_one_account(void **state)
     struct err e = {0};
     struct store_invite n, shown;
     struct store_user u;
-    unsigned char hash[SECRET_HASH_BYTES] = {1}, other[SECRET_HASH_BYTES] = {2}, late[SECRET_HASH_BYTES] = {3};
+    unsigned char hash[SECRET_HASH_BYTES] = {1}, other[SECRET_HASH_BYTES] = {2},
+                  late[SECRET_HASH_BYTES] = {3};
     const int64_t soon = clock_wall_ms() + DAY_MS;
     int64_t id, second, user;
     struct store_user accepted;
-    ASSERT_OK(store_invite_add(f->store, &(struct store_invite){.admin = true, .note = "for Carol", .made_by = f->user,
-                                                                .expires_at = soon}, hash, &id, &e));
-    ASSERT_OK(store_invite_add(f->store, &(struct store_invite){.made_by = f->user, .expires_at = soon}, other, &second, &e));
-    ASSERT_OK(store_invite_add(f->store, &(struct store_invite){.made_by = f->user, .expires_at = clock_wall_ms() - 1}, late,
-                               &user, &e));
-    ASSERT_ERR(store_invite_add(f->store, &(struct store_invite){.note = "a\nb", .made_by = f->user, .expires_at = soon}, late,
-                                &user, &e), ERR_INPUT);
+    ASSERT_OK(store_invite_add(
+        f->store,
+        &(struct store_invite){
+            .admin = true, .note = "for Carol", .made_by = f->user, .expires_at = soon},
+        hash, &id, &e));
+    ASSERT_OK(store_invite_add(f->store,
+                               &(struct store_invite){.made_by = f->user, .expires_at = soon},
+                               other, &second, &e));
+    ASSERT_OK(store_invite_add(
+        f->store, &(struct store_invite){.made_by = f->user, .expires_at = clock_wall_ms() - 1},
+        late, &user, &e));
+    ASSERT_ERR(store_invite_add(
+                   f->store,
+                   &(struct store_invite){.note = "a\nb", .made_by = f->user, .expires_at = soon},
+                   late, &user, &e),
+               ERR_INPUT);
     ASSERT_OK(store_invite_open(f->store, hash, &n, &e));
     assert_true(n.admin && n.expires_at == soon);
     ASSERT_ERR(accept(f, late, "late", &accepted, &e), ERR_NOTFOUND);
@@ -82,21 +95,24 @@ static void test_an_invitation_makes_one_account(void **state)
     ASSERT_ERR(accept(f, other, "dora", &accepted, &e), ERR_NOTFOUND);
 }
 
-/* Demoted, disabled, removed: the admins that they invited do not come; the users that they invited do. */
+/* Demoted, disabled, removed: the admins that they invited do not come; the users that they invited
+ * do. */
 static void test_who_was_an_admin_makes_no_more(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
     struct store_invite n;
     for (int way = 0; way < 3; way++) {
-        unsigned char admins[SECRET_HASH_BYTES] = {1, (unsigned char)way}, users[SECRET_HASH_BYTES] = {2, (unsigned char)way};
+        unsigned char admins[SECRET_HASH_BYTES] = {1, (unsigned char)way},
+                      users[SECRET_HASH_BYTES] = {2, (unsigned char)way};
         const char *const names[] = {"carol", "dora", "eve"};
         int64_t id, boss;
         ASSERT_OK(store_user_add(
             f->store,
             &(struct store_user){.name = names[way], .password_hash = fixture_hash, .admin = true},
             &boss, &e));
-        struct store_invite i = {.admin = true, .made_by = boss, .expires_at = clock_wall_ms() + DAY_MS};
+        struct store_invite i = {
+            .admin = true, .made_by = boss, .expires_at = clock_wall_ms() + DAY_MS};
         ASSERT_OK(store_invite_add(f->store, &i, admins, &id, &e));
         i.admin = false;
         ASSERT_OK(store_invite_add(f->store, &i, users, &id, &e));
@@ -125,11 +141,17 @@ static void check_bytes(struct fixture *f)
 {
     char sql[600];
     for (int64_t user = f->user; user <= f->other; user++) {
-        snprintf(sql, sizeof sql, "WITH own AS (SELECT * FROM messages WHERE conversation_id IN (SELECT id FROM conversations WHERE user_id = %lld)), "
-                 "texts (t) AS (SELECT content FROM own UNION ALL SELECT reasoning FROM own UNION ALL SELECT tool_calls FROM own "
-                 "UNION ALL SELECT tool_call_id FROM own UNION ALL SELECT error FROM own UNION ALL SELECT model FROM own "
-                 "UNION ALL SELECT job_key FROM own UNION ALL SELECT parser FROM own UNION ALL SELECT timings FROM own) "
-                 "SELECT coalesce(sum(length(CAST(t AS BLOB))), 0) FROM texts", (long long)user);
+        snprintf(sql, sizeof sql,
+                 "WITH own AS (SELECT * FROM messages WHERE conversation_id IN (SELECT id FROM "
+                 "conversations WHERE user_id = %lld)), "
+                 "texts (t) AS (SELECT content FROM own UNION ALL SELECT reasoning FROM own UNION "
+                 "ALL SELECT tool_calls FROM own "
+                 "UNION ALL SELECT tool_call_id FROM own UNION ALL SELECT error FROM own UNION ALL "
+                 "SELECT model FROM own "
+                 "UNION ALL SELECT job_key FROM own UNION ALL SELECT parser FROM own UNION ALL "
+                 "SELECT timings FROM own) "
+                 "SELECT coalesce(sum(length(CAST(t AS BLOB))), 0) FROM texts",
+                 (long long)user);
         assert_int_equal(bytes_of(f, user), fixture_number(f->path, sql));
     }
 }
@@ -138,8 +160,13 @@ static void check_bytes(struct fixture *f)
 static void test_every_text_of_a_message_is_counted(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM pragma_table_info('messages') WHERE type IN ('TEXT', 'BLOB') "
-                     "AND name NOT IN ('role', 'status') AND instr((SELECT sql FROM sqlite_schema WHERE name = 'message_bytes'), 'm.' || name) = 0"), 0);
+    assert_int_equal(
+        fixture_number(
+            f->path,
+            "SELECT count(*) FROM pragma_table_info('messages') WHERE type IN ('TEXT', 'BLOB') "
+            "AND name NOT IN ('role', 'status') AND instr((SELECT sql FROM sqlite_schema WHERE "
+            "name = 'message_bytes'), 'm.' || name) = 0"),
+        0);
 }
 
 static void test_all_that_came_of_an_answer_counts(void **state)
@@ -152,15 +179,24 @@ static void test_all_that_came_of_an_answer_counts(void **state)
     check_bytes(f);
     bool gone;
     ASSERT_OK(store_record_begin(f->store, true, &e));
-    ASSERT_OK(store_record_write(f->store, &(struct store_answer){.id = p.message_id, .status = MESSAGE_ERROR, .content = "abc", .content_len = 3,
-                                                                  .reasoning = "de", .reasoning_len = 2, .tool_calls = "[{\"f\":1}]",
-                                                                  .error = "too \xc3\xa4", .timings = "{\"queue_ms\":1}"}, &gone, &e));
+    ASSERT_OK(store_record_write(f->store,
+                                 &(struct store_answer){.id = p.message_id,
+                                                        .status = MESSAGE_ERROR,
+                                                        .content = "abc",
+                                                        .content_len = 3,
+                                                        .reasoning = "de",
+                                                        .reasoning_len = 2,
+                                                        .tool_calls = "[{\"f\":1}]",
+                                                        .error = "too \xc3\xa4",
+                                                        .timings = "{\"queue_ms\":1}"},
+                                 &gone, &e));
     ASSERT_OK(store_record_end(f->store, &e));
     check_bytes(f);
     assert_int_equal(bytes_of(f, f->user), before + 3 + 2 + 9 + 6 + 14);
 }
 
-/* Who would go over by a message, a copy, an import is refused in the transaction that writes it, and nothing of it stays. */
+/* Who would go over by a message, a copy, an import is refused in the transaction that writes it,
+ * and nothing of it stays. */
 static void test_the_quota_holds_where_it_is_written(void **state)
 {
     struct fixture *f = *state;
@@ -170,13 +206,22 @@ static void test_the_quota_holds_where_it_is_written(void **state)
     const struct store_posted first = fixture_post(f, f->user, c, 0, "0123456789");
     fixture_finish(f, first.message_id, "an answer");
     const int64_t used = bytes_of(f, f->user);
-    struct store_post post = {.user_id = f->user, .conversation_id = c, .content = "0123456789", .job_key = "quota", .model = "m",
+    struct store_post post = {.user_id = f->user,
+                              .conversation_id = c,
+                              .content = "0123456789",
+                              .job_key = "quota",
+                              .model = "m",
                               .storage_bytes = used + 15}; /* 10, 5, 1 */
     ASSERT_ERR(store_message_post(f->store, &post, &p, &e), ERR_LIMIT);
     assert_string_equal(e.field, STORE_QUOTA_FIELD);
     assert_int_equal(bytes_of(f, f->user), used);
-    ASSERT_ERR(store_conversation_fork(f->store, &(struct store_fork){.user_id = f->user, .conversation_id = c, .message_id = first.message_id,
-                                                                      .storage_bytes = used + 18}, &fork, &e), ERR_LIMIT);
+    ASSERT_ERR(store_conversation_fork(f->store,
+                                       &(struct store_fork){.user_id = f->user,
+                                                            .conversation_id = c,
+                                                            .message_id = first.message_id,
+                                                            .storage_bytes = used + 18},
+                                       &fork, &e),
+               ERR_LIMIT);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM conversations"), 1);
     post.storage_bytes++;
     ASSERT_OK(store_message_post(f->store, &post, &p, &e));
@@ -190,8 +235,10 @@ static void test_bytes_are_those_of_the_texts(void **state)
     struct err e = {0};
     bool more = true;
     assert_int_equal(bytes_of(f, f->user), 0);
-    int64_t c = fixture_conversation(f, f->user, "one"), d = fixture_conversation(f, f->other, "two");
-    struct store_posted p = fixture_post(f, f->user, c, 0, "h\xc3\xa9llo"), q = fixture_post(f, f->other, d, 0, "xyz");
+    int64_t c = fixture_conversation(f, f->user, "one"),
+            d = fixture_conversation(f, f->other, "two");
+    struct store_posted p = fixture_post(f, f->user, c, 0, "h\xc3\xa9llo"),
+                        q = fixture_post(f, f->other, d, 0, "xyz");
     check_bytes(f);
     fixture_finish(f, p.message_id, "a longer answer");
     fixture_finish(f, q.message_id, "no");
@@ -268,10 +315,18 @@ static void test_roles_and_limits(void **state)
     ASSERT_OK(store_limits_get(f->store, f->user, &got, &own, &e));
     assert_true(own && got.tokens_per_day == 5000 && got.storage_bytes == 7 && got.max_jobs == 2);
     const int64_t today = clock_wall_s() / 86400;
-    ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->user, .prompt_tokens = 30, .cached_tokens = 20, .completion_tokens = 4}, &e));
-    ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->user, .key_id = 3, .prompt_tokens = 1}, &e));
-    ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->user, .day = today - 1, .prompt_tokens = 99}, &e));
-    ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->other, .prompt_tokens = 77}, &e));
+    ASSERT_OK(store_usage_add(
+        f->store,
+        &(struct store_usage){
+            .user_id = f->user, .prompt_tokens = 30, .cached_tokens = 20, .completion_tokens = 4},
+        &e));
+    ASSERT_OK(store_usage_add(
+        f->store, &(struct store_usage){.user_id = f->user, .key_id = 3, .prompt_tokens = 1}, &e));
+    ASSERT_OK(store_usage_add(
+        f->store, &(struct store_usage){.user_id = f->user, .day = today - 1, .prompt_tokens = 99},
+        &e));
+    ASSERT_OK(store_usage_add(f->store,
+                              &(struct store_usage){.user_id = f->other, .prompt_tokens = 77}, &e));
     ASSERT_OK(store_used_tokens(f->store, f->user, today, &tokens, &e));
     assert_int_equal(tokens, 35);
     ASSERT_OK(store_user_overview_list(
@@ -290,8 +345,13 @@ static void test_a_user_is_changed_whole_or_not_at_all(void **state)
     struct store_user_limits l = {.max_jobs = 3}, got;
     bool own;
     /* the fourth of them is refused: the last admin */
-    struct store_user_change c = {.password_hash = "$argon2id$another", .has_limits = true, .limits = &l, .has_role = true, .admin = true,
-                                  .has_disabled = true, .disabled = true};
+    struct store_user_change c = {.password_hash = "$argon2id$another",
+                                  .has_limits = true,
+                                  .limits = &l,
+                                  .has_role = true,
+                                  .admin = true,
+                                  .has_disabled = true,
+                                  .disabled = true};
     ASSERT_ERR(store_user_change(f->store, f->user, &c, &e), ERR_CONFLICT);
     ASSERT_OK(store_user_by_id(f->store, f->arena, f->user, &u, &e));
     assert_true(u.admin && !u.disabled && !strcmp(u.password_hash, fixture_hash));
@@ -304,7 +364,9 @@ static void test_a_user_is_changed_whole_or_not_at_all(void **state)
     assert_true(!u.admin && u.disabled && !strcmp(u.password_hash, "$argon2id$another"));
     ASSERT_OK(store_limits_get(f->store, f->user, &got, &own, &e));
     assert_true(own && got.max_jobs == 3);
-    ASSERT_OK(store_user_change(f->store, f->user, &(struct store_user_change){.has_disabled = true}, &e)); /* the rest stays */
+    ASSERT_OK(store_user_change(f->store, f->user,
+                                &(struct store_user_change){.has_disabled = true},
+                                &e)); /* the rest stays */
     ASSERT_OK(store_user_by_id(f->store, f->arena, f->user, &u, &e));
     assert_true(!u.admin && !u.disabled && !strcmp(u.password_hash, "$argon2id$another"));
 }
@@ -329,8 +391,13 @@ static void test_the_audit_log_is_searched_and_never_changed(void **state)
     struct err e = {0};
     static const char *const actions[] = {"login", "login.fail", "loginx", "key.add"};
     for (int i = 0; i < 4; i++)
-        ASSERT_OK(store_audit_add(f->store, &(struct store_audit){.user_id = i, .user = i % 2 ? "bob" : "ada",
-                                                                  .action = actions[i], .target = "", .address = "::1"}, &e));
+        ASSERT_OK(store_audit_add(f->store,
+                                  &(struct store_audit){.user_id = i,
+                                                        .user = i % 2 ? "bob" : "ada",
+                                                        .action = actions[i],
+                                                        .target = "",
+                                                        .address = "::1"},
+                                  &e));
     assert_int_equal(search(f, (struct store_audit_filter){0}), 4);
     assert_int_equal(search(f, (struct store_audit_filter){.action = "login"}), 2);
     assert_int_equal(search(f, (struct store_audit_filter){.user = "BOB"}), 2);

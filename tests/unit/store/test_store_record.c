@@ -79,7 +79,8 @@ static void test_tick_is_all_or_nothing(void **state)
     bool gone;
     int64_t c = fixture_conversation(f, f->user, "x");
     struct store_posted p = fixture_post(f, f->user, c, 0, "q");
-    struct store_answer a = {.id = p.message_id, .status = MESSAGE_RUNNING, .content = "some", .content_len = 4};
+    struct store_answer a = {
+        .id = p.message_id, .status = MESSAGE_RUNNING, .content = "some", .content_len = 4};
     ASSERT_OK(store_running_list(f->store, count_running, &running, &e));
     assert_int_equal(running, 1);
     ASSERT_OK(store_record_begin(f->store, false, &e));
@@ -94,7 +95,8 @@ static void test_tick_is_all_or_nothing(void **state)
     ASSERT_OK(store_record_end(f->store, &e));
     assert_false(gone);
     /* an end that knows less than the row keeps the row's text */
-    a = (struct store_answer){.id = p.message_id, .status = MESSAGE_ERROR, .error = "lost", .keep_text = true};
+    a = (struct store_answer){
+        .id = p.message_id, .status = MESSAGE_ERROR, .error = "lost", .keep_text = true};
     ASSERT_OK(store_record_begin(f->store, true, &e));
     ASSERT_OK(store_record_write(f->store, &a, &gone, &e));
     ASSERT_OK(store_record_end(f->store, &e));
@@ -127,7 +129,8 @@ static void test_clear_removes_in_steps_what_was_deleted(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
-    int64_t big = fixture_conversation(f, f->other, "big"), kept = fixture_conversation(f, f->user, "kept"), parent = 0;
+    int64_t big = fixture_conversation(f, f->other, "big"),
+            kept = fixture_conversation(f, f->user, "kept"), parent = 0;
     for (int i = 0; i < 400; i++) {
         struct store_posted p = fixture_post(f, f->other, big, parent, "q");
         fixture_finish(f, p.message_id, "a");
@@ -138,7 +141,8 @@ static void test_clear_removes_in_steps_what_was_deleted(void **state)
     bool more = false;
     ASSERT_OK(store_clear(f->store, &more, &e));
     assert_true(more);
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 502); /* 800 - 300 + 2 */
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"),
+                     502);        /* 800 - 300 + 2 */
     fixture_check_whole(f->path); /* also in the middle */
     clear_all(f, 10);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 2);
@@ -168,7 +172,8 @@ static void test_clear_that_cannot_write_says_so(void **state)
     bool more;
     sqlite3 *writer = NULL;
     int64_t c = fixture_conversation(f, f->user, "x");
-    ASSERT_OK(store_conversation_change(f->store, f->user, c, &(struct store_conversation_change){.trashed = WHICH_YES}, &e));
+    ASSERT_OK(store_conversation_change(
+        f->store, f->user, c, &(struct store_conversation_change){.trashed = WHICH_YES}, &e));
     fixture_number(f->path, "UPDATE conversations SET trashed_at = 1");
     struct store *s = store_open(&(struct store_params){.path = f->path, .busy_ms = 20}, &e);
     assert_non_null(s);
@@ -190,14 +195,21 @@ static void test_removed_user_leaves_nothing_but_the_audit(void **state)
     struct err e = {0};
     unsigned char hash[SECRET_HASH_BYTES] = {1};
     int64_t c = fixture_conversation(f, f->other, "x"), key;
-    ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""}, hash, &key, &e));
-    ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->other, .requests = 1}, &e));
+    ASSERT_OK(store_key_add(f->store,
+                            &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""},
+                            hash, &key, &e));
+    ASSERT_OK(
+        store_usage_add(f->store, &(struct store_usage){.user_id = f->other, .requests = 1}, &e));
     fixture_finish(f, fixture_post(f, f->other, c, 0, "q").message_id, "a");
     ASSERT_OK(store_user_remove(f->store, f->other, &e));
     clear_all(f, 10);
-    assert_int_equal(fixture_number(f->path, "SELECT (SELECT count(*) FROM users WHERE id <> 1) + (SELECT count(*) FROM messages) "
-                                             "+ (SELECT count(*) FROM conversations) + (SELECT count(*) FROM api_keys) "
-                                             "+ (SELECT count(*) FROM usage)"), 0);
+    assert_int_equal(
+        fixture_number(
+            f->path,
+            "SELECT (SELECT count(*) FROM users WHERE id <> 1) + (SELECT count(*) FROM messages) "
+            "+ (SELECT count(*) FROM conversations) + (SELECT count(*) FROM api_keys) "
+            "+ (SELECT count(*) FROM usage)"),
+        0);
 }
 
 static void test_clear_drops_expired_sessions(void **state)
@@ -219,7 +231,8 @@ static void test_deleted_text_is_gone_from_the_file(void **state)
     struct err e = {0};
     struct store_wal w;
     int64_t c = fixture_conversation(f, f->user, "x");
-    fixture_finish(f, fixture_post(f, f->user, c, 0, "XYZZY-very-secret").message_id, "PLUGH-answer");
+    fixture_finish(f, fixture_post(f, f->user, c, 0, "XYZZY-very-secret").message_id,
+                   "PLUGH-answer");
     struct store *recorder = fixture_open(f, true);
     ASSERT_OK(store_checkpoint(recorder, true, &w, &e));
     ASSERT_OK(store_conversation_remove(f->store, f->user, c, &e));
@@ -242,7 +255,8 @@ static void test_backup_is_whole_private_and_replaces(void **state)
     char path[400];
     struct stat st;
     snprintf(path, sizeof path, "%s/backup.db", f->folder);
-    fixture_finish(f, fixture_post(f, f->user, fixture_conversation(f, f->user, "x"), 0, "q").message_id, "a");
+    fixture_finish(
+        f, fixture_post(f, f->user, fixture_conversation(f, f->user, "x"), 0, "q").message_id, "a");
     ASSERT_OK(store_backup(f->store, path, &e));
     fixture_conversation(f, f->user, "later");
     ASSERT_OK(store_backup(f->store, path, &e));
@@ -304,10 +318,14 @@ static void test_schema_refuses_what_the_store_never_writes(void **state)
     struct store_posted p = fixture_post(f, f->user, c, 0, "q");
     char sql[300];
     static const char *const bad[] = {
-        "INSERT INTO messages (conversation_id, role, status, created_at, finished_at) VALUES (%lld, 'robot', 'done', 1, 1)",
-        "INSERT INTO messages (conversation_id, role, status, created_at) VALUES (%lld, 'user', 'done', 1)",
-        "INSERT INTO messages (conversation_id, role, status, created_at) VALUES (%lld, 'assistant', 'running', 1)",
-        "INSERT INTO messages (id, parent_id, conversation_id, role, status, created_at, finished_at) "
+        "INSERT INTO messages (conversation_id, role, status, created_at, finished_at) VALUES "
+        "(%lld, 'robot', 'done', 1, 1)",
+        "INSERT INTO messages (conversation_id, role, status, created_at) VALUES (%lld, 'user', "
+        "'done', 1)",
+        "INSERT INTO messages (conversation_id, role, status, created_at) VALUES (%lld, "
+        "'assistant', 'running', 1)",
+        "INSERT INTO messages (id, parent_id, conversation_id, role, status, created_at, "
+        "finished_at) "
         "VALUES (1000, 1001, %lld, 'user', 'done', 1, 1)",
         "UPDATE conversations SET settings = 'x' WHERE id = %lld",
         "UPDATE conversations SET created_at = 'soon' WHERE id = %lld",
@@ -318,8 +336,10 @@ static void test_schema_refuses_what_the_store_never_writes(void **state)
         fixture_refused(f->path, sql);
     }
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), before);
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM conversations WHERE settings = '{}' "
-                                             "AND typeof(created_at) = 'integer'"), 1);
+    assert_int_equal(fixture_number(f->path,
+                                    "SELECT count(*) FROM conversations WHERE settings = '{}' "
+                                    "AND typeof(created_at) = 'integer'"),
+                     1);
     (void)p;
 }
 

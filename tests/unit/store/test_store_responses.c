@@ -10,8 +10,12 @@
 
 static struct store_response row_of(struct fixture *f, const char *id, int64_t lives_ms)
 {
-    return (struct store_response){.id = id, .user_id = f->user, .created_at = clock_wall_ms(),
-                                   .expires_at = clock_wall_ms() + lives_ms, .input = "[]", .response = "{\"a\":1}"};
+    return (struct store_response){.id = id,
+                                   .user_id = f->user,
+                                   .created_at = clock_wall_ms(),
+                                   .expires_at = clock_wall_ms() + lives_ms,
+                                   .input = "[]",
+                                   .response = "{\"a\":1}"};
 }
 
 static void test_what_goes_in_comes_out(void **state)
@@ -89,7 +93,8 @@ static void test_what_is_kept_counts_for_its_owner(void **state)
     struct fixture *f = *state;
     struct err e = {0};
     struct store_response row = row_of(f, "resp_1", 60000);
-    const int64_t before = used(f, f->user), others = used(f, f->other), bytes = (int64_t)(strlen(row.input) + strlen(row.response));
+    const int64_t before = used(f, f->user), others = used(f, f->other),
+                  bytes = (int64_t)(strlen(row.input) + strlen(row.response));
     ASSERT_OK(store_response_add(f->store, &row, &e));
     assert_int_equal(used(f, f->user), before + bytes);
     assert_int_equal(used(f, f->other), others);

@@ -43,12 +43,15 @@ static int64_t fork_at(struct fixture *f, int64_t id, int64_t message)
 {
     struct err e = {0};
     int64_t fork = 0;
-    ASSERT_OK(store_conversation_fork(f->store, &(struct store_fork){.user_id = f->user, .conversation_id = id,
-                                                                     .message_id = message}, &fork, &e));
+    ASSERT_OK(store_conversation_fork(
+        f->store,
+        &(struct store_fork){.user_id = f->user, .conversation_id = id, .message_id = message},
+        &fork, &e));
     return fork;
 }
 
-static struct store_posted say(struct fixture *f, int64_t id, int64_t parent, const char *question, const char *answer)
+static struct store_posted say(struct fixture *f, int64_t id, int64_t parent, const char *question,
+                               const char *answer)
 {
     struct store_posted p = fixture_post(f, f->user, id, parent, question);
     fixture_finish(f, p.message_id, answer);
@@ -77,9 +80,13 @@ static void test_fork_copies_one_branch(void **state)
     struct err e = {0};
     struct store_conversation c;
     const int64_t id = fixture_conversation(f, f->user, "trunk");
-    ASSERT_OK(store_conversation_change(f->store, f->user, id, &(struct store_conversation_change){
-        .settings = "{\"seed\":1}", .tags = "[\"t\"]", .pinned = WHICH_YES}, &e));
-    struct store_posted one = say(f, id, 0, "q1", "answer one"), two = say(f, id, one.message_id, "q2", "answer two");
+    ASSERT_OK(store_conversation_change(
+        f->store, f->user, id,
+        &(struct store_conversation_change){
+            .settings = "{\"seed\":1}", .tags = "[\"t\"]", .pinned = WHICH_YES},
+        &e));
+    struct store_posted one = say(f, id, 0, "q1", "answer one"),
+                        two = say(f, id, one.message_id, "q2", "answer two");
     struct store_posted other = say(f, id, one.user_message_id, NULL, "another");
     const int64_t fork = fork_at(f, id, two.message_id);
     struct seen s = messages(f, fork);
@@ -116,14 +123,16 @@ static void test_fork_refuses_what_is_not_there_or_runs(void **state)
     struct fixture *f = *state;
     struct err e = {0};
     int64_t out;
-    const int64_t id = fixture_conversation(f, f->user, "a"), b = fixture_conversation(f, f->user, "b");
+    const int64_t id = fixture_conversation(f, f->user, "a"),
+                  b = fixture_conversation(f, f->user, "b");
     struct store_posted p = fixture_post(f, f->user, id, 0, "q");
     struct store_fork k = {.user_id = f->user, .conversation_id = id, .message_id = p.message_id};
     ASSERT_ERR(store_conversation_fork(f->store, &k, &out, &e), ERR_CONFLICT);
     k.message_id = 9999;
     ASSERT_ERR(store_conversation_fork(f->store, &k, &out, &e), ERR_INPUT);
     assert_string_equal(e.field, "from_message_id");
-    k = (struct store_fork){.user_id = f->user, .conversation_id = b, .message_id = p.user_message_id};
+    k = (struct store_fork){
+        .user_id = f->user, .conversation_id = b, .message_id = p.user_message_id};
     ASSERT_ERR(store_conversation_fork(f->store, &k, &out, &e), ERR_INPUT);
     k.conversation_id = 9999;
     ASSERT_ERR(store_conversation_fork(f->store, &k, &out, &e), ERR_NOTFOUND);
@@ -135,8 +144,10 @@ static void test_cut_takes_what_hangs_below_and_moves_the_leaf(void **state)
     struct fixture *f = *state;
     struct err e = {0};
     const int64_t id = fixture_conversation(f, f->user, "a");
-    struct store_posted one = say(f, id, 0, "q1", "a1"), two = say(f, id, one.message_id, "q2", "secretive");
-    struct store_posted side = say(f, id, one.user_message_id, NULL, "a1 again"), deep = say(f, id, side.message_id, "q3", "a3");
+    struct store_posted one = say(f, id, 0, "q1", "a1"),
+                        two = say(f, id, one.message_id, "q2", "secretive");
+    struct store_posted side = say(f, id, one.user_message_id, NULL, "a1 again"),
+                        deep = say(f, id, side.message_id, "q3", "a3");
     struct store_posted root = say(f, id, 0, "q0", "a0");
     /* a branch that isn't shown: the leaf stays */
     ASSERT_OK(store_message_remove(f->store, f->user, two.user_message_id, &e));

@@ -133,7 +133,8 @@ static void test_session_long_agent_is_cut_at_a_character(void **state)
     struct store_session n = session_of(f->other, 1);
     n.agent = agent;
     ASSERT_OK(store_session_add(f->store, &n, &e));
-    assert_int_equal(fixture_number(f->path, "SELECT length(CAST(agent AS BLOB)) FROM sessions"), 199);
+    assert_int_equal(fixture_number(f->path, "SELECT length(CAST(agent AS BLOB)) FROM sessions"),
+                     199);
 }
 
 static void test_password_change_ends_other_sessions(void **state)
@@ -165,7 +166,9 @@ static void test_disabled_or_removed_user_gets_nowhere(void **state)
     int64_t key, again;
     struct store_session n = session_of(f->other, 1);
     ASSERT_OK(store_session_add(f->store, &n, &e));
-    ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = "sk-sluice-abc"}, hash, &key, &e));
+    ASSERT_OK(store_key_add(
+        f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = "sk-sluice-abc"},
+        hash, &key, &e));
     ASSERT_OK(store_user_set_disabled(f->store, f->other, true, &e));
     ASSERT_ERR(store_session_find(f->store, f->arena, n.token_hash, &u, &e), ERR_AUTH);
     ASSERT_ERR(store_key_find(f->store, f->arena, hash, &by_key, &e), ERR_AUTH);
@@ -174,7 +177,10 @@ static void test_disabled_or_removed_user_gets_nowhere(void **state)
     ASSERT_OK(store_user_remove(f->store, f->other, &e));
     ASSERT_ERR(store_key_find(f->store, f->arena, hash, &by_key, &e), ERR_AUTH);
     ASSERT_ERR(store_user_by_id(f->store, f->arena, f->other, &u, &e), ERR_NOTFOUND);
-    ASSERT_ERR(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""}, hash, &key, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_key_add(f->store,
+                             &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""},
+                             hash, &key, &e),
+               ERR_NOTFOUND);
     /* the name is free, the id is not */
     ASSERT_OK(store_user_add(
         f->store, &(struct store_user){.name = "bob", .password_hash = fixture_hash}, &again, &e));
@@ -194,7 +200,10 @@ static void test_key_find_notes_the_use(void **state)
     struct store_key_found by_key;
     unsigned char hash[SECRET_HASH_BYTES] = {9};
     int64_t id, used = -1;
-    ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "laptop", .prefix = "sk-sluice-abc"}, hash, &id, &e));
+    ASSERT_OK(store_key_add(
+        f->store,
+        &(struct store_key){.user_id = f->other, .name = "laptop", .prefix = "sk-sluice-abc"}, hash,
+        &id, &e));
     ASSERT_OK(store_key_list(f->store, f->other, keep_key, &used, &e));
     assert_int_equal(used, 0);
     ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
@@ -216,7 +225,9 @@ static void test_key_use_does_not_wait_for_a_writer(void **state)
     unsigned char hash[SECRET_HASH_BYTES] = {9};
     int64_t id;
     struct store *writer = fixture_open(f, false);
-    ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "laptop", .prefix = ""}, hash, &id, &e));
+    ASSERT_OK(store_key_add(
+        f->store, &(struct store_key){.user_id = f->other, .name = "laptop", .prefix = ""}, hash,
+        &id, &e));
     ASSERT_OK(store_record_begin(writer, false, &e));
     double begun = clock_ms();
     ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
@@ -250,9 +261,15 @@ static void test_key_terms_are_kept_and_obeyed(void **state)
     struct store_key_terms seen = {0};
     unsigned char hash[SECRET_HASH_BYTES] = {7};
     int64_t id;
-    struct store_key k = {.user_id = f->other, .name = "robot", .prefix = "sk-sluice-abc",
-                          .terms = {.scopes = STORE_INFERENCE, .requests_per_minute = 60, .tokens_per_minute = 1000,
-                                    .max_jobs = 2, .strict_parameters = true, .expires_at = clock_wall_ms() + 60000}};
+    struct store_key k = {.user_id = f->other,
+                          .name = "robot",
+                          .prefix = "sk-sluice-abc",
+                          .terms = {.scopes = STORE_INFERENCE,
+                                    .requests_per_minute = 60,
+                                    .tokens_per_minute = 1000,
+                                    .max_jobs = 2,
+                                    .strict_parameters = true,
+                                    .expires_at = clock_wall_ms() + 60000}};
     ASSERT_OK(store_key_add(f->store, &k, hash, &id, &e));
     ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
     assert_same_terms(&by_key.key.terms, &k.terms);
@@ -285,16 +302,22 @@ static void test_keys_are_bounded(void **state)
     int64_t id;
     for (int i = 0; i < 100; i++) {
         hash[0] = (unsigned char)i;
-        ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""}, hash, &id, &e));
+        ASSERT_OK(store_key_add(f->store,
+                                &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""},
+                                hash, &id, &e));
     }
     hash[1] = 1;
-    ASSERT_ERR(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""}, hash, &id, &e), ERR_LIMIT);
+    ASSERT_ERR(store_key_add(f->store,
+                             &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""},
+                             hash, &id, &e),
+               ERR_LIMIT);
 }
 
 static void test_secrets_hold_what_they_promise(void **state)
 {
     struct err e = {0};
-    char a[SECRET_TOKEN_SIZE], b[SECRET_TOKEN_SIZE], key[SECRET_KEY_SIZE], prefix[SECRET_PREFIX_SIZE];
+    char a[SECRET_TOKEN_SIZE], b[SECRET_TOKEN_SIZE], key[SECRET_KEY_SIZE],
+        prefix[SECRET_PREFIX_SIZE];
     unsigned char h1[SECRET_HASH_BYTES], h2[SECRET_HASH_BYTES];
     char password[SECRET_PASSWORD_SIZE], hash[SECRET_PASSWORD_HASH_SIZE], over[1100];
     ASSERT_OK(secret_init(&e));
@@ -388,14 +411,18 @@ static void test_audit_only_grows(void **state)
     struct fixture *f = *state;
     struct err e = {0};
     char line[64] = "";
-    ASSERT_OK(store_audit_add(f->store, &(struct store_audit){.user_id = f->user, .user = "ada",
-                                                              .action = "user.add", .target = "user:2"}, &e));
+    ASSERT_OK(store_audit_add(
+        f->store,
+        &(struct store_audit){
+            .user_id = f->user, .user = "ada", .action = "user.add", .target = "user:2"},
+        &e));
     ASSERT_OK(store_audit_search(f->store, &(struct store_audit_filter){.limit = 10}, keep_audit,
                                  line, &e));
     assert_string_equal(line, "ada user.add user:2");
     fixture_refused(f->path, "DELETE FROM audit");
     fixture_refused(f->path, "UPDATE audit SET user_name = 'eve'");
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM audit WHERE user_name = 'ada'"), 1);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM audit WHERE user_name = 'ada'"),
+                     1);
 }
 
 static bool keep_usage(void *context, const struct store_usage *u)
@@ -408,8 +435,12 @@ static void test_usage_adds_up(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
-    struct store_usage sum = {0}, one = {.user_id = f->user, .key_id = 4, .requests = 1,
-                                         .prompt_tokens = 10, .cached_tokens = 2, .completion_tokens = 5};
+    struct store_usage sum = {0}, one = {.user_id = f->user,
+                                         .key_id = 4,
+                                         .requests = 1,
+                                         .prompt_tokens = 10,
+                                         .cached_tokens = 2,
+                                         .completion_tokens = 5};
     ASSERT_OK(store_usage_add(f->store, &one, &e));
     ASSERT_OK(store_usage_add(f->store, &one, &e));
     ASSERT_OK(store_usage_list(f->store, &(struct store_usage_filter){.user_id = f->user},

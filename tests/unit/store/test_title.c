@@ -42,7 +42,8 @@ static int characters(const char *s)
 static void test_title_is_cut_between_words_or_characters(void **state)
 {
     char out[TITLE_SIZE], text[400] = "";
-    title_make("Please write a detailed report about the history of the steam engine and its makers", out);
+    title_make(
+        "Please write a detailed report about the history of the steam engine and its makers", out);
     assert_string_equal(out, "Please write a detailed report about the history of the\xe2\x80\xa6");
     for (int i = 0; i < 100; i++)
         strcat(text, "\xe4\xbd\xa0");

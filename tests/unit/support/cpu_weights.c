@@ -125,19 +125,27 @@ static void fill_floats(const struct weight *w, unsigned char *row, unsigned *st
     }
 }
 
-void random_weight_init(struct random_weight *r, const struct weight_form *f, int n_matrix, int rows, int cols, int gap,
-                        unsigned seed)
+void random_weight_init(struct random_weight *r, const struct weight_form *f, int n_matrix,
+                        int rows, int cols, int gap, unsigned seed)
 {
     struct weight *w = &r->w;
     unsigned state = seed * 7919 + 1;
-    *w = (struct weight){.type = f->type, .bits = f->bits, .group = f->group, .scale_type = f->scale,
-                         .n_matrix = n_matrix, .rows = rows, .cols = cols, .name = f->name};
+    *w = (struct weight){.type = f->type,
+                         .bits = f->bits,
+                         .group = f->group,
+                         .scale_type = f->scale,
+                         .n_matrix = n_matrix,
+                         .rows = rows,
+                         .cols = cols,
+                         .name = f->name};
     w->row_bytes = weight_row_size(w) + (size_t)gap;
     w->matrix_bytes = w->row_bytes * (size_t)rows;
     w->scale_row_bytes = weight_scale_row_size(w);
     w->scale_matrix_bytes = w->scale_row_bytes * (size_t)rows;
-    /* Exact sizes, so that the address sanitizer sees any byte read past the end; odd start when it may be. */
-    size_t bytes = w->matrix_bytes * (size_t)n_matrix, scale_bytes = w->scale_matrix_bytes * (size_t)n_matrix;
+    /* Exact sizes, so that the address sanitizer sees any byte read past the end; odd start when it
+     * may be. */
+    size_t bytes = w->matrix_bytes * (size_t)n_matrix,
+           scale_bytes = w->scale_matrix_bytes * (size_t)n_matrix;
     r->data = malloc(bytes + 1);
     r->scales = malloc(scale_bytes + 1);
     r->biases = malloc(scale_bytes + 1);

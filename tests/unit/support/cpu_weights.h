@@ -18,10 +18,10 @@ struct weight_form { /* a format, and what names it */
 extern const struct weight_form weight_forms[];
 extern const int n_weight_forms;
 
-/* Stack of n_matrix [rows, cols]; rows are `gap` bytes further apart than they are long. Values are of order 1;
- * the seed decides them. */
-void random_weight_init(struct random_weight *r, const struct weight_form *f, int n_matrix, int rows, int cols, int gap,
-                        unsigned seed);
+/* Stack of n_matrix [rows, cols]; rows are `gap` bytes further apart than they are long. Values are
+ * of order 1; the seed decides them. */
+void random_weight_init(struct random_weight *r, const struct weight_form *f, int n_matrix,
+                        int rows, int cols, int gap, unsigned seed);
 void random_weight_fini(struct random_weight *r);
 /* Uniform in -1..1. */
 float random_unit(unsigned *state);

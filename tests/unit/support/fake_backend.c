@@ -17,11 +17,11 @@ struct state {
 struct backend {
     int32_t n_blocks, n_states, max_rows, max_sequences;
     struct cell (*kv)[BACKEND_BLOCK_TOKENS]; /* [n_blocks] */
-    struct state *states; /* [n_states] */
+    struct state *states;                    /* [n_states] */
     struct backend_counters counters;
     struct fake_faults faults;
     int32_t last_rows, last_sequences;
-    float *logits;                     /* [max_sequences][FAKE_VOCAB] */
+    float *logits;                       /* [max_sequences][FAKE_VOCAB] */
     int32_t (*top_ids)[BACKEND_MAX_TOP]; /* [max_sequences] */
     float (*top_logits)[BACKEND_MAX_TOP];
 };
@@ -43,7 +43,8 @@ static uint64_t extend(uint64_t h, int32_t token)
 static void logits_of(uint64_t h, float *logits)
 {
     for (int32_t i = 0; i < FAKE_VOCAB; i++)
-        logits[i] = (float)(mix(h + (uint64_t)i * 0x12345) % 4096) / 512.0f; /* ties happen: 0 .. 8 in steps */
+        logits[i] = (float)(mix(h + (uint64_t)i * 0x12345) % 4096) /
+                    512.0f;                       /* ties happen: 0 .. 8 in steps */
     logits[FAKE_EOS] = mix(h) % 61 == 0 ? 9 : -9; /* an end now and then */
 }
 
@@ -66,7 +67,8 @@ int32_t fake_greedy(const int32_t *tokens, int32_t n)
     return best;
 }
 
-struct backend *fake_open(int32_t n_blocks, int32_t n_states, int32_t max_rows, int32_t max_sequences)
+struct backend *fake_open(int32_t n_blocks, int32_t n_states, int32_t max_rows,
+                          int32_t max_sequences)
 {
     struct backend *b = calloc(1, sizeof *b);
     b->n_blocks = n_blocks;
@@ -100,7 +102,8 @@ static bool store(struct backend *b, const struct step_sequence *q, struct err *
         int32_t block = q->blocks[position / BACKEND_BLOCK_TOKENS];
         if (block < 0 || block >= b->n_blocks)
             return err_set(e, ERR_INTERNAL, "block %d is outside the pool", block);
-        b->kv[block][position % BACKEND_BLOCK_TOKENS] = (struct cell){q->tokens[i], position, q->n_experts};
+        b->kv[block][position % BACKEND_BLOCK_TOKENS] =
+            (struct cell){q->tokens[i], position, q->n_experts};
     }
     return true;
 }
@@ -116,22 +119,26 @@ static bool advance_state(struct backend *b, const struct step_sequence *q, stru
     if (!q->start)
         *s = (struct state){0};
     if (s->position != q->start)
-        return err_set(e, ERR_INTERNAL, "state stands at %d, the step begins at %d", s->position, q->start);
+        return err_set(e, ERR_INTERNAL, "state stands at %d, the step begins at %d", s->position,
+                       q->start);
     for (int32_t i = 0; i < q->n_tokens; i++)
         s->h = extend(s->h, q->tokens[i]);
     s->position += q->n_tokens;
     return true;
 }
 
-static bool history(const struct backend *b, const struct step_sequence *q, uint64_t *h, struct err *e)
+static bool history(const struct backend *b, const struct step_sequence *q, uint64_t *h,
+                    struct err *e)
 {
     *h = 0;
     for (int32_t i = 0; i < q->start + q->n_tokens; i++) {
         struct cell c = b->kv[q->blocks[i / BACKEND_BLOCK_TOKENS]][i % BACKEND_BLOCK_TOKENS];
         if (c.position != i)
-            return err_set(e, ERR_INTERNAL, "position %d reads a cell of position %d", i, c.position);
+            return err_set(e, ERR_INTERNAL, "position %d reads a cell of position %d", i,
+                           c.position);
         if (c.n_experts != q->n_experts)
-            return err_set(e, ERR_INTERNAL, "position %d was made with %d experts, not %d", i, c.n_experts, q->n_experts);
+            return err_set(e, ERR_INTERNAL, "position %d was made with %d experts, not %d", i,
+                           c.n_experts, q->n_experts);
         *h = extend(*h, c.token);
     }
     if (b->n_states && b->states[q->state].h != *h)
@@ -139,7 +146,8 @@ static bool history(const struct backend *b, const struct step_sequence *q, uint
     return true;
 }
 
-static void fill_row(struct backend *b, int32_t at, uint64_t h, int32_t n_top, bool want, struct step_row *row)
+static void fill_row(struct backend *b, int32_t at, uint64_t h, int32_t n_top, bool want,
+                     struct step_row *row)
 {
     float *logits = b->logits + (size_t)at * FAKE_VOCAB;
     bool used[FAKE_VOCAB] = {false};
@@ -156,8 +164,10 @@ static void fill_row(struct backend *b, int32_t at, uint64_t h, int32_t n_top, b
         b->top_ids[at][k] = best;
         b->top_logits[at][k] = logits[best];
     }
-    *row = (struct step_row){.top_ids = b->top_ids[at], .top_logits = b->top_logits[at],
-                             .log_sum_exp = (float)log(sum), .logits = want ? logits : NULL};
+    *row = (struct step_row){.top_ids = b->top_ids[at],
+                             .top_logits = b->top_logits[at],
+                             .log_sum_exp = (float)log(sum),
+                             .logits = want ? logits : NULL};
 }
 
 static bool has_token(const struct step *s, int32_t token)
@@ -174,7 +184,8 @@ static bool fake_step(struct backend *b, const struct step *s, struct step_row *
     int32_t n_rows = 0, n_tokens = 0;
     if ((int)++b->counters.steps == b->faults.at_step)
         return err_set(e, b->faults.code, "the fault that was asked for");
-    if (s->n_sequences < 1 || s->n_sequences > b->max_sequences || s->n_top < 1 || s->n_top > BACKEND_MAX_TOP)
+    if (s->n_sequences < 1 || s->n_sequences > b->max_sequences || s->n_top < 1 ||
+        s->n_top > BACKEND_MAX_TOP)
         return err_set(e, ERR_INTERNAL, "%d sequences, %d candidates", s->n_sequences, s->n_top);
     for (int32_t i = 0; i < s->n_sequences; i++) {
         n_tokens += s->sequences[i].n_tokens;
@@ -229,5 +240,8 @@ int32_t fake_last_sequences(const struct backend *b)
     return b->last_sequences;
 }
 
-const struct backend_ops fake_backend = {
-    .name = "fake", .close = fake_close, .step = fake_step, .copy_state = fake_copy_state, .counters = fake_counters};
+const struct backend_ops fake_backend = {.name = "fake",
+                                         .close = fake_close,
+                                         .step = fake_step,
+                                         .copy_state = fake_copy_state,
+                                         .counters = fake_counters};

@@ -1,4 +1,5 @@
-/* Reads /proc/<pid>/stat; the command in parentheses may hold spaces, so fields are counted from its end. */
+/* Reads /proc/<pid>/stat; the command in parentheses may hold spaces, so fields are counted from
+ * its end. */
 #include "tests/unit/support/process_cpu.h"
 
 #include <stdio.h>
@@ -16,7 +17,8 @@ double process_cpu_seconds(pid_t pid)
     size_t n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     const char *at = n ? strrchr(text, ')') : NULL;
-    if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel) != 2)
+    if (!at ||
+        sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel) != 2)
         return -1;
     return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
 }

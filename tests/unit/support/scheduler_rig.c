@@ -37,20 +37,32 @@ int rig_unload_vocab(void **state)
     return 0;
 }
 
-void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk, int32_t n_checkpoints)
+void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk,
+                        int32_t n_checkpoints)
 {
     static const int32_t eos[] = {FAKE_EOS};
     struct err e = {0};
     int32_t max_rows = slots + chunk;
     bool recurrent = n_checkpoints >= 0;
-    *r = (struct rig){.backend = fake_open(n_blocks, recurrent ? slots + n_checkpoints : 0, max_rows, slots)};
-    r->scheduler = scheduler_create(
-        &(struct scheduler_params){.ops = &fake_backend, .backend = r->backend, .vocab = vocab, .eos = eos, .n_eos = 1,
-                                   .n_vocab = FAKE_VOCAB, .n_ctx = N_CTX, .n_slots = slots, .n_blocks = n_blocks,
-                                   .max_rows = max_rows, .prefill_chunk = chunk, .experts_per_token = RIG_EXPERTS, .trained_top_k = RIG_EXPERTS,
-                                   .n_recurrent = recurrent,
-                                   .n_checkpoints = recurrent ? n_checkpoints : 0},
-        &e);
+    *r = (struct rig){
+        .backend = fake_open(n_blocks, recurrent ? slots + n_checkpoints : 0, max_rows, slots)};
+    r->scheduler =
+        scheduler_create(&(struct scheduler_params){.ops = &fake_backend,
+                                                    .backend = r->backend,
+                                                    .vocab = vocab,
+                                                    .eos = eos,
+                                                    .n_eos = 1,
+                                                    .n_vocab = FAKE_VOCAB,
+                                                    .n_ctx = N_CTX,
+                                                    .n_slots = slots,
+                                                    .n_blocks = n_blocks,
+                                                    .max_rows = max_rows,
+                                                    .prefill_chunk = chunk,
+                                                    .experts_per_token = RIG_EXPERTS,
+                                                    .trained_top_k = RIG_EXPERTS,
+                                                    .n_recurrent = recurrent,
+                                                    .n_checkpoints = recurrent ? n_checkpoints : 0},
+                         &e);
     assert_non_null(r->scheduler);
 }
 
@@ -78,9 +90,11 @@ void assert_all_returned(const struct rig *r, int32_t slots)
 
 struct engine_job_params params_of(const int32_t *prompt, int32_t n, int32_t max_tokens)
 {
-    return (struct engine_job_params){
-        .prompt = prompt, .n_prompt = n, .max_tokens = max_tokens, .top_logprobs = -1,
-        .sampling = {.top_p = 1, .repetition_penalty = 1}};
+    return (struct engine_job_params){.prompt = prompt,
+                                      .n_prompt = n,
+                                      .max_tokens = max_tokens,
+                                      .top_logprobs = -1,
+                                      .sampling = {.top_p = 1, .repetition_penalty = 1}};
 }
 
 /* Gives the job to the scheduler and returns a reference of our own. */
@@ -171,8 +185,10 @@ void fill_prompt(int32_t *prompt, int32_t n, unsigned seed)
     }
 }
 
-/* The answer by plain recursion, without a scheduler. Returns its length; *eos: it ended by itself. */
-static int32_t expect_greedy(const int32_t *prompt, int32_t n, int32_t max_tokens, int32_t *out, bool *eos)
+/* The answer by plain recursion, without a scheduler. Returns its length; *eos: it ended by itself.
+ */
+static int32_t expect_greedy(const int32_t *prompt, int32_t n, int32_t max_tokens, int32_t *out,
+                             bool *eos)
 {
     int32_t history[N_CTX];
     memcpy(history, prompt, (size_t)n * sizeof *history);
@@ -196,7 +212,8 @@ void assert_greedy(struct job *j)
     if (o.failed)
         fail_msg("%s", o.error.text);
     assert_true(o.done);
-    int32_t n = expect_greedy(j->params.prompt, j->params.n_prompt, j->params.max_tokens, expected, &eos);
+    int32_t n =
+        expect_greedy(j->params.prompt, j->params.n_prompt, j->params.max_tokens, expected, &eos);
     assert_int_equal(o.n, n);
     assert_memory_equal(o.ids, expected, (size_t)n * sizeof *expected);
     assert_int_equal(o.finish, eos ? ENGINE_STOP_EOS : ENGINE_LENGTH);

@@ -29,7 +29,8 @@ int rig_load_vocab(void **state); /* group fixtures: the demo model's vocabulary
 int rig_unload_vocab(void **state);
 
 /* n_checkpoints -1: a model without recurrent layers. */
-void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk, int32_t n_checkpoints);
+void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk,
+                        int32_t n_checkpoints);
 void rig_init(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk);
 void rig_fini(struct rig *r);
 /* Nothing is held any more: the leak test of every path. */

@@ -22,15 +22,19 @@
 struct list { /* what will be written, in order */
     struct tensor_entry entries[MAX_TENSORS];
     char names[MAX_TENSORS][128];
-    uint64_t seeds[MAX_TENSORS]; /* of the values; fused and separate experts have those of the stacked ones */
+    uint64_t seeds[MAX_TENSORS]; /* of the values; fused and separate experts have those of the
+                                    stacked ones */
     uint64_t skips[MAX_TENSORS]; /* values of the seed's stream before the first */
     int n;
 };
 
 static const char config[] =
-    "{\"model_type\": \"qwen3_moe\", \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
-    " \"num_key_value_heads\": 2, \"head_dim\": 16, \"vocab_size\": 40, \"max_position_embeddings\": 128,"
-    " \"rms_norm_eps\": 1e-6, \"num_experts\": 3, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 24,"
+    "{\"model_type\": \"qwen3_moe\", \"hidden_size\": 32, \"num_hidden_layers\": 2, "
+    "\"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 2, \"head_dim\": 16, \"vocab_size\": 40, "
+    "\"max_position_embeddings\": 128,"
+    " \"rms_norm_eps\": 1e-6, \"num_experts\": 3, \"num_experts_per_tok\": 2, "
+    "\"moe_intermediate_size\": 24,"
     " \"norm_topk_prob\": true, \"rope_theta\": 10000, \"eos_token_id\": [3, 99]";
 
 void tiny_text(const struct tiny *t, const char *name, const char *text)
@@ -51,7 +55,8 @@ void tiny_make(struct tiny *t)
     buf_fini(&b);
 }
 
-static void push(struct list *l, const char *name, const struct tensor_entry *shape, uint64_t seed, uint64_t skip)
+static void push(struct list *l, const char *name, const struct tensor_entry *shape, uint64_t seed,
+                 uint64_t skip)
 {
     int i = l->n++;
     snprintf(l->names[i], sizeof l->names[i], "%s", name);
@@ -67,7 +72,8 @@ static void push_separate(struct list *l, const struct tensor_manifest_item *ite
     const char *at = strstr(item->path, "switch_mlp.");
     for (int x = 0; x < N_EXPERT; x++) {
         char name[128];
-        snprintf(name, sizeof name, "%.*sexperts.%d.%s.weight", (int)(at - item->path), item->path, x, at + 11);
+        snprintf(name, sizeof name, "%.*sexperts.%d.%s.weight", (int)(at - item->path), item->path,
+                 x, at + 11);
         struct tensor_entry one = {.dtype = "F32", .n_dims = 2, .dims = {item->rows, item->cols}};
         push(l, name, &one, seed, (uint64_t)x * (uint64_t)item->rows * (uint64_t)item->cols);
     }
@@ -95,7 +101,8 @@ static void push_item(const struct tiny *t, struct list *l, const struct tensor_
 static void fuse(struct list *l)
 {
     for (int i = 0; i < l->n; i++) {
-        char *gate = strstr(l->names[i], "switch_mlp.gate_proj.weight"), *up = strstr(l->names[i], "switch_mlp.up_proj");
+        char *gate = strstr(l->names[i], "switch_mlp.gate_proj.weight"),
+             *up = strstr(l->names[i], "switch_mlp.up_proj");
         char *down = strstr(l->names[i], "switch_mlp.down_proj.weight");
         if (gate) {
             strcpy(gate, "experts.gate_up_proj");
@@ -135,7 +142,8 @@ static float value(uint64_t seed, uint64_t i)
 }
 
 /* Values of the tensor; a fused one takes up's from up's own stream. */
-static void put_values(const struct tiny *t, const struct list *l, int i, bool spoil, struct tensor_writer *w)
+static void put_values(const struct tiny *t, const struct list *l, int i, bool spoil,
+                       struct tensor_writer *w)
 {
     struct err e = {0};
     const struct tensor_entry *entry = &l->entries[i];
@@ -143,7 +151,10 @@ static void put_values(const struct tiny *t, const struct list *l, int i, bool s
     bool fused = strstr(l->names[i], "gate_up_proj") != NULL;
     uint64_t half = fused ? (uint64_t)(entry->dims[1] / 2 * entry->dims[2]) : 1;
     char up[160];
-    snprintf(up, sizeof up, "%.*sswitch_mlp.up_proj", (int)(strstr(l->names[i], "experts.") ? strstr(l->names[i], "experts.") - l->names[i] : 0), l->names[i]);
+    snprintf(
+        up, sizeof up, "%.*sswitch_mlp.up_proj",
+        (int)(strstr(l->names[i], "experts.") ? strstr(l->names[i], "experts.") - l->names[i] : 0),
+        l->names[i]);
     for (uint64_t k = 0; k < n; k++) {
         float v = value(l->seeds[i], l->skips[i] + k);
         if (fused && k / half % 2)
@@ -177,7 +188,8 @@ void tiny_write(const struct tiny *t, const char *name, int part, int parts)
             chosen[n++] = l.entries[i];
         }
     assert_true(file_join(path, sizeof path, t->dir, name, &e));
-    assert_true(tensor_writer_begin(&w, path, &(struct tensor_list){.entries = chosen, .n = (size_t)n}, &e));
+    assert_true(tensor_writer_begin(&w, path,
+                                    &(struct tensor_list){.entries = chosen, .n = (size_t)n}, &e));
     bool spoiled = false;
     for (int k = 0; k < n; k++) {
         bool here = t->spoil && !spoiled && strstr(l.names[from[k]], t->spoil);

@@ -1,5 +1,5 @@
-/* A tiny random qwen3_moe folder, written in whatever way a test wants it: the tensors come from the family's own
- * tensor manifest, so that no list of names stands here. */
+/* A tiny random qwen3_moe folder, written in whatever way a test wants it: the tensors come from
+ * the family's own tensor manifest, so that no list of names stands here. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,12 +9,13 @@ enum tiny_experts { TINY_STACKED, TINY_SEPARATE, TINY_FUSED };
 struct tiny {
     char dir[64]; /* a folder of its own under /tmp */
     enum tiny_experts experts;
-    const char *config_more;  /* members put at the end of config.json, such as ",\"x\": 1" */
-    const char *without;      /* tensors whose name holds this are left out */
-    const char *spoil;        /* in the first tensor whose name holds this, value `spoil_at` becomes spoil_value */
+    const char *config_more; /* members put at the end of config.json, such as ",\"x\": 1" */
+    const char *without;     /* tensors whose name holds this are left out */
+    const char *
+        spoil; /* in the first tensor whose name holds this, value `spoil_at` becomes spoil_value */
     int64_t spoil_at;
     float spoil_value;
-    const char *widen;        /* the first tensor whose name holds this gets one row more */
+    const char *widen; /* the first tensor whose name holds this gets one row more */
 };
 
 void tiny_make(struct tiny *t); /* creates the folder with config.json */

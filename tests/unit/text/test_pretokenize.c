@@ -1,4 +1,5 @@
-/* Split patterns: each class against what `tokenizers` sees, for every code point, and the pieces. */
+/* Split patterns: each class against what `tokenizers` sees, for every code point, and the pieces.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,8 @@ static void check_class(const char *pattern, const unsigned char *set)
             continue;
         size_t n = utf8_encode(cp, text);
         const char *subject = pcre_scratch_subject(s, (const char *)text, n);
-        int found = pcre_pattern_find(p, s, &(struct pcre_search){.subject = subject, .len = n}, match, &e);
+        int found =
+            pcre_pattern_find(p, s, &(struct pcre_search){.subject = subject, .len = n}, match, &e);
         if (found != (set[cp / 8] >> cp % 8 & 1))
             fail_msg("%s and U+%04X: found %d", pattern, cp, found);
     }
@@ -75,7 +77,8 @@ static void check_pieces(const char *pattern, const char *text, const char *want
     if (!p)
         fail_msg("%s", e.text);
     size_t match[2];
-    struct pcre_search search = {.subject = pcre_scratch_subject(s, text, strlen(text)), .len = strlen(text)};
+    struct pcre_search search = {.subject = pcre_scratch_subject(s, text, strlen(text)),
+                                 .len = strlen(text)};
     while (pcre_pattern_find(p, s, &search, match, &e) == 1) {
         snprintf(got + strlen(got), sizeof got - strlen(got), "%s%.*s", search.from ? "|" : "",
                  (int)(match[1] - match[0]), text + match[0]);
@@ -90,7 +93,8 @@ static void check_pieces(const char *pattern, const char *text, const char *want
 static void test_patterns_mean_what_oniguruma_means(void **state)
 {
     check_pieces("(?i:'s|'k)|.", "'S'\xC5\xBF'\xE2\x84\xAA'x", "'S|'\xC5\xBF|'\xE2\x84\xAA|'|x");
-    check_pieces("\\w+", "a_b\xCC\x81-\xE2\x85\xA7 \xC2\xBDx", "a_b\xCC\x81|\xE2\x85\xA7|\xC2\xBDx");
+    check_pieces("\\w+", "a_b\xCC\x81-\xE2\x85\xA7 \xC2\xBDx",
+                 "a_b\xCC\x81|\xE2\x85\xA7|\xC2\xBDx");
     check_pieces("[\\w]+", "\xC2\xBDx", "x");
     check_pieces("\\h+", "12afG", "12af");
     check_pieces("\\v", "\n\x0B", "\x0B");
@@ -109,13 +113,21 @@ static void test_utf8_parts_are_maximal(void **state)
         enum utf8_part part;
         size_t n;
     } cases[] = {
-        {"a", 1, UTF8_WHOLE, 1},           {"\xC3\xA9", 2, UTF8_WHOLE, 2},
-        {"\xF0\x9F\x98\x80", 4, UTF8_WHOLE, 4}, {"\xC3", 1, UTF8_CUT, 1},
-        {"\xE2\x82", 2, UTF8_CUT, 2},      {"\xF0\x9F\x98", 3, UTF8_CUT, 3},
-        {"\xE2\x28\xA1", 3, UTF8_BAD, 1},  {"\xE2\x82\x28", 3, UTF8_BAD, 2},
-        {"\xF0\x9F\x98x", 4, UTF8_BAD, 3}, {"\xED\xA0\x80", 3, UTF8_BAD, 1},
-        {"\xC0\x80", 2, UTF8_BAD, 1},      {"\xE0\x80\x80", 3, UTF8_BAD, 1},
-        {"\xF4\x90\x80\x80", 4, UTF8_BAD, 1}, {"\xF5\x80", 2, UTF8_BAD, 1}, {"\x80", 1, UTF8_BAD, 1},
+        {"a", 1, UTF8_WHOLE, 1},
+        {"\xC3\xA9", 2, UTF8_WHOLE, 2},
+        {"\xF0\x9F\x98\x80", 4, UTF8_WHOLE, 4},
+        {"\xC3", 1, UTF8_CUT, 1},
+        {"\xE2\x82", 2, UTF8_CUT, 2},
+        {"\xF0\x9F\x98", 3, UTF8_CUT, 3},
+        {"\xE2\x28\xA1", 3, UTF8_BAD, 1},
+        {"\xE2\x82\x28", 3, UTF8_BAD, 2},
+        {"\xF0\x9F\x98x", 4, UTF8_BAD, 3},
+        {"\xED\xA0\x80", 3, UTF8_BAD, 1},
+        {"\xC0\x80", 2, UTF8_BAD, 1},
+        {"\xE0\x80\x80", 3, UTF8_BAD, 1},
+        {"\xF4\x90\x80\x80", 4, UTF8_BAD, 1},
+        {"\xF5\x80", 2, UTF8_BAD, 1},
+        {"\x80", 1, UTF8_BAD, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t n;

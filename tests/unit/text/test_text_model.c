@@ -142,7 +142,8 @@ static void check_template(const char *want)
 
 static void test_template_is_found_in_its_places(void **state)
 {
-    put("tokenizer_config.json", "{\"chat_template\":\"one {{ eos_token }}\",\"eos_token\":\"<|im_end|>\"}");
+    put("tokenizer_config.json",
+        "{\"chat_template\":\"one {{ eos_token }}\",\"eos_token\":\"<|im_end|>\"}");
     check_template("one <|im_end|>");
     put("tokenizer_config.json", "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"no\"},"
                                  "{\"name\":\"default\",\"template\":\"two\"}]}");

@@ -1,5 +1,6 @@
 /* Token ids against the cases of Hugging Face `tokenizers`, injection, and time.
- * test_tokenizer --cases DIR [NAME ...] runs the cases of DIR/NAME instead (default: all that we know of). */
+ * test_tokenizer --cases DIR [NAME ...] runs the cases of DIR/NAME instead (default: all that we
+ * know of). */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,9 +18,10 @@ static struct ids encode(const struct tokenizer *t, const char *text, size_t len
 {
     struct ids ids = {0};
     struct err e = {0};
-    if (!tokenizer_encode(t,
-            &(struct tokenizer_input){.text = text, .len = len, .mode = mode, .untrusted = spans,
-                                      .n_untrusted = n},
+    if (!tokenizer_encode(
+            t,
+            &(struct tokenizer_input){
+                .text = text, .len = len, .mode = mode, .untrusted = spans, .n_untrusted = n},
             &ids, &e))
         fail_msg("%s", e.text);
     return ids;
@@ -80,8 +82,8 @@ static void test_demo_model_cases_give_their_ids(void **state)
     struct err e = {0};
     struct vocab *v = vocab_load(text_cases_path("engine/demo-model"), NULL, &e);
     assert_non_null(v);
-    assert_int_equal(wrong_cases(v, text_cases_path("tests/data"), "demo-golden",
-                                 "tokenizer_cases.json"), 0);
+    assert_int_equal(
+        wrong_cases(v, text_cases_path("tests/data"), "demo-golden", "tokenizer_cases.json"), 0);
     vocab_close(&v);
 }
 
@@ -180,9 +182,12 @@ static void test_spans_out_of_order_are_refused(void **state)
     for (size_t i = 0; i < 3; i++) {
         struct err e = {0};
         assert_false(tokenizer_encode(d->t,
-                &(struct tokenizer_input){.text = "abcdef", .len = 6, .mode = TOKENIZE_SPECIAL,
-                                          .untrusted = bad[i], .n_untrusted = 2},
-                &ids, &e));
+                                      &(struct tokenizer_input){.text = "abcdef",
+                                                                .len = 6,
+                                                                .mode = TOKENIZE_SPECIAL,
+                                                                .untrusted = bad[i],
+                                                                .n_untrusted = 2},
+                                      &ids, &e));
         assert_int_equal(e.code, ERR_INTERNAL);
     }
     assert_int_equal(ids.n, 0);
@@ -205,11 +210,19 @@ static void test_added_tokens_take_space_and_want_words(void **state)
         int32_t ids[6];
         size_t n;
     } cases[] = {
-        {"a  <L>b", {'a', 300, 'b'}, 3},       {"a<R> \n\xE3\x80\x80" "b", {'a', 301, 'b'}, 3},
-        {"a word.", {'a', ' ', 302, '.'}, 4},  {"words", {'w', 'o', 'r', 'd', 's'}, 5},
-        {"word", {302}, 1},                    {"e\xCC\x81!", {303}, 1},
-        {"<LL", {305, 'L'}, 2},                {"<L><L>", {306}, 1},
-        {"<L>  <L>", {300, 300}, 2},           {"<L<", {305, '<'}, 2},
+        {"a  <L>b", {'a', 300, 'b'}, 3},
+        {"a<R> \n\xE3\x80\x80"
+         "b",
+         {'a', 301, 'b'},
+         3},
+        {"a word.", {'a', ' ', 302, '.'}, 4},
+        {"words", {'w', 'o', 'r', 'd', 's'}, 5},
+        {"word", {302}, 1},
+        {"e\xCC\x81!", {303}, 1},
+        {"<LL", {305, 'L'}, 2},
+        {"<L><L>", {306}, 1},
+        {"<L>  <L>", {300, 300}, 2},
+        {"<L<", {305, '<'}, 2},
     };
     struct vocab *v = text_cases_inline(json, &e);
     assert_non_null(v);
@@ -243,15 +256,17 @@ static double seconds(const struct tokenizer *t, const char *text, size_t len)
 static void test_time_is_linear(void **state)
 {
     struct demo *d = *state;
-    static const char *const units[] = {"a", " ", "A", "!", "\n ", "a\xCC\x81\xCC\x96", "\xE4\xB8\xAD",
-                                        "<|im_start|", "\xFF", "1", "<|im_end|>"};
+    static const char *const units[] = {
+        "a",           " ",    "A", "!",         "\n ", "a\xCC\x81\xCC\x96", "\xE4\xB8\xAD",
+        "<|im_start|", "\xFF", "1", "<|im_end|>"};
     enum { SHORT = 24000, LONG = SHORT * 8 };
     char *text = malloc(LONG + 16);
     for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {
         size_t n = strlen(units[u]);
         for (size_t i = 0; i < LONG; i++)
             text[i] = units[u][i % n];
-        double small = seconds(d->t, text, SHORT / n * n), large = seconds(d->t, text, LONG / n * n);
+        double small = seconds(d->t, text, SHORT / n * n),
+               large = seconds(d->t, text, LONG / n * n);
         if (large > small * 24 + 0.005)
             fail_msg("'%s' repeated: %.4f s for %d bytes, %.4f s for %d", units[u], small, SHORT,
                      large, LONG);
@@ -272,11 +287,13 @@ static void *encode_all(void *arg)
         const struct text_case *c = &j->cases->at[i];
         struct ids ids = {0};
         struct err e = {0};
-        j->wrong += !tokenizer_encode(j->t,
-                &(struct tokenizer_input){.text = c->input.data ? c->input.data : "",
-                                          .len = c->input.len, .mode = TOKENIZE_SPECIAL},
-                &ids, &e) ||
-                    !equal(&ids, &c->ids);
+        j->wrong +=
+            !tokenizer_encode(j->t,
+                              &(struct tokenizer_input){.text = c->input.data ? c->input.data : "",
+                                                        .len = c->input.len,
+                                                        .mode = TOKENIZE_SPECIAL},
+                              &ids, &e) ||
+            !equal(&ids, &c->ids);
         ids_fini(&ids);
     }
     return NULL;
@@ -320,9 +337,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_qwen3_cases_give_their_ids),
         cmocka_unit_test(test_gpt_oss_cases_give_their_ids),
         cmocka_unit_test(test_demo_model_cases_give_their_ids),
-        cmocka_unit_test_setup_teardown(test_untrusted_text_gives_no_added_token, demo_open, demo_close),
+        cmocka_unit_test_setup_teardown(test_untrusted_text_gives_no_added_token, demo_open,
+                                        demo_close),
         cmocka_unit_test_setup_teardown(test_token_half_trusted_is_text, demo_open, demo_close),
-        cmocka_unit_test_setup_teardown(test_spans_hold_after_repair_and_nfc, demo_open, demo_close),
+        cmocka_unit_test_setup_teardown(test_spans_hold_after_repair_and_nfc, demo_open,
+                                        demo_close),
         cmocka_unit_test_setup_teardown(test_spans_out_of_order_are_refused, demo_open, demo_close),
         cmocka_unit_test(test_added_tokens_take_space_and_want_words),
         cmocka_unit_test_setup_teardown(test_time_is_linear, demo_open, demo_close),

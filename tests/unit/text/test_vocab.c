@@ -78,11 +78,13 @@ static void test_tokens_have_their_bytes_and_flags(void **state)
 {
     struct err e = {0};
     size_t n;
-    struct vocab *v = text_cases_inline(text_cases_json(&(struct text_parts){
-        .vocab = ",\"\\u0120a\":256,\"\xE2\x96\x81x\":257,\"ab\":260",
-        .merges = "\"a b\"",
-        .added = "{\"id\":257,\"content\":\"\xE2\x96\x81x\",\"special\":true},"
-                 "{\"id\":262,\"content\":\"ab\"}"}), &e);
+    struct vocab *v = text_cases_inline(
+        text_cases_json(&(struct text_parts){
+            .vocab = ",\"\\u0120a\":256,\"\xE2\x96\x81x\":257,\"ab\":260",
+            .merges = "\"a b\"",
+            .added = "{\"id\":257,\"content\":\"\xE2\x96\x81x\",\"special\":true},"
+                     "{\"id\":262,\"content\":\"ab\"}"}),
+        &e);
     assert_non_null(v);
     assert_int_equal(vocab_size(v), 263);
     assert_memory_equal(vocab_bytes(v, 256, &n), " a", 2);
@@ -128,21 +130,21 @@ static void test_fingerprint_says_what_decides_ids(void **state)
 static void test_plain_text_never_becomes_a_special_token(void **state)
 {
     struct err e = {0};
-    struct vocab *v = text_cases_inline(text_cases_json(&(struct text_parts){
-        .model = "\"type\":\"BPE\",\"ignore_merges\":true,",
-        .vocab = ",\"ab\":256",
-        .merges = "\"a b\"",
-        .added = "{\"id\":256,\"content\":\"ab\",\"special\":true}"}), &e);
+    struct vocab *v =
+        text_cases_inline(text_cases_json(&(struct text_parts){
+                              .model = "\"type\":\"BPE\",\"ignore_merges\":true,",
+                              .vocab = ",\"ab\":256",
+                              .merges = "\"a b\"",
+                              .added = "{\"id\":256,\"content\":\"ab\",\"special\":true}"}),
+                          &e);
     assert_non_null(v);
     struct tokenizer *t = tokenizer_create(v, &e);
     struct ids ids = {0};
-    assert_true(tokenizer_encode(t,
-            &(struct tokenizer_input){.text = "ab", .len = 2, .mode = TOKENIZE_PLAIN},
-            &ids, &e));
+    assert_true(tokenizer_encode(
+        t, &(struct tokenizer_input){.text = "ab", .len = 2, .mode = TOKENIZE_PLAIN}, &ids, &e));
     assert_int_equal(ids.n, 2);
-    assert_true(tokenizer_encode(t,
-            &(struct tokenizer_input){.text = "ab", .len = 2, .mode = TOKENIZE_SPECIAL},
-            &ids, &e));
+    assert_true(tokenizer_encode(
+        t, &(struct tokenizer_input){.text = "ab", .len = 2, .mode = TOKENIZE_SPECIAL}, &ids, &e));
     assert_int_equal(ids.n, 3);
     assert_int_equal(ids.at[2], 256);
     ids_fini(&ids);
@@ -157,8 +159,8 @@ static void refuse(const char *json, enum err_code code, const char *names)
     struct tokenizer *t = v ? tokenizer_create(v, &e) : NULL;
     assert_null(t);
     if (e.code != code || (!strstr(e.text, names) && !strstr(e.field, names)))
-        fail_msg("refused by code %d, '%s: %s'; expected code %d naming %s", e.code, e.field, e.text,
-                 code, names);
+        fail_msg("refused by code %d, '%s: %s'; expected code %d naming %s", e.code, e.field,
+                 e.text, code, names);
     vocab_close(&v);
 }
 
@@ -186,8 +188,10 @@ static void test_what_is_not_known_is_refused_by_name(void **state)
     refuse(text_cases_json(&p), ERR_FORMAT, "model.vocab");
     p = (struct text_parts){.added = "{\"id\":-1,\"content\":\"x\"}"};
     refuse(text_cases_json(&p), ERR_FORMAT, "added_tokens");
-    refuse("{\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"vocab\":{\"a\":0},\"merges\":[]},"
-           "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}", ERR_UNSUPPORTED, "unknown");
+    refuse(
+        "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"vocab\":{\"a\":0},\"merges\":[]},"
+        "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
+        ERR_UNSUPPORTED, "unknown");
     refuse("[]", ERR_FORMAT, "object");
     refuse("{\"model\":{\"type\":\"BPE\"", ERR_FORMAT, "/tmp/");
     refuse("GGUF", ERR_FORMAT, "ends inside the header");
@@ -195,13 +199,17 @@ static void test_what_is_not_known_is_refused_by_name(void **state)
 
 static void test_patterns_that_mean_something_else_are_refused(void **state)
 {
-    static const char *const patterns[] = {"[a-z&&[^x]]+", "[[:alpha:]]+", "\\\\bx", "(?m:x)", "(?<n>x)",
-                                           "\\\\p{Foo}", "\\\\d{1,3}+", "(", "[a", "\\\\X", "(?#x)y"};
+    static const char *const patterns[] = {"[a-z&&[^x]]+", "[[:alpha:]]+", "\\\\bx",      "(?m:x)",
+                                           "(?<n>x)",      "\\\\p{Foo}",   "\\\\d{1,3}+", "(",
+                                           "[a",           "\\\\X",        "(?#x)y"};
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
         char pre[256];
-        snprintf(pre, sizeof pre, "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
-                 "\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\","
-                 "\"add_prefix_space\":false,\"use_regex\":false}]}", patterns[i]);
+        snprintf(
+            pre, sizeof pre,
+            "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+            "\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\","
+            "\"add_prefix_space\":false,\"use_regex\":false}]}",
+            patterns[i]);
         refuse(text_cases_json(&(struct text_parts){.pre_tokenizer = pre}), ERR_UNSUPPORTED,
                "split pattern");
     }

@@ -59,9 +59,10 @@ static void read_case(struct text_case *c, const cJSON *o)
     const cJSON *id = json_member(o, "id"), *emit = json_member(o, "emit");
     snprintf(c->id, sizeof c->id, "%s", id ? id->valuestring : "?");
     put_input(&c->input, o);
-    put_text(&c->decoded, o, json_member(o, "decoded") ? "decoded"
-                             : json_member(o, "full")  ? "full"
-                                                       : "text");
+    put_text(&c->decoded, o,
+             json_member(o, "decoded") ? "decoded"
+             : json_member(o, "full")  ? "full"
+                                       : "text");
     put_text(&c->flush, o, "flush");
     put_ids(&c->ids, json_member(o, "ids"));
     const cJSON *plain = json_member(o, "ids_plain");
@@ -110,7 +111,8 @@ static void read_line(struct text_cases *c, const char *p, const char *end)
     buf_fini(&line);
 }
 
-/* The path of DIR/NAME/FILE, or of a temporary file with what FILE.gz or FILE.xz holds. True: a temporary one, to be unlinked. */
+/* The path of DIR/NAME/FILE, or of a temporary file with what FILE.gz or FILE.xz holds. True: a
+ * temporary one, to be unlinked. */
 static bool unpack(char *path, size_t size, const char *dir, const char *name, const char *file)
 {
     static const char *const packed[][2] = {{"gz", "gzip"}, {"xz", "xz"}};

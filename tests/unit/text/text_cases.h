@@ -21,8 +21,8 @@ struct text_cases {
     size_t n;
 };
 
-/* DIR/NAME/FILE, JSON Lines or one array; packed as FILE.gz or FILE.xz too. Aborts on what it can't read: these are our own
- * files. */
+/* DIR/NAME/FILE, JSON Lines or one array; packed as FILE.gz or FILE.xz too. Aborts on what it can't
+ * read: these are our own files. */
 void text_cases_read(struct text_cases *c, const char *dir, const char *name, const char *file);
 void text_cases_free(struct text_cases *c);
 /* Opens DIR/NAME/tokenizer.json, packed too. */
@@ -31,8 +31,9 @@ struct vocab *text_cases_vocab(const char *dir, const char *name);
 const char *text_cases_path(const char *path);
 /* A vocabulary from tokenizer.json's text. NULL and *e where it is refused. */
 struct vocab *text_cases_inline(const char *json, struct err *e);
-/* tokenizer.json's text with all single bytes, and these further parts (each may be NULL): vocabulary
- * entries (',"ab":256'), merges, added tokens, normalizer, pre-tokenizer. Static buffer. */
+/* tokenizer.json's text with all single bytes, and these further parts (each may be NULL):
+ * vocabulary entries (',"ab":256'), merges, added tokens, normalizer, pre-tokenizer. Static buffer.
+ */
 struct text_parts {
     const char *vocab, *merges, *added, *normalizer, *pre_tokenizer, *model;
 };

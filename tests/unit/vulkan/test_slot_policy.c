@@ -1,4 +1,5 @@
-/* The choice of experts for the device's slots, and of who computes the others; no device is needed. */
+/* The choice of experts for the device's slots, and of who computes the others; no device is
+ * needed. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -20,14 +21,15 @@
 #include "engine/vulkan/weights/block_decode.h"
 #include "tests/unit/support/cpu_weights.h"
 
-static void use(struct slot_policy *p, int32_t layer, const int32_t *experts, int n, uint64_t *hits, uint64_t *misses,
-                struct slot_move *moves, int32_t *n_moves)
+static void use(struct slot_policy *p, int32_t layer, const int32_t *experts, int n, uint64_t *hits,
+                uint64_t *misses, struct slot_move *moves, int32_t *n_moves)
 {
     uint32_t used[2] = {0};
     for (int i = 0; i < n; i++)
         used[experts[i] / 32] |= 1u << (experts[i] % 32);
     slot_policy_see(p, layer, used, hits, misses);
-    *n_moves = slot_policy_move(p, &(struct slot_candidates){.layer = layer, .used = used, .available = used}, moves, 4);
+    *n_moves = slot_policy_move(
+        p, &(struct slot_candidates){.layer = layer, .used = used, .available = used}, moves, 4);
 }
 
 static void test_what_comes_back_gets_a_slot(void **state)
@@ -37,7 +39,10 @@ static void test_what_comes_back_gets_a_slot(void **state)
     struct err e = {0};
     uint64_t hits = 0, misses = 0;
     int32_t n;
-    assert_true(slot_policy_open(&p, &(struct slot_policy_params){.n_layer = 2, .n_expert = 40, .n_slots = 3, .empty = false}, &e));
+    assert_true(slot_policy_open(
+        &p,
+        &(struct slot_policy_params){.n_layer = 2, .n_expert = 40, .n_slots = 3, .empty = false},
+        &e));
     const int32_t wanted[] = {0, 1, 39};
     use(&p, 1, wanted, 3, &hits, &misses, moves, &n);
     assert_int_equal(hits, 2);
@@ -49,7 +54,8 @@ static void test_what_comes_back_gets_a_slot(void **state)
     use(&p, 1, wanted, 3, &hits, &misses, moves, &n);
     assert_int_equal(hits, 5);
     assert_int_equal(n, 0);
-    const int32_t once[] = {0, 1, 5}; /* one that comes once does not push out one that was used twice */
+    const int32_t once[] = {0, 1,
+                            5}; /* one that comes once does not push out one that was used twice */
     use(&p, 1, once, 3, &hits, &misses, moves, &n);
     assert_int_equal(misses, 2);
     assert_int_equal(n, 0);
@@ -68,7 +74,10 @@ static void test_moves_keep_both_lists_true(void **state)
     struct err e = {0};
     uint64_t hits = 0, misses = 0, x = 7;
     int32_t n;
-    assert_true(slot_policy_open(&p, &(struct slot_policy_params){.n_layer = 1, .n_expert = 60, .n_slots = 9, .empty = false}, &e));
+    assert_true(slot_policy_open(
+        &p,
+        &(struct slot_policy_params){.n_layer = 1, .n_expert = 60, .n_slots = 9, .empty = false},
+        &e));
     for (int step = 0; step < 3000; step++) {
         int32_t experts[4];
         for (int i = 0; i < 4; i++) {
@@ -90,11 +99,13 @@ static void test_moves_keep_both_lists_true(void **state)
 }
 
 /* An expert of 4.8 MB that crosses the bus in 240 us and passes through the processor in 60. */
-static const struct miss_rates measured = {.bus = 20e9, .sync_s = 100e-6, .expert_s = 60e-6, .row_s = 20e-6, .cached = true, .rows = 512};
+static const struct miss_rates measured = {
+    .bus = 20e9, .sync_s = 100e-6, .expert_s = 60e-6, .row_s = 20e-6, .cached = true, .rows = 512};
 
 static void test_the_processor_is_taken_where_it_is_clearly_faster(void **state)
 {
-    const struct miss_shape s = {.n_expert = 128, .n_used = 8, .expert_bytes = 4800000, .missing = 0.5};
+    const struct miss_shape s = {
+        .n_expert = 128, .n_used = 8, .expert_bytes = 4800000, .missing = 0.5};
     struct miss_rates r = measured;
     int32_t first, last;
     char text[64];
@@ -127,9 +138,11 @@ static void test_the_processor_is_taken_where_it_is_clearly_faster(void **state)
     r.sync_s = 900e-6;
     assert_true(miss_policy_range(&r, &s, &first, &last));
     assert_in_range(first, 2, 4);
-    assert_string_equal(miss_policy_text(true, 2, 30, text), "computed on the cpu for 2 to 30 rows");
+    assert_string_equal(miss_policy_text(true, 2, 30, text),
+                        "computed on the cpu for 2 to 30 rows");
     /* nothing missed, a slow processor, or a rate that is not known: the bus */
-    assert_false(miss_policy_on_cpu(&measured, &(struct miss_shape){.n_expert = 128, .n_used = 8, .expert_bytes = 4800000}, 1));
+    assert_false(miss_policy_on_cpu(
+        &measured, &(struct miss_shape){.n_expert = 128, .n_used = 8, .expert_bytes = 4800000}, 1));
     r = measured;
     r.expert_s = 300e-6;
     assert_false(miss_policy_range(&r, &s, &first, &last));
@@ -152,7 +165,8 @@ static void test_rates_are_kept_for_a_day(void **state)
     miss_rates_save(dir, "a GPU", 7, &measured); /* the last one counts */
     miss_rates_save(dir, "a GPU", 8, &(struct miss_rates){.bus = 2, .sync_s = 1, .expert_s = 1});
     assert_true(miss_rates_load(dir, "a GPU", 7, &r));
-    assert_true(r.bus == measured.bus && fabs(r.sync_s - measured.sync_s) < 1e-9 && fabs(r.expert_s - measured.expert_s) < 1e-9 &&
+    assert_true(r.bus == measured.bus && fabs(r.sync_s - measured.sync_s) < 1e-9 &&
+                fabs(r.expert_s - measured.expert_s) < 1e-9 &&
                 fabs(r.row_s - measured.row_s) < 1e-9 && r.cached && r.rows == measured.rows);
     assert_false(miss_rates_load(dir, "another GPU", 7, &r));
     struct buf b = {0};
@@ -163,7 +177,8 @@ static void test_rates_are_kept_for_a_day(void **state)
     assert_false(miss_rates_load(dir, "a GPU", 8, &r));
     assert_true(file_write_atomic(path, "x y z\n\n-1", 9, 0600, &e));
     assert_false(miss_rates_load(dir, "a GPU", 7, &r));
-    /* years later: a file that has grown long begins anew, at whatever length the next line finds it */
+    /* years later: a file that has grown long begins anew, at whatever length the next line finds
+     * it */
     for (size_t len = 32000; len < 130000; len = len < 33000 ? len + 250 : len * 2) {
         for (buf_clear(&b); b.len < len;)
             buf_puts(&b, "0 0 1 1 1 1 0 1 1000000000\n");

@@ -1,4 +1,5 @@
-/* The Vulkan kernels of experts against weight_row_f32, for every weight format: few rows and many, and the router. */
+/* The Vulkan kernels of experts against weight_row_f32, for every weight format: few rows and many,
+ * and the router. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -34,7 +35,8 @@ static void experts_init(struct experts *x)
 {
     rig_clear(&rig);
     x->n_used = x->routed ? x->n_used : 1;
-    size_t pairs = (size_t)x->n_x * (size_t)x->n_used, d = padded(x->d), d_ff = padded(x->d_ff), n = (size_t)n_matrix_of(x);
+    size_t pairs = (size_t)x->n_x * (size_t)x->n_used, d = padded(x->d), d_ff = padded(x->d_ff),
+           n = (size_t)n_matrix_of(x);
     x->x = rig_take(&rig, (size_t)x->n_x * d);
     x->before = rig_take(&rig, (size_t)x->n_x * d);
     x->norm = rig_take(&rig, d);
@@ -61,27 +63,38 @@ static void experts_init(struct experts *x)
             x->ids.i[(t + 1) * x->n_used - 1] = -1;
         }
     }
-    x->moe = (struct moe_plan){.n_expert = x->n_expert, .n_used = x->n_used, .d_ff = x->d_ff, .scale = 1};
+    x->moe = (struct moe_plan){
+        .n_expert = x->n_expert, .n_used = x->n_used, .d_ff = x->d_ff, .scale = 1};
     x->layer = (struct device_layer){.ffn_norm = x->norm.at};
-    x->mlp = (struct device_mlp){.b_gate_up = x->bias ? x->b_gate_up.at : 0, .b_down = x->bias ? x->b_down.at : 0,
+    x->mlp = (struct device_mlp){.b_gate_up = x->bias ? x->b_gate_up.at : 0,
+                                 .b_down = x->bias ? x->b_down.at : 0,
                                  .d_ff = (uint32_t)x->d_ff};
     rig.plan.d_model = x->d;
     rig.b.sizes.d = (uint32_t)d;
     rig.b.sizes.expert = padded(x->n_expert);
     rig.b.step.at_rows = x->rows.at;
-    rig.b.workspace = (struct workspace){.x = x->x.at, .ids = x->ids.at, .weights = x->weights.at,
-                               .used = rig_take(&rig, USED_WORDS).at, .router = rig_take(&rig, (size_t)x->n_x * 32).at};
+    rig.b.workspace = (struct workspace){.x = x->x.at,
+                                         .ids = x->ids.at,
+                                         .weights = x->weights.at,
+                                         .used = rig_take(&rig, USED_WORDS).at,
+                                         .router = rig_take(&rig, (size_t)x->n_x * 32).at};
 }
 
 static struct mlp_op op_of(const struct experts *x)
 {
-    return (struct mlp_op){.m = &x->mlp, .moe = x->routed ? &x->moe : NULL, .layer = &x->layer, .h = x->h.at,
-                           .gate = x->gated ? x->gate.at : 0, .clamp = x->clamp};
+    return (struct mlp_op){.m = &x->mlp,
+                           .moe = x->routed ? &x->moe : NULL,
+                           .layer = &x->layer,
+                           .h = x->h.at,
+                           .gate = x->gated ? x->gate.at : 0,
+                           .clamp = x->clamp};
 }
 
 static double weight_of(const struct experts *x, int t, int k)
 {
-    return x->routed ? (double)x->weights.f[t * x->n_used + k] : x->gated ? 1 / (1 + exp(-(double)x->gate.f[t])) : 1;
+    return x->routed  ? (double)x->weights.f[t * x->n_used + k]
+           : x->gated ? 1 / (1 + exp(-(double)x->gate.f[t]))
+                      : 1;
 }
 
 /* Norm weights that make gates and ups of order 1, whatever the format's scales are. */
@@ -107,7 +120,8 @@ struct hidden { /* of one (row, slot) */
 };
 
 /* h[r] of the pair with this expert. */
-static struct hidden hidden_of(const struct experts *x, const struct stack *w, int t, int expert, int r, bool halves)
+static struct hidden hidden_of(const struct experts *x, const struct stack *w, int t, int expert,
+                               int r, bool halves)
 {
     const float *in = x->before.f + (size_t)t * padded(x->d);
     int gate = expert * x->d_ff + r, up = (n_matrix_of(x) + expert) * x->d_ff + r;
@@ -117,7 +131,8 @@ static struct hidden hidden_of(const struct experts *x, const struct stack *w, i
     g.v += x->bias ? (double)x->b_gate_up.f[gate] : 0;
     u.v += x->bias ? (double)x->b_gate_up.f[up] : 0;
     return (struct hidden){activation(x->clamp, g.v, u.v),
-                           (1.2 * fabs(u.v) + 1.2) * tolerance(&g, halves) + (fabs(g.v) + 0.3) * tolerance(&u, halves)};
+                           (1.2 * fabs(u.v) + 1.2) * tolerance(&g, halves) +
+                               (fabs(g.v) + 0.3) * tolerance(&u, halves)};
 }
 
 static void check_up(struct experts *x)
@@ -141,8 +156,8 @@ static void check_up(struct experts *x)
                 h = hidden_of(x, &w, pair / x->n_used, expert, i, false);
             float have = x->h.f[(size_t)pair * padded(x->d_ff) + (size_t)i];
             if (!close_to(have, h.v, h.tolerance))
-                fail_msg("%s, %d experts: up of pair %d, row %d is %g, want %g", x->f->name, x->n_expert, pair, i, (double)have,
-                         h.v);
+                fail_msg("%s, %d experts: up of pair %d, row %d is %g, want %g", x->f->name,
+                         x->n_expert, pair, i, (double)have, h.v);
         }
     stack_fini(&w);
 }
@@ -169,21 +184,28 @@ static void check_down(struct experts *x)
                 if (x->routed && x->ids.i[t * x->n_used + k] < 0)
                     break;
                 int pair = t * x->n_used + k, row = (x->routed ? x->ids.i[pair] : 0) * x->d + i;
-                struct sum s = product(w.at + (size_t)row * (size_t)x->d_ff, x->h.f + (size_t)pair * padded(x->d_ff), NULL, 1, x->d_ff);
+                struct sum s = product(w.at + (size_t)row * (size_t)x->d_ff,
+                                       x->h.f + (size_t)pair * padded(x->d_ff), NULL, 1, x->d_ff);
                 want += weight_of(x, t, k) * (s.v + (x->bias ? (double)x->b_down.f[row] : 0));
                 tol += 2 * tolerance(&s, false);
             }
             if (!close_to(x->x.f[at], want, tol))
-                fail_msg("%s, %d experts: down of row %d, %d is %g, want %g", x->f->name, x->n_expert, t, i, (double)x->x.f[at],
-                         want);
+                fail_msg("%s, %d experts: down of row %d, %d is %g, want %g", x->f->name,
+                         x->n_expert, t, i, (double)x->x.f[at], want);
         }
     stack_fini(&w);
 }
 
 static struct experts shape_of(const struct weight_form *f, int i, bool routed)
 {
-    return (struct experts){.f = f, .n_expert = 1 + i % 9, .n_used = 1 + i % 9 < 3 ? 1 + i % 9 : 3, .n_x = routed ? 5 : 1 + i % 4,
-                            .clamp = i % 2, .bias = i % 3 != 1, .routed = routed, .gated = i % 4 < 2};
+    return (struct experts){.f = f,
+                            .n_expert = 1 + i % 9,
+                            .n_used = 1 + i % 9 < 3 ? 1 + i % 9 : 3,
+                            .n_x = routed ? 5 : 1 + i % 4,
+                            .clamp = i % 2,
+                            .bias = i % 3 != 1,
+                            .routed = routed,
+                            .gated = i % 4 < 2};
 }
 
 static void test_experts(void **state)
@@ -211,7 +233,8 @@ static void wide_memory(const struct experts *x)
     w->x_hi = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
     w->x_lo = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
     struct rig_span parts = rig_take(&rig, pairs * (size_t)x->d);
-    memset(parts.f, 0xff, pairs * (size_t)x->d * sizeof(float)); /* nobody may read what nobody wrote */
+    memset(parts.f, 0xff,
+           pairs * (size_t)x->d * sizeof(float)); /* nobody may read what nobody wrote */
     w->parts_down = parts.at;
     w->sorted = rig_take(&rig, pairs).at;
     w->tiles = rig_take(&rig, ((size_t)x->n_expert + pairs / 16 + 1) * 4).at;
@@ -223,15 +246,20 @@ static void wide_run(struct experts *x)
     struct err e = {0};
     struct mlp_op op = op_of(x);
     struct recorder r = rig_begin(&rig, (uint32_t)x->n_x, &e);
-    record_cast_f16(&r, &(struct cast_f16_op){.x = x->x.at, .norm = x->norm.at, .x_stride = padded(x->d), .n_chunk = padded(x->d) / 32,
-                                          .n_x = (uint32_t)x->n_x, .eps = 1e-6f});
+    record_cast_f16(&r, &(struct cast_f16_op){.x = x->x.at,
+                                              .norm = x->norm.at,
+                                              .x_stride = padded(x->d),
+                                              .n_chunk = padded(x->d) / 32,
+                                              .n_x = (uint32_t)x->n_x,
+                                              .eps = 1e-6f});
     record_barrier(&r);
     record_gemm_mlp(&r, &op);
     rig_end(&r);
 }
 
 /* Row t, column i of what the experts add, from the halves h; the square of its rounding's size. */
-static struct sum wide_sum(const struct experts *x, const struct stack *down, const struct hidden *h, int t, int i)
+static struct sum wide_sum(const struct experts *x, const struct stack *down,
+                           const struct hidden *h, int t, int i)
 {
     struct sum total = {0};
     for (int k = 0; k < x->n_used && (!x->routed || x->ids.i[t * x->n_used + k] >= 0); k++) {
@@ -270,17 +298,19 @@ static void check_wide(struct experts *x)
     struct hidden *h = calloc((size_t)(x->n_x * x->n_used) * (size_t)x->d_ff, sizeof *h);
     for (int pair = 0; pair < x->n_x * x->n_used; pair++)
         for (int i = 0; i < x->d_ff && (!x->routed || x->ids.i[pair] >= 0); i++)
-            h[pair * x->d_ff + i] = hidden_of(x, &gate_up, pair / x->n_used, x->routed ? x->ids.i[pair] : 0, i, true);
+            h[pair * x->d_ff + i] =
+                hidden_of(x, &gate_up, pair / x->n_used, x->routed ? x->ids.i[pair] : 0, i, true);
     for (int t = 0; t < x->n_x; t++)
         for (int i = 0; i < x->d; i++) {
             size_t at = (size_t)t * padded(x->d) + (size_t)i;
             struct sum s = {0};
             if (x->rows.rows[t][1] >= 0)
                 s = wide_sum(x, &down, h, t, i);
-            double want = s.v + (double)x->before.f[at], tol = 2 * F32_TOLERANCE * (s.magnitude + 1) + sqrt(s.square);
+            double want = s.v + (double)x->before.f[at],
+                   tol = 2 * F32_TOLERANCE * (s.magnitude + 1) + sqrt(s.square);
             if (!close_to(x->x.f[at], want, tol))
-                fail_msg("%s, %d experts, %d rows of x: row %d, %d is %g, want %g", x->f->name, x->n_expert, x->n_x, t, i,
-                         (double)x->x.f[at], want);
+                fail_msg("%s, %d experts, %d rows of x: row %d, %d is %g, want %g", x->f->name,
+                         x->n_expert, x->n_x, t, i, (double)x->x.f[at], want);
         }
     free(h);
     stack_fini(&gate_up);
@@ -306,8 +336,8 @@ static void test_wide_experts(void **state)
     both_ways(check_wide_experts, *state);
 }
 
-/* Logits that are no numbers, as a damaged model makes them: whatever is chosen, there is such an expert, and whoever takes
- * ids for indices stays inside. */
+/* Logits that are no numbers, as a damaged model makes them: whatever is chosen, there is such an
+ * expert, and whoever takes ids for indices stays inside. */
 static void test_route_of_no_numbers(void **state)
 {
     enum { ROWS = 4, EXPERTS = 24, USED = 4, STRIDE = 32 };
@@ -316,11 +346,19 @@ static void test_route_of_no_numbers(void **state)
     for (int score = 0; score <= ROUTER_SIGMOID; score++)
         for (int groups = 1; groups <= 4; groups += 3) {
             rig_clear(&rig);
-            struct moe_plan m = {.n_expert = EXPERTS, .n_used = USED, .score = (enum router_score)score, .normalize = true, .scale = 1,
-                                 .n_group = groups, .n_group_used = groups > 1 ? 2 : 0};
-            struct rig_span logits = rig_take(&rig, ROWS * STRIDE), rows = rig_take(&rig, ROWS * 4), ids = rig_take(&rig, ROWS * USED);
-            struct rig_span weights = rig_take(&rig, ROWS * USED), used = rig_take(&rig, USED_WORDS);
-            for (int i = 0; i < ROWS * EXPERTS; i++) { /* row 0 is sound, row 1 has one such expert, the others have no number */
+            struct moe_plan m = {.n_expert = EXPERTS,
+                                 .n_used = USED,
+                                 .score = (enum router_score)score,
+                                 .normalize = true,
+                                 .scale = 1,
+                                 .n_group = groups,
+                                 .n_group_used = groups > 1 ? 2 : 0};
+            struct rig_span logits = rig_take(&rig, ROWS * STRIDE), rows = rig_take(&rig, ROWS * 4),
+                            ids = rig_take(&rig, ROWS * USED);
+            struct rig_span weights = rig_take(&rig, ROWS * USED),
+                            used = rig_take(&rig, USED_WORDS);
+            for (int i = 0; i < ROWS * EXPERTS;
+                 i++) { /* row 0 is sound, row 1 has one such expert, the others have no number */
                 const int t = i / EXPERTS, x = i % EXPERTS;
                 logits.f[t * STRIDE + x] = t > 1 || (t == 1 && x == 5) ? NAN : (float)x / 8;
             }
@@ -328,7 +366,8 @@ static void test_route_of_no_numbers(void **state)
                 ids.i[i] = INT32_MIN;
             rig.b.sizes.expert = STRIDE;
             rig.b.step.at_rows = rows.at;
-            rig.b.workspace = (struct workspace){.router = logits.at, .ids = ids.at, .weights = weights.at, .used = used.at};
+            rig.b.workspace = (struct workspace){
+                .router = logits.at, .ids = ids.at, .weights = weights.at, .used = used.at};
             struct recorder c = rig_begin(&rig, ROWS, &e);
             record_route(&c, &m, &layer, 0);
             rig_end(&c);
@@ -336,7 +375,8 @@ static void test_route_of_no_numbers(void **state)
                 assert_int_equal(ids.i[k], EXPERTS - 1 - k);
             for (int i = 0; i < ROWS * USED; i++) {
                 assert_in_range(ids.i[i], 0, EXPERTS - 1);
-                if (groups == 1 && i >= 2 * USED && i % USED) /* all share the first rank: the other places are as they begin */
+                if (groups == 1 && i >= 2 * USED &&
+                    i % USED) /* all share the first rank: the other places are as they begin */
                     assert_int_equal(ids.i[i], i % USED);
             }
             assert_int_equal(used.u[0] >> EXPERTS, 0);
@@ -363,7 +403,8 @@ int main(int argc, char **argv)
     for (int f = 0; f < n_weight_forms; f++)
         for (int i = 0; i < N_CHECKS; i++, n++) {
             snprintf(names[n], sizeof names[n], "%s: %s", weight_forms[f].name, checks[i].what);
-            tests[n] = (struct CMUnitTest){names[n], checks[i].run, NULL, NULL, (void *)&weight_forms[f]};
+            tests[n] =
+                (struct CMUnitTest){names[n], checks[i].run, NULL, NULL, (void *)&weight_forms[f]};
         }
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_route_of_no_numbers);
     if (argc > 1)

@@ -1,10 +1,12 @@
-/* Every Vulkan kernel that multiplies with packed weights against weight_row_f32, for every weight format: rows of W and of
- * x that fill no tile, one block of columns and several, 1 to 9 experts, unaligned files, stacks of several tensors; the products
- * of many rows with and, where the device has them, with matrix units. The sums of the reference are in double.
+/* Every Vulkan kernel that multiplies with packed weights against weight_row_f32, for every weight
+ * format: rows of W and of x that fill no tile, one block of columns and several, 1 to 9 experts,
+ * unaligned files, stacks of several tensors; the products of many rows with and, where the device
+ * has them, with matrix units. The sums of the reference are in double.
  *
- * Tolerances: with f32 activations 2e-6 of the sum of magnitudes; of many rows 8 standard deviations of what rounding
- * both sides to halves gives, or f32's where both halves of each number are carried. That they are tight enough is itself
- * tested: of the bytes of a packed row, nine in ten must be seen when they change. */
+ * Tolerances: with f32 activations 2e-6 of the sum of magnitudes; of many rows 8 standard
+ * deviations of what rounding both sides to halves gives, or f32's where both halves of each number
+ * are carried. That they are tight enough is itself tested: of the bytes of a packed row, nine in
+ * ten must be seen when they change. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -23,7 +25,8 @@
  * rounded to a multiple of 2^-35 at most. */
 static double split_tolerance(const struct sum *s)
 {
-    return F32_TOLERANCE * (s->magnitude + fabs(s->v) + 1) + 0x1p-21 * s->magnitude + 0x1p-34 * s->sides;
+    return F32_TOLERANCE * (s->magnitude + fabs(s->v) + 1) + 0x1p-21 * s->magnitude +
+           0x1p-34 * s->sides;
 }
 
 /* --- y (+)= W norm(x) + bias --- */
@@ -38,9 +41,21 @@ struct linear_case {
 
 static const struct linear_case linear_cases[] = {
     {.rows = {1}, .n_parts = 1, .steps = 1, .n_x = 1, .rows_each = 1},
-    {.rows = {10, 20, 7}, .n_parts = 3, .steps = 3, .n_x = 33, .norm = true, .bias = true, .rows_each = 1},
+    {.rows = {10, 20, 7},
+     .n_parts = 3,
+     .steps = 3,
+     .n_x = 33,
+     .norm = true,
+     .bias = true,
+     .rows_each = 1},
     {.rows = {70}, .n_parts = 1, .steps = 2, .n_x = 3, .add = true, .gather = true, .rows_each = 1},
-    {.rows = {1027}, .n_parts = 1, .steps = 1, .n_x = 1, .norm = true, .bias = true, .rows_each = 2},
+    {.rows = {1027},
+     .n_parts = 1,
+     .steps = 1,
+     .n_x = 1,
+     .norm = true,
+     .bias = true,
+     .rows_each = 2},
 };
 
 static const struct linear_case wide_cases[] = {
@@ -87,14 +102,28 @@ static void linear_run(struct linear *l)
 {
     const struct linear_case *c = l->c;
     struct err e = {0};
-    struct linear_op op = {.label = "test", .w = &l->w.m, .x = l->x.at, .norm = c->norm ? l->norm.at : 0, .y = l->y.at,
-                           .bias = c->bias ? l->bias.at : 0, .gather = c->gather ? l->gather.at : 0, .x_stride = l->x_stride,
-                           .y_stride = l->y_stride, .n_x = (uint32_t)c->n_x, .eps = 1e-6f, .add = c->add};
+    struct linear_op op = {.label = "test",
+                           .w = &l->w.m,
+                           .x = l->x.at,
+                           .norm = c->norm ? l->norm.at : 0,
+                           .y = l->y.at,
+                           .bias = c->bias ? l->bias.at : 0,
+                           .gather = c->gather ? l->gather.at : 0,
+                           .x_stride = l->x_stride,
+                           .y_stride = l->y_stride,
+                           .n_x = (uint32_t)c->n_x,
+                           .eps = 1e-6f,
+                           .add = c->add};
     rig.b.tuning.linear_rows = c->rows_each;
     struct recorder r = rig_begin(&rig, (uint32_t)c->n_x, &e);
     if (l->wide) {
-        record_cast_f16(&r, &(struct cast_f16_op){.x = op.x, .norm = op.norm, .x_stride = op.x_stride, .n_chunk = op.x_stride / 32,
-                                              .n_x = op.n_x, .eps = op.eps, .split = l->split});
+        record_cast_f16(&r, &(struct cast_f16_op){.x = op.x,
+                                                  .norm = op.norm,
+                                                  .x_stride = op.x_stride,
+                                                  .n_chunk = op.x_stride / 32,
+                                                  .n_x = op.n_x,
+                                                  .eps = op.eps,
+                                                  .split = l->split});
         record_barrier(&r);
         record_gemm_linear(&r, &op, l->split);
     } else {
@@ -114,12 +143,17 @@ static int linear_wrong(const struct linear *l)
             size_t at = (size_t)t * l->y_stride + (size_t)i;
             struct sum s = {.v = l->before.f[at]};
             if (i < l->w.rows) {
-                s = product(l->w.at + (size_t)i * (size_t)l->w.cols, x, c->norm ? l->norm.f : NULL, factor, l->w.cols);
-                s.v += (c->bias ? (double)l->bias.f[i] : 0) + (c->add ? (double)l->before.f[at] : 0);
+                s = product(l->w.at + (size_t)i * (size_t)l->w.cols, x, c->norm ? l->norm.f : NULL,
+                            factor, l->w.cols);
+                s.v +=
+                    (c->bias ? (double)l->bias.f[i] : 0) + (c->add ? (double)l->before.f[at] : 0);
             }
-            double allowed = i >= l->w.rows ? 0 : l->split ? split_tolerance(&s) : tolerance(&s, l->wide);
+            double allowed = i >= l->w.rows ? 0
+                             : l->split     ? split_tolerance(&s)
+                                            : tolerance(&s, l->wide);
             if (!close_to(l->y.f[at], s.v, allowed)) {
-                print_message("want %.9g, have %.9g, allowed %.3g\n", s.v, (double)l->y.f[at], allowed);
+                print_message("want %.9g, have %.9g, allowed %.3g\n", s.v, (double)l->y.f[at],
+                              allowed);
                 return (int)at;
             }
         }
@@ -127,7 +161,8 @@ static int linear_wrong(const struct linear *l)
     return -1;
 }
 
-static void linear_check(const struct linear_case *c, const struct weight_form *f, bool wide, bool split)
+static void linear_check(const struct linear_case *c, const struct weight_form *f, bool wide,
+                         bool split)
 {
     struct linear l;
     linear_init(&l, c, f);
@@ -136,9 +171,12 @@ static void linear_check(const struct linear_case *c, const struct weight_form *
     linear_run(&l);
     int wrong = linear_wrong(&l);
     if (wrong >= 0)
-        fail_msg("%s, %d x %d, %d rows of x%s: row %d of x, row %d is wrong: %g", f->name, l.w.rows, l.w.cols, c->n_x,
-                 !wide ? "" : split ? ", two halves" : ", halves", wrong / (int)l.y_stride, wrong % (int)l.y_stride,
-                 (double)l.y.f[wrong]);
+        fail_msg("%s, %d x %d, %d rows of x%s: row %d of x, row %d is wrong: %g", f->name, l.w.rows,
+                 l.w.cols, c->n_x,
+                 !wide   ? ""
+                 : split ? ", two halves"
+                         : ", halves",
+                 wrong / (int)l.y_stride, wrong % (int)l.y_stride, (double)l.y.f[wrong]);
     stack_fini(&l.w);
 }
 
@@ -174,7 +212,8 @@ static void test_a_changed_byte_is_seen(void **state)
     const bool is_float = w->type <= WEIGHT_BF16;
     size_t n = weight_row_size(w), step = is_float ? n / (size_t)w->cols : 1, seen = 0;
     for (size_t i = step - 1; i < n; i += step) {
-        l.w.part[0].data[1 + i] ^= is_float ? 0x04 : 0x11; /* a bit of the exponent; a bit of both nibbles */
+        l.w.part[0].data[1 + i] ^=
+            is_float ? 0x04 : 0x11; /* a bit of the exponent; a bit of both nibbles */
         expand(w, l.w.at);
         seen += linear_wrong(&l) >= 0;
         l.w.part[0].data[1 + i] ^= is_float ? 0x04 : 0x11;
@@ -210,7 +249,8 @@ static void test_embed(void **state)
             float have = x.f[(size_t)i * padded(cols) + (size_t)c];
             float want = c < cols ? w.at[(size_t)tokens[i] * (size_t)cols + (size_t)c] : 0;
             if (!close_to(have, want, 1e-6 * (fabs((double)want) + 16)))
-                fail_msg("%s: token %d, column %d is %g, want %g", f->name, tokens[i], c, (double)have, (double)want);
+                fail_msg("%s: token %d, column %d is %g, want %g", f->name, tokens[i], c,
+                         (double)have, (double)want);
         }
     stack_fini(&w);
 }
@@ -220,8 +260,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *what;
         CMUnitTestFunction run;
-    } checks[] = {{"linear", test_linear}, {"a changed byte is seen", test_a_changed_byte_is_seen},
-                  {"embed", test_embed}, {"wide", test_wide_linear}};
+    } checks[] = {{"linear", test_linear},
+                  {"a changed byte is seen", test_a_changed_byte_is_seen},
+                  {"embed", test_embed},
+                  {"wide", test_wide_linear}};
     enum { N_CHECKS = sizeof checks / sizeof *checks };
     struct err e = {0};
     int n = 0;
@@ -234,7 +276,8 @@ int main(int argc, char **argv)
     for (int f = 0; f < n_weight_forms; f++)
         for (int i = 0; i < N_CHECKS; i++, n++) {
             snprintf(names[n], sizeof names[n], "%s: %s", weight_forms[f].name, checks[i].what);
-            tests[n] = (struct CMUnitTest){names[n], checks[i].run, NULL, NULL, (void *)&weight_forms[f]};
+            tests[n] =
+                (struct CMUnitTest){names[n], checks[i].run, NULL, NULL, (void *)&weight_forms[f]};
         }
     if (argc > 1)
         cmocka_set_test_filter(argv[1]); /* "q4_0: wide*" */

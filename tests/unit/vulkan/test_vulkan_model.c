@@ -1,5 +1,6 @@
-/* The Vulkan backend on the demo model: greedy answers side by side against its goldens (tests/data/demo-golden; logits and
- * chunks: tests/golden/test_demo.c), and that a row's result does not depend on how it was batched. Run from the build folder; $srcdir as automake sets it.
+/* The Vulkan backend on the demo model: greedy answers side by side against its goldens
+ * (tests/data/demo-golden; logits and chunks: tests/golden/test_demo.c), and that a row's result
+ * does not depend on how it was batched. Run from the build folder; $srcdir as automake sets it.
  * With VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation any message of the layer is on stderr. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,7 @@
 static struct model *model;
 static struct backend *plain, *exact; /* f16 and f32 KV */
 static struct file_map golden;
-static const int32_t *golden_ids;  /* [96] */
+static const int32_t *golden_ids; /* [96] */
 static struct step_row rows[MAX_ROWS];
 
 static void path_of(char *out, size_t size, const char *name)
@@ -48,7 +49,8 @@ static int open_all(void **state)
     char path[4096];
     struct err e = {0};
     uint64_t header_bytes;
-    struct backend_params p = {.n_blocks = 64, .max_rows = MAX_ROWS, .max_sequences = MAX_SEQUENCES};
+    struct backend_params p = {
+        .n_blocks = 64, .max_rows = MAX_ROWS, .max_sequences = MAX_SEQUENCES};
     path_of(path, sizeof path, "engine/demo-model");
     model = model_open(path, &e);
     assert_non_null(model);
@@ -82,24 +84,27 @@ static void run(struct backend *b, const struct step_sequence *q, int32_t n, int
 {
     struct err e = {0};
     struct step s = {.sequences = q, .n_sequences = n, .n_top = n_top};
-    if (!vulkan_backend.step(b, &s, rows, &e)) {
+    if (!vulkan_backend.step(b, &s, rows, &e))
         fail_msg("%s", e.text);
-    }
 }
 
 /* Blocks of sequence i, in no order. */
 static void blocks_of(int i, int32_t out[8])
 {
-    for (int j = 0; j < 8; j++) {
+    for (int j = 0; j < 8; j++)
         out[j] = (i * 8 + j) * 37 % 64;
-    }
 }
 
 static void test_candidates_are_sorted_and_complete(void **state)
 {
     int32_t blocks[8], n_top = BACKEND_MAX_TOP;
     blocks_of(0, blocks);
-    struct step_sequence q = {.tokens = golden_ids, .n_tokens = 20, .blocks = blocks, .state = -1, .n_out = 3, .want_logits = true};
+    struct step_sequence q = {.tokens = golden_ids,
+                              .n_tokens = 20,
+                              .blocks = blocks,
+                              .state = -1,
+                              .n_out = 3,
+                              .want_logits = true};
     run(exact, &q, 1, n_top);
     for (int r = 0; r < 3; r++) {
         const float *logits = rows[r].logits;
@@ -135,11 +140,11 @@ static void test_greedy_batch_matches_golden(void **state)
     for (int i = 0; i < N; i++) {
         const cJSON *ids = cJSON_GetObjectItem(cJSON_GetArrayItem(cases, prompts[i]), "input_ids");
         int32_t tokens[MAX_ROWS], n = cJSON_GetArraySize(ids);
-        for (int j = 0; j < n; j++) {
+        for (int j = 0; j < n; j++)
             tokens[j] = (int32_t)cJSON_GetArrayItem(ids, j)->valuedouble;
-        }
         blocks_of(i, blocks[i]);
-        struct step_sequence q = {.tokens = tokens, .n_tokens = n, .blocks = blocks[i], .state = -1, .n_out = 1};
+        struct step_sequence q = {
+            .tokens = tokens, .n_tokens = n, .blocks = blocks[i], .state = -1, .n_out = 1};
         run(plain, &q, 1, 1);
         next[i] = rows[0].top_ids[0];
         position[i] = n;
@@ -148,20 +153,24 @@ static void test_greedy_batch_matches_golden(void **state)
         struct step_sequence q[N];
         int n = 0, who[N];
         for (int i = 0; i < N; i++) {
-            const cJSON *want = cJSON_GetObjectItem(cJSON_GetArrayItem(cases, prompts[i]), "greedy_ids");
+            const cJSON *want =
+                cJSON_GetObjectItem(cJSON_GetArrayItem(cases, prompts[i]), "greedy_ids");
             if (step < cJSON_GetArraySize(want)) {
                 assert_int_equal(next[i], (int)cJSON_GetArrayItem(want, step)->valuedouble);
                 who[n] = i;
-                q[n++] = (struct step_sequence){.tokens = &next[i], .n_tokens = 1, .start = position[i]++, .blocks = blocks[i], .state = -1, .n_out = 1};
+                q[n++] = (struct step_sequence){.tokens = &next[i],
+                                                .n_tokens = 1,
+                                                .start = position[i]++,
+                                                .blocks = blocks[i],
+                                                .state = -1,
+                                                .n_out = 1};
             }
         }
-        if (n == 0) {
+        if (n == 0)
             break;
-        }
         run(plain, q, n, 1);
-        for (int i = 0; i < n; i++) {
+        for (int i = 0; i < n; i++)
             next[who[i]] = rows[i].top_ids[0];
-        }
     }
     cJSON_Delete(cases);
 }
@@ -172,21 +181,35 @@ static void test_rows_do_not_depend_on_their_batch(void **state)
     int32_t blocks[2][8];
     blocks_of(0, blocks[0]);
     blocks_of(1, blocks[1]);
-    struct step_sequence first = {.tokens = golden_ids, .n_tokens = 40, .blocks = blocks[0], .state = -1};
-    struct step_sequence other = {.tokens = golden_ids + 7, .n_tokens = 5, .blocks = blocks[1], .state = -1};
+    struct step_sequence first = {
+        .tokens = golden_ids, .n_tokens = 40, .blocks = blocks[0], .state = -1};
+    struct step_sequence other = {
+        .tokens = golden_ids + 7, .n_tokens = 5, .blocks = blocks[1], .state = -1};
     run(plain, &first, 1, 1);
     run(plain, &other, 1, 1);
-    struct step_sequence q[2] = {
-        {.tokens = golden_ids + 40, .n_tokens = 1, .start = 40, .blocks = blocks[0], .state = -1, .n_out = 1, .want_logits = true},
-        {.tokens = golden_ids + 12, .n_tokens = 1, .start = 5, .blocks = blocks[1], .state = -1, .n_out = 1, .want_logits = true}};
+    struct step_sequence q[2] = {{.tokens = golden_ids + 40,
+                                  .n_tokens = 1,
+                                  .start = 40,
+                                  .blocks = blocks[0],
+                                  .state = -1,
+                                  .n_out = 1,
+                                  .want_logits = true},
+                                 {.tokens = golden_ids + 12,
+                                  .n_tokens = 1,
+                                  .start = 5,
+                                  .blocks = blocks[1],
+                                  .state = -1,
+                                  .n_out = 1,
+                                  .want_logits = true}};
     run(plain, q, 1, 1);
     memcpy(alone, rows[0].logits, sizeof alone);
     run(plain, q, 2, 1);
     assert_memory_equal(alone, rows[0].logits, sizeof alone);
 }
 
-/* Rows of one step may use different numbers of experts: each is what it is alone, and what a model is that was cut to so
- * many; prefill (one row of many) and decode (fused choice), in every place of a batch. */
+/* Rows of one step may use different numbers of experts: each is what it is alone, and what a model
+ * is that was cut to so many; prefill (one row of many) and decode (fused choice), in every place
+ * of a batch. */
 static void test_rows_of_a_step_may_use_fewer_experts(void **state)
 {
     enum { N = 3 };
@@ -196,27 +219,38 @@ static void test_rows_of_a_step_may_use_fewer_experts(void **state)
     struct step_sequence q[N];
     struct err e = {0};
     char path[4096];
-    struct backend_params p = {.n_blocks = 64, .max_rows = MAX_ROWS, .max_sequences = MAX_SEQUENCES, .exact = true};
+    struct backend_params p = {
+        .n_blocks = 64, .max_rows = MAX_ROWS, .max_sequences = MAX_SEQUENCES, .exact = true};
     for (int i = 0; i < N; i++) {
         blocks_of(i, blocks[i]);
-        struct step_sequence first = {.tokens = golden_ids + i, .n_tokens = 20 + i, .blocks = blocks[i], .state = -1, .n_experts = wishes[i]};
-        q[i] = (struct step_sequence){.tokens = golden_ids + 30, .n_tokens = 1, .start = 20 + i, .blocks = blocks[i], .state = -1,
-                                      .n_out = 1, .n_experts = wishes[i], .want_logits = true};
+        struct step_sequence first = {.tokens = golden_ids + i,
+                                      .n_tokens = 20 + i,
+                                      .blocks = blocks[i],
+                                      .state = -1,
+                                      .n_experts = wishes[i]};
+        q[i] = (struct step_sequence){.tokens = golden_ids + 30,
+                                      .n_tokens = 1,
+                                      .start = 20 + i,
+                                      .blocks = blocks[i],
+                                      .state = -1,
+                                      .n_out = 1,
+                                      .n_experts = wishes[i],
+                                      .want_logits = true};
         run(exact, &first, 1, 1);
         run(exact, &q[i], 1, 1);
         memcpy(alone[i], rows[0].logits, sizeof alone[i]);
     }
     run(exact, q, N, 1);
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         assert_memory_equal(alone[i], rows[i].logits, sizeof alone[i]);
-    }
     path_of(path, sizeof path, "engine/demo-model");
     for (int i = 1; i < N; i++) {
         struct model *cut = model_open(path, &e);
         assert_true(cut && model_limit_experts(cut, wishes[i], &e));
         struct backend *b = vulkan_backend.open(model_plan(cut), &p, &e);
         assert_non_null(b);
-        struct step_sequence first = {.tokens = golden_ids + i, .n_tokens = 20 + i, .blocks = blocks[i], .state = -1};
+        struct step_sequence first = {
+            .tokens = golden_ids + i, .n_tokens = 20 + i, .blocks = blocks[i], .state = -1};
         q[i].n_experts = 0;
         run(b, &first, 1, 1);
         run(b, &q[i], 1, 1);
@@ -236,39 +270,51 @@ struct trace {
 };
 
 /* Distinct experts by layer, sequence and position. */
-static void follow_trace(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids)
+static void follow_trace(void *context, int32_t layer, int32_t sequence, int32_t position,
+                         int32_t *ids)
 {
     const struct trace *t = context;
     const struct moe_plan *m = &model_plan(model)->layers[layer].moe;
-    for (int32_t i = 0; i < m->n_used; i++) {
+    for (int32_t i = 0; i < m->n_used; i++)
         ids[i] = (layer * 5 + sequence * 3 + position + i * 2 + t->shift) % m->n_expert;
-    }
 }
 
 /* The logits of a prefill and a step of two sequences, whose experts a trace names. */
 static void run_trace(const struct backend_ops *ops, struct trace *t, float *out)
 {
     struct err e = {0};
-    struct backend_params p = {.n_blocks = 64, .max_rows = MAX_ROWS, .max_sequences = MAX_SEQUENCES, .exact = true, .n_threads = 2,
-                               .route = follow_trace, .route_context = t};
+    struct backend_params p = {.n_blocks = 64,
+                               .max_rows = MAX_ROWS,
+                               .max_sequences = MAX_SEQUENCES,
+                               .exact = true,
+                               .n_threads = 2,
+                               .route = follow_trace,
+                               .route_context = t};
     struct backend *b = ops->open(model_plan(model), &p, &e);
-    if (!b) {
+    if (!b)
         fail_msg("%s", e.text);
-    }
     int32_t blocks[2][8];
     struct step_sequence first[2], q[2];
     for (int i = 0; i < 2; i++) {
         blocks_of(i, blocks[i]);
-        first[i] = (struct step_sequence){.tokens = golden_ids + i, .n_tokens = 15, .blocks = blocks[i], .state = -1};
-        q[i] = (struct step_sequence){.tokens = golden_ids + 30 + i, .n_tokens = 1, .start = 15, .blocks = blocks[i], .state = -1, .n_out = 1,
-                                      .n_experts = i ? 2 : 0, .want_logits = true};
+        first[i] = (struct step_sequence){
+            .tokens = golden_ids + i, .n_tokens = 15, .blocks = blocks[i], .state = -1};
+        q[i] = (struct step_sequence){.tokens = golden_ids + 30 + i,
+                                      .n_tokens = 1,
+                                      .start = 15,
+                                      .blocks = blocks[i],
+                                      .state = -1,
+                                      .n_out = 1,
+                                      .n_experts = i ? 2 : 0,
+                                      .want_logits = true};
     }
     struct step_row got[2];
-    assert_true(ops->step(b, &(struct step){.sequences = first, .n_sequences = 2, .n_top = 1}, got, &e));
-    assert_true(ops->step(b, &(struct step){.sequences = q, .n_sequences = 2, .n_top = 1}, got, &e));
-    for (int i = 0; i < 2; i++) {
+    assert_true(
+        ops->step(b, &(struct step){.sequences = first, .n_sequences = 2, .n_top = 1}, got, &e));
+    assert_true(
+        ops->step(b, &(struct step){.sequences = q, .n_sequences = 2, .n_top = 1}, got, &e));
+    for (int i = 0; i < 2; i++)
         memcpy(out + i * VOCAB, got[i].logits, VOCAB * sizeof *out);
-    }
     ops->close(&b);
 }
 
@@ -293,7 +339,8 @@ static void test_a_miniature_stands_for_all_layers(void **state)
     struct err e = {0};
     struct proxy_model m;
     struct backend_speed s = {0};
-    path_of(path, sizeof path, "tests/data/golden/qwen35moe/mlx-mixed3"); /* DeltaNet and attention in turn */
+    path_of(path, sizeof path,
+            "tests/data/golden/qwen35moe/mlx-mixed3"); /* DeltaNet and attention in turn */
     struct model *hybrid = model_open(path, &e);
     assert_non_null(hybrid);
     const struct model_plan *plan = model_plan(hybrid);
@@ -303,16 +350,19 @@ static void test_a_miniature_stands_for_all_layers(void **state)
         layers += m.kinds[i].count;
         assert_int_equal(m.kinds[i].first, n);
         n += m.kinds[i].n;
-        assert_int_equal(m.plan.layers[m.kinds[i].first].mixer, plan->layers[m.kinds[i].like].mixer);
+        assert_int_equal(m.plan.layers[m.kinds[i].first].mixer,
+                         plan->layers[m.kinds[i].like].mixer);
     }
     assert_true(m.n_kinds >= 2);
     assert_int_equal(layers, plan->n_layer);
     assert_int_equal(n, m.plan.n_layer);
     proxy_model_fini(&m);
-    if (!vulkan_backend.probe->speed(plan, &(struct backend_params){.device_experts = 1, .host_experts = 1}, &s, &e)) {
+    if (!vulkan_backend.probe->speed(
+            plan, &(struct backend_params){.device_experts = 1, .host_experts = 1}, &s, &e)) {
         fail_msg("%s", e.text);
     }
-    assert_true(s.dense > 0 && s.experts > 0 && s.memory > 0 && s.link > 0 && s.unpack > 0 && s.layer_s > 0 && s.waits);
+    assert_true(s.dense > 0 && s.experts > 0 && s.memory > 0 && s.link > 0 && s.unpack > 0 &&
+                s.layer_s > 0 && s.waits);
     model_close(&hybrid);
 }
 
@@ -321,7 +371,8 @@ static void test_step_refuses_what_is_too_large(void **state)
     struct err e = {0};
     int32_t blocks[8];
     blocks_of(0, blocks);
-    struct step_sequence q = {.tokens = golden_ids, .n_tokens = MAX_ROWS + 1, .blocks = blocks, .state = -1};
+    struct step_sequence q = {
+        .tokens = golden_ids, .n_tokens = MAX_ROWS + 1, .blocks = blocks, .state = -1};
     struct step s = {.sequences = &q, .n_sequences = 1, .n_top = 1};
     assert_false(vulkan_backend.step(plain, &s, rows, &e));
     assert_int_equal(e.code, ERR_LIMIT);
@@ -336,7 +387,13 @@ static void test_copied_blocks_hold_the_same(void **state)
     struct step_sequence q = {.tokens = golden_ids, .n_tokens = 50, .blocks = blocks, .state = -1};
     run(plain, &q, 1, 1);
     assert_true(vulkan_backend.copy_blocks(plain, pairs, 2, &e));
-    struct step_sequence next = {.tokens = golden_ids + 50, .n_tokens = 1, .start = 50, .blocks = blocks, .state = -1, .n_out = 1, .want_logits = true};
+    struct step_sequence next = {.tokens = golden_ids + 50,
+                                 .n_tokens = 1,
+                                 .start = 50,
+                                 .blocks = blocks,
+                                 .state = -1,
+                                 .n_out = 1,
+                                 .want_logits = true};
     run(plain, &next, 1, 1);
     memcpy(before, rows[0].logits, sizeof before);
     next.blocks = copied;

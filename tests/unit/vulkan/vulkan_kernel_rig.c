@@ -8,10 +8,12 @@ void expand(const struct weight *w, float *out)
 {
     for (int k = 0; k < w->n_matrix; k++)
         for (int i = 0; i < w->rows; i++)
-            weight_row_f32(w, k, i, out + ((size_t)k * (size_t)w->rows + (size_t)i) * (size_t)w->cols);
+            weight_row_f32(w, k, i,
+                           out + ((size_t)k * (size_t)w->rows + (size_t)i) * (size_t)w->cols);
 }
 
-void stack_init(struct stack *s, const struct weight_form *f, int n_matrix, const int *rows, int n, int cols)
+void stack_init(struct stack *s, const struct weight_form *f, int n_matrix, const int *rows, int n,
+                int cols)
 {
     *s = (struct stack){.n = n, .cols = cols};
     for (int i = 0; i < n; i++) {
@@ -42,7 +44,8 @@ void randomize(float *at, int rows, int cols, uint32_t stride, float scale)
     for (int i = 0; i < rows; i++)
         for (int c = 0; c < cols; c++) {
             float v = random_unit(&seed);
-            at[(size_t)i * stride + (size_t)c] = scale * (v < 0 ? v * 0.75f - 0.25f : v * 0.75f + 0.25f);
+            at[(size_t)i * stride + (size_t)c] =
+                scale * (v < 0 ? v * 0.75f - 0.25f : v * 0.75f + 0.25f);
         }
 }
 
@@ -69,7 +72,8 @@ double rms_factor(const float *x, int n)
 
 double tolerance(const struct sum *s, bool halves)
 {
-    return F32_TOLERANCE * (s->magnitude + fabs(s->v) + 1) + (halves ? HALF_SIGMAS * HALF_ROUNDING * sqrt(2 * s->square) : 0);
+    return F32_TOLERANCE * (s->magnitude + fabs(s->v) + 1) +
+           (halves ? HALF_SIGMAS * HALF_ROUNDING * sqrt(2 * s->square) : 0);
 }
 
 bool close_to(double have, double want, double tol)

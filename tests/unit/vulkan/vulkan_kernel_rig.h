@@ -30,7 +30,8 @@ struct stack { /* matrices one below the other, packed and as numbers */
 void expand(const struct weight *w, float *out);
 
 /* n parts of n_matrix [rows[i], cols] each. */
-void stack_init(struct stack *s, const struct weight_form *f, int n_matrix, const int *rows, int n, int cols);
+void stack_init(struct stack *s, const struct weight_form *f, int n_matrix, const int *rows, int n,
+                int cols);
 
 void stack_fini(struct stack *s);
 uint32_t padded(int n);
@@ -49,8 +50,8 @@ double tolerance(const struct sum *s, bool halves);
 bool close_to(double have, double want, double tol);
 int cols_of(const struct weight_form *f, int steps);
 
-/* Whether form f takes turn i of n. All, but where shaders run on the cpu, whose compiler works for half a second on each of
- * these kernels: there one of them, the next form the next. */
+/* Whether form f takes turn i of n. All, but where shaders run on the cpu, whose compiler works for
+ * half a second on each of these kernels: there one of them, the next form the next. */
 bool takes(const struct weight_form *f, int i, int n);
 
 /* Without matrix units, and with them where the device has such. */
