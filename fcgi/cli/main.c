@@ -9,13 +9,13 @@
 #include "engine/base/err.h"
 
 /* one row per command, in the order of --help */
-#define COMMANDS(X)                                                                                \
-    X(up)                                                                                          \
-    X(doctor)                                                                                      \
-    X(user)                                                                                        \
-    X(key)                                                                                         \
-    X(export) X(import) X(backup) X(restore) X(tokenize) X(detokenize) X(template) X(parse)        \
-        X(pull) X(pack) X(info) X(generate) X(logits) X(perplexity) X(bench) X(synth)
+/* clang-format wraps this list in another way each time. */
+/* clang-format off */
+#define COMMANDS(X) \
+    X(up) X(doctor) X(user) X(key) X(export) X(import) X(backup) X(restore) X(tokenize) \
+    X(detokenize) X(template) X(parse) X(pull) X(pack) X(info) X(generate) X(logits) \
+    X(perplexity) X(bench) X(synth)
+/* clang-format on */
 
 #define DECLARE(name) extern const struct command cmd_##name;
 COMMANDS(DECLARE)
