@@ -10,6 +10,7 @@ import { useRules } from "./markdown-rules.js";
 
 const WHOLE_MS = 1000; // for a whole text: parsing and drawing; what is left of it then is shown as it was written
 const STREAM_MS = 150; // for what has grown while an answer streams
+const MOST_BLOCKS = 20000; // of one text, cells included: laying them out is the browser's work, which asks no clock
 const REST = 4; // times as long as the last drawing took, until the next one
 const CHEAP_MS = 30; // a drawing that takes less needs no rest
 
@@ -42,6 +43,7 @@ function blocksOf(tokens, from, to, env) {
   const blocks = [];
   for (let i = from; i < to;) {
     check();
+    if (env.blocks++ > MOST_BLOCKS) throw new Overdue();
     const token = tokens[i];
     let end = i + 1;
     if (token.nesting === 1) while (tokens[end++].level !== token.level);
@@ -80,7 +82,7 @@ function parse(text, streaming) {
 }
 
 function parseAll(text, streaming) {
-  const env = { streaming, text };
+  const env = { streaming, text, blocks: 0 };
   const tokens = parser.parse(text, env);
   let line = 0;
   for (const token of tokens) if (token.level === 0 && token.map && token.nesting >= 0) line = token.map[0];
