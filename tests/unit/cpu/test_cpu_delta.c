@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu_weights.h"
+#include "tests/unit/support/cpu_weights.h"
 #include "engine/cpu/kernels/kernels.h"
 
 enum { ROWS = 9, STRIDE = 700, MAX_K = 128, MAX_V = 256 };

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu_weights.h"
+#include "tests/unit/support/cpu_weights.h"
 #include "engine/cpu/kernels/kernels.h"
 #include "engine/cpu/kernels/kv_layout.h"
 
