@@ -258,7 +258,7 @@ static void test_additions_at_once_do_not_mix(void **state)
         struct err e = {0};
         struct store *s = store_open(&(struct store_params){.path = f->path}, &e);
         for (int i = 0; s && i < ROUNDS; i++) {
-            char ids[3][24], text[24];
+            char ids[3][48], text[24];
             struct store_openai_item items[3];
             snprintf(text, sizeof text, "{\"w\":%d}", w);
             for (int k = 0; k < 3; k++) {
