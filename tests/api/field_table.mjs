@@ -15,7 +15,7 @@ export const ENDPOINTS = {
   'Ollama chat': ['ollama_request.c', 'chat_fields'], 'Ollama generate': ['ollama_request.c', 'generate_fields'],
 };
 
-const rowsOf = (text) => [...text.matchAll(/\{"([\w.]+)", (FIELD_READ|FIELD_INERT)\}/g)].map(([, name, kind]) => [name, kind === 'FIELD_READ' ? 'done' : 'ignored']);
+const rowsOf = (text) => [...text.matchAll(/\{[\s\\]*"([\w.]+)",[\s\\]*(FIELD_READ|FIELD_INERT)[\s\\]*\}/g)].map(([, name, kind]) => [name, kind === 'FIELD_READ' ? 'done' : 'ignored']);
 
 /** The macros of rows that several tables share, with those that they name themselves. */
 function macros() {
