@@ -49,6 +49,7 @@ static void test_stop_tokens_end_the_answer(void **state)
                 !memcmp(kept.text.data, whole.text.data, kept.text.len));
     p.keep_stop = false;
     p.min_tokens = at + 1; /* it may not be drawn where it stood */
+    buf_fini(&kept.text);
     answer_of(&r, &p, &kept);
     assert_true(kept.usage.completion_tokens > at + 1 && kept.ids[at] != stop);
     buf_fini(&whole.text);
