@@ -13,29 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/vulkan/ops/backend_state.h"
 #include "engine/vulkan/shaders/interface.h"
-
-enum {
-    D = 2048,
-    D_FF = 768,
-    N_EXPERT = 128,
-    N_USED = 8,
-    N_HEAD = 32,
-    N_KV = 4,
-    D_HEAD = 128,
-    VOCAB = 151936
-};
-
-static uint8_t *random_bytes(size_t n)
-{
-    uint64_t s = 88172645463325252ull ^ n, *p = malloc(n + 8);
-    for (size_t i = 0; i < n / 8 + 1; i++) {
-        s ^= s << 13;
-        s ^= s >> 7;
-        s ^= s << 17;
-        p[i] = s;
-    }
-    return (uint8_t *)p;
-}
+#include "tests/bench/bench_model.h"
 
 static void must(bool ok, const struct err *e)
 {
@@ -43,128 +21,6 @@ static void must(bool ok, const struct err *e)
         fprintf(stderr, "%s\n", e->text);
         exit(1);
     }
-}
-
-static uint16_t bf16(float v)
-{
-    uint32_t u;
-    memcpy(&u, &v, 4);
-    return (uint16_t)(u >> 16);
-}
-
-static struct weight affine(int bits, int32_t n, int32_t rows, int32_t cols, const char *name)
-{
-    size_t groups = (size_t)n * (size_t)rows * (size_t)cols / 64;
-    uint16_t *scales = malloc(groups * 2), *biases = malloc(groups * 2);
-    float scale = 0.06f / (float)(1 << bits);
-    for (size_t i = 0; i < groups; i++) {
-        scales[i] = bf16(scale);
-        biases[i] = bf16(-0.03f);
-    }
-    size_t row = (size_t)cols * (size_t)bits / 8;
-    return (struct weight){.type = WEIGHT_AFFINE,
-                           .bits = bits,
-                           .group = 64,
-                           .scale_type = SCALE_BF16,
-                           .n_matrix = n,
-                           .rows = rows,
-                           .cols = cols,
-                           .data = random_bytes((size_t)n * (size_t)rows * row),
-                           .scales = scales,
-                           .biases = biases,
-                           .row_bytes = row,
-                           .matrix_bytes = row * (size_t)rows,
-                           .scale_row_bytes = (size_t)cols / 32,
-                           .scale_matrix_bytes = (size_t)cols / 32 * (size_t)rows,
-                           .name = name};
-}
-
-static struct weight mxfp4(int32_t n, int32_t rows, int32_t cols, const char *name)
-{
-    size_t blocks = (size_t)n * (size_t)rows * (size_t)cols / 32, row = (size_t)cols / 2;
-    uint8_t *scales = malloc(blocks);
-    memset(scales, 127 - 7, blocks);
-    return (struct weight){.type = WEIGHT_MXFP4,
-                           .bits = 4,
-                           .group = 32,
-                           .scale_type = SCALE_E8M0,
-                           .n_matrix = n,
-                           .rows = rows,
-                           .cols = cols,
-                           .data = random_bytes((size_t)n * (size_t)rows * row),
-                           .scales = scales,
-                           .row_bytes = row,
-                           .matrix_bytes = row * (size_t)rows,
-                           .scale_row_bytes = (size_t)cols / 32,
-                           .scale_matrix_bytes = (size_t)cols / 32 * (size_t)rows,
-                           .name = name};
-}
-
-static struct vector ones(int32_t n)
-{
-    float *v = malloc((size_t)n * sizeof *v);
-    for (int32_t i = 0; i < n; i++)
-        v[i] = 1;
-    return (struct vector){v, n};
-}
-
-static struct weight expert(const char *format, int32_t rows, int32_t cols)
-{
-    return format[0] == 'm' ? mxfp4(N_EXPERT, rows, cols, "experts")
-                            : affine(format[1] == '8' ? 8 : 4, N_EXPERT, rows, cols, "experts");
-}
-
-static struct weight dense(const char *format, int32_t rows, int32_t cols)
-{
-    return !strcmp(format, "mx") ? mxfp4(1, rows, cols, "dense")
-                                 : affine(!strcmp(format, "a4") ? 4 : 8, 1, rows, cols, "dense");
-}
-
-static struct model_plan *make_plan(const char *format, int32_t n_layer)
-{
-    struct model_plan *p = calloc(1, sizeof *p);
-    struct layer_plan l = {
-        .mixer_norm = ones(D), .ffn_norm = ones(D), .state_index = -1, .ffn = FFN_MOE};
-    struct attention_plan *a = &l.attention;
-    *p = (struct model_plan){.family = "qwen3_moe",
-                             .n_layer = n_layer,
-                             .d_model = D,
-                             .n_vocab = VOCAB,
-                             .n_ctx = 40960,
-                             .n_attention = n_layer,
-                             .norm_eps = 1e-6f,
-                             .final_norm = ones(D)};
-    a->n_head = N_HEAD;
-    a->n_kv_head = N_KV;
-    a->d_head = D_HEAD;
-    a->scale = 0.08838835f;
-    a->rope.n_dims = D_HEAD;
-    a->rope.scale = 1;
-    for (int i = 0; i < D_HEAD / 2; i++)
-        a->rope.inv_freq[i] = 1.0f / (float)(1 << (i / 4));
-    a->wq = dense(format, N_HEAD * D_HEAD, D);
-    a->wk = dense(format, N_KV * D_HEAD, D);
-    a->wv = dense(format, N_KV * D_HEAD, D);
-    a->wo = dense(format, D, N_HEAD * D_HEAD);
-    a->q_norm = ones(D_HEAD);
-    a->k_norm = ones(D_HEAD);
-    l.moe = (struct moe_plan){.n_expert = N_EXPERT,
-                              .n_used = N_USED,
-                              .d_ff = D_FF,
-                              .normalize = true,
-                              .scale = 1,
-                              .router = affine(8, 1, N_EXPERT, D, "router"),
-                              .gate = expert(format, D_FF, D),
-                              .up = expert(format, D_FF, D),
-                              .down = expert(format, D, D_FF)};
-    p->embed = affine(!strcmp(format, "a4") ? 4 : 8, 1, VOCAB, D, "embed");
-    p->head = p->embed;
-    p->layers = malloc((size_t)n_layer * sizeof l);
-    for (int32_t i = 0; i < n_layer; i++) {
-        l.kv_index = i;
-        p->layers[i] = l;
-    }
-    return p;
 }
 
 struct bench {
@@ -299,13 +155,11 @@ static void chain(struct gpu *g)
     gpu_buffer_destroy(g, &a);
 }
 
-/* What the driver's compiler made of each pipeline in use: registers, local memory, where it tells.
- */
-static void statistics(struct gpu *g)
+/* A device of its own that can tell what its compiler made; NULL: there is none. */
+static VkDevice telling_device(const struct gpu *g)
 {
     const char *extensions[] = {"VK_KHR_pipeline_executable_properties",
                                 "VK_EXT_subgroup_size_control", "VK_NV_cooperative_matrix"};
-    struct err ignored;
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR wanted = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
         .pipelineExecutableInfo = VK_TRUE};
@@ -326,7 +180,6 @@ static void statistics(struct gpu *g)
         f12.vulkanMemoryModel = f12.vulkanMemoryModelDeviceScope = VK_TRUE;
     f11.storageBuffer16BitAccess = matrix.cooperativeMatrix = control.computeFullSubgroups =
         VK_TRUE;
-    fflush(stdout);
     float priority = 1;
     VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                      .queueFamilyIndex = g->family,
@@ -339,35 +192,48 @@ static void statistics(struct gpu *g)
                                .enabledExtensionCount = 3,
                                .ppEnabledExtensionNames = extensions};
     VkDevice d;
-    if (vkCreateDevice(g->physical, &info, NULL, &d) != VK_SUCCESS)
-        return;
+    return vkCreateDevice(g->physical, &info, NULL, &d) == VK_SUCCESS ? d : NULL;
+}
+
+static void print_statistics(const struct gpu *g, VkPipeline p)
+{
     PFN_vkGetPipelineExecutableStatisticsKHR get =
         (PFN_vkGetPipelineExecutableStatisticsKHR)(void *)vkGetDeviceProcAddr(
-            d, "vkGetPipelineExecutableStatisticsKHR");
-    struct gpu other = {.device = d, .caps = g->caps};
+            g->device, "vkGetPipelineExecutableStatisticsKHR");
+    VkPipelineExecutableStatisticKHR s[32];
+    uint32_t n = 32;
+    for (int k = 0; k < 32; k++) {
+        s[k] = (VkPipelineExecutableStatisticKHR){
+            .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR};
+    }
+    VkPipelineExecutableInfoKHR which = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
+                                         .pipeline = p};
+    if (p && get && get(g->device, &which, &n, s) >= 0)
+        for (uint32_t k = 0; k < n; k++)
+            printf(" | %s %llu", s[k].name, (unsigned long long)s[k].value.u64);
+}
+
+/* What the driver's compiler made of each pipeline in use: registers, local memory, where it tells.
+ */
+static void statistics(const struct gpu *g)
+{
+    struct err ignored;
+    fflush(stdout);
+    struct gpu other = {.device = telling_device(g), .caps = g->caps, .capture = true};
+    if (!other.device)
+        return;
     VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = GPU_PUSH_BYTES};
     VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                          .pushConstantRangeCount = 1,
                                          .pPushConstantRanges = &range};
-    vkCreatePipelineLayout(d, &layout, NULL, &other.layout);
-    other.capture = true;
+    vkCreatePipelineLayout(other.device, &layout, NULL, &other.layout);
     for (int i = 0; i < g->n_pipelines; i++) {
         VkPipeline p = gpu_pipeline(&other, g->pipelines[i].shader, g->pipelines[i].spec, &ignored);
-        VkPipelineExecutableStatisticKHR s[32];
-        uint32_t n = 32;
-        for (int k = 0; k < 32; k++) {
-            s[k] = (VkPipelineExecutableStatisticKHR){
-                .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR};
-        }
-        VkPipelineExecutableInfoKHR which = {
-            .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = p};
         printf("pipeline %s", g->pipelines[i].shader);
         fflush(stdout);
         for (int k = 0; k < 16; k++)
             printf("%c%u", k ? ',' : ' ', g->pipelines[i].spec[k]);
-        if (p && get && get(d, &which, &n, s) >= 0)
-            for (uint32_t k = 0; k < n; k++)
-                printf(" | %s %llu", s[k].name, (unsigned long long)s[k].value.u64);
+        print_statistics(&other, p);
         printf("\n");
     }
 }
@@ -386,73 +252,108 @@ static void tune(struct bench *t)
     }
 }
 
-int main(int argc, char **argv)
+struct options {
+    const char *format, *rows, *prefills, *products, *attention;
+    int32_t n_layer, depth, start;
+    bool profile, chain, stats, tune;
+};
+
+static struct options parse_options(int argc, char **argv)
 {
-    const char *format = "mx8", *rows = "1", *prefills = "", *depth = "64", *begin = "0",
-               *products = "units", *attention = "tiles";
-    int32_t n_layer = 48, max_rows = 64;
-    struct bench t = {0};
-    struct err e = {0};
-    bool with_chain = false, with_stats = false, with_tune = false;
+    struct options o = {.format = "mx8",
+                        .rows = "1",
+                        .prefills = "",
+                        .products = "units",
+                        .attention = "tiles",
+                        .n_layer = 48,
+                        .depth = 64};
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--profile")) {
-            t.profile = true;
-        } else if (!strcmp(argv[i], "--tune")) {
-            with_tune = true;
-        } else if (!strcmp(argv[i], "--stats")) {
-            with_stats = true;
-        } else if (!strcmp(argv[i], "--chain")) {
-            with_chain = true;
+        const char *name = argv[i];
+        if (!strcmp(name, "--profile")) {
+            o.profile = true;
+        } else if (!strcmp(name, "--tune")) {
+            o.tune = true;
+        } else if (!strcmp(name, "--stats")) {
+            o.stats = true;
+        } else if (!strcmp(name, "--chain")) {
+            o.chain = true;
         } else if (i + 1 < argc) {
             const char *v = argv[++i];
-            n_layer = !strcmp(argv[i - 1], "--layers") ? atoi(v) : n_layer;
-            format = !strcmp(argv[i - 1], "--format") ? v : format;
-            rows = !strcmp(argv[i - 1], "--rows") ? v : rows;
-            prefills = !strcmp(argv[i - 1], "--prefill") ? v : prefills;
-            depth = !strcmp(argv[i - 1], "--depth") ? v : depth;
-            begin = !strcmp(argv[i - 1], "--start") ? v : begin;
-            products = !strcmp(argv[i - 1], "--products") ? v : products;
-            attention = !strcmp(argv[i - 1], "--attention") ? v : attention;
+            o.n_layer = !strcmp(name, "--layers") ? atoi(v) : o.n_layer;
+            o.format = !strcmp(name, "--format") ? v : o.format;
+            o.rows = !strcmp(name, "--rows") ? v : o.rows;
+            o.prefills = !strcmp(name, "--prefill") ? v : o.prefills;
+            o.depth = !strcmp(name, "--depth") ? atoi(v) : o.depth;
+            o.start = !strcmp(name, "--start") ? atoi(v) : o.start;
+            o.products = !strcmp(name, "--products") ? v : o.products;
+            o.attention = !strcmp(name, "--attention") ? v : o.attention;
         }
     }
-    for (const char *s = prefills; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ','))
+    return o;
+}
+
+/* Of a list with commas. */
+static const char *next_number(const char *s)
+{
+    s += strcspn(s, ",");
+    return s + (*s == ',');
+}
+
+static void open_bench(struct bench *t, const struct options *o)
+{
+    struct err e = {0};
+    int32_t max_rows = 64;
+    for (const char *s = o->prefills; *s; s = next_number(s))
         max_rows = atoi(s) > max_rows ? atoi(s) : max_rows;
-    t.plan = make_plan(format, n_layer);
-    t.blocks_each = (atoi(depth) + atoi(begin) + (max_rows > 64 ? max_rows : 64) + 63) / 32 + 2;
-    int32_t n_blocks = t.blocks_each * 64;
+    t->profile = o->profile;
+    t->plan = bench_model_plan(o->format, o->n_layer);
+    t->blocks_each = (o->depth + o->start + max_rows + 63) / 32 + 2;
+    int32_t n_blocks = t->blocks_each * 64;
     struct backend_params p = {.n_blocks = n_blocks, .max_rows = max_rows, .max_sequences = 64};
-    t.b = vulkan_backend.open(t.plan, &p, &e);
-    must(t.b != NULL, &e);
-    if (strcmp(products, "units")) {
-        t.b->gpu.caps.cooperative_matrix = false;
-        t.b->tuning.gemm_min_rows = 9;
+    t->b = vulkan_backend.open(t->plan, &p, &e);
+    must(t->b != NULL, &e);
+    if (strcmp(o->products, "units")) {
+        t->b->gpu.caps.cooperative_matrix = false;
+        t->b->tuning.gemm_min_rows = 9;
     }
-    if (!strcmp(products, "single"))
-        t.b->tuning.gemm_min_rows = UINT32_MAX;
-    if (!strcmp(attention, "rows"))
-        t.b->step.tile_rows = 0;
-    t.rows = calloc(4096, sizeof *t.rows);
-    t.tokens = malloc(65536 * sizeof *t.tokens);
-    t.blocks = malloc((size_t)n_blocks * sizeof *t.blocks);
+    if (!strcmp(o->products, "single"))
+        t->b->tuning.gemm_min_rows = UINT32_MAX;
+    if (!strcmp(o->attention, "rows"))
+        t->b->step.tile_rows = 0;
+    t->rows = calloc(4096, sizeof *t->rows);
+    t->tokens = malloc(65536 * sizeof *t->tokens);
+    t->blocks = malloc((size_t)n_blocks * sizeof *t->blocks);
     for (int32_t i = 0; i < 65536; i++)
-        t.tokens[i] = (int32_t)((uint32_t)i * 2654435761u % VOCAB);
+        t->tokens[i] = (int32_t)((uint32_t)i * 2654435761u % (uint32_t)t->plan->n_vocab);
     for (int32_t i = 0; i < n_blocks; i++)
-        t.blocks[i] = i;
-    t.bandwidth = vulkan_backend.read_bandwidth(t.b);
-    printf("device=\"%s\" format=%s layers=%d read_gbs=%.0f\n", vulkan_backend.device_name(t.b),
-           format, n_layer, t.bandwidth / 1e9);
-    const struct gpu_caps *c = &t.b->gpu.caps;
+        t->blocks[i] = i;
+    t->bandwidth = vulkan_backend.read_bandwidth(t->b);
+}
+
+static void print_device(const struct bench *t, const struct options *o)
+{
+    const struct gpu_caps *c = &t->b->gpu.caps;
+    printf("device=\"%s\" format=%s layers=%d read_gbs=%.0f\n", vulkan_backend.device_name(t->b),
+           o->format, o->n_layer, t->bandwidth / 1e9);
     printf("subgroup=%u shared=%u float16=%d cooperative_matrix=%d full_subgroups=%d\n",
            c->subgroup, c->max_shared, c->float16, c->cooperative_matrix, c->subgroup_control);
-    if (with_chain)
+}
+
+int main(int argc, char **argv)
+{
+    const struct options o = parse_options(argc, argv);
+    struct bench t = {0};
+    open_bench(&t, &o);
+    print_device(&t, &o);
+    if (o.chain)
         chain(&t.b->gpu);
-    for (const char *s = rows; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ','))
-        decode(&t, atoi(s), atoi(depth));
-    for (const char *s = prefills; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ','))
-        prefill(&t, atoi(s), atoi(begin));
-    if (with_tune)
+    for (const char *s = o.rows; *s; s = next_number(s))
+        decode(&t, atoi(s), o.depth);
+    for (const char *s = o.prefills; *s; s = next_number(s))
+        prefill(&t, atoi(s), o.start);
+    if (o.tune)
         tune(&t);
-    if (with_stats)
+    if (o.stats)
         statistics(&t.b->gpu);
     vulkan_backend.close(&t.b);
     return 0;

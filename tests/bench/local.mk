@@ -1,6 +1,6 @@
 # benchmarks that are built by hand: make tests/bench/bench_vulkan
 if VULKAN
 EXTRA_PROGRAMS += %D%/bench_vulkan
-%C%_bench_vulkan_SOURCES = %D%/bench_vulkan.c
+%C%_bench_vulkan_SOURCES = %D%/bench_vulkan.c %D%/bench_model.c %D%/bench_model.h
 %C%_bench_vulkan_LDADD = $(VULKAN_BACKEND_LIBS) $(MODEL_LIBS) $(BASE_LIBS) -lm
 endif

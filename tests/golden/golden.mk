@@ -8,6 +8,7 @@ check_PROGRAMS += $(GOLDEN_TESTS)
 TESTS += $(GOLDEN_TESTS)
 GOLDEN_LIBS = $(MEMORY_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 GOLDEN_SOURCES = %D%/golden.c %D%/golden.h fcgi/cli/cli_run.c fcgi/cli/cli_run.h
+FAMILIES_SOURCES = %D%/golden_cases.c %D%/golden_cases.h %D%/golden_truth.c %D%/golden_truth.h $(GOLDEN_SOURCES)
 
 %C%_test_demo_cpu_SOURCES = %D%/test_demo.c $(GOLDEN_SOURCES)
 %C%_test_demo_cpu_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"cpu"' -DGOLDEN_POSITIONS=4096
@@ -16,10 +17,10 @@ GOLDEN_SOURCES = %D%/golden.c %D%/golden.h fcgi/cli/cli_run.c fcgi/cli/cli_run.h
 %C%_test_demo_vulkan_SOURCES = %D%/test_demo.c $(GOLDEN_SOURCES)
 %C%_test_demo_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"' -DGOLDEN_POSITIONS=160
 %C%_test_demo_vulkan_LDADD = $(GOLDEN_LIBS)
-%C%_test_families_cpu_SOURCES = %D%/test_families.c %D%/golden_truth.c %D%/golden_truth.h $(GOLDEN_SOURCES)
+%C%_test_families_cpu_SOURCES = %D%/test_families.c $(FAMILIES_SOURCES)
 %C%_test_families_cpu_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"cpu"'
 %C%_test_families_cpu_LDADD = $(GOLDEN_LIBS)
-%C%_test_families_vulkan_SOURCES = %D%/test_families.c %D%/golden_truth.c %D%/golden_truth.h $(GOLDEN_SOURCES)
+%C%_test_families_vulkan_SOURCES = %D%/test_families.c $(FAMILIES_SOURCES)
 %C%_test_families_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"'
 %C%_test_families_vulkan_LDADD = $(GOLDEN_LIBS)
 %C%_test_hybrid_cpu_SOURCES = %D%/test_hybrid.c $(GOLDEN_SOURCES)

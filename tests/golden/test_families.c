@@ -7,7 +7,6 @@
  *
  * usage: test_families [BACKEND [DIR [FORM]]]; DIR has one folder per family. 77 where the backend
  * can't run here. */
-#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,10 +18,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "engine/base/file.h"
 #include "engine/base/json/json.h"
 #include "engine/format/weight_bits.h"
 #include "tests/golden/golden.h"
+#include "tests/golden/golden_cases.h"
 #include "tests/golden/golden_truth.h"
 
 #ifndef GOLDEN_BACKEND
@@ -415,46 +414,7 @@ static bool on_processor(const struct golden_case *c)
     return found && strcmp(backend, "cpu");
 }
 
-/* --- the list --- */
-
-static void add_cases(const char *root, const char *family, const char *only)
-{
-    struct err e = {0};
-    char path[2048];
-    struct golden_case c = {0};
-    snprintf(c.family, sizeof c.family, "%.60s", family);
-    snprintf(c.dir, sizeof c.dir, "%.900s/%.60s", root, family);
-    if (!file_join(path, sizeof path, c.dir, "golden.json", &e) || !file_exists(path))
-        return;
-    cJSON *json = json_parse_file(path, 1 << 22, &e);
-    const cJSON *form, *forms = json ? json_member(json, "forms") : NULL;
-    cJSON_ArrayForEach (form, forms) {
-        const cJSON *files = json_member(form, "files");
-        snprintf(c.form, sizeof c.form, "%.60s", form->string);
-        snprintf(c.name, sizeof c.name, "%.60s %.60s", family, form->string);
-        if (!cJSON_IsString(files) ||
-            !file_join(c.model, sizeof c.model, c.dir, files->valuestring, &e))
-            continue;
-        if (n_cases < MAX_CASES && file_exists(c.model) && (!only || !strcmp(only, c.form)))
-            cases[n_cases++] = c;
-    }
-    cJSON_Delete(json);
-}
-
-static void list_cases(const char *root, const char *only)
-{
-    DIR *d = opendir(root);
-    char names[MAX_CASES][64];
-    int n = 0;
-    for (struct dirent *one; d && (one = readdir(d));)
-        if (one->d_name[0] != '.' && n < MAX_CASES)
-            snprintf(names[n++], sizeof names[0], "%.60s", one->d_name);
-    if (d)
-        closedir(d);
-    qsort(names, (size_t)n, sizeof names[0], (int (*)(const void *, const void *))strcmp);
-    for (int i = 0; i < n; i++)
-        add_cases(root, names[i], only);
-}
+/* --- one case --- */
 
 /* All checks of one case, or none (NULL): whether the backend can run here. Returns the exit
  * status. */
@@ -507,7 +467,9 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         backend = argv[1];
-    list_cases(argc > 2 ? argv[2] : golden_path("tests/data/golden"), argc > 3 ? argv[3] : NULL);
+    n_cases =
+        golden_cases_list(cases, MAX_CASES, argc > 2 ? argv[2] : golden_path("tests/data/golden"),
+                          argc > 3 ? argv[3] : NULL);
     if (!n_cases) {
         puts("no golden models found");
         return 1;

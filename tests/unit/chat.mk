@@ -1,5 +1,5 @@
 # tests of engine/jinja and engine/chat
-CHAT_TESTS = %D%/test_jinja %D%/test_chat_template %D%/test_chat_parser %D%/test_content_gate
+CHAT_TESTS = %D%/test_jinja %D%/test_chat_template %D%/test_chat_messages %D%/test_chat_parser %D%/test_content_gate
 check_PROGRAMS += $(CHAT_TESTS)
 TESTS += $(CHAT_TESTS)
 CHAT_CASES = %D%/chat/chat_cases.c %D%/chat/chat_cases.h
@@ -10,7 +10,9 @@ EXTRA_DIST += tests/data/templates tests/data/jinja tests/data/parsing
 %C%_test_jinja_LDADD = $(CHAT_TEST_LIBS)
 %C%_test_chat_template_SOURCES = %D%/chat/test_chat_template.c $(CHAT_CASES)
 %C%_test_chat_template_LDADD = $(CHAT_TEST_LIBS)
-%C%_test_chat_parser_SOURCES = %D%/chat/test_chat_parser.c $(CHAT_CASES)
+%C%_test_chat_messages_SOURCES = %D%/chat/test_chat_messages.c
+%C%_test_chat_messages_LDADD = $(CHAT_TEST_LIBS)
+%C%_test_chat_parser_SOURCES = %D%/chat/test_chat_parser.c %D%/chat/chat_samples.c %D%/chat/chat_samples.h $(CHAT_CASES)
 %C%_test_chat_parser_LDADD = $(CHAT_TEST_LIBS)
 %C%_test_content_gate_SOURCES = %D%/chat/test_content_gate.c
 %C%_test_content_gate_LDADD = $(CHAT_TEST_LIBS)

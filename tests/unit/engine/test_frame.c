@@ -176,79 +176,101 @@ static void test_params_out_of_range_name_the_field(void **state)
 #undef REFUSE
 }
 
-static void test_events_read_back_as_written(void **state)
+/* What was read points into the frame and the box. */
+struct round_trip {
+    struct buf written;
+    struct event_box box;
+    struct engine_event out;
+};
+
+static void write_and_read(struct round_trip *r, const struct engine_event *in)
+{
+    struct frame f;
+    struct err e = {0};
+    buf_clear(&r->written);
+    message_put_event(&r->written, in);
+    parse_one(&r->written, &f);
+    assert_true(message_get_event(&f, &r->out, &r->box, &e));
+    assert_int_equal(r->out.type, in->type);
+}
+
+static void check_tokens(struct round_trip *r)
 {
     struct engine_token tokens[2] = {{.id = 3, .logprob = -0.25f, .n_top = 1, .top = {{9, -1.5f}}},
                                      {.id = 4, .logprob = -9999, .n_top = 0}};
-    struct engine_event in = {.type = ENGINE_TOKENS,
-                              .job = 5,
-                              .tokens = tokens,
-                              .n_tokens = 2,
-                              .decode_ms = 12.5,
-                              .text = "h\xc3\xa9",
-                              .text_len = 3};
-    struct engine_event out;
-    struct event_box box = {0};
-    struct buf b = {0};
-    struct err e = {0};
-    struct frame f;
-    message_put_event(&b, &in);
-    parse_one(&b, &f);
-    assert_true(message_get_event(&f, &out, &box, &e));
-    assert_int_equal(out.n_tokens, 2);
-    assert_int_equal(out.tokens[0].top[0].id, 9);
-    assert_true(out.tokens[1].logprob == -9999);
-    assert_true(out.decode_ms == 12.5);
-    assert_int_equal(out.text_len, 3);
-    assert_memory_equal(out.text, "h\xc3\xa9", 3);
+    write_and_read(r, &(struct engine_event){.type = ENGINE_TOKENS,
+                                             .job = 5,
+                                             .tokens = tokens,
+                                             .n_tokens = 2,
+                                             .decode_ms = 12.5,
+                                             .text = "h\xc3\xa9",
+                                             .text_len = 3});
+    assert_int_equal(r->out.n_tokens, 2);
+    assert_int_equal(r->out.tokens[0].top[0].id, 9);
+    assert_true(r->out.tokens[1].logprob == -9999);
+    assert_true(r->out.decode_ms == 12.5);
+    assert_int_equal(r->out.text_len, 3);
+    assert_memory_equal(r->out.text, "h\xc3\xa9", 3);
+}
 
-    tokens[0].rank = 3;
-    in = (struct engine_event){
-        .type = ENGINE_PROMPT_SCORES, .job = 5, .done = 64, .tokens = tokens, .n_tokens = 1};
-    buf_clear(&b);
-    message_put_event(&b, &in);
-    parse_one(&b, &f);
-    assert_true(message_get_event(&f, &out, &box, &e));
-    assert_int_equal(out.type, ENGINE_PROMPT_SCORES);
-    assert_int_equal(out.done, 64);
-    assert_int_equal(out.n_tokens, 1);
-    assert_int_equal(out.tokens[0].rank, 3);
-    assert_int_equal(out.tokens[0].top[0].id, 9);
+static void check_prompt_scores(struct round_trip *r)
+{
+    struct engine_token token = {
+        .id = 3, .logprob = -0.25f, .rank = 3, .n_top = 1, .top = {{9, -1.5f}}};
+    write_and_read(
+        r,
+        &(struct engine_event){
+            .type = ENGINE_PROMPT_SCORES, .job = 5, .done = 64, .tokens = &token, .n_tokens = 1});
+    assert_int_equal(r->out.done, 64);
+    assert_int_equal(r->out.n_tokens, 1);
+    assert_int_equal(r->out.tokens[0].rank, 3);
+    assert_int_equal(r->out.tokens[0].top[0].id, 9);
+}
 
-    in = (struct engine_event){.type = ENGINE_DONE,
-                               .job = 5,
-                               .finish = ENGINE_STOP_STRING,
-                               .stop_string = "END",
-                               .usage = {.prompt_tokens = 10,
-                                         .cached_tokens = 3,
-                                         .completion_tokens = 7,
-                                         .decode_tokens_per_s = 12.5,
-                                         .experts = {[ENGINE_EXPERT_ASKED] = 8,
-                                                     [ENGINE_EXPERT_HITS] = 5.5,
-                                                     [ENGINE_EXPERT_BUS_BYTES] = 4096},
-                                         .memory = {1, 2, 3, 4, 5},
-                                         .reduced_top_k = 6}};
-    buf_clear(&b);
-    message_put_event(&b, &in);
-    parse_one(&b, &f);
-    assert_true(message_get_event(&f, &out, &box, &e));
-    assert_string_equal(out.stop_string, "END");
-    assert_int_equal(out.usage.cached_tokens, 3);
-    assert_true(out.usage.decode_tokens_per_s == 12.5);
-    assert_memory_equal(out.usage.experts, in.usage.experts, sizeof out.usage.experts);
-    assert_memory_equal(&out.usage.memory, &in.usage.memory, sizeof out.usage.memory);
-    assert_int_equal(out.usage.reduced_top_k, 6);
+static void check_done(struct round_trip *r)
+{
+    const struct engine_event in = {.type = ENGINE_DONE,
+                                    .job = 5,
+                                    .finish = ENGINE_STOP_STRING,
+                                    .stop_string = "END",
+                                    .usage = {.prompt_tokens = 10,
+                                              .cached_tokens = 3,
+                                              .completion_tokens = 7,
+                                              .decode_tokens_per_s = 12.5,
+                                              .experts = {[ENGINE_EXPERT_ASKED] = 8,
+                                                          [ENGINE_EXPERT_HITS] = 5.5,
+                                                          [ENGINE_EXPERT_BUS_BYTES] = 4096},
+                                              .memory = {1, 2, 3, 4, 5},
+                                              .reduced_top_k = 6}};
+    write_and_read(r, &in);
+    const struct engine_event *out = &r->out;
+    assert_string_equal(out->stop_string, "END");
+    assert_int_equal(out->usage.cached_tokens, 3);
+    assert_true(out->usage.decode_tokens_per_s == 12.5);
+    assert_memory_equal(out->usage.experts, in.usage.experts, sizeof out->usage.experts);
+    assert_memory_equal(&out->usage.memory, &in.usage.memory, sizeof out->usage.memory);
+    assert_int_equal(out->usage.reduced_top_k, 6);
+}
 
-    in = (struct engine_event){.type = ENGINE_FAILED,
-                               .error = {.code = ERR_BUSY, .field = "f", .text = "full"}};
-    buf_clear(&b);
-    message_put_event(&b, &in);
-    parse_one(&b, &f);
-    assert_true(message_get_event(&f, &out, &box, &e));
-    assert_int_equal(out.error.code, ERR_BUSY);
-    assert_string_equal(out.error.text, "full");
-    event_box_fini(&box);
-    buf_fini(&b);
+static void check_failed(struct round_trip *r)
+{
+    write_and_read(
+        r, &(struct engine_event){.type = ENGINE_FAILED,
+                                  .error = {.code = ERR_BUSY, .field = "f", .text = "full"}});
+    assert_int_equal(r->out.error.code, ERR_BUSY);
+    assert_string_equal(r->out.error.text, "full");
+}
+
+/* One after the other through the same box, as a client reads them. */
+static void test_events_read_back_as_written(void **state)
+{
+    struct round_trip r = {0};
+    check_tokens(&r);
+    check_prompt_scores(&r);
+    check_done(&r);
+    check_failed(&r);
+    event_box_fini(&r.box);
+    buf_fini(&r.written);
 }
 
 static void test_token_count_that_lies_is_refused(void **state)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "engine/experts/pack/expert_pack.h"
+#include "tests/unit/experts/expert_pack_check.h"
 #include "tests/unit/support/expert_models.h"
 #include "tests/unit/support/tiny_model.h"
 
@@ -86,77 +87,12 @@ static bool is_there(const char *file)
     return access(file, F_OK) == 0;
 }
 
-static void compare_rows(const uint8_t *got, size_t got_stride, const uint8_t *want,
-                         size_t want_stride, size_t size, int32_t rows)
-{
-    assert_true((got == NULL) == (want == NULL));
-    for (int32_t i = 0; got && i < rows; i++)
-        assert_memory_equal(got + (size_t)i * got_stride, want + (size_t)i * want_stride, size);
-}
-
-static void check_record(const struct expert_layer *layer, const struct expert_record *r,
-                         const uint8_t *memory, const struct moe_plan *m, int32_t x)
-{
-    const struct weight *const plan[] = {&m->gate, &m->up, &m->down};
-    struct weight_planes got[EXPERT_MATRIX__N], want;
-    for (int i = 0; i < EXPERT_MATRIX__N; i++) {
-        const struct weight *w = &layer->weights[i];
-        got[i] = expert_record_planes(r, (enum expert_matrix)i, memory);
-        want = weight_planes(plan[i], x);
-        assert_null(w->table);
-        assert_int_equal(w->row_bytes, weight_row_size(w));
-        compare_rows(got[i].data, w->row_bytes, want.data, plan[i]->row_bytes, weight_row_size(w),
-                     w->rows);
-        compare_rows(got[i].scales, w->scale_row_bytes, want.scales, plan[i]->scale_row_bytes,
-                     weight_scale_row_size(w), w->rows);
-        compare_rows(got[i].biases, w->scale_row_bytes, want.biases, plan[i]->scale_row_bytes,
-                     weight_scale_row_size(w), w->rows);
-    }
-    assert_int_equal(expert_record_checksum(layer->weights, got), r->checksum);
-}
-
-/* Every record is one part of the one file, in order and without holes, and holds the mapping's
- * bytes. */
-static void check_sidecar(const struct model *m)
-{
-    struct expert_layout l, own;
-    if (!expert_pack_open(&l, m, path, &e) || !expert_layout_open(&own, m, &e))
-        fail_msg("%s", e.text);
-    assert_true(l.packed);
-    assert_int_equal(l.n_files, 1);
-    assert_int_equal(l.expert_bytes, own.expert_bytes);
-    uint64_t at = l.layers[0].records[0].parts[0].offset, sum = 0, records;
-    assert_int_equal(l.files[0].size, expert_pack_bytes(&own, &records));
-    assert_int_equal(l.read_bytes, records);
-    int fd = open(path, O_RDONLY);
-    assert_true(fd >= 0);
-    for (int32_t i = 0; i < l.n_layers; i++)
-        for (int32_t x = 0; x < l.layers[i].n_expert; x++) {
-            const struct expert_record *r = &l.layers[i].records[x];
-            uint8_t *memory = malloc(l.layers[i].record_bytes);
-            assert_int_equal(r->n_parts, 1);
-            assert_int_equal(r->parts[0].offset, at);
-            assert_int_equal(r->parts[0].length, l.layers[i].record_bytes);
-            assert_int_equal(r->parts[0].length % EXPERT_ALIGN, 0);
-            assert_int_equal(pread(fd, memory, r->parts[0].length, (off_t)at), r->parts[0].length);
-            check_record(&l.layers[i], r, memory, &model_plan(m)->layers[l.layers[i].layer].moe, x);
-            at += r->parts[0].length;
-            sum += r->parts[0].length;
-            free(memory);
-        }
-    close(fd);
-    assert_int_equal(at, l.files[0].size);
-    assert_int_equal(sum, l.read_bytes);
-    expert_layout_close(&own);
-    expert_layout_close(&l);
-}
-
 static void test_records_are_the_models_bytes(void **state)
 {
     for (int i = 0; expert_models[i]; i++) {
         struct model *m = open_model(expert_model_path(expert_models[i]));
         pack(m);
-        check_sidecar(m);
+        expert_pack_check(m, path);
         assert_false(is_there(part));
         assert_int_equal(unlink(path), 0);
         model_close(&m);
@@ -174,7 +110,7 @@ static void test_split_files_and_tensors_of_their_own(void **state)
         tiny_write(&t, "model-00003-of-00003.safetensors", 2, 3);
         struct model *m = open_model(t.dir);
         pack(m);
-        check_sidecar(m);
+        expert_pack_check(m, path);
         assert_int_equal(unlink(path), 0);
         model_close(&m);
         tiny_remove(&t);
@@ -261,7 +197,7 @@ static void test_a_killed_run_is_gone_on_with(void **state)
     assert_int_equal(w.last.records, all);
     assert_int_equal(w.last.bytes, w.last.bytes_total);
     assert_true(w.last.records_kept > all / 2 && w.last.records_kept < all);
-    check_sidecar(m);
+    expert_pack_check(m, path);
     assert_false(is_there(part));
     model_close(&m);
 }
@@ -293,7 +229,7 @@ static void test_a_stopped_run_keeps_what_is_right(void **state)
     w.at = 0;
     assert_true(pack_watched(m, &w));
     assert_int_equal(w.last.records_kept, 19);
-    check_sidecar(m);
+    expert_pack_check(m, path);
     expert_layout_close(&own);
     model_close(&m);
 }
@@ -318,7 +254,7 @@ static void test_one_at_a_time(void **state)
     refuse(m, ERR_BUSY, "another pack");
     close(fd);
     pack(m);
-    check_sidecar(m);
+    expert_pack_check(m, path);
     model_close(&m);
 }
 
@@ -337,7 +273,7 @@ static void test_no_room_leaves_nothing(void **state)
     signal(SIGXFSZ, SIG_DFL);
     assert_false(is_there(part));
     pack(m);
-    check_sidecar(m);
+    expert_pack_check(m, path);
     model_close(&m);
 }
 
@@ -454,7 +390,7 @@ static void test_another_models_sidecar_is_not_taken(void **state)
     assert_true(expert_pack_write(&(struct pack_params){.model = m[1]}, &there, &e));
     assert_false(there);
     strcpy(path, beside);
-    check_sidecar(m[1]);
+    expert_pack_check(m[1], path);
     for (int i = 0; i < 2; i++) {
         model_close(&m[i]);
         tiny_remove(both[i]);

@@ -13,70 +13,7 @@
 #include "sql/chats/store_tree.h"
 #include "sql/files/store_attachments.h"
 #include "sql/users/store_limits.h"
-#include "tests/unit/store/store_fixture.h"
-
-static int64_t add(struct fixture *f, int64_t user, const char *name, const char *bytes)
-{
-    struct err e = {0};
-    struct store_upload u;
-    int64_t id = 0;
-    ASSERT_OK(store_upload_begin(f->store, &u, &e));
-    ASSERT_OK(store_upload_write(&u, bytes, strlen(bytes), &e));
-    const struct store_attachment a = {.user_id = user,
-                                       .name = name,
-                                       .type = "text/plain",
-                                       .tokens = 3,
-                                       .model = "m",
-                                       .text = bytes};
-    ASSERT_OK(store_attachment_add(f->store, &u, &a, &id, &e));
-    assert_false(u.open);
-    return id;
-}
-
-static struct store_attachment get(struct fixture *f, int64_t user, int64_t id)
-{
-    struct err e = {0};
-    struct store_attachment a;
-    ASSERT_OK(store_attachment_get(f->store, f->arena,
-                                   &(struct store_ref){.user_id = user, .id = id}, &a, &e));
-    return a;
-}
-
-static bool is_there(struct fixture *f, const char *sha256)
-{
-    struct err e = {0};
-    char path[STORE_PATH_SIZE];
-    ASSERT_OK(store_attachment_path(f->store, sha256, path, &e));
-    return access(path, F_OK) == 0;
-}
-
-static int64_t post_with(struct fixture *f, int64_t conversation, const int64_t *ids, int n)
-{
-    struct err e = {0};
-    char key[40];
-    static int serial;
-    struct store_posted p;
-    snprintf(key, sizeof key, "with-%d", serial++);
-    ASSERT_OK(store_message_post(f->store,
-                                 &(struct store_post){.user_id = f->user,
-                                                      .conversation_id = conversation,
-                                                      .content = "see",
-                                                      .job_key = key,
-                                                      .model = "m",
-                                                      .attachments = ids,
-                                                      .n_attachments = n},
-                                 &p, &e));
-    fixture_finish(f, p.message_id, "seen");
-    return p.user_message_id;
-}
-
-static void clear(struct fixture *f)
-{
-    struct err e = {0};
-    bool more = true;
-    while (more)
-        ASSERT_OK(store_clear(f->store, &more, &e));
-}
+#include "tests/unit/store/attachment_fixture.h"
 
 static void test_a_file_lies_under_its_hash(void **state)
 {
@@ -85,8 +22,8 @@ static void test_a_file_lies_under_its_hash(void **state)
     char path[STORE_PATH_SIZE];
     struct stat st;
     struct buf b = {0};
-    int64_t id = add(f, f->user, "a.txt", "abc"), bytes = 0;
-    struct store_attachment a = get(f, f->user, id);
+    int64_t id = attachment_add(f, f->user, "a.txt", "abc"), bytes = 0;
+    struct store_attachment a = attachment_get(f, f->user, id);
     assert_string_equal(a.sha256,
                         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_int_equal(a.bytes, 3);
@@ -110,7 +47,7 @@ static void test_another_users_hands_reach_nothing(void **state)
     struct fixture *f = *state;
     struct err e = {0};
     struct store_attachment a;
-    int64_t id = add(f, f->user, "a.txt", "mine");
+    int64_t id = attachment_add(f, f->user, "a.txt", "mine");
     ASSERT_ERR(store_attachment_get(f->store, f->arena,
                                     &(struct store_ref){.user_id = f->other, .id = id}, &a, &e),
                ERR_NOTFOUND);
@@ -131,7 +68,7 @@ static void test_another_users_hands_reach_nothing(void **state)
                ERR_INPUT);
     assert_string_equal(e.field, "attachments");
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 0);
-    assert_int_equal(get(f, f->user, id).bytes, 4);
+    assert_int_equal(attachment_get(f, f->user, id).bytes, 4);
 }
 
 static bool see_text(void *context, const char *name, const char *text)
@@ -152,9 +89,10 @@ static void test_a_message_has_its_files_in_order(void **state)
     struct err e = {0};
     struct buf texts = {0}, rows = {0};
     int64_t c = fixture_conversation(f, f->user, NULL);
-    int64_t one = add(f, f->user, "one", "1"), two = add(f, f->user, "two", "2");
+    int64_t one = attachment_add(f, f->user, "one", "1"),
+            two = attachment_add(f, f->user, "two", "2");
     const int64_t ids[] = {two, one}, twice[] = {one, one};
-    int64_t message = post_with(f, c, ids, 2);
+    int64_t message = attachment_post(f, c, ids, 2);
     ASSERT_OK(store_attachment_texts(
         f->store, &(struct store_ref){.user_id = f->user, .id = message}, see_text, &texts, &e));
     assert_string_equal(texts.data, "two=2;one=1;");
@@ -169,7 +107,7 @@ static void test_a_message_has_its_files_in_order(void **state)
     assert_non_null(
         strstr(rows.data, "[{\"id\":\"2\",\"name\":\"two\",\"type\":\"text/plain\",\"bytes\":1,"));
     assert_true(strstr(rows.data, "\"two\"") < strstr(rows.data, "\"one\""));
-    assert_true(get(f, f->user, one).sent);
+    assert_true(attachment_get(f, f->user, one).sent);
     ASSERT_ERR(store_attachment_remove(f->store, f->user, one, &e), ERR_CONFLICT);
     struct store_posted p;
     ASSERT_ERR(store_message_post(f->store,
@@ -189,14 +127,15 @@ static void test_a_file_goes_with_its_last_row(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
-    int64_t mine = add(f, f->user, "a", "the same"), theirs = add(f, f->other, "b", "the same");
+    int64_t mine = attachment_add(f, f->user, "a", "the same"),
+            theirs = attachment_add(f, f->other, "b", "the same");
     char sha256[DIGEST_TEXT_SIZE];
-    snprintf(sha256, sizeof sha256, "%s", get(f, f->user, mine).sha256);
-    assert_string_equal(sha256, get(f, f->other, theirs).sha256);
+    snprintf(sha256, sizeof sha256, "%s", attachment_get(f, f->user, mine).sha256);
+    assert_string_equal(sha256, attachment_get(f, f->other, theirs).sha256);
     ASSERT_OK(store_attachment_remove(f->store, f->user, mine, &e));
-    assert_true(is_there(f, sha256));
+    assert_true(attachment_has_file(f, sha256));
     ASSERT_OK(store_attachment_remove(f->store, f->other, theirs, &e));
-    assert_false(is_there(f, sha256));
+    assert_false(attachment_has_file(f, sha256));
     ASSERT_ERR(store_attachment_remove(f->store, f->other, theirs, &e), ERR_NOTFOUND);
 }
 
@@ -205,42 +144,43 @@ static void test_a_deleted_conversation_takes_along_what_no_other_has(void **sta
     struct fixture *f = *state;
     struct err e = {0};
     int64_t c = fixture_conversation(f, f->user, NULL), fork;
-    int64_t first = add(f, f->user, "first", "in both"),
-            second = add(f, f->user, "second", "in one");
+    int64_t first = attachment_add(f, f->user, "first", "in both"),
+            second = attachment_add(f, f->user, "second", "in one");
     char both[DIGEST_TEXT_SIZE], one[DIGEST_TEXT_SIZE];
-    snprintf(both, sizeof both, "%s", get(f, f->user, first).sha256);
-    snprintf(one, sizeof one, "%s", get(f, f->user, second).sha256);
-    int64_t m = post_with(f, c, &first, 1);
+    snprintf(both, sizeof both, "%s", attachment_get(f, f->user, first).sha256);
+    snprintf(one, sizeof one, "%s", attachment_get(f, f->user, second).sha256);
+    int64_t m = attachment_post(f, c, &first, 1);
     ASSERT_OK(store_conversation_fork(
         f->store, &(struct store_fork){.user_id = f->user, .conversation_id = c, .message_id = m},
         &fork, &e));
-    post_with(f, c, &second, 1);
+    attachment_post(f, c, &second, 1);
     ASSERT_OK(store_conversation_remove(f->store, f->user, c, &e));
-    clear(f);
-    assert_true(is_there(f, both));
-    assert_false(is_there(f, one));
+    attachment_clear(f);
+    assert_true(attachment_has_file(f, both));
+    assert_false(attachment_has_file(f, one));
     struct store_attachment a;
     ASSERT_ERR(store_attachment_get(f->store, f->arena,
                                     &(struct store_ref){.user_id = f->user, .id = second}, &a, &e),
                ERR_NOTFOUND);
-    assert_true(get(f, f->user, first).sent);
+    assert_true(attachment_get(f, f->user, first).sent);
     ASSERT_OK(store_conversation_remove(f->store, f->user, fork, &e));
-    clear(f);
-    assert_false(is_there(f, both));
+    attachment_clear(f);
+    assert_false(attachment_has_file(f, both));
 }
 
 static void test_what_was_never_sent_goes_after_a_day(void **state)
 {
     struct fixture *f = *state;
-    int64_t fresh = add(f, f->user, "fresh", "fresh"), old = add(f, f->user, "old", "old");
+    int64_t fresh = attachment_add(f, f->user, "fresh", "fresh"),
+            old = attachment_add(f, f->user, "old", "old");
     char sha256[DIGEST_TEXT_SIZE];
-    snprintf(sha256, sizeof sha256, "%s", get(f, f->user, old).sha256);
+    snprintf(sha256, sizeof sha256, "%s", attachment_get(f, f->user, old).sha256);
     fixture_number(
         f->path,
         "UPDATE attachments SET loose_at = loose_at - 24 * 3600000 - 1000 WHERE name = 'old'");
-    clear(f);
-    assert_int_equal(get(f, f->user, fresh).bytes, 5);
-    assert_false(is_there(f, sha256));
+    attachment_clear(f);
+    assert_int_equal(attachment_get(f, f->user, fresh).bytes, 5);
+    assert_false(attachment_has_file(f, sha256));
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments"), 1);
 }
 
@@ -249,10 +189,11 @@ static void test_a_removed_user_leaves_no_file(void **state)
     struct fixture *f = *state;
     struct err e = {0};
     char sha256[DIGEST_TEXT_SIZE];
-    snprintf(sha256, sizeof sha256, "%s", get(f, f->other, add(f, f->other, "x", "of bob")).sha256);
+    snprintf(sha256, sizeof sha256, "%s",
+             attachment_get(f, f->other, attachment_add(f, f->other, "x", "of bob")).sha256);
     ASSERT_OK(store_user_remove(f->store, f->other, &e));
-    clear(f);
-    assert_false(is_there(f, sha256));
+    attachment_clear(f);
+    assert_false(attachment_has_file(f, sha256));
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM users"), 1);
 }
 
@@ -263,7 +204,8 @@ static void test_the_sweep_finds_what_has_no_row(void **state)
     struct err e = {0};
     char kept[DIGEST_TEXT_SIZE], lost[STORE_PATH_SIZE];
     struct store_upload u;
-    snprintf(kept, sizeof kept, "%s", get(f, f->user, add(f, f->user, "x", "kept")).sha256);
+    snprintf(kept, sizeof kept, "%s",
+             attachment_get(f, f->user, attachment_add(f, f->user, "x", "kept")).sha256);
     ASSERT_OK(store_attachment_path(
         f->store, "00000000000000000000000000000000000000000000000000000000000000aa", lost, &e));
     *strrchr(lost, '/') = '\0';
@@ -283,7 +225,7 @@ static void test_the_sweep_finds_what_has_no_row(void **state)
     for (int i = 0; i < STORE_FILE_FOLDERS; i++)
         ASSERT_OK(store_attachment_sweep(f->store, i, &e));
     assert_int_equal(access(half, F_OK), -1);
-    assert_true(is_there(f, kept));
+    assert_true(attachment_has_file(f, kept));
     store_upload_drop(&u);
 }
 
@@ -311,7 +253,8 @@ static void test_a_row_that_cannot_be_leaves_no_file(void **state)
     const struct store_attachment a = {
         .user_id = 999, .name = "n", .type = "text/plain", .tokens = -1};
     ASSERT_ERR(store_attachment_add(f->store, &u, &a, &id, &e), ERR_NOTFOUND);
-    assert_false(is_there(f, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+    assert_false(
+        attachment_has_file(f, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
     ASSERT_OK(store_upload_begin(f->store, &u, &e));
     const struct store_attachment nameless = {
         .user_id = f->user, .name = "", .type = "text/plain", .tokens = -1};
@@ -352,11 +295,11 @@ static void test_files_are_found_by_name_and_text_while_a_message_has_them(void 
     struct fixture *f = *state;
     struct err e = {0};
     int64_t conversation = fixture_conversation(f, f->user, "t"), fork;
-    int64_t ids[] = {add(f, f->user, "Mietvertrag.pdf", "Die KÜNDIGUNGSFRIST"),
-                     add(f, f->user, "zwei.txt", "Ωx")};
-    add(f, f->other, "Mietvertrag.pdf", "Die Kündigungsfrist");
+    int64_t ids[] = {attachment_add(f, f->user, "Mietvertrag.pdf", "Die KÜNDIGUNGSFRIST"),
+                     attachment_add(f, f->user, "zwei.txt", "Ωx")};
+    attachment_add(f, f->other, "Mietvertrag.pdf", "Die Kündigungsfrist");
     assert_int_equal(find(f, f->user, "mietvertrag").n, 0); /* in no message yet */
-    int64_t message = post_with(f, conversation, ids, 2);
+    int64_t message = attachment_post(f, conversation, ids, 2);
     const char *const asked[] = {"mietVERTRAG", "kündigungsfrist", "ωx", ".pdf", "gu"};
     const char *const told[] = {"Mietvertrag", "KÜNDIGUNGSFRIST", "Ωx", ".pdf", "GU"};
     for (int i = 0; i < 5; i++) {
@@ -380,7 +323,7 @@ static void test_files_are_found_by_name_and_text_while_a_message_has_them(void 
                                                   : both.message > message);
     ASSERT_OK(store_conversation_remove(f->store, f->user, fork, &e));
     ASSERT_OK(store_conversation_remove(f->store, f->user, conversation, &e));
-    clear(f);
+    attachment_clear(f);
     assert_int_equal(find(f, f->user, "kündigung").n, 0);
     fixture_number(
         f->path,
@@ -388,7 +331,7 @@ static void test_files_are_found_by_name_and_text_while_a_message_has_them(void 
     ASSERT_ERR(store_attachment_remove(f->store, f->user, 3, &e),
                ERR_NOTFOUND); /* another user's: it stays in the index */
     ASSERT_OK(store_attachment_remove(f->store, f->other, 3, &e));
-    clear(f);
+    attachment_clear(f);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachment_search_idx"), 0);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachment_search_data"),
                      2); /* FTS5's own */
@@ -399,9 +342,10 @@ static void test_an_import_gives_its_files_names_and_keeps_each_once(void **stat
     struct fixture *f = *state;
     struct err e = {0};
     struct store_imported done;
-    const int64_t had = add(f, f->user, "mine.txt", "known"),
-                  came = add(f, f->user, STORE_IMPORTED_FILE, "fresh words");
-    const char *known = get(f, f->user, had).sha256, *fresh = get(f, f->user, came).sha256;
+    const int64_t had = attachment_add(f, f->user, "mine.txt", "known"),
+                  came = attachment_add(f, f->user, STORE_IMPORTED_FILE, "fresh words");
+    const char *known = attachment_get(f, f->user, had).sha256,
+               *fresh = attachment_get(f, f->user, came).sha256;
     const struct store_import_file files[] = {
         {fresh, "a.txt"},
         {fresh, "a.txt"},
@@ -427,7 +371,7 @@ static void test_an_import_gives_its_files_names_and_keeps_each_once(void **stat
     ASSERT_OK(store_import_add(f->store, &c, &done, &e));
     assert_int_equal(done.n_files, 5);
     assert_int_equal(done.n_missing, 1);
-    assert_string_equal(get(f, f->user, came).name, "a.txt");
+    assert_string_equal(attachment_get(f, f->user, came).name, "a.txt");
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments"),
                      5); /* of a.txt two, as the message has it */
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments WHERE loose_at IS "
@@ -441,7 +385,7 @@ static void test_an_import_gives_its_files_names_and_keeps_each_once(void **stat
     ASSERT_OK(store_import_add(f->store, &c, &done, &e));
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments"),
                      6); /* the second a.txt once more */
-    assert_string_equal(get(f, f->user, came).name, "a.txt");
+    assert_string_equal(attachment_get(f, f->user, came).name, "a.txt");
 }
 
 /* Eight at once, room for two: two rows, two files, whoever they are. */
@@ -479,7 +423,7 @@ static void test_of_many_at_once_those_who_fit_stay(void **state)
         digest_add(&d, bytes, sizeof bytes);
         digest_end(&d, sha256);
         snprintf(sql, sizeof sql, "SELECT count(*) FROM attachments WHERE sha256 = '%s'", sha256);
-        assert_int_equal(is_there(f, sha256), fixture_number(f->path, sql));
+        assert_int_equal(attachment_has_file(f, sha256), fixture_number(f->path, sql));
     }
 }
 
