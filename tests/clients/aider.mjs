@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { exported } from './lib/settings.mjs';
 
 async function aider(c, kind, message, files, timeout) {
   const s = await c.server(kind), cwd = c.folder();
@@ -12,7 +11,7 @@ async function aider(c, kind, message, files, timeout) {
   for (const [name, text] of Object.entries(files)) writeFileSync(path.join(cwd, name), text);
   const r = await c.sh(c.venv('aider'), ['--model', 'openai/demo-model', '--yes-always', '--no-git', '--no-pretty', '--no-fancy-input', '--no-check-update', '--no-show-release-notes',
     '--analytics-disable', '--no-detect-urls', '--no-show-model-warnings', '--message-file', '.message', ...Object.keys(files)],
-  { cwd, timeout, env: { ...exported(c.settingsOf('aider.md', 'sh', s)), HOME: cwd, LITELLM_LOCAL_MODEL_COST_MAP: 'True' } });
+  { cwd, timeout, env: { ...c.exportsOf('aider.md', s), HOME: cwd, LITELLM_LOCAL_MODEL_COST_MAP: 'True' } });
   return { ...r, file: (name) => readFileSync(path.join(cwd, name), 'utf8') };
 }
 

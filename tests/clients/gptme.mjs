@@ -2,14 +2,13 @@
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { exported } from './lib/settings.mjs';
 
 async function gptme(c, kind, prompts, { cwd = c.folder(), more = [], timeout } = {}) {
   const s = await c.server(kind), config = path.join(cwd, '.config/gptme');
   mkdirSync(config, { recursive: true });
   writeFileSync(path.join(config, 'config.toml'), c.settingsOf('gptme.md', 'toml', s));
   const r = await c.sh(c.venv('gptme'), ['--model', 'sluice/demo-model', '--tool-format', 'tool', '--non-interactive', '--tools', 'save,shell,complete', '--system', 'short', ...more, ...prompts],
-    { cwd, timeout, env: { ...exported(c.settingsOf('gptme.md', 'sh', s)), HOME: cwd, XDG_CONFIG_HOME: path.join(cwd, '.config'), XDG_DATA_HOME: path.join(cwd, '.data'), GPTME_NO_LOCAL_DISCOVERY: '1' } });
+    { cwd, timeout, env: { ...c.exportsOf('gptme.md', s), HOME: cwd, XDG_CONFIG_HOME: path.join(cwd, '.config'), XDG_DATA_HOME: path.join(cwd, '.data'), GPTME_NO_LOCAL_DISCOVERY: '1' } });
   return { ...r, cwd };
 }
 

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { exported } from './lib/settings.mjs';
 
 const lib = path.join(path.dirname(fileURLToPath(import.meta.url)), 'lib');
 
@@ -12,7 +11,7 @@ async function run(c, kind, language, code, args = []) {
   const s = await c.server(kind), cwd = c.folder(), file = path.join(language === 'js' ? c.installed : cwd, `program.${language}`);
   if (path.isAbsolute(code)) copyFileSync(code, file);
   else writeFileSync(file, code);
-  const r = await c.sh(language === 'js' ? process.execPath : c.python, [file, ...args], { cwd, timeout: 300000, env: exported(c.settingsOf('ollama.md', 'sh', s)) });
+  const r = await c.sh(language === 'js' ? process.execPath : c.python, [file, ...args], { cwd, timeout: 300000, env: c.exportsOf('ollama.md', s) });
   assert.equal(r.code, 0, r.text);
   return { ...r, cwd };
 }

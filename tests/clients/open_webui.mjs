@@ -7,7 +7,6 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { sleep, slow, top } from '../api/harness.mjs';
 import { once, serve } from './lib/serving.mjs';
-import { exported } from './lib/settings.mjs';
 
 const lib = path.join(path.dirname(fileURLToPath(import.meta.url)), 'lib');
 
@@ -23,7 +22,7 @@ const PARAMETERS = {
 const start = once(async (c, kind) => {
   const s = await c.server(kind), cwd = c.folder();
   const web = await serve(c.venv('open-webui'), (port) => ['serve', '--host', '127.0.0.1', '--port', String(port)], { cwd, probe: '/health',
-    env: { ...exported(c.settingsOf('open-webui.md', 'sh', s)), DATA_DIR: cwd, USE_SLIM_DOCKER: 'true', OFFLINE_MODE: 'true', WEBUI_SECRET_KEY: 'a-secret-of-this-run', ENABLE_VERSION_UPDATE_CHECK: 'false' } });
+    env: { ...c.exportsOf('open-webui.md', s), DATA_DIR: cwd, USE_SLIM_DOCKER: 'true', OFFLINE_MODE: 'true', WEBUI_SECRET_KEY: 'a-secret-of-this-run', ENABLE_VERSION_UPDATE_CHECK: 'false' } });
   const call = async (method, where, body) => {
     const r = await fetch(web.url + where, { method, headers: { 'content-type': 'application/json', ...(web.token && { authorization: `Bearer ${web.token}` }) }, body: body && JSON.stringify(body) });
     const text = await r.text();

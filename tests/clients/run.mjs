@@ -10,6 +10,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { demo, start, top } from '../api/harness.mjs';
+import { exported } from './lib/settings.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const argument = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : process.argv[i + 1]; };
@@ -84,10 +85,7 @@ function settingsOf(page, language, s, n = 0) {
 }
 
 /** The variables that a page's n-th shell block exports. */
-function exportsOf(page, s, n = 0) {
-  const lines = settingsOf(page, 'sh', s, n).split('\n').filter((l) => l.startsWith('export '));
-  return Object.fromEntries(lines.map((l) => [l.slice(7, l.indexOf('=')), l.slice(l.indexOf('=') + 1)]));
-}
+const exportsOf = (page, s, n = 0) => exported(settingsOf(page, 'sh', s, n));
 
 /** An order whose words do not stand in it as they are: what is found in an agent's output or in a prompt was said by the engine. */
 const hidden = (o) => `fake:${JSON.stringify(o).replaceAll(/[A-Z ]|(?<=fak)e/g, (c) => `\\u00${c.charCodeAt(0).toString(16)}`)}`;
