@@ -9,9 +9,7 @@
 const struct api_dialect dialect_default = {
     .error = reply_error_object,
     .stream_abort = {.close_event = DIALECT_SSE_CLOSE,
-                     .error_event = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT
-                                    "\",\"type\":\"server_error\",\"param\":null,"
-                                    "\"code\":\"worker_lost\"}}\n\ndata: [DONE]\n\n"},
+                     .error_event = DIALECT_ERROR_EVENT "data: [DONE]\n\n"},
 };
 
 /* Is the path the row's, or one below it? */

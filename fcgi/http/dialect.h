@@ -18,6 +18,10 @@ struct api_dialect {
 };
 
 #define DIALECT_SSE_CLOSE ":\n\n"
+/* The error object of dialect_default as a server-sent event. */
+#define DIALECT_ERROR_EVENT                                                                        \
+    "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT                                          \
+    "\",\"type\":\"server_error\",\"param\":null,\"code\":\"worker_lost\"}}\n\n"
 #define DIALECT_ABORT_TEXT "the process that served this stream died; ask again"
 
 /* OpenAI's error object, which the page's routes use too; the first of api_dialects. */

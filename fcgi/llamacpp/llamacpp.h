@@ -17,14 +17,13 @@
 struct request;
 
 /* The fields of its own that /completion and /infill share. */
-#define FIELD_ROWS_OF_LLAMACPP                                                                     \
-    {"prompt", FIELD_READ}, {"model", FIELD_READ}, {"stream", FIELD_READ}, {"stop", FIELD_READ},   \
-        {"max_tokens", FIELD_READ}, {"n_cmpl", FIELD_READ}, {"n", FIELD_READ},                     \
-        {"n_probs", FIELD_READ}, {"return_tokens", FIELD_READ}, {"return_progress", FIELD_READ},   \
-        {"response_fields", FIELD_READ}, {"response_format", FIELD_READ},                          \
-    {                                                                                              \
-        "cache_salt", FIELD_READ                                                                   \
-    }
+/* clang-format off */
+#define FIELD_ROWS_OF_LLAMACPP \
+    {"prompt", FIELD_READ}, {"model", FIELD_READ}, {"stream", FIELD_READ}, {"stop", FIELD_READ}, \
+    {"max_tokens", FIELD_READ}, {"n_cmpl", FIELD_READ}, {"n", FIELD_READ}, \
+    {"n_probs", FIELD_READ}, {"return_tokens", FIELD_READ}, {"return_progress", FIELD_READ}, \
+    {"response_fields", FIELD_READ}, {"response_format", FIELD_READ}, {"cache_salt", FIELD_READ}
+/* clang-format on */
 
 #define LLAMACPP_MAX_FIELDS 64 /* of response_fields */
 

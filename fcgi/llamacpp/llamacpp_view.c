@@ -345,8 +345,5 @@ void llamacpp_view_fini(struct llamacpp_view *v)
 
 const struct api_dialect llamacpp_dialect = {
     .error = reply_error_object,
-    .stream_abort = {.close_event = DIALECT_SSE_CLOSE,
-                     .error_event = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT
-                                    "\",\"type\":\"server_error\","
-                                    "\"param\":null,\"code\":\"worker_lost\"}}\n\n"},
+    .stream_abort = {.close_event = DIALECT_SSE_CLOSE, .error_event = DIALECT_ERROR_EVENT},
 };

@@ -37,13 +37,13 @@ bool ollama_name(const cJSON *body, const char **name, struct err *e);
 void ollama_time(char out[OLLAMA_TIME_BYTES], int64_t wall_ms);
 
 /* What chat and generate both know. */
-#define FIELD_ROWS_OF_OLLAMA                                                                       \
-    {"model", FIELD_READ}, {"format", FIELD_READ}, {"options", FIELD_READ},                        \
-        {"stream", FIELD_READ}, {"think", FIELD_READ}, {"logprobs", FIELD_READ},                   \
-        {"top_logprobs", FIELD_READ}, {"keep_alive", FIELD_INERT}, {"truncate", FIELD_INERT},      \
-    {                                                                                              \
-        "shift", FIELD_INERT                                                                       \
-    }
+/* clang-format off */
+#define FIELD_ROWS_OF_OLLAMA \
+    {"model", FIELD_READ}, {"format", FIELD_READ}, {"options", FIELD_READ}, \
+    {"stream", FIELD_READ}, {"think", FIELD_READ}, {"logprobs", FIELD_READ}, \
+    {"top_logprobs", FIELD_READ}, {"keep_alive", FIELD_INERT}, {"truncate", FIELD_INERT}, \
+    {"shift", FIELD_INERT}
+/* clang-format on */
 
 struct ollama_request {
     struct chat_request chat;

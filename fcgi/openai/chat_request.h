@@ -77,33 +77,31 @@ struct field_row {
     enum field_kind kind;
 };
 /* How tokens are chosen: settings_names, in every endpoint alike. */
-#define FIELD_ROWS_OF_SAMPLING                                                                     \
-    {"temperature", FIELD_READ}, {"top_p", FIELD_READ}, {"top_k", FIELD_READ},                     \
-        {"min_p", FIELD_READ}, {"typical_p", FIELD_READ}, {"repetition_penalty", FIELD_READ},      \
-        {"repeat_penalty", FIELD_READ}, {"repeat_last_n", FIELD_READ},                             \
-        {"presence_penalty", FIELD_READ}, {"frequency_penalty", FIELD_READ}, {"seed", FIELD_READ}, \
-        {"random_seed", FIELD_READ}, {"logit_bias", FIELD_READ},                                   \
-        {"experts_per_token", FIELD_READ}, {"min_tokens", FIELD_READ}, {"ignore_eos", FIELD_READ}, \
-        {"stop_token_ids", FIELD_READ}, {"allowed_token_ids", FIELD_READ},                         \
-        {"bad_words", FIELD_READ}, {"include_stop_str_in_output", FIELD_READ},                     \
-        {"no_stop_trim", FIELD_READ},                                                              \
-    {                                                                                              \
-        "skip_special_tokens", FIELD_READ                                                          \
-    }
+/* clang-format off */
+#define FIELD_ROWS_OF_SAMPLING \
+    {"temperature", FIELD_READ}, {"top_p", FIELD_READ}, {"top_k", FIELD_READ}, \
+    {"min_p", FIELD_READ}, {"typical_p", FIELD_READ}, {"repetition_penalty", FIELD_READ}, \
+    {"repeat_penalty", FIELD_READ}, {"repeat_last_n", FIELD_READ}, \
+    {"presence_penalty", FIELD_READ}, {"frequency_penalty", FIELD_READ}, {"seed", FIELD_READ}, \
+    {"random_seed", FIELD_READ}, {"logit_bias", FIELD_READ}, {"experts_per_token", FIELD_READ}, \
+    {"min_tokens", FIELD_READ}, {"ignore_eos", FIELD_READ}, {"stop_token_ids", FIELD_READ}, \
+    {"allowed_token_ids", FIELD_READ}, {"bad_words", FIELD_READ}, \
+    {"include_stop_str_in_output", FIELD_READ}, {"no_stop_trim", FIELD_READ}, \
+    {"skip_special_tokens", FIELD_READ}
+/* clang-format on */
 /* How long the answer may be, as llama.cpp and Ollama say it. */
-#define FIELD_ROWS_OF_LENGTH                                                                       \
-    {"n_predict", FIELD_READ},                                                                     \
-    {                                                                                              \
-        "num_predict", FIELD_READ                                                                  \
-    }
+/* clang-format off */
+#define FIELD_ROWS_OF_LENGTH \
+    {"n_predict", FIELD_READ}, {"num_predict", FIELD_READ}
+/* clang-format on */
 /* The content's form, as llama.cpp, SGLang and vLLM name it: what constraint.h reads. */
-#define FIELD_ROWS_OF_FORMS                                                                        \
-    {"grammar", FIELD_READ}, {"json_schema", FIELD_READ}, {"regex", FIELD_READ},                   \
-        {"ebnf", FIELD_READ}, {"guided_json", FIELD_READ}, {"guided_regex", FIELD_READ},           \
-        {"guided_choice", FIELD_READ}, {"guided_grammar", FIELD_READ},                             \
-    {                                                                                              \
-        "structured_outputs", FIELD_READ                                                           \
-    }
+/* clang-format off */
+#define FIELD_ROWS_OF_FORMS \
+    {"grammar", FIELD_READ}, {"json_schema", FIELD_READ}, {"regex", FIELD_READ}, \
+    {"ebnf", FIELD_READ}, {"guided_json", FIELD_READ}, {"guided_regex", FIELD_READ}, \
+    {"guided_choice", FIELD_READ}, {"guided_grammar", FIELD_READ}, \
+    {"structured_outputs", FIELD_READ}
+/* clang-format on */
 /* A parameter of some server that has no effect here, and why: "ignored: ..." in the answer. */
 struct foreign_field {
     const char *name, *reason;
