@@ -36,14 +36,9 @@ static bool bad(struct err *e, enum err_code code, struct place p, const char *m
     return err_field(e, code, field, "%s", why);
 }
 
-static const char *text_of(const cJSON *o, const char *name)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
-}
-
 static bool is_type(const cJSON *block, const char *type)
 {
-    const char *own = text_of(block, "type");
+    const char *own = json_text(block, "type");
     return own && !strcmp(own, type);
 }
 
@@ -64,7 +59,7 @@ static bool read_document_content(struct messages_reader *m, const cJSON *source
     if (!cJSON_IsArray(content))
         return bad(e, ERR_INPUT, p, ".source.content", "must be a string or a list of text blocks");
     cJSON_ArrayForEach (block, content) {
-        const char *line = text_of(block, "text");
+        const char *line = json_text(block, "text");
         if (line)
             buf_printf(text, "%s\n", line);
         else if (!ignored_add(m->r, p.path, "of a document's blocks the text is read", e))
@@ -77,9 +72,9 @@ static bool read_document(struct messages_reader *m, const cJSON *block, struct 
                           struct buf *out, struct err *e)
 {
     const cJSON *source = json_member(block, "source");
-    const char *type = text_of(source, "type"), *title = text_of(block, "title"),
-               *data = text_of(source, "data");
-    const char *context = text_of(block, "context");
+    const char *type = json_text(source, "type"), *title = json_text(block, "title"),
+               *data = json_text(source, "data");
+    const char *context = json_text(block, "context");
     struct buf text = {.limit = ATTACHMENT_PROMPT_BYTES};
     bool ok = true;
     if (!type)
@@ -100,9 +95,9 @@ static bool read_document(struct messages_reader *m, const cJSON *block, struct 
              frame_text(out, title, text.data ? text.data : "");
     } else {
         buf_printf(out, "[document %s: not read]",
-                   title                    ? title
-                   : text_of(source, "url") ? text_of(source, "url")
-                                            : "");
+                   title                      ? title
+                   : json_text(source, "url") ? json_text(source, "url")
+                                              : "");
         ok = ignored_add(
             m->r, p.path,
             "documents are read from the request alone, not from an address or a file's id", e);
@@ -149,8 +144,8 @@ static bool add_other(struct messages_reader *m, cJSON *message, const cJSON *bl
 static bool add_block(struct messages_reader *m, cJSON *message, const cJSON *block, struct place p,
                       struct err *e)
 {
-    const char *text = text_of(block, "text");
-    if (!text_of(block, "type"))
+    const char *text = json_text(block, "text");
+    if (!json_text(block, "type"))
         return bad(e, ERR_INPUT, p, "", "must be a block with a type");
     if (is_type(block, "text")) {
         if (!text)
@@ -195,7 +190,7 @@ static bool add_content(struct messages_reader *m, cJSON *message, const cJSON *
 static bool add_result(struct messages_reader *m, const cJSON *block, struct place p, struct err *e)
 {
     const cJSON *content = json_member(block, "content"), *wrong = json_member(block, "is_error");
-    if (!text_of(block, "tool_use_id"))
+    if (!json_text(block, "tool_use_id"))
         return bad(e, ERR_INPUT, p, ".tool_use_id", "must be a string");
     if (wrong && !cJSON_IsBool(wrong))
         return bad(e, ERR_INPUT, p, ".is_error", "must be true or false");
@@ -226,7 +221,7 @@ static bool add_user_block(struct messages_reader *m, cJSON **texts, const cJSON
 
 static bool add_use(struct messages_reader *m, const cJSON *block, struct place p, struct err *e)
 {
-    const char *id = text_of(block, "id"), *name = text_of(block, "name");
+    const char *id = json_text(block, "id"), *name = json_text(block, "name");
     const cJSON *input = json_member(block, "input");
     struct buf arguments = {0};
     if (!id || !name || (input && !cJSON_IsObject(input)))
@@ -243,7 +238,7 @@ static bool add_use(struct messages_reader *m, const cJSON *block, struct place 
 static bool add_assistant_block(struct messages_reader *m, const cJSON *block, struct place p,
                                 struct err *e)
 {
-    const char *thinking = text_of(block, "thinking");
+    const char *thinking = json_text(block, "thinking");
     if (is_type(block, "tool_use"))
         return add_use(m, block, p, e);
     if (!is_type(block, "thinking"))
@@ -280,7 +275,7 @@ static bool refuse_lone_image(const cJSON *content, int index, struct err *e)
 
 static bool add_message(struct messages_reader *m, const cJSON *message, int index, struct err *e)
 {
-    const char *role = text_of(message, "role");
+    const char *role = json_text(message, "role");
     const cJSON *content = json_member(message, "content"), *block;
     const struct place p = at("messages[%d].content", index);
     bool user = role && !strcmp(role, "user");
@@ -326,7 +321,7 @@ bool messages_add(struct messages_reader *m, const cJSON *body, struct err *e)
             return false;
         last = message;
     }
-    if (!strcmp(text_of(last, "role"), "assistant"))
+    if (!strcmp(json_text(last, "role"), "assistant"))
         return err_field(
             e, ERR_UNSUPPORTED, "messages",
             "end with the assistant's: an answer that is begun can't be continued here");

@@ -26,10 +26,6 @@ static const struct field_row fields[] = {
     {"cache_control", FIELD_INERT}, /* the prompt cache keeps every prompt */
     {NULL, FIELD_READ},
 };
-static const char *text_of(const cJSON *o, const char *name)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
-}
 
 /* {name, description, input_schema} as chat's {type, function}. */
 static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool, int i,
@@ -41,7 +37,7 @@ static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool,
         "type",   "name",          "description",           "input_schema",
         "strict", "cache_control", "eager_input_streaming", NULL};
     const cJSON *member;
-    const char *type = text_of(tool, "type");
+    const char *type = json_text(tool, "type");
     char field[IGNORED_FIELD_BYTES];
     if (!cJSON_IsObject(tool))
         return chat_build_fail(e, ERR_INPUT, "must be an object", "tools[%d]", i);
@@ -183,11 +179,8 @@ static bool read_settings(struct chat_request *c, struct request *r, struct chat
     if (!json_get_array(body, "stop_sequences", &stop, e))
         return false;
     chat_build_refer(b, o, "stop", stop);
-    if (settings_read(&c->settings, o, r->worker->text, r->arena, e))
-        return true;
-    const bool of_stop =
-        strcspn(e->field, "[.") == strlen("stop") && !strncmp(e->field, "stop", strlen("stop"));
-    return of_stop && chat_build_rename(e, "stop", "stop_sequences"); /* not stop_token_ids */
+    return settings_read(&c->settings, o, r->worker->text, r->arena, e) ||
+           chat_build_rename(e, "stop", "stop_sequences");
 }
 
 static bool check_version(const struct request *r, struct err *e)

@@ -160,9 +160,9 @@ static bool put_files(struct buf *out, const char *attachments)
         const cJSON *bytes = json_member(file, "bytes");
         buf_printf(out, "%s{\"bytes\":%.0f", file == list->child ? "" : ",",
                    bytes ? bytes->valuedouble : 0);
-        buf_json_member(out, "name", cJSON_GetStringValue(json_member(file, "name")));
-        buf_json_member(out, "type", cJSON_GetStringValue(json_member(file, "type")));
-        buf_json_member(out, "sha256", cJSON_GetStringValue(json_member(file, "sha256")));
+        buf_json_member(out, "name", json_text(file, "name"));
+        buf_json_member(out, "type", json_text(file, "type"));
+        buf_json_member(out, "sha256", json_text(file, "sha256"));
         buf_putc(out, '}');
     }
     cJSON_Delete(list);

@@ -11,7 +11,7 @@ static bool is_call(const cJSON *calls, const char *id)
 {
     const cJSON *call;
     cJSON_ArrayForEach (call, calls) {
-        const char *own = cJSON_GetStringValue(json_member(call, "id"));
+        const char *own = json_text(call, "id");
         if (own && !strcmp(own, id))
             return true;
     }

@@ -48,7 +48,7 @@ void export_file_names(struct buf *out, const char *attachments)
         return;
     cJSON *list = json_parse(attachments, strlen(attachments), NULL, &why);
     cJSON_ArrayForEach (file, list) {
-        const char *name = cJSON_GetStringValue(json_member(file, "name"));
+        const char *name = json_text(file, "name");
         if (out->len)
             buf_puts(out, ", ");
         export_line(out, name ? name : "");

@@ -30,7 +30,7 @@ static bool has_tool(const cJSON *tools, const char *name)
 /* {"type": "function", "function": {"name": ...}}: one of the tools? */
 static bool check_reference(const cJSON *o, const cJSON *tools, const char *field, struct err *e)
 {
-    const char *type = cJSON_GetStringValue(json_member(o, "type"));
+    const char *type = json_text(o, "type");
     if (!cJSON_IsObject(o) || !type || strcmp(type, "function") || !name_of(o))
         return err_field(e, ERR_INPUT, field,
                          "must be {\"type\": \"function\", \"function\": {\"name\": ...}}");
@@ -42,7 +42,7 @@ static bool read_allowed(struct constraint *c, const cJSON *choice, const cJSON 
                          struct err *e)
 {
     const cJSON *o = json_member(choice, "allowed_tools"), *list = json_member(o, "tools"), *v;
-    const char *mode = cJSON_GetStringValue(json_member(o, "mode"));
+    const char *mode = json_text(o, "mode");
     if (!mode || (strcmp(mode, "auto") && strcmp(mode, "required")))
         return err_field(e, ERR_INPUT, "tool_choice.allowed_tools.mode",
                          "must be auto or required");
@@ -61,8 +61,7 @@ bool constraint_read_choice(struct constraint *c, const cJSON *body, const cJSON
                             struct err *e)
 {
     const cJSON *choice = json_member(body, "tool_choice");
-    const char *word = cJSON_GetStringValue(choice),
-               *type = cJSON_GetStringValue(json_member(choice, "type"));
+    const char *word = cJSON_GetStringValue(choice), *type = json_text(choice, "type");
     *none = word && !strcmp(word, "none");
     c->calls = tools && !*none ? TOOL_CHOICE_AUTO : TOOL_CHOICE_NONE;
     if (!choice || *none)

@@ -85,9 +85,8 @@ static bool add_call(struct reader *d, cJSON *message, const cJSON *call, struct
 {
     const cJSON *function = json_member(call, "function"),
                 *arguments = json_member(function, "arguments");
-    const char *name = cJSON_GetStringValue(json_member(function, "name")),
-               *text = cJSON_GetStringValue(arguments);
-    const char *id = cJSON_GetStringValue(json_member(call, "id"));
+    const char *name = json_text(function, "name"), *text = cJSON_GetStringValue(arguments);
+    const char *id = json_text(call, "id");
     char made[48];
     struct buf b = {0};
     if (!name)
@@ -200,7 +199,7 @@ bool ollama_add_messages(struct chat_build *b, struct request *r, const cJSON *m
             return false;
         last = m;
     }
-    if (!strcmp(cJSON_GetStringValue(json_member(last, "role")), "assistant"))
+    if (!strcmp(json_text(last, "role"), "assistant"))
         return err_field(
             e, ERR_UNSUPPORTED, "messages",
             "end with the assistant's: an answer that is begun can't be continued here");

@@ -100,10 +100,22 @@ void chat_build_refer(struct chat_build *b, cJSON *o, const char *name, const cJ
     add(b, o, name, v);
 }
 
+/* Where `from` stands in the path as whole names: "stop" is in "stop[1]", not in "stop_token_ids".
+ */
+static const char *find_names(const char *path, const char *from)
+{
+    const size_t n = strlen(from);
+    for (const char *at = path; (at = strstr(at, from)); at++)
+        if ((at == path || *from == '.' || at[-1] == '.') &&
+            (!at[n] || at[n] == '.' || at[n] == '['))
+            return at;
+    return NULL;
+}
+
 bool chat_build_rename(struct err *e, const char *from, const char *to)
 {
     char field[sizeof e->field];
-    const char *at = strstr(e->field, from);
+    const char *at = find_names(e->field, from);
     if (!at)
         return false;
     snprintf(field, sizeof field, "%.*s%s%s", (int)(at - e->field), e->field, to,

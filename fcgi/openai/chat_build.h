@@ -33,6 +33,6 @@ void chat_build_refer(struct chat_build *b, cJSON *o, const char *name, const cJ
 /* err_field with a formatted path, such as messages[2].content. Always false. */
 bool chat_build_fail(struct err *e, enum err_code code, const char *why, const char *path, ...)
     __attribute__((format(printf, 4, 5)));
-/* After an error of chat's readers over what was built: puts `to` in the place of `from` in the
- * field's name, where it stands. Always false. */
+/* After an error of chat's readers over what was built: puts `to` in the place of `from`, one or
+ * more whole names of the field's path, where it stands. Always false. */
 bool chat_build_rename(struct err *e, const char *from, const char *to);

@@ -88,7 +88,7 @@ static bool check_call(const cJSON *call, int message, int i, struct err *e)
     struct where w = at("messages[%d].tool_calls[%d]", message, i);
     const cJSON *function = json_member(call, "function"),
                 *arguments = json_member(function, "arguments");
-    const char *type = cJSON_GetStringValue(json_member(call, "type"));
+    const char *type = json_text(call, "type");
     if (!cJSON_IsObject(call) || !cJSON_IsObject(function))
         return err_field(e, ERR_INPUT, w.path, "must be an object with a function");
     if (json_member(call, "type") && !type)
@@ -131,7 +131,7 @@ static bool check_optional_strings(const cJSON *m, int i, struct err *e)
 static bool check_message(const cJSON *m, int i, struct err *e)
 {
     static const char *const roles[] = {"system", "developer", "user", "assistant", "tool", NULL};
-    const char *role = cJSON_GetStringValue(json_member(m, "role"));
+    const char *role = json_text(m, "role");
     bool has_calls = false;
     int k = 0;
     if (!cJSON_IsObject(m))
@@ -182,7 +182,7 @@ static bool is_function_name(const char *name)
 
 static bool check_tool(const cJSON *t, int i, struct err *e)
 {
-    const char *type = cJSON_GetStringValue(json_member(t, "type"));
+    const char *type = json_text(t, "type");
     const cJSON *f = json_member(t, "function"), *v;
     if (!cJSON_IsObject(t) || !type)
         return err_field(e, ERR_INPUT, at("tools[%d].type", i).path, "must be 'function'");
@@ -191,7 +191,7 @@ static bool check_tool(const cJSON *t, int i, struct err *e)
                          "'%.40s' is not done here", type);
     if (!cJSON_IsObject(f))
         return err_field(e, ERR_INPUT, at("tools[%d].function", i).path, "must be an object");
-    if (!is_function_name(cJSON_GetStringValue(json_member(f, "name"))))
+    if (!is_function_name(json_text(f, "name")))
         return err_field(e, ERR_INPUT, at("tools[%d].function.name", i).path,
                          "must have 1 to %d letters, digits, '_', '-' or '.'", MAX_NAME);
     v = json_member(f, "description");

@@ -96,9 +96,8 @@ static bool become_text(struct request *r, cJSON *part, const char *path, struct
 {
     struct buf text = {.limit = ATTACHMENT_PROMPT_BYTES};
     const cJSON *o = json_member(part, "file");
-    const struct chat_file file = {.name = cJSON_GetStringValue(json_member(o, "filename")),
-                                   .data = cJSON_GetStringValue(json_member(o, "file_data")),
-                                   .path = path};
+    const struct chat_file file = {
+        .name = json_text(o, "filename"), .data = json_text(o, "file_data"), .path = path};
     bool ok = chat_file_text(r, &file, &text, e) && turn_into_text(part, "file", text.data, e);
     buf_fini(&text);
     return ok;
@@ -119,8 +118,8 @@ static bool is_unreadable(const char *type)
  * tool took. */
 static bool is_of_tool(const cJSON *message)
 {
-    const char *role = cJSON_GetStringValue(json_member(message, "role"));
-    const char *before = cJSON_GetStringValue(json_member(message->prev, "role"));
+    const char *role = json_text(message, "role");
+    const char *before = json_text(message->prev, "role");
     return (role && !strcmp(role, "tool")) || (before && !strcmp(before, "tool"));
 }
 
@@ -130,13 +129,13 @@ static bool refuse_lone_image(const cJSON *content, int index, struct err *e)
     const cJSON *part;
     char path[64];
     cJSON_ArrayForEach (part, content)
-        if (!is_unreadable(cJSON_GetStringValue(json_member(part, "type"))))
+        if (!is_unreadable(json_text(part, "type")))
             return true;
     if (!content->child)
         return true;
     snprintf(path, sizeof path, "messages[%d].content[0].type", index);
     return err_field(e, ERR_UNSUPPORTED, path, "'%.40s' is not taken: this model reads text only",
-                     cJSON_GetStringValue(json_member(content->child, "type")));
+                     json_text(content->child, "type"));
 }
 
 struct part_reader {
@@ -149,7 +148,7 @@ struct part_reader {
 static bool read_part(struct part_reader *d, cJSON *part, struct err *e)
 {
     char path[64];
-    const char *type = cJSON_GetStringValue(json_member(part, "type"));
+    const char *type = json_text(part, "type");
     if (is_unreadable(type)) {
         const char *place =
             !strcmp(type, "image_url") || !strcmp(type, "image") || !strcmp(type, "input_image")

@@ -125,7 +125,7 @@ static bool read_thinking_object(struct chat_request *c, struct request *r, cons
                                  struct err *e)
 {
     const cJSON *thinking = json_member(body, "thinking");
-    const char *type = cJSON_GetStringValue(json_member(thinking, "type"));
+    const char *type = json_text(thinking, "type");
     if (!thinking)
         return true;
     if (cJSON_IsBool(thinking))

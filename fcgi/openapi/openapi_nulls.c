@@ -87,7 +87,7 @@ static void walk(cJSON *schemas, cJSON *seen, cJSON *schema)
     static const char *const lists[] = {"anyOf", "allOf", "oneOf"};
     const cJSON *required = json_member(schema, "required");
     cJSON *p;
-    walk_ref(schemas, seen, cJSON_GetStringValue(json_member(schema, "$ref")));
+    walk_ref(schemas, seen, json_text(schema, "$ref"));
     cJSON_ArrayForEach (p, cJSON_GetObjectItemCaseSensitive(schema, "properties")) {
         walk(schemas, seen, p);
         if (!holds(required, p->string))

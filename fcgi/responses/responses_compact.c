@@ -81,8 +81,7 @@ struct view {
 
 static bool is_of_user(const cJSON *item)
 {
-    const char *type = cJSON_GetStringValue(json_member(item, "type")),
-               *role = cJSON_GetStringValue(json_member(item, "role"));
+    const char *type = json_text(item, "type"), *role = json_text(item, "role");
     return type && role && !strcmp(type, "message") && !strcmp(role, "user");
 }
 

@@ -144,7 +144,7 @@ struct store_openai_item *responses_conversation_rows(struct request *r, const c
     bool ok = rows || err_set(e, ERR_NOMEM, "no memory for the items");
     int n = 0;
     cJSON_ArrayForEach (item, items) {
-        const char *id = cJSON_GetStringValue(json_member(item, "id"));
+        const char *id = json_text(item, "id");
         const size_t len = id ? strlen(id) : 0;
         if (ok && (!len || len > STORE_OPENAI_ID_MAX))
             ok = bad_id(e, field, n, "can't be an item's id", id ? id : "");

@@ -44,14 +44,9 @@ static bool ignore(struct responses_reader *rd, struct place p, const char *why,
     return ignored_add(rd->r, field, why, e);
 }
 
-static const char *text_of(const cJSON *o, const char *name)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
-}
-
 static const char *type_of(const cJSON *item)
 {
-    const char *type = text_of(item, "type");
+    const char *type = json_text(item, "type");
     return type ? type : "message";
 }
 
@@ -65,7 +60,7 @@ void responses_item_id(char out[RESPONSES_ID_SIZE], const char *prefix, const st
 static bool add_file(struct responses_reader *rd, cJSON *message, const cJSON *part, struct place p,
                      struct err *e)
 {
-    const char *data = text_of(part, "file_data"), *name = text_of(part, "filename");
+    const char *data = json_text(part, "file_data"), *name = json_text(part, "filename");
     struct buf text = {.limit = ATTACHMENT_PROMPT_BYTES};
     char field[64];
     if (++rd->files > STORE_MESSAGE_ATTACHMENTS)
@@ -101,7 +96,7 @@ static bool add_part(struct responses_reader *rd, cJSON *message, const cJSON *p
 {
     static const char *const taken[] = {"input_text",   "output_text", "text", "reasoning_text",
                                         "summary_text", "refusal",     NULL};
-    const char *type = text_of(part, "type");
+    const char *type = json_text(part, "type");
     int k = 0;
     if (!type)
         return bad(e, ERR_INPUT, p, "holds parts with a type");
@@ -114,7 +109,7 @@ static bool add_part(struct responses_reader *rd, cJSON *message, const cJSON *p
     }
     while (taken[k] && strcmp(taken[k], type))
         k++;
-    const char *text = text_of(part, !strcmp(type, "refusal") ? "refusal" : "text");
+    const char *text = json_text(part, !strcmp(type, "refusal") ? "refusal" : "text");
     if (!taken[k])
         return bad(e, ERR_UNSUPPORTED, p, "'%.40s' is not taken: this model reads text only", type);
     if (!text)
@@ -155,13 +150,13 @@ static cJSON *assistant_before_calls(struct chat_build *b, bool reasoning)
 static bool refuse_lone_image(const cJSON *item, int i, struct err *e)
 {
     const cJSON *content = json_member(item, "content"), *part;
-    const char *type = text_of(item->prev, "type");
+    const char *type = json_text(item->prev, "type");
     const bool of_tool = type && strlen(type) > 7 && !strcmp(type + strlen(type) - 7, "_output");
     if (item->next || of_tool || !cJSON_IsArray(content))
         return true;
     type = NULL;
     cJSON_ArrayForEach (part, content) {
-        type = text_of(part, "type");
+        type = json_text(part, "type");
         if (!type || !is_unread(type))
             return true;
     }
@@ -172,7 +167,7 @@ static bool refuse_lone_image(const cJSON *item, int i, struct err *e)
 static bool add_message(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
 {
     static const char *const roles[] = {"user", "system", "developer", NULL};
-    const char *role = text_of(item, "role");
+    const char *role = json_text(item, "role");
     int k = 0;
     if (role && !strcmp(role, "assistant"))
         return add_content(rd, assistant_before_calls(rd->build, false),
@@ -188,8 +183,8 @@ static bool add_message(struct responses_reader *rd, const cJSON *item, int i, s
 
 static bool add_call(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
 {
-    const char *id = text_of(item, "call_id"), *name = text_of(item, "name"),
-               *arguments = text_of(item, "arguments");
+    const char *id = json_text(item, "call_id"), *name = json_text(item, "name"),
+               *arguments = json_text(item, "arguments");
     if (!id || !name || !arguments)
         return bad(e, ERR_INPUT,
                    at(i, !id     ? "call_id"
@@ -223,7 +218,7 @@ static bool add_reasoning(struct responses_reader *rd, const cJSON *item, int i,
                       "reasoning that another server encrypted can't be read here", e);
     cJSON *message = assistant_before_calls(rd->build, true);
     cJSON_ArrayForEach (part, list) {
-        const char *text = text_of(part, "text");
+        const char *text = json_text(part, "text");
         if (!text)
             return bad(e, ERR_INPUT, at(i, plain ? "content" : "summary"),
                        "a part's text must be a string");
@@ -235,7 +230,7 @@ static bool add_reasoning(struct responses_reader *rd, const cJSON *item, int i,
 /* What stands for turns that were compacted away. */
 static bool add_compaction(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
 {
-    const char *content = text_of(item, "encrypted_content");
+    const char *content = json_text(item, "encrypted_content");
     if (json_member(item, "encrypted_content") && !content)
         return bad(e, ERR_INPUT, at(i, "encrypted_content"), "must be a string");
     const char *summary = content ? responses_compaction_read(rd->r, content) : NULL;
@@ -254,7 +249,7 @@ static bool add_compaction(struct responses_reader *rd, const cJSON *item, int i
 static bool write_arguments(struct buf *out, const cJSON *item)
 {
     static const char *const members[] = {"input", "action", "operation", "code", "query", NULL};
-    const char *arguments = text_of(item, "arguments");
+    const char *arguments = json_text(item, "arguments");
     if (arguments)
         return buf_puts(out, arguments);
     for (int k = 0; members[k]; k++) {
@@ -272,7 +267,8 @@ static bool write_arguments(struct buf *out, const cJSON *item)
  * are ignored by name. */
 static bool add_other(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
 {
-    const char *type = type_of(item), *id = text_of(item, "call_id"), *name = text_of(item, "name");
+    const char *type = type_of(item), *id = json_text(item, "call_id"),
+               *name = json_text(item, "name");
     const size_t len = strlen(type);
     struct buf text = {0};
     char field[64];
@@ -316,7 +312,7 @@ bool responses_add_item(struct responses_reader *rd, const cJSON *item, int i, s
     if (!cJSON_IsObject(item))
         return bad(e, ERR_INPUT, at(i, ""), "must be an object");
     for (int k = 0; strings[k]; k++)
-        if (json_member(item, strings[k]) && !text_of(item, strings[k]))
+        if (json_member(item, strings[k]) && !json_text(item, strings[k]))
             return bad(e, ERR_INPUT, at(i, strings[k]), "must be a string");
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
         if (!strcmp(rows[k].type, type_of(item)))
@@ -328,7 +324,7 @@ bool responses_add_item(struct responses_reader *rd, const cJSON *item, int i, s
 static bool spread_content(cJSON *item)
 {
     const cJSON *content = cJSON_GetObjectItemCaseSensitive(item, "content");
-    const char *role = text_of(item, "role");
+    const char *role = json_text(item, "role");
     bool assistant = role && !strcmp(role, "assistant");
     if (!cJSON_IsString(content))
         return true;

@@ -155,7 +155,7 @@ static bool read_settings(struct responses_request *q, struct request *r, struct
 /* Tools that a server of OpenAI's would run, and the client's own that are no functions. */
 static bool is_other_tool(const cJSON *tool)
 {
-    const char *type = cJSON_GetStringValue(json_member(tool, "type"));
+    const char *type = json_text(tool, "type");
     return cJSON_IsObject(tool) && type && *type && strcmp(type, "function");
 }
 
@@ -163,7 +163,7 @@ static bool is_other_tool(const cJSON *tool)
 static void add_function(struct chat_build *b, cJSON *list, const cJSON *tool)
 {
     static const char *const members[] = {"name", "description", "parameters", "strict", NULL};
-    const char *type = cJSON_GetStringValue(json_member(tool, "type"));
+    const char *type = json_text(tool, "type");
     cJSON *out = cJSON_CreateObject();
     chat_build_refer(b, out, "type", json_member(tool, "type"));
     cJSON *function =
@@ -181,10 +181,9 @@ static bool add_tools(struct chat_build *b, struct request *r, cJSON *list, cons
     char field[IGNORED_FIELD_BYTES];
     int i = 0;
     cJSON_ArrayForEach (tool, tools) {
-        const char *name = cJSON_GetStringValue(json_member(tool, "name"));
-        snprintf(field, sizeof field, "tools[%d] (%.30s%s%.20s)", i++,
-                 cJSON_GetStringValue(json_member(tool, "type")), name ? " " : "",
-                 name ? name : "");
+        const char *name = json_text(tool, "name");
+        snprintf(field, sizeof field, "tools[%d] (%.30s%s%.20s)", i++, json_text(tool, "type"),
+                 name ? " " : "", name ? name : "");
         if (!is_other_tool(tool))
             add_function(b, list, tool);
         else if (!ignored_add(r, field, "functions are taken; the server runs no tools of its own",
@@ -197,7 +196,7 @@ static bool add_tools(struct chat_build *b, struct request *r, cJSON *list, cons
 static bool add_choice(struct chat_build *b, struct request *r, cJSON *o, const cJSON *choice,
                        struct err *e)
 {
-    const char *type = cJSON_GetStringValue(json_member(choice, "type"));
+    const char *type = json_text(choice, "type");
     const cJSON *tool;
     if (type && !strcmp(type, "function")) {
         cJSON *named = cJSON_AddObjectToObject(o, "tool_choice");
@@ -225,7 +224,7 @@ static bool add_choice(struct chat_build *b, struct request *r, cJSON *o, const 
 static void add_format(struct chat_build *b, cJSON *o, const cJSON *format)
 {
     static const char *const members[] = {"name", "description", "schema", "strict", NULL};
-    const char *type = cJSON_GetStringValue(json_member(format, "type"));
+    const char *type = json_text(format, "type");
     cJSON *out = cJSON_AddObjectToObject(o, "response_format");
     chat_build_refer(b, out, "type", json_member(format, "type"));
     cJSON *schema =

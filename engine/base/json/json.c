@@ -74,6 +74,11 @@ const cJSON *json_member(const cJSON *o, const char *name)
     return cJSON_IsNull(m) ? NULL : m;
 }
 
+const char *json_text(const cJSON *o, const char *name)
+{
+    return cJSON_GetStringValue(json_member(o, name));
+}
+
 bool json_get_string(const cJSON *o, const char *name, const char **out, struct err *e)
 {
     const cJSON *m = json_member(o, name);

@@ -42,6 +42,8 @@ bool json_get_array(const cJSON *o, const char *name, const cJSON **out, struct 
 bool json_get_object(const cJSON *o, const char *name, const cJSON **out, struct err *e);
 /* The member, or NULL when absent or null. Case-sensitive. */
 const cJSON *json_member(const cJSON *o, const char *name);
+/* The member's text, or NULL when it is absent or no string. It lives as long as the tree. */
+const char *json_text(const cJSON *o, const char *name);
 /* Serialises a tree compactly into b (same escapes as buf_json_string). */
 bool json_write(struct buf *b, const cJSON *v);
 /* The same with ", " and ": " as Python's json.dumps(ensure_ascii=False) writes it. */
