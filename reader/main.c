@@ -42,8 +42,8 @@ static bool put_head(const struct content *c, bool files_hidden)
     return ok;
 }
 
-/* The header is out before the text: poppler's program goes on in this process, with this standard
- * output. Its exit status is ours. */
+/* The header is out before the text: poppler's program then runs in this process, with this
+ * standard output. Its exit status is ours. */
 static int become_pdftotext(const struct content *c, bool files_hidden)
 {
     static char *const args[] = {"pdftotext", "-q", "-enc", "UTF-8", "-eol",

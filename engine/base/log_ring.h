@@ -33,6 +33,6 @@ struct log_ring_query {
     enum log_level level; /* only lines of this level or a graver one */
     int max;              /* lines at most: the oldest of them */
 };
-/* Copies lines to out[max] and returns their number; *next is the `after` of the query that goes on
- * from there. Without a file there are none. */
+/* Copies lines to out[max] and returns their number; *next is the `after` of the query that
+ * continues from there. Without a file there are none. */
 int log_ring_read(const struct log_ring_query *q, struct log_ring_line *out, uint64_t *next);

@@ -382,7 +382,7 @@ uint32_t automaton_adopt(struct automaton *a, const struct automaton *from, uint
 
 /* ---- life */
 
-/* Bytes that no edge tells apart share a class. */
+/* Bytes that no edge distinguishes share a class. */
 static void find_classes(struct automaton *a)
 {
     bool cut[257] = {0};

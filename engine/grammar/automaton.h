@@ -18,7 +18,7 @@ struct place { /* a node that reads, and the stack under it */
     uint32_t node, frame;
 };
 
-struct frame { /* of a call: goes on at nodes[node].b; of a repeat: `count` rounds are done */
+struct frame { /* A call resumes at nodes[node].b; a repeat has done `count` rounds. */
     uint32_t parent, node, count;
     uint32_t depth;
 };

@@ -28,7 +28,7 @@ bool emit_failed(const struct emit *m);
 uint32_t emit_node(struct emit *m, struct program_node n);
 /* Makes room for n edges and returns the place of the first. */
 uint32_t emit_edges(struct emit *m, uint32_t n);
-/* A node that reads one byte lo .. hi and goes on at `next`. */
+/* Adds a node that reads one byte lo .. hi and continues at `next`. */
 uint32_t emit_byte_range(struct emit *m, uint8_t lo, uint8_t hi, uint32_t next);
 /* One character of the class x, then `next`. */
 uint32_t emit_class(struct emit *m, const struct expr_node *x, uint32_t next);

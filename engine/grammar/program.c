@@ -241,7 +241,7 @@ out:
 
 /* ---- the check */
 
-static bool rubbish(struct err *e, const char *what)
+static bool invalid(struct err *e, const char *what)
 {
     return err_field(e, ERR_INPUT, "grammar", "the compiled grammar is broken: %s", what);
 }
@@ -274,18 +274,18 @@ static bool check_flow(const struct program *p, struct err *e)
         goto out;
     }
     for (uint32_t i = 0; i < n && ok; i++)
-        ok = mark[i] || rubbish(e, "it can come to where nothing may follow");
+        ok = mark[i] || invalid(e, "it can come to where nothing may follow");
     if (!ok)
         goto out;
     ok = program_nullable(p, mark) || err_set(e, ERR_NOMEM, "no memory to check a grammar");
     for (uint32_t i = 0; i < n && ok; i++)
         if (p->nodes[i].kind == NODE_REPEAT && mark[p->nodes[i].a])
-            ok = rubbish(e, "it repeats what may be empty");
+            ok = invalid(e, "it repeats what may be empty");
     if (ok) {
         int64_t left = program_left_recursion(p, mark);
         if (left != -1)
             ok = left == -2 ? err_set(e, ERR_NOMEM, "no memory to check a grammar")
-                            : rubbish(e, "it is left-recursive");
+                            : invalid(e, "it is left-recursive");
     }
 out:
     free(mark);
@@ -296,18 +296,18 @@ bool program_open(struct program *p, const void *bytes, size_t len, int32_t n_vo
 {
     const struct program_header *h = bytes;
     if (len < sizeof *h || h->magic != PROGRAM_MAGIC)
-        return rubbish(e, "no header");
+        return invalid(e, "no header");
     if (!h->n_nodes || h->n_nodes > PROGRAM_MAX_NODES || h->n_edges > PROGRAM_MAX_EDGES ||
         h->start >= h->n_nodes ||
         len != sizeof *h + h->n_nodes * sizeof *p->nodes + h->n_edges * sizeof *p->edges)
-        return rubbish(e, "its sizes don't fit");
+        return invalid(e, "its sizes don't fit");
     *p = (struct program){h, (const void *)(h + 1), NULL};
     p->edges = (const void *)(p->nodes + h->n_nodes);
     for (uint32_t i = 0; i < h->n_edges; i++)
         if (p->edges[i].lo > p->edges[i].hi || p->edges[i].target >= h->n_nodes)
-            return rubbish(e, "an edge leads nowhere");
+            return invalid(e, "an edge leads nowhere");
     for (uint32_t i = 0; i < h->n_nodes; i++)
         if (!check_node(p, &p->nodes[i], n_vocab))
-            return rubbish(e, "a node points outside");
+            return invalid(e, "a node points outside");
     return check_flow(p, e);
 }

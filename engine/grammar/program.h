@@ -25,8 +25,9 @@
 enum program_kind {
     NODE_BYTES,  /* edges [a, a + b): one byte in lo .. hi, then target; no edges: never */
     NODE_SPLIT,  /* edges [a, a + b): any target, nothing is read */
-    NODE_CALL,   /* a: entry, b: where it goes on */
-    NODE_REPEAT, /* a: entry, b: where it goes on, c .. d: how often; d PROGRAM_NO_MAX: no end */
+    NODE_CALL,   /* a: entry, b: node to resume at */
+    NODE_REPEAT, /* a: entry, b: node to resume at, c .. d: repetitions; d PROGRAM_NO_MAX: unbounded
+                  */
     NODE_TOKEN,  /* the special token with id a, then b */
     NODE_RETURN, /* the end of what was called, or of all */
     NODE_KIND__N

@@ -376,8 +376,8 @@ bool schema_disjoint(struct json_schema *s, const cJSON *a, const cJSON *b)
     if (!(of_a & of_b) || values_differ(a, b))
         return true;
     s->depth++;
-    bool apart = schema_types(s, a) == TYPE_OBJECT && schema_types(s, b) == TYPE_OBJECT &&
-                 objects_exclude(s, a, b) && objects_exclude(s, b, a);
+    bool disjoint = schema_types(s, a) == TYPE_OBJECT && schema_types(s, b) == TYPE_OBJECT &&
+                    objects_exclude(s, a, b) && objects_exclude(s, b, a);
     s->depth--;
-    return apart;
+    return disjoint;
 }

@@ -49,7 +49,7 @@ static bool streams(const struct memory_plan *p)
     return p->strategy == STRATEGY_SSD_STREAMING;
 }
 
-/* True if experts are kept apart from the other weights, some in slots on the device. */
+/* True if experts are stored separately from the other weights, some in slots on the device. */
 static bool has_slots(const struct memory_input *in, const struct memory_plan *p)
 {
     return p->strategy == STRATEGY_HYBRID || (streams(p) && on_gpu(in, p));

@@ -66,7 +66,8 @@ bool config_fail(struct config *c, enum err_code code, const char *fmt, ...)
     return err_set(&c->failure, code, "%s: %s", c->root ? "config.json" : "GGUF metadata", text);
 }
 
-/* "a.b" goes one level down. The text part first: multimodal files keep most keys there. */
+/* "a.b" goes one level down. The text part is tried first: multimodal files keep most keys there.
+ */
 static const cJSON *find(const struct config *c, const char *name)
 {
     if (!name || !c->text) /* GGUF: there is no tree */

@@ -72,7 +72,7 @@ void pretokenizer_scratch_destroy(struct pretokenizer_scratch **s)
     *s = NULL;
 }
 
-struct walk {
+struct split_context {
     const struct pretokenizer *pretokenizer;
     struct pretokenizer_scratch *scratch;
     const struct pretokenizer_input *in;
@@ -80,7 +80,7 @@ struct walk {
 };
 
 /* Step `i` over one piece, then the rest of the steps over each of its parts. */
-static bool split(const struct walk *w, size_t i, const char *text, size_t len)
+static bool split(const struct split_context *w, size_t i, const char *text, size_t len)
 {
     if (len == 0)
         return true;
@@ -114,6 +114,6 @@ static bool split(const struct walk *w, size_t i, const char *text, size_t len)
 bool pretokenizer_run(const struct pretokenizer *s, struct pretokenizer_scratch *scratch,
                       const struct pretokenizer_input *in, struct err *e)
 {
-    struct walk w = {s, scratch, in, e};
+    struct split_context w = {s, scratch, in, e};
     return split(&w, 0, in->text, in->len);
 }

@@ -51,8 +51,8 @@ static bool read_scopes(const cJSON *body, struct store_key_terms *t, struct err
     return t->scopes || err_field(e, ERR_INPUT, "scopes", "must hold one at least");
 }
 
-/* What the body says of the terms goes into *t; the rest stays. A key can't give out more than it
- * has. */
+/* Takes the key's terms from the body into *t; terms that it does not name stay. A key can't give
+ * out more than it has. */
 static bool read_terms(struct request *r, const cJSON *body, struct store_key_terms *t,
                        struct err *e)
 {

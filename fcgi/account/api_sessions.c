@@ -1,4 +1,4 @@
-/* Where a user is logged in, and the end of it. */
+/* Lists a user's sessions and ends them. */
 #include "fcgi/account/account_lists.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"

@@ -1,4 +1,5 @@
-/* Makes a text a QR code, which the page draws as one SVG path. Nothing else includes libqrencode.
+/* Turns a text into a QR code, which the page draws as one SVG path. Nothing else includes
+ * libqrencode.
  */
 #pragma once
 #include <stdbool.h>

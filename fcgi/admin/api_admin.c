@@ -71,7 +71,7 @@ static void add_memory(cJSON *o, const struct status_page *p)
     add_number(o, "disk_read_bytes", (double)p->disk_read_bytes);
 }
 
-/* What was planned before the load, with the keys of the engine's ready line. */
+/* Adds what was planned before the load, with the keys of the engine's ready line. */
 static void add_memory_plan(cJSON *o, const struct status_page *p)
 {
     cJSON *plan = p->plan[0] ? cJSON_Parse(p->plan) : NULL;
@@ -237,7 +237,7 @@ static void add_versions(cJSON *o, const struct status_page *p, const struct req
         cJSON_AddStringToObject(o, "server", server);
 }
 
-/* What the supervisor says of its children; null under systemd. */
+/* Adds what the supervisor says of its children; null under systemd. */
 static void add_processes(cJSON *o, const struct worker *w)
 {
     char path[4096];

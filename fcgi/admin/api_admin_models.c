@@ -57,7 +57,7 @@ static bool list_models(struct request *r, struct err *e)
     return true;
 }
 
-/* Only what is listed can be loaded: an admin of the page is not one of the machine. */
+/* Only listed models can be loaded, because an admin of the page is not an admin of the machine. */
 static bool is_listed(const struct request *r, const cJSON *state, const char *path, struct err *e)
 {
     struct status_page page;

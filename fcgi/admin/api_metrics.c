@@ -174,8 +174,9 @@ static void engine_totals(struct buf *b, const struct status_page *p)
     engine_histogram(b, "e2e_request_latency_seconds", "submission to end", &p->job_time);
 }
 
-/* Experts that stay on disk. */
-/* What was planned before the load: the members of the status page's plan that end in _bytes. */
+/* Writes the figures of experts that stay on disk. */
+/* Writes what was planned before the load: the members of the status page's plan that end in
+ * _bytes. */
 static void planned(struct buf *b, const struct status_page *p)
 {
     static const char suffix[] = "_bytes";
@@ -252,7 +253,7 @@ static void experts(struct buf *b, const struct status_experts *x, bool alive)
                      &x->read_time);
 }
 
-/* Experts that a GPU takes from RAM. */
+/* Writes the figures of experts that a GPU takes from RAM. */
 static void split_experts(struct buf *b, const struct status_page *p)
 {
     counter(b, "expert_device_hits_total",

@@ -53,7 +53,7 @@ void diagnostics_system(const struct diagnostics *c)
     }
 }
 
-/* Which instruction sets the cpu backend can pick from. */
+/* Lists the instruction sets that the cpu backend can pick from. */
 void diagnostics_instructions(const struct diagnostics *c)
 {
     static const char *const wanted[] = {"avx2",     "fma",         "f16c",
@@ -128,7 +128,7 @@ bool diagnostics_state_folder(const struct diagnostics *c, const char *state_dir
     return mine;
 }
 
-/* Reads each of them: for who asks, not for the poll of a page. */
+/* Reads every log file, so it serves a single request, not the poll of a page. */
 static void check_factors(const struct diagnostics *c, struct store *s)
 {
     struct err e = {0};

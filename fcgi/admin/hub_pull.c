@@ -17,7 +17,7 @@
 #define MAX_PROGRESS 4096
 #define MAX_NAME 200
 
-/* What the hub makes of it is the pull's to find out. */
+/* Whether the hub knows the name is found out by the pull itself. */
 static bool check_repo(const char *repo, struct err *e)
 {
     const char *slash = strchr(repo, '/');

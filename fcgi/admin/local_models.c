@@ -25,7 +25,7 @@ static bool ends_with(const char *name, const char *end)
     return n > m && !strcmp(name + n - m, end);
 }
 
-/* Bytes of the weight files of a folder, by ending. */
+/* Sums the bytes of a folder's weight files, by the ending of their names. */
 static double weight_bytes(const char *folder, const char *end)
 {
     char path[PATH_MAX];

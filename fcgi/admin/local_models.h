@@ -19,6 +19,6 @@ void local_models_scan(const char *folder, cJSON *list);
 void local_models_add(const char *path, cJSON *list);
 /* models.json as `sluice up` wrote it; NULL: it does not run here (systemd does), *e says so. */
 cJSON *local_models_state(const char *state_dir, struct err *e);
-/* Was something asked for that `sluice up` has not begun? */
+/* True if something was asked for that `sluice up` has not begun. */
 bool local_models_pending(const char *state_dir);
 bool local_models_ask(const char *state_dir, const cJSON *request, struct err *e);

@@ -191,7 +191,7 @@ static bool check_version(const struct request *r, struct err *e)
                      "'%.20s' is not spoken here; 2023-06-01 and later are", version);
 }
 
-/* Threads are kept by Anthropic's own servers; its SDK goes on without one when it reads these
+/* Threads are kept by Anthropic's own servers; its SDK continues without one when it reads these
  * details. */
 static bool refuse_thread(struct request *r, const cJSON *body, struct err *e)
 {

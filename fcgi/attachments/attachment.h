@@ -3,7 +3,7 @@
  *
  * What the user wrote stays as it was typed; the prompt shows the files before it, each with its
  * name and its text between fences that are longer than any in it. It is made from the rows alone,
- * so it is the same bytes in every turn and the prompt cache goes on fitting. Thread: the
+ * so it is the same bytes in every turn and the prompt cache keeps matching. Thread: the
  * request's. */
 #pragma once
 #include <cjson/cJSON.h>

@@ -28,7 +28,7 @@ static const char *sent_key(const struct request *r)
     return value + 7 + strspn(value + 7, " ");
 }
 
-/* Where keys are optional, clients that can't do without one send a word in its place. */
+/* Where keys are optional, clients that insist on one send a placeholder. */
 static bool is_placeholder(struct request *r, const char *key)
 {
     struct err unused = {0};

@@ -8,8 +8,8 @@
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 
-/* What a key may not do though its user may, and how often it and its user may. Sessions have all
- * scopes. */
+/* Refuses what a key may not do although its user may, and what exceeds their rates. Sessions have
+ * all scopes. */
 static bool check_terms(struct request *r, struct err *e)
 {
     const enum key_scope want = r->route->scope;

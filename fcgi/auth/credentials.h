@@ -18,7 +18,7 @@ struct credentials {
 /* Checks a login. ERR_AUTH: code second_factor_needed (the password was right) or invalid_login. */
 bool credentials_login(struct request *r, const struct credentials *c, struct store_user *user,
                        struct err *e);
-/* Checks the password of the logged-in user once more. field: the member of the body, for errors.
+/* Checks the password of the logged-in user again. field: the member of the body, for errors.
  */
 bool credentials_confirm(struct request *r, const char *field, const char *password,
                          struct store_user *user, struct err *e);

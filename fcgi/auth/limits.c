@@ -108,7 +108,7 @@ static bool minute_take(const struct request *r, const struct holder *h, enum li
                               u, now_us(), out);
 }
 
-/* Takes n requests or tokens from the minute of each holder; all or nothing. */
+/* Takes n requests or tokens from the current minute of every holder, or from none. */
 static bool take_from_all(struct request *r, enum limit_kind kind, int64_t n, struct err *e)
 {
     struct holder h[2];

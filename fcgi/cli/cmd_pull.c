@@ -190,8 +190,7 @@ static int run(int argc, char **argv)
     if (status)
         command_fail("pull", &e);
     if (status && p.lock >= 0)
-        fprintf(stderr,
-                "What was loaded so far is kept in %s; the same command goes on from there.\n",
+        fprintf(stderr, "The partial download is kept in %s; the same command resumes it.\n",
                 p.stage);
     pull_disk_close(&p);
     memset(p.token, 0, sizeof p.token);

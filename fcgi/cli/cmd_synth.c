@@ -225,7 +225,8 @@ static bool write_vector(struct tensor_writer *w, struct synth_random *r,
     return true;
 }
 
-/* Values of a matrix get this deviation: residual branches add little, the head tells tokens apart.
+/* Values of a matrix get this deviation: residual branches add little, the head separates the
+ * tokens.
  */
 static double deviation_of(const struct tensor_manifest_item *item)
 {

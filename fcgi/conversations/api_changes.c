@@ -1,4 +1,4 @@
-/* What the page asks while it is looked at: what happened elsewhere (another tab, another device),
+/* Answers the visible page's poll: what happened elsewhere (another tab, another device),
  * how long the prompt is, and which values hold where the user says nothing. */
 #include <stdio.h>
 #include <string.h>

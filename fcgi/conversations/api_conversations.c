@@ -189,7 +189,8 @@ static bool remove_conversation(struct request *r, struct err *e)
     return reply_empty(r, 204);
 }
 
-/* Asks only: the row ends when the engine has stopped and the recorder has written the rest. */
+/* Only requests the stop: the row ends when the engine has stopped and the recorder has written the
+ * rest. */
 static bool stop_answer(struct request *r, struct err *e)
 {
     int64_t id;

@@ -128,7 +128,8 @@ static bool read_which(struct request *r, const char *name, enum store_which *ou
     return true;
 }
 
-/* What can't be decoded is refused: passed over, the filter would let everything through. */
+/* A cursor that can't be decoded is refused; if it were skipped, the filter would let everything
+ * through. */
 static bool read_tags(struct request *r, const char *tags[STORE_PAGE_TAGS], struct store_page *page,
                       struct err *e)
 {
@@ -186,7 +187,7 @@ bool conversation_list(struct request *r, struct err *e)
     page.limit = l.limit + (page.after_id ? 0 : 1);
     buf_puts(&l.out, "{\"items\":[");
     bool ok = store_conversation_list(r->store, &page, list_one, &l, e);
-    /* What came is a page above another: there is more below it, and maybe above. */
+    /* This page lies above another one, so there is more below it, and maybe above. */
     put_cursor(&l.out, "],\"next\":", l.more || (page.after_id && l.n), l.last_updated, l.last_id);
     put_cursor(&l.out, ",\"prev\":", page.after_id && l.n == l.limit, l.first_updated, l.first_id);
     buf_puts(&l.out, cut ? ",\"partial\":true}" : ",\"partial\":false}");

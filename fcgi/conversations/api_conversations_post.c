@@ -238,7 +238,7 @@ static bool commit(struct request *r, const struct posting *p, const char *key,
     return ok;
 }
 
-/* Which part of the answer is reasoning, where it goes on with what was written before. */
+/* Splits off the answer's reasoning when the answer continues an earlier text. */
 static void tell_answer(const struct posting *p, struct engine_job_params *job)
 {
     struct content_gate gate;
@@ -272,7 +272,7 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
     return model_gate_submit(r, &job, e);
 }
 
-/* What is kept at once; the answer comes on top. */
+/* The user's message is stored at once; the answer is added later. */
 static int64_t new_bytes(const struct posting *p)
 {
     int64_t n = p->content ? (int64_t)strlen(p->content) : 0;

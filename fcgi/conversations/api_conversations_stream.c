@@ -129,7 +129,7 @@ static bool nap(struct follow *f, int ms)
     return nap_for(f, NULL, ms);
 }
 
-/* Has the row its end? Waits for it. A row that is gone (deleted meanwhile) counts as ended. */
+/* Waits until the row has ended. A row that was deleted meanwhile counts as ended. */
 static bool wait_row(struct follow *f, double ms)
 {
     double until = clock_ms() + ms;
@@ -208,7 +208,7 @@ static double record_ms(const struct follow *f)
     return f->g.state >= GENERATION_DONE ? RECORD_MS : BROKEN_MS;
 }
 
-/* Events that are there. False: the job is over, or its connection is. */
+/* Sends the events that are available. False if the job or its connection has ended. */
 static bool read_events(struct follow *f, struct engine_job *job)
 {
     struct engine_event ev;
@@ -254,7 +254,7 @@ static void follow_job(struct follow *f, struct engine_job *job)
     f->r->completion_tokens = f->g.n_tokens;
 }
 
-/* Asks the engine for the job, and waits for as long as the engine shows that it lives. */
+/* Attaches to the job, and waits as long as the engine's heartbeat is fresh. */
 static struct engine_job *ask(struct follow *f, const char *key)
 {
     struct err e = {0};
@@ -325,7 +325,7 @@ bool conversation_follow(struct request *r, int64_t user_message_id, int64_t mes
         if (!f.left)
             end_stream(&f, record_ms(&f), failed);
     }
-    engine_close(job); /* detached: the answer goes on */
+    engine_close(job); /* The job is detached, so the answer continues. */
     fini(&f);
     return true;
 }

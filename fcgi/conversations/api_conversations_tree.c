@@ -28,7 +28,7 @@ bool conversation_fork(struct request *r, struct err *e)
      * missing. */
     if (from && !path_id_parse(from, &f.message_id))
         f.message_id = 0;
-    /* Its texts are kept once more. */
+    /* The branch's texts are stored a second time. */
     return limits_storage(r, 1, e) &&
            (store_conversation_fork(r->store, &f, &id, e) || limits_storage_refused(r, e)) &&
            conversation_send(r, 201, id, e);

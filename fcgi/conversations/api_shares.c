@@ -131,7 +131,7 @@ static bool list_all(struct request *r, struct err *e)
     return reply_list(r, 0, e);
 }
 
-/* Also while links are turned off. */
+/* A link can be deleted even while links are turned off. */
 static bool remove_share(struct request *r, struct err *e)
 {
     int64_t id;
@@ -148,7 +148,8 @@ struct shown {
     bool files;
 };
 
-/* Of a file what a stranger needs: its name, type and size, and by which hash it is asked for. */
+/* Writes what a stranger needs of a file: its name, type and size, and the hash to request it by.
+ */
 static bool put_files(struct buf *out, const char *attachments)
 {
     const cJSON *file;
@@ -169,7 +170,7 @@ static bool put_files(struct buf *out, const char *attachments)
     return buf_putc(out, ']');
 }
 
-/* What was said, and nothing of who said it: no ids, names, settings or figures. */
+/* Writes the texts and nothing about their author: no ids, names, settings or figures. */
 static bool put_message(void *context, const struct store_message *m)
 {
     struct shown *shown = context;
@@ -193,7 +194,8 @@ static bool put_message(void *context, const struct store_message *m)
     return !out->failed;
 }
 
-/* What is behind the token in the path; a link that rests is as one that never was. */
+/* Finds the share of the token in the path; a disabled link is treated as if it had never existed.
+ */
 static bool find_shared(struct request *r, struct store_share *share, struct err *e)
 {
     unsigned char hash[SECRET_HASH_BYTES];

@@ -1,5 +1,5 @@
-/* What the handlers of conversations share; they are split over api_conversations*.c. Thread: the
- * request's.
+/* Declares what the handlers of conversations share; they are split over api_conversations*.c.
+ * Thread: the request's.
  *
  * An answer goes three ways at once: the engine makes it (a detached job), the recorder writes it
  * down, and a stream shows it to whoever looks. None of them waits for the stream. */
@@ -40,7 +40,7 @@ bool conversation_title(struct request *r, struct err *e); /* POST /api/conversa
 
 /* Replies with the conversation, without its messages. */
 bool conversation_send(struct request *r, int status, int64_t id, struct err *e);
-/* What every place says of a conversation; the object is left open. */
+/* Writes the members that every view of a conversation has; the object is left open. */
 void conversation_json(struct buf *out, const struct store_conversation *c);
 /* Adds the messages of a conversation: of the branch that is shown the last `texts` as they are, of
  * all others only where they stand. */
@@ -65,8 +65,8 @@ cJSON *conversation_kwargs(struct request *r, const cJSON *settings, struct err 
  * is none. prompt NULL: only to see whether it can be made. */
 bool conversation_grammar(struct request *r, const cJSON *settings, const struct prompt *prompt,
                           struct buf *out, struct err *e);
-/* What is to be answered: what stands up to message `leaf` (0: nothing), then `content` or the
- * results of calls. */
+/* Describes what is to be answered: the branch up to message `leaf` (0: nothing), then `content` or
+ * the results of calls. */
 struct conversation_ask {
     int64_t conversation_id, leaf;
     const char *content;                /* NULL: the leaf, or the results, are the question */
@@ -96,7 +96,7 @@ struct conversation_resume {
 /* ERR_CONFLICT: it runs, or has ended by itself; ERR_UNSUPPORTED: a grammar held it. */
 bool conversation_can_resume(struct request *r, const struct store_message *m,
                              struct conversation_resume *a, struct err *e);
-/* Puts what the model had written behind the prompt `p` for the message above. */
+/* Appends to the prompt `p` what the model had written for the message above. */
 bool conversation_resume(struct request *r, const struct store_message *m, struct prompt *p,
                          struct conversation_resume *a, struct err *e);
 void conversation_resume_fini(struct conversation_resume *a);

@@ -65,7 +65,7 @@ static void add_result(struct branch *b, const char *id, const char *content)
     b->failed |= !m || !cJSON_AddStringToObject(m, "tool_call_id", id);
 }
 
-/* What is asked now, which is in no row yet. */
+/* Adds the current question, which is in no row yet. */
 static bool add_question(struct request *r, const struct conversation_ask *ask, struct branch *b,
                          struct err *e)
 {

@@ -79,7 +79,7 @@ static void put_untrusted(struct buf *out, const char *from, struct untrusted_pa
     u->at[u->n++].end = out->len;
 }
 
-/* What the model's text must have been, but for blanks around its markup. */
+/* Rebuilds the model's text, except for blanks around its markup. */
 static bool set_text(const struct prompt *p, const struct store_message *m, struct buf *out,
                      struct untrusted_parts *u, struct err *e)
 {

@@ -44,7 +44,7 @@ static bool check_schema(struct request *r, const cJSON *o, struct err *e)
     return ok;
 }
 
-/* Which preset these settings came from: a name for the page, it changes no answer. */
+/* The preset that these settings came from is a name for the page; it changes no answer. */
 static bool check_names(const cJSON *o, struct err *e)
 {
     const char *preset = NULL;

@@ -54,8 +54,8 @@ static bool wanted(const struct request *r, const char *settings)
     json_get_bool(o, "titles", &titles, NULL);
     cJSON_Delete(o);
     struct status_page page;
-    /* Where others wait the first line will do: a title that waits would hold a process of the pool
-     * that answers need. */
+    /* Where others wait, the first line becomes the title: a queued title job would hold a process
+     * of the pool that answers need. */
     bool able = engine_status_read(r, &page) &&
                 (!page.parameters || page.parameters >= SMALL_MODEL) && !page.jobs_waiting;
     return titles && able && setting_bool(r, SETTING_MODEL_TITLES);
@@ -82,7 +82,7 @@ static bool make_prompt(struct request *r, struct chat_request *c, const struct 
     return ok;
 }
 
-/* Without quotation marks and a full stop around it. */
+/* Strips quotation marks and a full stop from the title. */
 static void clean(const struct buf *answer, char out[TITLE_SIZE])
 {
     char line[TITLE_SIZE];
@@ -161,7 +161,7 @@ bool conversation_title(struct request *r, struct err *e)
                                                          .conversation_id = id,
                                                          .leaf_id = c.leaf_id},
                                   take_message, &b, e);
-    /* Only in the place of the first line: another title came from the user, or from elsewhere. */
+    /* Replaces only the first line: any other title came from the user, or from elsewhere. */
     if (ok && b.n == 2 && !strcmp(c.title, b.title)) {
         ok = ask_model(r, &b, title, e);
         if (ok && *title)

@@ -9,7 +9,7 @@ static bool blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Has the line something besides marks of Markdown (a fence, a rule)? */
+/* True if the line has something besides Markdown marks (a fence, a rule). */
 static bool says_something(const char *line, size_t len)
 {
     for (size_t i = 0; i < len; i++)

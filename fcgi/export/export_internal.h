@@ -20,8 +20,8 @@ struct export
     struct err e;           /* why a step returned false */
 };
 
-/* A document is open, put, ..., close. send: what the writer holds goes on once it is enough, or
- * all of it. */
+/* A document is open, put, ..., close. send: the writer's buffer is flushed once it is large
+ * enough, or all of it. */
 void export_open(struct export *x);
 bool export_put(struct export *x, const struct store_export_conversation *c);
 bool export_close(struct export *x);

@@ -85,7 +85,8 @@ static void put_math(struct buf *out, const char *p, const char *end)
         buf_putc(out, '`');
 }
 
-/* A line outside fences, and what begins in it and goes on over the next; gives where it ended. */
+/* Reads a line outside fences and what continues from it over the next ones; returns where that
+ * ended. */
 static const char *guard_line(struct buf *out, const char *p, const char *line_end, const char *end)
 {
     while (p < line_end) {

@@ -162,7 +162,7 @@ bool llamacpp_infill_prompt(struct request *r, const cJSON *body, struct ids *ou
     put_text(&w, f.prefix);
     put_text(
         &w,
-        f.prompt); /* editors send the line's beginning here: it goes on where the prefix ends */
+        f.prompt); /* editors send the line's beginning here: it continues where the prefix ends */
     put_mark(&w, f.marks[FIM_SUFFIX]);
     put_text(&w, f.suffix);
     put_mark(&w, f.marks[FIM_MIDDLE]);

@@ -1,6 +1,6 @@
 /* POST /api/pull, in Ollama's form. What is served is there already. Anything else is a repository
  * of the hub, which an admin may have loaded to the server's disk: the answer follows that until it
- * ends, and it goes on when the client leaves. */
+ * ends, and it continues when the client leaves. */
 #include <stdio.h>
 #include <string.h>
 

@@ -100,7 +100,7 @@ void chat_build_refer(struct chat_build *b, cJSON *o, const char *name, const cJ
     add(b, o, name, v);
 }
 
-/* Where `from` stands in the path as whole names: "stop" is in "stop[1]", not in "stop_token_ids".
+/* Finds `from` in the path as whole names: "stop" is in "stop[1]", not in "stop_token_ids".
  */
 static const char *find_names(const char *path, const char *from)
 {

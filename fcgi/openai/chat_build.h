@@ -19,9 +19,9 @@ struct chat_build {
 cJSON *chat_build_message(struct chat_build *b, const char *role);
 /* The assistant's message that grows, begun where there is none. */
 cJSON *chat_build_assistant(struct chat_build *b);
-/* Adds a text to the message's content; several become parts. */
+/* Adds a text to the message's content; several texts become parts. */
 void chat_build_text(struct chat_build *b, cJSON *message, const char *text);
-/* Adds a text that the body's tree does not hold: copied into the arena. */
+/* Adds a text that the body's tree does not hold, so it is copied into the arena. */
 bool chat_build_copy(struct chat_build *b, struct arena *a, cJSON *message, const struct buf *text,
                      struct err *e);
 void chat_build_reasoning(struct chat_build *b, cJSON *message, const char *text);

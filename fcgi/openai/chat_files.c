@@ -103,7 +103,8 @@ static bool become_text(struct request *r, cJSON *part, const char *path, struct
     return ok;
 }
 
-/* Parts that a text model cannot read; the member that holds the data has the type's name. */
+/* These parts cannot be read by a text model; the member that holds the data has the type's name.
+ */
 static bool is_unreadable(const char *type)
 {
     static const char *const types[] = {"image_url", "image",     "input_image", "input_audio",
@@ -123,7 +124,7 @@ static bool is_of_tool(const cJSON *message)
     return (role && !strcmp(role, "tool")) || (before && !strcmp(before, "tool"));
 }
 
-/* What is asked cannot be answered when there is nothing but images in it. */
+/* A request that holds nothing but images cannot be answered. */
 static bool refuse_lone_image(const cJSON *content, int index, struct err *e)
 {
     const cJSON *part;

@@ -23,7 +23,7 @@ struct chat_file {
  * ERR_INPUT, ERR_LIMIT, ERR_UNSUPPORTED. */
 bool chat_file_text(struct request *r, const struct chat_file *file, struct buf *out,
                     struct err *e);
-/* Messages that chat_check_messages let through: each file part becomes a text part, and so does
+/* Takes messages that passed chat_check_messages: each file part becomes a text part, and so does
  * each image, which is named as ignored. ERR_UNSUPPORTED: the last message is nothing but images.
  */
 bool chat_files_read(struct request *r, cJSON *messages, struct err *e);

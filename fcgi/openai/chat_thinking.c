@@ -41,7 +41,7 @@ enum {
 static const char *const levels[EFFORT__N] = {"none", "minimal", "low", "medium",
                                               "high", "xhigh",   "max"};
 
-/* Templates with levels know low, medium and high; the nearest of them is what was meant. */
+/* Templates with levels know low, medium and high, so another level becomes the nearest of them. */
 static bool set_level(struct chat_request *c, struct request *r, int level, const char *field,
                       struct err *e)
 {

@@ -35,7 +35,7 @@ bool completions_room(const struct completions_request *c, struct err *e);
 bool completions_push_id(struct ids *out, const struct vocab *v, const cJSON *item, struct err *e);
 bool completions_read_form(struct completions_request *c, struct request *r, const cJSON *body,
                            struct err *e);
-/* What the engine is asked; the listener is still to be set. Points into *c. */
+/* Makes the engine's job; the caller still sets the listener. The job points into *c. */
 struct inference_params completions_params(const struct completions_request *c,
                                            const struct request *r);
 void completions_request_fini(struct completions_request *c);

@@ -22,7 +22,7 @@ static void put_token(struct buf *b, const struct vocab *v, int32_t id)
     buf_json_string(b, bytes ? bytes : "", len);
 }
 
-/* Its text and where it begins. */
+/* Each token's text and the offset at which it begins. */
 static const char *note_place(struct completions_logprobs *l, const struct vocab *v, int32_t id)
 {
     size_t len = 0;

@@ -104,7 +104,7 @@ static bool take_forms(struct constraint *c, const cJSON *o, const struct form_r
     return true;
 }
 
-/* Names the members of `path` that are in none of the lists as ignored. */
+/* Reports those members of `path` as ignored that are in none of the lists. */
 static bool name_unknown(struct request *r, const cJSON *o, const char *path,
                          const char *const *known, struct err *e)
 {

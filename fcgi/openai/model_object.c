@@ -35,7 +35,7 @@ static void add_float(cJSON *o, const char *name, float v)
     cJSON_AddNumberToObject(o, name, strtod(text, NULL));
 }
 
-/* What a request begins with: the model's own, or the server's where an admin set them. */
+/* Writes a request's default sampling: the model's own, or the server's where an admin set it. */
 static void add_defaults(cJSON *o, const struct request *r)
 {
     struct settings s;
@@ -48,7 +48,7 @@ static void add_defaults(cJSON *o, const struct request *r)
     add_float(d, "repetition_penalty", s.sampling.repetition_penalty);
 }
 
-/* What clients of Anthropic's form, vLLM and gateways look for in a model. n_ctx: tokens. */
+/* Writes what clients of Anthropic's form, vLLM and gateways look for in a model. n_ctx: tokens. */
 static void add_client_members(cJSON *o, const struct worker *w, int32_t n_ctx)
 {
     char date[32] = "1970-01-01T00:00:00Z";

@@ -41,7 +41,8 @@ void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tok
     buf_putc(b, '}');
 }
 
-/* Experts that are not all in one memory; a job's share of a step may be a fraction. */
+/* Writes the figures of experts that are not all in one memory; a job's share of a step may be a
+ * fraction. */
 static void put_experts(struct buf *b, const double v[ENGINE_EXPERT__N])
 {
     static const char *const names[ENGINE_EXPERT__N] = {

@@ -20,7 +20,7 @@ void openai_id(char out[OPENAI_ID_SIZE], const char *prefix, const struct reques
 void openai_head(struct buf *b, const char *id, const char *object, const struct request *r);
 /* {"prompt_tokens":...}; reasoning_tokens < 0: not said */
 void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tokens);
-/* In a chunk of a stream: ,"usage":... as the request asked for it. */
+/* Appends ,"usage":... to a chunk of a stream, as the request asked for it. */
 void openai_usage_so_far(struct buf *b, const struct stream_options *o, const struct inference *x,
                          int reasoning_tokens);
 /* The chunk without choices that ends a stream whose request asked for its usage. */

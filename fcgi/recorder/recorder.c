@@ -240,7 +240,7 @@ static void read_answers(struct recorder *r, double now)
     }
 }
 
-/* All that the engine has sent is read, of every answer that goes on. */
+/* Reads everything that the engine has sent, for every answer that is still running. */
 static bool caught_up(const struct recorder *r)
 {
     for (int i = 0; i < r->n; i++) {

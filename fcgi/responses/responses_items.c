@@ -10,7 +10,7 @@
 #include "fcgi/responses/responses.h"
 #include "sql/files/store_attachments.h"
 
-#define FIRST_INPUT 0x10000 /* the input's items are numbered apart from the output's */
+#define FIRST_INPUT 0x10000 /* Input items have a number range of their own. */
 
 struct place { /* input[item].member; member "": the item itself */
     int item;

@@ -191,7 +191,7 @@ test('the count of tokens is what the engine then counts', async () => {
   assert.equal(await ask(files.map((f) => f.id)), bare + files.reduce((n, f) => n + f.tokens, 0));
 });
 
-test('what was typed stays as it was, every turn sends the same bytes, and the cache goes on fitting', async () => {
+test('what was typed stays as it was, every turn sends the same bytes, and the cache keeps matching', async () => {
   const long = Array.from({ length: 80 }, (_, i) => `fact number ${i} is ${i * 7}`).join('\n');
   const a = await take(long, 'facts.txt');
   const c = await make();

@@ -69,7 +69,7 @@ test('a link shows the branch as it was, without a word of who said it', async (
   assert.equal((await open(other.token)).body.expires_at, other.expires_at);
 });
 
-test('an answer that a link ends with is not gone on with: the link would show more than was shared', async () => {
+test('an answer that a link ends with is not continued: the link would show more than was shared', async () => {
   const id = await make();
   const out = await follow(await s.request('POST', `/api/conversations/${id}/messages`, { content: order({ text: 'Cut off here', finish: 'length' })[0].content }));
   const { message } = out.last;

@@ -1,7 +1,7 @@
 /* Sequences with recurrent states (a tiny Qwen3.5: gated DeltaNet and attention) on a backend as
  * the scheduler drives it: whatever else is in a step, in whatever pieces the tokens come, from
- * whatever checkpoint a sequence goes on, and whatever a state held before, each row gives what its
- * sequence gives alone, token by token. On the cpu bit for bit.
+ * whatever checkpoint a sequence resumes from, and whatever a state held before, each row gives
+ * what its sequence gives alone, token by token. On the cpu bit for bit.
  *
  * usage: test_hybrid [BACKEND]. 77 where the backend can't run here. */
 #include <setjmp.h>
@@ -145,7 +145,7 @@ static void copy(int32_t from, int32_t to)
         fail_msg("%s", e.text);
 }
 
-/* One prefix goes on in two ways, side by side, and a third time after its place was used by
+/* One prefix is continued in two ways, side by side, and a third time after its place was used by
  * another. */
 static void test_a_checkpoint_goes_on_where_it_was(void **state)
 {

@@ -53,7 +53,7 @@ async function client() {
   }
 }
 
-// --- packing, killed and gone on with ---
+// --- packing, killed and resumed ---
 const hash = (file) => new Promise((done, fail) => {
   const h = createHash('sha256');
   createReadStream(file).on('data', (d) => h.update(d)).on('end', () => done(h.digest('hex'))).on('error', fail);
@@ -73,7 +73,7 @@ async function packing() {
     if (how !== 0) bad.push(`pack ended with ${how}`);
     count.packs_whole++;
     tries = 0;
-    if (await hash(path.join(m.dir, whole)) !== wanted) bad.push('a packed file that was gone on with differs from one that was written at once');
+    if (await hash(path.join(m.dir, whole)) !== wanted) bad.push('a packed file that was resumed differs from one that was written at once');
     for (let i = 0; running && i < 100; i++) await sleep(100); // some starts find it
     for (const f of beside()) rmSync(path.join(m.dir, f));
   }

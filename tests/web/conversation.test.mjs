@@ -16,7 +16,7 @@ const fresh = async () => { await page.goto(`${house.server.url}/#/`); await pag
 const count = (selector, n) => until(page, `document.querySelectorAll(${JSON.stringify(selector)}).length === ${n}`);
 const conversation = async (p = page) => (await house.server.json('GET', `/api/conversations/${/#\/c\/(\w+)/.exec(p.url())[1]}`)).body;
 
-test('an answer that was stopped goes on in its place', opts, async () => {
+test('a stopped answer continues in its place', opts, async () => {
   await fresh();
   const words = Array.from({ length: 60 }, (_, i) => `word${i}`).join(' ');
   await say(page, order({ text: words, token_ms: 20 }));

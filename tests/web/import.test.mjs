@@ -32,7 +32,7 @@ test('a look first, then the import, then the list', opts, async () => {
   assert.match(await rows(), /Several programs[^]*2 chats, 10 messages[^]*1 chat[^]*1 chat/);
   assert.match(await page.locator('.import-problems li').innerText(), /^\[3\] this is not a conversation/);
   assert.equal(await chats(), 0, 'nothing is written yet');
-  assert.ok(await start.evaluate((b) => b === document.activeElement), 'Enter goes on');
+  assert.ok(await start.evaluate((b) => b === document.activeElement), 'Enter continues');
   await page.keyboard.press('Enter');
   await page.waitForSelector('#import-dialog', { state: 'detached' });
   await page.locator('#conversations >> text=Files').waitFor();

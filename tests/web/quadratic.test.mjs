@@ -32,7 +32,7 @@ const texts = {
   'open brackets': fill('['),
   'pictures that do not end': fill('![a]('),
   'references': fill('[a]: b\n'),
-  'quotations gone on with lazily': `${'>'.repeat(200)} a\n${fill('b\n')}`,
+  'lazy continuations of quotations': `${'>'.repeat(200)} a\n${fill('b\n')}`,
   'a table of many rows': `|a|b|\n|-|-|\n${fill('|*a*|b|\n')}`,
   'a table of many columns': `|${fill('a|').slice(0, SIZE / 2)}\n|${fill('-|').slice(0, SIZE / 2)}\n|*a*|`,
   'a list of many points': fill('- *a*\n'),
@@ -87,7 +87,7 @@ test('what is next to such a text is drawn as ever', opts, async () => {
 });
 
 test('while such a text streams, no key waits long, and at its end all of it is there', opts, async (t) => {
-  for (const name of ['mailto', 'nested emphasis', 'quotations gone on with lazily', 'a list of many points']) {
+  for (const name of ['mailto', 'nested emphasis', 'lazy continuations of quotations', 'a list of many points']) {
     const { longest, shown } = await page.evaluate(async (whole) => {
       const { MarkdownView } = await import('/js/markdown.js');
       const root = document.createElement('div');

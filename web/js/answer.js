@@ -1,4 +1,4 @@
-// One running answer: reads its stream, keeps the message up to date, goes on after a broken connection.
+// One running answer: reads its stream, keeps the message up to date, reconnects after a broken connection.
 
 import { ApiError, call, stream } from "./api.js";
 import { t } from "./i18n.js";
@@ -84,7 +84,7 @@ async function fetchBefore(message) {
 
 async function follow(context, method, path, body) {
   for await (const { event, data } of stream(method, path, body, context.control.signal)) {
-    if (event === "error" && data.message?.status === "running") throw new ApiError(0); // it goes on without this stream
+    if (event === "error" && data.message?.status === "running") throw new ApiError(0); // the answer continues without this stream
     if (event === "start" && data.user_message?.role === "tool") await fetchBefore(data.user_message);
     if (context.control.signal.aborted) return; // what had come already is nobody's any more
     handle(event, data, context);
@@ -102,7 +102,7 @@ async function run(context, method, path, body) {
     } catch (error) {
       if (error.name === "AbortError") return;
       const lost = error instanceof ApiError && (error.status === 0 || error.status === 503 || error.status === 502);
-      // 503: the server says to come back; what an engine that hangs was writing goes on when it does.
+      // 503: the server says to come back; an answer of a hanging engine continues when the engine does.
       if (!context.message || !lost || (attempt >= RETRY_MS.length && error.status !== 503)) {
         if (!context.message) throw error;
         handle("error", { error: { message: error.message }, message: { ...context.message } }, context);
@@ -146,7 +146,7 @@ export function resume(message) {
   run(context, "GET", `/api/messages/${message.id}/stream`).catch(() => {});
 }
 
-/** Stops reading (the answer itself goes on). */
+/** Stops reading (the answer itself continues). */
 export function leaveAll() {
   for (const control of running.values()) control.abort();
   running.clear();

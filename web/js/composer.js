@@ -45,7 +45,7 @@ export function keepDraft() {
   draftOf = null;
 }
 
-/** What is in the box goes on as the draft of this chat: the new one has a row now. */
+/** The box's text becomes the draft of this chat: the new one has a row now. */
 export function moveDraft(key) {
   try { sessionStorage.removeItem(`draft:${draftOf}`); } catch { /* private mode */ }
   draftOf = key;

@@ -38,7 +38,7 @@ function merge(conversation, news, newBranch) {
   const here = [...conversation.messages.values()].filter((m) => m.status === "running").map((m) => m.id);
   // Those that have ended while nobody read them are in `here` alone: their stream tells the end.
   const begun = [...new Set([...news.running, ...here])].filter((id) => !isFollowed(id));
-  // Written in since, yet nothing is new: an older answer was gone on with, and has ended already.
+  // Written in since, yet nothing is new: an older answer was continued, and has ended already.
   const written = [...conversation.messages.values()].reduce((at, m) => Math.max(at, m.created_at || 0), conversation.updated_at || 0);
   const missed = before > 0 && !fresh && !begun.length && news.updated_at > written;
   const whole = conversation.messages.size === news.count && !missed;

@@ -46,7 +46,7 @@ function blockMath(state, startLine, endLine, silent) {
     lines.push(at < 0 ? text : text.slice(0, at));
     if (at >= 0) { closed = true; rest = text.slice(at + 2); break; }
   }
-  if (rest.trim() || (!closed && !state.env.streaming)) return false; // a sentence goes on behind it: inline
+  if (rest.trim() || (!closed && !state.env.streaming)) return false; // a sentence continues after it: inline
   if (silent) return true;
   const token = state.push("math_block", "div", 0);
   token.content = lines.join("\n").trim();
@@ -90,7 +90,7 @@ function inlineWithin(state) {
   }
 }
 
-/** markdown-it asks its rules one by one, these first; the parser goes on after them, or ends by what they throw. */
+/** markdown-it asks its rules one by one, these first; the parser continues after them, or ends by what they throw. */
 function useBudget(parser) {
   const goOn = () => { check(); return false; };
   parser.block.ruler.before("table", "budget", goOn, { alt: ["paragraph", "reference", "blockquote", "list"] });

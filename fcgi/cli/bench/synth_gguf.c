@@ -375,7 +375,7 @@ static bool put_vector(struct tensor_writer *w, struct synth_random *r,
     return synth_values(w, r, SYNTH_F32, &v, e);
 }
 
-/* Residual branches add little, the head tells tokens apart; as in cmd_synth.c. */
+/* Residual branches add little, the head separates the tokens; as in cmd_synth.c. */
 static double deviation_of(const struct tensor_manifest_item *item)
 {
     double unit = 1 / sqrt((double)item->cols);

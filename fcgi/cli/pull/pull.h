@@ -79,7 +79,7 @@ struct pull_repo {
     char repo[PULL_REPO_SIZE], revision[PULL_REPO_SIZE]; /* "OWNER/NAME", "main" */
     const char *name;                                    /* points into repo: its last part */
 };
-/* Takes "OWNER/NAME[@REV]" apart and checks the parts. */
+/* Splits "OWNER/NAME[@REV]" and checks the parts. */
 bool pull_repo_split(const char *text, struct pull_repo *out, struct err *e);
 /* A relative path that stays below the folder it is put in, with nothing that could deceive a
  * terminal. */

@@ -58,7 +58,7 @@ void pull_request_end(struct pull_loop *l, struct pull_request *r); /* r is free
 bool pull_may_pass(CURLcode code, long status); /* a failure that another try may not meet */
 /* The status in words, for a file or (name NULL) the repository. Always false. */
 bool pull_refused(struct err *e, const struct pull *p, const char *name, long status);
-/* A request has ended, well or badly: the file goes on, waits, begins anew, or l->fatal. */
+/* Handles a request's end, good or bad: the file continues, waits, restarts, or l->fatal is set. */
 void pull_request_finish(struct pull_loop *l, struct pull_request *r, CURLcode code);
 /* The file is another one now, or what came was wrong: all of it anew, but not for ever. */
 void pull_start_over(struct pull_loop *l, struct pull_file *f, const char *why);

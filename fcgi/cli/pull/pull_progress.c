@@ -68,7 +68,7 @@ static void time_text(double s, char *out, size_t size)
 static void tell(const struct pull *p, const struct pull_progress *g, double bytes_s, bool done)
 {
     char text[256];
-    struct err ignored; /* the pull itself goes on */
+    struct err ignored; /* The pull itself continues. */
     int n = snprintf(text, sizeof text,
                      "{\"got\":%lld,\"total\":%lld,\"rate\":%.0f,\"files_done\":%zu,\"files\":%zu,"
                      "\"done\":%s}\n",
