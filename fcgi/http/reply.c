@@ -180,10 +180,26 @@ void reply_error_object(struct buf *out, const struct request *r, const struct e
     buf_printf(out, ",\"code\":\"%s\",\"request_id\":\"%s\"}}", code, r->id);
 }
 
+static void refusal_headers(struct request *r, int status)
+{
+    if (status == 401)
+        reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"");
+    if (r->error_override.code &&
+        !strcmp(r->error_override.code,
+                "insufficient_scope")) /* RFC 6750; nginx reads it at /api/import */
+        reply_header(r, "WWW-Authenticate",
+                     "Bearer realm=\"sluice\", error=\"insufficient_scope\"");
+}
+
+static int error_status(const struct request *r, const struct err *e)
+{
+    return r->error_override.status ? r->error_override.status : reply_status_of(e->code);
+}
+
 bool reply_error(struct request *r, const struct err *e)
 {
     const struct error_row *row = &error_rows[e->code < ERR__N ? e->code : ERR_INTERNAL];
-    int status = r->error_override.status ? r->error_override.status : row->status;
+    int status = error_status(r, e);
     int retry =
         r->error_override.retry_after_s ? r->error_override.retry_after_s : row->retry_after_s;
     struct buf b = {0};
@@ -192,15 +208,27 @@ bool reply_error(struct request *r, const struct err *e)
         snprintf(seconds, sizeof seconds, "%d", retry);
         reply_header(r, "Retry-After", seconds);
     }
-    if (status == 401)
-        reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"");
-    if (r->error_override.code &&
-        !strcmp(r->error_override.code,
-                "insufficient_scope")) /* RFC 6750; nginx reads it at /api/import */
-        reply_header(r, "WWW-Authenticate",
-                     "Bearer realm=\"sluice\", error=\"insufficient_scope\"");
+    refusal_headers(r, status);
     dialect_of(r)->error(&b, r, e);
     reply_bytes(r, status, "application/json", b.data ? b.data : "", b.len);
     buf_fini(&b);
+    return true;
+}
+
+bool reply_refusal(struct request *r, const struct err *e)
+{
+    const int status = error_status(r, e);
+    if (status >= 500)
+        return reply_empty(r, 204);
+    struct buf b = {0};
+    char number[16];
+    snprintf(number, sizeof number, "%d", status);
+    refusal_headers(r, status);
+    dialect_of(r)->error(&b, r, e);
+    reply_header(r, "X-Sluice-Status", number);
+    reply_header(r, "X-Sluice-Refusal", b.data ? b.data : "");
+    buf_fini(&b);
+    reply_empty(r, status == 401 ? 401 : 403);
+    r->status = status;
     return true;
 }

@@ -24,6 +24,11 @@ bool reply_json_buf(struct request *r, int status,
                     const struct buf *b);        /* b holds JSON text; 500 when it failed */
 bool reply_empty(struct request *r, int status); /* 204 */
 bool reply_error(struct request *r, const struct err *e); /* r->error_override may sharpen it */
+/* Answers nginx's question whether a request may bring its body (r->authorise_only). nginx
+ * understands 401 and 403 alone and drops the body of the answer, so that the true status and the
+ * error object travel in headers, and nginx makes the reply of them (nginx/server.conf.in). A fault
+ * of the server's own lets the body through: the request that follows reports it. */
+bool reply_refusal(struct request *r, const struct err *e);
 
 /* The error object {"error":{...}} as text, for a stream that has begun. */
 void reply_error_object(struct buf *out, const struct request *r, const struct err *e);

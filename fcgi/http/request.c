@@ -76,6 +76,7 @@ bool request_begin(struct request *r, struct store *store, struct err *e)
     make_id(r);
     const char *method = cgi_param(r, "REQUEST_METHOD");
     r->method = http_method_from_name(method ? method : "");
+    r->authorise_only = cgi_param(r, "SLUICE_AUTHORISE_ONLY") != NULL;
     return split_uri(r, e);
 }
 

@@ -41,6 +41,7 @@ struct request {
     const char *query; /* raw, "" when there is none */
     const struct route *route;
     int route_index;
+    bool authorise_only; /* nginx asks whether the request may bring a large body; it has none */
     struct request_pair params[REQUEST_MAX_PARAMS]; /* {name} of the route's path */
     int n_params;
     const char *body; /* NUL-terminated, in the arena; NULL: none was read */

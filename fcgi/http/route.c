@@ -170,7 +170,8 @@ static bool dispatch(struct request *r, struct err *e)
         return refuse_path(r, e);
     if (!m.route)
         return refuse_method(r, m.allowed, e);
-    const bool misled = m.route->pool == POOL_STREAM && r->worker->pool == POOL_SHORT;
+    const bool misled = m.route->pool == POOL_STREAM && r->worker->pool == POOL_SHORT &&
+                        !r->authorise_only; /* any pool can tell who may do what */
     /* nginx read an encoded slash or dots as part of the path, which no id has */
     if (misled && strchr(r->path, '%'))
         return err_set(e, ERR_NOTFOUND, "there is nothing at this path");
@@ -181,6 +182,8 @@ static bool dispatch(struct request *r, struct err *e)
                   m.route->path);
         return err_set(e, ERR_UNAVAILABLE, "the server's nginx sends this path to the wrong pool");
     }
+    if (r->authorise_only)
+        return authorise(r, e) && reply_empty(r, 204);
     const bool whole = m.route->body_limit && !m.route->doc.upload;
     return authorise(r, e) && (!whole || request_read_body(r, e)) && m.route->handler(r, e);
 }
@@ -221,10 +224,13 @@ void route_serve(struct request *r, const struct err *refused)
         int status = r->error_override.status ? r->error_override.status : reply_status_of(e.code);
         if (status >= 500)
             log_warn("id=%s status=%d code=%s: %s", r->id, status, err_code_name(e.code), e.text);
-        if (!r->replied)
+        if (!r->replied && r->authorise_only)
+            reply_refusal(r, &e);
+        else if (!r->replied)
             reply_error(r, &e);
     } else if (!r->replied) {
         reply_error(r, &(struct err){.code = ERR_INTERNAL, .text = "the handler sent no reply"});
     }
-    count_and_log(r);
+    if (!r->authorise_only || r->status >= 400) /* what was let through is counted when it comes */
+        count_and_log(r);
 }

@@ -110,3 +110,51 @@ test('a login is small: who is not known yet sends no megabytes', async () => {
   assert.match(got[0], /^HTTP\/1\.1 413 /, 'refused before its body came');
   assert.equal(bodyOf(got[0]).error.code, 'request_too_large');
 });
+
+/** A request whose body of `bytes` is announced and not sent: what came back, if anything did. */
+async function announce(from, path, headers, bytes = 1000000) {
+  const { got, end } = await hold(from, 1, `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${headers}Content-Length: ${bytes}\r\n\r\n{`);
+  end();
+  return got[0];
+}
+
+test('a large body is taken only from who may send it, and the refusal is the worker\'s own', async () => {
+  const key = `Authorization: Bearer ${s.key}\r\n`;
+  for (const path of ['/v1/chat/completions', '/api/attachments', '/tokenize', '/v1/responses', '/api/conversations']) {
+    const got = await announce('127.0.6.1', path, '');
+    assert.match(got, /^HTTP\/1\.1 401 /, path);
+    assert.equal(bodyOf(got).error.code, 'missing_api_key', path);
+    assert.equal(bodyOf(got).error.request_id, /\r\nX-Request-Id: (\S+)/i.exec(got)[1], path);
+    assert.equal(got.match(/\r\nWWW-Authenticate: Bearer/gi).length, 1, got);
+    assert.equal(await announce('127.0.6.1', path, key), '', `${path}: the body of who may is waited for`);
+  }
+  const messages = await announce('127.0.6.1', '/v1/messages', 'X-API-Key: sk-wrong\r\n');
+  assert.match(messages, /^HTTP\/1\.1 401 /);
+  assert.equal(bodyOf(messages).error.type, 'authentication_error');
+  assert.equal(bodyOf(messages).request_id, /\r\nRequest-Id: (\S+)/i.exec(messages)[1]);
+  const ollama = await announce('127.0.6.1', '/api/chat', '');
+  assert.equal(typeof bodyOf(ollama).error, 'string');
+  assert.match(await announce('127.0.6.1', '/v1/nonsense', ''), /^HTTP\/1\.1 404 /);
+  assert.match(await announce('127.0.6.1', '/v1/models', key), /^HTTP\/1\.1 405 /);
+  assert.match(await announce('127.0.6.1', '/v1/chat/completions', '', 15000), /^$/, 'a small body is read first');
+});
+
+test('a chunked body of unknown size is asked about too', async () => {
+  const { got, end } = await hold('127.0.6.2', 1, 'POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n4000\r\n{');
+  end();
+  assert.match(got[0], /^HTTP\/1\.1 401 /);
+});
+
+test('what nginx asks costs nothing of a key\'s requests, and is counted once', async () => {
+  const login = await ask('127.0.6.3', 'POST', '/api/login', { body: s.admin });
+  const cookie = login.headers['set-cookie'][0].split(';')[0], csrf = JSON.parse(login.body).csrf;
+  const made = await ask('127.0.6.3', 'POST', '/api/keys', { headers: { cookie, 'x-csrf-token': csrf },
+    body: { name: 'two a minute', scopes: ['inference'], limits: { requests_per_minute: 2 } } });
+  const { key } = JSON.parse(made.body);
+  const big = { messages: order({ text: 'fine' }), metadata: { pad: 'x'.repeat(500) }, user: 'y'.repeat(100) };
+  big.messages[0].content += ' '.repeat(20000);
+  for (const want of [200, 200, 429]) {
+    const r = await ask('127.0.6.3', 'POST', '/v1/chat/completions', { headers: { authorization: `Bearer ${key}` }, body: big });
+    assert.equal(r.status, want, r.body);
+  }
+});
