@@ -19,6 +19,9 @@
  * backlog refuses connections too and must not end an answer that still runs. */
 #define LOST_MS 3000.0
 #define ATTACH_RETRY_MS 100.0
+/* An attachment that breaks is made again. Those that bring nothing new for this long end the
+ * answer, or it would run for ever and refuse each further message of its conversation. */
+#define BROKEN_MS 5000.0
 #define ANSWER_MS 10000.0 /* an engine that takes longer to say whether it knows a job hangs */
 #define STARTED_SLACK_MS                                                                           \
     1000.0 /* a row is made that long before its job at most, while the engine just starts */
@@ -136,6 +139,20 @@ static void note_tokens(struct recorder_answer *r, const struct engine_event *ev
         buf_append(&r->tokens, &ev->tokens[i].id, sizeof ev->tokens[i].id);
 }
 
+/* The connection broke: the text is kept as it is until the next attachment, or the end. */
+static void broken(struct recorder_answer *r)
+{
+    const double now = clock_ms();
+    engine_close(&r->job);
+    r->next_attach = now + ATTACH_RETRY_MS;
+    if (r->broken_since == 0 || r->g.n_tokens > r->tokens_at_break) {
+        r->broken_since = now;
+        r->tokens_at_break = r->g.n_tokens;
+    } else if (now - r->broken_since > BROKEN_MS) {
+        fail(r, "the connection to the engine breaks again and again");
+    }
+}
+
 bool recorder_answer_read(struct recorder_answer *r, int max)
 {
     struct engine_event ev;
@@ -146,8 +163,8 @@ bool recorder_answer_read(struct recorder_answer *r, int max)
         int got = engine_next(r->job, &ev, 0, &e);
         if (got == 0)
             return false;
-        if (got < 0) { /* the text is kept as it is until the next attachment, or the end */
-            engine_close(&r->job);
+        if (got < 0) {
+            broken(r);
             return false;
         }
         note_tokens(r, &ev);

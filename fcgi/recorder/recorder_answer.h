@@ -23,10 +23,12 @@ struct recorder_answer {
     size_t written;     /* bytes of text in the row */
     int tokens_written;
     bool attached_once, cancelled, dirty;
-    bool seen;          /* in the table's list at the last look */
-    double lost_since;  /* clock_ms of the first failed attempt to attach; 0: none */
-    double next_attach; /* clock_ms */
-    double next_write;  /* clock_ms: long answers are rewritten whole, so less often */
+    bool seen;           /* in the table's list at the last look */
+    double lost_since;   /* clock_ms of the first failed attempt to attach; 0: none */
+    double next_attach;  /* clock_ms */
+    double broken_since; /* clock_ms of the first break that brought nothing new; 0: none */
+    int tokens_at_break;
+    double next_write; /* clock_ms: long answers are rewritten whole, so less often */
 };
 
 bool recorder_answer_open(struct recorder_answer *r, const struct store_running *row);

@@ -137,7 +137,8 @@ static void play(int fd, const char *key)
         if (!send_event(fd, &ev))
             return;
     }
-    send_end(fd, &s, s.tokens, false);
+    if (s.end != 'b')
+        send_end(fd, &s, s.tokens, false);
 }
 
 static void *serve(void *argument)

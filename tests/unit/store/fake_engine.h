@@ -3,7 +3,8 @@
  * at the same times:
  *
  *   "NAME.TOKENS.MS.END.START"   TOKENS pieces of text, one every MS milliseconds since START (Unix
- * ms); END is s (stop), l (length), f (failed), x (never known here)
+ * ms); END is s (stop), l (length), f (failed), x (never known here), b (each connection breaks
+ * after the last token)
  *
  * A cancelled job ends as it stands. */
 #pragma once

@@ -250,6 +250,20 @@ static void test_dead_engine_leaves_what_was_written(void **state)
     stop_recorder(pid, SIGTERM);
 }
 
+static void test_connections_that_break_for_ever_end_the_answer(void **state)
+{
+    struct fixture *f = *state;
+    char want[4096];
+    pid_t pid = start_recorder(f, 0);
+    int64_t id = ask(f, 20, 1, 'b');
+    struct store_message m = wait_end(f, id, 20000);
+    fake_engine_text(want, sizeof want, 20);
+    assert_int_equal(m.status, MESSAGE_ERROR);
+    assert_string_equal(m.content, want);
+    assert_non_null(strstr(m.error, "breaks"));
+    stop_recorder(pid, SIGTERM);
+}
+
 static void test_engine_started_anew_does_not_know_the_job(void **state)
 {
     struct fixture *f = *state;
@@ -423,6 +437,7 @@ int main(void)
         T(test_killed_recorder_loses_and_doubles_nothing),
         T(test_row_never_shrinks_during_a_replay),
         T(test_dead_engine_leaves_what_was_written),
+        T(test_connections_that_break_for_ever_end_the_answer),
         T(test_engine_started_anew_does_not_know_the_job),
         T(test_younger_engine_needs_no_waiting),
         T(test_deleted_conversation_stops_and_clears),
