@@ -12,7 +12,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/vulkan/ops/backend_state.h"
-#include "engine/vulkan/shaders/interface.h"
+#include "engine/vulkan/shaders/push.h"
 #include "tests/bench/bench_model.h"
 
 static void must(bool ok, const struct err *e)
@@ -123,20 +123,18 @@ static void chain(struct gpu *g)
             const uint32_t spec[GPU_MAX_SPEC] = {[SPEC_THREADS] = 256};
             VkPipeline p = gpu_pipeline(g, kind ? "bench_grid" : "bench_chain", spec, &e);
             must(p != NULL, &e);
-            struct {
-                uint64_t a, b;
-                uint32_t rounds, n;
-            } push = {a.address, a.address + 1024, 200, sizes[k]};
-            if (!kind)
-                push.a = push.b;
+            const struct push_bench_grid grid = {
+                .count = a.address, .a = a.address + 1024, .rounds = 200, .n = sizes[k]};
+            const struct push_bench_chain link = {.a = grid.a};
             double best = 1e9;
             for (int i = 0; i < 5; i++) {
                 VkCommandBuffer c = gpu_command_begin(g, false, &e);
                 vkCmdFillBuffer(c, a.buffer, 0, 1024, 0);
                 gpu_barrier(c);
                 vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, p);
-                vkCmdPushConstants(c, g->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
-                                   &push);
+                vkCmdPushConstants(c, g->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                   kind ? sizeof grid : sizeof link,
+                                   kind ? (const void *)&grid : (const void *)&link);
                 for (int j = 0; j < (kind ? 1 : 200); j++) {
                     vkCmdDispatch(c, sizes[k], 1, 1);
                     gpu_barrier(c);

@@ -50,24 +50,22 @@ static void record_step(struct recorder *r, const struct delta_net_plan *p,
 {
     const struct device_delta_net *d = &l->delta_net;
     const struct step_memory *s = &r->b->step;
-    struct {
-        uint64_t x, conv, a_log, dt_bias, weight, state, outs, rows, runs, state_bytes;
-        uint32_t stride, z_at, gates_at;
-        float eps;
-    } push = {r->b->workspace.qkv,
-              d->conv,
-              d->a_log,
-              d->dt_bias,
-              d->norm,
-              l->state,
-              r->b->workspace.attn,
-              s->at_rows,
-              s->at_runs,
-              delta_net_state_bytes(p),
-              r->b->sizes.qkv,
-              z_at(p),
-              gates_at(p),
-              r->b->plan->norm_eps};
+    const struct push_delta_step push = {
+        .x = r->b->workspace.qkv,
+        .conv = d->conv,
+        .a_log = d->a_log,
+        .dt_bias = d->dt_bias,
+        .weight = d->norm,
+        .state = l->state,
+        .outs = r->b->workspace.attn,
+        .rows = s->at_rows,
+        .runs = s->at_runs,
+        .state_bytes = delta_net_state_bytes(p),
+        .stride = r->b->sizes.qkv,
+        .z_at = z_at(p),
+        .gates_at = gates_at(p),
+        .eps = r->b->plan->norm_eps,
+    };
     struct dispatch one = {.shader = "delta_step",
                            .push = &push,
                            .push_bytes = sizeof push,
@@ -83,21 +81,20 @@ static void record_conv(struct recorder *r, const struct delta_net_plan *p,
 {
     const struct device_delta_net *d = &l->delta_net;
     const struct step_memory *s = &r->b->step;
-    struct {
-        uint64_t x, conv, a_log, dt_bias, state, outs, gate, rows, runs, state_bytes;
-        uint32_t stride, gates_at;
-    } push = {r->b->workspace.qkv,
-              d->conv,
-              d->a_log,
-              d->dt_bias,
-              l->state,
-              r->b->workspace.convolved,
-              r->b->workspace.gates,
-              s->at_rows,
-              s->at_runs,
-              delta_net_state_bytes(p),
-              r->b->sizes.qkv,
-              gates_at(p)};
+    const struct push_delta_conv push = {
+        .x = r->b->workspace.qkv,
+        .conv = d->conv,
+        .a_log = d->a_log,
+        .dt_bias = d->dt_bias,
+        .state = l->state,
+        .outs = r->b->workspace.convolved,
+        .gate = r->b->workspace.gates,
+        .rows = s->at_rows,
+        .runs = s->at_runs,
+        .state_bytes = delta_net_state_bytes(p),
+        .stride = r->b->sizes.qkv,
+        .gates_at = gates_at(p),
+    };
     struct dispatch one = {.shader = "delta_conv",
                            .push = &push,
                            .push_bytes = sizeof push,
@@ -111,18 +108,16 @@ static void record_conv(struct recorder *r, const struct delta_net_plan *p,
 static void record_scan(struct recorder *r, const struct delta_net_plan *p,
                         const struct device_layer *l, uint32_t n_sequences)
 {
-    struct {
-        uint64_t raw, x, gate, state, outs, sequences, state_bytes;
-        uint32_t raw_stride, pad;
-    } push = {r->b->workspace.qkv,
-              r->b->workspace.convolved,
-              r->b->workspace.gates,
-              l->state,
-              r->b->workspace.attn,
-              r->b->step.at_sequences,
-              delta_net_state_bytes(p),
-              r->b->sizes.qkv,
-              0};
+    const struct push_delta_scan push = {
+        .raw = r->b->workspace.qkv,
+        .x = r->b->workspace.convolved,
+        .gate = r->b->workspace.gates,
+        .state = l->state,
+        .outs = r->b->workspace.attn,
+        .sequences = r->b->step.at_sequences,
+        .state_bytes = delta_net_state_bytes(p),
+        .raw_stride = r->b->sizes.qkv,
+    };
     struct dispatch one = {.shader = "delta_scan",
                            .push = &push,
                            .push_bytes = sizeof push,
@@ -136,15 +131,15 @@ static void record_scan(struct recorder *r, const struct delta_net_plan *p,
 static void record_norm(struct recorder *r, const struct delta_net_plan *p,
                         const struct device_layer *l)
 {
-    struct {
-        uint64_t outs, x, weight, rows;
-        uint32_t stride, z_at;
-        float eps;
-        uint32_t pad;
-    } push = {r->b->workspace.attn, r->b->workspace.qkv,
-              l->delta_net.norm,    r->b->step.at_rows,
-              r->b->sizes.qkv,      z_at(p),
-              r->b->plan->norm_eps, 0};
+    const struct push_delta_norm push = {
+        .outs = r->b->workspace.attn,
+        .x = r->b->workspace.qkv,
+        .weight = l->delta_net.norm,
+        .rows = r->b->step.at_rows,
+        .stride = r->b->sizes.qkv,
+        .z_at = z_at(p),
+        .eps = r->b->plan->norm_eps,
+    };
     struct dispatch one = {.shader = "delta_norm",
                            .push = &push,
                            .push_bytes = sizeof push,

@@ -3,7 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/vulkan/ops/backend_state.h"
-#include "engine/vulkan/shaders/interface.h"
+#include "engine/vulkan/shaders/push.h"
 
 #define PASSES 4
 #define MEASURE_NS                                                                                 \
@@ -16,10 +16,11 @@ double device_bandwidth_read(struct backend *b, const struct gpu_buffer *from, u
     double best = 0;
     struct gpu *g = &b->gpu;
     const uint32_t spec[GPU_MAX_SPEC] = {[SPEC_THREADS] = 256};
-    struct {
-        uint64_t a, sum;
-        uint32_t n, pad;
-    } push = {from->address, b->step.buffer.address, (uint32_t)(bytes / 16), 0};
+    const struct push_read_bandwidth push = {
+        .a = from->address,
+        .sum = b->step.buffer.address,
+        .n = (uint32_t)(bytes / 16),
+    };
     VkPipeline p = gpu_pipeline(g, "read_bandwidth", spec, e);
     VkCommandBuffer c = p ? gpu_command_begin(g, true, e) : NULL;
     if (!c)

@@ -1,21 +1,19 @@
 /* Between the files that record ops: one dispatch, and what all of them fill in alike. */
 #pragma once
 #include "engine/vulkan/ops/record.h"
-#include "engine/vulkan/shaders/interface.h"
+#include "engine/vulkan/shaders/push.h"
 
 _Static_assert(SPEC_END <= GPU_MAX_SPEC, "a pipeline has no place for all constants");
+_Static_assert(sizeof(struct push_planes) == DEVICE_PLANES * sizeof(VkDeviceAddress),
+               "shaders see other planes than the weights have");
 
 struct dispatch {
     const char *shader; /* with the format's suffix, where it has one */
     const char *format; /* NULL: none */
     uint32_t spec[GPU_MAX_SPEC];
-    const void *push;
+    const void *push; /* the shader's block of shaders/push.h */
     uint32_t push_bytes;
     uint32_t x, y, z;
-};
-
-struct push_planes {
-    uint64_t plane[DEVICE_PLANES];
 };
 
 /* Planes of routed experts: where they lie apart, the layer's table takes the place of the first
@@ -26,7 +24,8 @@ static inline struct push_planes dispatch_expert_planes(const struct recorder *r
 {
     const VkDeviceAddress table =
         r->offloads_misses ? l->split_experts.table_slots : l->split_experts.table;
-    return (struct push_planes){{table ? table : m->plane[0], m->plane[1], m->plane[2]}};
+    return (struct push_planes){
+        .data = table ? table : m->plane[0], .scales = m->plane[1], .biases = m->plane[2]};
 }
 void dispatch_op(struct recorder *r, const struct dispatch *d);
 struct push_planes dispatch_planes(const struct device_matrix *m);

@@ -51,17 +51,18 @@ void dispatch_spec_format(uint32_t *spec, const struct device_matrix *m)
 
 struct push_planes dispatch_planes(const struct device_matrix *m)
 {
-    return (struct push_planes){{m->plane[0], m->plane[1], m->plane[2]}};
+    return (struct push_planes){.data = m->plane[0], .scales = m->plane[1], .biases = m->plane[2]};
 }
 
 void record_embed(struct recorder *r)
 {
     const struct device_matrix *m = &r->b->model.embed;
-    struct {
-        struct push_planes w;
-        uint64_t rows, x;
-        uint32_t n_chunk, pad;
-    } push = {dispatch_planes(m), r->b->step.at_rows, r->b->workspace.x, m->layout.n_chunk, 0};
+    const struct push_embed push = {
+        .w = dispatch_planes(m),
+        .rows = r->b->step.at_rows,
+        .x = r->b->workspace.x,
+        .n_chunk = m->layout.n_chunk,
+    };
     struct dispatch d = {.shader = "embed",
                          .format = m->layout.kernel,
                          .spec = {[SPEC_THREADS] = 64},
@@ -122,26 +123,21 @@ void record_linear(struct recorder *r, const struct linear_op *op)
                          : m->rows >= 1024 ? tuning->linear_rows
                                            : 1;
     struct walk w = walk_of(r, m->rows, m->layout.n_chunk, op->n_x, rows_each);
-    struct {
-        struct push_planes w;
-        uint64_t x, norm, y, bias, gather;
-        uint32_t rows, n_chunk, x_stride, y_stride, n_x;
-        float eps, inverse_cols;
-        uint32_t pad;
-    } push = {dispatch_planes(m),
-              op->x,
-              op->norm,
-              op->y,
-              op->bias,
-              op->gather,
-              m->rows,
-              m->layout.n_chunk,
-              op->x_stride / 4,
-              op->y_stride,
-              op->n_x,
-              op->eps,
-              1.0f / (float)r->b->plan->d_model,
-              0};
+    const struct push_linear push = {
+        .w = dispatch_planes(m),
+        .x = op->x,
+        .norm = op->norm,
+        .y = op->y,
+        .bias = op->bias,
+        .gather = op->gather,
+        .rows = m->rows,
+        .n_chunk = m->layout.n_chunk,
+        .x_stride = op->x_stride / 4,
+        .y_stride = op->y_stride,
+        .n_x = op->n_x,
+        .eps = op->eps,
+        .inverse_cols = 1.0f / (float)r->b->plan->d_model,
+    };
     struct dispatch d = {.shader = "linear",
                          .format = m->layout.kernel,
                          .push = &push,
@@ -181,28 +177,25 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     const struct device_layer *l = op->layer;
     uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
     struct walk walk = walk_of(r, m->rows, m->layout.n_chunk, 1, r->b->tuning.up_rows);
-    struct {
-        struct push_planes w;
-        uint64_t x, norm, h, bias, logits, select_bias, rows_at, ids, weights, used;
-        uint32_t rows, n_chunk, up_at, router_stride;
-        float eps, scale;
-    } push = {op->moe ? dispatch_expert_planes(r, l, m) : dispatch_planes(m),
-              w->x,
-              l->ffn_norm,
-              op->h,
-              op->m->b_gate_up,
-              w->router,
-              l->select_bias,
-              r->b->step.at_rows,
-              w->ids,
-              w->weights,
-              used_of(r, op->index),
-              m->rows,
-              m->layout.n_chunk,
-              m->rows * m->n_matrix,
-              r->b->sizes.expert,
-              r->b->plan->norm_eps,
-              op->moe ? op->moe->scale : 1};
+    const struct push_moe_up push = {
+        .w = op->moe ? dispatch_expert_planes(r, l, m) : dispatch_planes(m),
+        .x = w->x,
+        .norm = l->ffn_norm,
+        .h = op->h,
+        .bias = op->m->b_gate_up,
+        .logits = w->router,
+        .select_bias = l->select_bias,
+        .token_rows = r->b->step.at_rows,
+        .ids = w->ids,
+        .weights = w->weights,
+        .used = used_of(r, op->index),
+        .rows = m->rows,
+        .n_chunk = m->layout.n_chunk,
+        .up_at = m->rows * m->n_matrix,
+        .router_stride = r->b->sizes.expert,
+        .eps = r->b->plan->norm_eps,
+        .scale = op->moe ? op->moe->scale : 1,
+    };
     struct dispatch d = {.shader = "moe_up",
                          .format = m->layout.kernel,
                          .push = &push,
@@ -229,21 +222,19 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
     const struct workspace *w = &r->b->workspace;
     uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
     struct walk walk = walk_of(r, m->rows, m->layout.n_chunk * n_used, 1, r->b->tuning.down_rows);
-    struct {
-        struct push_planes down;
-        uint64_t h, y, bias, weights, ids, token_rows;
-        uint32_t rows, n_chunk, y_stride, weights_stride;
-    } push = {op->moe ? dispatch_expert_planes(r, op->layer, m) : dispatch_planes(m),
-              op->h,
-              w->x,
-              op->m->b_down,
-              op->moe ? w->weights : op->gate,
-              w->ids,
-              r->b->step.at_rows,
-              m->rows,
-              m->layout.n_chunk,
-              r->b->sizes.d,
-              n_used};
+    const struct push_moe_down push = {
+        .down = op->moe ? dispatch_expert_planes(r, op->layer, m) : dispatch_planes(m),
+        .h = op->h,
+        .y = w->x,
+        .bias = op->m->b_down,
+        .weights = op->moe ? w->weights : op->gate,
+        .ids = w->ids,
+        .token_rows = r->b->step.at_rows,
+        .rows = m->rows,
+        .n_chunk = m->layout.n_chunk,
+        .y_stride = r->b->sizes.d,
+        .weights_stride = n_used,
+    };
     struct dispatch d = {.shader = "moe_down",
                          .format = m->layout.kernel,
                          .push = &push,
@@ -266,19 +257,17 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
 {
     const struct workspace *w = &r->b->workspace;
     const struct gpu_buffer *trace = &r->b->step.trace;
-    struct {
-        uint64_t logits, select_bias, rows, ids, weights, used, trace;
-        uint32_t stride;
-        float scale;
-    } push = {w->router,
-              l->select_bias,
-              r->b->step.at_rows,
-              w->ids,
-              w->weights,
-              used_of(r, layer),
-              trace->address + (uint64_t)layer * workspace_trace_bytes(r->b),
-              r->b->sizes.expert,
-              p->scale};
+    const struct push_moe_route push = {
+        .logits = w->router,
+        .select_bias = l->select_bias,
+        .rows = r->b->step.at_rows,
+        .ids = w->ids,
+        .weights = w->weights,
+        .used = used_of(r, layer),
+        .trace = trace->address + (uint64_t)layer * workspace_trace_bytes(r->b),
+        .stride = r->b->sizes.expert,
+        .scale = p->scale,
+    };
     struct dispatch d = {.shader = "moe_route",
                          .spec = {[SPEC_THREADS] = 128},
                          .push = &push,
@@ -294,10 +283,12 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
 void record_add_rows(struct recorder *r, VkDeviceAddress x)
 {
     const uint32_t cols = (uint32_t)r->b->plan->d_model;
-    struct {
-        uint64_t x, y;
-        uint32_t cols, y_stride;
-    } push = {x, r->b->workspace.x, cols, r->b->sizes.d};
+    const struct push_add_rows push = {
+        .x = x,
+        .y = r->b->workspace.x,
+        .cols = cols,
+        .y_stride = r->b->sizes.d,
+    };
     struct dispatch d = {.shader = "add_rows",
                          .spec = {[SPEC_THREADS] = THREADS},
                          .push = &push,
@@ -320,23 +311,21 @@ static void spec_rope(const struct recorder *r, uint32_t *spec, const struct att
 void record_rope_kv(struct recorder *r, const struct attention_plan *a,
                     const struct device_layer *l)
 {
-    struct {
-        uint64_t qkv, q_norm, k_norm, inv_freq, rows, tables, kv;
-        uint32_t stride, n_head, n_kv_head, q_step;
-        float eps, rope_scale;
-    } push = {r->b->workspace.qkv,
-              l->q_norm,
-              l->k_norm,
-              l->inv_freq,
-              r->b->step.at_rows,
-              r->b->step.at_tables,
-              l->kv,
-              r->b->sizes.qkv,
-              (uint32_t)a->n_head,
-              (uint32_t)a->n_kv_head,
-              (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
-              r->b->plan->norm_eps,
-              a->rope.scale};
+    const struct push_rope_kv push = {
+        .qkv = r->b->workspace.qkv,
+        .q_norm = l->q_norm,
+        .k_norm = l->k_norm,
+        .inv_freq = l->inv_freq,
+        .rows = r->b->step.at_rows,
+        .tables = r->b->step.at_tables,
+        .kv = l->kv,
+        .stride = r->b->sizes.qkv,
+        .n_head = (uint32_t)a->n_head,
+        .n_kv_head = (uint32_t)a->n_kv_head,
+        .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
+        .eps = r->b->plan->norm_eps,
+        .rope_scale = a->rope.scale,
+    };
     struct dispatch d = {.shader = "rope_kv",
                          .spec = {[SPEC_THREADS] = r->b->gpu.caps.subgroup},
                          .push = &push,
@@ -353,30 +342,27 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
 {
     const struct workspace *w = &r->b->workspace;
     uint32_t splits = r->n_rows <= r->b->sizes.decode_rows ? r->b->sizes.max_splits : 4;
-    struct {
-        uint64_t qkv, q_norm, k_norm, inv_freq, sinks, outs, rows, tables, kv, split_parts,
-            split_done;
-        uint32_t stride, n_head, n_kv_head, q_step, window;
-        float eps, rope_scale, scale;
-    } push = {w->qkv,
-              l->q_norm,
-              l->k_norm,
-              l->inv_freq,
-              l->sinks,
-              w->attn,
-              r->b->step.at_rows,
-              r->b->step.at_tables,
-              l->kv,
-              w->parts,
-              w->split_done,
-              r->b->sizes.qkv,
-              (uint32_t)a->n_head,
-              (uint32_t)a->n_kv_head,
-              (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
-              (uint32_t)a->window,
-              r->b->plan->norm_eps,
-              a->rope.scale,
-              a->scale};
+    const struct push_attn push = {
+        .qkv = w->qkv,
+        .q_norm = l->q_norm,
+        .k_norm = l->k_norm,
+        .inv_freq = l->inv_freq,
+        .sinks = l->sinks,
+        .outs = w->attn,
+        .rows = r->b->step.at_rows,
+        .tables = r->b->step.at_tables,
+        .kv = l->kv,
+        .parts = w->parts,
+        .split_done = w->split_done,
+        .stride = r->b->sizes.qkv,
+        .n_head = (uint32_t)a->n_head,
+        .n_kv_head = (uint32_t)a->n_kv_head,
+        .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
+        .window = (uint32_t)a->window,
+        .eps = r->b->plan->norm_eps,
+        .rope_scale = a->rope.scale,
+        .scale = a->scale,
+    };
     uint32_t group = (uint32_t)(a->n_head / a->n_kv_head),
              row4 = (uint32_t)a->d_head / (r->b->params.exact ? 4 : 8);
     uint32_t tokens = BACKEND_BLOCK_TOKENS, parts = 1;
@@ -412,11 +398,15 @@ void record_topk(struct recorder *r, uint32_t first, uint32_t n)
     const struct workspace *w = &r->b->workspace;
     uint32_t vocab = (uint32_t)r->b->plan->n_vocab, slices = r->b->sizes.n_slices;
     uint64_t row_bytes = BACKEND_MAX_TOP * 4;
-    struct {
-        uint64_t values, ids, stats, out_values, out_ids, lse, n_top;
-        uint32_t n, n_slices;
-    } push = {w->logits,           0,     w->stats, w->candidates, w->candidate_ids, 0,
-              r->b->step.at_n_top, vocab, slices};
+    struct push_topk push = {
+        .values = w->logits,
+        .stats = w->stats,
+        .out_values = w->candidates,
+        .out_ids = w->candidate_ids,
+        .n_top_at = r->b->step.at_n_top,
+        .n = vocab,
+        .n_slices = slices,
+    };
     struct dispatch d = {.shader = "topk",
                          .spec = {[SPEC_THREADS] = THREADS,
                                   [SPEC_MERGE] = false,
@@ -433,7 +423,7 @@ void record_topk(struct recorder *r, uint32_t first, uint32_t n)
     push.ids = w->candidate_ids;
     push.out_values = r->b->result.at_logits + first * row_bytes;
     push.out_ids = r->b->result.at_ids + first * row_bytes;
-    push.lse = r->b->result.at_lse + first * 4;
+    push.log_sum_exp = r->b->result.at_lse + first * 4;
     d.spec[SPEC_MERGE] = true;
     d.x = 1;
     dispatch_op(r, &d);

@@ -1,6 +1,6 @@
 /* Recording of ops into a command buffer: one function per kind of op, each binds a pipeline,
  * pushes its arguments and dispatches. Barriers are the caller's: ops recorded between two barriers
- * may run at the same time. The push structs mirror the shaders' blocks field by field. */
+ * may run at the same time. */
 #pragma once
 #include "engine/vulkan/ops/backend_state.h"
 

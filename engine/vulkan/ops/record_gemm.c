@@ -14,19 +14,17 @@
 void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
 {
     const struct workspace *w = &r->b->workspace;
-    struct {
-        uint64_t x, norm, outs, rest, gather;
-        uint32_t n, x_stride;
-        float eps, inverse_cols;
-    } push = {op->x,
-              op->norm,
-              w->x_hi,
-              w->x_lo,
-              op->gather,
-              op->n_chunk * 16,
-              op->x_stride / 2,
-              op->eps,
-              1.0f / (float)r->b->plan->d_model};
+    const struct push_cast_f16 push = {
+        .x = op->x,
+        .norm = op->norm,
+        .outs = w->x_hi,
+        .rest = w->x_lo,
+        .gather = op->gather,
+        .n = op->n_chunk * 16,
+        .x_stride = op->x_stride / 2,
+        .eps = op->eps,
+        .inverse_cols = 1.0f / (float)r->b->plan->d_model,
+    };
     struct dispatch d = {
         .shader = "cast_f16",
         .spec =
@@ -84,24 +82,21 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
     const struct workspace *w = &r->b->workspace;
     const struct tile tile = tile_of(r, m);
     const uint32_t tile_rows = m->mode == 1 ? tile.m / 2 : tile.m;
-    struct {
-        struct push_planes w;
-        uint64_t x, rest, y, bias, tiles, n_tiles, sorted;
-        uint32_t rows, n_chunk, y_stride, n_x, up_at, pad;
-    } push = {m->experts ? dispatch_expert_planes(r, m->experts, m->w) : dispatch_planes(m->w),
-              m->x,
-              m->rest,
-              m->y,
-              m->bias,
-              w->tiles,
-              w->n_tiles,
-              w->sorted,
-              m->w->rows,
-              m->w->layout.n_chunk,
-              m->y_stride,
-              m->n_x,
-              m->up_at,
-              0};
+    const struct push_matmul push = {
+        .w = m->experts ? dispatch_expert_planes(r, m->experts, m->w) : dispatch_planes(m->w),
+        .x = m->x,
+        .rest = m->rest,
+        .y = m->y,
+        .bias = m->bias,
+        .tiles = w->tiles,
+        .n_tiles = w->n_tiles,
+        .sorted = w->sorted,
+        .rows = m->w->rows,
+        .n_chunk = m->w->layout.n_chunk,
+        .y_stride = m->y_stride,
+        .n_x = m->n_x,
+        .up_at = m->up_at,
+    };
     struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "matmul" : "matmul_plain",
                          .format = m->w->layout.kernel,
                          .spec = {[SPEC_THREADS] = 2 * tile.m * tile.split,
@@ -156,10 +151,13 @@ static void record_sort(struct recorder *r, const struct moe_plan *p, uint32_t t
                         uint32_t pairs)
 {
     const struct workspace *w = &r->b->workspace;
-    struct {
-        uint64_t ids, sorted, tiles, n_tiles;
-        uint32_t n, pad;
-    } push = {w->ids, w->sorted, w->tiles, w->n_tiles, pairs, 0};
+    const struct push_moe_sort push = {
+        .ids = w->ids,
+        .sorted = w->sorted,
+        .tiles = w->tiles,
+        .n_tiles = w->n_tiles,
+        .n = pairs,
+    };
     const uint32_t most = r->b->gpu.caps.max_threads;
     struct dispatch d = {
         .shader = "moe_sort",
@@ -177,11 +175,16 @@ static void record_sum(struct recorder *r, const struct mlp_op *op, uint32_t n_u
 {
     const struct workspace *w = &r->b->workspace;
     const struct device_matrix *m = &op->m->down;
-    struct {
-        uint64_t parts, y, bias, weights, ids, rows_at;
-        uint32_t rows, y_stride;
-    } push = {w->parts_down,      w->x,    op->m->b_down, op->moe ? w->weights : op->gate, w->ids,
-              r->b->step.at_rows, m->rows, r->b->sizes.d};
+    const struct push_moe_sum push = {
+        .parts = w->parts_down,
+        .y = w->x,
+        .bias = op->m->b_down,
+        .weights = op->moe ? w->weights : op->gate,
+        .ids = w->ids,
+        .token_rows = r->b->step.at_rows,
+        .rows = m->rows,
+        .y_stride = r->b->sizes.d,
+    };
     struct dispatch d = {.shader = "moe_sum",
                          .spec = {[SPEC_THREADS] = 256},
                          .push = &push,
@@ -258,23 +261,21 @@ void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
                             const struct device_layer *l, uint32_t n_tiles)
 {
     const struct step_memory *s = &r->b->step;
-    struct {
-        uint64_t qkv, sinks, outs, rows, tiles, tables, kv;
-        uint32_t stride, n_head, n_kv_head, q_step, window;
-        float scale;
-    } push = {r->b->workspace.qkv,
-              l->sinks,
-              r->b->workspace.attn,
-              s->at_rows,
-              s->at_tiles,
-              s->at_tables,
-              l->kv,
-              r->b->sizes.qkv,
-              (uint32_t)a->n_head,
-              (uint32_t)a->n_kv_head,
-              (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
-              (uint32_t)a->window,
-              a->scale};
+    const struct push_attn_tiled push = {
+        .qkv = r->b->workspace.qkv,
+        .sinks = l->sinks,
+        .outs = r->b->workspace.attn,
+        .rows = s->at_rows,
+        .tiles = s->at_tiles,
+        .tables = s->at_tables,
+        .kv = l->kv,
+        .stride = r->b->sizes.qkv,
+        .n_head = (uint32_t)a->n_head,
+        .n_kv_head = (uint32_t)a->n_kv_head,
+        .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
+        .window = (uint32_t)a->window,
+        .scale = a->scale,
+    };
     struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "attn_coop" : "attn_plain",
                          .spec = {[SPEC_THREADS] = 128,
                                   [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),

@@ -6,10 +6,8 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
-layout(push_constant, std430) uniform Push {
-    F32 x, y;
-    uint cols, y_stride;
-} p;
+#define PUSH_ADD_ROWS
+#include "push.h"
 
 void main()
 {

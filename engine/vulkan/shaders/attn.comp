@@ -23,16 +23,8 @@ layout(constant_id = SPEC_PARTS) const uint PARTS = 1;     /* threads that share
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Shared32 { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counter { uint at[]; };
 
-layout(push_constant, std430) uniform Push {
-    F32 qkv, q_norm, k_norm, inv_freq, sinks, outs;
-    Rows rows;
-    I32 tables;
-    U32 kv;
-    Shared32 parts;  /* [T, n_kv_head, MAX_SPLITS, G, D + 2]: sums, then maximum and denominator */
-    Counter split_done; /* [T, n_kv_head], zero between uses */
-    uint stride, n_head, n_kv_head, q_step, window;
-    float eps, rope_scale, scale;
-} p;
+#define PUSH_ATTN
+#include "push.h"
 
 const uint WIDTH = KV_F32 ? 4 : 8;  /* values of 16 bytes */
 const uint ROW4 = D / WIDTH;        /* 16-byte words of a row of K or V */

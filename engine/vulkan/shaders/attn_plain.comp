@@ -11,14 +11,8 @@ layout(constant_id = SPEC_GATE) const bool GATE = false;
 layout(constant_id = SPEC_SINKS) const bool SINKS = false;
 layout(constant_id = SPEC_D_HEAD) const uint D = 64;
 
-layout(push_constant, std430) uniform Push {
-    F32 qkv, sinks, outs;
-    Rows rows, tiles;
-    I32 tables;
-    U32x4 kv;
-    uint stride, n_head, n_kv_head, q_step, window;
-    float scale;
-} p;
+#define PUSH_ATTN_TILED
+#include "push.h"
 
 const uint TOKENS = 32; /* of a KV block */
 const uint QUERIES = 64;

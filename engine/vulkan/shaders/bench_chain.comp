@@ -2,9 +2,8 @@
 /* Bench only: a[i] += 1 by `n` workgroups; chained by barriers, it shows what a dependent dispatch costs. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-layout(push_constant, std430) uniform Push {
-    F32 a;
-} p;
+#define PUSH_BENCH_CHAIN
+#include "push.h"
 
 void main()
 {

@@ -3,11 +3,8 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counter { uint at[]; };
-layout(push_constant, std430) uniform Push {
-    Counter count; /* zero at the start */
-    F32 a;
-    uint rounds, n;
-} p;
+#define PUSH_BENCH_GRID
+#include "push.h"
 
 void main()
 {

@@ -9,13 +9,8 @@
 layout(constant_id = SPEC_CAST_NORM) const bool NORM = true;
 layout(constant_id = SPEC_CAST_SPLIT) const bool SPLIT = false;
 
-layout(push_constant, std430) uniform Push {
-    F32x2 x, norm;
-    U32 outs, rest;
-    I32 gather; /* NULL: row t */
-    uint n, x_stride; /* both in pairs of columns */
-    float eps, inverse_cols;
-} p;
+#define PUSH_CAST_F16
+#include "push.h"
 
 void main()
 {

@@ -8,16 +8,8 @@
 #include "common.glsl"
 #include "delta.glsl"
 
-layout(push_constant, std430) uniform Push {
-    F32 x, conv, a_log, dt_bias;
-    uint64_t state; /* of sequence 0 */
-    F32 outs;
-    F32x2 gate;
-    Rows rows;
-    Runs runs;
-    uint64_t state_bytes;
-    uint stride, gates_at;
-} p;
+#define PUSH_DELTA_CONV
+#include "push.h"
 
 shared vec4 head4[DK / 4];
 

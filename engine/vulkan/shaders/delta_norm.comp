@@ -8,12 +8,8 @@
 #include "common.glsl"
 #include "delta.glsl"
 
-layout(push_constant, std430) uniform Push {
-    F32 outs, x, weight;
-    Rows rows;
-    uint stride, z_at;
-    float eps;
-} p;
+#define PUSH_DELTA_NORM
+#include "push.h"
 
 shared vec4 out4[DV / 4];
 #include "delta_norm.glsl"

@@ -10,15 +10,8 @@
 
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Sequences { ivec4 at[]; };
 
-layout(push_constant, std430) uniform Push {
-    F32 raw, x; /* projections; what delta_conv made of them */
-    F32x2 gate;
-    uint64_t state; /* of sequence 0 */
-    F32 outs;
-    Sequences sequences; /* first row, rows, state, position of the first row */
-    uint64_t state_bytes;
-    uint raw_stride;
-} p;
+#define PUSH_DELTA_SCAN
+#include "push.h"
 
 const uint COLUMNS = 32, THREADS = 4 * COLUMNS;
 const uint STEPS = 2048 / DK < 16 ? 2048 / DK : 16;

@@ -8,16 +8,8 @@
 #include "common.glsl"
 #include "delta.glsl"
 
-layout(push_constant, std430) uniform Push {
-    F32 x, conv, a_log, dt_bias, weight;
-    uint64_t state; /* of sequence 0 */
-    F32 outs;
-    Rows rows;
-    Runs runs;
-    uint64_t state_bytes;
-    uint stride, z_at, gates_at;
-    float eps;
-} p;
+#define PUSH_DELTA_STEP
+#include "push.h"
 
 const uint THREADS = 4 * DV;
 shared vec4 query4[DK / 4], key4[DK / 4], out4[DV / 4];

@@ -7,12 +7,8 @@
 #include "common.glsl"
 #include "quant.glsl"
 
-layout(push_constant, std430) uniform Push {
-    Planes w;
-    Rows rows;
-    F32x4 x;
-    uint n_chunk;
-} p;
+#define PUSH_EMBED
+#include "push.h"
 
 void main()
 {

@@ -1,9 +1,20 @@
-/* The contract between the shaders and the host that fills them in: numbers of the specialisation
- * constants. Included by C and by GLSL (common.glsl), so #define and comments alone. Groups that no
- * shader shares may use the same numbers. */
+/* The contract between the shaders and the host that fills them in: the planes of a packed matrix
+ * and the numbers of the specialisation constants; push.h has the push constants. Both C and GLSL
+ * (common.glsl) include it. Groups that no shader shares may use the same numbers. */
 #ifdef __STDC__
 #pragma once
+#include <stdint.h>
+#define PLANES struct push_planes
+#else
+#define PLANES struct Planes
 #endif
+
+/* Addresses of the planes of a packed matrix, see quant.glsl; 0: the format has no such plane. */
+PLANES
+{
+    uint64_t data, scales, biases;
+};
+#undef PLANES
 
 /* every shader */
 #define SPEC_THREADS 0 /* of a workgroup, a multiple of the subgroup's size */

@@ -12,16 +12,8 @@ layout(constant_id = SPEC_ADD) const bool ADD = false;
 layout(constant_id = SPEC_BIAS) const bool BIAS = false;
 layout(constant_id = SPEC_GATHER) const bool GATHER = false;
 
-layout(push_constant, std430) uniform Push {
-    Planes w;
-    F32x4 x, norm;
-    F32 y, bias;
-    I32 gather;
-    uint rows, n_chunk;      /* of W */
-    uint x_stride, y_stride; /* x in float4, y in floats */
-    uint n_x;                /* rows of x (T) */
-    float eps, inverse_cols;
-} p;
+#define PUSH_LINEAR
+#include "push.h"
 
 /* The same chunk of each row; past the end the last one, to be thrown away. */
 void load_rows(uint row0, uint chunk, out Packed packed[ROWS])

@@ -33,15 +33,8 @@ layout(constant_id = SPEC_ODD) const bool ODD = false;  /* rows of W end in half
 
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Tiles { uvec4 at[]; };
 
-layout(push_constant, std430) uniform Push {
-    Planes w;
-    U32x4 x, rest;
-    F32 y, bias;
-    Tiles tiles;
-    U32 n_tiles, sorted;
-    uint rows, n_chunk, y_stride, n_x;
-    uint up_at; /* row of W where ups begin */
-} p;
+#define PUSH_MATMUL
+#include "push.h"
 
 const uint SLICE = 2 * TM; /* threads that share a sum's columns */
 const uint THREADS = SLICE * KSPLIT;

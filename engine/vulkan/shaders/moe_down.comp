@@ -14,14 +14,8 @@ layout(constant_id = SPEC_K) const uint K = 4; /* experts of a row */
 layout(constant_id = SPEC_BIAS) const bool BIAS = false;
 layout(constant_id = SPEC_WEIGHTS) const uint WEIGHTS = 0; /* 0: routed; 1: all ones; 2: the sigmoid of one logit per row */
 
-layout(push_constant, std430) uniform Push {
-    Planes down;
-    F32x4 h;
-    F32 y, bias, weights;
-    I32 ids;
-    Rows token_rows;
-    uint rows, n_chunk, y_stride, weights_stride;
-} p;
+#define PUSH_MOE_DOWN
+#include "push.h"
 
 shared int slot_expert[K]; /* -1: left to the processor */
 shared float slot_weight[K];

@@ -8,16 +8,8 @@
 #include "common.glsl"
 #include "route.glsl"
 
-layout(push_constant, std430) uniform Push {
-    F32 logits, select_bias;
-    Rows rows;
-    I32 ids;
-    F32 weights;
-    U32 used;
-    I32 trace;
-    uint stride;
-    float scale;
-} p;
+#define PUSH_MOE_ROUTE
+#include "push.h"
 
 void main()
 {

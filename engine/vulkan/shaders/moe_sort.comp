@@ -11,13 +11,8 @@ layout(constant_id = SPEC_N_EXPERT) const uint N_EXPERT = 24;
 
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Tiles { uvec4 at[]; };
 
-layout(push_constant, std430) uniform Push {
-    I32 ids;
-    U32 sorted;
-    Tiles tiles;
-    U32 n_tiles;
-    uint n;
-} p;
+#define PUSH_MOE_SORT
+#include "push.h"
 
 shared uint count[N_EXPERT], start[N_EXPERT], first_tile[N_EXPERT];
 

@@ -9,12 +9,8 @@ layout(constant_id = SPEC_K) const uint K = 4;
 layout(constant_id = SPEC_BIAS) const bool BIAS = false;
 layout(constant_id = SPEC_WEIGHTS) const uint WEIGHTS = 0; /* as in moe_down */
 
-layout(push_constant, std430) uniform Push {
-    F32 parts, y, bias, weights;
-    I32 ids;
-    Rows token_rows;
-    uint rows, y_stride;
-} p;
+#define PUSH_MOE_SUM
+#include "push.h"
 
 void main()
 {

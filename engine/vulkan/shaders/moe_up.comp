@@ -19,20 +19,8 @@ layout(constant_id = SPEC_ROUTE) const bool ROUTE = false;
 layout(constant_id = SPEC_D_MODEL) const uint D_MODEL = 512;
 const uint ROW_VALUES = 2 * ROWS; /* gate, up, gate, up ... */
 
-layout(push_constant, std430) uniform Push {
-    Planes w;    /* gate of every expert, then up of every expert */
-    F32x4 x, norm;
-    F32 h, bias; /* bias as w's rows */
-    F32 logits, select_bias;
-    Rows token_rows;
-    I32 ids;
-    F32 weights;
-    U32 used;
-    uint rows, n_chunk; /* of one matrix */
-    uint up_at;         /* rows of all gates: where up begins */
-    uint router_stride;
-    float eps, scale;   /* of the norm; of the experts' weights */
-} p;
+#define PUSH_MOE_UP
+#include "push.h"
 
 float activate(float g, float u)
 {

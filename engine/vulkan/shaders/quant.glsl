@@ -3,10 +3,8 @@
  *   Packed packed_load(Planes, index)  index = row * chunks per row + chunk
  *   void packed_decode(Packed, out vec4 code[8], out float scale, out float offset)
  *                                      w = scale * code + offset, columns in order
- *   HAS_OFFSET                         0: offset is 0; a constant, perhaps a specialized one */
-struct Planes {
-    uint64_t data, scales, biases;
-};
+ *   HAS_OFFSET                         0: offset is 0; a constant, perhaps a specialized one
+ * Planes, the addresses of a matrix's parts, is declared in interface.h. */
 /* Routed experts that lie apart, some on the device and some in host memory: `data` is then the address of the layer's table,
  * for each expert the planes of its record (gate's rows, then up's) and of its down matrix. */
 layout(constant_id = SPEC_SPLIT_EXPERTS) const bool SPLIT_EXPERTS = false;

@@ -4,11 +4,8 @@
  * Grid (any); each thread strides over the whole range, four loads in flight. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-layout(push_constant, std430) uniform Push {
-    U32x4 a;
-    U32 sum;
-    uint n;
-} p;
+#define PUSH_READ_BANDWIDTH
+#include "push.h"
 
 void main()
 {

@@ -8,14 +8,8 @@
 #include "rope.glsl"
 #include "kv.glsl"
 
-layout(push_constant, std430) uniform Push {
-    F32 qkv, q_norm, k_norm, inv_freq;
-    Rows rows;
-    I32 tables;
-    U32 kv;
-    uint stride, n_head, n_kv_head, q_step;
-    float eps, rope_scale;
-} p;
+#define PUSH_ROPE_KV
+#include "push.h"
 
 shared float heads[D];
 

@@ -12,16 +12,8 @@ layout(constant_id = SPEC_TOPK_THREADS) const uint THREADS = 256;
 layout(constant_id = SPEC_SLICE) const uint SLICE = 2048;
 const uint MAX_TOP = 128;
 
-layout(push_constant, std430) uniform Push {
-    F32 values;
-    I32 ids;       /* MERGE: candidates' ids */
-    F32x2 stats;   /* [n_out, n_slices] maximum, sum of exp(v - maximum) */
-    F32 out_values;
-    I32 out_ids;
-    F32 log_sum_exp;
-    I32 n_top_at;  /* the step's n_top */
-    uint n, n_slices; /* values of a row; slices */
-} p;
+#define PUSH_TOPK
+#include "push.h"
 
 shared uint histogram[256];
 shared uint picked_bin, picked_above, n_list, least_id;
