@@ -247,7 +247,7 @@ static bool backend_copy_state(struct backend *b, int32_t from, int32_t to, stru
 }
 
 /* The store's own memory, for experts on their way from the disk. */
-static uint64_t passing_bytes(const struct backend *b)
+static uint64_t host_cache_bytes(const struct backend *b)
 {
     struct expert_counters c = {0};
     if (b->params.experts) {
@@ -263,7 +263,7 @@ static void memory_of(const struct backend *b, bool planned, struct backend_memo
     const uint64_t slots = planned ? heap_planned_bytes(&b->model.slots) : b->model.slots.bytes;
     const uint64_t split_experts =
         planned ? heap_planned_bytes(&b->model.host) + expert_pool_planned_bytes(&b->pool)
-                : b->model.host.bytes + expert_pool_bytes(&b->pool) + passing_bytes(b);
+                : b->model.host.bytes + expert_pool_bytes(&b->pool) + host_cache_bytes(b);
     const uint64_t table = device_slots_table_bytes(&b->model, b->plan);
     m->weights = slots + (planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes);
     m->kv = planned ? heap_planned_bytes(&b->kv_heap) : b->kv_heap.bytes;

@@ -24,7 +24,7 @@
 static bool show_policy(struct request *r, struct err *e)
 {
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "policy", setting_text(r, SETTING_SIGN_UP));
+    cJSON_AddStringToObject(o, "policy", server_setting_text(r, SETTING_SIGN_UP));
     reply_json(r, 200, o);
     cJSON_Delete(o);
     return true;
@@ -41,7 +41,7 @@ static bool hash_token(const char *token, unsigned char hash[SECRET_HASH_BYTES],
 
 static bool closed(struct request *r, bool invited, struct err *e)
 {
-    const char *policy = setting_text(r, SETTING_SIGN_UP);
+    const char *policy = server_setting_text(r, SETTING_SIGN_UP);
     if (!strcmp(policy, "open") || (invited && !strcmp(policy, "invite")))
         return false;
     r->error_override.code = "sign_up_closed";

@@ -89,13 +89,13 @@ static void add_model(cJSON *o, const struct request *r, const struct status_pag
 
 static void add_banner(cJSON *o, const struct request *r)
 {
-    const char *text = setting_text(r, SETTING_BANNER);
+    const char *text = server_setting_text(r, SETTING_BANNER);
     cJSON *banner =
         *text ? cJSON_AddObjectToObject(o, "banner") : cJSON_AddNullToObject(o, "banner");
     if (!*text)
         return;
     cJSON_AddStringToObject(banner, "text", text);
-    cJSON_AddStringToObject(banner, "level", setting_text(r, SETTING_BANNER_LEVEL));
+    cJSON_AddStringToObject(banner, "level", server_setting_text(r, SETTING_BANNER_LEVEL));
 }
 
 static bool status(struct request *r, struct err *e)

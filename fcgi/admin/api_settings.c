@@ -6,7 +6,7 @@
 
 static bool list(struct request *r, struct err *e)
 {
-    cJSON *o = settings_list(r, e);
+    cJSON *o = server_settings_list(r, e);
     if (o)
         reply_json(r, 200, o);
     cJSON_Delete(o);
@@ -17,7 +17,7 @@ static bool change(struct request *r, struct err *e)
 {
     char names[512];
     const cJSON *body = request_json(r, e);
-    if (!body || !settings_change(r, body, names, sizeof names, e))
+    if (!body || !server_settings_change(r, body, names, sizeof names, e))
         return false;
     audit_record(r, r->who.user_id, r->who.name, "settings.change", names);
     return list(r, e);

@@ -40,7 +40,7 @@ static bool add(struct request *r, struct err *e)
 {
     struct store_upload u = {.fd = -1};
     char name[FILE_NAME_SIZE];
-    int64_t id, limit = setting_int(r, SETTING_ATTACHMENT_BYTES);
+    int64_t id, limit = server_setting_int(r, SETTING_ATTACHMENT_BYTES);
     if (limit <= 0)
         return err_set(e, ERR_FORBIDDEN, "this server takes no attachments");
     const struct attachment_source from = {.store = r->store,

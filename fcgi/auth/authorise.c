@@ -44,6 +44,6 @@ bool auth_authorise(struct request *r, struct err *e)
     if (r->route->auth == ROUTE_ADMIN && !r->who.admin)
         return err_set(e, ERR_FORBIDDEN, "only an admin may do this");
     r->strict_parameters =
-        r->who.terms.strict_parameters || setting_bool(r, SETTING_STRICT_PARAMETERS);
+        r->who.terms.strict_parameters || server_setting_bool(r, SETTING_STRICT_PARAMETERS);
     return check_terms(r, e);
 }

@@ -54,8 +54,8 @@ bool limits_of_user(struct request *r, int64_t user_id, struct store_user_limits
     if (!store_limits_get(r->store, user_id, out, own, e))
         return false;
     if (!*own) {
-        out->tokens_per_day = setting_int(r, SETTING_USER_TOKENS_PER_DAY);
-        out->storage_bytes = setting_int(r, SETTING_USER_STORAGE_BYTES);
+        out->tokens_per_day = server_setting_int(r, SETTING_USER_TOKENS_PER_DAY);
+        out->storage_bytes = server_setting_int(r, SETTING_USER_STORAGE_BYTES);
     }
     return true;
 }

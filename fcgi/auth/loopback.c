@@ -12,7 +12,7 @@
 
 bool loopback_on(const struct request *r)
 {
-    return *setting_text(r, SETTING_KEYS_OPTIONAL_ON_LOOPBACK) != '\0';
+    return *server_setting_text(r, SETTING_KEYS_OPTIONAL_ON_LOOPBACK) != '\0';
 }
 
 bool loopback_is_key(const char *text)
@@ -112,7 +112,7 @@ static const char *why_not(const struct request *r)
 bool loopback_identify(struct request *r, struct err *e)
 {
     struct store_user user;
-    const char *why = why_not(r), *name = setting_text(r, SETTING_KEYS_OPTIONAL_ON_LOOPBACK);
+    const char *why = why_not(r), *name = server_setting_text(r, SETTING_KEYS_OPTIONAL_ON_LOOPBACK);
     struct err unknown = {0};
     r->error_override.code = "missing_api_key";
     if (why)

@@ -258,21 +258,21 @@ static void value_in(const struct request *r, enum server_setting which, struct 
     pthread_mutex_unlock(&c->lock);
 }
 
-bool setting_bool(const struct request *r, enum server_setting which)
+bool server_setting_bool(const struct request *r, enum server_setting which)
 {
     struct setting_value v;
     value_in(r, which, &v);
     return v.number != 0;
 }
 
-int64_t setting_int(const struct request *r, enum server_setting which)
+int64_t server_setting_int(const struct request *r, enum server_setting which)
 {
     struct setting_value v;
     value_in(r, which, &v);
     return (int64_t)v.number;
 }
 
-bool setting_number(const struct request *r, enum server_setting which, double *out)
+bool server_setting_number(const struct request *r, enum server_setting which, double *out)
 {
     struct setting_value v;
     value_in(r, which, &v);
@@ -281,7 +281,7 @@ bool setting_number(const struct request *r, enum server_setting which, double *
     return v.given;
 }
 
-const char *setting_text(const struct request *r, enum server_setting which)
+const char *server_setting_text(const struct request *r, enum server_setting which)
 {
     struct setting_value v;
     value_in(r, which, &v);
@@ -338,7 +338,7 @@ static cJSON *describe(const struct setting_row *row, const struct setting_value
     return o;
 }
 
-cJSON *settings_list(struct request *r, struct err *e)
+cJSON *server_settings_list(struct request *r, struct err *e)
 {
     struct setting_value v;
     cJSON *o = cJSON_CreateObject(), *items = cJSON_AddArrayToObject(o, "items");
@@ -392,7 +392,8 @@ static bool read_change(struct request *r, const cJSON *item, struct store_setti
     return out->json || err_set(e, ERR_NOMEM, "no memory for the settings");
 }
 
-bool settings_change(struct request *r, const cJSON *change, char *changed, int size, struct err *e)
+bool server_settings_change(struct request *r, const cJSON *change, char *changed, int size,
+                            struct err *e)
 {
     struct store_setting list[SETTING__N];
     const cJSON *item;

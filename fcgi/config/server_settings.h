@@ -70,21 +70,21 @@ struct setting_row {
 };
 const struct setting_row *setting_row(enum server_setting which);
 
-/* The value now. The type is the row's; a null gives 0 (setting_given tells). */
-bool setting_bool(const struct request *r, enum server_setting which);
-int64_t setting_int(const struct request *r, enum server_setting which);
+/* The value now. The type is the row's; a null gives 0 (server_setting_given tells). */
+bool server_setting_bool(const struct request *r, enum server_setting which);
+int64_t server_setting_int(const struct request *r, enum server_setting which);
 /* False: null, *out is left alone. */
-bool setting_number(const struct request *r, enum server_setting which, double *out);
+bool server_setting_number(const struct request *r, enum server_setting which, double *out);
 /* CHOICE and TEXT, copied into the request's arena; "" when there is no memory. */
-const char *setting_text(const struct request *r, enum server_setting which);
+const char *server_setting_text(const struct request *r, enum server_setting which);
 
 /* One per process, made before its children are forked. */
 struct setting_cache *setting_cache_create(void);
 void setting_cache_destroy(struct setting_cache **c);
 
 /* All settings as the API lists them. Caller owns it. */
-cJSON *settings_list(struct request *r, struct err *e);
+cJSON *server_settings_list(struct request *r, struct err *e);
 /* Takes {name: value, ...}, null: back to the default. All or nothing; ERR_INPUT names the setting.
  * Writes the names that were given, separated by blanks, to changed[size], for the audit log. */
-bool settings_change(struct request *r, const cJSON *change, char *changed, int size,
-                     struct err *e);
+bool server_settings_change(struct request *r, const cJSON *change, char *changed, int size,
+                            struct err *e);

@@ -174,7 +174,8 @@ static void put_value(cJSON *values, const struct request *r, const struct base_
     else
         cJSON_AddNumberToObject(o, "value", v->value);
     cJSON_AddStringToObject(
-        o, "from", v->own != SETTING__N && setting_number(r, v->own, &unused) ? "server" : "model");
+        o, "from",
+        v->own != SETTING__N && server_setting_number(r, v->own, &unused) ? "server" : "model");
 }
 
 static double rounded(float v) /* 0.7f is 0.7, not 0.699999988 */

@@ -39,7 +39,7 @@ static void put_share(struct buf *out, const struct store_share *share)
 
 static bool check_allowed(const struct request *r, struct err *e)
 {
-    return setting_bool(r, SETTING_SHARE_LINKS) ||
+    return server_setting_bool(r, SETTING_SHARE_LINKS) ||
            err_set(e, ERR_FORBIDDEN, "links are turned off on this server");
 }
 
@@ -104,7 +104,7 @@ static bool reply_list(struct request *r, int64_t conversation_id, struct err *e
 {
     struct buf out = {.limit = MAX_REPLY};
     buf_printf(&out, "{\"allowed\":%s,\"items\":[",
-               setting_bool(r, SETTING_SHARE_LINKS) ? "true" : "false");
+               server_setting_bool(r, SETTING_SHARE_LINKS) ? "true" : "false");
     bool ok = store_share_list(
         r->store, &(struct store_ref){.user_id = r->who.user_id, .id = conversation_id}, list_one,
         &out, e);
@@ -203,7 +203,7 @@ static bool find_shared(struct request *r, struct store_share *share, struct err
     reply_header(r, "X-Robots-Tag", "noindex, nofollow, noarchive");
     secret_hash(token ? token : "", hash);
     return store_share_find(r->store, r->arena, hash, share, e) &&
-           (setting_bool(r, SETTING_SHARE_LINKS) ||
+           (server_setting_bool(r, SETTING_SHARE_LINKS) ||
             err_set(e, ERR_NOTFOUND,
                     "there is nothing behind this link: it was revoked, has expired or never was"));
 }

@@ -58,7 +58,7 @@ static bool wanted(const struct request *r, const char *settings)
      * of the pool that answers need. */
     bool able = engine_status_read(r, &page) &&
                 (!page.parameters || page.parameters >= SMALL_MODEL) && !page.jobs_waiting;
-    return titles && able && setting_bool(r, SETTING_MODEL_TITLES);
+    return titles && able && server_setting_bool(r, SETTING_MODEL_TITLES);
 }
 
 static bool make_prompt(struct request *r, struct chat_request *c, const struct beginning *b,

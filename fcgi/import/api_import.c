@@ -58,7 +58,7 @@ static void unlock(struct upload *u)
 static bool take_upload(struct request *r, struct upload *u, struct err *e)
 {
     char name[FILE_NAME_SIZE];
-    const int64_t limit = setting_int(r, SETTING_IMPORT_BYTES);
+    const int64_t limit = server_setting_int(r, SETTING_IMPORT_BYTES);
     if (limit <= 0)
         return err_set(e, ERR_FORBIDDEN, "this server takes no imports");
     if (!lock_user(r, u, e) || !upload_take(r, (size_t)limit, &u->file, name, e))
@@ -148,7 +148,7 @@ static bool run_import(struct request *r, struct upload *u, struct progress *g,
                                 .fd = u->file.fd,
                                 .dry_run = g->dry_run,
                                 .take_file = take_file,
-                                .max_file_bytes = setting_int(r, SETTING_ATTACHMENT_BYTES),
+                                .max_file_bytes = server_setting_int(r, SETTING_ATTACHMENT_BYTES),
                                 .storage_bytes = r->who.limits.storage_bytes,
                                 .progress = on_progress,
                                 .context = g},
@@ -197,7 +197,7 @@ static bool import(struct request *r, struct err *e)
 static bool may_import(struct request *r, struct err *e)
 {
     struct buf out = {0};
-    const int64_t limit = setting_int(r, SETTING_IMPORT_BYTES);
+    const int64_t limit = server_setting_int(r, SETTING_IMPORT_BYTES);
     if (limit <= 0)
         return err_set(e, ERR_FORBIDDEN, "this server takes no imports");
     buf_printf(&out, "{\"object\":\"import.limits\",\"max_bytes\":%lld}", (long long)limit);

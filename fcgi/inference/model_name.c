@@ -40,7 +40,8 @@ static bool is_served(const struct request *r, const char *name)
     char alias[ALIAS_BYTES];
     if (!strcmp(name, r->worker->model_id) || !strcmp(name, r->worker->text->name))
         return true;
-    for (const char *list = setting_text(r, SETTING_MODEL_ALIASES); next_alias(&list, alias);)
+    for (const char *list = server_setting_text(r, SETTING_MODEL_ALIASES);
+         next_alias(&list, alias);)
         if (matches(alias, name))
             return true;
     return false;
@@ -62,7 +63,8 @@ bool model_name_is_served(const struct request *r, const char *name)
 void model_name_each_alias(const struct request *r, model_alias_fn fn, void *context)
 {
     char alias[ALIAS_BYTES];
-    for (const char *list = setting_text(r, SETTING_MODEL_ALIASES); next_alias(&list, alias);)
+    for (const char *list = server_setting_text(r, SETTING_MODEL_ALIASES);
+         next_alias(&list, alias);)
         if (!strchr(alias, '*') && !fn(context, alias))
             return;
 }

@@ -46,7 +46,7 @@ bool prompt_make(const struct text_model *m, const struct prompt_input *in, stru
 
 bool prompt_generic_tools(const struct request *r)
 {
-    return setting_bool(r, SETTING_GENERIC_TOOL_PROMPT);
+    return server_setting_bool(r, SETTING_GENERIC_TOOL_PROMPT);
 }
 
 bool prompt_takes_tools(const struct request *r)

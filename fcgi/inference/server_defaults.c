@@ -8,7 +8,7 @@
 static void overlay(const struct request *r, enum server_setting which, float *out)
 {
     double v;
-    if (setting_number(r, which, &v))
+    if (server_setting_number(r, which, &v))
         *out = (float)v;
 }
 
@@ -20,9 +20,9 @@ void settings_begin(struct settings *s, const struct request *r)
     overlay(r, SETTING_DEFAULT_TOP_P, &s->sampling.top_p);
     overlay(r, SETTING_DEFAULT_MIN_P, &s->sampling.min_p);
     overlay(r, SETTING_DEFAULT_REPETITION_PENALTY, &s->sampling.repetition_penalty);
-    if (setting_number(r, SETTING_DEFAULT_TOP_K, &v))
+    if (server_setting_number(r, SETTING_DEFAULT_TOP_K, &v))
         s->sampling.top_k = (int32_t)v;
-    if (setting_number(r, SETTING_DEFAULT_MAX_TOKENS, &v))
+    if (server_setting_number(r, SETTING_DEFAULT_MAX_TOKENS, &v))
         s->max_tokens = (int32_t)v;
-    s->most_tokens = (int32_t)setting_int(r, SETTING_MAX_ANSWER_TOKENS);
+    s->most_tokens = (int32_t)server_setting_int(r, SETTING_MAX_ANSWER_TOKENS);
 }

@@ -21,7 +21,7 @@
  */
 static int decode(struct request *r, const char *text, const char *path, struct err *e)
 {
-    const int64_t limit = setting_int(r, SETTING_ATTACHMENT_BYTES);
+    const int64_t limit = server_setting_int(r, SETTING_ATTACHMENT_BYTES);
     const char *comma = !strncmp(text, "data:", 5) ? strchr(text, ',') : NULL;
     const char *base64 = comma ? comma + 1 : text;
     const size_t room = BASE64_BYTES(strlen(base64));

@@ -76,7 +76,7 @@ void record_embed(struct recorder *r)
 }
 
 /* How subgroups share a packed matrix, see shaders/tile.glsl. */
-struct walk {
+struct gemv_tiling {
     uint32_t
         rows; /* of W for a subgroup: more share one read of x, fewer fill more of the device */
     uint32_t cols;  /* rows of x */
@@ -87,15 +87,15 @@ struct walk {
 #define SHARED_RESERVE 6144u /* of the shaders' other shared variables */
 #define MAX_STEPS 8u
 
-static struct walk walk_of(const struct recorder *r, uint32_t rows, uint32_t n_chunk, uint32_t n_x,
-                           uint32_t rows_each)
+static struct gemv_tiling gemv_tiling_of(const struct recorder *r, uint32_t rows, uint32_t n_chunk,
+                                         uint32_t n_x, uint32_t rows_each)
 {
     const struct gpu_caps *c = &r->b->gpu.caps;
-    struct walk w = {.rows = rows_each,
-                     .cols = n_x >= 4   ? 4
-                             : n_x >= 2 ? 2
-                                        : 1,
-                     .threads = r->b->tuning.threads};
+    struct gemv_tiling w = {.rows = rows_each,
+                            .cols = n_x >= 4   ? 4
+                                    : n_x >= 2 ? 2
+                                               : 1,
+                            .threads = r->b->tuning.threads};
     uint32_t want = divide_up(n_chunk, c->subgroup),
              room = (c->max_shared - SHARED_RESERVE) / (128 * w.cols);
     w.steps = want < MAX_STEPS ? want : MAX_STEPS;
@@ -105,7 +105,8 @@ static struct walk walk_of(const struct recorder *r, uint32_t rows, uint32_t n_c
     return w;
 }
 
-static void spec_walk(const struct recorder *r, uint32_t *spec, const struct walk *w, bool norm)
+static void spec_gemv_tiling(const struct recorder *r, uint32_t *spec, const struct gemv_tiling *w,
+                             bool norm)
 {
     spec[SPEC_THREADS] = w->threads;
     spec[SPEC_ROWS] = w->rows;
@@ -122,7 +123,7 @@ void record_linear(struct recorder *r, const struct linear_op *op)
     uint32_t rows_each = m->rows >= 65536  ? tuning->head_rows
                          : m->rows >= 1024 ? tuning->linear_rows
                                            : 1;
-    struct walk w = walk_of(r, m->rows, m->layout.n_chunk, op->n_x, rows_each);
+    struct gemv_tiling w = gemv_tiling_of(r, m->rows, m->layout.n_chunk, op->n_x, rows_each);
     const struct push_linear push = {
         .w = dispatch_planes(m),
         .x = op->x,
@@ -145,7 +146,7 @@ void record_linear(struct recorder *r, const struct linear_op *op)
                          .x = w.groups,
                          .y = divide_up(op->n_x, w.cols),
                          .z = 1};
-    spec_walk(r, d.spec, &w, op->norm != 0);
+    spec_gemv_tiling(r, d.spec, &w, op->norm != 0);
     d.spec[SPEC_ADD] = op->add;
     d.spec[SPEC_BIAS] = op->bias != 0;
     d.spec[SPEC_GATHER] = op->gather != 0;
@@ -176,7 +177,8 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     const struct workspace *w = &r->b->workspace;
     const struct device_layer *l = op->layer;
     uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
-    struct walk walk = walk_of(r, m->rows, m->layout.n_chunk, 1, r->b->tuning.up_rows);
+    struct gemv_tiling tiling =
+        gemv_tiling_of(r, m->rows, m->layout.n_chunk, 1, r->b->tuning.up_rows);
     const struct push_moe_up push = {
         .w = op->moe ? dispatch_expert_planes(r, l, m) : dispatch_planes(m),
         .x = w->x,
@@ -200,10 +202,10 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
                          .format = m->layout.kernel,
                          .push = &push,
                          .push_bytes = sizeof push,
-                         .x = walk.groups,
+                         .x = tiling.groups,
                          .y = r->n_rows * n_used,
                          .z = 1};
-    spec_walk(r, d.spec, &walk, true);
+    spec_gemv_tiling(r, d.spec, &tiling, true);
     spec_route(d.spec, op->moe);
     d.spec[SPEC_UP_CLAMP] = op->clamp;
     d.spec[SPEC_BIAS] = op->m->b_gate_up != 0;
@@ -221,7 +223,8 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
     const struct device_matrix *m = &op->m->down;
     const struct workspace *w = &r->b->workspace;
     uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
-    struct walk walk = walk_of(r, m->rows, m->layout.n_chunk * n_used, 1, r->b->tuning.down_rows);
+    struct gemv_tiling tiling =
+        gemv_tiling_of(r, m->rows, m->layout.n_chunk * n_used, 1, r->b->tuning.down_rows);
     const struct push_moe_down push = {
         .down = op->moe ? dispatch_expert_planes(r, op->layer, m) : dispatch_planes(m),
         .h = op->h,
@@ -239,10 +242,10 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
                          .format = m->layout.kernel,
                          .push = &push,
                          .push_bytes = sizeof push,
-                         .x = walk.groups,
+                         .x = tiling.groups,
                          .y = r->n_rows,
                          .z = 1};
-    spec_walk(r, d.spec, &walk, false);
+    spec_gemv_tiling(r, d.spec, &tiling, false);
     d.spec[SPEC_K] = n_used;
     d.spec[SPEC_BIAS] = op->m->b_down != 0;
     d.spec[SPEC_WEIGHTS] = op->moe ? 0 : op->gate ? 2 : 1;
