@@ -47,7 +47,7 @@ libsluice_vulkan_a_SOURCES = %D%/stubs.c
 VULKAN_BACKEND_LIBS = libsluice-vulkan.a
 endif
 
-VULKAN_SHADERS = $(wildcard $(top_srcdir)/%D%/shaders/*.comp $(top_srcdir)/%D%/shaders/*.glsl $(top_srcdir)/%D%/shaders/*.h) \
+VULKAN_SHADERS = $(wildcard $(top_srcdir)/%D%/shaders/*.comp $(top_srcdir)/%D%/shaders/include/*.glsl $(top_srcdir)/%D%/shaders/*.h) \
 	$(top_srcdir)/%D%/shaders/variants.list $(top_srcdir)/%D%/shaders/build.sh
 EXTRA_DIST += $(VULKAN_SHADERS)
 

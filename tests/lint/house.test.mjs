@@ -39,6 +39,12 @@ test("no file is longer than its kind allows", (t) => {
   assert.deepEqual(unexcused(t, bad, LEFT.long_files, (x) => x.split(":")[0]), []);
 });
 
+test("no folder of the product holds more than 40 sources", () => {
+  const count = {};
+  for (const f of ending(/\.(c|h|comp|glsl)$/).filter(product)) count[dirname(f)] = (count[dirname(f)] || 0) + 1;
+  assert.deepEqual(Object.entries(count).filter(([, n]) => n > 40), []);
+});
+
 test("no function is longer than 60 lines", (t) => {
   const bad = [];
   for (const f of ending(/\.c$/)) {

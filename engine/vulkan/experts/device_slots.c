@@ -8,7 +8,7 @@
     64 /* a step of more uses nearly every expert: it says nothing about which come back */
 #define MOVES_LAYER 4 /* of a step at most: each delays the next step */
 
-struct table_entry { /* as ExpertTable in shaders/quant.glsl */
+struct table_entry { /* as ExpertTable in shaders/include/quant.glsl */
     uint64_t plane[2][DEVICE_PLANES];
 };
 

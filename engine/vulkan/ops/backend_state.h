@@ -47,7 +47,7 @@ struct step_memory {
     struct gpu_buffer buffer;
     int32_t *n_top;      /* [4] */
     int32_t (*rows)[4];  /* [max_rows] token, position, table, switches: see Rows in
-                            shaders/common.glsl */
+                            shaders/include/common.glsl */
     int32_t (*tiles)[4]; /* [tile_cap] first row, count: runs of rows of one sequence */
     int32_t *outs;       /* [max_rows] row of each wanted output */
     int32_t (

@@ -5,7 +5,7 @@
 
 /* Of the convolution: rows of w_qkv. */
 int32_t delta_net_channels(const struct delta_net_plan *p);
-/* Of one sequence in one layer, as shaders/delta.glsl lays it out. */
+/* Of one sequence in one layer, as shaders/include/delta.glsl lays it out. */
 uint64_t delta_net_state_bytes(const struct delta_net_plan *p);
 /* From work.qkv (q, k, v, z, a, b of each row) to work.attn. n_sequences: of the step, rounded up;
  * 0: each row is its sequence's only one. Ends without a barrier. */

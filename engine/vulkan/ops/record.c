@@ -75,7 +75,7 @@ void record_embed(struct recorder *r)
     dispatch_op(r, &d);
 }
 
-/* How subgroups share a packed matrix, see shaders/tile.glsl. */
+/* How subgroups share a packed matrix, see shaders/include/tile.glsl. */
 struct gemv_tiling {
     uint32_t
         rows; /* of W for a subgroup: more share one read of x, fewer fill more of the device */

@@ -7,13 +7,13 @@ glslang=$1 src=$2 out=$3
 work=$out.d
 mkdir -p "$work"
 # Shaders include each other: the newest of them all decides.
-newest=$(ls -t "$src"/*.glsl "$src"/*.comp "$src"/*.h "$src"/build.sh "$src"/variants.list | head -n 1)
+newest=$(ls -t "$src"/include/*.glsl "$src"/*.comp "$src"/*.h "$src"/build.sh "$src"/variants.list | head -n 1)
 while read -r name source defines; do
     case $name in '' | '#'*) continue ;; esac
     header=$work/$name.spv.h
     if ! [ -s "$header" ] || [ "$newest" -nt "$header" ]; then
         # shellcheck disable=SC2086 # defines are words
-        "$glslang" -V --quiet --target-env vulkan1.2 $defines -I"$src" --vn "spirv_$name" -o "$header.new" \
+        "$glslang" -V --quiet --target-env vulkan1.2 $defines -I"$src" -I"$src/include" --vn "spirv_$name" -o "$header.new" \
             "$src/$source" || { echo "build.sh: $name ($source $defines) failed" >&2; exit 1; }
         mv "$header.new" "$header"
     fi

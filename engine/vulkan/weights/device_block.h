@@ -1,6 +1,6 @@
-/* GGUF blocks as shaders/quant_block.glsl reads them: the blocks' own bits and no others, taken
- * apart into planes of aligned words, since 18- or 210-byte blocks cannot be loaded 16 bytes at a
- * time. Per 32 columns ("chunk"):
+/* GGUF blocks as shaders/include/quant_block.glsl reads them: the blocks' own bits and no others,
+ * taken apart into planes of aligned words, since 18- or 210-byte blocks cannot be loaded 16 bytes
+ * at a time. Per 32 columns ("chunk"):
  *
  *   plane 0  the low 8, 4 or 2 bits of the codes: 32, 16 or 8 bytes
  *   plane 1  a record per block: its halves as below, 2 to 20 bytes

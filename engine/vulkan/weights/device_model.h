@@ -37,7 +37,7 @@ struct device_experts {
     VkDeviceAddress slot[2][DEVICE_PLANES]; /* of slot 0 */
     uint64_t each[2][DEVICE_PLANES];        /* bytes of one expert; 0: no such plane */
     VkDeviceAddress
-        table; /* where each expert is now (shaders/quant.glsl); 0: all lie in device_mlp */
+        table; /* where each expert is now (shaders/include/quant.glsl); 0: all lie in device_mlp */
     VkDeviceAddress
         table_slots; /* the same for steps whose other experts the processor computes: slots only */
 };
@@ -58,8 +58,9 @@ struct device_layer {
     struct device_matrix router, shared_gate;
     VkDeviceAddress router_bias, select_bias;
     struct device_mlp shared;
-    VkDeviceAddress kv;    /* attention layers: blocks of this layer */
-    VkDeviceAddress state; /* recurrent layers: states of this layer, see shaders/delta.glsl */
+    VkDeviceAddress kv; /* attention layers: blocks of this layer */
+    VkDeviceAddress
+        state; /* recurrent layers: states of this layer, see shaders/include/delta.glsl */
 };
 
 struct device_model {
