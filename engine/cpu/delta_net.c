@@ -202,7 +202,7 @@ static void dump_states(struct worker *w, const struct layer_plan *layer, int32_
         for (int32_t h = 0; shown && h < p->n_v_head; h++)
             memcpy(recurrent + h * values, state + channels * taps + place_of(p, h) * values,
                    (size_t)values * sizeof *shown);
-        /* All threads meet in the dump; what thread 0 passes counts. */
+        /* worker_dump waits for every thread, so all call it; only thread 0's values are used. */
         worker_dump(w, index,
                     &(struct worker_values){
                         .what = "conv", .data = shown, .rows = shown ? channels : 0, .cols = taps});

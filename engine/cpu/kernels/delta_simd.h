@@ -50,8 +50,8 @@ static inline __attribute__((always_inline)) void convolve_lanes(const struct co
         vf_store(c->past + (size_t)i * c->past_stride + channel, past[i]);
 }
 
-/* n_taps is 1 .. 3; d_k and d_v are multiples of 16 (checked at open), so that vectors have no
- * rest. */
+/* n_taps is 1 .. 3; d_k and d_v are multiples of 16 (checked at open), so that no partial
+ * vector is left. */
 static void convolve(const struct convolution *c)
 {
     for (int32_t channel = 0; channel < c->channels; channel += LANES)

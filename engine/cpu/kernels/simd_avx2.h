@@ -1,4 +1,4 @@
-/* The vector words that tile_simd.h and ops_simd.h are written in, 8 lanes wide: AVX2, FMA, F16C.
+/* The vector words that tile_core.h and ops_simd.h are written in, of 8 lanes: AVX2, FMA, F16C.
  */
 #pragma once
 #include <immintrin.h>
@@ -264,9 +264,9 @@ static inline void sum_halves(const vi block[BLOCK_VECTORS], int32_t out[2])
 static inline vf vf_scale(vf v, vf n)
 {
     vi whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1),
-       rest = _mm256_sub_epi32(whole, half);
+       other = _mm256_sub_epi32(whole, half);
     vi bias = _mm256_set1_epi32(127);
     vf first = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
-    vf second = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
+    vf second = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(other, bias), 23));
     return _mm256_mul_ps(_mm256_mul_ps(v, first), second);
 }

@@ -1,4 +1,4 @@
-/* The vector words that tile_simd.h and ops_simd.h are written in, 16 lanes wide. With AVX512-VNNI
+/* The vector words that tile_core.h and ops_simd.h are written in, of 16 lanes. With AVX512-VNNI
  * (decided by the compiler's flags) a pair product and its sum are one instruction. */
 #pragma once
 #include <immintrin.h>

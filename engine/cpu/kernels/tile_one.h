@@ -6,7 +6,7 @@
 #pragma once
 #include "engine/cpu/kernels/tile_formats.h"
 
-struct span_halves { /* 128 activations as the weights' bytes meet them */
+struct span_halves { /* 128 activations in the order of the weights' bytes that multiply them */
     vi low[2], high[2];
 };
 

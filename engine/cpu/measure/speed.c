@@ -173,15 +173,10 @@ static double time_formats(struct probe *p, struct thread_pool *pool, const stru
     return seconds > 0 ? sum / seconds : 0;
 }
 
-struct meeting {
-    struct thread_pool *pool;
-};
-
-static void meet(void *context, int32_t member)
+static void pass_barriers(void *pool, int32_t member)
 {
-    struct meeting *m = context;
     for (int i = 0; i < N_BARRIERS; i++)
-        thread_pool_barrier(m->pool);
+        thread_pool_barrier(pool);
 }
 
 static double time_layer(struct thread_pool *pool)
@@ -189,7 +184,7 @@ static double time_layer(struct thread_pool *pool)
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < 3; i++) {
         uint64_t began = clock_ns();
-        thread_pool_run(pool, false, meet, &(struct meeting){pool});
+        thread_pool_run(pool, false, pass_barriers, pool);
         uint64_t ns = clock_ns() - began;
         best = ns < best ? ns : best;
     }

@@ -1,4 +1,4 @@
-/* Experts that lie apart (device_model.h): fills the slots, keeps the tables that shaders read, and
+/* Split experts (device_model.h): fills the slots, keeps the tables that shaders read, and
  * after each step brings in what is used often. Nothing waits for it inside a step: an expert
  * without a slot is read from host memory by the shaders themselves. Owner: the backend; same
  * thread. */

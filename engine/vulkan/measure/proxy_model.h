@@ -14,7 +14,7 @@
 struct proxy_model_kind {  /* layers of the same shapes and formats */
     int32_t like;          /* the first such layer of the other model */
     int32_t count;         /* how many it has */
-    int32_t first, n;      /* layers of the miniature */
+    int32_t first, n;      /* its layers in the proxy */
     uint64_t bytes;        /* that one row reads of one, its experts included */
     uint64_t expert_bytes; /* of these, routed experts */
 };

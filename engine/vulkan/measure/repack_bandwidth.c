@@ -54,7 +54,7 @@ static double time_matrices(struct thread_pool *workers, struct unpacking *u, ui
     return median_of(runs, n);
 }
 
-/* Scales and biases that lie apart are few bytes: they stay where they are. Seconds for a matrix;
+/* Scales and biases in tensors of their own are few bytes and are not copied. Seconds for a matrix;
  * 0: *e. */
 static double time_matrix(struct gpu *g, struct thread_pool *workers, const struct weight *w,
                           struct err *e)

@@ -1,6 +1,6 @@
 /* See speed.h. Small kernels reach a fraction of the device's bandwidth, which differs by shape,
- * format and device; so nothing is reckoned from bandwidth: the backend's own steps are timed on a
- * miniature, kind of layer by kind of layer, and differences between steps tell what its parts
+ * format and device; so nothing is calculated from bandwidth: the backend's own steps are timed on
+ * a proxy model, kind of layer by kind of layer, and differences between steps tell what its parts
  * cost. */
 #include "engine/vulkan/measure/vulkan_speed.h"
 
@@ -29,8 +29,8 @@
 #define N_BLOCKS (DEPTH / BACKEND_BLOCK_TOKENS)
 
 struct probe {
-    struct proxy_model mini;
-    struct layer_plan *layers; /* the miniature's, and the same on the device: all of them */
+    struct proxy_model proxy;
+    struct layer_plan *layers; /* all of the proxy's, in the plan and on the device */
     struct device_layer *on_device;
     struct backend *b;
     double bandwidth; /* of the device's memory, bytes per second */
@@ -41,7 +41,7 @@ struct probe {
 
 struct wanted {        /* a step */
     int32_t kind;      /* its layers; -1: none at all */
-    int32_t n_layers;  /* so many of them; 0: all that the miniature has */
+    int32_t n_layers;  /* so many of them; 0: all that the proxy has */
     int32_t n_experts; /* as step_sequence.n_experts */
     int32_t position;
     bool head;
@@ -51,10 +51,10 @@ struct wanted {        /* a step */
 static void choose(struct probe *p, int32_t kind, int32_t n_layers)
 {
     struct backend *b = p->b;
-    const struct proxy_model_kind *k = kind < 0 ? NULL : &p->mini.kinds[kind];
-    p->mini.plan.n_layer = !k ? 0 : n_layers ? n_layers : k->n;
-    for (int32_t i = 0; i < p->mini.plan.n_layer; i++) {
-        p->mini.plan.layers[i] = p->layers[k->first + i];
+    const struct proxy_model_kind *k = kind < 0 ? NULL : &p->proxy.kinds[kind];
+    p->proxy.plan.n_layer = !k ? 0 : n_layers ? n_layers : k->n;
+    for (int32_t i = 0; i < p->proxy.plan.n_layer; i++) {
+        p->proxy.plan.layers[i] = p->layers[k->first + i];
         b->model.layers[i] = p->on_device[k->first + i];
     }
     while (b->n_recorded) /* of other layers */
@@ -74,7 +74,7 @@ static double time_step(struct probe *p, const struct wanted *w)
                               .n_tokens = 1,
                               .start = w->position,
                               .blocks = blocks,
-                              .state = p->mini.plan.n_recurrent ? 0 : -1,
+                              .state = p->proxy.plan.n_recurrent ? 0 : -1,
                               .n_out = w->head,
                               .n_experts = w->n_experts};
     struct step step = {.sequences = &q, .n_sequences = 1, .n_top = 1};
@@ -102,7 +102,7 @@ struct times {    /* seconds of a token */
  * layers takes. */
 static struct times time_kind(struct probe *p, int32_t kind, double base)
 {
-    const struct proxy_model_kind *k = &p->mini.kinds[kind];
+    const struct proxy_model_kind *k = &p->proxy.kinds[kind];
     const struct layer_plan *l = &p->layers[k->first];
     const int32_t n_used = l->ffn == FFN_MOE ? l->moe.n_used : 0;
     double all = time_step(p, &(struct wanted){.kind = kind}), each = 0;
@@ -127,18 +127,18 @@ static struct times time_kind(struct probe *p, int32_t kind, double base)
     return t;
 }
 
-/* The vocabulary's matrix behind layers, which take the caches as they do in a model. The
- * miniature's is a part of it: a processor takes as much longer for the whole as it is larger, a
- * GPU only reads the rest. */
+/* The vocabulary's matrix is timed behind layers, which occupy the caches as they do in a model.
+ * The proxy's is a part of it: a processor takes as much longer for the whole as it is larger, a
+ * GPU only reads the remainder. */
 static double time_head(struct probe *p, const struct model_plan *plan)
 {
     double with = time_step(p, &(struct wanted){.kind = 0, .head = true}),
            without = time_step(p, &(struct wanted){.kind = 0});
     double part = with > without ? with - without : 0;
     if (p->b->gpu.caps.software || !(p->bandwidth > 0))
-        return part / p->mini.head_share;
+        return part / p->proxy.head_share;
     return part +
-           (1 - p->mini.head_share) * (double)weight_matrix_bytes(&plan->head) / p->bandwidth;
+           (1 - p->proxy.head_share) * (double)weight_matrix_bytes(&plan->head) / p->bandwidth;
 }
 
 static struct times time_token(struct probe *p, const struct model_plan *plan)
@@ -146,12 +146,12 @@ static struct times time_token(struct probe *p, const struct model_plan *plan)
     struct times sum = {0};
     p->bandwidth = device_bandwidth_of_weights(p->b, p->b->gpu.caps.software ? TIME_NS : WARM_NS);
     double base = time_step(p, &(struct wanted){.kind = -1});
-    for (int32_t i = 0; p->ok && i < p->mini.n_kinds; i++) {
+    for (int32_t i = 0; p->ok && i < p->proxy.n_kinds; i++) {
         struct times t = time_kind(p, i, base);
         sum.begin = t.begin > sum.begin ? t.begin : sum.begin;
-        sum.dense += p->mini.kinds[i].count * t.dense;
-        sum.experts += p->mini.kinds[i].count * t.experts;
-        sum.kv += p->mini.kinds[i].count * t.kv;
+        sum.dense += p->proxy.kinds[i].count * t.dense;
+        sum.experts += p->proxy.kinds[i].count * t.experts;
+        sum.kv += p->proxy.kinds[i].count * t.kv;
     }
     sum.dense += sum.begin + time_head(p, plan);
     return sum;
@@ -221,7 +221,7 @@ static double time_stop(struct probe *p)
     for (int i = 0; p->ok && i < MOST_RUNS; i++) {
         uint64_t began = clock_ns();
         VkCommandBuffer c = forward_record(b, &shape, p->e);
-        double recorded = (double)(clock_ns() - began) * 1e-9 / p->mini.plan.n_layer;
+        double recorded = (double)(clock_ns() - began) * 1e-9 / p->proxy.plan.n_layer;
         p->ok = c != VK_NULL_HANDLE;
         gpu_command_free(g, &c);
         began = clock_ns();
@@ -235,8 +235,8 @@ static double time_stop(struct probe *p)
 
 static const struct moe_plan *some_experts(const struct probe *p)
 {
-    for (int32_t i = 0; i < p->mini.n_kinds; i++) {
-        const struct layer_plan *l = &p->layers[p->mini.kinds[i].first];
+    for (int32_t i = 0; i < p->proxy.n_kinds; i++) {
+        const struct layer_plan *l = &p->layers[p->proxy.kinds[i].first];
         if (l->ffn == FFN_MOE)
             return &l->moe;
     }
@@ -270,13 +270,13 @@ bool vulkan_speed(const struct model_plan *plan, const struct backend_params *pa
                   struct backend_speed *s, struct err *e)
 {
     struct probe p = {.e = e};
-    if (!proxy_model_init(&p.mini, plan, LAYER_BYTES, e))
+    if (!proxy_model_init(&p.proxy, plan, LAYER_BYTES, e))
         return false;
-    const size_t n = (size_t)p.mini.plan.n_layer;
-    p.mini.plan.n_ctx = DEPTH;
-    p.b = vulkan_backend_create(&p.mini.plan,
+    const size_t n = (size_t)p.proxy.plan.n_layer;
+    p.proxy.plan.n_ctx = DEPTH;
+    p.b = vulkan_backend_create(&p.proxy.plan,
                                 &(struct backend_params){.n_blocks = N_BLOCKS,
-                                                         .n_states = p.mini.plan.n_recurrent > 0,
+                                                         .n_states = p.proxy.plan.n_recurrent > 0,
                                                          .max_rows = 1,
                                                          .max_sequences = 1,
                                                          .exact = params->exact,
@@ -289,7 +289,7 @@ bool vulkan_speed(const struct model_plan *plan, const struct backend_params *pa
                        : err_set(e, ERR_NOMEM, "no memory for a probe of %zu layers", n));
     if (p.ok) {
         p.depth = p.b->gpu.caps.software ? SOFTWARE_DEPTH : DEPTH;
-        memcpy(p.layers, p.mini.plan.layers, n * sizeof *p.layers);
+        memcpy(p.layers, p.proxy.plan.layers, n * sizeof *p.layers);
         memcpy(p.on_device, p.b->model.layers, n * sizeof *p.on_device);
         struct backend_speed found = {0};
         measure(&p, plan, params, &found);
@@ -297,11 +297,12 @@ bool vulkan_speed(const struct model_plan *plan, const struct backend_params *pa
             *s = found;
     }
     if (p.b) {
-        p.mini.plan.n_layer = 0; /* places are shared now: nothing goes by them any more */
+        /* choose() put some layers into several places, so nothing may loop over them any more. */
+        p.proxy.plan.n_layer = 0;
         backend_close(&p.b);
     }
     free(p.layers);
     free(p.on_device);
-    proxy_model_fini(&p.mini);
+    proxy_model_fini(&p.proxy);
     return p.ok;
 }

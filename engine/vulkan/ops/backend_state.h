@@ -93,7 +93,7 @@ struct recorded_step {
 struct tuning {       /* of the kernels for few rows; measured, see docs/speed/vulkan.md */
     uint32_t threads; /* of a workgroup */
     uint32_t linear_rows, head_rows, up_rows, down_rows; /* of W for a subgroup */
-    uint32_t gemm_min_rows; /* rows of a step from which products are done by wide.c */
+    uint32_t gemm_min_rows; /* rows of a step from which record_gemm.c records its products */
     int32_t tiled_rows;     /* of a sequence in a step, from which its attention is done by tiles */
     uint32_t gemm_tile_m, gemm_tile_n,
         gemm_buffers; /* tile of a matrix product at most, and tiles in shared memory */

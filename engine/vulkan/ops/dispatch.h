@@ -16,7 +16,7 @@ struct dispatch {
     uint32_t x, y, z;
 };
 
-/* Planes of routed experts: where they lie apart, the layer's table takes the place of the first
+/* Planes of routed experts: where experts are split, the layer's table takes the place of the first
  * (SPEC_SPLIT_EXPERTS, SPEC_OFFLOADS_MISSES). */
 static inline struct push_planes dispatch_expert_planes(const struct recorder *r,
                                                         const struct device_layer *l,

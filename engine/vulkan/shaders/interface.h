@@ -26,10 +26,10 @@ PLANES
 #define SPEC_NORM 4   /* x is RMS-normalised */
 #define SPEC_LANES 15 /* threads of a subgroup */
 
-/* of several products */
-#define SPEC_ADD 5    /* linear, matmul: y is added to */
+/* shaders of products: each constant names those that have it */
+#define SPEC_ADD 5    /* linear, matmul: the product is added to y */
 #define SPEC_BIAS 6   /* linear, matmul, moe_up, moe_down, moe_sum */
-#define SPEC_GATHER 7 /* linear: rows of x through a list */
+#define SPEC_GATHER 7 /* linear: rows of x are taken through a list */
 #define SPEC_K 5      /* moe_down, moe_sum: experts of a row */
 #define SPEC_WEIGHTS                                                                               \
     7 /* moe_down, moe_sum: 0 routed, 1 all ones, 2 the sigmoid of one logit per row */
@@ -37,7 +37,7 @@ PLANES
 /* moe_up */
 #define SPEC_UP_CLAMP 5 /* gpt-oss's activation */
 #define SPEC_ROUTED 7
-#define SPEC_ROUTE 8 /* makes the choice of experts itself */
+#define SPEC_ROUTE 8 /* the shader makes the choice of experts itself */
 #define SPEC_D_MODEL 26
 
 /* matmul, matmul_plain */
@@ -52,7 +52,7 @@ PLANES
 #define SPEC_BUFFERS 11 /* tiles in shared memory */
 #define SPEC_ODD 12     /* rows of W end in half a step */
 
-/* halves */
+/* cast_f16 */
 #define SPEC_CAST_NORM 1
 #define SPEC_CAST_SPLIT 2
 
@@ -64,7 +64,7 @@ PLANES
 #define SPEC_GROUP_CHUNKS 17
 #define SPEC_SCALE_TYPE 18
 #define SPEC_BLOCK 19           /* enum device_block */
-#define SPEC_SPLIT_EXPERTS 29   /* routed experts lie apart, found through a table */
+#define SPEC_SPLIT_EXPERTS 29   /* routed experts are found through a table */
 #define SPEC_OFFLOADS_MISSES 30 /* experts without a slot are left to the processor */
 
 /* the choice of experts (route.glsl), moe_sort */
@@ -103,9 +103,9 @@ PLANES
 #define SPEC_N_K 5
 #define SPEC_N_V 6
 
-/* top */
+/* topk */
 #define SPEC_MERGE 1
 #define SPEC_TOPK_THREADS 2
 #define SPEC_SLICE 3
 
-#define SPEC_END 31 /* one past the last */
+#define SPEC_END 31 /* the first number that no constant has */

@@ -236,8 +236,9 @@ static bool plan_split_experts(struct device_model *d, struct device_experts *x,
         if (part.row_bytes == 0)
             continue;
         if (x->each[which][plane] % 16) {
-            return err_set(e, ERR_UNSUPPORTED, "%s: experts of %" PRId64 " rows can't lie apart",
-                           w->name, rows);
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: experts of %" PRId64 " rows can't be placed one by one", w->name,
+                           rows);
         }
         part.bytes = x->each[which][plane] * (uint64_t)w->n_matrix;
         slots.bytes = x->each[which][plane] * (uint64_t)d->n_slots;

@@ -26,10 +26,10 @@ struct device_delta_net {
     VkDeviceAddress conv, a_log, dt_bias, norm;
 };
 
-/* Routed experts that lie apart: in host memory, which shaders read over the bus, and some in slots
- * of the device as well. In host memory are all of them, or, where they stay on disk, those of a
- * pool (expert_pool.h). A record is the rows of an expert's gate, then those of its up; its down
- * matrix follows in planes of its own. */
+/* Split experts, each placed by itself: in host memory, which shaders read over the bus, and some
+ * in slots of the device as well. In host memory are all of them, or, where they stay on disk,
+ * those of a pool (expert_pool.h). A record is the rows of an expert's gate, then those of its up;
+ * its down matrix follows in planes of its own. */
 struct device_experts {
     const struct weight *gate, *up, *down; /* for the upload */
     VkDeviceAddress
@@ -68,8 +68,8 @@ struct device_model {
     struct device_matrix embed, head;
     VkDeviceAddress final_norm;
     struct heap heap;
-    /* experts apart */
-    int32_t n_slots;      /* of each layer with experts; 0: no experts lie apart */
+    /* split experts */
+    int32_t n_slots;      /* of each layer with experts; 0: no experts are split */
     bool pooled;          /* host memory has a pool of them, not all: `host` is empty */
     bool offloads_misses; /* the processor may compute those without a slot (expert_cpu_offload.h):
                              there are two tables */
@@ -81,7 +81,7 @@ struct device_model {
  * with the other weights, unless pooled. ERR_LIMIT: not one slot a layer. */
 bool device_model_plan(struct device_model *m, const struct model_plan *plan, uint64_t slot_bytes,
                        bool pooled, struct err *e);
-/* Bytes of one expert as it lies apart: its planes one after the other, records first. */
+/* Bytes of one split expert: its planes one after the other, records first. */
 uint64_t device_experts_record(const struct device_experts *x);
 /* Notes a stack of n (<= HEAP_SOURCES) matrices packed alike, one below the other, as one matrix;
  * fills its layout now, its addresses with heap_commit. w must outlive the upload. */

@@ -1,5 +1,5 @@
 /* What every shader includes: pointer types over buffer device addresses (no descriptors are used), and
- * reductions over a workgroup. All sizes of rows in memory are multiples of 32 floats, the rest zero. */
+ * reductions over a workgroup. Rows in memory are padded with zeros to multiples of 32 floats. */
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference2 : require
 #extension GL_EXT_control_flow_attributes : require

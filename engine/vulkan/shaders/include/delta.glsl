@@ -1,7 +1,7 @@
 /* What the DeltaNet shaders share: sizes, the convolution's ring, gates, and one step of the recurrence.
  *
- * A state in memory: the last CONV inputs of the convolution, [CONV, channels], position p in slot p % CONV, so that a
- * step's writes meet no reads of the same step; then the recurrence, [n_v_head, DV, DK] (a value's column lies in a row).
+ * A state in memory: the last CONV inputs of the convolution, [CONV, channels], position p in slot p % CONV, so that no
+ * dispatch reads a slot that it writes; then the recurrence, [n_v_head, DV, DK] (a value's column lies in a row).
  * Four threads next to each other share a column: thread `lane` holds its 4-vectors lane, lane + 4, ... In that order
  * everything is summed, so a token gives the same bits in a prefill and alone. */
 layout(constant_id = SPEC_DK) const uint DK = 128; /* a multiple of 32 */

@@ -5,7 +5,7 @@
  *                                      w = scale * code + offset, columns in order
  *   HAS_OFFSET                         0: offset is 0; a constant, perhaps a specialized one
  * Planes, the addresses of a matrix's parts, is declared in interface.h. */
-/* Routed experts that lie apart, some on the device and some in host memory: `data` is then the address of the layer's table,
+/* Split experts, some on the device and some in host memory (device_model.h): `data` is then the address of the layer's table,
  * for each expert the planes of its record (gate's rows, then up's) and of its down matrix. */
 layout(constant_id = SPEC_SPLIT_EXPERTS) const bool SPLIT_EXPERTS = false;
 /* The table's `data` of an expert without a slot is 0: the processor computes it (add_rows). */
