@@ -119,7 +119,8 @@ static bool open_split_experts(struct backend *b, struct err *e)
            device_slots_open(&b->slots, &b->gpu, m, b->plan, e);
 }
 
-/* From how many rows on products go through record_gemm.c: measured, see docs/speed/vulkan.md. */
+/* Sets from how many rows on attention works by tiles and products go through record_gemm.c. The
+ * numbers are measured, see docs/speed/vulkan.md. */
 static void tune(struct backend *b)
 {
     /* Tiles share what they read, but a few of them leave most of the device idle; rows alone

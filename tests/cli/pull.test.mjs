@@ -144,7 +144,7 @@ test("a hub that never recovers ends the pull, and nothing looks complete", asyn
   const r = await pull();
   assert.equal(r.code, 1);
   assert.match(r.err, /404/);
-  assert.match(r.err, /goes on from there/);
+  assert.match(r.err, /the same command resumes it/);
   assertNotThere(out);
   hub.fault = () => null;
   assert.equal((await pull()).code, 0);

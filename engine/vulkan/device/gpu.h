@@ -127,7 +127,7 @@ VkCommandBuffer gpu_command_begin(struct gpu *g, bool reusable,
                                   struct err *e); /* NULL on failure */
 bool gpu_command_end(struct gpu *g, VkCommandBuffer c, struct err *e);
 void gpu_command_free(struct gpu *g, VkCommandBuffer *c); /* accepts NULL; not while it runs */
-/* All that came before is done and seen by shaders and copies that come after. */
+/* Shaders and copies after this barrier see the results of all that came before it. */
 void gpu_barrier(VkCommandBuffer c);
 /* Submits without waiting; what is submitted later comes after it where a barrier says so. */
 bool gpu_submit(struct gpu *g, VkCommandBuffer c, struct err *e);

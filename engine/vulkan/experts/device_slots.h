@@ -21,8 +21,8 @@ struct device_slots {
     uint64_t evictions;     /* experts that such a copy took the place of */
 };
 
-/* After the heaps were committed. Slots begin with the first experts, or empty where host memory
- * has a pool. */
+/* Called after the heaps were committed. Slots begin with the first experts, or empty where host
+ * memory has a pool. */
 bool device_slots_open(struct device_slots *s, struct gpu *g, struct device_model *m,
                        const struct model_plan *plan, struct err *e);
 void device_slots_close(struct device_slots *s,
@@ -41,7 +41,7 @@ struct device_slots_use {               /* a finished step */
  * counts as lost (ERR_DEVICE). */
 bool device_slots_step(struct device_slots *s, struct gpu *g, struct device_model *m,
                        const struct device_slots_use *u, struct err *e);
-/* The table's entry of an expert that lies in one piece at `record`. */
+/* Points the table's entry of an expert at its record, which lies in one piece. */
 void device_slots_point(struct device_slots *s, const struct device_experts *x, int32_t layer,
                         int32_t expert, VkDeviceAddress record);
 bool device_slots_has(const struct device_slots *s, int32_t layer, int32_t expert);

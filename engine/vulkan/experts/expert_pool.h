@@ -37,13 +37,13 @@ struct expert_pool {
     struct expert_device_resident counted;
 };
 
-/* How many records `bytes` make; no device is touched. ERR_LIMIT: fewer than a step may want of one
- * layer. */
+/* Plans as many records as `bytes` make; no device is touched. ERR_LIMIT: they are fewer than a
+ * step may need of one layer. */
 bool expert_pool_plan(struct expert_pool *p, const struct device_model *m,
                       const struct model_plan *plan, uint64_t bytes, struct err *e);
 uint64_t expert_pool_planned_bytes(const struct expert_pool *p);
 uint64_t expert_pool_bytes(const struct expert_pool *p); /* as allocated now */
-/* After the slots were opened. The store's hottest experts are read at once, as far as there is
+/* Called after the slots were opened. Reads the store's hottest experts at once, as far as there is
  * room. */
 bool expert_pool_open(struct expert_pool *p, struct gpu *g, const struct expert_pool_links *links,
                       struct err *e);
@@ -58,5 +58,5 @@ bool expert_pool_locate(const struct expert_pool *p, int32_t layer, int32_t expe
                         VkBuffer *buffer, uint64_t *offset);
 /* 0: the pool does not hold it. */
 VkDeviceAddress expert_pool_address(const struct expert_pool *p, int32_t layer, int32_t expert);
-/* Between steps: as many chunks as the store allows now. */
+/* Called between steps: grows or shrinks to as many chunks as the store allows now. */
 void expert_pool_fit(struct expert_pool *p, struct gpu *g);

@@ -86,7 +86,7 @@ static bool view_of(const struct device_model *m, const struct device_experts *x
     return planes[0] != NULL;
 }
 
-/* One way of fetching for all three: each looks at the type that it is given. */
+/* Gate, up and down share this function, which looks at the type of the weight that it is given. */
 static void fetch_any(const struct weight *w, const struct expert_rows_range *r, uint8_t *scratch,
                       struct weight *out)
 {

@@ -122,7 +122,7 @@ struct filler {
     float *zeros;
 };
 
-/* Every row of every matrix lies in the same place. */
+/* Every row of every matrix is the same memory, so that the host holds one row and no matrices. */
 static void fill_weight(struct filler *f, struct weight *w, int32_t n_matrix)
 {
     if (w->type == WEIGHT_NONE)

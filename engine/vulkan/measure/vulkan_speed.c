@@ -61,7 +61,7 @@ static void choose(struct probe *p, int32_t kind, int32_t n_layers)
         gpu_command_free(&b->gpu, &b->recorded[--b->n_recorded].command);
 }
 
-/* Median seconds. */
+/* Returns the median of the seconds. */
 static double time_step(struct probe *p, const struct wanted *w)
 {
     static const int32_t token = 0;
@@ -98,8 +98,8 @@ struct times {    /* seconds of a token */
     double kv; /* of probe.depth tokens in KV */
 };
 
-/* One layer of a kind: what a step with more of them takes longer. `base` is what a step without
- * layers takes. */
+/* Times one layer of a kind by how much longer a step with more of them takes. `base` is what a
+ * step without layers takes. */
 static struct times time_kind(struct probe *p, int32_t kind, double base)
 {
     const struct proxy_model_kind *k = &p->proxy.kinds[kind];

@@ -3,9 +3,9 @@
 #pragma once
 #include "engine/vulkan/ops/record.h"
 
-/* After the router's choice: copies the layer's activations and choice to the host and waits for
- * them. True: some chosen experts are not resident in VRAM, and cpu_experts_add must follow. */
+/* Called after the router's choice: copies the layer's activations and choice to the host and waits
+ * for them. True: some chosen experts are not resident in VRAM, and cpu_experts_add must follow. */
 bool cpu_experts_begin(struct recorder *r, int layer);
-/* After the resident experts were recorded: submits them, computes the others meanwhile, and
+/* Called after the resident experts were recorded: submits them, computes the others meanwhile, and
  * records the addition of their sum to the residual stream. */
 void cpu_experts_add(struct recorder *r, int layer);

@@ -164,7 +164,7 @@ void delta_net_record(struct recorder *r, const struct delta_net_plan *p,
     record_norm(r, p, l);
 }
 
-/* Where the published head h lies here. */
+/* Returns the place in our state of the published head h. */
 static int32_t place_of(const struct delta_net_plan *p, int32_t h)
 {
     int32_t each = p->n_v_head / p->n_k_head;

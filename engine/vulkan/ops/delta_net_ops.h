@@ -3,16 +3,17 @@
 #pragma once
 #include "engine/vulkan/ops/record.h"
 
-/* Of the convolution: rows of w_qkv. */
+/* Returns the channels of the convolution: rows of w_qkv. */
 int32_t delta_net_channels(const struct delta_net_plan *p);
-/* Of one sequence in one layer, as shaders/include/delta.glsl lays it out. */
+/* Returns the size of one sequence's state in one layer, laid out as in shaders/include/delta.glsl.
+ */
 uint64_t delta_net_state_bytes(const struct delta_net_plan *p);
-/* From work.qkv (q, k, v, z, a, b of each row) to work.attn. n_sequences: of the step, rounded up;
- * 0: each row is its sequence's only one. Ends without a barrier. */
+/* Reads workspace.qkv (q, k, v, z, a, b of each row) and writes workspace.attn, without a barrier
+ * after it. n_sequences: of the step, rounded up; 0: each row is its sequence's only one. */
 void delta_net_record(struct recorder *r, const struct delta_net_plan *p,
                       const struct device_layer *l, uint32_t n_sequences);
-/* A state read back from the device in the published order: heads as in the Hugging Face file, conv
- * [channels, n_conv - 1] with the oldest input first, recurrent [n_v_head, d_k, d_v]. n_past:
- * tokens that the state has seen. */
+/* Converts a state read back from the device to the published order: heads as in the Hugging Face
+ * file, conv [channels, n_conv - 1] with the oldest input first, recurrent [n_v_head, d_k, d_v].
+ * n_past: tokens that the state has seen. */
 void delta_net_show_state(const struct delta_net_plan *p, const float *state, int32_t n_past,
                           float *conv, float *recurrent);

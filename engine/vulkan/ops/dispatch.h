@@ -1,4 +1,4 @@
-/* Between the files that record ops: one dispatch, and what all of them fill in alike. */
+/* What the files that record ops share: one dispatch, and the parts that all fill in alike. */
 #pragma once
 #include "engine/vulkan/ops/record.h"
 #include "engine/vulkan/shaders/push.h"

@@ -42,11 +42,11 @@ bool expert_cpu_offload_open(struct backend *b, struct err *e);
 void expert_cpu_offload_close(struct backend *b);
 /* Whether the processor computes the experts that a step of n rows misses. */
 bool expert_cpu_offload_wanted(const struct backend *b, int32_t n_rows);
-/* After the layer's choice has arrived in `input`: ids that have a slot become -1. False: every
- * expert has a slot. */
+/* Called when the layer's choice has arrived in `input`: sets ids that have a slot to -1. False:
+ * every expert has a slot. */
 bool expert_cpu_offload_select(struct backend *b, int32_t layer, int32_t n_rows);
 void expert_cpu_offload_compute(struct backend *b, int32_t layer, int32_t n_rows);
-/* After a step: updates the share of experts that steps miss. */
+/* Called after a step: updates the share of experts that steps miss. */
 void expert_cpu_offload_note(struct backend *b);
 
 /* expert_cpu_offload_rates.c: measures the rates beside rates.bus; false: the device failed. */

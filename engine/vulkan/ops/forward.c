@@ -144,9 +144,9 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
 {
     struct backend *b = f->r.b;
     const bool clamp = p->activation == ACT_SWIGLU_CLAMP;
-    /* Each workgroup of `up` repeats the choice, which is worth it for few rows. Not where
-     * something must see the choice before the experts run: an observer, a pool, a trace, or the
-     * processor. */
+    /* Each workgroup of `up` repeats the choice, which is worth it for few rows. It has a
+     * dispatch of its own where something must see it before the experts run: an observer, a pool,
+     * a trace, or the processor. */
     const bool fused = f->r.n_rows <= 8 && !f->observer && !b->model.pooled && !b->params.route &&
                        !f->r.offloads_misses;
     struct mlp_op routed = {.m = &l->mlp,

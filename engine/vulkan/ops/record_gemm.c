@@ -60,7 +60,7 @@ static bool tile_fits(const struct recorder *r, const struct tile *t, bool two_h
     return slice * t->split * 16 + SHARED_RESERVE <= r->b->gpu.caps.max_shared;
 }
 
-/* Where experts are routed, tile_n is the sort's as well and stays. */
+/* Where experts are routed, tile_n stays as it is, because the sort made groups of that size. */
 static struct tile tile_of(const struct recorder *r, const struct matmul *m)
 {
     const struct tuning *tuning = &r->b->tuning;

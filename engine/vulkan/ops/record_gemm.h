@@ -24,8 +24,8 @@ struct cast_f16_op {
 void record_cast_f16(struct recorder *r, const struct cast_f16_op *op);
 /* y (+)= W x_hi + bias; split: both sides carry what rounding lost, which gives f32 precision. */
 void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool split);
-/* After record_route and record_cast_f16(ffn_norm): sort, up, down, sum; with barriers. Not routed:
- * one expert. */
+/* Records sort, up, down and sum with the barriers between them, for one expert where the layer is
+ * not routed. record_route and record_cast_f16(ffn_norm) must have come before. */
 void record_gemm_mlp(struct recorder *r, const struct mlp_op *op);
 
 /* Whether every attention layer can be done by attn_coop, or by attn_plain where there are no

@@ -1,4 +1,4 @@
-/* From a step's description to device memory, and from results back to rows. */
+/* Writes a step's description to device memory, runs it, and reads results back into rows. */
 #include "engine/vulkan/ops/vulkan_step.h"
 
 #include <stdlib.h>

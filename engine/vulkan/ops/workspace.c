@@ -131,8 +131,8 @@ struct step_places { /* offsets in the step's buffer, and its size */
     int32_t table_cap, tile_cap, tile_rows;
 };
 
-/* By the plan alone, so that the size is known without a device: tiles have their room also where
- * the device can't run the attention that uses them. */
+/* The places depend on the plan alone, so that the size is known without a device: tiles have their
+ * room also where the device can't run the attention that uses them. */
 static struct step_places step_places(const struct backend *b)
 {
     struct step_places s;

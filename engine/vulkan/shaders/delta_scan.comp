@@ -19,7 +19,7 @@ shared vec4 keys4[STEPS * DK / 4], queries4[STEPS * DK / 4];
 shared float values[STEPS * COLUMNS];
 shared vec2 gate_of[STEPS];
 
-/* What the next step's convolution needs of this one's inputs; all workgroups of a sequence share the channels. */
+/* Keeps what the next step's convolution needs of this one's inputs; all workgroups of a sequence share the channels. */
 void keep_inputs(ivec4 q, F32 ring)
 {
     uint groups = gl_NumWorkGroups.x, from = gl_WorkGroupID.x * CHANNELS / groups, to = (gl_WorkGroupID.x + 1) * CHANNELS / groups;

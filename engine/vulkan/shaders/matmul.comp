@@ -97,7 +97,7 @@ void load_x(inout uvec4 x, inout uvec4 rest, uint at, uint s, uint w, bool wante
     }
 }
 
-/* Two rows of one column of results, from shared memory to where they belong. */
+/* Writes two rows of one column of results from shared memory to where they belong. */
 void write_pair(uint matrix, uint col, uint r, uint first)
 {
     uint pair = pair_of[col], row = first + r, at = pair * p.y_stride + row;

@@ -1,4 +1,4 @@
-/* From planes as device_block.h has them back to GGUF's blocks, bit for bit: for the processor,
+/* Converts planes as device_block.h has them back to GGUF's blocks, bit for bit: for the processor,
  * which computes experts that lie in the device's layout. Pure functions; any thread. */
 #pragma once
 #include "engine/vulkan/weights/device_block.h"

@@ -1,4 +1,4 @@
-/* Between device_block.c and block_decode.c: codes as words of four columns, a byte each. */
+/* What device_block.c and block_decode.c share: codes as words of four columns, a byte each. */
 #pragma once
 #include <stdint.h>
 #include <string.h>

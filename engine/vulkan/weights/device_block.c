@@ -1,5 +1,5 @@
-/* From GGUF's blocks to planes. Codes pass through as words of four columns each, as they lie in
- * most blocks. */
+/* Converts GGUF's blocks to planes. Codes pass through as words of four columns each, as they lie
+ * in most blocks. */
 #include "engine/vulkan/weights/device_block.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static inline void split_nibbles(const uint8_t *codes, uint32_t group[8])
     }
 }
 
-/* One bit per column, column i in bit i, put above 4 bits. */
+/* Puts one bit per column, column i in bit i, above the 4 bits that are there. */
 static inline void add_fifth_bits(uint32_t bits, uint32_t group[8])
 {
 #pragma GCC unroll 8
@@ -25,7 +25,7 @@ static inline void add_fifth_bits(uint32_t bits, uint32_t group[8])
         group[g] |= ((bits >> (4 * g) & 15) * 0x204081u & ONES) << 4;
 }
 
-/* 32 bytes, one column's bits at `shift` of each. */
+/* Takes one column's bits at `shift` of each of 32 bytes. */
 static inline void take(const uint8_t *at, uint32_t shift, uint32_t mask, uint32_t group[8])
 {
 #pragma GCC unroll 8
@@ -33,7 +33,7 @@ static inline void take(const uint8_t *at, uint32_t shift, uint32_t mask, uint32
         group[g] = word(at + 4 * g) >> shift & mask;
 }
 
-/* The same for bits that belong above the first `above`. */
+/* Does the same with bits that belong above the first `above`. */
 static inline void add(const uint8_t *at, uint32_t shift, uint32_t mask, uint32_t above,
                        uint32_t group[8])
 {
@@ -123,7 +123,7 @@ static void pack(const uint32_t group[8], int from, int bits, uint8_t *out)
     }
 }
 
-/* Four bytes that hold nibbles to 16 bits. */
+/* Packs four bytes that hold nibbles into 16 bits. */
 static inline uint32_t halve(uint32_t v)
 {
     v |= v >> 4;

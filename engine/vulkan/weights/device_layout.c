@@ -1,4 +1,4 @@
-/* From the file's layout to the device's, row by row. */
+/* Converts the file's layout to the device's, row by row. */
 #include "engine/vulkan/weights/device_layout.h"
 
 #include <string.h>

@@ -29,7 +29,7 @@ struct device_layout {
 
 /* ERR_UNSUPPORTED when no kernel reads the format. */
 bool device_layout_of(const struct weight *w, struct device_layout *l, struct err *e);
-/* The same planes, so that rows of both may be stacked. */
+/* Tells whether both have the same planes, so that their rows may be stacked. */
 bool device_layout_equal(const struct device_layout *a, const struct device_layout *b);
 struct device_rows { /* rows [first, first + n) of one plane of a stack, which has n_matrix * rows
                         of them */

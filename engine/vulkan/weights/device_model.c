@@ -248,8 +248,8 @@ static bool plan_split_experts(struct device_model *d, struct device_experts *x,
     return true;
 }
 
-static bool plan_experts_apart(struct device_model *d, const struct moe_plan *p,
-                               struct device_layer *l, struct err *e)
+static bool plan_moe_split(struct device_model *d, const struct moe_plan *p, struct device_layer *l,
+                           struct err *e)
 {
     struct device_mlp *m = &l->mlp;
     const struct vector *bias[2] = {&p->b_gate, &p->b_up};
@@ -300,7 +300,7 @@ uint64_t device_experts_record(const struct device_experts *x)
     return sum;
 }
 
-/* How many slots of every layer the bytes make; 0: all experts fit. */
+/* Sets n_slots to as many of every layer as the bytes make; it stays 0 where all experts fit. */
 static bool count_slots(struct device_model *m, const struct model_plan *plan, uint64_t bytes,
                         struct err *e)
 {
@@ -329,7 +329,7 @@ static bool plan_moe(struct device_model *d, const struct moe_plan *p, struct de
 {
     struct heap *h = &d->heap;
     struct device_mlp *m = &l->mlp;
-    bool placed = d->n_slots ? plan_experts_apart(d, p, l, e)
+    bool placed = d->n_slots ? plan_moe_split(d, p, l, e)
                              : plan_gate_up(h, &p->gate, &p->up, &p->b_gate, &p->b_up, m, e) &&
                                    plan_matrix(h, &p->down, &m->down, e);
     return placed && plan_vector(h, &p->b_down, &m->b_down, e) &&

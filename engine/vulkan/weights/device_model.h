@@ -87,6 +87,6 @@ uint64_t device_experts_record(const struct device_experts *x);
  * fills its layout now, its addresses with heap_commit. w must outlive the upload. */
 bool device_matrix_plan(struct heap *h, const struct weight *const *w, int n,
                         struct device_matrix *m, struct err *e);
-/* Of the layer that has the most routed experts. */
+/* Returns the number of routed experts of the layer that has the most. */
 int32_t device_model_most_experts(const struct model_plan *plan);
 void device_model_fini(struct device_model *m, struct gpu *g); /* accepts a zeroed struct */

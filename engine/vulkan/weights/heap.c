@@ -113,7 +113,8 @@ static void fill_share(void *context, int share)
                   f->out + from * f->part->row_bytes);
 }
 
-/* What bounds a load is this: unpacking and page faults, one core's worth of them. */
+/* All workers fill, because loading is bound by unpacking and page faults, which would take one
+ * core too long. */
 static void fill(struct thread_pool *w, const struct heap_part *p, int source, int64_t first,
                  int64_t n, uint8_t *out)
 {

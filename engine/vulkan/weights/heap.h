@@ -44,6 +44,7 @@ bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const cha
                  struct err *e);
 /* Buffer and offset of an address inside the heap, for copies. */
 bool heap_locate(const struct heap *h, VkDeviceAddress a, VkBuffer *buffer, uint64_t *offset);
-/* Where the host sees it; NULL: not in this heap, or the device's own memory. */
+/* Returns where the host sees an address; NULL: it is not in this heap, or in the device's own
+ * memory. */
 void *heap_map(const struct heap *h, VkDeviceAddress a);
 void heap_fini(struct heap *h, struct gpu *g); /* accepts a zeroed struct */

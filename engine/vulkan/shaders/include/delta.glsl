@@ -17,7 +17,7 @@ const uint CHANNELS = 2 * N_K * DK + N_V * DV;
 /* Rows of the step: the state's index, rows before it of the same sequence in this step. */
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Runs { ivec2 at[]; };
 
-/* Four in a row are four neighbours of a subgroup. */
+/* Four consecutive indices are four neighbours of a subgroup, so that quad_sum needs no shared memory. */
 uint thread_index()
 {
     return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;

@@ -115,7 +115,7 @@ void packed_decode(Packed p, out vec4 code[8], out float scale, out float offset
         } else {
             code[g] = vec4(unpack8(v));
         }
-        /* Two scales a chunk: into the codes, small whole numbers as far as that goes. */
+        /* A chunk has two scales here, so they are multiplied into the codes, which stay small whole numbers but for Q2_K. */
         if (BLOCK == Q6_K) {
             code[g] = (code[g] - 32.0) * float(bitfieldExtract(int(p.s), int(g >> 2) * 8, 8));
         } else if (BLOCK == Q3_K) {
