@@ -58,7 +58,7 @@ static bool change_password(struct request *r, struct err *e)
     if (!current || !fresh)
         return err_field(e, ERR_INPUT, current ? "new" : "current", "is needed");
     if (!credentials_confirm(r, "current", current, &user, e) ||
-        !credentials_hash("new", fresh, hash, e) ||
+        !credentials_hash(r, "new", fresh, hash, e) ||
         !store_user_set_password(r->store, r->who.user_id, &p, e))
         return false;
     audit_record(r, r->who.user_id, r->who.name, "password.change", "");

@@ -88,7 +88,7 @@ static bool add_user(struct request *r, struct err *e)
         return false;
     if (!name || !password)
         return err_field(e, ERR_INPUT, name ? "password" : "name", "is needed");
-    if (!credentials_hash("password", password, hash, e) ||
+    if (!credentials_hash(r, "password", password, hash, e) ||
         !store_user_add(r->store,
                         &(struct store_user){.name = name, .password_hash = hash, .admin = admin},
                         &id, e))
@@ -167,7 +167,7 @@ static bool read_change(struct request *r, int64_t id, struct change *c, struct 
         return !json_member(body, "revoke_keys") ||
                err_field(e, ERR_INPUT, "revoke_keys", "goes with a new password only");
     row->password.hash = c->hash;
-    return credentials_hash("password", c->password, c->hash, e);
+    return credentials_hash(r, "password", c->password, c->hash, e);
 }
 
 static void log_change(struct request *r, int64_t id, const struct store_user_change *row)

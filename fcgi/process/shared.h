@@ -12,6 +12,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/mapped_file.h"
+#include "fcgi/process/work_gate.h"
 
 #define SHARED_ROUTES 192 /* rows for routes; the last one counts requests without a route */
 #define SHARED_STATUSES 25
@@ -85,6 +86,7 @@ struct shared {
     struct shared_histogram overhead, duration_short, duration_stream, first_byte;
     _Atomic uint64_t client_gone, engine_lost, auth_failed, login_throttled, bytes_out;
     _Atomic uint64_t limited[5]; /* refused: enum limit_kind */
+    _Atomic uint64_t work_refused[WORK__N];
     _Atomic uint64_t next_ticket;
     _Atomic int32_t model_gate;           /* enum model_gate: whether jobs may be submitted */
     _Atomic uint64_t settings_generation; /* of the server's settings: counts their changes */
