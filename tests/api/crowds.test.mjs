@@ -1,12 +1,16 @@
 // Slow work never holds the threads that serve what is quick: passwords, long texts, files, shared conversations.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import http from 'node:http';
+import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { pdfOf } from './files.mjs';
 import { sleep, slow, start } from './harness.mjs';
 
 const none = { authorization: null };
+const python = process.env.SLUICE_PYTHON ?? 'python3';
 const PASSWORD = 'a long password';
 let s, bob;
 before(async () => {
@@ -112,4 +116,28 @@ test('files that take long to read stop nobody, and are left when their client l
   const at = performance.now(), r = await put('Some words.', bob.key);
   assert.equal(r.status, 201, await r.text());
   assert.ok(performance.now() - at < 5000 * slow, `${performance.now() - at} ms`);
+});
+
+test('health and figures are told while all other threads wait', async () => {
+  const locker = spawn(python, ['-c', `
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()`, path.join(s.dir, 'state/sluice.db')], { stdio: ['pipe', 'pipe', 'inherit'] });
+  await once(locker.stdout, 'data');
+  try {
+    const crowd = Array.from({ length: 80 }, () => s.json('POST', '/api/conversations', { title: 'x' })); // each waits for the lock
+    await sleep(300);
+    let worst = 0;
+    for (const where of ['/health', '/v1/health', '/ready', '/ping', '/load', '/version', '/metrics']) {
+      const at = performance.now(), r = await fetch(s.url + where);
+      assert.equal(r.status, 200, where);
+      await r.text();
+      worst = Math.max(worst, performance.now() - at);
+    }
+    assert.ok(worst < 1500 * slow, `${worst} ms`);
+    locker.stdin.end();
+    await Promise.all(crowd);
+  } finally { locker.kill(); }
 });
