@@ -32,11 +32,12 @@
 #include "sql/core/secret.h"
 
 #define SHORT_CHILDREN 2
-#define SHORT_THREADS 8
+#define SHORT_THREADS                                                                              \
+    12 /* some for each kind of slow work, see work_gate.h, and two that never do any */
 
 struct options {
-    const char *pool, *state, *run, *cache_dir, *model, *model_name, *socket, *socket_group, *cors,
-        *log_level;
+    const char *pool, *state, *run, *cache_dir, *model, *model_name, *socket, *status_socket,
+        *socket_group, *cors, *log_level;
     int64_t min_idle, max_children, grace_s;
 };
 
@@ -55,6 +56,8 @@ static const struct option options[] = {
      "the model's id in the API (default: the folder's name)"},
     {"socket", OPTION_STRING, FIELD(socket), NULL, 0, 0, NULL, "PATH",
      "where nginx connects (default: --run/POOL.sock)"},
+    {"status-socket", OPTION_STRING, FIELD(status_socket), NULL, 0, 0, NULL, "PATH",
+     "short pool: where nginx asks for health and figures (default: --run/status.sock)"},
     {"socket-group", OPTION_STRING, FIELD(socket_group), NULL, 0, 0, NULL, "GROUP",
      "the group that may connect: nginx's"},
     {"min-idle", OPTION_INT, FIELD(min_idle), "4", 1, 64, NULL, "N",
@@ -156,6 +159,8 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
 {
     if (!o->state || !o->model)
         return err_field(e, ERR_INPUT, o->state ? "model" : "state", "is needed");
+    if (o->status_socket && w->pool != POOL_SHORT)
+        return err_field(e, ERR_INPUT, "status-socket", "goes with --pool short only");
     w->state_dir = o->state;
     w->run_dir = o->run ? o->run : o->state;
     w->cache_dir = o->cache_dir ? o->cache_dir : arena_printf(a, "%s/%s", o->state, STATE_CACHE);
@@ -210,6 +215,13 @@ static bool run(struct worker *w, const struct options *o, struct err *e)
         snprintf(path, sizeof path, "%s/%s.sock", w->run_dir, worker_pool_name(w->pool));
         p.listen_fd = listen_unix(o->socket ? o->socket : path, o->socket_group, e);
         if (p.listen_fd < 0)
+            return false;
+    }
+    if (w->pool == POOL_SHORT) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s", w->run_dir, STATE_STATUS_SOCKET);
+        p.reserved_fd = listen_unix(o->status_socket ? o->status_socket : path, o->socket_group, e);
+        if (p.reserved_fd < 0)
             return false;
     }
     log_info("pool=%s model=%s", worker_pool_name(w->pool), w->model_id);

@@ -13,6 +13,7 @@ CLEANFILES += $(nodist_nginx_DATA) $(nodist_site_DATA) $(nodist_unit_DATA)
 fill_in = $(AM_V_GEN)$(MKDIR_P) $(@D) && sed -e 's|@PKGDATADIR@|$(pkgdatadir)|g' -e 's|@LIBEXECDIR@|$(libexecdir)|g' \
 	-e 's|@SYSCONFDIR@|$(sysconfdir)|g' -e 's|@WEB@|$(pkgdatadir)/web|g' \
 	-e 's|@STREAM_SOCKET@|/run/sluice/stream.sock|g' -e 's|@SHORT_SOCKET@|/run/sluice/short.sock|g' \
+	-e 's|@STATUS_SOCKET@|/run/sluice/status.sock|g' \
 	-e 's|@HEADERS@|$(pkgdatadir)/nginx/headers.conf|g' -e 's|@FASTCGI@|$(pkgdatadir)/nginx/fastcgi.conf|g'
 
 %D%/server.conf: %D%/server.conf.in Makefile

@@ -49,17 +49,21 @@ static bool change_password(struct request *r, struct err *e)
     const cJSON *body = request_json(r, e);
     struct store_user user;
     char hash[SECRET_PASSWORD_HASH_SIZE];
+    struct store_new_password p = {
+        .hash = hash, .keep_session = r->who.by == AUTH_SESSION ? r->who.token_hash : NULL};
     if (!body || !json_get_string(body, "current", &current, e) ||
-        !json_get_string(body, "new", &fresh, e))
+        !json_get_string(body, "new", &fresh, e) ||
+        !json_get_bool(body, "revoke_keys", &p.revoke_keys, e))
         return false;
     if (!current || !fresh)
         return err_field(e, ERR_INPUT, current ? "new" : "current", "is needed");
-    const unsigned char *keep = r->who.by == AUTH_SESSION ? r->who.token_hash : NULL;
     if (!credentials_confirm(r, "current", current, &user, e) ||
-        !credentials_hash("new", fresh, hash, e) ||
-        !store_user_set_password(r->store, r->who.user_id, hash, keep, e))
+        !credentials_hash(r, "new", fresh, hash, e) ||
+        !store_user_set_password(r->store, r->who.user_id, &p, e))
         return false;
     audit_record(r, r->who.user_id, r->who.name, "password.change", "");
+    if (p.revoke_keys)
+        audit_record(r, r->who.user_id, r->who.name, "key.remove_all", "");
     return reply_empty(r, 204);
 }
 

@@ -4,6 +4,7 @@
 
 #include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
+#include "fcgi/auth/limits.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/json_put.h"
 #include "fcgi/http/path_id.h"
@@ -51,12 +52,29 @@ static bool read_scopes(const cJSON *body, struct store_key_terms *t, struct err
     return t->scopes || err_field(e, ERR_INPUT, "scopes", "must hold one at least");
 }
 
-/* Takes the key's terms from the body into *t; terms that it does not name stay. A key can't give
- * out more than it has. */
+/* The key that asks gives out no more than it has: its scopes, its time, and none of its limits,
+ * since each further key would have them anew. before: what the key has that is changed. */
+static bool check_own_terms(const struct store_key_terms *own, const struct store_key_terms *before,
+                            const struct store_key_terms *t, struct err *e)
+{
+    if (t->scopes & ~own->scopes)
+        return err_field(e, ERR_FORBIDDEN, "scopes", "are more than those of the key that asks");
+    if (own->expires_at && t->expires_at != before->expires_at &&
+        (!t->expires_at || t->expires_at > own->expires_at))
+        return err_field(e, ERR_FORBIDDEN, "expires_at", "is after that of the key that asks");
+    if ((own->requests_per_minute || own->tokens_per_minute || own->max_jobs) &&
+        (t->requests_per_minute != before->requests_per_minute ||
+         t->tokens_per_minute != before->tokens_per_minute || t->max_jobs != before->max_jobs))
+        return err_field(e, ERR_FORBIDDEN, "limits", "can't be changed by a key that has limits");
+    return true;
+}
+
+/* Takes the key's terms from the body into *t; terms that it does not name stay. */
 static bool read_terms(struct request *r, const cJSON *body, struct store_key_terms *t,
                        struct err *e)
 {
     const cJSON *limits = NULL, *expiry = cJSON_GetObjectItemCaseSensitive(body, "expires_at");
+    const struct store_key_terms before = *t;
     int64_t at = t->expires_at;
     if (!read_scopes(body, t, e) ||
         !json_get_int(body, "expires_at", 1, INT64_C(1) << 52, &at, e) ||
@@ -68,9 +86,7 @@ static bool read_terms(struct request *r, const cJSON *body, struct store_key_te
         !json_get_int(limits, "max_jobs", 0, STORE_LIMIT_MAX, &t->max_jobs, e))
         return false;
     t->expires_at = cJSON_IsNull(expiry) ? 0 : at;
-    if (r->who.by == AUTH_KEY && t->scopes & ~r->who.terms.scopes)
-        return err_field(e, ERR_FORBIDDEN, "scopes", "are more than those of the key that asks");
-    return true;
+    return r->who.by != AUTH_KEY || check_own_terms(&r->who.terms, &before, t, e);
 }
 
 static bool list_key(void *context, const struct store_key *k)
@@ -100,12 +116,20 @@ static bool list_keys(struct request *r, struct err *e)
     return account_reply_keys(r, r->who.user_id, e);
 }
 
+/* What a new key has where the body says nothing: as much as the one that asks. */
+static struct store_key_terms first_terms(const struct request *r)
+{
+    if (r->who.by != AUTH_KEY)
+        return (struct store_key_terms){.scopes = STORE_SCOPES};
+    return (struct store_key_terms){.scopes = r->who.terms.scopes,
+                                    .expires_at = r->who.terms.expires_at};
+}
+
 static bool make_key(struct request *r, struct err *e)
 {
     const cJSON *body = request_json(r, e);
     const char *name = NULL;
-    struct store_key_terms terms = {.scopes =
-                                        r->who.by == AUTH_KEY ? r->who.terms.scopes : STORE_SCOPES};
+    struct store_key_terms terms = first_terms(r);
     char key[SECRET_KEY_SIZE], prefix[SECRET_PREFIX_SIZE];
     unsigned char hash[SECRET_HASH_BYTES];
     int64_t id;
@@ -113,6 +137,9 @@ static bool make_key(struct request *r, struct err *e)
         return false;
     if (!name)
         return err_field(e, ERR_INPUT, "name", "is needed");
+    if (r->who.by == AUTH_KEY && limits_any(r))
+        return err_field(e, ERR_FORBIDDEN, "limits",
+                         "the key that asks has limits, and each key it made would have them anew");
     if (!read_terms(r, body, &terms, e))
         return false;
     secret_api_key(key, prefix);

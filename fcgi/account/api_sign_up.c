@@ -91,7 +91,7 @@ static bool make_account(struct request *r, const struct sign_up_form *f, struct
     if (f->token &&
         (!hash_token(f->token, invite, e) || !store_invite_open(r->store, invite, &open, e)))
         return false; /* before argon2id is paid for */
-    if (!credentials_hash("password", f->password, hash, e))
+    if (!credentials_hash(r, "password", f->password, hash, e))
         return false;
     new.password_hash = hash;
     if (f->token ? !store_invite_accept(r->store, invite, &new, e)

@@ -308,6 +308,10 @@ static void http_totals(struct buf *b, const struct shared *s)
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
         buf_printf(b, "sluice_rate_limited_total{limit=\"%s\"} %llu\n", limits[i],
                    (unsigned long long)s->limited[i]);
+    head(b, "work_refused_total", "counter", "requests refused because too much slow work runs");
+    for (int k = 0; k < WORK__N; k++)
+        buf_printf(b, "sluice_work_refused_total{work=\"%s\"} %llu\n",
+                   work_kind_name((enum work_kind)k), (unsigned long long)s->work_refused[k]);
     counter(b, "logins_throttled_total", "logins refused for too many failures",
             (double)s->login_throttled);
 }

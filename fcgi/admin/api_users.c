@@ -88,7 +88,7 @@ static bool add_user(struct request *r, struct err *e)
         return false;
     if (!name || !password)
         return err_field(e, ERR_INPUT, name ? "password" : "name", "is needed");
-    if (!credentials_hash("password", password, hash, e) ||
+    if (!credentials_hash(r, "password", password, hash, e) ||
         !store_user_add(r->store,
                         &(struct store_user){.name = name, .password_hash = hash, .admin = admin},
                         &id, e))
@@ -133,20 +133,27 @@ static bool read_limits(struct request *r, int64_t id, const cJSON *body, struct
     return true;
 }
 
-static const struct field_row changeable[] = {
-    {"role", FIELD_READ},          {"disabled", FIELD_READ}, {"password", FIELD_READ},
-    {"second_factor", FIELD_READ}, {"limits", FIELD_READ},   {0}};
+static const struct field_row changeable[] = {{"role", FIELD_READ},
+                                              {"disabled", FIELD_READ},
+                                              {"password", FIELD_READ},
+                                              {"second_factor", FIELD_READ},
+                                              {"limits", FIELD_READ},
+                                              {"revoke_keys", FIELD_READ},
+                                              {0}};
 
 static bool read_change(struct request *r, int64_t id, struct change *c, struct err *e)
 {
     const cJSON *body = request_json(r, e);
     struct store_user_change *row = &c->row;
     bool factor = true;
+    row->password.revoke_keys = true; /* whoever has the old password may have made keys by it */
     if (!body || !fields_check(r, body, changeable, e) ||
         !read_role(body, &row->has_role, &row->admin, e) ||
         !json_get_bool(body, "disabled", &row->disabled, e) ||
         !json_get_bool(body, "second_factor", &factor, e) ||
-        !json_get_string(body, "password", &c->password, e) || !read_limits(r, id, body, c, e))
+        !json_get_string(body, "password", &c->password, e) ||
+        !json_get_bool(body, "revoke_keys", &row->password.revoke_keys, e) ||
+        !read_limits(r, id, body, c, e))
         return false;
     row->has_disabled = json_member(body, "disabled") != NULL;
     row->drop_factor = !factor;
@@ -157,9 +164,10 @@ static bool read_change(struct request *r, int64_t id, struct change *c, struct 
         ((row->has_disabled && row->disabled) || (row->has_role && !row->admin)))
         return err_set(e, ERR_CONFLICT, "another admin has to do this to your own account");
     if (!c->password)
-        return true;
-    row->password_hash = c->hash;
-    return credentials_hash("password", c->password, c->hash, e);
+        return !json_member(body, "revoke_keys") ||
+               err_field(e, ERR_INPUT, "revoke_keys", "goes with a new password only");
+    row->password.hash = c->hash;
+    return credentials_hash(r, "password", c->password, c->hash, e);
 }
 
 static void log_change(struct request *r, int64_t id, const struct store_user_change *row)
@@ -167,7 +175,8 @@ static void log_change(struct request *r, int64_t id, const struct store_user_ch
     const struct {
         bool done;
         const char *action;
-    } rows[] = {{row->password_hash, "user.password"},
+    } rows[] = {{row->password.hash, "user.password"},
+                {row->password.hash && row->password.revoke_keys, "key.remove_all"},
                 {row->has_role, row->admin ? "user.role.admin" : "user.role.user"},
                 {row->has_disabled, row->disabled ? "user.disable" : "user.enable"},
                 {row->drop_factor, "second_factor.reset"},

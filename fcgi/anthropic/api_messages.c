@@ -3,6 +3,7 @@
 #include "fcgi/anthropic/messages.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/http/work.h"
 
 static bool answer(struct request *r, const struct chat_request *c,
                    const struct inference_params *p, struct err *e)
@@ -34,6 +35,8 @@ static bool count_tokens(struct request *r, struct err *e)
     struct prompt prompt = {0};
     struct inference_params p;
     struct buf b = {0};
+    if (!work_begin_text(r, e))
+        return false;
     bool ok = messages_read(&c, r, true, e) &&
               (chat_job_make(&p, &prompt, r, &c, e) || messages_rename(e));
     if (ok) {

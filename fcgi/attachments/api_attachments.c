@@ -9,6 +9,7 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/http/work.h"
 #include "fcgi/process/worker.h"
 #include "sql/files/store_attachments.h"
 
@@ -48,8 +49,10 @@ static bool add(struct request *r, struct err *e)
                                            .name = name,
                                            .text = r->worker->text,
                                            .model_id = r->worker->model_id,
+                                           .client = request_client_fd(r),
                                            .storage_bytes = r->who.limits.storage_bytes};
-    bool ok = upload_take(r, (size_t)limit, &u, name, e) && limits_storage(r, u.bytes, e) &&
+    bool ok = work_begin(r, WORK_FILE, e) && upload_take(r, (size_t)limit, &u, name, e) &&
+              limits_storage(r, u.bytes, e) &&
               (attachment_take(r, &from, &u, &id, e) || limits_storage_refused(r, e)) &&
               send_row(r, 201, id, e);
     store_upload_drop(&u);

@@ -30,6 +30,7 @@ struct attachment_source {
     const char *name;              /* a clean one */
     const struct text_model *text; /* NULL: its tokens stay uncounted */
     const char *model_id;
+    int client;            /* its connection, for file_reading_run; -1: none */
     int64_t storage_bytes; /* that the user may keep in all; 0: no limit */
 };
 /* Reads and keeps what was uploaded (taken over, whatever happens). r NULL: of an import; what is

@@ -6,14 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -26,37 +24,6 @@
 #define PROGRAM "sluice-reader"
 #define READ_MS 20000.0 /* by the clock; of the processor's time it gets less */
 #define LEAVE_MS 2000.0 /* to end after its output did */
-#define AT_ONCE 2       /* of one process: a file may take a core and a gigabyte */
-#define TURN_WAIT_S 15
-
-/* ---- turns ---- */
-
-static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER; /* guards running */
-static pthread_cond_t turn_free = PTHREAD_COND_INITIALIZER;
-static int running;
-
-static bool take_turn(struct err *e)
-{
-    struct timespec until;
-    int rc = 0;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += TURN_WAIT_S;
-    pthread_mutex_lock(&turn_lock);
-    while (running >= AT_ONCE && rc == 0)
-        rc = pthread_cond_timedwait(&turn_free, &turn_lock, &until);
-    bool mine = running < AT_ONCE;
-    running += mine;
-    pthread_mutex_unlock(&turn_lock);
-    return mine || err_set(e, ERR_BUSY, "other files are being read; try again");
-}
-
-static void leave_turn(void)
-{
-    pthread_mutex_lock(&turn_lock);
-    running--;
-    pthread_cond_signal(&turn_free);
-    pthread_mutex_unlock(&turn_lock);
-}
 
 /* ---- the process ---- */
 
@@ -98,17 +65,19 @@ static bool spawn(int in, int out, pid_t *pid, struct err *e)
     return rc == 0 || err_errno(e, "the program that reads files can't be started");
 }
 
-enum end { END_WHOLE, END_LATE, END_LONG, END_MEMORY };
+enum end { END_WHOLE, END_LATE, END_LONG, END_MEMORY, END_GONE };
 
-/* All of its output, or as much as is taken. */
-static enum end drain(int fd, struct buf *out)
+/* All of its output, or as much as is taken. client: -1: there is none that could leave. */
+static enum end drain(int fd, int client, struct buf *out)
 {
     const double until = clock_ms() + READ_MS;
     for (double left; (left = until - clock_ms()) > 0;) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
+        struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = client, .events = POLLRDHUP}};
         char piece[16384];
-        if (poll(&p, 1, (int)left + 1) <= 0)
+        if (poll(p, 2, (int)left + 1) <= 0)
             continue;
+        if (p[1].revents & (POLLRDHUP | POLLHUP | POLLERR))
+            return END_GONE;
         ssize_t n = read(fd, piece, sizeof piece);
         if (n == 0)
             return END_WHOLE;
@@ -239,6 +208,8 @@ static bool judge(enum end end, int status, const struct buf *said, struct file_
     if (end == END_LATE || (status != -1 && WIFSIGNALED(status) &&
                             (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL)))
         return err_set(e, ERR_LIMIT, "took longer to read than a file may");
+    if (end == END_GONE)
+        return err_set(e, ERR_CANCELLED, "the client has left");
     if (end == END_MEMORY)
         return err_set(e, ERR_NOMEM, "no memory for the file's text");
     if (!take_head(said, out, &text, e))
@@ -250,7 +221,7 @@ static bool judge(enum end end, int status, const struct buf *said, struct file_
     return out->form == FILE_IMAGE || take_text(said->data + text, said->len - text, out, e);
 }
 
-bool file_reading_run(int fd, struct file_reading *out, struct err *e)
+bool file_reading_run(int fd, int client, struct file_reading *out, struct err *e)
 {
     struct buf said = {0};
     int pipes[2];
@@ -258,18 +229,12 @@ bool file_reading_run(int fd, struct file_reading *out, struct err *e)
     *out = (struct file_reading){0};
     if (lseek(fd, 0, SEEK_SET) < 0 || pipe2(pipes, O_CLOEXEC) != 0)
         return err_errno(e, "the file can't be read");
-    bool ok = take_turn(e);
+    bool ok = spawn(fd, pipes[1], &pid, e);
+    close(pipes[1]);
     if (ok) {
-        ok = spawn(fd, pipes[1], &pid, e);
-        close(pipes[1]);
-        if (ok) {
-            enum end end = drain(pipes[0], &said);
-            int status = collect(pid, end != END_WHOLE);
-            ok = judge(end, status, &said, out, e);
-        }
-        leave_turn();
-    } else {
-        close(pipes[1]);
+        enum end end = drain(pipes[0], client, &said);
+        int status = collect(pid, end != END_WHOLE);
+        ok = judge(end, status, &said, out, e);
     }
     close(pipes[0]);
     buf_fini(&said);

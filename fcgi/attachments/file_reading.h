@@ -1,6 +1,6 @@
 /* A file given to sluice-reader (reader/reader.h): what it is, and its text. What the reader says
- * is checked here as if a stranger said it. Any thread; at most a few run at once in a process,
- * others wait for a while, then ERR_BUSY. */
+ * is checked here as if a stranger said it. Any thread; a file may take a core and a gigabyte, so
+ * callers pass the gate of slow work (WORK_FILE) where others share their process. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +18,9 @@ struct file_reading { /* zeroed = empty; owner calls file_reading_fini */
     bool refused_type; /* with ERR_UNSUPPORTED: such files are not taken at all */
 };
 
-/* fd: a file, read from its beginning; best one that can't be written. ERR_UNSUPPORTED: of a type
- * that is not taken; ERR_INPUT: damaged, protected, without text; ERR_LIMIT: too much text, time or
- * memory. The words go well after the file's name. */
-bool file_reading_run(int fd, struct file_reading *out, struct err *e);
+/* fd: a file, read from its beginning; best one that can't be written. client: the connection of
+ * who waits for it, whose end ends the reading (ERR_CANCELLED); -1: none. ERR_UNSUPPORTED: of a
+ * type that is not taken; ERR_INPUT: damaged, protected, without text; ERR_LIMIT: too much text,
+ * time or memory. The words go well after the file's name. */
+bool file_reading_run(int fd, int client, struct file_reading *out, struct err *e);
 void file_reading_fini(struct file_reading *f);

@@ -1,9 +1,8 @@
-/* credentials.h: argon2id runs one at a time, and a failure costs the same whether the name exists
- * or not. */
+/* credentials.h: argon2id passes the gate of slow work, and a failure costs the same whether the
+ * name exists or not. */
 #define LOG_MODULE "auth"
 #include "fcgi/auth/credentials.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,24 +14,25 @@
 #include "fcgi/http/json_put.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/http/work.h"
 #include "sql/users/store_factor.h"
 
-static pthread_mutex_t argon_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static bool verify(const char *password, const char *hash)
+/* After work_begin, which comes before the throttle: an attempt that is refused for lack of room is
+ * not counted as a guess. */
+static bool verify(struct request *r, const char *password, const char *hash)
 {
-    pthread_mutex_lock(&argon_lock);
     bool ok = secret_password_verify(password, hash);
-    pthread_mutex_unlock(&argon_lock);
+    work_end(r, WORK_PASSWORD);
     return ok;
 }
 
-bool credentials_hash(const char *field, const char *password, char out[SECRET_PASSWORD_HASH_SIZE],
-                      struct err *e)
+bool credentials_hash(struct request *r, const char *field, const char *password,
+                      char out[SECRET_PASSWORD_HASH_SIZE], struct err *e)
 {
-    pthread_mutex_lock(&argon_lock);
+    if (!work_begin(r, WORK_PASSWORD, e))
+        return false;
     bool ok = secret_password_hash(password, out, e);
-    pthread_mutex_unlock(&argon_lock);
+    work_end(r, WORK_PASSWORD);
     if (!ok && e && e->code == ERR_INPUT)
         snprintf(e->field, sizeof e->field, "%s", field);
     return ok;
@@ -79,7 +79,7 @@ bool credentials_login(struct request *r, const struct credentials *c, struct st
 {
     struct throttle t;
     struct err why = {0};
-    if (!throttle_enter(r, THROTTLE_LOGIN, c->name, &t, e))
+    if (!work_begin(r, WORK_PASSWORD, e) || !throttle_enter(r, THROTTLE_LOGIN, c->name, &t, e))
         return false;
     bool known = store_user_by_name(r->store, r->arena, c->name, user, &why);
     if (!known && why.code != ERR_NOTFOUND && why.code != ERR_INPUT) {
@@ -87,7 +87,7 @@ bool credentials_login(struct request *r, const struct credentials *c, struct st
         return false;
     }
     /* An unknown name costs the same time as a wrong password. */
-    if (verify(c->password, known ? user->password_hash : NULL) && known && !user->disabled) {
+    if (verify(r, c->password, known ? user->password_hash : NULL) && known && !user->disabled) {
         throttle_forgive(r, &t);
         return check_code(r, user, c->code, e);
     }
@@ -104,10 +104,11 @@ bool credentials_confirm(struct request *r, const char *field, const char *passw
         return err_field(e, ERR_INPUT, field, "is needed");
     if (strlen(password) > SECRET_PASSWORD_MAX)
         return err_field(e, ERR_INPUT, field, "has more than %d bytes", SECRET_PASSWORD_MAX);
-    if (!throttle_enter(r, THROTTLE_LOGIN, r->who.name, &t, e) ||
+    if (!work_begin(r, WORK_PASSWORD, e) ||
+        !throttle_enter(r, THROTTLE_LOGIN, r->who.name, &t, e) ||
         !store_user_by_id(r->store, r->arena, r->who.user_id, user, e))
         return false;
-    if (!verify(password, user->password_hash)) {
+    if (!verify(r, password, user->password_hash)) {
         audit_record(r, user->id, user->name, "password.fail", r->route->path);
         return err_field(e, ERR_FORBIDDEN, field, "is not the password");
     }

@@ -22,10 +22,10 @@ bool credentials_login(struct request *r, const struct credentials *c, struct st
  */
 bool credentials_confirm(struct request *r, const char *field, const char *password,
                          struct store_user *user, struct err *e);
-/* argon2id, one at a time in each process, since each takes 64 MiB. field: the member of the body,
- * for errors. */
-bool credentials_hash(const char *field, const char *password, char out[SECRET_PASSWORD_HASH_SIZE],
-                      struct err *e);
+/* argon2id, behind the gate of slow work: each takes 64 MiB. field: the member of the body, for
+ * errors. */
+bool credentials_hash(struct request *r, const char *field, const char *password,
+                      char out[SECRET_PASSWORD_HASH_SIZE], struct err *e);
 /* A new session for the user: cookie and reply {user, csrf}. The session that the request came
  * with, if any, ends: what someone may have planted in the browser is worth nothing after a login.
  */

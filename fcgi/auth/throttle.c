@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "engine/base/hash.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
@@ -20,26 +19,67 @@ static const int free_attempts[THROTTLE__N][3] = {
     [THROTTLE_SIGN_UP] = {-1, 20, -1},
 };
 
-static uint64_t hash_address(const char *address, uint64_t seed)
+_Static_assert(THROTTLE__N == SHARED_THROTTLE_TABLES, "each kind has a table of its own");
+
+/* What a subject is known by: which way of counting it is, the address, the lower-cased name. */
+struct label {
+    unsigned char bytes[512];
+    size_t len;
+};
+
+static void add_bytes(struct label *l, const void *data, size_t len)
+{
+    const size_t room = sizeof l->bytes - l->len;
+    memcpy(l->bytes + l->len, data, len < room ? len : room);
+    l->len += len < room ? len : room;
+}
+
+static void add_address(struct label *l, const char *address)
 {
     struct in6_addr six;
     if (inet_pton(AF_INET6, address, &six) == 1)
-        return hash64(&six, IN6_IS_ADDR_V4MAPPED(&six) ? sizeof six : sizeof six / 2, seed);
-    return hash64(address, strlen(address), seed);
+        add_bytes(l, &six, IN6_IS_ADDR_V4MAPPED(&six) ? sizeof six : sizeof six / 2);
+    else
+        add_bytes(l, address, strnlen(address, 64));
+    add_bytes(l, "", 1); /* or an address and a name could be taken for another pair */
 }
 
-static void make_keys(struct request *r, enum throttle_kind kind, const char *subject,
-                      struct throttle *t)
+static void add_name(struct label *l, const char *name)
 {
-    char lower[256];
-    size_t n = 0;
-    const uint64_t seed = (uint64_t)kind * 4;
-    for (; subject[n] && n < sizeof lower; n++)
-        lower[n] = subject[n] >= 'A' && subject[n] <= 'Z' ? (char)(subject[n] | 0x20) : subject[n];
-    uint64_t address = hash_address(request_remote(r), seed + 1);
-    const uint64_t all[3] = {hash64(lower, n, address), address, hash64(lower, n, seed + 2)};
-    for (int i = 0; i < 3; i++)
-        t->keys[i] = free_attempts[kind][i] < 0 ? 0 : all[i] ? all[i] : 1;
+    for (size_t i = 0; name[i] && i < 256; i++)
+        add_bytes(l, &(char){name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] | 0x20) : name[i]},
+                  1);
+}
+
+static void take_subjects(struct request *r, enum throttle_kind kind, const char *name,
+                          struct throttle *t)
+{
+    for (unsigned char by = 0; by < 3; by++) {
+        struct label l = {.bytes = {by}, .len = 1};
+        if (by != BY_SUBJECT)
+            add_address(&l, request_remote(r));
+        if (by != BY_ADDRESS)
+            add_name(&l, name);
+        const int free_failures = free_attempts[kind][by];
+        t->by[by] = (struct shared_throttle_subject){
+            .table = (int)kind,
+            .key = free_failures < 0 ? 0 : shared_throttle_hash(r->worker->shared, l.bytes, l.len),
+            .free_failures = free_failures};
+    }
+}
+
+/* Counts all of them or none. */
+static bool count_all(struct shared *s, const struct throttle *t)
+{
+    for (int i = 0; i < 3; i++) {
+        if (!t->by[i].key || shared_throttle_fail(s, &t->by[i]))
+            continue;
+        while (i-- > 0)
+            if (t->by[i].key)
+                shared_throttle_undo(s, &t->by[i]);
+        return false;
+    }
+    return true;
 }
 
 bool throttle_enter(struct request *r, enum throttle_kind kind, const char *subject,
@@ -47,17 +87,15 @@ bool throttle_enter(struct request *r, enum throttle_kind kind, const char *subj
 {
     struct shared *s = r->worker->shared;
     int64_t wait = 0;
-    make_keys(r, kind, subject, t);
+    take_subjects(r, kind, subject, t);
     for (int i = 0; i < 3; i++) {
-        int64_t one = t->keys[i] ? shared_throttle_wait(s, t->keys[i], free_attempts[kind][i]) : 0;
+        int64_t one = t->by[i].key ? shared_throttle_wait(s, &t->by[i]) : 0;
         wait = one > wait ? one : wait;
     }
-    if (wait <= 0) {
-        for (int i = 0; i < 3; i++)
-            if (t->keys[i])
-                shared_throttle_fail(s, t->keys[i]);
+    if (wait <= 0 && count_all(s, t))
         return true;
-    }
+    if (wait <= 0) /* guesses of others, each of whom waits, have all its places */
+        wait = SHARED_THROTTLE_MAX_MS;
     atomic_fetch_add_explicit(&s->login_throttled, 1, memory_order_relaxed);
     r->error_override.status = 429;
     r->error_override.code = "too_many_attempts";
@@ -70,11 +108,11 @@ void throttle_forgive(struct request *r, const struct throttle *t)
 {
     struct shared *s = r->worker->shared;
     for (int i = 0; i < 3; i++) {
-        if (!t->keys[i])
+        if (!t->by[i].key)
             continue;
         if (i == BY_PAIR)
-            shared_throttle_clear(s, t->keys[i]);
+            shared_throttle_clear(s, &t->by[i]);
         else
-            shared_throttle_undo(s, t->keys[i]);
+            shared_throttle_undo(s, &t->by[i]);
     }
 }

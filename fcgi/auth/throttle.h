@@ -4,12 +4,15 @@
  *
  * An attempt is counted before it is checked and forgiven when it was right, so a hundred
  * simultaneous guesses count as a hundred. Unknown names are counted like known ones. IPv6
- * addresses count by their /64, which one client owns. Thread: the request's. */
+ * addresses count by their /64, which one client owns. Each kind has a table of its own, under
+ * hashes that strangers can't compute; a row that must wait is never pushed out. Thread: the
+ * request's. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "fcgi/process/shared.h"
 
 struct request;
 
@@ -21,7 +24,7 @@ enum throttle_kind {
 };
 
 struct throttle {
-    uint64_t keys[3]; /* 0: not used */
+    struct shared_throttle_subject by[3]; /* key 0: not counted that way */
 };
 
 /* Counts an attempt. subject: what is guessed at (a login's name, an account's id), or "" for the

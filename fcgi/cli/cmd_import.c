@@ -74,7 +74,8 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
                                            .user_id = i->user_id,
                                            .name = STORE_IMPORTED_FILE,
                                            .text = i->counts ? &i->text : NULL,
-                                           .model_id = i->counts ? i->text.name : NULL};
+                                           .model_id = i->counts ? i->text.name : NULL,
+                                           .client = -1};
     return attachment_take(NULL, &from, file, &id, e);
 }
 

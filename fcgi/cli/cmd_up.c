@@ -326,6 +326,7 @@ static bool add_nginx(struct up *u, struct supervisor *s, struct err *e)
         .web = u->web,
         .stream_socket = u->stream_socket,
         .short_socket = u->short_socket,
+        .status_socket = in_dir(u, u->state, STATE_STATUS_SOCKET),
     };
     if (!nginx_conf_write(&conf, e))
         return false;

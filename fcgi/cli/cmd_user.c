@@ -73,7 +73,7 @@ static bool set_password(struct store *s, struct arena *a, const struct settings
     bool made;
     struct store_user u;
     bool ok = cli_store_user(s, a, name, &u, e) && take_password(o, password, hash, &made, e) &&
-              store_user_set_password(s, u.id, hash, NULL, e);
+              store_user_set_password(s, u.id, &(struct store_new_password){.hash = hash}, e);
     if (ok) {
         cli_store_audit(s, "user.password", "user", u.id);
         show(u.name, password, made);

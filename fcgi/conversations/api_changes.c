@@ -11,6 +11,7 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/http/work.h"
 #include "fcgi/inference/prompt.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/openai/chat_request.h"
@@ -131,7 +132,8 @@ static bool read_ask(struct request *r, const cJSON *body, struct conversation_a
 static bool count(struct request *r, struct err *e)
 {
     const char *stored = "{}";
-    const cJSON *settings = NULL, *body = request_json(r, e);
+    /* a small body may name a long conversation */
+    const cJSON *settings = NULL, *body = work_begin(r, WORK_TEXT, e) ? request_json(r, e) : NULL;
     int64_t attachments[STORE_MESSAGE_ATTACHMENTS];
     struct conversation_ask ask = {.attachments = {.ids = attachments}};
     struct prompt prompt = {0};

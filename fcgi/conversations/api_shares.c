@@ -16,6 +16,7 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/http/work.h"
 #include "fcgi/openai/chat_request.h"
 #include "sql/chats/store_conversations.h"
 #include "sql/chats/store_shares.h"
@@ -213,7 +214,7 @@ static bool read_shared(struct request *r, struct err *e)
     struct store_share share;
     struct shown shown = {.out.limit = MAX_REPLY};
     struct buf *out = &shown.out;
-    if (!find_shared(r, &share, e))
+    if (!find_shared(r, &share, e) || !work_begin(r, WORK_SHARE, e))
         return false;
     shown.files = share.files;
     buf_puts(out, "{\"title\":");

@@ -18,4 +18,5 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/route.c %D%/route.h \
 	%D%/route_hint.c \
 	%D%/serve.c %D%/serve.h \
-	%D%/sse.c %D%/sse.h
+	%D%/sse.c %D%/sse.h \
+	%D%/work.c %D%/work.h

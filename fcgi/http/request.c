@@ -12,6 +12,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
+#include "fcgi/http/work.h"
 
 #define MAX_PATH_BYTES 4096
 
@@ -82,6 +83,7 @@ bool request_begin(struct request *r, struct store *store, struct err *e)
 
 void request_end(struct request *r)
 {
+    work_end_all(r);
     cJSON_Delete(r->json);
     r->json = NULL;
     FCGX_Finish_r(r->fcgx);

@@ -73,6 +73,9 @@ struct request {
         engine_ns; /* monotonic; the last: time spent waiting for the engine */
     int32_t prompt_tokens, completion_tokens;
     uint64_t job;
+
+    unsigned work; /* work.h: bit per enum work_kind that it does */
+    int64_t work_owner;
 };
 
 /* Once per thread; the struct is then used for one request after the other. */

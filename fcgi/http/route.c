@@ -218,6 +218,8 @@ void route_serve(struct request *r, const struct err *refused)
     bool ok = !refused && dispatch(r, &e);
     if (refused)
         e = *refused;
+    if (!ok && e.code == ERR_CANCELLED)
+        request_client_gone(r);
     if (!ok && r->client_gone && !r->replied) {
         r->status = STATUS_CLIENT_GONE; /* nobody is there to read a reply */
     } else if (!ok) {

@@ -5,6 +5,7 @@
 #include "engine/tokenizer/detokenizer.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/http/work.h"
 #include "fcgi/inference/prompt.h"
 #include "fcgi/openai/chat_files.h"
 #include "fcgi/openai/chat_request.h"
@@ -127,7 +128,7 @@ static bool tokenize_messages(struct request *r, const struct chat_fields *f, bo
 
 static bool tokenize(struct request *r, struct err *e)
 {
-    cJSON *body = request_json(r, e);
+    cJSON *body = work_begin_text(r, e) ? request_json(r, e) : NULL;
     const char *text = NULL, *content = NULL;
     bool special = true, pieces = false, strings = false, added = false;
     struct ids ids = {0};
@@ -159,7 +160,7 @@ static bool tokenize(struct request *r, struct err *e)
 
 static bool detokenize(struct request *r, struct err *e)
 {
-    const cJSON *body = request_json(r, e), *list = NULL, *item;
+    const cJSON *body = work_begin_text(r, e) ? request_json(r, e) : NULL, *list = NULL, *item;
     const struct vocab *v = r->worker->text->vocab;
     struct buf text = {0}, b = {0};
     struct detokenizer d;
@@ -194,7 +195,7 @@ static bool detokenize(struct request *r, struct err *e)
 
 static bool apply_template(struct request *r, struct err *e)
 {
-    cJSON *body = request_json(r, e);
+    cJSON *body = work_begin_text(r, e) ? request_json(r, e) : NULL;
     struct prompt prompt = {0};
     struct buf b = {0};
     struct chat_fields chat;

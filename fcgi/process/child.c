@@ -165,13 +165,20 @@ static void serve_all(const struct child_params *p, FCGX_Request *fcgx, void *se
     store_close(&store);
 }
 
+struct child_thread {
+    const struct child_params *p;
+    int listen_fd;
+    pthread_t id;
+};
+
 /* A thread. Returns NULL, or its argument when it could not start. */
 static void *serve(void *argument)
 {
-    const struct child_params *p = argument;
+    const struct child_thread *thread = argument;
+    const struct child_params *p = thread->p;
     FCGX_Request fcgx;
-    int epoll = open_epoll(p->listen_fd);
-    FCGX_InitRequest(&fcgx, p->listen_fd, 0);
+    int epoll = open_epoll(thread->listen_fd);
+    FCGX_InitRequest(&fcgx, thread->listen_fd, 0);
     void *server =
         epoll < 0 ? NULL : p->service->open(&fcgx, p->worker, p->n_threads == 1 ? p->slot : NULL);
     if (server) {
@@ -188,16 +195,20 @@ static void *serve(void *argument)
 
 int child_run(const struct child_params *p)
 {
-    pthread_t threads[THREADS_MAX];
+    struct child_thread threads[THREADS_MAX + 1];
     int n = p->n_threads < THREADS_MAX ? p->n_threads : THREADS_MAX;
-    if (n == 1)
-        return serve((void *)p) ? 1 : 0;
     int started = 0, failed = 0;
-    while (started < n && pthread_create(&threads[started], NULL, serve, (void *)p) == 0)
+    for (int i = 0; i < n; i++)
+        threads[i] = (struct child_thread){.p = p, .listen_fd = p->listen_fd};
+    if (p->reserved_fd)
+        threads[n++] = (struct child_thread){.p = p, .listen_fd = p->reserved_fd};
+    if (n == 1)
+        return serve(&threads[0]) ? 1 : 0;
+    while (started < n && pthread_create(&threads[started].id, NULL, serve, &threads[started]) == 0)
         started++;
     for (int i = 0; i < started; i++) {
         void *failure = NULL;
-        pthread_join(threads[i], &failure);
+        pthread_join(threads[i].id, &failure);
         failed += failure != NULL;
     }
     return started == n && !failed ? 0 : 1;

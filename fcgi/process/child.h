@@ -29,6 +29,7 @@ struct child_params {
     int slot_index;
     int stream_abort_fd; /* stream_abort.h; -1: none */
     int listen_fd;       /* non-blocking */
+    int reserved_fd;     /* another, served by a thread of its own beside n_threads; 0: none */
     int wake_fd;         /* eventfd of the master: written when this child becomes busy */
     int n_threads;
 };

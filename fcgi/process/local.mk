@@ -8,4 +8,5 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/shared_limit.c \
 	%D%/state.h \
 	%D%/stream_abort.c %D%/stream_abort.h \
+	%D%/work_gate.c %D%/work_gate.h \
 	%D%/worker.h

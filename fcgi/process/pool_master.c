@@ -79,6 +79,7 @@ _Noreturn static void run_child(struct pool_master *pool, int slot)
                                           .slot_index = slot,
                                           .stream_abort_fd = pool->abort.child_fd,
                                           .listen_fd = p->listen_fd,
+                                          .reserved_fd = p->reserved_fd,
                                           .wake_fd = pool->wake_fd,
                                           .n_threads = p->n_threads}));
 }
@@ -225,6 +226,8 @@ static void take_signals(struct pool_master *pool)
             if (pool->p->listen_fd >=
                 0) /* refused at once is better than waiting for a worker that never comes */
                 shutdown(pool->p->listen_fd, SHUT_RDWR);
+            if (pool->p->reserved_fd)
+                shutdown(pool->p->reserved_fd, SHUT_RDWR);
             signal_children(pool, SIGTERM);
         }
     }

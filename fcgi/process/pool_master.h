@@ -12,9 +12,10 @@ struct stream_abort_text;
 
 struct pool_master_params {
     struct worker *worker;
-    int listen_fd; /* -1: the recorder, which listens on nothing of ours */
-    int n_threads; /* of each child */
-    int min_idle;  /* stream: children kept waiting; short and record: how many there are */
+    int listen_fd;   /* -1: the recorder, which listens on nothing of ours */
+    int n_threads;   /* of each child */
+    int reserved_fd; /* a second socket, for which each child has one thread more; 0: none */
+    int min_idle;    /* stream: children kept waiting; short and record: how many there are */
     int max_children;
     int idle_ms;  /* a child above min_idle that waits longer leaves; 0: the number is fixed */
     int grace_ms; /* SIGTERM: what running requests get before their streams are ended with an error

@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "sql/core/secret.h"
 
 const char *worker_pool_name(enum worker_pool p)
 {
@@ -21,10 +23,9 @@ const char *worker_pool_name(enum worker_pool p)
 }
 
 #define SHARED_MAGIC 0x53574b31u
-#define SHARED_VERSION 9
+#define SHARED_VERSION 11
 #define THROTTLE_PROBES 8
 #define THROTTLE_FORGET_MS ((int64_t)15 * 60 * 1000)
-#define THROTTLE_MAX_MS ((int64_t)60 * 1000)
 
 const double shared_bounds[SHARED_BUCKETS - 1] = {
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
@@ -35,11 +36,26 @@ static const int statuses[SHARED_STATUSES] = {200, 201, 202, 204, 301, 304, 400,
                                               404, 405, 408, 409, 411, 413, 415, 429, 431,
                                               499, 500, 501, 503, 504, 507, 0};
 
+/* Of processes that open a new file at once the first one's words hold for all. */
+static bool draw_throttle_key(struct shared *s, struct err *e)
+{
+    for (int i = 0; i < 2; i++) {
+        uint64_t none = 0, word;
+        if (getrandom(&word, sizeof word, 0) != sizeof word)
+            return err_errno(e, "random numbers");
+        atomic_compare_exchange_strong(&s->throttle_key[i], &none, word | 1);
+    }
+    return true;
+}
+
 struct shared *shared_open(const char *path, struct err *e)
 {
     const struct mapped_header layout = {
         .magic = SHARED_MAGIC, .version = SHARED_VERSION, .size = sizeof(struct shared)};
-    return mapped_file_open(path, layout, 0660, e);
+    struct shared *s = mapped_file_open(path, layout, 0660, e);
+    if (s && !draw_throttle_key(s, e))
+        shared_close(&s);
+    return s;
 }
 
 void shared_close(struct shared **s)
@@ -73,63 +89,92 @@ void shared_count_request(struct shared *s, int route, int status)
     atomic_fetch_add_explicit(&s->requests[row][column], 1, memory_order_relaxed);
 }
 
-/* The key's row; makes one when `make`, over the stalest of its places. Two processes may race for
- * a place: one of the two loses a count, which is harmless. */
-static struct shared_throttle *throttle_row(struct shared *s, uint64_t key, bool make)
+uint64_t shared_throttle_hash(const struct shared *s, const void *data, size_t len)
 {
-    struct shared_throttle *stalest = NULL;
-    if (!key)
-        key = 1;
-    for (int i = 0; i < THROTTLE_PROBES; i++) {
-        struct shared_throttle *t = &s->throttle[(key + (uint64_t)i) % SHARED_THROTTLES];
-        if (t->key == key)
-            return t;
-        if (!stalest || t->last_ms < stalest->last_ms)
-            stalest = t;
+    const uint64_t words[2] = {s->throttle_key[0], s->throttle_key[1]};
+    unsigned char key[SECRET_HASH_KEY_BYTES];
+    memcpy(key, words, sizeof key);
+    uint64_t hash = secret_keyed_hash(key, data, len);
+    return hash ? hash : 1;
+}
+
+/* Its guesses wait, or did a while ago. */
+static bool is_over(const struct shared_throttle *t, int64_t now)
+{
+    return t->key && t->failures >= t->free_failures && now - t->last_ms <= THROTTLE_FORGET_MS;
+}
+
+/* The subject's row. NULL: there is none. */
+static struct shared_throttle *find_row(struct shared *s, const struct shared_throttle_subject *t)
+{
+    for (uint64_t i = 0; i < THROTTLE_PROBES; i++) {
+        struct shared_throttle *row = &s->throttle[t->table][(t->key + i) % SHARED_THROTTLES];
+        if (row->key == t->key)
+            return row;
     }
-    if (!make)
-        return NULL;
-    stalest->key = key;
-    stalest->failures = 0;
+    return NULL;
+}
+
+/* Makes one over the stalest of its places that does not wait. Two processes may race for a place:
+ * one of the two loses a count, which is harmless. */
+static struct shared_throttle *make_row(struct shared *s, const struct shared_throttle_subject *t)
+{
+    const int64_t now = clock_wall_ms();
+    struct shared_throttle *stalest = NULL;
+    for (uint64_t i = 0; i < THROTTLE_PROBES; i++) {
+        struct shared_throttle *row = &s->throttle[t->table][(t->key + i) % SHARED_THROTTLES];
+        if (!is_over(row, now) && (!stalest || row->last_ms < stalest->last_ms))
+            stalest = row;
+    }
+    if (stalest) {
+        stalest->key = t->key;
+        stalest->failures = 0;
+        stalest->free_failures = (uint32_t)t->free_failures;
+    }
     return stalest;
 }
 
-int64_t shared_throttle_wait(struct shared *s, uint64_t key, int free_failures)
+int64_t shared_throttle_wait(struct shared *s, const struct shared_throttle_subject *t)
 {
-    struct shared_throttle *t = throttle_row(s, key, false);
-    if (!t)
+    struct shared_throttle *row = find_row(s, t);
+    if (!row)
         return 0;
-    int64_t since = clock_wall_ms() - t->last_ms;
-    int over = (int)t->failures - free_failures;
+    int64_t since = clock_wall_ms() - row->last_ms;
+    int over = (int)row->failures - t->free_failures;
     if (over < 0 || since > THROTTLE_FORGET_MS)
         return 0;
-    int64_t wait = over > 6 ? THROTTLE_MAX_MS : (int64_t)1000 << over;
+    int64_t wait = over > 6 ? SHARED_THROTTLE_MAX_MS : (int64_t)1000 << over;
     return since >= 0 && since < wait ? wait - since : 0;
 }
 
-void shared_throttle_fail(struct shared *s, uint64_t key)
+bool shared_throttle_fail(struct shared *s, const struct shared_throttle_subject *t)
 {
-    struct shared_throttle *t = throttle_row(s, key, true);
+    struct shared_throttle *row = find_row(s, t);
+    if (!row)
+        row = make_row(s, t);
+    if (!row)
+        return false;
     int64_t now = clock_wall_ms();
-    if (now - t->last_ms > THROTTLE_FORGET_MS)
-        t->failures = 0;
-    t->last_ms = now;
-    atomic_fetch_add_explicit(&t->failures, 1, memory_order_relaxed);
+    if (now - row->last_ms > THROTTLE_FORGET_MS)
+        row->failures = 0;
+    row->last_ms = now;
+    atomic_fetch_add_explicit(&row->failures, 1, memory_order_relaxed);
+    return true;
 }
 
-void shared_throttle_undo(struct shared *s, uint64_t key)
+void shared_throttle_undo(struct shared *s, const struct shared_throttle_subject *t)
 {
-    struct shared_throttle *t = throttle_row(s, key, false);
-    uint32_t n = t ? atomic_load(&t->failures) : 0;
-    while (n && !atomic_compare_exchange_weak(&t->failures, &n, n - 1)) {
+    struct shared_throttle *row = find_row(s, t);
+    uint32_t n = row ? atomic_load(&row->failures) : 0;
+    while (n && !atomic_compare_exchange_weak(&row->failures, &n, n - 1)) {
     }
 }
 
-void shared_throttle_clear(struct shared *s, uint64_t key)
+void shared_throttle_clear(struct shared *s, const struct shared_throttle_subject *t)
 {
-    struct shared_throttle *t = throttle_row(s, key, false);
-    if (t)
-        t->failures = 0;
+    struct shared_throttle *row = find_row(s, t);
+    if (row)
+        row->failures = 0;
 }
 
 /* The 22nd field of /proc/PID/stat; the second is a name in brackets, which may hold anything. 0:

@@ -12,12 +12,14 @@
 
 #include "engine/base/err.h"
 #include "engine/base/mapped_file.h"
+#include "fcgi/process/work_gate.h"
 
 #define SHARED_ROUTES 192 /* rows for routes; the last one counts requests without a route */
 #define SHARED_STATUSES 25
 #define SHARED_BUCKETS 20
-#define SHARED_CHILDREN 512 /* processes of one pool */
-#define SHARED_THROTTLES 1024
+#define SHARED_CHILDREN 512      /* processes of one pool */
+#define SHARED_THROTTLE_TABLES 3 /* a kind of guesses never pushes out those of another */
+#define SHARED_THROTTLES 8192
 #define SHARED_LIMITS 1024
 
 struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), not cumulative; the
@@ -69,7 +71,7 @@ struct shared_pool {
 
 struct shared_throttle {
     _Atomic uint64_t key; /* hash of a name or an address; 0: free */
-    _Atomic uint32_t failures;
+    _Atomic uint32_t failures, free_failures;
     _Atomic int64_t last_ms;
 };
 
@@ -85,11 +87,14 @@ struct shared {
     struct shared_histogram overhead, duration_short, duration_stream, first_byte;
     _Atomic uint64_t client_gone, engine_lost, auth_failed, login_throttled, bytes_out;
     _Atomic uint64_t limited[5]; /* refused: enum limit_kind */
+    _Atomic uint64_t work_refused[WORK__N];
     _Atomic uint64_t next_ticket;
     _Atomic int32_t model_gate;           /* enum model_gate: whether jobs may be submitted */
     _Atomic uint64_t settings_generation; /* of the server's settings: counts their changes */
     struct shared_pool pool[POOL__N];
-    struct shared_throttle throttle[SHARED_THROTTLES];
+    _Atomic uint64_t throttle_key[2]; /* drawn when the file is made: nobody can compute names whose
+                                         rows would push out another's */
+    struct shared_throttle throttle[SHARED_THROTTLE_TABLES][SHARED_THROTTLES];
     struct shared_limit limit[SHARED_LIMITS];
 };
 
@@ -103,11 +108,22 @@ void shared_observe(struct shared_histogram *h, uint64_t ns);
 void shared_count_request(struct shared *s, int route, int status);
 int shared_status_at(int column); /* HTTP status of a column of `requests` */
 
-/* Failed logins: how many milliseconds this key (name or address) must wait; 0: may try. */
-int64_t shared_throttle_wait(struct shared *s, uint64_t key, int free_failures);
-void shared_throttle_fail(struct shared *s, uint64_t key);
-void shared_throttle_undo(struct shared *s, uint64_t key); /* one failure less */
-void shared_throttle_clear(struct shared *s, uint64_t key);
+/* Whose guesses are counted: a name or an address, as shared_throttle_hash has it. */
+struct shared_throttle_subject {
+    int table;
+    uint64_t key; /* not 0 */
+    int free_failures;
+};
+uint64_t shared_throttle_hash(const struct shared *s, const void *data, size_t len);
+/* How many milliseconds the subject must wait; 0: may try. */
+int64_t shared_throttle_wait(struct shared *s, const struct shared_throttle_subject *t);
+/* False: nothing was counted, because all places of the subject are taken by others that must wait,
+ * and those are never pushed out. */
+bool shared_throttle_fail(struct shared *s, const struct shared_throttle_subject *t);
+/* One failure less. */
+void shared_throttle_undo(struct shared *s, const struct shared_throttle_subject *t);
+void shared_throttle_clear(struct shared *s, const struct shared_throttle_subject *t);
+#define SHARED_THROTTLE_MAX_MS ((int64_t)60 * 1000)
 
 /* A key's minute, as a bucket of per_minute units that fills evenly. It is one number, the time at
  * which the bucket is full again, changed by compare and swap: exact between processes, and nothing

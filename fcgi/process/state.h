@@ -18,6 +18,9 @@
 #define STATE_HISTORY "history" /* fcgi/status/history.h: figures over time, for charts */
 #define STATE_RECORD_SOCKET                                                                        \
     "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */
+#define STATE_STATUS_SOCKET                                                                        \
+    "status.sock" /* the short pool's second socket: health and figures, by threads of their own   \
+                   */
 #define STATE_EXPORT_LOCK                                                                          \
     "export.lock"                       /* a byte locked per user whose history is being exported  \
                                          */

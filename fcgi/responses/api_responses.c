@@ -4,6 +4,7 @@
 #include "engine/base/json/json.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/http/work.h"
 #include "fcgi/responses/responses.h"
 #include "sql/chats/store_responses.h"
 
@@ -40,7 +41,8 @@ static bool count_tokens(struct request *r, struct err *e)
     struct prompt prompt = {0};
     struct inference_params p;
     struct buf b = {0};
-    bool ok = responses_read(&q, r, true, e) &&
+    /* a small body may name a long conversation */
+    bool ok = work_begin(r, WORK_TEXT, e) && responses_read(&q, r, true, e) &&
               (chat_job_make(&p, &prompt, r, &q.chat, e) || responses_rename(e));
     if (ok) {
         buf_printf(&b, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}", prompt.ids.n);

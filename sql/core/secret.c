@@ -111,10 +111,18 @@ static void draw_table_key(void)
 
 uint64_t secret_table_hash(const char *text)
 {
+    pthread_once(&table_once, draw_table_key);
+    return secret_keyed_hash(table_key, text, strlen(text));
+}
+
+_Static_assert(SECRET_HASH_KEY_BYTES == crypto_shorthash_KEYBYTES, "libsodium's SipHash");
+
+uint64_t secret_keyed_hash(const unsigned char key[SECRET_HASH_KEY_BYTES], const void *data,
+                           size_t len)
+{
     uint64_t hash;
     unsigned char out[crypto_shorthash_BYTES];
-    pthread_once(&table_once, draw_table_key);
-    crypto_shorthash(out, (const unsigned char *)text, strlen(text), table_key);
+    crypto_shorthash(out, data, len, key);
     memcpy(&hash, out, sizeof hash);
     return hash;
 }

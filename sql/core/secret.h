@@ -45,3 +45,7 @@ void secret_wipe(void *data, size_t len); /* not optimised away */
 /* For hash tables whose keys strangers choose: SipHash under a key that this process drew at
  * random. */
 uint64_t secret_table_hash(const char *text);
+#define SECRET_HASH_KEY_BYTES 16
+/* The same under a key of the caller's, for tables that processes share. */
+uint64_t secret_keyed_hash(const unsigned char key[SECRET_HASH_KEY_BYTES], const void *data,
+                           size_t len);

@@ -138,22 +138,31 @@ bool users_end_sessions(struct store *s, int64_t user_id, const unsigned char *k
     return statement_run(s, q, NULL, e);
 }
 
-bool users_set_password(struct store *s, int64_t id, const char *hash,
-                        const unsigned char *keep_session, struct err *e)
+static bool remove_keys(struct store *s, int64_t user_id, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_KEY_REMOVE_ALL, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", user_id);
+    return statement_run(s, q, NULL, e);
+}
+
+static bool set_password(struct store *s, int64_t id, const struct store_new_password *p,
+                         struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_USER_SET_PASSWORD, e);
     if (!q)
         return false;
     statement_bind_int(q, ":id", id);
-    statement_bind_text(q, ":password", hash);
-    return change_one(s, q, e) && users_end_sessions(s, id, keep_session, e);
+    statement_bind_text(q, ":password", p->hash);
+    return change_one(s, q, e) && users_end_sessions(s, id, p->keep_session, e) &&
+           (!p->revoke_keys || remove_keys(s, id, e));
 }
 
-bool store_user_set_password(struct store *s, int64_t id, const char *password_hash,
-                             const unsigned char *keep_session, struct err *e)
+bool store_user_set_password(struct store *s, int64_t id, const struct store_new_password *p,
+                             struct err *e)
 {
-    return store_write_begin(s, e) &&
-           store_write_end(s, users_set_password(s, id, password_hash, keep_session, e), e);
+    return store_write_begin(s, e) && store_write_end(s, set_password(s, id, p, e), e);
 }
 
 /* Without an admin nobody could administer the server any more. */
@@ -277,7 +286,7 @@ bool store_user_change(struct store *s, int64_t id, const struct store_user_chan
 {
     if (!store_write_begin(s, e))
         return false;
-    bool ok = (!c->password_hash || users_set_password(s, id, c->password_hash, NULL, e)) &&
+    bool ok = (!c->password.hash || set_password(s, id, &c->password, e)) &&
               (!c->has_role || set_role(s, id, c->admin, e)) &&
               (!c->has_disabled || users_set_disabled(s, id, c->disabled, e)) &&
               (!c->drop_factor || users_remove_factor(s, id, e)) &&
@@ -290,12 +299,10 @@ static bool remove_user(struct store *s, int64_t id, struct err *e)
     if (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, e) ||
         !users_remove_factor(s, id, e) || !users_revoke_admin_invites(s, id, e))
         return false;
-    sqlite3_stmt *q = statement_begin(s, QUERY_KEY_REMOVE_ALL, e);
-    if (!q)
+    if (!remove_keys(s, id, e))
         return false;
-    statement_bind_int(q, ":user_id", id);
-    if (!statement_run(s, q, NULL, e) ||
-        !(q = statement_begin(s, QUERY_USER_REMOVE_CONVERSATIONS, e)))
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_REMOVE_CONVERSATIONS, e);
+    if (!q)
         return false;
     statement_bind_int(q, ":id", id);
     statement_bind_int(q, ":now", clock_wall_ms());

@@ -34,9 +34,13 @@ bool store_user_by_id(struct store *s, struct arena *a, int64_t id, struct store
                       struct err *e);
 typedef bool (*store_user_fn)(void *context, const struct store_user *u); /* false: enough */
 bool store_user_list(struct store *s, store_user_fn fn, void *context, struct err *e);
-/* Ends all of the user's sessions but the one with keep_session's hash (NULL: ends them all). */
-bool store_user_set_password(struct store *s, int64_t id, const char *password_hash,
-                             const unsigned char *keep_session, struct err *e);
+struct store_new_password {
+    const char *hash;                  /* of secret_password_hash */
+    const unsigned char *keep_session; /* hash of the session that goes on; NULL: all of them end */
+    bool revoke_keys;                  /* ends the user's API keys too */
+};
+bool store_user_set_password(struct store *s, int64_t id, const struct store_new_password *p,
+                             struct err *e);
 bool store_user_set_disabled(struct store *s, int64_t id, bool disabled, struct err *e);
 /* Settings with which the user's conversations begin: a JSON object, checked by the caller. */
 bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json,
@@ -65,8 +69,8 @@ typedef bool (*store_user_overview_fn)(void *context,
 bool store_user_overview_list(struct store *s, const struct store_user_page *page,
                               store_user_overview_fn fn, void *context, struct err *e);
 
-struct store_user_change {     /* what is not said stays as it is */
-    const char *password_hash; /* NULL: the old one; a new one ends all sessions */
+struct store_user_change {              /* what is not said stays as it is */
+    struct store_new_password password; /* hash NULL: the old one */
     bool has_role,
         admin; /* an admin who is demoted loses the open invitations that would make admins */
     bool has_disabled, disabled; /* a disabled account's sessions end */

@@ -22,9 +22,6 @@ bool users_check_other_admin(struct store *s, int64_t id, struct err *e);
 /* Revokes the user's open invitations that would make an admin, so that a former admin cannot
  * return by one. */
 bool users_revoke_admin_invites(struct store *s, int64_t user_id, struct err *e);
-/* All sessions but the one with keep_session's hash end with the old one. */
-bool users_set_password(struct store *s, int64_t id, const char *hash,
-                        const unsigned char *keep_session, struct err *e);
 /* ERR_CONFLICT as users_check_other_admin. */
 bool users_set_disabled(struct store *s, int64_t id, bool disabled, struct err *e);
 /* NULL: everyone's. */

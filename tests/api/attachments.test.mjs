@@ -96,7 +96,8 @@ test('what is not taken is refused in words that name the field', async () => {
 test('PDFs that lead in circles end, and the server is as well as before', async () => {
   const began = Date.now();
   await Promise.all(Object.entries(hostilePdfs).map(async ([what, data]) => {
-    const r = await upload(data, 'x.pdf');
+    let r = await upload(data, 'x.pdf');
+    for (; r.status === 429; r = await upload(data, 'x.pdf')) await sleep(300); // a few of a user at a time
     assert.ok([400, 413].includes(r.status), `${what}: ${r.text}`);
     assert.equal(r.body.error.param, 'file');
   }));

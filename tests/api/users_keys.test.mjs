@@ -88,6 +88,60 @@ test('the admin page has engine, pools, database and processes', async () => {
   assert.ok(r.body.processes.some((p) => p.name === 'engine'));
 });
 
+test('a key gives out no more than it has: scopes, time, limits', async () => {
+  const hour = Date.now() + 3600e3;
+  const make = async (terms, by) => s.json('POST', '/api/keys', { name: 'k', ...terms }, by);
+  const short = (await make({ expires_at: hour })).body, limited = (await make({ limits: { requests_per_minute: 1 } })).body;
+  const narrow = (await make({ scopes: ['admin'] })).body;
+  for (const [asks, change, field] of [[short, { expires_at: null }, 'expires_at'], [short, { expires_at: hour + 1 }, 'expires_at'],
+    [limited, { limits: { requests_per_minute: 0 } }, 'limits'], [limited, { limits: { requests_per_minute: 9 } }, 'limits'],
+    [limited, { limits: { max_jobs: 1 } }, 'limits'], [narrow, { scopes: ['inference'] }, 'scopes']]) {
+    for (const target of [asks, (await make({ expires_at: hour, limits: { requests_per_minute: 7 } })).body]) {
+      const r = await s.json('PATCH', `/api/keys/${target.id}`, change, as(asks.key));
+      assert.equal(r.status, 403, `${JSON.stringify(change)} ${r.text}`);
+      assert.equal(r.body.error.param, field);
+    }
+    if (field === 'limits') continue;
+    const made = await make(change, as(asks.key));
+    assert.equal(made.status, 403, made.text);
+    assert.equal(made.body.error.param, field);
+  }
+  const anew = await make({}, as(limited.key));
+  assert.equal(anew.status, 403, anew.text);
+  assert.equal(anew.body.error.param, 'limits');
+  const heir = await make({}, as(short.key));
+  assert.equal(heir.status, 201, heir.text);
+  assert.equal(heir.body.expires_at, hour);
+  assert.equal((await s.json('PATCH', `/api/keys/${short.id}`, { expires_at: hour - 1000, limits: { max_jobs: 2 } }, as(short.key))).status, 200);
+  assert.equal((await s.json('PATCH', `/api/keys/${limited.id}`, { strict_parameters: true }, as(limited.key))).status, 200);
+  assert.equal((await s.json('PATCH', `/api/keys/${short.id}`, { expires_at: null, limits: { max_jobs: 0 } })).status, 200); // the user's own doing
+});
+
+test('a reset password ends the keys unless told otherwise; the own change keeps them unless told so', async () => {
+  const works = async (key) => (await s.json('GET', '/v1/models', undefined, as(key))).status === 200;
+  const u = await userWithKey('karla');
+  const patch = (body) => s.json('PATCH', `/api/users/${u.id}`, body);
+  for (const bad of [{ revoke_keys: true }, { password: 'another password', revoke_keys: 'no' }]) {
+    const r = await patch(bad);
+    assert.equal(r.status, 400, r.text);
+    assert.equal(r.body.error.param, 'revoke_keys');
+  }
+  assert.equal((await patch({ password: 'another password', revoke_keys: false })).status, 200);
+  assert.ok(await works(u.key));
+  assert.equal((await patch({ password: 'a third password' })).body.keys, 0);
+  assert.ok(!await works(u.key));
+  const login = await s.json('POST', '/api/login', { name: 'karla', password: 'a third password' }, noKey);
+  const session = { ...noKey, cookie: login.headers.get('set-cookie').split(';')[0], 'x-csrf-token': login.body.csrf };
+  const { key } = (await s.json('POST', '/api/keys', { name: 'new' }, session)).body;
+  const change = (more) => s.json('POST', '/api/password', { current: 'a third password', new: 'a third password', ...more }, session);
+  assert.equal((await change({ revoke_keys: 1 })).body.error.param, 'revoke_keys');
+  assert.equal((await change()).status, 204);
+  assert.ok(await works(key));
+  assert.equal((await change({ revoke_keys: true })).status, 204);
+  assert.ok(!await works(key));
+  assert.equal((await s.json('GET', '/api/session', undefined, session)).status, 200);
+});
+
 test('an id in a path has one spelling; another is nothing', async () => {
   const u = await userWithKey('ida');
   for (const id of [`+${u.id}`, `%20${u.id}`, `0${u.id}`, `${u.id}%20`, '-1', 'x']) {

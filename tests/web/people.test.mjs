@@ -228,6 +228,32 @@ test('the audit log shows what was done, filtered, and is saved whole', { skip }
   assert.deepEqual(text.trim().split('\n').map((l) => JSON.parse(l).action), ['second_factor.reset', 'second_factor.on']);
 });
 
+test('a password is changed, and the API keys are revoked when that is asked for', { skip }, async () => {
+  const page = await stranger();
+  await signIn(page);
+  await page.waitForSelector('#app:not([hidden])');
+  const keys = () => page.evaluate(() => fetch('/api/keys').then((r) => r.json()).then((l) => l.items.length));
+  const change = async (revoke) => {
+    await page.click('#account');
+    await page.click('.menu button:has(.i-lock)');
+    await page.fill('#password-form [name=current]', 'doras password');
+    await page.fill('#password-form [name=new]', 'doras password');
+    assert.equal(await page.isChecked('#password-form [name=keys]'), false);
+    if (revoke) await page.check('#password-form [name=keys]');
+    await page.click('#password-form .primary');
+    await until(page, () => !document.querySelector('#password-dialog').open);
+  };
+  await page.evaluate(async () => {
+    const { call } = await import('/js/api.js');
+    await call('POST', '/api/keys', { name: 'k' });
+  });
+  await change(false);
+  assert.equal(await keys(), 1);
+  await change(true);
+  assert.equal(await keys(), 0);
+  await page.context().close();
+});
+
 test('the account is deleted by its owner, with the password', { skip }, async () => {
   const page = await stranger();
   await signIn(page);

@@ -108,7 +108,18 @@ function remove(f) {
 
 // --- uploading ------------------------------------------------------------------------------------------------------------
 
+// The server reads a few files of a user at a time and refuses others: those that come together go two by two.
+const line = [];
+let going = 0;
+function sendNext() {
+  while (going < 2 && line.length) {
+    going++;
+    send(...line.shift()).finally(() => { going--; sendNext(); });
+  }
+}
+
 async function send(f, blob) {
+  if (f.abort.signal.aborted) return;
   const key = draftOf;
   try {
     const row = await upload(`/api/attachments?name=${encodeURIComponent(f.name)}`, blob, {
@@ -134,7 +145,8 @@ export function addFiles(blobs) {
     name: blob.name || t("attach.unnamed"), bytes: blob.size, state: "uploading", progress: 0, abort: new AbortController(),
   }]);
   set([...files, ...fresh.map(([, f]) => f)]);
-  for (const [blob, f] of fresh) send(f, blob);
+  line.push(...fresh.map(([blob, f]) => [f, blob]));
+  sendNext();
 }
 
 // --- ways in --------------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ $("password-form").addEventListener("submit", async (event) => {
   const form = $("password-form");
   const problem = form.querySelector(".form-error");
   try {
-    await call("POST", "/api/password", { current: form.current.value, new: form.new.value });
+    await call("POST", "/api/password", { current: form.current.value, new: form.new.value, revoke_keys: form.keys.checked });
     $("password-dialog").close();
     toast(t("password.changed"));
   } catch (error) {

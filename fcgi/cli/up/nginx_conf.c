@@ -66,7 +66,8 @@ static bool fill_file(const struct nginx_conf *c, const char *from, const char *
 
 bool nginx_conf_write(const struct nginx_conf *c, struct err *e)
 {
-    const char *const paths[] = {c->templates, c->run, c->web, c->stream_socket, c->short_socket};
+    const char *const paths[] = {c->templates,     c->run,          c->web,
+                                 c->stream_socket, c->short_socket, c->status_socket};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         if (!check_path(paths[i], e))
             return false;
@@ -87,6 +88,7 @@ bool nginx_conf_write(const struct nginx_conf *c, struct err *e)
         {"WEB", c->web},
         {"STREAM_SOCKET", c->stream_socket},
         {"SHORT_SOCKET", c->short_socket},
+        {"STATUS_SOCKET", c->status_socket},
         {"HEADERS", headers},
         {"FASTCGI", fastcgi},
         {NULL, NULL},

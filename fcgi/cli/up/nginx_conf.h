@@ -10,7 +10,7 @@ struct nginx_conf {
     const char *run; /* folder that is written to: nginx.conf, server.conf, temporary files, pid */
     const char *listen; /* "127.0.0.1:8080" */
     const char *web;    /* folder of the page */
-    const char *stream_socket, *short_socket;
+    const char *stream_socket, *short_socket, *status_socket;
 };
 
 /* Writes run/nginx.conf and run/server.conf. */

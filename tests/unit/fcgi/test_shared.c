@@ -77,36 +77,40 @@ static void test_a_file_of_another_layout_is_replaced(void **state)
     assert_int_equal(e.code, ERR_NOTFOUND);
 }
 
+/* Subject `key` with `n` free attempts. */
+#define SUBJECT(k, n) (&(struct shared_throttle_subject){.key = (k), .free_failures = (n)})
+
 static void test_failures_wait_longer_each_time(void **state)
 {
     struct shared *s = open_fresh();
+    const struct shared_throttle_subject *t = SUBJECT(42, 5);
     int64_t last = 0;
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(shared_throttle_wait(s, 42, 5), 0);
-        shared_throttle_fail(s, 42);
+        assert_int_equal(shared_throttle_wait(s, t), 0);
+        assert_true(shared_throttle_fail(s, t));
     }
     for (int i = 0; i < 5; i++) {
-        int64_t wait = shared_throttle_wait(s, 42, 5);
+        int64_t wait = shared_throttle_wait(s, t);
         assert_true(wait > last);
         last = wait;
-        shared_throttle_fail(s, 42);
+        assert_true(shared_throttle_fail(s, t));
     }
     for (int i = 0; i < 50; i++)
-        shared_throttle_fail(s, 42);
-    assert_in_range(shared_throttle_wait(s, 42, 5), 50000, 60000);
-    assert_int_equal(shared_throttle_wait(s, 43, 5), 0);
-    shared_throttle_clear(s, 42);
-    assert_int_equal(shared_throttle_wait(s, 42, 5), 0);
+        assert_true(shared_throttle_fail(s, t));
+    assert_in_range(shared_throttle_wait(s, t), 50000, 60000);
+    assert_int_equal(shared_throttle_wait(s, SUBJECT(43, 5)), 0);
+    shared_throttle_clear(s, t);
+    assert_int_equal(shared_throttle_wait(s, t), 0);
     for (int i = 0; i < 6; i++)
-        shared_throttle_fail(s, 42);
-    shared_throttle_undo(s, 42);
-    assert_true(shared_throttle_wait(s, 42, 5) > 0);
-    shared_throttle_undo(s, 42);
-    assert_int_equal(shared_throttle_wait(s, 42, 5), 0);
+        assert_true(shared_throttle_fail(s, t));
+    shared_throttle_undo(s, t);
+    assert_true(shared_throttle_wait(s, t) > 0);
+    shared_throttle_undo(s, t);
+    assert_int_equal(shared_throttle_wait(s, t), 0);
     for (int i = 0; i < 9; i++)
-        shared_throttle_undo(s, 42); /* never below none */
-    shared_throttle_fail(s, 42);
-    assert_int_equal(shared_throttle_wait(s, 42, 2), 0);
+        shared_throttle_undo(s, t); /* never below none */
+    assert_true(shared_throttle_fail(s, t));
+    assert_int_equal(shared_throttle_wait(s, SUBJECT(42, 2)), 0);
     shared_close(&s);
 }
 
@@ -114,22 +118,61 @@ static void test_old_failures_are_forgotten(void **state)
 {
     struct shared *s = open_fresh();
     for (int i = 0; i < 20; i++)
-        shared_throttle_fail(s, 9);
+        assert_true(shared_throttle_fail(s, SUBJECT(9, 5)));
     for (int i = 0; i < SHARED_THROTTLES; i++)
-        if (s->throttle[i].key == 9)
-            s->throttle[i].last_ms = clock_wall_ms() - 16 * 60 * 1000;
-    assert_int_equal(shared_throttle_wait(s, 9, 5), 0);
-    shared_throttle_fail(s, 9);
-    assert_int_equal(shared_throttle_wait(s, 9, 5), 0);
+        if (s->throttle[0][i].key == 9)
+            s->throttle[0][i].last_ms = clock_wall_ms() - 16 * 60 * 1000;
+    assert_int_equal(shared_throttle_wait(s, SUBJECT(9, 5)), 0);
+    assert_true(shared_throttle_fail(s, SUBJECT(9, 5)));
+    assert_int_equal(shared_throttle_wait(s, SUBJECT(9, 5)), 0);
     shared_close(&s);
 }
 
 static void test_a_flood_of_keys_pushes_out_the_stalest(void **state)
 {
     struct shared *s = open_fresh();
+    const struct shared_throttle_subject *last = SUBJECT((uint64_t)100000 * 2654435761u, 5);
     for (uint64_t k = 1; k <= 100000; k++)
-        shared_throttle_fail(s, k * 2654435761u);
-    assert_int_equal(shared_throttle_wait(s, (uint64_t)100000 * 2654435761u, 0) > 0, 1);
+        assert_true(shared_throttle_fail(s, SUBJECT(k * 2654435761u, 5)));
+    for (int i = 0; i < 5; i++)
+        assert_true(shared_throttle_fail(s, last));
+    assert_true(shared_throttle_wait(s, last) > 0);
+    shared_close(&s);
+}
+
+static void test_who_must_wait_is_never_pushed_out(void **state)
+{
+    struct shared *s = open_fresh();
+    const struct shared_throttle_subject *guesser = SUBJECT(77, 1), *late;
+    int taken = 0;
+    assert_true(shared_throttle_fail(s, guesser) && shared_throttle_fail(s, guesser));
+    for (uint64_t k = 1; k <= 100; k++) /* all at the same place */
+        taken += shared_throttle_fail(s, SUBJECT(77 + k * SHARED_THROTTLES, 1));
+    assert_in_range(taken, 1, 50);
+    assert_true(shared_throttle_wait(s, guesser) > 0);
+    late = SUBJECT(77 + (uint64_t)1000 * SHARED_THROTTLES, 1);
+    assert_false(shared_throttle_fail(s, late));
+    shared_throttle_undo(s, late);
+    shared_throttle_clear(s, late); /* touches nobody else's */
+    assert_true(shared_throttle_wait(s, guesser) > 0);
+    struct shared_throttle_subject elsewhere = *late;
+    elsewhere.table = 1;
+    assert_true(shared_throttle_fail(s, &elsewhere));
+    shared_close(&s);
+}
+
+static void test_hashes_of_names_differ_from_server_to_server(void **state)
+{
+    struct shared *s = open_fresh();
+    const uint64_t one = shared_throttle_hash(s, "ada", 3);
+    struct err e = {0};
+    struct shared *again = shared_open(path, &e);
+    assert_true(one == shared_throttle_hash(again, "ada", 3));
+    assert_true(one != shared_throttle_hash(s, "adb", 3));
+    shared_close(&again);
+    shared_close(&s);
+    s = open_fresh();
+    assert_true(one != shared_throttle_hash(s, "ada", 3));
     shared_close(&s);
 }
 
@@ -193,6 +236,8 @@ int main(void)
         cmocka_unit_test(test_failures_wait_longer_each_time),
         cmocka_unit_test(test_old_failures_are_forgotten),
         cmocka_unit_test(test_a_flood_of_keys_pushes_out_the_stalest),
+        cmocka_unit_test(test_who_must_wait_is_never_pushed_out),
+        cmocka_unit_test(test_hashes_of_names_differ_from_server_to_server),
         cmocka_unit_test(test_a_living_orphan_keeps_its_row),
         cmocka_unit_test(test_a_row_has_one_owner),
     };

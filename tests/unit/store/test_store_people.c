@@ -345,7 +345,7 @@ static void test_a_user_is_changed_whole_or_not_at_all(void **state)
     struct store_user_limits l = {.max_jobs = 3}, got;
     bool own;
     /* the fourth of them is refused: the last admin */
-    struct store_user_change c = {.password_hash = "$argon2id$another",
+    struct store_user_change c = {.password = {.hash = "$argon2id$another"},
                                   .has_limits = true,
                                   .limits = &l,
                                   .has_role = true,

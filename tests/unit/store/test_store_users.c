@@ -147,13 +147,15 @@ static void test_password_change_ends_other_sessions(void **state)
     ASSERT_OK(store_session_add(f->store, &here, &e));
     ASSERT_OK(store_session_add(f->store, &there, &e));
     ASSERT_OK(store_session_add(f->store, &foreign, &e));
-    ASSERT_OK(store_user_set_password(f->store, f->other, fixture_hash, here.token_hash, &e));
+    struct store_new_password fresh = {.hash = fixture_hash, .keep_session = here.token_hash};
+    ASSERT_OK(store_user_set_password(f->store, f->other, &fresh, &e));
     ASSERT_OK(store_session_find(f->store, f->arena, here.token_hash, &u, &e));
     ASSERT_ERR(store_session_find(f->store, f->arena, there.token_hash, &u, &e), ERR_AUTH);
     ASSERT_OK(store_session_find(f->store, f->arena, foreign.token_hash, &u, &e));
-    ASSERT_OK(store_user_set_password(f->store, f->other, fixture_hash, NULL, &e));
+    fresh.keep_session = NULL;
+    ASSERT_OK(store_user_set_password(f->store, f->other, &fresh, &e));
     ASSERT_ERR(store_session_find(f->store, f->arena, here.token_hash, &u, &e), ERR_AUTH);
-    ASSERT_ERR(store_user_set_password(f->store, 999, fixture_hash, NULL, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_user_set_password(f->store, 999, &fresh, &e), ERR_NOTFOUND);
 }
 
 static void test_disabled_or_removed_user_gets_nowhere(void **state)

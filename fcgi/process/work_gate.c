@@ -1,0 +1,89 @@
+/* work_gate.h: counters under one lock, which nobody holds while the work goes on. */
+#include "fcgi/process/work_gate.h"
+
+#include <time.h>
+
+/* Two cores' worth of each kind runs; one password at a time, since each takes 64 MiB. */
+static const struct {
+    const char *name;
+    int running, held, held_by_one;
+} shares[WORK__N] = {
+    [WORK_PASSWORD] = {"password", 1, 4, 2},
+    [WORK_TEXT] = {"text", 2, 3, 2},
+    [WORK_FILE] = {"file", 2, 4, 3},
+    [WORK_SHARE] = {"share", 2, 4, 3},
+};
+
+const char *work_kind_name(enum work_kind kind)
+{
+    return shares[kind].name;
+}
+
+static int count_slow(const struct work_gate *g)
+{
+    int n = 0;
+    for (int k = 0; k < WORK__N; k++)
+        n += k == WORK_PASSWORD ? 0 : g->held[k];
+    return n;
+}
+
+static enum work_answer judge(const struct work_gate *g, enum work_kind kind, int64_t owner)
+{
+    int own = 0;
+    for (int i = 0; i < WORK_HELD_MAX; i++)
+        own += g->holder[kind][i] == owner;
+    if (own >= shares[kind].held_by_one)
+        return WORK_FULL_OWNER;
+    if (g->held[kind] >= shares[kind].held ||
+        (kind != WORK_PASSWORD && count_slow(g) >= WORK_SLOW_MAX))
+        return WORK_FULL;
+    return WORK_TAKEN;
+}
+
+static void replace_holder(struct work_gate *g, enum work_kind kind, int64_t from, int64_t to)
+{
+    int i = 0;
+    while (i < WORK_HELD_MAX && g->holder[kind][i] != from)
+        i++;
+    if (i < WORK_HELD_MAX)
+        g->holder[kind][i] = to;
+}
+
+enum work_answer work_gate_take(struct work_gate *g, enum work_kind kind, int64_t owner)
+{
+    pthread_mutex_lock(&g->lock);
+    enum work_answer answer = judge(g, kind, owner);
+    if (answer == WORK_TAKEN) {
+        g->held[kind]++;
+        replace_holder(g, kind, 0, owner);
+    }
+    pthread_mutex_unlock(&g->lock);
+    return answer;
+}
+
+bool work_gate_turn(struct work_gate *g, enum work_kind kind, int wait_ms)
+{
+    struct timespec until;
+    int rc = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    until.tv_sec += wait_ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&g->lock);
+    while (g->running[kind] >= shares[kind].running && rc == 0)
+        rc = pthread_cond_timedwait(&g->ended, &g->lock, &until);
+    bool mine = g->running[kind] < shares[kind].running;
+    g->running[kind] += mine;
+    pthread_mutex_unlock(&g->lock);
+    return mine;
+}
+
+void work_gate_give(struct work_gate *g, enum work_kind kind, int64_t owner, bool ran)
+{
+    pthread_mutex_lock(&g->lock);
+    g->held[kind]--;
+    g->running[kind] -= ran;
+    replace_holder(g, kind, owner, 0);
+    pthread_cond_broadcast(&g->ended);
+    pthread_mutex_unlock(&g->lock);
+}

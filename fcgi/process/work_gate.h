@@ -1,0 +1,41 @@
+/* How many threads of a process slow work may hold, so that the rest of them always serve what is
+ * quick. Each kind of work has a share, of which some run and the others wait for their turn, and
+ * nobody gets the whole of a share; whoever comes beyond is refused at once. All kinds but
+ * passwords have a bound together as well. Thread-safe; what waits, waits in its own thread. */
+#pragma once
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum work_kind {
+    WORK_PASSWORD, /* argon2id: 64 MiB each */
+    WORK_TEXT,     /* tokenizing what may be megabytes */
+    WORK_FILE,     /* sluice-reader: a core and a gigabyte each */
+    WORK_SHARE,    /* a shared conversation, made in memory */
+    WORK__N
+};
+const char *work_kind_name(enum work_kind kind);
+
+#define WORK_HELD_MAX 4 /* the largest share */
+#define WORK_SLOW_MAX 6 /* of all kinds but passwords together */
+
+struct work_gate {
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t ended;
+    int held[WORK__N], running[WORK__N];
+    int64_t holder[WORK__N][WORK_HELD_MAX]; /* 0: none */
+};
+#define WORK_GATE_INIT {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER}
+
+enum work_answer {
+    WORK_TAKEN,
+    WORK_FULL,      /* the share, or what all kinds may hold, is taken */
+    WORK_FULL_OWNER /* this owner has as much of it as one may have */
+};
+/* A thread of the share; it may run after work_gate_turn. owner: a user, or a stranger's address as
+ * a number; not 0. Never waits. */
+enum work_answer work_gate_take(struct work_gate *g, enum work_kind kind, int64_t owner);
+/* Waits at most wait_ms for a turn. True: it runs. */
+bool work_gate_turn(struct work_gate *g, enum work_kind kind, int wait_ms);
+/* Ends what work_gate_take began. ran: its turn had come. */
+void work_gate_give(struct work_gate *g, enum work_kind kind, int64_t owner, bool ran);

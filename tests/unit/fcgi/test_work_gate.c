@@ -1,0 +1,90 @@
+/* The gate of slow work: shares, turns, and what is left for others. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include "engine/base/clock.h"
+#include "fcgi/process/work_gate.h"
+
+static void test_one_owner_never_has_the_whole_share(void **state)
+{
+    struct work_gate g = WORK_GATE_INIT;
+    for (int k = 0; k < WORK__N; k++) {
+        const enum work_kind kind = (enum work_kind)k;
+        int own = 0, others = 0;
+        while (own < 100 && work_gate_take(&g, kind, 7) == WORK_TAKEN)
+            own++;
+        assert_int_equal(work_gate_take(&g, kind, 7), WORK_FULL_OWNER);
+        while (others < 100 && work_gate_take(&g, kind, 100 + others) == WORK_TAKEN)
+            others++;
+        assert_true(own > 0 && others > 0);
+        assert_int_equal(work_gate_take(&g, kind, 8), WORK_FULL);
+        for (int i = 0; i < own; i++)
+            work_gate_give(&g, kind, 7, false);
+        assert_int_equal(work_gate_take(&g, kind, 7), WORK_TAKEN);
+        work_gate_give(&g, kind, 7, false);
+        for (int i = 0; i < others; i++)
+            work_gate_give(&g, kind, 100 + i, false);
+        assert_int_equal(g.held[k], 0);
+    }
+}
+
+static void test_all_kinds_together_leave_threads_and_passwords_keep_theirs(void **state)
+{
+    struct work_gate g = WORK_GATE_INIT;
+    int slow = 0, passwords = 0;
+    for (int64_t owner = 1; owner <= 50; owner++)
+        for (int k = 0; k < WORK__N; k++)
+            if (k != WORK_PASSWORD)
+                slow += work_gate_take(&g, (enum work_kind)k, owner) == WORK_TAKEN;
+    assert_int_equal(slow, WORK_SLOW_MAX);
+    for (int64_t owner = 1; owner <= 50; owner++)
+        passwords += work_gate_take(&g, WORK_PASSWORD, owner) == WORK_TAKEN;
+    assert_int_equal(passwords, WORK_HELD_MAX);
+}
+
+struct waiter {
+    struct work_gate *g;
+    bool turn;
+};
+
+static void *wait_turn(void *context)
+{
+    struct waiter *w = context;
+    w->turn = work_gate_turn(w->g, WORK_PASSWORD, 20000);
+    return NULL;
+}
+
+static void test_one_waits_until_another_has_ended(void **state)
+{
+    struct work_gate g = WORK_GATE_INIT;
+    struct waiter w = {.g = &g};
+    pthread_t thread;
+    assert_int_equal(work_gate_take(&g, WORK_PASSWORD, 1), WORK_TAKEN);
+    assert_int_equal(work_gate_take(&g, WORK_PASSWORD, 2), WORK_TAKEN);
+    assert_true(work_gate_turn(&g, WORK_PASSWORD, 0));
+    const double before = clock_ms();
+    assert_false(work_gate_turn(&g, WORK_PASSWORD, 30));
+    assert_true(clock_ms() - before >= 25);
+    assert_int_equal(pthread_create(&thread, NULL, wait_turn, &w), 0);
+    work_gate_give(&g, WORK_PASSWORD, 1, true);
+    pthread_join(thread, NULL);
+    assert_true(w.turn);
+    assert_true(clock_ms() - before < 15000);
+    work_gate_give(&g, WORK_PASSWORD, 2, true);
+    assert_int_equal(g.held[WORK_PASSWORD] + g.running[WORK_PASSWORD], 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_owner_never_has_the_whole_share),
+        cmocka_unit_test(test_all_kinds_together_leave_threads_and_passwords_keep_theirs),
+        cmocka_unit_test(test_one_waits_until_another_has_ended),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
