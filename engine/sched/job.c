@@ -62,6 +62,12 @@ void job_unref(struct job **at)
     free(j);
 }
 
+double job_decode_ms(const struct job *j)
+{
+    const struct job_times *t = &j->times;
+    return t->first_token > 0 ? t->last_token - t->first_token - t->paused_decode : 0;
+}
+
 static bool grow(int32_t **array, int32_t *cap, int32_t n)
 {
     if (n <= *cap)
