@@ -45,6 +45,7 @@ static bool queue_job(struct scheduler *s, struct job *j, bool front)
         return false;
     slot_turn_wait(&j->turn, s->n_rounds, ++s->n_waits);
     j->state = JOB_WAITING;
+    atomic_store(&j->queued, true);
     return true;
 }
 
@@ -56,6 +57,7 @@ bool admission_queue(struct scheduler *s, struct job *j)
 void admission_unqueue(struct scheduler *s, struct job *j)
 {
     fair_queue_remove(s->queue, j);
+    atomic_store(&j->queued, false);
     if (s->favoured == j)
         s->favoured = NULL;
 }

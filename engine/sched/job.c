@@ -30,6 +30,7 @@ struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job
     j->times.submitted = clock_ms();
     atomic_init(&j->references, 1);
     event_log_init(&j->log, params->detached ? KEPT_LOG_LIMIT : LOG_LIMIT, params->detached);
+    atomic_init(&j->queued, true);
     j->state = JOB_WAITING;
     j->slot = -1;
     j->rolling_block = -1;

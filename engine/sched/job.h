@@ -40,6 +40,7 @@ struct job {
     atomic_int references;
     atomic_bool cancel; /* set by anyone, obeyed between two steps */
     atomic_bool over;   /* set by the loop once the last event is in the log */
+    atomic_bool queued; /* waits for a slot; set by the loop, counted by the I/O thread */
     struct event_log log;
 
     enum job_state state;

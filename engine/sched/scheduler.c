@@ -184,6 +184,7 @@ void scheduler_add(struct scheduler *s, struct job *j)
     err_set(&ev.error, ERR_NOMEM, "no memory to queue the job");
     message_put_event(&j->last_event, &ev);
     j->state = JOB_OVER;
+    atomic_store(&j->queued, false);
     j->next = s->ended;
     s->ended = j;
     s->stats.jobs_done[OUTCOME_FAILED]++;
