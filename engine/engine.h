@@ -142,7 +142,8 @@ struct engine_memory { /* bytes of the engine at a job's end, as the status page
 struct engine_usage {
     int32_t prompt_tokens, cached_tokens, completion_tokens;
     double queue_ms, prefill_ms,
-        decode_ms; /* waiting; first row in to first token; first token to last */
+        decode_ms; /* waiting, also while preempted; first row in to first token; first token to
+                      last, both without what was waited */
     double prefill_tokens_per_s,
         decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
     double experts[ENGINE_EXPERT__N];
@@ -171,9 +172,11 @@ struct engine_event {
 
 struct engine_job;
 
+#define ENGINE_OWN_JOBS "user" /* the field of a refusal for what the same user has waiting */
+
 /* Connects, says HELLO, submits. ERR_UNAVAILABLE: nobody listens; ERR_BUSY: the queue is full (the
- * text says how long to wait); ERR_LIMIT: the prompt exceeds the context (the text has both
- * numbers); ERR_INPUT names the field. */
+ * text says how long to wait), or with the field ENGINE_OWN_JOBS the user's share of it; ERR_LIMIT:
+ * the prompt exceeds the context (the text has both numbers); ERR_INPUT names the field. */
 struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p,
                                  struct err *e);
 /* Reads a detached job's events from the first. ERR_NOTFOUND: unknown, or forgotten since. */

@@ -39,28 +39,82 @@ void admission_release(struct scheduler *s, struct job *j)
     s->blocked_id = 0;
 }
 
+static bool queue_job(struct scheduler *s, struct job *j, bool front)
+{
+    if (!fair_queue_push(s->queue, j, front))
+        return false;
+    slot_turn_wait(&j->turn, s->n_rounds, ++s->n_waits);
+    j->state = JOB_WAITING;
+    atomic_store(&j->queued, true);
+    return true;
+}
+
+bool admission_queue(struct scheduler *s, struct job *j)
+{
+    return queue_job(s, j, false);
+}
+
+void admission_unqueue(struct scheduler *s, struct job *j)
+{
+    fair_queue_remove(s->queue, j);
+    atomic_store(&j->queued, false);
+    if (s->favoured == j)
+        s->favoured = NULL;
+}
+
+/* Its sampler, grammar and text output stay as they are, so it goes on as if never interrupted. */
 static void preempt_job(struct scheduler *s, struct job *j)
 {
     log_debug("job=%llu preempted tokens=%d", (unsigned long long)j->id, j->n_tokens);
     admission_release(s, j);
-    j->state = JOB_WAITING;
     j->preempted = true;
+    j->times.paused = clock_ms();
     s->n_preempted++;
     /* The user is still registered as running, so this push needs no memory. */
-    fair_queue_push(s->queue, j, true);
+    queue_job(s, j, true);
     fair_queue_leave(s->queue, j);
 }
 
-/* The job to preempt first: background before normal, then the one admitted last. */
+/* The job to preempt first: background before normal, then one of the user with the most running
+ * jobs, then the one admitted last. It is the oldest of all only if it runs alone: a user with two
+ * jobs loses the later one. */
 static struct job *preemption_victim(const struct scheduler *s)
 {
     struct job *worst = NULL;
+    int32_t most = 0;
     for (int32_t i = 0; i < s->n_running; i++) { /* in order of admission: later ones replace */
         struct job *j = s->running[i];
-        if (!worst || j->params.priority >= worst->params.priority)
-            worst = j;
+        int32_t running = fair_queue_running(s->queue, j);
+        if (worst && j->params.priority < worst->params.priority)
+            continue;
+        if (worst && j->params.priority == worst->params.priority && running < most)
+            continue;
+        worst = j;
+        most = running;
     }
     return worst;
+}
+
+/* The job to preempt so that `waiter`, of another user, gets its share; NULL: none now. */
+static struct job *turn_victim(const struct scheduler *s, const struct job *waiter)
+{
+    struct job *victim = NULL;
+    int32_t holds = fair_queue_running(s->queue, waiter), most = holds;
+    for (int32_t i = 0; i < s->n_running; i++) { /* in order of admission */
+        struct job *j = s->running[i];
+        int32_t running = fair_queue_running(s->queue, j);
+        bool in_turn = running == holds + 1;
+        if (j->params.user == waiter->params.user || running <= holds || running < most ||
+            j->params.priority != waiter->params.priority)
+            continue;
+        if (in_turn && !slot_turn_due(&waiter->turn, s->n_rounds, waiter->preempted, holds))
+            continue;
+        if (!slot_turn_over(&j->turn, running - holds) || (in_turn && victim && running == most))
+            continue; /* in turn the first of equals gives way, else the last */
+        victim = j;
+        most = running;
+    }
+    return victim;
 }
 
 bool admission_ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens)
@@ -216,7 +270,11 @@ static bool prepare_job(struct scheduler *s, struct job *j, struct err *e)
 static void record_admission(struct scheduler *s, struct job *j)
 {
     struct stats *t = &s->stats;
-    if (!j->preempted) { /* a preempted job finds its own blocks, which is no hit of the cache */
+    if (j->preempted) {
+        double paused = clock_ms() - j->times.paused;
+        *(j->times.first_token > 0 ? &j->times.paused_decode : &j->times.paused_prefill) +=
+            j->times.first_row > 0 ? paused : 0;
+    } else { /* a preempted job finds its own blocks, which is no hit of the cache */
         j->times.admitted = clock_ms();
         j->n_cached = j->n_computed;
         t->prompt_tokens += (uint64_t)j->params.n_prompt;
@@ -250,7 +308,8 @@ static bool admit(struct scheduler *s, struct job *j)
         return false;
     }
     fair_queue_enter(s->queue, j);
-    fair_queue_remove(s->queue, j);
+    admission_unqueue(s, j);
+    slot_turn_begin(&j->turn, j->n_computed);
     j->state = JOB_PREFILL;
     j->slot = s->free_slots[--s->n_free_slots];
     j->admission = ++s->n_admissions;
@@ -262,18 +321,36 @@ static bool admit(struct scheduler *s, struct job *j)
     return true;
 }
 
+static struct job *next_waiting(struct scheduler *s)
+{
+    struct job *first = fair_queue_first(s->queue);
+    if (s->favoured && s->favoured->params.priority > first->params.priority)
+        s->favoured = NULL; /* a normal job has come, which goes before a background job */
+    return s->favoured ? s->favoured : first;
+}
+
+/* Preempts a job so that one that waits can have its place; false: none may be. */
+static bool make_room(struct scheduler *s, const struct job *first)
+{
+    /* A normal job preempts background jobs instead of waiting for them. */
+    struct job *victim = preemption_victim(s);
+    if (victim && victim->params.priority > first->params.priority) {
+        preempt_job(s, victim);
+        return true;
+    }
+    struct job *waiter = s->favoured ? s->favoured : fair_queue_neediest(s->queue);
+    victim = turn_victim(s, waiter);
+    if (!victim)
+        return false;
+    preempt_job(s, victim);
+    s->favoured = waiter;
+    return true;
+}
+
 void admission_admit_waiting(struct scheduler *s)
 {
-    for (;;) {
-        struct job *j = fair_queue_first(s->queue);
-        if (!j)
+    struct job *j;
+    while ((j = next_waiting(s)) != NULL)
+        if (!(s->n_free_slots && admit(s, j)) && !make_room(s, j))
             return;
-        if (s->n_free_slots && admit(s, j))
-            continue;
-        /* A normal job preempts background jobs instead of waiting for them. */
-        struct job *other = preemption_victim(s);
-        if (!other || !other->params.priority || j->params.priority)
-            return;
-        preempt_job(s, other);
-    }
 }

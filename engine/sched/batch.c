@@ -176,7 +176,7 @@ static void accept_token(struct scheduler *s, struct job *j, const struct engine
     bool eos = is_eos(s, j, token->id), stops = token_rules_stops(&j->params, token->id);
     buf_clear(&s->text);
     record_token(s, j, now);
-    ev.decode_ms = now - j->times.first_token;
+    ev.decode_ms = job_decode_ms(j);
     bool full = j->n_generated >= j->params.max_tokens;
     bool over = eos || stops || (j->grammar && grammar_run_must_end(j->grammar));
     if (eos || (stops && !j->params.keep_stop))
@@ -236,7 +236,9 @@ static void handle_result(struct scheduler *s, int32_t member, const struct step
     if (s->checkpoints && j->n_computed % BACKEND_BLOCK_TOKENS == 0 &&
         (!prefill || at_checkpoint(j)))
         admission_save_checkpoint(s, j);
-    fair_queue_charge(s->queue, j, prefill ? q->n_tokens : q->n_tokens * DECODE_COST);
+    const double cost = prefill ? 1 : DECODE_COST;
+    fair_queue_charge(s->queue, j, q->n_tokens * cost);
+    slot_turn_note(&j->turn, j->n_computed, cost);
     if (prefill && !j->n_generated)
         scheduler_emit(s, j,
                        &(struct engine_event){.type = ENGINE_PROGRESS,

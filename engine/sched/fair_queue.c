@@ -105,6 +105,21 @@ struct job *fair_queue_first(const struct fair_queue *q)
     return best ? best->first[p] : NULL;
 }
 
+struct job *fair_queue_neediest(const struct fair_queue *q)
+{
+    int p = q->n_waiting[0] ? 0 : 1;
+    const struct user *best = NULL;
+    for (const struct user *u = q->users; u; u = u->next) {
+        if (!u->first[p])
+            continue;
+        if (!best || u->n_running < best->n_running ||
+            (u->n_running == best->n_running &&
+             slot_turn_waits_longer(&u->first[p]->turn, &best->first[p]->turn)))
+            best = u;
+    }
+    return best ? best->first[p] : NULL;
+}
+
 void fair_queue_remove(struct fair_queue *q, struct job *j)
 {
     struct user *u = find(q, j->params.user);
@@ -150,6 +165,12 @@ void fair_queue_leave(struct fair_queue *q, const struct job *j)
     assert(u && u->n_running > 0);
     u->n_running--;
     remove_if_idle(q, u);
+}
+
+int32_t fair_queue_running(const struct fair_queue *q, const struct job *j)
+{
+    const struct user *u = find(q, j->params.user);
+    return u ? u->n_running : 0;
 }
 
 void fair_queue_charge(struct fair_queue *q, const struct job *j, double tokens)

@@ -21,6 +21,9 @@ void fair_queue_destroy(struct fair_queue **q); /* must be empty */
 bool fair_queue_push(struct fair_queue *q, struct job *j, bool front);
 struct job *
 fair_queue_first(const struct fair_queue *q); /* the next one; stays in the queue; NULL: empty */
+/* Of the users for whom fair_queue_first may pick, the one with the fewest running jobs; at equal
+ * numbers the one whose first job has waited longest. That job, or NULL. */
+struct job *fair_queue_neediest(const struct fair_queue *q);
 void fair_queue_remove(struct fair_queue *q, struct job *j);
 int32_t fair_queue_count(const struct fair_queue *q);
 /* Calls visit for each job, which may remove that job. */
@@ -30,6 +33,7 @@ void fair_queue_each(struct fair_queue *q, void (*visit)(void *context, struct j
 /* A user's job got a slot, or left it; the user stays registered in between. */
 void fair_queue_enter(struct fair_queue *q, const struct job *j);
 void fair_queue_leave(struct fair_queue *q, const struct job *j);
+int32_t fair_queue_running(const struct fair_queue *q, const struct job *j); /* of its user */
 /* Adds to what the device has computed for the job's user. */
 void fair_queue_charge(struct fair_queue *q, const struct job *j, double tokens);
 double fair_queue_served(const struct fair_queue *q, const struct job *j);

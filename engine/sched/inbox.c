@@ -6,6 +6,8 @@
 
 #include "engine/grammar/program.h"
 
+#define MIN_USER_SHARE 8
+
 void inbox_init(struct inbox *in)
 {
     pthread_condattr_t attributes;
@@ -74,7 +76,15 @@ static bool check_grammar(const struct inbox_limits *l, const struct engine_job_
     return !p->n_grammar || program_open(&program, p->grammar, p->n_grammar, l->n_vocab, e);
 }
 
-bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *position, struct err *e)
+/* A user's part of the queue: a quarter, so that others find room beside one who takes it all. */
+static int32_t user_share(int32_t max_queue)
+{
+    int32_t share = max_queue / 4 > MIN_USER_SHARE ? max_queue / 4 : MIN_USER_SHARE;
+    return share < max_queue ? share : max_queue;
+}
+
+bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t queued, int32_t *position,
+                 struct err *e)
 {
     bool ok = false;
     pthread_mutex_lock(&in->lock);
@@ -85,6 +95,12 @@ bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *positio
     else if (waiting >= limits.max_queue)
         err_set(e, ERR_BUSY, "%d jobs are waiting already; try again in about %.0f s", waiting,
                 in->expected_wait_s < 1 ? 1 : in->expected_wait_s);
+    else if (queued >= user_share(limits.max_queue))
+        err_field(
+            e, ERR_BUSY, ENGINE_OWN_JOBS,
+            "%d of your jobs are waiting already, which is one user's share of the queue; try "
+            "again in about %.0f s",
+            queued, in->expected_wait_s < 1 ? 1 : in->expected_wait_s);
     else
         ok = true;
     pthread_mutex_unlock(&in->lock);

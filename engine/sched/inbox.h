@@ -32,9 +32,11 @@ void inbox_init(struct inbox *in); /* loading: submissions are refused as ERR_UN
 void inbox_fini(struct inbox *in); /* releases jobs that were not taken */
 
 /* I/O thread. Checks a job against the limits and cuts max_tokens to what the context leaves;
- * *position: how many wait before it. ERR_UNAVAILABLE, ERR_BUSY (with an estimate), ERR_LIMIT,
- * ERR_INPUT. */
-bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *position, struct err *e);
+ * queued: jobs of its user that wait already, 0 for no particular user; *position: how many wait
+ * before it. ERR_UNAVAILABLE, ERR_BUSY (with an estimate; field ENGINE_OWN_JOBS: its user has
+ * waiting what one user may have), ERR_LIMIT, ERR_INPUT. */
+bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t queued, int32_t *position,
+                 struct err *e);
 void inbox_push(struct inbox *in, struct job *j); /* takes over one reference */
 void inbox_wake(struct inbox *in); /* a cancel flag was set; ends a wait in inbox_take */
 void inbox_stop(struct inbox *in); /* the loop is to end */

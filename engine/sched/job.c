@@ -30,6 +30,7 @@ struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job
     j->times.submitted = clock_ms();
     atomic_init(&j->references, 1);
     event_log_init(&j->log, params->detached ? KEPT_LOG_LIMIT : LOG_LIMIT, params->detached);
+    atomic_init(&j->queued, true);
     j->state = JOB_WAITING;
     j->slot = -1;
     j->rolling_block = -1;
@@ -60,6 +61,12 @@ void job_unref(struct job **at)
     free(j->tokens);
     free(j->blocks);
     free(j);
+}
+
+double job_decode_ms(const struct job *j)
+{
+    const struct job_times *t = &j->times;
+    return t->first_token > 0 ? t->last_token - t->first_token - t->paused_decode : 0;
 }
 
 static bool grow(int32_t **array, int32_t *cap, int32_t n)

@@ -14,6 +14,7 @@
 #include "engine/sched/event_log.h"
 #include "engine/sched/sampling/sampler.h"
 #include "engine/sched/sampling/token_rules.h"
+#include "engine/sched/slot_turns.h"
 #include "engine/sched/text_output.h"
 
 enum job_state {
@@ -25,6 +26,9 @@ enum job_state {
 
 struct job_times { /* milliseconds of clock_ms; 0: not yet */
     double submitted, admitted, first_row, first_token, last_token;
+    double paused; /* when it was last preempted */
+    /* How long it was preempted before its first token, and after it: time in the queue. */
+    double paused_prefill, paused_decode;
 };
 
 struct job {
@@ -36,6 +40,7 @@ struct job {
     atomic_int references;
     atomic_bool cancel; /* set by anyone, obeyed between two steps */
     atomic_bool over;   /* set by the loop once the last event is in the log */
+    atomic_bool queued; /* waits for a slot; set by the loop, counted by the I/O thread */
     struct event_log log;
 
     enum job_state state;
@@ -59,6 +64,7 @@ struct job {
     int32_t resume_state;  /* the copy that the job starts from, if n_computed > 0 at admission */
     int32_t rolling_block; /* the block with the answer's latest checkpoint; -1: none */
     bool preempted;
+    struct slot_turn turn; /* slot_turns.h */
     struct sampler *sampler;
     struct token_rules rules;    /* that the sampler obeys */
     struct grammar_run *grammar; /* NULL: free text; destroyed before the job is over */
@@ -76,6 +82,8 @@ struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job
                        struct err *e);
 void job_ref(struct job *j);
 void job_unref(struct job **j); /* accepts NULL, nulls *j */
+/* From its first token to its last, without the time in which it was preempted. */
+double job_decode_ms(const struct job *j);
 /* Appends one token to the history. */
 bool job_push_token(struct job *j, int32_t id);
 bool job_reserve_blocks(struct job *j, int32_t n);

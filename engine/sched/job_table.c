@@ -99,6 +99,14 @@ int32_t job_table_running(const struct job_table *t)
     return n;
 }
 
+int32_t job_table_queued(const struct job_table *t, uint64_t user)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->n; i++)
+        n += t->entries[i].job->params.user == user && atomic_load(&t->entries[i].job->queued);
+    return n;
+}
+
 int32_t job_table_kept(const struct job_table *t)
 {
     return t->n - job_table_running(t);

@@ -32,5 +32,6 @@ struct job *job_table_find(const struct job_table *t, const char *key);
  * rest fit the budget. */
 void job_table_sweep(struct job_table *t, double now_ms);
 int32_t job_table_running(const struct job_table *t);
+int32_t job_table_queued(const struct job_table *t, uint64_t user); /* that wait for a slot */
 int32_t job_table_kept(const struct job_table *t);
 void job_table_cancel_all(struct job_table *t);

@@ -22,6 +22,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/server.c %D%/server.h \
 	%D%/server_requests.c \
 	%D%/server_state.h \
+	%D%/slot_turns.c %D%/slot_turns.h \
 	%D%/stats.c %D%/stats.h \
 	%D%/sampling/stop.c %D%/sampling/stop.h \
 	%D%/text_output.c %D%/text_output.h \

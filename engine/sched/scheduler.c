@@ -85,7 +85,7 @@ static void end_job(struct scheduler *s, struct job *j, const struct engine_even
                     enum job_outcome outcome)
 {
     if (j->state == JOB_WAITING) {
-        fair_queue_remove(s->queue, j);
+        admission_unqueue(s, j);
     } else {
         admission_release(s, j);
         fair_queue_leave(s->queue, j);
@@ -128,9 +128,12 @@ static struct engine_usage usage_of(const struct scheduler *s, const struct job 
     double now = clock_ms();
     double first_row = t->first_row > 0 ? t->first_row : now;
     double first_token = t->first_token > 0 ? t->first_token : now;
-    u.queue_ms = first_row - t->submitted;
-    u.prefill_ms = t->first_row > 0 ? first_token - first_row : 0;
-    u.decode_ms = t->first_token > 0 ? t->last_token - first_token : 0;
+    double paused = t->paused_prefill;
+    if (j->state == JOB_WAITING && t->first_row > 0 && t->first_token <= 0)
+        paused += now - t->paused;
+    u.queue_ms = first_row - t->submitted + paused + t->paused_decode;
+    u.prefill_ms = t->first_row > 0 ? first_token - first_row - paused : 0;
+    u.decode_ms = job_decode_ms(j);
     int32_t computed = j->params.n_prompt - j->n_cached;
     if (t->first_token > 0 && u.prefill_ms > 0)
         u.prefill_tokens_per_s = computed / u.prefill_ms * 1e3;
@@ -175,12 +178,13 @@ void scheduler_add(struct scheduler *s, struct job *j)
      * others. */
     if (j->params.experts_per_token < s->params.experts_per_token)
         j->n_experts = j->params.experts_per_token;
-    if (fair_queue_push(s->queue, j, false))
+    if (admission_queue(s, j))
         return;
     struct engine_event ev = {.type = ENGINE_FAILED, .job = j->id};
     err_set(&ev.error, ERR_NOMEM, "no memory to queue the job");
     message_put_event(&j->last_event, &ev);
     j->state = JOB_OVER;
+    atomic_store(&j->queued, false);
     j->next = s->ended;
     s->ended = j;
     s->stats.jobs_done[OUTCOME_FAILED]++;
@@ -188,9 +192,7 @@ void scheduler_add(struct scheduler *s, struct job *j)
 
 static void cancel(struct scheduler *s, struct job *j)
 {
-    struct engine_event ev = {.type = ENGINE_TOKENS,
-                              .job = j->id,
-                              .decode_ms = j->times.last_token - j->times.first_token};
+    struct engine_event ev = {.type = ENGINE_TOKENS, .job = j->id, .decode_ms = job_decode_ms(j)};
     buf_clear(&s->text);
     if (j->sampler) { /* text held back as a possible stop string was generated, so it is sent */
         text_output_flush(&j->output, &s->text);
@@ -250,6 +252,7 @@ static void send_last_events(struct scheduler *s)
 bool scheduler_step(struct scheduler *s, struct err *e)
 {
     bool ok = true;
+    s->n_rounds++;
     apply_cancellations(s);
     admission_admit_waiting(s);
     batch_build(s);

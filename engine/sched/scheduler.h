@@ -4,9 +4,10 @@
  * A step has one row for each decoding job, then prompt chunks of prefilling jobs within a budget,
  * so that a long prompt never delays running answers for long. A job is admitted when a slot is
  * free and there are blocks for all its tokens and a reserve. When blocks run out in the middle of
- * an answer, idle cached ones are taken first; then the job admitted last is preempted: it gives
- * its blocks back and is recomputed later from the same tokens and the same random positions, so
- * its answer stays the same. The oldest job is never preempted, so there is no deadlock.
+ * an answer, idle cached ones are taken first; then a job of the user with the most running jobs is
+ * preempted, the one admitted last: it gives its blocks back and is recomputed later from the same
+ * tokens and the same random positions, so its answer stays the same. The oldest job is never
+ * preempted for this, so there is no deadlock. Users also take turns at the slots (slot_turns.h).
  *
  * It uses no sockets, no threads, and the clock for measuring only. The owner (the engine's loop
  * thread, or a test) calls it. */

@@ -20,7 +20,8 @@ struct scheduler {
     int32_t n_running;
     int32_t *free_slots; /* [n_slots] stack */
     int32_t n_free_slots;
-    uint64_t n_admissions, n_preempted;
+    uint64_t n_admissions, n_preempted, n_waits, n_rounds;
+    struct job *favoured; /* waits for what was taken from another user's job; nobody goes before */
     /* The job that could not be admitted for lack of blocks, and how many were available then. It
      * is not tried again until more are. */
     uint64_t blocked_id;
@@ -68,6 +69,10 @@ int32_t admission_next_checkpoint(const struct job *j);
 void admission_save_checkpoint(struct scheduler *s, struct job *j);
 /* Gives back the slot and blocks of a running job and takes it off the list. */
 void admission_release(struct scheduler *s, struct job *j);
+/* Puts a job at the end of its user's queue. False: no memory. */
+bool admission_queue(struct scheduler *s, struct job *j);
+/* Takes a waiting job off the queue. */
+void admission_unqueue(struct scheduler *s, struct job *j);
 
 /* batch.c */
 /* Fills sequences, members and the row counts. */

@@ -59,7 +59,10 @@ static bool submit(struct server *s, struct connection *c, const struct frame *f
     to.arena = arena_create((size_t)f->len * 2 + ((size_t)64 << 10));
     if (!to.arena)
         return err_set(e, ERR_NOMEM, "no memory for a job");
-    if (!message_get_submit(f, p, to.arena, e) || !inbox_check(s->params.inbox, p, &to.position, e))
+    if (!message_get_submit(f, p, to.arena, e))
+        goto refuse;
+    int32_t queued = p->user ? job_table_queued(&s->jobs, p->user) : 0;
+    if (!inbox_check(s->params.inbox, p, queued, &to.position, e))
         goto refuse;
     struct job *same = p->detached ? job_table_find(&s->jobs, p->key) : NULL;
     if (same && !atomic_load(&same->over)) {

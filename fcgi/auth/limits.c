@@ -56,6 +56,7 @@ bool limits_of_user(struct request *r, int64_t user_id, struct store_user_limits
     if (!*own) {
         out->tokens_per_day = server_setting_int(r, SETTING_USER_TOKENS_PER_DAY);
         out->storage_bytes = server_setting_int(r, SETTING_USER_STORAGE_BYTES);
+        out->max_jobs = server_setting_int(r, SETTING_USER_MAX_JOBS);
     }
     return true;
 }

@@ -61,6 +61,10 @@ static const struct setting_row rows[SETTING__N] = {
     [SETTING_USER_STORAGE_BYTES] =
         {"user_storage_bytes", "accounts", SETTING_TYPE_INT, "0", 0, 1e15, NULL, "bytes", false,
          "texts and files that a user without limits of their own may keep; 0: no limit"},
+    [SETTING_USER_MAX_JOBS] =
+        {"user_max_jobs", "accounts", SETTING_TYPE_INT, "32", 0, 1e6, NULL, "jobs", false,
+         "running and waiting answers at one time of a user without limits of their own; 0: no "
+         "limit"},
     [SETTING_SHARE_LINKS] =
         {"share_links", "accounts", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
          "users may share a chat by a read-only link; when off, links made before stop working"},

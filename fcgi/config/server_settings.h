@@ -34,6 +34,7 @@ enum server_setting {
     SETTING_SIGN_UP,             /* "closed", "invite", "open" */
     SETTING_USER_TOKENS_PER_DAY, /* of users without limits of their own; 0: none */
     SETTING_USER_STORAGE_BYTES,
+    SETTING_USER_MAX_JOBS,
     SETTING_SHARE_LINKS,
     SETTING_MODEL_TITLES,
     SETTING_ATTACHMENT_BYTES,

@@ -5,7 +5,10 @@ import { after, before, test } from 'node:test';
 import { joined, order, sleep, start } from './harness.mjs';
 
 let s;
-before(async () => { s = await start({ fake: true }); });
+before(async () => {
+  s = await start({ fake: true });
+  await s.json('PATCH', '/api/admin/settings', { user_max_jobs: 0 }); // all of one user
+});
 after(() => s?.stop());
 
 const busy = async () => s.metric('worker_processes', 'pool="stream",state="busy"');

@@ -4,7 +4,10 @@ import { after, before, test } from 'node:test';
 import { joined, start } from './harness.mjs';
 
 let s;
-before(async () => { s = await start(); });
+before(async () => {
+  s = await start();
+  await s.json('PATCH', '/api/admin/settings', { user_max_jobs: 0 }); // all of one user
+});
 after(() => s?.stop());
 
 const words = ['river', 'stone', 'bread', 'music', 'winter', 'garden', 'letter', 'window'];

@@ -12,6 +12,7 @@ const arg = (name, fallback) => {
 };
 const streams = arg('streams', 200), storm = arg('storm', 200), tokens = arg('tokens', 60);
 const s = await start({ args: ['--slots', '32', '--max-queue', '1000', '--log-level', 'warn'] });
+await s.json('PATCH', '/api/admin/settings', { user_max_jobs: 0 }); // all of one user
 const load = () => os.loadavg()[0].toFixed(1);
 console.log(`${os.cpus().length} cores, load ${load()} before`);
 

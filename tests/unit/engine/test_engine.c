@@ -79,7 +79,7 @@ static void test_many_at_once_say_what_each_says_alone(void **state)
     for (int i = 0; i < N; i++) {
         struct engine_job_params p = hello_params(24);
         p.prompt = prompts[i % 4];
-        p.user = (uint64_t)(i % 3);
+        p.user = (uint64_t)(i % 6);
         jobs[i] = submit(&p);
     }
     for (int i = 0; i < N; i++) {
@@ -216,8 +216,9 @@ static void test_full_queue_refuses_and_recovers(void **state)
     struct status_page page;
     struct err e = {0};
     int n = 0;
-    while (n < N + 8 && (jobs[n] = engine_submit(engine.socket, &p, &e)) != NULL)
-        n++;
+    do
+        p.user = (uint64_t)n + 1; /* together they fill it, no one alone */
+    while (n < N + 8 && (jobs[n] = engine_submit(engine.socket, &p, &e)) != NULL && ++n);
     assert_int_equal(e.code, ERR_BUSY);
     assert_non_null(strstr(e.text, "80 jobs are waiting already"));
     assert_true(n >= 80 && n <= N);
@@ -225,6 +226,35 @@ static void test_full_queue_refuses_and_recovers(void **state)
         engine_close(&jobs[i]);
     assert_true(engine_process_wait_idle(&engine, &page));
     assert_true(page.jobs_refused > 0);
+}
+
+static void test_one_user_cannot_fill_the_queue(void **state)
+{
+    enum { SLOTS = 4, SHARE = 20 }; /* of 80 places */
+    struct engine_job *jobs[SLOTS + SHARE + 8] = {0};
+    struct engine_job_params p = long_params();
+    struct status_page page;
+    struct err e = {0};
+    int n = 0;
+    p.user = 1;
+    while (n < SLOTS + SHARE + 8 && (jobs[n] = engine_submit(engine.socket, &p, &e)) != NULL)
+        n++;
+    assert_int_equal(e.code, ERR_BUSY);
+    assert_string_equal(e.field, ENGINE_OWN_JOBS);
+    assert_non_null(strstr(e.text, "20 of your jobs are waiting already"));
+    assert_true(n >= SHARE && n <= SLOTS + SHARE);
+    p = hello_params(5);
+    p.user = 2;
+    struct engine_job *other = submit(&p);
+    struct answer_text a;
+    assert_true(answer_read(other, &a));
+    assert_true(a.done);
+    assert_true(status_read(engine.status, &page, &e));
+    assert_true(page.jobs_running + page.jobs_waiting > SHARE / 2); /* long before they end */
+    engine_close(&other);
+    for (int i = 0; i < n; i++)
+        engine_close(&jobs[i]);
+    assert_true(engine_process_wait_idle(&engine, &page));
 }
 
 static void test_idle_engine_uses_no_cpu_and_keeps_its_heartbeat(void **state)
@@ -321,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_jobs_are_cancelled_by_key_and_by_id),
         cmocka_unit_test(test_wrong_jobs_are_refused_with_the_reason),
         cmocka_unit_test(test_full_queue_refuses_and_recovers),
+        cmocka_unit_test(test_one_user_cannot_fill_the_queue),
         cmocka_unit_test(test_idle_engine_uses_no_cpu_and_keeps_its_heartbeat),
         cmocka_unit_test(test_second_engine_does_not_disturb_the_first),
     };

@@ -129,7 +129,7 @@ static void test_random_disconnects_leave_nothing_behind(void **state)
         } else {
             struct engine_job_params p =
                 dice & 32 ? long_params() : hello_params((int32_t)(dice % 10));
-            p.user = dice % 3;
+            p.user = dice % 30;
             p.detached = dice % 5 == 0;
             snprintf(p.key, sizeof p.key, "hammer-%d", i);
             jobs[at] = submit(&p);

@@ -33,7 +33,7 @@ static bool check(struct inbox *in, int32_t n_prompt, int32_t max_tokens, int32_
     static int32_t zeros[200];
     int32_t position;
     struct engine_job_params p = {.prompt = zeros, .n_prompt = n_prompt, .max_tokens = max_tokens};
-    bool ok = inbox_check(in, &p, &position, e);
+    bool ok = inbox_check(in, &p, 0, &position, e);
     *cut = p.max_tokens;
     return ok;
 }
@@ -82,7 +82,7 @@ static bool check_experts(struct inbox *in, int32_t experts, struct err *e)
     int32_t position;
     struct engine_job_params p = {
         .prompt = prompt, .n_prompt = 3, .max_tokens = 1, .experts_per_token = experts};
-    return inbox_check(in, &p, &position, e);
+    return inbox_check(in, &p, 0, &position, e);
 }
 
 static void test_more_experts_than_the_model_has_are_refused(void **state)
@@ -134,6 +134,54 @@ static void test_queue_is_bounded_by_all_that_wait(void **state)
         job_unref(&list);
     }
     inbox_fini(&in);
+}
+
+static bool check_user(struct inbox *in, int32_t queued, struct err *e)
+{
+    int32_t position;
+    struct engine_job_params p = {.prompt = prompt, .n_prompt = 3, .max_tokens = 1};
+    return inbox_check(in, &p, queued, &position, e);
+}
+
+static void test_one_user_has_a_share_of_the_queue(void **state)
+{
+    struct inbox in, small;
+    struct err e = {0};
+    inbox_init(&in);
+    inbox_open(&in, &(struct inbox_limits){.n_vocab = 10, .n_ctx = 100, .max_queue = 256});
+    inbox_report(&in, 64, 7);
+    assert_true(check_user(&in, 63, &e));
+    assert_false(check_user(&in, 64, &e));
+    assert_int_equal(e.code, ERR_BUSY);
+    assert_string_equal(e.field, ENGINE_OWN_JOBS);
+    assert_non_null(strstr(e.text, "64 of your jobs are waiting already"));
+    assert_non_null(strstr(e.text, "about 7 s"));
+    assert_true(check_user(&in, 0, &e)); /* somebody else */
+    inbox_fini(&in);
+    inbox_init(&small);
+    inbox_open(&small, &(struct inbox_limits){.n_vocab = 10, .n_ctx = 100, .max_queue = 12});
+    assert_true(check_user(&small, 7, &e)); /* a share is 8 at least */
+    assert_false(check_user(&small, 8, &e));
+    inbox_fini(&small);
+}
+
+static void test_the_table_counts_what_a_user_has_waiting(void **state)
+{
+    struct job_table t = {0};
+    struct job *jobs[3];
+    for (int i = 0; i < 3; i++) {
+        jobs[i] = make_job((uint64_t)i + 1, NULL);
+        jobs[i]->params.user = i ? 5 : 6;
+        assert_true(job_table_add(&t, jobs[i]));
+    }
+    assert_int_equal(job_table_queued(&t, 5), 2);
+    assert_int_equal(job_table_queued(&t, 6), 1);
+    assert_int_equal(job_table_queued(&t, 7), 0);
+    atomic_store(&jobs[1]->queued, false); /* it got a slot */
+    assert_int_equal(job_table_queued(&t, 5), 1);
+    for (int i = 0; i < 3; i++)
+        job_unref(&jobs[i]);
+    job_table_fini(&t);
 }
 
 static void *poke_later(void *context)
@@ -250,6 +298,8 @@ int main(void)
         cmocka_unit_test(test_answers_are_cut_to_what_the_context_leaves),
         cmocka_unit_test(test_more_experts_than_the_model_has_are_refused),
         cmocka_unit_test(test_queue_is_bounded_by_all_that_wait),
+        cmocka_unit_test(test_one_user_has_a_share_of_the_queue),
+        cmocka_unit_test(test_the_table_counts_what_a_user_has_waiting),
         cmocka_unit_test(test_poke_ends_the_wait),
         cmocka_unit_test(test_log_forgets_what_was_sent_unless_kept),
         cmocka_unit_test(test_table_keeps_detached_jobs_for_a_while),

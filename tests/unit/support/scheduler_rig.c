@@ -37,6 +37,11 @@ int rig_unload_vocab(void **state)
     return 0;
 }
 
+const struct vocab *rig_vocab(void)
+{
+    return vocab;
+}
+
 void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk,
                         int32_t n_checkpoints)
 {

@@ -27,6 +27,7 @@ struct outcome {
 
 int rig_load_vocab(void **state); /* group fixtures: the demo model's vocabulary */
 int rig_unload_vocab(void **state);
+const struct vocab *rig_vocab(void);
 
 /* n_checkpoints -1: a model without recurrent layers. */
 void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk,
