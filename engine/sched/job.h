@@ -14,7 +14,7 @@
 #include "engine/sched/event_log.h"
 #include "engine/sched/sampling/sampler.h"
 #include "engine/sched/sampling/token_rules.h"
-#include "engine/sched/slot_turns.h"
+#include "engine/sched/policy/slot_turns.h"
 #include "engine/sched/text_output.h"
 
 enum job_state {

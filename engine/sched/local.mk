@@ -13,7 +13,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/loop.c %D%/loop.h \
 	%D%/monitor.c %D%/monitor.h \
 	%D%/notify.c %D%/notify.h \
-	%D%/prefill_budget.c %D%/prefill_budget.h \
+	%D%/policy/prefill_budget.c %D%/policy/prefill_budget.h \
 	%D%/prompt_scores.c %D%/prompt_scores.h \
 	%D%/sampling/random.c %D%/sampling/random.h \
 	%D%/sampling/sampler.c %D%/sampling/sampler.h \
@@ -22,7 +22,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/server.c %D%/server.h \
 	%D%/server_requests.c \
 	%D%/server_state.h \
-	%D%/slot_turns.c %D%/slot_turns.h \
+	%D%/policy/slot_turns.c %D%/policy/slot_turns.h \
 	%D%/stats.c %D%/stats.h \
 	%D%/sampling/stop.c %D%/sampling/stop.h \
 	%D%/text_output.c %D%/text_output.h \

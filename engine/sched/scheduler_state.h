@@ -5,7 +5,7 @@
 #include "engine/cache/prefix_index.h"
 #include "engine/sched/expert_stats.h"
 #include "engine/sched/fair_queue.h"
-#include "engine/sched/prefill_budget.h"
+#include "engine/sched/policy/prefill_budget.h"
 #include "engine/sched/prompt_scores.h"
 #include "engine/sched/scheduler.h"
 

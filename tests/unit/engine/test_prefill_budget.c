@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "engine/sched/prefill_budget.h"
+#include "engine/sched/policy/prefill_budget.h"
 
 struct device {
     double row_ms;     /* computing of a row */

@@ -9,7 +9,7 @@
 
 #include "engine/grammar/gbnf.h"
 #include "engine/model/model.h"
-#include "engine/sched/slot_turns.h"
+#include "engine/sched/policy/slot_turns.h"
 #include "engine/wire/message.h"
 #include "tests/unit/support/expert_models.h"
 #include "tests/unit/support/fake_backend.h"

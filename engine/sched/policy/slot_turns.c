@@ -1,5 +1,5 @@
 /* slot_turns.h: what a job has done since it got its slot, and how long it has waited for one. */
-#include "engine/sched/slot_turns.h"
+#include "engine/sched/policy/slot_turns.h"
 
 void slot_turn_wait(struct slot_turn *t, uint64_t step, uint64_t order)
 {

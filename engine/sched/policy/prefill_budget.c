@@ -1,6 +1,6 @@
 /* Limits the prompt rows of a step by time: it smooths the measured time per row and divides the
  * allowed time by it. */
-#include "engine/sched/prefill_budget.h"
+#include "engine/sched/policy/prefill_budget.h"
 
 /* How long a step may compute prompt rows. With answers running, readers see the gap; without, it
  * only delays a cancellation. */
