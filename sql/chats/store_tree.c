@@ -131,8 +131,7 @@ static bool remove_messages(struct store *s, int64_t user_id, int64_t conversati
 {
     for (int i = 0; i < ids->n; i++) {
         sqlite3_stmt *q;
-        if (!search_remove_one(s, ids->at[i], e) ||
-            !(q = statement_begin(s, QUERY_MESSAGE_DELETE, e)))
+        if (!search_remove(s, ids->at[i], e) || !(q = statement_begin(s, QUERY_MESSAGE_DELETE, e)))
             return false;
         statement_bind_int(q, ":user_id", user_id);
         statement_bind_int(q, ":conversation_id", conversation_id);
