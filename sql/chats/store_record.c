@@ -190,6 +190,8 @@ static int next(struct store *s, enum query which, int64_t *id, struct err *e)
     sqlite3_stmt *q = statement_begin(s, which, e);
     if (!q)
         return -1;
+    if (which == QUERY_CLEAR_NEXT_CONVERSATION)
+        statement_bind_int(q, ":now", clock_wall_ms());
     int rc = statement_step(s, q, e);
     if (rc == 1)
         *id = sqlite3_column_int64(q, 0);

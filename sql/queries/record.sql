@@ -50,10 +50,10 @@ SELECT id FROM conversations WHERE trashed_at < :before AND deleted_at IS NULL L
 UPDATE conversations SET deleted_at = :now, trashed_at = NULL, leaf_id = NULL
 WHERE id = :id AND trashed_at < :before AND deleted_at IS NULL;
 
--- A deleted conversation in which nothing runs any more.
+-- A deleted conversation in which nothing runs any more; not one that is still being made (conversation_building).
 -- name: clear_next_conversation
 SELECT c.id FROM conversations c
-WHERE c.deleted_at IS NOT NULL
+WHERE c.deleted_at <= :now
   AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running')
 LIMIT 1;
 
