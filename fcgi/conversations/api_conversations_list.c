@@ -171,10 +171,12 @@ static void put_cursor(struct buf *out, const char *name, bool any, int64_t upda
 bool conversation_list(struct request *r, struct err *e)
 {
     int64_t limit = PAGE_DEFAULT;
-    bool cut = false;
+    bool cut = false, indexing = false;
     const char *tags[STORE_PAGE_TAGS];
-    struct store_page page = {
-        .user_id = r->who.user_id, .text = request_query(r, "q"), .cut = &cut};
+    struct store_page page = {.user_id = r->who.user_id,
+                              .text = request_query(r, "q"),
+                              .cut = &cut,
+                              .indexing = &indexing};
     if (!read_tags(r, tags, &page, e) ||
         !request_query_int(r, "limit", 1, STORE_PAGE_MAX - 1, &limit, e) ||
         !read_cursor(r, "before", &page.before_updated, &page.before_id, e) ||
@@ -190,7 +192,8 @@ bool conversation_list(struct request *r, struct err *e)
     /* This page lies above another one, so there is more below it, and maybe above. */
     put_cursor(&l.out, "],\"next\":", l.more || (page.after_id && l.n), l.last_updated, l.last_id);
     put_cursor(&l.out, ",\"prev\":", page.after_id && l.n == l.limit, l.first_updated, l.first_id);
-    buf_puts(&l.out, cut ? ",\"partial\":true}" : ",\"partial\":false}");
+    buf_puts(&l.out, cut ? ",\"partial\":true" : ",\"partial\":false");
+    buf_puts(&l.out, indexing ? ",\"indexing\":true}" : ",\"indexing\":false}");
     if (ok)
         reply_json_buf(r, 200, &l.out);
     buf_fini(&l.out);

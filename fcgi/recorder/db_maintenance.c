@@ -3,6 +3,7 @@
 #define LOG_MODULE "recorder"
 #include "fcgi/recorder/db_maintenance.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "sql/chats/store_record.h"
 #include "sql/core/store.h"
@@ -12,6 +13,7 @@
 #define LONG_MS 250.0       /* a long WAL is checkpointed after this already */
 #define TRUNCATE_MS 30000.0 /* after the last running answer */
 #define CLEAR_MS 5000.0
+#define GIVE_WAY_MS 3.0
 
 static void checkpoint(struct db_maintenance *m, bool truncate)
 {
@@ -43,7 +45,9 @@ static void clear_deleted(struct db_maintenance *m, double now)
     }
     if (!ok)
         log_error("clearing away: %s", e.text);
-    m->next_clear = ok && more ? now : now + CLEAR_MS;
+    /* As long as the step took, the others can write. */
+    const double end = clock_ms();
+    m->next_clear = ok && more ? end + (end - now) + GIVE_WAY_MS : end + CLEAR_MS;
 }
 
 void db_maintenance_run(struct db_maintenance *m, bool busy, double now)

@@ -53,8 +53,7 @@ static bool begin_again(struct store *s, const struct store_continue *c, struct 
     int changed = 0;
     sqlite3_stmt *q;
     /* The index knows the text as it is; it learns the new one when the answer ends. */
-    if (!search_remove_one(s, c->message_id, e) ||
-        !(q = statement_begin(s, QUERY_MESSAGE_CONTINUE, e)))
+    if (!search_remove(s, c->message_id, e) || !(q = statement_begin(s, QUERY_MESSAGE_CONTINUE, e)))
         return false;
     statement_bind_int(q, ":user_id", c->user_id);
     statement_bind_int(q, ":conversation_id", c->conversation_id);

@@ -239,6 +239,8 @@ bool store_conversation_list(struct store *s, const struct store_page *page,
     const bool search = page->text && *page->text;
     if (page->cut)
         *page->cut = false;
+    if (page->indexing)
+        *page->indexing = false;
     if (page->limit < 1 || page->limit > STORE_PAGE_MAX)
         return err_field(e, ERR_INPUT, "limit", "must be 1 to %d", STORE_PAGE_MAX);
     if (page->after_id && (page->before_id || search))
@@ -251,6 +253,8 @@ bool store_conversation_list(struct store *s, const struct store_page *page,
     }
     if (ok && search && page->cut)
         *page->cut = s->search.cut;
+    if (ok && search && page->indexing)
+        ok = search_is_indexing(s, page->user_id, page->indexing, e);
     buf_fini(&terms);
     return ok;
 }

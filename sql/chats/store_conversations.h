@@ -99,6 +99,8 @@ struct store_page {
                          ignored); NULL: all */
     bool *cut; /* set to whether a text of one or two letters was looked for in the newest messages
                   only; NULL: not asked */
+    bool *indexing; /* set to whether a search misses texts that wait to be indexed; NULL: not asked
+                     */
     const char *const *tags; /* [n_tags] that it must have, letter case ignored in any script */
     int n_tags;              /* at most STORE_PAGE_TAGS */
     enum store_which pinned, archived;

@@ -132,9 +132,11 @@ static bool find_file(struct store *s, int64_t user_id, const struct store_impor
 
 static bool name_file(struct store *s, int64_t user_id, const char *name, int64_t id, struct err *e)
 {
-    sqlite3_stmt *q = search_remove_file(s, user_id, id, e)
-                          ? statement_begin(s, QUERY_IMPORT_FILE_NAME, e)
-                          : NULL;
+    bool done;
+    sqlite3_stmt *q =
+        search_remove_file(s, &(struct store_ref){user_id, id}, &(int64_t){INT64_MAX}, &done, e)
+            ? statement_begin(s, QUERY_IMPORT_FILE_NAME, e)
+            : NULL;
     if (!q)
         return false;
     statement_bind_int(q, ":user_id", user_id);

@@ -13,7 +13,8 @@
 #include "sql/chats/store_responses.h"
 #include "sql/core/statement.h"
 
-#define CLEAR_MESSAGES 300 /* deleted in one transaction: some milliseconds */
+#define CLEAR_MESSAGES 300              /* deleted in one transaction ... */
+#define CLEAR_BYTES ((int64_t)64 << 10) /* ... with this much text, about: some milliseconds */
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
 #define LONG_WAL_FRAMES 2000 /* 8 MB */
 #define LONG_WAL_BYTES                                                                             \
@@ -189,6 +190,8 @@ static int next(struct store *s, enum query which, int64_t *id, struct err *e)
     sqlite3_stmt *q = statement_begin(s, which, e);
     if (!q)
         return -1;
+    if (which == QUERY_CLEAR_NEXT_CONVERSATION)
+        statement_bind_int(q, ":now", clock_wall_ms());
     int rc = statement_step(s, q, e);
     if (rc == 1)
         *id = sqlite3_column_int64(q, 0);
@@ -196,15 +199,41 @@ static int next(struct store *s, enum query which, int64_t *id, struct err *e)
     return rc;
 }
 
+/* The conversation's last message: 1: gone; 0: there is none, or more of it is left to take out of
+ * the index; -1: *e. */
+static int clear_last(struct store *s, int64_t conversation_id, int64_t *letters, int64_t *bytes,
+                      struct err *e)
+{
+    bool done;
+    sqlite3_stmt *q = statement_begin(s, QUERY_CLEAR_LAST_MESSAGE, e);
+    if (!q)
+        return -1;
+    statement_bind_int(q, ":conversation_id", conversation_id);
+    const int rc = statement_step(s, q, e);
+    const int64_t id = rc == 1 ? sqlite3_column_int64(q, 0) : 0;
+    if (rc == 1)
+        *bytes -= sqlite3_column_int64(q, 1);
+    statement_end(q);
+    if (rc != 1)
+        return rc;
+    if (!search_remove_some(s, id, letters, &done, e))
+        return -1;
+    if (!done)
+        return 0;
+    if (!(q = statement_begin(s, QUERY_CLEAR_MESSAGE, e)))
+        return -1;
+    statement_bind_int(q, ":id", id);
+    return statement_run(s, q, NULL, e) ? 1 : -1;
+}
+
 static bool clear_from(struct store *s, int64_t conversation_id, struct err *e)
 {
-    sqlite3_stmt *q = NULL;
-    if (!search_remove(s, conversation_id, CLEAR_MESSAGES, e) ||
-        !(q = statement_begin(s, QUERY_CLEAR_MESSAGES, e)))
-        return false;
-    statement_bind_int(q, ":conversation_id", conversation_id);
-    statement_bind_int(q, ":limit", CLEAR_MESSAGES);
-    if (!statement_run(s, q, NULL, e) || !(q = statement_begin(s, QUERY_CLEAR_CONVERSATION, e)))
+    int64_t letters = SEARCH_STEP_LETTERS, bytes = CLEAR_BYTES;
+    for (int n = 0, rc = 1; n < CLEAR_MESSAGES && bytes > 0 && rc == 1; n++)
+        if ((rc = clear_last(s, conversation_id, &letters, &bytes, e)) < 0)
+            return false;
+    sqlite3_stmt *q = statement_begin(s, QUERY_CLEAR_CONVERSATION, e);
+    if (!q)
         return false;
     statement_bind_int(q, ":id", conversation_id);
     return statement_run(s, q, NULL, e);
@@ -240,7 +269,8 @@ bool store_clear(struct store *s, bool *more, struct err *e)
     int rc = next(s, QUERY_CLEAR_NEXT_CONVERSATION, &id, e);
     if (rc == 1) {
         *more = true;
-        return store_write_begin(s, e) && store_write_end(s, clear_from(s, id, e), e);
+        /* Not synced: it is deleted already, and what a power cut undoes is cleared again. */
+        return store_write_begin_unsynced(s, e) && store_write_end(s, clear_from(s, id, e), e);
     }
     if (rc == 0) {
         bool ok = store_attachment_clear(s, more, e);
@@ -251,5 +281,5 @@ bool store_clear(struct store *s, bool *more, struct err *e)
         *more = true;
         return store_write_begin(s, e) && store_write_end(s, clear_user(s, id, e), e);
     }
-    return rc == 0 && search_clear(s, more, e);
+    return rc == 0 && search_index(s, more, e) && (*more || search_clear(s, more, e));
 }

@@ -56,6 +56,8 @@ bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struc
 bool store_wal_long(struct store *s);
 
 /* One short step of clearing away: expired sessions and links, what lay in the trash for
- * STORE_TRASH_DAYS, rows of deleted conversations (a few hundred messages a step), users whose last
- * row is gone, and last what the search index still holds of them. *more: call again. */
+ * STORE_TRASH_DAYS, rows of deleted conversations (a few hundred messages or
+ * 64 KB of text a step), users whose last row is gone; then one of indexing texts for the search;
+ * and last of merging away what the index still holds of deleted ones. A pause belongs between two
+ * steps, in which others write. *more: call again. */
 bool store_clear(struct store *s, bool *more, struct err *e);

@@ -1,5 +1,5 @@
-/* Forks copy a branch message by message, and removals delete a subtree, so that the search index
- * follows each row. */
+/* Forks copy a branch message by message, in several transactions where it is long, and removals
+ * delete a subtree, so that the search index follows each row. */
 #include "sql/chats/store_tree.h"
 
 #include <stdlib.h>
@@ -11,6 +11,10 @@
 #include "sql/core/statement.h"
 #include "sql/files/attachments_internal.h"
 #include "sql/users/users_internal.h"
+
+#define COPY_MESSAGES 300                /* of a fork, in one transaction ... */
+#define COPY_BYTES ((int64_t)256 << 10)  /* ... with this much text, about */
+#define BUILDING_MS ((int64_t)60 * 1000) /* without a step, until its maker is taken for dead */
 
 struct ids {
     int64_t *at;
@@ -57,6 +61,7 @@ static bool begin_fork(struct store *s, const struct store_fork *f, int64_t *id,
     statement_bind_int(q, ":conversation_id", f->conversation_id);
     statement_bind_text(q, ":title", f->title);
     statement_bind_int(q, ":now", clock_wall_ms());
+    statement_bind_int(q, ":until", clock_wall_ms() + BUILDING_MS);
     if (!statement_int(s, q, id, &why))
         return why.code == ERR_NOTFOUND ? err_set(e, ERR_NOTFOUND, "there is no such conversation")
                                         : err_set(e, why.code, "%s", why.text);
@@ -69,60 +74,103 @@ static bool begin_fork(struct store *s, const struct store_fork *f, int64_t *id,
 }
 
 struct copy { /* the new conversation */
+    struct store *s;
+    const struct store_fork *fork;
+    struct ids ids; /* that it begins with; [next]: the next one to copy */
+    int next;
     int64_t id, leaf_id;
 };
 
-static bool copy_messages(struct store *s, const struct store_fork *f, const struct ids *ids,
-                          struct copy *copy, struct err *e)
+/* until 0: it is there from now on. */
+static bool set_building(const struct copy *c, int64_t until, struct err *e)
 {
-    for (int i = 0; i < ids->n; i++) {
-        sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_COPY, e);
-        if (!q)
+    int changed = 0;
+    sqlite3_stmt *q = statement_begin(c->s, QUERY_CONVERSATION_BUILDING, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", c->fork->user_id);
+    statement_bind_int(q, ":id", c->id);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    statement_bind_id(q, ":until", until);
+    statement_bind_id(q, ":leaf_id", until ? 0 : c->leaf_id);
+    return statement_run(c->s, q, &changed, e) &&
+           (changed || err_set(e, ERR_CONFLICT, "the copy took too long and was given up"));
+}
+
+static bool copy_message(struct copy *c, int64_t *bytes, struct err *e)
+{
+    struct err why = {0};
+    sqlite3_stmt *q = statement_begin(c->s, QUERY_MESSAGE_COPY, e);
+    if (!q)
+        return false;
+    const int64_t id = c->ids.at[c->next++];
+    statement_bind_int(q, ":user_id", c->fork->user_id);
+    statement_bind_int(q, ":fork_id", c->id);
+    statement_bind_id(q, ":parent_id", c->leaf_id);
+    statement_bind_int(q, ":id", id);
+    if (!statement_row(c->s, q, &why))
+        return why.code == ERR_NOTFOUND
+                   ? err_set(e, ERR_CONFLICT, "a message was deleted while it was being copied")
+                   : err_set(e, why.code, "%s", why.text);
+    c->leaf_id = sqlite3_column_int64(q, 0);
+    *bytes -= sqlite3_column_int64(q, 1);
+    statement_end(q);
+    return search_add(c->s, c->leaf_id, e) &&
+           attachments_fork(c->s, c->fork->user_id, id, c->leaf_id, e);
+}
+
+/* What one transaction copies; the last one shows it all. */
+static bool copy_some(struct copy *c, struct err *e)
+{
+    for (int64_t n = 0, bytes = COPY_BYTES; c->next < c->ids.n && n < COPY_MESSAGES && bytes > 0;
+         n++)
+        if (!copy_message(c, &bytes, e))
             return false;
-        statement_bind_int(q, ":user_id", f->user_id);
-        statement_bind_int(q, ":fork_id", copy->id);
-        statement_bind_id(q, ":parent_id", copy->leaf_id);
-        statement_bind_int(q, ":id", ids->at[i]);
-        if (!statement_int(s, q, &copy->leaf_id, e) || !search_add(s, copy->leaf_id, e) ||
-            !attachments_fork(s, f->user_id, ids->at[i], copy->leaf_id, e))
+    return set_building(c, c->next < c->ids.n ? clock_wall_ms() + BUILDING_MS : 0, e) &&
+           users_check_quota(c->s, c->fork->user_id, c->fork->storage_bytes, e);
+}
+
+static bool begin_copy(struct copy *c, struct err *e)
+{
+    const struct store_fork *f = c->fork;
+    const struct place last = {f->user_id, f->conversation_id, f->message_id};
+    if (!begin_fork(c->s, f, &c->id, e) || !read_ids(c->s, QUERY_BRANCH_IDS, &last, &c->ids, e))
+        return false;
+    if (!c->ids.n)
+        return err_field(e, ERR_INPUT, "from_message_id", "is not a message of this conversation");
+    return copy_some(c, e);
+}
+
+/* The transactions after the first one. */
+static bool copy_rest(struct copy *c, struct err *e)
+{
+    while (c->next < c->ids.n) {
+        store_give_way();
+        if (!store_write_begin(c->s, e) || !store_write_end(c->s, copy_some(c, e), e))
             return false;
     }
     return true;
 }
 
-static bool set_leaf(struct store *s, int64_t user_id, int64_t id, int64_t leaf_id, struct err *e)
+/* The recorder clears away what there is of it. */
+static void give_up(const struct copy *c)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_CONVERSATION_CHANGE, e);
-    if (!q)
-        return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":id", id);
-    statement_bind_int(q, ":leaf_id", leaf_id);
-    return statement_run(s, q, NULL, e);
-}
-
-static bool make_fork(struct store *s, const struct store_fork *f, struct ids *ids, int64_t *id,
-                      struct err *e)
-{
-    const struct place last = {f->user_id, f->conversation_id, f->message_id};
-    if (!begin_fork(s, f, id, e) || !read_ids(s, QUERY_BRANCH_IDS, &last, ids, e))
-        return false;
-    if (!ids->n)
-        return err_field(e, ERR_INPUT, "from_message_id", "is not a message of this conversation");
-    struct copy copy = {.id = *id};
-    return copy_messages(s, f, ids, &copy, e) &&
-           set_leaf(s, f->user_id, copy.id, copy.leaf_id, e) &&
-           users_check_quota(s, f->user_id, f->storage_bytes, e);
+    struct err why = {0};
+    if (store_write_begin(c->s, &why))
+        store_write_end(c->s, set_building(c, clock_wall_ms(), &why), &why);
 }
 
 bool store_conversation_fork(struct store *s, const struct store_fork *f, int64_t *id,
                              struct err *e)
 {
-    struct ids ids = {0};
+    struct copy c = {.s = s, .fork = f};
     if (f->title && strlen(f->title) > STORE_TITLE_BYTES)
         return err_field(e, ERR_INPUT, "title", "is longer than %d bytes", STORE_TITLE_BYTES);
-    bool ok = store_write_begin(s, e) && store_write_end(s, make_fork(s, f, &ids, id, e), e);
-    free(ids.at);
+    bool ok = store_write_begin(s, e) && store_write_end(s, begin_copy(&c, e), e);
+    if (ok && !(ok = copy_rest(&c, e)))
+        give_up(&c);
+    *id = c.id;
+    free(c.ids.at);
     return ok;
 }
 
@@ -131,8 +179,7 @@ static bool remove_messages(struct store *s, int64_t user_id, int64_t conversati
 {
     for (int i = 0; i < ids->n; i++) {
         sqlite3_stmt *q;
-        if (!search_remove_one(s, ids->at[i], e) ||
-            !(q = statement_begin(s, QUERY_MESSAGE_DELETE, e)))
+        if (!search_remove(s, ids->at[i], e) || !(q = statement_begin(s, QUERY_MESSAGE_DELETE, e)))
             return false;
         statement_bind_int(q, ":user_id", user_id);
         statement_bind_int(q, ":conversation_id", conversation_id);

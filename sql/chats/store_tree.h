@@ -17,7 +17,9 @@ struct store_fork {
     int64_t storage_bytes; /* that the user may keep in all, the copies with it; 0: no limit */
 };
 /* A new conversation with copies of these messages, its settings and tags those of the original.
- * One transaction. ERR_NOTFOUND: conversation; ERR_INPUT "from_message_id": not in it;
+ * Where it is long it takes several transactions, between which others write; nobody sees it before
+ * the last, and the recorder removes what a killed process leaves. Long texts are found once the
+ * recorder has indexed them. ERR_NOTFOUND: conversation; ERR_INPUT "from_message_id": not in it;
  * ERR_CONFLICT: that answer is still running; ERR_LIMIT, field STORE_QUOTA_FIELD
  * (sql/users/store_limits.h). */
 bool store_conversation_fork(struct store *s, const struct store_fork *f, int64_t *id,

@@ -7,6 +7,9 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
+#include "sql/core/search_internal.h"
+
+#define GIVE_WAY_US 3000 /* longer than store_wait sleeps */
 
 static enum err_code code_of(int rc)
 {
@@ -212,6 +215,11 @@ int store_wait(void *context, int count)
     return 1;
 }
 
+void store_give_way(void)
+{
+    usleep(GIVE_WAY_US);
+}
+
 static bool begin(struct store *s, bool synced, struct err *e)
 {
     if (synced != s->synced) {
@@ -219,6 +227,7 @@ static bool begin(struct store *s, bool synced, struct err *e)
             return false;
         s->synced = synced;
     }
+    search_transaction(s);
     sqlite3_stmt *q = statement_begin(s, QUERY_BEGIN, e);
     return q && statement_run(s, q, NULL, e);
 }

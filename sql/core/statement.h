@@ -35,6 +35,8 @@ struct store {
         struct fold_needle needle; /* what is searched */
         int64_t bytes_left;        /* that may still be read */
         bool stop_at_cut, cut;
+        int64_t bytes_at_once; /* that this transaction may still put into an index itself */
+        int64_t last_user;     /* whose parts were indexed last */
     } search;
     sqlite3_stmt *statements[QUERY__N];
 };
@@ -76,6 +78,8 @@ bool store_write_begin_unsynced(struct store *s, struct err *e);
 /* For what may be left undone: no fsync, and false at once when another writer is at it. */
 bool store_write_try(struct store *s);
 bool store_write_end(struct store *s, bool ok, struct err *e);
+/* Between two transactions of one task: long enough for who waits for the lock to get it. */
+void store_give_way(void);
 struct statement_expiry { /* of rows that have an end */
     enum query find;      /* :now; gives a row while any has expired */
     enum query remove;    /* :now, and :limit where it has one; deletes the expired ones */

@@ -1,4 +1,7 @@
-/* Messages and attachments by their text: the trigram indexes message_search and attachment_search.
+/* Messages and attachments by their text: the trigram indexes message_search and attachment_search,
+ * and part_search for what is long or came together with much else. Filling an index takes seconds
+ * for each megabyte, and whoever writes meanwhile waits: so a transaction indexes a little text at
+ * once and leaves the rest, in parts, to the recorder.
  *
  * FTS5 keeps removed entries in older parts of its index until the parts are merged (its own
  * secure-delete came with SQLite 3.42). So every removal leaves a note, and the recorder merges
@@ -21,6 +24,7 @@
 #define SEARCH_BYTES 1000 /* at most FOLD_LETTERS letters */
 #define READ_BYTES                                                                                 \
     ((int64_t)32 << 20) /* of messages that one search without the index compares: some 100 ms */
+#define AT_ONCE_BYTES ((int64_t)16 << 10) /* of text that one transaction indexes itself */
 #define FIRST_TRY_BYTES ((int64_t)2 << 20)
 #define SEARCH_PIECES 64                          /* more make no text rarer */
 #define LARGE_BYTES ((int64_t)64 << 20)           /* of the database: from here on ... */
@@ -38,55 +42,202 @@ static const struct index {
 } of_messages = {QUERY_SEARCH_MERGE, QUERY_SEARCH_SMALL, QUERY_SEARCH_EMPTY,
                  QUERY_SEARCH_FILL,  "search_merge",     "search_merged_at"},
   of_files = {QUERY_SEARCH_MERGE_FILES, QUERY_SEARCH_SMALL_FILES, QUERY_SEARCH_EMPTY_FILES,
-              QUERY_SEARCH_FILL_FILES,  "search_merge_files",     "search_merged_files_at"};
+              QUERY_SEARCH_FILL_FILES,  "search_merge_files",     "search_merged_files_at"},
+  of_parts = {QUERY_SEARCH_MERGE_PARTS, QUERY_SEARCH_SMALL_PARTS, QUERY_SEARCH_EMPTY_PARTS,
+              QUERY_SEARCH_FILL_PARTS,  "search_merge_parts",     "search_merged_parts_at"};
 
-bool search_add(struct store *s, int64_t message_id, struct err *e)
+static const struct kind { /* of what is searched */
+    enum query bytes, add, remove, add_parts, indexed_part, drop_parts;
+    const struct index *index;
+} messages = {QUERY_SEARCH_MESSAGE_BYTES, QUERY_SEARCH_ADD, QUERY_SEARCH_REMOVE, QUERY_PART_ADD,
+              QUERY_PART_INDEXED,         QUERY_PART_DROP,  &of_messages},
+  files = {QUERY_SEARCH_FILE_BYTES,
+           QUERY_SEARCH_ADD_FILE,
+           QUERY_SEARCH_REMOVE_FILE,
+           QUERY_PART_ADD_FILE,
+           QUERY_PART_INDEXED_FILE,
+           QUERY_PART_DROP_FILE,
+           &of_files};
+
+/* A statement about one row. */
+static bool run(struct store *s, enum query which, int64_t id, int *changed, struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_SEARCH_ADD, e);
+    sqlite3_stmt *q = statement_begin(s, which, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":id", message_id);
+    statement_bind_int(q, ":id", id);
+    return statement_run(s, q, changed, e);
+}
+
+/* 1: *out is its first column; 0: no row; -1: *e. */
+static int ask(struct store *s, enum query which, int64_t id, int64_t *out, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, which, e);
+    if (!q)
+        return -1;
+    statement_bind_int(q, ":id", id);
+    const int rc = statement_step(s, q, e);
+    if (rc == 1)
+        *out = sqlite3_column_int64(q, 0);
+    statement_end(q);
+    return rc;
+}
+
+void search_transaction(struct store *s)
+{
+    s->search.bytes_at_once = AT_ONCE_BYTES;
+}
+
+/* A row without text to search (an answer that runs) is left out. */
+static bool add(struct store *s, const struct kind *k, int64_t id, struct err *e)
+{
+    int64_t bytes = 0;
+    const int rc = ask(s, k->bytes, id, &bytes, e);
+    if (rc != 1)
+        return rc == 0;
+    const bool at_once = bytes <= s->search.bytes_at_once;
+    if (at_once)
+        s->search.bytes_at_once -= bytes;
+    return run(s, at_once ? k->add : k->add_parts, id, NULL, e);
+}
+
+static bool mark_part(struct store *s, int64_t id, const char *state, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_PART_MARK, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":id", id);
+    statement_bind_text(q, ":state", state);
     return statement_run(s, q, NULL, e);
 }
 
-bool search_remove(struct store *s, int64_t conversation_id, int limit, struct err *e)
+/* Takes parts out of their index while *letters lasts; *done: none of this row is left there. */
+static bool remove_parts(struct store *s, const struct kind *k, int64_t id, int64_t *letters,
+                         bool *done, struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_SEARCH_REMOVE, e);
-    if (!q)
-        return false;
-    statement_bind_int(q, ":conversation_id", conversation_id);
-    statement_bind_int(q, ":limit", limit);
-    return statement_run(s, q, NULL, e) && server_set_setting(s, of_messages.state, "2", e);
+    int rc = 1;
+    int64_t part, n = 0;
+    bool any = false;
+    *done = false;
+    while (*letters > 0 && (rc = ask(s, k->indexed_part, id, &part, e)) == 1) {
+        if (ask(s, QUERY_PART_LETTERS, part, &n, e) < 0 ||
+            !run(s, QUERY_PART_REMOVE, part, NULL, e) || !mark_part(s, part, "removed", e))
+            return false;
+        *letters -= n;
+        any = true;
+    }
+    *done = rc == 0;
+    return rc >= 0 && (!any || server_set_setting(s, of_parts.state, "2", e));
 }
 
-bool search_remove_one(struct store *s, int64_t message_id, struct err *e)
+static bool remove_some(struct store *s, const struct kind *k, int64_t id, int64_t *letters,
+                        bool *done, struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_SEARCH_REMOVE_ONE, e);
-    if (!q)
+    int changed = 0;
+    if (!remove_parts(s, k, id, letters, done, e))
         return false;
-    statement_bind_int(q, ":id", message_id);
-    return statement_run(s, q, NULL, e) && server_set_setting(s, of_messages.state, "2", e);
+    if (!*done)
+        return true;
+    /* In this order: the first looks for parts. */
+    return run(s, k->remove, id, &changed, e) && run(s, k->drop_parts, id, NULL, e) &&
+           (!changed || server_set_setting(s, k->index->state, "2", e));
+}
+
+bool search_add(struct store *s, int64_t message_id, struct err *e)
+{
+    return add(s, &messages, message_id, e);
+}
+
+bool search_remove_some(struct store *s, int64_t message_id, int64_t *letters, bool *done,
+                        struct err *e)
+{
+    return remove_some(s, &messages, message_id, letters, done, e);
+}
+
+bool search_remove(struct store *s, int64_t message_id, struct err *e)
+{
+    bool done;
+    return remove_some(s, &messages, message_id, &(int64_t){INT64_MAX}, &done, e);
 }
 
 bool search_add_file(struct store *s, int64_t attachment_id, struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_SEARCH_ADD_FILE, e);
-    if (!q)
-        return false;
-    statement_bind_int(q, ":id", attachment_id);
-    return statement_run(s, q, NULL, e);
+    return add(s, &files, attachment_id, e);
 }
 
-bool search_remove_file(struct store *s, int64_t user_id, int64_t attachment_id, struct err *e)
+bool search_keep_file(struct store *s, int64_t attachment_id, struct err *e)
 {
-    int removed = 0;
-    sqlite3_stmt *q = statement_begin(s, QUERY_SEARCH_REMOVE_FILE, e);
+    return run(s, QUERY_PART_AGAIN_FILE, attachment_id, NULL, e);
+}
+
+bool search_remove_file(struct store *s, const struct store_ref *file, int64_t *letters, bool *done,
+                        struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_SEARCH_FILE_LOOSE, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":id", attachment_id);
-    statement_bind_id(q, ":user_id", user_id);
-    return statement_run(s, q, &removed, e) &&
-           (!removed || server_set_setting(s, of_files.state, "2", e));
+    statement_bind_int(q, ":id", file->id);
+    statement_bind_id(q, ":user_id", file->user_id);
+    const int rc = statement_step(s, q, e);
+    statement_end(q);
+    *done = true;
+    return rc == 1 ? remove_some(s, &files, file->id, letters, done, e) : rc == 0;
+}
+
+/* The next part that waits: of the user after the last one, so that everybody has a turn. 0: none.
+ */
+static bool next_part(struct store *s, int64_t after, int64_t *id, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_PART_NEXT, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":after", after);
+    const int rc = statement_step(s, q, e);
+    *id = rc == 1 ? sqlite3_column_int64(q, 0) : 0;
+    if (rc == 1)
+        s->search.last_user = sqlite3_column_int64(q, 1);
+    statement_end(q);
+    if (rc == 0 && after)
+        return next_part(s, 0, id, e);
+    return rc >= 0;
+}
+
+static bool index_parts(struct store *s, struct err *e)
+{
+    int64_t id, n = 0;
+    for (int64_t letters = SEARCH_STEP_LETTERS; letters > 0; letters -= n + 1) {
+        if (!next_part(s, s->search.last_user, &id, e))
+            return false;
+        if (!id)
+            break;
+        if (!mark_part(s, id, "indexed", e) || !run(s, QUERY_PART_INDEX, id, NULL, e) ||
+            ask(s, QUERY_PART_LETTERS, id, &n, e) < 0)
+            return false;
+    }
+    return true;
+}
+
+bool search_index(struct store *s, bool *more, struct err *e)
+{
+    int64_t id;
+    const int64_t last = s->search.last_user;
+    if (!next_part(s, last, &id, e))
+        return false;
+    s->search.last_user = last;
+    *more = id != 0;
+    return !id || (store_write_begin_unsynced(s, e) && store_write_end(s, index_parts(s, e), e));
+}
+
+bool search_is_indexing(struct store *s, int64_t user_id, bool *out, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_PART_WAITING, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", user_id);
+    const int rc = statement_step(s, q, e);
+    statement_end(q);
+    *out = rc == 1;
+    return rc >= 0;
 }
 
 /* False: *e. 0 when it was never set. */
@@ -179,7 +330,8 @@ static bool clear_index(struct store *s, const struct index *x, bool *more, stru
 
 bool search_clear(struct store *s, bool *more, struct err *e)
 {
-    return clear_index(s, &of_messages, more, e) && (*more || clear_index(s, &of_files, more, e));
+    return clear_index(s, &of_messages, more, e) && (*more || clear_index(s, &of_files, more, e)) &&
+           (*more || clear_index(s, &of_parts, more, e));
 }
 
 static const char *next_letter(const char *p)

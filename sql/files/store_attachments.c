@@ -141,21 +141,36 @@ static int remove_row(struct store *s, sqlite3_stmt *q, char sha256[DIGEST_TEXT_
     return rc;
 }
 
-bool store_attachment_remove(struct store *s, int64_t user_id, int64_t id, struct err *e)
+/* One step; 2: its text is still in the search's index. */
+static int remove_step(struct store *s, int64_t user_id, int64_t id, char sha256[DIGEST_TEXT_SIZE],
+                       struct err *e)
 {
-    char sha256[DIGEST_TEXT_SIZE] = "";
     int rc = -1;
+    bool done;
+    int64_t letters = SEARCH_STEP_LETTERS;
     if (!store_write_begin(s, e))
-        return false;
-    sqlite3_stmt *q = search_remove_file(s, user_id, id, e)
+        return -1;
+    sqlite3_stmt *q = search_remove_file(s, &(struct store_ref){user_id, id}, &letters, &done, e)
                           ? statement_begin(s, QUERY_ATTACHMENT_REMOVE, e)
                           : NULL;
-    if (q) {
+    if (q && !done) {
+        rc = 2;
+    } else if (q) {
         statement_bind_int(q, ":user_id", user_id);
         statement_bind_int(q, ":id", id);
         rc = remove_row(s, q, sha256, e);
     }
-    if (!store_write_end(s, rc >= 0, e))
+    return store_write_end(s, rc >= 0, e) ? rc : -1;
+}
+
+bool store_attachment_remove(struct store *s, int64_t user_id, int64_t id, struct err *e)
+{
+    char sha256[DIGEST_TEXT_SIZE] = "";
+    sqlite3_stmt *q;
+    int rc;
+    while ((rc = remove_step(s, user_id, id, sha256, e)) == 2)
+        store_give_way(); /* others write between the steps */
+    if (rc < 0)
         return false;
     if (rc == 1)
         return attachment_file_release(s, sha256, e);
@@ -193,7 +208,7 @@ bool attachments_bind(struct store *s, const struct store_ref *message, const in
             return false;
         statement_bind_int(q, ":user_id", message->user_id);
         statement_bind_int(q, ":id", ids[i]);
-        if (!statement_run(s, q, NULL, e))
+        if (!statement_run(s, q, NULL, e) || !search_keep_file(s, ids[i], e))
             return false;
     }
     return true;
@@ -210,9 +225,12 @@ bool attachments_fork(struct store *s, int64_t user_id, int64_t id, int64_t fork
     return statement_run(s, q, NULL, e);
 }
 
-/* 1: a row went, and *sha256 may be a file without one; 0: none is due; -1: *e. */
-static int clear_one(struct store *s, char sha256[DIGEST_TEXT_SIZE], struct err *e)
+/* 1: a row went, and *sha256 may be a file without one; 0: none is due, or *letters are spent;
+ * -1: *e. */
+static int clear_one(struct store *s, int64_t *letters, char sha256[DIGEST_TEXT_SIZE],
+                     struct err *e)
 {
+    bool done;
     sqlite3_stmt *q = statement_begin(s, QUERY_ATTACHMENT_NEXT_LOOSE, e);
     if (!q)
         return -1;
@@ -222,7 +240,11 @@ static int clear_one(struct store *s, char sha256[DIGEST_TEXT_SIZE], struct err 
     statement_end(q);
     if (rc != 1)
         return rc;
-    if (!search_remove_file(s, 0, id, e) || !(q = statement_begin(s, QUERY_ATTACHMENT_CLEAR, e)))
+    if (!search_remove_file(s, &(struct store_ref){0, id}, letters, &done, e))
+        return -1;
+    if (!done)
+        return 0;
+    if (!(q = statement_begin(s, QUERY_ATTACHMENT_CLEAR, e)))
         return -1;
     statement_bind_int(q, ":id", id);
     return remove_row(s, q, sha256, e) < 0 ? -1 : 1;
@@ -232,6 +254,7 @@ bool store_attachment_clear(struct store *s, bool *any, struct err *e)
 {
     char sha256[CLEAR_ROWS][DIGEST_TEXT_SIZE] = {0};
     int n = 0, rc = 1;
+    int64_t letters = SEARCH_STEP_LETTERS;
     sqlite3_stmt *q = statement_begin(s, QUERY_ATTACHMENT_NEXT_LOOSE, e);
     if (!q)
         return false;
@@ -243,7 +266,7 @@ bool store_attachment_clear(struct store *s, bool *any, struct err *e)
         return first == 0;
     if (!store_write_begin(s, e))
         return false;
-    while (n < CLEAR_ROWS && (rc = clear_one(s, sha256[n], e)) == 1)
+    while (n < CLEAR_ROWS && (rc = clear_one(s, &letters, sha256[n], e)) == 1)
         n++;
     if (!store_write_end(s, rc >= 0, e))
         return false;

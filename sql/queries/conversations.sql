@@ -92,6 +92,16 @@ WHERE c.user_id = :user_id AND c.deleted_at IS NULL
                                AND m.conversation_id IN (SELECT id FROM conversations
                                                          WHERE user_id = :user_id AND deleted_at IS NULL)
                                AND text_has(m.content))
+                    OR c.id IN (SELECT m.conversation_id FROM messages m
+                                WHERE m.id IN (SELECT p.message_id FROM part_search f CROSS JOIN search_parts p ON p.id = f.rowid
+                                               WHERE f.part_search MATCH :terms AND p.user_id = :user_id)
+                                  AND text_has(m.content))
+                    OR c.id IN (SELECT m.conversation_id
+                                FROM attachments b CROSS JOIN message_attachments x ON x.attachment_id = b.id
+                                     CROSS JOIN messages m ON m.id = x.message_id
+                                WHERE b.id IN (SELECT p.attachment_id FROM part_search f CROSS JOIN search_parts p ON p.id = f.rowid
+                                               WHERE f.part_search MATCH :terms AND p.user_id = :user_id)
+                                  AND b.user_id = :user_id AND (text_has(b.name) OR text_has(b.text)))
                     OR c.id IN (SELECT m.conversation_id
                                 FROM attachment_search f CROSS JOIN attachments b ON b.id = f.rowid
                                      CROSS JOIN message_attachments x ON x.attachment_id = b.id

@@ -35,10 +35,12 @@ SET tokens = CAST(unfinished.tokens || excluded.tokens AS BLOB), text_bytes = ex
 DELETE FROM unfinished WHERE message_id = :id;
 
 -- Children have greater ids than their parents: from the top down no foreign key is hurt.
--- name: clear_messages
-DELETE FROM messages WHERE id IN (
-    SELECT m.id FROM messages m
-    WHERE m.conversation_id = :conversation_id ORDER BY m.id DESC LIMIT :limit);
+-- name: clear_last_message
+SELECT m.id, length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB)) + coalesce(length(CAST(m.tool_calls AS BLOB)), 0)
+FROM messages m WHERE m.conversation_id = :conversation_id ORDER BY m.id DESC LIMIT 1;
+
+-- name: clear_message
+DELETE FROM messages WHERE id = :id;
 
 -- name: clear_next_trashed
 SELECT id FROM conversations WHERE trashed_at < :before AND deleted_at IS NULL LIMIT 1;
@@ -48,10 +50,10 @@ SELECT id FROM conversations WHERE trashed_at < :before AND deleted_at IS NULL L
 UPDATE conversations SET deleted_at = :now, trashed_at = NULL, leaf_id = NULL
 WHERE id = :id AND trashed_at < :before AND deleted_at IS NULL;
 
--- A deleted conversation in which nothing runs any more.
+-- A deleted conversation in which nothing runs any more; not one that is still being made (conversation_building).
 -- name: clear_next_conversation
 SELECT c.id FROM conversations c
-WHERE c.deleted_at IS NOT NULL
+WHERE c.deleted_at <= :now
   AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running')
 LIMIT 1;
 

@@ -23,11 +23,19 @@ WITH RECURSIVE subtree (id) AS (
 SELECT m.id, m.status FROM subtree t JOIN messages m ON m.id = t.id
 ORDER BY m.id DESC LIMIT :limit;
 
+-- A conversation that is made in several transactions is a deleted one until the last of them, deleted at a time to come: nobody
+-- sees it, and the recorder clears it away when that time has come, as it does when its maker has died.
 -- name: conversation_fork
-INSERT INTO conversations (user_id, key, title, settings, fork_of, created_at, updated_at)
-SELECT user_id, lower(hex(randomblob(16))), coalesce(:title, title), settings, id, :now, :now FROM conversations
+INSERT INTO conversations (user_id, key, title, settings, fork_of, created_at, updated_at, deleted_at)
+SELECT user_id, lower(hex(randomblob(16))), coalesce(:title, title), settings, id, :now, :now, :until FROM conversations
 WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL
 RETURNING id;
+
+-- Puts the end off (:until), gives it up (:until is now), or shows it (NULL).
+-- name: conversation_building
+UPDATE conversations SET deleted_at = :until, leaf_id = :leaf_id
+WHERE id = :id AND user_id = :user_id AND deleted_at > :now
+  AND EXISTS (SELECT 1 FROM users WHERE id = :user_id AND deleted_at IS NULL);
 
 -- name: tags_fork
 INSERT INTO conversation_tags (conversation_id, folded, tag)
@@ -41,7 +49,7 @@ SELECT :fork_id, :parent_id, m.role, m.status, m.content, m.reasoning, m.tool_ca
        m.model, m.timings, m.prompt_tokens, m.cached_tokens, m.completion_tokens, m.created_at, m.finished_at
 FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL
-RETURNING id;
+RETURNING id, length(CAST(content AS BLOB)) + length(CAST(reasoning AS BLOB)) + coalesce(length(CAST(tool_calls AS BLOB)), 0);
 
 -- name: message_place
 SELECT m.conversation_id, m.parent_id FROM messages m JOIN conversations c ON c.id = m.conversation_id

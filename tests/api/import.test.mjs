@@ -341,3 +341,17 @@ test('names out of a file are cleaned as those of uploads are', async () => {
   const bad = await take(ownFile(calls));
   assert.deepEqual([bad.failed, bad.problems[0].path], [1, 'messages[1].tool_calls'], JSON.stringify(bad));
 });
+
+test('a long text is indexed afterwards, and a search says so until then', async () => {
+  const c = own({ key: 'long.1', title: 'Long' });
+  c.messages[0].content = `${Array.from({ length: 60000 }, (_, i) => (i * 7919 % 100003).toString(36)).join(' ')} the white heron`;
+  await take(ownFile(c));
+  const search = async (q) => (await s.json('GET', `/api/conversations?archived=any&q=${q}`)).body;
+  assert.equal((await search('no%20such%20bird')).indexing, true);
+  assert.equal((await s.json('GET', '/api/conversations')).body.indexing, false, 'a list searches nothing');
+  const end = Date.now() + 60000;
+  while ((await search('white%20HERON')).indexing && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 200));
+  const found = await search('white%20HERON');
+  assert.equal(found.indexing, false);
+  assert.equal(found.items[0].match.text, 'white heron');
+});

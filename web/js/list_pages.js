@@ -2,6 +2,7 @@
 // list is. Scrolled further, pages come at one end and go at the other.
 
 import { call } from "./api.js";
+import { t } from "./i18n.js";
 
 export const PAGE = 100;
 const HELD = 1000; // rows; beyond it the far end goes
@@ -19,11 +20,20 @@ export class ListPages {
     this.next = null;   // cursor of what comes below
     this.cut = false;   // pages above were dropped
     this.partial = false; // a search that did not read everything
+    this.indexing = false; // texts that no search finds yet
     this.loading = null;
     this.turn = (this.turn || 0) + 1;
   }
 
   get plain() { return !this.text && !Object.keys(this.params).length; }
+
+  /** What is said below the rows. */
+  notes(none) {
+    return [
+      none ? t(this.plain ? "list.empty" : "list.nothing") : this.partial && !this.next ? t("list.partial") : "",
+      this.indexing ? t("list.indexing") : "",
+    ].filter(Boolean);
+  }
 
   ask(more) {
     const query = new URLSearchParams();
@@ -54,7 +64,7 @@ export class ListPages {
     return this.once(async (current) => {
       const [page, pins] = await this.top();
       if (!current()) return false;
-      Object.assign(this, { items: page.items, pinned: pins.items, next: page.next, cut: false, partial: Boolean(page.partial) });
+      Object.assign(this, { items: page.items, pinned: pins.items, next: page.next, cut: false, partial: Boolean(page.partial), indexing: Boolean(page.indexing) });
       return true;
     });
   }
@@ -84,6 +94,7 @@ export class ListPages {
       this.items = this.items.concat(page.items);
       this.next = page.next;
       this.partial ||= Boolean(page.partial);
+      this.indexing = Boolean(page.indexing);
       if (this.items.length > HELD && !this.text) { // a search cannot be asked for upwards, so it keeps its rows
         this.items = this.items.slice(this.items.length - HELD);
         this.cut = true;

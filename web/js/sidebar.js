@@ -39,8 +39,7 @@ function flatten() {
     if (!pages.text && day !== group) label((group = day));
     out.push(itemRow(c));
   }
-  const note = !out.length ? t(pages.plain ? "list.empty" : "list.nothing") : pages.partial && !pages.next ? t("list.partial") : "";
-  if (note) out.push({ key: "note", height: HEIGHT.note, note, loose: true });
+  for (const note of pages.notes(!out.length)) out.push({ key: `note ${note}`, height: HEIGHT.note, note, loose: true });
   return out;
 }
 

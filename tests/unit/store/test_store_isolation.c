@@ -147,16 +147,22 @@ static bool serves_everyone(int q)
     case QUERY_RECORD_WRITE:
     case QUERY_UNFINISHED_KEEP: /* with RECORD_WRITE */
     case QUERY_UNFINISHED_DROP:
-    case QUERY_CLEAR_MESSAGES:
+    case QUERY_CLEAR_LAST_MESSAGE:
+    case QUERY_CLEAR_MESSAGE:
     case QUERY_CLEAR_NEXT_CONVERSATION:
     case QUERY_CLEAR_CONVERSATION:
     case QUERY_CLEAR_NEXT_TRASHED:
     case QUERY_CLEAR_TRASHED:
-    case QUERY_SEARCH_REMOVE:     /* with CLEAR_MESSAGES */
-    case QUERY_SEARCH_REMOVE_ONE: /* before MESSAGE_DELETE, of ids from SUBTREE_IDS */
-    case QUERY_SEARCH_ADD:        /* a row just written in the same transaction, by a statement that
-                                     compared */
+    case QUERY_SEARCH_REMOVE:      /* with CLEAR_MESSAGE, or before MESSAGE_DELETE, of ids from
+                                      SUBTREE_IDS */
+    case QUERY_SEARCH_REMOVE_FILE: /* after SEARCH_FILE_LOOSE, which compares */
+    case QUERY_SEARCH_ADD: /* a row just written in the same transaction, by a statement that
+                              compared */
     case QUERY_SEARCH_ADD_FILE:
+    case QUERY_SEARCH_MESSAGE_BYTES: /* before SEARCH_ADD or PART_ADD */
+    case QUERY_SEARCH_FILE_BYTES:
+    case QUERY_PART_ADD: /* like SEARCH_ADD */
+    case QUERY_PART_ADD_FILE:
     case QUERY_SEARCH_FILL: /* the recorder: what the index of all users held, no more */
     case QUERY_SEARCH_FILL_FILES:
     case QUERY_CLEAR_NEXT_USER:
@@ -232,6 +238,10 @@ static bool may_scan(int q)
     case QUERY_SEARCH_SMALL_FILES:
     case QUERY_SEARCH_FILL: /* of a small index, after a removal */
     case QUERY_SEARCH_FILL_FILES:
+    case QUERY_SEARCH_SMALL_PARTS:
+    case QUERY_SEARCH_FILL_PARTS:
+    case QUERY_PART_ADD: /* the places in one text */
+    case QUERY_PART_ADD_FILE:
         return true;
     default:
         return false;
