@@ -72,10 +72,11 @@ static void find_program(char path[4096])
         snprintf(path, 4096, "%s/%s", SLUICE_LIBEXECDIR, PROGRAM);
 }
 
-static bool spawn(int in, int out, pid_t *pid, struct err *e)
+static bool spawn(int in, int out, bool without_landlock, pid_t *pid, struct err *e)
 {
     char path[4096];
-    char *const args[] = {PROGRAM, NULL}, *const environment[] = {"LC_ALL=C.UTF-8", NULL};
+    char *const args[] = {PROGRAM, without_landlock ? READER_WITHOUT_LANDLOCK : NULL, NULL},
+                *const environment[] = {"LC_ALL=C.UTF-8", NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
     sigset_t none, pipe_signal;
@@ -192,7 +193,9 @@ static bool take_head(const struct buf *said, struct file_reading *out, size_t *
               json_get_bool(head, "files_hidden", &hidden, NULL);
     if (ok && !hidden && !told) {
         told = true;
-        log_warn("the kernel has no Landlock: what reads attached files can see other files too");
+        log_warn("the kernel has no Landlock: %s",
+                 refused ? "attached files are refused"
+                         : "what reads attached files can see other files too");
     }
     int f = 0;
     while (f < FILE_FORM__N && strcmp(form, forms[f]))
@@ -250,7 +253,7 @@ static bool judge(enum end end, int status, const struct buf *said, struct file_
     return out->form == FILE_IMAGE || take_text(said->data + text, said->len - text, out, e);
 }
 
-bool file_reading_run(int fd, struct file_reading *out, struct err *e)
+bool file_reading_run(int fd, bool without_landlock, struct file_reading *out, struct err *e)
 {
     struct buf said = {0};
     int pipes[2];
@@ -260,7 +263,7 @@ bool file_reading_run(int fd, struct file_reading *out, struct err *e)
         return err_errno(e, "the file can't be read");
     bool ok = take_turn(e);
     if (ok) {
-        ok = spawn(fd, pipes[1], &pid, e);
+        ok = spawn(fd, pipes[1], without_landlock, &pid, e);
         close(pipes[1]);
         if (ok) {
             enum end end = drain(pipes[0], &said);

@@ -20,6 +20,7 @@ struct file_reading { /* zeroed = empty; owner calls file_reading_fini */
 
 /* fd: a file, read from its beginning; best one that can't be written. ERR_UNSUPPORTED: of a type
  * that is not taken; ERR_INPUT: damaged, protected, without text; ERR_LIMIT: too much text, time or
- * memory. The words go well after the file's name. */
-bool file_reading_run(int fd, struct file_reading *out, struct err *e);
+ * memory. The words go well after the file's name.
+ * without_landlock: also where the kernel has none, which hides other files from the reader. */
+bool file_reading_run(int fd, bool without_landlock, struct file_reading *out, struct err *e);
 void file_reading_fini(struct file_reading *f);

@@ -14,6 +14,7 @@
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/file_name.h"
 #include "fcgi/http/request.h"
+#include "fcgi/process/worker.h"
 #include "sql/core/base64.h"
 #include "sql/files/store_attachments.h"
 
@@ -61,7 +62,8 @@ bool chat_file_text(struct request *r, const struct chat_file *file, struct buf 
     }
     snprintf(own, sizeof own, "/proc/self/fd/%d", held);
     int fd = open(own, O_RDONLY | O_CLOEXEC); /* whoever reads it can't change it */
-    bool ok = fd >= 0 ? file_reading_run(fd, &f, &why) : err_errno(&why, "the file can't be held");
+    bool ok = fd >= 0 ? file_reading_run(fd, r->worker->without_landlock, &f, &why)
+                      : err_errno(&why, "the file can't be held");
     if (!ok && (f.refused_type || why.code == ERR_INPUT || why.code == ERR_LIMIT)) {
         snprintf(words, sizeof words, "%s", why.text);
         err_field(&why, why.code, path, "%s", words);
