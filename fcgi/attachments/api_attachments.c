@@ -48,6 +48,7 @@ static bool add(struct request *r, struct err *e)
                                            .name = name,
                                            .text = r->worker->text,
                                            .model_id = r->worker->model_id,
+                                           .without_landlock = r->worker->without_landlock,
                                            .storage_bytes = r->who.limits.storage_bytes};
     bool ok = upload_take(r, (size_t)limit, &u, name, e) && limits_storage(r, u.bytes, e) &&
               (attachment_take(r, &from, &u, &id, e) || limits_storage_refused(r, e)) &&

@@ -31,6 +31,7 @@ struct attachment_source {
     const struct text_model *text; /* NULL: its tokens stay uncounted */
     const char *model_id;
     int64_t storage_bytes; /* that the user may keep in all; 0: no limit */
+    bool without_landlock; /* file_reading.h */
 };
 /* Reads and keeps what was uploaded (taken over, whatever happens). r NULL: of an import; what is
  * wrong with this file alone is then ERR_INPUT or ERR_UNSUPPORTED, and has no HTTP status of its

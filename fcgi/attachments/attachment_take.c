@@ -9,7 +9,6 @@
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/attachments/file_reading.h"
 #include "fcgi/http/request.h"
-#include "fcgi/process/worker.h"
 #include "reader/reader.h"
 #include "sql/files/store_attachments.h"
 
@@ -94,7 +93,7 @@ bool attachment_take(struct request *r, const struct attachment_source *from,
                                  .storage_bytes = from->storage_bytes};
     int fd = open(u->path, O_RDONLY | O_CLOEXEC); /* whoever reads it can't change it */
     bool ok = fd >= 0 || err_errno(e, "the uploaded file");
-    ok = ok && (file_reading_run(fd, r->worker->without_landlock, &f, e) || refused(r, &f, e));
+    ok = ok && (file_reading_run(fd, from->without_landlock, &f, e) || refused(r, &f, e));
     if (fd >= 0)
         close(fd);
     if (ok && f.form != FILE_IMAGE) {

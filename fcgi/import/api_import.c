@@ -86,6 +86,7 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
                                            .name = STORE_IMPORTED_FILE,
                                            .text = g->r->worker->text,
                                            .model_id = g->r->worker->model_id,
+                                           .without_landlock = g->r->worker->without_landlock,
                                            .storage_bytes = g->r->who.limits.storage_bytes};
     return limits_storage(g->r, file->bytes, e) && attachment_take(NULL, &from, file, &id, e);
 }
