@@ -38,6 +38,7 @@
 struct options {
     const char *pool, *state, *run, *cache_dir, *model, *model_name, *socket, *status_socket,
         *socket_group, *cors, *log_level;
+    bool without_landlock;
     int64_t min_idle, max_children, grace_s;
 };
 
@@ -70,6 +71,8 @@ static const struct option options[] = {
      "SIGTERM: what running streams get to end"},
     {"cors-origins", OPTION_STRING, FIELD(cors), NULL, 0, 0, NULL, "LIST",
      "origins of other pages that may call the API with a key, separated by blanks; * is any"},
+    {"without-landlock", OPTION_BOOL, FIELD(without_landlock), "false", 0, 0, NULL, NULL,
+     "read attached files also where the kernel has no Landlock: what reads them sees other files"},
     {"log-level", OPTION_CHOICE, FIELD(log_level), "info", 0, 0, "error|warn|info|debug", NULL,
      "how much is logged"},
 };
@@ -169,6 +172,7 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->db_path = arena_printf(a, "%s/%s", o->state, STATE_DATABASE);
     w->model_path = o->model;
     w->hooks = &hooks;
+    w->without_landlock = o->without_landlock;
     w->cors_origins = o->cors && *o->cors ? o->cors : NULL;
     if (w->cors_origins && !cors_check(w->cors_origins, e))
         return false;

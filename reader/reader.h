@@ -17,5 +17,7 @@
 #define READER_CODES                                                                               \
     "type damaged empty large" /* a type that is not taken; can't be read; without text; too much  \
                                   of it */
+#define READER_WITHOUT_LANDLOCK                                                                    \
+    "--without-landlock" /* its only option: goes on where the kernel has none */
 #define READER_CPU_S 15
 #define READER_MEMORY_BYTES ((size_t)1 << 30)

@@ -7,6 +7,7 @@
 #include <linux/landlock.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -85,90 +86,23 @@ static bool hide_files(void)
 /* What a program that reads standard input and libraries, and writes to standard output, asks of
  * the kernel. */
 static const char *const allowed[] = {
-    "read",
-    "readv",
-    "pread64",
-    "preadv",
-    "write",
-    "writev",
-    "lseek",
-    "_llseek",
-    "close",
-    "close_range",
-    "fstat",
-    "fstat64",
-    "fstatat64",
-    "newfstatat",
-    "stat",
-    "stat64",
-    "lstat",
-    "lstat64",
-    "statx",
-    "statfs",
-    "statfs64",
-    "fstatfs",
-    "fstatfs64",
-    "access",
-    "faccessat",
-    "faccessat2",
-    "readlink",
-    "readlinkat",
-    "getcwd",
-    "getdents64",
-    "mmap",
-    "mmap2",
-    "munmap",
-    "mremap",
-    "mprotect",
-    "madvise",
-    "brk",
-    "futex",
-    "futex_time64",
-    "set_robust_list",
-    "set_tid_address",
-    "rseq",
-    "arch_prctl",
-    "set_tls",
-    "getrandom",
-    "uname",
-    "sysinfo",
-    "getpid",
-    "gettid",
-    "getppid",
-    "getuid",
-    "geteuid",
-    "getgid",
-    "getegid",
-    "getuid32",
-    "geteuid32",
-    "getgid32",
-    "getegid32",
-    "getrlimit",
-    "ugetrlimit",
-    "sched_getaffinity",
-    "sched_yield",
-    "clock_gettime",
-    "clock_gettime64",
-    "clock_getres",
-    "gettimeofday",
-    "time",
-    "nanosleep",
-    "clock_nanosleep",
-    "poll",
-    "ppoll",
-    "rt_sigaction",
-    "rt_sigprocmask",
-    "rt_sigreturn",
-    "sigreturn",
-    "sigaltstack",
-    "restart_syscall",
-    "fadvise64",
-    "fadvise64_64",
-    "execve",
-    "seccomp",
-    "prctl",
-    "exit",
-    "exit_group",
+    "read",         "readv",         "pread64",         "preadv",
+    "write",        "writev",        "lseek",           "_llseek",
+    "close",        "close_range",   "fstat",           "fstat64",
+    "fstatfs",      "fstatfs64",     "getcwd",          "getdents64",
+    "munmap",       "mremap",        "madvise",         "brk",
+    "futex",        "futex_time64",  "set_robust_list", "set_tid_address",
+    "rseq",         "arch_prctl",    "set_tls",         "getrandom",
+    "uname",        "sysinfo",       "getpid",          "gettid",
+    "getppid",      "getuid",        "geteuid",         "getgid",
+    "getegid",      "getuid32",      "geteuid32",       "getgid32",
+    "getegid32",    "getrlimit",     "ugetrlimit",      "sched_getaffinity",
+    "sched_yield",  "clock_gettime", "clock_gettime64", "clock_getres",
+    "gettimeofday", "time",          "nanosleep",       "clock_nanosleep",
+    "poll",         "ppoll",         "rt_sigaction",    "rt_sigprocmask",
+    "rt_sigreturn", "sigreturn",     "sigaltstack",     "restart_syscall",
+    "fadvise64",    "fadvise64_64",  "execve",          "seccomp",
+    "prctl",        "exit",          "exit_group",
 };
 
 static bool allow(scmp_filter_ctx c, const char *name)
@@ -191,6 +125,33 @@ static bool allow_opening(scmp_filter_ctx c)
     return rc == 0 && (older == 0 || older == -EDOM);
 }
 
+/* What a descriptor is of. Older C libraries ask by newfstatat, whose path a filter cannot read: it
+ * stays for the loader of libraries, and sandbox_forbid_files ends it. */
+static bool allow_fstat(scmp_filter_ctx c)
+{
+    int rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 1,
+                              SCMP_A3(SCMP_CMP_EQ, AT_EMPTY_PATH));
+    return rc == 0 || rc == -EDOM || rc == -EOPNOTSUPP;
+}
+
+/* Pages that are data, and code as the loader maps it: from a file, never to be written. Standard
+ * input, where the hostile file is, is no code. */
+static bool allow_memory(scmp_filter_ctx c)
+{
+    static const int maps[] = {SCMP_SYS(mmap), SCMP_SYS(mmap2)};
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
+        int data = seccomp_rule_add(c, SCMP_ACT_ALLOW, maps[i], 1,
+                                    SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+        int code = seccomp_rule_add(
+            c, SCMP_ACT_ALLOW, maps[i], 3, SCMP_A2(SCMP_CMP_EQ, PROT_READ | PROT_EXEC),
+            SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, 0), SCMP_A4(SCMP_CMP_GT, STDERR_FILENO));
+        if ((data != 0 && data != -EDOM) || (code != 0 && code != -EDOM))
+            return false;
+    }
+    return seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
+                            SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) == 0;
+}
+
 static bool allow_own(scmp_filter_ctx c)
 {
     const scmp_datum_t me = (scmp_datum_t)getpid();
@@ -208,7 +169,8 @@ static bool filter_calls(void)
     bool ok = c != NULL;
     for (size_t i = 0; ok && i < sizeof allowed / sizeof allowed[0]; i++)
         ok = allow(c, allowed[i]);
-    ok = ok && allow_opening(c) && allow_own(c) && seccomp_load(c) == 0;
+    ok = ok && allow_opening(c) && allow_fstat(c) && allow_memory(c) && allow_own(c) &&
+         seccomp_load(c) == 0;
     if (c)
         seccomp_release(c);
     return ok;
@@ -221,17 +183,40 @@ bool sandbox_enter(const struct sandbox_limits *l, bool *files_hidden, const cha
         prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return false;
     *files_hidden = hide_files();
+    *why = "Landlock";
+    if (!*files_hidden && !l->without_landlock)
+        return false;
     *why = "seccomp";
     return filter_calls();
 }
 
-bool sandbox_forbid_exec(void)
+static bool forbid(const char *const *names, size_t n, bool code)
 {
     scmp_filter_ctx c = seccomp_init(SCMP_ACT_ALLOW);
-    bool ok = c && seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(execve), 0) == 0 &&
-              seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(execveat), 0) == 0 &&
-              seccomp_load(c) == 0;
+    bool ok = c != NULL;
+    for (size_t i = 0; ok && i < n; i++) {
+        int number = seccomp_syscall_resolve_name(names[i]);
+        int rc =
+            number == __NR_SCMP_ERROR ? 0 : seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), number, 0);
+        ok = rc == 0 || rc == -EDOM || rc == -EOPNOTSUPP;
+    }
+    if (ok && code)
+        ok = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(mmap), 1,
+                              SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC)) == 0;
+    ok = ok && seccomp_load(c) == 0;
     if (c)
         seccomp_release(c);
     return ok;
+}
+
+bool sandbox_forbid_exec(void)
+{
+    static const char *const names[] = {"execve", "execveat"};
+    return forbid(names, sizeof names / sizeof names[0], false);
+}
+
+bool sandbox_forbid_files(void)
+{
+    static const char *const names[] = {"open", "openat", "newfstatat", "getdents64"};
+    return sandbox_forbid_exec() && forbid(names, sizeof names / sizeof names[0], true);
 }

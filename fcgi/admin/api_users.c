@@ -236,7 +236,7 @@ static bool end_session(struct request *r, struct err *e)
 static bool end_sessions(struct request *r, struct err *e)
 {
     int64_t id;
-    if (!path_user(r, &id, e) || !store_session_end_all(r->store, id, NULL, e))
+    if (!path_user(r, &id, e) || !store_session_end_all(r->store, id, NULL, NULL, e))
         return false;
     audit_record_id(r, "session.end_all", "user", id);
     return reply_empty(r, 204);

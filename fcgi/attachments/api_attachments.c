@@ -50,6 +50,7 @@ static bool add(struct request *r, struct err *e)
                                            .text = r->worker->text,
                                            .model_id = r->worker->model_id,
                                            .client = request_client_fd(r),
+                                           .without_landlock = r->worker->without_landlock,
                                            .storage_bytes = r->who.limits.storage_bytes};
     bool ok = work_begin(r, WORK_FILE, e) && upload_take(r, (size_t)limit, &u, name, e) &&
               limits_storage(r, u.bytes, e) &&

@@ -32,6 +32,7 @@ struct attachment_source {
     const char *model_id;
     int client;            /* its connection, for file_reading_run; -1: none */
     int64_t storage_bytes; /* that the user may keep in all; 0: no limit */
+    bool without_landlock; /* file_reading.h */
 };
 /* Reads and keeps what was uploaded (taken over, whatever happens). r NULL: of an import; what is
  * wrong with this file alone is then ERR_INPUT or ERR_UNSUPPORTED, and has no HTTP status of its

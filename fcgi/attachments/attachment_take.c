@@ -93,7 +93,8 @@ bool attachment_take(struct request *r, const struct attachment_source *from,
                                  .storage_bytes = from->storage_bytes};
     int fd = open(u->path, O_RDONLY | O_CLOEXEC); /* whoever reads it can't change it */
     bool ok = fd >= 0 || err_errno(e, "the uploaded file");
-    ok = ok && (file_reading_run(fd, from->client, &f, e) || refused(r, &f, e));
+    ok = ok &&
+         (file_reading_run(fd, from->client, from->without_landlock, &f, e) || refused(r, &f, e));
     if (fd >= 0)
         close(fd);
     if (ok && f.form != FILE_IMAGE) {

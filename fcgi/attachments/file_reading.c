@@ -39,10 +39,11 @@ static void find_program(char path[4096])
         snprintf(path, 4096, "%s/%s", SLUICE_LIBEXECDIR, PROGRAM);
 }
 
-static bool spawn(int in, int out, pid_t *pid, struct err *e)
+static bool spawn(int in, int out, bool without_landlock, pid_t *pid, struct err *e)
 {
     char path[4096];
-    char *const args[] = {PROGRAM, NULL}, *const environment[] = {"LC_ALL=C.UTF-8", NULL};
+    char *const args[] = {PROGRAM, without_landlock ? READER_WITHOUT_LANDLOCK : NULL, NULL},
+                *const environment[] = {"LC_ALL=C.UTF-8", NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
     sigset_t none, pipe_signal;
@@ -161,7 +162,9 @@ static bool take_head(const struct buf *said, struct file_reading *out, size_t *
               json_get_bool(head, "files_hidden", &hidden, NULL);
     if (ok && !hidden && !told) {
         told = true;
-        log_warn("the kernel has no Landlock: what reads attached files can see other files too");
+        log_warn("the kernel has no Landlock: %s",
+                 refused ? "attached files are refused"
+                         : "what reads attached files can see other files too");
     }
     int f = 0;
     while (f < FILE_FORM__N && strcmp(form, forms[f]))
@@ -221,7 +224,8 @@ static bool judge(enum end end, int status, const struct buf *said, struct file_
     return out->form == FILE_IMAGE || take_text(said->data + text, said->len - text, out, e);
 }
 
-bool file_reading_run(int fd, int client, struct file_reading *out, struct err *e)
+bool file_reading_run(int fd, int client, bool without_landlock, struct file_reading *out,
+                      struct err *e)
 {
     struct buf said = {0};
     int pipes[2];
@@ -229,7 +233,7 @@ bool file_reading_run(int fd, int client, struct file_reading *out, struct err *
     *out = (struct file_reading){0};
     if (lseek(fd, 0, SEEK_SET) < 0 || pipe2(pipes, O_CLOEXEC) != 0)
         return err_errno(e, "the file can't be read");
-    bool ok = spawn(fd, pipes[1], &pid, e);
+    bool ok = spawn(fd, pipes[1], without_landlock, &pid, e);
     close(pipes[1]);
     if (ok) {
         enum end end = drain(pipes[0], client, &said);

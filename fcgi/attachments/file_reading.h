@@ -21,6 +21,8 @@ struct file_reading { /* zeroed = empty; owner calls file_reading_fini */
 /* fd: a file, read from its beginning; best one that can't be written. client: the connection of
  * who waits for it, whose end ends the reading (ERR_CANCELLED); -1: none. ERR_UNSUPPORTED: of a
  * type that is not taken; ERR_INPUT: damaged, protected, without text; ERR_LIMIT: too much text,
- * time or memory. The words go well after the file's name. */
-bool file_reading_run(int fd, int client, struct file_reading *out, struct err *e);
+ * time or memory. The words go well after the file's name.
+ * without_landlock: also where the kernel has none, which hides other files from the reader. */
+bool file_reading_run(int fd, int client, bool without_landlock, struct file_reading *out,
+                      struct err *e);
 void file_reading_fini(struct file_reading *f);

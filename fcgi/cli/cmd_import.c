@@ -24,7 +24,7 @@
 
 struct settings {
     const char *state, *user, *model;
-    bool dry_run, json, help;
+    bool dry_run, json, without_landlock, help;
 };
 
 static const struct option options[] = {
@@ -37,6 +37,8 @@ static const struct option options[] = {
     {"model", OPTION_STRING, offsetof(struct settings, model), NULL, 0, 0, NULL, "PATH",
      "counts the tokens of attached files (default: the model of `sluice up --state DIR`; else "
      "they stay uncounted)"},
+    {"without-landlock", OPTION_BOOL, offsetof(struct settings, without_landlock), "false", 0, 0,
+     NULL, NULL, "read attached files also where the kernel has no Landlock"},
     {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR",
      CLI_STATE_HELP},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
@@ -50,6 +52,7 @@ struct importing {
     int64_t user_id;
     struct text_model text;
     bool counts; /* text is open */
+    bool without_landlock;
     double shown_ms;
 };
 
@@ -72,6 +75,7 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
     int64_t id;
     const struct attachment_source from = {.store = i->store,
                                            .user_id = i->user_id,
+                                           .without_landlock = i->without_landlock,
                                            .name = STORE_IMPORTED_FILE,
                                            .text = i->counts ? &i->text : NULL,
                                            .model_id = i->counts ? i->text.name : NULL,
@@ -171,6 +175,7 @@ static bool import_file(void *settings, char **words, struct arena *a, struct er
     bool ok = i.store && cli_store_user(i.store, a, o->user, &u, e) && open_model(o, &i, e);
     if (ok) {
         i.user_id = u.id;
+        i.without_landlock = o->without_landlock;
         ok = import_into(o, &i, fd, e);
     }
     if (ok && !o->dry_run)

@@ -36,7 +36,7 @@ struct up {
         *cors, *log_level;
     int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
-    bool exact;
+    bool exact, without_landlock;
     /* worked out */
     struct arena *arena;
     char *engine_socket, *status, *cache, *database, *stream_socket, *short_socket, *record_socket;
@@ -76,6 +76,8 @@ static const struct option options[] = {
     {"prefill-chunk", OPTION_INT, FIELD(prefill_chunk), "0", 0, 65536, NULL, "TOKENS",
      "prompt tokens of a step at most; 0: chosen"},
     MEMORY_OPTION_ROWS(struct up, memory),
+    {"without-landlock", OPTION_BOOL, FIELD(without_landlock), "false", 0, 0, NULL, NULL,
+     "read attached files also where the kernel has no Landlock: what reads them sees other files"},
     {"exact", OPTION_BOOL, FIELD(exact), "false", 0, 0, NULL, NULL,
      "32-bit arithmetic everywhere, slower"},
     {"cors-origins", OPTION_STRING, FIELD(cors), NULL, 0, 0, NULL, "LIST",
@@ -306,6 +308,8 @@ static void add_pool(struct up *u, struct supervisor *s, char *pool, const char 
                                        (char *)u->log_level,
                                        "--cors-origins",
                                        (char *)(u->cors ? u->cors : ""),
+                                       u->without_landlock ? "--without-landlock"
+                                                           : "--no-without-landlock",
                                        socket ? "--socket" : NULL,
                                        socket,
                                        NULL};

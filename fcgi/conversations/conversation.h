@@ -59,6 +59,9 @@ bool conversation_read_which(const cJSON *body, const char *name, enum store_whi
  * owns the tree. */
 cJSON *conversation_settings(struct request *r, const char *stored, const cJSON *change,
                              struct err *e);
+/* Names, types and ranges of a conversation's settings as a file brings them: all that does not
+ * depend on the model that runs. The error's field is the member's name. */
+bool conversation_settings_check(struct request *r, const cJSON *o, struct arena *a, struct err *e);
 /* The template's variables that these settings make. Caller owns the tree; NULL: *e. */
 cJSON *conversation_kwargs(struct request *r, const cJSON *settings, struct err *e);
 /* The program that holds the answer to the settings' JSON schema; nothing is appended where there

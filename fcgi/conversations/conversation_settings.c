@@ -73,6 +73,24 @@ static bool check_settings(struct request *r, const cJSON *o, struct err *e)
     return kwargs != NULL;
 }
 
+bool conversation_settings_check(struct request *r, const cJSON *o, struct arena *a, struct err *e)
+{
+    struct settings s = {.max_tokens = -1, .least_tokens = 1};
+    const cJSON *item, *schema = NULL;
+    const char *system = NULL, *effort = NULL;
+    bool thinking;
+    cJSON_ArrayForEach (item, o)
+        if (!known(item->string))
+            return err_field(e, ERR_INPUT, item->string, "is not a setting");
+    if (!json_get_string(o, "system", &system, e) || !settings_read(&s, o, r->worker->text, a, e) ||
+        !check_names(o, e) || !json_get_object(o, "json_schema", &schema, e) ||
+        !json_get_bool(o, "thinking", &thinking, e) ||
+        !json_get_string(o, "reasoning_effort", &effort, e))
+        return false;
+    return !system || strlen(system) <= MAX_SYSTEM_BYTES ||
+           err_field(e, ERR_INPUT, "system", "is longer than %d bytes", MAX_SYSTEM_BYTES);
+}
+
 cJSON *conversation_settings(struct request *r, const char *stored, const cJSON *change,
                              struct err *e)
 {

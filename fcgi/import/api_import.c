@@ -15,6 +15,7 @@
 #include "fcgi/attachments/upload.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/config/server_settings.h"
+#include "fcgi/conversations/conversation.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -87,8 +88,15 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
                                            .text = g->r->worker->text,
                                            .model_id = g->r->worker->model_id,
                                            .client = -1,
+                                           .without_landlock = g->r->worker->without_landlock,
                                            .storage_bytes = g->r->who.limits.storage_bytes};
     return limits_storage(g->r, file->bytes, e) && attachment_take(NULL, &from, file, &id, e);
+}
+
+static bool check_settings(void *context, const cJSON *settings, struct arena *a, struct err *e)
+{
+    struct progress *g = context;
+    return conversation_settings_check(g->r, settings, a, e);
 }
 
 static bool on_progress(void *context, const struct import_progress *p)
@@ -149,6 +157,7 @@ static bool run_import(struct request *r, struct upload *u, struct progress *g,
                                 .fd = u->file.fd,
                                 .dry_run = g->dry_run,
                                 .take_file = take_file,
+                                .check_settings = check_settings,
                                 .max_file_bytes = server_setting_int(r, SETTING_ATTACHMENT_BYTES),
                                 .storage_bytes = r->who.limits.storage_bytes,
                                 .progress = on_progress,

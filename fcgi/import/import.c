@@ -126,6 +126,17 @@ struct item { /* one conversation of the file */
     struct json_slice text; /* of which it was parsed */
 };
 
+/* A wrong one would come back as an error of each later message. */
+static bool check_settings(const struct import_run *x, const struct item *item, struct err *e)
+{
+    const struct import_params *p = x->params;
+    const cJSON *settings = json_member(item->json, "settings");
+    struct err why = {0};
+    if (!p->check_settings || p->check_settings(p->context, settings, x->arena, &why))
+        return true;
+    return err_field(e, why.code, arena_printf(x->arena, "settings.%s", why.field), "%s", why.text);
+}
+
 /* A parsed conversation. True: done, or *why says what is wrong with it alone. */
 static bool take_tree(struct import_run *x, const struct import_format *f, const struct item *item,
                       struct err *why, struct err *e)
@@ -134,8 +145,8 @@ static bool take_tree(struct import_run *x, const struct import_format *f, const
     struct store_imported done = {0};
     bool known = false;
     draft_begin(&d, x->arena);
-    bool good =
-        f->read(&d, item->json, item->text, why) && (f->whole || draft_finish(&d, f->name, why));
+    bool good = f->read(&d, item->json, item->text, why) &&
+                (f->whole ? check_settings(x, item, why) : draft_finish(&d, f->name, why));
     d.out.user_id = x->params->user_id;
     d.out.storage_bytes = x->params->storage_bytes;
     bool ok = !good || write_or_look(x, &d.out, &known, &done, e);

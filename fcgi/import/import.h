@@ -10,12 +10,14 @@
  *
  * Thread: the caller's, with its connection to the store. */
 #pragma once
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
 
+struct arena;
 struct store;
 struct store_upload;
 
@@ -71,6 +73,9 @@ struct import_params {
      * At most max_file_bytes each. */
     bool (*take_file)(void *context, struct store_upload *file, struct err *e);
     int64_t max_file_bytes;
+    /* Are the settings of a conversation of an own export such as a chat may have? *e's field is
+     * the member's name. NULL: any object is taken. */
+    bool (*check_settings)(void *context, const cJSON *settings, struct arena *a, struct err *e);
 };
 
 /* True when the file was read to its end, even if conversations in it failed: *report has them.

@@ -15,6 +15,7 @@
 #include "fcgi/http/file_name.h"
 #include "fcgi/http/request.h"
 #include "fcgi/http/work.h"
+#include "fcgi/process/worker.h"
 #include "sql/core/base64.h"
 #include "sql/files/store_attachments.h"
 
@@ -64,8 +65,9 @@ bool chat_file_text(struct request *r, const struct chat_file *file, struct buf 
     }
     snprintf(own, sizeof own, "/proc/self/fd/%d", held);
     int fd = open(own, O_RDONLY | O_CLOEXEC); /* whoever reads it can't change it */
-    bool ok = fd >= 0 ? file_reading_run(fd, request_client_fd(r), &f, &why)
-                      : err_errno(&why, "the file can't be held");
+    bool ok =
+        fd >= 0 ? file_reading_run(fd, request_client_fd(r), r->worker->without_landlock, &f, &why)
+                : err_errno(&why, "the file can't be held");
     work_end(r, WORK_FILE);
     if (!ok && (f.refused_type || why.code == ERR_INPUT || why.code == ERR_LIMIT)) {
         snprintf(words, sizeof words, "%s", why.text);

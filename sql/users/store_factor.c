@@ -146,7 +146,7 @@ static bool confirm(struct store *s, const struct store_factor_confirmation *c, 
     statement_bind_int(q, ":user_id", c->user_id);
     statement_bind_int(q, ":now", clock_wall_ms());
     return statement_run(s, q, NULL, e) && add_codes(s, c->user_id, c->recovery, e) &&
-           users_end_sessions(s, c->user_id, c->keep_session, e);
+           users_end_sessions(s, c->user_id, c->keep_session, NULL, e);
 }
 
 bool store_factor_confirm(struct store *s, const struct store_factor_confirmation *c, struct err *e)

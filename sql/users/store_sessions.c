@@ -131,9 +131,9 @@ bool store_session_end(struct store *s, int64_t user_id, const char *id, struct 
     return store_write_end(s, ok, e);
 }
 
-bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep,
+bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep, int *n,
                            struct err *e)
 {
     return store_write_begin(s, e) &&
-           store_write_end(s, users_end_sessions(s, user_id, keep, e), e);
+           store_write_end(s, users_end_sessions(s, user_id, keep, n, e), e);
 }

@@ -128,14 +128,15 @@ static bool change_one(struct store *s, sqlite3_stmt *q, struct err *e)
            (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
 }
 
-bool users_end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e)
+bool users_end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, int *n,
+                        struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_REMOVE_OTHERS, e);
     if (!q)
         return false;
     statement_bind_int(q, ":user_id", user_id);
     statement_bind_blob(q, ":keep", keep, SECRET_HASH_BYTES);
-    return statement_run(s, q, NULL, e);
+    return statement_run(s, q, n, e);
 }
 
 static bool remove_keys(struct store *s, int64_t user_id, struct err *e)
@@ -155,7 +156,7 @@ static bool set_password(struct store *s, int64_t id, const struct store_new_pas
         return false;
     statement_bind_int(q, ":id", id);
     statement_bind_text(q, ":password", p->hash);
-    return change_one(s, q, e) && users_end_sessions(s, id, p->keep_session, e) &&
+    return change_one(s, q, e) && users_end_sessions(s, id, p->keep_session, NULL, e) &&
            (!p->revoke_keys || remove_keys(s, id, e));
 }
 
@@ -196,8 +197,9 @@ bool users_check_other_admin(struct store *s, int64_t id, struct err *e)
 
 bool users_set_disabled(struct store *s, int64_t id, bool disabled, struct err *e)
 {
-    if (disabled && (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, e) ||
-                     !users_revoke_admin_invites(s, id, e)))
+    if (disabled &&
+        (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, NULL, e) ||
+         !users_revoke_admin_invites(s, id, e)))
         return false;
     sqlite3_stmt *q = statement_begin(s, QUERY_USER_SET_DISABLED, e);
     if (!q)
@@ -296,7 +298,7 @@ bool store_user_change(struct store *s, int64_t id, const struct store_user_chan
 
 static bool remove_user(struct store *s, int64_t id, struct err *e)
 {
-    if (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, e) ||
+    if (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, NULL, e) ||
         !users_remove_factor(s, id, e) || !users_revoke_admin_invites(s, id, e))
         return false;
     if (!remove_keys(s, id, e))

@@ -115,8 +115,8 @@ bool store_session_list(struct store *s, const struct store_session_viewer *v, s
                         void *context, struct err *e);
 bool store_session_end(struct store *s, int64_t user_id, const char *id,
                        struct err *e); /* ERR_NOTFOUND */
-/* All but the one with keep's hash; NULL: all. */
-bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep,
+/* All but the one with keep's hash; NULL: all. *n: how many there were (may be NULL). */
+bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep, int *n,
                            struct err *e);
 
 enum store_scope { STORE_INFERENCE = 1, STORE_HISTORY = 2, STORE_ADMIN = 4, STORE_SCOPES = 7 };

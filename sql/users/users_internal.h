@@ -16,7 +16,9 @@ bool users_insert_key(struct store *s, const struct store_key *k, const unsigned
                       int64_t *id, struct err *e);
 bool users_insert(struct store *s, const struct store_user *u, int64_t *id, struct err *e);
 /* All sessions but the one with keep's hash; NULL: all. */
-bool users_end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e);
+/* n: how many there were, or NULL. */
+bool users_end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, int *n,
+                        struct err *e);
 /* ERR_CONFLICT: the user is the last admin who can log in. ERR_NOTFOUND. */
 bool users_check_other_admin(struct store *s, int64_t id, struct err *e);
 /* Revokes the user's open invitations that would make an admin, so that a former admin cannot

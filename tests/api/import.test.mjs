@@ -156,7 +156,10 @@ test('own exports are read strictly', async () => {
   const cases = [
     [own({ key: 'a b' }), 'key'], [own({ key: '' }), 'key'], [own({ key: 'x'.repeat(65) }), 'key'], [own({ title: 'x'.repeat(513) }), 'title'],
     [own({ pinned: 1 }), 'pinned'], [own({ leaf: 3 }), 'leaf'], [own({ leaf: 0 }), 'leaf'], [own({ tags: [''] }), 'tags'], [own({ tags: 'x' }), 'tags'], [own({ settings: [] }), 'settings'],
-    [own({ settings: { system: 'x'.repeat(70000) } }), 'settings'], [own({ created_at: -1 }), 'created_at'], [own({ created_at: 1.5 }), 'created_at'], [own({ extra: 1 }), 'extra'],
+    [own({ settings: { system: 'x'.repeat(70000) } }), 'settings'], [own({ settings: { temperature: 'hot' } }), 'settings.temperature'],
+    [own({ settings: { system: 7 } }), 'settings.system'], [own({ settings: { top_p: 7 } }), 'settings.top_p'], [own({ settings: { stop: [1] } }), 'settings.stop'],
+    [own({ settings: { thinking: 'yes' } }), 'settings.thinking'], [own({ settings: { tools: 'all' } }), 'settings.tools'], [own({ settings: { json_schema: [] } }), 'settings.json_schema'],
+    [own({ settings: { wheels: 4 } }), 'settings.wheels'], [own({ created_at: -1 }), 'created_at'], [own({ created_at: 1.5 }), 'created_at'], [own({ extra: 1 }), 'extra'],
     [own({ updated_at: undefined }), 'updated_at'], [own({ messages: [{ ...message, id: 2 }] }), 'messages[0].id'], [own({ messages: [{ ...message, parent: 1 }] }), 'messages[0].parent'],
     [own({ messages: [{ ...message, role: 'god' }] }), 'messages[0].role'], [own({ messages: [{ ...message, status: 'running' }] }), 'messages[0].status'],
     [own({ messages: [{ ...message, tool_calls: {} }] }), 'messages[0].tool_calls'], [own({ messages: [{ ...message, usage: { prompt_tokens: 1 } }] }), 'messages[0].cached_tokens'],

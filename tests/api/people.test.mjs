@@ -138,6 +138,9 @@ test('sessions are seen and ended, one by one and all the others', async () => {
   assert.equal((await s.json('DELETE', '/api/sessions', undefined, u.session)).status, 204);
   assert.equal((await s.json('GET', '/api/session', undefined, phone)).status, 401);
   assert.equal((await list()).length, 1);
+  for (let i = 0; i < 3; i++) assert.equal((await s.json('DELETE', '/api/sessions', undefined, u.session)).status, 204);
+  const ended = (await s.json('GET', '/api/admin/audit?limit=500')).body.items.filter((x) => x.action === 'session.end_others' && x.user === u.name);
+  assert.equal(ended.length, 1, 'what ended nothing leaves no row');
   assert.equal((await s.json('GET', `/api/users/${u.id}/sessions`)).body.items.length, 1);
   assert.equal((await s.json('DELETE', `/api/users/${u.id}/sessions`)).status, 204);
   assert.equal((await s.json('GET', '/api/session', undefined, u.session)).status, 401);

@@ -3,13 +3,16 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -259,12 +262,25 @@ static int try_to_escape(void)
     char secret[] = "/tmp/sluice-sandbox-XXXXXX";
     int fd = mkstemp(secret);
     close(fd);
-    const struct sandbox_limits l = {.cpu_s = 2, .memory_bytes = (size_t)256 << 20};
+    const struct sandbox_limits l = {
+        .cpu_s = 2, .memory_bytes = (size_t)256 << 20, .without_landlock = true};
     if (!sandbox_enter(&l, &hidden, &why))
         return 10;
     if (open(secret, O_WRONLY) >= 0 || open("/tmp/new", O_CREAT | O_WRONLY, 0600) >= 0 ||
         unlink(secret) == 0)
         return 1;
+    /* no word about a path, and no code of its own */
+    struct stat st;
+    char target[64];
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stat("/tmp", &st) == 0 || lstat("/tmp", &st) == 0 || access("/tmp", F_OK) == 0 ||
+        readlink("/proc/self/exe", target, sizeof target) >= 0 ||
+        statx(AT_FDCWD, "/tmp", 0, STATX_SIZE, &(struct statx){0}) == 0 ||
+        fstat(STDIN_FILENO, &st) != 0)
+        return 9;
+    if (page == MAP_FAILED || mprotect(page, 4096, PROT_READ | PROT_EXEC) == 0 ||
+        mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+        return 11;
     if (hidden && (open(secret, O_RDONLY) >= 0 || open("/etc/passwd", O_RDONLY) >= 0 ||
                    open("/proc/self/maps", O_RDONLY) >= 0))
         return 2;
@@ -277,8 +293,13 @@ static int try_to_escape(void)
     fd = open("/usr/lib/os-release", O_RDONLY);
     if (fd < 0)
         return 6; /* libraries must still be found */
-    if (!sandbox_forbid_exec())
+    if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+        return 12; /* as a library is mapped */
+    if (!sandbox_forbid_files())
         return 7;
+    if (open("/usr/lib/os-release", O_RDONLY) >= 0 || fstatat(fd, "", &st, AT_EMPTY_PATH) == 0 ||
+        mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != MAP_FAILED)
+        return 13;
     char *const args[] = {"/bin/true", NULL};
     execv("/bin/true", args);
     return errno == EPERM ? hidden ? 0 : 20 : 8;
@@ -299,6 +320,34 @@ static void test_the_sandbox_holds(void **state)
     (void)!system("rm -f /tmp/sluice-sandbox-*");
 }
 
+/* As an older kernel answers. */
+static int enter_without_landlock(bool told)
+{
+    bool hidden = true;
+    const char *why = "";
+    const struct sandbox_limits l = {
+        .cpu_s = 2, .memory_bytes = (size_t)256 << 20, .without_landlock = told};
+    scmp_filter_ctx c = seccomp_init(SCMP_ACT_ALLOW);
+    if (!c || seccomp_rule_add(c, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(landlock_create_ruleset), 0) ||
+        seccomp_load(c) != 0)
+        return 10;
+    bool ok = sandbox_enter(&l, &hidden, &why);
+    return ok != told || hidden ? 1 : ok || !strcmp(why, "Landlock") ? 0 : 2;
+}
+
+static void test_no_landlock_is_refused_unless_told(void **state)
+{
+    for (int told = 0; told <= 1; told++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(enter_without_landlock(told));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_odt_gives_its_words),
         cmocka_unit_test(test_hostile_documents_are_refused),
         cmocka_unit_test(test_the_sandbox_holds),
+        cmocka_unit_test(test_no_landlock_is_refused_unless_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -269,6 +269,7 @@ static void test_sessions_are_ended_by_their_owner_alone(void **state)
     struct store_user u;
     struct store_session mine = {.user_id = f->other}, there = {.user_id = f->other};
     char id[17] = "";
+    int n = -1;
     memset(mine.token_hash, 1, sizeof mine.token_hash);
     memset(there.token_hash, 2, sizeof there.token_hash);
     ASSERT_OK(store_session_add(f->store, &mine, &e));
@@ -284,9 +285,12 @@ static void test_sessions_are_ended_by_their_owner_alone(void **state)
     ASSERT_OK(store_session_end(f->store, f->other, id, &e));
     ASSERT_ERR(store_session_find(f->store, f->arena, there.token_hash, &u, &e), ERR_AUTH);
     ASSERT_OK(store_session_add(f->store, &there, &e));
-    ASSERT_OK(store_session_end_all(f->store, f->other, mine.token_hash, &e));
+    ASSERT_OK(store_session_end_all(f->store, f->other, mine.token_hash, &n, &e));
+    assert_int_equal(n, 1);
+    ASSERT_OK(store_session_end_all(f->store, f->other, mine.token_hash, &n, &e));
+    assert_int_equal(n, 0);
     ASSERT_OK(store_session_find(f->store, f->arena, mine.token_hash, &u, &e));
-    ASSERT_OK(store_session_end_all(f->store, f->other, NULL, &e));
+    ASSERT_OK(store_session_end_all(f->store, f->other, NULL, &n, &e));
     ASSERT_ERR(store_session_find(f->store, f->arena, mine.token_hash, &u, &e), ERR_AUTH);
 }
 
