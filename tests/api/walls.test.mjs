@@ -110,3 +110,7 @@ test('a login is small: who is not known yet sends no megabytes', async () => {
   assert.match(got[0], /^HTTP\/1\.1 413 /, 'refused before its body came');
   assert.equal(bodyOf(got[0]).error.code, 'request_too_large');
 });
+
+test('who starts everything as root is told so, once; nobody else is', () => {
+  assert.equal(s.log.split('all programs run as root').length - 1, process.getuid() === 0 ? 1 : 0);
+});
