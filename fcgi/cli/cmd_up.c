@@ -386,6 +386,9 @@ static bool up(struct up *u, struct err *e)
     ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) &&
          log_ring_attach(u->log_ring, "up", e) && prepare_store(u, e);
     if (ok) {
+        if (geteuid() == 0)
+            log_warn("all programs run as root, nginx's workers too: whoever breaks into one has "
+                     "the machine; start `sluice up` as a user of its own");
         unlink(u->status); /* the last run's page says nothing of this one */
         s.report_path = in_dir(u, u->state, "processes.json");
         add_engine(u, &s);

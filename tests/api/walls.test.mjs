@@ -158,3 +158,7 @@ test('what nginx asks costs nothing of a key\'s requests, and is counted once', 
     assert.equal(r.status, want, r.body);
   }
 });
+
+test('who starts everything as root is told so, once; nobody else is', () => {
+  assert.equal(s.log.split('all programs run as root').length - 1, process.getuid() === 0 ? 1 : 0);
+});
