@@ -12,7 +12,7 @@
 
 struct settings {
     const char *state, *password_file;
-    bool admin, help;
+    bool admin, keep_keys, help;
 };
 
 static const struct option options[] = {
@@ -24,6 +24,8 @@ static const struct option options[] = {
      "FILE",
      "add, password: take the first line of FILE (- is standard input); else one is made up and "
      "printed"},
+    {"keep-keys", OPTION_BOOL, offsetof(struct settings, keep_keys), NULL, 0, 0, NULL, NULL,
+     "password: the user's API keys stay valid; without it they are revoked with the old password"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
@@ -72,8 +74,10 @@ static bool set_password(struct store *s, struct arena *a, const struct settings
     char password[SECRET_PASSWORD_MAX + 1], hash[SECRET_PASSWORD_HASH_SIZE];
     bool made;
     struct store_user u;
-    bool ok = cli_store_user(s, a, name, &u, e) && take_password(o, password, hash, &made, e) &&
-              store_user_set_password(s, u.id, &(struct store_new_password){.hash = hash}, e);
+    bool ok =
+        cli_store_user(s, a, name, &u, e) && take_password(o, password, hash, &made, e) &&
+        store_user_set_password(
+            s, u.id, &(struct store_new_password){.hash = hash, .revoke_keys = !o->keep_keys}, e);
     if (ok) {
         cli_store_audit(s, "user.password", "user", u.id);
         show(u.name, password, made);
@@ -171,7 +175,7 @@ const struct command cmd_user = {
     .name = "user",
     .usage = "add NAME [--admin] | list | password NAME | disable NAME | enable NAME | "
              "reset-factor NAME | remove NAME  "
-             "[--state DIR] [--password-file FILE]",
+             "[--state DIR] [--password-file FILE] [--keep-keys]",
     .help =
         "add, list, disable and remove the people who may log in; take a lost second factor away",
     .options = options,

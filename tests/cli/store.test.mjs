@@ -47,6 +47,16 @@ test('a password from outside is not printed, and a short one is refused', () =>
   assert.equal(run(['user', 'password', 'bob', '--password-file', file]).code, 0);
 });
 
+test('a new password revokes the keys that were made under the old one, unless told otherwise', () => {
+  const password = (...more) => assert.equal(run(['user', 'password', 'cyn', ...more]).code, 0);
+  assert.equal(run(['user', 'add', 'cyn']).code, 0);
+  assert.equal(run(['key', 'add', 'cyn', '--name', 'laptop']).code, 0);
+  password('--keep-keys');
+  assert.match(run(['key', 'list', 'cyn']).out, /laptop/);
+  password();
+  assert.doesNotMatch(run(['key', 'list', 'cyn']).out, /laptop/);
+});
+
 test('keys are shown once, listed by their beginning, removed by id', () => {
   const made = run(['key', 'add', 'bob', '--name', 'laptop']);
   assert.equal(made.code, 0, made.err);
