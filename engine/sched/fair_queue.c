@@ -5,6 +5,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/* Tokens that a user's counter may be ahead of the smallest one. Who used an idle device for hours
+ * beside somebody who asks little would else wait until the other had caught up with all of it. */
+#define MAX_AHEAD 8192.0
+
 struct user { /* present: has a job waiting or running */
     uint64_t id;
     double served;
@@ -176,8 +180,15 @@ int32_t fair_queue_running(const struct fair_queue *q, const struct job *j)
 void fair_queue_charge(struct fair_queue *q, const struct job *j, double tokens)
 {
     struct user *u = find(q, j->params.user);
-    if (u)
-        u->served += tokens;
+    if (!u)
+        return;
+    u->served += tokens;
+    double least = u->served;
+    for (const struct user *o = q->users; o; o = o->next)
+        if (o->served < least)
+            least = o->served;
+    if (u->served > least + MAX_AHEAD)
+        u->served = least + MAX_AHEAD;
 }
 
 double fair_queue_served(const struct fair_queue *q, const struct job *j)

@@ -3,7 +3,8 @@
  * counter. A user who arrives, or returns, starts at the smallest counter of those present, so idle
  * time earns no credit and nobody starves (virtual token counters: Sheng et al., "Fairness in
  * Serving Large Language Models", OSDI 2024). Compared with deficit round robin the shares are the
- * same, but the decode tokens of running jobs count while they run.
+ * same, but the decode tokens of running jobs count while they run. No counter gets far ahead of
+ * the smallest one, so that what was used while nobody else wanted it is not held against anyone.
  *
  * Background jobs are served only when no other job waits. Owner: the loop thread. */
 #pragma once

@@ -1,7 +1,7 @@
 # tests of engine/wire, engine/cache and engine/sched
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_sampler_rules %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_scheduler_stops %D%/test_prefix_reuse %D%/test_engine %D%/test_engine_faults %D%/test_inbox \
-	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_slot_turns %D%/test_backend_select %D%/test_monitor
+	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_slot_turns %D%/test_fair_queue %D%/test_backend_select %D%/test_monitor
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
 
@@ -44,6 +44,8 @@ engine_rig = %D%/engine/engine_rig.c %D%/engine/engine_rig.h %D%/engine/engine_p
 %C%_test_stream_jobs_LDADD = $(SCHED_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_slot_turns_SOURCES = %D%/engine/test_slot_turns.c $(scheduler_rig) %D%/support/expert_models.c %D%/support/expert_models.h
 %C%_test_slot_turns_LDADD = $(SCHED_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_fair_queue_SOURCES = %D%/engine/test_fair_queue.c
+%C%_test_fair_queue_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_monitor_SOURCES = %D%/engine/test_monitor.c %D%/support/expert_models.c %D%/support/expert_models.h
 %C%_test_monitor_LDADD = $(SCHED_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 # the engine over a GPU that refuses every model
