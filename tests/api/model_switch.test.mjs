@@ -81,6 +81,8 @@ test('running answers end, new ones are told to wait, then the other model answe
   const now = await phase('ready');
   assert.deepEqual([now.current, now.wanted, now.error], [other, null, null]);
   await answers('other');
+  const listed = async () => (await s.json('GET', '/v1/models')).body.data[0].id; // the short pool is renewed beside the stream pool
+  for (const end = Date.now() + 10000 * slow; await listed() !== 'other'; await sleep(20)) assert.ok(Date.now() < end);
   for (let i = 0; i < 12; i++) assert.equal((await s.json('GET', '/v1/models')).body.data[0].id, 'other'); // in every worker
 });
 
