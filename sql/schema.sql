@@ -273,7 +273,7 @@ CREATE TABLE openai_conversation_items (
     UNIQUE (conversation_id, id)
 ) STRICT;
 
--- Rows are only ever added. user_id without foreign key: what a removed user did stays known.
+-- Rows are only ever added; the recorder removes those older than the setting audit_days says, a day at least. user_id without foreign key: what a removed user did stays known.
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at INTEGER NOT NULL,
@@ -286,9 +286,11 @@ CREATE TABLE audit (
 CREATE TRIGGER audit_no_change BEFORE UPDATE ON audit BEGIN
     SELECT RAISE(ABORT, 'the audit log is append-only');
 END;
-CREATE TRIGGER audit_no_removal BEFORE DELETE ON audit BEGIN
+CREATE TRIGGER audit_no_removal BEFORE DELETE ON audit
+WHEN old.at >= (CAST(strftime('%s', 'now') AS INTEGER) - 86400) * 1000 BEGIN
     SELECT RAISE(ABORT, 'the audit log is append-only');
 END;
+CREATE INDEX audit_by_time ON audit (at);
 
 -- One-time links with which people make their accounts. made_by and used_by without foreign key: they stay known.
 CREATE TABLE invites (
@@ -388,4 +390,4 @@ CREATE TRIGGER user_texts_openai_remove AFTER DELETE ON openai_conversations BEG
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 18;
+PRAGMA user_version = 19;

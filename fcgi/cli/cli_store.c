@@ -2,6 +2,7 @@
  * such a command. */
 #include "fcgi/cli/cli_store.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -40,6 +41,13 @@ struct store *cli_store_open(const char *state, bool create, struct err *e)
     if (!cli_store_folder(state, folder, e) || !cli_store_path(state, path, e) || !secret_init(e) ||
         (create && !file_mkdirs(folder, 0700, e)))
         return NULL;
+    if (!create && access(path, F_OK) != 0 && errno == ENOENT) {
+        err_set(e, ERR_NOTFOUND,
+                "there is no database yet in %s; if --state is right, the server's first start or "
+                "`sluice user add --create` makes one",
+                folder);
+        return NULL;
+    }
     return store_open(&(struct store_params){.path = path, .create = create}, e);
 }
 

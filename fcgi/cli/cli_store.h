@@ -21,8 +21,8 @@ struct store;
 bool cli_store_folder(const char *state, char folder[PATH_MAX], struct err *e);
 /* sluice.db in there. */
 bool cli_store_path(const char *state, char path[PATH_MAX], struct err *e);
-/* Opens STATE/sluice.db (state NULL: the default folder), and libsodium. create: a new one is made.
- */
+/* Opens STATE/sluice.db (state NULL: the default folder), and libsodium. create: a new one is made
+ * where there is none; else that fails, because a mistyped folder must not become a server's. */
 struct store *cli_store_open(const char *state, bool create, struct err *e);
 bool cli_store_user(struct store *s, struct arena *a, const char *name, struct store_user *out,
                     struct err *e);

@@ -12,7 +12,7 @@
 
 struct settings {
     const char *state, *password_file;
-    bool admin, keep_keys, help;
+    bool admin, create, keep_keys, help;
 };
 
 static const struct option options[] = {
@@ -20,6 +20,8 @@ static const struct option options[] = {
      CLI_STATE_HELP},
     {"admin", OPTION_BOOL, offsetof(struct settings, admin), NULL, 0, 0, NULL, NULL,
      "add: the user is an admin"},
+    {"create", OPTION_BOOL, offsetof(struct settings, create), NULL, 0, 0, NULL, NULL,
+     "add: make the state folder and its database where there is none yet"},
     {"password-file", OPTION_STRING, offsetof(struct settings, password_file), NULL, 0, 0, NULL,
      "FILE",
      "add, password: take the first line of FILE (- is standard input); else one is made up and "
@@ -143,7 +145,9 @@ static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e
     bool listing = verb && !strcmp(verb, "list");
     if (!verb || (!listing && !name) || (name && rest[2]) || (listing && name))
         return cli_store_usage(&cmd_user, e);
-    struct store *s = cli_store_open(o->state, !strcmp(verb, "add"), e);
+    if (o->create && strcmp(verb, "add") != 0)
+        return err_field(e, ERR_INPUT, "create", "only add takes it");
+    struct store *s = cli_store_open(o->state, o->create, e);
     bool ok = false;
     if (s && listing)
         ok = list(s, e);
@@ -173,7 +177,7 @@ static int run(int argc, char **argv)
 
 const struct command cmd_user = {
     .name = "user",
-    .usage = "add NAME [--admin] | list | password NAME | disable NAME | enable NAME | "
+    .usage = "add NAME [--admin] [--create] | list | password NAME | disable NAME | enable NAME | "
              "reset-factor NAME | remove NAME  "
              "[--state DIR] [--password-file FILE] [--keep-keys]",
     .help =

@@ -77,6 +77,9 @@ static const struct setting_row rows[SETTING__N] = {
     [SETTING_IMPORT_BYTES] = {"import_bytes", "limits", SETTING_TYPE_INT, "1073741824", 0,
                               SETTING_IMPORT_MAX, NULL, "bytes", false,
                               "size of one imported file; 0: no imports"},
+    [SETTING_AUDIT_DAYS] =
+        {"audit_days", "limits", SETTING_TYPE_INT, "400", 0, 36500, NULL, "days", false,
+         "rows of the audit log that are older are removed, once an hour; 0: kept for ever"},
     [SETTING_GENERIC_TOOL_PROMPT] =
         {"generic_tool_prompt", "api", SETTING_TYPE_BOOL, "true", 0, 0, NULL, NULL, false,
          "a model whose template shows no tools is told of them in the system message; when off, "
@@ -291,6 +294,30 @@ const char *server_setting_text(const struct request *r, enum server_setting whi
     value_in(r, which, &v);
     const char *text = arena_strdup(r->arena, v.text);
     return text ? text : "";
+}
+
+struct stored_setting {
+    const struct setting_row *row;
+    struct setting_value value;
+};
+
+static bool see_stored(void *context, const char *name, const char *json)
+{
+    struct stored_setting *wanted = context;
+    if (!strcmp(wanted->row->name, name))
+        take(wanted->row, json, &wanted->value);
+    return true;
+}
+
+bool server_stored_setting_int(struct store *s, enum server_setting which, int64_t *out,
+                               struct err *e)
+{
+    struct stored_setting wanted = {.row = &rows[which]};
+    take(wanted.row, wanted.row->fallback, &wanted.value);
+    if (!store_setting_list(s, see_stored, &wanted, e))
+        return false;
+    *out = (int64_t)wanted.value.number;
+    return true;
 }
 
 /* ---- as the API tells and takes them ---- */

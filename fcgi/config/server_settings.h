@@ -39,6 +39,7 @@ enum server_setting {
     SETTING_MODEL_TITLES,
     SETTING_ATTACHMENT_BYTES,
     SETTING_IMPORT_BYTES,
+    SETTING_AUDIT_DAYS, /* db_maintenance.h; 0: for ever */
     SETTING_STRICT_PARAMETERS,
     SETTING_GENERIC_TOOL_PROMPT,       /* prompt.h */
     SETTING_MODEL_ALIASES,             /* model_name.h */
@@ -78,6 +79,11 @@ int64_t server_setting_int(const struct request *r, enum server_setting which);
 bool server_setting_number(const struct request *r, enum server_setting which, double *out);
 /* CHOICE and TEXT, copied into the request's arena; "" when there is no memory. */
 const char *server_setting_text(const struct request *r, enum server_setting which);
+
+/* For a process that answers no requests: read from the database itself, the default where it has
+ * none. */
+bool server_stored_setting_int(struct store *s, enum server_setting which, int64_t *out,
+                               struct err *e);
 
 /* One per process, made before its children are forked. */
 struct setting_cache *setting_cache_create(void);

@@ -1,10 +1,11 @@
-/* db_maintenance.h: three timers, for checkpoints, for truncating the WAL and for clearing away
- * what was deleted. */
+/* db_maintenance.h: four timers, for checkpoints, for truncating the WAL, for clearing away what
+ * was deleted and for the age of the audit log. */
 #define LOG_MODULE "recorder"
 #include "fcgi/recorder/db_maintenance.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "fcgi/config/server_settings.h"
 #include "sql/chats/store_record.h"
 #include "sql/core/store.h"
 #include "sql/files/store_attachments.h"
@@ -14,6 +15,8 @@
 #define TRUNCATE_MS 30000.0 /* after the last running answer */
 #define CLEAR_MS 5000.0
 #define GIVE_WAY_MS 3.0
+#define AUDIT_MS 3600000.0
+#define AUDIT_RETRY_MS 60000.0
 
 static void checkpoint(struct db_maintenance *m, bool truncate)
 {
@@ -50,6 +53,24 @@ static void clear_deleted(struct db_maintenance *m, double now)
     m->next_clear = ok && more ? end + (end - now) + GIVE_WAY_MS : end + CLEAR_MS;
 }
 
+/* Rows of the audit log name people and addresses: like deleted text they have to leave the WAL as
+ * well, and clear_deleted sees to that. */
+static void expire_audit(struct db_maintenance *m, double now)
+{
+    int64_t days = 0;
+    bool any = false;
+    struct err e = {0};
+    const bool ok = server_stored_setting_int(m->store, SETTING_AUDIT_DAYS, &days, &e) &&
+                    (days == 0 || store_audit_expire(m->store, days, &any, &e));
+    if (!ok)
+        log_error("removing old rows of the audit log: %s", e.text);
+    m->cleared |= ok && any;
+    const double end = clock_ms();
+    m->next_audit = !ok   ? end + AUDIT_RETRY_MS
+                    : any ? end + (end - now) + GIVE_WAY_MS
+                          : end + AUDIT_MS;
+}
+
 void db_maintenance_run(struct db_maintenance *m, bool busy, double now)
 {
     if (busy && !m->cleared)
@@ -65,6 +86,8 @@ void db_maintenance_run(struct db_maintenance *m, bool busy, double now)
     }
     if (now >= m->next_clear)
         clear_deleted(m, now);
+    if (now >= m->next_audit)
+        expire_audit(m, clock_ms());
 }
 
 void db_maintenance_init(struct db_maintenance *m, struct store *s, double now)
@@ -74,7 +97,8 @@ void db_maintenance_init(struct db_maintenance *m, struct store *s, double now)
 
 double db_maintenance_next(const struct db_maintenance *m)
 {
-    return m->next_checkpoint < m->next_clear ? m->next_checkpoint : m->next_clear;
+    const double next = m->next_checkpoint < m->next_clear ? m->next_checkpoint : m->next_clear;
+    return next < m->next_audit ? next : m->next_audit;
 }
 
 void db_maintenance_request(struct db_maintenance *m)

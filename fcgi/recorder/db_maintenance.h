@@ -1,6 +1,7 @@
 /* Database maintenance that the recorder does beside writing answers: it checkpoints the WAL and
  * truncates it now and then, and removes deleted content from the database file, the WAL and the
- * folders of attachments. It works in short steps, because answers wait meanwhile. Thread: the
+ * folders of attachments, and once an hour the rows of the audit log that are older than the
+ * setting audit_days allows. It works in short steps, because answers wait meanwhile. Thread: the
  * recorder's. Times are clock_ms. */
 #pragma once
 #include <stdbool.h>
@@ -11,7 +12,7 @@ struct db_maintenance {
     struct store *store;
     bool cleared;    /* deleted rows were erased, but the WAL still holds their content */
     int next_folder; /* the attachments' folder to sweep next */
-    double next_checkpoint, next_truncate, next_clear;
+    double next_checkpoint, next_truncate, next_clear, next_audit;
 };
 
 /* The store belongs to the caller and must outlive *m. */

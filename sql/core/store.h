@@ -107,8 +107,8 @@ typedef bool (*store_usage_fn)(void *context, const struct store_usage *u); /* f
 bool store_usage_list(struct store *s, const struct store_usage_filter *f, store_usage_fn fn,
                       void *context, struct err *e);
 
-/* The audit log, who did what: rows can only be added; the schema refuses to change or delete them.
- * Never secrets. */
+/* The audit log, who did what: rows can only be added, and removed when they are old; the schema
+ * refuses to change any and to delete one of the last day. Never secrets. */
 struct store_audit {
     int64_t id, at;
     int64_t user_id;     /* who; 0: the operator's command */
@@ -131,3 +131,8 @@ struct store_audit_filter {
 typedef bool (*store_audit_fn)(void *context, const struct store_audit *a); /* false: enough */
 bool store_audit_search(struct store *s, const struct store_audit_filter *f, store_audit_fn fn,
                         void *context, struct err *e);
+
+#define STORE_AUDIT_STEP 500 /* rows that one transaction removes at most */
+/* One short step: removes the oldest of the rows that are older than that many days, at least 1.
+ * *any: there was one, so another step may find more. */
+bool store_audit_expire(struct store *s, int64_t days, bool *any, struct err *e);

@@ -165,3 +165,32 @@ bool store_audit_search(struct store *s, const struct store_audit_filter *f, sto
     statement_end(q);
     return rc >= 0;
 }
+
+/* In whole seconds, as the trigger audit_no_removal reckons. */
+static sqlite3_stmt *begin_before(struct store *s, enum query which, int64_t days, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, which, e);
+    if (q)
+        statement_bind_int(q, ":before", (clock_wall_s() - days * DAY_S) * 1000);
+    return q;
+}
+
+bool store_audit_expire(struct store *s, int64_t days, bool *any, struct err *e)
+{
+    *any = false;
+    if (days < 1)
+        return err_set(e, ERR_INPUT, "the audit log is kept for a day at least");
+    sqlite3_stmt *q = begin_before(s, QUERY_AUDIT_ANY_BEFORE, days, e);
+    if (!q)
+        return false;
+    const int rc = statement_step(s, q, e);
+    statement_end(q);
+    if (rc != 1)
+        return rc == 0;
+    *any = true;
+    if (!store_write_begin(s, e))
+        return false;
+    if ((q = begin_before(s, QUERY_AUDIT_REMOVE_BEFORE, days, e)))
+        statement_bind_int(q, ":limit", STORE_AUDIT_STEP);
+    return store_write_end(s, q && statement_run(s, q, NULL, e), e);
+}

@@ -32,3 +32,9 @@ WHERE day >= :day ORDER BY day, user_id, key_id;
 -- name: audit_add
 INSERT INTO audit (at, user_id, user_name, action, target, address)
 VALUES (:now, :user_id, :user_name, :action, :target, :address);
+
+-- name: audit_any_before
+SELECT 1 FROM audit WHERE at < :before LIMIT 1;
+
+-- name: audit_remove_before
+DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < :before ORDER BY at LIMIT :limit);

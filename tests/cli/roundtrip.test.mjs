@@ -38,7 +38,7 @@ before(async () => {
   }
   out.end(']}\n');
   await finished(out);
-  assert.equal((await sluice(['user', 'add', 'ada', '--state', state])).code, 0);
+  assert.equal((await sluice(['user', 'add', 'ada', '--create', '--state', state])).code, 0);
 });
 
 const peak = (pid) => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) / 1024;

@@ -26,8 +26,21 @@ test('nothing is made by commands that only read', () => {
   assert.ok(!existsSync(path.join(state, 'sluice.db')));
 });
 
+test('a mistyped folder gets no database: it is named, and what would make one', () => {
+  for (const args of [['user', 'add', 'ada'], ['user', 'password', 'ada'], ['user', 'remove', 'ada'], ['user', 'disable', 'ada'], ['key', 'add', 'ada'], ['key', 'remove', 'ada', '1']]) {
+    const r = run(args);
+    assert.equal(r.code, 1, args.join(' '));
+    assert.ok(r.err.includes(state), r.err);
+    assert.match(r.err, /sluice user add --create/);
+    assert.ok(!existsSync(state), args.join(' '));
+  }
+  for (const verb of ['password', 'remove', 'enable']) assert.match(run(['user', verb, 'ada', '--create']).err, /create: only add takes it/);
+  assert.match(run(['user', 'list', '--create']).err, /create: only add takes it/);
+  assert.ok(!existsSync(state));
+});
+
 test('a user is added with a password that is shown once', () => {
-  const r = run(['user', 'add', 'ada', '--admin']);
+  const r = run(['user', 'add', 'ada', '--admin', '--create']);
   assert.equal(r.code, 0, r.err);
   assert.match(r.out, /password {2}[a-z2-9]{5}(-[a-z2-9]{5}){3}\n/);
   assert.equal(statSync(path.join(state, 'sluice.db')).mode & 0o777, 0o600);

@@ -190,7 +190,7 @@ const MAY = {
   "fcgi/responses": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
   "fcgi/anthropic": [...WORKER, "fcgi/attachments", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process"],
   "fcgi/admin": [...WORKER, "fcgi/account", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
-  "fcgi/recorder": [...WORKER, "fcgi/auth", "fcgi/inference", "fcgi/process", "fcgi/status"],
+  "fcgi/recorder": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/inference", "fcgi/process", "fcgi/status"],
   "fcgi/conversations": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/recorder", "fcgi/status"],
   "fcgi/export": [...WORKER, "fcgi/conversations", "fcgi/http", "fcgi/process"],
   "fcgi/import": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/config", "fcgi/conversations", "fcgi/http", "fcgi/process"],

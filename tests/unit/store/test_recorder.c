@@ -426,6 +426,42 @@ static void test_hung_engine_holds_up_nothing_else(void **state)
     stop_recorder(pid, SIGTERM);
 }
 
+static void wait_rows(struct fixture *f, int64_t want)
+{
+    const double until = clock_ms() + 10000;
+    while (fixture_number(f->path, "SELECT count(*) FROM audit") != want) {
+        assert_true(clock_ms() < until);
+        usleep(10000);
+    }
+}
+
+/* 1200 rows of two years ago, 10 of a hundred days ago, one of now. */
+static void test_recorder_removes_old_rows_of_the_audit_log(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    fixture_number(f->path,
+                   "WITH RECURSIVE k (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < "
+                   "1211) INSERT INTO audit (at, user_id, user_name, action, target, address) "
+                   "SELECT (strftime('%s', 'now') - 86400 * CASE WHEN i <= 1200 THEN 730 "
+                   "WHEN i <= 1210 THEN 100 ELSE 0 END) * 1000, 1, 'ada', 'login', '', '' FROM k");
+    ASSERT_OK(store_setting_set(f->store, "audit_days", "0", &e));
+    pid_t pid = start_recorder(f, 0);
+    usleep(500 * 1000);
+    stop_recorder(pid, SIGTERM);
+    wait_rows(f, 1211); /* kept for ever */
+    ASSERT_OK(
+        store_settings_change(f->store, &(struct store_setting){.name = "audit_days"}, 1, &e));
+    pid = start_recorder(f, 0);
+    wait_rows(f, 11); /* the default */
+    stop_recorder(pid, SIGTERM);
+    ASSERT_OK(store_setting_set(f->store, "audit_days", "50", &e));
+    pid = start_recorder(f, 0);
+    wait_rows(f, 1);
+    stop_recorder(pid, SIGTERM);
+    fixture_check_whole(f->path);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 
 int main(void)
@@ -445,6 +481,7 @@ int main(void)
         T(test_wal_stays_small_while_the_recorder_lives),
         T(test_full_disk_is_waited_out),
         T(test_hung_engine_holds_up_nothing_else),
+        T(test_recorder_removes_old_rows_of_the_audit_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

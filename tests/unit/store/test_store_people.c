@@ -412,6 +412,42 @@ static void test_the_audit_log_is_searched_and_never_changed(void **state)
     assert_int_equal(search(f, (struct store_audit_filter){.action = "%"}), 0);
 }
 
+static void add_old_rows(struct fixture *f, int n, int64_t days)
+{
+    char sql[400];
+    snprintf(sql, sizeof sql,
+             "WITH RECURSIVE k (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < %d) "
+             "INSERT INTO audit (at, user_id, user_name, action, target, address) "
+             "SELECT %lld, 1, 'ada', 'login', '', '::1' FROM k",
+             n, (long long)(clock_wall_ms() - days * DAY_MS - 60000));
+    fixture_number(f->path, sql);
+}
+
+static void test_old_rows_of_the_audit_log_go_in_steps(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    const char *const count = "SELECT count(*) FROM audit";
+    bool any;
+    add_old_rows(f, STORE_AUDIT_STEP + 100, 30);
+    add_old_rows(f, 10, 9);
+    add_old_rows(f, 5, 0);
+    ASSERT_OK(store_audit_expire(f->store, 31, &any, &e));
+    assert_true(!any && fixture_number(f->path, count) == STORE_AUDIT_STEP + 115);
+    ASSERT_OK(store_audit_expire(f->store, 10, &any, &e));
+    assert_true(any && fixture_number(f->path, count) == 115);
+    ASSERT_OK(store_audit_expire(f->store, 10, &any, &e));
+    assert_true(any && fixture_number(f->path, count) == 15);
+    ASSERT_OK(store_audit_expire(f->store, 10, &any, &e));
+    assert_true(!any && fixture_number(f->path, count) == 15);
+    ASSERT_OK(store_audit_expire(f->store, 1, &any, &e));
+    assert_true(any && fixture_number(f->path, count) == 5);
+    ASSERT_ERR(store_audit_expire(f->store, 0, &any, &e), ERR_INPUT);
+    fixture_refused(f->path, "DELETE FROM audit");
+    fixture_refused(f->path, "UPDATE audit SET at = 0");
+    assert_int_equal(fixture_number(f->path, count), 5);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(void)
@@ -427,6 +463,7 @@ int main(void)
         T(test_roles_and_limits),
         T(test_a_user_is_changed_whole_or_not_at_all),
         T(test_the_audit_log_is_searched_and_never_changed),
+        T(test_old_rows_of_the_audit_log_go_in_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
