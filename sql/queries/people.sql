@@ -93,8 +93,9 @@ WHERE m.status = 'running' AND c.user_id = :user_id;
 
 -- The first bytes of the hash name a session to its owner; nobody can make a token or a CSRF token of them.
 -- name: session_list
-SELECT lower(hex(substr(token_hash, 1, 8))), created_at, used_at, expires_at, address, agent, token_hash IS :current
-FROM sessions WHERE user_id = :user_id AND expires_at > :now ORDER BY used_at DESC LIMIT 200;
+SELECT lower(hex(substr(token_hash, 1, 8))), created_at, used_at, min(expires_at, created_at + @session_longest_ms) AS ends,
+    address, agent, token_hash IS :current
+FROM sessions WHERE user_id = :user_id AND ends > :now ORDER BY used_at DESC LIMIT 200;
 
 -- name: session_remove_one
 DELETE FROM sessions WHERE user_id = :user_id AND lower(hex(substr(token_hash, 1, 8))) = :id;
@@ -105,7 +106,7 @@ UPDATE users SET role = :role WHERE id = :id AND deleted_at IS NULL;
 -- name: user_overview
 SELECT @user_columns,
     EXISTS (SELECT 1 FROM second_factors f WHERE f.user_id = u.id AND f.confirmed_at IS NOT NULL),
-    (SELECT count(*) FROM sessions s WHERE s.user_id = u.id AND s.expires_at > :now),
+    (SELECT count(*) FROM sessions s WHERE s.user_id = u.id AND min(s.expires_at, s.created_at + @session_longest_ms) > :now),
     (SELECT count(*) FROM api_keys k WHERE k.user_id = u.id),
     max(coalesce((SELECT max(used_at) FROM sessions s WHERE s.user_id = u.id), 0),
         coalesce((SELECT max(used_at) FROM api_keys k WHERE k.user_id = u.id), 0)),

@@ -7,6 +7,10 @@ u.id, u.name, u.role, u.disabled, u.password, u.settings, u.created_at
 id, user_id, name, prefix, created_at, used_at, scopes, expires_at, requests_per_minute, tokens_per_minute,
     max_jobs, strict_parameters
 
+-- How long after its login a session ends, whatever is done with it: 90 days, in ms.
+-- part: session_longest_ms
+7776000000
+
 -- name: user_add
 INSERT INTO users (name, role, password, created_at) VALUES (:name, :role, :password, :now)
 RETURNING id;
@@ -59,10 +63,11 @@ VALUES (:token_hash, :user_id, :created_at, :created_at, :expires_at, :address, 
 -- name: session_find
 SELECT @user_columns, s.used_at
 FROM sessions s JOIN users u ON u.id = s.user_id
-WHERE s.token_hash = :token_hash AND s.expires_at > :now AND u.disabled = 0 AND u.deleted_at IS NULL;
+WHERE s.token_hash = :token_hash AND min(s.expires_at, s.created_at + @session_longest_ms) > :now AND u.disabled = 0 AND u.deleted_at IS NULL;
 
 -- name: session_used
-UPDATE sessions SET used_at = :now, expires_at = :expires_at WHERE token_hash = :token_hash;
+UPDATE sessions SET used_at = :now, expires_at = min(:expires_at, created_at + @session_longest_ms)
+WHERE token_hash = :token_hash;
 
 -- name: session_remove
 DELETE FROM sessions WHERE token_hash = :token_hash;

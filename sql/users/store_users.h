@@ -92,7 +92,8 @@ struct store_session {
 
 bool store_session_add(struct store *s, const struct store_session *n, struct err *e);
 /* Finds the user of a session. ERR_AUTH when it is unknown, expired, or its user disabled. A use
- * pushes the expiry out to now + STORE_SESSION_MS (written at most every five minutes). */
+ * pushes the expiry out to now + STORE_SESSION_MS (written at most every five minutes), but never
+ * beyond 90 days after the login (session_longest_ms in sql/queries/users.sql). */
 bool store_session_find(struct store *s, struct arena *a, const unsigned char *token_hash,
                         struct store_user *out, struct err *e);
 /* Logout; an unknown session is no error. */

@@ -294,6 +294,37 @@ static void test_sessions_are_ended_by_their_owner_alone(void **state)
     ASSERT_ERR(store_session_find(f->store, f->arena, mine.token_hash, &u, &e), ERR_AUTH);
 }
 
+static bool note_end(void *context, const struct store_session_seen *n)
+{
+    *(int64_t *)context = n->expires_at;
+    return true;
+}
+
+/* However often it is used, and whatever an older program wrote as its expiry. */
+static void test_session_ends_90_days_after_login(void **state)
+{
+    const int64_t now = clock_wall_ms();
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_user u;
+    struct store_session late = {.user_id = f->other, .created_at = now - 89 * DAY_MS};
+    struct store_session over = {.user_id = f->other, .created_at = now - 90 * DAY_MS - 1};
+    const struct store_session_viewer viewer = {.user_id = f->other, .current = over.token_hash};
+    int64_t end = 0;
+    memset(over.token_hash, 1, sizeof over.token_hash);
+    late.expires_at = over.expires_at = now + 20 * DAY_MS;
+    ASSERT_OK(store_session_add(f->store, &over, &e));
+    ASSERT_ERR(store_session_find(f->store, f->arena, over.token_hash, &u, &e), ERR_AUTH);
+    ASSERT_OK(store_session_list(f->store, &viewer, note_end, &end, &e));
+    assert_int_equal(end, 0);
+    ASSERT_OK(store_session_add(f->store, &late, &e));
+    ASSERT_OK(store_session_list(f->store, &viewer, note_end, &end, &e));
+    assert_int_equal(end, late.created_at + 90 * DAY_MS);
+    ASSERT_OK(store_session_find(f->store, f->arena, late.token_hash, &u, &e));
+    assert_int_equal(fixture_number(f->path, "SELECT min(expires_at) FROM sessions"),
+                     late.created_at + 90 * DAY_MS);
+}
+
 static bool keep_overview(void *context, const struct store_user_overview *p)
 {
     *(struct store_user_overview *)context = *p;
@@ -460,6 +491,7 @@ int main(void)
         T(test_all_that_came_of_an_answer_counts),
         T(test_the_quota_holds_where_it_is_written),
         T(test_sessions_are_ended_by_their_owner_alone),
+        T(test_session_ends_90_days_after_login),
         T(test_roles_and_limits),
         T(test_a_user_is_changed_whole_or_not_at_all),
         T(test_the_audit_log_is_searched_and_never_changed),
