@@ -2,9 +2,6 @@
 #include <liboath/oath.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
