@@ -15,7 +15,7 @@ static const struct {
 
 void anthropic_error(struct buf *out, const struct request *r, const struct err *e)
 {
-    int status = r->error_override.status ? r->error_override.status : reply_status_of(e->code);
+    const int status = reply_error_status(r, e);
     const char *type = status < 500 ? "invalid_request_error" : "api_error";
     struct buf text = {0};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)

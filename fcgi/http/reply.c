@@ -191,7 +191,7 @@ static void refusal_headers(struct request *r, int status)
                      "Bearer realm=\"sluice\", error=\"insufficient_scope\"");
 }
 
-static int error_status(const struct request *r, const struct err *e)
+int reply_error_status(const struct request *r, const struct err *e)
 {
     return r->error_override.status ? r->error_override.status : reply_status_of(e->code);
 }
@@ -199,7 +199,7 @@ static int error_status(const struct request *r, const struct err *e)
 bool reply_error(struct request *r, const struct err *e)
 {
     const struct error_row *row = &error_rows[e->code < ERR__N ? e->code : ERR_INTERNAL];
-    int status = error_status(r, e);
+    int status = reply_error_status(r, e);
     int retry =
         r->error_override.retry_after_s ? r->error_override.retry_after_s : row->retry_after_s;
     struct buf b = {0};
@@ -217,7 +217,7 @@ bool reply_error(struct request *r, const struct err *e)
 
 bool reply_refusal(struct request *r, const struct err *e)
 {
-    const int status = error_status(r, e);
+    const int status = reply_error_status(r, e);
     if (status >= 500)
         return reply_empty(r, 204);
     struct buf b = {0};

@@ -33,4 +33,6 @@ bool reply_refusal(struct request *r, const struct err *e);
 /* The error object {"error":{...}} as text, for a stream that has begun. */
 void reply_error_object(struct buf *out, const struct request *r, const struct err *e);
 int reply_status_of(enum err_code code);
+/* The status that reply_error sends: r->error_override's, else the error code's. */
+int reply_error_status(const struct request *r, const struct err *e);
 const char *reply_reason(int status); /* "Not Found" */

@@ -223,7 +223,7 @@ void route_serve(struct request *r, const struct err *refused)
     if (!ok && r->client_gone && !r->replied) {
         r->status = STATUS_CLIENT_GONE; /* nobody is there to read a reply */
     } else if (!ok) {
-        int status = r->error_override.status ? r->error_override.status : reply_status_of(e.code);
+        const int status = reply_error_status(r, &e);
         if (status >= 500)
             log_warn("id=%s status=%d code=%s: %s", r->id, status, err_code_name(e.code), e.text);
         if (!r->replied && r->authorise_only)
