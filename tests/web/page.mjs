@@ -5,7 +5,7 @@ import { load, sleep, slow, start } from '../api/harness.mjs';
 const places = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
 /** A small script that only leads to a snap is none: a snap sees neither the tests' files nor their sockets. */
 const isSnap = (file) => statSync(file).size < 20000 && readFileSync(file, 'latin1').includes('/snap/');
-const executablePath = places.find((file) => existsSync(file) && !isSnap(file));
+export const executablePath = places.find((file) => existsSync(file) && !isSnap(file));
 const quiet = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync'];
 
