@@ -11,8 +11,10 @@
     ((uint64_t)256 << 20) /* for experts on their way to the device: enough for the disk's queue   \
                            */
 #define ROUNDINGS 8       /* attempts, because slots of several sizes may round up past the limit */
-#define STREAM_CHUNK                                                                               \
-    2048 /* prompt tokens of a step while streaming, where each expert is read once per chunk */
+#define LARGE_CHUNK                                                                                \
+    2048 /* prompt tokens of a step while streaming, where each expert is read once per chunk, and \
+            on GPUs, which fewer do not fill. Steps beside answers stay short, see                 \
+            prefill_budget.h */
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
 {
@@ -141,28 +143,35 @@ static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint
     return true;
 }
 
+/* A larger chunk is better where its buffers stay small beside the rest, and no smaller pool of KV
+ * pays for it. */
+static bool fit_large_chunk(const struct memory_input *in, struct memory_plan *p, uint64_t limit,
+                            struct sizing_request request, struct err *e)
+{
+    struct memory_plan large = *p;
+    const int32_t blocks = streams(p) ? 0 : p->size.n_blocks;
+    request.prefill_chunk = LARGE_CHUNK;
+    if (!fit_sizes(in, &large, limit, request, e))
+        return false;
+    if (taken(&large, on_gpu(in, p)) <= limit && large.work <= limit / 8 &&
+        large.size.n_blocks >= blocks)
+        *p = large;
+    return true;
+}
+
 static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint64_t limit,
                       struct err *e)
 {
-    struct sizing_request request = in->request.size;
+    const struct sizing_request request = in->request.size;
+    const struct memory_target *t = &in->targets[p->target];
     if (in->request.fixed.n_blocks) {
         p->size = in->request.fixed;
         return memory_fit_parts(in, p, e);
     }
-    /* A streaming prefill reads each expert once per chunk, so a large chunk is better where its
-     * buffers stay small beside the rest. */
-    if (streams(p) && !request.prefill_chunk) {
-        struct memory_plan large = *p;
-        request.prefill_chunk = STREAM_CHUNK;
-        if (!fit_sizes(in, &large, limit, request, e))
-            return false;
-        if (taken(&large, on_gpu(in, p)) <= limit && large.work <= limit / 8) {
-            *p = large;
-            return true;
-        }
-        request.prefill_chunk = 0;
-    }
-    return fit_sizes(in, p, limit, request, e);
+    if (!fit_sizes(in, p, limit, request, e))
+        return false;
+    return request.prefill_chunk || !(streams(p) || (on_gpu(in, p) && !t->in_ram)) ||
+           fit_large_chunk(in, p, limit, request, e);
 }
 
 static bool too_much(struct memory_fit *fit, bool device, uint64_t need, uint64_t limit,

@@ -203,21 +203,42 @@ static void feed_forward(struct forward *f, const struct layer_plan *p,
     record_mlp_down(&f->r, &op);
 }
 
+/* Logits of n wanted rows. Many go over the matrix units, in f32 precision as the router's do: a
+ * token must not depend on rounding. */
+static void head_product(struct forward *f, uint32_t first, uint32_t n)
+{
+    struct backend *b = f->r.b;
+    const struct linear_op op = {.label = "head",
+                                 .w = b->model.head.n_matrix ? &b->model.head : &b->model.embed,
+                                 .x = b->workspace.x,
+                                 .norm = b->model.final_norm,
+                                 .y = b->workspace.logits,
+                                 .gather = b->step.at_outs + first * 4,
+                                 .x_stride = b->sizes.d,
+                                 .y_stride = (uint32_t)b->plan->n_vocab,
+                                 .n_x = n,
+                                 .eps = b->plan->norm_eps};
+    if (!gemm_takes(b, n)) {
+        record_linear(&f->r, &op);
+        return;
+    }
+    record_cast_f16(&f->r, &(struct cast_f16_op){.x = op.x,
+                                                 .norm = op.norm,
+                                                 .gather = op.gather,
+                                                 .x_stride = op.x_stride,
+                                                 .n_chunk = op.x_stride / 32,
+                                                 .n_x = n,
+                                                 .eps = op.eps,
+                                                 .split = true});
+    record_barrier(&f->r);
+    record_gemm_linear(&f->r, &op, true);
+}
+
 static void head_rows(struct forward *f, uint32_t first, uint32_t n)
 {
     struct backend *b = f->r.b;
-    const struct device_matrix *w = b->model.head.n_matrix ? &b->model.head : &b->model.embed;
     uint32_t vocab = (uint32_t)b->plan->n_vocab;
-    record_linear(&f->r, &(struct linear_op){.label = "head",
-                                             .w = w,
-                                             .x = b->workspace.x,
-                                             .norm = b->model.final_norm,
-                                             .y = b->workspace.logits,
-                                             .gather = b->step.at_outs + first * 4,
-                                             .x_stride = b->sizes.d,
-                                             .y_stride = vocab,
-                                             .n_x = n,
-                                             .eps = b->plan->norm_eps});
+    head_product(f, first, n);
     record_barrier(&f->r);
     VkBuffer from;
     uint64_t offset, bytes = (uint64_t)n * vocab * 4;

@@ -5,10 +5,10 @@
 #include "engine/vulkan/ops/dispatch.h"
 
 #define TILE_M_FEW                                                                                 \
-    16u /* rows of W of a workgroup where rows of X are few: then the columns are split over       \
-           FEW_SPLIT subgroups */
+    16u /* rows of W of a workgroup where whole tiles would be few: then the columns are split     \
+           over FEW_SPLIT subgroups */
 #define FEW_SPLIT 4u
-#define FEW_ROWS 64u
+#define FEW_GROUPS 128u      /* workgroups that do not fill a large device */
 #define SHARED_RESERVE 2048u /* of matmul.comp's other shared variables */
 
 void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
@@ -60,14 +60,18 @@ static bool tile_fits(const struct recorder *r, const struct tile *t, bool two_h
     return slice * t->split * 16 + SHARED_RESERVE <= r->b->gpu.caps.max_shared;
 }
 
-/* Where experts are routed, tile_n stays as it is, because the sort made groups of that size. */
+/* Where experts are routed, tile_n stays as it is, because the sort made groups of that size, and W
+ * is not cut into more tiles, because each would load x again. */
 static struct tile tile_of(const struct recorder *r, const struct matmul *m)
 {
     const struct tuning *tuning = &r->b->tuning;
-    const bool few = m->tile_n == 16 && r->n_rows <= FEW_ROWS &&
-                     !m->max_tiles; /* experts would load x too often */
+    const uint32_t wide = m->mode == 1 ? tuning->gemm_tile_m / 2 : tuning->gemm_tile_m;
+    const bool few =
+        !m->max_tiles && divide_up(m->w->rows, wide) * divide_up(m->n_x, m->tile_n) < FEW_GROUPS;
     struct tile t = few ? (struct tile){TILE_M_FEW, m->tile_n, FEW_SPLIT, 1}
                         : (struct tile){tuning->gemm_tile_m, m->tile_n, 1, tuning->gemm_buffers};
+    while (few && t.n > 16 && divide_up(m->w->rows, t.m) * divide_up(m->n_x, t.n) < FEW_GROUPS)
+        t.n /= 2; /* a small W may be loaded once more, as the router's */
     if (!tile_fits(r, &t, m->split))
         t.buffers = 1;
     while (t.split > 1 && !tile_fits(r, &t, m->split))

@@ -334,6 +334,21 @@ static void test_streaming_reads_large_chunks_where_they_fit(void **state)
     assert_int_equal(planned(&in).size.prefill_chunk, 64);
 }
 
+static void test_a_gpu_computes_large_chunks_where_they_cost_no_context(void **state)
+{
+    struct memory_input in = input_of(2 * GB, 20 * GB, 64 * GB, 60 * GB);
+    add_gpu(&in, 64 * GB, 60 * GB);
+    struct memory_plan p = planned(&in);
+    assert_int_equal(p.strategy, STRATEGY_FULL_GPU);
+    assert_int_equal(p.size.prefill_chunk, 2048);
+    assert_in_range(p.work, 1, p.device / 8);
+    in.targets[0].in_ram = true;
+    assert_int_equal(planned(&in).size.prefill_chunk, 512);
+    in.targets[0].in_ram = false;
+    in.request.size.prefill_chunk = 256;
+    assert_int_equal(planned(&in).size.prefill_chunk, 256);
+}
+
 static void test_shrinking_keeps_the_parts_true(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 0, 64 * GB, 60 * GB);
@@ -381,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_who_computes_experts_without_a_slot_is_asked_of_hybrid_alone),
         cmocka_unit_test(test_recurrent_states_are_counted),
         cmocka_unit_test(test_streaming_reads_large_chunks_where_they_fit),
+        cmocka_unit_test(test_a_gpu_computes_large_chunks_where_they_cost_no_context),
         cmocka_unit_test(test_shrinking_keeps_the_parts_true),
         cmocka_unit_test(test_applied_is_held_against_planned),
     };

@@ -61,7 +61,9 @@ static const struct linear_case linear_cases[] = {
 static const struct linear_case wide_cases[] = {
     {.rows = {10, 20, 7}, .n_parts = 3, .steps = 3, .n_x = 9, .bias = true, .norm = true},
     {.rows = {130}, .n_parts = 1, .steps = 1, .n_x = 33, .add = true},
-    {.rows = {67}, .n_parts = 1, .steps = 2, .n_x = 75, .norm = true},
+    {.rows = {67}, .n_parts = 1, .steps = 2, .n_x = 75, .norm = true, .gather = true},
+    /* enough for whole tiles, which the others are too small for */
+    {.rows = {8230}, .n_parts = 1, .steps = 1, .n_x = 70, .bias = true},
 };
 
 struct linear { /* a case with its data */
@@ -119,6 +121,7 @@ static void linear_run(struct linear *l)
     if (l->wide) {
         record_cast_f16(&r, &(struct cast_f16_op){.x = op.x,
                                                   .norm = op.norm,
+                                                  .gather = op.gather,
                                                   .x_stride = op.x_stride,
                                                   .n_chunk = op.x_stride / 32,
                                                   .n_x = op.n_x,
