@@ -19,35 +19,24 @@
 #include "engine/base/json/json.h"
 #include "engine/base/log.h"
 #include "engine/base/utf8.h"
+#include "fcgi/process/worker_walls.h"
 #include "reader/reader.h"
 
-#define PROGRAM "sluice-reader"
 #define READ_MS 20000.0 /* by the clock; of the processor's time it gets less */
 #define LEAVE_MS 2000.0 /* to end after its output did */
 
 /* ---- the process ---- */
 
-/* Beside this program, or where it is installed. */
-static void find_program(char path[4096])
-{
-    ssize_t n = readlink("/proc/self/exe", path, 4000);
-    path[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash)
-        strcpy(slash + 1, PROGRAM);
-    if (!slash || access(path, X_OK) != 0)
-        snprintf(path, 4096, "%s/%s", SLUICE_LIBEXECDIR, PROGRAM);
-}
-
 static bool spawn(int in, int out, bool without_landlock, pid_t *pid, struct err *e)
 {
     char path[4096];
-    char *const args[] = {PROGRAM, without_landlock ? READER_WITHOUT_LANDLOCK : NULL, NULL},
+    char *const args[] = {WORKER_WALLS_READER, without_landlock ? READER_WITHOUT_LANDLOCK : NULL,
+                          NULL},
                 *const environment[] = {"LC_ALL=C.UTF-8", NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
     sigset_t none, pipe_signal;
-    find_program(path);
+    worker_walls_reader(path);
     sigemptyset(&none);
     sigemptyset(&pipe_signal);
     sigaddset(&pipe_signal, SIGPIPE);
