@@ -2,17 +2,14 @@
 #include "fcgi/process/worker_walls.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <link.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "config.h"
 #include "engine/base/file.h"
 #include "engine/base/json/json.h"
 #include "engine/confine/confine.h"
 #include "engine/confine/landlock.h"
+#include "fcgi/process/reader_program.h"
 #include "fcgi/process/state.h"
 
 #define MAX_MODELS ((size_t)1 << 20) /* of the file; a larger one lists nothing */
@@ -42,17 +39,6 @@ static const char *const network_files[] = {"/etc/resolv.conf",
                                             "/run/nscd",
                                             NULL};
 
-void worker_walls_reader(char path[4096])
-{
-    ssize_t n = readlink("/proc/self/exe", path, 4000);
-    path[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash)
-        strcpy(slash + 1, WORKER_WALLS_READER);
-    if (!slash || access(path, X_OK) != 0)
-        snprintf(path, 4096, "%s/%s", SLUICE_LIBEXECDIR, WORKER_WALLS_READER);
-}
-
 /* The loader of this program, which is the reader's too: the kernel runs it first. */
 static int find_loader(struct dl_phdr_info *info, size_t size, void *path)
 {
@@ -66,7 +52,7 @@ static void allow_reader(int rules)
 {
     char reader[4096];
     const char *loader = NULL;
-    worker_walls_reader(reader);
+    reader_program_find(reader);
     dl_iterate_phdr(find_loader, &loader);
     const char *const programs[] = {reader, PDFTOTEXT, loader, NULL};
     landlock_allow_all(rules, programs, LANDLOCK_RUN);

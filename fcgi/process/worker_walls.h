@@ -16,7 +16,3 @@
 bool worker_walls_master(const struct worker *w, struct err *e);
 /* In a child, before it serves anything. */
 bool worker_walls_child(const struct worker *w, struct err *e);
-
-/* Where sluice-reader is: beside this program, or where it is installed. */
-#define WORKER_WALLS_READER "sluice-reader"
-void worker_walls_reader(char path[4096]);

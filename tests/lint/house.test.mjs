@@ -152,7 +152,7 @@ test("every header has #pragma once and opens with a comment", () => {
 });
 
 // room -> what it may include, beside itself and engine/base: rooms, or single headers
-const WORKER = ["reader/reader.h", "engine/confine", "engine/engine.h", "engine/grammar", "engine/wire/status.h", "engine/chat", "engine/text", "engine/tokenizer", "sql"];
+const WORKER = ["reader/reader.h", "reader/unzip.h", "engine/confine", "engine/engine.h", "engine/grammar", "engine/wire/status.h", "engine/chat", "engine/text", "engine/tokenizer", "sql"];
 const MAY = {
   "engine/base": [],
   "engine/confine": [],
@@ -258,6 +258,11 @@ test("each foreign library is seen by one room", () => {
       if (name.startsWith(header) && !where.test(f) && !f.startsWith("tests/")) bad.push(`${f} includes <${name}>`);
     }
   }
+  assert.deepEqual(bad, []);
+});
+
+test("archives of strangers are unpacked in sluice-reader alone", () => {
+  const bad = ending(/^(fcgi|sql|engine)\/.*\.[ch]$/).filter((f) => !f.startsWith("engine/base/zip_") && /zip_reader\.h"/.test(read(f)));
   assert.deepEqual(bad, []);
 });
 

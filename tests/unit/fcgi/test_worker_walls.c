@@ -16,6 +16,7 @@
 
 #include "engine/base/file.h"
 #include "engine/confine/landlock.h"
+#include "fcgi/process/reader_program.h"
 #include "fcgi/process/worker_walls.h"
 #include "tests/unit/support/confined.h"
 
@@ -77,7 +78,7 @@ static int run(const char *program, char *argument)
 static void be_stream(void *unused)
 {
     char reader[4096];
-    worker_walls_reader(reader);
+    reader_program_find(reader);
     lock_in(POOL_STREAM, false);
     CONFINED_EXPECT(confined_open(state, "sluice.db", O_RDWR) >= 0);
     CONFINED_EXPECT(confined_open(state, "new", O_RDWR | O_CREAT) >= 0);
@@ -119,7 +120,7 @@ static void test_a_pool_that_connects_finds_its_way(void **unused)
 static void be_recorder(void *unused)
 {
     char reader[4096], *args[] = {reader, NULL};
-    worker_walls_reader(reader);
+    reader_program_find(reader);
     lock_in(POOL_RECORD, false);
     CONFINED_EXPECT(confined_open(state, "sluice.db", O_RDWR) >= 0);
     CONFINED_REFUSED(execv(reader, args), EPERM);
