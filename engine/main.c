@@ -8,8 +8,11 @@
 
 #include "config.h"
 #define LOG_MODULE "engine"
+#include "engine/backend/backend.h"
+#include "engine/base/file.h"
 #include "engine/base/log_ring.h"
 #include "engine/base/option.h"
+#include "engine/confine/engine_walls.h"
 #include "engine/memory/memory_options.h"
 #include "engine/sched/loop.h"
 #include "engine/sched/notify.h"
@@ -20,7 +23,7 @@ struct options {
     const char *model, *socket, *status, *backend, *cache_dir, *group, *log_level, *log_ring;
     int64_t ctx, slots, max_queue, threads, prefill_chunk, kv_memory, grace;
     struct memory_options memory;
-    bool exact, prefix_cache, help, version;
+    bool exact, prefix_cache, without_landlock, without_seccomp, help, version;
 };
 
 #define FIELD(name) offsetof(struct options, name)
@@ -123,6 +126,14 @@ static const struct option table[] = {
      .offset = FIELD(log_ring),
      .value = "FILE",
      .help = "Also keep the newest log lines in this file, with those of the workers."},
+    {.name = "without-landlock",
+     .type = OPTION_BOOL,
+     .offset = FIELD(without_landlock),
+     .help = "Hide no files from this process: for drivers that need what is hidden."},
+    {.name = "without-seccomp",
+     .type = OPTION_BOOL,
+     .offset = FIELD(without_seccomp),
+     .help = "Filter no system calls of this process: for kernels that take no filter."},
     {.name = "help", .type = OPTION_BOOL, .offset = FIELD(help), .help = "Show this text."},
     {.name = "version", .type = OPTION_BOOL, .offset = FIELD(version), .help = "Show the version."},
 };
@@ -160,6 +171,23 @@ static void describe(struct status_writer *status, const struct options *o)
     status_end(status);
 }
 
+/* What is opened by its name later on is a model, a cache or a device: the rest is closed off here,
+ * before anything of the model is read. The GPU's driver is asked first, because it may have to run
+ * a program. */
+static bool close_off(const struct options *o, struct err *e)
+{
+    struct err ignored;
+    if (strcmp(o->backend, "cpu"))
+        vulkan_backend.probe->usable(&ignored);
+    if (o->cache_dir)
+        file_mkdirs(o->cache_dir, 0755, &ignored);
+    return engine_walls_enter(&(struct engine_walls){.model = o->model,
+                                                     .cache_dir = o->cache_dir,
+                                                     .without_landlock = o->without_landlock,
+                                                     .without_seccomp = o->without_seccomp},
+                              e);
+}
+
 static int serve(const struct options *o, gid_t group, struct err *e)
 {
     struct inbox inbox;
@@ -178,7 +206,7 @@ static int serve(const struct options *o, gid_t group, struct err *e)
                                                  .inbox = &inbox,
                                                  .status = status},
                          e);
-    monitor = server ? monitor_create(status, "", e) : NULL;
+    monitor = server && close_off(o, e) ? monitor_create(status, "", e) : NULL;
     struct memory_request memory = {0};
     memory_options_request(&o->memory, &memory);
     if (monitor)
@@ -195,6 +223,7 @@ static int serve(const struct options *o, gid_t group, struct err *e)
                                                 .exact = o->exact,
                                                 .experts_per_token = o->memory.experts_per_token,
                                                 .prefix_cache = o->prefix_cache,
+                                                .without_seccomp = o->without_seccomp,
                                                 .inbox = &inbox,
                                                 .server = server,
                                                 .status = status,

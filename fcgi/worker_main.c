@@ -28,6 +28,7 @@
 #include "fcgi/process/shared.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
+#include "fcgi/process/worker_walls.h"
 #include "fcgi/recorder/recorder.h"
 #include "sql/core/secret.h"
 
@@ -38,7 +39,7 @@
 struct options {
     const char *pool, *state, *run, *cache_dir, *model, *model_name, *socket, *status_socket,
         *socket_group, *cors, *log_level;
-    bool without_landlock;
+    bool without_landlock, without_seccomp;
     int64_t min_idle, max_children, grace_s;
 };
 
@@ -72,7 +73,10 @@ static const struct option options[] = {
     {"cors-origins", OPTION_STRING, FIELD(cors), NULL, 0, 0, NULL, "LIST",
      "origins of other pages that may call the API with a key, separated by blanks; * is any"},
     {"without-landlock", OPTION_BOOL, FIELD(without_landlock), "false", 0, 0, NULL, NULL,
-     "read attached files also where the kernel has no Landlock: what reads them sees other files"},
+     "hide no files from these processes, and read attached files also where the kernel has no "
+     "Landlock: what reads them sees other files"},
+    {"without-seccomp", OPTION_BOOL, FIELD(without_seccomp), "false", 0, 0, NULL, NULL,
+     "filter no system calls of these processes: for kernels that take no filter"},
     {"log-level", OPTION_CHOICE, FIELD(log_level), "info", 0, 0, "error|warn|info|debug", NULL,
      "how much is logged"},
 };
@@ -173,6 +177,7 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->model_path = o->model;
     w->hooks = &hooks;
     w->without_landlock = o->without_landlock;
+    w->without_seccomp = o->without_seccomp;
     w->cors_origins = o->cors && *o->cors ? o->cors : NULL;
     if (w->cors_origins && !cors_check(w->cors_origins, e))
         return false;
@@ -199,6 +204,7 @@ static bool run(struct worker *w, const struct options *o, struct err *e)
                                    .listen_fd = -1,
                                    .n_threads = 1,
                                    .grace_ms = (int)o->grace_s * 1000,
+                                   .lock_in = worker_walls_child,
                                    .reload = reload,
                                    .service = &service,
                                    .stream_abort = dialect_stream_abort};
@@ -229,7 +235,7 @@ static bool run(struct worker *w, const struct options *o, struct err *e)
             return false;
     }
     log_info("pool=%s model=%s", worker_pool_name(w->pool), w->model_id);
-    return pool_master_run(&p, e);
+    return worker_walls_master(w, e) && pool_master_run(&p, e);
 }
 
 /* Each stream needs some descriptors, each child of the stream pool is a process: the soft limit is

@@ -12,6 +12,7 @@
 #include "reader/content.h"
 #include "reader/reader.h"
 #include "reader/sandbox.h"
+#include "reader/unzip.h"
 
 static bool put(const char *data, size_t len)
 {
@@ -98,6 +99,18 @@ static int read_file(const unsigned char *data, size_t len, const struct place *
     return written ? 0 : 1;
 }
 
+/* The archive as it is imported: unzip.h. */
+static int serve_archive(void)
+{
+    const char *why = "its folder";
+    if (chdir("/") != 0 || !unzip_lock_in(&why)) {
+        fprintf(stderr, "sluice-reader: the system refuses the sandbox (%s): %s\n", why,
+                strerror(errno));
+        return 1;
+    }
+    return unzip_serve(STDIN_FILENO, STDOUT_FILENO);
+}
+
 int main(int argc, char **argv)
 {
     const bool without_landlock = argc == 2 && !strcmp(argv[1], READER_WITHOUT_LANDLOCK);
@@ -107,6 +120,10 @@ int main(int argc, char **argv)
     struct place place = {.has_pdftotext = access(PDFTOTEXT, X_OK) == 0};
     const char *why;
     struct stat st;
+    if (argc == 2 && !strcmp(argv[1], UNZIP_OPTION)) {
+        close_range(STDERR_FILENO + 1, ~0U, 0);
+        return serve_archive();
+    }
     if (argc > 1 && !without_landlock) {
         puts(!strcmp(argv[1], "--version")
                  ? "sluice-reader " PACKAGE_VERSION

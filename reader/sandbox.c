@@ -4,14 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/landlock.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "engine/confine/landlock.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define BOUND_MEMORY false /* its shadow is terabytes */
@@ -39,22 +39,6 @@ static bool set_limits(const struct sandbox_limits *l)
            (!BOUND_MEMORY || limit(RLIMIT_AS, (rlim_t)l->memory_bytes));
 }
 
-/* ---- Landlock: by system calls, glibc has no names for them ---- */
-
-#define READING                                                                                    \
-    (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
-#define ALL_OF_VERSION_1 ((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1)
-
-static void allow_reading(int rules, const char *path)
-{
-    struct landlock_path_beneath_attr rule = {.allowed_access = READING,
-                                              .parent_fd = open(path, O_PATH | O_CLOEXEC)};
-    if (rule.parent_fd < 0)
-        return; /* not on this system */
-    syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
-    close(rule.parent_fd);
-}
-
 /* What programs, their libraries, fonts, character sets and file types are read from. No home, no
  * state, no /proc. */
 static bool hide_files(void)
@@ -69,16 +53,13 @@ static bool hide_files(void)
                                            "/etc/magic",
                                            "/etc/magic.mgc",
                                            "/var/cache/fontconfig",
-                                           "/var/lib/fontconfig"};
-    const struct landlock_ruleset_attr all = {.handled_access_fs = ALL_OF_VERSION_1};
-    int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0);
+                                           "/var/lib/fontconfig",
+                                           NULL};
+    const int rules = landlock_begin(false, true);
     if (rules < 0)
         return false;
-    for (size_t i = 0; i < sizeof readable / sizeof readable[0]; i++)
-        allow_reading(rules, readable[i]);
-    bool ok = syscall(SYS_landlock_restrict_self, rules, 0) == 0;
-    close(rules);
-    return ok;
+    landlock_allow_all(rules, readable, LANDLOCK_RUN);
+    return landlock_end(rules);
 }
 
 /* ---- seccomp ---- */

@@ -22,9 +22,10 @@ struct zip_reader_entry {
 
 /* The bytes must stay where they are until the reader is closed. ERR_INPUT: it is damaged. */
 struct zip_reader *zip_reader_open_memory(const void *data, size_t len, struct err *e);
-/* A regular file, read from its beginning; the descriptor stays the caller's, who may ask it how
- * far it was read. */
+/* A regular file, read from its beginning; the descriptor stays the caller's. Nothing is asked of
+ * it but reading and its size (lseek). */
 struct zip_reader *zip_reader_open_fd(int fd, struct err *e);
+int64_t zip_reader_at(const struct zip_reader *z); /* how far the file was read */
 /* 1: an entry; 0: there are no more; -1: *e, ERR_INPUT. */
 int zip_reader_next(struct zip_reader *z, struct zip_reader_entry *entry, struct err *e);
 /* Bytes of the entry that were read; 0: it is at its end; -1: *e, ERR_FORMAT: it is damaged or

@@ -29,4 +29,4 @@ libsluice_sched_a_SOURCES = \
 	%D%/sampling/token_rules.c %D%/sampling/token_rules.h \
 	%D%/sampling/topk.c %D%/sampling/topk.h \
 	%D%/sampling/typical.c %D%/sampling/typical.h
-SCHED_LIBS = libsluice-sched.a $(GRAMMAR_LIBS) $(MEMORY_LIBS) $(CACHE_LIBS) $(WIRE_LIBS)
+SCHED_LIBS = libsluice-sched.a $(GRAMMAR_LIBS) $(MEMORY_LIBS) $(CACHE_LIBS) $(CONFINE_LIBS) $(WIRE_LIBS)

@@ -15,6 +15,7 @@
 #define LOG_MODULE "loop"
 #include "engine/backend/backend.h"
 #include "engine/base/log.h"
+#include "engine/confine/engine_walls.h"
 #include "engine/memory/memory_load.h"
 #include "engine/memory/memory_text.h"
 #include "engine/model/model.h"
@@ -323,6 +324,7 @@ static void *run(void *context)
     struct loop *l = context;
     struct err e = {0};
     if (load(l, &e)) {
+        engine_walls_loaded(l->params.without_seccomp);
         announce(l);
         run_steps(l);
     } else {

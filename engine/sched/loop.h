@@ -23,6 +23,7 @@ struct loop_params {
     int64_t kv_bytes;             /* 0: chosen by the planner */
     struct memory_request memory; /* strategy and budgets; sizes come from the fields here */
     bool exact, prefix_cache;
+    bool without_seccomp; /* no filter was loaded, and none is later */
     struct inbox *inbox;
     struct server *server;
     struct status_writer *status;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@
     ((size_t)2 << 20) /* 8 GiB of 4 KiB pages: some 10 ms each second at most                      \
                        */
 #define LONG_STEP_S 10.0
+#define BLOCK_BYTES 512 /* of ru_inblock, which is read_bytes in such units */
 
 struct monitor {
     struct status_writer *status;
@@ -79,6 +81,10 @@ static struct process_counts count_process(const char *root)
     read_counts(root, "status", "RssFile", 1024, &c.mapped);
     read_counts(root, "status", "RssShmem", 1024, &c.mapped);
     read_counts(root, "io", "read_bytes", 1, &c.disk_read);
+    struct rusage used;
+    if (!c.disk_read &&
+        getrusage(RUSAGE_SELF, &used) == 0) /* whom no one may trace can't read it */
+        c.disk_read = (uint64_t)used.ru_inblock * BLOCK_BYTES;
     return c;
 }
 
@@ -154,6 +160,13 @@ static void adjust_expert_cache(struct monitor *m)
              stress.stalled);
 }
 
+static double cpu_seconds(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static void tick(struct monitor *m)
 {
     adjust_expert_cache(m);
@@ -170,6 +183,7 @@ static void tick(struct monitor *m)
     page->anonymous_bytes = counts.anonymous;
     page->mapped_bytes = counts.mapped;
     page->disk_read_bytes = counts.disk_read;
+    page->cpu_seconds = cpu_seconds();
     if (walked)
         page->resident_weight_bytes = m->resident;
     page->memory_available = m->machine.available;

@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 
 #define STATUS_MAGIC 0x53544c53u
-#define STATUS_VERSION 4
+#define STATUS_VERSION 5
 #define STATUS_BUCKETS 20
 #define STATUS_JOBS 64
 #define STATUS_PARTS 5
@@ -122,6 +122,7 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     uint64_t resident_bytes, anonymous_bytes, mapped_bytes, resident_weight_bytes;
     uint64_t disk_read_bytes;     /* from /proc/self/io, each second: what the block devices gave,
                                      O_DIRECT or for the page cache */
+    double cpu_seconds;           /* of all threads since the start, each second */
     uint64_t locked_weight_bytes; /* locked in memory, beside experts.locked_bytes: dense weights,
                                      in cpu_only all */
     /* now */

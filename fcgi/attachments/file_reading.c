@@ -6,11 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,52 +16,13 @@
 #include "engine/base/json/json.h"
 #include "engine/base/log.h"
 #include "engine/base/utf8.h"
+#include "fcgi/process/reader_program.h"
 #include "reader/reader.h"
 
-#define PROGRAM "sluice-reader"
 #define READ_MS 20000.0 /* by the clock; of the processor's time it gets less */
-#define LEAVE_MS 2000.0 /* to end after its output did */
+#define LEAVE_MS 2000   /* to end after its output did */
 
 /* ---- the process ---- */
-
-/* Beside this program, or where it is installed. */
-static void find_program(char path[4096])
-{
-    ssize_t n = readlink("/proc/self/exe", path, 4000);
-    path[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash)
-        strcpy(slash + 1, PROGRAM);
-    if (!slash || access(path, X_OK) != 0)
-        snprintf(path, 4096, "%s/%s", SLUICE_LIBEXECDIR, PROGRAM);
-}
-
-static bool spawn(int in, int out, bool without_landlock, pid_t *pid, struct err *e)
-{
-    char path[4096];
-    char *const args[] = {PROGRAM, without_landlock ? READER_WITHOUT_LANDLOCK : NULL, NULL},
-                *const environment[] = {"LC_ALL=C.UTF-8", NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t how;
-    sigset_t none, pipe_signal;
-    find_program(path);
-    sigemptyset(&none);
-    sigemptyset(&pipe_signal);
-    sigaddset(&pipe_signal, SIGPIPE);
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&how);
-    posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawnattr_setsigmask(&how, &none);
-    posix_spawnattr_setsigdefault(&how, &pipe_signal);
-    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int rc = posix_spawn(pid, path, &files, &how, args, environment);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&how);
-    errno = rc;
-    return rc == 0 || err_errno(e, "the program that reads files can't be started");
-}
 
 enum end { END_WHOLE, END_LATE, END_LONG, END_MEMORY, END_GONE };
 
@@ -88,21 +46,6 @@ static enum end drain(int fd, int client, struct buf *out)
             return END_MEMORY;
     }
     return END_LATE;
-}
-
-/* Its wait status; -1: it had to be killed. */
-static int collect(pid_t pid, bool at_once)
-{
-    int status = 0, fd = at_once ? -1 : pidfd_open(pid, 0);
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    bool ended = fd >= 0 && poll(&p, 1, (int)LEAVE_MS) > 0;
-    if (fd >= 0)
-        close(fd);
-    if (!ended)
-        kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return ended ? status : -1;
 }
 
 /* ---- what it said ---- */
@@ -233,11 +176,12 @@ bool file_reading_run(int fd, int client, bool without_landlock, struct file_rea
     *out = (struct file_reading){0};
     if (lseek(fd, 0, SEEK_SET) < 0 || pipe2(pipes, O_CLOEXEC) != 0)
         return err_errno(e, "the file can't be read");
-    bool ok = spawn(fd, pipes[1], without_landlock, &pid, e);
+    bool ok = reader_program_start(fd, pipes[1], without_landlock ? READER_WITHOUT_LANDLOCK : NULL,
+                                   &pid, e);
     close(pipes[1]);
     if (ok) {
         enum end end = drain(pipes[0], client, &said);
-        int status = collect(pid, end != END_WHOLE);
+        int status = reader_program_end(pid, end == END_WHOLE ? LEAVE_MS : 0);
         ok = judge(end, status, &said, out, e);
     }
     close(pipes[0]);

@@ -36,7 +36,7 @@ struct up {
         *cors, *log_level;
     int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
-    bool exact, without_landlock;
+    bool exact, without_landlock, without_seccomp;
     /* worked out */
     struct arena *arena;
     char *engine_socket, *status, *cache, *database, *stream_socket, *short_socket, *record_socket;
@@ -77,7 +77,10 @@ static const struct option options[] = {
      "prompt tokens of a step at most; 0: chosen"},
     MEMORY_OPTION_ROWS(struct up, memory),
     {"without-landlock", OPTION_BOOL, FIELD(without_landlock), "false", 0, 0, NULL, NULL,
-     "read attached files also where the kernel has no Landlock: what reads them sees other files"},
+     "hide no files from engine and workers, and read attached files also where the kernel has no "
+     "Landlock: what reads them sees other files"},
+    {"without-seccomp", OPTION_BOOL, FIELD(without_seccomp), "false", 0, 0, NULL, NULL,
+     "filter no system calls of engine and workers: for kernels that take no filter"},
     {"exact", OPTION_BOOL, FIELD(exact), "false", 0, 0, NULL, NULL,
      "32-bit arithmetic everywhere, slower"},
     {"cors-origins", OPTION_STRING, FIELD(cors), NULL, 0, 0, NULL, "LIST",
@@ -251,68 +254,72 @@ static void add_child(struct supervisor *s, const char *name, char *const *argv,
 
 static void add_engine(struct up *u, struct supervisor *s)
 {
-    char *argv[SUPERVISOR_MAX_ARGS] = {in_dir(u, u->bin_dir, "sluice-engine"),
-                                       "--model",
-                                       (char *)u->model,
-                                       "--backend",
-                                       (char *)u->backend,
-                                       "--socket",
-                                       u->engine_socket,
-                                       "--status",
-                                       u->status,
-                                       "--cache-dir",
-                                       u->cache,
-                                       "--ctx",
-                                       number(u, u->ctx),
-                                       "--slots",
-                                       number(u, u->slots),
-                                       "--max-queue",
-                                       number(u, u->max_queue),
-                                       "--threads",
-                                       number(u, u->threads),
-                                       "--log-level",
-                                       (char *)u->log_level,
-                                       "--log-ring",
-                                       u->log_ring,
-                                       "--strategy",
-                                       (char *)u->memory.strategy,
-                                       "--ram-budget",
-                                       number(u, u->memory.ram_budget),
-                                       "--gpu-budget",
-                                       number(u, u->memory.gpu_budget),
-                                       "--expert-cache",
-                                       number(u, u->memory.expert_cache),
-                                       "--experts-per-token",
-                                       number(u, u->memory.experts_per_token),
-                                       "--hybrid-experts",
-                                       (char *)u->memory.hybrid_experts,
-                                       "--kv-memory",
-                                       number(u, u->kv_memory),
-                                       "--prefill-chunk",
-                                       number(u, u->prefill_chunk),
-                                       u->exact ? "--exact" : NULL,
-                                       NULL};
+    char *argv[SUPERVISOR_MAX_ARGS] = {
+        in_dir(u, u->bin_dir, "sluice-engine"),
+        "--model",
+        (char *)u->model,
+        "--backend",
+        (char *)u->backend,
+        "--socket",
+        u->engine_socket,
+        "--status",
+        u->status,
+        "--cache-dir",
+        u->cache,
+        "--ctx",
+        number(u, u->ctx),
+        "--slots",
+        number(u, u->slots),
+        "--max-queue",
+        number(u, u->max_queue),
+        "--threads",
+        number(u, u->threads),
+        "--log-level",
+        (char *)u->log_level,
+        "--log-ring",
+        u->log_ring,
+        "--strategy",
+        (char *)u->memory.strategy,
+        "--ram-budget",
+        number(u, u->memory.ram_budget),
+        "--gpu-budget",
+        number(u, u->memory.gpu_budget),
+        "--expert-cache",
+        number(u, u->memory.expert_cache),
+        "--experts-per-token",
+        number(u, u->memory.experts_per_token),
+        "--hybrid-experts",
+        (char *)u->memory.hybrid_experts,
+        "--kv-memory",
+        number(u, u->kv_memory),
+        "--prefill-chunk",
+        number(u, u->prefill_chunk),
+        u->without_landlock ? "--without-landlock" : "--no-without-landlock",
+        u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
+        u->exact ? "--exact" : NULL,
+        NULL};
     add_child(s, "engine", argv, SIGTERM);
 }
 
 static void add_pool(struct up *u, struct supervisor *s, char *pool, const char *name, char *socket)
 {
-    char *argv[SUPERVISOR_MAX_ARGS] = {in_dir(u, u->bin_dir, "sluice-worker"),
-                                       "--pool",
-                                       pool,
-                                       "--state",
-                                       (char *)u->state,
-                                       "--model",
-                                       (char *)u->model,
-                                       "--log-level",
-                                       (char *)u->log_level,
-                                       "--cors-origins",
-                                       (char *)(u->cors ? u->cors : ""),
-                                       u->without_landlock ? "--without-landlock"
-                                                           : "--no-without-landlock",
-                                       socket ? "--socket" : NULL,
-                                       socket,
-                                       NULL};
+    char *argv[SUPERVISOR_MAX_ARGS] = {
+        in_dir(u, u->bin_dir, "sluice-worker"),
+        "--pool",
+        pool,
+        "--state",
+        (char *)u->state,
+        "--model",
+        (char *)u->model,
+        "--log-level",
+        (char *)u->log_level,
+        "--cors-origins",
+        (char *)(u->cors ? u->cors : ""),
+        u->without_landlock ? "--without-landlock" : "--no-without-landlock",
+        u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
+        socket ? "--socket" : NULL,
+        socket,
+        NULL};
     add_child(s, name, argv, SIGTERM);
 }
 
@@ -399,6 +406,7 @@ static bool up(struct up *u, struct err *e)
         if (ok) {
             ok = supervisor_run(&s, e);
             model_switch_end(&u->model_switch);
+            unlink(u->engine_socket); /* which the engine can't: engine_walls.h */
         }
     }
     arena_destroy(&u->arena);

@@ -15,5 +15,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/import_internal.h \
 	%D%/import_report.c \
 	%D%/split.c %D%/split.h \
+	%D%/zip_process.c %D%/zip_process.h \
 	%D%/zip_read.c \
 	%D%/zip_survey.c %D%/zip_survey.h

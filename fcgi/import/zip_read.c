@@ -2,10 +2,9 @@
  * name. Sizes that the archive states are not believed: what comes out is counted. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "engine/base/zip_reader.h"
 #include "fcgi/import/import_internal.h"
+#include "fcgi/import/zip_process.h"
 #include "fcgi/import/zip_survey.h"
 #include "sql/chats/store_import.h"
 #include "sql/files/store_attachments.h"
@@ -15,7 +14,7 @@
 #define RATIO_FREE ((int64_t)64 << 20) /* small archives may be packed as well as they like */
 
 struct unpacking {
-    struct zip_reader *zip;
+    struct zip_process *zip;
     struct import_run *run;
     int64_t unpacked;
     int64_t entry, stated; /* bytes of this entry: so far, and as the archive says */
@@ -24,7 +23,7 @@ struct unpacking {
 static int64_t read_entry(void *context, void *to, size_t size, struct err *e)
 {
     struct unpacking *z = context;
-    const int64_t n = zip_reader_read(z->zip, to, size, e);
+    const int64_t n = zip_process_read(z->zip, to, size, e);
     if (n < 0)
         return n;
     z->unpacked += n;
@@ -32,7 +31,8 @@ static int64_t read_entry(void *context, void *to, size_t size, struct err *e)
     if (z->entry > z->stated)
         return err_set(e, ERR_FORMAT, "this entry of the archive is larger than the archive says") -
                1;
-    z->run->bytes = lseek(z->run->params->fd, 0, SEEK_CUR);
+    const int64_t at = zip_process_at(z->zip);
+    z->run->bytes = at < 0 || at > z->run->total_bytes ? z->run->total_bytes : at;
     if (z->unpacked > IMPORT_UNPACKED_BYTES)
         return err_set(e, ERR_LIMIT, "the archive is refused: it unpacks to more than %lld GB",
                        (long long)(IMPORT_UNPACKED_BYTES >> 30)) -
@@ -46,9 +46,9 @@ static int64_t read_entry(void *context, void *to, size_t size, struct err *e)
 }
 
 /* 1: an entry; 0: there are no more; -1: *e. */
-static int next_entry(struct unpacking *z, struct zip_reader_entry *entry, struct err *e)
+static int next_entry(struct unpacking *z, struct zip_process_entry *entry, struct err *e)
 {
-    const int rc = zip_reader_next(z->zip, entry, e);
+    const int rc = zip_process_next(z->zip, entry, e);
     if (rc == 1) {
         z->entry = 0;
         z->stated = entry->bytes;
@@ -57,7 +57,7 @@ static int next_entry(struct unpacking *z, struct zip_reader_entry *entry, struc
 }
 
 /* "attachments/SHA256" of an own archive: the hash; else NULL. Folders and links are none. */
-static const char *file_hash(const struct zip_reader_entry *entry)
+static const char *file_hash(const struct zip_process_entry *entry)
 {
     const char *name = entry->name;
     if (!name || !entry->regular || strncmp(name, FILES, strlen(FILES)) != 0)
@@ -105,7 +105,7 @@ static bool take_file(struct unpacking *z, const char *sha256, struct err *e)
  * there are. */
 static bool read_files(struct unpacking *z, struct err *e)
 {
-    struct zip_reader_entry entry;
+    struct zip_process_entry entry;
     int rc;
     while ((rc = next_entry(z, &entry, e)) > 0) {
         const char *sha256 = file_hash(&entry);
@@ -119,7 +119,7 @@ static bool read_files(struct unpacking *z, struct err *e)
 
 static bool read_conversations(struct unpacking *z, struct err *e)
 {
-    struct zip_reader_entry entry;
+    struct zip_process_entry entry;
     int rc;
     while ((rc = next_entry(z, &entry, e)) > 0) {
         const char *name = entry.name;
@@ -134,9 +134,9 @@ static bool read_conversations(struct unpacking *z, struct err *e)
 static bool read_through(struct unpacking *z, bool (*read)(struct unpacking *z, struct err *e),
                          struct err *e)
 {
-    z->zip = zip_reader_open_fd(z->run->params->fd, e);
+    z->zip = zip_process_open(z->run->params->fd, e);
     const bool ok = z->zip && read(z, e);
-    zip_reader_close(&z->zip);
+    zip_process_close(&z->zip);
     return ok;
 }
 

@@ -4,9 +4,11 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/child.c %D%/child.h \
 	%D%/listen.c %D%/listen.h \
 	%D%/pool_master.c %D%/pool_master.h \
+	%D%/reader_program.c %D%/reader_program.h \
 	%D%/shared.c %D%/shared.h \
 	%D%/shared_limit.c \
 	%D%/state.h \
 	%D%/stream_abort.c %D%/stream_abort.h \
 	%D%/work_gate.c %D%/work_gate.h \
-	%D%/worker.h
+	%D%/worker.h \
+	%D%/worker_walls.c %D%/worker_walls.h

@@ -65,6 +65,11 @@ _Noreturn static void run_child(struct pool_master *pool, int slot)
     if (getppid() != (pid_t)pool->board->master_pid ||
         !shared_row_claim(&pool->board->child[slot], getpid()) || !child_signals())
         _exit(1);
+    struct err e = {0};
+    if (p->lock_in && !p->lock_in(p->worker, &e)) {
+        log_error("%s", e.text);
+        _exit(1);
+    }
     close(pool->signal_fd);
     stream_abort_forget(&pool->abort);
     if (p->child_main) { /* reads its signals from a descriptor: what comes before it has one stays

@@ -25,6 +25,8 @@ struct pool_master_params {
         int dialect); /* what ends a stream whose process died, by shared_child.dialect; see
                          stream_abort.h */
     int (*child_main)(const struct worker *w); /* instead of serving; NULL: serve */
+    bool (*lock_in)(const struct worker *w,
+                    struct err *e); /* in each child, before it serves; NULL: it is not confined */
     bool (*reload)(
         struct worker *w); /* SIGHUP: opens the text model anew; false: keep the old one */
 };

@@ -16,7 +16,9 @@ struct worker {
     const char *engine_socket, *status_path, *db_path, *cache_dir, *model_path;
     const struct text_model *text;
     const char *cors_origins;       /* cors.h; NULL: none */
-    bool without_landlock;          /* attachments/file_reading.h */
+    bool network;                   /* this pool connects to other machines: worker_walls.h */
+    bool without_landlock;          /* attachments/file_reading.h; worker_walls.h */
+    bool without_seccomp;           /* worker_walls.h */
     char model_id[128];             /* what /v1/models lists and requests name */
     int64_t model_created;          /* Unix seconds: the model's config file */
     struct shared *shared;          /* never NULL */

@@ -1,7 +1,7 @@
 # tests of engine/wire, engine/cache and engine/sched
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_sampler_rules %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_scheduler_stops %D%/test_prefix_reuse %D%/test_engine %D%/test_engine_faults %D%/test_inbox \
-	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_slot_turns %D%/test_fair_queue %D%/test_backend_select %D%/test_monitor
+	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_slot_turns %D%/test_fair_queue %D%/test_backend_select %D%/test_monitor %D%/test_engine_walls
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
 
@@ -34,6 +34,8 @@ engine_rig = %D%/engine/engine_rig.c %D%/engine/engine_rig.h %D%/engine/engine_p
 %C%_test_engine_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_engine_faults_SOURCES = %D%/engine/test_engine_faults.c $(engine_rig)
 %C%_test_engine_faults_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_engine_walls_SOURCES = %D%/engine/test_engine_walls.c %D%/support/confined.c %D%/support/confined.h
+%C%_test_engine_walls_LDADD = $(CONFINE_LIBS) $(CMOCKA_LIBS)
 %C%_test_inbox_SOURCES = %D%/engine/test_inbox.c
 %C%_test_inbox_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_stats_SOURCES = %D%/engine/test_stats.c
