@@ -20,6 +20,7 @@ noinst_LIBRARIES += libsluice-sql.a
 libsluice_sql_a_SOURCES = \
 	%D%/backup/store_backup.c \
 	%D%/backup/store_copy.c %D%/backup/store_copy.h \
+	%D%/chats/building.c %D%/chats/building_internal.h \
 	%D%/chats/continue_internal.h \
 	%D%/chats/messages_internal.h \
 	%D%/chats/store_changes.c \

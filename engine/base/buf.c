@@ -154,10 +154,9 @@ static bool escape_ascii(struct buf *b, unsigned char c)
     }
 }
 
-bool buf_json_string(struct buf *b, const char *s, size_t len)
+bool buf_json_piece(struct buf *b, const char *s, size_t len)
 {
     const unsigned char *p = (const unsigned char *)s, *end = p + len, *plain = p;
-    buf_putc(b, '"');
     while (p < end) {
         while (p < end && *p >= 0x20 && *p < 0x7F && *p != '"' && *p != '\\')
             p++;
@@ -180,7 +179,13 @@ bool buf_json_string(struct buf *b, const char *s, size_t len)
         p += step > 0 ? step : -step;
         plain = p;
     }
-    buf_append(b, plain, (size_t)(p - plain));
+    return buf_append(b, plain, (size_t)(p - plain));
+}
+
+bool buf_json_string(struct buf *b, const char *s, size_t len)
+{
+    buf_putc(b, '"');
+    buf_json_piece(b, s, len);
     return buf_putc(b, '"');
 }
 

@@ -29,6 +29,8 @@ void buf_consume(struct buf *b, size_t n);
 /* JSON: `"..."` with every control character, quote and backslash escaped; input must be UTF-8
  * (an ill-formed part becomes U+FFFD, so the output is always valid). Also escapes U+2028/2029. */
 bool buf_json_string(struct buf *b, const char *s, size_t len);
+/* The same without the quotes around it: a piece of a string that ends between two characters. */
+bool buf_json_piece(struct buf *b, const char *s, size_t len);
 /* One more member of an object, `,"name":"text"`; NULL is null. The name is one of ours: it is not
  * escaped. */
 bool buf_json_member(struct buf *b, const char *name, const char *text);

@@ -2,36 +2,30 @@
  * that jobs with equal programs share. */
 #include "engine/grammar/grammar.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/hash.h"
-#include "engine/grammar/automaton.h"
+#include "engine/grammar/grammar_internal.h"
 
-#define MASK_VISITS 150000 /* work of one mask at most: about ten milliseconds */
 #define PUSH_VISITS 100000
-#define LIST_MAX 1024 /* tokens of a mask that is kept as a list */
-#define IDLE_MAX 32   /* automata without a run that are kept */
+#define PASS_VISITS 15000  /* of one pass in line, all runs together: about a millisecond */
+#define NODES_PER_VISIT 10 /* of the tree of tokens, in time */
+#define IDLE_MAX 32        /* automata without a run that are kept */
 #define REBUILD_BYTES                                                                              \
     ((size_t)48 << 20) /* states of one automaton: over it they are found anew                     \
                         */
-
-struct entry { /* one program */
-    struct entry *next;
-    uint64_t hash, used;
-    void *program;
-    size_t len;
-    struct automaton a;
-    struct grammar_run *runs;
-};
 
 struct grammar_cache {
     const struct token_trie *trie;
     size_t max_bytes;
     uint64_t clock;
     struct entry *entries;
-    uint32_t *bits;   /* [n_words] of the mask being made */
-    uint32_t *states; /* [max_len + 1] of the walk, by depth */
+    struct mask_scratch scratch;
+    struct mask_maker *maker; /* NULL until something is handed over */
+    uint64_t pass;
+    int64_t visits; /* that this pass may still spend itself */
 };
 
 struct grammar_run {
@@ -39,23 +33,24 @@ struct grammar_run {
     struct entry *entry;
     struct grammar_run *previous, *next; /* of the entry */
     uint32_t state;
-    bool ended; /* a token ended the answer */
+    bool ended;    /* a token ended the answer */
+    uint64_t pass; /* in which it asked for a mask that was not there */
+    int64_t spent; /* visits on that mask */
 };
 
 struct grammar_cache *grammar_cache_create(const struct token_trie *t, size_t max_bytes,
                                            struct err *e)
 {
     struct grammar_cache *c = calloc(1, sizeof *c);
-    if (c) {
-        c->trie = t;
-        c->max_bytes = max_bytes ? max_bytes : (size_t)256 << 20;
-        c->bits = malloc((t->n_words + 1) * sizeof *c->bits);
-        c->states = malloc(((size_t)t->max_len + 1) * sizeof *c->states);
-    }
-    if (!c || !c->bits || !c->states) {
+    if (!c) {
         err_set(e, ERR_NOMEM, "no memory for grammars");
-        grammar_cache_destroy(&c);
+        return NULL;
     }
+    c->trie = t;
+    c->pass = 1; /* no run asked in the one before */
+    c->max_bytes = max_bytes ? max_bytes : (size_t)256 << 20;
+    if (!mask_scratch_init(&c->scratch, t, e))
+        grammar_cache_destroy(&c);
     return c;
 }
 
@@ -63,6 +58,7 @@ static void entry_destroy(struct entry *x)
 {
     automaton_fini(&x->a);
     free(x->program);
+    free(x->wanted);
     free(x);
 }
 
@@ -70,13 +66,13 @@ void grammar_cache_destroy(struct grammar_cache **c)
 {
     if (!*c)
         return;
+    mask_maker_destroy(&(*c)->maker);
     while ((*c)->entries) {
         struct entry *x = (*c)->entries;
         (*c)->entries = x->next;
         entry_destroy(x);
     }
-    free((*c)->bits);
-    free((*c)->states);
+    mask_scratch_fini(&(*c)->scratch);
     free(*c);
     *c = NULL;
 }
@@ -85,7 +81,7 @@ size_t grammar_cache_bytes(const struct grammar_cache *c)
 {
     size_t sum = 0;
     for (const struct entry *x = c->entries; x; x = x->next)
-        sum += automaton_bytes(&x->a) + x->len;
+        sum += (x->busy ? x->bytes : automaton_bytes(&x->a)) + x->len;
     return sum;
 }
 
@@ -110,7 +106,7 @@ static void thin_out(struct grammar_cache *c)
         struct entry **oldest = NULL;
         int idle = 0;
         for (struct entry **at = &c->entries; *at; at = &(*at)->next) {
-            if ((*at)->runs)
+            if ((*at)->runs || (*at)->busy)
                 continue;
             idle++;
             if (!oldest || (*at)->used < (*oldest)->used)
@@ -124,7 +120,8 @@ static void thin_out(struct grammar_cache *c)
     }
     for (uint64_t age = 4096; grammar_cache_bytes(c) > c->max_bytes; age /= 2) {
         for (struct entry *x = c->entries; x; x = x->next)
-            drop_masks_before(x, c->clock > age ? c->clock - age : 0);
+            if (!x->busy)
+                drop_masks_before(x, c->clock > age ? c->clock - age : 0);
         if (!age)
             break;
     }
@@ -144,6 +141,7 @@ static bool rebuild(struct entry *x, struct err *e)
     }
     automaton_fini(&x->a);
     x->a = fresh;
+    x->failed = STATE_UNKNOWN;
     return true;
 }
 
@@ -219,134 +217,141 @@ void grammar_run_destroy(struct grammar_run **at)
 
 /* ---- masks */
 
-static void set_token(const struct token_trie *t, uint32_t *bits, int32_t id)
-{
-    for (; id >= 0; id = t->same[id])
-        bits[id >> 5] |= 1u << (id & 31);
-}
-
-/* Sets all tokens of the tree that the automaton takes from this state. False: exhausted. */
-static bool walk(struct grammar_cache *c, struct automaton *a, const struct trie *trie,
-                 uint32_t state)
-{
-    const struct trie_node *nodes = trie->nodes;
-    uint32_t n = trie->n;
-    c->states[0] = state;
-    for (uint32_t i = 0; i < n;) {
-        const struct trie_node *at = &nodes[i];
-        uint32_t from = c->states[at->depth];
-        uint32_t to = a->steps[(size_t)from * a->n_classes + a->classes[at->byte]];
-        if (to == STATE_UNKNOWN && (to = automaton_step(a, from, at->byte)) == STATE_UNKNOWN)
-            return false;
-        if (to == STATE_DEAD) {
-            i = at->skip;
-            continue;
-        }
-        if (at->token >= 0)
-            set_token(c->trie, c->bits, at->token);
-        if (at->depth + 1u < c->trie->max_len)
-            c->states[at->depth + 1] = to;
-        i++;
-    }
-    return true;
-}
-
-/* Is plain text read here by marked repeats alone? Then none longer than they take can follow. */
-static bool plain_only(const struct automaton *a, const struct state *s)
-{
-    for (uint32_t i = 0; i < s->n; i++) {
-        struct place p = a->places[s->first + i];
-        const struct program_node *n = &a->program.nodes[p.node];
-        const struct program_node *caller = &a->program.nodes[a->frames[p.frame].node];
-        if (p.frame && caller->kind == NODE_REPEAT && caller->flags & NODE_PLAIN_RUN)
-            continue;
-        for (uint32_t k = 0; n->kind == NODE_BYTES && k < n->b; k++) {
-            const struct program_edge *edge = &a->program.edges[n->a + k];
-            bool quote = edge->lo == edge->hi && (edge->lo == '"' || edge->lo == '\\');
-            if (edge->hi >= 0x20 && !quote)
-                return false;
-        }
-    }
-    return true;
-}
-
-static bool find_tokens(struct grammar_cache *c, struct automaton *a, uint32_t state)
-{
-    const struct token_trie *t = c->trie;
-    struct state s = a->states[state];
-    memset(c->bits, 0, t->n_words * sizeof *c->bits);
-    if (s.plain) {
-        uint32_t set = s.plain < TRIE_PLAIN_MAX ? s.plain : TRIE_PLAIN_MAX;
-        memcpy(c->bits, t->plain_sets + (set - 1) * t->n_words, t->n_words * sizeof *c->bits);
-    }
-    if (s.plain < TRIE_PLAIN_MAX && !(s.plain && plain_only(a, &s)) &&
-        !walk(c, a, &t->plain, state))
-        return false;
-    if (!walk(c, a, &t->other, state))
-        return false;
-    for (uint32_t i = 0; s.has_tokens && i < s.n; i++) {
-        const struct program_node *n = &a->program.nodes[a->places[s.first + i].node];
-        if (n->kind == NODE_TOKEN)
-            c->bits[n->a >> 5] |= 1u << (n->a & 31);
-    }
-    for (size_t w = 0; s.may_end && w < t->n_words; w++)
-        c->bits[w] |= t->ends[w];
-    return true;
-}
-
-/* The set in c->bits, kept with its state. */
-static struct cached_mask *keep_mask(struct grammar_cache *c, struct automaton *a, uint32_t state)
-{
-    struct cached_mask *m = calloc(1, sizeof *m);
-    size_t n_words = c->trie->n_words;
-    if (!m)
-        return NULL;
-    for (size_t w = 0; w < n_words; w++)
-        m->n += __builtin_popcount(c->bits[w]);
-    if (m->n > LIST_MAX) {
-        m->bits = malloc(n_words * sizeof *m->bits);
-        if (m->bits)
-            memcpy(m->bits, c->bits, n_words * sizeof *m->bits);
-    } else {
-        int32_t k = 0;
-        m->list = malloc(((size_t)m->n + 1) * sizeof *m->list);
-        for (size_t w = 0; m->list && w < n_words; w++)
-            for (uint32_t left = c->bits[w]; left; left &= left - 1)
-                m->list[k++] = (int32_t)(w * 32) + __builtin_ctz(left);
-    }
-    if (!m->bits && !m->list) {
-        free(m);
-        return NULL;
-    }
-    a->mask_bytes += sizeof *m + (m->list ? (size_t)m->n * 4 : a->mask_size);
-    a->states[state].mask = m;
-    return m;
-}
-
-static bool too_much(struct err *e)
+bool grammar_too_much(struct err *e)
 {
     return err_field(e, ERR_LIMIT, "grammar", "the grammar is too ambiguous to be followed");
+}
+
+static bool over(const struct grammar_run *r)
+{
+    return r->ended || r->state == STATE_DEAD;
+}
+
+/* The state's mask that is there, if it is. */
+static struct cached_mask *known_mask(const struct grammar_run *r)
+{
+    return r->entry->a.states[r->state].mask;
+}
+
+/* Takes back what the maker is done with. */
+static void take_back(struct grammar_cache *c, double wait_ms)
+{
+    struct entry *x;
+    while (c->maker && (x = mask_maker_take(c->maker, wait_ms)) != NULL) {
+        x->busy = false;
+        x->used = c->clock;
+        wait_ms = 0;
+    }
+}
+
+static void hand_over(struct grammar_cache *c, struct entry *x)
+{
+    uint32_t n = 0;
+    for (const struct grammar_run *r = x->runs; r; r = r->next)
+        n += r->pass == c->pass;
+    struct wanted *wanted = n ? realloc(x->wanted, n * sizeof *wanted) : NULL;
+    struct err e = {0};
+    if (!wanted || (!c->maker && !(c->maker = mask_maker_create(c->trie, &e))))
+        return; /* the next pass tries again */
+    x->wanted = wanted;
+    x->n_wanted = 0;
+    for (const struct grammar_run *r = x->runs; r; r = r->next)
+        if (r->pass == c->pass)
+            wanted[x->n_wanted++] = (struct wanted){r->state, MASK_VISITS - r->spent};
+    x->bytes = automaton_bytes(&x->a);
+    x->used = ++c->clock;
+    x->busy = true;
+    x->waited = false;
+    mask_maker_give(c->maker, x);
+}
+
+void grammar_pass_begin(struct grammar_cache *c, bool alone)
+{
+    take_back(c, 0);
+    c->pass++;
+    c->visits = alone ? MASK_VISITS : PASS_VISITS;
+}
+
+/* A mask in line; what it costs is taken from the pass's share. False: the share is spent. */
+static bool make_now(struct grammar_cache *c, struct grammar_run *r)
+{
+    struct entry *x = r->entry;
+    const int64_t nodes = c->scratch.nodes, share = c->visits;
+    automaton_allow(&x->a, share);
+    if (!mask_make(&c->scratch, &x->a, r->state, &x->why)) {
+        r->spent = share;
+        if (share >= MASK_VISITS) /* all that there is: what was too much stays too much */
+            x->failed = r->state;
+    }
+    c->visits = x->a.budget - (c->scratch.nodes - nodes) / NODES_PER_VISIT;
+    return known_mask(r) || x->failed == r->state;
+}
+
+void grammar_run_prepare(struct grammar_run *r)
+{
+    struct grammar_cache *c = r->cache;
+    struct entry *x = r->entry;
+    struct err e = {0};
+    if (x->busy)
+        return;
+    bool ready = over(r) || (x->a.bytes > REBUILD_BYTES && !rebuild(x, &e)) || over(r) ||
+                 known_mask(r) || x->failed == r->state;
+    if (!ready && r->pass + 1 != c->pass) { /* else it was tried in the last pass */
+        r->spent = 0;
+        ready = c->visits > 0 && make_now(c, r);
+    }
+    if (x->pass != c->pass)
+        x->any_ready = false;
+    x->pass = c->pass;
+    x->any_ready |= ready;
+    if (!ready)
+        r->pass = c->pass;
+}
+
+void grammar_pass_end(struct grammar_cache *c)
+{
+    for (struct entry *x = c->entries; x; x = x->next) {
+        bool asked = false;
+        for (const struct grammar_run *r = x->runs; r && x->pass == c->pass; r = r->next)
+            asked |= r->pass == c->pass;
+        if (asked && (!x->any_ready || x->waited))
+            hand_over(c, x);
+        else
+            x->waited = asked;
+    }
+}
+
+bool grammar_run_ready(const struct grammar_run *r)
+{
+    return !r->entry->busy && r->pass != r->cache->pass;
+}
+
+void grammar_pass_wait(struct grammar_cache *c, double ms)
+{
+    take_back(c, ms);
 }
 
 bool grammar_run_mask(struct grammar_run *r, struct grammar_mask *out, struct err *e)
 {
     struct grammar_cache *c = r->cache;
     struct entry *x = r->entry;
+    assert(!x->busy);
     if (x->a.bytes > REBUILD_BYTES && !rebuild(x, e))
         return false;
     if (grammar_cache_bytes(c) > c->max_bytes)
         thin_out(c);
-    if (r->ended || r->state == STATE_DEAD)
+    if (over(r))
         return err_field(e, ERR_INPUT, "grammar", "nothing may follow");
-    struct cached_mask *m = x->a.states[r->state].mask;
-    if (!m) {
-        automaton_allow(&x->a, MASK_VISITS);
-        if (!find_tokens(c, &x->a, r->state))
-            return too_much(e);
-        m = keep_mask(c, &x->a, r->state);
-        if (!m)
-            return err_set(e, ERR_NOMEM, "no memory for a grammar's tokens");
+    if (x->failed == r->state) {
+        x->failed = STATE_UNKNOWN;
+        return err_field(e, x->why.code, x->why.field, "%s", x->why.text);
     }
+    if (!known_mask(r)) {
+        automaton_allow(&x->a, MASK_VISITS);
+        if (!mask_make(&c->scratch, &x->a, r->state, e))
+            return false;
+    }
+    struct cached_mask *m = known_mask(r);
     m->used = ++c->clock;
     x->used = c->clock;
     *out = (struct grammar_mask){m->n, m->list, m->bits};
@@ -362,7 +367,7 @@ static bool push_bytes(struct grammar_run *r, const uint8_t *bytes, size_t len, 
     for (size_t i = 0; i < len && state != STATE_DEAD; i++) {
         state = automaton_step(a, state, bytes[i]);
         if (state == STATE_UNKNOWN)
-            return too_much(e);
+            return grammar_too_much(e);
     }
     if (state == STATE_DEAD)
         return err_field(e, ERR_INPUT, "grammar", "this can't follow here");
@@ -390,7 +395,7 @@ bool grammar_run_push(struct grammar_run *r, int32_t id, struct err *e)
         automaton_allow(a, PUSH_VISITS);
         uint32_t state = automaton_step_token(a, r->state, id);
         if (state == STATE_UNKNOWN)
-            return too_much(e);
+            return grammar_too_much(e);
         if (state != STATE_DEAD) {
             r->state = state;
             return true;

@@ -4,7 +4,16 @@
  * shared by all jobs with an equal program, and each state's set of tokens is kept for the next
  * time. A run is one answer's place in it. Nothing here waits or allocates without a bound; a
  * grammar too ambiguous to follow in bounded work fails its job with ERR_LIMIT. Owner: one thread
- * (the engine's loop). */
+ * (the engine's loop).
+ *
+ * A mask may take ten milliseconds. Whoever has others to serve meanwhile asks for masks before
+ * they are needed, in passes: what costs little is made there and then, the rest by a thread of the
+ * cache's own, and a run that has to wait for it is not ready.
+ *
+ *   grammar_pass_begin(c, false);
+ *   for each run that is to take a token: grammar_run_prepare(r);
+ *   grammar_pass_end(c);
+ *   for each of these with grammar_run_ready(r): grammar_run_mask, grammar_run_push  */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,6 +54,17 @@ size_t grammar_cache_bytes(const struct grammar_cache *c);
 struct grammar_run *grammar_run_create(struct grammar_cache *c, const void *program, size_t len,
                                        struct err *e);
 void grammar_run_destroy(struct grammar_run **r);
+
+/* alone: nobody else waits, so that every mask is made at once. */
+void grammar_pass_begin(struct grammar_cache *c, bool alone);
+void grammar_run_prepare(struct grammar_run *r);
+void grammar_pass_end(struct grammar_cache *c);
+/* After the pass: may it be asked for its mask and take a token? One that was not prepared may not
+ * while the thread works on its program. */
+bool grammar_run_ready(const struct grammar_run *r);
+/* When no run is ready: returns as soon as the thread is done with a program, after `ms` at the
+ * latest. */
+void grammar_pass_wait(struct grammar_cache *c, double ms);
 
 /* False: ERR_LIMIT, too much work, or ERR_INPUT: no token of this vocabulary can go on. */
 bool grammar_run_mask(struct grammar_run *r, struct grammar_mask *m, struct err *e);

@@ -43,20 +43,50 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
         j->times.first_row = clock_ms();
 }
 
+static bool may_run(const struct job *j, bool background)
+{
+    return background || !j->params.priority;
+}
+
+/* Will it take a token that its grammar has a say in, if it is in this step? */
+static bool wants_mask(const struct scheduler *s, const struct job *j)
+{
+    return j->grammar &&
+           (j->state == JOB_DECODE || j->n_tokens - j->n_computed <= s->params.prefill_chunk);
+}
+
+/* A mask that takes long would make everyone wait: it is made beside the steps, and its job sits
+ * out until it is there. */
+static void prepare_masks(struct scheduler *s, bool background)
+{
+    grammar_pass_begin(s->grammars, s->n_running == 1);
+    for (int32_t i = 0; i < s->n_running; i++)
+        if (may_run(s->running[i], background) && wants_mask(s, s->running[i]))
+            grammar_run_prepare(s->running[i]->grammar);
+    grammar_pass_end(s->grammars);
+    s->n_held = 0;
+    for (int32_t i = 0; i < s->n_running; i++) {
+        struct job *j = s->running[i];
+        j->held = may_run(j, background) && wants_mask(s, j) && !grammar_run_ready(j->grammar);
+        s->n_held += j->held;
+    }
+    s->stats.grammar_waits += (uint64_t)s->n_held;
+}
+
 static void add_decodes(struct scheduler *s, bool background)
 {
     /* Blocks come first: getting them may preempt jobs anywhere in the list. Rows are added
      * afterwards. */
     for (int32_t i = 0; i < s->n_running;) {
         struct job *j = s->running[i];
-        if (j->state == JOB_DECODE && (background || !j->params.priority))
+        if (j->state == JOB_DECODE && may_run(j, background) && !j->held)
             admission_ensure_blocks(s, j, j->n_tokens);
         for (i = 0; i < s->n_running && s->running[i]->admission <= j->admission; i++)
             ;
     }
     for (int32_t i = 0; i < s->n_running; i++) {
         struct job *j = s->running[i];
-        if (j->state == JOB_DECODE && (background || !j->params.priority))
+        if (j->state == JOB_DECODE && may_run(j, background) && !j->held)
             add_member(s, j, 1);
     }
 }
@@ -69,7 +99,7 @@ static struct job *next_prefill(const struct scheduler *s, bool background)
     double least = 0;
     for (int32_t i = 0; i < s->n_running; i++) {
         struct job *j = s->running[i];
-        if (j->state != JOB_PREFILL || (!background && j->params.priority))
+        if (j->state != JOB_PREFILL || !may_run(j, background) || j->held)
             continue;
         if (s->scored_rows == PROMPT_SCORE_ROWS && prompt_scores_wanted(j))
             continue; /* the next step scores it */
@@ -124,6 +154,7 @@ void batch_build(struct scheduler *s)
 {
     bool background = !normal_runs(s);
     s->n_members = s->decode_rows = s->scored_rows = 0;
+    prepare_masks(s, background);
     add_decodes(s, background);
     add_prefills(s, background);
 }

@@ -68,6 +68,7 @@ struct job {
     struct sampler *sampler;
     struct token_rules rules;    /* that the sampler obeys */
     struct grammar_run *grammar; /* NULL: free text; destroyed before the job is over */
+    bool held;                   /* sits this step out: its grammar's mask is being made */
     struct text_output output;
     struct job_times times;
     double experts[ENGINE_EXPERT__N]; /* its share of what its steps used */

@@ -13,6 +13,8 @@
 #include "engine/sched/scheduler_state.h"
 #include "engine/wire/message.h"
 
+#define MASK_WAIT_MS 10.0 /* then new jobs are looked for */
+
 static void forget_checkpoint(void *context, int32_t block)
 {
     checkpoints_drop(context, block);
@@ -256,6 +258,8 @@ bool scheduler_step(struct scheduler *s, struct err *e)
     apply_cancellations(s);
     admission_admit_waiting(s);
     batch_build(s);
+    if (!s->n_members && s->n_held)
+        grammar_pass_wait(s->grammars, MASK_WAIT_MS);
     if (s->n_members && !batch_run(s, e)) {
         struct err failed = *e;
         if (failed.code == ERR_DEVICE) {
@@ -367,6 +371,7 @@ void scheduler_publish(struct scheduler *s)
     if (s->params.experts)
         expert_stats_publish(s->params.experts, page);
     page->jobs_running = s->n_running;
+    page->preemptions = s->n_preempted;
     /* Jobs that were accepted but are still in the inbox count as waiting. */
     page->jobs_waiting = (int32_t)(page->jobs_accepted - jobs_ended(&s->stats)) - s->n_running;
     page->blocks_used = blocks.used;

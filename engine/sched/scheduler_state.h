@@ -31,6 +31,7 @@ struct scheduler {
     struct job **members;            /* [n_slots] the jobs of these sequences */
     struct step_row *rows; /* [n_slots + PROMPT_SCORE_ROWS] one row per job, and the scored rows */
     int32_t n_members, decode_rows, scored_rows;
+    int32_t n_held; /* jobs that sit it out */
     struct prefill_budget prefill_budget;
 
     struct job *ended; /* linked by next; their last events are sent after the status page */

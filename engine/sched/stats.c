@@ -65,6 +65,7 @@ void stats_publish(const struct stats *t, struct status_page *p)
     p->completion_tokens = t->completion_tokens;
     p->prefix_queries = t->prefix_queries;
     p->prefix_hits = t->prefix_hits;
+    p->grammar_waits = t->grammar_waits;
     p->step_seconds = t->step_seconds;
     p->idle_seconds = t->idle_seconds;
     p->time_to_first_token = t->time_to_first_token;

@@ -133,6 +133,9 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     uint64_t jobs_lossy; /* of those that did not fail: used fewer experts per token than trained */
     uint64_t prompt_tokens, cached_tokens, prefill_tokens, completion_tokens;
     uint64_t steps, rows, weight_bytes_read, kv_bytes_read;
+    uint64_t preemptions;   /* of jobs that had a slot */
+    uint64_t grammar_waits; /* jobs that sat a step out because their grammar's next tokens were not
+                               known yet, summed over the steps */
     double step_seconds, idle_seconds;
     uint64_t prefix_queries, prefix_hits; /* in tokens asked for and tokens found */
     struct status_histogram time_to_first_token, time_per_output_token, queue_time, job_time;

@@ -158,6 +158,11 @@ static void engine_totals(struct buf *b, const struct status_page *p)
         buf_printf(b, "sluice_request_success_total{finished_reason=\"%s\"} %llu\n", reasons[i],
                    (unsigned long long)p->jobs_done[i]);
     counter(b, "request_failure_total", "jobs that failed", (double)p->jobs_done[OUTCOME_FAILED]);
+    counter(b, "preemptions_total", "jobs that lost their slot to another for a while",
+            (double)p->preemptions);
+    counter(b, "grammar_waits_total",
+            "steps that a job sat out while its grammar's next tokens were looked for",
+            (double)p->grammar_waits);
     counter(b, "steps_total", "steps of the model", (double)p->steps);
     counter(b, "step_rows_total", "rows (tokens) over all steps", (double)p->rows);
     counter(b, "step_seconds_total", "time inside steps", p->step_seconds);

@@ -9,19 +9,23 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
+#include "engine/base/log.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
+#include "fcgi/http/reply_stream.h"
 #include "fcgi/http/request.h"
 #include "fcgi/http/work.h"
 #include "fcgi/openai/chat_request.h"
 #include "sql/chats/store_conversations.h"
 #include "sql/chats/store_shares.h"
 
+#define LOG_MODULE "shares"
 #define MAX_REPLY ((size_t)512 << 20)
+#define PIECE_BYTES ((size_t)64 << 10)
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
 #define MAX_DAYS 3650
 
@@ -144,10 +148,43 @@ static bool remove_share(struct request *r, struct err *e)
     return reply_empty(r, 204);
 }
 
+/* A reply that is written as the rows are read: strangers may ask for it, many at once, and a
+ * conversation may be long. What fits into one piece is sent as a whole reply. */
 struct shown {
-    struct buf out;
-    bool files;
+    struct request *r;
+    struct buf out; /* not sent yet */
+    bool files, begun;
+    int n;             /* messages so far */
+    struct err failed; /* what ended it early */
 };
+
+static bool send_piece(struct shown *w)
+{
+    struct err *e = &w->failed;
+    if (w->out.failed)
+        return err_set(e, ERR_NOMEM, "no memory for the answer");
+    if (!w->begun && !reply_stream_begin(w->r, 200, "application/json"))
+        return err_set(e, ERR_CANCELLED, "the client has gone");
+    w->begun = true;
+    const bool ok = reply_stream_write(w->r, w->out.data, w->out.len, e);
+    buf_clear(&w->out);
+    return ok;
+}
+
+/* A text of any length as a JSON string. */
+static bool put_text(struct shown *w, const char *text, size_t len)
+{
+    buf_putc(&w->out, '"');
+    for (size_t n; len; text += n, len -= n) {
+        n = len < PIECE_BYTES ? len : PIECE_BYTES;
+        while (n < len && n > PIECE_BYTES - 4 && ((unsigned char)text[n] & 0xC0) == 0x80)
+            n--; /* not within a character */
+        buf_json_piece(&w->out, text, n);
+        if (w->out.len >= PIECE_BYTES && !send_piece(w))
+            return false;
+    }
+    return buf_putc(&w->out, '"');
+}
 
 /* Writes what a stranger needs of a file: its name, type and size, and the hash to request it by.
  */
@@ -174,25 +211,21 @@ static bool put_files(struct buf *out, const char *attachments)
 /* Writes the texts and nothing about their author: no ids, names, settings or figures. */
 static bool put_message(void *context, const struct store_message *m)
 {
-    struct shown *shown = context;
-    struct buf *out = &shown->out;
+    struct shown *w = context;
+    struct buf *out = &w->out;
     if (m->role == ROLE_SYSTEM)
         return true;
-    if (!buf_ends_with(out, '['))
-        buf_putc(out, ',');
-    buf_printf(out, "{\"role\":\"%s\",\"status\":\"%s\",\"created_at\":%lld,\"content\":",
-               store_role_name(m->role), store_status_name(m->status), (long long)m->created_at);
-    buf_json_string(out, m->content, strlen(m->content));
-    buf_puts(out, ",\"reasoning\":");
-    buf_json_string(out, m->reasoning, strlen(m->reasoning));
-    buf_printf(out, ",\"tool_calls\":%s,\"model\":", m->tool_calls ? m->tool_calls : "null");
-    if (m->model)
-        buf_json_string(out, m->model, strlen(m->model));
-    else
-        buf_puts(out, "null");
-    out->failed |= shown->files && !put_files(out, m->attachments);
+    buf_printf(out, "%s{\"role\":\"%s\",\"status\":\"%s\",\"created_at\":%lld,\"content\":",
+               w->n++ ? "," : "", store_role_name(m->role), store_status_name(m->status),
+               (long long)m->created_at);
+    if (!put_text(w, m->content, m->content_len) || !buf_puts(out, ",\"reasoning\":") ||
+        !put_text(w, m->reasoning, m->reasoning_len))
+        return false;
+    buf_printf(out, ",\"tool_calls\":%s", m->tool_calls ? m->tool_calls : "null");
+    buf_json_member(out, "model", m->model);
+    out->failed |= w->files && !put_files(out, m->attachments);
     buf_putc(out, '}');
-    return !out->failed;
+    return out->len < PIECE_BYTES || send_piece(w);
 }
 
 /* Finds the share of the token in the path; a disabled link is treated as if it had never existed.
@@ -209,14 +242,33 @@ static bool find_shared(struct request *r, struct store_share *share, struct err
                     "there is nothing behind this link: it was revoked, has expired or never was"));
 }
 
+/* True: the reply is on its way, or broke off within. */
+static bool end_shown(struct shown *w, bool ok, struct err *e)
+{
+    const bool whole = ok && w->failed.code == ERR_NONE;
+    if (!w->begun && whole)
+        return reply_json_buf(w->r, 200, &w->out);
+    if (!w->begun)
+        return ok ? err_set(e, w->failed.code, "%s", w->failed.text) : false;
+    if (whole && send_piece(w)) {
+        reply_stream_end(w->r);
+        return true;
+    }
+    const struct err *why = ok ? &w->failed : e;
+    if (why->code != ERR_CANCELLED)
+        log_error("id=%s a shared conversation broke off: %s", w->r->id, why->text);
+    reply_stream_break(w->r);
+    return true;
+}
+
 static bool read_shared(struct request *r, struct err *e)
 {
     struct store_share share;
-    struct shown shown = {.out.limit = MAX_REPLY};
-    struct buf *out = &shown.out;
+    struct shown w = {.r = r};
+    struct buf *out = &w.out;
     if (!find_shared(r, &share, e) || !work_begin(r, WORK_SHARE, e))
         return false;
-    shown.files = share.files;
+    w.files = share.files;
     buf_puts(out, "{\"title\":");
     buf_json_string(out, share.title, strlen(share.title));
     buf_printf(out, ",\"shared_at\":%lld,\"expires_at\":", (long long)share.created_at);
@@ -226,10 +278,9 @@ static bool read_shared(struct request *r, struct err *e)
                                    &(struct store_branch){.user_id = share.user_id,
                                                           .conversation_id = share.conversation_id,
                                                           .leaf_id = share.leaf_id},
-                                   put_message, &shown, e);
+                                   put_message, &w, e);
     buf_puts(out, "]}");
-    if (ok)
-        reply_json_buf(r, 200, out);
+    ok = end_shown(&w, ok, e);
     buf_fini(out);
     return ok;
 }

@@ -1,5 +1,5 @@
-/* Writes an imported conversation in one transaction, which is not synced: store_import_sync does
- * that once for many. */
+/* Writes an imported conversation, a long one in several transactions, none of which is synced:
+ * store_import_sync does that once for many. */
 #include "sql/chats/store_import.h"
 
 #include <assert.h>
@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "sql/chats/building_internal.h"
 #include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
 #include "sql/files/attachments_internal.h"
 #include "sql/files/store_attachments.h"
-#include "sql/users/users_internal.h"
 
 bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known,
                         struct err *e)
@@ -45,6 +45,7 @@ static bool add_conversation(struct store *s, const struct store_import *c, int6
     statement_bind_int(q, ":created_at", c->created_at);
     statement_bind_int(q, ":updated_at", c->updated_at);
     statement_bind_id(q, ":trashed_at", c->trashed_at);
+    statement_bind_int(q, ":until", building_until());
     if (statement_int(s, q, id, &why))
         return true;
     return why.code == ERR_NOTFOUND ? err_set(e, ERR_NOTFOUND, "there is no such user")
@@ -70,7 +71,9 @@ static bool add_tags(struct store *s, const struct store_import *c, int64_t id, 
 struct importing {
     struct store *s;
     const struct store_import *c;
+    struct building to;
     int64_t *ids; /* of the messages so far */
+    int next;     /* the message to write next */
     struct store_imported *out;
 };
 
@@ -84,7 +87,7 @@ static bool add_message(const struct importing *x, int i, struct err *e)
         return false;
     assert(m->status != MESSAGE_RUNNING);
     statement_bind_int(q, ":user_id", x->c->user_id);
-    statement_bind_int(q, ":conversation_id", x->out->id);
+    statement_bind_int(q, ":conversation_id", x->to.id);
     statement_bind_id(q, ":parent_id", m->parent >= 0 ? x->ids[m->parent] : 0);
     statement_bind_text(q, ":role", store_role_name(m->role));
     statement_bind_text(q, ":status", store_status_name(m->status));
@@ -216,47 +219,77 @@ bool store_import_file_known(struct store *s, int64_t user_id, const char *sha25
     return ok;
 }
 
-static bool set_leaf(struct store *s, const struct store_import *c, int64_t id, int64_t leaf_id,
-                     struct err *e)
-{
-    sqlite3_stmt *q = statement_begin(s, QUERY_CONVERSATION_CHANGE, e);
-    if (!q)
-        return false;
-    statement_bind_int(q, ":user_id", c->user_id);
-    statement_bind_int(q, ":id", id);
-    statement_bind_int(q, ":leaf_id", leaf_id);
-    return statement_run(s, q, NULL, e);
-}
-
-static bool add_all(const struct importing *x, struct err *e)
+static bool check_new(const struct importing *x, struct err *e)
 {
     bool known;
+    return store_import_known(x->s, x->c->user_id, x->c->key, &known, e) &&
+           (!known || err_set(e, ERR_CONFLICT, "this conversation is there already"));
+}
+
+static int64_t size_of(const struct store_import_message *m)
+{
+    const char *const texts[] = {m->content, m->reasoning, m->tool_calls};
+    int64_t n = 0;
+    for (int i = 0; i < 3; i++)
+        n += texts[i] ? (int64_t)strlen(texts[i]) : 0;
+    return n;
+}
+
+/* In the last transaction, since another import of the same conversation may have come first. */
+static bool finish(const struct importing *x, struct err *e)
+{
     const struct store_import *c = x->c;
-    if (!store_import_known(x->s, c->user_id, c->key, &known, e))
-        return false;
-    if (known)
-        return err_set(e, ERR_CONFLICT, "this conversation is there already");
-    if (!add_conversation(x->s, c, &x->out->id, e) || !add_tags(x->s, c, x->out->id, e))
-        return false;
-    for (int i = 0; i < c->n_messages; i++) {
+    return check_new(x, e) && building_show(&x->to, c->leaf < 0 ? 0 : x->ids[c->leaf], e) &&
+           add_tags(x->s, c, x->to.id, e);
+}
+
+/* What one transaction writes; the last one shows it all. */
+static bool add_some(struct importing *x, struct err *e)
+{
+    const struct store_import *c = x->c;
+    int64_t bytes = BUILDING_BYTES;
+    for (int n = 0; x->next < c->n_messages && n < BUILDING_MESSAGES && bytes > 0; n++) {
+        const int i = x->next++;
         assert(c->messages[i].parent < i);
+        bytes -= size_of(&c->messages[i]);
         if (!add_message(x, i, e) || !add_files(x, i, e))
             return false;
     }
-    return (c->leaf < 0 || set_leaf(x->s, c, x->out->id, x->ids[c->leaf], e)) &&
-           users_check_quota(x->s, c->user_id, c->storage_bytes, e);
+    return x->next < c->n_messages ? building_go_on(&x->to, e) : finish(x, e);
+}
+
+static bool begin(struct importing *x, struct err *e)
+{
+    return check_new(x, e) && add_conversation(x->s, x->c, &x->to.id, e) && add_some(x, e);
+}
+
+/* The transactions after the first one. */
+static bool add_rest(struct importing *x, struct err *e)
+{
+    while (x->next < x->c->n_messages) {
+        store_give_way();
+        if (!store_write_begin_unsynced(x->s, e) || !store_write_end(x->s, add_some(x, e), e))
+            return false;
+    }
+    return true;
 }
 
 bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out,
                       struct err *e)
 {
     *out = (struct store_imported){0};
-    int64_t *ids = calloc((size_t)c->n_messages + 1, sizeof *ids);
-    if (!ids)
+    struct importing x = {.s = s,
+                          .c = c,
+                          .to = {s, c->user_id, 0, c->storage_bytes},
+                          .ids = calloc((size_t)c->n_messages + 1, sizeof *x.ids),
+                          .out = out};
+    if (!x.ids)
         return err_set(e, ERR_NOMEM, "memory ran out");
-    const struct importing x = {.s = s, .c = c, .ids = ids, .out = out};
-    bool ok = store_write_begin_unsynced(s, e) && store_write_end(s, add_all(&x, e), e);
-    free(ids);
+    bool ok = store_write_begin_unsynced(s, e) && store_write_end(s, begin(&x, e), e);
+    if (ok && !(ok = add_rest(&x, e)))
+        building_give_up(&x.to);
+    out->id = x.to.id;
+    free(x.ids);
     return ok;
 }
 

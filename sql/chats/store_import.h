@@ -59,9 +59,11 @@ struct store_imported {
 /* *known: the user has a conversation with this key. */
 bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known,
                         struct err *e);
-/* One transaction; a long text is found once the recorder has indexed it. Not synced: a power cut
- * may undo the last ones, each of them whole, until store_import_sync has returned. ERR_LIMIT,
- * field STORE_QUOTA_FIELD (sql/users/store_limits.h). */
+/* A long conversation takes several transactions, between which others write; nobody sees it before
+ * the last, and the recorder removes what a killed process leaves. A long text is found once the
+ * recorder has indexed it. Not synced: a power cut may undo the last conversations, each of them
+ * whole, until store_import_sync has returned. ERR_LIMIT, field STORE_QUOTA_FIELD
+ * (sql/users/store_limits.h). */
 bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out,
                       struct err *e);
 /* *known: the user has a file with this content. */

@@ -15,6 +15,7 @@
 
 #define CLEAR_MESSAGES 300              /* deleted in one transaction ... */
 #define CLEAR_BYTES ((int64_t)64 << 10) /* ... with this much text, about: some milliseconds */
+#define ROW_BYTES 200                   /* of work that each row is, besides its text */
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
 #define LONG_WAL_FRAMES 2000 /* 8 MB */
 #define LONG_WAL_BYTES                                                                             \
@@ -239,8 +240,35 @@ static bool clear_from(struct store *s, int64_t conversation_id, struct err *e)
     return statement_run(s, q, NULL, e);
 }
 
+/* Deletes rows one by one while *bytes lasts, by a statement that gives the size of the one it
+ * took. 1: none is left; 0: *bytes are spent; -1: *e. */
+static int clear_rows(struct store *s, enum query which, int64_t user_id, int64_t *bytes,
+                      struct err *e)
+{
+    while (*bytes > 0) {
+        sqlite3_stmt *q = statement_begin(s, which, e);
+        if (!q)
+            return -1;
+        statement_bind_int(q, ":id", user_id);
+        const int rc = statement_step(s, q, e);
+        *bytes -= rc == 1 ? sqlite3_column_int64(q, 0) + ROW_BYTES : 0;
+        statement_end(q);
+        if (rc != 1)
+            return rc == 0 ? 1 : -1;
+    }
+    return 0;
+}
+
+/* What hangs on a user's row goes before it, since all the rest goes with it at once. */
 static bool clear_user(struct store *s, int64_t id, struct err *e)
 {
+    static const enum query large[] = {QUERY_CLEAR_USER_RESPONSE, QUERY_CLEAR_USER_ITEM};
+    int64_t bytes = CLEAR_BYTES;
+    int rc = 1;
+    for (size_t i = 0; i < sizeof large / sizeof *large && rc == 1; i++)
+        rc = clear_rows(s, large[i], id, &bytes, e);
+    if (rc != 1)
+        return rc == 0;
     sqlite3_stmt *q = statement_begin(s, QUERY_CLEAR_USER, e);
     if (!q)
         return false;

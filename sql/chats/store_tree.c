@@ -1,20 +1,17 @@
-/* Forks copy a branch message by message, in several transactions where it is long, and removals
- * delete a subtree, so that the search index follows each row. */
+/* Forks copy a branch message by message, so that the search index follows each row. Removals move
+ * a subtree into deleted conversations, out of which the recorder clears it: taking its text out of
+ * the index lasts some ten times as long. Both take several transactions where there is much. */
 #include "sql/chats/store_tree.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "sql/chats/building_internal.h"
 #include "sql/chats/store_conversations.h"
 #include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
 #include "sql/files/attachments_internal.h"
-#include "sql/users/users_internal.h"
-
-#define COPY_MESSAGES 300                /* of a fork, in one transaction ... */
-#define COPY_BYTES ((int64_t)256 << 10)  /* ... with this much text, about */
-#define BUILDING_MS ((int64_t)60 * 1000) /* without a step, until its maker is taken for dead */
 
 struct ids {
     int64_t *at;
@@ -61,7 +58,7 @@ static bool begin_fork(struct store *s, const struct store_fork *f, int64_t *id,
     statement_bind_int(q, ":conversation_id", f->conversation_id);
     statement_bind_text(q, ":title", f->title);
     statement_bind_int(q, ":now", clock_wall_ms());
-    statement_bind_int(q, ":until", clock_wall_ms() + BUILDING_MS);
+    statement_bind_int(q, ":until", building_until());
     if (!statement_int(s, q, id, &why))
         return why.code == ERR_NOTFOUND ? err_set(e, ERR_NOTFOUND, "there is no such conversation")
                                         : err_set(e, why.code, "%s", why.text);
@@ -78,24 +75,9 @@ struct copy { /* the new conversation */
     const struct store_fork *fork;
     struct ids ids; /* that it begins with; [next]: the next one to copy */
     int next;
-    int64_t id, leaf_id;
+    struct building to;
+    int64_t leaf_id;
 };
-
-/* until 0: it is there from now on. */
-static bool set_building(const struct copy *c, int64_t until, struct err *e)
-{
-    int changed = 0;
-    sqlite3_stmt *q = statement_begin(c->s, QUERY_CONVERSATION_BUILDING, e);
-    if (!q)
-        return false;
-    statement_bind_int(q, ":user_id", c->fork->user_id);
-    statement_bind_int(q, ":id", c->id);
-    statement_bind_int(q, ":now", clock_wall_ms());
-    statement_bind_id(q, ":until", until);
-    statement_bind_id(q, ":leaf_id", until ? 0 : c->leaf_id);
-    return statement_run(c->s, q, &changed, e) &&
-           (changed || err_set(e, ERR_CONFLICT, "the copy took too long and was given up"));
-}
 
 static bool copy_message(struct copy *c, int64_t *bytes, struct err *e)
 {
@@ -105,7 +87,7 @@ static bool copy_message(struct copy *c, int64_t *bytes, struct err *e)
         return false;
     const int64_t id = c->ids.at[c->next++];
     statement_bind_int(q, ":user_id", c->fork->user_id);
-    statement_bind_int(q, ":fork_id", c->id);
+    statement_bind_int(q, ":fork_id", c->to.id);
     statement_bind_id(q, ":parent_id", c->leaf_id);
     statement_bind_int(q, ":id", id);
     if (!statement_row(c->s, q, &why))
@@ -122,19 +104,18 @@ static bool copy_message(struct copy *c, int64_t *bytes, struct err *e)
 /* What one transaction copies; the last one shows it all. */
 static bool copy_some(struct copy *c, struct err *e)
 {
-    for (int64_t n = 0, bytes = COPY_BYTES; c->next < c->ids.n && n < COPY_MESSAGES && bytes > 0;
-         n++)
+    int64_t bytes = BUILDING_BYTES;
+    for (int n = 0; c->next < c->ids.n && n < BUILDING_MESSAGES && bytes > 0; n++)
         if (!copy_message(c, &bytes, e))
             return false;
-    return set_building(c, c->next < c->ids.n ? clock_wall_ms() + BUILDING_MS : 0, e) &&
-           users_check_quota(c->s, c->fork->user_id, c->fork->storage_bytes, e);
+    return c->next < c->ids.n ? building_go_on(&c->to, e) : building_show(&c->to, c->leaf_id, e);
 }
 
 static bool begin_copy(struct copy *c, struct err *e)
 {
     const struct store_fork *f = c->fork;
     const struct place last = {f->user_id, f->conversation_id, f->message_id};
-    if (!begin_fork(c->s, f, &c->id, e) || !read_ids(c->s, QUERY_BRANCH_IDS, &last, &c->ids, e))
+    if (!begin_fork(c->s, f, &c->to.id, e) || !read_ids(c->s, QUERY_BRANCH_IDS, &last, &c->ids, e))
         return false;
     if (!c->ids.n)
         return err_field(e, ERR_INPUT, "from_message_id", "is not a message of this conversation");
@@ -152,72 +133,110 @@ static bool copy_rest(struct copy *c, struct err *e)
     return true;
 }
 
-/* The recorder clears away what there is of it. */
-static void give_up(const struct copy *c)
-{
-    struct err why = {0};
-    if (store_write_begin(c->s, &why))
-        store_write_end(c->s, set_building(c, clock_wall_ms(), &why), &why);
-}
-
 bool store_conversation_fork(struct store *s, const struct store_fork *f, int64_t *id,
                              struct err *e)
 {
-    struct copy c = {.s = s, .fork = f};
+    struct copy c = {.s = s, .fork = f, .to = {s, f->user_id, 0, f->storage_bytes}};
     if (f->title && strlen(f->title) > STORE_TITLE_BYTES)
         return err_field(e, ERR_INPUT, "title", "is longer than %d bytes", STORE_TITLE_BYTES);
     bool ok = store_write_begin(s, e) && store_write_end(s, begin_copy(&c, e), e);
     if (ok && !(ok = copy_rest(&c, e)))
-        give_up(&c);
-    *id = c.id;
+        building_give_up(&c.to);
+    *id = c.to.id;
     free(c.ids.at);
     return ok;
 }
 
-static bool remove_messages(struct store *s, int64_t user_id, int64_t conversation_id,
-                            const struct ids *ids, struct err *e)
+struct removal { /* of a message and all below it */
+    struct store *s;
+    struct place root;
+    int64_t parent_id;
+    int64_t to; /* the deleted conversation that takes what one transaction takes away */
+    bool done;
+};
+
+static bool find_root(struct removal *r, struct err *e)
 {
-    for (int i = 0; i < ids->n; i++) {
-        sqlite3_stmt *q;
-        if (!search_remove(s, ids->at[i], e) || !(q = statement_begin(s, QUERY_MESSAGE_DELETE, e)))
-            return false;
-        statement_bind_int(q, ":user_id", user_id);
-        statement_bind_int(q, ":conversation_id", conversation_id);
-        statement_bind_int(q, ":id", ids->at[i]);
-        if (!statement_run(s, q, NULL, e))
-            return false;
-    }
+    sqlite3_stmt *q = statement_begin(r->s, QUERY_MESSAGE_PLACE, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", r->root.user_id);
+    statement_bind_int(q, ":id", r->root.message_id);
+    const int rc = statement_step(r->s, q, e);
+    r->root.conversation_id = rc == 1 ? sqlite3_column_int64(q, 0) : 0;
+    r->parent_id = rc == 1 ? sqlite3_column_int64(q, 1) : 0;
+    statement_end(q);
+    return rc == 1 || (rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such message"));
+}
+
+/* The branch that is shown ends elsewhere from now on, where it ended in here. */
+static bool leave(const struct removal *r, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(r->s, QUERY_LEAF_LEAVE, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", r->root.user_id);
+    statement_bind_int(q, ":conversation_id", r->root.conversation_id);
+    statement_bind_int(q, ":message_id", r->root.message_id);
+    statement_bind_id(q, ":parent_id", r->parent_id);
+    return statement_run(r->s, q, NULL, e);
+}
+
+static bool begin_removed(struct removal *r, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(r->s, QUERY_CONVERSATION_REMOVED, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", r->root.user_id);
+    statement_bind_int(q, ":conversation_id", r->root.conversation_id);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    return statement_int(r->s, q, &r->to, e);
+}
+
+static bool take_away(const struct removal *r, int64_t id, int64_t *bytes, struct err *e)
+{
+    int64_t n;
+    sqlite3_stmt *q = statement_begin(r->s, QUERY_SHARES_DROP, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", r->root.user_id);
+    statement_bind_int(q, ":conversation_id", r->root.conversation_id);
+    statement_bind_int(q, ":id", id);
+    if (!statement_run(r->s, q, NULL, e) || !(q = statement_begin(r->s, QUERY_MESSAGE_REMOVE, e)))
+        return false;
+    statement_bind_int(q, ":user_id", r->root.user_id);
+    statement_bind_int(q, ":conversation_id", r->root.conversation_id);
+    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":to", r->to);
+    if (!statement_int(r->s, q, &n, e))
+        return false;
+    *bytes -= n;
     return true;
 }
 
-static bool cut(struct store *s, int64_t user_id, int64_t id, struct ids *ids, struct err *e)
+/* What one transaction takes away, children before their parents. The list is read anew each time:
+ * somebody may have written below one of these messages meanwhile. */
+static bool remove_some(struct removal *r, struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_PLACE, e);
-    if (!q)
-        return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":id", id);
-    int rc = statement_step(s, q, e);
-    const int64_t conversation_id = rc == 1 ? sqlite3_column_int64(q, 0) : 0;
-    const int64_t parent_id = rc == 1 ? sqlite3_column_int64(q, 1) : 0;
-    statement_end(q);
-    if (rc != 1)
-        return rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such message");
-    const struct place first = {user_id, conversation_id, id};
-    if (!read_ids(s, QUERY_SUBTREE_IDS, &first, ids, e) ||
-        !remove_messages(s, user_id, conversation_id, ids, e) ||
-        !(q = statement_begin(s, QUERY_LEAF_REFRESH, e)))
-        return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":conversation_id", conversation_id);
-    statement_bind_id(q, ":parent_id", parent_id);
-    return statement_run(s, q, NULL, e);
+    struct ids ids = {0};
+    int64_t bytes = BUILDING_BYTES;
+    bool ok = find_root(r, e) && read_ids(r->s, QUERY_SUBTREE_IDS, &r->root, &ids, e) &&
+              leave(r, e) && begin_removed(r, e);
+    int i = 0;
+    while (ok && i < ids.n && i < BUILDING_MESSAGES && bytes > 0)
+        ok = take_away(r, ids.at[i++], &bytes, e);
+    r->done = i == ids.n;
+    free(ids.at);
+    return ok;
 }
 
 bool store_message_remove(struct store *s, int64_t user_id, int64_t id, struct err *e)
 {
-    struct ids ids = {0};
-    bool ok = store_write_begin(s, e) && store_write_end(s, cut(s, user_id, id, &ids, e), e);
-    free(ids.at);
-    return ok;
+    struct removal r = {.s = s, .root = {.user_id = user_id, .message_id = id}};
+    while (store_write_begin(s, e) && store_write_end(s, remove_some(&r, e), e)) {
+        if (r.done)
+            return true;
+        store_give_way();
+    }
+    return false;
 }

@@ -25,7 +25,8 @@ struct store_fork {
 bool store_conversation_fork(struct store *s, const struct store_fork *f, int64_t *id,
                              struct err *e);
 
-/* The message and all below it, gone with their entries in the search index. If the branch that is
- * shown ended there, the newest one beside it is shown, or what is left above. ERR_CONFLICT: one of
- * them is still running. */
+/* The message and all below it, gone; the recorder clears them from the disk. If the branch that is
+ * shown ended there, the newest one beside it is shown, or what is left above. Where they are many
+ * it takes several transactions, between which others write, from the ends up: if the process is
+ * killed, what is left is a whole tree. ERR_CONFLICT: one of them is still running. */
 bool store_message_remove(struct store *s, int64_t user_id, int64_t id, struct err *e);

@@ -159,7 +159,8 @@ WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
   AND m.status = 'running'
 ORDER BY m.id;
 
--- Up from the leaf, then in the order in which they were written.
+-- Up from the leaf, then in the order in which they were written: the ids alone are sorted, so that no more than one message is
+-- in memory. Without its LIMIT the inner ORDER BY would be left out.
 -- name: message_branch
 WITH RECURSIVE branch (id, parent_id) AS (
     SELECT m.id, m.parent_id FROM messages m JOIN conversations c ON c.id = m.conversation_id
@@ -171,8 +172,7 @@ WITH RECURSIVE branch (id, parent_id) AS (
     LIMIT :limit
 )
 SELECT @message_columns, @message_attachments
-FROM branch b JOIN messages m ON m.id = b.id
-ORDER BY m.id;
+FROM (SELECT id FROM branch ORDER BY id LIMIT -1) b CROSS JOIN messages m ON m.id = b.id;
 
 -- The places of the messages without any text: status is the last column before the texts, so these are never read.
 -- name: message_places

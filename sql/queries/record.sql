@@ -68,5 +68,15 @@ WHERE u.deleted_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM conversations WHERE
   AND NOT EXISTS (SELECT 1 FROM attachments WHERE user_id = u.id)
 LIMIT 1;
 
+-- name: clear_user_response
+DELETE FROM responses WHERE rowid = (SELECT rowid FROM responses WHERE user_id = :id LIMIT 1)
+RETURNING length(CAST(input AS BLOB)) + length(CAST(response AS BLOB));
+
+-- name: clear_user_item
+DELETE FROM openai_conversation_items
+WHERE rowid = (SELECT i.rowid FROM openai_conversations c JOIN openai_conversation_items i ON i.conversation_id = c.id
+               WHERE c.user_id = :id LIMIT 1)
+RETURNING length(CAST(item AS BLOB));
+
 -- name: clear_user
 DELETE FROM users WHERE id = :id AND deleted_at IS NOT NULL;

@@ -23,15 +23,15 @@ WITH RECURSIVE subtree (id) AS (
 SELECT m.id, m.status FROM subtree t JOIN messages m ON m.id = t.id
 ORDER BY m.id DESC LIMIT :limit;
 
--- A conversation that is made in several transactions is a deleted one until the last of them, deleted at a time to come: nobody
--- sees it, and the recorder clears it away when that time has come, as it does when its maker has died.
+-- Begins as building_internal.h says.
 -- name: conversation_fork
 INSERT INTO conversations (user_id, key, title, settings, fork_of, created_at, updated_at, deleted_at)
 SELECT user_id, lower(hex(randomblob(16))), coalesce(:title, title), settings, id, :now, :now, :until FROM conversations
 WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL
 RETURNING id;
 
--- Puts the end off (:until), gives it up (:until is now), or shows it (NULL).
+-- Of a conversation that is made in several transactions: puts the end off (:until), gives it up (:until is now), or shows it
+-- (NULL).
 -- name: conversation_building
 UPDATE conversations SET deleted_at = :until, leaf_id = :leaf_id
 WHERE id = :id AND user_id = :user_id AND deleted_at > :now
@@ -55,21 +55,39 @@ RETURNING id, length(CAST(content AS BLOB)) + length(CAST(reasoning AS BLOB)) + 
 SELECT m.conversation_id, m.parent_id FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
--- name: message_delete
-DELETE FROM messages
-WHERE id = :id AND conversation_id = (SELECT id FROM conversations
-                                      WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL);
+-- A deleted conversation for messages that are deleted out of another one.
+-- name: conversation_removed
+INSERT INTO conversations (user_id, key, created_at, updated_at, deleted_at)
+SELECT user_id, lower(hex(randomblob(16))), :now, :now, :now FROM conversations
+WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL
+RETURNING id;
 
--- Down from :parent_id (NULL: from above the roots) along the newest child of each.
--- name: leaf_refresh
-WITH RECURSIVE newest (id) AS (
+-- A link to a message goes before the message does.
+-- name: shares_drop
+DELETE FROM shares WHERE conversation_id = :conversation_id AND leaf_id = :id AND user_id = :user_id;
+
+-- name: message_remove
+UPDATE messages SET conversation_id = :to, parent_id = NULL
+WHERE id = :id AND conversation_id = (SELECT id FROM conversations
+                                      WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL)
+RETURNING length(CAST(content AS BLOB)) + length(CAST(reasoning AS BLOB)) + coalesce(length(CAST(tool_calls AS BLOB)), 0);
+
+-- A leaf in the subtree of :message_id, which is about to go: from beside it, below :parent_id (NULL: among the roots), down
+-- along the newest child of each.
+-- name: leaf_leave
+WITH RECURSIVE subtree (id) AS (
+    VALUES (:message_id)
+    UNION ALL
+    SELECT k.id FROM subtree t JOIN messages k ON k.parent_id = t.id
+    WHERE k.conversation_id = :conversation_id
+), newest (id) AS (
     SELECT coalesce((SELECT max(m.id) FROM messages m
-                     WHERE m.conversation_id = :conversation_id AND m.parent_id IS :parent_id), :parent_id)
+                     WHERE m.conversation_id = :conversation_id AND m.parent_id IS :parent_id
+                       AND m.id <> :message_id), :parent_id)
     UNION
     SELECT (SELECT max(m.id) FROM messages m
-            WHERE m.conversation_id = :conversation_id AND m.parent_id = n.id)
+            WHERE m.conversation_id = :conversation_id AND m.parent_id = n.id AND m.id <> :message_id)
     FROM newest n WHERE n.id IS NOT NULL
 )
 UPDATE conversations SET leaf_id = (SELECT max(id) FROM newest)
-WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL
-  AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = leaf_id);
+WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL AND leaf_id IN (SELECT id FROM subtree);

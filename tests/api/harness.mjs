@@ -58,13 +58,22 @@ function layOut(dir, fake) {
   return { binDir, share };
 }
 
+const running = new Set();
+// Whatever a test that failed did not stop ends with the process, which a server does not keep alive.
+process.on('exit', () => { for (const server of running) server.abandon(); });
+
 /** One running server. options: fake (engine), args (of `sluice up`), model, under (a command that runs it: ['nice', '-n', '5']). */
 export async function start(options = {}) {
   const dir = mkdtempSync(path.join(os.tmpdir(), 'slt-'));
   const server = new Server(dir, await freePort(), options);
+  running.add(server);
   server.spawn();
-  await server.ready();
-  return server;
+  try {
+    return await server.ready();
+  } catch (e) {
+    await server.stop().catch(() => {});
+    throw e;
+  }
 }
 
 class Server {
@@ -87,10 +96,17 @@ class Server {
     const keep = (data) => { this.log += data; };
     this.child.stdout.on('data', keep);
     this.child.stderr.on('data', keep);
-    this.exited = new Promise((done) => this.child.on('exit', (code, signal) => {
+    this.exit = new Promise((done) => this.child.on('exit', (code, signal) => {
       this.ended = { code, signal };
       done(this.ended);
     }));
+    for (const handle of [this.child, this.child.stdout, this.child.stderr]) handle.unref();
+  }
+
+  /** Who waits for the end keeps the process alive until then. */
+  get exited() {
+    this.child.ref();
+    return this.exit;
   }
 
   async ready(ms = 30000 * slow) {
@@ -119,10 +135,21 @@ class Server {
       if (!this.ended) this.child.kill('SIGKILL');
       await this.exited;
     }
+    running.delete(this);
     if (process.env.SLUICE_TEST_KEEP) console.error(this.dir);
     else rmSync(this.dir, { recursive: true, force: true });
     const cry = this.log.match(/(ERROR: AddressSanitizer|runtime error:|LeakSanitizer|WARNING: ThreadSanitizer)[^]*/);
     if (cry) throw new Error(cry[0].slice(0, 4000));
+  }
+
+  /** When nothing can be awaited any more. */
+  abandon() {
+    const state = () => { try { return readFileSync(`/proc/${this.child.pid}/stat`, 'utf8').split(') ')[1][0]; } catch { return 'Z'; } };
+    const pause = new Int32Array(new SharedArrayBuffer(4));
+    this.child.kill('SIGTERM');
+    for (let i = 0; i < 200 && state() !== 'Z'; i++) Atomics.wait(pause, 0, 0, 50);
+    this.child.kill('SIGKILL');
+    rmSync(this.dir, { recursive: true, force: true });
   }
 
   /** Process ids of a supervised child: engine, recorder, workers-short, workers-stream, nginx. */

@@ -2,13 +2,20 @@
 // is run by hand: SLUICE_MUTATIONS=100000 SLUICE_SEED=7 node --test tests/api/mutated.test.mjs
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { startHub } from '../cli/hub.mjs';
 import { order, sleep, start } from './harness.mjs';
 import { storm } from './mutate.mjs';
 
 const n = Number(process.env.SLUICE_MUTATIONS ?? 1500);
-let s;
-before(async () => { s = await start({ fake: true, args: ['--log-level', 'warn'] }); });
-after(() => s?.stop());
+let s, hub;
+before(async () => {
+  hub = await startHub({}); // /api/pull asks it, and is told that there is no such model
+  s = await start({ fake: true, args: ['--log-level', 'warn', '--hub', hub.url] });
+});
+after(async () => {
+  await s?.stop();
+  hub?.stop();
+});
 
 test(`${n} mutated requests`, async () => {
   const { statuses, bad } = await storm(s, n, { seed: Number(process.env.SLUICE_SEED ?? 1) });

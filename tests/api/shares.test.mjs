@@ -1,8 +1,9 @@
 // Read-only links: off until an admin allows them, one branch as it was, revoked at once, nothing of the owner in them.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { order, start } from './harness.mjs';
+import { order, sleep, start } from './harness.mjs';
 
 let s;
 before(async () => { s = await start({ fake: true }); });
@@ -184,4 +185,33 @@ test('the page behind a link is not indexed, and one address cannot ask without 
   assert.ok(refused.length > 20 && refused.length < 200, `${refused.length} refused`);
   assert.equal(refused[0].body.error.code, 'rate_limit_exceeded');
   assert.ok(refused[0].headers.get('retry-after'));
+});
+
+/** The most memory that a process ever had, in KB. */
+const peak = (pid) => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]);
+
+test('a long conversation is sent as it is read, however many strangers open it', async () => {
+  await allow(true);
+  const MESSAGES = 350, text = `"Über\n${'water flows to the sea. '.repeat(2000)}`; // 48 KB each, 17 MB in all
+  const messages = Array.from({ length: MESSAGES }, (_, i) => ({ role: i % 2 ? 'assistant' : 'user', content: `${i} ${text}` }));
+  messages.push({ role: 'user', content: 'one more' }, { role: 'assistant', content: '€'.repeat(100000) }); // one text, several pieces
+  const imported = await s.json('POST', '/api/import', JSON.stringify({ messages }), { 'content-type': 'application/json' });
+  assert.equal(imported.body.imported, 1, imported.text);
+  const id = (await s.json('GET', '/api/conversations?limit=50')).body.items.find((c) => c.title.startsWith('0 '))?.id;
+  const made = await share(id);
+  assert.equal(made.status, 201, made.text);
+  const shorts = () => [s.pid('workers-short'), ...s.childrenOf(s.pid('workers-short'))].map(peak);
+  const before = shorts();
+  const stranger = async () => {
+    for (;;) {
+      const r = await s.request('GET', `/api/shared/${made.body.token}`, undefined, nobody), text = await r.text();
+      if (r.status === 200) return JSON.parse(text).messages.map((m) => m.content);
+      assert.ok(r.status === 429 || r.status === 503, text); // this address has enough of them open
+      await sleep(200);
+    }
+  };
+  const seen = await Promise.all(Array.from({ length: 8 }, stranger));
+  const grown = shorts().map((kb, i) => kb - before[i]);
+  for (const texts of seen) assert.deepEqual(texts, messages.map((m) => m.content));
+  assert.ok(Math.max(...grown) < 25 << 10, `a worker grew by ${grown} KB`); // each reply held all of it twice before
 });

@@ -153,8 +153,7 @@ static bool serves_everyone(int q)
     case QUERY_CLEAR_CONVERSATION:
     case QUERY_CLEAR_NEXT_TRASHED:
     case QUERY_CLEAR_TRASHED:
-    case QUERY_SEARCH_REMOVE:      /* with CLEAR_MESSAGE, or before MESSAGE_DELETE, of ids from
-                                      SUBTREE_IDS */
+    case QUERY_SEARCH_REMOVE:      /* with CLEAR_MESSAGE */
     case QUERY_SEARCH_REMOVE_FILE: /* after SEARCH_FILE_LOOSE, which compares */
     case QUERY_SEARCH_ADD: /* a row just written in the same transaction, by a statement that
                               compared */
@@ -166,6 +165,8 @@ static bool serves_everyone(int q)
     case QUERY_SEARCH_FILL: /* the recorder: what the index of all users held, no more */
     case QUERY_SEARCH_FILL_FILES:
     case QUERY_CLEAR_NEXT_USER:
+    case QUERY_CLEAR_USER_RESPONSE: /* of a removed user */
+    case QUERY_CLEAR_USER_ITEM:
     case QUERY_ATTACHMENT_NEXT_LOOSE: /* the recorder */
     case QUERY_ATTACHMENT_CLEAR:
     case QUERY_ATTACHMENT_KNOWN: /* is this file anyone's? before it is deleted */
@@ -233,7 +234,7 @@ static bool may_scan(int q)
     case QUERY_SHARE_FILE:
     case QUERY_BRANCH_IDS:
     case QUERY_SUBTREE_IDS:
-    case QUERY_LEAF_REFRESH:
+    case QUERY_LEAF_LEAVE:
     case QUERY_SEARCH_SMALL: /* as far as its limit */
     case QUERY_SEARCH_SMALL_FILES:
     case QUERY_SEARCH_FILL: /* of a small index, after a removal */

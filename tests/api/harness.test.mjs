@@ -1,0 +1,42 @@
+// A test that fails leaves no server behind, and its file ends.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+let dir;
+before(() => { dir = mkdtempSync(path.join(os.tmpdir(), 'slh-')); });
+after(() => rmSync(dir, { recursive: true, force: true }));
+
+/** Runs a file of tests; gives {code, pid, folder} of the server that it started. */
+function run(name, hook) {
+  const file = path.join(dir, `${name}.test.mjs`), harness = fileURLToPath(new URL('harness.mjs', import.meta.url));
+  writeFileSync(file, `import { before, test } from 'node:test';
+    import { writeFileSync } from 'node:fs';
+    import { start } from ${JSON.stringify(harness)};
+    before(async () => { ${hook} });
+    test('never runs', () => {});`);
+  const out = spawnSync(process.execPath, [file], { encoding: 'utf8', timeout: 60000, env: { ...process.env, NODE_TEST_CONTEXT: undefined } });
+  return { signal: out.signal, code: out.status, text: out.stdout };
+}
+
+const alive = (pid) => { try { return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1][0] !== 'Z'; } catch { return false; } };
+
+test('a hook that fails once the server runs', () => {
+  const note = path.join(dir, 'note');
+  const end = run('late', `const s = await start({ fake: true });
+    writeFileSync(${JSON.stringify(note)}, JSON.stringify([s.child.pid, s.pid('nginx'), s.dir])); throw new Error('no');`);
+  assert.equal(end.signal, null, `the file did not end: ${end.text}`);
+  assert.equal(end.code, 1, end.text);
+  const [pid, nginx, folder] = JSON.parse(readFileSync(note, 'utf8'));
+  assert.deepEqual([alive(pid), alive(nginx), existsSync(folder)], [false, false, false]);
+});
+
+test('a server that does not start', () => {
+  const end = run('early', "await start({ fake: true, args: ['--no-such-option'] });");
+  assert.equal(end.signal, null, `the file did not end: ${end.text}`);
+  assert.match(end.text, /sluice up ended/);
+});
