@@ -15,6 +15,7 @@ include %D%/http/local.mk
 include %D%/import/local.mk
 include %D%/inference/local.mk
 include %D%/llamacpp/local.mk
+include %D%/oidc/local.mk
 include %D%/ollama/local.mk
 include %D%/openai/local.mk
 include %D%/openapi/local.mk
@@ -23,7 +24,7 @@ include %D%/recorder/local.mk
 include %D%/responses/local.mk
 include %D%/status/local.mk
 
-FCGI_ROOM_LIBS = libsluice-fcgi.a $(CONFINE_LIBS) $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) $(QRENCODE_LIBS) $(ARCHIVE_LIBS) $(MD4C_LIBS) -lm
+FCGI_ROOM_LIBS = libsluice-fcgi.a $(CONFINE_LIBS) $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) $(QRENCODE_LIBS) $(CURL_LIBS) $(CRYPTO_LIBS) $(ARCHIVE_LIBS) $(MD4C_LIBS) -lm
 
 pkglibexec_PROGRAMS += sluice-worker
 sluice_worker_SOURCES = %D%/worker_main.c

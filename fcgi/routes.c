@@ -31,6 +31,7 @@
     X(sessions)                                                                                    \
     X(factor)                                                                                      \
     X(account)                                                                                     \
+    X(oidc)                                                                                        \
     X(audit)                                                                                       \
     X(openapi)                                                                                     \
     X(usage)                                                                                       \

@@ -155,9 +155,10 @@ bool credentials_reply_session(struct request *r, int status, const char *csrf)
     return true;
 }
 
-bool credentials_open(struct request *r, const struct store_user *user, int status, struct err *e)
+bool credentials_begin_session(struct request *r, const struct store_user *user, const char *how,
+                               char csrf[SECRET_TOKEN_SIZE], struct err *e)
 {
-    char token[SECRET_TOKEN_SIZE], csrf[SECRET_TOKEN_SIZE];
+    char token[SECRET_TOKEN_SIZE];
     const char *agent = request_header(r, "User-Agent");
     struct store_session s = {.user_id = user->id,
                               .created_at = clock_wall_ms(),
@@ -172,8 +173,15 @@ bool credentials_open(struct request *r, const struct store_user *user, int stat
         return false;
     r->who = (struct identity){
         .by = AUTH_SESSION, .user_id = user->id, .name = user->name, .admin = user->admin};
-    audit_record(r, user->id, user->name, "login", "");
+    audit_record(r, user->id, user->name, "login", how);
     credentials_cookie(r, token, STORE_SESSION_MS / 1000);
     secret_wipe(token, sizeof token);
-    return credentials_reply_session(r, status, csrf);
+    return true;
+}
+
+bool credentials_open(struct request *r, const struct store_user *user, int status, struct err *e)
+{
+    char csrf[SECRET_TOKEN_SIZE];
+    return credentials_begin_session(r, user, "", csrf, e) &&
+           credentials_reply_session(r, status, csrf);
 }

@@ -1,4 +1,5 @@
 # settings of the server
 
 libsluice_fcgi_a_SOURCES += \
-	%D%/server_settings.c %D%/server_settings.h
+	%D%/server_settings.c %D%/server_settings.h \
+	%D%/setting_checks.c %D%/setting_checks.h

@@ -13,6 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
 #include "engine/base/log.h"
+#include "fcgi/config/setting_checks.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
@@ -98,6 +99,30 @@ static const struct setting_row rows[SETTING__N] = {
         {"strict_parameters", "api", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
          "API requests with a parameter that has no effect here are refused; when off, their "
          "answers name it"},
+    [SETTING_OIDC_POLICY] = {"oidc_policy", "sign_in", SETTING_TYPE_CHOICE, "\"off\"", 0, 0,
+                             "off|link|create", NULL, false,
+                             "sign-in by an OpenID provider: off, for accounts that were linked, "
+                             "or it makes accounts too; needs oidc_issuer and oidc_client_id"},
+    [SETTING_OIDC_ISSUER] = {"oidc_issuer", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 500, NULL,
+                             NULL, false, "the provider's issuer, as its own documents write it"},
+    [SETTING_OIDC_CLIENT_ID] = {"oidc_client_id", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 500,
+                                NULL, NULL, false, "what the provider knows this server by"},
+    [SETTING_OIDC_CLIENT_SECRET] =
+        {"oidc_client_secret", "sign_in", SETTING_TYPE_SECRET, "\"\"", 0, SETTING_SECRET_BYTES,
+         NULL, NULL, false, "the provider's secret for this server; empty: a public client"},
+    [SETTING_OIDC_NAME] = {"oidc_name", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 60, NULL, NULL,
+                           false, "what the button calls the provider; empty: its host"},
+    [SETTING_OIDC_SCOPES] = {"oidc_scopes", "sign_in", SETTING_TYPE_TEXT,
+                             "\"openid profile email\"", 0, 300, NULL, NULL, false,
+                             "what the provider is asked for"},
+    [SETTING_OIDC_EMAIL_DOMAINS] =
+        {"oidc_email_domains", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, SETTING_TEXT_BYTES, NULL,
+         NULL, false,
+         "who gets an account: those with a verified e-mail address in one of these "
+         "domains, separated by blanks; empty: everyone whom the provider lets in"},
+    [SETTING_OIDC_PUBLIC_URL] =
+        {"oidc_public_url", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 200, NULL, NULL, false,
+         "where people open this server, https://chat.example.org; empty: as the browser says"},
 };
 
 struct setting_value {
@@ -163,6 +188,11 @@ static bool check_text(const struct setting_row *row, const cJSON *v, struct set
     return true;
 }
 
+static bool is_text(enum setting_type type)
+{
+    return type == SETTING_TYPE_CHOICE || type == SETTING_TYPE_TEXT || type == SETTING_TYPE_SECRET;
+}
+
 static bool check(const struct setting_row *row, const cJSON *v, struct setting_value *out,
                   struct err *e)
 {
@@ -173,9 +203,7 @@ static bool check(const struct setting_row *row, const cJSON *v, struct setting_
         out->number = cJSON_IsTrue(v);
         return cJSON_IsBool(v) || err_field(e, ERR_INPUT, row->name, "must be true or false");
     }
-    return row->type == SETTING_TYPE_CHOICE || row->type == SETTING_TYPE_TEXT
-               ? check_text(row, v, out, e)
-               : check_number(row, v, out, e);
+    return is_text(row->type) ? check_text(row, v, out, e) : check_number(row, v, out, e);
 }
 
 /* A row of an older or newer program that is no value of ours has the default. */
@@ -328,9 +356,9 @@ static cJSON *value_json(const struct setting_row *row, const struct setting_val
         return cJSON_CreateNull();
     if (row->type == SETTING_TYPE_BOOL)
         return cJSON_CreateBool(v->number != 0);
-    return row->type == SETTING_TYPE_CHOICE || row->type == SETTING_TYPE_TEXT
-               ? cJSON_CreateString(v->text)
-               : cJSON_CreateNumber(v->number);
+    if (row->type == SETTING_TYPE_SECRET)
+        return cJSON_CreateBool(v->text[0]);
+    return is_text(row->type) ? cJSON_CreateString(v->text) : cJSON_CreateNumber(v->number);
 }
 
 static void add_choices(cJSON *o, const char *choices)
@@ -345,7 +373,7 @@ static void add_choices(cJSON *o, const char *choices)
 
 static cJSON *describe(const struct setting_row *row, const struct setting_value *v)
 {
-    static const char *const types[] = {"bool", "int", "number", "choice", "text"};
+    static const char *const types[] = {"bool", "int", "number", "choice", "text", "secret"};
     struct setting_value fallback;
     take(row, row->fallback, &fallback);
     cJSON *o = cJSON_CreateObject();
@@ -358,7 +386,7 @@ static cJSON *describe(const struct setting_row *row, const struct setting_value
         cJSON_AddNumberToObject(o, "min", row->min);
         cJSON_AddNumberToObject(o, "max", row->max);
     }
-    if (row->type == SETTING_TYPE_TEXT)
+    if (row->type == SETTING_TYPE_TEXT || row->type == SETTING_TYPE_SECRET)
         cJSON_AddNumberToObject(o, "max_bytes", row->max);
     if (row->choices)
         add_choices(o, row->choices);
@@ -418,6 +446,11 @@ static bool read_change(struct request *r, const cJSON *item, struct store_setti
         return false;
     if (i == SETTING_KEYS_OPTIONAL_ON_LOOPBACK && !check_user(r, &rows[i], v.text, e))
         return false;
+    if ((i == SETTING_OIDC_ISSUER || i == SETTING_OIDC_PUBLIC_URL) &&
+        !setting_check_url(&rows[i], v.text, e))
+        return false;
+    if (rows[i].type == SETTING_TYPE_SECRET)
+        return !v.text[0] || (out->json = setting_seal(r, &rows[i], v.text, e));
     out->json = json_write(&text, item) ? arena_strdup(r->arena, text.data) : NULL;
     buf_fini(&text);
     return out->json || err_set(e, ERR_NOMEM, "no memory for the settings");

@@ -44,6 +44,14 @@ enum server_setting {
     SETTING_GENERIC_TOOL_PROMPT,       /* prompt.h */
     SETTING_MODEL_ALIASES,             /* model_name.h */
     SETTING_KEYS_OPTIONAL_ON_LOOPBACK, /* loopback.h */
+    SETTING_OIDC_POLICY,               /* "off", "link", "create"; these: oidc/oidc_config.h */
+    SETTING_OIDC_ISSUER,
+    SETTING_OIDC_CLIENT_ID,
+    SETTING_OIDC_CLIENT_SECRET,
+    SETTING_OIDC_NAME,
+    SETTING_OIDC_SCOPES,
+    SETTING_OIDC_EMAIL_DOMAINS,
+    SETTING_OIDC_PUBLIC_URL,
     SETTING__N
 };
 
@@ -52,21 +60,23 @@ enum setting_type {
     SETTING_TYPE_INT,
     SETTING_TYPE_NUMBER,
     SETTING_TYPE_CHOICE,
-    SETTING_TYPE_TEXT
+    SETTING_TYPE_TEXT,
+    SETTING_TYPE_SECRET /* a text that is kept sealed and never told again */
 };
 
 #define SETTING_IMPORT_MAX                                                                         \
     ((int64_t)1 << 30)          /* nginx takes no larger body: nginx/server.conf.in                \
                                  */
 #define SETTING_TEXT_BYTES 1000 /* of a text, at most */
+#define SETTING_SECRET_BYTES 500
 
 struct setting_row {
     const char *name, *group; /* group: under which heading the page shows it */
     enum setting_type type;
     const char *fallback; /* JSON; "null" where it is allowed */
-    double min, max;      /* INT, NUMBER: both ends are allowed; TEXT: bytes at most in max */
-    const char *choices;  /* CHOICE: "closed|invite|open" */
-    const char *unit;     /* "tokens", "bytes"; NULL: none */
+    double min, max; /* INT, NUMBER: both ends are allowed; TEXT, SECRET: bytes at most in max */
+    const char *choices; /* CHOICE: "closed|invite|open" */
+    const char *unit;    /* "tokens", "bytes"; NULL: none */
     bool nullable;
     const char *help;
 };
@@ -79,6 +89,10 @@ int64_t server_setting_int(const struct request *r, enum server_setting which);
 bool server_setting_number(const struct request *r, enum server_setting which, double *out);
 /* CHOICE and TEXT, copied into the request's arena; "" when there is no memory. */
 const char *server_setting_text(const struct request *r, enum server_setting which);
+
+/* A SECRET, opened; "": none is set. False: it can't be opened. The caller wipes it. */
+bool server_setting_secret(const struct request *r, enum server_setting which,
+                           char out[SETTING_SECRET_BYTES + 1], struct err *e);
 
 /* For a process that answers no requests: read from the database itself, the default where it has
  * none. */

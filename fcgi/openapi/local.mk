@@ -20,6 +20,7 @@ OPENAPI_SCHEMAS = \
 	%D%/llamacpp.json \
 	%D%/messages.json \
 	%D%/models.json \
+	%D%/oidc.json \
 	%D%/ollama.json \
 	%D%/people.json \
 	%D%/responses.json \

@@ -3,15 +3,15 @@
 
 #include <time.h>
 
-/* Two cores' worth of each kind runs; one password at a time, since each takes 64 MiB. */
+/* Two cores' worth of each kind runs; one password at a time, since each takes 64 MiB. Sign-ins
+ * wait for another server: they have threads of their own. */
 static const struct {
     const char *name;
     int running, held, held_by_one;
 } shares[WORK__N] = {
-    [WORK_PASSWORD] = {"password", 1, 4, 2},
-    [WORK_TEXT] = {"text", 2, 3, 2},
-    [WORK_FILE] = {"file", 2, 4, 3},
-    [WORK_SHARE] = {"share", 2, 4, 3},
+    [WORK_PASSWORD] = {"password", 1, 4, 2}, [WORK_TEXT] = {"text", 2, 3, 2},
+    [WORK_FILE] = {"file", 2, 4, 3},         [WORK_SHARE] = {"share", 2, 4, 3},
+    [WORK_SIGN_IN] = {"sign_in", 2, 4, 3},
 };
 
 const char *work_kind_name(enum work_kind kind)
@@ -19,11 +19,16 @@ const char *work_kind_name(enum work_kind kind)
     return shares[kind].name;
 }
 
+static bool is_apart(enum work_kind kind)
+{
+    return kind == WORK_PASSWORD || kind == WORK_SIGN_IN;
+}
+
 static int count_slow(const struct work_gate *g)
 {
     int n = 0;
     for (int k = 0; k < WORK__N; k++)
-        n += k == WORK_PASSWORD ? 0 : g->held[k];
+        n += is_apart((enum work_kind)k) ? 0 : g->held[k];
     return n;
 }
 
@@ -34,8 +39,7 @@ static enum work_answer judge(const struct work_gate *g, enum work_kind kind, in
         own += g->holder[kind][i] == owner;
     if (own >= shares[kind].held_by_one)
         return WORK_FULL_OWNER;
-    if (g->held[kind] >= shares[kind].held ||
-        (kind != WORK_PASSWORD && count_slow(g) >= WORK_SLOW_MAX))
+    if (g->held[kind] >= shares[kind].held || (!is_apart(kind) && count_slow(g) >= WORK_SLOW_MAX))
         return WORK_FULL;
     return WORK_TAKEN;
 }

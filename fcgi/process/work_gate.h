@@ -1,7 +1,8 @@
 /* How many threads of a process slow work may hold, so that the rest of them always serve what is
  * quick. Each kind of work has a share, of which some run and the others wait for their turn, and
  * nobody gets the whole of a share; whoever comes beyond is refused at once. All kinds but
- * passwords have a bound together as well. Thread-safe; what waits, waits in its own thread. */
+ * passwords and sign-ins have a bound together as well. Thread-safe; what waits, waits in its own
+ * thread. */
 #pragma once
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,12 +13,13 @@ enum work_kind {
     WORK_TEXT,     /* tokenizing what may be megabytes */
     WORK_FILE,     /* sluice-reader: a core and a gigabyte each */
     WORK_SHARE,    /* a shared conversation, made in memory */
+    WORK_SIGN_IN,  /* a provider of sign-ins is asked, however slow it is */
     WORK__N
 };
 const char *work_kind_name(enum work_kind kind);
 
 #define WORK_HELD_MAX 4 /* the largest share */
-#define WORK_SLOW_MAX 6 /* of all kinds but passwords together */
+#define WORK_SLOW_MAX 6 /* of all kinds but passwords and sign-ins together */
 
 struct work_gate {
     pthread_mutex_t lock; /* guards the rest */

@@ -14,6 +14,7 @@
 #include "sql/core/store.h"
 
 #define CONTEXT "slcotp01" /* crypto_kdf_CONTEXTBYTES */
+#define SETTING_CONTEXT "slcset01"
 
 _Static_assert(FACTOR_SEALED_BYTES ==
                    crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + OTP_SECRET_BYTES,
@@ -133,6 +134,64 @@ int factor_open(struct store *s, int64_t user_id, const unsigned char sealed[FAC
     const bool opened = crypto_secretbox_open_easy(
                             secret, sealed + crypto_secretbox_NONCEBYTES,
                             FACTOR_SEALED_BYTES - crypto_secretbox_NONCEBYTES, sealed, own) == 0;
+    sodium_memzero(own, sizeof own);
+    return opened;
+}
+
+_Static_assert(STORE_SEALED_EXTRA == crypto_aead_xchacha20poly1305_ietf_NPUBBYTES +
+                                         crypto_aead_xchacha20poly1305_ietf_ABYTES &&
+                   crypto_aead_xchacha20poly1305_ietf_KEYBYTES == crypto_secretbox_KEYBYTES,
+               "as the header says");
+
+/* 1, 0 or -1 as read_key. */
+static int setting_key(struct store *s, unsigned char own[crypto_secretbox_KEYBYTES], struct err *e)
+{
+    char path[STORE_PATH_SIZE];
+    struct key key;
+    if (!key_path(s, path, e))
+        return -1;
+    const int rc = read_key(path, &key, e);
+    if (rc == 1) {
+        crypto_kdf_derive_from_key(own, crypto_secretbox_KEYBYTES, 1, SETTING_CONTEXT, key.bytes);
+        sodium_memzero(&key, sizeof key);
+    }
+    return rc;
+}
+
+bool store_setting_seal(struct store *s, const char *name, const char *secret, unsigned char *out,
+                        struct err *e)
+{
+    const size_t nonce = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;
+    unsigned char own[crypto_secretbox_KEYBYTES];
+    if (!factor_key_make(s, e))
+        return false;
+    const int rc = setting_key(s, own, e);
+    if (rc != 1)
+        return rc < 0 ? false : err_set(e, ERR_IO, FACTOR_KEY_FILE " has gone");
+    randombytes_buf(out, nonce);
+    crypto_aead_xchacha20poly1305_ietf_encrypt(out + nonce, NULL, (const unsigned char *)secret,
+                                               strlen(secret), (const unsigned char *)name,
+                                               strlen(name), NULL, out, own);
+    sodium_memzero(own, sizeof own);
+    return true;
+}
+
+int store_setting_unseal(struct store *s, const char *name, const struct store_sealed *sealed,
+                         char *secret, struct err *e)
+{
+    const size_t nonce = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;
+    unsigned char own[crypto_secretbox_KEYBYTES];
+    unsigned long long n = 0;
+    if (sealed->len < STORE_SEALED_EXTRA)
+        return 0;
+    const int rc = setting_key(s, own, e);
+    if (rc != 1)
+        return rc;
+    const bool opened =
+        crypto_aead_xchacha20poly1305_ietf_decrypt(
+            (unsigned char *)secret, &n, NULL, sealed->bytes + nonce, sealed->len - nonce,
+            (const unsigned char *)name, strlen(name), sealed->bytes, own) == 0;
+    secret[opened ? n : 0] = '\0';
     sodium_memzero(own, sizeof own);
     return opened;
 }

@@ -1,4 +1,5 @@
-/* The key that seals second factors' secrets in the database: both sides compute with such a
+/* The key that seals second factors' secrets (and settings that are secrets: store_setting_seal in
+ * store.h) in the database: both sides compute with such a
  * secret, so a hash of it would not do. 32 random bytes in the file factor.key beside the database,
  * 0600, made once and in no backup: whoever gets a copy of the database has no codes of it. Each
  * user's secrets have a key of their own that is derived from it, so that no row opens as another

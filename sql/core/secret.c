@@ -62,6 +62,17 @@ void secret_csrf(const unsigned char token_hash[SECRET_HASH_BYTES], char out[SEC
                       sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
+void secret_derive(const char *token, const char *label, char out[SECRET_TOKEN_SIZE])
+{
+    unsigned char raw[RANDOM_BYTES];
+    const size_t n = strnlen(token, crypto_generichash_KEYBYTES_MAX);
+    crypto_generichash(raw, sizeof raw, (const unsigned char *)label, strlen(label),
+                       (const unsigned char *)token, n);
+    sodium_bin2base64(out, SECRET_TOKEN_SIZE, raw, sizeof raw,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    sodium_memzero(raw, sizeof raw);
+}
+
 bool secret_equal(const char *a, const char *b)
 {
     size_t n = strlen(a);
@@ -83,12 +94,16 @@ bool secret_password_hash(const char *password, char out[SECRET_PASSWORD_HASH_SI
     return true;
 }
 
+const char *secret_no_password(void)
+{
+    return "$argon2id$v=19$m=65536,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$"
+           "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+}
+
 bool secret_password_verify(const char *password, const char *hash)
 {
-    /* A hash of no password, with the parameters above: an unknown name takes as long as a known
-     * one. */
-    static const char nobody[] = "$argon2id$v=19$m=65536,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$"
-                                 "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    /* It has the parameters above, so that an unknown name takes as long as a known one. */
+    const char *nobody = secret_no_password();
     size_t n = strlen(password);
     if (n > SECRET_PASSWORD_MAX)
         return false;

@@ -31,6 +31,9 @@ void secret_hash(const char *text, unsigned char out[SECRET_HASH_BYTES]);
 /* The CSRF token of a session: derived from the hash of the session's token (BLAKE2b keyed by it),
  * so that it is stored nowhere and dies with the session. */
 void secret_csrf(const unsigned char token_hash[SECRET_HASH_BYTES], char out[SECRET_TOKEN_SIZE]);
+/* A token made of another and a label: who has the first can make it; from it, or from the hash of
+ * the first, nobody can make the first or a third. */
+void secret_derive(const char *token, const char *label, char out[SECRET_TOKEN_SIZE]);
 /* Compares two strings in a time that depends on their lengths only. */
 bool secret_equal(const char *a, const char *b);
 
@@ -39,6 +42,9 @@ bool secret_equal(const char *a, const char *b);
 bool secret_password_hash(const char *password, char out[SECRET_PASSWORD_HASH_SIZE], struct err *e);
 /* hash == NULL (no such user) costs the same time and says false. */
 bool secret_password_verify(const char *password, const char *hash);
+
+/* What stands for the hash of an account that has no password: none fits it. */
+const char *secret_no_password(void);
 
 const char *secret_library_version(void); /* libsodium's */
 void secret_wipe(void *data, size_t len); /* not optimised away */

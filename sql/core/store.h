@@ -18,6 +18,7 @@
  * arena live as long as it. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/err.h"
@@ -87,6 +88,20 @@ struct store_setting {
 };
 /* All of them or none. */
 bool store_settings_change(struct store *s, const struct store_setting *list, int n, struct err *e);
+/* A setting that is a secret: it lies in its row sealed by the key beside the database, under the
+ * setting's name, so that no row opens as another. A copy of the database does not open it. */
+#define STORE_SEALED_EXTRA 40 /* bytes that sealing adds */
+struct store_sealed {
+    const unsigned char *bytes;
+    size_t len;
+};
+/* out: strlen(secret) + STORE_SEALED_EXTRA bytes. */
+bool store_setting_seal(struct store *s, const char *name, const char *secret, unsigned char *out,
+                        struct err *e);
+/* secret: room for sealed->len bytes; NUL-terminated. 1: opened; 0: not the key, or not the name,
+ * that it was sealed with; -1: *e. */
+int store_setting_unseal(struct store *s, const char *name, const struct store_sealed *sealed,
+                         char *secret, struct err *e);
 #define STORE_BACKUP_SETTING "backup_at" /* Unix ms: when store_backup last ended well */
 #define STORE_CHECKPOINT_SETTING                                                                   \
     "checkpoint_at" /* Unix ms: when the recorder last emptied the WAL, or began to */

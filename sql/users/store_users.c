@@ -301,7 +301,7 @@ static bool remove_user(struct store *s, int64_t id, struct err *e)
     if (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, NULL, e) ||
         !users_remove_factor(s, id, e) || !users_revoke_admin_invites(s, id, e))
         return false;
-    if (!remove_keys(s, id, e))
+    if (!remove_keys(s, id, e) || !users_unlink_oidc(s, id, e))
         return false;
     sqlite3_stmt *q = statement_begin(s, QUERY_USER_REMOVE_CONVERSATIONS, e);
     if (!q)

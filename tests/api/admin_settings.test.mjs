@@ -15,6 +15,7 @@ test('each setting says its type, limits and default, and begins with the defaul
   const all = await list();
   for (const row of Object.values(all)) {
     assert.deepEqual(row.value, row.default, row.name);
+    if (row.type === 'secret') assert.equal(row.value, false, 'none is set');
     assert.ok(row.help.length > 10 && row.group, row.name);
     if (row.type === 'int' || row.type === 'number') assert.ok(row.min < row.max, row.name);
     if (row.type === 'choice') assert.ok(row.choices.includes(row.value), row.name);
@@ -27,7 +28,7 @@ test('each setting says its type, limits and default, and begins with the defaul
 test('bad values are refused by name, and nothing of the request is done', async () => {
   for (const row of Object.values(await list())) {
     const wrong = { bool: [1, 'true', []], int: [1.5, '1', row.max + 1, row.min - 1, true, {}], number: ['x', row.max + 0.5, row.min - 0.5, []],
-      choice: ['', 'other', 'info|warning', 3], text: [7, 'x'.repeat(row.max_bytes + 1), 'two\nlines', true] }[row.type];
+      choice: ['', 'other', 'info|warning', 3], text: [7, 'x'.repeat(row.max_bytes + 1), 'two\nlines', true], secret: [7, 'x'.repeat(row.max_bytes + 1), 'two\nlines', true] }[row.type];
     for (const value of wrong) {
       const r = await change({ banner: 'half', [row.name]: value });
       assert.equal(r.status, 400, `${row.name}=${JSON.stringify(value)}: ${r.text}`);

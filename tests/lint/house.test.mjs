@@ -183,6 +183,7 @@ const MAY = {
   "fcgi/status": [...WORKER, "fcgi/http", "fcgi/process"],
   "fcgi/auth": [...WORKER, "fcgi/config", "fcgi/http", "fcgi/process"],
   "fcgi/account": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status"],
+  "fcgi/oidc": [...WORKER, "fcgi/account", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process"],
   "fcgi/attachments": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process"],
   "fcgi/inference": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status"],
   "fcgi/openai": [...WORKER, "fcgi/attachments", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/process", "fcgi/status"],
@@ -251,7 +252,7 @@ test("folders of the engine and the store include each other in one direction", 
 });
 
 test("each foreign library is seen by one room", () => {
-  const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^sql\//, "liboath/": /^sql\//, "qrencode.h": /^fcgi\/account\/qr\.c$/, "pcre2.h": /^engine\/tokenizer\//, "curl/curl.h": /^fcgi\/cli\//, "archive": /^engine\/base\/zip_(reader|writer)\.c$/, "magic.h": /^reader\//, "expat.h": /^reader\//, "md4c.h": /^fcgi\/export\//, "xxhash.h": /^engine\/base\//, "seccomp.h": /^(reader|engine\/confine)\//, "linux/landlock.h": /^engine\/confine\// };
+  const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^sql\//, "liboath/": /^sql\//, "qrencode.h": /^fcgi\/account\/qr\.c$/, "pcre2.h": /^engine\/tokenizer\//, "curl/curl.h": /^fcgi\/(cli|oidc)\//, "openssl/": /^fcgi\/oidc\//, "archive": /^engine\/base\/zip_(reader|writer)\.c$/, "magic.h": /^reader\//, "expat.h": /^reader\//, "md4c.h": /^fcgi\/export\//, "xxhash.h": /^engine\/base\//, "seccomp.h": /^(reader|engine\/confine)\//, "linux/landlock.h": /^engine\/confine\// };
   const bad = [];
   for (const f of sources) for (const [, name] of read(f).matchAll(/^#include <([^>]+)>/gm)) {
     for (const [header, where] of Object.entries(owners)) {
@@ -307,5 +308,5 @@ test("each setting of the server is read where it counts", () => {
   const names = [...read("fcgi/config/server_settings.h").matchAll(/^ {4}(SETTING_\w+),/gm)].map((m) => m[1]).filter((n) => !n.startsWith("SETTING_TYPE"));
   const readers = ending(/^fcgi\/.*\.c$/).filter((f) => f !== "fcgi/config/server_settings.c").map(read).join("\n");
   assert.ok(names.length > 10);
-  assert.deepEqual(names.filter((n) => !new RegExp(`setting_(bool|int|number|text)\\([^;]*\\b${n}\\b|overlay\\(r, ${n}\\b`).test(readers)), []);
+  assert.deepEqual(names.filter((n) => !new RegExp(`setting_(bool|int|number|text|secret)\\([^;]*\\b${n}\\b|overlay\\(r, ${n}\\b`).test(readers)), []);
 });

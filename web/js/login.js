@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { $ } from "./dom.js";
 import { date, t } from "./i18n.js";
+import { offerProvider } from "./oidc.js";
 
 let signedIn = () => {};
 
@@ -25,11 +26,15 @@ function askForCode(ask) {
   if (!ask) $("login-code").value = "";
 }
 
+/** Words over the login's button, for instance why a provider let nobody in. */
+export const loginSays = (message) => fail($("login-error"), { message });
+
 export async function showLogin() {
   askForCode(false);
   $("login-password").value = "";
   show("login-form");
   $("login-name").focus();
+  offerProvider();
   try {
     const { policy } = await call("GET", "/api/sign-up");
     $("sign-up-open").hidden = policy !== "open";

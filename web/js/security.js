@@ -4,6 +4,7 @@ import { bytes } from "./admin/view.js";
 import { call } from "./api.js";
 import { copyText, el, rounds, toast } from "./dom.js";
 import { date, number, t } from "./i18n.js";
+import { drawProvider } from "./oidc.js";
 import { render } from "./render.js";
 import { emit } from "./state.js";
 
@@ -42,11 +43,14 @@ function part(title, draw) {
     const counts = begin();
     try {
       const nodes = [await draw(redraw, step)].flat();
-      if (counts()) render(body, ...nodes);
+      if (!counts()) return;
+      render(body, ...nodes);
+      section.hidden = !nodes.length;
     } catch (error) { if (counts()) render(body, el("p", { class: "form-error", role: "alert" }, error.message)); }
   };
+  const section = el("section", { class: "security-part" }, el("h3", {}, title), body);
   redraw();
-  return el("section", { class: "security-part" }, el("h3", {}, title), body);
+  return section;
 }
 
 // --- what may be used -----------------------------------------------------------------------------------------------
@@ -175,7 +179,9 @@ export function securityDialog() {
   const dialog = el("dialog", { class: "dialog security", ariaLabel: t("account.security") },
     el("h2", {}, t("account.security")),
     part(t("security.use"), drawLimits), part(t("security.sessions"), drawSessions),
-    part(t("security.factor"), drawFactor), part(t("security.deleteTitle"), drawRemoval),
+    part(t("security.factor"), drawFactor),
+    part(t("oidc.title"), (redraw, step) => drawProvider(redraw, step, { proof, action })),
+    part(t("security.deleteTitle"), drawRemoval),
     el("form", { method: "dialog", class: "dialog-row" }, el("button", { class: "quiet" }, t("common.close"))));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

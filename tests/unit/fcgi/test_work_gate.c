@@ -36,15 +36,18 @@ static void test_one_owner_never_has_the_whole_share(void **state)
 static void test_all_kinds_together_leave_threads_and_passwords_keep_theirs(void **state)
 {
     struct work_gate g = WORK_GATE_INIT;
-    int slow = 0, passwords = 0;
+    int slow = 0, passwords = 0, sign_ins = 0;
     for (int64_t owner = 1; owner <= 50; owner++)
         for (int k = 0; k < WORK__N; k++)
-            if (k != WORK_PASSWORD)
+            if (k != WORK_PASSWORD && k != WORK_SIGN_IN)
                 slow += work_gate_take(&g, (enum work_kind)k, owner) == WORK_TAKEN;
     assert_int_equal(slow, WORK_SLOW_MAX);
     for (int64_t owner = 1; owner <= 50; owner++)
         passwords += work_gate_take(&g, WORK_PASSWORD, owner) == WORK_TAKEN;
     assert_int_equal(passwords, WORK_HELD_MAX);
+    for (int64_t owner = 1; owner <= 50; owner++)
+        sign_ins += work_gate_take(&g, WORK_SIGN_IN, owner) == WORK_TAKEN;
+    assert_int_equal(sign_ins, WORK_HELD_MAX);
 }
 
 struct waiter {

@@ -6,7 +6,7 @@ import { el, toast } from "../dom.js";
 import { has, number, t } from "../i18n.js";
 import { bytes, problem, short } from "./view.js";
 
-const GROUPS = ["page", "model", "limits", "accounts", "api"];
+const GROUPS = ["page", "model", "limits", "accounts", "sign_in", "api"];
 // The server's own words (English) where the catalogue does not know the name yet.
 const label = (row) => (has(`admin.set_${row.name}`) ? t(`admin.set_${row.name}`) : row.name);
 const help = (row) => (has(`admin.help_${row.name}`) ? t(`admin.help_${row.name}`) : row.help);
@@ -18,7 +18,7 @@ function describe(row) {
   const parts = [];
   if (row.unit === "bytes") parts.push(t("admin.between", { min: bytes(row.min), max: bytes(row.max) }));
   else if (row.min !== undefined) parts.push(t("admin.between", { min: short(row.min), max: number(row.max) }) + (row.unit ? ` ${unit(row)}` : ""));
-  parts.push(t("admin.default", { value: row.default === null ? t("admin.none") : row.default === "" ? t("admin.empty") : row.type === "bool" ? t(`admin.${row.default ? "on" : "off"}`) : row.unit === "bytes" ? bytes(row.default) : word(String(row.default)) }));
+  parts.push(t("admin.default", { value: row.default === null ? t("admin.none") : row.default === "" || row.type === "secret" ? t("admin.empty") : row.type === "bool" ? t(`admin.${row.default ? "on" : "off"}`) : row.unit === "bytes" ? bytes(row.default) : word(String(row.default)) }));
   return parts.join(" · ");
 }
 
@@ -29,6 +29,7 @@ function field(row) {
   if (row.type === "choice") {
     return el("select", common, ...row.choices.map((c) => el("option", { value: c, selected: c === row.value }, word(c))));
   }
+  if (row.type === "secret") return el("input", { ...common, type: "password", autocomplete: "new-password", maxLength: row.max_bytes, placeholder: row.value ? t("admin.secretSet") : "" });
   const number = row.type === "int" || row.type === "number";
   return el("input", { ...common, type: number ? "number" : "text", value: row.value === null ? "" : String(row.value), autocomplete: "off",
     ...(number ? { min: row.min, max: row.max, step: row.type === "int" ? 1 : "any", placeholder: row.nullable ? t("admin.none") : "" } : { maxLength: row.max_bytes }) });
@@ -36,8 +37,19 @@ function field(row) {
 
 function read(input, row) {
   if (row.type === "bool") return input.checked;
+  if (row.type === "secret") return input.value || (input.dataset.remove ? "" : row.value); // what is not typed stays
   if (row.type === "choice" || row.type === "text") return input.value;
   return input.value === "" ? null : Number(input.value);
+}
+
+/** A secret is never shown, so that an empty field cannot mean that it is to go. */
+function remover(row, input) {
+  if (row.type !== "secret" || !row.value) return "";
+  return el("button", { type: "button", class: "quiet small", on: { click: () => {
+    input.value = "";
+    input.dataset.remove = "1";
+    input.placeholder = t("admin.secretGoes");
+  } } }, t("admin.secretRemove"));
 }
 
 function draw(form, items) {
@@ -48,7 +60,7 @@ function draw(form, items) {
     const id = `setting-${row.name}`;
     const input = field(row);
     input.setAttribute("aria-describedby", `${id}-help`);
-    return el("div", { class: `setting setting-${row.type}` }, el("label", { htmlFor: id }, label(row), el("code", { class: "muted" }, row.name)), input,
+    return el("div", { class: `setting setting-${row.type}` }, el("label", { htmlFor: id }, label(row), el("code", { class: "muted" }, row.name)), input, remover(row, input),
       el("p", { id: `${id}-help`, class: "muted" }, help(row), el("br"), describe(row)), el("p", { class: "form-error", role: "alert", hidden: true, data: { error: row.name } }));
   }))), el("p", { class: "muted" }, t("admin.settingsAtOnce")), el("div", { class: "dialog-row" }, save));
 
