@@ -83,6 +83,12 @@ static bool identify_by_session(struct request *r, const char *token, struct err
     return take_user(r, &user, AUTH_SESSION);
 }
 
+const char *auth_secret(struct request *r)
+{
+    const char *key = sent_key(r);
+    return key ? key : request_cookie(r, AUTH_COOKIE);
+}
+
 bool auth_identify(struct request *r, struct err *e)
 {
     const char *key = sent_key(r);

@@ -120,10 +120,17 @@ bool store_session_end(struct store *s, int64_t user_id, const char *id,
 bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep, int *n,
                            struct err *e);
 
-enum store_scope { STORE_INFERENCE = 1, STORE_HISTORY = 2, STORE_ADMIN = 4, STORE_SCOPES = 7 };
+enum store_scope {
+    STORE_INFERENCE = 1,
+    STORE_HISTORY = 2,
+    STORE_ADMIN = 4,
+    STORE_METRICS = 8,
+    STORE_SCOPES = 7,     /* of a key for which nothing is said; admin includes metrics */
+    STORE_SCOPES_ALL = 15 /* that there are */
+};
 
 struct store_key_terms {         /* zeroed: everything, for ever, without limit */
-    int64_t scopes;              /* bits of enum store_scope; 0 in store_key_add: all */
+    int64_t scopes;              /* bits of enum store_scope; 0 in store_key_add: STORE_SCOPES */
     int64_t expires_at;          /* 0: never */
     int64_t requests_per_minute; /* limits: 0 is none, at most STORE_LIMIT_MAX */
     int64_t tokens_per_minute;
