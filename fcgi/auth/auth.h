@@ -8,8 +8,6 @@
 
 struct request;
 
-#define AUTH_COOKIE "sluice_session"
-
 /* Fills r->who from Authorization: Bearer (or X-API-Key), else from the cookie, else by the
  * setting keys_optional_on_loopback. ERR_AUTH: none, or not valid.
  * ERR_FORBIDDEN: cookie without the CSRF token on a method that changes something. */

@@ -26,12 +26,10 @@ bool credentials_confirm(struct request *r, const char *field, const char *passw
  * errors. */
 bool credentials_hash(struct request *r, const char *field, const char *password,
                       char out[SECRET_PASSWORD_HASH_SIZE], struct err *e);
-/* A new session for the user: cookie and reply {user, csrf}. The session that the request came
- * with, if any, ends: what someone may have planted in the browser is worth nothing after a login.
+/* A new session for the user: cookie and reply {user, csrf}. The sessions that the request came
+ * with, if any, end: what someone may have planted in the browser is worth nothing after a login.
  */
 bool credentials_open(struct request *r, const struct store_user *user, int status, struct err *e);
-void credentials_cookie(struct request *r, const char *token,
-                        int64_t max_age_s); /* 0 takes it away */
 /* The reply of a login: {user, csrf}; csrf "" is null. */
 bool credentials_reply_session(struct request *r, int status, const char *csrf);
 /* id, name, role */

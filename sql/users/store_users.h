@@ -96,6 +96,14 @@ bool store_session_add(struct store *s, const struct store_session *n, struct er
  * beyond 90 days after the login (session_longest_ms in sql/queries/users.sql). */
 bool store_session_find(struct store *s, struct arena *a, const unsigned char *token_hash,
                         struct store_user *out, struct err *e);
+struct store_session_found {
+    struct store_user user;
+    int64_t expires_at;
+    bool renewed; /* this use pushed expires_at out */
+};
+/* The same, and says when the session ends. */
+bool store_session_use(struct store *s, struct arena *a, const unsigned char *token_hash,
+                       struct store_session_found *out, struct err *e);
 /* Logout; an unknown session is no error. */
 bool store_session_remove(struct store *s, const unsigned char *token_hash, struct err *e);
 
