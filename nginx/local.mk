@@ -1,7 +1,7 @@
 # nginx's templates and the systemd units
 
 nginxdir = $(pkgdatadir)/nginx
-dist_nginx_DATA = %D%/server.conf.in %D%/up.conf.in %D%/headers.conf %D%/fastcgi.conf %D%/mime.types
+dist_nginx_DATA = %D%/server.conf.in %D%/up.conf.in %D%/headers.conf %D%/hosts.conf %D%/fastcgi.conf %D%/mime.types
 nodist_nginx_DATA = %D%/server.conf
 sitedir = $(sysconfdir)/nginx/sites-available
 nodist_site_DATA = %D%/sluice

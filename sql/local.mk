@@ -14,7 +14,7 @@ SQL_MIGRATIONS = \
 	%D%/migrations/0014_sealed_factors.sql %D%/migrations/0015_kept_responses.sql \
 	%D%/migrations/0016_strict_keys.sql %D%/migrations/0017_openai_conversations.sql \
 	%D%/migrations/0018_search_parts.sql %D%/migrations/0019_audit_age.sql \
-	%D%/migrations/0020_oidc.sql
+	%D%/migrations/0020_oidc.sql %D%/migrations/0021_passkeys.sql %D%/migrations/0022_metrics_scope.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a

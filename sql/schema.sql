@@ -37,7 +37,7 @@ CREATE TABLE api_keys (
     prefix TEXT NOT NULL CHECK (length(prefix) <= 24),
     created_at INTEGER NOT NULL,
     used_at INTEGER NOT NULL DEFAULT 0,
-    scopes INTEGER NOT NULL DEFAULT 7 CHECK (scopes BETWEEN 1 AND 7), -- 1 inference, 2 history, 4 admin
+    scopes INTEGER NOT NULL DEFAULT 7 CHECK (scopes BETWEEN 1 AND 15), -- 1 inference, 2 history, 4 admin, 8 metrics
     expires_at INTEGER NOT NULL DEFAULT 0, -- 0: never
     requests_per_minute INTEGER NOT NULL DEFAULT 0 CHECK (requests_per_minute >= 0), -- limits: 0 is none
     tokens_per_minute INTEGER NOT NULL DEFAULT 0 CHECK (tokens_per_minute >= 0),
@@ -409,4 +409,4 @@ CREATE TABLE oidc_flows (
 CREATE INDEX oidc_flows_by_expiry ON oidc_flows (expires_at);
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 20;
+PRAGMA user_version = 22;

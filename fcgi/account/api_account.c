@@ -4,6 +4,7 @@
 #include "fcgi/account/account_lists.h"
 #include "fcgi/account/user_jobs.h"
 #include "fcgi/auth/credentials.h"
+#include "fcgi/auth/session_cookie.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
@@ -47,7 +48,7 @@ static bool remove_account(struct request *r, struct err *e)
         return false;
     audit_record_id(r, "account.delete", "user", user.id);
     user_jobs_cancel(r, user.id);
-    credentials_cookie(r, "", 0);
+    session_cookie_send(r, "", 0);
     return reply_empty(r, 204);
 }
 

@@ -4,6 +4,7 @@
 #include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
 #include "fcgi/auth/credentials.h"
+#include "fcgi/auth/session_cookie.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -34,7 +35,7 @@ static bool logout(struct request *r, struct err *e)
             return false;
         audit_record(r, r->who.user_id, r->who.name, "logout", "");
     }
-    credentials_cookie(r, "", 0);
+    session_cookie_send(r, "", 0);
     return reply_empty(r, 204);
 }
 

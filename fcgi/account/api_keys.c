@@ -14,7 +14,10 @@
 static const struct {
     int64_t bit;
     const char *name;
-} scopes[] = {{STORE_INFERENCE, "inference"}, {STORE_HISTORY, "history"}, {STORE_ADMIN, "admin"}};
+} scopes[] = {{STORE_INFERENCE, "inference"},
+              {STORE_HISTORY, "history"},
+              {STORE_ADMIN, "admin"},
+              {STORE_METRICS, "metrics"}};
 #define N_SCOPES (sizeof scopes / sizeof scopes[0])
 
 static void put_terms(cJSON *o, const struct store_key_terms *t)
@@ -46,7 +49,7 @@ static bool read_scopes(const cJSON *body, struct store_key_terms *t, struct err
             i++;
         if (i == N_SCOPES)
             return err_field(e, ERR_INPUT, "scopes",
-                             "holds inference, history and admin, nothing else");
+                             "holds inference, history, admin and metrics, nothing else");
         t->scopes |= scopes[i].bit;
     }
     return t->scopes || err_field(e, ERR_INPUT, "scopes", "must hold one at least");
@@ -57,7 +60,7 @@ static bool read_scopes(const cJSON *body, struct store_key_terms *t, struct err
 static bool check_own_terms(const struct store_key_terms *own, const struct store_key_terms *before,
                             const struct store_key_terms *t, struct err *e)
 {
-    if (t->scopes & ~own->scopes)
+    if (t->scopes & ~(own->scopes | (own->scopes & STORE_ADMIN ? STORE_METRICS : 0)))
         return err_field(e, ERR_FORBIDDEN, "scopes", "are more than those of the key that asks");
     if (own->expires_at && t->expires_at != before->expires_at &&
         (!t->expires_at || t->expires_at > own->expires_at))
@@ -85,6 +88,8 @@ static bool read_terms(struct request *r, const cJSON *body, struct store_key_te
         !json_get_int(limits, "tokens_per_minute", 0, STORE_LIMIT_MAX, &t->tokens_per_minute, e) ||
         !json_get_int(limits, "max_jobs", 0, STORE_LIMIT_MAX, &t->max_jobs, e))
         return false;
+    if (t->scopes & ~before.scopes & STORE_METRICS && !r->who.admin)
+        return err_field(e, ERR_FORBIDDEN, "scopes", "can hold metrics in an admin's key alone");
     t->expires_at = cJSON_IsNull(expiry) ? 0 : at;
     return r->who.by != AUTH_KEY || check_own_terms(&r->who.terms, &before, t, e);
 }

@@ -1,10 +1,12 @@
-/* GET /health, /ready, /ping, /load, /version: for probes, without a key. GET /api/status: for the
- * page. All from the status page, so they answer at once and truthfully when the engine is down. */
+/* GET /health, /ready, /ping, /version: for probes, without a key. GET /load: for admins, as
+ * /metrics is. GET /api/status: for the page. All from the status page, so they answer at once and
+ * truthfully when the engine is down. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 
 #include "config.h"
+#include "fcgi/auth/auth.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -44,8 +46,8 @@ static bool health(struct request *r, struct err *e)
     cJSON_AddStringToObject(o, "engine", engine_state_name(page.state));
     cJSON_AddStringToObject(o, "database", store ? "ok" : "unavailable");
     cJSON_AddStringToObject(o, "workers", streams ? "ok" : "unavailable");
-    if (!ready && page.error[0])
-        cJSON_AddStringToObject(o, "error", page.error);
+    if (!ready && page.error[0] && auth_sees_figures(r))
+        cJSON_AddStringToObject(o, "error", page.error); /* may name files and sizes */
     if (!all)
         reply_header(r, "Retry-After", "3");
     return reply_and_free(r, all ? 200 : 503, o);
@@ -162,10 +164,10 @@ const struct route api_health_routes[] = {
              .statuses = "200 503"}},
     {.method = HTTP_GET,
      .path = "/load",
-     .auth = ROUTE_OPEN,
+     .auth = ROUTE_FIGURES,
      .pool = POOL_SHORT,
      .handler = load,
-     .scope = SCOPE_ANY,
+     .scope = SCOPE_METRICS,
      .doc = {.summary = "Count the requests that run or wait",
              .reply = "ServerLoad",
              .statuses = "200"}},

@@ -1,6 +1,7 @@
 /* GET /metrics: Prometheus text. The engine's figures come from its status page, the workers' from
- * shared memory; vLLM's names where it has them. Open like /health: no figure names a user or a
- * prompt, and nginx decides who reaches it. */
+ * shared memory; vLLM's names where it has them. No figure names a user or a prompt, but
+ * differences tell what others ask, to the token: they are for admins and whoever they gave a key.
+ */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
@@ -374,10 +375,10 @@ static bool metrics(struct request *r, struct err *e)
 const struct route api_metrics_routes[] = {
     {.method = HTTP_GET,
      .path = "/metrics",
-     .auth = ROUTE_OPEN,
+     .auth = ROUTE_FIGURES,
      .pool = POOL_SHORT,
      .handler = metrics,
-     .scope = SCOPE_ANY,
+     .scope = SCOPE_METRICS,
      .doc = {.summary = "Figures for Prometheus", .media = "text/plain", .statuses = "200"}},
     {0},
 };

@@ -4,7 +4,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/clock.h"
 #include "fcgi/auth/loopback.h"
+#include "fcgi/auth/session_cookie.h"
 #include "fcgi/http/request.h"
 #include "sql/users/store_users.h"
 
@@ -61,12 +63,21 @@ static bool changes_something(enum http_method m)
     return m != HTTP_GET && m != HTTP_HEAD && m != HTTP_OPTIONS;
 }
 
-static bool identify_by_session(struct request *r, const char *token, struct err *e)
+/* The browser keeps the cookie as long as the session lives. nginx drops the headers of its own
+ * questions. */
+static void renew_cookie(struct request *r, const struct session_cookie *c,
+                         const struct store_session_found *found)
 {
-    struct store_user user;
+    if ((found->renewed || c->outdated) && !r->authorise_only)
+        session_cookie_send(r, c->token, (found->expires_at - clock_wall_ms()) / 1000);
+}
+
+static bool identify_by_session(struct request *r, const struct session_cookie *c, struct err *e)
+{
+    struct store_session_found found;
     struct err why = {0};
-    secret_hash(token, r->who.token_hash);
-    if (!store_session_find(r->store, r->arena, r->who.token_hash, &user, &why)) {
+    secret_hash(c->token, r->who.token_hash);
+    if (!store_session_use(r->store, r->arena, r->who.token_hash, &found, &why)) {
         r->error_override.code = why.code == ERR_AUTH ? "invalid_session" : NULL;
         if (why.code == ERR_AUTH)
             return err_set(e, ERR_AUTH, "the session has ended; log in again");
@@ -80,7 +91,14 @@ static bool identify_by_session(struct request *r, const char *token, struct err
         return err_set(e, ERR_FORBIDDEN,
                        "a request with the session cookie needs its X-CSRF-Token");
     }
-    return take_user(r, &user, AUTH_SESSION);
+    renew_cookie(r, c, &found);
+    return take_user(r, &found.user, AUTH_SESSION);
+}
+
+const char *auth_secret(struct request *r)
+{
+    const char *key = sent_key(r), *tokens[SESSION_COOKIES_MAX];
+    return key ? key : session_cookie_all(r, tokens) == 1 ? tokens[0] : NULL;
 }
 
 bool auth_identify(struct request *r, struct err *e)
@@ -90,9 +108,11 @@ bool auth_identify(struct request *r, struct err *e)
         return err_set(e, ERR_UNAVAILABLE, "the database is not open");
     if (key)
         return is_placeholder(r, key) || identify_by_key(r, key, e);
-    const char *token = request_cookie(r, AUTH_COOKIE);
-    if (token && *token && strlen(token) < 256)
-        return identify_by_session(r, token, e);
+    struct session_cookie cookie;
+    if (!session_cookie_read(r, &cookie, e))
+        return false;
+    if (cookie.token)
+        return identify_by_session(r, &cookie, e);
     if (loopback_on(r))
         return loopback_identify(r, e);
     r->error_override.code = "missing_api_key";

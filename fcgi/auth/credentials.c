@@ -8,7 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "fcgi/auth/auth.h"
+#include "fcgi/auth/session_cookie.h"
 #include "fcgi/auth/throttle.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/json_put.h"
@@ -116,25 +116,17 @@ bool credentials_confirm(struct request *r, const char *field, const char *passw
     return true;
 }
 
-void credentials_cookie(struct request *r, const char *token, int64_t max_age_s)
-{
-    char cookie[256];
-    snprintf(cookie, sizeof cookie,
-             AUTH_COOKIE "=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%lld%s", token,
-             (long long)max_age_s, request_secure(r) ? "; Secure" : "");
-    reply_header(r, "Set-Cookie", cookie);
-}
-
 static void end_presented(struct request *r)
 {
-    unsigned char hash[SECRET_HASH_BYTES];
-    struct err e = {0};
-    const char *token = request_cookie(r, AUTH_COOKIE);
-    if (!token || !*token || strlen(token) >= 256)
-        return;
-    secret_hash(token, hash);
-    if (!store_session_remove(r->store, hash, &e))
-        log_warn("id=%s the former session was not ended: %s", r->id, e.text);
+    const char *tokens[SESSION_COOKIES_MAX];
+    const int n = session_cookie_all(r, tokens);
+    for (int i = 0; i < n; i++) {
+        unsigned char hash[SECRET_HASH_BYTES];
+        struct err e = {0};
+        secret_hash(tokens[i], hash);
+        if (!store_session_remove(r->store, hash, &e))
+            log_warn("id=%s a former session was not ended: %s", r->id, e.text);
+    }
 }
 
 void credentials_put_identity(cJSON *o, int64_t id, const char *name, bool admin)
@@ -174,7 +166,7 @@ bool credentials_begin_session(struct request *r, const struct store_user *user,
     r->who = (struct identity){
         .by = AUTH_SESSION, .user_id = user->id, .name = user->name, .admin = user->admin};
     audit_record(r, user->id, user->name, "login", how);
-    credentials_cookie(r, token, STORE_SESSION_MS / 1000);
+    session_cookie_send(r, token, STORE_SESSION_MS / 1000);
     secret_wipe(token, sizeof token);
     return true;
 }

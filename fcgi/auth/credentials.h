@@ -27,14 +27,13 @@ bool credentials_confirm(struct request *r, const char *field, const char *passw
 bool credentials_hash(struct request *r, const char *field, const char *password,
                       char out[SECRET_PASSWORD_HASH_SIZE], struct err *e);
 /* A new session for the user: its cookie, and csrf for the page. how: for the audit log, "" for a
- * password. The session that the request came with, if any, ends: what someone may have planted in
+ * password. The sessions that the request came
+ * with, if any, end: what someone may have planted in
  * the browser is worth nothing after a login. */
 bool credentials_begin_session(struct request *r, const struct store_user *user, const char *how,
                                char csrf[SECRET_TOKEN_SIZE], struct err *e);
 /* The same for a password: cookie and reply {user, csrf}. */
 bool credentials_open(struct request *r, const struct store_user *user, int status, struct err *e);
-void credentials_cookie(struct request *r, const char *token,
-                        int64_t max_age_s); /* 0 takes it away */
 /* The reply of a login: {user, csrf}; csrf "" is null. */
 bool credentials_reply_session(struct request *r, int status, const char *csrf);
 /* id, name, role */

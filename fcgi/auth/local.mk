@@ -6,4 +6,5 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/credentials.c %D%/credentials.h \
 	%D%/limits.c %D%/limits.h \
 	%D%/loopback.c %D%/loopback.h \
+	%D%/session_cookie.c %D%/session_cookie.h \
 	%D%/throttle.c %D%/throttle.h

@@ -41,7 +41,10 @@ enum { N_OPTIONS = sizeof options / sizeof options[0] };
 static const struct {
     int64_t bit;
     const char *name;
-} scopes[] = {{STORE_INFERENCE, "inference"}, {STORE_HISTORY, "history"}, {STORE_ADMIN, "admin"}};
+} scopes[] = {{STORE_INFERENCE, "inference"},
+              {STORE_HISTORY, "history"},
+              {STORE_ADMIN, "admin"},
+              {STORE_METRICS, "metrics"}};
 enum { N_SCOPES = sizeof scopes / sizeof scopes[0] };
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
 
@@ -56,8 +59,9 @@ static bool read_scopes(const char *text, int64_t *out, struct err *e)
         while (i < N_SCOPES && (strlen(scopes[i].name) != len || memcmp(scopes[i].name, p, len)))
             i++;
         if (i == N_SCOPES)
-            return err_field(e, ERR_INPUT, "scopes",
-                             "a list of inference, history and admin, separated by commas");
+            return err_field(
+                e, ERR_INPUT, "scopes",
+                "a list of inference, history, admin and metrics, separated by commas");
         *out |= scopes[i].bit;
         p += len + (p[len] == ',');
     }
@@ -83,6 +87,8 @@ static bool add(struct store *s, const struct settings *o, const struct store_us
     struct store_key k = {.user_id = u->id, .name = o->name, .prefix = prefix};
     if (!read_terms(o, &k.terms, e))
         return false;
+    if (k.terms.scopes & STORE_METRICS && !u->admin)
+        return err_field(e, ERR_INPUT, "scopes", "can hold metrics in an admin's key alone");
     secret_api_key(key, prefix);
     secret_hash(key, hash);
     bool ok = store_key_add(s, &k, hash, &id, e);
@@ -97,7 +103,7 @@ static bool add(struct store *s, const struct settings *o, const struct store_us
 
 static bool print_key(void *context, const struct store_key *k)
 {
-    char made[32], used[32], expires[32], may[48] = "";
+    char made[32], used[32], expires[32], may[64] = "";
     for (int i = 0; i < N_SCOPES; i++)
         if (k->terms.scopes & scopes[i].bit)
             snprintf(may + strlen(may), sizeof may - strlen(may), "%s%s", *may ? "," : "",

@@ -32,8 +32,8 @@
 
 struct up {
     /* options */
-    const char *state, *model, *models, *hub, *backend, *host, *env_file, *bin_dir, *share_dir,
-        *cors, *log_level;
+    const char *state, *model, *models, *hub, *backend, *host, *names, *env_file, *bin_dir,
+        *share_dir, *cors, *log_level;
     int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
     bool exact, without_landlock, without_seccomp;
@@ -62,6 +62,10 @@ static const struct option options[] = {
      "where the model runs"},
     {"host", OPTION_STRING, FIELD(host), "127.0.0.1", 0, 0, NULL, "ADDRESS",
      "address to listen on; another one than loopback should have TLS in front"},
+    {"name", OPTION_STRING, FIELD(names), NULL, 0, 0, NULL, "LIST",
+     "DNS names of this server, separated by blanks (*.example.org: all below); other names get "
+     "421, but addresses, localhost, and names without a dot or under .local, .lan, .home, "
+     ".home.arpa and .internal"},
     {"port", OPTION_INT, FIELD(port), "8080", 1, 65535, NULL, "N", "TCP port"},
     {"ctx", OPTION_INT, FIELD(ctx), "0", 0, 1 << 24, NULL, "N",
      "context per conversation in tokens; 0: the model's own"},
@@ -323,6 +327,19 @@ static void add_pool(struct up *u, struct supervisor *s, char *pool, const char 
     add_child(s, name, argv, SIGTERM);
 }
 
+/* --name, and what --host and the machine are called. */
+static char *known_names(struct up *u)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
+    char own[256] = "";
+    const bool usable = gethostname(own, sizeof own - 1) == 0 && strchr(own, '.') &&
+                        !own[strspn(own, letters)] && own[0] != '.' && own[strlen(own) - 1] != '.';
+    const bool named = u->host[strspn(u->host, "0123456789.")] && !strchr(u->host, ':');
+    return arena_printf(u->arena, "%s %s %s", u->names ? u->names : "", named ? u->host : "",
+                        usable ? own : "");
+}
+
 static bool add_nginx(struct up *u, struct supervisor *s, struct err *e)
 {
     const char *program = nginx_program();
@@ -338,6 +355,7 @@ static bool add_nginx(struct up *u, struct supervisor *s, struct err *e)
         .stream_socket = u->stream_socket,
         .short_socket = u->short_socket,
         .status_socket = in_dir(u, u->state, STATE_STATUS_SOCKET),
+        .names = known_names(u),
     };
     if (!nginx_conf_write(&conf, e))
         return false;

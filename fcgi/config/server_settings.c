@@ -81,6 +81,10 @@ static const struct setting_row rows[SETTING__N] = {
     [SETTING_AUDIT_DAYS] =
         {"audit_days", "limits", SETTING_TYPE_INT, "400", 0, 36500, NULL, "days", false,
          "rows of the audit log that are older are removed, once an hour; 0: kept for ever"},
+    [SETTING_METRICS_OPEN] =
+        {"metrics_open", "limits", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
+         "anyone who reaches the server may read /metrics and /load; when off, only admins and "
+         "their keys with the scope metrics or admin"},
     [SETTING_GENERIC_TOOL_PROMPT] =
         {"generic_tool_prompt", "api", SETTING_TYPE_BOOL, "true", 0, 0, NULL, NULL, false,
          "a model whose template shows no tools is told of them in the system message; when off, "

@@ -39,7 +39,8 @@ enum server_setting {
     SETTING_MODEL_TITLES,
     SETTING_ATTACHMENT_BYTES,
     SETTING_IMPORT_BYTES,
-    SETTING_AUDIT_DAYS, /* db_maintenance.h; 0: for ever */
+    SETTING_AUDIT_DAYS,   /* db_maintenance.h; 0: for ever */
+    SETTING_METRICS_OPEN, /* ROUTE_FIGURES */
     SETTING_STRICT_PARAMETERS,
     SETTING_GENERIC_TOOL_PROMPT,       /* prompt.h */
     SETTING_MODEL_ALIASES,             /* model_name.h */

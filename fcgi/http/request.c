@@ -285,18 +285,26 @@ const char *request_header(const struct request *r, const char *name)
                  : cgi_param(r, key + 5); /* CONTENT_TYPE and CONTENT_LENGTH have no prefix */
 }
 
-const char *request_cookie(struct request *r, const char *name)
+int request_cookie_all(struct request *r, const char *name, const char **out, int max)
 {
     const char *all = cgi_param(r, "HTTP_COOKIE");
     size_t want = strlen(name);
+    int n = 0;
     while (all && *all) {
         all += strspn(all, "; ");
         size_t len = strcspn(all, ";");
-        if (len > want && !memcmp(all, name, want) && all[want] == '=')
-            return arena_copy(r->arena, all + want + 1, len - want - 1);
+        if (len > want && !memcmp(all, name, want) && all[want] == '=' && n++ < max)
+            out[n - 1] = arena_copy(r->arena, all + want + 1, len - want - 1);
         all += len;
     }
-    return NULL;
+    return n;
+}
+
+const char *request_cookie(struct request *r, const char *name)
+{
+    const char *first = NULL;
+    request_cookie_all(r, name, &first, 1);
+    return first;
 }
 
 const char *request_server(const struct request *r)

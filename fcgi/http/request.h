@@ -106,6 +106,9 @@ const char *request_query(struct request *r, const char *name); /* of the query,
 int request_query_all(struct request *r, const char *name, const char **out, int max);
 const char *request_header(const struct request *r, const char *name); /* "X-CSRF-Token" */
 const char *request_cookie(struct request *r, const char *name);
+/* As request_query_all: a browser sends several of one name when they were set for several paths.
+ */
+int request_cookie_all(struct request *r, const char *name, const char **out, int max);
 /* Percent-decoded copy in the arena; NULL: a bad escape, %00, or no memory. */
 char *request_decode(struct request *r, const char *text, size_t len, bool plus_is_space);
 bool request_secure(const struct request *r); /* came by https */

@@ -29,7 +29,8 @@ enum route_auth {
     ROUTE_OPEN, /* anyone */
     ROUTE_USER, /* session cookie (with the CSRF token when the method changes something) or API key
                  */
-    ROUTE_ADMIN, /* the same, and the user is an admin */
+    ROUTE_ADMIN,   /* the same, and the user is an admin */
+    ROUTE_FIGURES, /* the same, or anyone where the setting metrics_open is on */
 };
 
 /* True: a reply was sent (or a stream was begun and ended). False: *e says why; the dispatcher
@@ -42,7 +43,8 @@ enum key_scope {
     SCOPE_ANY = 0,       /* any valid key */
     SCOPE_INFERENCE = 1, /* run the model, tokenize */
     SCOPE_HISTORY = 2,   /* the user's conversations */
-    SCOPE_ADMIN = 4,     /* the user's keys and password; for admins the server */
+    SCOPE_ADMIN = 4,     /* the user's keys and password; for admins the server, its figures too */
+    SCOPE_METRICS = 8,   /* the server's figures, for admins */
 };
 
 /* What /openapi.json says of the route (openapi.c). Schemas are members of

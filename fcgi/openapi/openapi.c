@@ -184,8 +184,10 @@ static void add_scope(cJSON *operation, const struct route *row)
     static const struct {
         enum key_scope scope;
         const char *name;
-    } names[] = {
-        {SCOPE_INFERENCE, "inference"}, {SCOPE_HISTORY, "history"}, {SCOPE_ADMIN, "admin"}};
+    } names[] = {{SCOPE_INFERENCE, "inference"},
+                 {SCOPE_HISTORY, "history"},
+                 {SCOPE_ADMIN, "admin"},
+                 {SCOPE_METRICS, "metrics"}};
     cJSON *list = cJSON_AddArrayToObject(operation, "x-sluice-scopes");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (row->scope & names[i].scope)

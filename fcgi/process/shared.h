@@ -21,6 +21,7 @@
 #define SHARED_THROTTLE_TABLES 3 /* a kind of guesses never pushes out those of another */
 #define SHARED_THROTTLES 8192
 #define SHARED_LIMITS 1024
+#define SHARED_KNOWN 1024 /* of a kind; the one that was noted longest ago makes room */
 
 struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), not cumulative; the
                              last one: above */
@@ -81,6 +82,16 @@ struct shared_limit {
         tokens_full_us; /* Unix time at which the key's minute is whole again */
 };
 
+/* What proved itself a while ago. */
+enum shared_known_kind {
+    KNOWN_READER, /* keys and sessions of those who may read the figures */
+    KNOWN__N
+};
+struct shared_known {
+    _Atomic uint64_t key; /* as shared_throttle_hash has it; 0: free */
+    _Atomic int64_t last_ms;
+};
+
 struct shared {
     struct mapped_header head;
     _Atomic uint64_t requests[SHARED_ROUTES][SHARED_STATUSES];
@@ -96,6 +107,7 @@ struct shared {
                                          rows would push out another's */
     struct shared_throttle throttle[SHARED_THROTTLE_TABLES][SHARED_THROTTLES];
     struct shared_limit limit[SHARED_LIMITS];
+    struct shared_known known[KNOWN__N][SHARED_KNOWN];
 };
 
 /* Maps the file read-write, making it when it is missing or of another layout. */
@@ -124,6 +136,13 @@ bool shared_throttle_fail(struct shared *s, const struct shared_throttle_subject
 void shared_throttle_undo(struct shared *s, const struct shared_throttle_subject *t);
 void shared_throttle_clear(struct shared *s, const struct shared_throttle_subject *t);
 #define SHARED_THROTTLE_MAX_MS ((int64_t)60 * 1000)
+
+/* key: as shared_throttle_hash has it. */
+void shared_known_note(struct shared *s, enum shared_known_kind kind, uint64_t key);
+void shared_known_forget(struct shared *s, enum shared_known_kind kind, uint64_t key);
+/* Was it noted within the last so many milliseconds? */
+bool shared_known_within(const struct shared *s, enum shared_known_kind kind, uint64_t key,
+                         int64_t ms);
 
 /* A key's minute, as a bucket of per_minute units that fills evenly. It is one number, the time at
  * which the bucket is full again, changed by compare and swap: exact between processes, and nothing

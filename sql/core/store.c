@@ -1,6 +1,7 @@
 /* Opens, closes and checks a connection, with every precaution that SQLite needs against damage. */
 #include "sql/core/store.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,7 +56,12 @@ struct store *store_open(const struct store_params *p, struct err *e)
     const int busy_ms = p->busy_ms ? p->busy_ms : BUSY_MS;
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
                       (p->create ? SQLITE_OPEN_CREATE : 0);
-    const bool fresh = access(p->path, F_OK) != 0;
+    struct stat st;
+    const bool fresh = stat(p->path, &st) != 0;
+    if (fresh && errno != ENOENT) { /* it may well be there */
+        err_errno(e, "the database cannot be reached: %s", p->path);
+        return NULL;
+    }
     if (fresh && !p->create) {
         err_set(e, ERR_NOTFOUND, "there is no database yet: %s", p->path);
         return NULL;

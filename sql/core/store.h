@@ -42,7 +42,7 @@ struct store_text_ref {
 struct store_params {
     const char *path; /* STATE/sluice.db */
     bool create; /* make the file (0600), and the key beside it (factor_key.h), when missing; else
-                    ERR_NOTFOUND */
+                    ERR_NOTFOUND. What is out of reach (permissions) is not missing */
     bool checkpointer; /* the recorder only: the one connection that moves the WAL into the
                           database. SQLite 3.7.0 to 3.51.2 can damage a database whose WAL two
                           connections check in at once */

@@ -61,13 +61,14 @@ INSERT INTO sessions (token_hash, user_id, created_at, used_at, expires_at, addr
 VALUES (:token_hash, :user_id, :created_at, :created_at, :expires_at, :address, :agent);
 
 -- name: session_find
-SELECT @user_columns, s.used_at
+SELECT @user_columns, s.used_at, min(s.expires_at, s.created_at + @session_longest_ms)
 FROM sessions s JOIN users u ON u.id = s.user_id
 WHERE s.token_hash = :token_hash AND min(s.expires_at, s.created_at + @session_longest_ms) > :now AND u.disabled = 0 AND u.deleted_at IS NULL;
 
 -- name: session_used
 UPDATE sessions SET used_at = :now, expires_at = min(:expires_at, created_at + @session_longest_ms)
-WHERE token_hash = :token_hash;
+WHERE token_hash = :token_hash
+RETURNING expires_at;
 
 -- name: session_remove
 DELETE FROM sessions WHERE token_hash = :token_hash;

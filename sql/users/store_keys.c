@@ -10,7 +10,7 @@
 
 static bool check_terms(const struct store_key_terms *t, struct err *e)
 {
-    if (t->scopes < 0 || t->scopes > STORE_SCOPES)
+    if (t->scopes < 0 || t->scopes > STORE_SCOPES_ALL)
         return err_field(e, ERR_INPUT, "scopes", "has bits that are no scope");
     if (t->expires_at < 0)
         return err_field(e, ERR_INPUT, "expires_at", "must not be negative");

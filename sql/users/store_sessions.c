@@ -48,21 +48,36 @@ bool store_session_add(struct store *s, const struct store_session *n, struct er
 
 /* Writes the time of use, unless another writer is at it: no request waits for that, and the next
  * use tries again. */
-static void touch_session(struct store *s, const unsigned char *hash, int64_t now)
+static bool touch_session(struct store *s, const unsigned char *hash, int64_t now,
+                          int64_t *expires_at)
 {
+    int64_t until = 0;
     if (!store_write_try(s))
-        return;
+        return false;
     sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_USED, NULL);
     if (q) {
         statement_bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
         statement_bind_int(q, ":now", now);
         statement_bind_int(q, ":expires_at", now + STORE_SESSION_MS);
     }
-    store_write_end(s, q && statement_run(s, q, NULL, NULL), NULL);
+    if (!store_write_end(s, q && statement_int(s, q, &until, NULL), NULL))
+        return false;
+    *expires_at = until;
+    return true;
 }
 
 bool store_session_find(struct store *s, struct arena *a, const unsigned char *token_hash,
                         struct store_user *out, struct err *e)
+{
+    struct store_session_found found;
+    if (!store_session_use(s, a, token_hash, &found, e))
+        return false;
+    *out = found.user;
+    return true;
+}
+
+bool store_session_use(struct store *s, struct arena *a, const unsigned char *token_hash,
+                       struct store_session_found *out, struct err *e)
 {
     const int64_t now = clock_wall_ms();
     sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_FIND, e);
@@ -71,13 +86,15 @@ bool store_session_find(struct store *s, struct arena *a, const unsigned char *t
     statement_bind_blob(q, ":token_hash", token_hash, SECRET_HASH_BYTES);
     statement_bind_int(q, ":now", now);
     int rc = statement_step(s, q, e);
-    bool ok = rc == 1 && users_copy(q, a, out, e);
+    bool ok = rc == 1 && users_copy(q, a, &out->user, e);
     int64_t used_at = rc == 1 ? sqlite3_column_int64(q, 7) : now;
+    out->expires_at = rc == 1 ? sqlite3_column_int64(q, 8) : 0;
+    out->renewed = false;
     statement_end(q);
     if (rc == 0)
         return err_set(e, ERR_AUTH, "the session is over; log in again");
     if (ok && now - used_at > SESSION_TOUCH_MS)
-        touch_session(s, token_hash, now);
+        out->renewed = touch_session(s, token_hash, now, &out->expires_at);
     return ok;
 }
 

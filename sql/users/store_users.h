@@ -96,6 +96,14 @@ bool store_session_add(struct store *s, const struct store_session *n, struct er
  * beyond 90 days after the login (session_longest_ms in sql/queries/users.sql). */
 bool store_session_find(struct store *s, struct arena *a, const unsigned char *token_hash,
                         struct store_user *out, struct err *e);
+struct store_session_found {
+    struct store_user user;
+    int64_t expires_at;
+    bool renewed; /* this use pushed expires_at out */
+};
+/* The same, and says when the session ends. */
+bool store_session_use(struct store *s, struct arena *a, const unsigned char *token_hash,
+                       struct store_session_found *out, struct err *e);
 /* Logout; an unknown session is no error. */
 bool store_session_remove(struct store *s, const unsigned char *token_hash, struct err *e);
 
@@ -120,10 +128,17 @@ bool store_session_end(struct store *s, int64_t user_id, const char *id,
 bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep, int *n,
                            struct err *e);
 
-enum store_scope { STORE_INFERENCE = 1, STORE_HISTORY = 2, STORE_ADMIN = 4, STORE_SCOPES = 7 };
+enum store_scope {
+    STORE_INFERENCE = 1,
+    STORE_HISTORY = 2,
+    STORE_ADMIN = 4,
+    STORE_METRICS = 8,
+    STORE_SCOPES = 7,     /* of a key for which nothing is said; admin includes metrics */
+    STORE_SCOPES_ALL = 15 /* that there are */
+};
 
 struct store_key_terms {         /* zeroed: everything, for ever, without limit */
-    int64_t scopes;              /* bits of enum store_scope; 0 in store_key_add: all */
+    int64_t scopes;              /* bits of enum store_scope; 0 in store_key_add: STORE_SCOPES */
     int64_t expires_at;          /* 0: never */
     int64_t requests_per_minute; /* limits: 0 is none, at most STORE_LIMIT_MAX */
     int64_t tokens_per_minute;

@@ -131,7 +131,7 @@ sys.stdin.read()`, path.join(s.dir, 'state/sluice.db')], { stdio: ['pipe', 'pipe
     await sleep(300);
     let worst = 0;
     for (const where of ['/health', '/v1/health', '/ready', '/ping', '/load', '/version', '/metrics']) {
-      const at = performance.now(), r = await fetch(s.url + where);
+      const at = performance.now(), r = await s.request('GET', where);
       assert.equal(r.status, 200, where);
       await r.text();
       worst = Math.max(worst, performance.now() - at);

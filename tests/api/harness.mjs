@@ -230,10 +230,16 @@ class Server {
     });
   }
 
+  /** The text of /metrics, asked for with the admin's key. */
+  async metrics() {
+    const r = await this.request('GET', '/metrics');
+    if (r.status !== 200) throw new Error(`/metrics: ${r.status} ${await r.text()}`);
+    return r.text();
+  }
+
   /** A figure of /metrics; labels as they stand in the text: 'route="/health"'. Sums what matches. */
   async metric(name, labels = '') {
-    const text = await (await fetch(`${this.url}/metrics`)).text();
-    return text.split('\n').filter((l) => (l.startsWith(`sluice_${name} `) || l.startsWith(`sluice_${name}{`)) && l.includes(labels))
+    return (await this.metrics()).split('\n').filter((l) => (l.startsWith(`sluice_${name} `) || l.startsWith(`sluice_${name}{`)) && l.includes(labels))
       .reduce((sum, l) => sum + Number(l.slice(l.lastIndexOf(' ') + 1)), 0);
   }
 }

@@ -7,7 +7,7 @@ import { sleep, start, top } from './harness.mjs';
 
 const doc = (name) => readFileSync(path.join(top, 'docs', name), 'utf8');
 let s, text, types;
-const read = async () => { text = await (await fetch(`${s.url}/metrics`)).text(); };
+const read = async () => { text = await s.metrics(); };
 before(async () => {
   s = await start();
   await read();

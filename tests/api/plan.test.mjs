@@ -31,7 +31,7 @@ const kib = (text, name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, '
 const near = (a, b, share, what) => assert.ok(Math.abs(a - b) <= share * Math.max(a, b), `${what}: ${a} and ${b}`);
 
 async function metrics(s) {
-  const text = await (await fetch(`${s.url}/metrics`)).text();
+  const text = await s.metrics();
   return (name, labels = '') => {
     const line = text.split('\n').find((l) => l.startsWith(`sluice_${name}${labels ? `{${labels}}` : ''} `));
     assert.ok(line, name);

@@ -52,7 +52,7 @@ export function question(n, seed) {
 
 /** Figures of /metrics by name; those with labels by name{labels}. */
 export async function figures(server) {
-  const text = await (await fetch(`${server.url}/metrics`)).text();
+  const text = await server.metrics();
   return Object.fromEntries(text.split('\n').filter((l) => l.startsWith('sluice_')).map((l) => {
     const at = l.lastIndexOf(' ');
     return [l.slice(7, at), Number(l.slice(at + 1))];

@@ -23,6 +23,42 @@ static bool check_path(const char *path, struct err *e)
     return true;
 }
 
+static bool check_name(const char *name, size_t len, struct err *e)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    const size_t from = len > 2 && !memcmp(name, "*.", 2) ? 2 : 0;
+    if (len <= 253 && len > from && strspn(name + from, letters) >= len - from &&
+        name[from] != '.' && name[len - 1] != '.')
+        return true;
+    return err_field(e, ERR_INPUT, "name",
+                     "'%.*s' is no DNS name; letters outside ASCII are written as xn--...",
+                     len < 80 ? (int)len : 80, name);
+}
+
+/* Lines of the map in up.conf.in. Regular expressions, since nginx refuses a name that is there
+ * twice, and bounds the length of others. */
+static bool list_names(const char *names, struct buf *out, struct err *e)
+{
+    for (const char *at = names + strspn(names, " "); *at; at += strspn(at, " ")) {
+        const size_t len = strcspn(at, " ");
+        if (!check_name(at, len, e))
+            return false;
+        buf_puts(out, "        \"~*^");
+        for (size_t i = 0; i < len; i++) {
+            if (at[i] == '.')
+                buf_putc(out, '\\');
+            if (at[i] == '*')
+                buf_puts(out, ".+");
+            else
+                buf_putc(out, at[i]);
+        }
+        buf_puts(out, "$\" 1;\n");
+        at += len;
+    }
+    return !out->failed || err_set(e, ERR_NOMEM, "out of memory");
+}
+
 static bool expand(const char *text, const struct fill *fills, struct buf *out, struct err *e)
 {
     while (*text) {
@@ -71,13 +107,17 @@ bool nginx_conf_write(const struct nginx_conf *c, struct err *e)
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         if (!check_path(paths[i], e))
             return false;
-    char headers[4096], fastcgi[4096], mime[4096], server[4096];
-    if (!file_join(headers, sizeof headers, c->templates, "headers.conf", e) ||
+    char headers[4096], hosts[4096], fastcgi[4096], mime[4096], server[4096];
+    struct buf names = {0};
+    if (!file_join(hosts, sizeof hosts, c->templates, "hosts.conf", e) ||
+        !file_join(headers, sizeof headers, c->templates, "headers.conf", e) ||
         !file_join(fastcgi, sizeof fastcgi, c->templates, "fastcgi.conf", e) ||
         !file_join(mime, sizeof mime, c->templates, "mime.types", e) ||
         !file_join(server, sizeof server, c->run, "server.conf", e) ||
-        !file_mkdirs(c->run, 0700, e))
+        !file_mkdirs(c->run, 0700, e) || !list_names(c->names, &names, e)) {
+        buf_fini(&names);
         return false;
+    }
     const struct fill fills[] = {
         {"USER",
          geteuid() == 0 ? "user root;" : ""}, /* its sockets and files are this user's alone */
@@ -91,10 +131,14 @@ bool nginx_conf_write(const struct nginx_conf *c, struct err *e)
         {"STATUS_SOCKET", c->status_socket},
         {"HEADERS", headers},
         {"FASTCGI", fastcgi},
+        {"HOSTS", hosts},
+        {"HOST_NAMES", names.data ? names.data : ""},
         {NULL, NULL},
     };
-    return fill_file(c, "server.conf.in", "server.conf", fills, e) &&
-           fill_file(c, "up.conf.in", "nginx.conf", fills, e);
+    bool ok = fill_file(c, "server.conf.in", "server.conf", fills, e) &&
+              fill_file(c, "up.conf.in", "nginx.conf", fills, e);
+    buf_fini(&names);
+    return ok;
 }
 
 const char *nginx_program(void)

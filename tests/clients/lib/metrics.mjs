@@ -1,5 +1,5 @@
 /** Counters of the server's /metrics, summed over their labels. */
 export async function counters(s, ...names) {
-  const text = await (await fetch(`${s.url}/metrics`)).text();
+  const text = await s.metrics();
   return names.map((name) => [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))].reduce((sum, m) => sum + Number(m[1]), 0));
 }

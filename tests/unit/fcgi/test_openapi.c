@@ -31,6 +31,8 @@ static void test_every_route_says_what_it_does(void **state)
             fail_msg("%s %s: a 200 says what it holds", http_method_name(row->method), row->path);
         if (row->auth == ROUTE_ADMIN)
             assert_int_equal(row->scope, SCOPE_ADMIN);
+        if (row->auth == ROUTE_FIGURES)
+            assert_int_equal(row->scope, SCOPE_METRICS);
         if (!strncmp(row->path, "/v1/", 4) && row->auth != ROUTE_OPEN)
             assert_int_equal(row->scope, SCOPE_INFERENCE);
     }

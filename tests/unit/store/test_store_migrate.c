@@ -320,6 +320,28 @@ static void test_a_row_that_is_missing_is_an_error_and_ends_its_statement(void *
     assert_false(sqlite3_stmt_busy(q));
 }
 
+/* What keeps it from being opened is told, not that there is none: whoever believes that makes a
+ * new one. */
+static void test_a_database_out_of_reach_is_not_called_missing(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    char path[400];
+    snprintf(path, sizeof path, "%s/below", f->path); /* f->path is a file */
+    assert_null(store_open(&(struct store_params){.path = path}, &e));
+    assert_int_not_equal(e.code, ERR_NOTFOUND);
+    assert_non_null(strstr(e.text, "Not a directory"));
+    const uid_t own = geteuid();
+    assert_int_equal(chmod(f->folder, 0700), 0);
+    if (own != 0 || seteuid(65534) != 0)
+        return; /* nobody else to be */
+    struct store *s = store_open(&(struct store_params){.path = f->path, .create = true}, &e);
+    assert_int_equal(seteuid(own), 0);
+    assert_null(s);
+    assert_int_not_equal(e.code, ERR_NOTFOUND);
+    assert_non_null(strstr(e.text, "Permission denied"));
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(void)
@@ -332,6 +354,7 @@ int main(void)
         T(test_many_processes_make_one_database),
         T(test_connection_does_not_cross_fork),
         T(test_a_row_that_is_missing_is_an_error_and_ends_its_statement),
+        T(test_a_database_out_of_reach_is_not_called_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -292,7 +292,7 @@ static void test_key_terms_are_kept_and_obeyed(void **state)
     k.terms.max_jobs = -1;
     ASSERT_ERR(store_key_change(f->store, f->other, id, &k.terms, &e), ERR_INPUT);
     assert_string_equal(e.field, "max_jobs");
-    k.terms = (struct store_key_terms){.scopes = 8};
+    k.terms = (struct store_key_terms){.scopes = STORE_SCOPES_ALL + 1};
     ASSERT_ERR(store_key_change(f->store, f->other, id, &k.terms, &e), ERR_INPUT);
 }
 
