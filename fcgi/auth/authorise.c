@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 
 #include "fcgi/auth/auth.h"
+#include "fcgi/auth/confirmation.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/request.h"
@@ -45,5 +46,5 @@ bool auth_authorise(struct request *r, struct err *e)
         return err_set(e, ERR_FORBIDDEN, "only an admin may do this");
     r->strict_parameters =
         r->who.terms.strict_parameters || server_setting_bool(r, SETTING_STRICT_PARAMETERS);
-    return check_terms(r, e);
+    return check_terms(r, e) && (!r->route->confirmed || confirmation_check(r, e));
 }

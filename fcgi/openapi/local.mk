@@ -21,6 +21,7 @@ OPENAPI_SCHEMAS = \
 	%D%/messages.json \
 	%D%/models.json \
 	%D%/ollama.json \
+	%D%/passkeys.json \
 	%D%/people.json \
 	%D%/responses.json \
 	%D%/shares.json \
