@@ -25,6 +25,7 @@
     X(health)                                                                                      \
     X(metrics)                                                                                     \
     X(auth)                                                                                        \
+    X(confirm)                                                                                     \
     X(keys)                                                                                        \
     X(users)                                                                                       \
     X(sign_up)                                                                                     \

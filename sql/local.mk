@@ -4,7 +4,7 @@ SQL_QUERIES = \
 	%D%/queries/conversations.sql %D%/queries/record.sql %D%/queries/responses.sql \
 	%D%/queries/attachments.sql %D%/queries/search.sql %D%/queries/tree.sql %D%/queries/server.sql \
 	%D%/queries/shares.sql %D%/queries/sorting.sql %D%/queries/library.sql %D%/queries/import.sql \
-	%D%/queries/people.sql %D%/queries/export.sql %D%/queries/openai.sql %D%/queries/oidc.sql
+	%D%/queries/people.sql %D%/queries/export.sql %D%/queries/openai.sql %D%/queries/oidc.sql %D%/queries/passkeys.sql
 SQL_MIGRATIONS = \
 	%D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql %D%/migrations/0003_responses.sql \
 	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql \
@@ -60,6 +60,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/users/store_keys.c \
 	%D%/users/store_limits.c %D%/users/store_limits.h \
 	%D%/users/store_oidc.c %D%/users/store_oidc.h \
+	%D%/users/store_passkeys.c %D%/users/store_passkeys.h \
 	%D%/users/store_sessions.c \
 	%D%/users/store_users.c %D%/users/store_users.h \
 	%D%/users/users_internal.h

@@ -24,7 +24,8 @@ CREATE TABLE sessions (
     used_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     address TEXT NOT NULL DEFAULT '',
-    agent TEXT NOT NULL DEFAULT ''
+    agent TEXT NOT NULL DEFAULT '',
+    confirmed_at INTEGER NOT NULL DEFAULT 0 -- when its user last proved who they are; 0: not since, or it is used up
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sessions_by_use ON sessions (user_id, used_at);
 CREATE INDEX sessions_by_expiry ON sessions (expires_at);
@@ -320,6 +321,31 @@ CREATE TABLE recovery_codes (
     code_hash BLOB NOT NULL CHECK (length(code_hash) = 32),
     PRIMARY KEY (user_id, code_hash)
 ) STRICT, WITHOUT ROWID;
+
+-- Passkeys: public keys of authenticators, so that nothing in here serves to log in.
+CREATE TABLE webauthn_credentials (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    credential_id BLOB NOT NULL UNIQUE CHECK (length(credential_id) BETWEEN 1 AND 1023),
+    algorithm INTEGER NOT NULL CHECK (algorithm IN (-7, -8, -257)), -- COSE: ES256, EdDSA, RS256
+    public_key BLOB NOT NULL,
+    counter INTEGER NOT NULL CHECK (counter BETWEEN 0 AND 4294967295), -- of signatures; 0: the authenticator counts none
+    transports TEXT NOT NULL DEFAULT '', -- how browsers reach it, with blanks between them
+    name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+    created_at INTEGER NOT NULL,
+    used_at INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX webauthn_credentials_by_user ON webauthn_credentials (user_id);
+
+-- What an authenticator is asked to sign: taken once, by the session or the browser that asked for it.
+CREATE TABLE webauthn_challenges (
+    challenge_hash BLOB PRIMARY KEY CHECK (length(challenge_hash) = 32),
+    purpose TEXT NOT NULL CHECK (purpose IN ('register', 'login', 'confirm')),
+    asked_by BLOB NOT NULL CHECK (length(asked_by) = 32), -- hash of the session's token, or of the browser's cookie
+    expires_at INTEGER NOT NULL,
+    UNIQUE (asked_by, purpose)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX webauthn_challenges_by_expiry ON webauthn_challenges (expires_at);
 
 -- What an admin allows a user; 0 is no limit. No row: what the server's settings say for everyone.
 CREATE TABLE user_limits (

@@ -4,6 +4,7 @@
 
 #include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
+#include "fcgi/auth/confirmation.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/json_put.h"
@@ -168,15 +169,33 @@ static bool make_key(struct request *r, struct err *e)
     return true;
 }
 
+static bool is_looser(int64_t now, int64_t before)
+{
+    return before && (!now || now > before); /* 0: no limit, no end */
+}
+
+/* Could the key do more than before? */
+static bool widens(const struct store_key_terms *now, const struct store_key_terms *before)
+{
+    return now->scopes & ~before->scopes || is_looser(now->expires_at, before->expires_at) ||
+           is_looser(now->requests_per_minute, before->requests_per_minute) ||
+           is_looser(now->tokens_per_minute, before->tokens_per_minute) ||
+           is_looser(now->max_jobs, before->max_jobs);
+}
+
 static bool change_key(struct request *r, struct err *e)
 {
     const cJSON *body = request_json(r, e);
     struct store_key k;
+    struct store_key_terms before;
     int64_t id;
     if (!body || !path_id_param(r, "id", &id, e) ||
         !store_key_get(r->store, r->arena, &(struct store_ref){.user_id = r->who.user_id, .id = id},
-                       &k, e) ||
-        !read_terms(r, body, &k.terms, e) ||
+                       &k, e))
+        return false;
+    before = k.terms;
+    if (!read_terms(r, body, &k.terms, e) ||
+        (widens(&k.terms, &before) && !confirmation_check(r, e)) ||
         !store_key_change(r->store, r->who.user_id, id, &k.terms, e))
         return false;
     audit_record_id(r, "key.change", "key", id);
@@ -211,6 +230,7 @@ const struct route api_keys_routes[] = {
      .body_limit = ACCOUNT_BODY_BYTES,
      .handler = make_key,
      .scope = SCOPE_ADMIN,
+     .confirmed = true,
      .doc = {.summary = "Make a key; it is shown this once",
              .body = "KeyRequest",
              .reply = "NewKey",

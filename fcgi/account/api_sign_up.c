@@ -241,6 +241,7 @@ const struct route api_sign_up_routes[] = {
      .body_limit = ACCOUNT_BODY_BYTES,
      .handler = make_invite,
      .scope = SCOPE_ADMIN,
+     .confirmed = true,
      .doc = {.summary = "Invite someone; the token is shown this once",
              .body = "InviteRequest",
              .reply = "NewInvite",

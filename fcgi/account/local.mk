@@ -4,6 +4,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/account_lists.h \
 	%D%/api_account.c \
 	%D%/api_auth.c \
+	%D%/api_confirm.c \
 	%D%/api_factor.c \
 	%D%/api_keys.c \
 	%D%/api_sessions.c \

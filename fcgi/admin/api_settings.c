@@ -1,5 +1,6 @@
 /* /api/admin/settings: what an admin may change while the server runs. */
 #include "fcgi/config/server_settings.h"
+#include "fcgi/auth/confirmation.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -17,7 +18,8 @@ static bool change(struct request *r, struct err *e)
 {
     char names[512];
     const cJSON *body = request_json(r, e);
-    if (!body || !server_settings_change(r, body, names, sizeof names, e))
+    if (!body || (server_settings_guarded(body) && !confirmation_check(r, e)) ||
+        !server_settings_change(r, body, names, sizeof names, e))
         return false;
     audit_record(r, r->who.user_id, r->who.name, "settings.change", names);
     return list(r, e);

@@ -276,6 +276,7 @@ const struct route api_users_routes[] = {
      .body_limit = ACCOUNT_BODY_BYTES,
      .handler = add_user,
      .scope = SCOPE_ADMIN,
+     .confirmed = true,
      .doc = {.summary = "Make a user",
              .body = "UserRequest",
              .reply = "Person",
@@ -287,6 +288,7 @@ const struct route api_users_routes[] = {
      .body_limit = ACCOUNT_BODY_BYTES,
      .handler = change_user,
      .scope = SCOPE_ADMIN,
+     .confirmed = true,
      .doc = {.summary = "Change a user's role, limits or password, disable the account, take its "
                         "second factor away",
              .body = "PersonChange",
@@ -298,6 +300,7 @@ const struct route api_users_routes[] = {
      .pool = POOL_SHORT,
      .handler = remove_user,
      .scope = SCOPE_ADMIN,
+     .confirmed = true,
      .doc = {.summary = "Remove a user and all that was theirs", .statuses = "204 409"}},
     {.method = HTTP_GET,
      .path = "/api/users/{id}/sessions",

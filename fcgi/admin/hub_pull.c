@@ -9,6 +9,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json/json.h"
 #include "fcgi/admin/local_models.h"
+#include "fcgi/auth/confirmation.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/state.h"
@@ -34,6 +35,8 @@ bool hub_pull_ask(struct request *r, const char *repo, const char *include, stru
         return false;
     if (include && strlen(include) > MAX_NAME)
         return err_field(e, ERR_INPUT, "include", "is longer than %d bytes", MAX_NAME);
+    if (!confirmation_check(r, e))
+        return false;
     cJSON *state = local_models_state(r->worker->state_dir, e), *o = cJSON_CreateObject();
     json_get_string(cJSON_GetObjectItem(state, "pull"), "phase", &phase, NULL);
     bool ok = state && (strcmp(phase, "running") ||

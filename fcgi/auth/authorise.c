@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fcgi/auth/auth.h"
+#include "fcgi/auth/confirmation.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/request.h"
@@ -104,5 +105,5 @@ bool auth_authorise(struct request *r, struct err *e)
         return false;
     r->strict_parameters =
         r->who.terms.strict_parameters || server_setting_bool(r, SETTING_STRICT_PARAMETERS);
-    return check_terms(r, e);
+    return check_terms(r, e) && (!r->route->confirmed || confirmation_check(r, e));
 }

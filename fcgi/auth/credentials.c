@@ -8,6 +8,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "fcgi/auth/auth.h"
+#include "fcgi/auth/confirmation.h"
 #include "fcgi/auth/session_cookie.h"
 #include "fcgi/auth/throttle.h"
 #include "fcgi/http/audit.h"
@@ -38,15 +40,39 @@ bool credentials_hash(struct request *r, const char *field, const char *password
     return ok;
 }
 
+/* A code of the user's second factor, which is on. doing: what the audit log calls the attempt. */
+static bool take_code(struct request *r, const struct store_user *user, const char *code,
+                      const char *doing, struct err *e)
+{
+    struct throttle t;
+    struct err why = {0};
+    bool recovery = false;
+    char subject[32], action[48];
+    snprintf(subject, sizeof subject, "%lld", (long long)user->id);
+    if (!throttle_enter(r, THROTTLE_CODE, subject, &t, e))
+        return false;
+    if (store_factor_check(r->store, user->id, code, &recovery, &why)) {
+        throttle_forgive(r, &t);
+        snprintf(action, sizeof action, "%s.recovery_code", doing);
+        if (recovery)
+            audit_record(r, user->id, user->name, action, "");
+        return true;
+    }
+    if (why.code != ERR_AUTH) {
+        *e = why;
+        return false;
+    }
+    snprintf(action, sizeof action, "%s.fail", doing);
+    audit_record(r, user->id, user->name, action, "second factor");
+    r->error_override.code = "invalid_code";
+    return err_field(e, ERR_AUTH, "code", "%s", why.text);
+}
+
 /* The password was right; is the code, where one is asked for? */
 static bool check_code(struct request *r, const struct store_user *user, const char *code,
                        struct err *e)
 {
     struct store_factor factor;
-    struct throttle t;
-    struct err why = {0};
-    bool recovery = false;
-    char subject[32];
     if (!store_factor_get(r->store, user->id, &factor, e))
         return false;
     if (!factor.on)
@@ -56,22 +82,7 @@ static bool check_code(struct request *r, const struct store_user *user, const c
         return err_field(e, ERR_AUTH, "code",
                          "this account has a second factor: send the code that the app shows");
     }
-    snprintf(subject, sizeof subject, "%lld", (long long)user->id);
-    if (!throttle_enter(r, THROTTLE_CODE, subject, &t, e))
-        return false;
-    if (store_factor_check(r->store, user->id, code, &recovery, &why)) {
-        throttle_forgive(r, &t);
-        if (recovery)
-            audit_record(r, user->id, user->name, "login.recovery_code", "");
-        return true;
-    }
-    if (why.code != ERR_AUTH) {
-        *e = why;
-        return false;
-    }
-    audit_record(r, user->id, user->name, "login.fail", "second factor");
-    r->error_override.code = "invalid_code";
-    return err_field(e, ERR_AUTH, "code", "%s", why.text);
+    return take_code(r, user, code, "login", e);
 }
 
 bool credentials_login(struct request *r, const struct credentials *c, struct store_user *user,
@@ -96,12 +107,22 @@ bool credentials_login(struct request *r, const struct credentials *c, struct st
     return err_set(e, ERR_AUTH, "the name or the password is wrong");
 }
 
+bool credentials_has_password(const struct store_user *user)
+{
+    return user->password_hash && user->password_hash[0] == '$';
+}
+
 bool credentials_confirm(struct request *r, const char *field, const char *password,
                          struct store_user *user, struct err *e)
 {
     struct throttle t;
-    if (!password)
+    if (!password) {
+        if (!store_user_by_id(r->store, r->arena, r->who.user_id, user, e))
+            return false;
+        if (r->who.by == AUTH_SESSION && !credentials_has_password(user))
+            return confirmation_check(r, e);
         return err_field(e, ERR_INPUT, field, "is needed");
+    }
     if (strlen(password) > SECRET_PASSWORD_MAX)
         return err_field(e, ERR_INPUT, field, "has more than %d bytes", SECRET_PASSWORD_MAX);
     if (!work_begin(r, WORK_PASSWORD, e) ||
@@ -113,7 +134,24 @@ bool credentials_confirm(struct request *r, const char *field, const char *passw
         return err_field(e, ERR_FORBIDDEN, field, "is not the password");
     }
     throttle_forgive(r, &t);
-    return true;
+    return confirmation_renew(r, e);
+}
+
+bool credentials_confirm_code(struct request *r, const char *code, struct err *e)
+{
+    const struct store_user user = {.id = r->who.user_id, .name = r->who.name};
+    struct store_factor factor;
+    struct err why = {0};
+    if (!store_factor_get(r->store, user.id, &factor, e))
+        return false;
+    if (!factor.on)
+        return err_field(e, ERR_INPUT, "code", "this account has no second factor");
+    if (take_code(r, &user, code, "confirm", &why))
+        return confirmation_renew(r, e);
+    *e = why;
+    if (e->code == ERR_AUTH)
+        e->code = ERR_FORBIDDEN; /* the session goes on: 401 would say that it has ended */
+    return false;
 }
 
 static void end_presented(struct request *r)

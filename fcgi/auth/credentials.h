@@ -18,10 +18,15 @@ struct credentials {
 /* Checks a login. ERR_AUTH: code second_factor_needed (the password was right) or invalid_login. */
 bool credentials_login(struct request *r, const struct credentials *c, struct store_user *user,
                        struct err *e);
-/* Checks the password of the logged-in user again. field: the member of the body, for errors.
- */
+/* Checks the password of the logged-in user again, which confirms their session
+ * (confirmation.h). Who has none is asked for a confirmation instead. field: the member of the
+ * body, for errors. */
 bool credentials_confirm(struct request *r, const char *field, const char *password,
                          struct store_user *user, struct err *e);
+/* The same by a code of the user's second factor. ERR_INPUT: there is none. */
+bool credentials_confirm_code(struct request *r, const char *code, struct err *e);
+/* Who comes by single sign-on only has none. */
+bool credentials_has_password(const struct store_user *user);
 /* argon2id, behind the gate of slow work: each takes 64 MiB. field: the member of the body, for
  * errors. */
 bool credentials_hash(struct request *r, const char *field, const char *password,

@@ -3,6 +3,7 @@
 libsluice_fcgi_a_SOURCES += \
 	%D%/auth.c %D%/auth.h \
 	%D%/authorise.c \
+	%D%/confirmation.c %D%/confirmation.h \
 	%D%/credentials.c %D%/credentials.h \
 	%D%/limits.c %D%/limits.h \
 	%D%/loopback.c %D%/loopback.h \

@@ -27,7 +27,9 @@ static const struct option options[] = {
      "add, password: take the first line of FILE (- is standard input); else one is made up and "
      "printed"},
     {"keep-keys", OPTION_BOOL, offsetof(struct settings, keep_keys), NULL, 0, 0, NULL, NULL,
-     "password: the user's API keys stay valid; without it they are revoked with the old password"},
+     "password: the user's API keys and passkeys stay valid; without it they are revoked with the "
+     "old "
+     "password"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
@@ -76,10 +78,12 @@ static bool set_password(struct store *s, struct arena *a, const struct settings
     char password[SECRET_PASSWORD_MAX + 1], hash[SECRET_PASSWORD_HASH_SIZE];
     bool made;
     struct store_user u;
-    bool ok =
-        cli_store_user(s, a, name, &u, e) && take_password(o, password, hash, &made, e) &&
-        store_user_set_password(
-            s, u.id, &(struct store_new_password){.hash = hash, .revoke_keys = !o->keep_keys}, e);
+    bool ok = cli_store_user(s, a, name, &u, e) && take_password(o, password, hash, &made, e) &&
+              store_user_set_password(
+                  s, u.id,
+                  &(struct store_new_password){
+                      .hash = hash, .revoke_keys = !o->keep_keys, .revoke_passkeys = !o->keep_keys},
+                  e);
     if (ok) {
         cli_store_audit(s, "user.password", "user", u.id);
         show(u.name, password, made);

@@ -99,6 +99,10 @@ static const struct setting_row rows[SETTING__N] = {
          NULL, false,
          "name of the user as whom API requests without a key are answered when they come "
          "from this machine; empty: every request needs a key"},
+    [SETTING_CONFIRM_MINUTES] =
+        {"confirm_minutes", "accounts", SETTING_TYPE_INT, "15", 0, 1440, NULL, "minutes", false,
+         "new keys, users and what else matters ask for the password, a code or a passkey again "
+         "when the last time is longer ago; 0: each time"},
     [SETTING_STRICT_PARAMETERS] =
         {"strict_parameters", "api", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
          "API requests with a parameter that has no effect here are refused; when off, their "
@@ -127,6 +131,18 @@ static const struct setting_row rows[SETTING__N] = {
     [SETTING_OIDC_PUBLIC_URL] =
         {"oidc_public_url", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 200, NULL, NULL, false,
          "where people open this server, https://chat.example.org; empty: as the browser says"},
+};
+
+/* What keeps people out, and what tells afterwards who was in. */
+static const bool guarded[SETTING__N] = {
+    [SETTING_SIGN_UP] = true,
+    [SETTING_USER_TOKENS_PER_DAY] = true,
+    [SETTING_USER_STORAGE_BYTES] = true,
+    [SETTING_USER_MAX_JOBS] = true,
+    [SETTING_SHARE_LINKS] = true,
+    [SETTING_AUDIT_DAYS] = true,
+    [SETTING_KEYS_OPTIONAL_ON_LOOPBACK] = true,
+    [SETTING_CONFIRM_MINUTES] = true,
 };
 
 struct setting_value {
@@ -399,6 +415,14 @@ static cJSON *describe(const struct setting_row *row, const struct setting_value
     cJSON_AddBoolToObject(o, "nullable", row->nullable);
     cJSON_AddStringToObject(o, "help", row->help);
     return o;
+}
+
+bool server_settings_guarded(const cJSON *change)
+{
+    for (int i = 0; i < SETTING__N; i++)
+        if (guarded[i] && cJSON_GetObjectItemCaseSensitive(change, rows[i].name))
+            return true;
+    return false;
 }
 
 cJSON *server_settings_list(struct request *r, struct err *e)

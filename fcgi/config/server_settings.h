@@ -53,6 +53,7 @@ enum server_setting {
     SETTING_OIDC_SCOPES,
     SETTING_OIDC_EMAIL_DOMAINS,
     SETTING_OIDC_PUBLIC_URL,
+    SETTING_CONFIRM_MINUTES,           /* confirmation.h; 0: each time */
     SETTING__N
 };
 
@@ -104,6 +105,8 @@ bool server_stored_setting_int(struct store *s, enum server_setting which, int64
 struct setting_cache *setting_cache_create(void);
 void setting_cache_destroy(struct setting_cache **c);
 
+/* Would it change what keeps people out? Then it asks for a confirmation. */
+bool server_settings_guarded(const cJSON *change);
 /* All settings as the API lists them. Caller owns it. */
 cJSON *server_settings_list(struct request *r, struct err *e);
 /* Takes {name: value, ...}, null: back to the default. All or nothing; ERR_INPUT names the setting.

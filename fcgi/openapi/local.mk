@@ -22,6 +22,7 @@ OPENAPI_SCHEMAS = \
 	%D%/models.json \
 	%D%/oidc.json \
 	%D%/ollama.json \
+	%D%/passkeys.json \
 	%D%/people.json \
 	%D%/responses.json \
 	%D%/shares.json \

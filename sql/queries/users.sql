@@ -57,8 +57,8 @@ UPDATE conversations SET deleted_at = :now, leaf_id = NULL
 WHERE user_id = :id AND deleted_at IS NULL;
 
 -- name: session_add
-INSERT INTO sessions (token_hash, user_id, created_at, used_at, expires_at, address, agent)
-VALUES (:token_hash, :user_id, :created_at, :created_at, :expires_at, :address, :agent);
+INSERT INTO sessions (token_hash, user_id, created_at, used_at, expires_at, address, agent, confirmed_at)
+VALUES (:token_hash, :user_id, :created_at, :created_at, :expires_at, :address, :agent, :created_at);
 
 -- name: session_find
 SELECT @user_columns, s.used_at, min(s.expires_at, s.created_at + @session_longest_ms)
@@ -69,6 +69,16 @@ WHERE s.token_hash = :token_hash AND min(s.expires_at, s.created_at + @session_l
 UPDATE sessions SET used_at = :now, expires_at = min(:expires_at, created_at + @session_longest_ms)
 WHERE token_hash = :token_hash
 RETURNING expires_at;
+
+-- name: session_confirm
+UPDATE sessions SET confirmed_at = :now WHERE token_hash = :token_hash;
+
+-- After :now the clock was set back: nobody knows how long ago it was.
+-- name: session_is_confirmed
+SELECT 1 FROM sessions WHERE token_hash = :token_hash AND confirmed_at BETWEEN :since AND :now;
+
+-- name: session_use_confirmation
+UPDATE sessions SET confirmed_at = 0 WHERE token_hash = :token_hash AND confirmed_at BETWEEN :since AND :now;
 
 -- name: session_remove
 DELETE FROM sessions WHERE token_hash = :token_hash;

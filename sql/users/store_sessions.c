@@ -98,6 +98,56 @@ bool store_session_use(struct store *s, struct arena *a, const unsigned char *to
     return ok;
 }
 
+bool store_session_confirm(struct store *s, const unsigned char *token_hash, struct err *e)
+{
+    if (!store_write_begin(s, e))
+        return false;
+    sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_CONFIRM, e);
+    if (q) {
+        statement_bind_blob(q, ":token_hash", token_hash, SECRET_HASH_BYTES);
+        statement_bind_int(q, ":now", clock_wall_ms());
+    }
+    return store_write_end(s, q && statement_run(s, q, NULL, e), e);
+}
+
+static void bind_confirmation(sqlite3_stmt *q, const struct store_confirmation *c)
+{
+    statement_bind_blob(q, ":token_hash", c->token_hash, SECRET_HASH_BYTES);
+    statement_bind_int(q, ":since", c->since_ms);
+    statement_bind_int(q, ":now", clock_wall_ms());
+}
+
+static bool use_confirmation(struct store *s, const struct store_confirmation *c, int *changed,
+                             struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_USE_CONFIRMATION, e);
+    if (!q)
+        return false;
+    bind_confirmation(q, c);
+    return statement_run(s, q, changed, e);
+}
+
+bool store_session_confirmed(struct store *s, const struct store_confirmation *c, bool *yes,
+                             struct err *e)
+{
+    int changed = 0;
+    *yes = false;
+    if (c->use_up) {
+        if (!store_write_begin(s, e) || !store_write_end(s, use_confirmation(s, c, &changed, e), e))
+            return false;
+        *yes = changed == 1;
+        return true;
+    }
+    sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_IS_CONFIRMED, e);
+    if (!q)
+        return false;
+    bind_confirmation(q, c);
+    const int rc = statement_step(s, q, e);
+    statement_end(q);
+    *yes = rc == 1;
+    return rc >= 0;
+}
+
 bool store_session_remove(struct store *s, const unsigned char *token_hash, struct err *e)
 {
     if (!store_write_begin(s, e))

@@ -157,7 +157,8 @@ static bool set_password(struct store *s, int64_t id, const struct store_new_pas
     statement_bind_int(q, ":id", id);
     statement_bind_text(q, ":password", p->hash);
     return change_one(s, q, e) && users_end_sessions(s, id, p->keep_session, NULL, e) &&
-           (!p->revoke_keys || remove_keys(s, id, e));
+           (!p->revoke_keys || remove_keys(s, id, e)) &&
+           (!p->revoke_passkeys || users_remove_passkeys(s, id, e));
 }
 
 bool store_user_set_password(struct store *s, int64_t id, const struct store_new_password *p,
@@ -299,7 +300,8 @@ bool store_user_change(struct store *s, int64_t id, const struct store_user_chan
 static bool remove_user(struct store *s, int64_t id, struct err *e)
 {
     if (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, NULL, e) ||
-        !users_remove_factor(s, id, e) || !users_revoke_admin_invites(s, id, e))
+        !users_remove_factor(s, id, e) || !users_remove_passkeys(s, id, e) ||
+        !users_revoke_admin_invites(s, id, e))
         return false;
     if (!remove_keys(s, id, e) || !users_unlink_oidc(s, id, e))
         return false;

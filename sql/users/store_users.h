@@ -38,6 +38,7 @@ struct store_new_password {
     const char *hash;                  /* of secret_password_hash */
     const unsigned char *keep_session; /* hash of the session that goes on; NULL: all of them end */
     bool revoke_keys;                  /* ends the user's API keys too */
+    bool revoke_passkeys;
 };
 bool store_user_set_password(struct store *s, int64_t id, const struct store_new_password *p,
                              struct err *e);
@@ -104,6 +105,17 @@ struct store_session_found {
 /* The same, and says when the session ends. */
 bool store_session_use(struct store *s, struct arena *a, const unsigned char *token_hash,
                        struct store_session_found *out, struct err *e);
+/* Its user has just proved who they are, as they do by logging in. */
+bool store_session_confirm(struct store *s, const unsigned char *token_hash, struct err *e);
+struct store_confirmation {
+    const unsigned char *token_hash;
+    int64_t since_ms; /* the wall clock's: not longer ago */
+    bool use_up;      /* it serves this once */
+};
+/* *yes: the session's user has proved it since then. Of several who use one up at the same time one
+ * is told so. */
+bool store_session_confirmed(struct store *s, const struct store_confirmation *c, bool *yes,
+                             struct err *e);
 /* Logout; an unknown session is no error. */
 bool store_session_remove(struct store *s, const unsigned char *token_hash, struct err *e);
 

@@ -31,6 +31,7 @@ bool users_set_limits(struct store *s, int64_t user_id, const struct store_user_
                       struct err *e);
 bool users_remove_factor(struct store *s, int64_t user_id, struct err *e);
 bool users_unlink_oidc(struct store *s, int64_t user_id, struct err *e);
+bool users_remove_passkeys(struct store *s, int64_t user_id, struct err *e);
 /* Inside a write transaction, after what it adds: ERR_LIMIT, field STORE_QUOTA_FIELD, when the user
  * keeps more than `quota` bytes now (0: no limit). So of several who come at once none is judged by
  * what was there before the others. */

@@ -1,0 +1,58 @@
+// "Is it still you?": asked when the server wants that before it does something that matters. Loaded when it is asked for.
+
+import { call } from "./api.js";
+import { el } from "./dom.js";
+import { t } from "./i18n.js";
+
+let asking = null; // requests that are refused at the same time share one dialog
+
+function field(label, props) {
+  const input = el("input", props);
+  return { input, row: el("label", {}, el("span", {}, label), input) };
+}
+
+/** Shows the dialog; resolves to whether the session is confirmed now. */
+function show(can) {
+  const problem = el("p", { class: "form-error", role: "alert", hidden: true });
+  const password = can.password && field(t("login.password"), { type: "password", autocomplete: "current-password" });
+  const code = can.code && field(t(can.password ? "confirm.orCode" : "login.code"), { autocomplete: "one-time-code", autocapitalize: "none", spellcheck: false });
+  const fields = [password, code].filter(Boolean);
+  if (fields.length === 1) fields[0].input.required = true;
+  const cancel = el("button", { type: "button", class: "quiet", on: { click: () => dialog.close() } }, t("common.cancel"));
+  const form = el("form", {}, el("h2", { id: "confirm-session-title" }, t("confirm.title")),
+    el("p", {}, t(fields.length ? "confirm.text" : "confirm.signInAgain")), ...fields.map((f) => f.row), problem,
+    el("div", { class: "dialog-row" }, cancel, fields.length ? el("button", { class: "primary" }, t("confirm.go")) : null));
+  const dialog = el("dialog", { id: "confirm-session", class: "dialog" }, form);
+  dialog.setAttribute("aria-labelledby", "confirm-session-title");
+  let done = false;
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    problem.hidden = true;
+    const proof = password?.input.value ? { password: password.input.value } : { code: code?.input.value.trim() };
+    try {
+      await call("POST", "/api/session/confirm", proof);
+      done = true;
+      dialog.close();
+    } catch (error) {
+      if (error.status === 401) { dialog.close(); return; } // signed out: there is nothing left to confirm
+      problem.textContent = error.param === "password" ? t("confirm.wrong") : error.message;
+      problem.hidden = false;
+      (proof.password ? password : code)?.input.select();
+    }
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  fields[0]?.input.focus();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(done);
+    }, { once: true });
+  });
+}
+
+/** Asks; resolves to whether it was confirmed. */
+export function confirmSession() {
+  asking ??= call("GET", "/api/session/confirm").then(show).finally(() => { asking = null; });
+  return asking;
+}
