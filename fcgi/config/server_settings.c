@@ -1,4 +1,4 @@
-/* server_settings.h: the table, the check of a value, this process's copy of the values. */
+/* server_settings.h: the check of a value, this process's copy of the values. */
 #define LOG_MODULE "settings"
 #include "fcgi/config/server_settings.h"
 
@@ -14,6 +14,7 @@
 #include "engine/base/json/json.h"
 #include "engine/base/log.h"
 #include "fcgi/config/setting_checks.h"
+#include "fcgi/config/setting_table.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
@@ -21,129 +22,6 @@
 #include "sql/users/store_users.h"
 
 #define FRESH_MS 1000.0 /* a change that did not come through the API is seen after this */
-#define MAX_TOKENS 16777216
-#define MAX_UPLOAD 33554432 /* nginx takes no larger body: nginx/server.conf.in */
-
-static const struct setting_row rows[SETTING__N] = {
-    [SETTING_BANNER] = {"banner", "page", SETTING_TYPE_TEXT, "\"\"", 0, 500, NULL, NULL, false,
-                        "a line of text over everyone's chat; empty: none"},
-    [SETTING_BANNER_LEVEL] = {"banner_level", "page", SETTING_TYPE_CHOICE, "\"info\"", 0, 0,
-                              "info|warning", NULL, false, "how the banner looks"},
-    [SETTING_DEFAULT_TEMPERATURE] =
-        {"default_temperature", "model", SETTING_TYPE_NUMBER, "null", 0, 2, NULL, NULL, true,
-         "temperature where neither request nor chat says one; null: the model's own"},
-    [SETTING_DEFAULT_TOP_P] =
-        {"default_top_p", "model", SETTING_TYPE_NUMBER, "null", 0, 1, NULL, NULL, true,
-         "top_p where neither request nor chat says one; null: the model's own"},
-    [SETTING_DEFAULT_TOP_K] =
-        {"default_top_k", "model", SETTING_TYPE_INT, "null", 0, 1000000, NULL, NULL, true,
-         "top_k where neither request nor chat says one, 0 is off; null: the model's own"},
-    [SETTING_DEFAULT_MIN_P] =
-        {"default_min_p", "model", SETTING_TYPE_NUMBER, "null", 0, 1, NULL, NULL, true,
-         "min_p where neither request nor chat says one; null: the model's own"},
-    [SETTING_DEFAULT_REPETITION_PENALTY] =
-        {"default_repetition_penalty", "model", SETTING_TYPE_NUMBER, "null", 0.01, 10, NULL, NULL,
-         true, "repetition penalty where neither request nor chat says one; null: the model's own"},
-    [SETTING_DEFAULT_MAX_TOKENS] =
-        {"default_max_tokens", "model", SETTING_TYPE_INT, "null", 1, MAX_TOKENS, NULL, "tokens",
-         true,
-         "length of an answer where neither request nor chat says one; null: what the "
-         "context leaves"},
-    [SETTING_MAX_ANSWER_TOKENS] = {"max_answer_tokens", "limits", SETTING_TYPE_INT, "0", 0,
-                                   MAX_TOKENS, NULL, "tokens", false,
-                                   "no answer gets longer, whatever is asked for; 0: no limit"},
-    [SETTING_SIGN_UP] =
-        {"sign_up", "accounts", SETTING_TYPE_CHOICE, "\"closed\"", 0, 0, "closed|invite|open", NULL,
-         false, "who may make an account: nobody but an admin, who has an invitation, anyone"},
-    [SETTING_USER_TOKENS_PER_DAY] =
-        {"user_tokens_per_day", "accounts", SETTING_TYPE_INT, "0", 0, 1e12, NULL, "tokens", false,
-         "what a user without limits of their own may use in a day (UTC), prompts and answers; "
-         "0: no limit"},
-    [SETTING_USER_STORAGE_BYTES] =
-        {"user_storage_bytes", "accounts", SETTING_TYPE_INT, "0", 0, 1e15, NULL, "bytes", false,
-         "texts and files that a user without limits of their own may keep; 0: no limit"},
-    [SETTING_USER_MAX_JOBS] =
-        {"user_max_jobs", "accounts", SETTING_TYPE_INT, "32", 0, 1e6, NULL, "jobs", false,
-         "running and waiting answers at one time of a user without limits of their own; 0: no "
-         "limit"},
-    [SETTING_SHARE_LINKS] =
-        {"share_links", "accounts", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
-         "users may share a chat by a read-only link; when off, links made before stop working"},
-    [SETTING_MODEL_TITLES] = {"model_titles", "page", SETTING_TYPE_BOOL, "true", 0, 0, NULL, NULL,
-                              false,
-                              "the model finds titles for new chats, when nothing else wants it"},
-    [SETTING_ATTACHMENT_BYTES] = {"attachment_bytes", "limits", SETTING_TYPE_INT, "10485760", 0,
-                                  MAX_UPLOAD, NULL, "bytes", false,
-                                  "size of one attached file; 0: no attachments"},
-    [SETTING_IMPORT_BYTES] = {"import_bytes", "limits", SETTING_TYPE_INT, "1073741824", 0,
-                              SETTING_IMPORT_MAX, NULL, "bytes", false,
-                              "size of one imported file; 0: no imports"},
-    [SETTING_AUDIT_DAYS] =
-        {"audit_days", "limits", SETTING_TYPE_INT, "400", 0, 36500, NULL, "days", false,
-         "rows of the audit log that are older are removed, once an hour; 0: kept for ever"},
-    [SETTING_METRICS_OPEN] =
-        {"metrics_open", "limits", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
-         "anyone who reaches the server may read /metrics and /load; when off, only admins and "
-         "their keys with the scope metrics or admin"},
-    [SETTING_GENERIC_TOOL_PROMPT] =
-        {"generic_tool_prompt", "api", SETTING_TYPE_BOOL, "true", 0, 0, NULL, NULL, false,
-         "a model whose template shows no tools is told of them in the system message; when off, "
-         "requests with tools are refused there"},
-    [SETTING_MODEL_ALIASES] =
-        {"model_aliases", "api", SETTING_TYPE_TEXT, "\"\"", 0, SETTING_TEXT_BYTES, NULL, NULL,
-         false,
-         "names that also mean the served model, separated by blanks: sonnet gpt-4o claude-*; "
-         "* is any name"},
-    [SETTING_KEYS_OPTIONAL_ON_LOOPBACK] =
-        {"keys_optional_on_loopback", "api", SETTING_TYPE_TEXT, "\"\"", 0, STORE_NAME_MAX * 4, NULL,
-         NULL, false,
-         "name of the user as whom API requests without a key are answered when they come "
-         "from this machine; empty: every request needs a key"},
-    [SETTING_CONFIRM_MINUTES] =
-        {"confirm_minutes", "accounts", SETTING_TYPE_INT, "15", 0, 1440, NULL, "minutes", false,
-         "new keys, users and what else matters ask for the password, a code or a passkey again "
-         "when the last time is longer ago; 0: each time"},
-    [SETTING_STRICT_PARAMETERS] =
-        {"strict_parameters", "api", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
-         "API requests with a parameter that has no effect here are refused; when off, their "
-         "answers name it"},
-    [SETTING_OIDC_POLICY] = {"oidc_policy", "sign_in", SETTING_TYPE_CHOICE, "\"off\"", 0, 0,
-                             "off|link|create", NULL, false,
-                             "sign-in by an OpenID provider: off, for accounts that were linked, "
-                             "or it makes accounts too; needs oidc_issuer and oidc_client_id"},
-    [SETTING_OIDC_ISSUER] = {"oidc_issuer", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 500, NULL,
-                             NULL, false, "the provider's issuer, as its own documents write it"},
-    [SETTING_OIDC_CLIENT_ID] = {"oidc_client_id", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 500,
-                                NULL, NULL, false, "what the provider knows this server by"},
-    [SETTING_OIDC_CLIENT_SECRET] =
-        {"oidc_client_secret", "sign_in", SETTING_TYPE_SECRET, "\"\"", 0, SETTING_SECRET_BYTES,
-         NULL, NULL, false, "the provider's secret for this server; empty: a public client"},
-    [SETTING_OIDC_NAME] = {"oidc_name", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 60, NULL, NULL,
-                           false, "what the button calls the provider; empty: its host"},
-    [SETTING_OIDC_SCOPES] = {"oidc_scopes", "sign_in", SETTING_TYPE_TEXT,
-                             "\"openid profile email\"", 0, 300, NULL, NULL, false,
-                             "what the provider is asked for"},
-    [SETTING_OIDC_EMAIL_DOMAINS] =
-        {"oidc_email_domains", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, SETTING_TEXT_BYTES, NULL,
-         NULL, false,
-         "who gets an account: those with a verified e-mail address in one of these "
-         "domains, separated by blanks; empty: everyone whom the provider lets in"},
-    [SETTING_OIDC_PUBLIC_URL] =
-        {"oidc_public_url", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 200, NULL, NULL, false,
-         "where people open this server, https://chat.example.org; empty: as the browser says"},
-};
-
-/* What keeps people out, and what tells afterwards who was in. */
-static const bool guarded[SETTING__N] = {
-    [SETTING_SIGN_UP] = true,
-    [SETTING_USER_TOKENS_PER_DAY] = true,
-    [SETTING_USER_STORAGE_BYTES] = true,
-    [SETTING_USER_MAX_JOBS] = true,
-    [SETTING_SHARE_LINKS] = true,
-    [SETTING_AUDIT_DAYS] = true,
-    [SETTING_KEYS_OPTIONAL_ON_LOOPBACK] = true,
-    [SETTING_CONFIRM_MINUTES] = true,
-};
 
 struct setting_value {
     bool given;    /* not null */
@@ -157,11 +35,6 @@ struct setting_cache {
     double read_ms;       /* clock_ms; 0: never */
     struct setting_value values[SETTING__N];
 };
-
-const struct setting_row *setting_row(enum server_setting which)
-{
-    return &rows[which];
-}
 
 /* ---- one value ---- */
 
@@ -251,7 +124,7 @@ struct setting_cache *setting_cache_create(void)
         return NULL;
     pthread_mutex_init(&c->lock, NULL);
     for (int i = 0; i < SETTING__N; i++)
-        take(&rows[i], rows[i].fallback, &c->values[i]);
+        take(&setting_rows[i], setting_rows[i].fallback, &c->values[i]);
     return c;
 }
 
@@ -267,8 +140,8 @@ static bool see_row(void *context, const char *name, const char *json)
 {
     struct setting_value *values = context;
     for (int i = 0; i < SETTING__N; i++)
-        if (!strcmp(rows[i].name, name))
-            take(&rows[i], json, &values[i]);
+        if (!strcmp(setting_rows[i].name, name))
+            take(&setting_rows[i], json, &values[i]);
     return true;
 }
 
@@ -284,7 +157,7 @@ static void follow(struct setting_cache *c, struct store *store, const struct sh
     if (!values)
         return;
     for (int i = 0; i < SETTING__N; i++)
-        take(&rows[i], rows[i].fallback, &values[i]);
+        take(&setting_rows[i], setting_rows[i].fallback, &values[i]);
     bool ok = store_setting_list(store, see_row, values, &e);
     if (!ok)
         log_warn("the settings can't be read, the last ones hold: %s", e.text);
@@ -304,7 +177,7 @@ static void value_in(const struct request *r, enum server_setting which, struct 
 {
     struct setting_cache *c = r->worker->settings;
     if (!c || !r->worker->shared) {
-        take(&rows[which], rows[which].fallback, out);
+        take(&setting_rows[which], setting_rows[which].fallback, out);
         return;
     }
     follow(c, r->store, r->worker->shared);
@@ -360,7 +233,7 @@ static bool see_stored(void *context, const char *name, const char *json)
 bool server_stored_setting_int(struct store *s, enum server_setting which, int64_t *out,
                                struct err *e)
 {
-    struct stored_setting wanted = {.row = &rows[which]};
+    struct stored_setting wanted = {.row = &setting_rows[which]};
     take(wanted.row, wanted.row->fallback, &wanted.value);
     if (!store_setting_list(s, see_stored, &wanted, e))
         return false;
@@ -420,7 +293,7 @@ static cJSON *describe(const struct setting_row *row, const struct setting_value
 bool server_settings_guarded(const cJSON *change)
 {
     for (int i = 0; i < SETTING__N; i++)
-        if (guarded[i] && cJSON_GetObjectItemCaseSensitive(change, rows[i].name))
+        if (setting_guarded[i] && cJSON_GetObjectItemCaseSensitive(change, setting_rows[i].name))
             return true;
     return false;
 }
@@ -431,7 +304,7 @@ cJSON *server_settings_list(struct request *r, struct err *e)
     cJSON *o = cJSON_CreateObject(), *items = cJSON_AddArrayToObject(o, "items");
     for (int i = 0; i < SETTING__N; i++) {
         value_in(r, (enum server_setting)i, &v);
-        cJSON_AddItemToArray(items, describe(&rows[i], &v));
+        cJSON_AddItemToArray(items, describe(&setting_rows[i], &v));
     }
     if (!items) {
         cJSON_Delete(o);
@@ -463,22 +336,22 @@ static bool read_change(struct request *r, const cJSON *item, struct store_setti
     struct setting_value v;
     struct buf text = {0};
     int i = 0;
-    while (i < SETTING__N && strcmp(rows[i].name, item->string))
+    while (i < SETTING__N && strcmp(setting_rows[i].name, item->string))
         i++;
     if (i == SETTING__N)
         return err_field(e, ERR_INPUT, item->string, "is no setting of this server");
-    *out = (struct store_setting){.name = rows[i].name};
+    *out = (struct store_setting){.name = setting_rows[i].name};
     if (cJSON_IsNull(item)) /* back to the default, whatever that is */
         return true;
-    if (!check(&rows[i], item, &v, e))
+    if (!check(&setting_rows[i], item, &v, e))
         return false;
-    if (i == SETTING_KEYS_OPTIONAL_ON_LOOPBACK && !check_user(r, &rows[i], v.text, e))
+    if (i == SETTING_KEYS_OPTIONAL_ON_LOOPBACK && !check_user(r, &setting_rows[i], v.text, e))
         return false;
     if ((i == SETTING_OIDC_ISSUER || i == SETTING_OIDC_PUBLIC_URL) &&
-        !setting_check_url(&rows[i], v.text, e))
+        !setting_check_url(&setting_rows[i], v.text, e))
         return false;
-    if (rows[i].type == SETTING_TYPE_SECRET)
-        return !v.text[0] || (out->json = setting_seal(r, &rows[i], v.text, e));
+    if (setting_rows[i].type == SETTING_TYPE_SECRET)
+        return !v.text[0] || (out->json = setting_seal(r, &setting_rows[i], v.text, e));
     out->json = json_write(&text, item) ? arena_strdup(r->arena, text.data) : NULL;
     buf_fini(&text);
     return out->json || err_set(e, ERR_NOMEM, "no memory for the settings");
