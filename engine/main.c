@@ -1,6 +1,8 @@
 /* sluice-engine: one model behind one unix socket. This thread becomes the I/O thread; loop and
  * monitor are its own. */
 #include <grp.h>
+#include <pwd.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,7 @@
 #define STOP_MS 5000 /* for the running step at the end */
 
 struct options {
-    const char *model, *socket, *status, *backend, *cache_dir, *group, *log_level, *log_ring;
+    const char *model, *socket, *status, *backend, *cache_dir, *group, *peer, *log_level, *log_ring;
     int64_t ctx, slots, max_queue, threads, prefill_chunk, kv_memory, grace;
     struct memory_options memory;
     bool exact, prefix_cache, without_landlock, without_seccomp, help, version;
@@ -108,6 +110,11 @@ static const struct option table[] = {
      .offset = FIELD(group),
      .value = "NAME",
      .help = "Members of this group may connect beside our own user and root."},
+    {.name = "peer",
+     .type = OPTION_STRING,
+     .offset = FIELD(peer),
+     .value = "USER",
+     .help = "This user, by name or number, may connect beside our own and root."},
     {.name = "grace",
      .type = OPTION_INT,
      .offset = FIELD(grace),
@@ -146,7 +153,22 @@ static int fail(const struct err *e, int exit_status)
     return exit_status;
 }
 
-static bool check(const struct options *o, gid_t *group, struct err *e)
+/* -1: none is named. */
+static bool find_peer(const char *text, uid_t *peer, struct err *e)
+{
+    char *end;
+    *peer = (uid_t)-1;
+    if (!text)
+        return true;
+    const struct passwd *pw = getpwnam(text);
+    const unsigned long number = strtoul(text, &end, 10);
+    if (!pw && (*end || end == text || number >= UINT32_MAX))
+        return err_field(e, ERR_INPUT, "peer", "no user '%s' on this system", text);
+    *peer = pw ? pw->pw_uid : (uid_t)number;
+    return true;
+}
+
+static bool check(const struct options *o, gid_t *group, uid_t *peer, struct err *e)
 {
     if (!o->model || !o->socket || !o->status)
         return err_set(e, ERR_INPUT, "--model, --socket and --status are needed; see --help");
@@ -154,6 +176,8 @@ static bool check(const struct options *o, gid_t *group, struct err *e)
         return err_field(e, ERR_INPUT, "prefill-chunk", "%d is less than 32",
                          (int)o->prefill_chunk);
     *group = (gid_t)-1;
+    if (!find_peer(o->peer, peer, e))
+        return false;
     if (!o->group)
         return true;
     const struct group *g = getgrnam(o->group);
@@ -188,7 +212,7 @@ static bool close_off(const struct options *o, struct err *e)
                               e);
 }
 
-static int serve(const struct options *o, gid_t group, struct err *e)
+static int serve(const struct options *o, gid_t group, uid_t peer, struct err *e)
 {
     struct inbox inbox;
     struct server *server = NULL;
@@ -202,6 +226,7 @@ static int serve(const struct options *o, gid_t group, struct err *e)
     inbox_init(&inbox);
     server = server_open(&(struct server_params){.socket_path = o->socket,
                                                  .group = group,
+                                                 .peer = peer,
                                                  .grace_ms = (int)o->grace * 1000,
                                                  .inbox = &inbox,
                                                  .status = status},
@@ -250,7 +275,8 @@ int main(int argc, char **argv)
 {
     struct options o = {0};
     struct err e = {0};
-    gid_t group;
+    gid_t group = (gid_t)-1;
+    uid_t peer = (uid_t)-1;
     if (!option_parse(table, N_OPTIONS, &(struct option_args){.argc = argc, .argv = argv}, &o, &e))
         return fail(&e, 2);
     if (o.help) {
@@ -262,10 +288,10 @@ int main(int argc, char **argv)
         puts("sluice-engine " PACKAGE_VERSION);
         return 0;
     }
-    if (!check(&o, &group, &e))
+    if (!check(&o, &group, &peer, &e))
         return fail(&e, 2);
     log_set_level((enum log_level)log_level_from_name(o.log_level));
     if (o.log_ring && !log_ring_attach(o.log_ring, "engine", &e))
         return fail(&e, 2);
-    return serve(&o, group, &e);
+    return serve(&o, group, peer, &e);
 }

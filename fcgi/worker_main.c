@@ -37,8 +37,8 @@
     16 /* some for each kind of slow work, see work_gate.h, and two that never do any */
 
 struct options {
-    const char *pool, *state, *run, *cache_dir, *model, *model_name, *socket, *status_socket,
-        *socket_group, *cors, *log_level;
+    const char *pool, *state, *run, *engine_run, *log_ring, *cache_dir, *model, *model_name,
+        *socket, *status_socket, *socket_group, *cors, *log_level;
     bool without_landlock, without_seccomp;
     int64_t min_idle, max_children, grace_s;
 };
@@ -50,6 +50,10 @@ static const struct option options[] = {
     {"state", OPTION_STRING, FIELD(state), NULL, 0, 0, NULL, "DIR", "folder of the database"},
     {"run", OPTION_STRING, FIELD(run), NULL, 0, 0, NULL, "DIR",
      "folder of the sockets and of the status page (default: --state)"},
+    {"engine-run", OPTION_STRING, FIELD(engine_run), NULL, 0, 0, NULL, "DIR",
+     "folder of the engine's socket and status page (default: --run)"},
+    {"log-ring", OPTION_STRING, FIELD(log_ring), NULL, 0, 0, NULL, "FILE",
+     "the newest log lines of all programs, the engine's --log-ring (default: --run/log)"},
     {"cache-dir", OPTION_STRING, FIELD(cache_dir), NULL, 0, 0, NULL, "DIR",
      "compiled vocabularies (default: --state/cache)"},
     {"model", OPTION_STRING, FIELD(model), NULL, 0, 0, NULL, "PATH",
@@ -89,6 +93,7 @@ static int record(const struct worker *w)
     return recorder_run(&(struct recorder_params){.db_path = w->db_path,
                                                   .engine_socket = w->engine_socket,
                                                   .run_dir = w->run_dir,
+                                                  .status_path = w->status_path,
                                                   .history_path = named ? history : NULL,
                                                   .shared = w->shared});
 }
@@ -171,8 +176,10 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->state_dir = o->state;
     w->run_dir = o->run ? o->run : o->state;
     w->cache_dir = o->cache_dir ? o->cache_dir : arena_printf(a, "%s/%s", o->state, STATE_CACHE);
-    w->engine_socket = arena_printf(a, "%s/%s", w->run_dir, STATE_ENGINE_SOCKET);
-    w->status_path = arena_printf(a, "%s/%s", w->run_dir, STATE_STATUS);
+    w->engine_run = o->engine_run ? o->engine_run : w->run_dir;
+    w->engine_socket = arena_printf(a, "%s/%s", w->engine_run, STATE_ENGINE_SOCKET);
+    w->status_path = arena_printf(a, "%s/%s", w->engine_run, STATE_STATUS);
+    w->log_path = o->log_ring ? o->log_ring : arena_printf(a, "%s/%s", w->run_dir, STATE_LOG);
     w->db_path = arena_printf(a, "%s/%s", o->state, STATE_DATABASE);
     w->model_path = o->model;
     w->hooks = &hooks;
@@ -181,9 +188,9 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->cors_origins = o->cors && *o->cors ? o->cors : NULL;
     if (w->cors_origins && !cors_check(w->cors_origins, e))
         return false;
-    char *shared = arena_printf(a, "%s/%s", w->run_dir, STATE_SHARED),
-         *ring = arena_printf(a, "%s/%s", w->run_dir, STATE_LOG);
-    if (!w->cache_dir || !w->engine_socket || !w->status_path || !w->db_path || !shared)
+    char *shared = arena_printf(a, "%s/%s", w->run_dir, STATE_SHARED);
+    if (!w->log_path || !w->cache_dir || !w->engine_socket || !w->status_path || !w->db_path ||
+        !shared)
         return err_set(e, ERR_NOMEM, "no memory");
     if (!(w->settings = setting_cache_create()))
         return err_set(e, ERR_NOMEM, "no memory");
@@ -192,8 +199,7 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
         return false;
     name_model(w, o->model_name);
     struct err ignored;
-    if (!ring ||
-        !log_ring_attach(ring, worker_pool_name(w->pool), &ignored)) /* no reason not to serve */
+    if (!log_ring_attach(w->log_path, worker_pool_name(w->pool), &ignored)) /* it serves anyway */
         log_warn("the admin's page will not show this process's log");
     return true;
 }

@@ -116,18 +116,18 @@ void connection_destroy(struct connection **c)
     *c = NULL;
 }
 
-bool connection_peer_allowed(int fd, gid_t group)
+bool connection_peer_allowed(int fd, uid_t peer, gid_t group)
 {
-    struct ucred peer;
-    socklen_t len = sizeof peer;
+    struct ucred other;
+    socklen_t len = sizeof other;
     gid_t groups[MAX_GROUPS];
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &len) != 0)
         return false;
-    if (peer.uid == geteuid() || peer.uid == 0)
+    if (other.uid == geteuid() || other.uid == 0 || (peer != (uid_t)-1 && other.uid == peer))
         return true;
     if (group == (gid_t)-1)
         return false;
-    if (peer.gid == group)
+    if (other.gid == group)
         return true;
     len = sizeof groups;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) != 0)

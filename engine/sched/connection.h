@@ -32,5 +32,6 @@ int connection_send(struct connection *c);
 /* Sends a refusal (job 0), then closes. */
 void connection_refuse(struct connection *c, const struct err *e);
 void connection_destroy(struct connection **c);
-/* True if the peer is our own user, root, or a member of the group. */
-bool connection_peer_allowed(int fd, gid_t group);
+/* True if the other end is our own user, root, the peer, or a member of the group; -1: there is no
+ * such peer or group. */
+bool connection_peer_allowed(int fd, uid_t peer, gid_t group);

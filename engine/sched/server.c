@@ -162,7 +162,7 @@ static void refuse_connection(struct connection *c)
 
 static void take_connection(struct server *s, int fd)
 {
-    if (!connection_peer_allowed(fd, s->params.group)) {
+    if (!connection_peer_allowed(fd, s->params.peer, s->params.group)) {
         log_warn("connection refused: neither our user nor of the group");
         close(fd);
         return;

@@ -16,6 +16,7 @@ struct server;
 struct server_params {
     const char *socket_path;
     gid_t group; /* peers of this group may connect beside our own user and root; (gid_t)-1: none */
+    uid_t peer;  /* and this user; (uid_t)-1: none */
     int grace_ms; /* at SIGTERM running jobs get this long to finish, then they are cancelled */
     struct inbox *inbox;
     struct status_writer *status;

@@ -36,23 +36,23 @@ static bool read_log(struct request *r, struct err *e)
 {
     int64_t after = 0, limit = MAX_LINES;
     uint64_t next = 0;
-    char path[4096];
     struct buf b = {0};
     const char *name = request_query(r, "level");
     int level = name ? log_level_from_name(name) : LOG_DEBUG;
     if (level < 0)
         return err_field(e, ERR_INPUT, "level", "must be error, warn, info or debug");
     if (!request_query_int(r, "after", 0, INT64_MAX, &after, e) ||
-        !request_query_int(r, "limit", 1, MAX_LINES, &limit, e) ||
-        !file_join(path, sizeof path, r->worker->run_dir, STATE_LOG, e))
+        !request_query_int(r, "limit", 1, MAX_LINES, &limit, e))
         return false;
     /* the newest `limit` at first: a ring's worth is read, what is older is let go */
     const int room = LOG_RING_LINES;
     struct log_ring_line *lines = malloc((size_t)room * sizeof *lines);
     if (!lines)
         return err_set(e, ERR_NOMEM, "no memory for the log");
-    const struct log_ring_query query = {
-        .path = path, .after = (uint64_t)after, .level = (enum log_level)level, .max = room};
+    const struct log_ring_query query = {.path = r->worker->log_path,
+                                         .after = (uint64_t)after,
+                                         .level = (enum log_level)level,
+                                         .max = room};
     int n = log_ring_read(&query, lines, &next);
     int from = n > (int)limit ? n - (int)limit : 0;
     buf_puts(&b, "{\"items\":[");

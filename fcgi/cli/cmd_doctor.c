@@ -93,8 +93,10 @@ static void check_state(struct doctor *d, const struct diagnostics *c)
     if (file_join(path, sizeof path, d->state, STATE_DATABASE, &e) && file_exists(path))
         diagnostics_database(c, path);
     static struct status_page page;
-    bool started =
-        file_join(path, sizeof path, d->state, STATE_STATUS, &e) && status_read(path, &page, &e);
+    bool started = file_join(path, sizeof path, d->state, STATE_ENGINE "/" STATE_STATUS, &e) &&
+                   status_read(path, &page, &e) && page.state != ENGINE_DOWN;
+    started = started || (file_join(path, sizeof path, d->state, STATE_STATUS, &e) &&
+                          status_read(path, &page, &e));
     diagnostics_engine(c, started ? &page : NULL);
 }
 

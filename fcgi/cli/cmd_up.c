@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/arena.h"
@@ -19,6 +20,7 @@
 #include "engine/memory/memory_options.h"
 #include "engine/wire/status.h"
 #include "fcgi/cli/cli_options.h"
+#include "fcgi/cli/up/run_as.h"
 #include "fcgi/cli/up/model_switch.h"
 #include "fcgi/cli/up/nginx_conf.h"
 #include "fcgi/cli/up/supervisor.h"
@@ -33,13 +35,16 @@
 struct up {
     /* options */
     const char *state, *model, *models, *hub, *backend, *host, *names, *env_file, *bin_dir,
-        *share_dir, *cors, *log_level;
+        *share_dir, *cors, *log_level, *user_name, *engine_user_name;
     int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
     bool exact, without_landlock, without_seccomp;
     /* worked out */
     struct arena *arena;
-    char *engine_socket, *status, *cache, *database, *stream_socket, *short_socket, *record_socket;
+    struct run_as user, engine_user;
+    char *engine_run; /* NULL: the state folder */
+    char *engine_socket, *status, *cache, *engine_cache, *database, *stream_socket, *short_socket,
+        *record_socket;
     char *web, *url, *nginx_run, *log_ring;
     bool announced;
     struct model_switch model_switch;
@@ -80,6 +85,10 @@ static const struct option options[] = {
     {"prefill-chunk", OPTION_INT, FIELD(prefill_chunk), "0", 0, 65536, NULL, "TOKENS",
      "prompt tokens of a step at most; 0: chosen"},
     MEMORY_OPTION_ROWS(struct up, memory),
+    {"user", OPTION_STRING, FIELD(user_name), NULL, 0, 0, NULL, "NAME",
+     "as root: run everything as this user, or as UID:GID"},
+    {"engine-user", OPTION_STRING, FIELD(engine_user_name), NULL, 0, 0, NULL, "NAME",
+     "as root, with --user: run the engine as this one, which can't read the state folder"},
     {"without-landlock", OPTION_BOOL, FIELD(without_landlock), "false", 0, 0, NULL, NULL,
      "hide no files from engine and workers, and read attached files also where the kernel has no "
      "Landlock: what reads them sees other files"},
@@ -158,13 +167,17 @@ static bool work_out_paths(struct up *u, struct err *e)
         return false;
     if (!realpath(u->state, real))
         return err_errno(e, "%s", u->state);
+    if (u->engine_user.given)
+        u->engine_run = in_dir(u, real, STATE_ENGINE);
     if (strlen(real) > 80) /* sun_path holds 107 bytes with the names that follow */
         return err_field(e, ERR_LIMIT, "state",
                          "path is too long for unix sockets (80 characters)");
     u->state = arena_strdup(u->arena, real);
-    u->engine_socket = in_dir(u, u->state, STATE_ENGINE_SOCKET);
-    u->status = in_dir(u, u->state, STATE_STATUS);
+    const char *run = u->engine_run ? u->engine_run : u->state;
+    u->engine_socket = in_dir(u, run, STATE_ENGINE_SOCKET);
+    u->status = in_dir(u, run, STATE_STATUS);
     u->cache = in_dir(u, u->state, STATE_CACHE);
+    u->engine_cache = in_dir(u, run, STATE_CACHE);
     u->database = in_dir(u, u->state, STATE_DATABASE);
     u->record_socket = in_dir(u, u->state, STATE_RECORD_SOCKET);
     u->stream_socket = in_dir(u, u->state, "stream.sock");
@@ -269,7 +282,7 @@ static void add_engine(struct up *u, struct supervisor *s)
         "--status",
         u->status,
         "--cache-dir",
-        u->cache,
+        u->engine_cache,
         "--ctx",
         number(u, u->ctx),
         "--slots",
@@ -300,9 +313,12 @@ static void add_engine(struct up *u, struct supervisor *s)
         number(u, u->prefill_chunk),
         u->without_landlock ? "--without-landlock" : "--no-without-landlock",
         u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
-        u->exact ? "--exact" : NULL,
+        u->exact ? "--exact" : "--no-exact",
+        u->engine_user.given ? "--peer" : NULL,
+        number(u, (int64_t)u->user.uid),
         NULL};
     add_child(s, "engine", argv, SIGTERM);
+    s->children[0].as = u->engine_user.given ? &u->engine_user : NULL;
 }
 
 static void add_pool(struct up *u, struct supervisor *s, char *pool, const char *name, char *socket)
@@ -319,6 +335,8 @@ static void add_pool(struct up *u, struct supervisor *s, char *pool, const char 
         (char *)u->log_level,
         "--cors-origins",
         (char *)(u->cors ? u->cors : ""),
+        "--engine-run",
+        u->engine_run ? u->engine_run : (char *)u->state,
         u->without_landlock ? "--without-landlock" : "--no-without-landlock",
         u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
         socket ? "--socket" : NULL,
@@ -403,17 +421,47 @@ static bool begin_model_switch(struct up *u, struct supervisor *s, struct err *e
     return model_switch_begin(&u->model_switch, u->model, e);
 }
 
+/* Root makes what is to belong to others, and is root no longer. The engine's folder is in the
+ * group of who runs the rest; through the state folder the engine may pass, and open nothing there.
+ */
+static bool become_users(struct up *u, struct err *e)
+{
+    if (!run_as_find(u->user_name, "user", &u->user, e) ||
+        !run_as_find(u->engine_user_name, "engine-user", &u->engine_user, e))
+        return false;
+    if (u->engine_user.given && (!u->user.given || u->engine_user.uid == u->user.uid))
+        return err_field(e, ERR_INPUT, "engine-user", "must be another user than that of --user");
+    if (!u->user.given)
+        return true;
+    if (u->engine_user.given && !u->state)
+        return err_field(e, ERR_INPUT, "state", "is needed with --engine-user");
+    u->engine_user.gid = u->user.gid;
+    if (geteuid() == 0 && u->state && !run_as_own_folder(&u->user, u->state, e))
+        return false;
+    if (geteuid() == 0 && u->engine_user.given) {
+        char *folder = in_dir(u, u->state, STATE_ENGINE), *cache = in_dir(u, folder, STATE_CACHE);
+        if (!run_as_own_folder(&u->engine_user, folder, e) ||
+            !run_as_own_folder(&u->engine_user, cache, e))
+            return false;
+        if (chmod(folder, 0750) != 0 || chmod(u->state, 0710) != 0)
+            return err_errno(e, "%s", u->state);
+    }
+    return run_as_become(&u->user, u->engine_user.given, e);
+}
+
 static bool up(struct up *u, struct err *e)
 {
     struct supervisor s = {.stop_ms = STOP_MS, .on_tick = tick, .context = u};
     u->arena = arena_create(1 << 20);
     bool ok = u->arena || err_set(e, ERR_NOMEM, "out of memory");
-    ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) &&
-         log_ring_attach(u->log_ring, "up", e) && prepare_store(u, e);
+    ok = ok && become_users(u, e) && find_programs(u, e) && work_out_paths(u, e) &&
+         lock_state(u, e) && log_ring_attach(u->log_ring, "up", e) && prepare_store(u, e);
     if (ok) {
         if (geteuid() == 0)
             log_warn("all programs run as root, nginx's workers too: whoever breaks into one has "
-                     "the machine; start `sluice up` as a user of its own");
+                     "the machine; --user NAME runs them as a user of its own");
+        if (u->engine_user.given) /* it writes there too, by its group */
+            chmod(u->log_ring, 0660);
         unlink(u->status); /* the last run's page says nothing of this one */
         s.report_path = in_dir(u, u->state, "processes.json");
         add_engine(u, &s);

@@ -5,6 +5,7 @@
 #define STATE_DATABASE "sluice.db" /* sql/core/store.h */
 #define STATE_ENGINE_SOCKET "engine.sock"
 #define STATE_STATUS "status" /* engine/wire/status.h */
+#define STATE_ENGINE "engine" /* folder of an engine of another user: socket, status, cache */
 #define STATE_CACHE "cache"   /* folder: vocabularies, pipelines */
 #define STATE_SHARED                                                                               \
     "workers" /* fcgi/process/shared.h: counters and scoreboards of the worker processes */

@@ -13,7 +13,9 @@ struct setting_cache;
 struct worker {
     enum worker_pool pool;
     const char *state_dir, *run_dir; /* names inside them: fcgi/process/state.h */
+    const char *engine_run;          /* folder of the engine's socket and status page */
     const char *engine_socket, *status_path, *db_path, *cache_dir, *model_path;
+    const char *log_path; /* engine/base/log_ring.h */
     const struct text_model *text;
     const char *cors_origins;       /* cors.h; NULL: none */
     bool network;                   /* this pool connects to other machines: worker_walls.h */

@@ -95,6 +95,8 @@ bool worker_walls_child(const struct worker *w, struct err *e)
         landlock_allow_all(rules, confine_system_files, LANDLOCK_READ);
         landlock_allow_all(rules, confine_null_devices, LANDLOCK_DEVICE);
         landlock_allow_all(rules, folders, LANDLOCK_WRITE);
+        landlock_allow(rules, w->engine_run, LANDLOCK_READ);
+        landlock_allow(rules, w->log_path, LANDLOCK_READ);
         if (w->network)
             landlock_allow_all(rules, network_files, LANDLOCK_READ);
         if (w->pool != POOL_RECORD)

@@ -41,7 +41,6 @@
 struct recorder {
     const struct recorder_params *p;
     struct store *store;
-    char status_path[4096];
     int signal_fd, notify_fd, lock_fd;
     struct recorder_answer *answers[MAX_ANSWERS];
     int n;
@@ -235,7 +234,7 @@ static void read_answers(struct recorder *r, double now)
 {
     r->more_to_read = false;
     for (int i = 0; i < r->n; i++) {
-        recorder_answer_attach(r->answers[i], r->p->engine_socket, r->status_path, now);
+        recorder_answer_attach(r->answers[i], r->p->engine_socket, r->p->status_path, now);
         r->more_to_read |= recorder_answer_read(r->answers[i], READ_EVENTS);
     }
 }
@@ -366,7 +365,7 @@ static void open_history(struct recorder *r)
     struct err e = {0};
     if (!r->p->history_path || !r->p->shared)
         return;
-    r->source = (struct history_source){.status_path = r->status_path, .shared = r->p->shared};
+    r->source = (struct history_source){.status_path = r->p->status_path, .shared = r->p->shared};
     r->history = history_open(r->p->history_path, &e);
     if (!r->history)
         log_warn("no history for the charts: %s", e.text);
@@ -391,7 +390,6 @@ int recorder_run(const struct recorder_params *p)
         return 1;
     *r = (struct recorder){.p = p, .signal_fd = -1, .notify_fd = -1, .lock_fd = -1};
     bool ok =
-        file_join(r->status_path, sizeof r->status_path, p->run_dir, STATE_STATUS, &e) &&
         open_signals(r, &e) && take_lock(r, &e) &&
         (r->store = store_open(
              &(struct store_params){.path = p->db_path, .create = true, .checkpointer = true}, &e));

@@ -16,8 +16,8 @@ struct shared;
 struct recorder_params {
     const char *db_path; /* made when it is missing */
     const char *engine_socket;
-    const char
-        *run_dir; /* of STATE_RECORD_SOCKET and STATE_STATUS; the lock lies beside the database */
+    const char *status_path;  /* the engine's */
+    const char *run_dir;      /* of STATE_RECORD_SOCKET; the lock lies beside the database */
     const char *history_path; /* history.h: written once a second; NULL: not kept */
     struct shared
         *shared; /* the workers' counters, for the history; users' minutes. NULL: neither */

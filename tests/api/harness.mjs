@@ -1,7 +1,7 @@
 // Starts a whole server (nginx, workers, engine or fake engine) in a temporary folder and talks to it.
 // SLUICE_PREFIX: where `make install` put it (default build/root). SLUICE_NODE_MODULES: where npm put the clients.
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import os from 'node:os';
@@ -62,9 +62,14 @@ const running = new Set();
 // Whatever a test that failed did not stop ends with the process, which a server does not keep alive.
 process.on('exit', () => { for (const server of running) server.abandon(); });
 
-/** One running server. options: fake (engine), args (of `sluice up`), model, under (a command that runs it: ['nice', '-n', '5']). */
+/** One running server. options: fake (engine), args (of `sluice up`), model, under (a command that runs it: ['nice', '-n', '5']),
+ * owner (uid of the folder, for --user). */
 export async function start(options = {}) {
   const dir = mkdtempSync(path.join(os.tmpdir(), 'slt-'));
+  if (options.owner) {
+    chownSync(dir, options.owner, options.owner);
+    chmodSync(dir, 0o711); // others may pass through
+  }
   const server = new Server(dir, await freePort(), options);
   running.add(server);
   server.spawn();

@@ -29,6 +29,19 @@ test('each program keeps what it locks itself in with', () => {
   for (const unit of units) assert.match(text(unit), /^SystemCallFilter=.*\bseccomp\b.*\blandlock_restrict_self\b/m, unit);
 });
 
+test('the engine is of a user that can\'t read what the workers keep, and they find its socket', () => {
+  const [engine, worker] = units.map(text), line = (unit, name) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1];
+  const accounts = readFileSync(path.join(top, 'nginx/sysusers.conf'), 'utf8');
+  assert.notEqual(line(engine, 'User'), line(worker, 'User'));
+  assert.equal(line(engine, 'Group'), line(worker, 'Group'));
+  assert.equal(line(worker, 'StateDirectoryMode'), '0700');
+  assert.doesNotMatch(engine, /^StateDirectory=/m);
+  for (const unit of [engine, worker]) assert.match(accounts, new RegExp(`^u ${line(unit, 'User')} `, 'm'));
+  const run = `/run/${line(engine, 'RuntimeDirectory')}`;
+  assert.match(line(engine, 'ExecStart'), new RegExp(`--socket ${run}/engine.sock --status ${run}/status --log-ring ${run}/log .*--group ${line(worker, 'Group')} `));
+  assert.match(line(worker, 'ExecStart'), new RegExp(`--engine-run ${run} --log-ring ${run}/log `));
+});
+
 test('systemd-analyze finds each exposed by less than 2', (t) => {
   const version = spawnSync('systemd-analyze', ['--version'], { encoding: 'utf8' });
   if (version.error || Number(/systemd (\d+)/.exec(version.stdout)?.[1]) < 250) return t.skip('no systemd-analyze that reads files');

@@ -43,12 +43,14 @@ static void write_report(const struct supervisor *s)
 /* In the child: a pipe that closes on exec tells the parent whether exec worked. */
 static void exec_child(const struct child *c, int report_fd, pid_t parent, const sigset_t *old)
 {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    const bool taken = !c->as || run_as_take(c->as);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* afterwards, as a new user loses it */
     if (getppid() != parent)
         _exit(1);
     setpgid(0, 0); /* Ctrl-C reaches the supervisor alone, which stops the rest in order */
     sigprocmask(SIG_SETMASK, old, NULL);
-    execv(c->argv[0], c->argv);
+    if (taken)
+        execv(c->argv[0], c->argv);
     int error = errno;
     ssize_t n = write(report_fd, &error, sizeof error);
     (void)n;

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "engine/base/err.h"
+#include "fcgi/cli/up/run_as.h"
 
 #define SUPERVISOR_MAX_CHILDREN 8
 #define SUPERVISOR_MAX_ARGS 64
@@ -16,6 +17,7 @@ struct child {
     const char *name;
     char *argv[SUPERVISOR_MAX_ARGS]; /* NULL-terminated; strings owned by the caller */
     int stop_signal;                 /* SIGTERM; nginx: SIGQUIT */
+    const struct run_as *as;         /* whom it runs as; NULL: as we do */
     /* run state */
     pid_t pid; /* 0: not running */
     int restarts;

@@ -103,6 +103,9 @@ static void reach_files(void *unused)
     CONFINED_EXPECT(open("/usr/lib/os-release", O_RDONLY) >= 0); /* as a library is found */
     CONFINED_EXPECT(open("/proc/self/status", O_RDONLY) >= 0);
     CONFINED_EXPECT(open("/proc/meminfo", O_RDONLY) >= 0);
+    snprintf(path, sizeof path, "/proc/self/task/%d/comm", (int)gettid());
+    CONFINED_EXPECT(open(path, O_WRONLY | O_TRUNC) >= 0); /* drivers name their threads */
+    CONFINED_REFUSED(open("/proc/self/oom_score_adj", O_WRONLY), EACCES);
     CONFINED_EXPECT(open("/dev/urandom", O_RDONLY) >= 0);
     snprintf(path, sizeof path, "/proc/%d/environ", (int)getppid());
     CONFINED_REFUSED(open(path, O_RDONLY), EACCES);

@@ -53,8 +53,13 @@ static int remove_folders(void **unused)
 
 static void lock_in(enum worker_pool pool, bool network)
 {
-    const struct worker w = {
-        .pool = pool, .state_dir = state, .run_dir = state, .cache_dir = state, .network = network};
+    const struct worker w = {.pool = pool,
+                             .state_dir = state,
+                             .run_dir = state,
+                             .engine_run = state,
+                             .log_path = state,
+                             .cache_dir = state,
+                             .network = network};
     struct err e = {0};
     CONFINED_EXPECT(worker_walls_master(&w, &e));
     CONFINED_EXPECT(worker_walls_child(&w, &e));

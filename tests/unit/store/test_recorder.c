@@ -15,6 +15,7 @@
 #include "engine/base/log.h"
 #include "engine/engine.h"
 #include "engine/wire/status.h"
+#include "fcgi/process/state.h"
 #include "fcgi/recorder/recorder.h"
 #include "tests/unit/store/fake_engine.h"
 #include "tests/unit/store/store_fixture.h"
@@ -66,8 +67,12 @@ static pid_t start_recorder(struct fixture *f, rlim_t file_limit)
             signal(SIGXFSZ, SIG_IGN);
             setrlimit(RLIMIT_FSIZE, &(struct rlimit){file_limit, RLIM_INFINITY});
         }
-        _exit(recorder_run(&(struct recorder_params){
-            .db_path = f->path, .engine_socket = socket_path, .run_dir = f->folder}));
+        char status[4096];
+        snprintf(status, sizeof status, "%s/%s", f->folder, STATE_STATUS);
+        _exit(recorder_run(&(struct recorder_params){.db_path = f->path,
+                                                     .engine_socket = socket_path,
+                                                     .status_path = status,
+                                                     .run_dir = f->folder}));
     }
     f->store = fixture_open(f, false);
     return pid;
