@@ -123,6 +123,9 @@ static const struct setting_row rows[SETTING__N] = {
     [SETTING_OIDC_PUBLIC_URL] =
         {"oidc_public_url", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 200, NULL, NULL, false,
          "where people open this server, https://chat.example.org; empty: as the browser says"},
+    [SETTING_OIDC_SECOND_FACTOR] = {"oidc_second_factor", "sign_in", SETTING_TYPE_BOOL, "false", 0,
+                                    0, NULL, NULL, false,
+                                    "users with a second factor here are asked for it as well"},
 };
 
 struct setting_value {
