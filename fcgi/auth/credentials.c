@@ -68,9 +68,8 @@ static bool take_code(struct request *r, const struct store_user *user, const ch
     return err_field(e, ERR_AUTH, "code", "%s", why.text);
 }
 
-/* The password was right; is the code, where one is asked for? */
-static bool check_code(struct request *r, const struct store_user *user, const char *code,
-                       struct err *e)
+bool credentials_check_code(struct request *r, const struct store_user *user, const char *code,
+                            struct err *e)
 {
     struct store_factor factor;
     if (!store_factor_get(r->store, user->id, &factor, e))
@@ -100,7 +99,7 @@ bool credentials_login(struct request *r, const struct credentials *c, struct st
     /* An unknown name costs the same time as a wrong password. */
     if (verify(r, c->password, known ? user->password_hash : NULL) && known && !user->disabled) {
         throttle_forgive(r, &t);
-        return check_code(r, user, c->code, e);
+        return credentials_check_code(r, user, c->code, e);
     }
     audit_record(r, known ? user->id : 0, known ? user->name : "", "login.fail", "");
     r->error_override.code = "invalid_login";

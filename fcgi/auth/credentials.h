@@ -18,6 +18,10 @@ struct credentials {
 /* Checks a login. ERR_AUTH: code second_factor_needed (the password was right) or invalid_login. */
 bool credentials_login(struct request *r, const struct credentials *c, struct store_user *user,
                        struct err *e);
+/* The second factor of who has proven the first, where there is one. ERR_AUTH: code
+ * second_factor_needed or invalid_code. */
+bool credentials_check_code(struct request *r, const struct store_user *user, const char *code,
+                            struct err *e);
 /* Checks the password of the logged-in user again, which confirms their session
  * (confirmation.h). Who has none is asked for a confirmation instead. field: the member of the
  * body, for errors. */

@@ -53,6 +53,7 @@ enum server_setting {
     SETTING_OIDC_SCOPES,
     SETTING_OIDC_EMAIL_DOMAINS,
     SETTING_OIDC_PUBLIC_URL,
+    SETTING_OIDC_SECOND_FACTOR,
     SETTING_CONFIRM_MINUTES, /* confirmation.h; 0: each time */
     SETTING__N
 };

@@ -113,6 +113,9 @@ const struct setting_row setting_rows[SETTING__N] = {
     [SETTING_OIDC_PUBLIC_URL] =
         {"oidc_public_url", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 200, NULL, NULL, false,
          "where people open this server, https://chat.example.org; empty: as the browser says"},
+    [SETTING_OIDC_SECOND_FACTOR] = {"oidc_second_factor", "sign_in", SETTING_TYPE_BOOL, "false", 0,
+                                    0, NULL, NULL, false,
+                                    "users with a second factor here are asked for it as well"},
 };
 
 /* What keeps people out, and what tells afterwards who was in. */
@@ -132,6 +135,7 @@ const bool setting_guarded[SETTING__N] = {
     [SETTING_OIDC_CLIENT_SECRET] = true,
     [SETTING_OIDC_EMAIL_DOMAINS] = true,
     [SETTING_OIDC_PUBLIC_URL] = true,
+    [SETTING_OIDC_SECOND_FACTOR] = true,
 };
 
 const struct setting_row *setting_row(enum server_setting which)

@@ -14,10 +14,13 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/oidc/oidc_config.h"
+#include "fcgi/oidc/oidc_factor.h"
 #include "fcgi/oidc/oidc_sign_in.h"
 #include "sql/users/store_oidc.h"
 
-#define LINKED "/#/sign-in/oidc_done"
+static const char *const ways_on[] = {[OIDC_SIGNED_IN] = "/",
+                                      [OIDC_LINKED] = "/#/sign-in/oidc_done",
+                                      [OIDC_CODE_OWED] = "/#/sign-in/oidc_code"};
 
 static bool go_to(struct request *r, const char *url)
 {
@@ -76,8 +79,23 @@ static bool begin(struct request *r, struct err *e)
 static bool end(struct request *r, struct err *e)
 {
     struct err why = {0};
-    bool linked = false;
-    return oidc_sign_in_end(r, &linked, &why) ? go_to(r, linked ? LINKED : "/") : go_back(r, &why);
+    enum oidc_end how;
+    return oidc_sign_in_end(r, &how, &why) ? go_to(r, ways_on[how]) : go_back(r, &why);
+}
+
+static bool take_code(struct request *r, struct err *e)
+{
+    struct store_user user;
+    const char *code = NULL;
+    char csrf[SECRET_TOKEN_SIZE];
+    const cJSON *body = request_json(r, e);
+    if (!body || !json_get_string(body, "code", &code, e))
+        return false;
+    if (!code || !*code)
+        return err_field(e, ERR_INPUT, "code", "is needed");
+    return oidc_factor_check(r, code, &user, e) &&
+           credentials_begin_session(r, &user, "oidc", csrf, e) &&
+           credentials_reply_session(r, 200, csrf);
 }
 
 static bool list_one(void *context, const struct store_oidc_identity *i)
@@ -177,6 +195,18 @@ const struct route api_oidc_routes[] = {
      .doc = {.summary = "For browsers that come from the provider: a session, then on to /",
              .query = "OidcAnswer",
              .statuses = "303 429 503"}},
+    {.method = HTTP_POST,
+     .path = "/api/oidc/code",
+     .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT,
+     .body_limit = ACCOUNT_BODY_BYTES,
+     .handler = take_code,
+     .scope = SCOPE_ANY,
+     .doc = {.summary =
+                 "After the callback, where the own second factor is asked for too: its code",
+             .body = "CodeProof",
+             .reply = "Session",
+             .statuses = "200 401 429"}},
     {.method = HTTP_GET,
      .path = "/api/oidc/identities",
      .auth = ROUTE_USER,

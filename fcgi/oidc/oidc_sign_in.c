@@ -2,17 +2,17 @@
  * issuer in its answers (RFC 9207). */
 #include "fcgi/oidc/oidc_sign_in.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
 #include "fcgi/auth/credentials.h"
-#include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/http/work.h"
 #include "fcgi/oidc/jws.h"
 #include "fcgi/oidc/oidc_account.h"
 #include "fcgi/oidc/oidc_config.h"
+#include "fcgi/oidc/oidc_cookie.h"
+#include "fcgi/oidc/oidc_factor.h"
 #include "fcgi/oidc/oidc_form.h"
 #include "fcgi/oidc/oidc_provider.h"
 #include "fcgi/oidc/oidc_token.h"
@@ -21,20 +21,6 @@
 
 #define DEADLINE_MS 20000.0 /* of all that the provider is asked in one request */
 #define CODE_BYTES 4096
-
-/* A browser takes a cookie of the first name from this host itself only. */
-static const char *cookie_name(const struct request *r)
-{
-    return request_secure(r) ? "__Host-sluice_oidc" : "sluice_oidc";
-}
-
-static void set_cookie(struct request *r, const char *token, int64_t max_age_s)
-{
-    char cookie[256];
-    snprintf(cookie, sizeof cookie, "%s=%s; Path=/; HttpOnly; SameSite=Lax; Max-Age=%lld%s",
-             cookie_name(r), token, (long long)max_age_s, request_secure(r) ? "; Secure" : "");
-    reply_header(r, "Set-Cookie", cookie);
-}
 
 /* What both ends of a sign-in make of the browser's cookie. */
 struct proof {
@@ -96,7 +82,7 @@ bool oidc_sign_in_begin(struct request *r, const unsigned char *session_hash, st
     ok = put_url(url, &c, &p, state, &proof) || err_set(e, ERR_NOMEM, "no memory for the address");
     ok = ok && store_oidc_flow_add(r->store, &flow, e);
     if (ok)
-        set_cookie(r, browser, STORE_OIDC_FLOW_MS / 1000);
+        oidc_cookie_set(r, browser, STORE_OIDC_FLOW_MS / 1000);
     secret_wipe(browser, sizeof browser);
     secret_wipe(&proof, sizeof proof);
     return ok;
@@ -141,8 +127,9 @@ static bool take_answer(struct request *r, const struct oidc_config *c,
 }
 
 static bool finish(struct request *r, const struct oidc_exchange *x,
-                   const struct store_oidc_flow *flow, struct err *e)
+                   const struct store_oidc_flow *flow, enum oidc_end *how, struct err *e)
 {
+    bool owed;
     struct oidc_claims claims;
     struct store_user user;
     char csrf[SECRET_TOKEN_SIZE];
@@ -157,16 +144,20 @@ static bool finish(struct request *r, const struct oidc_exchange *x,
     if (!oidc_account_find(r, x, &claims, &user, e))
         return false;
     work_end(r, WORK_SIGN_IN);
-    return credentials_begin_session(r, &user, "oidc", csrf, e);
+    if (!oidc_factor_is_owed(r, &user, &owed, e))
+        return false;
+    *how = owed ? OIDC_CODE_OWED : OIDC_SIGNED_IN;
+    return owed ? oidc_factor_ask(r, &user, e)
+                : credentials_begin_session(r, &user, "oidc", csrf, e);
 }
 
-bool oidc_sign_in_end(struct request *r, bool *linked, struct err *e)
+bool oidc_sign_in_end(struct request *r, enum oidc_end *how, struct err *e)
 {
     struct oidc_config c;
     struct oidc_provider p;
     struct store_oidc_flow flow = {0};
     struct proof proof;
-    const char *browser = request_cookie(r, cookie_name(r));
+    const char *browser = oidc_cookie_get(r);
     struct oidc_exchange x = {.config = &c,
                               .provider = &p,
                               .verifier = proof.verifier,
@@ -175,13 +166,14 @@ bool oidc_sign_in_end(struct request *r, bool *linked, struct err *e)
     if (!r->store)
         return err_set(e, ERR_UNAVAILABLE, "the database is not open");
     bool ok = oidc_config_read(r, &c, e) && take_flow(r, browser, &flow, e);
-    *linked = flow.links;
+    *how = OIDC_LINKED; /* else finish says so */
     if (ok) {
         derive(browser, &proof);
-        set_cookie(r, "", 0);
         ok = provider_of(r, &c, x.until, &p, e) && take_answer(r, &c, &p, &x.code, e) &&
-             finish(r, &x, &flow, e);
+             finish(r, &x, &flow, how, e);
         secret_wipe(&proof, sizeof proof);
+        if (!ok || *how != OIDC_CODE_OWED) /* which has a cookie of its own */
+            oidc_cookie_set(r, "", 0);
     }
     oidc_config_wipe(&c);
     work_end(r, WORK_SIGN_IN);

@@ -14,6 +14,11 @@ struct request;
  * links the account; NULL: somebody signs in. */
 bool oidc_sign_in_begin(struct request *r, const unsigned char *session_hash, struct buf *url,
                         struct err *e);
-/* The provider has sent the browser back: a session was begun, or (*linked) the account linked.
- * False: *e for the log, and r->error_override.code for the page. */
-bool oidc_sign_in_end(struct request *r, bool *linked, struct err *e);
+enum oidc_end {
+    OIDC_SIGNED_IN, /* a session was begun */
+    OIDC_LINKED,
+    OIDC_CODE_OWED /* oidc_factor.h */
+};
+/* The provider has sent the browser back. False: *e for the log, and r->error_override.code for the
+ * page. */
+bool oidc_sign_in_end(struct request *r, enum oidc_end *how, struct err *e);

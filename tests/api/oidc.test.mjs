@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { after, before, test } from 'node:test';
 import { sleep, slow } from './harness.mjs';
-import { Browser, code, House, realProvider, signInThere } from './oidc_rig.mjs';
+import { appCode, Browser, code, House, realProvider, signInThere } from './oidc_rig.mjs';
 
 const none = { authorization: null };
 const PASSWORD = 'a long password';
@@ -209,6 +209,44 @@ test('a user links an account with the password, signs in by it, and unlinks it'
   assert.equal((await un({ issuer: h.fake.issuer, password: PASSWORD })).status, 204);
   assert.equal(await h.refusal({ sub: 'other-name' }), 'oidc_no_account');
   for (const what of ['oidc.link', 'oidc.unlink']) assert.ok((await audit(what)).some((x) => x.user === 'linker' && x.target === h.fake.issuer), what);
+});
+
+test('a second factor here: enough that the provider vouches, or asked for as well, once each', async () => {
+  await h.useFake({ oidc_policy: 'link' });
+  const id = await user('twofold');
+  const head = await page('twofold');
+  const { secret } = (await h.s.json('POST', '/api/second-factor', { password: PASSWORD }, head)).body;
+  const recovery = (await h.s.json('POST', '/api/second-factor/confirm', { code: appCode(secret) }, head)).body.recovery_codes;
+  const linked = await h.s.json('POST', '/api/oidc/link', { password: PASSWORD }, head);
+  const b = new Browser();
+  const cookie = (r) => /sluice_oidc=([^;]+)/.exec(r.headers.get('set-cookie'))[1];
+  b.jar(h.s.url).set('sluice_oidc', cookie(linked));
+  assert.equal(code(await b.go(h.fake.consent(linked.body.url, { sub: 'two' }))), 'oidc_done');
+  assert.equal((await h.signIn({ sub: 'two' })).r.location, `${h.s.url}/`, 'off by default');
+  await h.set({ oidc_second_factor: true });
+  try {
+    const asked = await h.signIn({ sub: 'two' });
+    assert.equal(code(asked.r), 'oidc_code');
+    assert.equal((await h.session(asked.b)).status, 401, 'not signed in yet');
+    const post = (body, value) => h.s.json('POST', '/api/oidc/code', body, { ...none, cookie: `sluice_oidc=${value}` });
+    const [token, owner] = asked.b.jar(h.s.url).get('sluice_oidc').split('.');
+    assert.equal(owner, id);
+    const me = `${token}.${id}`, right = recovery[0];
+    assert.equal((await post({}, me)).body.error.param, 'code');
+    for (const other of [`${token}.1`, `${token}.`, `${token}.${id}x`, `${token}.-1`, `${token}.9${'9'.repeat(30)}`, token, '', `${'A'.repeat(43)}.${id}`])
+      assert.equal((await post({ code: right }, other)).body.error.code, 'oidc_state', other);
+    assert.equal((await post({ code: '000000' }, me)).body.error.code, 'invalid_code');
+    const all = await Promise.all([1, 2, 3].map((i) => post({ code: recovery[i] }, me)));
+    assert.equal(all.filter((r) => r.status === 200).length, 1, 'one cookie, one session');
+    const winner = all.find((r) => r.status === 200);
+    assert.equal(winner.body.user.name, 'twofold');
+    assert.equal((await post({ code: right }, me)).body.error.code, 'oidc_state', 'used up');
+    const plain = await h.depart(); // the cookie of a sign-in that was only begun is good for nothing here
+    assert.equal((await post({ code: right }, `${plain.b.jar(h.s.url).get('sluice_oidc')}.${id}`)).body.error.code, 'oidc_state');
+    const late = await h.signIn({ sub: 'two' });
+    await h.s.json('PATCH', `/api/users/${id}`, { disabled: true });
+    assert.equal((await post({ code: right }, late.b.jar(h.s.url).get('sluice_oidc'))).body.error.code, 'oidc_disabled');
+  } finally { await h.set({ oidc_second_factor: null }); }
 });
 
 test('while the provider is slow, everyone else notices nothing, and its own end is a clear code', async () => {

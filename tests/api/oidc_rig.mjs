@@ -9,6 +9,15 @@ import { load, sleep, start } from './harness.mjs';
 const b64 = (v) => Buffer.from(typeof v === 'string' || Buffer.isBuffer(v) ? v : JSON.stringify(v)).toString('base64url');
 const listen = (server) => new Promise((done) => { server.listen(0, '127.0.0.1', () => done(server.address().port)); });
 
+/** RFC 6238: what the app of a second factor shows. */
+export function appCode(base32, ahead = 0) {
+  const bits = [...base32].map((c) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(c).toString(2).padStart(5, '0')).join('');
+  const counter = Buffer.alloc(8);
+  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30000) + ahead));
+  const mac = createHmac('sha1', Buffer.from(bits.match(/.{8}/g).map((b) => parseInt(b, 2)))).update(counter).digest();
+  return String((mac.readUInt32BE(mac[19] & 15) & 0x7fffffff) % 1e6).padStart(6, '0');
+}
+
 /** nginx lets an address in 60 times at once and ten times a second; the tests are patient. */
 const paces = new Map();
 async function pace(url) {

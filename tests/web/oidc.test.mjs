@@ -3,7 +3,7 @@
 // server (localhost, not 127.0.0.1), as providers are, so that cookies are sent as they will be.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { realProvider } from '../api/oidc_rig.mjs';
+import { appCode, realProvider } from '../api/oidc_rig.mjs';
 import { noBrowser, openHouse, patience, until } from './page.mjs';
 
 const skip = noBrowser;
@@ -84,7 +84,7 @@ test('somebody signs in by the button and the provider\'s pages, and stays signe
   await page.waitForSelector('#app:not([hidden])');
   await page.click('#account');
   await page.click('.menu button:has(.i-shield)');
-  const part = page.locator('.security-part').nth(3);
+  const part = page.locator('.security-part', { hasText: 'Sign-in by a provider' });
   await part.locator('li', { hasText: 'olga@example.org' }).waitFor();
   assert.match(await part.innerText(), /no password/);
   assert.equal(await part.getByRole('button').count(), 0, 'it cannot lock itself out');
@@ -101,7 +101,7 @@ test('a user links an account, signs in by it, and unlinks it', { skip }, async 
   const security = async () => {
     await page.click('#account');
     await page.click('.menu button:has(.i-shield)');
-    return page.locator('.security-part').nth(3);
+    return page.locator('.security-part', { hasText: 'Sign-in by a provider' });
   };
   const part = await security();
   await part.getByRole('button', { name: 'Link an account at House ID' }).click();
@@ -121,6 +121,48 @@ test('a user links an account, signs in by it, and unlinks it', { skip }, async 
   await again.locator('.danger').click();
   await again.getByRole('button', { name: 'Link an account at House ID' }).waitFor();
   for (const p of [page, other]) await p.context().close();
+});
+
+test('where the second factor here is asked for as well, the login asks for nothing but its code', { skip }, async () => {
+  await house.server.json('POST', '/api/users', { name: 'quinn', password: PASSWORD });
+  const page = await stranger();
+  await page.fill('#login-name', 'quinn');
+  await page.fill('#login-password', PASSWORD);
+  await page.click('#login-form .primary');
+  await page.waitForSelector('#app:not([hidden])');
+  const { secret } = await page.evaluate(async (password) => {
+    const { csrf } = await (await fetch('/api/session')).json();
+    const post = async (path, body) => (await fetch(path, { method: 'POST', headers: { 'content-type': 'application/json', 'x-csrf-token': csrf }, body: JSON.stringify(body) })).json();
+    return post('/api/second-factor', { password });
+  }, PASSWORD);
+  await page.evaluate(async (code) => {
+    const { csrf } = await (await fetch('/api/session')).json();
+    await fetch('/api/second-factor/confirm', { method: 'POST', headers: { 'content-type': 'application/json', 'x-csrf-token': csrf }, body: JSON.stringify({ code }) });
+  }, appCode(secret, -1));
+  await page.click('#account');
+  await page.click('.menu button:has(.i-shield)');
+  const part = page.locator('.security-part', { hasText: 'Sign-in by a provider' });
+  await part.getByRole('button', { name: 'Link an account at House ID' }).click();
+  await part.locator('input[type="password"]').fill(PASSWORD);
+  await part.locator('.primary').click();
+  await signInThere(page, 'quinn-there');
+  await page.locator('.toast', { hasText: 'linked' }).waitFor();
+  await page.context().close();
+  await house.server.json('PATCH', '/api/admin/settings', { oidc_second_factor: true });
+  const other = await stranger();
+  await other.locator('#oidc-sign-in').click();
+  await signInThere(other, 'quinn-there');
+  await other.waitForSelector('#login-code-row:not([hidden])');
+  assert.equal(await other.locator('#login-name').isVisible(), false);
+  await other.fill('#login-code', '000000');
+  await other.click('#login-form .primary');
+  await other.waitForSelector('#login-error:not([hidden])');
+  await other.fill('#login-code', appCode(secret));
+  await other.click('#login-form .primary');
+  await other.waitForSelector('#app:not([hidden])');
+  assert.equal(await other.locator('#account-name').innerText(), 'quinn');
+  await other.context().close();
+  await house.server.json('PATCH', '/api/admin/settings', { oidc_second_factor: false });
 });
 
 test('what went wrong there is said over the login, in the reader\'s language, and only in our words', { skip }, async () => {

@@ -3,9 +3,10 @@
 import { call } from "./api.js";
 import { $ } from "./dom.js";
 import { date, t } from "./i18n.js";
-import { offerProvider } from "./oidc.js";
+import { offerProvider, returnText } from "./oidc.js";
 
 let signedIn = () => {};
+let byProvider = false;
 
 /** The token of an invitation's link; it stands behind the #, so that no server's log ever has it. */
 export const invitation = () => /^#\/invite\/([\w-]+)$/.exec(location.hash)?.[1] || "";
@@ -26,11 +27,25 @@ function askForCode(ask) {
   if (!ask) $("login-code").value = "";
 }
 
-/** Words over the login's button, for instance why a provider let nobody in. */
-export const loginSays = (message) => fail($("login-error"), { message });
+/** After a provider's sign-in only the code of the second factor is asked for. */
+function askAfterProvider(ask) {
+  byProvider = ask;
+  for (const id of ["login-name", "login-password"]) {
+    $(id).required = !ask;
+    $(id).closest("label").hidden = ask;
+  }
+  askForCode(ask);
+}
+
+/** What a return from the provider asks or says over the login. */
+export function loginReturn(code) {
+  askAfterProvider(code === "oidc_code");
+  if (byProvider) $("login-code").focus();
+  else fail($("login-error"), { message: returnText(code) });
+}
 
 export async function showLogin() {
-  askForCode(false);
+  askAfterProvider(false);
   $("login-password").value = "";
   show("login-form");
   $("login-name").focus();
@@ -64,8 +79,8 @@ async function signIn(event) {
   if ($("login-code").value) body.code = $("login-code").value.trim();
   problem.hidden = true;
   try {
-    const session = await call("POST", "/api/login", body);
-    askForCode(false);
+    const session = byProvider ? await call("POST", "/api/oidc/code", { code: body.code || "" }) : await call("POST", "/api/login", body);
+    askAfterProvider(false);
     $("login-password").value = "";
     $("login").hidden = true;
     signedIn(session);
@@ -75,6 +90,7 @@ async function signIn(event) {
       $("login-code").focus();
       return;
     }
+    if (error.code === "oidc_state") askAfterProvider(false);
     fail(problem, error);
     $(error.param === "code" ? "login-code" : "login-password").select();
   }

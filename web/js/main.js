@@ -11,9 +11,9 @@ import { clearMarks, goToMessage } from "./found.js";
 import { readConversation, readTexts } from "./history.js";
 import { chooseLanguage, chosen, languages, t, translatePage } from "./i18n.js";
 import { forgetTag, startLive } from "./live.js";
-import { initLogin, invitation, loginSays, showLogin, showSignUp } from "./login.js";
+import { initLogin, invitation, loginReturn, showLogin, showSignUp } from "./login.js";
 import { loadMarkdown } from "./markdown.js";
-import { takeReturn } from "./oidc.js";
+import { returnText, takeReturn } from "./oidc.js";
 import "./commands.js";
 import "./meter.js";
 import { promptsDialog } from "./prompts.js";
@@ -243,10 +243,11 @@ async function start() {
   initTheme();
   setSignedOutHandler(signedOut);
   initLogin(showApp);
-  const said = takeReturn();
+  const back = takeReturn();
   if (invitation()) showSignUp();
   else try { showApp(await call("GET", "/api/session")); } catch { signedOut(); }
-  if (said) (app.hidden ? loginSays : toast)(said, 6000);
+  if (back && app.hidden) loginReturn(back);
+  else if (back) toast(returnText(back), 6000);
   $("splash").hidden = true;
   loadMarkdown(); // not needed to paint, but soon
   addEventListener("hashchange", () => {

@@ -4,11 +4,14 @@ import { call } from "./api.js";
 import { $, el } from "./dom.js";
 import { date, has, t } from "./i18n.js";
 
-/** The words for what a return from the provider left behind the #, which is taken away; "" when one came otherwise. */
+/** The code that a return from the provider left behind the #, which is taken away; "" when one came otherwise. */
 export function takeReturn() {
-  const code = /^#\/sign-in\/(\w+)$/.exec(location.hash)?.[1];
-  if (!code) return "";
-  history.replaceState(null, "", "#/");
+  const code = /^#\/sign-in\/(\w+)$/.exec(location.hash)?.[1] || "";
+  if (code) history.replaceState(null, "", "#/");
+  return code;
+}
+
+export function returnText(code) {
   if (code === "oidc_done") return t("oidc.done");
   return t(has(`serverErrors.${code}`) ? `serverErrors.${code}` : "serverErrors.oidc_failed");
 }
