@@ -33,7 +33,7 @@
 
 #define SHORT_CHILDREN 2
 #define SHORT_THREADS                                                                              \
-    12 /* some for each kind of slow work, see work_gate.h, and two that never do any */
+    13 /* some for each kind of slow work, see work_gate.h, and two that never do any */
 
 struct options {
     const char *pool, *state, *run, *cache_dir, *model, *model_name, *socket, *status_socket,
