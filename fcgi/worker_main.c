@@ -34,7 +34,7 @@
 
 #define SHORT_CHILDREN 2
 #define SHORT_THREADS                                                                              \
-    16 /* some for each kind of slow work, see work_gate.h, and two that never do any */
+    17 /* some for each kind of slow work, see work_gate.h, and two that never do any */
 
 struct options {
     const char *pool, *state, *run, *engine_run, *log_ring, *cache_dir, *model, *model_name,

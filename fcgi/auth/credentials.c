@@ -13,10 +13,13 @@
 #include "fcgi/auth/session_cookie.h"
 #include "fcgi/auth/throttle.h"
 #include "fcgi/http/audit.h"
+#include "fcgi/http/client_address.h"
 #include "fcgi/http/json_put.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/http/work.h"
+#include "fcgi/process/shared.h"
+#include "fcgi/process/worker.h"
 #include "sql/users/store_factor.h"
 
 /* After work_begin, which comes before the throttle: an attempt that is refused for lack of room is
@@ -26,6 +29,13 @@ static bool verify(struct request *r, const char *password, const char *hash)
     bool ok = secret_password_verify(password, hash);
     work_end(r, WORK_PASSWORD);
     return ok;
+}
+
+/* The gate keeps places for who comes from there again. */
+static void was_right(struct request *r, const struct throttle *t)
+{
+    throttle_forgive(r, t);
+    shared_known_note(r->worker->shared, KNOWN_ADDRESS, client_address_key(r));
 }
 
 bool credentials_hash(struct request *r, const char *field, const char *password,
@@ -98,7 +108,7 @@ bool credentials_login(struct request *r, const struct credentials *c, struct st
     }
     /* An unknown name costs the same time as a wrong password. */
     if (verify(r, c->password, known ? user->password_hash : NULL) && known && !user->disabled) {
-        throttle_forgive(r, &t);
+        was_right(r, &t);
         return credentials_check_code(r, user, c->code, e);
     }
     audit_record(r, known ? user->id : 0, known ? user->name : "", "login.fail", "");
@@ -132,7 +142,7 @@ bool credentials_confirm(struct request *r, const char *field, const char *passw
         audit_record(r, user->id, user->name, "password.fail", r->route->path);
         return err_field(e, ERR_FORBIDDEN, field, "is not the password");
     }
-    throttle_forgive(r, &t);
+    was_right(r, &t);
     return confirmation_renew(r, e);
 }
 

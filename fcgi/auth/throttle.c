@@ -1,10 +1,10 @@
 /* throttle.h: an attempt counts against three subjects, and the longest wait of the three holds. */
 #include "fcgi/auth/throttle.h"
 
-#include <arpa/inet.h>
 #include <stdatomic.h>
 #include <string.h>
 
+#include "fcgi/http/client_address.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
@@ -34,13 +34,10 @@ static void add_bytes(struct label *l, const void *data, size_t len)
     l->len += len < room ? len : room;
 }
 
-static void add_address(struct label *l, const char *address)
+static void add_address(struct label *l, const struct request *r)
 {
-    struct in6_addr six;
-    if (inet_pton(AF_INET6, address, &six) == 1)
-        add_bytes(l, &six, IN6_IS_ADDR_V4MAPPED(&six) ? sizeof six : sizeof six / 2);
-    else
-        add_bytes(l, address, strnlen(address, 64));
+    unsigned char address[CLIENT_ADDRESS_BYTES];
+    add_bytes(l, address, client_address(r, address));
     add_bytes(l, "", 1); /* or an address and a name could be taken for another pair */
 }
 
@@ -57,7 +54,7 @@ static void take_subjects(struct request *r, enum throttle_kind kind, const char
     for (unsigned char by = 0; by < 3; by++) {
         struct label l = {.bytes = {by}, .len = 1};
         if (by != BY_SUBJECT)
-            add_address(&l, request_remote(r));
+            add_address(&l, r);
         if (by != BY_ADDRESS)
             add_name(&l, name);
         const int free_failures = free_attempts[kind][by];

@@ -2,6 +2,7 @@
 
 libsluice_fcgi_a_SOURCES += \
 	%D%/audit.c %D%/audit.h \
+	%D%/client_address.c %D%/client_address.h \
 	%D%/cors.c %D%/cors.h \
 	%D%/dialect.c %D%/dialect.h \
 	%D%/file_name.c %D%/file_name.h \

@@ -4,13 +4,14 @@
 #include <stdatomic.h>
 
 #include "engine/base/clock.h"
+#include "fcgi/http/client_address.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
-#include "sql/core/secret.h"
 
 #define WAIT_MS 15000.0
-#define LOOK_MS 100 /* how often a client that waits is looked for */
+#define KNOWN_MS ((int64_t)30 * 24 * 3600 * 1000) /* as long as a session lasts */
+#define LOOK_MS 100                               /* how often a client that waits is looked for */
 #define LIGHT_BODY_BYTES ((size_t)64 << 10)
 
 static struct work_gate gate = WORK_GATE_INIT;
@@ -36,7 +37,15 @@ static int64_t owner_of(const struct request *r)
 {
     if (r->who.user_id)
         return r->who.user_id;
-    return -1 - (int64_t)(secret_table_hash(request_remote(r)) >> 2);
+    return -1 - (int64_t)(client_address_key(r) >> 2);
+}
+
+/* Has logged in, or comes from where somebody did lately. */
+static bool is_known(const struct request *r, enum work_kind kind)
+{
+    return kind == WORK_PASSWORD &&
+           (r->who.user_id ||
+            shared_known_within(r->worker->shared, KNOWN_ADDRESS, client_address_key(r), KNOWN_MS));
 }
 
 static bool refuse(struct request *r, enum work_kind kind, bool own, struct err *e)
@@ -57,7 +66,8 @@ bool work_begin(struct request *r, enum work_kind kind, struct err *e)
         return true;
     if (!r->work) /* kept, because a login makes the stranger a user */
         r->work_owner = owner_of(r);
-    enum work_answer answer = work_gate_take(&gate, kind, r->work_owner);
+    enum work_answer answer = work_gate_take(
+        &gate, kind, &(struct work_owner){.id = r->work_owner, .known = is_known(r, kind)});
     if (answer != WORK_TAKEN)
         return refuse(r, kind, answer == WORK_FULL_OWNER, e);
     const double until = clock_ms() + WAIT_MS;

@@ -84,7 +84,8 @@ struct shared_limit {
 
 /* What proved itself a while ago. */
 enum shared_known_kind {
-    KNOWN_READER, /* keys and sessions of those who may read the figures */
+    KNOWN_READER,  /* keys and sessions of those who may read the figures */
+    KNOWN_ADDRESS, /* from where a password was right: http/client_address.h */
     KNOWN__N
 };
 struct shared_known {

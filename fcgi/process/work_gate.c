@@ -8,10 +8,11 @@
 static const struct {
     const char *name;
     int running, held, held_by_one;
+    int reserved; /* beyond `held`, for owners who are known; one to each */
 } shares[WORK__N] = {
-    [WORK_PASSWORD] = {"password", 1, 4, 2}, [WORK_TEXT] = {"text", 2, 3, 2},
-    [WORK_FILE] = {"file", 2, 4, 3},         [WORK_SHARE] = {"share", 2, 4, 3},
-    [WORK_SIGN_IN] = {"sign_in", 2, 4, 3},
+    [WORK_PASSWORD] = {"password", 1, 3, 2, 2}, [WORK_TEXT] = {"text", 2, 3, 2, 0},
+    [WORK_FILE] = {"file", 2, 4, 3, 0},         [WORK_SHARE] = {"share", 2, 4, 3, 0},
+    [WORK_SIGN_IN] = {"sign_in", 2, 4, 3, 0},
 };
 
 const char *work_kind_name(enum work_kind kind)
@@ -32,14 +33,16 @@ static int count_slow(const struct work_gate *g)
     return n;
 }
 
-static enum work_answer judge(const struct work_gate *g, enum work_kind kind, int64_t owner)
+static enum work_answer judge(const struct work_gate *g, enum work_kind kind,
+                              const struct work_owner *o)
 {
     int own = 0;
     for (int i = 0; i < WORK_HELD_MAX; i++)
-        own += g->holder[kind][i] == owner;
+        own += g->holder[kind][i] == o->id;
     if (own >= shares[kind].held_by_one)
         return WORK_FULL_OWNER;
-    if (g->held[kind] >= shares[kind].held || (!is_apart(kind) && count_slow(g) >= WORK_SLOW_MAX))
+    const int places = shares[kind].held + (o->known && !own ? shares[kind].reserved : 0);
+    if (g->held[kind] >= places || (!is_apart(kind) && count_slow(g) >= WORK_SLOW_MAX))
         return WORK_FULL;
     return WORK_TAKEN;
 }
@@ -53,13 +56,14 @@ static void replace_holder(struct work_gate *g, enum work_kind kind, int64_t fro
         g->holder[kind][i] = to;
 }
 
-enum work_answer work_gate_take(struct work_gate *g, enum work_kind kind, int64_t owner)
+enum work_answer work_gate_take(struct work_gate *g, enum work_kind kind,
+                                const struct work_owner *o)
 {
     pthread_mutex_lock(&g->lock);
-    enum work_answer answer = judge(g, kind, owner);
+    enum work_answer answer = judge(g, kind, o);
     if (answer == WORK_TAKEN) {
         g->held[kind]++;
-        replace_holder(g, kind, 0, owner);
+        replace_holder(g, kind, 0, o->id);
     }
     pthread_mutex_unlock(&g->lock);
     return answer;

@@ -18,7 +18,7 @@ enum work_kind {
 };
 const char *work_kind_name(enum work_kind kind);
 
-#define WORK_HELD_MAX 4 /* the largest share */
+#define WORK_HELD_MAX 5 /* the largest share, with what is reserved of it */
 #define WORK_SLOW_MAX 6 /* of all kinds but passwords and sign-ins together */
 
 struct work_gate {
@@ -34,9 +34,14 @@ enum work_answer {
     WORK_FULL,      /* the share, or what all kinds may hold, is taken */
     WORK_FULL_OWNER /* this owner has as much of it as one may have */
 };
-/* A thread of the share; it may run after work_gate_turn. owner: a user, or a stranger's address as
- * a number; not 0. Never waits. */
-enum work_answer work_gate_take(struct work_gate *g, enum work_kind kind, int64_t owner);
+struct work_owner {
+    int64_t id; /* a user, or a stranger's address as a number; not 0 */
+    bool known; /* gets one of the places that are reserved when a crowd of strangers has the rest
+                 */
+};
+/* A thread of the share; it may run after work_gate_turn. Never waits. */
+enum work_answer work_gate_take(struct work_gate *g, enum work_kind kind,
+                                const struct work_owner *o);
 /* Waits at most wait_ms for a turn. True: it runs. */
 bool work_gate_turn(struct work_gate *g, enum work_kind kind, int wait_ms);
 /* Ends what work_gate_take began. ran: its turn had come. */
