@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "sql/users/store_users.h"
+
 #define MAX_TOKENS 16777216
 #define MAX_UPLOAD 33554432 /* nginx takes no larger body: nginx/server.conf.in */
 
