@@ -185,6 +185,7 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->hooks = &hooks;
     w->without_landlock = o->without_landlock;
     w->without_seccomp = o->without_seccomp;
+    w->network = w->pool == POOL_SHORT; /* asks the provider of sign-ins, where one is set */
     w->cors_origins = o->cors && *o->cors ? o->cors : NULL;
     if (w->cors_origins && !cors_check(w->cors_origins, e))
         return false;

@@ -71,9 +71,9 @@ bool work_begin(struct request *r, enum work_kind kind, struct err *e)
     if (answer != WORK_TAKEN)
         return refuse(r, kind, answer == WORK_FULL_OWNER, e);
     const double until = clock_ms() + WAIT_MS;
-    bool turn = work_gate_turn(&gate, kind, 0);
+    bool turn = work_gate_turn(&gate, kind, r->work_owner, 0);
     while (!turn && !request_client_gone(r) && clock_ms() < until)
-        turn = work_gate_turn(&gate, kind, LOOK_MS);
+        turn = work_gate_turn(&gate, kind, r->work_owner, LOOK_MS);
     if (turn) {
         r->work |= 1u << kind;
         return true;

@@ -3,6 +3,10 @@
 
 #include <time.h>
 
+#include "engine/base/clock.h"
+
+#define WORK_LIGHT_PLACES 2 /* of all slow kinds together, for owners who are not heavy */
+
 /* Two cores' worth of each kind runs; one password at a time, since each takes 64 MiB. Sign-ins
  * wait for another server: they have threads of their own. */
 static const struct {
@@ -33,27 +37,68 @@ static int count_slow(const struct work_gate *g)
     return n;
 }
 
+static bool is_heavy(const struct work_gate *g, int64_t owner, double now)
+{
+    double running = 0;
+    for (int k = 0; k < WORK__N; k++)
+        for (int i = 0; i < WORK_HELD_MAX; i++) {
+            const struct work_holder *h = &g->holders[k][i];
+            if (h->owner == owner && h->began_ms > 0 && !is_apart((enum work_kind)k))
+                running += now - h->began_ms;
+        }
+    return running > WORK_USE_HEAVY_MS || work_use_heavy(&g->use, owner, now);
+}
+
+/* Holders of a kind whose owners are heavy; turn: only those whose turn has come. */
+static int count_heavy(const struct work_gate *g, enum work_kind kind, bool turn, double now)
+{
+    int n = 0;
+    for (int i = 0; i < WORK_HELD_MAX; i++) {
+        const struct work_holder *h = &g->holders[kind][i];
+        n += h->owner && (!turn || h->began_ms > 0) && is_heavy(g, h->owner, now);
+    }
+    return n;
+}
+
 static enum work_answer judge(const struct work_gate *g, enum work_kind kind,
                               const struct work_owner *o)
 {
+    const double now = clock_ms();
     int own = 0;
     for (int i = 0; i < WORK_HELD_MAX; i++)
-        own += g->holder[kind][i] == o->id;
+        own += g->holders[kind][i].owner == o->id;
     if (own >= shares[kind].held_by_one)
         return WORK_FULL_OWNER;
     const int places = shares[kind].held + (o->known && !own ? shares[kind].reserved : 0);
     if (g->held[kind] >= places || (!is_apart(kind) && count_slow(g) >= WORK_SLOW_MAX))
         return WORK_FULL;
+    if (is_apart(kind) || !is_heavy(g, o->id, now))
+        return WORK_TAKEN;
+    if (count_heavy(g, kind, false, now) >= shares[kind].held / 2 ||
+        count_slow(g) >= WORK_SLOW_MAX - WORK_LIGHT_PLACES)
+        return WORK_FULL_OWNER;
     return WORK_TAKEN;
 }
 
-static void replace_holder(struct work_gate *g, enum work_kind kind, int64_t from, int64_t to)
+static bool may_run(const struct work_gate *g, enum work_kind kind, int64_t owner)
 {
-    int i = 0;
-    while (i < WORK_HELD_MAX && g->holder[kind][i] != from)
-        i++;
-    if (i < WORK_HELD_MAX)
-        g->holder[kind][i] = to;
+    const double now = clock_ms();
+    if (g->running[kind] >= shares[kind].running)
+        return false;
+    return is_apart(kind) || !is_heavy(g, owner, now) ||
+           count_heavy(g, kind, true, now) < shares[kind].running - 1;
+}
+
+/* A place of the owner's, or with owner 0 a free one; ran: one whose turn has come. */
+static struct work_holder *find_holder(struct work_gate *g, enum work_kind kind, int64_t owner,
+                                       bool ran)
+{
+    for (int i = 0; i < WORK_HELD_MAX; i++) {
+        struct work_holder *h = &g->holders[kind][i];
+        if (h->owner == owner && (h->began_ms > 0) == ran)
+            return h;
+    }
+    return NULL;
 }
 
 enum work_answer work_gate_take(struct work_gate *g, enum work_kind kind,
@@ -61,15 +106,16 @@ enum work_answer work_gate_take(struct work_gate *g, enum work_kind kind,
 {
     pthread_mutex_lock(&g->lock);
     enum work_answer answer = judge(g, kind, o);
-    if (answer == WORK_TAKEN) {
+    struct work_holder *place = answer == WORK_TAKEN ? find_holder(g, kind, 0, false) : NULL;
+    if (place) {
         g->held[kind]++;
-        replace_holder(g, kind, 0, o->id);
+        place->owner = o->id;
     }
     pthread_mutex_unlock(&g->lock);
     return answer;
 }
 
-bool work_gate_turn(struct work_gate *g, enum work_kind kind, int wait_ms)
+bool work_gate_turn(struct work_gate *g, enum work_kind kind, int64_t owner, int wait_ms)
 {
     struct timespec until;
     int rc = 0;
@@ -78,20 +124,29 @@ bool work_gate_turn(struct work_gate *g, enum work_kind kind, int wait_ms)
     until.tv_sec += wait_ms / 1000 + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&g->lock);
-    while (g->running[kind] >= shares[kind].running && rc == 0)
+    while (!may_run(g, kind, owner) && rc == 0)
         rc = pthread_cond_timedwait(&g->ended, &g->lock, &until);
-    bool mine = g->running[kind] < shares[kind].running;
-    g->running[kind] += mine;
+    struct work_holder *mine = may_run(g, kind, owner) ? find_holder(g, kind, owner, false) : NULL;
+    if (mine) {
+        mine->began_ms = clock_ms();
+        g->running[kind]++;
+    }
     pthread_mutex_unlock(&g->lock);
-    return mine;
+    return mine != NULL;
 }
 
 void work_gate_give(struct work_gate *g, enum work_kind kind, int64_t owner, bool ran)
 {
     pthread_mutex_lock(&g->lock);
-    g->held[kind]--;
-    g->running[kind] -= ran;
-    replace_holder(g, kind, owner, 0);
+    struct work_holder *place = find_holder(g, kind, owner, ran);
+    if (place) {
+        const double now = clock_ms();
+        if (ran && !is_apart(kind))
+            work_use_add(&g->use, owner, now - place->began_ms, now);
+        g->held[kind]--;
+        g->running[kind] -= ran;
+        *place = (struct work_holder){0};
+    }
     pthread_cond_broadcast(&g->ended);
     pthread_mutex_unlock(&g->lock);
 }

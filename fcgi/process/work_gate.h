@@ -1,12 +1,16 @@
 /* How many threads of a process slow work may hold, so that the rest of them always serve what is
  * quick. Each kind of work has a share, of which some run and the others wait for their turn, and
- * nobody gets the whole of a share; whoever comes beyond is refused at once. All kinds but
+ * nobody gets the whole of a share; whoever comes beyond is refused at once. Those who have kept
+ * the process busy lately (work_use.h), however many they are, get half of the places of a share
+ * and leave a turn to others, who so never wait for somebody's heaviest files. All kinds but
  * passwords and sign-ins have a bound together as well. Thread-safe; what waits, waits in its own
  * thread. */
 #pragma once
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "fcgi/process/work_use.h"
 
 enum work_kind {
     WORK_PASSWORD, /* argon2id: 64 MiB each */
@@ -25,7 +29,11 @@ struct work_gate {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t ended;
     int held[WORK__N], running[WORK__N];
-    int64_t holder[WORK__N][WORK_HELD_MAX]; /* 0: none */
+    struct work_holder {
+        int64_t owner;   /* 0: none */
+        double began_ms; /* of its turn, clock_ms; 0: it waits */
+    } holders[WORK__N][WORK_HELD_MAX];
+    struct work_use use; /* of kinds but passwords and sign-ins */
 };
 #define WORK_GATE_INIT {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER}
 
@@ -43,6 +51,6 @@ struct work_owner {
 enum work_answer work_gate_take(struct work_gate *g, enum work_kind kind,
                                 const struct work_owner *o);
 /* Waits at most wait_ms for a turn. True: it runs. */
-bool work_gate_turn(struct work_gate *g, enum work_kind kind, int wait_ms);
+bool work_gate_turn(struct work_gate *g, enum work_kind kind, int64_t owner, int wait_ms);
 /* Ends what work_gate_take began. ran: its turn had come. */
 void work_gate_give(struct work_gate *g, enum work_kind kind, int64_t owner, bool ran);

@@ -81,7 +81,7 @@ struct waiter {
 static void *wait_turn(void *context)
 {
     struct waiter *w = context;
-    w->turn = work_gate_turn(w->g, WORK_PASSWORD, 20000);
+    w->turn = work_gate_turn(w->g, WORK_PASSWORD, 2, 20000);
     return NULL;
 }
 
@@ -92,9 +92,9 @@ static void test_one_waits_until_another_has_ended(void **state)
     pthread_t thread;
     assert_int_equal(take(&g, WORK_PASSWORD, 1), WORK_TAKEN);
     assert_int_equal(take(&g, WORK_PASSWORD, 2), WORK_TAKEN);
-    assert_true(work_gate_turn(&g, WORK_PASSWORD, 0));
+    assert_true(work_gate_turn(&g, WORK_PASSWORD, 1, 0));
     const double before = clock_ms();
-    assert_false(work_gate_turn(&g, WORK_PASSWORD, 30));
+    assert_false(work_gate_turn(&g, WORK_PASSWORD, 2, 30));
     assert_true(clock_ms() - before >= 25);
     assert_int_equal(pthread_create(&thread, NULL, wait_turn, &w), 0);
     work_gate_give(&g, WORK_PASSWORD, 1, true);
@@ -105,6 +105,39 @@ static void test_one_waits_until_another_has_ended(void **state)
     assert_int_equal(g.held[WORK_PASSWORD] + g.running[WORK_PASSWORD], 0);
 }
 
+static void test_heavy_owners_leave_places_and_a_turn(void **state)
+{
+    struct work_gate g = WORK_GATE_INIT;
+    for (int64_t heavy = 1; heavy <= 3; heavy++)
+        work_use_add(&g.use, heavy, 60000, clock_ms());
+    assert_int_equal(take(&g, WORK_FILE, 1), WORK_TAKEN);
+    assert_int_equal(take(&g, WORK_FILE, 2), WORK_TAKEN);
+    assert_int_equal(take(&g, WORK_FILE, 3), WORK_FULL_OWNER);
+    assert_true(work_gate_turn(&g, WORK_FILE, 1, 0));
+    assert_false(work_gate_turn(&g, WORK_FILE, 2, 0)); /* the other turn is for light ones */
+    assert_int_equal(take(&g, WORK_FILE, 50), WORK_TAKEN);
+    assert_true(work_gate_turn(&g, WORK_FILE, 50, 0));
+    work_gate_give(&g, WORK_FILE, 50, true);
+    work_gate_give(&g, WORK_FILE, 1, true);
+    assert_true(work_gate_turn(&g, WORK_FILE, 2, 0));
+    work_gate_give(&g, WORK_FILE, 2, true);
+    assert_int_equal(g.held[WORK_FILE] + g.running[WORK_FILE], 0);
+}
+
+static void test_use_is_forgotten(void **state)
+{
+    struct work_use u = {0};
+    work_use_add(&u, 7, 8 * WORK_USE_HEAVY_MS, 1000);
+    assert_true(work_use_heavy(&u, 7, 1000));
+    assert_true(work_use_heavy(&u, 7, 1000 + 2.9 * WORK_USE_HALF_MS));
+    assert_false(work_use_heavy(&u, 7, 1000 + 3.1 * WORK_USE_HALF_MS));
+    assert_false(work_use_heavy(&u, 8, 1000));
+    for (int64_t owner = 100; owner < 100 + 10 * WORK_USE_OWNERS;
+         owner++) /* a crowd of light ones */
+        work_use_add(&u, owner, 1, 2000);
+    assert_true(work_use_heavy(&u, 7, 2000));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +145,8 @@ int main(void)
         cmocka_unit_test(test_all_kinds_together_leave_threads_and_passwords_keep_theirs),
         cmocka_unit_test(test_strangers_leave_places_for_who_is_known),
         cmocka_unit_test(test_one_waits_until_another_has_ended),
+        cmocka_unit_test(test_heavy_owners_leave_places_and_a_turn),
+        cmocka_unit_test(test_use_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
