@@ -6,5 +6,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/confirmation.c %D%/confirmation.h \
 	%D%/credentials.c %D%/credentials.h \
 	%D%/limits.c %D%/limits.h \
+	%D%/passkeys.c %D%/passkeys.h \
 	%D%/loopback.c %D%/loopback.h \
 	%D%/throttle.c %D%/throttle.h

@@ -1,4 +1,5 @@
-/* server_settings.h: the table, the check of a value, this process's copy of the values. */
+/* server_settings.h: the table, the check of a value, this process's copy of the values; a change
+ * of them is in server_settings_change.c. */
 #define LOG_MODULE "settings"
 #include "fcgi/config/server_settings.h"
 
@@ -94,6 +95,13 @@ static const struct setting_row rows[SETTING__N] = {
          NULL, false,
          "name of the user as whom API requests without a key are answered when they come "
          "from this machine; empty: every request needs a key"},
+    [SETTING_PASSKEYS] = {"passkeys", "accounts", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL,
+                          false, "users may register passkeys and log in by them"},
+    [SETTING_PASSKEY_ORIGIN] = {"passkey_origin", "accounts", SETTING_TYPE_TEXT, "\"\"", 0, 280,
+                                NULL, NULL, false,
+                                "origin of the page for passkeys, such as "
+                                "https://chat.example.org; empty: scheme and host "
+                                "of each request"},
     [SETTING_CONFIRM_MINUTES] =
         {"confirm_minutes", "accounts", SETTING_TYPE_INT, "15", 0, 1440, NULL, "minutes", false,
          "new keys, users and what else matters ask for the password, a code or a passkey again "
@@ -102,18 +110,6 @@ static const struct setting_row rows[SETTING__N] = {
         {"strict_parameters", "api", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
          "API requests with a parameter that has no effect here are refused; when off, their "
          "answers name it"},
-};
-
-/* What keeps people out, and what tells afterwards who was in. */
-static const bool guarded[SETTING__N] = {
-    [SETTING_SIGN_UP] = true,
-    [SETTING_USER_TOKENS_PER_DAY] = true,
-    [SETTING_USER_STORAGE_BYTES] = true,
-    [SETTING_USER_MAX_JOBS] = true,
-    [SETTING_SHARE_LINKS] = true,
-    [SETTING_AUDIT_DAYS] = true,
-    [SETTING_KEYS_OPTIONAL_ON_LOOPBACK] = true,
-    [SETTING_CONFIRM_MINUTES] = true,
 };
 
 struct setting_value {
@@ -192,6 +188,12 @@ static bool check(const struct setting_row *row, const cJSON *v, struct setting_
     return row->type == SETTING_TYPE_CHOICE || row->type == SETTING_TYPE_TEXT
                ? check_text(row, v, out, e)
                : check_number(row, v, out, e);
+}
+
+bool server_settings_check(const struct setting_row *row, const cJSON *v, struct err *e)
+{
+    struct setting_value unused;
+    return check(row, v, &unused, e);
 }
 
 /* A row of an older or newer program that is no value of ours has the default. */
@@ -385,14 +387,6 @@ static cJSON *describe(const struct setting_row *row, const struct setting_value
     return o;
 }
 
-bool server_settings_guarded(const cJSON *change)
-{
-    for (int i = 0; i < SETTING__N; i++)
-        if (guarded[i] && cJSON_GetObjectItemCaseSensitive(change, rows[i].name))
-            return true;
-    return false;
-}
-
 cJSON *server_settings_list(struct request *r, struct err *e)
 {
     struct setting_value v;
@@ -407,71 +401,4 @@ cJSON *server_settings_list(struct request *r, struct err *e)
         return NULL;
     }
     return o;
-}
-
-/* A name that is wrong would only show when the first request is refused. */
-static bool check_user(struct request *r, const struct setting_row *row, const char *name,
-                       struct err *e)
-{
-    struct store_user user;
-    struct err why = {0};
-    if (!*name)
-        return true;
-    if (!store_user_by_name(r->store, r->arena, name, &user, &why) && why.code != ERR_NOTFOUND) {
-        *e = why;
-        return false;
-    }
-    return (why.code == ERR_NONE && !user.disabled) ||
-           err_field(e, ERR_INPUT, row->name, "there is no user '%.100s' who may log in", name);
-}
-
-static bool read_change(struct request *r, const cJSON *item, struct store_setting *out,
-                        struct err *e)
-{
-    struct setting_value v;
-    struct buf text = {0};
-    int i = 0;
-    while (i < SETTING__N && strcmp(rows[i].name, item->string))
-        i++;
-    if (i == SETTING__N)
-        return err_field(e, ERR_INPUT, item->string, "is no setting of this server");
-    *out = (struct store_setting){.name = rows[i].name};
-    if (cJSON_IsNull(item)) /* back to the default, whatever that is */
-        return true;
-    if (!check(&rows[i], item, &v, e))
-        return false;
-    if (i == SETTING_KEYS_OPTIONAL_ON_LOOPBACK && !check_user(r, &rows[i], v.text, e))
-        return false;
-    out->json = json_write(&text, item) ? arena_strdup(r->arena, text.data) : NULL;
-    buf_fini(&text);
-    return out->json || err_set(e, ERR_NOMEM, "no memory for the settings");
-}
-
-bool server_settings_change(struct request *r, const cJSON *change, char *changed, int size,
-                            struct err *e)
-{
-    struct store_setting list[SETTING__N];
-    const cJSON *item;
-    int n = 0, used = 0;
-    *changed = '\0';
-    cJSON_ArrayForEach (
-        item,
-        change) /* json_parse refused a name that comes twice, so there are SETTING__N at most */
-    {
-        struct store_setting one;
-        if (!read_change(r, item, &one, e))
-            return false;
-        if (n == SETTING__N)
-            return err_set(e, ERR_INPUT, "the body has more members than there are settings");
-        list[n++] = one;
-        if (used < size)
-            used +=
-                snprintf(changed + used, (size_t)(size - used), "%s%s", used ? " " : "", one.name);
-    }
-    if (!n)
-        return err_set(e, ERR_INPUT, "the body names no setting");
-    if (!store_settings_change(r->store, list, n, e))
-        return false;
-    atomic_fetch_add(&r->worker->shared->settings_generation, 1);
-    return true;
 }

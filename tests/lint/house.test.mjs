@@ -177,11 +177,12 @@ const MAY = {
   reader: [],
   "fcgi/process": [...WORKER],
   "fcgi/http": [...WORKER, "fcgi/process"],
-  "fcgi/config": [...WORKER, "fcgi/http", "fcgi/process"],
+  "fcgi/webauthn": ["sql"],
+  "fcgi/config": [...WORKER, "fcgi/http", "fcgi/process", "fcgi/webauthn"],
   "fcgi/openapi": [...WORKER, "fcgi/http"],
   "fcgi/status": [...WORKER, "fcgi/http", "fcgi/process"],
-  "fcgi/auth": [...WORKER, "fcgi/config", "fcgi/http", "fcgi/process"],
-  "fcgi/account": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status"],
+  "fcgi/auth": [...WORKER, "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/webauthn"],
+  "fcgi/account": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status", "fcgi/webauthn"],
   "fcgi/attachments": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process"],
   "fcgi/inference": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status"],
   "fcgi/openai": [...WORKER, "fcgi/attachments", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/process", "fcgi/status"],
@@ -250,7 +251,7 @@ test("folders of the engine and the store include each other in one direction", 
 });
 
 test("each foreign library is seen by one room", () => {
-  const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^sql\//, "liboath/": /^sql\//, "qrencode.h": /^fcgi\/account\/qr\.c$/, "pcre2.h": /^engine\/tokenizer\//, "curl/curl.h": /^fcgi\/cli\//, "archive": /^engine\/base\/zip_(reader|writer)\.c$/, "magic.h": /^reader\//, "expat.h": /^reader\//, "md4c.h": /^fcgi\/export\//, "xxhash.h": /^engine\/base\//, "seccomp.h": /^reader\// };
+  const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^sql\//, "liboath/": /^sql\//, "qrencode.h": /^fcgi\/account\/qr\.c$/, "fido": /^fcgi\/webauthn\//, "pcre2.h": /^engine\/tokenizer\//, "curl/curl.h": /^fcgi\/cli\//, "archive": /^engine\/base\/zip_(reader|writer)\.c$/, "magic.h": /^reader\//, "expat.h": /^reader\//, "md4c.h": /^fcgi\/export\//, "xxhash.h": /^engine\/base\//, "seccomp.h": /^reader\// };
   const bad = [];
   for (const f of sources) for (const [, name] of read(f).matchAll(/^#include <([^>]+)>/gm)) {
     for (const [header, where] of Object.entries(owners)) {

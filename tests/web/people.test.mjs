@@ -259,7 +259,7 @@ test('the account is deleted by its owner, with the password', { skip }, async (
   await signIn(page);
   await page.waitForSelector('#app:not([hidden])');
   await openSecurity(page);
-  const last = page.locator('.security-part').nth(3);
+  const last = page.locator('.security-part').last();
   await last.getByRole('button').click();
   await last.locator('input').fill('not the password');
   await last.locator('.danger').click();

@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { $ } from "./dom.js";
 import { date, t } from "./i18n.js";
+import { askPasskey, passkeysWork } from "./passkeys.js";
 
 let signedIn = () => {};
 
@@ -31,9 +32,13 @@ export async function showLogin() {
   show("login-form");
   $("login-name").focus();
   try {
-    const { policy } = await call("GET", "/api/sign-up");
+    const { policy, passkeys } = await call("GET", "/api/sign-up");
     $("sign-up-open").hidden = policy !== "open";
-  } catch { $("sign-up-open").hidden = true; }
+    $("login-passkey").hidden = !(passkeys.available && passkeysWork());
+  } catch {
+    $("sign-up-open").hidden = true;
+    $("login-passkey").hidden = true;
+  }
 }
 
 /** The form for a new account. With an invitation it says first whether that is still good. */
@@ -52,6 +57,22 @@ export async function showSignUp() {
   } catch (error) { fail(problem, error); }
 }
 
+function enter(session) {
+  askForCode(false);
+  $("login-password").value = "";
+  $("login").hidden = true;
+  signedIn(session);
+}
+
+async function signInByPasskey() {
+  const problem = $("login-error");
+  problem.hidden = true;
+  try {
+    const passkey = await askPasskey("/api/login/passkey/options");
+    enter(await call("POST", "/api/login/passkey", { passkey }));
+  } catch (error) { fail(problem, error); }
+}
+
 async function signIn(event) {
   event.preventDefault();
   const problem = $("login-error");
@@ -59,11 +80,7 @@ async function signIn(event) {
   if ($("login-code").value) body.code = $("login-code").value.trim();
   problem.hidden = true;
   try {
-    const session = await call("POST", "/api/login", body);
-    askForCode(false);
-    $("login-password").value = "";
-    $("login").hidden = true;
-    signedIn(session);
+    enter(await call("POST", "/api/login", body));
   } catch (error) {
     if (error.code === "second_factor_needed") {
       askForCode(true);
@@ -99,6 +116,7 @@ async function signUp(event) {
 export function initLogin(done) {
   signedIn = done;
   $("login-form").addEventListener("submit", signIn);
+  $("login-passkey").addEventListener("click", signInByPasskey);
   $("sign-up-form").addEventListener("submit", signUp);
   $("sign-up-open").addEventListener("click", showSignUp);
   $("sign-up-back").addEventListener("click", () => {
