@@ -302,11 +302,16 @@ test('a passkey confirms its own account\'s session, and no other', async () => 
   const options = async (call = mine.call) => (await call('POST', '/api/session/confirm/options')).body;
   const confirm = (passkey) => mine.call('POST', '/api/session/confirm', { passkey });
   assert.deepEqual((await options()).allowCredentials.map((c) => c.id), [url64(mine.authenticator.id)]);
-  const wrong = [other.authenticator.get(await options()), mine.authenticator.get(await options(other.call)), mine.authenticator.get(await options(), { flags: PRESENT }),
-    mine.authenticator.get((await ask()).options)];
-  for (const passkey of wrong) {
-    const r = await confirm(passkey);
+  const wrong = [ // each with a challenge of its own: a newer one takes an older one's place
+    [async () => other.authenticator.get(await options()), /no passkey of this account/],
+    [async () => mine.authenticator.get(await options(other.call)), /no challenge that waits/],
+    [async () => mine.authenticator.get(await options(), { flags: PRESENT }), /did not verify/],
+    [async () => mine.authenticator.get((await ask()).options), /no challenge that waits/],
+  ];
+  for (const [make, why] of wrong) {
+    const r = await confirm(await make());
     assert.deepEqual([r.status, r.body.error.code], [403, 'invalid_passkey'], r.text);
+    assert.match(r.body.error.message, why);
   }
   assert.equal((await key()).body.error.code, 'confirmation_required');
   const right = mine.authenticator.get(await options());
