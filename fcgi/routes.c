@@ -26,6 +26,8 @@
     X(metrics)                                                                                     \
     X(auth)                                                                                        \
     X(confirm)                                                                                     \
+    X(passkey_login)                                                                               \
+    X(passkeys)                                                                                    \
     X(keys)                                                                                        \
     X(users)                                                                                       \
     X(sign_up)                                                                                     \

@@ -33,7 +33,7 @@ dist_webcss_DATA += %D%/css/share.css %D%/css/sidebar.css
 dist_webicons_DATA += %D%/icons/archive.svg %D%/icons/filter.svg %D%/icons/pin.svg %D%/icons/restore.svg %D%/icons/select.svg \
 	%D%/icons/share.svg %D%/icons/tag.svg
 # accounts: signing in and up, one's own, users and the audit log for admins
-dist_webjs_DATA += %D%/js/confirm.js %D%/js/login.js %D%/js/security.js
+dist_webjs_DATA += %D%/js/confirm.js %D%/js/passkeys.js %D%/js/login.js %D%/js/security.js
 dist_webadmin_DATA += %D%/js/admin/users.js %D%/js/admin/person.js %D%/js/admin/audit.js
 dist_webcss_DATA += %D%/css/account.css
 dist_webicons_DATA += %D%/icons/shield.svg

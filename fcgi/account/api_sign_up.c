@@ -7,6 +7,7 @@
 #include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
 #include "fcgi/auth/credentials.h"
+#include "fcgi/auth/passkeys.h"
 #include "fcgi/auth/throttle.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/audit.h"
@@ -25,6 +26,7 @@ static bool show_policy(struct request *r, struct err *e)
 {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "policy", server_setting_text(r, SETTING_SIGN_UP));
+    passkeys_put_state(r, cJSON_AddObjectToObject(o, "passkeys"));
     reply_json(r, 200, o);
     cJSON_Delete(o);
     return true;

@@ -167,6 +167,7 @@ static bool read_change(struct request *r, int64_t id, struct change *c, struct 
         return !json_member(body, "revoke_keys") ||
                err_field(e, ERR_INPUT, "revoke_keys", "goes with a new password only");
     row->password.hash = c->hash;
+    row->password.revoke_passkeys = row->password.revoke_keys; /* for the same reason */
     return credentials_hash(r, "password", c->password, c->hash, e);
 }
 

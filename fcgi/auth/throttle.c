@@ -17,6 +17,7 @@ static const int free_attempts[THROTTLE__N][3] = {
     [THROTTLE_LOGIN] = {5, 20, 100},
     [THROTTLE_CODE] = {-1, -1, 10},
     [THROTTLE_SIGN_UP] = {-1, 20, -1},
+    [THROTTLE_PASSKEY] = {-1, 20, -1},
 };
 
 _Static_assert(THROTTLE__N == SHARED_THROTTLE_TABLES, "each kind has a table of its own");

@@ -20,6 +20,8 @@ enum throttle_kind {
     THROTTLE_LOGIN,   /* name and password */
     THROTTLE_CODE,    /* second factors of an account; its password was right */
     THROTTLE_SIGN_UP, /* invitations and new accounts */
+    THROTTLE_PASSKEY, /* answers of authenticators; what is guessed at is nothing that anyone could
+                         guess */
     THROTTLE__N
 };
 

@@ -99,6 +99,12 @@ static bool check(const struct setting_row *row, const cJSON *v, struct setting_
     return is_text(row->type) ? check_text(row, v, out, e) : check_number(row, v, out, e);
 }
 
+bool server_settings_check(const struct setting_row *row, const cJSON *v, struct err *e)
+{
+    struct setting_value unused;
+    return check(row, v, &unused, e);
+}
+
 /* A row of an older or newer program that is no value of ours has the default. */
 static void take(const struct setting_row *row, const char *json, struct setting_value *out)
 {
@@ -290,14 +296,6 @@ static cJSON *describe(const struct setting_row *row, const struct setting_value
     return o;
 }
 
-bool server_settings_guarded(const cJSON *change)
-{
-    for (int i = 0; i < SETTING__N; i++)
-        if (setting_guarded[i] && cJSON_GetObjectItemCaseSensitive(change, setting_rows[i].name))
-            return true;
-    return false;
-}
-
 cJSON *server_settings_list(struct request *r, struct err *e)
 {
     struct setting_value v;
@@ -312,76 +310,4 @@ cJSON *server_settings_list(struct request *r, struct err *e)
         return NULL;
     }
     return o;
-}
-
-/* A name that is wrong would only show when the first request is refused. */
-static bool check_user(struct request *r, const struct setting_row *row, const char *name,
-                       struct err *e)
-{
-    struct store_user user;
-    struct err why = {0};
-    if (!*name)
-        return true;
-    if (!store_user_by_name(r->store, r->arena, name, &user, &why) && why.code != ERR_NOTFOUND) {
-        *e = why;
-        return false;
-    }
-    return (why.code == ERR_NONE && !user.disabled) ||
-           err_field(e, ERR_INPUT, row->name, "there is no user '%.100s' who may log in", name);
-}
-
-static bool read_change(struct request *r, const cJSON *item, struct store_setting *out,
-                        struct err *e)
-{
-    struct setting_value v;
-    struct buf text = {0};
-    int i = 0;
-    while (i < SETTING__N && strcmp(setting_rows[i].name, item->string))
-        i++;
-    if (i == SETTING__N)
-        return err_field(e, ERR_INPUT, item->string, "is no setting of this server");
-    *out = (struct store_setting){.name = setting_rows[i].name};
-    if (cJSON_IsNull(item)) /* back to the default, whatever that is */
-        return true;
-    if (!check(&setting_rows[i], item, &v, e))
-        return false;
-    if (i == SETTING_KEYS_OPTIONAL_ON_LOOPBACK && !check_user(r, &setting_rows[i], v.text, e))
-        return false;
-    if ((i == SETTING_OIDC_ISSUER || i == SETTING_OIDC_PUBLIC_URL) &&
-        !setting_check_url(&setting_rows[i], v.text, e))
-        return false;
-    if (setting_rows[i].type == SETTING_TYPE_SECRET)
-        return !v.text[0] || (out->json = setting_seal(r, &setting_rows[i], v.text, e));
-    out->json = json_write(&text, item) ? arena_strdup(r->arena, text.data) : NULL;
-    buf_fini(&text);
-    return out->json || err_set(e, ERR_NOMEM, "no memory for the settings");
-}
-
-bool server_settings_change(struct request *r, const cJSON *change, char *changed, int size,
-                            struct err *e)
-{
-    struct store_setting list[SETTING__N];
-    const cJSON *item;
-    int n = 0, used = 0;
-    *changed = '\0';
-    cJSON_ArrayForEach (
-        item,
-        change) /* json_parse refused a name that comes twice, so there are SETTING__N at most */
-    {
-        struct store_setting one;
-        if (!read_change(r, item, &one, e))
-            return false;
-        if (n == SETTING__N)
-            return err_set(e, ERR_INPUT, "the body has more members than there are settings");
-        list[n++] = one;
-        if (used < size)
-            used +=
-                snprintf(changed + used, (size_t)(size - used), "%s%s", used ? " " : "", one.name);
-    }
-    if (!n)
-        return err_set(e, ERR_INPUT, "the body names no setting");
-    if (!store_settings_change(r->store, list, n, e))
-        return false;
-    atomic_fetch_add(&r->worker->shared->settings_generation, 1);
-    return true;
 }

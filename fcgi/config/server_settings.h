@@ -45,6 +45,8 @@ enum server_setting {
     SETTING_GENERIC_TOOL_PROMPT,       /* prompt.h */
     SETTING_MODEL_ALIASES,             /* model_name.h */
     SETTING_KEYS_OPTIONAL_ON_LOOPBACK, /* loopback.h */
+    SETTING_PASSKEYS,                  /* auth/passkeys.h */
+    SETTING_PASSKEY_ORIGIN,            /* "": as the page was asked for */
     SETTING_OIDC_POLICY,               /* "off", "link", "create"; these: oidc/oidc_config.h */
     SETTING_OIDC_ISSUER,
     SETTING_OIDC_CLIENT_ID,
@@ -106,6 +108,8 @@ bool server_stored_setting_int(struct store *s, enum server_setting which, int64
 struct setting_cache *setting_cache_create(void);
 void setting_cache_destroy(struct setting_cache **c);
 
+/* Is it a value of the row's type, within its limits? */
+bool server_settings_check(const struct setting_row *row, const cJSON *v, struct err *e);
 /* Would it change what keeps people out? Then it asks for a confirmation. */
 bool server_settings_guarded(const cJSON *change);
 /* All settings as the API lists them. Caller owns it. */

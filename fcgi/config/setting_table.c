@@ -91,6 +91,13 @@ const struct setting_row setting_rows[SETTING__N] = {
         {"strict_parameters", "api", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
          "API requests with a parameter that has no effect here are refused; when off, their "
          "answers name it"},
+    [SETTING_PASSKEYS] = {"passkeys", "accounts", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL,
+                          false, "users may register passkeys and log in by them"},
+    [SETTING_PASSKEY_ORIGIN] = {"passkey_origin", "accounts", SETTING_TYPE_TEXT, "\"\"", 0, 280,
+                                NULL, NULL, false,
+                                "origin of the page for passkeys, such as "
+                                "https://chat.example.org; empty: scheme and host "
+                                "of each request"},
     [SETTING_OIDC_POLICY] = {"oidc_policy", "sign_in", SETTING_TYPE_CHOICE, "\"off\"", 0, 0,
                              "off|link|create", NULL, false,
                              "sign-in by an OpenID provider: off, for accounts that were linked, "
@@ -130,6 +137,8 @@ const bool setting_guarded[SETTING__N] = {
     [SETTING_AUDIT_DAYS] = true,
     [SETTING_KEYS_OPTIONAL_ON_LOOPBACK] = true,
     [SETTING_CONFIRM_MINUTES] = true,
+    [SETTING_PASSKEYS] = true,
+    [SETTING_PASSKEY_ORIGIN] = true,
     [SETTING_METRICS_OPEN] = true,
     [SETTING_OIDC_POLICY] = true,
     [SETTING_OIDC_ISSUER] = true,

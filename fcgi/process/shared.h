@@ -18,7 +18,7 @@
 #define SHARED_STATUSES 25
 #define SHARED_BUCKETS 20
 #define SHARED_CHILDREN 512      /* processes of one pool */
-#define SHARED_THROTTLE_TABLES 3 /* a kind of guesses never pushes out those of another */
+#define SHARED_THROTTLE_TABLES 4 /* a kind of guesses never pushes out those of another */
 #define SHARED_THROTTLES 8192
 #define SHARED_LIMITS 1024
 #define SHARED_KNOWN 1024 /* of a kind; the one that was noted longest ago makes room */

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
+import { Authenticator } from './authenticator.mjs';
 import { start, top } from './harness.mjs';
 
 const MARK = 'anns-own-words';
@@ -28,7 +29,7 @@ async function person(name) {
 /** One of each kind of thing, by the first part of the path under which it lies. */
 async function things(who, word) {
   const make = async (where, body, type = {}) => {
-    const r = await s.json('POST', where, body, { ...who.key, ...type });
+    const r = await s.json('POST', where, body, { ...who.key, ...type }); // a session in `type` takes the key's place
     assert.ok(r.status < 300, `${where}: ${r.text}`);
     return r.body;
   };
@@ -46,6 +47,8 @@ async function things(who, word) {
   out['/api/prompts'] = (await make('/api/prompts', { name: word, text: word })).id;
   out['/api/attachments'] = (await make(`/api/attachments?name=${word}.txt`, word, { 'content-type': 'application/octet-stream' })).id;
   out['/api/shares'] = (await make(`/api/conversations/${out['/api/conversations']}/shares`, {})).id;
+  const passkey = new Authenticator(s.url).create(await make('/api/passkeys/options', undefined, who.session));
+  out['/api/passkeys'] = (await make('/api/passkeys', { name: word, passkey }, who.session)).id;
   return out;
 }
 
@@ -56,7 +59,8 @@ const FREE = { '/v1/models': 'everyone sees the models', '/api/blobs': 'always r
 
 before(async () => {
   s = await start({ fake: true });
-  await s.json('PATCH', '/api/admin/settings', { share_links: true, sign_up: 'open' });
+  s.url = `http://localhost:${s.port}`; // no passkeys at an address
+  await s.json('PATCH', '/api/admin/settings', { share_links: true, sign_up: 'open', passkeys: true });
   doc = (await s.json('GET', '/openapi.json')).body;
   routes = Object.entries(doc.paths).flatMap(([p, item]) => Object.entries(item).map(([m, op]) => ({ path: p, method: m.toUpperCase(), op,
     open: op.security.length === 0, params: op.parameters.filter((x) => x.in === 'query').map((x) => x.name),

@@ -51,7 +51,7 @@ test('a fresh login is a confirmation; an old one is not, until the password is 
   assert.equal((await call('POST', '/api/keys', { name: 'in time' })).status, 201);
   age(2);
   refused(await call('POST', '/api/keys', { name: 'too late' }));
-  assert.deepEqual((await call('GET', '/api/session/confirm')).body, { confirmed: false, password: true, code: false });
+  assert.deepEqual((await call('GET', '/api/session/confirm')).body, { confirmed: false, password: true, code: false, passkey: false });
   const wrong = await call('POST', '/api/session/confirm', { password: 'not this one' });
   assert.deepEqual([wrong.status, wrong.body.error.param], [403, 'password']);
   assert.notEqual(wrong.body.error.code, 'confirmation_required');

@@ -178,11 +178,12 @@ const MAY = {
   reader: ["engine/confine/landlock.h"],
   "fcgi/process": [...WORKER],
   "fcgi/http": [...WORKER, "fcgi/process"],
-  "fcgi/config": [...WORKER, "fcgi/http", "fcgi/process"],
+  "fcgi/webauthn": ["sql"],
+  "fcgi/config": [...WORKER, "fcgi/http", "fcgi/process", "fcgi/webauthn"],
   "fcgi/openapi": [...WORKER, "fcgi/http"],
   "fcgi/status": [...WORKER, "fcgi/http", "fcgi/process"],
-  "fcgi/auth": [...WORKER, "fcgi/config", "fcgi/http", "fcgi/process"],
-  "fcgi/account": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status"],
+  "fcgi/auth": [...WORKER, "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/webauthn"],
+  "fcgi/account": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status", "fcgi/webauthn"],
   "fcgi/oidc": [...WORKER, "fcgi/account", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process"],
   "fcgi/attachments": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process"],
   "fcgi/inference": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status"],
@@ -252,7 +253,7 @@ test("folders of the engine and the store include each other in one direction", 
 });
 
 test("each foreign library is seen by one room", () => {
-  const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^sql\//, "liboath/": /^sql\//, "qrencode.h": /^fcgi\/account\/qr\.c$/, "pcre2.h": /^engine\/tokenizer\//, "curl/curl.h": /^fcgi\/(cli|oidc)\//, "openssl/": /^fcgi\/oidc\//, "archive": /^engine\/base\/zip_(reader|writer)\.c$/, "magic.h": /^reader\//, "expat.h": /^reader\//, "md4c.h": /^fcgi\/export\//, "xxhash.h": /^engine\/base\//, "seccomp.h": /^(reader|engine\/confine)\//, "linux/landlock.h": /^engine\/confine\// };
+  const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^sql\//, "liboath/": /^sql\//, "qrencode.h": /^fcgi\/account\/qr\.c$/, "fido": /^fcgi\/webauthn\//, "pcre2.h": /^engine\/tokenizer\//, "curl/curl.h": /^fcgi\/(cli|oidc)\//, "openssl/": /^fcgi\/oidc\//, "archive": /^engine\/base\/zip_(reader|writer)\.c$/, "magic.h": /^reader\//, "expat.h": /^reader\//, "md4c.h": /^fcgi\/export\//, "xxhash.h": /^engine\/base\//, "seccomp.h": /^(reader|engine\/confine)\//, "linux/landlock.h": /^engine\/confine\// };
   const bad = [];
   for (const f of sources) for (const [, name] of read(f).matchAll(/^#include <([^>]+)>/gm)) {
     for (const [header, where] of Object.entries(owners)) {

@@ -38,7 +38,7 @@ async function request(method, path, body, signal) {
   let error = null;
   try { error = (await response.json()).error; } catch { /* not JSON: the status says enough */ }
   if (error?.code === "confirmation_required" && await (await import("./confirm.js")).confirmSession()) return request(method, path, body, signal);
-  if (response.status === 401 && path !== "/api/login" && path !== "/api/session") onSignedOut();
+  if (response.status === 401 && !path.startsWith("/api/login") && path !== "/api/session") onSignedOut();
   throw new ApiError(response.status, error);
 }
 

@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { el } from "./dom.js";
 import { t } from "./i18n.js";
+import { askPasskey, passkeysWork } from "./passkeys.js";
 
 let asking = null; // requests that are refused at the same time share one dialog
 
@@ -18,28 +19,32 @@ function show(can) {
   const code = can.code && field(t(can.password ? "confirm.orCode" : "login.code"), { autocomplete: "one-time-code", autocapitalize: "none", spellcheck: false });
   const fields = [password, code].filter(Boolean);
   if (fields.length === 1) fields[0].input.required = true;
-  const cancel = el("button", { type: "button", class: "quiet", on: { click: () => dialog.close() } }, t("common.cancel"));
-  const form = el("form", {}, el("h2", { id: "confirm-session-title" }, t("confirm.title")),
-    el("p", {}, t(fields.length ? "confirm.text" : "confirm.signInAgain")), ...fields.map((f) => f.row), problem,
-    el("div", { class: "dialog-row" }, cancel, fields.length ? el("button", { class: "primary" }, t("confirm.go")) : null));
-  const dialog = el("dialog", { id: "confirm-session", class: "dialog" }, form);
-  dialog.setAttribute("aria-labelledby", "confirm-session-title");
   let done = false;
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  const prove = async (proof, input) => {
     problem.hidden = true;
-    const proof = password?.input.value ? { password: password.input.value } : { code: code?.input.value.trim() };
     try {
-      await call("POST", "/api/session/confirm", proof);
+      await call("POST", "/api/session/confirm", await proof());
       done = true;
       dialog.close();
     } catch (error) {
       if (error.status === 401) { dialog.close(); return; } // signed out: there is nothing left to confirm
       problem.textContent = error.param === "password" ? t("confirm.wrong") : error.message;
       problem.hidden = false;
-      (proof.password ? password : code)?.input.select();
+      input?.select();
     }
-  });
+  };
+  const cancel = el("button", { type: "button", class: "quiet", on: { click: () => dialog.close() } }, t("common.cancel"));
+  const passkey = can.passkey && passkeysWork() ? el("button", { type: "button", class: `passkey ${fields.length ? "quiet" : "primary"}`,
+    on: { click: () => prove(async () => ({ passkey: await askPasskey("/api/session/confirm/options") })) } }, t("confirm.passkey")) : null;
+  const form = el("form", { on: { submit: (event) => {
+    event.preventDefault();
+    if (password?.input.value) prove(() => ({ password: password.input.value }), password.input);
+    else prove(() => ({ code: code?.input.value.trim() }), code?.input);
+  } } }, el("h2", { id: "confirm-session-title" }, t("confirm.title")), el("p", {}, t(fields.length || passkey ? "confirm.text" : "confirm.signInAgain")),
+  ...fields.map((f) => f.row), problem,
+  el("div", { class: "dialog-row" }, cancel, passkey, fields.length ? el("button", { class: "primary" }, t("confirm.go")) : null));
+  const dialog = el("dialog", { id: "confirm-session", class: "dialog" }, form);
+  dialog.setAttribute("aria-labelledby", "confirm-session-title");
   document.body.append(dialog);
   dialog.showModal();
   fields[0]?.input.focus();

@@ -4,6 +4,7 @@ import { call } from "./api.js";
 import { $ } from "./dom.js";
 import { date, t } from "./i18n.js";
 import { offerProvider, returnText } from "./oidc.js";
+import { askPasskey, passkeysWork } from "./passkeys.js";
 
 let signedIn = () => {};
 let byProvider = false;
@@ -51,9 +52,13 @@ export async function showLogin() {
   $("login-name").focus();
   offerProvider();
   try {
-    const { policy } = await call("GET", "/api/sign-up");
+    const { policy, passkeys } = await call("GET", "/api/sign-up");
     $("sign-up-open").hidden = policy !== "open";
-  } catch { $("sign-up-open").hidden = true; }
+    $("login-passkey").hidden = !(passkeys.available && passkeysWork());
+  } catch {
+    $("sign-up-open").hidden = true;
+    $("login-passkey").hidden = true;
+  }
 }
 
 /** The form for a new account. With an invitation it says first whether that is still good. */
@@ -72,6 +77,22 @@ export async function showSignUp() {
   } catch (error) { fail(problem, error); }
 }
 
+function enter(session) {
+  askAfterProvider(false);
+  $("login-password").value = "";
+  $("login").hidden = true;
+  signedIn(session);
+}
+
+async function signInByPasskey() {
+  const problem = $("login-error");
+  problem.hidden = true;
+  try {
+    const passkey = await askPasskey("/api/login/passkey/options");
+    enter(await call("POST", "/api/login/passkey", { passkey }));
+  } catch (error) { fail(problem, error); }
+}
+
 async function signIn(event) {
   event.preventDefault();
   const problem = $("login-error");
@@ -79,11 +100,7 @@ async function signIn(event) {
   if ($("login-code").value) body.code = $("login-code").value.trim();
   problem.hidden = true;
   try {
-    const session = byProvider ? await call("POST", "/api/oidc/code", { code: body.code || "" }) : await call("POST", "/api/login", body);
-    askAfterProvider(false);
-    $("login-password").value = "";
-    $("login").hidden = true;
-    signedIn(session);
+    enter(byProvider ? await call("POST", "/api/oidc/code", { code: body.code || "" }) : await call("POST", "/api/login", body));
   } catch (error) {
     if (error.code === "second_factor_needed") {
       askForCode(true);
@@ -120,6 +137,7 @@ async function signUp(event) {
 export function initLogin(done) {
   signedIn = done;
   $("login-form").addEventListener("submit", signIn);
+  $("login-passkey").addEventListener("click", signInByPasskey);
   $("sign-up-form").addEventListener("submit", signUp);
   $("sign-up-open").addEventListener("click", showSignUp);
   $("sign-up-back").addEventListener("click", () => {

@@ -5,6 +5,7 @@ import { call } from "./api.js";
 import { copyText, el, rounds, toast } from "./dom.js";
 import { date, number, t } from "./i18n.js";
 import { drawProvider } from "./oidc.js";
+import { makePasskey, passkeysWork } from "./passkeys.js";
 import { render } from "./render.js";
 import { emit } from "./state.js";
 
@@ -30,9 +31,10 @@ function action(label, run, kind = "quiet") {
   return el("button", { type: "button", class: `${kind} small`, data: { key: label }, on: { click: run } }, label);
 }
 
-/** A part of the dialog: draw(redraw, step) gives what it shows; step(...nodes) is what a press of a button leads to. */
+/** A part of the dialog: draw(redraw, step) gives what it shows, null for nothing; step(...nodes) is what a press of a button leads to. */
 function part(title, draw) {
   const body = el("div", {});
+  const section = el("section", { class: "security-part" }, el("h3", {}, title), body);
   const begin = rounds();
   const step = (...nodes) => {
     begin(); // a drawing under way would take it away again
@@ -42,13 +44,12 @@ function part(title, draw) {
   const redraw = async () => {
     const counts = begin();
     try {
-      const nodes = [await draw(redraw, step)].flat();
+      const nodes = [await draw(redraw, step) ?? []].flat();
       if (!counts()) return;
       render(body, ...nodes);
       section.hidden = !nodes.length;
     } catch (error) { if (counts()) render(body, el("p", { class: "form-error", role: "alert" }, error.message)); }
   };
-  const section = el("section", { class: "security-part" }, el("h3", {}, title), body);
   redraw();
   return section;
 }
@@ -164,6 +165,41 @@ async function drawFactor(redraw, step) {
       }))))];
 }
 
+// --- passkeys -------------------------------------------------------------------------------------------------------
+
+function passkeyForm(redraw) {
+  const problem = el("p", { class: "form-error", role: "alert", hidden: true });
+  const name = el("input", { id: "passkey-name", required: true, maxLength: 64, autocomplete: "off", value: deviceName(navigator.userAgent) });
+  return el("form", { class: "proof", on: { submit: async (event) => {
+    event.preventDefault();
+    problem.hidden = true;
+    try {
+      await makePasskey(name.value.trim());
+      toast(t("passkeys.made"));
+      redraw();
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+    }
+  } } }, el("label", {}, el("span", {}, t("passkeys.name")), name), problem,
+  el("div", { class: "dialog-row" }, el("button", { class: "primary" }, t("passkeys.make"))));
+}
+
+async function drawPasskeys(redraw, step) {
+  const { items, available, reason } = await call("GET", "/api/passkeys");
+  if (!items.length && reason === "passkeys_off") return null;
+  const list = el("ul", { class: "keys passkeys" }, ...items.map((p) => el("li", { data: { key: p.id } },
+    el("span", { class: "grow" }, el("b", {}, p.name), el("br"), el("span", { class: "muted" },
+      p.last_used_at ? t("passkeys.used", { from: date(p.created_at), last: when(p.last_used_at) }) : t("passkeys.unused", { from: date(p.created_at) }))),
+    el("button", { type: "button", class: "quiet small", data: { key: "delete" }, ariaLabel: t("passkeys.deleteOf", { name: p.name }), on: { click: async () => {
+      try { await call("DELETE", `/api/passkeys/${p.id}`); } catch (error) { toast(error.message); }
+      redraw();
+    } } }, t("common.delete")))));
+  const why = reason === "passkeys_off" ? t("passkeys.off") : !available ? t("passkeys.address") : passkeysWork() ? "" : t("passkeys.oldBrowser");
+  return [el("p", { class: "muted" }, why || t("passkeys.text")), items.length ? list : "",
+    why ? "" : action(t("passkeys.add"), () => step(passkeyForm(redraw)))];
+}
+
 // --- the end --------------------------------------------------------------------------------------------------------
 
 function drawRemoval(redraw, step) {
@@ -179,7 +215,7 @@ export function securityDialog() {
   const dialog = el("dialog", { class: "dialog security", ariaLabel: t("account.security") },
     el("h2", {}, t("account.security")),
     part(t("security.use"), drawLimits), part(t("security.sessions"), drawSessions),
-    part(t("security.factor"), drawFactor),
+    part(t("security.factor"), drawFactor), part(t("passkeys.title"), drawPasskeys),
     part(t("oidc.title"), (redraw, step) => drawProvider(redraw, step, { proof, action })),
     part(t("security.deleteTitle"), drawRemoval),
     el("form", { method: "dialog", class: "dialog-row" }, el("button", { class: "quiet" }, t("common.close"))));
