@@ -452,6 +452,8 @@ static bool read_change(struct request *r, const cJSON *item, struct store_setti
     if ((i == SETTING_OIDC_ISSUER || i == SETTING_OIDC_PUBLIC_URL) &&
         !setting_check_url(&rows[i], v.text, e))
         return false;
+    if (i == SETTING_OIDC_SCOPES && !setting_check_scopes(&rows[i], v.text, e))
+        return false;
     if (rows[i].type == SETTING_TYPE_SECRET)
         return !v.text[0] || (out->json = setting_seal(r, &rows[i], v.text, e));
     out->json = json_write(&text, item) ? arena_strdup(r->arena, text.data) : NULL;
