@@ -73,6 +73,8 @@ static bool read_change(struct request *r, const cJSON *item, struct store_setti
     if ((i == SETTING_OIDC_ISSUER || i == SETTING_OIDC_PUBLIC_URL) &&
         !setting_check_url(row, item->valuestring, e))
         return false;
+    if (i == SETTING_OIDC_SCOPES && !setting_check_scopes(row, item->valuestring, e))
+        return false;
     if (row->type == SETTING_TYPE_SECRET)
         return !*item->valuestring || (out->json = setting_seal(r, row, item->valuestring, e));
     out->json = json_write(&text, item) ? arena_strdup(r->arena, text.data) : NULL;

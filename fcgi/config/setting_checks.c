@@ -1,4 +1,4 @@
-/* Addresses and secrets among the settings. */
+/* Addresses, scopes and secrets among the settings. */
 #include "fcgi/config/setting_checks.h"
 
 #include <stdio.h>
@@ -50,6 +50,17 @@ bool setting_check_url(const struct setting_row *row, const char *text, struct e
            err_field(e, ERR_INPUT, row->name,
                      "must begin with https:// (or http:// on this machine: localhost, 127.0.0.1, "
                      "[::1]) and have no query");
+}
+
+bool setting_check_scopes(const struct setting_row *row, const char *text, struct err *e)
+{
+    for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
+        const size_t n = strcspn(word, " ");
+        if (n == 6 && !memcmp(word, "openid", n))
+            return true;
+        word += n;
+    }
+    return err_field(e, ERR_INPUT, row->name, "must contain openid");
 }
 
 const char *setting_seal(struct request *r, const struct setting_row *row, const char *secret,

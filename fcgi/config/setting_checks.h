@@ -1,5 +1,5 @@
-/* What a setting's text must be beyond its type: addresses, and secrets, which are kept sealed.
- * Thread-safe. */
+/* What a setting's text must be beyond its type: addresses, scopes, and secrets, which are kept
+ * sealed. Thread-safe. */
 #pragma once
 #include <stdbool.h>
 
@@ -11,6 +11,8 @@
 bool setting_is_url(const char *url, bool with_query);
 /* The same, http on this machine included, or empty. ERR_INPUT. */
 bool setting_check_url(const struct setting_row *row, const char *text, struct err *e);
+/* Words separated by blanks, of which one is openid. ERR_INPUT. */
+bool setting_check_scopes(const struct setting_row *row, const char *text, struct err *e);
 /* The JSON that is stored for the secret, in the request's arena; NULL: *e. */
 const char *setting_seal(struct request *r, const struct setting_row *row, const char *secret,
                          struct err *e);

@@ -1,5 +1,5 @@
-/* account.json of an archive: the user, their library, keys, sessions and usage, without any
- * secret. */
+/* account.json of an archive: the user, their library, keys, sessions, accounts at providers and
+ * usage, without any secret. */
 #include "fcgi/export/account.h"
 
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "fcgi/export/export.h"
 #include "sql/chats/store_library.h"
 #include "sql/core/store.h"
+#include "sql/users/store_oidc.h"
 #include "sql/users/store_users.h"
 
 #define FIRST_DAY 0
@@ -83,6 +84,18 @@ static bool put_session(void *context, const struct store_session_seen *n)
     return true;
 }
 
+static bool put_identity(void *context, const struct store_oidc_identity *i)
+{
+    struct listing *l = context;
+    next(l);
+    put_text(l->out, "issuer", i->issuer);
+    buf_putc(l->out, ',');
+    put_text(l->out, "label", i->label);
+    buf_printf(l->out, ",\"created_at\":%lld,\"used_at\":%lld}", (long long)i->created_at,
+               (long long)i->used_at);
+    return true;
+}
+
 static void begin(struct listing *l, const char *name, bool json)
 {
     buf_printf(l->out, "%s\"%s\":[", l->n >= 0 ? "],\n" : ",\n", name);
@@ -118,6 +131,8 @@ bool export_account(struct buf *out, const struct export_params *p, struct arena
     begin(&l, "sessions", false);
     ok = ok && store_session_list(s, &(struct store_session_viewer){.user_id = user_id},
                                   put_session, &l, e);
+    begin(&l, "oidc_identities", false);
+    ok = ok && store_oidc_list(s, user_id, put_identity, &l, e);
     begin(&l, "usage", false);
     ok = ok && store_usage_list(
                    s, &(struct store_usage_filter){.user_id = user_id, .first_day = FIRST_DAY},

@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { after, before, test } from 'node:test';
 import { sleep, slow } from './harness.mjs';
 import { appCode, Browser, code, House, realProvider, signInThere } from './oidc_rig.mjs';
+import { unzip } from './unzip.mjs';
 
 const none = { authorization: null };
 const PASSWORD = 'a long password';
@@ -43,6 +44,8 @@ test('the client secret goes in, lies sealed, and never comes out', async () => 
     const refused = await h.s.json('PATCH', '/api/admin/settings', { oidc_issuer: issuer });
     assert.equal(refused.body.error?.param, 'oidc_issuer', issuer);
   }
+  for (const scopes of ['', 'profile email', 'openidx', 'xopenid profile'])
+    assert.equal((await h.s.json('PATCH', '/api/admin/settings', { oidc_scopes: scopes })).body.error?.param, 'oidc_scopes', scopes);
   await h.set({ oidc_issuer: 'https://id.example.org/realms/x/' });
 });
 
@@ -190,6 +193,8 @@ test('a user links an account with the password, signs in by it, and unlinks it'
   assert.equal(b.jar(h.s.url).get('sluice_session'), undefined, 'linking is no login');
   const { items, has_password } = (await h.s.json('GET', '/api/oidc/identities', undefined, head)).body;
   assert.deepEqual([items.length, items[0].issuer, items[0].label, has_password], [1, h.fake.issuer, 'linker@example.org', true]);
+  const files = unzip(Buffer.from(await (await h.s.request('GET', '/api/account/export', undefined, head)).arrayBuffer()));
+  assert.deepEqual(JSON.parse(files['account.json']).oidc_identities.map((i) => [i.issuer, i.label]), [[h.fake.issuer, 'linker@example.org']]);
   assert.equal((await h.session((await h.signIn({ sub: 'other-name' })).b)).body.user.name, 'linker');
   assert.equal(code(await b.go(h.fake.consent(await link(), { sub: 'other-name' }))), 'oidc_done', 'again: it is linked already');
   assert.equal(code(await b.go(h.fake.consent(await link(), { sub: 'a-second' }))), 'oidc_linked', 'one of each issuer');
