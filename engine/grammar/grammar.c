@@ -244,16 +244,44 @@ static void take_back(struct grammar_cache *c, double wait_ms)
     }
 }
 
+/* A mask in line; what it costs is taken from the pass's share. False: the share is spent. */
+static bool make_now(struct grammar_cache *c, struct grammar_run *r)
+{
+    struct entry *x = r->entry;
+    const int64_t nodes = c->scratch.nodes, share = c->visits;
+    automaton_allow(&x->a, share);
+    if (!mask_make(&c->scratch, &x->a, r->state, &x->why)) {
+        r->spent = share;
+        if (share >= MASK_VISITS) /* all that there is: what was too much stays too much */
+            x->failed = r->state;
+    }
+    c->visits = x->a.budget - (c->scratch.nodes - nodes) / NODES_PER_VISIT;
+    return known_mask(r) || x->failed == r->state;
+}
+
+/* No thread could be started, or memory is short. */
+static void make_all_now(struct grammar_cache *c, struct entry *x)
+{
+    for (struct grammar_run *r = x->runs; r; r = r->next)
+        if (r->pass == c->pass) {
+            c->visits = MASK_VISITS;
+            make_now(c, r);
+            r->pass = 0;
+        }
+}
+
 static void hand_over(struct grammar_cache *c, struct entry *x)
 {
     uint32_t n = 0;
+    struct err e = {0};
     for (const struct grammar_run *r = x->runs; r; r = r->next)
         n += r->pass == c->pass;
-    struct wanted *wanted = n ? realloc(x->wanted, n * sizeof *wanted) : NULL;
-    struct err e = {0};
-    if (!wanted || (!c->maker && !(c->maker = mask_maker_create(c->trie, &e))))
-        return; /* the next pass tries again */
-    x->wanted = wanted;
+    struct wanted *wanted = realloc(x->wanted, (n + 1) * sizeof *wanted);
+    x->wanted = wanted ? wanted : x->wanted;
+    if (!wanted || (!c->maker && !(c->maker = mask_maker_create(c->trie, &e)))) {
+        make_all_now(c, x);
+        return;
+    }
     x->n_wanted = 0;
     for (const struct grammar_run *r = x->runs; r; r = r->next)
         if (r->pass == c->pass)
@@ -270,21 +298,6 @@ void grammar_pass_begin(struct grammar_cache *c, bool alone)
     take_back(c, 0);
     c->pass++;
     c->visits = alone ? MASK_VISITS : PASS_VISITS;
-}
-
-/* A mask in line; what it costs is taken from the pass's share. False: the share is spent. */
-static bool make_now(struct grammar_cache *c, struct grammar_run *r)
-{
-    struct entry *x = r->entry;
-    const int64_t nodes = c->scratch.nodes, share = c->visits;
-    automaton_allow(&x->a, share);
-    if (!mask_make(&c->scratch, &x->a, r->state, &x->why)) {
-        r->spent = share;
-        if (share >= MASK_VISITS) /* all that there is: what was too much stays too much */
-            x->failed = r->state;
-    }
-    c->visits = x->a.budget - (c->scratch.nodes - nodes) / NODES_PER_VISIT;
-    return known_mask(r) || x->failed == r->state;
 }
 
 void grammar_run_prepare(struct grammar_run *r)

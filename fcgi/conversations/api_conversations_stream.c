@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#define LOG_MODULE "answers"
+#include "engine/base/log.h"
+#include "fcgi/auth/limits.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
@@ -168,39 +171,41 @@ static void send_last(struct follow *f, const struct store_message *m, const str
     sse_flush(&f->sse);
 }
 
-/* The recorder is late (it may be starting again): the same facts from what was seen here. */
-static void overlay(struct follow *f, struct store_message *m, struct stored_answer_texts *t)
+/* The recorder is late (it may be starting again): what was seen here is written in its place,
+ * since the last event says what is on the disk. Whichever comes second finds that the row has
+ * ended. */
+static void record(struct follow *f)
 {
+    struct stored_answer_texts texts = {0};
     struct store_answer row;
     struct err e = {0};
-    if (f->g.state < GENERATION_DONE || !stored_answer_row(&f->g, m->id, t, &row, &e))
-        return;
-    m->status = row.status;
-    m->content = row.content ? row.content : "";
-    m->reasoning = row.reasoning ? row.reasoning : "";
-    m->tool_calls = row.tool_calls;
-    m->error = row.error;
-    m->timings = row.timings;
-    m->has_usage = row.has_usage;
-    m->prompt_tokens = row.prompt_tokens;
-    m->cached_tokens = row.cached_tokens;
-    m->completion_tokens = row.completion_tokens;
-    m->finished_at = clock_wall_ms();
+    struct store *s = f->r->store;
+    bool gone = true;
+    if (stored_answer_row(&f->g, f->message_id, &texts, &row, &e) &&
+        store_record_begin(s, true, &e)) {
+        row.count_for = f->r->who.user_id;
+        if (!store_record_write(s, &row, &gone, &e) || !store_record_end(s, &e)) {
+            store_record_undo(s);
+            gone = true;
+        }
+    }
+    if (!gone)
+        limits_spend_user(f->r->worker->shared, s, row.count_for, f->g.n_tokens);
+    if (e.code != ERR_NONE)
+        log_error("message=%lld can't be written: %s", (long long)f->message_id, e.text);
+    stored_answer_texts_fini(&texts);
 }
 
 static void end_stream(struct follow *f, double wait_ms, const struct err *why)
 {
     struct store_message m;
-    struct stored_answer_texts texts = {0};
     bool ended = wait_row(f, wait_ms);
     if (f->left)
         return;
-    if (get_row(f, f->message_id, &m)) {
-        if (!ended)
-            overlay(f, &m, &texts);
-        send_last(f, &m, why);
-    } /* else the conversation was deleted under the stream: nothing is left to say */
-    stored_answer_texts_fini(&texts);
+    if (!ended && f->g.state >= GENERATION_DONE)
+        record(f);
+    if (get_row(f, f->message_id, &m))
+        send_last(f, &m, why); /* else the conversation was deleted under the stream */
 }
 
 static double record_ms(const struct follow *f)

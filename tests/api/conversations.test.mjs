@@ -165,6 +165,27 @@ test('a killed recorder is made up for', async () => {
   assert.ok((m.reasoning + m.content).startsWith(text));
 });
 
+test('an answer that is said to be done is on the disk, also while nobody records', async () => {
+  const c = await make({}), recorders = s.childrenOf(s.pid('recorder'));
+  const { id } = await begin(c.id, { ...long, max_tokens: 60 }, () => {
+    for (const pid of recorders) process.kill(pid, 'SIGSTOP');
+    return true;
+  });
+  try {
+    const r = await resume(id);
+    assert.equal(r.names.at(-1), 'done');
+    const row = await message(c.id, id);
+    assert.equal(row.status, 'length');
+    assert.equal(row.content + row.reasoning, r.content + r.reasoning);
+    assert.deepEqual(row.usage, r.last.message.usage);
+  } finally {
+    for (const pid of recorders) process.kill(pid, 'SIGCONT');
+  }
+  await sleep(500); // the recorder comes second
+  const row = await message(c.id, id);
+  assert.deepEqual([row.status, row.usage.completion_tokens], ['length', 60]);
+});
+
 test('a killed stream worker takes the stream, not the answer', async () => {
   const c = await make({});
   let id;

@@ -140,10 +140,55 @@ static void test_slow_patterns_make_nobody_else_wait(void **state)
     fini(&together);
 }
 
+/* One program, whose states they share, and one of them leaves while its mask is being made. */
+static void test_jobs_with_one_slow_pattern_answer_as_if_alone(void **state)
+{
+    enum { N = 5, LEAVES = 2 };
+    int32_t prompt[8];
+    struct buf program = slow_pattern(0);
+    struct job *jobs[N];
+    struct outcome alone[N] = {0}, o;
+    struct err e = {0};
+    struct rig r;
+    (void)state;
+    fill_prompt(prompt, 8, 1);
+    for (int i = 0; i < N; i++) {
+        rig_init(&r, 8, 64, 64);
+        struct engine_job_params p = slow_params(prompt, &program, i);
+        jobs[i] = add(&r, &p);
+        run(&r);
+        read_log(jobs[i], &alone[i]);
+        job_unref(&jobs[i]);
+        rig_fini(&r);
+    }
+    rig_init(&r, 8, 64, 64);
+    for (int i = 0; i < N; i++) {
+        struct engine_job_params p = slow_params(prompt, &program, i);
+        jobs[i] = add(&r, &p);
+    }
+    for (int i = 0; i < 4; i++)
+        assert_true(scheduler_step(r.scheduler, &e));
+    atomic_store(&jobs[LEAVES]->cancel, true);
+    run(&r);
+    for (int i = 0; i < N; i++) {
+        read_log(jobs[i], &o);
+        assert_true(o.done && o.n > (i == LEAVES ? -1 : 5));
+        assert_true(i == LEAVES ? o.n <= alone[i].n : o.n == alone[i].n);
+        assert_memory_equal(o.ids, alone[i].ids, (size_t)o.n * sizeof *o.ids);
+        buf_fini(&o.text);
+        buf_fini(&alone[i].text);
+        job_unref(&jobs[i]);
+    }
+    assert_all_returned(&r, 8);
+    rig_fini(&r);
+    buf_fini(&program);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slow_patterns_make_nobody_else_wait),
+        cmocka_unit_test(test_jobs_with_one_slow_pattern_answer_as_if_alone),
     };
     return cmocka_run_group_tests(tests, rig_load_vocab, rig_unload_vocab);
 }
