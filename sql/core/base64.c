@@ -31,16 +31,3 @@ void base64_encode(const unsigned char *bytes, size_t len, char *out, size_t siz
 {
     sodium_bin2base64(out, size, bytes, len, sodium_base64_VARIANT_ORIGINAL);
 }
-
-bool base64_decode_url(const char *text, size_t len, unsigned char *out, size_t size, size_t *n)
-{
-    const char *end = NULL;
-    return sodium_base642bin(out, size, text, len, NULL, n, &end,
-                             sodium_base64_VARIANT_URLSAFE_NO_PADDING) == 0 &&
-           end == text + len;
-}
-
-void base64_encode_url(const unsigned char *bytes, size_t len, char *out, size_t size)
-{
-    sodium_bin2base64(out, size, bytes, len, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
-}

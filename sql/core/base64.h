@@ -15,6 +15,3 @@ bool base64_decode_url(const char *text, size_t len, unsigned char *out, size_t 
 void base64_encode_url(const unsigned char *bytes, size_t len, char *out,
                        size_t size); /* without padding */
 void base64_encode(const unsigned char *bytes, size_t len, char *out, size_t size);
-/* The alphabet of links, without padding, as WebAuthn has it: nothing else is taken. */
-bool base64_decode_url(const char *text, size_t len, unsigned char *out, size_t size, size_t *n);
-void base64_encode_url(const unsigned char *bytes, size_t len, char *out, size_t size);
