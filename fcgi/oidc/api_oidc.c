@@ -162,6 +162,11 @@ static bool unlink_account(struct request *r, struct err *e)
         return false;
     if (!issuer)
         return err_field(e, ERR_INPUT, "issuer", "is needed");
+    if (!store_user_by_id(r->store, r->arena, r->who.user_id, &user, e))
+        return false;
+    if (!strcmp(user.password_hash, secret_no_password()))
+        return err_set(e, ERR_CONFLICT,
+                       "this account has no password, so nobody could log in to it any more");
     if (!confirm(r, body, &user, e) || !store_oidc_unlink(r->store, user.id, issuer, e))
         return false;
     audit_record(r, user.id, user.name, "oidc.unlink", issuer);
@@ -236,6 +241,6 @@ const struct route api_oidc_routes[] = {
      .scope = SCOPE_ADMIN,
      .doc = {.summary = "Unlink an account: it signs in here no more",
              .body = "OidcUnlink",
-             .statuses = "204 404 429"}},
+             .statuses = "204 404 409 429"}},
     {0},
 };

@@ -193,7 +193,7 @@ test('every page and every answer forbids frames, sniffing and referrers; what i
   const pages = readdirSync(path.join(top, 'web')).filter((f) => f.endsWith('.html')).map((f) => `/${f}`);
   const answers = routes.filter((r) => r.method === 'GET' && !r.path.includes('{')).map((r) => r.path);
   for (const where of ['/', '/admin', '/s/none', '/nowhere', '/js/main.js', '/%zz', ...pages, ...answers]) {
-    const r = await fetch(s.url + where, { headers: bob.key, redirect: 'manual' });
+    const r = await fetch(s.url + where, { headers: bob.key, redirect: 'manual' }); // what sends a browser on is an answer too
     await r.body?.cancel();
     assert.equal(r.headers.get('x-frame-options'), 'DENY', where);
     assert.match(r.headers.get('content-security-policy') ?? '', /frame-ancestors 'none'/, where);

@@ -158,6 +158,18 @@ test('policies: link makes no account; domains need a verified address; names ar
   assert.equal((await h.session((await h.signIn({ sub: 'x-5' })).b)).body.user.name, 'local.part');
 });
 
+test('an account without a password cannot unlink itself from its only way in', async () => {
+  await h.useFake();
+  const { b } = await h.signIn({ sub: 'only-way' });
+  const head = { ...none, cookie: `sluice_session=${b.jar(h.s.url).get('sluice_session')}`, 'x-csrf-token': (await h.session(b)).body.csrf };
+  const un = (password) => h.s.json('POST', '/api/oidc/unlink', { issuer: h.fake.issuer, password }, head);
+  const refused = await un(undefined);
+  assert.equal(refused.status, 409, refused.text);
+  assert.equal((await h.s.json('PATCH', `/api/users/${(await h.session(b)).body.user.id}`, { password: PASSWORD })).status, 200);
+  const again = await page('only-way');
+  assert.equal((await h.s.json('POST', '/api/oidc/unlink', { issuer: h.fake.issuer, password: PASSWORD }, again)).status, 204);
+});
+
 test('a disabled user stays out, a removed one is nobody', async () => {
   await h.useFake();
   const { b } = await h.signIn({ sub: 'leaver' });
