@@ -14,11 +14,6 @@ bool base64_decode(const char *text, size_t len, unsigned char *out, size_t size
            end == text + len;
 }
 
-void base64_encode(const unsigned char *bytes, size_t len, char *out, size_t size)
-{
-    sodium_bin2base64(out, size, bytes, len, sodium_base64_VARIANT_ORIGINAL);
-}
-
 bool base64_decode_url(const char *text, size_t len, unsigned char *out, size_t size, size_t *n)
 {
     const char *end = NULL;
@@ -30,4 +25,9 @@ bool base64_decode_url(const char *text, size_t len, unsigned char *out, size_t 
 void base64_encode_url(const unsigned char *bytes, size_t len, char *out, size_t size)
 {
     sodium_bin2base64(out, size, bytes, len, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+}
+
+void base64_encode(const unsigned char *bytes, size_t len, char *out, size_t size)
+{
+    sodium_bin2base64(out, size, bytes, len, sodium_base64_VARIANT_ORIGINAL);
 }

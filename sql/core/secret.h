@@ -40,6 +40,9 @@ bool secret_password_hash(const char *password, char out[SECRET_PASSWORD_HASH_SI
 /* hash == NULL (no such user) costs the same time and says false. */
 bool secret_password_verify(const char *password, const char *hash);
 
+/* What stands for the hash of an account that has no password: none fits it. */
+const char *secret_no_password(void);
+
 const char *secret_library_version(void); /* libsodium's */
 void secret_wipe(void *data, size_t len); /* not optimised away */
 /* For hash tables whose keys strangers choose: SipHash under a key that this process drew at
