@@ -118,7 +118,7 @@ bool credentials_login(struct request *r, const struct credentials *c, struct st
 
 bool credentials_has_password(const struct store_user *user)
 {
-    return user->password_hash && user->password_hash[0] == '$';
+    return strcmp(user->password_hash, secret_no_password()) != 0;
 }
 
 bool credentials_confirm(struct request *r, const char *field, const char *password,

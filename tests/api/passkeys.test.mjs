@@ -322,6 +322,27 @@ test('a passkey confirms its own account\'s session, and no other', async () => 
   assert.equal((await key()).body.error.code, 'confirmation_required');
 });
 
+test('who has no password confirms by a passkey or a fresh login, also where others send their password', async () => {
+  const { call, authenticator, id } = await owner();
+  assert.deepEqual((await call('POST', '/api/second-factor', {})).body.error.param, 'password');
+  sql('UPDATE users SET password = ? WHERE id = ?', `$argon2id$v=19$m=65536,t=2,p=1$${'A'.repeat(22)}$${'A'.repeat(43)}`, id); // as a sign-in by a provider leaves it
+  assert.equal((await call('POST', '/api/second-factor', {})).status, 201, 'the login is fresh');
+  age(20);
+  for (const [where, body] of [['/api/second-factor', {}], ['/api/account/delete', {}], ['/api/keys', { name: 'k' }]]) {
+    const r = await call('POST', where, body);
+    assert.deepEqual([r.status, r.body.error.code], [403, 'confirmation_required'], where);
+  }
+  assert.equal((await call('POST', '/api/session/confirm', { password: 'any' })).status, 403);
+  const can = (await call('GET', '/api/session/confirm')).body;
+  assert.deepEqual([can.password, can.passkey], [false, true]);
+  const again = session(await enter(authenticator));
+  assert.equal((await again('POST', '/api/second-factor', {})).status, 201);
+  age(20);
+  const options = (await again('POST', '/api/session/confirm/options')).body;
+  assert.equal((await again('POST', '/api/session/confirm', { passkey: authenticator.get(options) })).status, 204);
+  assert.equal((await again('POST', '/api/account/delete', {})).status, 204);
+});
+
 test('registering and deleting ask for a confirmation, and are the owner\'s alone', async () => {
   const mine = await owner(), other = await person();
   assert.equal((await other.call('DELETE', `/api/passkeys/${mine.passkey}`)).status, 404);

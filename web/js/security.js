@@ -11,30 +11,33 @@ import { emit } from "./state.js";
 
 const when = (ms) => date(ms, { dateStyle: "medium", timeStyle: "short" });
 
-/** A form that asks for the password before something is done. */
+/** A form that asks for the password before something is done; whose account has none confirms in another way. */
 function proof(button, danger, run) {
   const problem = el("p", { class: "form-error", role: "alert", hidden: true });
   const password = el("input", { type: "password", autocomplete: "current-password", required: true });
+  const row = el("label", {}, el("span", {}, t("login.password")), password);
+  call("GET", "/api/session/confirm").then((can) => {
+    row.hidden = !can.password;
+    password.required = can.password;
+  }, () => {}); // then the password is asked for, and the server says the rest
   return el("form", { class: "proof", on: { submit: async (event) => {
     event.preventDefault();
     problem.hidden = true;
-    try { await run(password.value); } catch (error) {
+    try { await run(password.value || undefined); } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
       password.select();
     }
-  } } }, el("label", {}, el("span", {}, t("login.password")), password), problem,
-  el("div", { class: "dialog-row" }, el("button", { class: danger ? "danger" : "primary" }, button)));
+  } } }, row, problem, el("div", { class: "dialog-row" }, el("button", { class: danger ? "danger" : "primary" }, button)));
 }
 
 function action(label, run, kind = "quiet") {
   return el("button", { type: "button", class: `${kind} small`, data: { key: label }, on: { click: run } }, label);
 }
 
-/** A part of the dialog: draw(redraw, step) gives what it shows, null for nothing; step(...nodes) is what a press of a button leads to. */
+/** A part of the dialog: draw(redraw, step) gives what it shows; step(...nodes) is what a press of a button leads to. */
 function part(title, draw) {
   const body = el("div", {});
-  const section = el("section", { class: "security-part" }, el("h3", {}, title), body);
   const begin = rounds();
   const step = (...nodes) => {
     begin(); // a drawing under way would take it away again
@@ -50,6 +53,7 @@ function part(title, draw) {
       section.hidden = !nodes.length;
     } catch (error) { if (counts()) render(body, el("p", { class: "form-error", role: "alert" }, error.message)); }
   };
+  const section = el("section", { class: "security-part" }, el("h3", {}, title), body);
   redraw();
   return section;
 }
@@ -187,7 +191,7 @@ function passkeyForm(redraw) {
 
 async function drawPasskeys(redraw, step) {
   const { items, available, reason } = await call("GET", "/api/passkeys");
-  if (!items.length && reason === "passkeys_off") return null;
+  if (!items.length && reason === "passkeys_off") return [];
   const list = el("ul", { class: "keys passkeys" }, ...items.map((p) => el("li", { data: { key: p.id } },
     el("span", { class: "grow" }, el("b", {}, p.name), el("br"), el("span", { class: "muted" },
       p.last_used_at ? t("passkeys.used", { from: date(p.created_at), last: when(p.last_used_at) }) : t("passkeys.unused", { from: date(p.created_at) }))),
