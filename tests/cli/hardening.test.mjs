@@ -1,10 +1,10 @@
 // The guards against memory errors are in every installed program: what configure asked for, the linker has kept.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
-import { prefix } from "./sluice.mjs";
+import { prefix, top } from "./sluice.mjs";
 
 const run = (command, args) => execFileSync(command, args, { encoding: "utf8", maxBuffer: 1 << 28, env: { ...process.env, LC_ALL: "C" } });
 const readelf = (...args) => run("readelf", args);
@@ -18,6 +18,14 @@ function startFilesHaveCet() {
   const file = run("cc", ["-print-file-name=Scrt1.o"]).trim();
   return existsSync(file) && /IBT, SHSTK/.test(readelf("-n", file));
 }
+
+test("no program says where it was built", { skip: sanitized }, () => {
+  for (const program of programs) {
+    const text = readFileSync(program, "latin1").replaceAll(prefix, "");
+    const at = text.indexOf(`${top}/`);
+    assert.equal(at, -1, `${program}: ${text.slice(at, at + 100)}`);
+  }
+});
 
 test("the programs of an installation are all looked at", () => {
   const names = programs.map((p) => p.slice(p.lastIndexOf("/") + 1)).sort();

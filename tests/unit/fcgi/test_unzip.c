@@ -108,14 +108,31 @@ static void test_a_reply_out_of_bounds_is_refused(void **unused)
     expect_refused((struct unzip_frame){.reply = UNZIP_DAMAGED, .len = 5}, "words", ERR_FORMAT);
 }
 
+static void test_a_name_longer_than_a_name_is_refused(void **unused)
+{
+    static struct {
+        struct unzip_frame entry;
+        char name[UNZIP_NAME + 1];
+    } s = {.entry = {.reply = UNZIP_ENTRY, .len = UNZIP_NAME + 1}};
+    struct zip_process_entry entry;
+    struct err e = {0};
+    int other;
+    memset(s.name, 'n', sizeof s.name);
+    struct zip_process *z = speaker(&s, sizeof s, true, &other);
+    assert_int_equal(zip_process_next(z, &entry, &e), -1);
+    assert_int_equal(e.code, ERR_INPUT);
+    zip_process_close(&z);
+    close(other);
+}
+
 static void test_a_block_larger_than_a_block_is_refused(void **unused)
 {
     static struct {
         struct unzip_frame entry;
-        char name[4];
+        char name[8]; /* so that nothing is between */
         struct unzip_frame data;
-        char bytes[UNZIP_BLOCK / 2];
-    } s = {.entry = {.reply = UNZIP_ENTRY, .len = 4, .size = -5},
+        char bytes[UNZIP_BLOCK + 1];
+    } s = {.entry = {.reply = UNZIP_ENTRY, .len = 8, .size = -5},
            .name = {'a', '/', 0, 'b'},
            .data = {.reply = UNZIP_DATA, .len = UNZIP_BLOCK + 1}};
     struct zip_process_entry entry;
@@ -205,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_unpacks_an_archive_reaches_nothing),
         cmocka_unit_test(test_a_reply_out_of_bounds_is_refused),
+        cmocka_unit_test(test_a_name_longer_than_a_name_is_refused),
         cmocka_unit_test(test_a_block_larger_than_a_block_is_refused),
         cmocka_unit_test(test_an_archive_comes_through_the_walls),
     };
