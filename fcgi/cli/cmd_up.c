@@ -33,7 +33,7 @@
 struct up {
     /* options */
     const char *state, *model, *models, *hub, *backend, *host, *names, *env_file, *bin_dir,
-        *share_dir, *cors, *log_level;
+        *share_dir, *cors, *audit_log, *log_level;
     int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
     bool exact, without_landlock;
@@ -86,6 +86,9 @@ static const struct option options[] = {
      "32-bit arithmetic everywhere, slower"},
     {"cors-origins", OPTION_STRING, FIELD(cors), NULL, 0, 0, NULL, "LIST",
      "origins of other pages that may call the API with a key, separated by blanks; * is any"},
+    {"audit-log", OPTION_STRING, FIELD(audit_log), NULL, 0, 0, NULL, "FILE",
+     "also write the audit log there, as JSON lines; - is standard output, syslog the machine's "
+     "log"},
     {"env-file", OPTION_STRING, FIELD(env_file), NULL, 0, 0, NULL, "FILE",
      "write URL and the first admin's name, password and key there (0600)"},
     {"bin-dir", OPTION_STRING, FIELD(bin_dir), NULL, 0, 0, NULL, "DIR",
@@ -314,6 +317,8 @@ static void add_pool(struct up *u, struct supervisor *s, char *pool, const char 
                                        (char *)(u->cors ? u->cors : ""),
                                        u->without_landlock ? "--without-landlock"
                                                            : "--no-without-landlock",
+                                       "--audit-log",
+                                       (char *)(u->audit_log ? u->audit_log : ""),
                                        socket ? "--socket" : NULL,
                                        socket,
                                        NULL};

@@ -5,6 +5,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/listen.c %D%/listen.h \
 	%D%/pool_master.c %D%/pool_master.h \
 	%D%/shared.c %D%/shared.h \
+	%D%/shared_audit.c \
 	%D%/shared_known.c \
 	%D%/shared_limit.c \
 	%D%/state.h \

@@ -16,6 +16,7 @@ struct worker {
     const char *engine_socket, *status_path, *db_path, *cache_dir, *model_path;
     const struct text_model *text;
     const char *cors_origins;       /* cors.h; NULL: none */
+    const char *audit_log;          /* recorder/audit_ship.h; NULL or "": not shipped */
     bool without_landlock;          /* attachments/file_reading.h */
     char model_id[128];             /* what /v1/models lists and requests name */
     int64_t model_created;          /* Unix seconds: the model's config file */
