@@ -38,7 +38,7 @@
 
 struct options {
     const char *pool, *state, *run, *engine_run, *log_ring, *cache_dir, *model, *model_name,
-        *socket, *status_socket, *socket_group, *cors, *log_level;
+        *socket, *status_socket, *socket_group, *cors, *audit_log, *log_level;
     bool without_landlock, without_seccomp;
     int64_t min_idle, max_children, grace_s;
 };
@@ -76,6 +76,9 @@ static const struct option options[] = {
      "SIGTERM: what running streams get to end"},
     {"cors-origins", OPTION_STRING, FIELD(cors), NULL, 0, 0, NULL, "LIST",
      "origins of other pages that may call the API with a key, separated by blanks; * is any"},
+    {"audit-log", OPTION_STRING, FIELD(audit_log), NULL, 0, 0, NULL, "FILE",
+     "record pool: also write the audit log there, as JSON lines; - is standard output, syslog the "
+     "machine's log"},
     {"without-landlock", OPTION_BOOL, FIELD(without_landlock), "false", 0, 0, NULL, NULL,
      "hide no files from these processes, and read attached files also where the kernel has no "
      "Landlock: what reads them sees other files"},
@@ -95,6 +98,7 @@ static int record(const struct worker *w)
                                                   .run_dir = w->run_dir,
                                                   .status_path = w->status_path,
                                                   .history_path = named ? history : NULL,
+                                                  .audit_log = w->audit_log,
                                                   .shared = w->shared});
 }
 
@@ -186,6 +190,7 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->without_landlock = o->without_landlock;
     w->without_seccomp = o->without_seccomp;
     w->network = w->pool == POOL_SHORT; /* asks the provider of sign-ins, where one is set */
+    w->audit_log = o->audit_log;
     w->cors_origins = o->cors && *o->cors ? o->cors : NULL;
     if (w->cors_origins && !cors_check(w->cors_origins, e))
         return false;

@@ -35,7 +35,7 @@
 struct up {
     /* options */
     const char *state, *model, *models, *hub, *backend, *host, *names, *env_file, *bin_dir,
-        *share_dir, *cors, *log_level, *user_name, *engine_user_name;
+        *share_dir, *cors, *audit_log, *log_level, *user_name, *engine_user_name;
     int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
     bool exact, without_landlock, without_seccomp;
@@ -98,6 +98,9 @@ static const struct option options[] = {
      "32-bit arithmetic everywhere, slower"},
     {"cors-origins", OPTION_STRING, FIELD(cors), NULL, 0, 0, NULL, "LIST",
      "origins of other pages that may call the API with a key, separated by blanks; * is any"},
+    {"audit-log", OPTION_STRING, FIELD(audit_log), NULL, 0, 0, NULL, "FILE",
+     "also write the audit log there, as JSON lines; - is standard output, syslog the machine's "
+     "log"},
     {"env-file", OPTION_STRING, FIELD(env_file), NULL, 0, 0, NULL, "FILE",
      "write URL and the first admin's name, password and key there (0600)"},
     {"bin-dir", OPTION_STRING, FIELD(bin_dir), NULL, 0, 0, NULL, "DIR",
@@ -339,6 +342,8 @@ static void add_pool(struct up *u, struct supervisor *s, char *pool, const char 
         u->engine_run ? u->engine_run : (char *)u->state,
         u->without_landlock ? "--without-landlock" : "--no-without-landlock",
         u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
+        "--audit-log",
+        (char *)(u->audit_log ? u->audit_log : ""),
         socket ? "--socket" : NULL,
         socket,
         NULL};

@@ -1,5 +1,7 @@
 /* The audit: who did what to what, from which address. A line that can't be written is logged and
- * does not fail the request. Thread: the request's. */
+ * does not fail the request. A user who is no admin adds SHARED_AUDIT_ROWS a minute, and the
+ * recorder one that says how many more there were (recorder/audit_suppressed.h). Thread: the
+ * request's. */
 #pragma once
 #include <stdint.h>
 

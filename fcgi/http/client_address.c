@@ -1,4 +1,4 @@
-/* client_address.h */
+/* client_address.h: IPv4 counts as its text, IPv6 by its first eight bytes. */
 #include "fcgi/http/client_address.h"
 
 #include <arpa/inet.h>

@@ -6,6 +6,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/pool_master.c %D%/pool_master.h \
 	%D%/reader_program.c %D%/reader_program.h \
 	%D%/shared.c %D%/shared.h \
+	%D%/shared_audit.c \
 	%D%/shared_known.c \
 	%D%/shared_limit.c \
 	%D%/state.h \

@@ -21,7 +21,8 @@
 #define SHARED_THROTTLE_TABLES 4 /* a kind of guesses never pushes out those of another */
 #define SHARED_THROTTLES 8192
 #define SHARED_LIMITS 1024
-#define SHARED_KNOWN 1024 /* of a kind; the one that was noted longest ago makes room */
+#define SHARED_AUDITED 512 /* users whose rows of the audit log are counted at a time */
+#define SHARED_KNOWN 1024  /* of a kind; the one that was noted longest ago makes room */
 
 struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), not cumulative; the
                              last one: above */
@@ -93,6 +94,14 @@ struct shared_known {
     _Atomic int64_t last_ms;
 };
 
+struct shared_audited {
+    _Atomic int64_t user_id;  /* 0: free */
+    _Atomic int64_t since_ms; /* when the minute began, of which `rows` were written */
+    _Atomic uint32_t rows;
+    _Atomic uint32_t suppressed;   /* and not yet told of in the audit log */
+    _Atomic int64_t suppressed_ms; /* since when */
+};
+
 struct shared {
     struct mapped_header head;
     _Atomic uint64_t requests[SHARED_ROUTES][SHARED_STATUSES];
@@ -109,6 +118,7 @@ struct shared {
     struct shared_throttle throttle[SHARED_THROTTLE_TABLES][SHARED_THROTTLES];
     struct shared_limit limit[SHARED_LIMITS];
     struct shared_known known[KNOWN__N][SHARED_KNOWN];
+    struct shared_audited audited[SHARED_AUDITED];
 };
 
 /* Maps the file read-write, making it when it is missing or of another layout. */
@@ -144,6 +154,13 @@ void shared_known_forget(struct shared *s, enum shared_known_kind kind, uint64_t
 /* Was it noted within the last so many milliseconds? */
 bool shared_known_within(const struct shared *s, enum shared_known_kind kind, uint64_t key,
                          int64_t ms);
+
+#define SHARED_AUDIT_ROWS 60 /* of the audit log, of one user in a minute */
+/* May the user's action have a row of its own? If not, it is counted. */
+bool shared_audit_take(struct shared *s, int64_t user_id, int64_t now_ms);
+/* A user some of whose rows were suppressed a minute ago, and how many since; NULL: none. Once they
+ * are told of, the caller subtracts as many. */
+struct shared_audited *shared_audit_due(struct shared *s, int64_t now_ms);
 
 /* A key's minute, as a bucket of per_minute units that fills evenly. It is one number, the time at
  * which the bucket is full again, changed by compare and swap: exact between processes, and nothing

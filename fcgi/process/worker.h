@@ -18,6 +18,7 @@ struct worker {
     const char *log_path; /* engine/base/log_ring.h */
     const struct text_model *text;
     const char *cors_origins;       /* cors.h; NULL: none */
+    const char *audit_log;          /* recorder/audit_ship.h; NULL or "": not shipped */
     bool network;                   /* this pool connects to other machines: worker_walls.h */
     bool without_landlock;          /* attachments/file_reading.h; worker_walls.h */
     bool without_seccomp;           /* worker_walls.h */

@@ -75,6 +75,17 @@ static void allow_model_folders(int rules, const struct worker *w)
     cJSON_Delete(v);
 }
 
+/* Its folder, because the file may be moved aside and is then made anew. */
+static void allow_audit_log(int rules, const char *file)
+{
+    char folder[4096];
+    const char *end = file && *file == '/' ? strrchr(file, '/') : NULL;
+    if (!end || end - file >= (int)sizeof folder)
+        return;
+    snprintf(folder, sizeof folder, "%.*s", end > file ? (int)(end - file) : 1, file);
+    landlock_allow(rules, folder, LANDLOCK_WRITE);
+}
+
 bool worker_walls_master(const struct worker *w, struct err *e)
 {
     const unsigned leave = CALL_FILTER_FORK | CALL_FILTER_SIGNAL |
@@ -99,7 +110,9 @@ bool worker_walls_child(const struct worker *w, struct err *e)
         landlock_allow(rules, w->log_path, LANDLOCK_READ);
         if (w->network)
             landlock_allow_all(rules, network_files, LANDLOCK_READ);
-        if (w->pool != POOL_RECORD)
+        if (w->pool == POOL_RECORD)
+            allow_audit_log(rules, w->audit_log);
+        else
             allow_reader(rules);
         if (w->pool == POOL_SHORT)
             allow_model_folders(rules, w);

@@ -22,6 +22,8 @@
 #include "engine/base/log.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/process/state.h"
+#include "fcgi/recorder/audit_ship.h"
+#include "fcgi/recorder/audit_suppressed.h"
 #include "fcgi/recorder/recorder_answer.h"
 #include "fcgi/recorder/db_maintenance.h"
 #include "fcgi/status/history_sample.h"
@@ -46,8 +48,9 @@ struct recorder {
     int n;
     bool look_now, more_to_read, stopping;
     bool failing; /* the last write did not work */
-    double next_look, retry_at, next_sample;
+    double next_look, retry_at, next_sample, next_suppressed;
     struct db_maintenance maintenance;
+    struct audit_ship audit;
     struct history *history; /* NULL: none is kept */
     struct history_source source;
 };
@@ -175,6 +178,17 @@ static void note_history(struct recorder *r, double now)
     r->next_sample = now + SAMPLE_MS;
 }
 
+/* ---- the audit log ---- */
+
+static void keep_audit(struct recorder *r, double now)
+{
+    if (r->p->shared && now >= r->next_suppressed) {
+        audit_suppressed_tell(r->store, r->p->shared, clock_wall_ms());
+        r->next_suppressed = now + SAMPLE_MS;
+    }
+    audit_ship_run(&r->audit, now);
+}
+
 /* ---- the loop ---- */
 
 static int wait_ms(const struct recorder *r, double now)
@@ -269,6 +283,7 @@ static void catch_up(struct recorder *r)
 static void loop(struct recorder *r)
 {
     db_maintenance_init(&r->maintenance, r->store, clock_ms());
+    audit_ship_init(&r->audit, r->store, r->p->audit_log);
     while (!r->stopping) {
         double now = clock_ms();
         if (r->look_now || now >= r->next_look)
@@ -277,6 +292,7 @@ static void loop(struct recorder *r)
         tick(r, clock_ms());
         db_maintenance_run(&r->maintenance, r->n > 0, clock_ms());
         note_history(r, clock_ms());
+        keep_audit(r, clock_ms());
         wait_for_work(r);
     }
     catch_up(r);
@@ -286,6 +302,8 @@ static void loop(struct recorder *r)
         r->answers[i]->next_write = 0;
     r->retry_at = 0;
     tick(r, clock_ms());
+    r->audit.next = 0;
+    keep_audit(r, clock_ms());
     db_maintenance_finish(&r->maintenance);
 }
 

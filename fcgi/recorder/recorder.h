@@ -19,6 +19,7 @@ struct recorder_params {
     const char *status_path;  /* the engine's */
     const char *run_dir;      /* of STATE_RECORD_SOCKET; the lock lies beside the database */
     const char *history_path; /* history.h: written once a second; NULL: not kept */
+    const char *audit_log;    /* audit_ship.h; NULL: not shipped */
     struct shared
         *shared; /* the workers' counters, for the history; users' minutes. NULL: neither */
 };

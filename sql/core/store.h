@@ -147,6 +147,15 @@ typedef bool (*store_audit_fn)(void *context, const struct store_audit *a); /* f
 bool store_audit_search(struct store *s, const struct store_audit_filter *f, store_audit_fn fn,
                         void *context, struct err *e);
 
+/* Oldest first: those with a higher id. */
+struct store_audit_from {
+    int64_t after; /* id */
+    int limit;
+};
+bool store_audit_after(struct store *s, const struct store_audit_from *from, store_audit_fn fn,
+                       void *context, struct err *e);
+#define STORE_AUDIT_CURSOR_SETTING "audit_shipped" /* recorder/audit_ship.h */
+
 #define STORE_AUDIT_STEP 500 /* rows that one transaction removes at most */
 /* One short step: removes the oldest of the rows that are older than that many days, at least 1.
  * *any: there was one, so another step may find more. */

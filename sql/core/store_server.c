@@ -138,18 +138,9 @@ bool store_audit_add(struct store *s, const struct store_audit *a, struct err *e
     return store_write_end(s, q && statement_run(s, q, NULL, e), e);
 }
 
-bool store_audit_search(struct store *s, const struct store_audit_filter *f, store_audit_fn fn,
-                        void *context, struct err *e)
+static bool each_audit(struct store *s, sqlite3_stmt *q, store_audit_fn fn, void *context,
+                       struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_AUDIT_PAGE, e);
-    if (!q)
-        return false;
-    statement_bind_int(q, ":before", f->before > 0 ? f->before : INT64_MAX);
-    statement_bind_int(q, ":since", f->since);
-    statement_bind_int(q, ":until", f->until > 0 ? f->until : INT64_MAX);
-    statement_bind_text(q, ":user", f->user ? f->user : "");
-    statement_bind_text(q, ":action", f->action ? f->action : "");
-    statement_bind_int(q, ":limit", f->limit);
     int rc;
     while ((rc = statement_step(s, q, e)) == 1) {
         const struct store_audit a = {.id = sqlite3_column_int64(q, 0),
@@ -164,6 +155,32 @@ bool store_audit_search(struct store *s, const struct store_audit_filter *f, sto
     }
     statement_end(q);
     return rc >= 0;
+}
+
+bool store_audit_after(struct store *s, const struct store_audit_from *from, store_audit_fn fn,
+                       void *context, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_AUDIT_AFTER, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":after", from->after);
+    statement_bind_int(q, ":limit", from->limit);
+    return each_audit(s, q, fn, context, e);
+}
+
+bool store_audit_search(struct store *s, const struct store_audit_filter *f, store_audit_fn fn,
+                        void *context, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_AUDIT_PAGE, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":before", f->before > 0 ? f->before : INT64_MAX);
+    statement_bind_int(q, ":since", f->since);
+    statement_bind_int(q, ":until", f->until > 0 ? f->until : INT64_MAX);
+    statement_bind_text(q, ":user", f->user ? f->user : "");
+    statement_bind_text(q, ":action", f->action ? f->action : "");
+    statement_bind_int(q, ":limit", f->limit);
+    return each_audit(s, q, fn, context, e);
 }
 
 /* In whole seconds, as the trigger audit_no_removal reckons. */

@@ -33,6 +33,10 @@ WHERE day >= :day ORDER BY day, user_id, key_id;
 INSERT INTO audit (at, user_id, user_name, action, target, address)
 VALUES (:now, :user_id, :user_name, :action, :target, :address);
 
+-- name: audit_after
+SELECT id, at, user_id, user_name, action, target, address FROM audit
+WHERE id > :after ORDER BY id LIMIT :limit;
+
 -- name: audit_any_before
 SELECT 1 FROM audit WHERE at < :before LIMIT 1;
 

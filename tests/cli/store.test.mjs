@@ -87,6 +87,14 @@ test('keys are shown once, listed by their beginning, removed by id', () => {
   assert.equal(run(['key', 'remove', 'bob', 'x']).code, 2);
 });
 
+test('a key for the figures alone is an admin\'s', () => {
+  assert.equal(run(['key', 'add', 'ada', '--name', 'prometheus', '--scopes', 'metrics']).code, 0);
+  assert.match(run(['key', 'list', 'ada']).out, /prometheus .* metrics /);
+  const refused = run(['key', 'add', 'bob', '--scopes', 'metrics']);
+  assert.deepEqual([refused.code, refused.out], [2, '']);
+  assert.match(refused.err, /scopes: can hold metrics in an admin's key alone/);
+});
+
 test('the last admin stays; a removed name is free', () => {
   assert.equal(run(['user', 'disable', 'ada']).code, 1, 'the last admin stays');
   assert.equal(run(['user', 'disable', 'bob']).code, 0);
