@@ -3,6 +3,8 @@
 
 #include <elf.h>
 #include <link.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "config.h"
 #include "engine/base/file.h"
