@@ -82,8 +82,9 @@ static bool confirm(struct request *r, struct err *e)
     const char *password = NULL, *code = NULL;
     const cJSON *passkey = NULL;
     struct store_user user;
-    if (!body || !only_sessions(r, e) || !json_get_string(body, "password", &password, e) ||
-        !json_get_string(body, "code", &code, e) || !json_get_object(body, "passkey", &passkey, e))
+    if (!body || !json_get_string(body, "password", &password, e) ||
+        !json_get_string(body, "code", &code, e) ||
+        !json_get_object(body, "passkey", &passkey, e) || !only_sessions(r, e))
         return false;
     if (!!password + !!code + !!passkey != 1)
         return err_field(e, ERR_INPUT, "password",

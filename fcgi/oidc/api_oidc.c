@@ -124,19 +124,21 @@ static bool list(struct request *r, struct err *e)
 }
 
 /* The body's password, checked: who has found an open page must not make themselves a way in. */
+/* Only a session: an account is linked in a browser. */
 static bool confirm(struct request *r, const cJSON *body, struct store_user *user, struct err *e)
 {
     const char *password = NULL;
-    return body && json_get_string(body, "password", &password, e) &&
-           credentials_confirm(r, "password", password, user, e);
+    if (!body || !json_get_string(body, "password", &password, e))
+        return false;
+    if (r->who.by != AUTH_SESSION)
+        return err_set(e, ERR_FORBIDDEN, "only the page does this: log in there");
+    return credentials_confirm(r, "password", password, user, e);
 }
 
 static bool link_account(struct request *r, struct err *e)
 {
     struct store_user user;
     struct buf url = {0};
-    if (r->who.by != AUTH_SESSION)
-        return err_set(e, ERR_FORBIDDEN, "only the page links an account: log in there");
     if (!confirm(r, request_json(r, e), &user, e))
         return false;
     const bool ok = oidc_sign_in_begin(r, r->who.token_hash, &url, e);
