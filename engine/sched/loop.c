@@ -122,6 +122,8 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     page->n_threads = from->ops->threads ? from->ops->threads(from->opened) : 0;
     page->loaded_weight_bytes = m.weights;
     page->kv_bytes = m.kv;
+    page->kv_stored_bytes_per_token = from->plan.kv_per_token;
+    snprintf(page->kv_type, sizeof page->kv_type, "%s", kv_type_name(m.kv_type));
     page->state_bytes = m.state;
     page->work_bytes = m.work;
     page->device_bytes = m.device;
@@ -157,9 +159,9 @@ static void print_ready(const struct loop *l)
 static bool open_scheduler(struct loop *l, struct err *e)
 {
     const struct model_plan *plan = model_plan(l->model);
-    const uint64_t identity[3] = {plan->fingerprint,
+    const uint64_t identity[4] = {plan->fingerprint,
                                   hash64(l->memory.ops->name, strlen(l->memory.ops->name), 0),
-                                  l->params.exact};
+                                  l->params.exact, l->memory.plan.kv_stored};
     struct scheduler_params p = {
         .ops = l->memory.ops,
         .backend = l->memory.opened,
@@ -280,10 +282,11 @@ static void announce(struct loop *l)
                                                        .trained_top_k = l->trained_top_k});
     print_ready(l);
     notify_manager("READY=1");
-    log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d load_ms=%.1f",
+    log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d kv_type=%s "
+             "load_ms=%.1f",
              l->text.name, l->memory.ops->name, l->memory.ops->device_name(l->memory.opened),
              l->memory.plan.size.n_ctx, l->memory.plan.size.n_slots, l->memory.plan.size.n_blocks,
-             l->load_ms);
+             kv_type_name(l->memory.plan.kv_stored), l->load_ms);
 }
 
 static void run_steps(struct loop *l)

@@ -91,6 +91,10 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
         err_set(e, ERR_UNSUPPORTED, "%u experts; the Vulkan kernels take %d", b->sizes.expert,
                 USED_WORDS * 32);
         backend_close(&b);
+    } else if (kv_type_packed(p->kv_type)) {
+        err_field(e, ERR_UNSUPPORTED, "kv-type", "the Vulkan kernels do not read %s yet",
+                  kv_type_name(p->kv_type));
+        backend_close(&b);
     } else if (!device_model_plan(&b->model, plan, p->device_experts, p->host_experts > 0, e) ||
                (p->host_experts &&
                 !expert_pool_plan(&b->pool, &b->model, plan, p->host_experts, e)) ||
@@ -267,6 +271,7 @@ static void memory_of(const struct backend *b, bool planned, struct backend_memo
                 : b->model.host.bytes + expert_pool_bytes(&b->pool) + host_cache_bytes(b);
     const uint64_t table = device_slots_table_bytes(&b->model, b->plan);
     m->weights = slots + (planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes);
+    m->kv_type = kv_type_stored(b->params.kv_type, !b->params.exact);
     m->kv = planned ? heap_planned_bytes(&b->kv_heap) : b->kv_heap.bytes;
     m->state = planned ? heap_planned_bytes(&b->state_heap) : b->state_heap.bytes;
     m->work = planned ? heap_planned_bytes(&b->workspace.heap) : b->workspace.heap.bytes;
