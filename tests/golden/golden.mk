@@ -1,7 +1,7 @@
 # golden tests: whole models on a backend against reference outputs
 GOLDEN_TESTS =
 if VULKAN
-GOLDEN_TESTS += %D%/test_families_vulkan %D%/test_demo_vulkan %D%/test_hybrid_vulkan
+GOLDEN_TESTS += %D%/test_families_vulkan %D%/test_demo_vulkan %D%/test_hybrid_vulkan %D%/test_kv_vulkan
 endif
 GOLDEN_TESTS += %D%/test_demo_cpu %D%/test_families_cpu %D%/test_hybrid_cpu %D%/test_kv_cpu
 check_PROGRAMS += $(GOLDEN_TESTS)
@@ -32,4 +32,7 @@ FAMILIES_SOURCES = %D%/golden_cases.c %D%/golden_cases.h %D%/golden_truth.c %D%/
 %C%_test_kv_cpu_SOURCES = %D%/test_kv.c $(FAMILIES_SOURCES)
 %C%_test_kv_cpu_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"cpu"'
 %C%_test_kv_cpu_LDADD = $(GOLDEN_LIBS)
+%C%_test_kv_vulkan_SOURCES = %D%/test_kv.c $(FAMILIES_SOURCES)
+%C%_test_kv_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"'
+%C%_test_kv_vulkan_LDADD = $(GOLDEN_LIBS)
 EXTRA_DIST += %D%/make_moe.py %D%/reference_dense.py %D%/reference_states.py

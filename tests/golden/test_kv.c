@@ -1,8 +1,8 @@
 /* Keys and values in fewer bits, one form of each family, against the f32 references: what else is
  * exact leaves the rounding of the KV cache alone. The models are small and random, so that an
  * expert chosen otherwise moves a logit more than in trained ones: the median over rows of the
- * largest difference of a logit is within 0.35 (q8) and 2 (k8v4), where a head read wrongly gives 5
- * and more.
+ * largest difference of a logit is within 0.35 (q8; 0.5 as served, with activations of 8 bits or
+ * tiles of halves) and 2 (k8v4), where a head that is not rotated back gives 3 to 12.
  *
  * usage: test_kv [BACKEND]. 77 where the backend can't run here. */
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static struct golden_rows rows_of(struct cli_run *r, const struct ids *ids)
     return rows;
 }
 
-static void check_packed(const struct golden_case *c, const char *type, float tolerance)
+static void check_packed(const struct golden_case *c, const char *type, bool exact, float tolerance)
 {
     static const char *const prompts[] = {"p17", "p65"};
     const struct memory_options o = {.kv_type = type};
@@ -62,7 +62,7 @@ static void check_packed(const struct golden_case *c, const char *type, float to
                              &(struct cli_run_params){.model = c->model,
                                                       .backend = backend,
                                                       .n_tokens = MAX_ROWS,
-                                                      .exact = true,
+                                                      .exact = exact,
                                                       .memory = &o},
                              &e),
                 &e);
@@ -84,15 +84,18 @@ static void check_packed(const struct golden_case *c, const char *type, float to
     cli_run_close(&r);
     golden_truth_close(&l);
     qsort(worst, (size_t)n_rows, sizeof *worst, ascending);
-    print_message("%s, KV %s: median over rows of the largest difference %.4f, at most %.4f\n",
-                  c->name, type, (double)worst[n_rows / 2], (double)worst[n_rows - 1]);
+    print_message("%s, KV %s%s: median over rows of the largest difference %.4f, at most %.4f\n",
+                  c->name, type, exact ? "" : ", as served", (double)worst[n_rows / 2],
+                  (double)worst[n_rows - 1]);
     assert_true(worst[n_rows / 2] > EXACT && worst[n_rows / 2] <= tolerance);
 }
 
 static void test_packed_kv_is_near(void **state)
 {
-    check_packed(*state, "q8", 0.35f);
-    check_packed(*state, "k8v4", 2);
+    check_packed(*state, "q8", true, 0.35f);
+    check_packed(*state, "k8v4", true, 2);
+    check_packed(*state, "q8", false, 0.5f);
+    check_packed(*state, "k8v4", false, 2);
 }
 
 /* In a process of its own, as test_families.c explains. */
