@@ -24,6 +24,13 @@
 struct backend;
 struct expert_cache;
 
+/* Bytes of one block in one attention layer: keys and values of BACKEND_BLOCK_TOKENS tokens. A
+ * backend's blocks of a layer follow each other at this distance. */
+static inline uint64_t backend_block_bytes(int32_t n_kv_head, int32_t d_head, enum kv_type stored)
+{
+    return BACKEND_BLOCK_TOKENS * (uint64_t)n_kv_head * kv_head_bytes(d_head, stored);
+}
+
 struct backend_params {
     int32_t n_blocks;      /* KV blocks to allocate, each for BACKEND_BLOCK_TOKENS tokens of every
                               attention layer */

@@ -75,7 +75,7 @@ static void place_views(struct backend *b)
             continue;
         const struct attention_plan *a = &layer->attention;
         const enum kv_type type = layout_kv_type(b->kernels, &b->params);
-        size_t bytes = kv_block_bytes(a->n_kv_head, a->d_head, type);
+        size_t bytes = backend_block_bytes(a->n_kv_head, a->d_head, type);
         b->views[layer->kv_index] = (struct kv_view){.data = at,
                                                      .block_bytes = bytes,
                                                      .n_kv_head = a->n_kv_head,

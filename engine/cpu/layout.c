@@ -178,8 +178,8 @@ size_t layout_kv_bytes(const struct layout *l)
     size_t bytes = 0;
     for (int32_t i = 0; i < l->plan->n_layer; i++)
         if (l->plan->layers[i].mixer == MIXER_ATTENTION)
-            bytes += kv_block_bytes(l->plan->layers[i].attention.n_kv_head,
-                                    l->plan->layers[i].attention.d_head, type);
+            bytes += backend_block_bytes(l->plan->layers[i].attention.n_kv_head,
+                                         l->plan->layers[i].attention.d_head, type);
     return bytes * (size_t)l->params->n_blocks;
 }
 

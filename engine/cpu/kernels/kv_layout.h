@@ -1,4 +1,4 @@
-/* Where keys and values lie within a layer's storage (see struct kv_view), and what a block takes.
+/* Where keys and values lie within a layer's storage (see struct kv_view).
  *
  * A block has n_kv_head parts for f16 and f32: all keys [n_kv_head, d_head, 32 tokens], then all
  * values [n_kv_head, 32 tokens, d_head]. Keys lie with tokens innermost, so that scores need no
@@ -15,12 +15,6 @@
 #include "engine/cpu/kernels/kernels.h"
 
 #define KV_TOKENS BACKEND_BLOCK_TOKENS
-
-/* Bytes of one block of one layer. */
-static inline size_t kv_block_bytes(int32_t n_kv_head, int32_t d_head, enum kv_type stored)
-{
-    return (size_t)n_kv_head * KV_TOKENS * (size_t)kv_head_bytes(d_head, stored);
-}
 
 /* f16 and f32: offsets from the start of the layer, in values. */
 static inline size_t kv_key_at(const struct kv_view *kv, int32_t block, int32_t head)

@@ -284,7 +284,7 @@ static void check_attention(const struct kernels *k, const struct attention_case
     unsigned seed = 99;
     struct kv_view kv = {
         .n_kv_head = HEADS, .d_head = c->d_head, .type = c->half ? KV_F16 : KV_F32};
-    kv.block_bytes = kv_block_bytes(HEADS, c->d_head, kv.type);
+    kv.block_bytes = backend_block_bytes(HEADS, c->d_head, kv.type);
     kv.data = calloc(BLOCKS, kv.block_bytes); /* backends hand out zeroed blocks */
     for (int i = 0; i < 16 * 256; i++)
         q[i] = random_unit(&seed) * 2;

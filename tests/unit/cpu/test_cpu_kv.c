@@ -36,7 +36,7 @@ static void random_head(unsigned *seed, int d, float *out)
 static struct kv_view storage(int d, enum kv_type type)
 {
     struct kv_view kv = {.n_kv_head = HEADS, .d_head = d, .type = type};
-    kv.block_bytes = kv_block_bytes(HEADS, d, type);
+    kv.block_bytes = backend_block_bytes(HEADS, d, type);
     kv.data = calloc(BLOCKS, kv.block_bytes);
     return kv;
 }
@@ -254,7 +254,7 @@ static void test_formats_hold_what_they_promise(void **state)
     assert_int_equal(kv_head_bytes(128, KV_Q8), 260);
     assert_int_equal(kv_head_bytes(128, KV_K8V4), 202);
     assert_int_equal(kv_head_bytes(48, KV_K8V4), 50 + 24 + 6);
-    assert_int_equal(kv_block_bytes(4, 128, KV_Q8), 32 * 4 * 260);
+    assert_int_equal(backend_block_bytes(4, 128, KV_Q8), 32 * 4 * 260);
 }
 
 int main(void)
