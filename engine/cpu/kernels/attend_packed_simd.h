@@ -100,9 +100,9 @@ static void store_packed(const struct kv_view *kv, int32_t block, int32_t slot, 
             rotated + g * p.group, p.group, p.values + (slot * d + g * p.group) / 2);
 }
 
-struct packed_queries {                             /* of the heads that share a pass */
-    int16_t values[PACKED_QUERIES * KV_MAX_D_HEAD]; /* [heads, d_head] */
-    float scales[PACKED_QUERIES];                   /* with the scores' own scale */
+struct packed_queries {                           /* of the heads that share a pass */
+    int16_t values[MOST_QUERIES * KV_MAX_D_HEAD]; /* [heads, d_head] */
+    float scales[MOST_QUERIES];                   /* with the scores' own scale */
 };
 
 /* Queries keep 16 bits: 8 would add as much error as the keys' own. */
@@ -131,7 +131,7 @@ static inline __attribute__((always_inline)) void score_packed(const struct atte
 {
     const struct kv_packed p = kv_packed_at(a->kv, block, a->kv_head);
     const int32_t d = a->kv->d_head;
-    vi sum[PACKED_QUERIES][TOKEN_VECTORS];
+    vi sum[MOST_QUERIES][TOKEN_VECTORS];
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
@@ -182,7 +182,7 @@ mix_packed(const struct attend *a, const struct mix *m, int n, enum kv_type type
     const int32_t d = a->kv->d_head;
     float *out = a->out + (size_t)m->first * a->out_stride + (size_t)m->column;
     const size_t stride = a->out_stride;
-    vf sum[PACKED_QUERIES][MIX_VECTORS];
+    vf sum[MOST_QUERIES][MIX_VECTORS];
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
@@ -223,7 +223,7 @@ mix_packed_span(const struct attend *a, struct mix *m, int n, enum kv_type type)
 {
     const int32_t d = a->kv->d_head, group = type == KV_Q8 ? d : kv_value_group(d),
                   step = MIX_VECTORS * LANES;
-    float scaled[PACKED_QUERIES * SPAN_TOKENS];
+    float scaled[MOST_QUERIES * SPAN_TOKENS];
     m->weights = scaled;
     for (m->column = 0; m->column < d;) {
         if (m->column % group == 0)

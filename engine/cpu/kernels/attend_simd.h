@@ -7,9 +7,9 @@
 #include "engine/cpu/kernels/ops_simd.h"
 
 #define TOKEN_VECTORS (KV_TOKENS / LANES)
-#define QUERY_GROUP 4 /* heads that share a load of keys or values */
-#define PACKED_QUERIES                                                                             \
-    (LANES / 2) /* the same for packed ones: as many as there are registers for */
+/* Heads that share a load of keys or values: as many as there are registers for, else four. */
+#define MOST_QUERIES (LANES / 2)
+#define FEW_QUERIES 4
 #define SPAN_TOKENS (KV_TOKENS * ATTEND_SPAN)
 #define MIX_VECTORS (32 / LANES) /* of a value row at a time */
 
@@ -93,7 +93,7 @@ score_block(const struct attend *a, int32_t first, int n, int32_t block, bool ha
     size_t stride = a->q_stride;
     const void *data = a->kv->data;
     int32_t d = a->kv->d_head;
-    vf sum[QUERY_GROUP][TOKEN_VECTORS], scale = vf_set1(a->scale);
+    vf sum[MOST_QUERIES][TOKEN_VECTORS], scale = vf_set1(a->scale);
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
@@ -131,7 +131,7 @@ mix_columns(const struct attend *a, const struct mix *m, int n, bool half, int w
     const float *weights = m->weights;
     float *out = a->out + (size_t)first * a->out_stride + (size_t)i;
     size_t stride = a->out_stride;
-    vf sum[QUERY_GROUP][MIX_VECTORS];
+    vf sum[MOST_QUERIES][MIX_VECTORS];
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
@@ -167,7 +167,7 @@ mix_columns(const struct attend *a, const struct mix *m, int n, bool half, int w
 static inline __attribute__((always_inline)) void
 attend_group(const struct attend *a, int32_t first, int n, enum kv_type type)
 {
-    struct running r[PACKED_QUERIES];
+    struct running r[MOST_QUERIES];
     struct packed_queries q;
     int32_t d = a->kv->d_head;
     if (kv_type_packed(type))
@@ -211,11 +211,10 @@ static inline __attribute__((always_inline)) void attend_as(const struct attend 
                                                             enum kv_type type)
 {
     int32_t first = 0;
-    if (kv_type_packed(type))
-        for (; first + PACKED_QUERIES <= a->n_query; first += PACKED_QUERIES)
-            attend_group(a, first, PACKED_QUERIES, type);
-    for (; first + QUERY_GROUP <= a->n_query; first += QUERY_GROUP)
-        attend_group(a, first, QUERY_GROUP, type);
+    for (; first + MOST_QUERIES <= a->n_query; first += MOST_QUERIES)
+        attend_group(a, first, MOST_QUERIES, type);
+    for (; first + FEW_QUERIES <= a->n_query; first += FEW_QUERIES)
+        attend_group(a, first, FEW_QUERIES, type);
     for (; first < a->n_query; first++)
         attend_group(a, first, 1, type);
 }
