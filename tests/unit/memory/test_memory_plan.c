@@ -314,7 +314,7 @@ static void test_auto_tries_fewer_bits_before_a_slower_strategy(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
     add_gpu(&in, 24 * GB, 19300 * MB); /* 0.7 GB for KV and work */
-    in.request.size.ctx = 8192; /* 256 blocks of 4 MB */
+    in.request.size.ctx = 8192;        /* 256 blocks of 4 MB */
     struct memory_plan p = planned(&in);
     assert_int_equal(p.strategy, STRATEGY_FULL_GPU);
     assert_int_equal(p.kv_type, KV_Q8);
