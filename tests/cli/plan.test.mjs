@@ -45,6 +45,7 @@ test("keys and values are stored as asked: planned, taken and said", async () =>
   assert.ok(tokens("q8") >= 1.9 && tokens("k8v4") >= 2.5, JSON.stringify(plans));
   const auto = JSON.parse((await sluice(["info", demo, "--backend", "cpu", "--json"])).out).plan;
   assert.equal(auto.kv_type, plans.f16.kv_type);
+  assert.match((await sluice([...bench.slice(0, -1), "--kv-type", "k8v4"])).out, /plan: cpu_only, KV k8v4, /);
   const shown = await sluice(["info", demo, "--backend", "cpu", "--kv-type", "q8"]);
   assert.match(shown.out, /KV cache .* q8, \d+ B a token/);
 });
