@@ -203,6 +203,11 @@ static bool open_backend(struct loop *l, struct err *e)
     request.exact = params->exact;
     if (!memory_load_plan(&l->memory, l->model, params->backend, &request, e))
         return false;
+    if (request.kv_type == KV_AUTO && kv_type_packed(l->memory.plan.kv_type))
+        log_info(
+            "KV cache is stored as %s: at 16 bits the context and the pool for %d slots do not "
+            "fit; --kv-type f16 takes less of them",
+            kv_type_name(l->memory.plan.kv_type), l->memory.plan.size.n_slots);
     memory_load_measure(&l->memory, params->cache_dir);
     if (!memory_load_open(&l->memory, &(struct backend_params){.cache_dir = params->cache_dir}, e))
         return false;

@@ -24,6 +24,15 @@ test('the type in use is told, and cached prompts give the same answer', async (
   assert.equal(again.choices[0].message.content, first.choices[0].message.content);
 });
 
+test('auto takes 8 bits where the pool for the slots does not fit at 16, and the log says so', async () => {
+  const s = await start({ args: ['--ram-budget', '400M'] });
+  open.push(s);
+  const { plan } = (await s.json('GET', '/api/admin/status')).body;
+  assert.equal(plan.kv_type, 'q8');
+  assert.match(s.log, /KV cache is stored as q8: at 16 bits/);
+  assert.equal((await s.chat({ messages, max_tokens: 4 })).status, 200);
+});
+
 test('a type that does not exist is refused by name', async () => {
   await assert.rejects(start({ args: ['--kv-type', 'q4'] }), /kv-type/);
 });
