@@ -15,6 +15,7 @@
 
 #include "engine/backend/expert_rows.h"
 #include "engine/base/err.h"
+#include "engine/model/kv_type.h"
 #include "engine/model/plan.h"
 
 #define BACKEND_BLOCK_TOKENS 32
@@ -22,6 +23,13 @@
 
 struct backend;
 struct expert_cache;
+
+/* Bytes of one block in one attention layer: keys and values of BACKEND_BLOCK_TOKENS tokens. A
+ * backend's blocks of a layer follow each other at this distance. */
+static inline uint64_t backend_block_bytes(int32_t n_kv_head, int32_t d_head, enum kv_type stored)
+{
+    return BACKEND_BLOCK_TOKENS * (uint64_t)n_kv_head * kv_head_bytes(d_head, stored);
+}
 
 struct backend_params {
     int32_t n_blocks;      /* KV blocks to allocate, each for BACKEND_BLOCK_TOKENS tokens of every
@@ -31,6 +39,7 @@ struct backend_params {
     int32_t max_sequences; /* sequences of a step at most */
     int32_t n_threads;     /* cpu: 0 = one per core */
     bool exact;            /* f32 activations everywhere, however slow */
+    enum kv_type kv_type;  /* as asked for: f32 is stored in place of f16 with `exact` */
     const char *cache_dir; /* pipeline cache; NULL: none */
     /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are
      * where the plan says. The store outlives the backend, whose owner thread is the store's. */
@@ -92,6 +101,7 @@ struct step {
 struct backend_memory {                /* bytes as really allocated */
     uint64_t weights, kv, state, work; /* by part */
     uint64_t device, host;             /* where */
+    enum kv_type kv_type;              /* as stored */
 };
 
 struct backend_counters { /* since open; written by the owner thread only */

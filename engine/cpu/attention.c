@@ -71,8 +71,11 @@ static void finish_heads(struct worker *w, const struct layer_plan *layer, int32
     float *q = b->q + (size_t)row * (size_t)a->wq.rows + (size_t)(kv_head * group * stride);
     float *k = b->k + (size_t)row * (size_t)a->wk.rows + (size_t)(kv_head * a->d_head);
     const float *v = b->v + (size_t)row * (size_t)a->wv.rows + (size_t)(kv_head * a->d_head);
-    for (int32_t i = 0; i < group; i++)
+    for (int32_t i = 0; i < group; i++) {
         norm_and_rotate(w, a, &a->q_norm, cos_sin, q + i * stride);
+        if (kv_type_packed(view->type))
+            b->kernels->rotate(q + i * stride, a->d_head);
+    }
     norm_and_rotate(w, a, &a->k_norm, cos_sin, k);
     b->kernels->store_kv(view, s->blocks[position / KV_TOKENS], position % KV_TOKENS, kv_head, k,
                          v);
@@ -113,9 +116,11 @@ static void attend_heads(struct worker *w, const struct layer_plan *layer, int32
                                         .out = out,
                                         .out_stride = (size_t)a->d_head,
                                         .scores = w->scores});
+    for (int32_t i = 0; i < group && kv_type_packed(view->type); i++)
+        b->kernels->rotate(out + i * a->d_head, a->d_head);
     if (a->output_gate)
         apply_gate(a, q, group, out);
-    w->kv_bytes += (uint64_t)(end - from) * 2 * (uint64_t)a->d_head * (view->half ? 2 : 4);
+    w->kv_bytes += (uint64_t)(end - from) * kv_head_bytes(a->d_head, view->type);
 }
 
 /* Keys and values that all rows look at. */

@@ -47,6 +47,11 @@ static bool check_params(const struct model_plan *plan, const struct backend_par
             return err_set(e, ERR_UNSUPPORTED,
                            "layer %d: heads of %d dimensions, want a multiple of 16", i,
                            layer->attention.d_head);
+        if (layer->mixer == MIXER_ATTENTION && kv_type_packed(p->kv_type) &&
+            layer->attention.d_head > KV_MAX_D_HEAD)
+            return err_field(e, ERR_UNSUPPORTED, "kv-type",
+                             "layer %d: heads of %d dimensions, %s has at most %d", i,
+                             layer->attention.d_head, kv_type_name(p->kv_type), KV_MAX_D_HEAD);
         const struct delta_net_plan *d = &layer->delta_net;
         if (layer->mixer == MIXER_DELTA_NET &&
             (d->d_k % 16 || d->d_v % 16 || d->n_conv < 2 || d->n_conv > CONVOLUTION_MAX_TAPS + 1))
@@ -69,14 +74,14 @@ static void place_views(struct backend *b)
         if (layer->mixer != MIXER_ATTENTION)
             continue;
         const struct attention_plan *a = &layer->attention;
-        bool half = b->kernels->half_kv && !b->params.exact;
-        size_t values = kv_block_values(a->n_kv_head, a->d_head);
+        const enum kv_type type = layout_kv_type(b->kernels, &b->params);
+        size_t bytes = backend_block_bytes(a->n_kv_head, a->d_head, type);
         b->views[layer->kv_index] = (struct kv_view){.data = at,
-                                                     .block_values = values,
+                                                     .block_bytes = bytes,
                                                      .n_kv_head = a->n_kv_head,
                                                      .d_head = a->d_head,
-                                                     .half = half};
-        at += values * (half ? 2 : 4) * (size_t)b->params.n_blocks;
+                                                     .type = type};
+        at += bytes * (size_t)b->params.n_blocks;
     }
 }
 
@@ -177,9 +182,8 @@ static bool copy_blocks(struct backend *b, const int32_t (*pairs)[2], int32_t n,
                            b->params.n_blocks);
         for (int32_t layer = 0; layer < b->plan->n_attention; layer++) {
             const struct kv_view *v = &b->views[layer];
-            size_t bytes = v->block_values * (v->half ? 2 : 4);
-            memmove((char *)v->data + (size_t)to * bytes, (char *)v->data + (size_t)from * bytes,
-                    bytes);
+            memmove((char *)v->data + (size_t)to * v->block_bytes,
+                    (char *)v->data + (size_t)from * v->block_bytes, v->block_bytes);
         }
     }
     return true;
@@ -203,7 +207,8 @@ static void memory(const struct backend *b, struct backend_memory *m)
                                  .kv = b->kv_bytes,
                                  .state =
                                      b->state_values * sizeof(float) * (size_t)b->params.n_states,
-                                 .work = b->workspace_bytes + logits + tops};
+                                 .work = b->workspace_bytes + logits + tops,
+                                 .kv_type = layout_kv_type(b->kernels, &b->params)};
     m->host = m->weights + m->kv + m->state + m->work;
 }
 
@@ -241,7 +246,8 @@ static bool estimate(const struct model_plan *plan, const struct backend_params 
                                  .kv = layout_kv_bytes(&l),
                                  .state = layout_state_values(&l, NULL) * sizeof(float) *
                                           (size_t)p->n_states,
-                                 .work = layout_workspace(&l, NULL, NULL) + results};
+                                 .work = layout_workspace(&l, NULL, NULL) + results,
+                                 .kv_type = layout_kv_type(l.kernels, p)};
     m->host = m->weights + m->kv + m->state + m->work;
     return true;
 }

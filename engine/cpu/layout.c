@@ -167,14 +167,20 @@ size_t layout_workspace(const struct layout *l, struct backend *b, char *memory)
     return p.at;
 }
 
+enum kv_type layout_kv_type(const struct kernels *k, const struct backend_params *p)
+{
+    return kv_type_stored(p->kv_type, k->half_kv && !p->exact);
+}
+
 size_t layout_kv_bytes(const struct layout *l)
 {
-    size_t values = 0, bytes = l->kernels->half_kv && !l->params->exact ? 2 : 4;
+    const enum kv_type type = layout_kv_type(l->kernels, l->params);
+    size_t bytes = 0;
     for (int32_t i = 0; i < l->plan->n_layer; i++)
         if (l->plan->layers[i].mixer == MIXER_ATTENTION)
-            values += kv_block_values(l->plan->layers[i].attention.n_kv_head,
-                                      l->plan->layers[i].attention.d_head);
-    return values * bytes * (size_t)l->params->n_blocks;
+            bytes += backend_block_bytes(l->plan->layers[i].attention.n_kv_head,
+                                         l->plan->layers[i].attention.d_head, type);
+    return bytes * (size_t)l->params->n_blocks;
 }
 
 size_t layout_state_values(const struct layout *l, size_t *at)

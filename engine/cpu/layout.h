@@ -10,6 +10,8 @@ struct layout { /* what the sizes depend on */
     int32_t n_workers;
 };
 
+/* How keys and values are stored. */
+enum kv_type layout_kv_type(const struct kernels *k, const struct backend_params *p);
 size_t layout_kv_bytes(const struct layout *l);
 /* Values of one sequence's recurrent state; at [n_recurrent] gets each layer's offset unless NULL.
  */

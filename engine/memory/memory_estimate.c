@@ -128,7 +128,7 @@ struct memory_estimate memory_estimate_make(const struct memory_model *m,
         (streams && !(r->disk.bytes_per_s > 0)) || (hybrid && !(s->link > 0)))
         return out;
     double dense = seconds(m->active_dense, s->dense) +
-                   seconds(m->kv_per_token * (uint64_t)depth, s->memory) + m->n_layer * s->layer_s;
+                   seconds(p->kv_per_token * (uint64_t)depth, s->memory) + m->n_layer * s->layer_s;
     double in_slots = memory_hit_rate(share_of(p->device_experts, m->experts), m->n_expert);
     if (streams || hybrid)
         out.hit_rate = hit_rate >= 0 ? hit_rate

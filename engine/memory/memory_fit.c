@@ -79,6 +79,8 @@ bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, stru
         p->expert_cache = sub_or_zero(m.weights, p->dense) + p->staging;
     p->experts = streams(p) ? 0 : m.weights - p->dense - p->expert_cache;
     p->kv = m.kv;
+    p->kv_stored = m.kv_type;
+    p->kv_per_token = in->model.kv_per_token[m.kv_type];
     p->state = m.state;
     p->work = m.work;
     p->device = m.device;
@@ -272,9 +274,11 @@ static void describe(const struct memory_input *in, struct memory_plan *p)
     p->cpu_layers = p->n_layer - p->gpu_layers;
 }
 
-bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struct memory_plan *out)
+/* With KV of this type. */
+static bool fit_type(const struct memory_input *in, enum kv_type type, struct memory_fit *fit,
+                     struct memory_plan *out)
 {
-    struct memory_plan p = {.strategy = fit->strategy, .target = fit->target};
+    struct memory_plan p = {.strategy = fit->strategy, .target = fit->target, .kv_type = type};
     p.ram_limit = ram_limit(in);
     p.gpu_limit = gpu_limit(in, &in->targets[p.target]);
     if (in->targets[p.target].in_ram)
@@ -308,4 +312,28 @@ bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struc
     describe(in, &p);
     *out = p;
     return true;
+}
+
+/* True if the pool is what was asked for, or what is chosen where memory is no matter. */
+static bool pool_is_whole(const struct memory_input *in, const struct memory_plan *p)
+{
+    const int32_t one = sizing_one_context(&p->size);
+    return in->request.fixed.n_blocks || in->request.size.kv_bytes ||
+           p->size.n_blocks >= sizing_chosen_blocks(one, p->size.n_slots);
+}
+
+bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struct memory_plan *out)
+{
+    const bool chosen = in->request.kv_type == KV_AUTO && !in->request.exact;
+    struct memory_plan packed;
+    struct memory_fit less = *fit;
+    const bool fits = fit_type(in, chosen ? KV_F16 : in->request.kv_type, fit, out);
+    if (!chosen || (fits && pool_is_whole(in, out)) || (!fits && !fit->no_memory))
+        return fits;
+    const bool fits_packed = fit_type(in, KV_Q8, &less, &packed);
+    if (fits_packed)
+        *out = packed;
+    else if (!fits && less.no_memory)
+        *fit = less; /* it says what is needed at least */
+    return fits || fits_packed;
 }

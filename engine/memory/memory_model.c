@@ -37,8 +37,9 @@ void memory_model_of(const struct model *m, struct memory_model *out)
                                  .recurrent = plan->n_recurrent > 0,
                                  .weights = f->weight_bytes,
                                  .dense = f->dense_bytes,
-                                 .experts = f->expert_bytes,
-                                 .kv_per_token = f->kv_bytes_per_token};
+                                 .experts = f->expert_bytes};
+    for (int t = 0; t < KV__N; t++)
+        out->kv_per_token[t] = kv_token_bytes(plan, (enum kv_type)t);
     for (int32_t i = 0; i < plan->n_layer; i++)
         if (plan->layers[i].ffn == FFN_MOE) {
             out->n_moe++;

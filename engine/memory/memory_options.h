@@ -10,7 +10,7 @@
 #include "engine/memory/memory_plan.h"
 
 struct memory_options {
-    const char *strategy, *hybrid_experts;
+    const char *strategy, *hybrid_experts, *kv_type;
     int64_t ram_budget, gpu_budget, expert_cache;
     int64_t experts_per_token; /* 0: as trained; for model_limit_experts, before planning */
 };
@@ -49,6 +49,13 @@ struct memory_options {
          .choices = EXPERT_WAY_CHOICES,                                                            \
          .help = "hybrid: experts without a GPU slot are read over the bus or computed on the "    \
                  "cpu; auto: what is faster."},                                                    \
+        {.name = "kv-type",                                                                        \
+         .type = OPTION_CHOICE,                                                                    \
+         .offset = offsetof(holder, part.kv_type),                                                 \
+         .fallback = "auto",                                                                       \
+         .choices = KV_TYPE_CHOICES,                                                               \
+         .help = "How the KV cache is stored: q8 holds nearly twice the tokens of f16, k8v4 two "  \
+                 "and a half times; auto: f16 if context and slots fit, else q8."},                \
     {                                                                                              \
         .name = "experts-per-token", .type = OPTION_INT,                                           \
         .offset = offsetof(holder, part.experts_per_token), .max = 1024, .value = "N",             \
@@ -64,6 +71,15 @@ static inline enum expert_way expert_way_from_name(const char *name)
                                           : EXPERTS_CPU;
 }
 
+/* As in KV_TYPE_CHOICES. */
+static inline enum kv_type kv_type_from_name(const char *name)
+{
+    enum kv_type t = KV_AUTO;
+    while (name && t < KV_F32 && strcmp(name, kv_type_name(t)))
+        t++;
+    return t < KV_F32 ? t : KV_AUTO;
+}
+
 /* Copies the options into a request; option_parse has checked them. */
 static inline void memory_options_request(const struct memory_options *o, struct memory_request *w)
 {
@@ -71,5 +87,6 @@ static inline void memory_options_request(const struct memory_options *o, struct
     w->ram_budget = o->ram_budget;
     w->gpu_budget = o->gpu_budget;
     w->expert_cache = o->expert_cache;
+    w->kv_type = kv_type_from_name(o->kv_type);
     w->expert_way = expert_way_from_name(o->hybrid_experts);
 }

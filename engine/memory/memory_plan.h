@@ -47,6 +47,7 @@ struct memory_request { /* what the operator asked for; 0: to be chosen */
         fixed; /* if n_blocks is not 0: these sizes exactly (the commands know what they run) */
     int32_t n_threads;
     bool exact;
+    enum kv_type kv_type;       /* auto: 16 bits where the context and the slots fit, else q8 */
     enum expert_way expert_way; /* hybrid: who computes experts that are not on the device */
 };
 
@@ -56,7 +57,7 @@ struct memory_model {              /* what the planner needs to know of a model;
     bool recurrent;
     uint64_t weights, dense, experts;      /* weights = dense + experts */
     uint64_t active_dense, active_experts; /* read for one token at batch 1 */
-    uint64_t kv_per_token;                 /* at 2 bytes a value */
+    uint64_t kv_per_token[KV__N];          /* as each type stores it */
     uint64_t slots_least; /* hybrid: the smallest useful device memory for experts */
     uint64_t layer_most; /* bytes of all experts of the largest layer, which a device's cache in RAM
                             must hold */
@@ -105,6 +106,9 @@ struct memory_plan { /* sizes in bytes */
     uint64_t staging; /* ssd_streaming on a device: memory for experts on their way from the disk to
                          the device */
     uint64_t kv, state, work;
+    enum kv_type kv_type;   /* what the backend is asked for, */
+    enum kv_type kv_stored; /* and what it then stores */
+    uint64_t kv_per_token;  /* bytes of a token as stored */
     /* by target; device + host = the sum of the parts */
     uint64_t device, host;
     uint64_t total; /* dense + all experts once + kv + state + work: the memory needed with nothing

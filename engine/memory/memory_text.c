@@ -47,6 +47,8 @@ void memory_plan_json(const struct memory_plan *p, const struct memory_estimate 
     bytes(b, "expert_bytes", p->experts);
     bytes(b, "expert_cache_bytes", p->expert_cache);
     bytes(b, "kv_bytes", p->kv);
+    buf_json_member(b, "kv_type", kv_type_name(p->kv_stored));
+    bytes(b, "kv_stored_bytes_per_token", p->kv_per_token);
     bytes(b, "state_bytes", p->state);
     bytes(b, "work_bytes", p->work);
     bytes(b, "device_bytes", p->device);
@@ -94,7 +96,9 @@ void memory_plan_table(const struct memory_plan *p, const struct memory_estimate
                                         : "  the other experts stay on the disk");
     if (p->strategy == STRATEGY_HYBRID)
         buf_printf(b, "  experts without a slot  %s\n", p->expert_text);
-    line(b, "KV cache", p->kv, "");
+    snprintf(text, sizeof text, "  %s, %" PRIu64 " B a token", kv_type_name(p->kv_stored),
+             p->kv_per_token);
+    line(b, "KV cache", p->kv, text);
     line(b, "recurrent states", p->state, "");
     line(b, "work", p->work, "");
     if (p->gpu_total) {

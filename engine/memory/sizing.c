@@ -21,10 +21,16 @@ static int64_t blocks_of(int64_t tokens)
 
 /* Few conversations fill their context, so the pool has half of what all slots could hold, and at
  * most a quarter of free memory. */
+static int64_t wanted_blocks(int64_t one, int64_t slots)
+{
+    const int64_t blocks = one * slots / 2;
+    return blocks < one ? one : blocks > MAX_BLOCKS ? MAX_BLOCKS : blocks;
+}
+
 static int64_t chosen_blocks(int64_t one, int64_t slots, int64_t block_bytes,
                              uint64_t available_bytes)
 {
-    int64_t blocks = one * slots / 2;
+    int64_t blocks = wanted_blocks(one, slots);
     if (available_bytes && block_bytes && blocks > (int64_t)(available_bytes / 4) / block_bytes)
         blocks = (int64_t)(available_bytes / 4) / block_bytes;
     return blocks < one ? one : blocks;
@@ -80,6 +86,11 @@ bool sizing_choose(const struct sizing_model *m, const struct sizing_request *re
     out->n_checkpoints = chosen_checkpoints(request->slots, m->state_bytes, available_bytes);
     out->n_states = m->state_bytes ? out->n_slots + out->n_checkpoints : 0;
     return true;
+}
+
+int32_t sizing_chosen_blocks(int32_t one, int32_t n_slots)
+{
+    return (int32_t)wanted_blocks(one, n_slots);
 }
 
 int32_t sizing_one_context(const struct sizing *s)

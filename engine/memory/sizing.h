@@ -31,5 +31,7 @@ bool sizing_choose(const struct sizing_model *m, const struct sizing_request *re
 /* After a backend could not get the memory: fewer checkpoints, a smaller pool, at least one
  * context. False: the sizes are the smallest already. */
 bool sizing_shrink(struct sizing *s);
+/* Blocks of the pool where it need not be smaller, `one` being those of a context. */
+int32_t sizing_chosen_blocks(int32_t one, int32_t n_slots);
 /* KV blocks that one sequence of the full context needs. */
 int32_t sizing_one_context(const struct sizing *s);

@@ -4,7 +4,7 @@ libsluice_model_a_SOURCES = \
 	%D%/bind_experts.c \
 	%D%/bind_gpt_oss.c \
 	%D%/config.c %D%/config.h \
-	%D%/model_stats.c %D%/model_stats.h \
+	%D%/kv_type.h %D%/model_stats.c %D%/model_stats.h \
 	%D%/family.c %D%/family.h \
 	%D%/family_bailing_moe.c \
 	%D%/family_glm4_moe.c \

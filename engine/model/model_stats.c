@@ -1,6 +1,7 @@
 /* Counts a model's bytes, parameters, KV and recurrent state from its plan. */
 #include "engine/model/model_stats.h"
 
+#include "engine/model/kv_type.h"
 #include "engine/model/plan_weights.h"
 
 static uint64_t parameters_of(const struct weight *w, int64_t n)
@@ -55,16 +56,14 @@ void model_stats_from_plan(struct model_stats *f, const struct model_plan *p)
         uint64_t vectors = layer_vectors(l);
         f->parameters += vectors;
         f->active_parameters += vectors;
-        if (l->mixer == MIXER_ATTENTION) {
-            f->kv_bytes_per_token +=
-                (uint64_t)l->attention.n_kv_head * (uint64_t)l->attention.d_head * 2 * 2;
+        if (l->mixer == MIXER_ATTENTION)
             continue;
-        }
         const struct delta_net_plan *d = &l->delta_net;
         uint64_t channels = (uint64_t)d->w_qkv.rows;
         f->state_bytes += 4 * (channels * (uint64_t)(d->n_conv - 1) +
                                (uint64_t)d->n_v_head * (uint64_t)d->d_k * (uint64_t)d->d_v);
     }
+    f->kv_bytes_per_token = kv_token_bytes(p, KV_F16);
     f->parameters += (uint64_t)p->d_model;
     f->active_parameters += (uint64_t)p->d_model;
 }

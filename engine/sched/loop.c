@@ -123,6 +123,8 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     page->n_threads = from->ops->threads ? from->ops->threads(from->opened) : 0;
     page->loaded_weight_bytes = m.weights;
     page->kv_bytes = m.kv;
+    page->kv_stored_bytes_per_token = from->plan.kv_per_token;
+    snprintf(page->kv_type, sizeof page->kv_type, "%s", kv_type_name(m.kv_type));
     page->state_bytes = m.state;
     page->work_bytes = m.work;
     page->device_bytes = m.device;
@@ -158,9 +160,9 @@ static void print_ready(const struct loop *l)
 static bool open_scheduler(struct loop *l, struct err *e)
 {
     const struct model_plan *plan = model_plan(l->model);
-    const uint64_t identity[3] = {plan->fingerprint,
+    const uint64_t identity[4] = {plan->fingerprint,
                                   hash64(l->memory.ops->name, strlen(l->memory.ops->name), 0),
-                                  l->params.exact};
+                                  l->params.exact, l->memory.plan.kv_stored};
     struct scheduler_params p = {
         .ops = l->memory.ops,
         .backend = l->memory.opened,
@@ -202,6 +204,11 @@ static bool open_backend(struct loop *l, struct err *e)
     request.exact = params->exact;
     if (!memory_load_plan(&l->memory, l->model, params->backend, &request, e))
         return false;
+    if (request.kv_type == KV_AUTO && kv_type_packed(l->memory.plan.kv_type))
+        log_info(
+            "KV cache is stored as %s: at 16 bits the context and the pool for %d slots do not "
+            "fit; --kv-type f16 takes less of them",
+            kv_type_name(l->memory.plan.kv_type), l->memory.plan.size.n_slots);
     memory_load_measure(&l->memory, params->cache_dir);
     if (!memory_load_open(&l->memory, &(struct backend_params){.cache_dir = params->cache_dir}, e))
         return false;
@@ -281,10 +288,11 @@ static void announce(struct loop *l)
                                                        .trained_top_k = l->trained_top_k});
     print_ready(l);
     notify_manager("READY=1");
-    log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d load_ms=%.1f",
+    log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d kv_type=%s "
+             "load_ms=%.1f",
              l->text.name, l->memory.ops->name, l->memory.ops->device_name(l->memory.opened),
              l->memory.plan.size.n_ctx, l->memory.plan.size.n_slots, l->memory.plan.size.n_blocks,
-             l->load_ms);
+             kv_type_name(l->memory.plan.kv_stored), l->load_ms);
 }
 
 static void run_steps(struct loop *l)

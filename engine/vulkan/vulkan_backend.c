@@ -65,6 +65,19 @@ void backend_close(struct backend **b)
     *b = NULL;
 }
 
+/* Packed heads are read in words of eight values, grouped by 16 at least. */
+static bool check_heads(const struct model_plan *plan, enum kv_type type, struct err *e)
+{
+    for (int32_t i = 0; i < plan->n_layer && kv_type_packed(type); i++) {
+        const int32_t d = plan->layers[i].attention.d_head;
+        if (plan->layers[i].mixer == MIXER_ATTENTION && (d % KV_SMALL_GROUP || d > KV_MAX_D_HEAD))
+            return err_field(e, ERR_UNSUPPORTED, "kv-type",
+                             "layer %d: heads of %d dimensions, %s has multiples of %d up to %d", i,
+                             d, kv_type_name(type), KV_SMALL_GROUP, KV_MAX_D_HEAD);
+    }
+    return true;
+}
+
 /* All that can be known without a device: sizes and the list of parts. */
 static struct backend *backend_plan(const struct model_plan *plan, const struct backend_params *p,
                                     struct err *e)
@@ -76,6 +89,7 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
     }
     b->plan = plan;
     b->params = *p;
+    b->kv_type = kv_type_stored(p->kv_type, !p->exact);
     workspace_sizes_of(plan, p, &b->sizes);
     b->tuning = (struct tuning){.threads = 256,
                                 .linear_rows = 1,
@@ -90,6 +104,8 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
     if (b->sizes.expert > USED_WORDS * 32) {
         err_set(e, ERR_UNSUPPORTED, "%u experts; the Vulkan kernels take %d", b->sizes.expert,
                 USED_WORDS * 32);
+        backend_close(&b);
+    } else if (!check_heads(plan, b->kv_type, e)) {
         backend_close(&b);
     } else if (!device_model_plan(&b->model, plan, p->device_experts, p->host_experts > 0, e) ||
                (p->host_experts &&
@@ -267,6 +283,7 @@ static void memory_of(const struct backend *b, bool planned, struct backend_memo
                 : b->model.host.bytes + expert_pool_bytes(&b->pool) + host_cache_bytes(b);
     const uint64_t table = device_slots_table_bytes(&b->model, b->plan);
     m->weights = slots + (planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes);
+    m->kv_type = b->kv_type;
     m->kv = planned ? heap_planned_bytes(&b->kv_heap) : b->kv_heap.bytes;
     m->state = planned ? heap_planned_bytes(&b->state_heap) : b->state_heap.bytes;
     m->work = planned ? heap_planned_bytes(&b->workspace.heap) : b->workspace.heap.bytes;

@@ -101,10 +101,12 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
         trained_top_k; /* used, and as trained: using fewer is lossy; 0: no experts */
     int32_t n_attention, n_recurrent,
         n_unused_tensors; /* layers of each kind; tensors passed over */
-    uint64_t kv_bytes_per_token, state_bytes_per_sequence;
+    uint64_t kv_bytes_per_token, state_bytes_per_sequence; /* the former at 16 bits */
     struct status_part parts[STATUS_PARTS];
     uint64_t file_bytes, weight_bytes, dense_bytes, expert_bytes, active_bytes, parameters,
         active_parameters;
+    char kv_type[8]; /* as stored: "f16", "f32", "q8", "k8v4" */
+    uint64_t kv_stored_bytes_per_token;
     uint64_t kv_bytes, state_bytes, work_bytes, device_bytes, host_bytes;
     char backend_note[192]; /* why a faster strategy, such as the GPU, was not taken for this model;
                                else empty */

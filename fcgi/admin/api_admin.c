@@ -56,6 +56,8 @@ static void add_memory(cJSON *o, const struct status_page *p)
     add_number(o, "experts_per_token", p->experts_per_token);
     add_number(o, "own_experts_per_token", p->trained_top_k);
     add_number(o, "kv_bytes", (double)p->kv_bytes);
+    add_number(o, "kv_stored_bytes_per_token", (double)p->kv_stored_bytes_per_token);
+    cJSON_AddStringToObject(o, "kv_type", p->kv_type);
     add_number(o, "state_bytes", (double)p->state_bytes);
     add_number(o, "work_bytes", (double)p->work_bytes);
     add_number(o, "loaded_weight_bytes", (double)p->loaded_weight_bytes);

@@ -195,7 +195,8 @@ static void print_estimates(const struct bench *b)
 {
     char text[24];
     const struct memory_plan *p = &b->run.memory.plan;
-    printf("\nplan: %s, %s in RAM", strategy_name(p->strategy), size_text((double)p->host, text));
+    printf("\nplan: %s, KV %s, %s in RAM", strategy_name(p->strategy), kv_type_name(p->kv_stored),
+           size_text((double)p->host, text));
     if (p->expert_cache)
         printf(", expert cache %s", size_text((double)p->expert_cache, text));
     if (p->device)

@@ -310,6 +310,8 @@ static void add_engine(struct up *u, struct supervisor *s)
         number(u, u->memory.experts_per_token),
         "--hybrid-experts",
         (char *)u->memory.hybrid_experts,
+        "--kv-type",
+        (char *)u->memory.kv_type,
         "--kv-memory",
         number(u, u->kv_memory),
         "--prefill-chunk",

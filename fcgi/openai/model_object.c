@@ -107,6 +107,9 @@ cJSON *model_object_create(const struct request *r, const struct status_page *pa
     engine_status_put_parts(s, page);
     cJSON_AddNumberToObject(s, "unused_tensors", page->n_unused_tensors);
     cJSON_AddNumberToObject(s, "kv_bytes_per_token", (double)page->kv_bytes_per_token);
+    cJSON_AddStringToObject(s, "kv_type", page->kv_type);
+    cJSON_AddNumberToObject(s, "kv_stored_bytes_per_token",
+                            (double)page->kv_stored_bytes_per_token);
     cJSON_AddNumberToObject(s, "state_bytes", (double)page->state_bytes_per_sequence);
     cJSON_AddNumberToObject(s, "kv_bytes", (double)page->kv_bytes);
     return o;

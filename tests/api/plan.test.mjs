@@ -54,6 +54,8 @@ async function checkPlan(s, args, strategy) {
   assert.equal(plan.weight_bytes, plan.dense_bytes + plan.expert_bytes + plan.expert_cache_bytes);
   assert.deepEqual({ weight: m.loaded_weight_bytes, kv: m.kv_bytes, state: m.state_bytes, work: m.work_bytes, host: m.host_bytes, device: m.device_bytes },
     { weight: plan.weight_bytes, kv: plan.kv_bytes, state: plan.state_bytes, work: plan.work_bytes, host: plan.host_bytes, device: plan.device_bytes });
+  assert.deepEqual([m.kv_type, m.kv_stored_bytes_per_token], [plan.kv_type, plan.kv_stored_bytes_per_token]);
+  assert.ok(plan.n_blocks * body.engine.block_tokens * plan.kv_stored_bytes_per_token <= plan.kv_bytes);
   assert.equal(plan.host_bytes + plan.device_bytes, plan.weight_bytes + plan.kv_bytes + plan.state_bytes + plan.work_bytes);
   assert.deepEqual([body.engine.n_ctx, body.engine.n_blocks, body.engine.n_slots], [plan.n_ctx, plan.n_blocks, plan.n_slots]);
 

@@ -31,6 +31,33 @@ test("info shows the plan to people", async () => {
   assert.match(refused.out, /can't run +strategy|can't run +full_gpu/);
 });
 
+test("keys and values are stored as asked: planned, taken and said", async () => {
+  const plans = {};
+  for (const type of ["f16", "q8", "k8v4"]) {
+    const { plan } = JSON.parse((await sluice(["info", demo, "--backend", "cpu", "--json", "--kv-type", type])).out);
+    const r = JSON.parse((await sluice([...bench, "--kv-type", type])).out);
+    assert.equal(r.plan.kv_bytes, r.memory.kv);
+    assert.equal(plan.kv_bytes, plan.n_blocks * 32 * plan.kv_stored_bytes_per_token);
+    plans[type] = plan;
+    if (type !== "f16") assert.deepEqual([plan.kv_type, r.plan.kv_type], [type, type]);
+  }
+  const tokens = (type) => plans.f16.kv_stored_bytes_per_token / plans[type].kv_stored_bytes_per_token;
+  assert.ok(tokens("q8") >= 1.9 && tokens("k8v4") >= 2.5, JSON.stringify(plans));
+  const auto = JSON.parse((await sluice(["info", demo, "--backend", "cpu", "--json"])).out).plan;
+  assert.equal(auto.kv_type, plans.f16.kv_type);
+  assert.match((await sluice([...bench.slice(0, -1), "--kv-type", "k8v4"])).out, /plan: cpu_only, KV k8v4, /);
+  const shown = await sluice(["info", demo, "--backend", "cpu", "--kv-type", "q8"]);
+  assert.match(shown.out, /KV cache .* q8, \d+ B a token/);
+});
+
+test("a KV type that does not exist is refused by name", async () => {
+  for (const command of [["info", demo], ["bench", "--model", demo], ["generate", "--model", demo, "--ids", "1"], ["perplexity", "--model", demo]]) {
+    const r = await sluice([...command, "--kv-type", "q4"]);
+    assert.equal(r.code, 2, r.out);
+    assert.match(r.err, /kv-type/);
+  }
+});
+
 test("a strategy that does not exist is refused by name", async () => {
   const r = await sluice(["info", demo, "--strategy", "swap_assisted"]);
   assert.equal(r.code, 2);

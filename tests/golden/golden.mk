@@ -1,9 +1,9 @@
 # golden tests: whole models on a backend against reference outputs
 GOLDEN_TESTS =
 if VULKAN
-GOLDEN_TESTS += %D%/test_families_vulkan %D%/test_demo_vulkan %D%/test_hybrid_vulkan
+GOLDEN_TESTS += %D%/test_families_vulkan %D%/test_demo_vulkan %D%/test_hybrid_vulkan %D%/test_kv_vulkan
 endif
-GOLDEN_TESTS += %D%/test_demo_cpu %D%/test_families_cpu %D%/test_hybrid_cpu
+GOLDEN_TESTS += %D%/test_demo_cpu %D%/test_families_cpu %D%/test_hybrid_cpu %D%/test_kv_cpu
 check_PROGRAMS += $(GOLDEN_TESTS)
 TESTS += $(GOLDEN_TESTS)
 GOLDEN_LIBS = $(MEMORY_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
@@ -29,4 +29,10 @@ FAMILIES_SOURCES = %D%/golden_cases.c %D%/golden_cases.h %D%/golden_truth.c %D%/
 %C%_test_hybrid_vulkan_SOURCES = %D%/test_hybrid.c $(GOLDEN_SOURCES)
 %C%_test_hybrid_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"'
 %C%_test_hybrid_vulkan_LDADD = $(GOLDEN_LIBS)
+%C%_test_kv_cpu_SOURCES = %D%/test_kv.c $(FAMILIES_SOURCES)
+%C%_test_kv_cpu_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"cpu"'
+%C%_test_kv_cpu_LDADD = $(GOLDEN_LIBS)
+%C%_test_kv_vulkan_SOURCES = %D%/test_kv.c $(FAMILIES_SOURCES)
+%C%_test_kv_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"'
+%C%_test_kv_vulkan_LDADD = $(GOLDEN_LIBS)
 EXTRA_DIST += %D%/make_moe.py %D%/reference_dense.py %D%/reference_states.py

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "engine/cpu/kernels/panel.h"
+#include "engine/model/kv_type.h"
 #include "engine/model/plan.h"
 
 #define KERNEL_MAX_LANES 16
@@ -22,17 +23,15 @@ struct tile { /* `lanes` rows of one matrix, starting at `row`, times some rows 
     int32_t first, n;     /* n <= KERNEL_MAX_TILE_ROWS */
 };
 
-struct kv_view { /* one attention layer's storage, keys and values of all blocks */
-    /* Per block: keys [n_kv_head, d_head, 32 tokens], then values [n_kv_head, 32 tokens, d_head].
-     * Keys lie with tokens innermost, so that scores need no sums across lanes. f16 or f32. */
+struct kv_view { /* one attention layer's storage, keys and values of all blocks: kv_layout.h */
     void *data;
-    size_t block_values; /* stride of a block in values */
+    size_t block_bytes; /* stride of a block */
     int32_t n_kv_head, d_head;
-    bool half;
+    enum kv_type type; /* as stored */
 };
 
 #define ATTEND_SPAN 8                        /* blocks whose scores are held at a time, */
-#define ATTEND_SCORES (4 * ATTEND_SPAN * 32) /* for four heads */
+#define ATTEND_SCORES (8 * ATTEND_SPAN * 32) /* for eight heads */
 
 struct attend { /* the query heads that share one kv head, of one row */
     const struct kv_view *kv;
@@ -91,6 +90,9 @@ struct kernels {
     void (*delta_scan)(const struct delta_scan *s);
     /* gate = activation(gate, up) */
     void (*activate)(enum activation a, float *gate, const float *up, int32_t n);
+    /* Rotates a head as packed types are stored (kv_type.h), and back. */
+    void (*rotate)(float *head, int32_t d_head);
+    /* Packed types: k and v as they were projected, q of attend rotated, what attend gives too. */
     void (*store_kv)(const struct kv_view *kv, int32_t block, int32_t slot, int32_t head,
                      const float *k, const float *v);
     void (*attend)(const struct attend *a);

@@ -8,6 +8,7 @@
 
 #include "engine/cpu/kernels/block.h"
 #include "engine/cpu/kernels/kv_layout.h"
+#include "engine/cpu/kernels/kv_pack.h"
 
 #define LANES 8
 
@@ -86,12 +87,47 @@ static void activate(enum activation a, float *gate, const float *up, int32_t n)
 static void store_kv(const struct kv_view *kv, int32_t block, int32_t slot, int32_t head,
                      const float *k, const float *v)
 {
-    assert(!kv->half);
+    if (kv_type_packed(kv->type)) {
+        float rotated[2][KV_MAX_D_HEAD];
+        memcpy(rotated[0], k, (size_t)kv->d_head * sizeof *k);
+        memcpy(rotated[1], v, (size_t)kv->d_head * sizeof *v);
+        kv_pack_rotate(rotated[0], kv->d_head);
+        kv_pack_rotate(rotated[1], kv->d_head);
+        kv_pack_store(kv, block, slot, head, rotated[0], rotated[1]);
+        return;
+    }
+    assert(kv->type == KV_F32);
     float *keys = (float *)kv->data + kv_key_at(kv, block, head);
     float *values = (float *)kv->data + kv_value_at(kv, block, head);
     for (int32_t i = 0; i < kv->d_head; i++)
         keys[i * KV_TOKENS + slot] = k[i];
     memcpy(values + slot * kv->d_head, v, (size_t)kv->d_head * sizeof *v);
+}
+
+/* Values of keys [d_head, 32 tokens] and of values [32 tokens, d_head] of a block, of those from
+ * <= t < end. */
+struct block_values {
+    const float *keys, *values;
+    float unpacked[2][KV_MAX_D_HEAD * KV_TOKENS];
+};
+
+static void read_block(const struct attend *a, int32_t block, int32_t from, int32_t end,
+                       struct block_values *b)
+{
+    const struct kv_view *kv = a->kv;
+    const int32_t d = kv->d_head, head = a->kv_head;
+    if (!kv_type_packed(kv->type)) {
+        b->keys = (const float *)kv->data + kv_key_at(kv, block, head);
+        b->values = (const float *)kv->data + kv_value_at(kv, block, head);
+        return;
+    }
+    b->keys = b->unpacked[0];
+    b->values = b->unpacked[1];
+    for (int32_t t = from; t < end; t++)
+        for (int32_t i = 0; i < d; i++) {
+            b->unpacked[0][i * KV_TOKENS + t] = kv_pack_key(kv, block, t, head, i);
+            b->unpacked[1][t * d + i] = kv_pack_value(kv, block, t, head, i);
+        }
 }
 
 /* Softmax over the seen positions in one pass: a running maximum and sums scaled to it, block by
@@ -102,17 +138,17 @@ static void attend_one(const struct attend *a, int32_t query)
     const float *q = a->q + (size_t)query * a->q_stride;
     float *out = a->out + (size_t)query * a->out_stride;
     float top = a->sinks ? a->sinks[query] : -INFINITY, sum = a->sinks ? 1 : 0;
+    struct block_values block;
     memset(out, 0, (size_t)kv->d_head * sizeof *out);
     for (int32_t b = a->from / KV_TOKENS; b * KV_TOKENS < a->to; b++) {
-        const float *keys = (const float *)kv->data + kv_key_at(kv, a->blocks[b], a->kv_head);
-        const float *values = (const float *)kv->data + kv_value_at(kv, a->blocks[b], a->kv_head);
         int32_t first = a->from > b * KV_TOKENS ? a->from - b * KV_TOKENS : 0;
         int32_t end = a->to - b * KV_TOKENS < KV_TOKENS ? a->to - b * KV_TOKENS : KV_TOKENS;
         float score[KV_TOKENS], block_top = top;
+        read_block(a, a->blocks[b], first, end, &block);
         for (int32_t t = first; t < end; t++) {
             score[t] = 0;
             for (int32_t i = 0; i < kv->d_head; i++)
-                score[t] += q[i] * keys[i * KV_TOKENS + t];
+                score[t] += q[i] * block.keys[i * KV_TOKENS + t];
             score[t] *= a->scale;
             block_top = score[t] > block_top ? score[t] : block_top;
         }
@@ -125,7 +161,7 @@ static void attend_one(const struct attend *a, int32_t query)
             float p = expf(score[t] - top);
             sum += p;
             for (int32_t i = 0; i < kv->d_head; i++)
-                out[i] += p * values[t * kv->d_head + i];
+                out[i] += p * block.values[t * kv->d_head + i];
         }
     }
     for (int32_t i = 0; i < kv->d_head; i++)
@@ -222,6 +258,7 @@ const struct kernels kernels_generic = {
     .convolve = convolve,
     .delta_scan = delta_scan,
     .activate = activate,
+    .rotate = kv_pack_rotate,
     .store_kv = store_kv,
     .attend = attend,
     .max = max,

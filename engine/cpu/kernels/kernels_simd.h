@@ -1,6 +1,7 @@
 /* The kernel table of one instruction set: include simd_<isa>.h first, and define KERNELS to its
  * name. */
 #pragma once
+#include "engine/cpu/kernels/attend_simd.h"
 #include "engine/cpu/kernels/delta_simd.h"
 #include "engine/cpu/kernels/ops_simd.h"
 #include "engine/cpu/kernels/tile_formats.h"
@@ -158,6 +159,7 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .convolve = convolve,
     .delta_scan = delta_scan,
     .activate = activate,
+    .rotate = rotate,
     .store_kv = store_kv,
     .attend = attend,
     .max = max,

@@ -70,6 +70,12 @@ static inline vi vi_pair(const int16_t *p)
     return _mm256_set1_epi32(v);
 }
 
+/* 2 x LANES int8 as int16 */
+static inline vi vi_load_widened(const int8_t *p)
+{
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
+}
+
 static inline vf vf_zero(void)
 {
     return _mm256_setzero_ps();
@@ -182,6 +188,29 @@ static inline void vf_store_half(uint16_t *p, vf v)
 {
     _mm_storeu_si128((__m128i *)p,
                      _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static inline vf vf_load_bytes(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+/* Nibbles less 8, the low one of a byte first. */
+static inline vf vf_load_nibbles(const uint8_t *p)
+{
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    const vi v =
+        _mm256_srlv_epi32(_mm256_set1_epi32(word), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    return _mm256_cvtepi32_ps(
+        _mm256_sub_epi32(_mm256_and_si256(v, _mm256_set1_epi32(15)), _mm256_set1_epi32(8)));
+}
+/* Sums and differences of lanes that are `step`, a power of two, apart: first the sum. */
+static inline vf vf_butterfly(vf v, int step)
+{
+    const vi lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), bit = _mm256_set1_epi32(step);
+    const vf other = _mm256_permutevar8x32_ps(v, _mm256_xor_si256(lane, bit));
+    const vi high = _mm256_cmpeq_epi32(_mm256_and_si256(lane, bit), bit);
+    return _mm256_blendv_ps(_mm256_add_ps(v, other), _mm256_sub_ps(other, v),
+                            _mm256_castsi256_ps(high));
 }
 /* The low halves of the lanes, as f16. */
 static inline vf vf_from_half_lanes(vi v)

@@ -81,6 +81,12 @@ static inline vi vi_pair(const int16_t *p)
     return _mm512_set1_epi32(v);
 }
 
+/* 2 x LANES int8 as int16 */
+static inline vi vi_load_widened(const int8_t *p)
+{
+    return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
+}
+
 static inline vf vf_zero(void)
 {
     return _mm512_setzero_ps();
@@ -188,6 +194,29 @@ static inline void vf_store_half(uint16_t *p, vf v)
 {
     _mm256_storeu_si256((__m256i *)p,
                         _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static inline vf vf_load_bytes(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+/* Nibbles less 8, the low one of a byte first. */
+static inline vf vf_load_nibbles(const uint8_t *p)
+{
+    const vi word = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1),
+             shift = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+    const vf levels = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)p);
+    return _mm512_permutexvar_ps(
+        _mm512_srlv_epi32(_mm512_permutexvar_epi32(word, _mm512_castsi128_si512(bytes)), shift),
+        levels);
+}
+/* Sums and differences of lanes that are `step`, a power of two, apart: first the sum. */
+static inline vf vf_butterfly(vf v, int step)
+{
+    const vi lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const vf other = _mm512_permutexvar_ps(_mm512_xor_si512(lane, _mm512_set1_epi32(step)), v);
+    const __mmask16 high = _mm512_test_epi32_mask(lane, _mm512_set1_epi32(step));
+    return _mm512_mask_sub_ps(_mm512_add_ps(v, other), high, other, v);
 }
 /* The low halves of the lanes, as f16. */
 static inline vf vf_from_half_lanes(vi v)

@@ -255,7 +255,8 @@ static void measure(struct probe *p, const struct model_plan *plan,
         return;
     *s = (struct backend_speed){.dense = (double)(stats.active_bytes - experts) / t.dense};
     s->experts = t.experts > 0 ? (double)experts / t.experts : 0;
-    s->memory = t.kv > 0 ? (double)stats.kv_bytes_per_token * p->depth / t.kv : s->dense;
+    const enum kv_type stored = kv_type_stored(params->kv_type, !params->exact);
+    s->memory = t.kv > 0 ? (double)kv_token_bytes(plan, stored) * p->depth / t.kv : s->dense;
     if (params->device_experts)
         s->link = time_link(p, plan);
     if (params->host_experts) {
@@ -280,6 +281,7 @@ bool vulkan_speed(const struct model_plan *plan, const struct backend_params *pa
                                                          .max_rows = 1,
                                                          .max_sequences = 1,
                                                          .exact = params->exact,
+                                                         .kv_type = params->kv_type,
                                                          .cache_dir = params->cache_dir},
                                 e);
     p.layers = malloc(n * sizeof *p.layers);

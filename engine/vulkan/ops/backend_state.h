@@ -110,6 +110,7 @@ struct backend {
     struct workspace workspace;
     struct workspace_sizes sizes;
     struct heap kv_heap, state_heap;
+    enum kv_type kv_type;    /* as stored */
     uint64_t kv_block_bytes; /* of one layer */
     struct step_memory step;
     struct result_memory result;

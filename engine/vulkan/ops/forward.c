@@ -94,6 +94,10 @@ static void attention(struct forward *f, const struct attention_plan *a,
         record_tiled_attention(&f->r, a, l, (uint32_t)f->shape->n_tiles);
     if (f->shape->has_untiled)
         record_attention(&f->r, a, l, f->shape->one_row_each);
+    if (f->shape->n_tiles && kv_type_packed(f->r.b->kv_type)) {
+        record_barrier(&f->r);
+        record_attention_rotate(&f->r, a);
+    }
     output(f, l, (uint32_t)(a->n_head * a->d_head));
 }
 

@@ -309,6 +309,7 @@ static void spec_rope(const struct recorder *r, uint32_t *spec, const struct att
     spec[SPEC_INTERLEAVED] = a->rope.interleaved;
     spec[SPEC_HEAD_NORM] = a->q_norm.at != NULL;
     spec[SPEC_KV_F32] = r->b->params.exact;
+    spec[SPEC_KV_TYPE] = r->b->kv_type;
 }
 
 void record_rope_kv(struct recorder *r, const struct attention_plan *a,
@@ -369,7 +370,7 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
     uint32_t group = (uint32_t)(a->n_head / a->n_kv_head),
              row4 = (uint32_t)a->d_head / (r->b->params.exact ? 4 : 8);
     uint32_t tokens = BACKEND_BLOCK_TOKENS, parts = 1;
-    while (tokens > 8 && tokens * (row4 + 1) * 16 + (group + 1) * (uint32_t)a->d_head * 4 +
+    while (tokens > 8 && tokens * (row4 + 1) * 16 + (group + 2) * (uint32_t)a->d_head * 4 +
                                  group * tokens * 4 + 4096 >
                              r->b->gpu.caps.max_shared) {
         tokens /= 2;
@@ -393,6 +394,29 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
     d.spec[SPEC_TOKENS] = tokens;
     d.spec[SPEC_PARTS] = parts;
     spec_rope(r, d.spec, a);
+    dispatch_op(r, &d);
+}
+
+void record_attention_rotate(struct recorder *r, const struct attention_plan *a)
+{
+    const struct push_attn_rotate push = {
+        .qkv = r->b->workspace.qkv,
+        .outs = r->b->workspace.attn,
+        .rows = r->b->step.at_rows,
+        .stride = r->b->sizes.qkv,
+        .n_head = (uint32_t)a->n_head,
+        .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
+    };
+    struct dispatch d = {.shader = "attn_rotate",
+                         .spec = {[SPEC_THREADS] = r->b->gpu.caps.subgroup,
+                                  [SPEC_GATE] = a->output_gate,
+                                  [SPEC_D_HEAD] = (uint32_t)a->d_head,
+                                  [SPEC_KV_TYPE] = r->b->kv_type},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = (uint32_t)a->n_head,
+                         .y = r->n_rows,
+                         .z = 1};
     dispatch_op(r, &d);
 }
 

@@ -53,5 +53,7 @@ void record_rope_kv(struct recorder *r, const struct attention_plan *a,
 /* prep: the op also does what rope_kv does. */
 void record_attention(struct recorder *r, const struct attention_plan *a,
                       const struct device_layer *l, bool prep);
+/* Rows that tiles computed over packed keys and values: rotated back, and gated. */
+void record_attention_rotate(struct recorder *r, const struct attention_plan *a);
 /* Candidates of rows [first, first + n) of the wanted outputs, from work.logits. */
 void record_topk(struct recorder *r, uint32_t first, uint32_t n);

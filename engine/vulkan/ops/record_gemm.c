@@ -283,7 +283,7 @@ void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
     struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "attn_coop" : "attn_plain",
                          .spec = {[SPEC_THREADS] = 128,
                                   [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
-                                  [SPEC_GATE] = a->output_gate,
+                                  [SPEC_GATE] = a->output_gate && !kv_type_packed(r->b->kv_type),
                                   [SPEC_SINKS] = a->sinks.at != NULL},
                          .push = &push,
                          .push_bytes = sizeof push,
@@ -291,5 +291,6 @@ void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
                          .y = n_tiles,
                          .z = 1};
     d.spec[SPEC_D_HEAD] = (uint32_t)a->d_head;
+    d.spec[SPEC_KV_TYPE] = r->b->kv_type;
     dispatch_op(r, &d);
 }

@@ -112,9 +112,8 @@ bool workspace_plan(struct backend *b, struct err *e)
     for (int i = 0; ok && i < b->plan->n_layer; i++) {
         const struct layer_plan *l = &b->plan->layers[i];
         if (l->mixer == MIXER_ATTENTION) {
-            uint64_t words =
-                (uint64_t)l->attention.n_kv_head * l->attention.d_head * BACKEND_BLOCK_TOKENS * 2;
-            b->kv_block_bytes = words * (b->params.exact ? 4 : 2);
+            b->kv_block_bytes =
+                backend_block_bytes(l->attention.n_kv_head, l->attention.d_head, b->kv_type);
             ok = plan_clear(&b->kv_heap, &b->model.layers[i].kv,
                             b->kv_block_bytes / 4 * (uint64_t)b->params.n_blocks, e);
         } else {

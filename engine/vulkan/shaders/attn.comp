@@ -10,6 +10,7 @@
 #include "common.glsl"
 #include "rope.glsl"
 #include "kv.glsl"
+#include "kv_packed.glsl"
 layout(constant_id = SPEC_GROUP) const uint G = 4; /* query heads of a KV head */
 layout(constant_id = SPEC_PREP) const bool PREP = false;
 layout(constant_id = SPEC_GATE) const bool GATE = false;
@@ -33,7 +34,7 @@ const uint LOADS = (TOKENS * ROW4 + THREADS - 1) / THREADS;
 const uint ITEMS = G * ROW4;        /* outputs of WIDTH values */
 const uint OUTS = (ITEMS * PARTS + THREADS - 1) / THREADS; /* of a thread */
 
-shared vec4 heads4[(G + 1) * D / 4]; /* G heads of q; then k of this position (PREP) */
+shared vec4 heads4[(G + (KV_PACKED ? 2 : 1)) * D / 4]; /* G heads of q; then k and, packed, v of this position (PREP) */
 shared float score[G * TOKENS];
 shared float top[G], denominator[G], correction[G];
 shared uvec4 tile[TOKENS * PITCH > THREADS ? TOKENS * PITCH : THREADS]; /* K, then V; then sums of the parts */
@@ -41,6 +42,8 @@ shared uint is_last;
 
 #define heads_at(i) heads4[(i) >> 2][(i) & 3]
 
+#define HEAD_AT(i) heads_at(i)
+#include "kv_pack.glsl"
 #include "attn_prepare.glsl"
 
 /* 16 bytes as values: f16 pairs in x, y, z, w or f32. */
@@ -59,6 +62,14 @@ void tile_load(ivec4 row, uint kv_head, uint tile_index, uint is_v, out uvec4 v[
 {
     uint token = tile_index * TOKENS;
     uint block = uint(p.tables.at[row.z + int(token / BLOCK_TOKENS)]);
+    if (KV_PACKED) {
+        uint part = packed_part(block, p.n_kv_head, kv_head);
+        [[unroll]] for (uint k = 0; k < LOADS; k++) {
+            uint i = min(gl_LocalInvocationIndex + k * THREADS, TOKENS * ROW4 - 1);
+            v[k] = packed_load(p.kv, part, is_v, token % BLOCK_TOKENS + i / ROW4, i % ROW4 * WIDTH, !KV_F32);
+        }
+        return;
+    }
     uint word = kv_word(block, is_v, p.n_kv_head, kv_head, token % BLOCK_TOKENS, D);
     U32x4 from = U32x4(uint64_t(p.kv) + 4ul * word);
     [[unroll]] for (uint k = 0; k < LOADS; k++) {
@@ -66,12 +77,26 @@ void tile_load(ivec4 row, uint kv_head, uint tile_index, uint is_v, out uvec4 v[
     }
 }
 
-void tile_store(uvec4 v[LOADS])
+/* What tile_load read, as values of a tile. */
+uvec4 tile_word(uvec4 v, uint is_v)
+{
+    if (!KV_PACKED) {
+        return v;
+    }
+    if (KV_F32) {
+        vec4 low, high;
+        packed_values(v, is_v, low, high);
+        return floatBitsToUint(low);
+    }
+    return packed_halves(v, is_v);
+}
+
+void tile_store(uvec4 v[LOADS], uint is_v)
 {
     [[unroll]] for (uint k = 0; k < LOADS; k++) {
         uint i = gl_LocalInvocationIndex + k * THREADS;
         if (i < TOKENS * ROW4) {
-            tile[(i / ROW4) * PITCH + i % ROW4] = v[k];
+            tile[(i / ROW4) * PITCH + i % ROW4] = tile_word(v[k], is_v);
         }
     }
 }
@@ -160,14 +185,14 @@ void main()
         low[k] = high[k] = vec4(0.0);
     }
     [[dont_unroll]] for (; b < end; b++) {
-        tile_store(k4);
+        tile_store(k4, 0);
         barrier();
         if (b + 1 < end) {
             tile_load(row, kv_head, b + 1, 0, k4);
         }
         weigh(row, b * TOKENS);
         barrier();
-        tile_store(v4);
+        tile_store(v4, 1);
         if (b + 1 < end) {
             tile_load(row, kv_head, b + 1, 1, v4);
         }
@@ -212,6 +237,9 @@ void main()
                 hand_over(t, kv_head, split, item, low[k], high[k]);
             }
         }
+    }
+    if (KV_PACKED && n_splits == 1) {
+        finish_rotated(t, kv_head);
     }
     if (n_splits > 1) {
         hand_in(t, kv_head, split, n_splits);

@@ -1,7 +1,7 @@
 #version 460
 /* The same attention as attn.comp for runs of rows of one sequence, on the matrix units
  * A tile of rows (step.tiles: first row, count) times the G heads of one KV head is a matrix of up to 64 queries.
- * Prefill, after rope_kv.
+ * Prefill, after rope_kv. Packed K and V: attn_rotate finishes the rows.
  * Grid (n_kv_head, tiles); 4 subgroups of 32 threads, 16 queries each. Two passes over the blocks of KV: maxima and
  * denominators first, then the weighted sum, so that sums on the matrix units never need rescaling. */
 #extension GL_GOOGLE_include_directive : require
@@ -12,6 +12,7 @@ layout(constant_id = SPEC_GROUP) const uint G = 4;
 layout(constant_id = SPEC_GATE) const bool GATE = false;
 layout(constant_id = SPEC_SINKS) const bool SINKS = false;
 layout(constant_id = SPEC_D_HEAD) const uint D = 64;
+#include "kv_packed.glsl"
 
 #define PUSH_ATTN_TILED
 #include "push.h"
@@ -30,17 +31,25 @@ shared uvec4 pool[P_AT + QUERIES * P_PITCH]; /* K, V, scores, weights; before: Q
 /* One half (K or V) of a KV block. */
 void block_load(uint block, uint is_v, uint kv_head, out uvec4 v[LOADS])
 {
+    if (KV_PACKED) {
+        uint part = packed_part(block, p.n_kv_head, kv_head);
+        [[unroll]] for (uint k = 0; k < LOADS; k++) {
+            uint i = gl_LocalInvocationIndex + k * THREADS;
+            v[k] = packed_load(U32(uint64_t(p.kv)), part, is_v, i / ROW4, i % ROW4 * 8, true);
+        }
+        return;
+    }
     uint first = ((block * 2 + is_v) * p.n_kv_head + kv_head) * TOKENS * ROW4;
     [[unroll]] for (uint k = 0; k < LOADS; k++) {
         v[k] = p.kv.at[first + gl_LocalInvocationIndex + k * THREADS];
     }
 }
 
-void block_store(uint at, uvec4 v[LOADS])
+void block_store(uint at, uvec4 v[LOADS], uint is_v)
 {
     [[unroll]] for (uint k = 0; k < LOADS; k++) {
         uint i = gl_LocalInvocationIndex + k * THREADS;
-        pool[at + i / ROW4 * PITCH + i % ROW4] = v[k];
+        pool[at + i / ROW4 * PITCH + i % ROW4] = KV_PACKED ? packed_halves(v[k], is_v) : v[k];
     }
 }
 
@@ -84,10 +93,10 @@ void main()
         block_load(uint(p.tables.at[mine.z + int(begin)]), 0, kv_head, k4);
         [[dont_unroll]] for (uint b = begin; b < end; b++) {
             barrier();
-            block_store(K_AT, k4);
+            block_store(K_AT, k4, 0);
             if (pass == 1) {
                 block_load(uint(p.tables.at[mine.z + int(b)]), 1, kv_head, v4);
-                block_store(V_AT, v4);
+                block_store(V_AT, v4, 1);
             }
             barrier();
             if (b + 1 < end) {

@@ -1,7 +1,7 @@
 #version 460
 /* The same attention as attn_coop.comp, without matrix units: the threads multiply, in f32
  * A tile of rows (step.tiles: first row, count) times the G heads of one KV head is a matrix of up to 64 queries.
- * Prefill, after rope_kv.
+ * Prefill, after rope_kv. Packed K and V: attn_rotate finishes the rows.
  * Grid (n_kv_head, tiles); 128 threads. One pass over the blocks of KV with running maxima: for the scores a thread has 4 queries
  * and 4 tokens, for the weighted sums 4 or 8 queries and 8 columns. K and V of a block follow each other in the same memory. */
 #extension GL_GOOGLE_include_directive : require
@@ -10,6 +10,7 @@ layout(constant_id = SPEC_GROUP) const uint G = 4;
 layout(constant_id = SPEC_GATE) const bool GATE = false;
 layout(constant_id = SPEC_SINKS) const bool SINKS = false;
 layout(constant_id = SPEC_D_HEAD) const uint D = 64;
+#include "kv_packed.glsl"
 
 #define PUSH_ATTN_TILED
 #include "push.h"
@@ -37,17 +38,25 @@ uint place(uint row, uint w)
 /* One half (K or V) of a KV block. */
 void block_load(int at, uint is_v, uint kv_head, out uvec4 v[LOADS])
 {
+    if (KV_PACKED) {
+        uint head_part = packed_part(uint(at), p.n_kv_head, kv_head);
+        [[unroll]] for (uint k = 0; k < LOADS; k++) {
+            uint i = gl_LocalInvocationIndex + k * THREADS;
+            v[k] = packed_load(U32(uint64_t(p.kv)), head_part, is_v, i / ROW4, i % ROW4 * 8, true);
+        }
+        return;
+    }
     uint first = ((uint(at) * 2 + is_v) * p.n_kv_head + kv_head) * TOKENS * ROW4;
     [[unroll]] for (uint k = 0; k < LOADS; k++) {
         v[k] = p.kv.at[first + gl_LocalInvocationIndex + k * THREADS];
     }
 }
 
-void block_store(uvec4 v[LOADS])
+void block_store(uvec4 v[LOADS], uint is_v)
 {
     [[unroll]] for (uint k = 0; k < LOADS; k++) {
         uint i = gl_LocalInvocationIndex + k * THREADS;
-        block[place(i / ROW4, i % ROW4)] = v[k];
+        block[place(i / ROW4, i % ROW4)] = KV_PACKED ? packed_halves(v[k], is_v) : v[k];
     }
 }
 
@@ -107,7 +116,7 @@ void main()
     block_load(p.tables.at[row0.z + int(begin)], 0, kv_head, k4);
     [[dont_unroll]] for (uint b = begin; b < end; b++) {
         barrier(); /* sums of the block before are done */
-        block_store(k4);
+        block_store(k4, 0);
         barrier();
         block_load(p.tables.at[row0.z + int(b)], 1, kv_head, v4);
         if (b + 1 < end) {
@@ -140,7 +149,7 @@ void main()
         }
         parts[part * (QUERIES / 4) + four] = top;
         barrier(); /* K is done too */
-        block_store(v4);
+        block_store(v4, 1);
         vec4 now = parts_max(four, most), left = exp(most - now);
         denominator *= left;
         [[unroll]] for (uint i = 0; i < 4; i++) {

@@ -77,7 +77,7 @@ PLANES
 #define SPEC_SELECT_BIAS 27
 #define SPEC_TRACE 28
 
-/* attn, attn_coop, attn_plain */
+/* attn, attn_coop, attn_plain, attn_rotate */
 #define SPEC_GROUP 1 /* query heads of a KV head */
 #define SPEC_PREP 2
 #define SPEC_GATE 3
@@ -88,12 +88,13 @@ PLANES
 #define SPEC_TOKENS 13
 #define SPEC_PARTS 14
 
-/* heads and rotary embedding (rope.glsl, kv.glsl) */
+/* heads and rotary embedding (rope.glsl, kv.glsl, kv_packed.glsl) */
 #define SPEC_D_HEAD 8
 #define SPEC_N_ROPE 9 /* dimensions that rotate */
 #define SPEC_INTERLEAVED 10
 #define SPEC_HEAD_NORM 11
 #define SPEC_KV_F32 12
+#define SPEC_KV_TYPE 15 /* enum kv_type, as stored */
 
 /* DeltaNet (delta.glsl) */
 #define SPEC_DK 1

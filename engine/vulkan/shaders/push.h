@@ -215,6 +215,16 @@ PUSH(attn_tiled)
 PUSH_END(attn_tiled);
 #endif
 
+#if defined(__STDC__) || defined(PUSH_ATTN_ROTATE)
+PUSH(attn_rotate)
+{
+    F32 qkv, outs;
+    Rows rows;
+    uint stride, n_head, q_step;
+}
+PUSH_END(attn_rotate);
+#endif
+
 #if defined(__STDC__) || defined(PUSH_DELTA_CONV)
 PUSH(delta_conv)
 {

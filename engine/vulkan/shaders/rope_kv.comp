@@ -1,5 +1,5 @@
 #version 460
-/* q <- rope(norm(q)) in place; K, V of the row's position <- rope(norm(k)), v
+/* q <- rope(norm(q)) in place; K, V of the row's position <- rope(norm(k)), v; all three rotated if K and V are packed
  * qkv [T, stride]: heads of q (each followed by its gate when Q_STEP is 2 D), then k, then v
  * Between the projections and attention, when a sequence has several rows in the step.
  * Grid (n_head + 2 n_kv_head, T); one workgroup of one subgroup per head. */
@@ -7,15 +7,23 @@
 #include "common.glsl"
 #include "rope.glsl"
 #include "kv.glsl"
+#include "kv_packed.glsl"
 
 #define PUSH_ROPE_KV
 #include "push.h"
 
 shared float heads[D];
+#define HEAD_AT(i) heads[i]
+#include "kv_pack.glsl"
 
 void store_kv(ivec4 row, uint is_v, uint head)
 {
     uint block = uint(p.tables.at[row.z + row.y / int(BLOCK_TOKENS)]);
+    if (KV_PACKED) {
+        rotate_heads(0, D);
+        packed_store(p.kv, packed_part(block, p.n_kv_head, head), uint(row.y) % BLOCK_TOKENS, is_v, 0, false);
+        return;
+    }
     uint at = kv_word(block, is_v, p.n_kv_head, head, uint(row.y) % BLOCK_TOKENS, D);
     if (KV_F32) {
         for (uint d = gl_LocalInvocationIndex; d < D; d += gl_WorkGroupSize.x) {
@@ -69,6 +77,9 @@ void main()
     if (is_k) {
         store_kv(row, 0, head - p.n_head);
         return;
+    }
+    if (KV_PACKED) {
+        rotate_heads(0, D);
     }
     for (uint d = gl_LocalInvocationIndex; d < D; d += gl_WorkGroupSize.x) {
         p.qkv.at[at + d] = heads[d];

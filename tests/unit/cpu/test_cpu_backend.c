@@ -16,6 +16,8 @@
 #include "engine/model/model.h"
 #include "tests/unit/cpu/cpu_backend_rig.h"
 
+static enum kv_type kv_type; /* of the backends that are opened */
+
 static struct backend *open_backend(const struct kernels *k, int threads, bool exact)
 {
     struct backend_params p = {.n_blocks = 32,
@@ -23,7 +25,8 @@ static struct backend *open_backend(const struct kernels *k, int threads, bool e
                                .max_rows = ROWS,
                                .max_sequences = SEQUENCES,
                                .n_threads = threads,
-                               .exact = exact};
+                               .exact = exact,
+                               .kv_type = kv_type};
     struct backend *b = cpu_open_with(plan, &p, k, &e);
     if (!b)
         fail_msg("%s", e.text);
@@ -140,6 +143,31 @@ static void test_chunks_batches_and_threads_give_the_same_bits(void **state)
     check_generic();
 }
 
+/* A token's key and value are quantised by themselves, so this holds for packed ones too; and they
+ * are not the bits of f16. */
+static void test_packed_keys_and_values_give_the_same_bits(void **state)
+{
+    float *half = malloc((size_t)plan->n_vocab * sizeof *half);
+    struct backend *b = open_backend(kernels_best(), 1, false);
+    prefill(b, 1, 0, ROWS);
+    memcpy(half, rows[0].logits, (size_t)plan->n_vocab * sizeof *half);
+    cpu_backend.close(&b);
+    for (kv_type = KV_Q8; kv_type <= KV_K8V4; kv_type++) {
+        b = open_backend(kernels_best(), 1, false);
+        reference(b);
+        cpu_backend.close(&b);
+        b = open_backend(kernels_best(), 3, false);
+        prefill(b, 1, 0, 7);
+        expect_row(&rows[0], 1, kv_type_name(kv_type));
+        assert_memory_not_equal(rows[0].logits, half, (size_t)plan->n_vocab * sizeof *half);
+        check_mixed(b, kv_type_name(kv_type));
+        cpu_backend.close(&b);
+        check_generic();
+    }
+    kv_type = KV_AUTO;
+    free(half);
+}
+
 /* Each row of a mixed step is what it is alone, and alone it is what a model is that was cut to so
  * many experts. */
 static void test_rows_of_a_step_may_use_fewer_experts(void **state)
@@ -166,7 +194,7 @@ static void test_rows_of_a_step_may_use_fewer_experts(void **state)
     cpu_backend.close(&b);
 }
 
-static void test_a_copied_block_serves_another_sequence(void **state)
+static void check_copied_block(void)
 {
     struct backend *b = open_backend(kernels_best(), 2, false);
     reference(b);
@@ -185,6 +213,13 @@ static void test_a_copied_block_serves_another_sequence(void **state)
     expect_row(&rows[0], 0, "copied blocks");
     assert_false(cpu_backend.copy_blocks(b, (const int32_t(*)[2])(int32_t[1][2]){{0, 32}}, 1, &e));
     cpu_backend.close(&b);
+}
+
+static void test_a_copied_block_serves_another_sequence(void **state)
+{
+    for (kv_type = KV_F16; kv_type <= KV_K8V4; kv_type++)
+        check_copied_block();
+    kv_type = KV_AUTO;
 }
 
 static void refuse(struct backend *b, const struct step_sequence *s, int n, int n_top,
@@ -261,7 +296,8 @@ static void test_counters_tell_the_packed_bytes_of_a_step(void **state)
                 weight_matrix_bytes(&a->wv) + weight_matrix_bytes(&a->wo) +
                 weight_matrix_bytes(&plan->layers[i].moe.router) +
                 moe_bytes(&plan->layers[i], plan->layers[i].moe.n_used);
-        kv += 41u * 2 * (uint64_t)(a->n_kv_head * a->d_head) * (kernels_best()->half_kv ? 2 : 4);
+        kv += 41 * (uint64_t)a->n_kv_head *
+              kv_head_bytes(a->d_head, kv_type_stored(KV_AUTO, kernels_best()->half_kv));
     }
     assert_int_equal(after.weight_bytes_read - before.weight_bytes_read, want);
     assert_int_equal(after.kv_bytes_read - before.kv_bytes_read, kv);
@@ -271,13 +307,14 @@ static void test_counters_tell_the_packed_bytes_of_a_step(void **state)
     cpu_backend.close(&b);
 }
 
-static void check_estimate(int32_t n_threads)
+static void check_estimate(int32_t n_threads, enum kv_type type)
 {
     struct backend_params p = {.n_blocks = 32,
                                .n_states = STATES,
                                .max_rows = ROWS,
                                .max_sequences = SEQUENCES,
-                               .n_threads = n_threads};
+                               .n_threads = n_threads,
+                               .kv_type = type};
     struct backend_memory want, got;
     assert_true(cpu_backend.probe->estimate(plan, &p, &want, &e));
     struct backend *b = cpu_backend.open(plan, &p, &e);
@@ -289,6 +326,9 @@ static void check_estimate(int32_t n_threads)
     assert_int_equal(got.weights, want.weights);
     assert_int_equal(got.weights, model_stats(model)->weight_bytes);
     assert_int_equal(got.kv, want.kv);
+    assert_int_equal(got.kv, 32 * 32 * kv_token_bytes(plan, got.kv_type));
+    assert_int_equal(got.kv_type, want.kv_type);
+    assert_int_equal(got.kv_type, kv_type_stored(type, kernels_best()->half_kv));
     assert_int_equal(got.work, want.work);
     assert_int_equal(got.host, want.host);
     assert_int_equal(got.device, 0);
@@ -298,8 +338,10 @@ static void check_estimate(int32_t n_threads)
 
 static void test_estimate_is_what_open_takes(void **state)
 {
-    check_estimate(2);
-    check_estimate(300); /* more than a pool has */
+    check_estimate(2, KV_AUTO);
+    check_estimate(300, KV_AUTO); /* more than a pool has */
+    check_estimate(1, KV_Q8);
+    check_estimate(1, KV_K8V4);
 }
 
 static void test_steps_that_make_no_sense_are_refused(void **state)
@@ -334,6 +376,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_chunks_batches_and_threads_give_the_same_bits,
+                                        open_model_of_many_runs, open_model),
+        cmocka_unit_test_setup_teardown(test_packed_keys_and_values_give_the_same_bits,
                                         open_model_of_many_runs, open_model),
         cmocka_unit_test(test_rows_of_a_step_may_use_fewer_experts),
         cmocka_unit_test(test_a_copied_block_serves_another_sequence),

@@ -282,16 +282,10 @@ static void check_attention(const struct kernels *k, const struct attention_case
         scores[ATTEND_SCORES];
     float sinks[16];
     unsigned seed = 99;
-    struct kv_view kv = {.block_values = kv_block_values(HEADS, c->d_head),
-                         .n_kv_head = HEADS,
-                         .d_head = c->d_head,
-                         .half = c->half};
-    kv.data = malloc(kv.block_values * BLOCKS * 4);
-    memset(kv.data, 0xff,
-           kv.block_values * BLOCKS * 4); /* NaN: what is not stored must not be used */
-    for (int b = 0; b < BLOCKS; b++)      /* backends hand out zeroed blocks */
-        memset((char *)kv.data + (size_t)b * kv.block_values * (c->half ? 2 : 4), 0,
-               kv.block_values * (c->half ? 2 : 4));
+    struct kv_view kv = {
+        .n_kv_head = HEADS, .d_head = c->d_head, .type = c->half ? KV_F16 : KV_F32};
+    kv.block_bytes = backend_block_bytes(HEADS, c->d_head, kv.type);
+    kv.data = calloc(BLOCKS, kv.block_bytes); /* backends hand out zeroed blocks */
     for (int i = 0; i < 16 * 256; i++)
         q[i] = random_unit(&seed) * 2;
     for (int i = 0; i < 16; i++)

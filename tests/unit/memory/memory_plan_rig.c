@@ -7,11 +7,13 @@ bool fake_estimate(void *context, const struct backend_params *p, struct backend
     const struct fake *f = context;
     if (f->refuse)
         return err_set(e, f->refuse, "layer 3: no kernel for this");
-    *m = (struct backend_memory){.weights = f->weights,
-                                 .kv = (uint64_t)p->n_blocks * BLOCK * (f->gpu ? 2 : 1),
-                                 .state = (uint64_t)p->n_states * f->state,
-                                 .work = 10 * MB + (uint64_t)p->max_rows * 100000 +
-                                         (p->streams ? 5 * MB : 0)};
+    *m = (struct backend_memory){
+        .weights = f->weights,
+        .kv =
+            (uint64_t)p->n_blocks * BLOCK * (f->gpu ? 2 : 1) / (kv_type_packed(p->kv_type) ? 2 : 1),
+        .kv_type = kv_type_stored(p->kv_type, !p->exact),
+        .state = (uint64_t)p->n_states * f->state,
+        .work = 10 * MB + (uint64_t)p->max_rows * 100000 + (p->streams ? 5 * MB : 0)};
     bool apart = f->gpu && p->device_experts && p->device_experts < f->experts;
     if (apart) /* slots of 50 MB */
         m->weights += p->device_experts / (50 * MB) * 50 * MB;

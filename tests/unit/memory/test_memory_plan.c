@@ -264,12 +264,62 @@ static void test_a_smaller_context_is_named(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 0, 4 * GB, 3 * GB);
     in.request.size.ctx = 32768; /* 1024 blocks of 2 MB */
+    in.request.kv_type = KV_F16;
     struct err e = refused(&in);
     const char *at = strstr(e.text, "--ctx ");
     assert_non_null(at);
     in.request.size.ctx = strtoll(at + 6, NULL, 10);
     struct memory_plan p = planned(&in);
     check(&in, &p);
+}
+
+static enum kv_type type_planned(const struct memory_input *in)
+{
+    struct memory_plan p = planned(in);
+    check(in, &p);
+    assert_int_equal(p.kv_type, p.kv_stored);
+    assert_int_equal(p.kv_per_token, in->model.kv_per_token[p.kv_type]);
+    assert_int_equal(memory_plan_params(&p, &in->request).kv_type, p.kv_type);
+    return p.kv_type;
+}
+
+/* 4 slots of 4096 tokens: a pool of 256 blocks, 0.5 GB at 16 bits. */
+static void test_auto_keeps_16_bits_while_they_fit(void **state)
+{
+    struct memory_input in = input_of(1500 * MB, 0, 8 * GB, 6 * GB);
+    in.model.kv_per_token[KV_F16] = BLOCK / BACKEND_BLOCK_TOKENS;
+    in.model.kv_per_token[KV_Q8] = in.model.kv_per_token[KV_K8V4] =
+        BLOCK / 2 / BACKEND_BLOCK_TOKENS;
+    assert_int_equal(type_planned(&in), KV_F16);
+    in.machine.available = 3 * GB; /* the pool may take a quarter of what weights leave */
+    assert_int_equal(type_planned(&in), KV_Q8);
+    const int32_t blocks = planned(&in).size.n_blocks;
+    in.request.kv_type = KV_F16;
+    assert_int_equal(type_planned(&in), KV_F16);
+    assert_true(planned(&in).size.n_blocks < blocks);
+    in.request.kv_type = KV_AUTO;
+    in.request.size.kv_bytes = (int64_t)(300 * MB); /* a pool that was asked for is whole */
+    assert_int_equal(type_planned(&in), KV_F16);
+    in.request.size.kv_bytes = (int64_t)(200 * MB); /* no context of it fits at 16 bits */
+    assert_int_equal(type_planned(&in), KV_Q8);
+    in.request.size.kv_bytes = 0;
+    in.request.exact = true;
+    assert_int_equal(planned(&in).kv_stored, KV_F32);
+    in.request.kv_type = KV_K8V4;
+    assert_int_equal(type_planned(&in), KV_K8V4);
+}
+
+/* A GPU that has room for one context at 8 bits alone is better than another strategy. */
+static void test_auto_tries_fewer_bits_before_a_slower_strategy(void **state)
+{
+    struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
+    add_gpu(&in, 24 * GB, 19300 * MB); /* 0.7 GB for KV and work */
+    in.request.size.ctx = 8192;        /* 256 blocks of 4 MB */
+    struct memory_plan p = planned(&in);
+    assert_int_equal(p.strategy, STRATEGY_FULL_GPU);
+    assert_int_equal(p.kv_type, KV_Q8);
+    in.request.kv_type = KV_F16;
+    assert_int_equal(planned(&in).strategy, STRATEGY_CPU_ONLY);
 }
 
 static void test_too_long_a_context_is_the_callers_mistake(void **state)
@@ -320,6 +370,7 @@ static void test_recurrent_states_are_counted(void **state)
 static void test_streaming_reads_large_chunks_where_they_fit(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 170 * GB, 64 * GB, 60 * GB);
+    in.request.kv_type = KV_F16;
     struct memory_plan p = planned(&in);
     assert_int_equal(p.size.prefill_chunk, 2048);
     in.machine.available =
@@ -391,6 +442,8 @@ int main(void)
         cmocka_unit_test(test_expert_cache_is_taken_as_said),
         cmocka_unit_test(test_a_wished_pool_is_not_cut),
         cmocka_unit_test(test_a_smaller_context_is_named),
+        cmocka_unit_test(test_auto_keeps_16_bits_while_they_fit),
+        cmocka_unit_test(test_auto_tries_fewer_bits_before_a_slower_strategy),
         cmocka_unit_test(test_too_long_a_context_is_the_callers_mistake),
         cmocka_unit_test(test_what_a_backend_refuses),
         cmocka_unit_test(test_who_computes_experts_without_a_slot_is_asked_of_hybrid_alone),

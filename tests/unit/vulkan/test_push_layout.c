@@ -55,6 +55,8 @@ static const struct row rows[] = {
     ROW(attn_coop, attn_tiled, stride),
     ROW(attn_coop, attn_tiled, scale),
     ROW(attn_plain, attn_tiled, scale),
+    ROW(attn_rotate, attn_rotate, stride),
+    ROW(attn_rotate, attn_rotate, q_step),
     ROW(delta_conv, delta_conv, stride),
     ROW(delta_conv, delta_conv, gates_at),
     ROW(delta_scan, delta_scan, raw_stride),

@@ -24,7 +24,7 @@
 #define MAX_SEQUENCES 6
 
 static struct model *model;
-static struct backend *plain, *exact; /* f16 and f32 KV */
+static struct backend *plain, *exact, *packed[2]; /* f16, f32, q8 and k8v4 KV */
 static struct file_map golden;
 static const int32_t *golden_ids; /* [96] */
 static struct step_row rows[MAX_ROWS];
@@ -55,9 +55,14 @@ static int open_all(void **state)
     model = model_open(path, &e);
     assert_non_null(model);
     plain = vulkan_backend.open(model_plan(model), &p, &e);
+    for (int i = 0; i < 2; i++) {
+        p.kv_type = i ? KV_K8V4 : KV_Q8;
+        packed[i] = vulkan_backend.open(model_plan(model), &p, &e);
+    }
+    p.kv_type = KV_F16;
     p.exact = true;
     exact = vulkan_backend.open(model_plan(model), &p, &e);
-    if (!plain || !exact) {
+    if (!plain || !exact || !packed[0] || !packed[1]) {
         fprintf(stderr, "%s\n", e.text);
         return -1;
     }
@@ -75,6 +80,8 @@ static int close_all(void **state)
 {
     vulkan_backend.close(&plain);
     vulkan_backend.close(&exact);
+    vulkan_backend.close(&packed[0]);
+    vulkan_backend.close(&packed[1]);
     model_close(&model);
     file_unmap(&golden);
     return 0;
@@ -175,7 +182,7 @@ static void test_greedy_batch_matches_golden(void **state)
     cJSON_Delete(cases);
 }
 
-static void test_rows_do_not_depend_on_their_batch(void **state)
+static void check_batch(struct backend *b)
 {
     static float alone[VOCAB];
     int32_t blocks[2][8];
@@ -185,8 +192,8 @@ static void test_rows_do_not_depend_on_their_batch(void **state)
         .tokens = golden_ids, .n_tokens = 40, .blocks = blocks[0], .state = -1};
     struct step_sequence other = {
         .tokens = golden_ids + 7, .n_tokens = 5, .blocks = blocks[1], .state = -1};
-    run(plain, &first, 1, 1);
-    run(plain, &other, 1, 1);
+    run(b, &first, 1, 1);
+    run(b, &other, 1, 1);
     struct step_sequence q[2] = {{.tokens = golden_ids + 40,
                                   .n_tokens = 1,
                                   .start = 40,
@@ -201,10 +208,17 @@ static void test_rows_do_not_depend_on_their_batch(void **state)
                                   .state = -1,
                                   .n_out = 1,
                                   .want_logits = true}};
-    run(plain, q, 1, 1);
+    run(b, q, 1, 1);
     memcpy(alone, rows[0].logits, sizeof alone);
-    run(plain, q, 2, 1);
+    run(b, q, 2, 1);
     assert_memory_equal(alone, rows[0].logits, sizeof alone);
+}
+
+static void test_rows_do_not_depend_on_their_batch(void **state)
+{
+    check_batch(plain);
+    check_batch(packed[0]);
+    check_batch(packed[1]);
 }
 
 /* Rows of one step may use different numbers of experts: each is what it is alone, and what a model
@@ -378,15 +392,15 @@ static void test_step_refuses_what_is_too_large(void **state)
     assert_int_equal(e.code, ERR_LIMIT);
 }
 
-static void test_copied_blocks_hold_the_same(void **state)
+static void check_copied_blocks(struct backend *b)
 {
     struct err e = {0};
     static float before[VOCAB];
     int32_t blocks[8] = {5, 6, 7}, copied[8] = {15, 16, 17};
     const int32_t pairs[2][2] = {{5, 15}, {6, 16}};
     struct step_sequence q = {.tokens = golden_ids, .n_tokens = 50, .blocks = blocks, .state = -1};
-    run(plain, &q, 1, 1);
-    assert_true(vulkan_backend.copy_blocks(plain, pairs, 2, &e));
+    run(b, &q, 1, 1);
+    assert_true(vulkan_backend.copy_blocks(b, pairs, 2, &e));
     struct step_sequence next = {.tokens = golden_ids + 50,
                                  .n_tokens = 1,
                                  .start = 50,
@@ -394,11 +408,35 @@ static void test_copied_blocks_hold_the_same(void **state)
                                  .state = -1,
                                  .n_out = 1,
                                  .want_logits = true};
-    run(plain, &next, 1, 1);
+    run(b, &next, 1, 1);
     memcpy(before, rows[0].logits, sizeof before);
     next.blocks = copied;
-    run(plain, &next, 1, 1);
+    run(b, &next, 1, 1);
     assert_memory_equal(before, rows[0].logits, sizeof before);
+}
+
+static void test_copied_blocks_hold_the_same(void **state)
+{
+    check_copied_blocks(plain);
+    check_copied_blocks(packed[0]);
+    check_copied_blocks(packed[1]);
+}
+
+static void test_packed_blocks_take_what_was_planned(void **state)
+{
+    struct err e = {0};
+    struct backend_memory want, got;
+    for (int i = 0; i < 2; i++) {
+        struct backend_params p = {.n_blocks = 64,
+                                   .max_rows = MAX_ROWS,
+                                   .max_sequences = MAX_SEQUENCES,
+                                   .kv_type = i ? KV_K8V4 : KV_Q8};
+        vulkan_backend.memory(packed[i], &got);
+        assert_true(vulkan_backend.probe->estimate(model_plan(model), &p, &want, &e));
+        assert_int_equal(got.kv, want.kv);
+        assert_int_equal(got.kv_type, p.kv_type);
+        assert_true(got.kv >= 64 * 32 * kv_token_bytes(model_plan(model), p.kv_type));
+    }
 }
 
 int main(void)
@@ -417,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_rows_do_not_depend_on_their_batch),
         cmocka_unit_test(test_step_refuses_what_is_too_large),
         cmocka_unit_test(test_copied_blocks_hold_the_same),
+        cmocka_unit_test(test_packed_blocks_take_what_was_planned),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -31,6 +31,7 @@ function memoryBlock(s) {
     facts([
       [t("admin.resident"), bytes(m.resident_bytes)], [t("admin.locked"), bytes(m.locked_bytes)], [t("admin.residentWeights"), bytes(m.resident_weight_bytes)], [t("admin.available"), bytes(m.memory_available)],
       [t("admin.kvUsed"), s.engine.n_blocks ? t("admin.kvUsedValue", { used: count(s.load.blocks_used), cached: count(s.load.blocks_cached), all: count(s.engine.n_blocks) }) : null],
+      [t("admin.kvType"), m.kv_type ? t("admin.kvTypeValue", { type: m.kv_type, size: bytes(m.kv_stored_bytes_per_token) }) : null],
       [t("admin.formats"), Object.entries(s.parts).map(([name, p]) => `${name}: ${Object.keys(p.formats).join(", ")}`).join("; ")],
       [t("admin.planned"), s.plan ? t("admin.plannedValue", { size: bytes(s.plan.device_bytes + s.plan.host_bytes), rate: s.plan.estimated_tok_s ? short(s.plan.estimated_tok_s) : "?" }) : null],
       [t("admin.planReason"), s.plan?.reason],

@@ -11,6 +11,24 @@ void finish(uint t, uint kv_head, uint item, vec4 low, vec4 high)
     [[unroll]] for (uint i = 0; i < WIDTH; i++) {
         uint d = (item % ROW4) * WIDTH + i;
         float v = values[i] / l;
+        if (KV_PACKED) {
+            heads_at(h * D + d) = v;
+            continue;
+        }
+        if (GATE) {
+            v *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + d]);
+        }
+        p.outs.at[(t * p.n_head + head) * D + d] = v;
+    }
+}
+
+/* Packed: the heads that finish() left in shared memory, rotated back. */
+void finish_rotated(uint t, uint kv_head)
+{
+    rotate_heads(0, G * D);
+    [[dont_unroll]] for (uint i = gl_LocalInvocationIndex; i < G * D; i += THREADS) {
+        uint head = kv_head * G + i / D, d = i % D;
+        float v = heads_at(i);
         if (GATE) {
             v *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + d]);
         }
@@ -48,6 +66,9 @@ void merge(uint t, uint kv_head, uint n_splits)
             }
         }
         finish(t, kv_head, item, low, high);
+    }
+    if (KV_PACKED) {
+        finish_rotated(t, kv_head);
     }
 }
 

@@ -21,6 +21,12 @@ void load_head(uint to, uint from, F32 norm, bool normed)
 void store_kv(ivec4 row, uint kv_head, uint v_at)
 {
     uint block = uint(p.tables.at[row.z + row.y / int(BLOCK_TOKENS)]), token = uint(row.y) % BLOCK_TOKENS;
+    if (KV_PACKED) { /* rotated, both in shared memory */
+        [[dont_unroll]] for (uint is_v = gl_SubgroupID; is_v < 2; is_v += gl_NumSubgroups) {
+            packed_store(p.kv, packed_part(block, p.n_kv_head, kv_head), token, is_v, (G + is_v) * D, true);
+        }
+        return;
+    }
     uint k_word = kv_word(block, 0, p.n_kv_head, kv_head, token, D);
     uint v_word = kv_word(block, 1, p.n_kv_head, kv_head, token, D);
     if (KV_F32) {
@@ -60,6 +66,12 @@ void prepare(ivec4 row, uint t, uint kv_head, bool owns_row)
         float a = heads_at(lo), b = heads_at(hi);
         heads_at(lo) = a * cs.x - b * cs.y;
         heads_at(hi) = b * cs.x + a * cs.y;
+    }
+    if (KV_PACKED) {
+        [[dont_unroll]] for (uint d = gl_LocalInvocationIndex; owns_row && d < D; d += THREADS) {
+            heads_at((G + 1) * D + d) = p.qkv.at[k_at + p.n_kv_head * D + d];
+        }
+        rotate_heads(0, (G + (owns_row ? 2 : 0)) * D);
     }
     if (owns_row) {
         barrier();

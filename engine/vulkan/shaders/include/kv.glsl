@@ -1,4 +1,5 @@
-/* Paged KV of one attention layer. Block b holds K then V, each [n_kv_head][32 tokens][D], as f16 pairs or f32. */
+/* Paged KV of one attention layer. Block b holds K then V, each [n_kv_head][32 tokens][D], as f16 pairs or f32; packed blocks:
+ * kv_packed.glsl. */
 layout(constant_id = SPEC_KV_F32) const bool KV_F32 = false;
 const uint BLOCK_TOKENS = 32;
 
