@@ -12,7 +12,7 @@
 
 /* Content that is moved between two steps, while others wait for the next one; and while none do.
  */
-#define BYTES_PER_ROUND ((uint64_t)16 << 20)
+#define BYTES_PER_ROUND ((uint64_t)8 << 20)
 #define BYTES_WHEN_ALONE ((uint64_t)128 << 20)
 #define LOAD_OVERHEAD_MS 0.3 /* of a load, however little it brings */
 #define FORGET_AT_ONCE 256
