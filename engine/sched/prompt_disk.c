@@ -361,6 +361,19 @@ static void remove_first(struct prompt_disk *d)
     free(p);
 }
 
+/* The copy of the state after the block, or -1. */
+static int32_t state_of(const struct scheduler *s, int32_t block)
+{
+    return s->checkpoints ? checkpoints_find(s->checkpoints, block) : -1;
+}
+
+/* True if a row says so: with a state, if one is at hand now. */
+static bool on_disk(const struct scheduler *s, const struct job *j, int32_t i, bool with_state)
+{
+    return i < j->cache.n_stored &&
+           (!with_state || j->params.stored[i].place.bytes == size_of(s, true));
+}
+
 void prompt_disk_save(struct scheduler *s, struct job *j)
 {
     struct prompt_disk *d = s->disk;
@@ -377,7 +390,9 @@ void prompt_disk_save(struct scheduler *s, struct job *j)
         about.end = (i + 1) * ENGINE_STORED_TOKENS;
         note->key = about.key;
         note->has_key = true;
-        if (i < j->cache.n_stored || note->pending || !disk_cache_wants(d->cache, &about.key))
+        bool state = state_of(s, j->blocks[i]) >= 0;
+        if (on_disk(s, j, i, state) || note->pending ||
+            !disk_cache_wants(d->cache, &about.key, state))
             continue;
         struct pending *p = calloc(1, sizeof *p);
         if (!p)
@@ -389,12 +404,6 @@ void prompt_disk_save(struct scheduler *s, struct job *j)
         memcpy(p->owner, j->params.cache_owner, sizeof p->owner);
         append(d, p);
     }
-}
-
-/* The state's copy may have been replaced while the block waited: then it is stored without. */
-static int32_t state_of(const struct scheduler *s, int32_t block)
-{
-    return s->checkpoints ? checkpoints_find(s->checkpoints, block) : -1;
 }
 
 static bool fill(struct scheduler *s, const struct pending *p, int32_t state, struct disk_write *w)
@@ -425,7 +434,7 @@ static void give_up(struct prompt_disk *d)
 static bool copy_out(struct scheduler *s, const struct pending *p, uint64_t *left)
 {
     struct disk_write *w;
-    int32_t state = state_of(s, p->block);
+    int32_t state = state_of(s, p->block); /* it may have been replaced while the block waited */
     enum disk_room room = disk_cache_begin_write(s->disk->cache, state >= 0, &w);
     if (room != DISK_ROOM)
         return room == DISK_NO_ROOM;

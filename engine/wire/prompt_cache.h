@@ -51,8 +51,9 @@ struct stored_ref {
 };
 
 enum cache_event_type {
-    /* A record is on disk, whole. A key may be stored again at another place (before the first
-     * reconciliation the engine does not know its old records): the new one is the better. */
+    /* A record is on disk, whole. A key may be stored again at another place (with a state that the
+     * old record has not; or since the engine does not know its old records before the first
+     * reconciliation): the new one is the better, and the old one is to be forgotten. */
     CACHE_STORED,
     CACHE_USED,       /* a job continued from this block, loaded from disk: one event for the last
                          block of what it loaded */

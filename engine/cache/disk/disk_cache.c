@@ -143,12 +143,13 @@ double disk_cache_read_rate(struct disk_cache *c)
     return rate;
 }
 
-bool disk_cache_wants(struct disk_cache *c, const struct prompt_key *key)
+bool disk_cache_wants(struct disk_cache *c, const struct prompt_key *key, bool with_state)
 {
     pthread_mutex_lock(&c->lock);
-    bool known = record_table_find(&c->table, key) != NULL;
+    const struct record_entry *entry = record_table_find(&c->table, key);
+    bool wants = !entry || (with_state && !entry->has_state);
     pthread_mutex_unlock(&c->lock);
-    return !known;
+    return wants;
 }
 
 static bool has_room(struct disk_cache *c, uint32_t bytes)
@@ -187,12 +188,17 @@ enum disk_room disk_cache_begin_write(struct disk_cache *c, bool with_state,
     return DISK_ROOM;
 }
 
-/* The key is known from here on, so that it is not handed over twice. */
+/* The key is known from here on, so that it is not handed over twice. A record without a state
+ * stays where it is until the one with a state is written. */
 static bool enter(struct disk_cache *c, const struct disk_write *w)
 {
-    if (record_table_find(&c->table, &w->about.key))
-        return false;
-    struct record_entry *entry = record_table_put(&c->table, &w->about.key);
+    struct record_entry *entry = record_table_find(&c->table, &w->about.key);
+    if (entry) {
+        bool better = w->about.state_bytes && !entry->has_state;
+        entry->has_state = entry->has_state || better;
+        return better;
+    }
+    entry = record_table_put(&c->table, &w->about.key);
     if (!entry)
         return false;
     entry->place =

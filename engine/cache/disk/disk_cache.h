@@ -60,8 +60,8 @@ struct disk_write {        /* a record that is being filled */
     double compute_ms;
 };
 
-/* False: it is on disk, or on its way there. */
-bool disk_cache_wants(struct disk_cache *c, const struct prompt_key *key);
+/* False: it is on disk, or on its way there; with the state that is now at hand, if one is. */
+bool disk_cache_wants(struct disk_cache *c, const struct prompt_key *key, bool with_state);
 enum disk_room { DISK_ROOM, DISK_WAIT, DISK_NO_ROOM };
 /* Memory for a record of this size. WAIT: none until a write has ended, which wakes. NO_ROOM: the
  * budget, the disk or the feed is full, which is counted. */

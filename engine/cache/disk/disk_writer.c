@@ -67,6 +67,16 @@ static void announce(struct disk_cache *c, const struct disk_write *w,
     c->counters.written_bytes += place->bytes;
 }
 
+/* A record without a state may lie there from before. */
+static void leave(struct disk_cache *c, const struct prompt_key *key)
+{
+    struct record_entry *entry = record_table_find(&c->table, key);
+    if (entry && entry->place.segment)
+        entry->has_state = false;
+    else if (entry)
+        record_table_remove(&c->table, entry);
+}
+
 /* With the lock: ends n writes, which lie on disk from `first` on, or have failed (*e). */
 static void end_writes(struct disk_cache *c, struct disk_queued_write **batch, int n,
                        struct stored_place first, const struct err *e)
@@ -78,9 +88,7 @@ static void end_writes(struct disk_cache *c, struct disk_queued_write **batch, i
         if (!e) {
             announce(c, w, &first);
         } else {
-            struct record_entry *entry = record_table_find(&c->table, &w->about.key);
-            if (entry)
-                record_table_remove(&c->table, entry);
+            leave(c, &w->about.key);
             c->counters.refused++;
         }
         first.offset += bytes;

@@ -92,7 +92,7 @@ bool disk_rig_write(struct disk_rig *g, int32_t i)
     struct record_about about;
     enum disk_room room;
     disk_rig_about(i, &about);
-    if (!disk_cache_wants(g->cache, &about.key))
+    if (!disk_cache_wants(g->cache, &about.key, about.state_bytes > 0))
         return false;
     while ((room = disk_cache_begin_write(g->cache, disk_rig_has_state(i), &w)) == DISK_WAIT)
         clock_sleep_us(100);

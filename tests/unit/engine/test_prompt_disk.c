@@ -116,6 +116,22 @@ static void test_an_answer_continues_from_the_disk_after_a_restart(void **state)
     assert_string_equal(o.usage.cache_miss, "");
 }
 
+/* Two prompts that part in the middle: the state where they part is copied when the second is read,
+ * and stored with a block that was on disk without. */
+static void test_a_third_prompt_resumes_where_two_parted(void **state)
+{
+    int32_t first[PROMPT];
+    memcpy(first, prompt, sizeof first);
+    for (unsigned i = 0; i < 3; i++) {
+        memcpy(prompt, first, sizeof first);
+        fill_prompt(prompt + 200, 100, 100 + i);
+        if (i == 2)
+            restart();
+        struct outcome o = answer(PROMPT, 3);
+        assert_int_equal(o.usage.cached_from_disk, i == 2 ? 192 : 0);
+    }
+}
+
 static void test_a_damaged_block_is_computed_and_stored_again(void **state)
 {
     answer(PROMPT, 1);
@@ -268,6 +284,8 @@ int main(void)
     cmocka_unit_test_setup_teardown(name, set_up, tear_down),                                      \
         cmocka_unit_test_setup_teardown(name, set_up_recurrent, tear_down)
         BOTH(test_an_answer_continues_from_the_disk_after_a_restart),
+        cmocka_unit_test_setup_teardown(test_a_third_prompt_resumes_where_two_parted,
+                                        set_up_recurrent, tear_down),
         BOTH(test_a_damaged_block_is_computed_and_stored_again),
         BOTH(test_names_that_are_not_the_prompts_are_ignored),
         BOTH(test_what_must_not_be_kept_is_not_stored),
