@@ -13,8 +13,9 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/wire/prompt_cache.h"
 
-#define ENGINE_PROTOCOL_VERSION 5
+#define ENGINE_PROTOCOL_VERSION 6
 #define ENGINE_MAX_STOP 16
 #define ENGINE_MAX_STOP_BYTES 512
 #define ENGINE_MAX_TOP_LOGPROBS 20
@@ -74,11 +75,19 @@ struct engine_job_params {
     bool ignore_eos;
     bool special_text; /* spell out special tokens in the text (harmony needs them) */
     bool detached;
-    char key[ENGINE_KEY_SIZE]; /* detached: name chosen by the submitter, unique, at most 47
-                                  characters */
-    uint64_t user;             /* for fair sharing; 0: no particular user */
-    char scope[64];            /* prompt cache's scope: jobs of another scope never share blocks */
-    char request_id[48];       /* for the log */
+    char key[ENGINE_KEY_SIZE];     /* detached: name chosen by the submitter, unique, at most 47
+                                      characters */
+    uint64_t user;                 /* for fair sharing; 0: no particular user */
+    char scope[ENGINE_SCOPE_SIZE]; /* prompt cache's scope: jobs of another scope never share blocks
+                                    */
+    const struct stored_ref
+        *stored; /* [n_stored] blocks of the prompt on disk, from its first on */
+    int32_t n_stored;
+    char cache_owner[ENGINE_CACHE_OWNER_SIZE]; /* told when the job's blocks are stored; "": nobody
+                                                  in particular */
+    int64_t cache_keep_seconds; /* told likewise; 0: as long as there is room; -1: none of the job's
+                                   blocks is stored */
+    char request_id[48];        /* for the log */
     int32_t priority; /* 0 normal, 1 background (runs only when nothing else wants the device) */
     int32_t experts_per_token; /* of a layer at most: fewer than the model's are faster and lossy;
                                   0: as the engine runs. ERR_INPUT if the model has fewer */
@@ -141,9 +150,14 @@ struct engine_memory { /* bytes of the engine at a job's end, as the status page
 
 struct engine_usage {
     int32_t prompt_tokens, cached_tokens, completion_tokens;
+    int32_t cached_from_ram, cached_from_disk; /* of cached_tokens; the rest was on the device */
+    uint64_t cache_bytes;                      /* read from disk for this job */
+    double cache_ms;                           /* waiting for it: a part of queue_ms */
+    char cache_miss[32]; /* why the first whole block that was not in a cache was not: "unknown",
+                            "slower than computing", "damaged", "no state", "off"; "": all were */
     double queue_ms, prefill_ms,
-        decode_ms; /* waiting, also while preempted; first row in to first token; first token to
-                      last, both without what was waited */
+        decode_ms; /* waiting, also while preempted or for the disk; first row in to first token;
+                      first token to last, both without what was waited */
     double prefill_tokens_per_s,
         decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
     double experts[ENGINE_EXPERT__N];

@@ -29,7 +29,8 @@ static const char *const devices[] = {"/dev/dri", "/dev/nvidia*",  "/dev/nvidia-
 /* The line for one more folder that the engine keeps files in. */
 static void allow_folders(int rules, const struct engine_walls *w)
 {
-    const char *const writable[] = {w->cache_dir, NULL};
+    const char *first = w->cache_dir ? w->cache_dir : w->prompt_cache_dir;
+    const char *const writable[] = {first, w->cache_dir ? w->prompt_cache_dir : NULL, NULL};
     landlock_allow_all(rules, writable, LANDLOCK_WRITE);
 }
 

@@ -10,7 +10,7 @@
 
 struct engine_walls {
     const char *model;     /* folder or file */
-    const char *cache_dir; /* NULL: none */
+    const char *cache_dir, *prompt_cache_dir; /* NULL: none */
     bool without_landlock, without_seccomp;
 };
 

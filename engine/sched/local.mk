@@ -14,12 +14,14 @@ libsluice_sched_a_SOURCES = \
 	%D%/monitor.c %D%/monitor.h \
 	%D%/notify.c %D%/notify.h \
 	%D%/policy/prefill_budget.c %D%/policy/prefill_budget.h \
+	%D%/prompt_disk.c %D%/prompt_disk.h \
 	%D%/prompt_scores.c %D%/prompt_scores.h \
 	%D%/sampling/random.c %D%/sampling/random.h \
 	%D%/sampling/sampler.c %D%/sampling/sampler.h \
 	%D%/scheduler.c %D%/scheduler.h \
 	%D%/scheduler_state.h \
 	%D%/server.c %D%/server.h \
+	%D%/server_feed.c \
 	%D%/server_requests.c \
 	%D%/server_state.h \
 	%D%/policy/slot_turns.c %D%/policy/slot_turns.h \

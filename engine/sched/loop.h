@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/cache/disk/disk_tier.h"
 #include "engine/memory/memory_plan.h"
 #include "engine/sched/inbox.h"
 #include "engine/sched/monitor.h"
@@ -24,6 +25,9 @@ struct loop_params {
     struct memory_request memory; /* strategy and budgets; sizes come from the fields here */
     bool exact, prefix_cache;
     bool without_seccomp; /* no filter was loaded, and none is later */
+    const char *prompt_cache_dir; /* disk_tier.h, as the next */
+    int64_t prompt_cache_bytes;
+    struct record_feed *feed;
     struct inbox *inbox;
     struct server *server;
     struct status_writer *status;

@@ -14,11 +14,13 @@
 #include "engine/base/clock.h"
 #define LOG_MODULE "server"
 #include "engine/base/log.h"
+#include "engine/cache/disk/record_feed.h"
 #include "engine/sched/server_state.h"
 #include "engine/wire/message.h"
 
 #define MAX_CONNECTIONS 1024
 #define NO_JOB_MS 30000.0 /* a connection that asks for nothing is closed */
+#define TELL_MS 2000.0    /* at the end: for the recorder to read what was stored */
 #define FLUSH_MS 1000.0   /* at the end: for clients to read the last events */
 
 static bool watch(struct server *s, int fd, void *tag, uint32_t events, int operation)
@@ -82,6 +84,8 @@ static void drop(struct server *s, struct connection *c)
         c->next->previous = c->previous;
     s->n_connections--;
     s->n_without_job -= !c->job;
+    if (s->follower == c)
+        s->follower = NULL;
     connection_destroy(&c);
     count_connections(s);
 }
@@ -90,7 +94,11 @@ static void drop(struct server *s, struct connection *c)
 static bool flush(struct server *s, struct connection *c)
 {
     bool was_blocked = c->blocked;
-    if (connection_send(c) < 0) {
+    int sent;
+    do
+        sent = connection_send(c);
+    while (sent > 0 && c == s->follower && server_feed_fill(s));
+    if (sent < 0) {
         drop(s, c);
         return false;
     }
@@ -215,7 +223,7 @@ static void flush_all(struct server *s)
         log_warn("eventfd: %s", strerror(errno));
     for (struct connection *c = s->connections, *next; c; c = next) {
         next = c->next;
-        if (c->job && !c->blocked)
+        if ((c->job || c == s->follower || c->closing) && !c->blocked)
             flush(s, c);
     }
     job_table_sweep(&s->jobs, clock_ms());
@@ -225,7 +233,7 @@ static void close_without_job(struct server *s, double now)
 {
     for (struct connection *c = s->connections, *next; c; c = next) {
         next = c->next;
-        if (!c->job && now - c->opened_ms > NO_JOB_MS)
+        if (!c->job && c != s->follower && now - c->opened_ms > NO_JOB_MS)
             drop(s, c);
     }
 }
@@ -250,13 +258,22 @@ static void stop_accepting(struct server *s)
     listener_close(&s->listener, s->params.socket_path);
 }
 
+/* True when the recorder knows what was stored of the last answers, or takes too long. Without it
+ * nobody would know of those records, and they would be lost. */
+static bool told_all(struct server *s, double now)
+{
+    if (s->ended_ms <= 0)
+        s->ended_ms = now;
+    return !s->follower || now >= s->ended_ms + TELL_MS || record_feed_settled(s->params.feed);
+}
+
 /* True when every job has ended, or the wait for them is over. */
 static bool stopped(struct server *s, double now)
 {
     if (s->stop_at_ms <= 0)
         return false;
     if (!job_table_running(&s->jobs))
-        return true;
+        return told_all(s, now);
     if (now >= s->stop_at_ms && !s->cancelled_all) {
         s->cancelled_all = true;
         job_table_cancel_all(&s->jobs);
@@ -272,7 +289,7 @@ static int wait_ms(const struct server *s)
         return 50;
     if (s->paused)
         return 100;
-    return s->n_without_job || job_table_kept(&s->jobs) ? 1000 : -1;
+    return s->n_without_job > (s->follower != NULL) || job_table_kept(&s->jobs) ? 1000 : -1;
 }
 
 static void dispatch(struct server *s, int timeout)

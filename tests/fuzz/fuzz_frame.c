@@ -5,9 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/wire/cache_message.h"
 #include "engine/wire/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_cache_frame(const struct frame *f, struct arena *a)
+{
+    struct cache_event ev;
+    const struct stored_ref *refs;
+    struct err e = {0};
+    struct buf again = {0};
+    uint64_t number;
+    int32_t n;
+    if (cache_message_get_event(f, &number, &ev, &e))
+        cache_message_put_event(&again, number, &ev);
+    if (cache_message_get_list(f, &refs, &n, a, &e))
+        cache_message_put_list(&again, FRAME_CACHE_FORGET, refs, n);
+    cache_message_get_acknowledge(f, &number, &e);
+    buf_fini(&again);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -31,6 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             message_put_event(&again, &ev);
             buf_fini(&again);
         }
+        read_cache_frame(&f, a);
         message_get_key(&f, key, &e);
         message_get_hello(&f, &e);
         arena_destroy(&a);
