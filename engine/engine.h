@@ -75,10 +75,11 @@ struct engine_job_params {
     bool ignore_eos;
     bool special_text; /* spell out special tokens in the text (harmony needs them) */
     bool detached;
-    char key[ENGINE_KEY_SIZE]; /* detached: name chosen by the submitter, unique, at most 47
-                                  characters */
-    uint64_t user;             /* for fair sharing; 0: no particular user */
-    char scope[64];            /* prompt cache's scope: jobs of another scope never share blocks */
+    char key[ENGINE_KEY_SIZE];     /* detached: name chosen by the submitter, unique, at most 47
+                                      characters */
+    uint64_t user;                 /* for fair sharing; 0: no particular user */
+    char scope[ENGINE_SCOPE_SIZE]; /* prompt cache's scope: jobs of another scope never share blocks
+                                    */
     const struct stored_ref
         *stored; /* [n_stored] blocks of the prompt on disk, from its first on */
     int32_t n_stored;
@@ -151,12 +152,12 @@ struct engine_usage {
     int32_t prompt_tokens, cached_tokens, completion_tokens;
     int32_t cached_from_ram, cached_from_disk; /* of cached_tokens; the rest was on the device */
     uint64_t cache_bytes;                      /* read from disk for this job */
-    double cache_ms;                           /* waiting for it */
-    char cache_miss[32]; /* why the first block that was not found was not: "unknown", "evicted",
-                            "slower than computing", "damaged", "off" ...; "": all were found */
+    double cache_ms;                           /* waiting for it: a part of queue_ms */
+    char cache_miss[32]; /* why the first whole block that was not in a cache was not: "unknown",
+                            "slower than computing", "damaged", "no state", "off"; "": all were */
     double queue_ms, prefill_ms,
-        decode_ms; /* waiting, also while preempted; first row in to first token; first token to
-                      last, both without what was waited */
+        decode_ms; /* waiting, also while preempted or for the disk; first row in to first token;
+                      first token to last, both without what was waited */
     double prefill_tokens_per_s,
         decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
     double experts[ENGINE_EXPERT__N];

@@ -20,6 +20,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/scheduler.c %D%/scheduler.h \
 	%D%/scheduler_state.h \
 	%D%/server.c %D%/server.h \
+	%D%/server_feed.c \
 	%D%/server_requests.c \
 	%D%/server_state.h \
 	%D%/policy/slot_turns.c %D%/policy/slot_turns.h \

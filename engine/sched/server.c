@@ -82,6 +82,8 @@ static void drop(struct server *s, struct connection *c)
         c->next->previous = c->previous;
     s->n_connections--;
     s->n_without_job -= !c->job;
+    if (s->follower == c)
+        s->follower = NULL;
     connection_destroy(&c);
     count_connections(s);
 }
@@ -90,7 +92,11 @@ static void drop(struct server *s, struct connection *c)
 static bool flush(struct server *s, struct connection *c)
 {
     bool was_blocked = c->blocked;
-    if (connection_send(c) < 0) {
+    int sent;
+    do
+        sent = connection_send(c);
+    while (sent > 0 && c == s->follower && server_feed_fill(s));
+    if (sent < 0) {
         drop(s, c);
         return false;
     }
@@ -215,7 +221,7 @@ static void flush_all(struct server *s)
         log_warn("eventfd: %s", strerror(errno));
     for (struct connection *c = s->connections, *next; c; c = next) {
         next = c->next;
-        if (c->job && !c->blocked)
+        if ((c->job || c == s->follower || c->closing) && !c->blocked)
             flush(s, c);
     }
     job_table_sweep(&s->jobs, clock_ms());
@@ -225,7 +231,7 @@ static void close_without_job(struct server *s, double now)
 {
     for (struct connection *c = s->connections, *next; c; c = next) {
         next = c->next;
-        if (!c->job && now - c->opened_ms > NO_JOB_MS)
+        if (!c->job && c != s->follower && now - c->opened_ms > NO_JOB_MS)
             drop(s, c);
     }
 }
@@ -272,7 +278,7 @@ static int wait_ms(const struct server *s)
         return 50;
     if (s->paused)
         return 100;
-    return s->n_without_job || job_table_kept(&s->jobs) ? 1000 : -1;
+    return s->n_without_job > (s->follower != NULL) || job_table_kept(&s->jobs) ? 1000 : -1;
 }
 
 static void dispatch(struct server *s, int timeout)

@@ -12,6 +12,7 @@
 #include "engine/wire/status.h"
 
 struct server;
+struct record_feed;
 
 struct server_params {
     const char *socket_path;
@@ -19,6 +20,7 @@ struct server_params {
     int grace_ms; /* at SIGTERM running jobs get this long to finish, then they are cancelled */
     struct inbox *inbox;
     struct status_writer *status;
+    struct record_feed *feed; /* of the prompt cache on disk; NULL: followers are refused */
 };
 
 /* Listens at once. Blocks SIGTERM and SIGINT in the calling thread (threads made later inherit

@@ -1,5 +1,6 @@
 /* The state of the I/O thread, shared by server.c (connections and their bytes) and
- * server_requests.c (what the frames ask for). Private to these two; owner: the I/O thread. */
+ * server_requests.c and server_feed.c (what the frames ask for). Private to these; owner: the I/O
+ * thread. */
 #pragma once
 #include "engine/sched/connection.h"
 #include "engine/sched/job_table.h"
@@ -14,7 +15,9 @@ struct server {
     struct connection *connections;
     int32_t n_connections, n_without_job;
     struct job_table jobs;
-    double stop_at_ms; /* > 0: stopping; when the grace is over */
+    struct connection *follower; /* of the cache feed; NULL: none */
+    uint64_t followed;           /* number of the last event that was put into its `out` */
+    double stop_at_ms;           /* > 0: stopping; when the grace is over */
     bool cancelled_all;
     atomic_int quit_status; /* set by server_quit; -1: not set */
 };
@@ -22,3 +25,9 @@ struct server {
 /* Does what one frame asks for. False: the request is refused with *e. */
 bool server_handle_frame(struct server *s, struct connection *c, const struct frame *f,
                          struct err *e);
+
+/* server_feed.c */
+bool server_feed_frame(struct server *s, struct connection *c, const struct frame *f,
+                       struct err *e);
+/* Puts new events before the follower, as long as it takes them. True: there are some to send. */
+bool server_feed_fill(struct server *s);

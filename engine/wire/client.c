@@ -1,19 +1,13 @@
-/* engine/engine.h over the socket: one connection, one job. The descriptor is non-blocking and
- * every wait is a poll with a deadline, so that a stuck or dying engine costs the caller a bounded
- * time. */
+/* engine/engine.h over the socket: one connection, one job. */
 #include "engine/engine.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/wire/message.h"
+#include "engine/wire/peer.h"
 
 #define CONNECT_MS 2000.0
 /* The engine's I/O thread replies whatever the device does, so a longer silence means that it
@@ -22,143 +16,14 @@
 #define CANCEL_MS                                                                                  \
     2000.0 /* a client that cancels need not wait: a hung engine reads the request when it         \
               continues */
-#define READ_BYTES ((size_t)64 << 10)
 
 struct engine_job {
-    int fd;
+    struct peer peer;
     uint64_t id;
-    bool greeted;  /* HELLO was received */
-    bool over;     /* DONE or FAILED was given out */
-    struct buf in; /* received, from in_pos on not yet given out */
-    size_t in_pos;
+    bool greeted; /* HELLO was received */
+    bool over;    /* DONE or FAILED was given out */
     struct event_box box;
 };
-
-/* Waits for `events`; false at the deadline (ERR_UNAVAILABLE). deadline < 0: without limit. */
-static bool wait_for(int fd, short events, double deadline, const char *doing, struct err *e)
-{
-    for (;;) {
-        int timeout = -1;
-        if (deadline >= 0) {
-            double left = deadline - clock_ms();
-            timeout = left > 0 ? (int)left + 1 : 0;
-        }
-        struct pollfd p = {.fd = fd, .events = events};
-        int n = poll(&p, 1, timeout);
-        if (n > 0)
-            return true;
-        if (n < 0 && errno != EINTR)
-            return err_errno(e, "poll");
-        if (n == 0)
-            return err_set(e, ERR_UNAVAILABLE, "the engine does not answer (%s)", doing);
-    }
-}
-
-static bool unavailable(struct err *e, const char *doing)
-{
-    return err_set(e, ERR_UNAVAILABLE, "the engine is not running (%s: %s)", doing,
-                   strerror(errno));
-}
-
-static int connect_socket(const char *path, double deadline, struct err *e)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof address.sun_path) {
-        err_set(e, ERR_INPUT, "socket path is longer than %zu bytes", sizeof address.sun_path - 1);
-        return -1;
-    }
-    strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        err_errno(e, "socket");
-        return -1;
-    }
-    while (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        if (errno == EISCONN)
-            return fd;
-        /* A full backlog of a unix socket is EAGAIN at once, not a connection in progress, so
-         * retry. */
-        if ((errno != EAGAIN && errno != EINTR) || clock_ms() >= deadline) {
-            unavailable(e, "connect");
-            close(fd);
-            return -1;
-        }
-        poll(NULL, 0, 5);
-    }
-    return fd;
-}
-
-static bool send_all(int fd, const char *data, size_t len, double deadline, struct err *e)
-{
-    while (len) {
-        ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
-        if (n > 0) {
-            data += n;
-            len -= (size_t)n;
-        } else if (n < 0 && errno == EAGAIN) {
-            if (!wait_for(fd, POLLOUT, deadline, "sending", e))
-                return false;
-        } else if (n < 0 && errno != EINTR) {
-            return unavailable(e, "send");
-        }
-    }
-    return true;
-}
-
-/* Looks at the next whole frame in memory; 1, 0, -1 as frame_parse. */
-static int peek(const struct engine_job *j, struct frame *f, size_t *used, struct err *e)
-{
-    return frame_parse(j->in.data + j->in_pos, j->in.len - j->in_pos, f, used, e);
-}
-
-/* Reads once. 1: data was received; 0: there is none; -1: the connection is closed. */
-static int receive(struct engine_job *j, struct err *e)
-{
-    if (j->in_pos) {
-        buf_consume(&j->in, j->in_pos);
-        j->in_pos = 0;
-    }
-    if (!buf_reserve(&j->in, READ_BYTES + 1)) {
-        err_set(e, ERR_NOMEM, "no memory for the engine's answer");
-        return -1;
-    }
-    ssize_t n = recv(j->fd, j->in.data + j->in.len, READ_BYTES, 0);
-    if (n > 0) {
-        j->in.len += (size_t)n;
-        j->in.data[j->in.len] = 0;
-        return 1;
-    }
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (n == 0)
-        err_set(e, ERR_UNAVAILABLE, "the engine closed the connection before the job was over");
-    else
-        unavailable(e, "receive");
-    return -1;
-}
-
-/* The next frame, waiting for it. 1, 0 (deadline), -1. */
-static int next_frame(struct engine_job *j, struct frame *f, size_t *used, double deadline,
-                      struct err *e)
-{
-    for (;;) {
-        int found = peek(j, f, used, e);
-        if (found)
-            return found;
-        int got = receive(j, e);
-        if (got < 0)
-            return -1;
-        if (got == 0) {
-            struct err late = {0};
-            if (wait_for(j->fd, POLLIN, deadline, "reading", &late))
-                continue;
-            if (late.code == ERR_UNAVAILABLE)
-                return 0;
-            *e = late;
-            return -1;
-        }
-    }
-}
 
 /* Reads HELLO and the first answer, which stays in the buffer when it is an event of a job. 1, 0
  * (deadline), -1. */
@@ -168,7 +33,7 @@ static int greet(struct engine_job *j, double deadline, struct err *e)
     struct frame f;
     size_t used;
     for (;;) {
-        int got = next_frame(j, &f, &used, deadline, e);
+        int got = peer_next(&j->peer, &f, &used, deadline, e);
         if (got <= 0)
             return got;
         if (j->greeted || f.type != FRAME_HELLO)
@@ -176,7 +41,7 @@ static int greet(struct engine_job *j, double deadline, struct err *e)
         if (!message_get_hello(&f, e))
             return -1;
         j->greeted = true;
-        j->in_pos += used;
+        j->peer.in_pos += used;
     }
     if (!message_get_event(&f, &ev, &j->box, e))
         return -1;
@@ -196,8 +61,7 @@ static struct engine_job *connect_job(const char *socket_path, double timeout_ms
         err_set(e, ERR_NOMEM, "no memory for a job");
         return NULL;
     }
-    j->fd = connect_socket(socket_path, clock_ms() + timeout_ms, e);
-    if (j->fd < 0)
+    if (!peer_connect(&j->peer, socket_path, clock_ms() + timeout_ms, e))
         engine_close(&j);
     return j;
 }
@@ -210,7 +74,7 @@ static struct engine_job *start(const char *socket_path, struct buf *out, double
     struct engine_job *j = connect_job(socket_path, CONNECT_MS, e);
     if (!j)
         return NULL;
-    bool sent = send_all(j->fd, out->data, out->len, clock_ms() + reply_ms, &sending);
+    bool sent = peer_send(&j->peer, out, clock_ms() + reply_ms, &sending);
     /* An engine that refuses may close before it has read everything; its reason can still be read.
      */
     int greeted = greet(j, clock_ms() + reply_ms, e);
@@ -268,8 +132,8 @@ static struct engine_job *send_only(const char *socket_path, enum frame_type typ
 {
     struct buf out = {0};
     struct engine_job *j = put_key(&out, type, key, e) ? connect_job(socket_path, 0, e) : NULL;
-    if (j && !send_all(j->fd, out.data, out.len, clock_ms(),
-                       e)) /* a request this small fits into any socket buffer */
+    if (j && !peer_send(&j->peer, &out, clock_ms(),
+                        e)) /* a request this small fits into any socket buffer */
         engine_close(&j);
     buf_fini(&out);
     return j;
@@ -309,12 +173,12 @@ int engine_next(struct engine_job *j, struct engine_event *ev, int timeout_ms, s
         err_set(e, ERR_UNAVAILABLE, "the job is over");
         return -1;
     }
-    int got = next_frame(j, &f, &used, timeout_ms < 0 ? -1 : clock_ms() + timeout_ms, e);
+    int got = peer_next(&j->peer, &f, &used, timeout_ms < 0 ? -1 : clock_ms() + timeout_ms, e);
     if (got <= 0)
         return got;
     if (!message_get_event(&f, ev, &j->box, e))
         return -1;
-    j->in_pos += used; /* the bytes stay where they are until the next call */
+    j->peer.in_pos += used; /* the bytes stay where they are until the next call */
     j->over = ev->type == ENGINE_DONE || ev->type == ENGINE_FAILED;
     return 1;
 }
@@ -325,12 +189,12 @@ bool engine_pending(const struct engine_job *j)
     size_t used;
     struct err e;
     /* A malformed frame is pending too: engine_next reports it. */
-    return !j->over && peek(j, &f, &used, &e) != 0;
+    return !j->over && peer_peek(&j->peer, &f, &used, &e) != 0;
 }
 
 int engine_job_fd(const struct engine_job *j)
 {
-    return j->fd;
+    return j->peer.fd;
 }
 
 uint64_t engine_job_id(const struct engine_job *j)
@@ -346,7 +210,7 @@ bool engine_cancel(struct engine_job *j, struct err *e)
         return true;
     message_put_key(&out, FRAME_CANCEL, NULL);
     if (!out.failed)
-        send_all(j->fd, out.data, out.len, clock_ms() + CONNECT_MS, &failed);
+        peer_send(&j->peer, &out, clock_ms() + CONNECT_MS, &failed);
     else
         err_set(&failed, ERR_NOMEM, "no memory for a request");
     buf_fini(&out);
@@ -363,9 +227,7 @@ void engine_close(struct engine_job **j)
 {
     if (!*j)
         return;
-    if ((*j)->fd >= 0)
-        close((*j)->fd); /* a job that is not detached ends with its connection */
-    buf_fini(&(*j)->in);
+    peer_close(&(*j)->peer); /* a job that is not detached ends with its connection */
     event_box_fini(&(*j)->box);
     free(*j);
     *j = NULL;

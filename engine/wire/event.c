@@ -40,6 +40,15 @@ static void put_memory(struct buf *b, const struct engine_memory *m)
     frame_put_u64(b, m->device);
 }
 
+static void put_cache(struct buf *b, const struct engine_usage *u)
+{
+    frame_put_u32(b, (uint32_t)u->cached_from_ram);
+    frame_put_u32(b, (uint32_t)u->cached_from_disk);
+    frame_put_u64(b, u->cache_bytes);
+    frame_put_f64(b, u->cache_ms);
+    frame_put_bytes(b, u->cache_miss, (uint32_t)strlen(u->cache_miss));
+}
+
 static void put_done(struct buf *b, const struct engine_event *ev)
 {
     const struct engine_usage *u = &ev->usage;
@@ -49,6 +58,7 @@ static void put_done(struct buf *b, const struct engine_event *ev)
     frame_put_u32(b, (uint32_t)u->prompt_tokens);
     frame_put_u32(b, (uint32_t)u->cached_tokens);
     frame_put_u32(b, (uint32_t)u->completion_tokens);
+    put_cache(b, u);
     frame_put_f64(b, u->queue_ms);
     frame_put_f64(b, u->prefill_ms);
     frame_put_f64(b, u->decode_ms);
@@ -146,6 +156,15 @@ static void get_text(struct frame_reader *r, char *out, size_t size)
     out[len] = 0;
 }
 
+static void get_cache(struct frame_reader *r, struct engine_usage *u)
+{
+    u->cached_from_ram = (int32_t)frame_get_u32(r);
+    u->cached_from_disk = (int32_t)frame_get_u32(r);
+    u->cache_bytes = frame_get_u64(r);
+    u->cache_ms = frame_get_f64(r);
+    get_text(r, u->cache_miss, sizeof u->cache_miss);
+}
+
 static void get_done(struct frame_reader *r, struct engine_event *ev, struct event_box *box)
 {
     struct engine_usage *u = &ev->usage;
@@ -157,6 +176,7 @@ static void get_done(struct frame_reader *r, struct engine_event *ev, struct eve
     u->prompt_tokens = (int32_t)frame_get_u32(r);
     u->cached_tokens = (int32_t)frame_get_u32(r);
     u->completion_tokens = (int32_t)frame_get_u32(r);
+    get_cache(r, u);
     u->queue_ms = frame_get_f64(r);
     u->prefill_ms = frame_get_f64(r);
     u->decode_ms = frame_get_f64(r);

@@ -24,6 +24,14 @@ enum frame_type {
     FRAME_TOKENS,
     FRAME_DONE,
     FRAME_ERROR,
+    /* the prompt cache's feed (cache_message.h) */
+    FRAME_CACHE_FOLLOW,      /* to the engine: events from now on; and its reply */
+    FRAME_CACHE_EVENT,       /* to the client */
+    FRAME_CACHE_ACKNOWLEDGE, /* the rest: to the engine */
+    FRAME_CACHE_FORGET,
+    FRAME_CACHE_RECONCILE_BEGIN,
+    FRAME_CACHE_RECONCILE,
+    FRAME_CACHE_RECONCILE_END,
     FRAME__N
 };
 

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/wire/cache_message.h"
+
 /* flags of a SUBMIT */
 enum {
     SUBMIT_IGNORE_EOS = 1,
@@ -150,6 +152,22 @@ static bool terminated(const char *s, size_t size)
     return memchr(s, 0, size) != NULL;
 }
 
+/* Whether the blocks are the prompt's is checked by the engine, which knows the keys. */
+static bool check_stored(const struct engine_job_params *p, struct err *e)
+{
+    if (p->n_stored < 0 || p->n_stored > ENGINE_MAX_STORED ||
+        p->n_stored > p->n_prompt / ENGINE_STORED_TOKENS)
+        return err_field(e, ERR_INPUT, "stored", "%d blocks of a prompt of %d tokens", p->n_stored,
+                         p->n_prompt);
+    if (!terminated(p->cache_owner, sizeof p->cache_owner))
+        return err_field(e, ERR_INPUT, "cache_owner", "longer than %zu characters",
+                         sizeof p->cache_owner - 1);
+    if (p->cache_keep_seconds < -1)
+        return err_field(e, ERR_INPUT, "cache_keep_seconds", "%lld, expected -1 or more",
+                         (long long)p->cache_keep_seconds);
+    return true;
+}
+
 bool message_check_params(const struct engine_job_params *p, struct err *e)
 {
     if (p->n_prompt < 1)
@@ -181,6 +199,8 @@ bool message_check_params(const struct engine_job_params *p, struct err *e)
     if (!terminated(p->key, sizeof p->key) || !terminated(p->scope, sizeof p->scope) ||
         !terminated(p->request_id, sizeof p->request_id))
         return err_field(e, ERR_INPUT, "key", "key, scope or request id is too long");
+    if (!check_stored(p, e))
+        return false;
     if (p->detached && (!p->key[0] || p->key[0] == '#'))
         return err_field(e, ERR_INPUT, "key",
                          "a detached job needs a key that does not begin with '#'");
@@ -243,6 +263,9 @@ bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct
     put_string(b, p->key);
     frame_put_u64(b, p->user);
     put_string(b, p->scope);
+    cache_message_put_refs(b, p->stored, p->n_stored);
+    put_string(b, p->cache_owner);
+    frame_put_u64(b, (uint64_t)p->cache_keep_seconds);
     put_string(b, p->request_id);
     frame_put_u32(b, (uint32_t)p->priority);
     frame_put_u32(b, (uint32_t)p->experts_per_token);
@@ -334,6 +357,17 @@ static bool get_grammar(struct frame_reader *r, struct engine_job_params *p, str
     return true;
 }
 
+static bool get_cache(struct frame_reader *r, struct engine_job_params *p, struct arena *a,
+                      struct err *e)
+{
+    if (!cache_message_get_refs(r, &p->stored, &p->n_stored, a))
+        return r->failed ? malformed(e, "SUBMIT")
+                         : err_set(e, ERR_NOMEM, "no memory for references to stored blocks");
+    get_string(r, p->cache_owner, sizeof p->cache_owner);
+    p->cache_keep_seconds = (int64_t)frame_get_u64(r);
+    return true;
+}
+
 bool message_get_submit(const struct frame *f, struct engine_job_params *p, struct arena *a,
                         struct err *e)
 {
@@ -368,6 +402,8 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     get_string(&r, p->key, sizeof p->key);
     p->user = frame_get_u64(&r);
     get_string(&r, p->scope, sizeof p->scope);
+    if (!get_cache(&r, p, a, e))
+        return false;
     get_string(&r, p->request_id, sizeof p->request_id);
     p->priority = (int32_t)frame_get_u32(&r);
     p->experts_per_token = (int32_t)frame_get_u32(&r);

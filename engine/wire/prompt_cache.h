@@ -25,6 +25,7 @@
 #define ENGINE_PROMPT_KEY_BYTES 16
 #define ENGINE_MAX_STORED 65536 /* blocks that one job may name */
 #define ENGINE_CACHE_OWNER_SIZE 48
+#define ENGINE_SCOPE_SIZE 64
 
 struct prompt_key {
     unsigned char bytes[ENGINE_PROMPT_KEY_BYTES];
@@ -50,8 +51,11 @@ struct stored_ref {
 };
 
 enum cache_event_type {
-    CACHE_STORED,     /* a record is on disk, whole */
-    CACHE_USED,       /* a job continued from this block, loaded from disk */
+    /* A record is on disk, whole. A key may be stored again at another place (before the first
+     * reconciliation the engine does not know its old records): the new one is the better. */
+    CACHE_STORED,
+    CACHE_USED,       /* a job continued from this block, loaded from disk: one event for the last
+                         block of what it loaded */
     CACHE_GONE,       /* the record at `place` is damaged, foreign or missing: remove its row */
     CACHE_FORGOTTEN,  /* answer to cache_feed_forget: its bytes are no longer on disk */
     CACHE_RECONCILED, /* answer to cache_feed_reconcile_end: records without a row are gone */
@@ -76,17 +80,20 @@ struct cache_feed;
 
 /* Connects and follows; the engine keeps at most one follower: a newer one replaces it. Events
  * that occur while nobody follows are kept, up to a bound; beyond it new blocks are not stored.
- * ERR_UNAVAILABLE: nobody listens. ERR_UNSUPPORTED: this engine keeps no cache on disk. One thread
- * owns a feed. */
+ * ERR_UNAVAILABLE: nobody listens, or the engine is still loading. ERR_UNSUPPORTED: this engine
+ * keeps no cache on disk. One thread owns a feed. */
 struct cache_feed *cache_feed_open(const char *socket_path, struct err *e);
 int cache_feed_fd(const struct cache_feed *f); /* for poll: POLLIN */
+/* True when an event is complete in memory: call cache_feed_next before polling the descriptor. */
+bool cache_feed_pending(const struct cache_feed *f);
 /* 1: *ev is filled; 0: none within timeout_ms; -1: the connection broke (*e). */
 int cache_feed_next(struct cache_feed *f, struct cache_event *ev, int timeout_ms, struct err *e);
 /* The engine keeps an event until it is acknowledged, so that a recorder that is killed between
  * reading and committing reads it again: acknowledges all that cache_feed_next has returned. */
 bool cache_feed_acknowledge(struct cache_feed *f, struct err *e);
 /* Removes records from disk, RAM and device. Each is answered by CACHE_FORGOTTEN, also when there
- * was none. */
+ * was none. Only the record at the very place is removed, so that an old one of a key that was
+ * stored again can be. */
 bool cache_feed_forget(struct cache_feed *f, const struct stored_ref *refs, int32_t n,
                        struct err *e);
 /* All rows there are, in any number of calls between begin and end: every other record that was

@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 
 #define STATUS_MAGIC 0x53544c53u
-#define STATUS_VERSION 4
+#define STATUS_VERSION 5
 #define STATUS_BUCKETS 20
 #define STATUS_JOBS 64
 #define STATUS_PARTS 5
@@ -142,6 +142,16 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     uint64_t expert_device_hits, expert_device_misses, expert_device_evictions, expert_bus_bytes,
         expert_copied_bytes;
     uint64_t expert_on_cpu; /* of the misses, computed by the processor: these crossed no bus */
+    /* The prompt cache on disk (prompt_cache.h). Identity of this model's keys; 0: there is none,
+     * or it turned itself off (cache_note). Bytes that it takes and may take on the disk, records.
+     */
+    uint64_t cache_identity, cache_disk_budget, cache_disk_bytes, cache_records;
+    /* Since start: records stored, loaded, not stored for lack of room, found damaged or missing,
+     * and forgotten; bytes and time of reading and writing. */
+    uint64_t cache_stored, cache_loaded, cache_refused, cache_damaged, cache_forgotten;
+    uint64_t cache_read_bytes, cache_written_bytes;
+    double cache_read_seconds, cache_write_seconds;
+    char cache_note[160]; /* why it is off, or stores nothing more; else empty */
     int32_t n_jobs;
     struct status_job jobs[STATUS_JOBS];
 };

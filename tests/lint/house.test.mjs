@@ -167,7 +167,7 @@ const MAY = {
   "engine/cpu": ["engine/backend", "engine/experts", "engine/format", "engine/model"],
   "engine/vulkan": ["engine/backend", "engine/experts", "engine/format", "engine/model"],
   "engine/wire": ["engine/engine.h"],
-  "engine/cache": ["engine/backend"],
+  "engine/cache": ["engine/backend", "engine/wire/prompt_cache.h"],
   "engine/memory": ["engine/backend", "engine/experts", "engine/model"],
   "engine/sched": [
     "engine/backend", "engine/cache", "engine/chat", "engine/experts", "engine/grammar", "engine/memory", "engine/model",

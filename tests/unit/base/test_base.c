@@ -115,6 +115,15 @@ static void test_hash64_is_what_files_hold(void **state)
     assert_true(hash64(bytes, sizeof bytes, 0x9E3779B185EBCA87u) == 0x0B8D47FE1516AF3Eu);
 }
 
+static void test_hash128_equals_the_published_vector(void **state)
+{
+    const unsigned char empty[HASH128_BYTES] = {0x99, 0xaa, 0x06, 0xd3, 0x01, 0x47, 0x98, 0xd8,
+                                                0x60, 0x01, 0xc3, 0x24, 0x46, 0x8d, 0x49, 0x7f};
+    unsigned char out[HASH128_BYTES];
+    hash128("", 0, 0, out);
+    assert_memory_equal(out, empty, sizeof empty);
+}
+
 /* Killed in mid-write: the file as it was, and nothing beside it. */
 static void test_file_write_atomic_leaves_nothing_when_killed(void **state)
 {
@@ -254,6 +263,7 @@ int main(void)
         cmocka_unit_test(test_buf_json_number_is_shortest_that_reads_back),
         cmocka_unit_test(test_hash64_equals_the_published_vectors),
         cmocka_unit_test(test_hash64_is_what_files_hold),
+        cmocka_unit_test(test_hash128_equals_the_published_vector),
         cmocka_unit_test(test_file_write_atomic_replaces_whole),
         cmocka_unit_test(test_file_write_atomic_leaves_nothing_when_killed),
         cmocka_unit_test(test_option_reads_values_and_keeps_the_rest),

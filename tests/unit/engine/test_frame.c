@@ -10,18 +10,20 @@
 
 #include "engine/wire/message.h"
 
-static const int32_t prompt[] = {1, 2, 300000, 0};
+static const int32_t prompt[40] = {1, 2, 300000, 0};
 static const int32_t stop_ids[] = {9, 300001}, allowed_ids[] = {4, 5, 6},
                      banned[] = {1, 8, 2, 10, 11};
 static const int32_t negative[] = {-1, 0}, empty[] = {0, 1, 1, 1, 1};
 static const struct engine_bias bias[] = {{5, -100}, {7, 1.5f}};
 static const char *const stops[] = {"\n\n", "User:", "\xc3\xa9"};
 
+static const struct stored_ref stored[] = {{{{1, 2, 250}}, {7, 12288, 0x123456789au}}};
+
 static struct engine_job_params sample_params(void)
 {
     struct engine_job_params p = {
         .prompt = prompt,
-        .n_prompt = 4,
+        .n_prompt = 40,
         .max_tokens = 77,
         .sampling = {.temperature = 0.6f,
                      .top_p = 0.95f,
@@ -53,6 +55,10 @@ static struct engine_job_params sample_params(void)
         .key = "message-17",
         .user = 42,
         .scope = "user:42",
+        .stored = stored,
+        .n_stored = 1,
+        .cache_owner = "conversation",
+        .cache_keep_seconds = 3600,
         .request_id = "req-1",
         .priority = 1,
         .experts_per_token = 6,
@@ -79,7 +85,7 @@ static void test_submit_reads_back_as_written(void **state)
     parse_one(&b, &f);
     assert_int_equal(f.type, FRAME_SUBMIT);
     assert_true(message_get_submit(&f, &out, a, &e));
-    assert_int_equal(out.n_prompt, 4);
+    assert_int_equal(out.n_prompt, 40);
     assert_memory_equal(out.prompt, prompt, sizeof prompt);
     assert_int_equal(out.max_tokens, 77);
     assert_true(out.sampling.temperature == 0.6f && out.sampling.frequency_penalty == 2);
@@ -103,6 +109,10 @@ static void test_submit_reads_back_as_written(void **state)
     assert_true(out.special_text && out.detached && !out.ignore_eos);
     assert_string_equal(out.key, "message-17");
     assert_string_equal(out.scope, "user:42");
+    assert_int_equal(out.n_stored, 1);
+    assert_memory_equal(out.stored, stored, sizeof stored);
+    assert_string_equal(out.cache_owner, "conversation");
+    assert_int_equal(out.cache_keep_seconds, 3600);
     assert_int_equal(out.priority, 1);
     assert_int_equal(out.experts_per_token, 6);
     arena_destroy(&a);
@@ -173,6 +183,10 @@ static void test_params_out_of_range_name_the_field(void **state)
     REFUSE("key", p.key[0] = 0);
     REFUSE("key", p.key[0] = '#');
     REFUSE("priority", p.priority = 2);
+    REFUSE("stored", p.n_stored = 2); /* the prompt has one whole block */
+    REFUSE("stored", p.n_stored = -1);
+    REFUSE("cache_owner", memset(p.cache_owner, 'x', sizeof p.cache_owner));
+    REFUSE("cache_keep_seconds", p.cache_keep_seconds = -2);
 #undef REFUSE
 }
 
@@ -236,6 +250,11 @@ static void check_done(struct round_trip *r)
                                     .usage = {.prompt_tokens = 10,
                                               .cached_tokens = 3,
                                               .completion_tokens = 7,
+                                              .cached_from_ram = 1,
+                                              .cached_from_disk = 2,
+                                              .cache_bytes = (uint64_t)5 << 32,
+                                              .cache_ms = 2.5,
+                                              .cache_miss = "damaged",
                                               .decode_tokens_per_s = 12.5,
                                               .experts = {[ENGINE_EXPERT_ASKED] = 8,
                                                           [ENGINE_EXPERT_HITS] = 5.5,
@@ -246,6 +265,9 @@ static void check_done(struct round_trip *r)
     const struct engine_event *out = &r->out;
     assert_string_equal(out->stop_string, "END");
     assert_int_equal(out->usage.cached_tokens, 3);
+    assert_true(out->usage.cached_from_ram == 1 && out->usage.cached_from_disk == 2);
+    assert_true(out->usage.cache_bytes == (uint64_t)5 << 32 && out->usage.cache_ms == 2.5);
+    assert_string_equal(out->usage.cache_miss, "damaged");
     assert_true(out->usage.decode_tokens_per_s == 12.5);
     assert_memory_equal(out->usage.experts, in.usage.experts, sizeof out->usage.experts);
     assert_memory_equal(&out->usage.memory, &in.usage.memory, sizeof out->usage.memory);
