@@ -61,6 +61,11 @@ static const struct setting_row rows[SETTING__N] = {
     [SETTING_USER_STORAGE_BYTES] =
         {"user_storage_bytes", "accounts", SETTING_TYPE_INT, "0", 0, 1e15, NULL, "bytes", false,
          "texts and files that a user without limits of their own may keep; 0: no limit"},
+    [SETTING_USER_PROMPT_CACHE_BYTES] =
+        {"user_prompt_cache_bytes", "accounts", SETTING_TYPE_INT, "0", 0, 1e15, NULL, "bytes",
+         false,
+         "of the prompt cache on disk that one user may take; 0: no limit, but when its space is "
+         "used up, whoever takes the most gives way first"},
     [SETTING_USER_MAX_JOBS] =
         {"user_max_jobs", "accounts", SETTING_TYPE_INT, "32", 0, 1e6, NULL, "jobs", false,
          "running and waiting answers at one time of a user without limits of their own; 0: no "

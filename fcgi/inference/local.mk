@@ -15,5 +15,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/settings.c %D%/settings.h \
 	%D%/settings_tokens.c \
 	%D%/stored_answer.c %D%/stored_answer.h \
+	%D%/stored_prompt.c %D%/stored_prompt.h \
 	%D%/usage.c %D%/usage.h \
 	%D%/watch.c %D%/watch.h
