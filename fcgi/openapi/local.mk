@@ -22,6 +22,7 @@ OPENAPI_SCHEMAS = \
 	%D%/models.json \
 	%D%/ollama.json \
 	%D%/people.json \
+	%D%/prompt_cache.json \
 	%D%/responses.json \
 	%D%/shares.json \
 	%D%/state.json \

@@ -2,6 +2,6 @@
 
 libsluice_fcgi_a_SOURCES += \
 	%D%/db_maintenance.c %D%/db_maintenance.h \
-	%D%/prompt_cache.c %D%/prompt_cache.h \
+	%D%/cache_follower.c %D%/cache_follower.h \
 	%D%/recorder.c %D%/recorder.h \
 	%D%/recorder_answer.c %D%/recorder_answer.h

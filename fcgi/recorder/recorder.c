@@ -24,7 +24,7 @@
 #include "fcgi/process/state.h"
 #include "fcgi/recorder/recorder_answer.h"
 #include "fcgi/recorder/db_maintenance.h"
-#include "fcgi/recorder/prompt_cache.h"
+#include "fcgi/recorder/cache_follower.h"
 #include "fcgi/status/history_sample.h"
 #include "sql/core/store.h"
 
@@ -50,7 +50,7 @@ struct recorder {
     bool failing; /* the last write did not work */
     double next_look, retry_at, next_sample;
     struct db_maintenance maintenance;
-    struct prompt_cache prompts;
+    struct cache_follower prompts;
     struct history *history; /* NULL: none is kept */
     struct history_source source;
 };

@@ -1,6 +1,6 @@
-/* prompt_cache.h: connect, reconcile, then read, write, acknowledge, ask for removals, evict. */
+/* cache_follower.h: connect, reconcile, then read, write, acknowledge, ask for removals, evict. */
 #define LOG_MODULE "recorder"
-#include "fcgi/recorder/prompt_cache.h"
+#include "fcgi/recorder/cache_follower.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 
 /* ---- the connection ---- */
 
-static void lose(struct prompt_cache *c, const struct err *e, double now)
+static void lose(struct cache_follower *c, const struct err *e, double now)
 {
     log_warn("the prompt cache's feed broke: %s", e->text);
     cache_feed_close(&c->feed);
@@ -32,7 +32,7 @@ static void lose(struct prompt_cache *c, const struct err *e, double now)
 }
 
 /* It never waits, because answers have to be written meanwhile. */
-static void connect_feed(struct prompt_cache *c, double now)
+static void connect_feed(struct cache_follower *c, double now)
 {
     struct err e = {0};
     c->feed = cache_feed_open_async(c->engine_socket, &e);
@@ -43,7 +43,7 @@ static void connect_feed(struct prompt_cache *c, double now)
     c->n_events = 0;
 }
 
-static void see_reply(struct prompt_cache *c, double now)
+static void see_reply(struct cache_follower *c, double now)
 {
     struct err e = {0};
     const int rc = cache_feed_open_poll(c->feed, &e);
@@ -69,7 +69,7 @@ static int32_t take_refs(struct stored_ref *out, const struct store_block_ref *i
 }
 
 /* One batch of rows a turn, so that answers do not wait. */
-static bool reconcile(struct prompt_cache *c, struct err *e)
+static bool reconcile(struct cache_follower *c, struct err *e)
 {
     static struct store_block_ref rows[BATCH]; /* the only thread */
     static struct stored_ref refs[BATCH];
@@ -86,7 +86,7 @@ static bool reconcile(struct prompt_cache *c, struct err *e)
     return cache_feed_reconcile(c->feed, refs, take_refs(refs, rows, n), e);
 }
 
-static bool begin_reconciling(struct prompt_cache *c, struct err *e)
+static bool begin_reconciling(struct cache_follower *c, struct err *e)
 {
     c->state = PROMPT_CACHE_RECONCILING;
     return cache_feed_reconcile_begin(c->feed, e);
@@ -116,7 +116,7 @@ static struct store_block block_of(const struct cache_event *ev)
     return b;
 }
 
-static bool write_event(struct prompt_cache *c, const struct cache_event *ev, struct err *e)
+static bool write_event(struct cache_follower *c, const struct cache_event *ev, struct err *e)
 {
     const struct store_block_ref ref = ref_of(ev);
     struct store_block block;
@@ -137,7 +137,7 @@ static bool write_event(struct prompt_cache *c, const struct cache_event *ev, st
     return true;
 }
 
-static bool write_events(struct prompt_cache *c, struct err *e)
+static bool write_events(struct cache_follower *c, struct err *e)
 {
     bool ok = store_blocks_begin(c->store, e);
     if (!ok)
@@ -148,7 +148,7 @@ static bool write_events(struct prompt_cache *c, struct err *e)
 }
 
 /* What has arrived, as much as one turn takes. False: the connection broke. */
-static bool read_events(struct prompt_cache *c, struct err *e)
+static bool read_events(struct cache_follower *c, struct err *e)
 {
     int rc = 1;
     while (c->n_events < PROMPT_CACHE_EVENTS && rc == 1) {
@@ -160,7 +160,7 @@ static bool read_events(struct prompt_cache *c, struct err *e)
 }
 
 /* False: the connection broke. A database that can't be written is tried again. */
-static bool take_events(struct prompt_cache *c, double now, struct err *e)
+static bool take_events(struct cache_follower *c, double now, struct err *e)
 {
     struct err why = {0};
     if (now < c->retry_at || !read_events(c, e))
@@ -183,7 +183,7 @@ static bool take_events(struct prompt_cache *c, double now, struct err *e)
 
 /* ---- removals and eviction ---- */
 
-static bool ask_for_removals(struct prompt_cache *c, struct err *e)
+static bool ask_for_removals(struct cache_follower *c, struct err *e)
 {
     static struct store_block_ref rows[BATCH]; /* the only thread */
     static struct stored_ref refs[BATCH];
@@ -196,7 +196,7 @@ static bool ask_for_removals(struct prompt_cache *c, struct err *e)
     return n <= 0 || cache_feed_forget(c->feed, refs, take_refs(refs, rows, n), e);
 }
 
-static void evict(struct prompt_cache *c, double now)
+static void evict(struct cache_follower *c, double now)
 {
     struct status_page page;
     struct err e = {0};
@@ -218,7 +218,7 @@ static void evict(struct prompt_cache *c, double now)
 
 /* ---- turns ---- */
 
-static bool turn(struct prompt_cache *c, double now, struct err *e)
+static bool turn(struct cache_follower *c, double now, struct err *e)
 {
     if (!take_events(c, now, e))
         return false;
@@ -235,14 +235,14 @@ static bool turn(struct prompt_cache *c, double now, struct err *e)
     return ask_for_removals(c, e);
 }
 
-void prompt_cache_init(struct prompt_cache *c, struct store *s, const char *engine_socket,
+void prompt_cache_init(struct cache_follower *c, struct store *s, const char *engine_socket,
                        const char *status_path)
 {
-    *c = (struct prompt_cache){
+    *c = (struct cache_follower){
         .store = s, .engine_socket = engine_socket, .status_path = status_path};
 }
 
-void prompt_cache_run(struct prompt_cache *c, double now)
+void prompt_cache_run(struct cache_follower *c, double now)
 {
     struct err e = {0};
     if (!c->feed && now >= c->next_connect)
@@ -254,7 +254,7 @@ void prompt_cache_run(struct prompt_cache *c, double now)
         lose(c, &e, now);
 }
 
-double prompt_cache_next(const struct prompt_cache *c)
+double prompt_cache_next(const struct cache_follower *c)
 {
     if (!c->feed)
         return c->next_connect;
@@ -267,18 +267,18 @@ double prompt_cache_next(const struct prompt_cache *c)
     return c->next_evict < c->next_turn ? c->next_evict : c->next_turn;
 }
 
-int prompt_cache_fd(const struct prompt_cache *c)
+int prompt_cache_fd(const struct cache_follower *c)
 {
     /* While the database refuses, what has arrived must not keep the loop awake. */
     return c->feed && c->retry_at <= clock_ms() ? cache_feed_fd(c->feed) : -1;
 }
 
-void prompt_cache_request(struct prompt_cache *c)
+void prompt_cache_request(struct cache_follower *c)
 {
     c->next_turn = 0;
 }
 
-void prompt_cache_fini(struct prompt_cache *c)
+void prompt_cache_fini(struct cache_follower *c)
 {
     cache_feed_close(&c->feed);
 }

@@ -14,7 +14,7 @@ struct store;
 
 #define PROMPT_CACHE_EVENTS 256 /* of one turn */
 
-struct prompt_cache {
+struct cache_follower {
     struct store *store;
     const char *engine_socket, *status_path;
     struct cache_feed *feed; /* NULL: not connected */
@@ -33,12 +33,12 @@ struct prompt_cache {
 };
 
 /* The strings and the store belong to the caller and must outlive *c. */
-void prompt_cache_init(struct prompt_cache *c, struct store *s, const char *engine_socket,
+void prompt_cache_init(struct cache_follower *c, struct store *s, const char *engine_socket,
                        const char *status_path);
-void prompt_cache_run(struct prompt_cache *c, double now);
+void prompt_cache_run(struct cache_follower *c, double now);
 /* When something is due next. */
-double prompt_cache_next(const struct prompt_cache *c);
-int prompt_cache_fd(const struct prompt_cache *c); /* for poll: POLLIN; -1: not connected */
+double prompt_cache_next(const struct cache_follower *c);
+int prompt_cache_fd(const struct cache_follower *c); /* for poll: POLLIN; -1: not connected */
 /* Something may have been removed: the next run tells the engine at once. */
-void prompt_cache_request(struct prompt_cache *c);
-void prompt_cache_fini(struct prompt_cache *c);
+void prompt_cache_request(struct cache_follower *c);
+void prompt_cache_fini(struct cache_follower *c);

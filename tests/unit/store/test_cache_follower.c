@@ -11,7 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/cache/disk/record_feed.h"
 #include "engine/sched/server.h"
-#include "fcgi/recorder/prompt_cache.h"
+#include "fcgi/recorder/cache_follower.h"
 #include "sql/prompts/store_prompt_cache.h"
 #include "tests/unit/store/store_fixture.h"
 
@@ -163,7 +163,7 @@ static void end(struct rig *g)
 /* The recorder's loop, for as long as `until` says no. */
 static void follow(struct rig *g, struct store *s, bool (*until)(struct rig *g, double since))
 {
-    struct prompt_cache *c = calloc(1, sizeof *c);
+    struct cache_follower *c = calloc(1, sizeof *c);
     const double began = clock_ms();
     prompt_cache_init(c, s, g->socket, g->status_path);
     while (!until(g, clock_ms() - began) && clock_ms() - began < 20000) {
