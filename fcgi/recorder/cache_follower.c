@@ -37,7 +37,7 @@ static void connect_feed(struct cache_follower *c, double now)
     struct err e = {0};
     c->feed = cache_feed_open_async(c->engine_socket, &e);
     c->next_connect = now + CONNECT_MS;
-    c->state = PROMPT_CACHE_ASKED;
+    c->state = CACHE_FOLLOWER_ASKED;
     c->any_reconciled = false;
     c->asked_removal = 0;
     c->n_events = 0;
@@ -48,7 +48,7 @@ static void see_reply(struct cache_follower *c, double now)
     struct err e = {0};
     const int rc = cache_feed_open_poll(c->feed, &e);
     if (rc == 1) {
-        c->state = PROMPT_CACHE_SETTLING;
+        c->state = CACHE_FOLLOWER_SETTLING;
         c->followed_at = now;
         c->next_turn = now;
     }
@@ -78,7 +78,7 @@ static bool reconcile(struct cache_follower *c, struct err *e)
     if (n < 0)
         return false;
     if (n == 0) {
-        c->state = PROMPT_CACHE_FOLLOWING;
+        c->state = CACHE_FOLLOWER_FOLLOWING;
         return cache_feed_reconcile_end(c->feed, e);
     }
     memcpy(c->reconciled.bytes, rows[n - 1].key, sizeof c->reconciled.bytes);
@@ -88,7 +88,7 @@ static bool reconcile(struct cache_follower *c, struct err *e)
 
 static bool begin_reconciling(struct cache_follower *c, struct err *e)
 {
-    c->state = PROMPT_CACHE_RECONCILING;
+    c->state = CACHE_FOLLOWER_RECONCILING;
     return cache_feed_reconcile_begin(c->feed, e);
 }
 
@@ -151,7 +151,7 @@ static bool write_events(struct cache_follower *c, struct err *e)
 static bool read_events(struct cache_follower *c, struct err *e)
 {
     int rc = 1;
-    while (c->n_events < PROMPT_CACHE_EVENTS && rc == 1) {
+    while (c->n_events < CACHE_FOLLOWER_EVENTS && rc == 1) {
         rc = cache_feed_next(c->feed, &c->events[c->n_events], 0, e);
         c->n_events += rc == 1;
     }
@@ -222,63 +222,63 @@ static bool turn(struct cache_follower *c, double now, struct err *e)
 {
     if (!take_events(c, now, e))
         return false;
-    if (now < c->next_turn && c->state == PROMPT_CACHE_FOLLOWING)
+    if (now < c->next_turn && c->state == CACHE_FOLLOWER_FOLLOWING)
         return true;
     c->next_turn = now + TURN_MS;
-    if (c->state == PROMPT_CACHE_SETTLING && !c->more_to_read && !c->n_events &&
+    if (c->state == CACHE_FOLLOWER_SETTLING && !c->more_to_read && !c->n_events &&
         now >= c->followed_at + SETTLE_MS && !begin_reconciling(c, e))
         return false;
-    if (c->state == PROMPT_CACHE_RECONCILING && !reconcile(c, e))
+    if (c->state == CACHE_FOLLOWER_RECONCILING && !reconcile(c, e))
         return false;
     if (now >= c->next_evict)
         evict(c, now);
     return ask_for_removals(c, e);
 }
 
-void prompt_cache_init(struct cache_follower *c, struct store *s, const char *engine_socket,
-                       const char *status_path)
+void cache_follower_init(struct cache_follower *c, struct store *s, const char *engine_socket,
+                         const char *status_path)
 {
     *c = (struct cache_follower){
         .store = s, .engine_socket = engine_socket, .status_path = status_path};
 }
 
-void prompt_cache_run(struct cache_follower *c, double now)
+void cache_follower_run(struct cache_follower *c, double now)
 {
     struct err e = {0};
     if (!c->feed && now >= c->next_connect)
         connect_feed(c, now);
-    if (c->feed && c->state == PROMPT_CACHE_ASKED)
+    if (c->feed && c->state == CACHE_FOLLOWER_ASKED)
         see_reply(c, now);
     c->more_to_read = false;
-    if (c->feed && c->state != PROMPT_CACHE_ASKED && !turn(c, now, &e))
+    if (c->feed && c->state != CACHE_FOLLOWER_ASKED && !turn(c, now, &e))
         lose(c, &e, now);
 }
 
-double prompt_cache_next(const struct cache_follower *c)
+double cache_follower_next(const struct cache_follower *c)
 {
     if (!c->feed)
         return c->next_connect;
-    if (c->state == PROMPT_CACHE_ASKED)
+    if (c->state == CACHE_FOLLOWER_ASKED)
         return INFINITY; /* the descriptor tells */
     if (c->retry_at > clock_ms())
         return c->retry_at;
-    if (c->more_to_read || c->state == PROMPT_CACHE_RECONCILING || cache_feed_pending(c->feed))
+    if (c->more_to_read || c->state == CACHE_FOLLOWER_RECONCILING || cache_feed_pending(c->feed))
         return 0;
     return c->next_evict < c->next_turn ? c->next_evict : c->next_turn;
 }
 
-int prompt_cache_fd(const struct cache_follower *c)
+int cache_follower_fd(const struct cache_follower *c)
 {
     /* While the database refuses, what has arrived must not keep the loop awake. */
     return c->feed && c->retry_at <= clock_ms() ? cache_feed_fd(c->feed) : -1;
 }
 
-void prompt_cache_request(struct cache_follower *c)
+void cache_follower_request(struct cache_follower *c)
 {
     c->next_turn = 0;
 }
 
-void prompt_cache_fini(struct cache_follower *c)
+void cache_follower_fini(struct cache_follower *c)
 {
     cache_feed_close(&c->feed);
 }

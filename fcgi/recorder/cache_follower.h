@@ -12,33 +12,33 @@
 
 struct store;
 
-#define PROMPT_CACHE_EVENTS 256 /* of one turn */
+#define CACHE_FOLLOWER_EVENTS 256 /* of one turn */
 
 struct cache_follower {
     struct store *store;
     const char *engine_socket, *status_path;
     struct cache_feed *feed; /* NULL: not connected */
     enum {
-        PROMPT_CACHE_ASKED, /* the engine has not said yet whether it may be followed */
-        PROMPT_CACHE_SETTLING,
-        PROMPT_CACHE_RECONCILING,
-        PROMPT_CACHE_FOLLOWING
+        CACHE_FOLLOWER_ASKED, /* the engine has not said yet whether it may be followed */
+        CACHE_FOLLOWER_SETTLING,
+        CACHE_FOLLOWER_RECONCILING,
+        CACHE_FOLLOWER_FOLLOWING
     } state;
     double followed_at, next_connect, next_turn, next_evict, retry_at;
     struct prompt_key reconciled; /* the last row that was sent; valid after the first batch */
     bool any_reconciled, more_to_read, failing;
     int64_t asked_removal; /* the newest one that this connection was asked for */
-    struct cache_event events[PROMPT_CACHE_EVENTS];
+    struct cache_event events[CACHE_FOLLOWER_EVENTS];
     int n_events; /* read, and not yet committed */
 };
 
 /* The strings and the store belong to the caller and must outlive *c. */
-void prompt_cache_init(struct cache_follower *c, struct store *s, const char *engine_socket,
-                       const char *status_path);
-void prompt_cache_run(struct cache_follower *c, double now);
+void cache_follower_init(struct cache_follower *c, struct store *s, const char *engine_socket,
+                         const char *status_path);
+void cache_follower_run(struct cache_follower *c, double now);
 /* When something is due next. */
-double prompt_cache_next(const struct cache_follower *c);
-int prompt_cache_fd(const struct cache_follower *c); /* for poll: POLLIN; -1: not connected */
+double cache_follower_next(const struct cache_follower *c);
+int cache_follower_fd(const struct cache_follower *c); /* for poll: POLLIN; -1: not connected */
 /* Something may have been removed: the next run tells the engine at once. */
-void prompt_cache_request(struct cache_follower *c);
-void prompt_cache_fini(struct cache_follower *c);
+void cache_follower_request(struct cache_follower *c);
+void cache_follower_fini(struct cache_follower *c);

@@ -187,8 +187,8 @@ static int wait_ms(const struct recorder *r, double now)
         return 0;
     if (db_maintenance_next(&r->maintenance) < until)
         until = db_maintenance_next(&r->maintenance);
-    if (prompt_cache_next(&r->prompts) < until)
-        until = prompt_cache_next(&r->prompts);
+    if (cache_follower_next(&r->prompts) < until)
+        until = cache_follower_next(&r->prompts);
     if (r->history && r->next_sample < until)
         until = r->next_sample;
     for (int i = 0; i < r->n; i++) {
@@ -210,7 +210,7 @@ static void drain_notifications(struct recorder *r)
     while (recv(r->notify_fd, text, sizeof text, MSG_DONTWAIT) >= 0) {
         r->look_now = true;
         db_maintenance_request(&r->maintenance);
-        prompt_cache_request(&r->prompts);
+        cache_follower_request(&r->prompts);
     }
 }
 
@@ -227,7 +227,7 @@ static void wait_for_work(struct recorder *r)
     static struct pollfd fds[MAX_ANSWERS + 3];
     fds[0] = (struct pollfd){.fd = r->signal_fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = r->notify_fd, .events = POLLIN};
-    fds[2] = (struct pollfd){.fd = prompt_cache_fd(&r->prompts), .events = POLLIN};
+    fds[2] = (struct pollfd){.fd = cache_follower_fd(&r->prompts), .events = POLLIN};
     poll_answers(r, fds + 3);
     if (poll(fds, (nfds_t)r->n + 3, wait_ms(r, clock_ms())) <= 0)
         return;
@@ -276,7 +276,7 @@ static void catch_up(struct recorder *r)
 static void loop(struct recorder *r)
 {
     db_maintenance_init(&r->maintenance, r->store, clock_ms());
-    prompt_cache_init(&r->prompts, r->store, r->p->engine_socket, r->status_path);
+    cache_follower_init(&r->prompts, r->store, r->p->engine_socket, r->status_path);
     while (!r->stopping) {
         double now = clock_ms();
         if (r->look_now || now >= r->next_look)
@@ -284,7 +284,7 @@ static void loop(struct recorder *r)
         read_answers(r, now);
         tick(r, clock_ms());
         db_maintenance_run(&r->maintenance, r->n > 0, clock_ms());
-        prompt_cache_run(&r->prompts, clock_ms());
+        cache_follower_run(&r->prompts, clock_ms());
         note_history(r, clock_ms());
         wait_for_work(r);
     }
@@ -295,7 +295,7 @@ static void loop(struct recorder *r)
         r->answers[i]->next_write = 0;
     r->retry_at = 0;
     tick(r, clock_ms());
-    prompt_cache_fini(&r->prompts);
+    cache_follower_fini(&r->prompts);
     db_maintenance_finish(&r->maintenance);
 }
 

@@ -165,12 +165,12 @@ static void follow(struct rig *g, struct store *s, bool (*until)(struct rig *g, 
 {
     struct cache_follower *c = calloc(1, sizeof *c);
     const double began = clock_ms();
-    prompt_cache_init(c, s, g->socket, g->status_path);
+    cache_follower_init(c, s, g->socket, g->status_path);
     while (!until(g, clock_ms() - began) && clock_ms() - began < 20000) {
-        prompt_cache_run(c, clock_ms());
+        cache_follower_run(c, clock_ms());
         usleep(1000);
     }
-    prompt_cache_fini(c);
+    cache_follower_fini(c);
     free(c);
 }
 
