@@ -149,6 +149,23 @@ struct backend_probe {
                   struct backend_speed *s, struct err *e);
 };
 
+/* The content of KV blocks and recurrent states as plain bytes, for a cache that outlives the
+ * backend. What was saved may be loaded into any block or state of a backend that was opened with
+ * the same weights and whose format() is the same; it means nothing to any other. */
+struct backend_content {
+    /* Whatever decides how content is laid out and rounded: kernels, precision, device. */
+    void (*format)(const struct backend *b, char *out, size_t size);
+    size_t (*block_bytes)(const struct backend *b); /* of one block, all layers; 0: no attention */
+    size_t (*state_bytes)(const struct backend *b); /* 0: no recurrent layers */
+    /* to, from: [n] of block_bytes each. */
+    bool (*save_blocks)(struct backend *b, const int32_t *blocks, int32_t n, void *const *to,
+                        struct err *e);
+    bool (*load_blocks)(struct backend *b, const int32_t *blocks, int32_t n,
+                        const void *const *from, struct err *e);
+    bool (*save_state)(struct backend *b, int32_t state, void *to, struct err *e);
+    bool (*load_state)(struct backend *b, int32_t state, const void *from, struct err *e);
+};
+
 struct backend_ops {
     const char *name; /* "cpu", "vulkan" */
     bool streams;     /* takes backend_params.experts */
@@ -165,6 +182,7 @@ struct backend_ops {
      * batches by the latter. */
     bool (*copy_state)(struct backend *b, int32_t from, int32_t to, struct err *e);
     bool (*copy_blocks)(struct backend *b, const int32_t (*pairs)[2], int32_t n, struct err *e);
+    const struct backend_content *content; /* NULL: it cannot give its content away */
     void (*memory)(const struct backend *b, struct backend_memory *m);
     void (*counters)(const struct backend *b, struct backend_counters *c);
     const char *(*device_name)(const struct backend *b);

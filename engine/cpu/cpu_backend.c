@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "engine/cpu/content.h"
 #include "engine/cpu/head.h"
 #include "engine/cpu/kernels/kv_layout.h"
 #include "engine/cpu/layout.h"
@@ -275,6 +276,7 @@ const struct backend_ops cpu_backend = {
     .step = step_run,
     .copy_state = copy_state,
     .copy_blocks = copy_blocks,
+    .content = &cpu_content,
     .memory = memory,
     .counters = counters,
     .device_name = device_name,

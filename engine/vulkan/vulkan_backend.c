@@ -1,5 +1,6 @@
 /* The backend's table: opening, closing, copies, numbers. */
 #include "engine/base/size_text.h"
+#include "engine/vulkan/ops/content.h"
 #include "engine/vulkan/ops/backend_state.h"
 
 #include <stdlib.h>
@@ -55,6 +56,7 @@ void backend_close(struct backend **b)
         device_slots_close(&(*b)->slots, &(*b)->gpu);
         expert_pool_close(&(*b)->pool, &(*b)->gpu);
         workspace_close(*b);
+        gpu_buffer_destroy(&(*b)->gpu, &(*b)->content_staging);
     }
     heap_fini(&(*b)->workspace.heap, &(*b)->gpu);
     heap_fini(&(*b)->kv_heap, &(*b)->gpu);
@@ -374,6 +376,7 @@ const struct backend_ops vulkan_backend = {
     .step = vulkan_step_run,
     .copy_state = backend_copy_state,
     .copy_blocks = backend_copy_blocks,
+    .content = &vulkan_content,
     .memory = backend_memory,
     .counters = backend_counters,
     .device_name = backend_device_name,

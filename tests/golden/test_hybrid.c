@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -173,6 +174,29 @@ static void test_a_checkpoint_goes_on_where_it_was(void **state)
     feed(0, 0, FORK, LENGTH, 5, "restored");
 }
 
+/* Blocks and state go over the host into the places of another sequence, which were used. */
+static void test_content_of_a_checkpoint_goes_on_elsewhere(void **state)
+{
+    const struct backend_content *content = r.ops->content;
+    const size_t bytes = content->block_bytes(r.backend);
+    void *kv[BLOCKS_EACH], *kept = malloc(content->state_bytes(r.backend));
+    feed(0, 0, 0, FORK, FORK, "prefix");
+    for (int i = 0; i < BLOCKS_EACH; i++)
+        kv[i] = malloc(bytes);
+    assert_true(content->save_blocks(r.backend, cli_run_blocks(&r, 0), BLOCKS_EACH, kv, &e));
+    assert_true(content->save_state(r.backend, 0, kept, &e));
+    feed(1, 0, 0, LENGTH, LENGTH, "another");
+    feed(1, 1, 0, LENGTH, LENGTH, "another");
+    assert_true(content->load_blocks(r.backend, cli_run_blocks(&r, 0), BLOCKS_EACH,
+                                     (const void *const *)kv, &e));
+    assert_true(content->load_state(r.backend, 0, kept, &e));
+    feed(0, 0, FORK, LENGTH, 5, "carried");
+    assert_false(content->load_state(r.backend, STATES, kept, &e));
+    for (int i = 0; i < BLOCKS_EACH; i++)
+        free(kv[i]);
+    free(kept);
+}
+
 static void refuse_copy(int32_t from, int32_t to)
 {
     assert_false(r.ops->copy_state(r.backend, from, to, &e));
@@ -222,6 +246,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_pieces_of_any_size_in_a_used_state),
         cmocka_unit_test(test_interleaved_steps),
         cmocka_unit_test(test_a_checkpoint_goes_on_where_it_was),
+        cmocka_unit_test(test_content_of_a_checkpoint_goes_on_elsewhere),
         cmocka_unit_test(test_states_that_are_not_there_are_refused),
         cmocka_unit_test(test_states_are_counted),
     };

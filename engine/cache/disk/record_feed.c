@@ -18,8 +18,12 @@ struct record_feed {
     uint64_t cap;
     struct record_request *oldest, *newest;
     int64_t waiting_refs;
-    void (*on_events)(void *context), (*on_requests)(void *context);
-    void *events_context, *requests_context;
+    void (*on_events)(void *context); /* set before there are events */
+    void *events_context;
+    /* Guards on_requests, also while it runs, so that what it is called with outlives it. */
+    pthread_mutex_t callbacks;
+    void (*on_requests)(void *context);
+    void *requests_context;
 };
 
 struct record_feed *record_feed_create(struct err *e)
@@ -30,6 +34,7 @@ struct record_feed *record_feed_create(struct err *e)
         return NULL;
     }
     pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->callbacks, NULL);
     f->first = f->next = 1;
     err_set(&f->why, ERR_UNAVAILABLE, "the engine is loading the model");
     return f;
@@ -46,6 +51,7 @@ void record_feed_destroy(struct record_feed **at)
         free(r);
     }
     pthread_mutex_destroy(&f->lock);
+    pthread_mutex_destroy(&f->callbacks);
     free(f->events);
     free(f);
 }
@@ -85,10 +91,10 @@ void record_feed_on_events(struct record_feed *f, void (*wake)(void *context), v
 
 void record_feed_on_requests(struct record_feed *f, void (*wake)(void *context), void *context)
 {
-    pthread_mutex_lock(&f->lock);
+    pthread_mutex_lock(&f->callbacks);
     f->on_requests = wake;
     f->requests_context = context;
-    pthread_mutex_unlock(&f->lock);
+    pthread_mutex_unlock(&f->callbacks);
 }
 
 uint64_t record_feed_next(struct record_feed *f, uint64_t after, struct cache_event *ev)
@@ -138,18 +144,18 @@ static bool grow(struct record_feed *f)
     return true;
 }
 
-bool record_feed_put(struct record_feed *f, const struct cache_event *ev)
+uint64_t record_feed_put(struct record_feed *f, const struct cache_event *ev)
 {
     pthread_mutex_lock(&f->lock);
-    bool ok = grow(f);
-    if (ok)
-        f->events[f->next++ & (f->cap - 1)] = *ev;
+    uint64_t number = grow(f) ? f->next++ : 0;
+    if (number)
+        f->events[number & (f->cap - 1)] = *ev;
     void (*wake)(void *) = f->on_events;
     void *context = f->events_context;
     pthread_mutex_unlock(&f->lock);
-    if (ok && wake)
+    if (number && wake)
         wake(context);
-    return ok;
+    return number;
 }
 
 bool record_feed_ask(struct record_feed *f, enum record_request_type type,
@@ -165,18 +171,19 @@ bool record_feed_ask(struct record_feed *f, enum record_request_type type,
         memcpy(r->refs, refs, (size_t)n * sizeof *refs);
     pthread_mutex_lock(&f->lock);
     bool ok = f->waiting_refs + n <= MAX_REQUEST_REFS;
+    r->acknowledged = f->first - 1;
     if (ok) {
         *(f->newest ? &f->newest->next : &f->oldest) = r;
         f->newest = r;
         f->waiting_refs += n;
     }
-    void (*wake)(void *) = f->on_requests;
-    void *context = f->requests_context;
     pthread_mutex_unlock(&f->lock);
     if (!ok)
         free(r);
-    else if (wake)
-        wake(context);
+    pthread_mutex_lock(&f->callbacks);
+    if (ok && f->on_requests)
+        f->on_requests(f->requests_context);
+    pthread_mutex_unlock(&f->callbacks);
     return ok;
 }
 

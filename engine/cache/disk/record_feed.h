@@ -2,8 +2,8 @@
  * of the disk cache: events go out, requests come in (prompt_cache.h says what they mean).
  *
  * Events are kept until they are acknowledged, so that a recorder that was killed in between reads
- * them again. Their number is bounded: while record_feed_full, nothing may be stored. One mutex
- * inside; no callback is called under it. */
+ * them again. Their number is bounded: while record_feed_full, nothing may be stored. Callbacks
+ * may use anything but the setting of callbacks, which waits for one that runs. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +23,7 @@ enum record_request_type {
 struct record_request {
     enum record_request_type type;
     int32_t n;
+    uint64_t acknowledged; /* number of the last event that was acknowledged before it; 0: none */
     struct record_request *next;
     struct stored_ref refs[]; /* [n] */
 };
@@ -50,5 +51,5 @@ void record_feed_on_requests(struct record_feed *f, void (*wake)(void *context),
 /* The oldest request, or NULL; the caller frees it with free(). */
 struct record_request *record_feed_take(struct record_feed *f);
 bool record_feed_full(struct record_feed *f);
-/* Numbers and keeps an event. False: no memory for it. */
-bool record_feed_put(struct record_feed *f, const struct cache_event *ev);
+/* Numbers and keeps an event; its number, or 0: no memory for it. */
+uint64_t record_feed_put(struct record_feed *f, const struct cache_event *ev);

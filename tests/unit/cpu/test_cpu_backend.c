@@ -187,6 +187,51 @@ static void test_a_copied_block_serves_another_sequence(void **state)
     cpu_backend.close(&b);
 }
 
+/* Content leaves one backend and goes on in another, in blocks and a state that were used. */
+static void carry_over(int32_t start, const char *what)
+{
+    const struct backend_content *content = cpu_backend.content;
+    struct backend *b = open_backend(kernels_best(), 2, false);
+    reference(b);
+    prefill(b, 0, 0, ROWS);
+    const size_t bytes = content->block_bytes(b), state_bytes = content->state_bytes(b);
+    void *kv[2] = {malloc(bytes), malloc(bytes)}, *state = malloc(state_bytes + 1);
+    struct step_sequence q = part(0, 0, start);
+    run(b, &q, 1);
+    assert_true(content->save_blocks(b, blocks_of(0), 2, kv, &e));
+    assert_true(!state_bytes || content->save_state(b, 0, state, &e));
+    cpu_backend.close(&b);
+    b = open_backend(kernels_best(), 1, false);
+    prefill(b, 1, 0, ROWS);
+    prefill(b, 3, 0, ROWS);
+    assert_true(content->load_blocks(b, blocks_of(3), 2, (const void *const *)kv, &e));
+    assert_true(!state_bytes || content->load_state(b, 3, state, &e));
+    q = part(0, start, TOKENS - start);
+    q.blocks = blocks_of(3);
+    q.state = state_bytes ? 3 : q.state;
+    run(b, &q, 1);
+    expect_row(&rows[0], 0, what);
+    assert_false(content->save_blocks(b, (const int32_t[]){-1}, 1, kv, &e));
+    assert_false(
+        content->load_blocks(b, (const int32_t[]){1 << 20}, 1, (const void *const *)kv, &e));
+    assert_false(content->save_state(b, STATES, state, &e));
+    assert_false(content->load_state(b, -1, state, &e));
+    cpu_backend.close(&b);
+    free(kv[0]);
+    free(kv[1]);
+    free(state);
+}
+
+static void test_content_goes_on_in_another_backend(void **state)
+{
+    carry_over(64, "carried blocks");
+}
+
+static void test_a_carried_state_goes_on_where_it_was(void **state)
+{
+    carry_over(64, "carried state");
+}
+
 static void refuse(struct backend *b, const struct step_sequence *s, int n, int n_top,
                    enum err_code code)
 {
@@ -337,6 +382,7 @@ int main(void)
                                         open_model_of_many_runs, open_model),
         cmocka_unit_test(test_rows_of_a_step_may_use_fewer_experts),
         cmocka_unit_test(test_a_copied_block_serves_another_sequence),
+        cmocka_unit_test(test_content_goes_on_in_another_backend),
         cmocka_unit_test(test_counters_tell_the_packed_bytes_of_a_step),
         cmocka_unit_test(test_estimate_is_what_open_takes),
         cmocka_unit_test(test_steps_that_make_no_sense_are_refused),
@@ -344,6 +390,7 @@ int main(void)
     const struct CMUnitTest recurrent[] = {
         cmocka_unit_test(test_recurrent_sequences_do_not_meet),
         cmocka_unit_test(test_a_copied_state_goes_on_where_it_was),
+        cmocka_unit_test(test_a_carried_state_goes_on_where_it_was),
     };
     int failed = cmocka_run_group_tests(tests, open_model, NULL);
     return failed + cmocka_run_group_tests(recurrent, open_recurrent_model, close_model);

@@ -401,6 +401,47 @@ static void test_copied_blocks_hold_the_same(void **state)
     assert_memory_equal(before, rows[0].logits, sizeof before);
 }
 
+static void test_content_goes_over_the_host_and_back(void **state)
+{
+    const struct backend_content *content = vulkan_backend.content;
+    struct err e = {0};
+    static float before[VOCAB];
+    int32_t blocks[8] = {5, 6, 7}, other[8] = {25, 26, 27}, many[256];
+    void *kv[256];
+    struct step_sequence q = {.tokens = golden_ids, .n_tokens = 64, .blocks = blocks, .state = -1};
+    run(plain, &q, 1, 1);
+    const size_t bytes = content->block_bytes(plain);
+    for (int i = 0; i < 256; i++) { /* more pieces than one round takes, the same blocks again */
+        kv[i] = malloc(bytes);
+        many[i] = 5 + i % 2;
+    }
+    assert_true(content->save_blocks(plain, many, 256, kv, &e));
+    assert_memory_equal(kv[0], kv[254], bytes);
+    assert_memory_equal(kv[1], kv[255], bytes);
+    struct step_sequence next = {.tokens = golden_ids + 63,
+                                 .n_tokens = 1,
+                                 .start = 63,
+                                 .blocks = blocks,
+                                 .state = -1,
+                                 .n_out = 1,
+                                 .want_logits = true};
+    run(plain, &next, 1, 1);
+    memcpy(before, rows[0].logits, sizeof before);
+    q.tokens = golden_ids + 1; /* the blocks that it is loaded into have been used */
+    q.n_tokens = 50;
+    q.blocks = other;
+    run(plain, &q, 1, 1);
+    assert_true(content->load_blocks(plain, (const int32_t[]){25, 26}, 2,
+                                     (const void *const *)kv + 254, &e));
+    next.blocks = other;
+    run(plain, &next, 1, 1);
+    assert_memory_equal(before, rows[0].logits, sizeof before);
+    assert_false(
+        content->load_blocks(plain, (const int32_t[]){-1}, 1, (const void *const *)kv, &e));
+    for (int i = 0; i < 256; i++)
+        free(kv[i]);
+}
+
 int main(void)
 {
     struct err e = {0};
@@ -417,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_rows_do_not_depend_on_their_batch),
         cmocka_unit_test(test_step_refuses_what_is_too_large),
         cmocka_unit_test(test_copied_blocks_hold_the_same),
+        cmocka_unit_test(test_content_goes_over_the_host_and_back),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

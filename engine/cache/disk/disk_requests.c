@@ -1,0 +1,207 @@
+/* Does what the recorder asks for, on the writer's thread: forgets records, and reconciles what is
+ * on disk with the rows that there are. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOG_MODULE "disk"
+#include "engine/base/log.h"
+#include "engine/cache/disk/disk_cache_internal.h"
+
+/* True if a record of this key and size begins at the place. */
+static bool is_there(struct disk_cache *c, const struct stored_ref *ref)
+{
+    bool direct, found = false;
+    struct prompt_key key;
+    uint32_t bytes;
+    const struct segment *segment = segments_find(&c->segments, ref->place.segment);
+    if (!segment || ref->place.offset % RECORD_ALIGN || ref->place.offset > segment->size ||
+        ref->place.bytes > segment->size - ref->place.offset)
+        return false;
+    unsigned char *header = aligned_alloc(RECORD_ALIGN, RECORD_ALIGN);
+    int fd = header ? segments_open_file(&c->segments, ref->place.segment, &direct) : -1;
+    if (fd >= 0 && disk_read(fd, header, RECORD_ALIGN, ref->place.offset))
+        found = record_peek(header, &key, &bytes) && bytes == ref->place.bytes &&
+                !memcmp(&key, &ref->key, sizeof key);
+    if (fd >= 0)
+        close(fd);
+    free(header);
+    return found;
+}
+
+/* The loop thread drops what it holds of it. */
+static void note_forgotten(struct disk_cache *c, const struct prompt_key *key)
+{
+    if (c->n_forgotten == c->cap_forgotten) {
+        int32_t cap = c->cap_forgotten ? c->cap_forgotten * 2 : 256;
+        struct prompt_key *keys = realloc(c->forgotten, (size_t)cap * sizeof *keys);
+        if (!keys)
+            return;
+        c->forgotten = keys;
+        c->cap_forgotten = cap;
+    }
+    c->forgotten[c->n_forgotten++] = *key;
+}
+
+/* Takes the record out of the table if it is the one at the place. */
+static bool leave_table(struct disk_cache *c, const struct stored_ref *ref)
+{
+    struct record_entry *entry = record_table_find(&c->table, &ref->key);
+    bool known = entry && !memcmp(&entry->place, &ref->place, sizeof ref->place);
+    if (known)
+        record_table_remove(&c->table, entry);
+    if (known || !entry) /* else its content was stored again, and only the old record goes */
+        note_forgotten(c, &ref->key);
+    return known;
+}
+
+static void forget(struct disk_cache *c, const struct stored_ref *ref)
+{
+    struct cache_event ev = {.type = CACHE_FORGOTTEN, .key = ref->key, .place = ref->place};
+    pthread_mutex_lock(&c->lock);
+    bool known = leave_table(c, ref);
+    pthread_mutex_unlock(&c->lock);
+    known = known || is_there(c, ref);
+    if (known)
+        segments_free(&c->segments, &ref->place);
+    pthread_mutex_lock(&c->lock);
+    c->counters.forgotten += known;
+    c->counters.disk_bytes = c->segments.disk_bytes;
+    c->retry_ms = known ? 0 : c->retry_ms; /* there is room again */
+    pthread_mutex_unlock(&c->lock);
+    record_feed_put(c->params.feed, &ev);
+}
+
+/* Remembers which announcements the rows may not show yet: those records stay in any case. */
+static void begin_reconciling(struct disk_cache *c, uint64_t acknowledged)
+{
+    pthread_mutex_lock(&c->lock);
+    c->settled_event = acknowledged;
+    c->reconciling = true;
+    for (uint32_t i = 0; i < c->table.cap; i++)
+        c->table.slots[i].seen = false;
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* A row. True: its record is there. */
+static bool reconcile(struct disk_cache *c, const struct stored_ref *ref)
+{
+    pthread_mutex_lock(&c->lock);
+    struct record_entry *entry = record_table_find(&c->table, &ref->key);
+    bool known = entry != NULL,
+         same = known && !memcmp(&entry->place, &ref->place, sizeof ref->place);
+    if (same)
+        entry->seen = true;
+    pthread_mutex_unlock(&c->lock);
+    if (known || !is_there(c, ref))
+        return same;
+    pthread_mutex_lock(&c->lock);
+    entry = record_table_put(&c->table, &ref->key);
+    if (entry) {
+        entry->place = ref->place;
+        entry->seen = true;
+        entry->has_state =
+            ref->place.bytes == record_bytes(c->params.block_bytes, c->params.state_bytes);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return true;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct stored_place *x = a, *y = b;
+    if (x->segment != y->segment)
+        return x->segment < y->segment ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Places of all records, in order; those that rows do not name leave the table and are freed. */
+static struct stored_place *collect(struct disk_cache *c, int32_t *n, struct stored_place **gone,
+                                    int32_t *n_gone)
+{
+    struct record_table *t = &c->table;
+    struct stored_place *live = malloc(((size_t)t->n + 1) * sizeof *live);
+    *gone = malloc(((size_t)t->n + 1) * sizeof **gone);
+    *n = *n_gone = 0;
+    if (!live || !*gone) {
+        free(live);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < t->cap; i++) {
+        struct record_entry *entry = &t->slots[i];
+        if (!entry->place.bytes || !entry->place.segment) /* empty, or being written */
+            continue;
+        if (entry->seen || entry->event > c->settled_event) {
+            live[(*n)++] = entry->place;
+            continue;
+        }
+        (*gone)[(*n_gone)++] = entry->place;
+        record_table_remove(t, entry);
+        i--; /* another one may have moved here */
+    }
+    qsort(live, (size_t)*n, sizeof *live, by_place);
+    return live;
+}
+
+static void end_reconciling(struct disk_cache *c)
+{
+    struct stored_place *gone = NULL;
+    int32_t n = 0, n_gone = 0;
+    struct cache_event ev = {.type = CACHE_RECONCILED};
+    pthread_mutex_lock(&c->lock);
+    struct stored_place *live = c->reconciling ? collect(c, &n, &gone, &n_gone) : NULL;
+    c->reconciling = false;
+    pthread_mutex_unlock(&c->lock);
+    for (int32_t i = 0; live && i < n_gone; i++)
+        segments_free(&c->segments, &gone[i]);
+    for (int32_t i = c->segments.n - 1, at = n; live && i >= 0; i--) { /* settling may remove it */
+        struct segment *segment = &c->segments.list[i];
+        while (at && live[at - 1].segment > segment->number) /* a file that was lost */
+            at--;
+        int32_t end = at;
+        while (at && live[at - 1].segment == segment->number)
+            at--;
+        if (segment->old)
+            segments_settle(&c->segments, segment, live + at, end - at);
+    }
+    free(live);
+    free(gone);
+    pthread_mutex_lock(&c->lock);
+    c->counters.forgotten += (uint64_t)n_gone;
+    c->counters.disk_bytes = c->segments.disk_bytes;
+    pthread_mutex_unlock(&c->lock);
+    log_info("prompt cache reconciled records=%d orphans=%d bytes=%llu", n, n_gone,
+             (unsigned long long)c->segments.disk_bytes);
+    record_feed_put(c->params.feed, &ev);
+}
+
+static void serve(struct disk_cache *c, const struct record_request *r)
+{
+    switch (r->type) {
+    case RECORD_FORGET:
+        for (int32_t i = 0; i < r->n; i++)
+            forget(c, &r->refs[i]);
+        disk_wake(c);
+        break;
+    case RECORD_RECONCILE_BEGIN:
+        begin_reconciling(c, r->acknowledged);
+        break;
+    case RECORD_RECONCILE:
+        for (int32_t i = 0; i < r->n; i++)
+            if (!reconcile(c, &r->refs[i]))
+                disk_report_gone(c, &r->refs[i].key, &r->refs[i].place);
+        break;
+    case RECORD_RECONCILE_END:
+        end_reconciling(c);
+        break;
+    }
+}
+
+void disk_requests_serve(struct disk_cache *c)
+{
+    struct record_request *r;
+    while ((r = record_feed_take(c->params.feed))) {
+        serve(c, r);
+        free(r);
+    }
+}

@@ -1,0 +1,74 @@
+/* Writes and compares the header of a stored block. All integers are little-endian, as on every
+ * machine that this runs on; content is in the backend's own form anyway. */
+#include "engine/cache/disk/record.h"
+
+#include <string.h>
+
+#include "engine/base/hash.h"
+
+#define MAGIC 0x52564b53u /* "SKVR" */
+#define VERSION 1u
+
+struct header {
+    uint32_t magic, version;
+    uint32_t bytes; /* of the whole record */
+    uint32_t reserved;
+    struct record_about about;
+    unsigned char checksum[HASH128_BYTES]; /* of the record with this field zeroed */
+};
+_Static_assert(sizeof(struct header) <= RECORD_HEADER_BYTES, "the header has its room");
+_Static_assert(sizeof(struct record_about) == 2 * 16 + 8 + 16 + 64 + 128, "no padding in a file");
+
+static void fill(struct header *h, const struct record_about *about)
+{
+    memset(h, 0, sizeof *h);
+    h->magic = MAGIC;
+    h->version = VERSION;
+    h->bytes = record_bytes(about->block_bytes, about->state_bytes);
+    h->about = *about;
+    /* bytes behind the scope's end say nothing */
+    size_t len = strnlen(about->scope, sizeof about->scope);
+    memset(h->about.scope + len, 0, sizeof about->scope - len);
+}
+
+void record_seal(void *record, const struct record_about *about)
+{
+    unsigned char *at = record;
+    struct header h;
+    size_t block_end = RECORD_HEADER_BYTES + (size_t)about->block_bytes;
+    size_t state_at = record_bytes(about->block_bytes, 0),
+           state_end = state_at + about->state_bytes;
+    fill(&h, about);
+    memset(at, 0, RECORD_HEADER_BYTES);
+    memset(at + block_end, 0, state_at - block_end);
+    memset(at + state_end, 0, h.bytes - state_end);
+    memcpy(at, &h, sizeof h);
+    hash128(record, h.bytes, 0, h.checksum);
+    memcpy(at, &h, sizeof h);
+}
+
+bool record_is(void *record, const struct record_about *about)
+{
+    struct header want, have;
+    unsigned char sum[HASH128_BYTES];
+    memcpy(&have, record, sizeof have);
+    fill(&want, about);
+    memcpy(want.checksum, have.checksum, sizeof want.checksum);
+    if (memcmp(&want, &have, sizeof want) != 0)
+        return false;
+    unsigned char *field = (unsigned char *)record + offsetof(struct header, checksum);
+    memset(field, 0, HASH128_BYTES);
+    hash128(record, want.bytes, 0, sum);
+    memcpy(field, have.checksum, HASH128_BYTES);
+    return memcmp(sum, have.checksum, sizeof sum) == 0;
+}
+
+bool record_peek(const void *header, struct prompt_key *key, uint32_t *bytes)
+{
+    struct header h;
+    memcpy(&h, header, sizeof h);
+    *key = h.about.key;
+    *bytes = h.bytes;
+    return h.magic == MAGIC && h.version == VERSION && h.bytes % RECORD_ALIGN == 0 &&
+           h.bytes == record_bytes(h.about.block_bytes, h.about.state_bytes);
+}
