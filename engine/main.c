@@ -20,6 +20,8 @@ struct options {
     const char *model, *socket, *status, *backend, *cache_dir, *group, *log_level, *log_ring;
     int64_t ctx, slots, max_queue, threads, prefill_chunk, kv_memory, grace;
     struct memory_options memory;
+    const char *prompt_cache_dir, *prompt_cache_disk;
+    int64_t prompt_cache_bytes; /* of prompt_cache_disk */
     bool exact, prefix_cache, help, version;
 };
 
@@ -96,6 +98,17 @@ static const struct option table[] = {
      .offset = FIELD(prefix_cache),
      .fallback = "true",
      .help = "Reuse KV blocks of equal beginnings within a scope."},
+    {.name = "prompt-cache-disk",
+     .type = OPTION_STRING,
+     .offset = FIELD(prompt_cache_disk),
+     .fallback = "auto",
+     .value = "BYTES|auto|off",
+     .help = "KV blocks kept on the disk, across restarts; auto: a tenth of what is free there."},
+    {.name = "prompt-cache-dir",
+     .type = OPTION_STRING,
+     .offset = FIELD(prompt_cache_dir),
+     .value = "DIR",
+     .help = "Folder for them; default: prompt-cache in the cache folder."},
     {.name = "exact",
      .type = OPTION_BOOL,
      .offset = FIELD(exact),
@@ -135,13 +148,31 @@ static int fail(const struct err *e, int exit_status)
     return exit_status;
 }
 
-static bool check(const struct options *o, gid_t *group, struct err *e)
+static bool check_prompt_cache(struct options *o, struct err *e)
+{
+    if (!disk_tier_size(o->prompt_cache_disk, &o->prompt_cache_bytes, e))
+        return false;
+    if (o->prompt_cache_dir && (o->prompt_cache_bytes == DISK_TIER_OFF || !o->prefix_cache))
+        return err_field(e, ERR_INPUT, "prompt-cache-dir",
+                         "the prompt cache that would lie there is switched off");
+    if (o->prompt_cache_bytes > 0 && !o->prefix_cache)
+        return err_field(e, ERR_INPUT, "prompt-cache-disk",
+                         "nothing is stored without the prefix cache");
+    return o->prompt_cache_bytes <= 0 || o->prompt_cache_dir || o->cache_dir ||
+           err_field(e, ERR_INPUT, "prompt-cache-disk",
+                     "--prompt-cache-dir says where, or "
+                     "--cache-dir");
+}
+
+static bool check(struct options *o, gid_t *group, struct err *e)
 {
     if (!o->model || !o->socket || !o->status)
         return err_set(e, ERR_INPUT, "--model, --socket and --status are needed; see --help");
     if (o->prefill_chunk && o->prefill_chunk < 32)
         return err_field(e, ERR_INPUT, "prefill-chunk", "%d is less than 32",
                          (int)o->prefill_chunk);
+    if (!check_prompt_cache(o, e))
+        return false;
     *group = (gid_t)-1;
     if (!o->group)
         return true;
@@ -160,44 +191,65 @@ static void describe(struct status_writer *status, const struct options *o)
     status_end(status);
 }
 
+static void wake_server(void *server)
+{
+    server_wake(server);
+}
+
+/* The options, and what was made so far. */
+static struct loop *start_loop(const struct options *o, const struct loop_params *made,
+                               struct err *e)
+{
+    struct loop_params p = *made;
+    p.model = o->model;
+    p.backend = o->backend;
+    p.cache_dir = o->cache_dir;
+    p.ctx = o->ctx;
+    p.slots = o->slots;
+    p.max_queue = o->max_queue;
+    p.threads = o->threads;
+    p.prefill_chunk = o->prefill_chunk;
+    p.kv_bytes = o->kv_memory;
+    memory_options_request(&o->memory, &p.memory);
+    p.exact = o->exact;
+    p.experts_per_token = o->memory.experts_per_token;
+    p.prefix_cache = o->prefix_cache;
+    p.prompt_cache_dir = o->prompt_cache_dir;
+    p.prompt_cache_bytes = o->prompt_cache_bytes;
+    return loop_start(&p, e);
+}
+
 static int serve(const struct options *o, gid_t group, struct err *e)
 {
     struct inbox inbox;
     struct server *server = NULL;
     struct monitor *monitor = NULL;
     struct loop *loop = NULL;
+    struct record_feed *feed = NULL;
     int exit_status = 1;
     struct status_writer *status = status_create(o->status, e);
     if (!status)
         return fail(e, exit_status);
     describe(status, o);
     inbox_init(&inbox);
-    server = server_open(&(struct server_params){.socket_path = o->socket,
-                                                 .group = group,
-                                                 .grace_ms = (int)o->grace * 1000,
-                                                 .inbox = &inbox,
-                                                 .status = status},
-                         e);
+    feed = record_feed_create(e);
+    server = !feed ? NULL
+                   : server_open(&(struct server_params){.socket_path = o->socket,
+                                                         .group = group,
+                                                         .grace_ms = (int)o->grace * 1000,
+                                                         .inbox = &inbox,
+                                                         .status = status,
+                                                         .feed = feed},
+                                 e);
+    if (server)
+        record_feed_on_events(feed, wake_server, server);
     monitor = server ? monitor_create(status, "", e) : NULL;
-    struct memory_request memory = {0};
-    memory_options_request(&o->memory, &memory);
     if (monitor)
-        loop = loop_start(&(struct loop_params){.model = o->model,
-                                                .backend = o->backend,
-                                                .cache_dir = o->cache_dir,
-                                                .ctx = o->ctx,
-                                                .slots = o->slots,
-                                                .max_queue = o->max_queue,
-                                                .threads = o->threads,
-                                                .prefill_chunk = o->prefill_chunk,
-                                                .kv_bytes = o->kv_memory,
-                                                .memory = memory,
-                                                .exact = o->exact,
-                                                .experts_per_token = o->memory.experts_per_token,
-                                                .prefix_cache = o->prefix_cache,
-                                                .inbox = &inbox,
+        loop = start_loop(o,
+                          &(struct loop_params){.inbox = &inbox,
                                                 .server = server,
                                                 .status = status,
+                                                .feed = feed,
                                                 .monitor = monitor},
                           e);
     if (loop)
@@ -211,6 +263,7 @@ static int serve(const struct options *o, gid_t group, struct err *e)
         _exit(exit_status);
     }
     server_close(&server);
+    record_feed_destroy(&feed);
     inbox_fini(&inbox);
     monitor_destroy(&monitor);
     status_close(&status);

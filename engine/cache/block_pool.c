@@ -120,6 +120,18 @@ void block_pool_keep(struct block_pool *p, int32_t block)
     p->blocks[block].kept = true;
 }
 
+void block_pool_drop(struct block_pool *p, int32_t block)
+{
+    struct block *b = &p->blocks[block];
+    assert(b->kept);
+    b->kept = false;
+    if (!b->references) {
+        unlink_idle(p, block);
+        p->free[p->counts.free++] = block;
+    }
+    p->on_evict(p->context, block);
+}
+
 struct block_counts block_pool_counts(const struct block_pool *p)
 {
     return p->counts;

@@ -27,4 +27,7 @@ void block_pool_share(struct block_pool *p, int32_t block);
 void block_pool_give(struct block_pool *p, int32_t block);
 /* From now on the last give makes the block idle instead of free. */
 void block_pool_keep(struct block_pool *p, int32_t block);
+/* Takes the content's name away, as if the block were evicted (on_evict is called): an idle block
+ * is free at once, a used one when it is given back. Only of kept blocks. */
+void block_pool_drop(struct block_pool *p, int32_t block);
 struct block_counts block_pool_counts(const struct block_pool *p);

@@ -156,3 +156,9 @@ int32_t prefix_index_add(struct prefix_index *x, struct prefix_chain *c, const i
     move_behind(c, &x->entries[known]);
     return known;
 }
+
+void prefix_index_drop(struct prefix_index *x, int32_t block)
+{
+    if (x->entries[block].serial)
+        block_pool_drop(x->pool, block);
+}

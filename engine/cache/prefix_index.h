@@ -42,3 +42,6 @@ int32_t prefix_index_find(struct prefix_index *x, struct prefix_chain *c, const 
  * one shared, so that no content is stored twice. */
 int32_t prefix_index_add(struct prefix_index *x, struct prefix_chain *c, const int32_t *tokens,
                          int32_t block);
+/* Forgets the block's content, if it is known: nobody finds it from now on. Those who use it go on.
+ */
+void prefix_index_drop(struct prefix_index *x, int32_t block);

@@ -29,6 +29,7 @@ static void give_blocks(struct scheduler *s, struct job *j)
 void admission_release(struct scheduler *s, struct job *j)
 {
     int32_t at = 0;
+    prompt_disk_cancel(j);
     give_blocks(s, j);
     s->free_slots[s->n_free_slots++] = j->slot;
     j->slot = -1;
@@ -318,6 +319,8 @@ static bool admit(struct scheduler *s, struct job *j)
     if (j->n_computed && s->checkpoints &&
         !s->params.ops->copy_state(s->params.backend, j->resume_state, j->slot, &e))
         scheduler_fail_job(s, j, &e);
+    else
+        prompt_disk_begin(s, j);
     return true;
 }
 

@@ -20,9 +20,23 @@
 enum job_state {
     JOB_WAITING = 1,
     JOB_PREFILL,
-    JOB_DECODE,
+    JOB_DECODE,  /* 1 .. 3 as in status_job.state */
+    JOB_LOADING, /* stored blocks come from the disk; shown as prefill, which it stands for */
     JOB_OVER
-}; /* 1 .. 3 as in status_job.state */
+};
+
+struct disk_load;
+
+struct job_cache {          /* prompt_disk.h: what comes from the disk */
+    struct disk_load *load; /* while JOB_LOADING */
+    double began_ms;
+    int32_t next;      /* block that comes next */
+    int32_t n_stored;  /* blocks that are on disk, of those that the job names */
+    int32_t from_disk; /* tokens of n_cached */
+    uint64_t bytes;
+    double ms;
+    const char *miss; /* engine_usage.cache_miss; NULL: never admitted */
+};
 
 struct job_times { /* milliseconds of clock_ms; 0: not yet */
     double submitted, admitted, first_row, first_token, last_token;
@@ -53,7 +67,8 @@ struct job {
     int32_t n_generated; /* sampled so far, an end-of-sequence token included */
     int32_t n_scored;    /* prompt_scores.h: rows of the prompt whose scores were sent */
     int32_t n_cached;    /* prompt tokens found in the cache at the first admission */
-    int32_t *blocks;     /* [n_blocks], each with a reference of ours */
+    struct job_cache cache;
+    int32_t *blocks; /* [n_blocks], each with a reference of ours */
     int32_t n_blocks, cap_blocks;
     int32_t n_indexed;         /* blocks that the prefix index has seen */
     struct prefix_chain chain; /* behind block n_indexed - 1 */

@@ -3,6 +3,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/admission.c \
 	%D%/batch.c \
 	%D%/connection.c %D%/connection.h \
+	%D%/disk_tier.c %D%/disk_tier.h \
 	%D%/event_log.c %D%/event_log.h \
 	%D%/expert_stats.c %D%/expert_stats.h \
 	%D%/fair_queue.c %D%/fair_queue.h \
@@ -14,6 +15,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/monitor.c %D%/monitor.h \
 	%D%/notify.c %D%/notify.h \
 	%D%/policy/prefill_budget.c %D%/policy/prefill_budget.h \
+	%D%/prompt_disk.c %D%/prompt_disk.h \
 	%D%/prompt_scores.c %D%/prompt_scores.h \
 	%D%/sampling/random.c %D%/sampling/random.h \
 	%D%/sampling/sampler.c %D%/sampling/sampler.h \

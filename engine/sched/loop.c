@@ -34,6 +34,7 @@ struct loop {
     struct model *model;
     int32_t trained_top_k;     /* per token, as trained */
     struct memory_load memory; /* plan and backend */
+    struct disk_tier disk;
     struct scheduler *scheduler;
     double load_ms;
 };
@@ -179,6 +180,8 @@ static bool open_scheduler(struct loop *l, struct err *e)
         .prefill_chunk = l->memory.plan.size.prefill_chunk,
         .no_prefix_cache = !l->params.prefix_cache,
         .fingerprint = hash64(identity, sizeof identity, 0),
+        .disk = l->disk.cache,
+        .cache_identity = l->disk.identity,
         .status = l->params.status,
     };
     if (plan->n_recurrent && l->params.prefix_cache)
@@ -189,6 +192,23 @@ static bool open_scheduler(struct loop *l, struct err *e)
                      : ": no memory for them, the prompt cache is off");
     l->scheduler = scheduler_create(&p, e);
     return l->scheduler != NULL;
+}
+
+/* Recurrent models without checkpoints reuse no prefix at all. */
+static void open_disk(struct loop *l)
+{
+    const struct sizing *size = &l->memory.plan.size;
+    bool reuse =
+        l->params.prefix_cache && (!model_plan(l->model)->n_recurrent || size->n_checkpoints > 0);
+    disk_tier_open(
+        &l->disk,
+        &(struct disk_tier_params){.dir = l->params.prompt_cache_dir,
+                                   .cache_dir = l->params.cache_dir,
+                                   .bytes = reuse ? l->params.prompt_cache_bytes : DISK_TIER_OFF,
+                                   .feed = l->params.feed,
+                                   .inbox = l->params.inbox,
+                                   .status = l->params.status},
+        l->memory.ops, l->memory.opened, l->model);
 }
 
 static bool open_backend(struct loop *l, struct err *e)
@@ -237,7 +257,10 @@ static bool load(struct loop *l, struct err *e)
     describe_model(l, page);
     status_end(params->status);
     monitor_set_model(params->monitor, l->model);
-    if (!open_backend(l, e) || !open_scheduler(l, e))
+    if (!open_backend(l, e))
+        return false;
+    open_disk(l);
+    if (!open_scheduler(l, e))
         return false;
     l->load_ms = clock_ms() - start;
     return true;
@@ -292,8 +315,10 @@ static void run_steps(struct loop *l)
     struct err e = {0};
     while (!stop) {
         bool idle = scheduler_idle(l->scheduler);
+        bool waits =
+            scheduler_waits_for_disk(l->scheduler) || (idle && !scheduler_stores(l->scheduler));
         double before = clock_ms();
-        struct job *list = inbox_take(l->params.inbox, idle ? IDLE_MS : 0, &stop);
+        struct job *list = inbox_take(l->params.inbox, waits ? IDLE_MS : 0, &stop);
         if (idle)
             scheduler_note_idle(l->scheduler, (clock_ms() - before) * 1e-3);
         while (list) {
@@ -301,8 +326,8 @@ static void run_steps(struct loop *l)
             list = j->next;
             scheduler_add(l->scheduler, j);
         }
-        if (scheduler_idle(l->scheduler)) {
-            scheduler_publish(l->scheduler);
+        if (scheduler_idle(l->scheduler) && !scheduler_stores(l->scheduler)) {
+            scheduler_rest(l->scheduler);
             continue;
         }
         monitor_step(l->params.monitor, true);
@@ -329,6 +354,7 @@ static void *run(void *context)
         fail_engine(l, ENGINE_DOWN, LOOP_EXIT_LOAD_FAILED, &e);
     }
     scheduler_destroy(&l->scheduler); /* fails the jobs that are left and tells their readers */
+    disk_tier_close(&l->disk);
     server_wake(l->params.server);
     monitor_set_model(l->params.monitor, NULL);
     monitor_set_expert_cache(l->params.monitor, NULL, 0);

@@ -8,6 +8,7 @@
 
 #include "engine/base/err.h"
 #include "engine/memory/memory_plan.h"
+#include "engine/sched/disk_tier.h"
 #include "engine/sched/inbox.h"
 #include "engine/sched/monitor.h"
 #include "engine/sched/server.h"
@@ -23,6 +24,9 @@ struct loop_params {
     int64_t kv_bytes;             /* 0: chosen by the planner */
     struct memory_request memory; /* strategy and budgets; sizes come from the fields here */
     bool exact, prefix_cache;
+    const char *prompt_cache_dir; /* disk_tier.h, as the next */
+    int64_t prompt_cache_bytes;
+    struct record_feed *feed;
     struct inbox *inbox;
     struct server *server;
     struct status_writer *status;

@@ -13,9 +13,16 @@
 #include "engine/sched/scheduler_state.h"
 #include "engine/wire/message.h"
 
-static void forget_checkpoint(void *context, int32_t block)
+#define STORE_AT_END_MS 2000.0
+
+/* Drops what is kept beside a block's content. */
+static void forget_block(void *context, int32_t block)
 {
-    checkpoints_drop(context, block);
+    struct scheduler *s = context;
+    if (s->checkpoints)
+        checkpoints_drop(s->checkpoints, block);
+    if (s->disk)
+        prompt_disk_drop(s->disk, block);
 }
 
 void scheduler_count_experts(const struct scheduler *s, struct expert_stats *now)
@@ -62,8 +69,11 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
         s->checkpoints = checkpoints_create(p->n_blocks, p->n_slots, p->n_checkpoints, e);
         if (!s->checkpoints)
             goto fail;
-        prefix_index_on_forget(s->index, forget_checkpoint, s->checkpoints);
     }
+    if (s->reuse && p->disk &&
+        !(s->disk = prompt_disk_create(p->disk, p->cache_identity, p->n_blocks, e)))
+        goto fail;
+    prefix_index_on_forget(s->index, forget_block, s);
     scheduler_count_experts(s, &s->expert_stats); /* reads during the load belong to no job */
     return s;
 nomem:
@@ -124,7 +134,11 @@ static struct engine_usage usage_of(const struct scheduler *s, const struct job 
         .prompt_tokens = j->params.n_prompt,
         .cached_tokens = j->n_cached,
         .completion_tokens = j->n_generated,
+        .cached_from_disk = j->cache.from_disk,
+        .cache_bytes = j->cache.bytes,
+        .cache_ms = j->cache.ms,
     };
+    snprintf(u.cache_miss, sizeof u.cache_miss, "%s", j->cache.miss ? j->cache.miss : "");
     double now = clock_ms();
     double first_row = t->first_row > 0 ? t->first_row : now;
     double first_token = t->first_token > 0 ? t->first_token : now;
@@ -156,11 +170,14 @@ void scheduler_finish_job(struct scheduler *s, struct job *j, enum engine_finish
                               .stop_string = stop_string,
                               .usage = usage_of(s, j)};
     log_info("job=%llu request=%s finish=%s prompt=%d cached=%d tokens=%d queue_ms=%.1f "
-             "prefill_ms=%.1f decode_ms=%.1f",
+             "prefill_ms=%.1f decode_ms=%.1f from_disk=%d disk_ms=%.1f",
              (unsigned long long)j->id, j->params.request_id, engine_finish_name(finish),
              ev.usage.prompt_tokens, ev.usage.cached_tokens, ev.usage.completion_tokens,
-             ev.usage.queue_ms, ev.usage.prefill_ms, ev.usage.decode_ms);
+             ev.usage.queue_ms, ev.usage.prefill_ms, ev.usage.decode_ms, ev.usage.cached_from_disk,
+             ev.usage.cache_ms);
     s->stats.jobs_lossy += ev.usage.reduced_top_k > 0;
+    if (j->state != JOB_WAITING)
+        prompt_disk_save(s, j);
     end_job(s, j, &ev, (enum job_outcome)finish);
 }
 
@@ -254,6 +271,7 @@ bool scheduler_step(struct scheduler *s, struct err *e)
     bool ok = true;
     s->n_rounds++;
     apply_cancellations(s);
+    prompt_disk_poll(s);
     admission_admit_waiting(s);
     batch_build(s);
     if (s->n_members && !batch_run(s, e)) {
@@ -266,9 +284,21 @@ bool scheduler_step(struct scheduler *s, struct err *e)
                 scheduler_fail_job(s, s->members[i], &failed);
         }
     }
+    if (ok)
+        prompt_disk_copy(s);
     scheduler_publish(s);
     send_last_events(s);
     return ok;
+}
+
+/* What ended just before the engine is stored too, as far as that is quickly done. */
+static void store_the_rest(struct scheduler *s)
+{
+    for (double end = clock_ms() + STORE_AT_END_MS; prompt_disk_busy(s) && clock_ms() < end;) {
+        prompt_disk_copy(s);
+        if (prompt_disk_busy(s))
+            clock_sleep_us(1000);
+    }
 }
 
 void scheduler_destroy(struct scheduler **at)
@@ -278,11 +308,13 @@ void scheduler_destroy(struct scheduler **at)
         return;
     if (s->work) {
         struct err gone = {0};
+        store_the_rest(s);
         err_set(&gone, ERR_UNAVAILABLE, "the engine is stopping");
         fail_all(s, &gone);
         scheduler_publish(s);
         send_last_events(s);
     }
+    prompt_disk_destroy(&s->disk);
     sampler_workspace_destroy(&s->work);
     grammar_cache_destroy(&s->grammars);
     token_trie_destroy(&s->trie);
@@ -303,6 +335,16 @@ void scheduler_destroy(struct scheduler **at)
 bool scheduler_idle(const struct scheduler *s)
 {
     return !s->n_running && !s->ended && !fair_queue_count(s->queue);
+}
+
+bool scheduler_stores(const struct scheduler *s)
+{
+    return prompt_disk_busy(s);
+}
+
+bool scheduler_waits_for_disk(const struct scheduler *s)
+{
+    return !s->n_members && prompt_disk_waits(s);
 }
 
 static void mark_cancelled(void *context, struct job *j)
@@ -331,7 +373,7 @@ static void list_job(void *context, struct job *j)
     *out = (struct status_job){
         .id = j->id,
         .user = j->params.user,
-        .state = (int32_t)j->state,
+        .state = j->state == JOB_LOADING ? JOB_PREFILL : (int32_t)j->state,
         .prompt_tokens = j->params.n_prompt,
         .done_tokens = j->n_computed < j->params.n_prompt ? j->n_computed : j->params.n_prompt,
         .completion_tokens = j->n_generated,
@@ -371,11 +413,18 @@ void scheduler_publish(struct scheduler *s)
     page->jobs_waiting = (int32_t)(page->jobs_accepted - jobs_ended(&s->stats)) - s->n_running;
     page->blocks_used = blocks.used;
     page->blocks_cached = blocks.idle;
+    prompt_disk_publish(s, page);
     page->n_jobs = 0;
     for (int32_t i = 0; i < s->n_running; i++)
         list_job(page, s->running[i]);
     fair_queue_each(s->queue, list_job, page);
     status_end(s->params.status);
+}
+
+void scheduler_rest(struct scheduler *s)
+{
+    prompt_disk_poll(s);
+    scheduler_publish(s);
 }
 
 struct scheduler_counts scheduler_counts(const struct scheduler *s)

@@ -24,6 +24,7 @@
 
 struct scheduler;
 struct expert_cache;
+struct disk_cache;
 
 struct scheduler_params {
     const struct backend_ops *ops;
@@ -41,6 +42,8 @@ struct scheduler_params {
     struct expert_cache *experts; /* the backend's expert cache, for its counters; NULL: none */
     int32_t experts_per_token;    /* per layer, as in the backend's plan; 0: the model has none */
     int32_t trained_top_k;        /* per layer, as the model was trained */
+    struct disk_cache *disk;      /* opened with the backend's sizes of content; NULL: none */
+    uint64_t cache_identity;      /* of what it stores, as it was opened with */
     struct status_writer *status; /* NULL: none */
 };
 
@@ -55,7 +58,13 @@ void scheduler_add(struct scheduler *s, struct job *j);
 bool scheduler_step(struct scheduler *s, struct err *e);
 /* True when no job waits and none runs. */
 bool scheduler_idle(const struct scheduler *s);
+/* True if a step would have something to do although no job is there: blocks to be stored. */
+bool scheduler_stores(const struct scheduler *s);
+/* True if nothing goes on before the disk cache has ended a read or a write, which wakes. */
+bool scheduler_waits_for_disk(const struct scheduler *s);
 void scheduler_cancel_all(struct scheduler *s); /* at the next step */
+/* Without jobs: takes note of what the disk cache was told to forget, and publishes. */
+void scheduler_rest(struct scheduler *s);
 /* Adds to the idle time. */
 void scheduler_note_idle(struct scheduler *s, double seconds);
 /* Puts counters and the jobs' list on the page; scheduler_step does it by itself. */

@@ -6,6 +6,7 @@
 #include "engine/sched/expert_stats.h"
 #include "engine/sched/fair_queue.h"
 #include "engine/sched/policy/prefill_budget.h"
+#include "engine/sched/prompt_disk.h"
 #include "engine/sched/prompt_scores.h"
 #include "engine/sched/scheduler.h"
 
@@ -15,6 +16,7 @@ struct scheduler {
     struct block_pool *pool;         /* the index's */
     struct checkpoints *checkpoints; /* NULL: no recurrent layers, or no room for copies */
     bool reuse;                      /* the prefix cache is on */
+    struct prompt_disk *disk;        /* NULL: no prompt cache on disk */
     struct fair_queue *queue;
     struct job **running; /* [n_slots], in order of admission */
     int32_t n_running;

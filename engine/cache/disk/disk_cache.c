@@ -105,6 +105,13 @@ void disk_cache_close(struct disk_cache **at)
     free(c);
 }
 
+void disk_cache_set_budget(struct disk_cache *c, uint64_t bytes)
+{
+    pthread_mutex_lock(&c->lock);
+    c->counters.budget = bytes;
+    pthread_mutex_unlock(&c->lock);
+}
+
 static double seconds_of(const struct disk_activity *a)
 {
     return (double)(a->total_ns + (a->under_way ? clock_ns() - a->since_ns : 0)) * 1e-9;
@@ -140,7 +147,7 @@ bool disk_cache_wants(struct disk_cache *c, const struct prompt_key *key)
 static bool has_room(struct disk_cache *c, uint32_t bytes)
 {
     return clock_ms() >= c->retry_ms &&
-           c->counters.disk_bytes + c->queued_bytes + bytes <= c->params.budget &&
+           c->counters.disk_bytes + c->queued_bytes + bytes <= c->counters.budget &&
            !record_feed_full(c->params.feed);
 }
 

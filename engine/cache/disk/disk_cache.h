@@ -43,6 +43,7 @@ struct disk_counters {
 struct disk_cache *disk_cache_open(const struct disk_cache_params *p, struct err *e);
 /* Writes what was handed over before, then ends the threads. */
 void disk_cache_close(struct disk_cache **c);
+void disk_cache_set_budget(struct disk_cache *c, uint64_t bytes);
 void disk_cache_counters(struct disk_cache *c, struct disk_counters *out); /* any thread */
 /* Bytes per second that reads have brought lately, checked; a guess before the first. */
 double disk_cache_read_rate(struct disk_cache *c);

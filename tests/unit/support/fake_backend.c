@@ -220,6 +220,57 @@ static bool fake_copy_state(struct backend *b, int32_t from, int32_t to, struct 
     return true;
 }
 
+static void fake_format(const struct backend *b, char *out, size_t size)
+{
+    strncpy(out, "fake", size);
+}
+
+static size_t fake_block_bytes(const struct backend *b)
+{
+    return sizeof *b->kv;
+}
+
+static size_t fake_state_bytes(const struct backend *b)
+{
+    return b->n_states ? sizeof *b->states : 0;
+}
+
+static bool fake_save_blocks(struct backend *b, const int32_t *blocks, int32_t n, void *const *to,
+                             struct err *e)
+{
+    for (int32_t i = 0; i < n; i++)
+        memcpy(to[i], b->kv[blocks[i]], sizeof *b->kv);
+    return true;
+}
+
+static bool fake_load_blocks(struct backend *b, const int32_t *blocks, int32_t n,
+                             const void *const *from, struct err *e)
+{
+    for (int32_t i = 0; i < n; i++)
+        memcpy(b->kv[blocks[i]], from[i], sizeof *b->kv);
+    return true;
+}
+
+static bool fake_save_state(struct backend *b, int32_t state, void *to, struct err *e)
+{
+    memcpy(to, &b->states[state], sizeof *b->states);
+    return true;
+}
+
+static bool fake_load_state(struct backend *b, int32_t state, const void *from, struct err *e)
+{
+    memcpy(&b->states[state], from, sizeof *b->states);
+    return true;
+}
+
+static const struct backend_content fake_content = {.format = fake_format,
+                                                    .block_bytes = fake_block_bytes,
+                                                    .state_bytes = fake_state_bytes,
+                                                    .save_blocks = fake_save_blocks,
+                                                    .load_blocks = fake_load_blocks,
+                                                    .save_state = fake_save_state,
+                                                    .load_state = fake_load_state};
+
 static void fake_counters(const struct backend *b, struct backend_counters *c)
 {
     *c = b->counters;
@@ -244,4 +295,5 @@ const struct backend_ops fake_backend = {.name = "fake",
                                          .close = fake_close,
                                          .step = fake_step,
                                          .copy_state = fake_copy_state,
+                                         .content = &fake_content,
                                          .counters = fake_counters};

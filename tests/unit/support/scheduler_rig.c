@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/wire/message.h"
 #include "tests/unit/support/fake_backend.h"
@@ -17,6 +18,8 @@
 #define MAX_ANSWER 256
 
 static struct vocab *vocab;
+static struct disk_cache *disk;
+static uint64_t disk_identity;
 
 int rig_load_vocab(void **state)
 {
@@ -66,9 +69,17 @@ void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t 
                                                     .experts_per_token = RIG_EXPERTS,
                                                     .trained_top_k = RIG_EXPERTS,
                                                     .n_recurrent = recurrent,
+                                                    .disk = disk,
+                                                    .cache_identity = disk_identity,
                                                     .n_checkpoints = recurrent ? n_checkpoints : 0},
                          &e);
     assert_non_null(r->scheduler);
+}
+
+void rig_use_disk(struct disk_cache *cache, uint64_t identity)
+{
+    disk = cache;
+    disk_identity = identity;
 }
 
 void rig_init(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk)
@@ -121,8 +132,13 @@ struct job *add(struct rig *r, const struct engine_job_params *p)
 void run(struct rig *r)
 {
     struct err e = {0};
-    for (int i = 0; !scheduler_idle(r->scheduler); i++) {
-        assert_true(i < 100000);
+    for (int i = 0, waits = 0; !scheduler_idle(r->scheduler); i++) {
+        assert_true(i < 100000 && waits < 100000);
+        if (scheduler_waits_for_disk(r->scheduler)) {
+            clock_sleep_us(100);
+            waits++;
+            i--;
+        }
         if (!scheduler_step(r->scheduler, &e))
             fail_msg("%s", e.text);
     }

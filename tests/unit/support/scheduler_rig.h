@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/cache/disk/disk_cache.h"
 #include "engine/sched/scheduler.h"
 
 #define N_CTX 512
@@ -33,6 +34,8 @@ const struct vocab *rig_vocab(void);
 void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk,
                         int32_t n_checkpoints);
 void rig_init(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk);
+/* Schedulers that are made from now on store there; NULL: nowhere. */
+void rig_use_disk(struct disk_cache *cache, uint64_t identity);
 void rig_fini(struct rig *r);
 /* Nothing is held any more: the leak test of every path. */
 void assert_all_returned(const struct rig *r, int32_t slots);

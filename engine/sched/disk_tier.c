@@ -1,0 +1,138 @@
+/* Chooses folder, budget and identity of the prompt cache on disk. */
+#include "engine/sched/disk_tier.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#define LOG_MODULE "disk"
+#include "engine/base/log.h"
+#include "engine/base/option.h"
+
+#define SHARE 10 /* of what is free, a tenth */
+
+bool disk_tier_size(const char *text, int64_t *bytes, struct err *e)
+{
+    if (!strcmp(text, "off"))
+        *bytes = DISK_TIER_OFF;
+    else if (!strcmp(text, "auto"))
+        *bytes = DISK_TIER_AUTO;
+    else if (!option_bytes(text, bytes) || *bytes < 1)
+        return err_field(e, ERR_INPUT, "prompt-cache-disk", "'%s' is not a size, auto or off",
+                         text);
+    return true;
+}
+
+/* Everything that decides what a token's KV is, bit for bit. */
+static uint64_t identity_of(const struct backend_ops *ops, const struct backend *backend,
+                            const struct model *model)
+{
+    char format[256];
+    ops->content->format(backend, format, sizeof format);
+    const uint64_t parts[] = {model_plan(model)->fingerprint, model_stats(model)->file_bytes,
+                              hash64(format, strlen(format), 0), ENGINE_STORED_TOKENS};
+    uint64_t identity = hash64(parts, sizeof parts, 0);
+    return identity ? identity : 1; /* 0: no disk cache */
+}
+
+static void wake(void *inbox)
+{
+    inbox_wake(inbox);
+}
+
+static bool folder(const struct disk_tier_params *p, char *out, size_t size, struct err *e)
+{
+    if (p->dir)
+        return (size_t)snprintf(out, size, "%s", p->dir) < size ||
+               err_field(e, ERR_INPUT, "prompt-cache-dir", "the path is too long");
+    return file_join(out, size, p->cache_dir, "prompt-cache", e);
+}
+
+/* What it takes already counts as free, else each start would give it less. */
+static bool budget_of(const char *dir, uint64_t taken, uint64_t *bytes, struct err *e)
+{
+    struct statvfs fs;
+    if (statvfs(dir, &fs) != 0)
+        return err_errno(e, "prompt cache folder");
+    *bytes = ((uint64_t)fs.f_bavail * fs.f_frsize + taken) / SHARE;
+    return true;
+}
+
+static bool open_cache(struct disk_tier *t, const struct disk_tier_params *p,
+                       struct disk_cache_params *cache, struct err *e)
+{
+    char dir[4096];
+    struct disk_counters counters;
+    if (!folder(p, dir, sizeof dir, e))
+        return false;
+    cache->dir = dir;
+    cache->budget = (uint64_t)p->bytes;
+    cache->feed = p->feed;
+    cache->wake = wake;
+    cache->wake_context = p->inbox;
+    t->cache = disk_cache_open(cache, e);
+    if (!t->cache)
+        return false;
+    disk_cache_counters(t->cache, &counters);
+    uint64_t budget = cache->budget;
+    if (p->bytes == DISK_TIER_AUTO && !budget_of(dir, counters.disk_bytes, &budget, e))
+        return false;
+    disk_cache_set_budget(t->cache, budget);
+    log_info("prompt cache on disk: bytes=%llu budget=%llu record=%u",
+             (unsigned long long)counters.disk_bytes, (unsigned long long)budget,
+             record_bytes(cache->block_bytes, 0));
+    return true;
+}
+
+/* Not asked for is no failure. */
+static void turn_off(struct disk_tier *t, const struct disk_tier_params *p, const struct err *why,
+                     bool failed)
+{
+    struct err refusal = {0};
+    disk_tier_close(t);
+    if (failed)
+        log_warn("no prompt cache on disk: %s", why->text);
+    err_set(&refusal, ERR_UNSUPPORTED, "this engine keeps no prompt cache on disk: %.200s",
+            why->text);
+    record_feed_close(p->feed, &refusal);
+    struct status_page *page = status_begin(p->status);
+    page->cache_identity = 0;
+    snprintf(page->cache_note, sizeof page->cache_note, "%.159s", why->text);
+    status_end(p->status);
+}
+
+void disk_tier_open(struct disk_tier *t, const struct disk_tier_params *p,
+                    const struct backend_ops *ops, struct backend *backend, struct model *model)
+{
+    struct err e = {0};
+    *t = (struct disk_tier){0};
+    const struct backend_content *content = ops->content;
+    size_t block = content ? content->block_bytes(backend) : 0;
+    size_t state = content ? content->state_bytes(backend) : 0;
+    if (p->bytes == DISK_TIER_OFF)
+        err_set(&e, ERR_UNSUPPORTED, "it is switched off");
+    else if (!p->dir && !p->cache_dir)
+        err_set(&e, ERR_UNSUPPORTED, "there is no cache folder");
+    else if (!block || (uint64_t)block + state > UINT32_MAX / 2)
+        err_set(&e, ERR_UNSUPPORTED, "this model's blocks cannot be stored");
+    if (e.code) {
+        turn_off(t, p, &e, false);
+        return;
+    }
+    t->identity = identity_of(ops, backend, model);
+    struct disk_cache_params cache = {
+        .identity = t->identity, .block_bytes = (uint32_t)block, .state_bytes = (uint32_t)state};
+    if (open_cache(t, p, &cache, &e))
+        record_feed_open(p->feed);
+    else
+        turn_off(t, p, &e, true);
+}
+
+void disk_tier_close(struct disk_tier *t)
+{
+    disk_cache_close(&t->cache);
+    t->identity = 0;
+}
