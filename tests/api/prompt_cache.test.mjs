@@ -2,7 +2,7 @@
 // deleted leaves the disk. Rows of SQLite and records of the engine are compared all along.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
@@ -148,4 +148,30 @@ test('in_memory leaves nothing on the disk; a label is forgotten alone', async (
   assert.equal((await bob.call('DELETE', '/api/prompt-cache?key=quiet')).body.forgotten_tokens, 0);
   assert.equal((await bob.call('DELETE', '/api/prompt-cache?key=two')).body.forgotten_tokens > 0, true);
   assert.equal((await settled(() => true)).rows, one.rows);
+});
+
+test('a damaged record is found by sluice cache verify, and changes no answer', async () => {
+  const kept = await settled((f) => f.rows > 0);
+  const run = (...args) => spawnSync(program('sluice'), ['cache', ...args, '--state', path.join(s.dir, 'state')], { encoding: 'utf8' });
+  const ask = () => bob.call('POST', '/v1/chat/completions', { messages: [{ role: 'user', content: `one ${story}` }], max_tokens: 8, temperature: 0, prompt_cache_key: 'one' });
+  const answer = await ask();
+  const file = path.join(folder(), files().find((f) => readFileSync(path.join(folder(), f)).includes('SKVR')));
+  const at = readFileSync(file).findLastIndex((byte) => byte !== 0); // content of the last record
+  const fd = openSync(file, 'r+');
+  writeSync(fd, Buffer.from([readFileSync(file)[at] ^ 1]), 0, 1, at);
+  closeSync(fd);
+  const found = run('verify');
+  assert.equal(found.status, 1, found.stdout);
+  assert.match(found.stdout, /^damaged {2}[0-9a-f]{8}\.kv at \d+$/m);
+  killEverything();
+  await again();
+  const next = await ask();
+  assert.equal(next.body.choices[0].message.content, answer.body.choices[0].message.content);
+  assert.ok(next.body.usage.prompt_tokens_details.cached_tokens > 0, next.text);
+  await settled((f) => f.rows >= kept.rows);
+  assert.equal(run('verify').status, 0, 'it was stored anew');
+  assert.equal(run('clear').status, 0);
+  await settled((f) => f.rows === 0);
+  assert.equal(run('nonsense').status, 2);
+  assert.match(run('clear', '--json').stderr, /json: clear does not take it/);
 });
