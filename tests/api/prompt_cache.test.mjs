@@ -124,6 +124,14 @@ test('a deleted chat\'s blocks leave the disk, byte by byte', async () => {
   await settled((f) => f.rows > 0);
 });
 
+test('a deleted message takes along what is kept of its chat', async () => {
+  const { messages } = (await bob.call('GET', `/api/conversations/${b}`)).body;
+  assert.equal((await bob.call('DELETE', `/api/messages/${messages.at(-2).id}`)).status, 204);
+  await settled((f) => f.rows === 0);
+  await say(bob, b, 'And what then?');
+  await settled((f) => f.rows > 0);
+});
+
 test('an emptied trash and a removed user take theirs along', async () => {
   assert.equal((await bob.call('PATCH', `/api/conversations/${b}`, { trashed: true })).status, 200);
   const before = await figures();
