@@ -409,6 +409,16 @@ static bool fill(struct scheduler *s, const struct pending *p, int32_t state, st
     return ok;
 }
 
+/* What is left could not be read either: the device has failed. */
+static void give_up(struct prompt_disk *d)
+{
+    for (struct pending *p = d->oldest; p; p = p->next) {
+        if (p->block >= 0)
+            d->notes[p->block].pending = NULL;
+        p->block = -1;
+    }
+}
+
 /* False: there is no memory for it until a write has ended. */
 static bool copy_out(struct scheduler *s, const struct pending *p, uint64_t *left)
 {
@@ -426,7 +436,10 @@ static bool copy_out(struct scheduler *s, const struct pending *p, uint64_t *lef
     w->keep_seconds = p->keep_seconds;
     w->compute_ms = rate > 0 ? ENGINE_STORED_TOKENS / rate * 1e3 : 0;
     memcpy(w->owner, p->owner, sizeof w->owner);
-    disk_cache_end_write(s->disk->cache, w, fill(s, p, state, w));
+    bool ok = fill(s, p, state, w);
+    disk_cache_end_write(s->disk->cache, w, ok);
+    if (!ok)
+        give_up(s->disk);
     uint64_t bytes = record_bytes(block_bytes, state_bytes);
     *left -= bytes < *left ? bytes : *left;
     return true;
@@ -436,12 +449,13 @@ void prompt_disk_copy(struct scheduler *s)
 {
     struct prompt_disk *d = s->disk;
     uint64_t left = s->n_running ? BYTES_PER_ROUND : BYTES_WHEN_ALONE;
-    while (d && d->oldest && left) {
-        if (d->oldest->block >= 0 && !copy_out(s, d->oldest, &left))
-            return;
+    if (!d)
+        return;
+    while (d->oldest && left && (d->oldest->block < 0 || copy_out(s, d->oldest, &left))) {
         d->progress = true;
         remove_first(d);
     }
+    disk_cache_note_pending(d->cache, d->oldest != NULL);
 }
 
 void prompt_disk_publish(const struct scheduler *s, struct status_page *page)

@@ -14,11 +14,13 @@
 #include "engine/base/clock.h"
 #define LOG_MODULE "server"
 #include "engine/base/log.h"
+#include "engine/cache/disk/record_feed.h"
 #include "engine/sched/server_state.h"
 #include "engine/wire/message.h"
 
 #define MAX_CONNECTIONS 1024
 #define NO_JOB_MS 30000.0 /* a connection that asks for nothing is closed */
+#define TELL_MS 2000.0    /* at the end: for the recorder to read what was stored */
 #define FLUSH_MS 1000.0   /* at the end: for clients to read the last events */
 
 static bool watch(struct server *s, int fd, void *tag, uint32_t events, int operation)
@@ -256,13 +258,22 @@ static void stop_accepting(struct server *s)
     listener_close(&s->listener, s->params.socket_path);
 }
 
+/* True when the recorder knows what was stored of the last answers, or takes too long. Without it
+ * nobody would know of those records, and they would be lost. */
+static bool told_all(struct server *s, double now)
+{
+    if (s->ended_ms <= 0)
+        s->ended_ms = now;
+    return !s->follower || now >= s->ended_ms + TELL_MS || record_feed_settled(s->params.feed);
+}
+
 /* True when every job has ended, or the wait for them is over. */
 static bool stopped(struct server *s, double now)
 {
     if (s->stop_at_ms <= 0)
         return false;
     if (!job_table_running(&s->jobs))
-        return true;
+        return told_all(s, now);
     if (now >= s->stop_at_ms && !s->cancelled_all) {
         s->cancelled_all = true;
         job_table_cancel_all(&s->jobs);

@@ -18,6 +18,7 @@ struct server {
     struct connection *follower; /* of the cache feed; NULL: none */
     uint64_t followed;           /* number of the last event that was put into its `out` */
     double stop_at_ms;           /* > 0: stopping; when the grace is over */
+    double ended_ms;             /* > 0: stopping, and when the last job was seen to have ended */
     bool cancelled_all;
     atomic_int quit_status; /* set by server_quit; -1: not set */
 };

@@ -2,7 +2,7 @@
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_sampler_rules %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_scheduler_stops %D%/test_prefix_reuse %D%/test_engine %D%/test_engine_faults %D%/test_inbox \
 	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_slot_turns %D%/test_fair_queue %D%/test_backend_select %D%/test_monitor \
-	%D%/test_cache_feed %D%/test_disk_cache %D%/test_prompt_disk
+	%D%/test_cache_feed %D%/test_disk_cache %D%/test_prompt_disk %D%/test_prompt_exact %D%/test_engine_disk
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
 
@@ -36,12 +36,16 @@ scheduler_rig = %D%/support/scheduler_rig.c %D%/support/scheduler_rig.h %D%/supp
 prompt_rows = %D%/engine/prompt_rows.c %D%/engine/prompt_rows.h
 %C%_test_prompt_disk_SOURCES = %D%/engine/test_prompt_disk.c $(prompt_rows) $(scheduler_rig)
 %C%_test_prompt_disk_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_prompt_exact_SOURCES = %D%/engine/test_prompt_exact.c $(prompt_rows) $(scheduler_rig) %D%/support/expert_models.c %D%/support/expert_models.h
+%C%_test_prompt_exact_LDADD = $(SCHED_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 # over the real program ./sluice-engine
 engine_rig = %D%/engine/engine_rig.c %D%/engine/engine_rig.h %D%/engine/engine_process.c %D%/engine/engine_process.h %D%/support/process_cpu.c %D%/support/process_cpu.h
 %C%_test_engine_SOURCES = %D%/engine/test_engine.c $(engine_rig)
 %C%_test_engine_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_engine_faults_SOURCES = %D%/engine/test_engine_faults.c $(engine_rig)
 %C%_test_engine_faults_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_engine_disk_SOURCES = %D%/engine/test_engine_disk.c $(engine_rig)
+%C%_test_engine_disk_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_inbox_SOURCES = %D%/engine/test_inbox.c
 %C%_test_inbox_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_stats_SOURCES = %D%/engine/test_stats.c

@@ -9,8 +9,9 @@
 #include "engine/base/log.h"
 #include "engine/cache/disk/disk_cache_internal.h"
 
-#define WRITE_STAGING ((size_t)32 << 20)
-#define READ_STAGING ((size_t)64 << 20)
+/* Memory while something is written or read, beside the plan's: enough to keep a disk busy. */
+#define WRITE_STAGING ((size_t)16 << 20)
+#define READ_STAGING ((size_t)32 << 20)
 #define FIRST_READ_RATE 500e6 /* bytes per second, until it was measured */
 
 void disk_activity_begin(struct disk_activity *a)
@@ -29,6 +30,11 @@ void disk_wake(struct disk_cache *c)
 {
     if (c->params.wake)
         c->params.wake(c->params.wake_context);
+}
+
+void disk_tell_busy(struct disk_cache *c)
+{
+    record_feed_set_busy(c->params.feed, c->pending || c->writing > 0);
 }
 
 static void note_request(void *context)
@@ -102,6 +108,7 @@ void disk_cache_close(struct disk_cache **at)
     pthread_cond_destroy(&c->to_read);
     pthread_mutex_destroy(&c->lock);
     free(c->forgotten);
+    free(c->lost);
     free(c);
 }
 
@@ -222,14 +229,40 @@ bool disk_cache_writing(struct disk_cache *c)
     return writing;
 }
 
+void disk_cache_note_pending(struct disk_cache *c, bool pending)
+{
+    pthread_mutex_lock(&c->lock);
+    c->pending = pending;
+    disk_tell_busy(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* With the lock: the writer's thread, which owns the segments, frees it. */
+static void note_lost(struct disk_cache *c, const struct stored_place *place)
+{
+    if (c->n_lost == c->cap_lost) {
+        int32_t cap = c->cap_lost ? c->cap_lost * 2 : 16;
+        struct stored_place *lost = realloc(c->lost, (size_t)cap * sizeof *lost);
+        if (!lost)
+            return;
+        c->lost = lost;
+        c->cap_lost = cap;
+    }
+    c->lost[c->n_lost++] = *place;
+    c->asked = true;
+    pthread_cond_signal(&c->to_write);
+}
+
 void disk_report_gone(struct disk_cache *c, const struct prompt_key *key,
                       const struct stored_place *place)
 {
     struct cache_event ev = {.type = CACHE_GONE, .key = *key, .place = *place};
     pthread_mutex_lock(&c->lock);
     struct record_entry *entry = record_table_find(&c->table, key);
-    if (entry && !memcmp(&entry->place, place, sizeof *place))
+    if (entry && !memcmp(&entry->place, place, sizeof *place)) {
         record_table_remove(&c->table, entry);
+        note_lost(c, place);
+    }
     c->counters.damaged++;
     pthread_mutex_unlock(&c->lock);
     record_feed_put(c->params.feed, &ev);
@@ -247,7 +280,8 @@ int32_t disk_cache_take_forgotten(struct disk_cache *c, struct prompt_key *keys,
     pthread_mutex_lock(&c->lock);
     int32_t n = c->n_forgotten < most ? c->n_forgotten : most;
     c->n_forgotten -= n;
-    memcpy(keys, c->forgotten + c->n_forgotten, (size_t)n * sizeof *keys);
+    if (n)
+        memcpy(keys, c->forgotten + c->n_forgotten, (size_t)n * sizeof *keys);
     pthread_mutex_unlock(&c->lock);
     return n;
 }

@@ -68,6 +68,8 @@ enum disk_room disk_cache_begin_write(struct disk_cache *c, bool with_state, str
 /* Hands it over; or gives it up, where it could not be filled. */
 void disk_cache_end_write(struct disk_cache *c, struct disk_write *w, bool ok);
 bool disk_cache_writing(struct disk_cache *c); /* writes were handed over and have not ended */
+/* More will be handed over: until then the feed is not settled. */
+void disk_cache_note_pending(struct disk_cache *c, bool pending);
 
 /* --- the loop thread: loading */
 

@@ -30,6 +30,7 @@ struct disk_cache {
 
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t to_write, to_read;
+    bool pending;     /* the loop thread has more to hand over */
     bool stop, asked; /* asked: requests wait in the feed */
     bool reconciling;
     uint64_t settled_event; /* the last that the rows show which are being reconciled */
@@ -43,6 +44,8 @@ struct disk_cache {
     uint64_t rate_bytes, rate_ns; /* of reads, lately */
     struct prompt_key *forgotten; /* [n_forgotten] not taken yet */
     int32_t n_forgotten, cap_forgotten;
+    struct stored_place *lost; /* [n_lost] found damaged, to be freed */
+    int32_t n_lost, cap_lost;
     double retry_ms; /* of clock_ms; until then nothing is stored. 0: it is */
     struct disk_counters counters;
 };
@@ -50,6 +53,7 @@ struct disk_cache {
 void disk_activity_begin(struct disk_activity *a);
 void disk_activity_end(struct disk_activity *a);
 void disk_wake(struct disk_cache *c);
+void disk_tell_busy(struct disk_cache *c); /* with the lock */
 /* Without the lock. The record is not what its reference says: it is told, and forgotten. */
 void disk_report_gone(struct disk_cache *c, const struct prompt_key *key,
                       const struct stored_place *place);

@@ -141,9 +141,10 @@ static int32_t read_run(struct disk_load *l, const struct run *run)
     unsigned char *at = run->buffer->data;
     for (; ok && good < run->n; good++) {
         struct record_about about = about_of(l, run->first + good);
-        if (!record_is(at, &about))
+        uint32_t bytes = l->blocks[run->first + good].place.bytes;
+        if (bytes != record_bytes(about.block_bytes, about.state_bytes) || !record_is(at, &about))
             break;
-        at += l->blocks[run->first + good].place.bytes;
+        at += bytes;
     }
     return good;
 }
@@ -285,6 +286,8 @@ void disk_load_close(struct disk_load **at)
     l->failed = true;
     if (!l->busy)
         destroy(l);
+    if (!c->loads)
+        staging_trim(&c->read_staging);
     pthread_cond_broadcast(&c->to_read); /* there is room for others */
     pthread_mutex_unlock(&c->lock);
 }

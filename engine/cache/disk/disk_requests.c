@@ -197,9 +197,24 @@ static void serve(struct disk_cache *c, const struct record_request *r)
     }
 }
 
+static void free_lost(struct disk_cache *c)
+{
+    struct stored_place place;
+    pthread_mutex_lock(&c->lock);
+    while (c->n_lost) {
+        place = c->lost[--c->n_lost];
+        pthread_mutex_unlock(&c->lock);
+        segments_free(&c->segments, &place);
+        pthread_mutex_lock(&c->lock);
+        c->counters.disk_bytes = c->segments.disk_bytes;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
 void disk_requests_serve(struct disk_cache *c)
 {
     struct record_request *r;
+    free_lost(c);
     while ((r = record_feed_take(c->params.feed))) {
         serve(c, r);
         free(r);

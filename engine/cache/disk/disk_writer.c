@@ -90,6 +90,9 @@ static void end_writes(struct disk_cache *c, struct disk_queued_write **batch, i
         free(batch[i]);
     }
     c->counters.disk_bytes = c->segments.disk_bytes;
+    if (!c->writing)
+        staging_trim(&c->write_staging);
+    disk_tell_busy(c);
     if (e)
         note_failure(c, e);
     else

@@ -11,7 +11,7 @@
 
 struct record_feed {
     pthread_mutex_t lock; /* guards all below */
-    bool open;
+    bool open, busy;
     struct err why;             /* while not open */
     struct cache_event *events; /* [cap], a power of two; event n lies at n & (cap - 1) */
     uint64_t first, next;       /* numbers: the first that is kept; of the next one to come */
@@ -116,6 +116,21 @@ void record_feed_acknowledge(struct record_feed *f, uint64_t number)
         number = f->next - 1;
     if (number >= f->first)
         f->first = number + 1;
+    pthread_mutex_unlock(&f->lock);
+}
+
+bool record_feed_settled(struct record_feed *f)
+{
+    pthread_mutex_lock(&f->lock);
+    bool settled = !f->busy && f->first == f->next;
+    pthread_mutex_unlock(&f->lock);
+    return settled;
+}
+
+void record_feed_set_busy(struct record_feed *f, bool busy)
+{
+    pthread_mutex_lock(&f->lock);
+    f->busy = busy;
     pthread_mutex_unlock(&f->lock);
 }
 

@@ -42,6 +42,8 @@ bool record_feed_may_follow(struct record_feed *f, struct err *e);
  * was not acknowledged are gone, and what follows them is given. */
 uint64_t record_feed_next(struct record_feed *f, uint64_t after, struct cache_event *ev);
 void record_feed_acknowledge(struct record_feed *f, uint64_t number);
+/* True if every event was acknowledged, and none will come by itself. */
+bool record_feed_settled(struct record_feed *f);
 /* Hands a request over. False: no memory, or more references wait than are taken. */
 bool record_feed_ask(struct record_feed *f, enum record_request_type type,
                      const struct stored_ref *refs, int32_t n);
@@ -51,5 +53,7 @@ void record_feed_on_requests(struct record_feed *f, void (*wake)(void *context),
 /* The oldest request, or NULL; the caller frees it with free(). */
 struct record_request *record_feed_take(struct record_feed *f);
 bool record_feed_full(struct record_feed *f);
+/* Busy: events will come by themselves. */
+void record_feed_set_busy(struct record_feed *f, bool busy);
 /* Numbers and keeps an event; its number, or 0: no memory for it. */
 uint64_t record_feed_put(struct record_feed *f, const struct cache_event *ev);

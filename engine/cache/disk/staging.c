@@ -16,13 +16,19 @@ static void destroy(struct staging_buffer *b)
     free(b);
 }
 
-void staging_fini(struct staging *s)
+void staging_trim(struct staging *s)
 {
     for (struct staging_buffer *b = s->free, *next; b; b = next) {
         next = b->next;
         destroy(b);
     }
-    *s = (struct staging){0};
+    s->free = NULL;
+    s->kept = 0;
+}
+
+void staging_fini(struct staging *s)
+{
+    staging_trim(s);
 }
 
 /* One that was kept and is large enough, but not far too large. */
@@ -46,6 +52,8 @@ struct staging_buffer *staging_take(struct staging *s, size_t bytes)
         return NULL;
     struct staging_buffer *b = take_kept(s, bytes);
     if (!b) {
+        if (s->used + s->kept + bytes > s->limit)
+            staging_trim(s);
         b = calloc(1, sizeof *b);
         if (!b || !(b->data = aligned_alloc(ALIGN, bytes))) {
             free(b);
@@ -63,7 +71,7 @@ void staging_give(struct staging *s, struct staging_buffer *b)
     if (!b)
         return;
     s->used -= b->bytes;
-    if (s->kept + b->bytes > s->limit) {
+    if (s->used + s->kept + b->bytes > s->limit) {
         destroy(b);
         return;
     }

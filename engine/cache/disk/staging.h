@@ -10,8 +10,8 @@ struct staging_buffer {
 };
 
 struct staging {
-    size_t limit; /* of what is given out, and of what is kept for later, each */
-    size_t used, kept;
+    size_t limit;      /* of all buffers together */
+    size_t used, kept; /* bytes that are given out, and that are kept for later */
     struct staging_buffer *free;
 };
 
@@ -20,3 +20,5 @@ void staging_fini(struct staging *s); /* everything was given back */
 /* NULL: the limit is reached, or there is no memory. One buffer is always allowed. */
 struct staging_buffer *staging_take(struct staging *s, size_t bytes);
 void staging_give(struct staging *s, struct staging_buffer *b); /* accepts NULL */
+/* Frees what is kept: nothing more is expected for now. */
+void staging_trim(struct staging *s);
