@@ -18,8 +18,9 @@
 #define SETTLE_MS 200.0        /* events that waited for a follower are read before reconciling */
 #define TURN_MS 500.0          /* between looks for removals */
 #define EVICT_MS 2000.0
-#define BATCH 1024        /* references in one request */
-#define BUDGET_SHARE 0.95 /* the rest is what the engine may write before rows go */
+#define BATCH 1024 /* references in one request */
+#define ROOM_BYTES ((uint64_t)64 << 20)
+/* the rest is what the engine may write before rows go */
 
 /* ---- the connection ---- */
 
@@ -178,6 +179,7 @@ static bool take_events(struct cache_follower *c, double now, struct err *e)
         log_info("the prompt cache's rows are written again");
     c->failing = false;
     c->n_events = 0;
+    c->next_evict = c->next_turn = now; /* the engine stores nothing more when there is no room */
     return cache_feed_acknowledge(c->feed, e);
 }
 
@@ -196,6 +198,14 @@ static bool ask_for_removals(struct cache_follower *c, struct err *e)
     return n <= 0 || cache_feed_forget(c->feed, refs, take_refs(refs, rows, n), e);
 }
 
+/* What rows may take: the rest is what the engine may write before the next rows go, a twentieth,
+ * and of a small budget more, up to a quarter. */
+static int64_t rows_budget(uint64_t bytes)
+{
+    const uint64_t small = bytes / 4 < ROOM_BYTES ? bytes / 4 : ROOM_BYTES;
+    return (int64_t)(bytes - (bytes / 20 > small ? bytes / 20 : small));
+}
+
 static void evict(struct cache_follower *c, double now)
 {
     struct status_page page;
@@ -205,7 +215,7 @@ static void evict(struct cache_follower *c, double now)
     c->next_evict = now + EVICT_MS;
     if (!status_read(c->status_path, &page, &e) || !page.cache_disk_budget)
         return;
-    budget.bytes = (int64_t)((double)page.cache_disk_budget * BUDGET_SHARE);
+    budget.bytes = rows_budget(page.cache_disk_budget);
     if (!server_stored_setting_int(c->store, SETTING_USER_PROMPT_CACHE_BYTES, &budget.user_bytes,
                                    &e) ||
         !store_prompts_evict(c->store, &budget, &freed, &e))

@@ -221,7 +221,7 @@ static void test_rows_follow_records_and_records_follow_rows(void **state)
 
 static bool within_budget(struct rig *g, double since)
 {
-    return rows(g) == records(g) && rows(g) == BUDGET / 1000 * 95 / 100;
+    return rows(g) == records(g) && rows(g) == BUDGET / 1000 * 3 / 4;
 }
 
 static void test_the_sum_stays_below_the_budget(void **state)
@@ -231,19 +231,23 @@ static void test_the_sum_stays_below_the_budget(void **state)
     for (int i = 0; i < 1500; i++)
         store_record(g, i, i < 100 ? f->other : f->user, "");
     follow(g, f->store, within_budget);
-    assert_int_equal(rows(g), 950);
-    assert_int_equal(records(g), 950);
+    assert_int_equal(rows(g), 750);
+    assert_int_equal(records(g), 750);
     assert_int_equal(
         fixture_number(f->path, "SELECT count(*) FROM prompt_blocks WHERE user_id <> 1"), 100);
     end(g);
 }
 
-/* A process of its own, as it is in life, that is killed at any moment. */
+/* A process of its own, as it is in life, that is killed at any moment. It lets go of the server's
+ * connections: while it held them, epoll would go on telling of those that the server has closed.
+ */
 static pid_t start_recorder(struct rig *g)
 {
     pid_t pid = fork();
     if (pid)
         return pid;
+    for (int fd = 3; fd < 256; fd++)
+        close(fd);
     struct err e = {0};
     struct store *s = store_open(&(struct store_params){.path = g->f->path}, &e);
     if (s)
