@@ -123,7 +123,7 @@ static void test_two_thousand_keys_take_milliseconds(void **state)
         best = took < best ? took : best;
     }
     print_message("%d keys: %.2f ms\n", MANY, best);
-    assert_true(best < 4 * CHAIN_MS); /* a busy machine; quadratic would be far above */
+    assert_true(best < 10 * CHAIN_MS); /* a busy machine; quadratic would be far above */
 }
 
 static int removals(struct fixture *f)
