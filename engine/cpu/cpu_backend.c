@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "engine/cpu/content.h"
+#include "engine/cpu/cpu_content.h"
 #include "engine/cpu/head.h"
 #include "engine/cpu/kernels/kv_layout.h"
 #include "engine/cpu/layout.h"

@@ -3,7 +3,6 @@ libsluice_sched_a_SOURCES = \
 	%D%/admission.c \
 	%D%/batch.c \
 	%D%/connection.c %D%/connection.h \
-	%D%/disk_tier.c %D%/disk_tier.h \
 	%D%/event_log.c %D%/event_log.h \
 	%D%/expert_stats.c %D%/expert_stats.h \
 	%D%/fair_queue.c %D%/fair_queue.h \

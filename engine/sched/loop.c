@@ -194,21 +194,35 @@ static bool open_scheduler(struct loop *l, struct err *e)
     return l->scheduler != NULL;
 }
 
-/* Recurrent models without checkpoints reuse no prefix at all. */
+static void wake_loop(void *inbox)
+{
+    inbox_wake(inbox);
+}
+
+/* Without a disk that can be used, everything else works all the same. */
 static void open_disk(struct loop *l)
 {
+    struct err e = {0};
     const struct sizing *size = &l->memory.plan.size;
-    bool reuse =
-        l->params.prefix_cache && (!model_plan(l->model)->n_recurrent || size->n_checkpoints > 0);
-    disk_tier_open(
-        &l->disk,
-        &(struct disk_tier_params){.dir = l->params.prompt_cache_dir,
-                                   .cache_dir = l->params.cache_dir,
-                                   .bytes = reuse ? l->params.prompt_cache_bytes : DISK_TIER_OFF,
-                                   .feed = l->params.feed,
-                                   .inbox = l->params.inbox,
-                                   .status = l->params.status},
-        l->memory.ops, l->memory.opened, l->model);
+    const struct model_plan *plan = model_plan(l->model);
+    const uint64_t weights[2] = {plan->fingerprint, model_stats(l->model)->file_bytes};
+    /* recurrent models without checkpoints reuse no prefix at all */
+    bool reuse = l->params.prefix_cache && (!plan->n_recurrent || size->n_checkpoints > 0);
+    const struct disk_tier_params p = {.dir = l->params.prompt_cache_dir,
+                                       .cache_dir = l->params.cache_dir,
+                                       .bytes =
+                                           reuse ? l->params.prompt_cache_bytes : DISK_TIER_OFF,
+                                       .weights = hash64(weights, sizeof weights, 0),
+                                       .feed = l->params.feed,
+                                       .wake = wake_loop,
+                                       .wake_context = l->params.inbox};
+    if (disk_tier_open(&l->disk, &p, l->memory.ops, l->memory.opened, &e))
+        return;
+    if (e.code != ERR_UNSUPPORTED)
+        log_warn("no prompt cache on disk: %s", e.text);
+    struct status_page *page = status_begin(l->params.status);
+    snprintf(page->cache_note, sizeof page->cache_note, "%.159s", e.text);
+    status_end(l->params.status);
 }
 
 static bool open_backend(struct loop *l, struct err *e)

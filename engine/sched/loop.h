@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/cache/disk/disk_tier.h"
 #include "engine/memory/memory_plan.h"
-#include "engine/sched/disk_tier.h"
 #include "engine/sched/inbox.h"
 #include "engine/sched/monitor.h"
 #include "engine/sched/server.h"

@@ -41,6 +41,7 @@ struct prompt_disk {
     int32_t n_blocks;
     struct pending *oldest, *newest;
     int32_t n_loading;
+    uint64_t n_loaded;              /* blocks that jobs continued from in place of computing them */
     bool progress;                  /* something was moved in this round */
     uint64_t moved_bytes, moved_ns; /* from staging into the backend */
 };
@@ -259,6 +260,7 @@ static bool take_block(struct scheduler *s, struct job *j, const unsigned char *
     cache->next++;
     if (s->params.n_recurrent && !state)
         return true; /* it can be continued only behind the next one that has a state */
+    s->disk->n_loaded += (uint64_t)(cache->next - j->n_computed / ENGINE_STORED_TOKENS);
     count_loaded(s, j, cache->next * ENGINE_STORED_TOKENS - j->n_computed);
     j->n_computed = cache->next * ENGINE_STORED_TOKENS;
     admission_index_blocks(s, j);
@@ -469,7 +471,7 @@ void prompt_disk_publish(const struct scheduler *s, struct status_page *page)
     page->cache_disk_bytes = c.disk_bytes;
     page->cache_records = c.records;
     page->cache_stored = c.stored;
-    page->cache_loaded = c.loaded;
+    page->cache_loaded = s->disk->n_loaded;
     page->cache_refused = c.refused;
     page->cache_damaged = c.damaged;
     page->cache_forgotten = c.forgotten;

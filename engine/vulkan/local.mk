@@ -29,7 +29,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/ops/host_sync.c %D%/ops/host_sync.h \
 	%D%/ops/record.c %D%/ops/record.h \
 	%D%/ops/delta_net_ops.c %D%/ops/delta_net_ops.h \
-	%D%/ops/content.c %D%/ops/content.h \
+	%D%/ops/device_content.c %D%/ops/device_content.h \
 	%D%/ops/vulkan_step.c %D%/ops/vulkan_step.h \
 	%D%/ops/workspace.c \
 	%D%/vulkan_backend.c \

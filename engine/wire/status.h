@@ -146,8 +146,8 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
      * or it turned itself off (cache_note). Bytes that it takes and may take on the disk, records.
      */
     uint64_t cache_identity, cache_disk_budget, cache_disk_bytes, cache_records;
-    /* Since start: records stored, loaded, not stored for lack of room, found damaged or missing,
-     * and forgotten; bytes and time of reading and writing. */
+    /* Since start: records stored, loaded (their tokens were not computed), not stored for lack of
+     * room, found damaged or missing, and forgotten; bytes and time of reading and writing. */
     uint64_t cache_stored, cache_loaded, cache_refused, cache_damaged, cache_forgotten;
     uint64_t cache_read_bytes, cache_written_bytes;
     double cache_read_seconds, cache_write_seconds;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/cache/disk/record.h"
+#include "engine/cache/disk/record_form.h"
 #include "sql/prompts/store_prompt_cache.h"
 
 #define BATCH 1024

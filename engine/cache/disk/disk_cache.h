@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/cache/disk/record.h"
+#include "engine/cache/disk/record_form.h"
 #include "engine/cache/disk/record_feed.h"
 
 struct disk_cache;
@@ -33,7 +33,8 @@ struct disk_cache_params {
 
 struct disk_counters {
     uint64_t budget, disk_bytes, records; /* now */
-    uint64_t stored, loaded, refused, damaged, forgotten;
+    uint64_t stored, refused, damaged, forgotten;
+    uint64_t loaded; /* records that were read and are whole */
     uint64_t read_bytes, written_bytes;
     double read_seconds, write_seconds; /* with at least one read or write under way */
     char note[160];                     /* why nothing is stored now; "": it is */

@@ -113,7 +113,7 @@ struct backend {
     uint64_t kv_block_bytes; /* of one layer */
     struct step_memory step;
     struct result_memory result;
-    struct gpu_buffer content_staging; /* content.c; from its first use on */
+    struct gpu_buffer content_staging; /* device_content.c; from its first use on */
     struct recorded_step recorded[MAX_RECORDED];
     int n_recorded;
     uint64_t n_steps;

@@ -1,15 +1,12 @@
 /* Opens the prompt cache on disk for the model that runs: where it lies, how much it may take, and
- * the identity of what it stores. A disk that cannot be used is no reason not to run: it is logged
- * once, and the status page says so. Owner: the loop thread. */
+ * the identity of what it stores. A disk that cannot be used is no reason not to run: the caller
+ * shows why. Owner: the engine's loop thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/backend/backend.h"
 #include "engine/cache/disk/disk_cache.h"
-#include "engine/model/model.h"
-#include "engine/sched/inbox.h"
-#include "engine/wire/status.h"
 
 #define DISK_TIER_OFF (-1)
 #define DISK_TIER_AUTO 0 /* a tenth of what is free, with what it takes already */
@@ -18,19 +15,21 @@ struct disk_tier_params {
     const char *dir;       /* NULL: "prompt-cache" in cache_dir */
     const char *cache_dir; /* NULL: there is none */
     int64_t bytes;         /* DISK_TIER_OFF, DISK_TIER_AUTO or a size */
+    uint64_t weights;      /* a hash of the model: its numbers, tensors and their content */
     struct record_feed *feed;
-    struct inbox *inbox; /* woken when the disk is done with something */
-    struct status_writer *status;
+    void (*wake)(void *context); /* as in disk_cache_params */
+    void *wake_context;
 };
 
 struct disk_tier {
     struct disk_cache *cache; /* NULL: there is none */
-    uint64_t identity;
+    uint64_t identity;        /* of what it stores; 0: there is no cache */
 };
 
 /* "off", "auto" or a size as the other options take it. */
 bool disk_tier_size(const char *text, int64_t *bytes, struct err *e);
-/* Opens it and lets the recorder follow; or says why not, there and on the status page. */
-void disk_tier_open(struct disk_tier *t, const struct disk_tier_params *p,
-                    const struct backend_ops *ops, struct backend *backend, struct model *model);
+/* Opens it and lets the recorder follow. False: there is none, for a reason that the recorder is
+ * told too; ERR_UNSUPPORTED: nobody asked for one. */
+bool disk_tier_open(struct disk_tier *t, const struct disk_tier_params *p,
+                    const struct backend_ops *ops, struct backend *backend, struct err *e);
 void disk_tier_close(struct disk_tier *t);

@@ -1,6 +1,6 @@
 /* Gathers a KV block, which lies in parts (one in each layer's array), into one run of bytes, and
  * scatters it back. */
-#include "engine/cpu/content.h"
+#include "engine/cpu/cpu_content.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Writes and compares the header of a stored block. All integers are little-endian, as on every
  * machine that this runs on; content is in the backend's own form anyway. */
-#include "engine/cache/disk/record.h"
+#include "engine/cache/disk/record_form.h"
 
 #include <string.h>
 

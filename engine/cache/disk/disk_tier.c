@@ -1,7 +1,6 @@
 /* Chooses folder, budget and identity of the prompt cache on disk. */
-#include "engine/sched/disk_tier.h"
+#include "engine/cache/disk/disk_tier.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -27,20 +26,14 @@ bool disk_tier_size(const char *text, int64_t *bytes, struct err *e)
 }
 
 /* Everything that decides what a token's KV is, bit for bit. */
-static uint64_t identity_of(const struct backend_ops *ops, const struct backend *backend,
-                            const struct model *model)
+static uint64_t identity_of(uint64_t weights, const struct backend_ops *ops,
+                            const struct backend *backend)
 {
-    char format[256];
+    char format[256] = "";
     ops->content->format(backend, format, sizeof format);
-    const uint64_t parts[] = {model_plan(model)->fingerprint, model_stats(model)->file_bytes,
-                              hash64(format, strlen(format), 0), ENGINE_STORED_TOKENS};
+    const uint64_t parts[] = {weights, hash64(format, strlen(format), 0), ENGINE_STORED_TOKENS};
     uint64_t identity = hash64(parts, sizeof parts, 0);
     return identity ? identity : 1; /* 0: no disk cache */
-}
-
-static void wake(void *inbox)
-{
-    inbox_wake(inbox);
 }
 
 static bool folder(const struct disk_tier_params *p, char *out, size_t size, struct err *e)
@@ -71,8 +64,8 @@ static bool open_cache(struct disk_tier *t, const struct disk_tier_params *p,
     cache->dir = dir;
     cache->budget = (uint64_t)p->bytes;
     cache->feed = p->feed;
-    cache->wake = wake;
-    cache->wake_context = p->inbox;
+    cache->wake = p->wake;
+    cache->wake_context = p->wake_context;
     t->cache = disk_cache_open(cache, e);
     if (!t->cache)
         return false;
@@ -87,48 +80,42 @@ static bool open_cache(struct disk_tier *t, const struct disk_tier_params *p,
     return true;
 }
 
-/* Not asked for is no failure. */
-static void turn_off(struct disk_tier *t, const struct disk_tier_params *p, const struct err *why,
-                     bool failed)
+/* False, with *e. */
+static bool turn_off(struct disk_tier *t, const struct disk_tier_params *p, const struct err *e)
 {
     struct err refusal = {0};
     disk_tier_close(t);
-    if (failed)
-        log_warn("no prompt cache on disk: %s", why->text);
     err_set(&refusal, ERR_UNSUPPORTED, "this engine keeps no prompt cache on disk: %.200s",
-            why->text);
+            e->text);
     record_feed_close(p->feed, &refusal);
-    struct status_page *page = status_begin(p->status);
-    page->cache_identity = 0;
-    snprintf(page->cache_note, sizeof page->cache_note, "%.159s", why->text);
-    status_end(p->status);
+    return false;
 }
 
-void disk_tier_open(struct disk_tier *t, const struct disk_tier_params *p,
-                    const struct backend_ops *ops, struct backend *backend, struct model *model)
+bool disk_tier_open(struct disk_tier *t, const struct disk_tier_params *p,
+                    const struct backend_ops *ops, struct backend *backend, struct err *e)
 {
-    struct err e = {0};
-    *t = (struct disk_tier){0};
     const struct backend_content *content = ops->content;
     size_t block = content ? content->block_bytes(backend) : 0;
     size_t state = content ? content->state_bytes(backend) : 0;
+    bool ok = false;
+    *t = (struct disk_tier){0};
     if (p->bytes == DISK_TIER_OFF)
-        err_set(&e, ERR_UNSUPPORTED, "it is switched off");
+        err_set(e, ERR_UNSUPPORTED, "it is switched off");
     else if (!p->dir && !p->cache_dir)
-        err_set(&e, ERR_UNSUPPORTED, "there is no cache folder");
+        err_set(e, ERR_UNSUPPORTED, "there is no cache folder");
     else if (!block || (uint64_t)block + state > UINT32_MAX / 2)
-        err_set(&e, ERR_UNSUPPORTED, "this model's blocks cannot be stored");
-    if (e.code) {
-        turn_off(t, p, &e, false);
-        return;
-    }
-    t->identity = identity_of(ops, backend, model);
+        err_set(e, ERR_UNSUPPORTED, "this model's blocks cannot be stored");
+    else
+        ok = true;
+    if (!ok)
+        return turn_off(t, p, e);
+    t->identity = identity_of(p->weights, ops, backend);
     struct disk_cache_params cache = {
         .identity = t->identity, .block_bytes = (uint32_t)block, .state_bytes = (uint32_t)state};
-    if (open_cache(t, p, &cache, &e))
-        record_feed_open(p->feed);
-    else
-        turn_off(t, p, &e, true);
+    if (!open_cache(t, p, &cache, e))
+        return turn_off(t, p, e);
+    record_feed_open(p->feed);
+    return true;
 }
 
 void disk_tier_close(struct disk_tier *t)

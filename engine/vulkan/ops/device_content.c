@@ -1,6 +1,6 @@
 /* Copies KV blocks and recurrent states between the device and the host, in rounds through a
  * staging buffer that both see. The buffer exists from the first use on. */
-#include "engine/vulkan/ops/content.h"
+#include "engine/vulkan/ops/device_content.h"
 
 #include <stdio.h>
 #include <string.h>
