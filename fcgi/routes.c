@@ -49,6 +49,7 @@
     X(changes)                                                                                     \
     X(import)                                                                                      \
     X(conversations)                                                                               \
+    X(prompt_cache)                                                                                \
     X(attachments)                                                                                 \
     X(shares)                                                                                      \
     X(export)

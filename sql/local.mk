@@ -4,7 +4,8 @@ SQL_QUERIES = \
 	%D%/queries/conversations.sql %D%/queries/record.sql %D%/queries/responses.sql \
 	%D%/queries/attachments.sql %D%/queries/search.sql %D%/queries/tree.sql %D%/queries/server.sql \
 	%D%/queries/shares.sql %D%/queries/sorting.sql %D%/queries/library.sql %D%/queries/import.sql \
-	%D%/queries/people.sql %D%/queries/export.sql %D%/queries/openai.sql %D%/queries/oidc.sql %D%/queries/passkeys.sql
+	%D%/queries/people.sql %D%/queries/export.sql %D%/queries/openai.sql %D%/queries/oidc.sql %D%/queries/passkeys.sql \
+	%D%/queries/prompts.sql
 SQL_MIGRATIONS = \
 	%D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql %D%/migrations/0003_responses.sql \
 	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql \
@@ -14,7 +15,8 @@ SQL_MIGRATIONS = \
 	%D%/migrations/0014_sealed_factors.sql %D%/migrations/0015_kept_responses.sql \
 	%D%/migrations/0016_strict_keys.sql %D%/migrations/0017_openai_conversations.sql \
 	%D%/migrations/0018_search_parts.sql %D%/migrations/0019_audit_age.sql \
-	%D%/migrations/0020_oidc.sql %D%/migrations/0021_passkeys.sql %D%/migrations/0022_metrics_scope.sql
+	%D%/migrations/0020_oidc.sql %D%/migrations/0021_passkeys.sql %D%/migrations/0022_metrics_scope.sql \
+	%D%/migrations/0023_prompt_blocks.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a
@@ -55,6 +57,8 @@ libsluice_sql_a_SOURCES = \
 	%D%/files/attachment_files.c \
 	%D%/files/attachments_internal.h \
 	%D%/files/store_attachments.c %D%/files/store_attachments.h \
+	%D%/prompts/store_prompt_blocks.c %D%/prompts/store_prompt_blocks.h \
+	%D%/prompts/store_prompt_cache.c %D%/prompts/store_prompt_cache.h \
 	%D%/users/store_factor.c %D%/users/store_factor.h \
 	%D%/users/store_invites.c %D%/users/store_invites.h \
 	%D%/users/store_keys.c \

@@ -28,7 +28,7 @@ dist_webjs_DATA += %D%/js/render.js %D%/js/oidc.js
 # the list of chats, long threads, read-only links
 dist_web_DATA += %D%/share.html
 dist_webjs_DATA += %D%/js/actions.js %D%/js/block_window.js %D%/js/share_page.js %D%/js/share.js %D%/js/find.js %D%/js/found.js %D%/js/history.js \
-	%D%/js/list_pages.js %D%/js/list_filters.js %D%/js/list_query.js %D%/js/list_row.js %D%/js/list_selection.js %D%/js/shortcuts.js %D%/js/tags.js %D%/js/fold.js %D%/js/sending.js %D%/js/virtual_rows.js
+	%D%/js/list_pages.js %D%/js/list_filters.js %D%/js/list_query.js %D%/js/list_row.js %D%/js/list_selection.js %D%/js/shortcuts.js %D%/js/tags.js %D%/js/kept.js %D%/js/fold.js %D%/js/sending.js %D%/js/virtual_rows.js
 dist_webcss_DATA += %D%/css/share.css %D%/css/sidebar.css
 dist_webicons_DATA += %D%/icons/archive.svg %D%/icons/filter.svg %D%/icons/pin.svg %D%/icons/restore.svg %D%/icons/select.svg \
 	%D%/icons/share.svg %D%/icons/tag.svg

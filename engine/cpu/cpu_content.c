@@ -7,15 +7,10 @@
 
 #include "engine/cpu/cpu_worker.h"
 
-static size_t layer_bytes(const struct kv_view *v)
-{
-    return v->block_values * (v->half ? 2 : 4);
-}
-
 static void format(const struct backend *b, char *out, size_t size)
 {
-    bool half = b->plan->n_attention && b->views[0].half;
-    snprintf(out, size, "cpu %s %s%s", b->kernels->name, half ? "f16" : "f32",
+    snprintf(out, size, "cpu %s %s%s", b->kernels->name,
+             kv_type_name(b->plan->n_attention ? b->views[0].type : KV_F32),
              b->params.exact ? " exact" : "");
 }
 
@@ -23,7 +18,7 @@ static size_t block_bytes(const struct backend *b)
 {
     size_t bytes = 0;
     for (int32_t i = 0; i < b->plan->n_attention; i++)
-        bytes += layer_bytes(&b->views[i]);
+        bytes += b->views[i].block_bytes;
     return bytes;
 }
 
@@ -46,7 +41,7 @@ static bool save_blocks(struct backend *b, const int32_t *blocks, int32_t n, voi
         if (!known_block(b, blocks[k], e))
             return false;
         for (int32_t i = 0; i < b->plan->n_attention; i++) {
-            size_t bytes = layer_bytes(&b->views[i]);
+            size_t bytes = b->views[i].block_bytes;
             memcpy(at, (const char *)b->views[i].data + (size_t)blocks[k] * bytes, bytes);
             at += bytes;
         }
@@ -62,7 +57,7 @@ static bool load_blocks(struct backend *b, const int32_t *blocks, int32_t n,
         if (!known_block(b, blocks[k], e))
             return false;
         for (int32_t i = 0; i < b->plan->n_attention; i++) {
-            size_t bytes = layer_bytes(&b->views[i]);
+            size_t bytes = b->views[i].block_bytes;
             memcpy((char *)b->views[i].data + (size_t)blocks[k] * bytes, at, bytes);
             at += bytes;
         }

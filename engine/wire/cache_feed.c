@@ -11,11 +11,13 @@
 
 #define CONNECT_MS 2000.0
 #define REPLY_MS 10000.0
+#define ASYNC_SEND_MS 200.0 /* of a feed that must not wait for an engine that hangs */
 #define REFS_PER_FRAME 4096
 
 struct cache_feed {
     struct peer peer;
     uint64_t given; /* number of the last event that was returned */
+    double send_ms; /* how long a request may wait until the engine reads it */
 };
 
 static struct cache_feed *fail(struct cache_feed *f)
@@ -24,47 +26,50 @@ static struct cache_feed *fail(struct cache_feed *f)
     return NULL;
 }
 
-/* HELLO, then FOLLOW as the reply, or a refusal. */
-static bool greet(struct cache_feed *f, struct err *e)
+/* A refusal, in place of FOLLOW. */
+static int refused(const struct frame *frame, struct err *e)
 {
-    const double deadline = clock_ms() + REPLY_MS;
     struct event_box box = {0};
     struct engine_event ev;
+    if (message_get_event(frame, &ev, &box, e)) {
+        if (ev.type == ENGINE_FAILED && e)
+            *e = ev.error;
+        else
+            err_set(e, ERR_FORMAT, "frame of type %d in place of the cache feed", (int)frame->type);
+    }
+    event_box_fini(&box);
+    return -1;
+}
+
+/* HELLO, then FOLLOW as the reply. 1: it follows; 0: no reply until the deadline; -1: *e. */
+static int greet(struct cache_feed *f, double deadline, struct err *e)
+{
     struct frame frame;
     size_t used;
     for (;;) {
         int got = peer_next(&f->peer, &frame, &used, deadline, e);
-        if (got == 0)
-            err_set(e, ERR_UNAVAILABLE, "the engine does not answer");
         if (got <= 0)
-            return false;
+            return got;
         f->peer.in_pos += used;
         if (frame.type == FRAME_CACHE_FOLLOW)
-            return true;
+            return 1;
         if (frame.type != FRAME_HELLO)
-            break;
+            return refused(&frame, e);
         if (!message_get_hello(&frame, e))
-            return false;
+            return -1;
     }
-    if (message_get_event(&frame, &ev, &box, e)) {
-        if (ev.type == ENGINE_FAILED && e)
-            *e = ev.error;
-        else
-            err_set(e, ERR_FORMAT, "frame of type %d in place of the cache feed", (int)frame.type);
-    }
-    event_box_fini(&box);
-    return false;
 }
 
 static bool send_frames(struct cache_feed *f, struct buf *b, struct err *e)
 {
     bool ok = !b->failed || err_set(e, ERR_NOMEM, "no memory for a request");
-    ok = ok && peer_send(&f->peer, b, clock_ms() + REPLY_MS, e);
+    ok = ok && peer_send(&f->peer, b, clock_ms() + f->send_ms, e);
     buf_fini(b);
     return ok;
 }
 
-struct cache_feed *cache_feed_open(const char *socket_path, struct err *e)
+static struct cache_feed *begin(const char *socket_path, double connect_ms, double send_ms,
+                                struct err *e)
 {
     struct buf out = {0};
     struct cache_feed *f = calloc(1, sizeof *f);
@@ -72,13 +77,33 @@ struct cache_feed *cache_feed_open(const char *socket_path, struct err *e)
         err_set(e, ERR_NOMEM, "no memory for the cache feed");
         return NULL;
     }
-    if (!peer_connect(&f->peer, socket_path, clock_ms() + CONNECT_MS, e))
+    f->send_ms = send_ms;
+    if (!peer_connect(&f->peer, socket_path, clock_ms() + connect_ms, e))
         return fail(f);
     message_put_hello(&out, "recorder");
     cache_message_put_empty(&out, FRAME_CACHE_FOLLOW);
-    if (!send_frames(f, &out, e) || !greet(f, e))
-        return fail(f);
-    return f;
+    return send_frames(f, &out, e) ? f : fail(f);
+}
+
+struct cache_feed *cache_feed_open(const char *socket_path, struct err *e)
+{
+    struct cache_feed *f = begin(socket_path, CONNECT_MS, REPLY_MS, e);
+    if (!f)
+        return NULL;
+    const int greeted = greet(f, clock_ms() + REPLY_MS, e);
+    if (greeted == 0)
+        err_set(e, ERR_UNAVAILABLE, "the engine does not answer");
+    return greeted == 1 ? f : fail(f);
+}
+
+struct cache_feed *cache_feed_open_async(const char *socket_path, struct err *e)
+{
+    return begin(socket_path, 0, ASYNC_SEND_MS, e);
+}
+
+int cache_feed_open_poll(struct cache_feed *f, struct err *e)
+{
+    return greet(f, clock_ms(), e);
 }
 
 int cache_feed_fd(const struct cache_feed *f)

@@ -84,6 +84,12 @@ struct cache_feed;
  * ERR_UNAVAILABLE: nobody listens, or the engine is still loading. ERR_UNSUPPORTED: this engine
  * keeps no cache on disk. One thread owns a feed. */
 struct cache_feed *cache_feed_open(const char *socket_path, struct err *e);
+/* The same without waiting for a reply: until cache_feed_open_poll returns 1, only that and
+ * cache_feed_fd may be used. Later requests do not wait for an engine that hangs either: they fail.
+ */
+struct cache_feed *cache_feed_open_async(const char *socket_path, struct err *e);
+/* 1: it follows; 0: no reply yet; -1: *e as cache_feed_open. */
+int cache_feed_open_poll(struct cache_feed *f, struct err *e);
 int cache_feed_fd(const struct cache_feed *f); /* for poll: POLLIN */
 /* True when an event is complete in memory: call cache_feed_next before polling the descriptor. */
 bool cache_feed_pending(const struct cache_feed *f);

@@ -12,6 +12,7 @@
 #include "fcgi/status/engine_status.h"
 #include "sql/core/secret.h"
 #include "sql/core/store.h"
+#include "sql/prompts/store_prompt_blocks.h"
 
 #define MAX_REPORT 65536
 
@@ -101,6 +102,33 @@ static void add_experts(cJSON *o, const struct status_page *p)
     add_number(o, "bus_bytes", (double)p->expert_bus_bytes);
     add_number(o, "copied_bytes", (double)p->expert_copied_bytes);
     add_number(o, "on_cpu", (double)p->expert_on_cpu);
+}
+
+/* The prompt cache on disk: as the engine counts its records, and as the rows list them. */
+static void add_prompt_cache(cJSON *o, struct request *r, const struct status_page *p)
+{
+    struct store_prompt_facts f = {0};
+    struct err e = {0};
+    if (!store_prompt_facts(r->store, &f, &e))
+        cJSON_AddStringToObject(o, "error", e.text);
+    cJSON_AddBoolToObject(o, "on", p->cache_identity != 0);
+    cJSON_AddStringToObject(o, "note", p->cache_note);
+    add_number(o, "budget_bytes", (double)p->cache_disk_budget);
+    add_number(o, "bytes", (double)p->cache_disk_bytes);
+    add_number(o, "records", (double)p->cache_records);
+    add_number(o, "rows", (double)f.blocks);
+    add_number(o, "row_bytes", (double)f.bytes);
+    add_number(o, "row_tokens", (double)f.blocks * ENGINE_STORED_TOKENS);
+    add_number(o, "users", (double)f.users);
+    add_number(o, "removals", (double)f.removals);
+    add_number(o, "stored", (double)p->cache_stored);
+    add_number(o, "loaded", (double)p->cache_loaded);
+    add_number(o, "loaded_tokens", (double)p->cache_loaded * ENGINE_STORED_TOKENS);
+    add_number(o, "refused", (double)p->cache_refused);
+    add_number(o, "damaged", (double)p->cache_damaged);
+    add_number(o, "read_bytes", (double)p->cache_read_bytes);
+    add_number(o, "written_bytes", (double)p->cache_written_bytes);
+    add_number(o, "read_seconds", p->cache_read_seconds);
 }
 
 static void add_load(cJSON *o, const struct status_page *p)
@@ -261,6 +289,7 @@ static bool admin_status(struct request *r, struct err *e)
     add_memory_plan(o, &page);
     add_experts(cJSON_AddObjectToObject(o, "experts"), &page);
     add_load(cJSON_AddObjectToObject(o, "load"), &page);
+    add_prompt_cache(cJSON_AddObjectToObject(o, "prompt_cache"), r, &page);
     add_jobs(cJSON_AddArrayToObject(o, "jobs"), &page);
     add_pools(cJSON_AddArrayToObject(o, "pools"), r->worker->shared);
     cJSON *database = cJSON_AddObjectToObject(o, "database");

@@ -2,16 +2,19 @@
  * shared memory; vLLM's names where it has them. No figure names a user or a prompt, but
  * differences tell what others ask, to the token: they are for admins and whoever they gave a key.
  */
+#define LOG_MODULE "metrics"
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "config.h"
+#include "engine/base/log.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
+#include "sql/prompts/store_prompt_blocks.h"
 
 static void head(struct buf *b, const char *name, const char *type, const char *help)
 {
@@ -280,6 +283,44 @@ static void split_experts(struct buf *b, const struct status_page *p)
             (double)p->expert_copied_bytes);
 }
 
+/* Rows and records agree but for what is under way: events that are not written down yet, and
+ * removals. */
+static void prompt_cache(struct buf *b, struct request *r, const struct status_page *p)
+{
+    struct store_prompt_facts f = {0};
+    struct err e = {0};
+    const bool alive = p->state != ENGINE_DOWN;
+    if (r->store && !store_prompt_facts(r->store, &f, &e))
+        log_warn("the prompt cache's rows can't be counted: %s", e.text);
+    gauge(b, "prompt_cache_budget_bytes", "what prompts may take on the disk",
+          (double)p->cache_disk_budget);
+    gauge(b, "prompt_cache_bytes", "of it taken, as the engine counts its records",
+          alive ? (double)p->cache_disk_bytes : 0);
+    gauge(b, "prompt_cache_records", "records on the disk, one for each block",
+          alive ? (double)p->cache_records : 0);
+    gauge(b, "prompt_cache_rows", "blocks that the database lists", (double)f.blocks);
+    gauge(b, "prompt_cache_row_bytes", "bytes of their records", (double)f.bytes);
+    gauge(b, "prompt_cache_removals", "records that the engine has yet to remove",
+          (double)f.removals);
+    counter(b, "prompt_cache_stored_total", "records written", (double)p->cache_stored);
+    counter(b, "prompt_cache_loaded_total", "records that jobs continued from",
+            (double)p->cache_loaded);
+    counter(b, "prompt_cache_loaded_tokens_total", "tokens of these, which were not computed",
+            (double)p->cache_loaded * ENGINE_STORED_TOKENS);
+    counter(b, "prompt_cache_refused_total", "blocks that were not stored: no room, or no recorder",
+            (double)p->cache_refused);
+    counter(b, "prompt_cache_damaged_total", "records that were not what their row says",
+            (double)p->cache_damaged);
+    counter(b, "prompt_cache_forgotten_total", "records removed", (double)p->cache_forgotten);
+    counter(b, "prompt_cache_read_bytes_total", "bytes of records read",
+            (double)p->cache_read_bytes);
+    counter(b, "prompt_cache_written_bytes_total", "bytes of records written",
+            (double)p->cache_written_bytes);
+    counter(b, "prompt_cache_read_seconds_total", "time spent reading them", p->cache_read_seconds);
+    counter(b, "prompt_cache_write_seconds_total", "time spent writing them",
+            p->cache_write_seconds);
+}
+
 static void http_totals(struct buf *b, const struct shared *s)
 {
     head(b, "http_requests_total", "counter", "requests answered by the workers");
@@ -360,6 +401,7 @@ static bool metrics(struct request *r, struct err *e)
     memory(&b, &page, page.state != ENGINE_DOWN);
     experts(&b, &page.experts, page.state != ENGINE_DOWN);
     split_experts(&b, &page);
+    prompt_cache(&b, r, &page);
     http_totals(&b, r->worker->shared);
     pools(&b, r->worker->shared);
     if (b.failed) {

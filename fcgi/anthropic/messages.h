@@ -11,6 +11,9 @@ struct request;
 /* counts: for count_tokens, which wants no max_tokens and reads no sampling fields. */
 bool messages_read(struct chat_request *c, struct request *r, bool counts, struct err *e);
 
+/* cache_control of the body, its system, tools, messages' blocks and tool results. */
+bool messages_read_cache(struct chat_request *c, const cJSON *body, struct err *e);
+
 /* After an error of chat's readers: the field as this request names it. Always false. */
 bool messages_rename(struct err *e);
 
@@ -20,6 +23,8 @@ struct messages_view {           /* both forms */
     struct parts parts;
     bool begun; /* message_start was sent */
     bool pinged;
+    bool cache_marked;    /* the request has a cache_control */
+    int64_t keep_seconds; /* its ttl; 0: without */
 };
 struct answer_view messages_view(struct messages_view *v, struct request *r,
                                  const struct chat_request *c, const struct inference_params *p,

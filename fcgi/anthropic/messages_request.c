@@ -23,7 +23,7 @@ static const struct field_row fields[] = {
     {"output_config", FIELD_READ},
     {"metadata", FIELD_INERT},
     {"service_tier", FIELD_INERT},
-    {"cache_control", FIELD_INERT}, /* the prompt cache keeps every prompt */
+    {"cache_control", FIELD_READ}, /* messages_cache.c */
     {NULL, FIELD_READ},
 };
 
@@ -209,7 +209,7 @@ bool messages_read(struct chat_request *c, struct request *r, bool counts, struc
     cJSON *body = field_body(r, e);
     if (!check_version(r, e) || !body || !refuse_thread(r, body, e) ||
         !fields_take(r, body, fields, e) || !field_model(r, body, e) ||
-        !json_get_bool(body, "stream", &c->streaming.stream, e))
+        !json_get_bool(body, "stream", &c->streaming.stream, e) || !messages_read_cache(c, body, e))
         return false;
     c->owned = cJSON_CreateObject();
     c->messages = cJSON_AddArrayToObject(c->owned, "messages");

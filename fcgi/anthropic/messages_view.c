@@ -36,24 +36,39 @@ static void put_name(struct buf *b, const struct part *part)
     buf_json_string(b, name->data ? name->data : "", name->len);
 }
 
+/* Tokens of the prompt that were computed and are kept, in whole blocks, for requests to come. They
+ * count where the request asks for the cache; without, all that was computed is input. */
+static int created(const struct messages_view *v, const struct engine_usage *u)
+{
+    const int whole = (int)(u->prompt_tokens - u->prompt_tokens % ENGINE_STORED_TOKENS);
+    return v->cache_marked && whole > u->cached_tokens ? whole - (int)u->cached_tokens : 0;
+}
+
 /* Without the closing brace. thinking: tokens of it. */
-static void put_usage(struct buf *b, const struct engine_usage *u, int thinking)
+static void put_usage(struct buf *b, const struct messages_view *v, const struct engine_usage *u,
+                      int thinking)
 {
     buf_printf(
         b,
-        "{\"input_tokens\":%d,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":%d,"
+        "{\"input_tokens\":%d,\"cache_creation_input_tokens\":%d,\"cache_read_input_tokens\":%d,"
         "\"output_tokens\":%d,\"output_tokens_details\":{\"thinking_tokens\":%d},\"server_tool_"
         "use\":null",
-        (int)(u->prompt_tokens - u->cached_tokens), (int)u->cached_tokens,
-        (int)u->completion_tokens, thinking);
+        (int)(u->prompt_tokens - u->cached_tokens) - created(v, u), created(v, u),
+        (int)u->cached_tokens, (int)u->completion_tokens, thinking);
     reduced_top_k_put(b, u);
 }
 
-/* What only a whole message's usage has. */
-static void end_usage(struct buf *b)
+/* What only a whole message's usage has. A mark without a ttl is one of 5 minutes there. */
+static void end_usage(struct buf *b, const struct messages_view *v, const struct engine_usage *u)
 {
-    buf_puts(b, ",\"cache_creation\":null,\"inference_geo\":null,\"service_tier\":\"standard\","
-                "\"speed\":null}");
+    const int n = created(v, u), hour = v->keep_seconds == 3600 ? n : 0;
+    buf_puts(b, ",\"cache_creation\":");
+    if (v->cache_marked)
+        buf_printf(b, "{\"ephemeral_5m_input_tokens\":%d,\"ephemeral_1h_input_tokens\":%d}",
+                   n - hour, hour);
+    else
+        buf_puts(b, "null");
+    buf_puts(b, ",\"inference_geo\":null,\"service_tier\":\"standard\",\"speed\":null}");
 }
 
 /* ..."content": up to where the blocks go */
@@ -131,8 +146,8 @@ static void send_reply(void *context, const struct err *broken)
     buf_puts(b, "],");
     put_stop(b, v);
     buf_puts(b, ",\"usage\":");
-    put_usage(b, &g->usage, g->n_reasoning);
-    end_usage(b);
+    put_usage(b, v, &g->usage, g->n_reasoning);
+    end_usage(b, v, &g->usage);
     buf_putc(b, '}');
     b->failed |= v->parts.failed;
     reply_json_buf(v->stream.r, 200, b);
@@ -150,15 +165,15 @@ static void send_event(struct messages_view *v, const char *name)
 static void start_message(struct messages_view *v)
 {
     const struct generation *g = &v->stream.x->generations[0];
+    const struct engine_usage so_far = {.prompt_tokens = v->n_prompt, .cached_tokens = g->cached};
     if (v->begun)
         return;
     v->begun = true;
     buf_puts(&v->stream.line, "{\"type\":\"message_start\",\"message\":");
     put_head(&v->stream.line, v);
     buf_puts(&v->stream.line, "],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":");
-    put_usage(&v->stream.line,
-              &(struct engine_usage){.prompt_tokens = v->n_prompt, .cached_tokens = g->cached}, 0);
-    end_usage(&v->stream.line);
+    put_usage(&v->stream.line, v, &so_far, 0);
+    end_usage(&v->stream.line, v, &so_far);
     buf_puts(&v->stream.line, "}}");
     send_event(v, "message_start");
 }
@@ -263,7 +278,7 @@ static void end(void *context, const struct err *broken)
         buf_puts(&v->stream.line, "{\"type\":\"message_delta\",\"delta\":{");
         put_stop(&v->stream.line, v);
         buf_puts(&v->stream.line, "},\"usage\":");
-        put_usage(&v->stream.line, &g->usage, g->n_reasoning);
+        put_usage(&v->stream.line, v, &g->usage, g->n_reasoning);
         buf_puts(&v->stream.line, "}}");
         send_event(v, "message_delta");
         buf_puts(&v->stream.line, "{\"type\":\"message_stop\"}");
@@ -276,8 +291,11 @@ struct answer_view messages_view(struct messages_view *v, struct request *r,
                                  const struct chat_request *c, const struct inference_params *p,
                                  const struct inference *x)
 {
-    *v = (struct messages_view){
-        .stream = {.r = r, .x = x}, .n_prompt = p->job.n_prompt, .max_tokens = p->job.max_tokens};
+    *v = (struct messages_view){.stream = {.r = r, .x = x},
+                                .n_prompt = p->job.n_prompt,
+                                .max_tokens = p->job.max_tokens,
+                                .cache_marked = c->cache_marked,
+                                .keep_seconds = c->keep_seconds};
     if (!c->streaming.stream)
         return (struct answer_view){.listener = {.context = v, .delta = take_delta},
                                     .end = send_reply};

@@ -17,6 +17,7 @@
 #include "engine/base/file.h"
 #define LOG_MODULE "up"
 #include "engine/base/log_ring.h"
+#include "engine/cache/disk/disk_tier.h"
 #include "engine/memory/memory_options.h"
 #include "engine/wire/status.h"
 #include "fcgi/cli/cli_options.h"
@@ -35,7 +36,7 @@
 struct up {
     /* options */
     const char *state, *model, *models, *hub, *backend, *host, *names, *env_file, *bin_dir,
-        *share_dir, *cors, *audit_log, *log_level, *user_name, *engine_user_name;
+        *share_dir, *cors, *audit_log, *log_level, *user_name, *engine_user_name, *prompt_cache_disk;
     int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
     bool exact, without_landlock, without_seccomp;
@@ -82,6 +83,11 @@ static const struct option options[] = {
      "threads of the cpu backend; 0: one per core"},
     {"kv-memory", OPTION_BYTES, FIELD(kv_memory), "0", 0, 1e15, NULL, "BYTES",
      "memory for KV blocks; 0: chosen"},
+    {"prompt-cache-disk", OPTION_STRING, FIELD(prompt_cache_disk), "auto", 0, 0, NULL,
+     "BYTES|auto|off",
+     "what prompts may take on the disk, so that chats go on at once after a restart; auto: a "
+     "tenth "
+     "of what is free"},
     {"prefill-chunk", OPTION_INT, FIELD(prefill_chunk), "0", 0, 65536, NULL, "TOKENS",
      "prompt tokens of a step at most; 0: chosen"},
     MEMORY_OPTION_ROWS(struct up, memory),
@@ -160,6 +166,9 @@ static const char *last_model(struct up *u)
 static bool work_out_paths(struct up *u, struct err *e)
 {
     char real[4096];
+    int64_t bytes;
+    if (!disk_tier_size(u->prompt_cache_disk, &bytes, e))
+        return false;
     if (!u->state) {
         struct passwd *pw = getpwuid(getuid());
         if (!pw)
@@ -314,6 +323,8 @@ static void add_engine(struct up *u, struct supervisor *s)
         (char *)u->memory.kv_type,
         "--kv-memory",
         number(u, u->kv_memory),
+        "--prompt-cache-disk",
+        (char *)u->prompt_cache_disk,
         "--prefill-chunk",
         number(u, u->prefill_chunk),
         u->without_landlock ? "--without-landlock" : "--no-without-landlock",

@@ -35,6 +35,7 @@ enum server_setting {
     SETTING_USER_TOKENS_PER_DAY, /* of users without limits of their own; 0: none */
     SETTING_USER_STORAGE_BYTES,
     SETTING_USER_MAX_JOBS,
+    SETTING_USER_PROMPT_CACHE_BYTES, /* recorder/cache_follower.h; 0: none of its own */
     SETTING_SHARE_LINKS,
     SETTING_MODEL_TITLES,
     SETTING_ATTACHMENT_BYTES,

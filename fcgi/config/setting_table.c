@@ -46,6 +46,11 @@ const struct setting_row setting_rows[SETTING__N] = {
     [SETTING_USER_STORAGE_BYTES] =
         {"user_storage_bytes", "accounts", SETTING_TYPE_INT, "0", 0, 1e15, NULL, "bytes", false,
          "texts and files that a user without limits of their own may keep; 0: no limit"},
+    [SETTING_USER_PROMPT_CACHE_BYTES] =
+        {"user_prompt_cache_bytes", "accounts", SETTING_TYPE_INT, "0", 0, 1e15, NULL, "bytes",
+         false,
+         "of the prompt cache on disk that one user may take; 0: no limit, but when its space is "
+         "used up, whoever takes the most gives way first"},
     [SETTING_USER_MAX_JOBS] =
         {"user_max_jobs", "accounts", SETTING_TYPE_INT, "32", 0, 1e6, NULL, "jobs", false,
          "running and waiting answers at one time of a user without limits of their own; 0: no "
@@ -133,6 +138,7 @@ const bool setting_guarded[SETTING__N] = {
     [SETTING_USER_TOKENS_PER_DAY] = true,
     [SETTING_USER_STORAGE_BYTES] = true,
     [SETTING_USER_MAX_JOBS] = true,
+    [SETTING_USER_PROMPT_CACHE_BYTES] = true,
     [SETTING_SHARE_LINKS] = true,
     [SETTING_AUDIT_DAYS] = true,
     [SETTING_KEYS_OPTIONAL_ON_LOOPBACK] = true,

@@ -17,6 +17,7 @@
 #include "fcgi/inference/model_gate.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/inference/stored_answer.h"
+#include "fcgi/inference/stored_prompt.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"
@@ -267,6 +268,7 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
     settings_apply(&s, &job);
     tell_answer(p, &job);
     cache_scope_name(job.scope, sizeof job.scope, r, "");
+    stored_prompt_owner(job.cache_owner, p->conversation_id);
     snprintf(job.key, sizeof job.key, "%s", key);
     snprintf(job.request_id, sizeof job.request_id, "%s", r->id);
     return model_gate_submit(r, &job, e);

@@ -8,7 +8,9 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"
+#include "sql/chats/store_conversations.h"
 #include "sql/chats/store_tree.h"
+#include "sql/prompts/store_prompt_blocks.h"
 
 static const struct field_row fork_fields[] = {
     {"from_message_id", FIELD_READ}, {"title", FIELD_READ}, {0}};
@@ -34,10 +36,27 @@ bool conversation_fork(struct request *r, struct err *e)
            conversation_send(r, 201, id, e);
 }
 
+/* Which of a conversation's blocks hold a message is not known, so all of them go, and before the
+ * message does: in the other order a kill would leave the blocks of a text that is deleted. */
+static bool forget_prompts(struct request *r, int64_t message_id, struct err *e)
+{
+    struct store_message m;
+    int64_t removed;
+    return store_message_get(r->store, r->arena,
+                             &(struct store_ref){.user_id = r->who.user_id, .id = message_id}, &m,
+                             e) &&
+           store_prompts_forget(r->store,
+                                &(struct store_forgetting){.what = FORGET_CONVERSATION,
+                                                           .user_id = r->who.user_id,
+                                                           .conversation_id = m.conversation_id},
+                                &removed, e);
+}
+
 bool conversation_truncate(struct request *r, struct err *e)
 {
     int64_t id;
-    if (!path_id_param(r, "id", &id, e) || !store_message_remove(r->store, r->who.user_id, id, e))
+    if (!path_id_param(r, "id", &id, e) || !forget_prompts(r, id, e) ||
+        !store_message_remove(r->store, r->who.user_id, id, e))
         return false;
     recorder_notify(r->worker->run_dir, id); /* its files may belong to nothing now */
     return reply_empty(r, 204);

@@ -117,6 +117,7 @@ static bool ask_model(struct request *r, const struct beginning *b, char title[T
             .generation = {.format = prompt.format, .opens_reasoning = prompt.opens_reasoning}};
         settings_apply(&c.settings, &p.job);
         cache_scope_name(p.job.scope, sizeof p.job.scope, r, "");
+        p.job.cache_keep_seconds = -1; /* nothing goes on from a title */
         snprintf(p.job.request_id, sizeof p.job.request_id, "%s", r->id);
         ok = inference_start(&x, r, &p, e) && inference_run(&x, e);
         if (ok)

@@ -11,6 +11,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_conversations_tree.c \
 	%D%/api_conversations_window.c \
 	%D%/api_library.c \
+	%D%/api_prompt_cache.c \
 	%D%/api_shares.c \
 	%D%/conversation.h \
 	%D%/conversation_message.c \

@@ -219,6 +219,10 @@ struct engine_usage inference_usage(const struct inference *x)
         if (i % x->per_prompt == 0) {
             sum.prompt_tokens += u->prompt_tokens;
             sum.cached_tokens += u->cached_tokens;
+            sum.cached_from_ram += u->cached_from_ram;
+            sum.cached_from_disk += u->cached_from_disk;
+            sum.cache_bytes += u->cache_bytes;
+            sum.cache_ms += u->cache_ms;
         }
     }
     return sum;

@@ -4,6 +4,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/answer_stream.c %D%/answer_stream.h \
 	%D%/answer_view.c %D%/answer_view.h \
 	%D%/cache_scope.c %D%/cache_scope.h \
+	%D%/cache_usage.c %D%/cache_usage.h \
 	%D%/constraint.c %D%/constraint.h \
 	%D%/generation.c %D%/generation.h \
 	%D%/inference.c %D%/inference.h \
@@ -15,5 +16,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/settings.c %D%/settings.h \
 	%D%/settings_tokens.c \
 	%D%/stored_answer.c %D%/stored_answer.h \
+	%D%/stored_prompt.c %D%/stored_prompt.h \
 	%D%/usage.c %D%/usage.h \
 	%D%/watch.c %D%/watch.h

@@ -1,4 +1,5 @@
-/* model_gate.h: looks at the engine's status page before a job is submitted. */
+/* model_gate.h: looks at the engine's status page, and for the prompt's blocks on disk, before a
+ * job is submitted. */
 #include "fcgi/inference/model_gate.h"
 
 #include <stdatomic.h>
@@ -8,6 +9,7 @@
 #include "engine/base/clock.h"
 #include "engine/engine.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/stored_prompt.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
@@ -44,17 +46,16 @@ bool model_gate_answers(const struct request *r, struct err *e)
     return !hangs(&page, e);
 }
 
-static bool gate_open(struct request *r, struct err *e)
+static bool gate_open(struct request *r, struct status_page *page, struct err *e)
 {
-    struct status_page page;
     const int gate = atomic_load_explicit(&r->worker->shared->model_gate, memory_order_relaxed);
     r->error_override.retry_after_s = gate == GATE_UNLOADED ? RETRY_UNLOADED_S : RETRY_S;
     if (gate == GATE_UNLOADED)
         return err_set(e, ERR_UNAVAILABLE, "no model is loaded now");
-    engine_status_read(r, &page);
-    if (hangs(&page, e))
+    engine_status_read(r, page);
+    if (hangs(page, e))
         return false;
-    if (gate == GATE_SWITCHING || !same_model(page.model_path, r->worker->model_path))
+    if (gate == GATE_SWITCHING || !same_model(page->model_path, r->worker->model_path))
         return err_set(e, ERR_UNAVAILABLE, "the model is being switched; try again in a moment");
     r->error_override.retry_after_s = 0;
     return true;
@@ -63,5 +64,15 @@ static bool gate_open(struct request *r, struct err *e)
 struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p,
                                      struct err *e)
 {
-    return gate_open(r, e) ? engine_submit(r->worker->engine_socket, p, e) : NULL;
+    struct status_page page;
+    struct stored_prompt stored;
+    if (!gate_open(r, &page, e))
+        return NULL;
+    struct engine_job_params job = *p;
+    stored_prompt_find(r, &page, p, &stored);
+    job.stored = stored.refs;
+    job.n_stored = stored.n;
+    struct engine_job *submitted = engine_submit(r->worker->engine_socket, &job, e);
+    stored_prompt_fini(&stored);
+    return submitted;
 }

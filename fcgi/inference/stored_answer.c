@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/json/json.h"
+#include "fcgi/inference/cache_usage.h"
 #include "fcgi/inference/reduced_top_k.h"
 
 #define MAX_PARSER_BYTES ((size_t)8 << 20)
@@ -101,6 +102,7 @@ static void put_timings(struct buf *out, const struct generation *g)
     }
     if (g->earlier_tokens)
         buf_printf(out, ",\"earlier_tokens\":%d", g->earlier_tokens);
+    cache_usage_put_timings(out, u);
     reduced_top_k_put(out, u);
     buf_putc(out, '}');
 }

@@ -8,6 +8,7 @@
 #include "engine/tokenizer/detokenizer.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/cache_usage.h"
 #include "fcgi/inference/reduced_top_k.h"
 #include "fcgi/llamacpp/llamacpp.h"
 #include "fcgi/openai/openai.h"
@@ -69,6 +70,7 @@ static void put_timings(struct buf *b, const struct engine_usage *u)
                (int)u->cached_tokens, (int)(u->prompt_tokens - u->cached_tokens), u->prefill_ms,
                read > 0 ? 1000 / read : 0, read, (int)u->completion_tokens, u->decode_ms,
                written > 0 ? 1000 / written : 0, written);
+    cache_usage_put_timings(b, u);
     reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }

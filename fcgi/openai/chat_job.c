@@ -7,6 +7,7 @@
 
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
+#include "fcgi/inference/stored_prompt.h"
 #include "fcgi/process/worker.h"
 
 static void fill_job(struct engine_job_params *job, const struct request *r,
@@ -23,6 +24,9 @@ static void fill_job(struct engine_job_params *job, const struct request *r,
     prompt_tell_answer(prompt, job);
     settings_apply(&c->settings, job);
     cache_scope_name(job->scope, sizeof job->scope, r, c->salt);
+    job->cache_keep_seconds = c->keep_seconds;
+    if (c->cache_key && *c->cache_key)
+        stored_prompt_label(job->cache_owner, c->cache_key);
     snprintf(job->request_id, sizeof job->request_id, "%s", r->id);
 }
 

@@ -45,9 +45,9 @@ static const struct field_row fields[] = {
     {"store", FIELD_INERT},
     {"service_tier", FIELD_INERT},
     {"safety_identifier", FIELD_INERT},
-    {"prompt_cache_key", FIELD_INERT},
+    {"prompt_cache_key", FIELD_READ},
     {"prompt_cache_options", FIELD_INERT},
-    {"prompt_cache_retention", FIELD_INERT},
+    {"prompt_cache_retention", FIELD_READ},
     {NULL, FIELD_READ},
 };
 
@@ -141,8 +141,7 @@ bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
         !read_progress(c, body, e) || !chat_read_thinking(c, r, body, e) ||
         !json_get_object(body, "reasoning", &reasoning, e) ||
         !chat_read_reasoning(c, r, reasoning, e) ||
-        !json_get_string(body, "verbosity", &verbosity, e) ||
-        !json_get_string(body, "cache_salt", &c->salt, e) ||
+        !json_get_string(body, "verbosity", &verbosity, e) || !chat_read_cache(c, body, e) ||
         (verbosity && !chat_set_verbosity(c, r, verbosity, "verbosity", e)))
         return false;
     c->n = (int)n;

@@ -28,10 +28,13 @@ struct chat_request {   /* pointers lie in the request's body tree or arena */
     struct buf grammar; /* the compiled constraint; owned */
     struct stream_options streaming;
     bool progress, one_call;
-    int n;               /* choices */
-    int top_logprobs;    /* -1: none */
-    int prompt_logprobs; /* vLLM's, of the prompt's tokens; -1: none */
-    const char *salt;    /* cache_salt, "" for none */
+    int n;                 /* choices */
+    int top_logprobs;      /* -1: none */
+    int prompt_logprobs;   /* vLLM's, of the prompt's tokens; -1: none */
+    const char *salt;      /* cache_salt, "" for none */
+    const char *cache_key; /* prompt_cache_key: labels what is kept on disk; NULL: none */
+    int64_t keep_seconds;  /* engine_job_params.cache_keep_seconds */
+    bool cache_marked;     /* Anthropic's cache_control stands somewhere */
 };
 
 /* The defaults of an endpoint whose conversation is in the field `source`. */
@@ -45,6 +48,8 @@ bool chat_read_output(struct chat_request *c, struct request *r, const cJSON *bo
 /* chat_template_kwargs, reasoning_effort, thinking, think and enable_thinking. */
 bool chat_read_thinking(struct chat_request *c, struct request *r, const cJSON *body,
                         struct err *e);
+/* cache_salt, prompt_cache_key and prompt_cache_retention. */
+bool chat_read_cache(struct chat_request *c, const cJSON *body, struct err *e);
 /* The object `reasoning` of OpenAI's responses and OpenRouter's chats (NULL: none): effort,
  * enabled. */
 bool chat_read_reasoning(struct chat_request *c, struct request *r, const cJSON *reasoning,

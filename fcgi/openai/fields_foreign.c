@@ -241,9 +241,9 @@ static const struct foreign_field foreign[] = {
     {"client_metadata", LABEL},
     {"litellm_metadata", LABEL},
     {"diagnostics", LABEL},
-    {"prompt_cache_key", "every prompt is kept in the prompt cache"},
+    {"prompt_cache_key", "it labels the prompt cache of chats and responses"},
     {"prompt_cache_options", "every prompt is kept in the prompt cache"},
-    {"prompt_cache_retention", "every prompt is kept in the prompt cache"},
+    {"prompt_cache_retention", "prompts are kept as long as there is room"},
 };
 
 const char *fields_foreign_reason(const char *name)

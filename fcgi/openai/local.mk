@@ -8,6 +8,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_text.c \
 	%D%/api_tokenizer.c \
 	%D%/chat_build.c %D%/chat_build.h \
+	%D%/chat_cache.c \
 	%D%/chat_check.c \
 	%D%/chat_files.c %D%/chat_files.h \
 	%D%/chat_job.c %D%/chat_job.h \

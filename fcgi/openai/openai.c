@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/cache_usage.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/inference/reduced_top_k.h"
 #include "fcgi/openai/chat_request.h"
@@ -28,17 +29,28 @@ void openai_head(struct buf *b, const char *id, const char *object, const struct
                (unsigned long long)vocab_fingerprint(w->text->vocab));
 }
 
-void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tokens)
+/* ended: it is known where the cached tokens came from. */
+static void put_usage(struct buf *b, const struct engine_usage *u, int reasoning_tokens, bool ended)
 {
     buf_printf(b,
                "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
-               "\"prompt_tokens_details\":{\"cached_tokens\":%d}",
+               "\"prompt_tokens_details\":{\"cached_tokens\":%d",
                (int)u->prompt_tokens, (int)u->completion_tokens,
                (int)(u->prompt_tokens + u->completion_tokens), (int)u->cached_tokens);
+    if (ended) {
+        buf_puts(b, ",\"cached_from\":");
+        cache_usage_put_from(b, u);
+    }
+    buf_putc(b, '}');
     if (reasoning_tokens >= 0)
         buf_printf(b, ",\"completion_tokens_details\":{\"reasoning_tokens\":%d}", reasoning_tokens);
     reduced_top_k_put(b, u);
     buf_putc(b, '}');
+}
+
+void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tokens)
+{
+    put_usage(b, u, reasoning_tokens, true);
 }
 
 /* Writes the figures of experts that are not all in one memory; a job's share of a step may be a
@@ -91,6 +103,7 @@ void openai_timings(struct buf *b, const struct engine_usage *u)
         u->queue_ms, u->prefill_ms, u->decode_ms, u->prefill_tokens_per_s, u->decode_tokens_per_s);
     put_experts(b, u->experts);
     put_memory(b, &u->memory);
+    cache_usage_put_timings(b, u);
     reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }
@@ -164,7 +177,7 @@ void openai_usage_so_far(struct buf *b, const struct stream_options *o, const st
     if (o->continuous_usage) {
         const struct engine_usage usage = inference_usage_so_far(x);
         buf_puts(b, ",\"usage\":");
-        openai_usage(b, &usage, reasoning_tokens);
+        put_usage(b, &usage, reasoning_tokens, false);
     } else if (o->include_usage) {
         buf_puts(b, ",\"usage\":null");
     }

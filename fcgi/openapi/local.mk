@@ -24,6 +24,7 @@ OPENAPI_SCHEMAS = \
 	%D%/ollama.json \
 	%D%/passkeys.json \
 	%D%/people.json \
+	%D%/prompt_cache.json \
 	%D%/responses.json \
 	%D%/shares.json \
 	%D%/state.json \

@@ -26,6 +26,7 @@
 #include "fcgi/recorder/audit_suppressed.h"
 #include "fcgi/recorder/recorder_answer.h"
 #include "fcgi/recorder/db_maintenance.h"
+#include "fcgi/recorder/cache_follower.h"
 #include "fcgi/status/history_sample.h"
 #include "sql/core/store.h"
 
@@ -51,6 +52,7 @@ struct recorder {
     double next_look, retry_at, next_sample, next_suppressed;
     struct db_maintenance maintenance;
     struct audit_ship audit;
+    struct cache_follower prompts;
     struct history *history; /* NULL: none is kept */
     struct history_source source;
 };
@@ -198,6 +200,8 @@ static int wait_ms(const struct recorder *r, double now)
         return 0;
     if (db_maintenance_next(&r->maintenance) < until)
         until = db_maintenance_next(&r->maintenance);
+    if (cache_follower_next(&r->prompts) < until)
+        until = cache_follower_next(&r->prompts);
     if (r->history && r->next_sample < until)
         until = r->next_sample;
     for (int i = 0; i < r->n; i++) {
@@ -219,6 +223,7 @@ static void drain_notifications(struct recorder *r)
     while (recv(r->notify_fd, text, sizeof text, MSG_DONTWAIT) >= 0) {
         r->look_now = true;
         db_maintenance_request(&r->maintenance);
+        cache_follower_request(&r->prompts);
     }
 }
 
@@ -232,11 +237,12 @@ static void poll_answers(const struct recorder *r, struct pollfd *fds)
 
 static void wait_for_work(struct recorder *r)
 {
-    static struct pollfd fds[MAX_ANSWERS + 2];
+    static struct pollfd fds[MAX_ANSWERS + 3];
     fds[0] = (struct pollfd){.fd = r->signal_fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = r->notify_fd, .events = POLLIN};
-    poll_answers(r, fds + 2);
-    if (poll(fds, (nfds_t)r->n + 2, wait_ms(r, clock_ms())) <= 0)
+    fds[2] = (struct pollfd){.fd = cache_follower_fd(&r->prompts), .events = POLLIN};
+    poll_answers(r, fds + 3);
+    if (poll(fds, (nfds_t)r->n + 3, wait_ms(r, clock_ms())) <= 0)
         return;
     if (fds[0].revents)
         r->stopping = true;
@@ -284,6 +290,7 @@ static void loop(struct recorder *r)
 {
     db_maintenance_init(&r->maintenance, r->store, clock_ms());
     audit_ship_init(&r->audit, r->store, r->p->audit_log);
+    cache_follower_init(&r->prompts, r->store, r->p->engine_socket, r->status_path);
     while (!r->stopping) {
         double now = clock_ms();
         if (r->look_now || now >= r->next_look)
@@ -291,6 +298,7 @@ static void loop(struct recorder *r)
         read_answers(r, now);
         tick(r, clock_ms());
         db_maintenance_run(&r->maintenance, r->n > 0, clock_ms());
+        cache_follower_run(&r->prompts, clock_ms());
         note_history(r, clock_ms());
         keep_audit(r, clock_ms());
         wait_for_work(r);
@@ -304,6 +312,7 @@ static void loop(struct recorder *r)
     tick(r, clock_ms());
     r->audit.next = 0;
     keep_audit(r, clock_ms());
+    cache_follower_fini(&r->prompts);
     db_maintenance_finish(&r->maintenance);
 }
 

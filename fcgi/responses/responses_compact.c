@@ -29,9 +29,9 @@ static const struct field_row compact_fields[] = {
     {"previous_response_id", FIELD_READ},
     {"conversation", FIELD_READ},
     {"cache_salt", FIELD_READ},
-    {"prompt_cache_key", FIELD_INERT},
+    {"prompt_cache_key", FIELD_READ},
     {"prompt_cache_options", FIELD_INERT},
-    {"prompt_cache_retention", FIELD_INERT},
+    {"prompt_cache_retention", FIELD_READ},
     {"service_tier", FIELD_INERT},
     {"tools", FIELD_INERT}, /* agents send the whole request that they would have made */
     {"tool_choice", FIELD_INERT},
@@ -59,8 +59,7 @@ static bool read_request(struct responses_request *q, struct request *r, struct 
     q->chat.owned = cJSON_CreateObject();
     q->chat.messages = cJSON_AddArrayToObject(q->chat.owned, "messages");
     struct chat_build b = {.messages = q->chat.messages};
-    if (!json_get_string(body, "cache_salt", &q->chat.salt, e) ||
-        !responses_read_items(q, r, &b, body, e))
+    if (!chat_read_cache(&q->chat, body, e) || !responses_read_items(q, r, &b, body, e))
         return false;
     chat_build_text(&b, chat_build_message(&b, "user"), instruction);
     q->chat.settings.sampling.temperature = 0.2f;

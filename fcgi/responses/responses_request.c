@@ -42,9 +42,9 @@ static const struct field_row fields[] = {
     {"user", FIELD_INERT},
     {"safety_identifier", FIELD_INERT},
     {"service_tier", FIELD_INERT},
-    {"prompt_cache_key", FIELD_INERT},
+    {"prompt_cache_key", FIELD_READ},
     {"prompt_cache_options", FIELD_INERT},
-    {"prompt_cache_retention", FIELD_INERT},
+    {"prompt_cache_retention", FIELD_READ},
     {"max_tool_calls", FIELD_INERT}, /* of built-in tools: there are none */
     {NULL, FIELD_READ},
 };
@@ -353,7 +353,7 @@ bool responses_read(struct responses_request *q, struct request *r, bool counts,
         !read_include(q, r, body, e) || !json_get_object(body, "metadata", &metadata, e) ||
         !responses_metadata(metadata, e) || !read_output(q, r, &b, body, e) ||
         !chat_read_thinking(&q->chat, r, body, e) || !read_reasoning(q, r, body, e) ||
-        !read_verbosity(q, r, body, e) || !json_get_string(body, "cache_salt", &q->chat.salt, e) ||
+        !read_verbosity(q, r, body, e) || !chat_read_cache(&q->chat, body, e) ||
         !responses_read_items(q, r, &b, body, e))
         return false;
     if (!counts)

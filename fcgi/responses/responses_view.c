@@ -7,6 +7,7 @@
 #include "engine/base/log.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/cache_usage.h"
 #include "fcgi/inference/reduced_top_k.h"
 #include "fcgi/openai/openai.h"
 #include "fcgi/process/worker.h"
@@ -90,11 +91,15 @@ void responses_put_usage(struct buf *b, const struct generation *g)
     const struct engine_usage *u = &g->usage;
     buf_printf(b,
                "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d,\"cache_write_"
-               "tokens\":0},"
+               "tokens\":0,\"cached_from\":",
+               (int)u->prompt_tokens, (int)u->cached_tokens);
+    cache_usage_put_from(b, u);
+    buf_printf(b,
+               "},"
                "\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},\"total_"
                "tokens\":%d",
-               (int)u->prompt_tokens, (int)u->cached_tokens, (int)u->completion_tokens,
-               g->n_reasoning, (int)(u->prompt_tokens + u->completion_tokens));
+               (int)u->completion_tokens, g->n_reasoning,
+               (int)(u->prompt_tokens + u->completion_tokens));
     reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }

@@ -12,6 +12,7 @@
 #include "sql/files/store_attachments.h"
 #include "sql/chats/store_responses.h"
 #include "sql/core/statement.h"
+#include "sql/prompts/store_prompt_cache.h"
 
 #define CLEAR_MESSAGES 300              /* deleted in one transaction ... */
 #define CLEAR_BYTES ((int64_t)64 << 10) /* ... with this much text, about: some milliseconds */
@@ -291,9 +292,14 @@ bool store_clear(struct store *s, bool *more, struct err *e)
         return false;
     if (*more)
         return true;
-    const bool cleared = clear_trash(s, more, e);
-    if (!cleared || *more)
-        return cleared;
+    if (!clear_trash(s, more, e))
+        return false;
+    if (*more)
+        return true;
+    if (!store_prompts_clear(s, more, e))
+        return false;
+    if (*more)
+        return true;
     int rc = next(s, QUERY_CLEAR_NEXT_CONVERSATION, &id, e);
     if (rc == 1) {
         *more = true;

@@ -105,6 +105,11 @@ void statement_bind_id(sqlite3_stmt *q, const char *name, int64_t v)
         sqlite3_bind_null(q, parameter(q, name));
 }
 
+void statement_bind_number(sqlite3_stmt *q, const char *name, double v)
+{
+    sqlite3_bind_double(q, parameter(q, name), v);
+}
+
 void statement_bind_text(sqlite3_stmt *q, const char *name, const char *v)
 {
     sqlite3_bind_text(q, parameter(q, name), v, -1, SQLITE_TRANSIENT);

@@ -45,7 +45,8 @@ struct store {
 sqlite3_stmt *statement_begin(struct store *s, enum query which, struct err *e);
 /* A name that the statement doesn't have is our bug: asserted. Texts and blobs are copied. */
 void statement_bind_int(sqlite3_stmt *q, const char *name, int64_t v);
-void statement_bind_id(sqlite3_stmt *q, const char *name, int64_t v);       /* 0 becomes NULL */
+void statement_bind_id(sqlite3_stmt *q, const char *name, int64_t v); /* 0 becomes NULL */
+void statement_bind_number(sqlite3_stmt *q, const char *name, double v);
 void statement_bind_text(sqlite3_stmt *q, const char *name, const char *v); /* NULL becomes NULL */
 void statement_bind_bytes(sqlite3_stmt *q, const char *name, const char *v,
                           size_t len); /* as text */

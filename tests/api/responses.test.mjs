@@ -298,7 +298,7 @@ test('what Codex sends is taken, and what has no effect is named', async () => {
     prompt_cache_key: 'k', client_metadata: { a: 'b' }, text: { verbosity: 'low' }, truncation: 'auto', ignore_eos: false });
   assert.equal(r.status, 200, r.text);
   const named = r.body.warnings.map((w) => w.field);
-  for (const field of ['client_metadata', 'prompt_cache_key', 'text.verbosity', 'tools[1] (custom apply_patch)', 'tools[2] (web_search)', 'tools[3] (namespace mcp)',
+  for (const field of ['client_metadata', 'text.verbosity', 'tools[1] (custom apply_patch)', 'tools[2] (web_search)', 'tools[3] (namespace mcp)',
     'tools[4] (local_shell)', 'reasoning.effort']) assert.ok(named.includes(field), `${field}: ${named}`);
   const choice = await ask({ input: say({ text: 'ok' }), tools: [{ type: 'web_search' }], tool_choice: { type: 'web_search' } });
   assert.equal(choice.status, 200, choice.text);

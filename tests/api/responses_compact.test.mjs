@@ -73,7 +73,7 @@ test('a response or a conversation that is kept can be compacted', async () => {
 test('fields: what agents send along is ignored by name, what is wrong is refused', async () => {
   const r = await compact({ input: talk('x'), tools: [{ type: 'function', name: 'f' }], parallel_tool_calls: true, reasoning: { effort: 'high' }, text: {}, service_tier: 'auto', prompt_cache_key: 'k', image: {} });
   assert.equal(r.status, 200, r.text);
-  assert.deepEqual(r.headers.get('x-sluice-ignored').split(', ').sort(), ['image', 'parallel_tool_calls', 'prompt_cache_key', 'reasoning', 'service_tier', 'text', 'tools']);
+  assert.deepEqual(r.headers.get('x-sluice-ignored').split(', ').sort(), ['image', 'parallel_tool_calls', 'reasoning', 'service_tier', 'text', 'tools']);
   for (const [body, param, status = 400] of [[{}, 'input'], [{ input: [] }, 'input'], [{ input: 5 }, 'input'], [{ input: [{ role: 'x', content: '' }] }, 'input[0].role'], [{ instructions: 5, input: 'x' }, 'instructions'],
     [{ previous_response_id: 'resp_none' }, 'previous_response_id'], [{ model: 'other', input: 'x' }, 'model', 404]]) {
     const bad = await compact(body);

@@ -3,13 +3,14 @@
  * prompt is a JSON object
  *   {"text": what to say, "prefill_ms", "token_ms", "finish": "stop"|"length", "refuse": error
  * code's name, "fail_after": tokens before an error event, "die_after": tokens before the
- * connection breaks, "say_prompt": true: the answer is the prompt's own text, "steps": [what to say
- * first, what after one tool's result behind the order, after two, ...]: an agent's loop, "when":
- * {words: what to say instead if they stand in the prompt, ...}: the last that fits counts; the
- * first letter of the words is written as \u00XX, or the order itself would hold them}. Without an
- * order it says "ok". A model folder with a file fake-refuses is not loaded; in one with a file
- * fake-context prompts longer than its configuration's context are refused, as an engine does. One
- * process per connection; detached jobs: fake_detached.h. */
+ * connection breaks, "say_prompt": true: the answer is the prompt's own text, "say_cache": true: it
+ * is what the job says of the prompt cache, "cached", "from_ram", "from_disk": tokens of the usage,
+ * "steps": [what to say first, what after one tool's result behind the order, after two, ...]: an
+ * agent's loop, "when": {words: what to say instead if they stand in the prompt, ...}: the last
+ * that fits counts; the first letter of the words is written as \u00XX, or the order itself would
+ * hold them}. Without an order it says "ok". A model folder with a file fake-refuses is not loaded;
+ * in one with a file fake-context prompts longer than its configuration's context are refused, as
+ * an engine does. One process per connection; detached jobs: fake_detached.h. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -45,6 +46,8 @@ struct fake {
     struct arena *arena;
     const char *say, *finish, *refuse;
     int64_t prefill_ms, token_ms, fail_after, die_after;
+    int64_t cached, from_ram, from_disk;
+    char cache_words[160];
 };
 
 static const char *argument(int argc, char **argv, const char *name)
@@ -133,6 +136,20 @@ static void take_words(struct fake *f, const cJSON *when, const char *prompt)
             f->say = o->valuestring;
 }
 
+static void read_cache(struct fake *f, const cJSON *o)
+{
+    struct err e = {0};
+    bool say = false;
+    json_get_bool(o, "say_cache", &say, &e);
+    json_get_int(o, "cached", 0, 1 << 20, &f->cached, &e);
+    json_get_int(o, "from_ram", 0, 1 << 20, &f->from_ram, &e);
+    json_get_int(o, "from_disk", 0, 1 << 20, &f->from_disk, &e);
+    snprintf(f->cache_words, sizeof f->cache_words, "owner=%s keep=%lld scope=%s",
+             f->job.cache_owner, (long long)f->job.cache_keep_seconds, f->job.scope);
+    if (say)
+        f->say = f->cache_words;
+}
+
 /* The order in the prompt. */
 static void read_order(struct fake *f)
 {
@@ -158,6 +175,7 @@ static void read_order(struct fake *f)
         json_get_bool(o, "say_prompt", &say_prompt, &e);
         if (say_prompt)
             f->say = text.data; /* lives as long as this process */
+        read_cache(f, o);
         json_get_string(o, "text", &f->say, &e);
         take_step(f, json_member(o, "steps"), order);
         take_words(f, json_member(o, "when"), text.data);
@@ -243,6 +261,11 @@ static void answer(struct fake *f)
                                           : cut     ? ENGINE_LENGTH
                                                     : ENGINE_STOP_EOS,
                                 .usage = {.prompt_tokens = f->job.n_prompt,
+                                          .cached_tokens = (int32_t)f->cached,
+                                          .cached_from_ram = (int32_t)f->from_ram,
+                                          .cached_from_disk = (int32_t)f->from_disk,
+                                          .cache_bytes = (uint64_t)f->from_disk * 1000,
+                                          .cache_miss = "unknown",
                                           .completion_tokens = n,
                                           .prefill_ms = (double)f->prefill_ms,
                                           .decode_ms = clock_ms() - began}};
@@ -269,6 +292,16 @@ static void serve_key(struct fake *f, const struct frame *frame)
     _exit(0);
 }
 
+/* There is no cache on disk here, which the recorder asks for. */
+static void refuse_follower(struct fake *f)
+{
+    struct engine_event ev = {.type = ENGINE_FAILED};
+    f->id = 0;
+    err_set(&ev.error, ERR_UNSUPPORTED, "this engine keeps no cache on disk");
+    send_event(f, &ev);
+    _exit(0);
+}
+
 /* Reads frames until SUBMIT came. */
 static bool take_job(struct fake *f)
 {
@@ -289,6 +322,8 @@ static bool take_job(struct fake *f)
             return !left && message_get_submit(&frame, &f->job, f->arena, &e);
         if (got == 1 && (frame.type == FRAME_ATTACH || frame.type == FRAME_CANCEL))
             serve_key(f, &frame);
+        if (got == 1 && frame.type == FRAME_CACHE_FOLLOW)
+            refuse_follower(f);
         if (got == 1) {
             buf_consume(&in, used);
             continue;

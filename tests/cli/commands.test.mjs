@@ -166,7 +166,7 @@ test("doctor --json lists checks with a verdict", async () => {
   assert.ok(checks.every((c) => c.check && ["ok", "warning", "error"].includes(c.verdict)), JSON.stringify(checks));
 });
 
-const COMMANDS = ["up", "doctor", "user", "key", "export", "backup", "restore", "tokenize", "detokenize", "template", "parse", "pull", "pack", "info", "generate", "logits", "perplexity", "bench", "synth"];
+const COMMANDS = ["up", "doctor", "user", "key", "export", "backup", "restore", "cache", "tokenize", "detokenize", "template", "parse", "pull", "pack", "info", "generate", "logits", "perplexity", "bench", "synth"];
 test("help exits with 0, wrong use with 2", async () => {
   const help = await ok(["help"]);
   for (const c of COMMANDS) {

@@ -132,6 +132,29 @@ test('a row by keyboard: Space opens its menu, Tab leaves it; a new name does no
   assert.equal(await page.evaluate(() => document.activeElement.id), 'composer-text');
 });
 
+test('what is cached of a chat is shown in figures, and forgotten when that is confirmed', opts, async () => {
+  await find('');
+  const asked = [];
+  await page.route('**/prompt-cache', (route) => {
+    asked.push(route.request().method());
+    route.fulfill({ json: route.request().method() === 'GET' ? { tokens: 12416, bytes: 240000000 } : { forgotten_tokens: 12416 } });
+  });
+  await menu('Made 381', 'Prompt cache');
+  await page.waitForSelector('#confirm-dialog[open]');
+  assert.match(await page.textContent('#confirm-text'), /12,416 tokens of “Made 381”.*240 MB/);
+  assert.equal(await page.textContent('#confirm-dialog .danger'), 'Forget');
+  await shot('kept');
+  await page.click('#confirm-dialog .quiet');
+  assert.deepEqual(asked, ['GET'], 'nothing is forgotten unasked');
+  await menu('Made 381', 'Prompt cache');
+  await page.click('#confirm-dialog .danger');
+  await until(page, () => [...document.querySelectorAll('.toast')].some((n) => n.textContent.includes('forgotten')));
+  assert.deepEqual(asked, ['GET', 'GET', 'DELETE']);
+  await page.unroute('**/prompt-cache');
+  await menu('Made 381', 'Prompt cache'); // the real one: nothing is kept by an engine that stores nothing
+  await until(page, () => [...document.querySelectorAll('.toast')].some((n) => n.textContent.startsWith('Nothing')));
+});
+
 test('what looks like a filter and is none is searched', opts, async () => {
   for (const text of ['is:constructor', 'toString:length', 'is:__proto__', 'before:never']) {
     await find(text);

@@ -121,11 +121,12 @@ export function openMenu(button, items) {
   (menu.querySelector("[aria-checked=true]") || menu.firstElementChild).focus();
 }
 
-/** Asks; resolves to true for yes. */
-export function confirmDialog(title, text) {
+/** Asks; resolves to true for yes, which `verb` names. */
+export function confirmDialog(title, text, verb = t("common.delete")) {
   const dialog = $("confirm-dialog");
   $("confirm-title").textContent = title;
   $("confirm-text").textContent = text;
+  dialog.querySelector("[value=ok]").textContent = verb;
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {

@@ -47,20 +47,25 @@ void record_seal(void *record, const struct record_about *about)
     memcpy(at, &h, sizeof h);
 }
 
+/* Every byte, by the checksum that the header has; its field is zeroed meanwhile. */
+static bool sum_holds(void *record, uint32_t bytes)
+{
+    unsigned char have[HASH128_BYTES], sum[HASH128_BYTES];
+    unsigned char *field = (unsigned char *)record + offsetof(struct header, checksum);
+    memcpy(have, field, sizeof have);
+    memset(field, 0, sizeof have);
+    hash128(record, bytes, 0, sum);
+    memcpy(field, have, sizeof have);
+    return memcmp(sum, have, sizeof sum) == 0;
+}
+
 bool record_is(void *record, const struct record_about *about)
 {
     struct header want, have;
-    unsigned char sum[HASH128_BYTES];
     memcpy(&have, record, sizeof have);
     fill(&want, about);
     memcpy(want.checksum, have.checksum, sizeof want.checksum);
-    if (memcmp(&want, &have, sizeof want) != 0)
-        return false;
-    unsigned char *field = (unsigned char *)record + offsetof(struct header, checksum);
-    memset(field, 0, HASH128_BYTES);
-    hash128(record, want.bytes, 0, sum);
-    memcpy(field, have.checksum, HASH128_BYTES);
-    return memcmp(sum, have.checksum, sizeof sum) == 0;
+    return memcmp(&want, &have, sizeof want) == 0 && sum_holds(record, want.bytes);
 }
 
 bool record_peek(const void *header, struct prompt_key *key, uint32_t *bytes)
@@ -71,4 +76,12 @@ bool record_peek(const void *header, struct prompt_key *key, uint32_t *bytes)
     *bytes = h.bytes;
     return h.magic == MAGIC && h.version == VERSION && h.bytes % RECORD_ALIGN == 0 &&
            h.bytes == record_bytes(h.about.block_bytes, h.about.state_bytes);
+}
+
+bool record_whole(void *record, uint32_t bytes, const struct prompt_key *key)
+{
+    struct prompt_key have;
+    uint32_t n;
+    return bytes >= RECORD_ALIGN && record_peek(record, &have, &n) && n == bytes &&
+           memcmp(&have, key, sizeof have) == 0 && sum_holds(record, bytes);
 }

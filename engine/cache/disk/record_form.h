@@ -52,3 +52,6 @@ bool record_is(void *record, const struct record_about *about);
 /* Reads no more than the first RECORD_HEADER_BYTES: key and size of what begins there. False: no
  * record does. */
 bool record_peek(const void *header, struct prompt_key *key, uint32_t *bytes);
+/* True if the bytes are one whole record with this key, whatever it is of. The checksum's field is
+ * zeroed meanwhile. */
+bool record_whole(void *record, uint32_t bytes, const struct prompt_key *key);

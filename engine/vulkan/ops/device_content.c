@@ -90,7 +90,7 @@ static bool finish(struct transfer *t, bool ok)
 
 static void format(const struct backend *b, char *out, size_t size)
 {
-    snprintf(out, size, "vulkan %s %s", b->params.exact ? "f32" : "f16", b->gpu.caps.name);
+    snprintf(out, size, "vulkan %s %s", kv_type_name(b->kv_type), b->gpu.caps.name);
 }
 
 static size_t block_bytes(const struct backend *b)

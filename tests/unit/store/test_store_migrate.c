@@ -142,7 +142,7 @@ static void test_migrations_alone_make_the_schema(void **state)
     for (const struct migration *m = migration_table; m->version; m++) {
         sqlite3 *db = NULL;
         char *why = NULL;
-        assert_int_equal(m->version, m - migration_table + 1);
+        assert_true(m->version > (m > migration_table ? m[-1].version : 0));
         assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
         struct store s = {.db = db};
         ASSERT_OK(search_functions(&s, &e)); /* migrations fold texts with them */

@@ -52,6 +52,17 @@ function loadBlock(s) {
     [t("admin.busy"), percent(l.step_seconds, l.step_seconds + l.idle_seconds)]]));
 }
 
+function promptCacheBlock(s) {
+  const c = s.prompt_cache;
+  return block(t("admin.promptCache"), c.on ? null : el("p", { class: "muted" }, c.note || t("admin.promptCacheOff")), facts([
+    [t("admin.promptCacheUsed"), c.budget_bytes ? t("admin.promptCacheUsedValue", { used: bytes(c.bytes), budget: bytes(c.budget_bytes), share: percent(c.bytes, c.budget_bytes) }) : null],
+    [t("admin.promptCacheKept"), c.rows ? t("admin.promptCacheKeptValue", { n: c.users, tokens: count(c.row_tokens) }) : null],
+    [t("admin.promptCacheSaved"), c.on ? t("admin.promptCacheSavedValue", { tokens: count(c.loaded_tokens), share: percent(c.loaded_tokens, s.load.prompt_tokens) }) : null],
+    [t("admin.promptCacheTraffic"), c.on ? t("admin.promptCacheTrafficValue", { read: bytes(c.read_bytes), written: bytes(c.written_bytes) }) : null],
+    [t("admin.promptCacheTrouble"), c.refused + c.damaged ? t("admin.promptCacheTroubleValue", { refused: count(c.refused), damaged: count(c.damaged) }) : null],
+    [t("admin.promptCacheLeaving"), c.removals ? count(c.removals) : null]]));
+}
+
 function processBlock(s) {
   const supervised = s.processes ? table(t("admin.processes"), [t("admin.program"), t("admin.pid"), t("admin.restarts")],
     s.processes.map((p) => [p.name, p.pid ? String(p.pid) : t("admin.notRunning"), count(p.restarts)])) : el("p", { class: "muted" }, t("admin.noSupervisor"));
@@ -86,7 +97,7 @@ function open(view, signal) {
   poll(signal, 3000, "/api/admin/status", (s) => {
     const processes = processBlock(s);
     processes.querySelector("details").open = body.querySelector("details")?.open;
-    render(body, engineBlock(s), loadBlock(s), memoryBlock(s), processes, databaseBlock(s), versionBlock(s));
+    render(body, engineBlock(s), loadBlock(s), memoryBlock(s), promptCacheBlock(s), processes, databaseBlock(s), versionBlock(s));
   }, (error) => { if (!body.childElementCount) render(body, problem(error)); });
 }
 

@@ -1,0 +1,66 @@
+/* The list of the prompt cache on disk (engine/wire/prompt_cache.h): which blocks there are, whose
+ * they are, and which records the engine still has to remove. Workers look up chains and forget;
+ * the recorder adds, evicts and removes. A row that goes leaves its record's place among the
+ * removals in the same transaction, whoever removes it. Rules as in sql/core/store.h. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+
+struct store;
+
+#define STORE_PROMPT_KEY_BYTES 16
+#define STORE_PROMPT_LABEL 47 /* characters */
+#define STORE_PROMPT_STEP 500 /* rows that one transaction removes: some milliseconds */
+#define STORE_BLOCK_TOKENS 32 /* of a block */
+
+struct store_block_place { /* of a record in the engine's segment files */
+    uint32_t segment, bytes;
+    uint64_t offset;
+};
+
+/* ---- workers ---- */
+
+/* Keys of a prompt's blocks in its order, one after the other. */
+struct store_chain {
+    int64_t user_id;
+    uint64_t identity;
+    const unsigned char *keys; /* [n * STORE_PROMPT_KEY_BYTES] */
+    int32_t n;
+};
+/* Fills places[n] for the blocks that there are from the first on without a gap; -1: *e. Only rows
+ * of the user. */
+int32_t store_chain_find(struct store *s, const struct store_chain *c,
+                         struct store_block_place *places, struct err *e);
+
+struct store_kept {
+    int64_t blocks, bytes;
+};
+/* What a conversation's jobs were the first to store; zero for another user's. */
+bool store_kept_of_conversation(struct store *s, int64_t user_id, int64_t conversation_id,
+                                struct store_kept *out, struct err *e);
+bool store_kept_of_user(struct store *s, int64_t user_id, struct store_kept *out, struct err *e);
+
+enum store_forget { FORGET_CONVERSATION, FORGET_LABEL, FORGET_USER, FORGET_ALL };
+struct store_forgetting {
+    enum store_forget what;
+    int64_t user_id;         /* for all but FORGET_ALL */
+    int64_t conversation_id; /* FORGET_CONVERSATION */
+    const char *label;       /* FORGET_LABEL */
+};
+/* Removes their rows in transactions of STORE_PROMPT_STEP; what is done when it fails stays done.
+ */
+bool store_prompts_forget(struct store *s, const struct store_forgetting *f, int64_t *removed,
+                          struct err *e);
+
+struct store_prompt_facts { /* for the admin page, metrics and doctor */
+    int64_t blocks, bytes, users;
+    int64_t removals, removal_bytes; /* records that the engine has yet to remove */
+};
+bool store_prompt_facts(struct store *s, struct store_prompt_facts *out, struct err *e);
+/* Every user that has blocks. */
+typedef bool (*store_prompt_total_fn)(void *context, int64_t user_id,
+                                      const struct store_kept *kept); /* false: enough */
+bool store_prompt_totals(struct store *s, store_prompt_total_fn fn, void *context, struct err *e);

@@ -1,0 +1,118 @@
+-- The prompt cache on disk: rows of blocks (see schema.sql).
+
+-- A row that a job of its user may still use: not of a conversation that was deleted and is not cleared away yet.
+-- part: prompt_block_usable
+b.user_id = :user_id AND b.identity = :identity
+  AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.id = b.conversation_id AND c.deleted_at IS NOT NULL)
+
+-- :keys is the keys of a prompt's blocks one after the other. It reads as far as there are rows without a gap.
+-- name: prompt_chain
+WITH RECURSIVE chain (n, segment, segment_offset, bytes) AS (
+    SELECT 1, b.segment, b.segment_offset, b.bytes FROM prompt_blocks b
+    WHERE b.key = substr(:keys, 1, 16) AND @prompt_block_usable
+    UNION ALL
+    SELECT n + 1, b.segment, b.segment_offset, b.bytes FROM chain CROSS JOIN prompt_blocks b
+    WHERE b.key = substr(:keys, n * 16 + 1, 16) AND @prompt_block_usable
+)
+SELECT segment, segment_offset, bytes FROM chain;
+
+-- Nothing is added for a user or a conversation that is gone. A block that was stored twice has its newer place. Blocks that
+-- stayed when the one before them went are its children again.
+-- name: prompt_block_add
+INSERT INTO prompt_blocks (key, parent, user_id, conversation_id, label, identity, end_tokens, bytes, state_bytes, segment,
+                           segment_offset, compute_ms, made_at, used_at, keep_seconds, keep_until, children)
+SELECT :key, :parent, u.id, :conversation_id, :label, :identity, :end_tokens, :bytes, :state_bytes, :segment, :segment_offset,
+       :compute_ms, :now, :now, :keep_seconds, CASE WHEN :keep_seconds > 0 THEN :now + :keep_seconds * 1000 END,
+       (SELECT count(*) FROM prompt_blocks WHERE parent = :key)
+FROM users u
+WHERE u.id = :user_id AND u.deleted_at IS NULL
+  AND (:conversation_id IS NULL
+       OR EXISTS (SELECT 1 FROM conversations WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL))
+ON CONFLICT (key) DO UPDATE
+SET segment = excluded.segment, segment_offset = excluded.segment_offset, bytes = excluded.bytes,
+    state_bytes = excluded.state_bytes, used_at = excluded.used_at
+WHERE user_id = excluded.user_id AND (segment <> excluded.segment OR segment_offset <> excluded.segment_offset);
+
+-- A record that got no row; one that has it already, since its event came twice, stays.
+-- name: prompt_removal_add
+INSERT INTO prompt_block_removals (key, segment, segment_offset, bytes)
+SELECT :key, :segment, :segment_offset, :bytes
+WHERE NOT EXISTS (SELECT 1 FROM prompt_blocks WHERE key = :key AND segment = :segment AND segment_offset = :segment_offset)
+ON CONFLICT DO NOTHING;
+
+-- name: prompt_block_use
+UPDATE prompt_blocks
+SET hits = hits + 1, used_at = :now, keep_until = CASE WHEN keep_seconds > 0 THEN :now + keep_seconds * 1000 END
+WHERE key = :key;
+
+-- A record that is damaged, missing or gone. Of a row whose record lies elsewhere by now nothing is known.
+-- name: prompt_block_gone
+DELETE FROM prompt_blocks WHERE key = :key AND segment = :segment AND segment_offset = :segment_offset;
+
+-- name: prompt_removal_done
+DELETE FROM prompt_block_removals WHERE segment = :segment AND segment_offset = :segment_offset AND key = :key;
+
+-- name: prompt_removals
+SELECT id, key, segment, segment_offset, bytes FROM prompt_block_removals WHERE id > :after ORDER BY id LIMIT :limit;
+
+-- In the order of keys: what is added meanwhile may be missed or not.
+-- name: prompt_places
+SELECT key, segment, segment_offset, bytes FROM prompt_blocks WHERE key > :after ORDER BY key LIMIT :limit;
+
+-- The recorder clears away the blocks of deleted conversations and users before their other rows.
+-- name: prompt_any_deleted
+SELECT EXISTS (SELECT 1 FROM conversations c CROSS JOIN prompt_blocks b ON b.conversation_id = c.id WHERE c.deleted_at > 0)
+    OR EXISTS (SELECT 1 FROM users u CROSS JOIN prompt_blocks b ON b.user_id = u.id WHERE u.deleted_at IS NOT NULL);
+
+-- name: prompt_clear_conversations
+DELETE FROM prompt_blocks WHERE key IN (
+    SELECT b.key FROM conversations c CROSS JOIN prompt_blocks b ON b.conversation_id = c.id
+    WHERE c.deleted_at > 0 LIMIT :limit);
+
+-- name: prompt_clear_users
+DELETE FROM prompt_blocks WHERE key IN (
+    SELECT b.key FROM users u CROSS JOIN prompt_blocks b ON b.user_id = u.id WHERE u.deleted_at IS NOT NULL LIMIT :limit);
+
+-- name: prompt_totals
+SELECT user_id, blocks, bytes FROM prompt_block_totals;
+
+-- name: prompt_evict_expired
+DELETE FROM prompt_blocks WHERE key = (
+    SELECT key FROM prompt_blocks WHERE children = 0 AND keep_until IS NOT NULL AND keep_until < :now ORDER BY keep_until LIMIT 1)
+RETURNING bytes;
+
+-- Of the ends of chains that were not used for the longest time, the one whose bytes save the least time: what computing it
+-- takes, times how likely it is to be asked for again, by its hits and its age.
+-- name: prompt_evict
+DELETE FROM prompt_blocks WHERE key = (
+    SELECT key FROM (SELECT key, compute_ms * (1 + hits) / (bytes * (1 + max(0, :now - used_at) / 3600000.0)) AS worth
+                     FROM prompt_blocks WHERE user_id = :user_id AND children = 0 ORDER BY used_at LIMIT 128)
+    ORDER BY worth LIMIT 1)
+RETURNING bytes;
+
+-- name: prompt_forget_conversation
+DELETE FROM prompt_blocks WHERE key IN (
+    SELECT b.key FROM prompt_blocks b JOIN conversations c ON c.id = b.conversation_id
+    WHERE b.conversation_id = :conversation_id AND b.user_id = :user_id AND c.user_id = :user_id AND c.deleted_at IS NULL
+    LIMIT :limit);
+
+-- name: prompt_forget_label
+DELETE FROM prompt_blocks WHERE key IN (
+    SELECT key FROM prompt_blocks WHERE user_id = :user_id AND label = :label LIMIT :limit);
+
+-- name: prompt_forget_user
+DELETE FROM prompt_blocks WHERE key IN (SELECT key FROM prompt_blocks WHERE user_id = :user_id LIMIT :limit);
+
+-- name: prompt_forget_all
+DELETE FROM prompt_blocks WHERE key IN (SELECT key FROM prompt_blocks LIMIT :limit);
+
+-- name: prompt_of_conversation
+SELECT count(*), coalesce(sum(b.bytes), 0) FROM prompt_blocks b WHERE b.conversation_id = :conversation_id AND b.user_id = :user_id;
+
+-- name: prompt_of_user
+SELECT blocks, bytes FROM prompt_block_totals WHERE user_id = :user_id;
+
+-- name: prompt_facts
+SELECT coalesce(sum(blocks), 0), coalesce(sum(bytes), 0), count(*),
+       (SELECT count(*) FROM prompt_block_removals), (SELECT coalesce(sum(bytes), 0) FROM prompt_block_removals)
+FROM prompt_block_totals WHERE blocks > 0;
