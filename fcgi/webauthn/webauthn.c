@@ -14,6 +14,8 @@
 
 #define HEAD_BYTES 37 /* rpIdHash 32, flags 1, counter 4 */
 #define HASH_BYTES 32
+#define ID_PLACE                                                                                   \
+    55 /* of a new credential's id: after the head, a name of 16 bytes and its length */
 #define AUTH_DATA_MAX 8192
 #define SIGNATURE_MAX 1024
 
@@ -72,6 +74,13 @@ static bool check_head(const struct webauthn_site *site, struct webauthn_bytes d
 /* libfido2 takes authenticator data of the algorithm that it was told before. NULL: of none. */
 static fido_cred_t *parse_credential(struct webauthn_bytes d)
 {
+    const size_t id_len =
+        d.len < ID_PLACE ? 0 : (size_t)d.data[ID_PLACE - 2] << 8 | d.data[ID_PLACE - 1];
+    if (d.len < ID_PLACE + id_len)
+        return NULL;
+    const size_t at = ID_PLACE + id_len;
+    if (!webauthn_cbor_is_small((struct webauthn_bytes){d.data + at, d.len - at}))
+        return NULL;
     for (int i = 0; i < N_ALGORITHMS; i++) {
         fido_cred_t *c = fido_cred_new();
         if (c && fido_cred_set_type(c, algorithms[i]) == FIDO_OK &&
@@ -162,7 +171,9 @@ static bool fill(fido_assert_t *f, const struct webauthn_site *site,
 static bool check_tail(struct webauthn_bytes d, struct err *e)
 {
     const unsigned char flags = d.data[HASH_BYTES];
-    return (!(flags & FLAG_CREDENTIAL) && !(flags & FLAG_EXTENSIONS) == (d.len == HEAD_BYTES)) ||
+    const struct webauthn_bytes tail = {d.data + HEAD_BYTES, d.len - HEAD_BYTES};
+    return (!(flags & FLAG_CREDENTIAL) && !(flags & FLAG_EXTENSIONS) == !tail.len &&
+            webauthn_cbor_is_small(tail)) ||
            err_field(e, ERR_INPUT, "authenticatorData", "is damaged");
 }
 

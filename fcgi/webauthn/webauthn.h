@@ -61,6 +61,8 @@ struct webauthn_assertion {
 bool webauthn_verify(const struct webauthn_site *site, const struct webauthn_assertion *a,
                      uint32_t *counter, struct err *e);
 
+/* webauthn_cbor.c, for this room: whole heads of CBOR, few of them, and none that opens much. */
+bool webauthn_cbor_is_small(struct webauthn_bytes b);
 /* webauthn_client.c, for this room: type, origin and frame of the client data. */
 bool webauthn_check_client(const struct webauthn_site *site, struct webauthn_bytes client_data,
                            const char *type, struct err *e);

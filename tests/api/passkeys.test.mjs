@@ -183,6 +183,7 @@ const wrongLogins = (a, other, fresh) => [
   [{ authData: randomBytes(37) }, /another site/], [{ authData: Buffer.alloc(0) }, /bytes/], [{ authData: randomBytes(36) }, /bytes/],
   [{ authData: Buffer.concat([a.head('localhost'), Buffer.alloc(9)]) }, /damaged/], [{ flags: PRESENT | VERIFIED | 0x80 }, /damaged/],
   [{ authData: Buffer.concat([a.head('localhost', { flags: PRESENT | VERIFIED | 0x80 }), randomBytes(40)]) }, /damaged|not that/], [{ flags: 0xff }, /damaged/],
+  [{ authData: Buffer.concat([a.head('localhost', { flags: PRESENT | VERIFIED | 0x80 }), Buffer.from([0xba, 0x7f, 255, 255, 255])]) }, /damaged/],
   [{ client: { challenge: url64(randomBytes(32)) } }, /no challenge that waits/],
 ];
 
@@ -233,6 +234,8 @@ test('a registration that is wrong in any part is refused, and keeps nothing', a
     { client: { origin: 'http://evil.example' } }, { client: { type: 'webauthn.get' } }, { client: { crossOrigin: true } }, { client: { challenge: 'AAAA' } },
     { client: { challenge: 7 } }, { client: { challenge: 'x'.repeat(200) } }, { rpId: 'evil.example' },
     { flags: PRESENT | CREDENTIAL }, { flags: VERIFIED | CREDENTIAL }, { flags: PRESENT | VERIFIED },
+    { cose: Buffer.from([0x9a, 0x7f, 255, 255, 255]) }, { cose: Buffer.from([0xba, 0x7f, 255, 255, 255]) }, // libcbor 0.8 takes memory for that many
+    { cose: Buffer.from([0xa1, 1, 0x9b, 0, 0, 0, 2, 0, 0, 0, 0]) }, { cose: Buffer.alloc(300, 0x81) },
     { cose: Buffer.from([0xa0]) }, { cose: randomBytes(77) }, { cose: Buffer.alloc(0) }, { cose: Buffer.alloc(77, 0x9f) },
     { cose: Buffer.from(`a5010203262001215820${x.toString('hex')}2258${'ff'}${y.toString('hex')}`, 'hex') },
     { authData: junk(Buffer.alloc(0)) }, { authData: junk(randomBytes(17)) }, { authData: junk(Buffer.concat([Buffer.alloc(16), length(65535), randomBytes(40)])) },
