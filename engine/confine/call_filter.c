@@ -170,3 +170,8 @@ bool call_filter_enter(unsigned leave, bool every_thread)
     return load(fill_logged, leave, true, every_thread) &&
            load(fill_quiet, leave, false, every_thread);
 }
+
+bool call_filter_exists(void)
+{
+    return !SANITIZED;
+}

@@ -23,3 +23,5 @@ enum call_filter_leave { /* what is taken away as well, unless it is left: */
  * filter takes away more, never less. False: the kernel refuses, errno says why. Does nothing in a
  * build with sanitizers, which trace processes themselves. */
 bool call_filter_enter(unsigned leave, bool every_thread);
+/* In this build. */
+bool call_filter_exists(void);

@@ -67,7 +67,7 @@ static void report(const struct confine *c)
     if (c->without_seccomp)
         log_warn("%s may make every system call: --without-seccomp", c->who);
     log_info("confined %s landlock=%d seccomp=%s", c->who, version,
-             c->without_seccomp ? "no" : "yes");
+             c->without_seccomp || !call_filter_exists() ? "no" : "yes");
 }
 
 bool confine_enter(const struct confine *c, int rules, struct err *e)
