@@ -290,7 +290,7 @@ static void loop(struct recorder *r)
 {
     db_maintenance_init(&r->maintenance, r->store, clock_ms());
     audit_ship_init(&r->audit, r->store, r->p->audit_log);
-    cache_follower_init(&r->prompts, r->store, r->p->engine_socket, r->status_path);
+    cache_follower_init(&r->prompts, r->store, r->p->engine_socket, r->p->status_path);
     while (!r->stopping) {
         double now = clock_ms();
         if (r->look_now || now >= r->next_look)
