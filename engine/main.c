@@ -292,7 +292,7 @@ static int serve(const struct options *o, gid_t group, uid_t peer, struct err *e
     server = !feed ? NULL
                    : server_open(&(struct server_params){.socket_path = o->socket,
                                                          .group = group,
-                                                          .peer = peer,
+                                                         .peer = peer,
                                                          .grace_ms = (int)o->grace * 1000,
                                                          .inbox = &inbox,
                                                          .status = status,

@@ -9,7 +9,7 @@
 #include "engine/base/err.h"
 
 struct engine_walls {
-    const char *model;     /* folder or file */
+    const char *model;                        /* folder or file */
     const char *cache_dir, *prompt_cache_dir; /* NULL: none */
     bool without_landlock, without_seccomp;
 };
