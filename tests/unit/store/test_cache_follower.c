@@ -119,7 +119,8 @@ static void *serve(void *server)
     return NULL;
 }
 
-static struct rig *begin(struct fixture *f)
+/* Its server does not run yet: like an engine that hangs. */
+static struct rig *open_rig(struct fixture *f)
 {
     struct err e = {0};
     struct rig *g = calloc(1, sizeof *g);
@@ -144,6 +145,12 @@ static struct rig *begin(struct fixture *f)
     record_feed_on_events(g->feed, wake_server, g->server);
     record_feed_on_requests(g->feed, take_requests, g);
     record_feed_open(g->feed);
+    return g;
+}
+
+static struct rig *begin(struct fixture *f)
+{
+    struct rig *g = open_rig(f);
     assert_int_equal(pthread_create(&g->thread, NULL, serve, g->server), 0);
     return g;
 }
@@ -294,6 +301,29 @@ static void test_a_kill_at_any_moment_loses_and_leaks_nothing(void **state)
     end(g);
 }
 
+static void test_an_engine_that_hangs_holds_nothing_up(void **state)
+{
+    struct fixture *f = *state;
+    struct rig *g = open_rig(f);
+    struct cache_follower *c = calloc(1, sizeof *c);
+    double longest = 0;
+    cache_follower_init(c, f->store, g->socket, g->status_path);
+    for (int i = 0; i < 100 && longest < 1000; i++) {
+        const double began = clock_ms();
+        cache_follower_run(c, began);
+        longest = clock_ms() - began > longest ? clock_ms() - began : longest;
+        usleep(3000);
+    }
+    assert_true(longest < 1000); /* it waited ten seconds for a reply */
+    cache_follower_fini(c);
+    assert_int_equal(pthread_create(&g->thread, NULL, serve, g->server), 0); /* it goes on */
+    store_record(g, 0, f->user, "");
+    follow(g, f->store, settled);
+    assert_int_equal(rows(g), 1);
+    free(c);
+    end(g);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(void)
@@ -301,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_rows_follow_records_and_records_follow_rows),
         T(test_the_sum_stays_below_the_budget),
+        T(test_an_engine_that_hangs_holds_nothing_up),
         T(test_a_kill_at_any_moment_loses_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
