@@ -25,6 +25,7 @@
 #include "fcgi/cli/up/model_switch.h"
 #include "fcgi/cli/up/nginx_conf.h"
 #include "fcgi/cli/up/supervisor.h"
+#include "fcgi/cli/up/up.h"
 #include "fcgi/process/state.h"
 #include "sql/core/secret.h"
 #include "sql/core/store.h"
@@ -32,25 +33,6 @@
 
 #define MAX_ENV_FILE 65536
 #define STOP_MS 15000.0 /* what running answers get to end */
-
-struct up {
-    /* options */
-    const char *state, *model, *models, *hub, *backend, *host, *names, *env_file, *bin_dir,
-        *share_dir, *cors, *audit_log, *log_level, *user_name, *engine_user_name,
-        *prompt_cache_disk;
-    int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
-    struct memory_options memory;
-    bool exact, without_landlock, without_seccomp;
-    /* worked out */
-    struct arena *arena;
-    struct run_as user, engine_user;
-    char *engine_run; /* NULL: the state folder */
-    char *engine_socket, *status, *cache, *engine_cache, *database, *stream_socket, *short_socket,
-        *record_socket;
-    char *web, *url, *nginx_run, *log_ring;
-    bool announced;
-    struct model_switch model_switch;
-};
 
 extern const struct command cmd_up;
 
@@ -118,16 +100,6 @@ static const struct option options[] = {
      "how much is logged"},
 };
 
-static char *in_dir(struct up *u, const char *dir, const char *name)
-{
-    return arena_printf(u->arena, "%s/%s", dir, name);
-}
-
-static char *number(struct up *u, int64_t v)
-{
-    return arena_printf(u->arena, "%lld", (long long)v);
-}
-
 /* Beside this program when it runs from a build folder, else where it was installed. */
 static bool find_programs(struct up *u, struct err *e)
 {
@@ -136,7 +108,7 @@ static bool find_programs(struct up *u, struct err *e)
     if (!u->bin_dir && n > 0) {
         self[n] = '\0';
         *strrchr(self, '/') = '\0';
-        char *beside = in_dir(u, self, "sluice-engine");
+        char *beside = up_in_dir(u, self, "sluice-engine");
         if (beside && access(beside, X_OK) == 0)
             u->bin_dir = arena_strdup(u->arena, self);
     }
@@ -144,7 +116,7 @@ static bool find_programs(struct up *u, struct err *e)
         u->bin_dir = SLUICE_LIBEXECDIR;
     const char *const names[] = {"sluice-engine", "sluice-worker"};
     for (int i = 0; i < 2; i++) {
-        char *path = in_dir(u, u->bin_dir, names[i]);
+        char *path = up_in_dir(u, u->bin_dir, names[i]);
         if (!path || access(path, X_OK) != 0)
             return err_set(e, ERR_NOTFOUND, "%s is not in %s; run `make install` or use --bin-dir",
                            names[i], u->bin_dir);
@@ -157,11 +129,11 @@ static const char *last_model(struct up *u)
 {
     struct buf text = {0};
     const char *last = NULL;
-    if (file_read(in_dir(u, u->state, STATE_MODEL), PATH_MAX, &text, NULL) && text.len &&
+    if (file_read(up_in_dir(u, u->state, STATE_MODEL), PATH_MAX, &text, NULL) && text.len &&
         access(text.data, R_OK) == 0)
         last = arena_strdup(u->arena, text.data);
     buf_fini(&text);
-    return last ? last : in_dir(u, u->share_dir, "demo-model");
+    return last ? last : up_in_dir(u, u->share_dir, "demo-model");
 }
 
 static bool work_out_paths(struct up *u, struct err *e)
@@ -174,33 +146,33 @@ static bool work_out_paths(struct up *u, struct err *e)
         struct passwd *pw = getpwuid(getuid());
         if (!pw)
             return err_set(e, ERR_INPUT, "no home folder; use --state");
-        u->state = in_dir(u, pw->pw_dir, ".local/state/sluice");
+        u->state = up_in_dir(u, pw->pw_dir, ".local/state/sluice");
     }
     if (!file_mkdirs(u->state, 0700, e))
         return false;
     if (!realpath(u->state, real))
         return err_errno(e, "%s", u->state);
     if (u->engine_user.given)
-        u->engine_run = in_dir(u, real, STATE_ENGINE);
+        u->engine_run = up_in_dir(u, real, STATE_ENGINE);
     if (strlen(real) > 80) /* sun_path holds 107 bytes with the names that follow */
         return err_field(e, ERR_LIMIT, "state",
                          "path is too long for unix sockets (80 characters)");
     u->state = arena_strdup(u->arena, real);
     const char *run = u->engine_run ? u->engine_run : u->state;
-    u->engine_socket = in_dir(u, run, STATE_ENGINE_SOCKET);
-    u->status = in_dir(u, run, STATE_STATUS);
-    u->cache = in_dir(u, u->state, STATE_CACHE);
-    u->engine_cache = in_dir(u, run, STATE_CACHE);
-    u->database = in_dir(u, u->state, STATE_DATABASE);
-    u->record_socket = in_dir(u, u->state, STATE_RECORD_SOCKET);
-    u->stream_socket = in_dir(u, u->state, "stream.sock");
-    u->short_socket = in_dir(u, u->state, "short.sock");
-    u->log_ring = in_dir(u, u->state, STATE_LOG);
-    u->nginx_run = in_dir(u, u->state, "nginx");
-    u->web = in_dir(u, u->share_dir, "web");
+    u->engine_socket = up_in_dir(u, run, STATE_ENGINE_SOCKET);
+    u->status = up_in_dir(u, run, STATE_STATUS);
+    u->cache = up_in_dir(u, u->state, STATE_CACHE);
+    u->engine_cache = up_in_dir(u, run, STATE_CACHE);
+    u->database = up_in_dir(u, u->state, STATE_DATABASE);
+    u->record_socket = up_in_dir(u, u->state, STATE_RECORD_SOCKET);
+    u->stream_socket = up_in_dir(u, u->state, "stream.sock");
+    u->short_socket = up_in_dir(u, u->state, "short.sock");
+    u->log_ring = up_in_dir(u, u->state, STATE_LOG);
+    u->nginx_run = up_in_dir(u, u->state, "nginx");
+    u->web = up_in_dir(u, u->share_dir, "web");
     u->url = arena_printf(u->arena, "http://%s:%lld", u->host, (long long)u->port);
     if (!u->models)
-        u->models = in_dir(u, u->state, "models");
+        u->models = up_in_dir(u, u->state, "models");
     if (!u->model)
         u->model = last_model(u);
     if (!realpath(u->model, real))
@@ -212,7 +184,7 @@ static bool work_out_paths(struct up *u, struct err *e)
 /* Two supervisors on one state folder would fight over sockets and the database. */
 static bool lock_state(struct up *u, struct err *e)
 {
-    int fd = open(in_dir(u, u->state, STATE_UP_LOCK), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(up_in_dir(u, u->state, STATE_UP_LOCK), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_errno(e, "%s", u->state);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -271,138 +243,6 @@ static bool prepare_store(struct up *u, struct err *e)
     return ok;
 }
 
-static void add_child(struct supervisor *s, const char *name, char *const *argv, int stop_signal)
-{
-    struct child *c = &s->children[s->n_children++];
-    c->name = name;
-    c->stop_signal = stop_signal;
-    size_t n = 0;
-    for (; argv[n] && n < SUPERVISOR_MAX_ARGS - 1; n++)
-        c->argv[n] = argv[n];
-    c->argv[n] = NULL;
-}
-
-static void add_engine(struct up *u, struct supervisor *s)
-{
-    char *argv[SUPERVISOR_MAX_ARGS] = {
-        in_dir(u, u->bin_dir, "sluice-engine"),
-        "--model",
-        (char *)u->model,
-        "--backend",
-        (char *)u->backend,
-        "--socket",
-        u->engine_socket,
-        "--status",
-        u->status,
-        "--cache-dir",
-        u->engine_cache,
-        "--ctx",
-        number(u, u->ctx),
-        "--slots",
-        number(u, u->slots),
-        "--max-queue",
-        number(u, u->max_queue),
-        "--threads",
-        number(u, u->threads),
-        "--log-level",
-        (char *)u->log_level,
-        "--log-ring",
-        u->log_ring,
-        "--strategy",
-        (char *)u->memory.strategy,
-        "--ram-budget",
-        number(u, u->memory.ram_budget),
-        "--gpu-budget",
-        number(u, u->memory.gpu_budget),
-        "--expert-cache",
-        number(u, u->memory.expert_cache),
-        "--experts-per-token",
-        number(u, u->memory.experts_per_token),
-        "--hybrid-experts",
-        (char *)u->memory.hybrid_experts,
-        "--kv-type",
-        (char *)u->memory.kv_type,
-        "--kv-memory",
-        number(u, u->kv_memory),
-        "--prompt-cache-disk",
-        (char *)u->prompt_cache_disk,
-        "--prefill-chunk",
-        number(u, u->prefill_chunk),
-        u->without_landlock ? "--without-landlock" : "--no-without-landlock",
-        u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
-        u->exact ? "--exact" : "--no-exact",
-        u->engine_user.given ? "--peer" : NULL,
-        number(u, (int64_t)u->user.uid),
-        NULL};
-    add_child(s, "engine", argv, SIGTERM);
-    s->children[0].as = u->engine_user.given ? &u->engine_user : NULL;
-}
-
-static void add_pool(struct up *u, struct supervisor *s, char *pool, const char *name, char *socket)
-{
-    char *argv[SUPERVISOR_MAX_ARGS] = {
-        in_dir(u, u->bin_dir, "sluice-worker"),
-        "--pool",
-        pool,
-        "--state",
-        (char *)u->state,
-        "--model",
-        (char *)u->model,
-        "--log-level",
-        (char *)u->log_level,
-        "--cors-origins",
-        (char *)(u->cors ? u->cors : ""),
-        "--engine-run",
-        u->engine_run ? u->engine_run : (char *)u->state,
-        u->without_landlock ? "--without-landlock" : "--no-without-landlock",
-        u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
-        "--audit-log",
-        (char *)(u->audit_log ? u->audit_log : ""),
-        socket ? "--socket" : NULL,
-        socket,
-        NULL};
-    add_child(s, name, argv, SIGTERM);
-}
-
-/* --name, and what --host and the machine are called. */
-static char *known_names(struct up *u)
-{
-    static const char letters[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
-    char own[256] = "";
-    const bool usable = gethostname(own, sizeof own - 1) == 0 && strchr(own, '.') &&
-                        !own[strspn(own, letters)] && own[0] != '.' && own[strlen(own) - 1] != '.';
-    const bool named = u->host[strspn(u->host, "0123456789.")] && !strchr(u->host, ':');
-    return arena_printf(u->arena, "%s %s %s", u->names ? u->names : "", named ? u->host : "",
-                        usable ? own : "");
-}
-
-static bool add_nginx(struct up *u, struct supervisor *s, struct err *e)
-{
-    const char *program = nginx_program();
-    if (!program)
-        return err_set(e, ERR_NOTFOUND,
-                       "nginx is not installed; on Debian: apt install nginx-light");
-    struct nginx_conf conf = {
-        .templates = in_dir(u, u->share_dir, "nginx"),
-        .run = u->nginx_run,
-        .listen = arena_printf(u->arena, strchr(u->host, ':') ? "[%s]:%lld" : "%s:%lld", u->host,
-                               (long long)u->port),
-        .web = u->web,
-        .stream_socket = u->stream_socket,
-        .short_socket = u->short_socket,
-        .status_socket = in_dir(u, u->state, STATE_STATUS_SOCKET),
-        .names = known_names(u),
-    };
-    if (!nginx_conf_write(&conf, e))
-        return false;
-    char *argv[] = {
-        (char *)program, "-p", u->nginx_run, "-c", in_dir(u, u->nginx_run, "nginx.conf"), "-e",
-        "stderr",        NULL};
-    add_child(s, "nginx", argv, SIGQUIT);
-    return true;
-}
-
 static void announce(struct up *u)
 {
     static struct status_page page; /* some 20 KiB, read five times a second at most until ready */
@@ -426,13 +266,14 @@ static bool begin_model_switch(struct up *u, struct supervisor *s, struct err *e
 {
     char *beside = arena_strdup(u->arena, u->model);
     *strrchr(beside, '/') = '\0';
-    u->model_switch = (struct model_switch){
-        .supervisor = s,
-        .state_dir = u->state,
-        .status_path = u->status,
-        .cache_dir = u->cache,
-        .pull = {
-            .folder = u->models, .hub = u->hub, .progress_path = in_dir(u, u->state, STATE_PULL)}};
+    u->model_switch =
+        (struct model_switch){.supervisor = s,
+                              .state_dir = u->state,
+                              .status_path = u->status,
+                              .cache_dir = u->cache,
+                              .pull = {.folder = u->models,
+                                       .hub = u->hub,
+                                       .progress_path = up_in_dir(u, u->state, STATE_PULL)}};
     const char *const folders[] = {u->models, beside, u->share_dir};
     for (int i = 0, n = 0; i < 3; i++)
         if (folders[i][0] && strcmp(folders[i], "/"))
@@ -458,7 +299,8 @@ static bool become_users(struct up *u, struct err *e)
     if (geteuid() == 0 && u->state && !run_as_own_folder(&u->user, u->state, e))
         return false;
     if (geteuid() == 0 && u->engine_user.given) {
-        char *folder = in_dir(u, u->state, STATE_ENGINE), *cache = in_dir(u, folder, STATE_CACHE);
+        char *folder = up_in_dir(u, u->state, STATE_ENGINE),
+             *cache = up_in_dir(u, folder, STATE_CACHE);
         if (!run_as_own_folder(&u->engine_user, folder, e) ||
             !run_as_own_folder(&u->engine_user, cache, e))
             return false;
@@ -482,12 +324,8 @@ static bool up(struct up *u, struct err *e)
         if (u->engine_user.given) /* it writes there too, by its group */
             chmod(u->log_ring, 0660);
         unlink(u->status); /* the last run's page says nothing of this one */
-        s.report_path = in_dir(u, u->state, "processes.json");
-        add_engine(u, &s);
-        add_pool(u, &s, "record", "recorder", NULL);
-        add_pool(u, &s, "short", "workers-short", u->short_socket);
-        add_pool(u, &s, "stream", "workers-stream", u->stream_socket);
-        ok = add_nginx(u, &s, e) && begin_model_switch(u, &s, e);
+        s.report_path = up_in_dir(u, u->state, "processes.json");
+        ok = up_add_children(u, &s, e) && begin_model_switch(u, &s, e);
         if (ok) {
             ok = supervisor_run(&s, e);
             model_switch_end(&u->model_switch);

@@ -1,0 +1,159 @@
+/* up.h: the command lines of what `sluice up` supervises. */
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fcgi/cli/up/nginx_conf.h"
+#include "fcgi/cli/up/up.h"
+#include "fcgi/process/state.h"
+
+char *up_in_dir(struct up *u, const char *dir, const char *name)
+{
+    return arena_printf(u->arena, "%s/%s", dir, name);
+}
+
+static char *number(struct up *u, int64_t v)
+{
+    return arena_printf(u->arena, "%lld", (long long)v);
+}
+
+static void add_child(struct supervisor *s, const char *name, char *const *argv, int stop_signal)
+{
+    struct child *c = &s->children[s->n_children++];
+    c->name = name;
+    c->stop_signal = stop_signal;
+    size_t n = 0;
+    for (; argv[n] && n < SUPERVISOR_MAX_ARGS - 1; n++)
+        c->argv[n] = argv[n];
+    c->argv[n] = NULL;
+}
+
+static void add_engine(struct up *u, struct supervisor *s)
+{
+    char *argv[SUPERVISOR_MAX_ARGS] = {
+        up_in_dir(u, u->bin_dir, "sluice-engine"),
+        "--model",
+        (char *)u->model,
+        "--backend",
+        (char *)u->backend,
+        "--socket",
+        u->engine_socket,
+        "--status",
+        u->status,
+        "--cache-dir",
+        u->engine_cache,
+        "--ctx",
+        number(u, u->ctx),
+        "--slots",
+        number(u, u->slots),
+        "--max-queue",
+        number(u, u->max_queue),
+        "--threads",
+        number(u, u->threads),
+        "--log-level",
+        (char *)u->log_level,
+        "--log-ring",
+        u->log_ring,
+        "--strategy",
+        (char *)u->memory.strategy,
+        "--ram-budget",
+        number(u, u->memory.ram_budget),
+        "--gpu-budget",
+        number(u, u->memory.gpu_budget),
+        "--expert-cache",
+        number(u, u->memory.expert_cache),
+        "--experts-per-token",
+        number(u, u->memory.experts_per_token),
+        "--hybrid-experts",
+        (char *)u->memory.hybrid_experts,
+        "--kv-type",
+        (char *)u->memory.kv_type,
+        "--kv-memory",
+        number(u, u->kv_memory),
+        "--prompt-cache-disk",
+        (char *)u->prompt_cache_disk,
+        "--prefill-chunk",
+        number(u, u->prefill_chunk),
+        u->without_landlock ? "--without-landlock" : "--no-without-landlock",
+        u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
+        u->exact ? "--exact" : "--no-exact",
+        u->engine_user.given ? "--peer" : NULL,
+        number(u, (int64_t)u->user.uid),
+        NULL};
+    add_child(s, "engine", argv, SIGTERM);
+    s->children[0].as = u->engine_user.given ? &u->engine_user : NULL;
+}
+
+static void add_pool(struct up *u, struct supervisor *s, char *pool, const char *name, char *socket)
+{
+    char *argv[SUPERVISOR_MAX_ARGS] = {
+        up_in_dir(u, u->bin_dir, "sluice-worker"),
+        "--pool",
+        pool,
+        "--state",
+        (char *)u->state,
+        "--model",
+        (char *)u->model,
+        "--log-level",
+        (char *)u->log_level,
+        "--cors-origins",
+        (char *)(u->cors ? u->cors : ""),
+        "--engine-run",
+        u->engine_run ? u->engine_run : (char *)u->state,
+        u->without_landlock ? "--without-landlock" : "--no-without-landlock",
+        u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
+        "--audit-log",
+        (char *)(u->audit_log ? u->audit_log : ""),
+        socket ? "--socket" : NULL,
+        socket,
+        NULL};
+    add_child(s, name, argv, SIGTERM);
+}
+
+/* --name, and what --host and the machine are called. */
+static char *known_names(struct up *u)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
+    char own[256] = "";
+    const bool usable = gethostname(own, sizeof own - 1) == 0 && strchr(own, '.') &&
+                        !own[strspn(own, letters)] && own[0] != '.' && own[strlen(own) - 1] != '.';
+    const bool named = u->host[strspn(u->host, "0123456789.")] && !strchr(u->host, ':');
+    return arena_printf(u->arena, "%s %s %s", u->names ? u->names : "", named ? u->host : "",
+                        usable ? own : "");
+}
+
+static bool add_nginx(struct up *u, struct supervisor *s, struct err *e)
+{
+    const char *program = nginx_program();
+    if (!program)
+        return err_set(e, ERR_NOTFOUND,
+                       "nginx is not installed; on Debian: apt install nginx-light");
+    struct nginx_conf conf = {
+        .templates = up_in_dir(u, u->share_dir, "nginx"),
+        .run = u->nginx_run,
+        .listen = arena_printf(u->arena, strchr(u->host, ':') ? "[%s]:%lld" : "%s:%lld", u->host,
+                               (long long)u->port),
+        .web = u->web,
+        .stream_socket = u->stream_socket,
+        .short_socket = u->short_socket,
+        .status_socket = up_in_dir(u, u->state, STATE_STATUS_SOCKET),
+        .names = known_names(u),
+    };
+    if (!nginx_conf_write(&conf, e))
+        return false;
+    char *argv[] = {
+        (char *)program, "-p", u->nginx_run, "-c", up_in_dir(u, u->nginx_run, "nginx.conf"), "-e",
+        "stderr",        NULL};
+    add_child(s, "nginx", argv, SIGQUIT);
+    return true;
+}
+
+bool up_add_children(struct up *u, struct supervisor *s, struct err *e)
+{
+    add_engine(u, s);
+    add_pool(u, s, "record", "recorder", NULL);
+    add_pool(u, s, "short", "workers-short", u->short_socket);
+    add_pool(u, s, "stream", "workers-stream", u->stream_socket);
+    return add_nginx(u, s, e);
+}
