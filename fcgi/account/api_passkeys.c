@@ -120,7 +120,7 @@ static bool add(struct request *r, struct err *e)
     struct passkeys_asker who;
     struct webauthn_credential c;
     int64_t id;
-    if (!body || !asker(r, &who, e) || !json_get_string(body, "name", &name, e))
+    if (!body || !json_get_string(body, "name", &name, e) || !asker(r, &who, e))
         return false;
     if (!name)
         return err_field(e, ERR_INPUT, "name", "is needed");

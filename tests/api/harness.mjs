@@ -19,6 +19,15 @@ export const demo = path.join(top, 'engine/demo-model');
 
 export const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
+/** A request again while it gets 429: nginx lets sixty logins and the like through at once and ten a second after that. */
+export async function patiently(run) {
+  for (let n = 0; ; n++) {
+    const r = await run();
+    if (r.status !== 429 || n === 20) return r;
+    await sleep(300);
+  }
+}
+
 /** Imports a package of tests/package.json. */
 export async function load(name) {
   const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');

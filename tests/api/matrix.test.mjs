@@ -2,7 +2,7 @@
 // route which is added is held to the same rules without a test of its own.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { sleep, start } from './harness.mjs';
+import { patiently, start } from './harness.mjs';
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
 let s, routes;
@@ -29,14 +29,6 @@ function checkError(r, status, what) {
   return assert.equal(e.request_id, r.headers.get('x-request-id'), what);
 }
 
-/** nginx lets sixty logins and the like through at once and ten a second after that, so a 429 is waited out. */
-async function patiently(run) {
-  for (let n = 0; ; n++) {
-    const r = await run();
-    if (r.status !== 429 || n === 20) return r;
-    await sleep(300);
-  }
-}
 const ask = (...what) => patiently(() => s.json(...what));
 
 test('there are routes', () => assert.ok(routes.length >= 37));

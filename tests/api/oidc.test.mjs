@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { after, before, test } from 'node:test';
-import { sleep, slow } from './harness.mjs';
+import { patiently, sleep, slow } from './harness.mjs';
 import { appCode, Browser, code, House, realProvider, signInThere } from './oidc_rig.mjs';
 import { unzip } from './unzip.mjs';
 
@@ -17,7 +17,7 @@ after(() => h?.close());
 const audit = async (action) => (await h.s.json('GET', `/api/admin/audit?limit=500&action=${action}`)).body.items;
 const user = async (name) => (await h.s.json('POST', '/api/users', { name, password: PASSWORD })).body.id;
 async function page(name) {
-  const r = await h.s.json('POST', '/api/login', { name, password: PASSWORD }, none);
+  const r = await patiently(() => h.s.json('POST', '/api/login', { name, password: PASSWORD }, none));
   assert.equal(r.status, 200, r.text);
   return { ...none, cookie: r.headers.get('set-cookie').split(';')[0], 'x-csrf-token': r.body.csrf };
 }
@@ -245,7 +245,7 @@ test('a second factor here: enough that the provider vouches, or asked for as we
     const asked = await h.signIn({ sub: 'two' });
     assert.equal(code(asked.r), 'oidc_code');
     assert.equal((await h.session(asked.b)).status, 401, 'not signed in yet');
-    const post = (body, value) => h.s.json('POST', '/api/oidc/code', body, { ...none, cookie: `sluice_oidc=${value}` });
+    const post = (body, value) => patiently(() => h.s.json('POST', '/api/oidc/code', body, { ...none, cookie: `sluice_oidc=${value}` }));
     const [token, owner] = asked.b.jar(h.s.url).get('sluice_oidc').split('.');
     assert.equal(owner, id);
     const me = `${token}.${id}`, right = recovery[0];
