@@ -125,11 +125,8 @@ static bool list(struct request *r, struct err *e)
 
 /* The body's password, checked: who has found an open page must not make themselves a way in. */
 /* Only a session: an account is linked in a browser. */
-static bool confirm(struct request *r, const cJSON *body, struct store_user *user, struct err *e)
+static bool confirm(struct request *r, const char *password, struct store_user *user, struct err *e)
 {
-    const char *password = NULL;
-    if (!body || !json_get_string(body, "password", &password, e))
-        return false;
     if (r->who.by != AUTH_SESSION)
         return err_set(e, ERR_FORBIDDEN, "only the page does this: log in there");
     return credentials_confirm(r, "password", password, user, e);
@@ -139,7 +136,10 @@ static bool link_account(struct request *r, struct err *e)
 {
     struct store_user user;
     struct buf url = {0};
-    if (!confirm(r, request_json(r, e), &user, e))
+    const char *password = NULL;
+    const cJSON *body = request_json(r, e);
+    if (!body || !json_get_string(body, "password", &password, e) ||
+        !confirm(r, password, &user, e))
         return false;
     const bool ok = oidc_sign_in_begin(r, r->who.token_hash, &url, e);
     if (ok) {
@@ -158,9 +158,10 @@ static bool link_account(struct request *r, struct err *e)
 static bool unlink_account(struct request *r, struct err *e)
 {
     struct store_user user;
-    const char *issuer = NULL;
+    const char *issuer = NULL, *password = NULL;
     const cJSON *body = request_json(r, e);
-    if (!body || !json_get_string(body, "issuer", &issuer, e))
+    if (!body || !json_get_string(body, "issuer", &issuer, e) ||
+        !json_get_string(body, "password", &password, e))
         return false;
     if (!issuer)
         return err_field(e, ERR_INPUT, "issuer", "is needed");
@@ -169,7 +170,7 @@ static bool unlink_account(struct request *r, struct err *e)
     if (!strcmp(user.password_hash, secret_no_password()))
         return err_set(e, ERR_CONFLICT,
                        "this account has no password, so nobody could log in to it any more");
-    if (!confirm(r, body, &user, e) || !store_oidc_unlink(r->store, user.id, issuer, e))
+    if (!confirm(r, password, &user, e) || !store_oidc_unlink(r->store, user.id, issuer, e))
         return false;
     audit_record(r, user.id, user.name, "oidc.unlink", issuer);
     return reply_empty(r, 204);

@@ -18,15 +18,15 @@ export function appCode(base32, ahead = 0) {
   return String((mac.readUInt32BE(mac[19] & 15) & 0x7fffffff) % 1e6).padStart(6, '0');
 }
 
-/** nginx lets an address in 60 times at once and ten times a second; the tests are patient. */
+/** nginx lets an address in 60 times at once and ten times a second; browsers here leave half of it to other requests. */
 const paces = new Map();
 async function pace(url) {
   const { origin, pathname } = new URL(url);
   if (!/^\/api\/oidc\/(sign-in|callback)$/.test(pathname)) return;
-  const p = paces.get(origin) ?? { left: 50, at: Date.now() };
+  const p = paces.get(origin) ?? { left: 25, at: Date.now() };
   paces.set(origin, p);
   for (;;) {
-    p.left = Math.min(50, p.left + (Date.now() - p.at) / 105);
+    p.left = Math.min(25, p.left + (Date.now() - p.at) / 150);
     p.at = Date.now();
     if (p.left >= 1) break;
     await sleep(50);
