@@ -58,7 +58,10 @@ async function database(p) {
   await Promise.all([
     forever(async () => {
       await p.page('import', 'POST', '/api/import', largeChat());
-      for (const c of (await chats()).slice(0, 2)) await p.page('fork', 'POST', `/api/conversations/${c.id}/fork`, {});
+      for (const c of (await chats()).slice(0, 2)) {
+        const { leaf_id } = JSON.parse((await p.page('list', 'GET', `/api/conversations/${c.id}?texts=1`)).body);
+        await p.page('fork', 'POST', `/api/conversations/${c.id}/fork`, { from_message_id: leaf_id });
+      }
       for (const c of await chats()) await p.page('delete', 'DELETE', `/api/conversations/${c.id}?forever=true`);
     }),
     times(2, () => forever(() => p.page('export', 'GET', '/api/export?format=json', undefined, { slow: 50 }), 1000)),

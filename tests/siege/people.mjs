@@ -63,7 +63,7 @@ export async function openaiPerson(server, name, from) {
       messages = [...messages.slice(-6), { role: 'user', content: text() }];
       await timed(seen, FIRST, async (first) => {
         let said = '';
-        for await (const chunk of await client.chat.completions.create({ model: 'sluice', messages, max_tokens: 24, stream: true })) {
+        for await (const chunk of await client.chat.completions.create({ model: server.model, messages, max_tokens: 24, stream: true })) {
           const more = chunk.choices[0]?.delta;
           if (more?.content || more?.reasoning_content) first();
           said += more?.content ?? '';
@@ -82,7 +82,7 @@ export async function anthropicPerson(server, name, from) {
   return { name, chats: [], page, from, async live(seen, until) {
     for (; performance.now() < until(); await sleep(PAUSE))
       await timed(seen, FIRST, async (first) => {
-        for await (const event of client.messages.stream({ model: 'sluice', max_tokens: 24, messages: [{ role: 'user', content: text() }] }))
+        for await (const event of client.messages.stream({ model: server.model, max_tokens: 24, messages: [{ role: 'user', content: text() }] }))
           if (event.type === 'content_block_delta') first();
       });
   } };

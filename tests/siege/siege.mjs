@@ -114,6 +114,7 @@ async function besiege(server) {
 }
 
 const server = await start(), browser = await browserOf();
+server.model = (await server.json('GET', '/v1/models')).body.data[0].id; // the SDKs name one
 const people = await settle(server, browser);
 await server.json('PATCH', '/api/admin/settings', { share_links: true });
 for (const name of ['engine', 'database', 'files']) await account(server, `hostile-${name}`);
