@@ -119,15 +119,25 @@ score_block(const struct attend *a, int32_t first, int n, int32_t block, bool ha
         vf_store(scores + h * SPAN_TOKENS + v * LANES, vf_mul(sum[h][v], scale));
 }
 
+/* As stored, for the packed types without their scale. */
+static inline __attribute__((always_inline)) vf load_value(const void *values, size_t at,
+                                                           enum kv_type type)
+{
+    if (type == KV_Q8)
+        return vf_load_bytes((const int8_t *)values + at);
+    if (type == KV_K8V4)
+        return vf_load_nibbles((const uint8_t *)values + at / 2);
+    return load_kv(values, at, type == KV_F16);
+}
+
 /* out = out * keep + weights x values, for `width` vectors of the head's dimensions at `i`. */
 static inline __attribute__((always_inline)) void
-mix_columns(const struct attend *a, const struct mix *m, int n, bool half, int width)
+mix_columns(const struct attend *a, const struct mix *m, int n, enum kv_type type, int width)
 {
     const int32_t first = m->first, span = m->span, i = m->column;
     const int from = m->from, to = m->to;
     const struct running *r = m->r;
     int32_t d = a->kv->d_head;
-    const void *data = a->kv->data;
     const float *weights = m->weights;
     float *out = a->out + (size_t)first * a->out_stride + (size_t)i;
     size_t stride = a->out_stride;
@@ -138,14 +148,19 @@ mix_columns(const struct attend *a, const struct mix *m, int n, bool half, int w
     for (int v = 0; v < width; v++)
         sum[h][v] = vf_mul(vf_load(out + (size_t)h * stride + v * LANES), vf_set1(r[h].keep));
     for (int t = from; t < to;) {
-        size_t at = kv_value_at(a->kv, a->blocks[span + t / KV_TOKENS], a->kv_head);
+        const int32_t block = a->blocks[span + t / KV_TOKENS];
+        const void *values_at = a->kv->data;
+        size_t at = (size_t)(t % KV_TOKENS) * (size_t)d + (size_t)i;
         int end = (t / KV_TOKENS + 1) * KV_TOKENS < to ? (t / KV_TOKENS + 1) * KV_TOKENS : to;
-        at += (size_t)(t % KV_TOKENS) * (size_t)d + (size_t)i;
+        if (kv_type_packed(type))
+            values_at = kv_packed_at(a->kv, block, a->kv_head).values;
+        else
+            at += kv_value_at(a->kv, block, a->kv_head);
         for (; t < end; t++, at += (size_t)d) {
             vf values[MIX_VECTORS];
             UNROLL
             for (int v = 0; v < width; v++)
-                values[v] = load_kv(data, at + (size_t)v * LANES, half);
+                values[v] = load_value(values_at, at + (size_t)v * LANES, type);
             UNROLL
             for (int h = 0; h < n; h++) {
                 vf weight = vf_set1(weights[h * SPAN_TOKENS + t]);
@@ -160,6 +175,27 @@ mix_columns(const struct attend *a, const struct mix *m, int n, bool half, int w
         UNROLL
     for (int v = 0; v < width; v++)
         vf_store(out + (size_t)h * stride + v * LANES, sum[h][v]);
+}
+
+/* All columns of a span of packed values, with weights that have the values' scales in them. */
+static inline __attribute__((always_inline)) void
+mix_packed_span(const struct attend *a, struct mix *m, int n, enum kv_type type)
+{
+    const int32_t d = a->kv->d_head, group = type == KV_Q8 ? d : kv_value_group(d),
+                  step = MIX_VECTORS * LANES;
+    float scaled[MOST_QUERIES * SPAN_TOKENS];
+    m->weights = scaled;
+    for (m->column = 0; m->column < d;) {
+        if (m->column % group == 0)
+            scale_weights(a, n, m->span, m->from, m->to, m->column / group, scaled);
+        if (m->column % group + step <= group) {
+            mix_columns(a, m, n, type, MIX_VECTORS);
+            m->column += step;
+        } else {
+            mix_columns(a, m, n, type, 1);
+            m->column += LANES;
+        }
+    }
 }
 
 /* Softmax in one pass over spans of blocks, counted from the sequence's start: the order of
@@ -196,9 +232,9 @@ attend_group(const struct attend *a, int32_t first, int n, enum kv_type type)
             continue;
         }
         for (; m.column + MIX_VECTORS * LANES <= d; m.column += MIX_VECTORS * LANES)
-            mix_columns(a, &m, n, type == KV_F16, MIX_VECTORS);
+            mix_columns(a, &m, n, type, MIX_VECTORS);
         for (; m.column < d; m.column += LANES)
-            mix_columns(a, &m, n, type == KV_F16, 1);
+            mix_columns(a, &m, n, type, 1);
     }
     for (int h = 0; h < n; h++) {
         float *out = a->out + (size_t)(first + h) * a->out_stride, factor = 1 / r[h].sum;
