@@ -285,12 +285,7 @@ static void record_admission(struct scheduler *s, struct job *j)
         status_histogram_add(&t->queue_time, (j->times.admitted - j->times.submitted) * 1e-3);
     }
     if (!j->n_generated)
-        scheduler_emit(s, j,
-                       &(struct engine_event){.type = ENGINE_PROGRESS,
-                                              .job = j->id,
-                                              .done = j->n_computed,
-                                              .total = j->params.n_prompt,
-                                              .cached = j->n_cached});
+        scheduler_emit_progress(s, j);
 }
 
 /* True: the job was admitted, or it failed. False: there are no blocks for it now. */

@@ -271,12 +271,7 @@ static void handle_result(struct scheduler *s, int32_t member, const struct step
     fair_queue_charge(s->queue, j, q->n_tokens * cost);
     slot_turn_note(&j->turn, j->n_computed, cost);
     if (prefill && !j->n_generated)
-        scheduler_emit(s, j,
-                       &(struct engine_event){.type = ENGINE_PROGRESS,
-                                              .job = j->id,
-                                              .done = j->n_computed,
-                                              .total = j->params.n_prompt,
-                                              .cached = j->n_cached});
+        scheduler_emit_progress(s, j);
     if (prefill && q->n_out)
         prompt_scores_take(s, j, q, rows, n_top);
     if (j->state == JOB_OVER)

@@ -222,12 +222,7 @@ static void end_load(struct scheduler *s, struct job *j)
         disk_cache_note_use(s->disk->cache, &(struct disk_block){last->key, last->place});
     }
     if (!j->preempted && !j->n_generated)
-        scheduler_emit(s, j,
-                       &(struct engine_event){.type = ENGINE_PROGRESS,
-                                              .job = j->id,
-                                              .done = j->n_computed,
-                                              .total = j->params.n_prompt,
-                                              .cached = j->n_cached});
+        scheduler_emit_progress(s, j);
 }
 
 static void count_loaded(struct scheduler *s, struct job *j, int32_t tokens)

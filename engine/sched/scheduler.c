@@ -91,6 +91,16 @@ bool scheduler_emit(struct scheduler *s, struct job *j, const struct engine_even
     return event_log_append(&j->log, &s->frames, false);
 }
 
+void scheduler_emit_progress(struct scheduler *s, struct job *j)
+{
+    scheduler_emit(s, j,
+                   &(struct engine_event){.type = ENGINE_PROGRESS,
+                                          .job = j->id,
+                                          .done = j->n_computed,
+                                          .total = j->params.n_prompt,
+                                          .cached = j->n_cached});
+}
+
 /* Takes the job out of the engine; its reference moves to the list of ended jobs. */
 static void end_job(struct scheduler *s, struct job *j, const struct engine_event *last,
                     enum job_outcome outcome)

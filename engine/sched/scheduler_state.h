@@ -53,6 +53,8 @@ static inline int32_t blocks_for(int32_t n_tokens)
 /* scheduler.c */
 /* Sends an event to the job's readers; false when its log is full. */
 bool scheduler_emit(struct scheduler *s, struct job *j, const struct engine_event *ev);
+/* How far the job's prompt is. */
+void scheduler_emit_progress(struct scheduler *s, struct job *j);
 /* Takes the job out of its slot, blocks and queue, and prepares its last event. */
 void scheduler_finish_job(struct scheduler *s, struct job *j, enum engine_finish finish,
                           const char *stop_string);
