@@ -1,8 +1,6 @@
 /* Reads the monotonic and the wall clock, and sleeps for short times. */
 #include "engine/base/clock.h"
 
-#include <time.h>
-
 static uint64_t read_ns(clockid_t id)
 {
     struct timespec t;
@@ -34,4 +32,11 @@ void clock_sleep_us(uint32_t us)
 {
     const struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000};
     nanosleep(&t, NULL);
+}
+
+struct timespec clock_deadline(clockid_t clock, double ms)
+{
+    const uint64_t ns = read_ns(clock) + (uint64_t)(ms * 1e6);
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+                             .tv_nsec = (long)(ns % 1000000000u)};
 }

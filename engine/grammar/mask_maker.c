@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "engine/base/clock.h"
 #include "engine/grammar/grammar_internal.h"
 
 struct list {
@@ -132,11 +132,7 @@ void mask_maker_give(struct mask_maker *m, struct entry *x)
 
 struct entry *mask_maker_take(struct mask_maker *m, double wait_ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    const int64_t ns = until.tv_nsec + (int64_t)(wait_ms * 1e6);
-    until.tv_sec += (time_t)(ns / 1000000000);
-    until.tv_nsec = (long)(ns % 1000000000);
+    const struct timespec until = clock_deadline(CLOCK_REALTIME, wait_ms);
     pthread_mutex_lock(&m->lock);
     while (!m->done.first && m->at_work && wait_ms > 0 &&
            pthread_cond_timedwait(&m->finished, &m->lock, &until) != ETIMEDOUT)

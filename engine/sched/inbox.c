@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "engine/base/clock.h"
 #include "engine/grammar/program.h"
 
 #define MIN_USER_SHARE 8
@@ -156,14 +157,7 @@ void inbox_close(struct inbox *in, const struct err *why)
 
 struct job *inbox_take(struct inbox *in, int timeout_ms, bool *stop)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
+    const struct timespec until = clock_deadline(CLOCK_MONOTONIC, timeout_ms);
     pthread_mutex_lock(&in->lock);
     while (timeout_ms && !in->first && !in->woken && !in->stop)
         if (pthread_cond_timedwait(&in->more, &in->lock, &until) != 0)

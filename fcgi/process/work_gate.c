@@ -1,8 +1,6 @@
 /* work_gate.h: counters under one lock, which nobody holds while the work goes on. */
 #include "fcgi/process/work_gate.h"
 
-#include <time.h>
-
 #include "engine/base/clock.h"
 
 #define WORK_LIGHT_PLACES 2 /* of all slow kinds together, for owners who are not heavy */
@@ -117,16 +115,13 @@ enum work_answer work_gate_take(struct work_gate *g, enum work_kind kind,
 
 bool work_gate_turn(struct work_gate *g, enum work_kind kind, int64_t owner, int wait_ms)
 {
-    struct timespec until;
+    const struct timespec until = clock_deadline(CLOCK_REALTIME, wait_ms);
+    bool may;
     int rc = 0;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    until.tv_sec += wait_ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&g->lock);
-    while (!may_run(g, kind, owner) && rc == 0)
+    while (!(may = may_run(g, kind, owner)) && rc == 0)
         rc = pthread_cond_timedwait(&g->ended, &g->lock, &until);
-    struct work_holder *mine = may_run(g, kind, owner) ? find_holder(g, kind, owner, false) : NULL;
+    struct work_holder *mine = may ? find_holder(g, kind, owner, false) : NULL;
     if (mine) {
         mine->began_ms = clock_ms();
         g->running[kind]++;
