@@ -36,8 +36,7 @@ bool credentials_has_password(const struct store_user *user);
 bool credentials_hash(struct request *r, const char *field, const char *password,
                       char out[SECRET_PASSWORD_HASH_SIZE], struct err *e);
 /* A new session for the user: its cookie, and csrf for the page. how: for the audit log, "" for a
- * password. The sessions that the request came
- * with, if any, end: what someone may have planted in
+ * password. The sessions that the request came with, if any, end: what someone may have planted in
  * the browser is worth nothing after a login. */
 bool credentials_begin_session(struct request *r, const struct store_user *user, const char *how,
                                char csrf[SECRET_TOKEN_SIZE], struct err *e);

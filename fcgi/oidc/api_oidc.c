@@ -116,7 +116,7 @@ static bool list(struct request *r, struct err *e)
                               cJSON_AddArrayToObject(o, "items"), e) &&
               store_user_by_id(r->store, r->arena, r->who.user_id, &user, e);
     if (ok) {
-        cJSON_AddBoolToObject(o, "has_password", strcmp(user.password_hash, secret_no_password()));
+        cJSON_AddBoolToObject(o, "has_password", credentials_has_password(&user));
         reply_json(r, 200, o);
     }
     cJSON_Delete(o);
@@ -167,7 +167,7 @@ static bool unlink_account(struct request *r, struct err *e)
         return err_field(e, ERR_INPUT, "issuer", "is needed");
     if (!store_user_by_id(r->store, r->arena, r->who.user_id, &user, e))
         return false;
-    if (!strcmp(user.password_hash, secret_no_password()))
+    if (!credentials_has_password(&user))
         return err_set(e, ERR_CONFLICT,
                        "this account has no password, so nobody could log in to it any more");
     if (!confirm(r, password, &user, e) || !store_oidc_unlink(r->store, user.id, issuer, e))
