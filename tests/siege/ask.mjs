@@ -2,7 +2,6 @@
 import http from 'node:http';
 
 export const PASSWORD = 'a long enough password';
-export const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
 /** {status, headers, body, first, ms}; status 0: no answer. first: milliseconds until the body had `mark`, or anything.
     slow: milliseconds between reads of 64 KiB. */

@@ -4,7 +4,8 @@
 import net from 'node:net';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { deflateSync } from 'node:zlib';
-import { ask, makeKey, signIn, sleep } from './ask.mjs';
+import { sleep } from '../api/harness.mjs';
+import { ask, makeKey, signIn } from './ask.mjs';
 
 const PORT = Number(process.argv[2]);
 const WITHOUT = new Set((process.argv[3] === '--without' ? process.argv[4] ?? '' : '').split(','));

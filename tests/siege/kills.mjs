@@ -10,17 +10,18 @@
 // so is one of these later than 30 s after a kill.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { sleep, start } from '../api/harness.mjs';
 import { checkFile, compareAll, copy } from '../soak/database.mjs';
 import { leaveCleanly } from '../soak/leave.mjs';
 import { Ledger, fieldsOf } from '../soak/ledger.mjs';
+import { alive, BACK_MS, backAgain, family } from '../soak/processes.mjs';
 import { Writer } from '../soak/writer.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : Number(process.argv[i + 1]); };
 const [KILLS, CLIENTS, SEED] = [option('kills', 500), option('clients', 4), option('seed', Date.now() % 1e6)];
-const BACK_MS = 30000, RUNNING_MS = 60000, BUILDING_MS = 75000;
+const RUNNING_MS = 60000, BUILDING_MS = 75000;
 const ALLOWED = new Set([503, 504]); // what nginx says for a program that is not there
 
 let state = SEED >>> 0;
@@ -146,10 +147,7 @@ const ledger = new Ledger(), probe = new Client(server, ledger, 'probe');
 await probe.create();
 const clients = Array.from({ length: CLIENTS }, (_, i) => new Client(server, ledger, `client${i}`));
 
-const alive = (pid) => { try { return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
-const NAMES = ['engine', 'recorder', 'workers-short', 'workers-stream', 'nginx'];
 const children = (name) => server.childrenOf(server.pid(name));
-const family = () => NAMES.map((n) => server.pid(n)).filter(Boolean).flatMap((p) => [p, ...server.childrenOf(p)]);
 
 /** A reader lives for some milliseconds: waits until somebody uploads. */
 async function readers() {
@@ -170,7 +168,7 @@ const targets = {
   recorder: () => children('recorder'),
   'nginx worker': () => [pick(children('nginx'))],
   reader: readers,
-  everything: () => [server.child.pid, ...family()],
+  everything: () => [server.child.pid, ...family(server)],
 };
 
 /** The file while it is in use: what SQLite itself finds wrong. */
@@ -194,25 +192,6 @@ async function fellApart(pids) {
   }
 }
 
-/** Milliseconds until a write is acknowledged again, and until the engine answers. */
-async function back(began) {
-  let wrote = null, answered = null;
-  while (wrote === null || answered === null) {
-    if (Date.now() - began > BACK_MS) { bad.push(`not back after ${BACK_MS} ms\n${server.log.slice(-2000)}`); break; }
-    const c = probe.own[0], body = { title: `probe ${probe.n++}`, pinned: false, tags: [] };
-    c.fields.add(fieldsOf(body));
-    try {
-      if (wrote === null && (await server.json('PATCH', `/api/conversations/${c.id}`, body)).status === 200) {
-        wrote = Date.now() - began;
-        c.fields = new Set([fieldsOf(body)]);
-      }
-      if (answered === null && (await server.chat({ messages: [{ role: 'user', content: 'Hi' }], max_tokens: 1 })).status === 200) answered = Date.now() - began;
-    } catch { /* not yet */ }
-    await sleep(5);
-  }
-  return { wrote, answered };
-}
-
 async function everyoneChecks() {
   for (const c of clients) c.wanted = true;
   for (const until = Date.now() + 60000; clients.some((c) => c.wanted); await sleep(10)) {
@@ -227,7 +206,7 @@ const began = Date.now();
 while (kills.length < KILLS && bad.length < 20) {
   const name = kills.length < Object.keys(targets).length ? Object.keys(targets)[(kills.length * 3 + 7) % 8] : pick(Object.keys(targets));
   await sleep(random() * 700);
-  const all = family(), pids = (await targets[name]()).filter(Boolean);
+  const all = family(server), pids = (await targets[name]()).filter(Boolean);
   let at = killed = Date.now();
   for (const pid of pids) { try { process.kill(pid, 'SIGKILL'); } catch { /* it ended by itself */ } }
   if (pids.includes(server.child.pid)) {
@@ -237,7 +216,7 @@ while (kills.length < KILLS && bad.length < 20) {
     server.spawn();
     at = killed = Date.now(); // what follows counts from the new start
   }
-  const times = await back(at);
+  const times = await backAgain(server, probe, at, bad);
   kills.push({ name, hit: pids.length, ...times });
   soundness();
   await everyoneChecks();

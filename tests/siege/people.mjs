@@ -1,7 +1,7 @@
 // The ordinary side of the siege: two people at the page in Chromium, one with OpenAI's SDK, one with Anthropic's, one with
 // plain HTTP. Each adds what was waited for to `seen`: {operation: [{ms, status, body}]}.
-import { load } from '../api/harness.mjs';
-import { ask, makeKey, PASSWORD, signIn, sleep } from './ask.mjs';
+import { load, sleep } from '../api/harness.mjs';
+import { ask, makeKey, PASSWORD, signIn } from './ask.mjs';
 
 export const FIRST = 'first token', TEXTS = ['What is bread?', 'How do I make tea?', 'Say something about rivers.', 'What is 17 + 25?'];
 const PAUSE = 400;

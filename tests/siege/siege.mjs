@@ -11,6 +11,7 @@ import { once } from 'node:events';
 import { lstatSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { load, sleep, start } from '../api/harness.mjs';
+import { NAMES } from '../soak/processes.mjs';
 import { ask, PASSWORD } from './ask.mjs';
 import { anthropicPerson, FIRST, openaiPerson, pagePerson, plainPerson } from './people.mjs';
 
@@ -35,7 +36,7 @@ function summary(seen) {
 
 function memory(server) {
   const out = {};
-  for (const name of ['engine', 'recorder', 'workers-short', 'workers-stream', 'nginx']) {
+  for (const name of NAMES) {
     const pid = server.pid(name), all = pid ? [pid, ...server.childrenOf(pid)] : [];
     out[name] = all.reduce((sum, p) => {
       try { return sum + Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${p}/status`, 'utf8'))[1]); } catch { return sum; }
@@ -44,7 +45,7 @@ function memory(server) {
   return out;
 }
 
-/** Megabytes on disk, with what nginx has opened and deleted. */
+/** Megabytes of the state folder, as it lies on the disk. */
 function disk(server) {
   const folder = (dir) => readdirSync(dir, { withFileTypes: true }).reduce((sum, f) => {
     try { return sum + (f.isDirectory() ? folder(path.join(dir, f.name)) : lstatSync(path.join(dir, f.name)).blocks * 512); } catch { return sum; }

@@ -7,12 +7,12 @@ import path from 'node:path';
 import { sleep, start } from '../api/harness.mjs';
 import { checkFile, compareAll, copy } from './database.mjs';
 import { leaveCleanly } from './leave.mjs';
-import { Ledger, fieldsOf } from './ledger.mjs';
+import { Ledger } from './ledger.mjs';
+import { alive, backAgain, family } from './processes.mjs';
 import { Writer } from './writer.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : Number(process.argv[i + 1]); };
 const [KILLS, CLIENTS] = [option('kills', 200), option('clients', 6)];
-const BACK_MS = 30000;
 
 const server = await start({ args: ['--threads', '1'] });
 leaveCleanly(() => server.stop());
@@ -20,10 +20,7 @@ const ledger = new Ledger();
 const kills = [], bad = [];
 let checked = 0;
 
-const alive = (pid) => { try { return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
 const pick = (list) => list[Math.floor(Math.random() * list.length)];
-const NAMES = ['engine', 'recorder', 'workers-short', 'workers-stream', 'nginx'];
-const family = () => NAMES.map((n) => server.pid(n)).filter(Boolean).flatMap((p) => [p, ...server.childrenOf(p)]);
 
 const targets = {
   engine: () => [server.pid('engine')],
@@ -35,7 +32,7 @@ const targets = {
   nginx: () => [server.pid('nginx')],
   'engine and recorder': () => [server.pid('engine'), ...server.childrenOf(server.pid('recorder'))],
   supervisor: () => [server.child.pid],
-  everything: () => [server.child.pid, ...family()],
+  everything: () => [server.child.pid, ...family(server)],
 };
 
 const about = (pid) => {
@@ -61,32 +58,13 @@ function checkFiles(told) {
 
 const probe = new Writer(server, ledger, 'probe');
 await probe.create();
-/** Time until a write is acknowledged again, and until the engine takes jobs. */
-async function back(began) {
-  let wrote = null, healthy = null;
-  while (wrote === null || healthy === null) {
-    if (Date.now() - began > BACK_MS) { bad.push(`not back after ${BACK_MS} ms\n${server.log.slice(-2000)}`); break; }
-    const c = probe.own[0], body = { title: `probe ${probe.n++}`, pinned: false, tags: [] };
-    c.fields.add(fieldsOf(body));
-    try {
-      if (wrote === null && (await server.json('PATCH', `/api/conversations/${c.id}`, body)).status === 200) {
-        wrote = Date.now() - began;
-        c.fields = new Set([fieldsOf(body)]);
-      }
-      if (healthy === null && (await server.chat({ messages: [{ role: 'user', content: 'Hi' }], max_tokens: 1 })).status === 200) healthy = Date.now() - began;
-    } catch { /* not yet */ }
-    await sleep(5);
-  }
-  return { wrote, healthy };
-}
-
 const writers = Array.from({ length: CLIENTS }, (_, i) => new Writer(server, ledger, `client${i}`));
 const running = writers.map((w) => w.run());
 await sleep(1500);
 const names = Object.keys(targets);
 for (let i = 0; i < KILLS && !bad.length; i++) {
   const name = names[i % names.length];
-  const all = family();
+  const all = family(server);
   const pids = targets[name]().filter(Boolean);
   let at = Date.now();
   for (const pid of pids) { try { process.kill(pid, 'SIGKILL'); } catch { /* it died by itself */ } }
@@ -97,7 +75,7 @@ for (let i = 0; i < KILLS && !bad.length; i++) {
     server.spawn();
     at = Date.now(); // what follows counts from the new start
   }
-  kills.push({ name, at, ...await back(at) });
+  kills.push({ name, at, ...await backAgain(server, probe, at, bad) });
   await sleep(Math.random() * 1200);
 }
 for (const w of writers) w.running = false;
@@ -131,7 +109,7 @@ const middle = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
 const costs = Object.fromEntries(names.map((n) => {
   const of = kills.filter((k) => k.name === n && k.wrote !== null);
   return [n, of.length && { kills: of.length, write_median_ms: middle(of.map((k) => k.wrote)), write_max_ms: Math.max(...of.map((k) => k.wrote)),
-    engine_median_ms: middle(of.map((k) => k.healthy)), engine_max_ms: Math.max(...of.map((k) => k.healthy)) }];
+    engine_median_ms: middle(of.map((k) => k.answered)), engine_max_ms: Math.max(...of.map((k) => k.answered)) }];
 }));
 const sum = (f) => writers.reduce((s, w) => s + w.count[f], 0);
 console.log(JSON.stringify({ kills: kills.length, minutes: Math.round((Date.now() - kills[0].at) / 6000) / 10, files_checked: checked,

@@ -15,6 +15,7 @@ import path from 'node:path';
 import { sleep, start } from '../api/harness.mjs';
 import { checkFile, compareAll, copy } from './database.mjs';
 import { Ledger } from './ledger.mjs';
+import { family } from './processes.mjs';
 import { Writer } from './writer.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : Number(process.argv[i + 1]); };
@@ -25,8 +26,7 @@ const BACKFILL_ATTEMPTED = 128; // where the -shm says how many frames a checkpo
 const server = await start({ args: ['--threads', '1'] });
 const state = path.join(server.dir, 'state');
 const ledger = new Ledger();
-const NAMES = ['engine', 'recorder', 'workers-short', 'workers-stream', 'nginx'];
-const family = () => [server.child.pid, ...NAMES.map((n) => server.pid(n)).filter(Boolean).flatMap((p) => [p, ...server.childrenOf(p)])];
+const everybody = () => [server.child.pid, ...family(server)];
 const stopped = (pid) => { try { return /\) [TZ] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return true; } };
 const random = (from, to) => from + Math.floor(Math.random() * (to - from + 1));
 
@@ -34,7 +34,7 @@ const random = (from, to) => from + Math.floor(Math.random() * (to - from + 1));
 function freeze() {
   const told = structuredClone(ledger);
   let pids = [];
-  for (let now = family(); now.length > pids.length; now = family()) { // also those that were forked meanwhile
+  for (let now = everybody(); now.length > pids.length; now = everybody()) { // also those that were forked meanwhile
     pids = now;
     for (const pid of pids) { try { process.kill(pid, 'SIGSTOP'); } catch { /* gone */ } }
     while (!pids.every(stopped));

@@ -6,9 +6,10 @@
 // a killed pack left must become the very bytes of one that was not killed. Prints JSON; status 1 when anything differs.
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { createReadStream, existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { joined, program, sleep } from '../api/harness.mjs';
+import { alive } from './processes.mjs';
 import { figures, load, model, number, open, quantile, question, streaming } from './streaming_model.mjs';
 
 const KILLS = number('kills', 50), CLIENTS = number('clients', 3), TOKENS = 16;
@@ -20,7 +21,6 @@ const server = await open(m.dir, [...fit.args, '--expert-cache', String(fit.cach
 const bad = [], cache = path.join(server.dir, 'state/cache');
 const count = { engine_in_stream: 0, engine_while_stopping: 0, pack: 0, packs_whole: 0, answers: 0, answers_from_packed: 0, broken: 0, warm_starts: 0 };
 const back = [];
-const alive = (pid) => { try { return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
 
 // --- answers ---
 const questions = Array.from({ length: 6 }, (_, i) => ({ messages: [{ role: 'user', content: question(10 + 30 * i, i + 1) }], max_tokens: TOKENS, temperature: 0, ignore_eos: true }));
