@@ -21,3 +21,8 @@
     "--without-landlock" /* its only option: goes on where the kernel has none */
 #define READER_CPU_S 15
 #define READER_MEMORY_BYTES ((size_t)1 << 30)
+/* Files that it and poppler's program read beside libraries and /usr, as members of a list. A
+ * process that starts it must leave it these: a child reaches no more than its parent. */
+#define READER_FILES                                                                               \
+    "/bin", "/etc/fonts", "/etc/magic", "/etc/magic.mgc", "/var/cache/fontconfig",                 \
+        "/var/lib/fontconfig"

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/confine/landlock.h"
+#include "reader/reader.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define BOUND_MEMORY false /* its shadow is terabytes */
@@ -43,18 +44,8 @@ static bool set_limits(const struct sandbox_limits *l)
  * state, no /proc. */
 static bool hide_files(void)
 {
-    static const char *const readable[] = {"/usr",
-                                           "/lib",
-                                           "/lib32",
-                                           "/lib64",
-                                           "/bin",
-                                           "/etc/ld.so.cache",
-                                           "/etc/fonts",
-                                           "/etc/magic",
-                                           "/etc/magic.mgc",
-                                           "/var/cache/fontconfig",
-                                           "/var/lib/fontconfig",
-                                           NULL};
+    static const char *const readable[] = {
+        "/usr", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", READER_FILES, NULL};
     const int rules = landlock_begin(false, true);
     if (rules < 0)
         return false;

@@ -13,18 +13,11 @@
 #include "engine/confine/landlock.h"
 #include "fcgi/process/reader_program.h"
 #include "fcgi/process/state.h"
+#include "reader/reader.h"
 
 #define MAX_MODELS ((size_t)1 << 20) /* of the file; a larger one lists nothing */
 
-/* What sluice-reader and poppler's program read, beside confine_system_files: reader/sandbox.c
- * allows itself no more than a child has. */
-static const char *const reader_files[] = {"/bin",
-                                           "/etc/fonts",
-                                           "/etc/magic",
-                                           "/etc/magic.mgc",
-                                           "/var/cache/fontconfig",
-                                           "/var/lib/fontconfig",
-                                           NULL};
+static const char *const reader_files[] = {READER_FILES, NULL}; /* and confine_system_files */
 /* By which the C library and libcurl find a host and trust its certificate. */
 static const char *const network_files[] = {"/etc/resolv.conf",
                                             "/etc/hosts",
