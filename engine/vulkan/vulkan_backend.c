@@ -292,7 +292,7 @@ static void memory_of(const struct backend *b, bool planned, struct backend_memo
     m->device = m->weights + m->kv + m->state + m->work;
     m->host = planned ? workspace_host_bytes(b)
                       : b->step.buffer.size + b->result.buffer.size + b->result.full_logits.size;
-    m->host += table + expert_cpu_offload_bytes(b);
+    m->host += table + expert_cpu_offload_bytes(b) + device_content_staging_bytes(b);
     m->work += m->host;
     m->weights += split_experts;
     m->host += split_experts;

@@ -8,13 +8,13 @@
 #include "engine/vulkan/ops/backend_state.h"
 #include "engine/vulkan/ops/delta_net_ops.h"
 
-#define STAGING_BYTES ((uint64_t)8 << 20)
+#define STAGING_MOST ((uint64_t)8 << 20)
 
 struct transfer {
     struct backend *b;
-    bool save;         /* device to host; else host to device */
-    VkCommandBuffer c; /* NULL: no round has begun */
-    uint64_t staged;   /* bytes of this round */
+    bool save;                      /* device to host; else host to device */
+    VkCommandBuffer c;              /* NULL: no round has begun */
+    uint64_t staging_bytes, staged; /* of the buffer; of this round */
     struct piece {
         char *host;
         uint64_t at, bytes; /* in the staging buffer */
@@ -23,13 +23,39 @@ struct transfer {
     struct err *e;
 };
 
+static size_t block_bytes(const struct backend *b)
+{
+    return b->kv_block_bytes * (size_t)b->plan->n_attention;
+}
+
+static uint64_t layer_state_bytes(const struct backend *b, int layer)
+{
+    const struct layer_plan *l = &b->plan->layers[layer];
+    return l->mixer == MIXER_ATTENTION ? 0 : delta_net_state_bytes(&l->delta_net);
+}
+
+static size_t state_bytes(const struct backend *b)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < b->plan->n_layer; i++)
+        bytes += layer_state_bytes(b, i);
+    return bytes;
+}
+
+uint64_t device_content_staging_bytes(const struct backend *b)
+{
+    const uint64_t block = block_bytes(b), state = state_bytes(b),
+                   most = block > state ? block : state;
+    return most < STAGING_MOST ? most : STAGING_MOST;
+}
+
 static bool begin_round(struct transfer *t)
 {
     struct gpu_buffer *staging = &t->b->content_staging;
     if (!staging->buffer &&
         !gpu_buffer_create(&t->b->gpu,
                            &(struct gpu_buffer_params){.where = GPU_SHARED,
-                                                       .size = STAGING_BYTES,
+                                                       .size = t->staging_bytes,
                                                        .name = "content of the cache"},
                            staging, t->e))
         return false;
@@ -61,11 +87,11 @@ static bool add(struct transfer *t, VkBuffer buffer, uint64_t at, uint64_t bytes
 {
     const int most = (int)(sizeof t->pieces / sizeof t->pieces[0]);
     while (bytes) {
-        if (t->c && (t->staged == STAGING_BYTES || t->n_pieces == most) && !end_round(t))
+        if (t->c && (t->staged == t->staging_bytes || t->n_pieces == most) && !end_round(t))
             return false;
         if (!t->c && !begin_round(t))
             return false;
-        uint64_t left = STAGING_BYTES - t->staged, n = bytes < left ? bytes : left;
+        uint64_t left = t->staging_bytes - t->staged, n = bytes < left ? bytes : left;
         VkBuffer staging = t->b->content_staging.buffer;
         VkBufferCopy copy = {.srcOffset = t->save ? at : t->staged,
                              .dstOffset = t->save ? t->staged : at,
@@ -91,25 +117,6 @@ static bool finish(struct transfer *t, bool ok)
 static void format(const struct backend *b, char *out, size_t size)
 {
     snprintf(out, size, "vulkan %s %s", kv_type_name(b->kv_type), b->gpu.caps.name);
-}
-
-static size_t block_bytes(const struct backend *b)
-{
-    return b->kv_block_bytes * (size_t)b->plan->n_attention;
-}
-
-static uint64_t layer_state_bytes(const struct backend *b, int layer)
-{
-    return b->model.layers[layer].state ? delta_net_state_bytes(&b->plan->layers[layer].delta_net)
-                                        : 0;
-}
-
-static size_t state_bytes(const struct backend *b)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < b->plan->n_layer; i++)
-        bytes += layer_state_bytes(b, i);
-    return bytes;
 }
 
 static bool add_block(struct transfer *t, int32_t block, char *host)
@@ -147,10 +154,16 @@ static bool add_state(struct transfer *t, int32_t state, char *host)
     return true;
 }
 
+static struct transfer transfer_of(struct backend *b, bool save, struct err *e)
+{
+    return (struct transfer){
+        .b = b, .save = save, .staging_bytes = device_content_staging_bytes(b), .e = e};
+}
+
 static bool save_blocks(struct backend *b, const int32_t *blocks, int32_t n, void *const *to,
                         struct err *e)
 {
-    struct transfer t = {.b = b, .save = true, .e = e};
+    struct transfer t = transfer_of(b, true, e);
     bool ok = true;
     for (int32_t i = 0; ok && i < n; i++)
         ok = add_block(&t, blocks[i], to[i]);
@@ -161,7 +174,7 @@ static bool save_blocks(struct backend *b, const int32_t *blocks, int32_t n, voi
 static bool load_blocks(struct backend *b, const int32_t *blocks, int32_t n,
                         const void *const *from, struct err *e)
 {
-    struct transfer t = {.b = b, .e = e};
+    struct transfer t = transfer_of(b, false, e);
     bool ok = true;
     for (int32_t i = 0; ok && i < n; i++)
         ok = add_block(&t, blocks[i], (char *)from[i]);
@@ -170,13 +183,13 @@ static bool load_blocks(struct backend *b, const int32_t *blocks, int32_t n,
 
 static bool save_state(struct backend *b, int32_t state, void *to, struct err *e)
 {
-    struct transfer t = {.b = b, .save = true, .e = e};
+    struct transfer t = transfer_of(b, true, e);
     return finish(&t, add_state(&t, state, to));
 }
 
 static bool load_state(struct backend *b, int32_t state, const void *from, struct err *e)
 {
-    struct transfer t = {.b = b, .e = e};
+    struct transfer t = transfer_of(b, false, e);
     return finish(&t, add_state(&t, state, (char *)from));
 }
 
