@@ -1,6 +1,6 @@
 /* Speed of the Vulkan backend on a random model of a real shape (Qwen3-30B-A3B), made in memory: no
  * files, no tokenizer. bench_vulkan [--layers N] [--format mx8|mx|a4|q8] [--rows 1,4,16] [--prefill
- * 512,2048] [--depth N] [--start N] [--profile] [--chain]
+ * 512,2048] [--depth N,...] [--start N] [--kv-type f16|q8|k8v4] [--profile] [--chain]
  *     [--products units|plain|single]   of many rows: as the device can, without matrix units, row
  * by row
  *     [--attention tiles|rows]          of prefills, which begin after --start tokens: as the
@@ -251,8 +251,9 @@ static void tune(struct bench *t)
 }
 
 struct options {
-    const char *format, *rows, *prefills, *products, *attention;
-    int32_t n_layer, depth, start;
+    const char *format, *rows, *prefills, *products, *attention, *depths;
+    int32_t n_layer, start;
+    enum kv_type kv_type;
     bool profile, chain, stats, tune;
 };
 
@@ -263,8 +264,8 @@ static struct options parse_options(int argc, char **argv)
                         .prefills = "",
                         .products = "units",
                         .attention = "tiles",
-                        .n_layer = 48,
-                        .depth = 64};
+                        .depths = "64",
+                        .n_layer = 48};
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i];
         if (!strcmp(name, "--profile")) {
@@ -281,10 +282,12 @@ static struct options parse_options(int argc, char **argv)
             o.format = !strcmp(name, "--format") ? v : o.format;
             o.rows = !strcmp(name, "--rows") ? v : o.rows;
             o.prefills = !strcmp(name, "--prefill") ? v : o.prefills;
-            o.depth = !strcmp(name, "--depth") ? atoi(v) : o.depth;
+            o.depths = !strcmp(name, "--depth") ? v : o.depths;
             o.start = !strcmp(name, "--start") ? atoi(v) : o.start;
             o.products = !strcmp(name, "--products") ? v : o.products;
             o.attention = !strcmp(name, "--attention") ? v : o.attention;
+            for (enum kv_type k = KV_F16; !strcmp(name, "--kv-type") && k <= KV_K8V4; k++)
+                o.kv_type = !strcmp(v, kv_type_name(k)) ? k : o.kv_type;
         }
     }
     return o;
@@ -297,17 +300,25 @@ static const char *next_number(const char *s)
     return s + (*s == ',');
 }
 
+static int32_t greatest(const char *list)
+{
+    int32_t most = 0;
+    for (const char *s = list; *s; s = next_number(s))
+        most = atoi(s) > most ? atoi(s) : most;
+    return most;
+}
+
 static void open_bench(struct bench *t, const struct options *o)
 {
     struct err e = {0};
-    int32_t max_rows = 64;
-    for (const char *s = o->prefills; *s; s = next_number(s))
-        max_rows = atoi(s) > max_rows ? atoi(s) : max_rows;
+    const int32_t longest = greatest(o->prefills), deepest = greatest(o->depths),
+                  max_rows = longest > 64 ? longest : 64, n_sequences = greatest(o->rows);
     t->profile = o->profile;
     t->plan = bench_model_plan(o->format, o->n_layer);
-    t->blocks_each = (o->depth + o->start + max_rows + 63) / 32 + 2;
-    int32_t n_blocks = t->blocks_each * 64;
-    struct backend_params p = {.n_blocks = n_blocks, .max_rows = max_rows, .max_sequences = 64};
+    t->blocks_each = (deepest + o->start + max_rows + 63) / 32 + 2;
+    int32_t n_blocks = t->blocks_each * (n_sequences > 1 ? n_sequences : 1);
+    struct backend_params p = {
+        .n_blocks = n_blocks, .kv_type = o->kv_type, .max_rows = max_rows, .max_sequences = 64};
     t->b = vulkan_backend.open(t->plan, &p, &e);
     must(t->b != NULL, &e);
     if (strcmp(o->products, "units")) {
@@ -331,8 +342,9 @@ static void open_bench(struct bench *t, const struct options *o)
 static void print_device(const struct bench *t, const struct options *o)
 {
     const struct gpu_caps *c = &t->b->gpu.caps;
-    printf("device=\"%s\" format=%s layers=%d read_gbs=%.0f\n", vulkan_backend.device_name(t->b),
-           o->format, o->n_layer, t->bandwidth / 1e9);
+    printf("device=\"%s\" format=%s kv=%s layers=%d read_gbs=%.0f\n",
+           vulkan_backend.device_name(t->b), o->format, kv_type_name(t->b->kv_type), o->n_layer,
+           t->bandwidth / 1e9);
     printf("subgroup=%u shared=%u float16=%d cooperative_matrix=%d full_subgroups=%d\n",
            c->subgroup, c->max_shared, c->float16, c->cooperative_matrix, c->subgroup_control);
 }
@@ -345,8 +357,9 @@ int main(int argc, char **argv)
     print_device(&t, &o);
     if (o.chain)
         chain(&t.b->gpu);
-    for (const char *s = o.rows; *s; s = next_number(s))
-        decode(&t, atoi(s), o.depth);
+    for (const char *depth = o.depths; *depth; depth = next_number(depth))
+        for (const char *s = o.rows; *s; s = next_number(s))
+            decode(&t, atoi(s), atoi(depth));
     for (const char *s = o.prefills; *s; s = next_number(s))
         prefill(&t, atoi(s), o.start);
     if (o.tune)
