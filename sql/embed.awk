@@ -1,7 +1,7 @@
 # Turns SQL files into C, so that no SQL is written in C. Run by sql/local.mk:
 #   awk -v part=header -f embed.awk queries/*.sql            > queries.gen.h
 #   awk -v part=source -f embed.awk [all files, see below]   > queries.gen.c
-# queries/*.sql give `enum query` and query_text[] from their "-- name:" lines. What several queries share, such as a list
+# queries/*.sql give `enum query`, query_text[] and query_name[] from their "-- name:" lines. What several queries share, such as a list
 # of columns, is a part: "-- part: some_columns" begins it, an empty line ends it, and @some_columns stands for its text
 # in the queries of every file. schema.sql and connection.sql
 # give one string each; migrations/NNNN_what.sql give rows of migration_table[]. Plain POSIX awk.
@@ -109,6 +109,11 @@ END {
     for (i = 1; i <= n; i++)
         if (kinds[order[i]] == "query")
             print "    [QUERY_" toupper(order[i]) "] =\n" literals(whole(body[order[i]])) "    ,"
+    print "};\n"
+    print "const char *const query_name[QUERY__N] = {"
+    for (i = 1; i <= n; i++)
+        if (kinds[order[i]] == "query")
+            print "    [QUERY_" toupper(order[i]) "] = \"" order[i] "\","
     print "};\n"
     print "const struct migration migration_table[] = {"
     for (i = 1; i <= n; i++)

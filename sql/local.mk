@@ -54,6 +54,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/core/store.c %D%/core/store.h \
 	%D%/core/store_search.c \
 	%D%/core/store_server.c \
+	%D%/core/write_watch.c %D%/core/write_watch.h \
 	%D%/files/attachment_files.c \
 	%D%/files/attachments_internal.h \
 	%D%/files/store_attachments.c %D%/files/store_attachments.h \

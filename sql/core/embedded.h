@@ -9,5 +9,6 @@ struct migration {
 };
 
 extern const char *const query_text[QUERY__N];
+extern const char *const query_name[QUERY__N];   /* as in their "-- name:" lines */
 extern const struct migration migration_table[]; /* ended by version 0 */
 extern const char schema_sql[], connection_sql[];

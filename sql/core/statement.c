@@ -8,6 +8,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
 #include "sql/core/search_internal.h"
+#include "sql/core/write_watch.h"
 
 #define GIVE_WAY_US 3000 /* longer than store_wait sleeps */
 
@@ -127,7 +128,11 @@ void statement_bind_blob(sqlite3_stmt *q, const char *name, const void *v, size_
 
 int statement_step(struct store *s, sqlite3_stmt *q, struct err *e)
 {
-    switch (sqlite3_step(q)) {
+    const double from = s->watch.begun ? clock_ms() : 0;
+    const int rc = sqlite3_step(q);
+    if (from)
+        write_watch_step(s, q, from);
+    switch (rc) {
     case SQLITE_ROW:
         return 1;
     case SQLITE_DONE:
@@ -234,7 +239,10 @@ static bool begin(struct store *s, bool synced, struct err *e)
     }
     search_transaction(s);
     sqlite3_stmt *q = statement_begin(s, QUERY_BEGIN, e);
-    return q && statement_run(s, q, NULL, e);
+    write_watch_ask(s);
+    const bool got = q && statement_run(s, q, NULL, e);
+    write_watch_begin(s, got);
+    return got;
 }
 
 bool store_write_begin(struct store *s, struct err *e)
@@ -275,6 +283,7 @@ bool store_write_end(struct store *s, bool ok, struct err *e)
     }
     if (!ok)
         roll_back(s);
+    write_watch_end(s);
     return ok;
 }
 

@@ -25,9 +25,16 @@ struct store {
     sqlite3 *db;
     pid_t pid; /* who opened it: a connection must not cross fork() */
     bool checkpointer;
-    bool synced;       /* PRAGMA synchronous is FULL now */
-    int busy_ms;       /* how long to wait for another writer */
-    double busy_since; /* clock_ms, of the wait that is under way */
+    bool synced;              /* PRAGMA synchronous is FULL now */
+    int busy_ms;              /* how long to wait for another writer */
+    double busy_since;        /* clock_ms, of the wait that is under way */
+    struct write_watch {      /* of the write transaction that is under way; write_watch.h */
+        double asked, waited; /* for the lock: clock_ms, ms */
+        double begun;         /* clock_ms; 0: none is under way */
+        double longest_ms;    /* of a step */
+        const sqlite3_stmt *longest;
+        double warned; /* clock_ms, when last; 0: never */
+    } watch;
     /* of the checkpointer, see store_record.c */
     int64_t checked_version;       /* PRAGMA data_version before the last checkpoint; 0: none yet */
     bool own_commits;              /* since then */
