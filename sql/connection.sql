@@ -4,7 +4,8 @@ PRAGMA cell_size_check = ON;
 PRAGMA secure_delete = ON;
 PRAGMA foreign_keys = ON;
 PRAGMA recursive_triggers = ON;
-PRAGMA synchronous = FULL;
+-- A commit does not sync the WAL: store_write_end does, after the write lock is free again.
+PRAGMA synchronous = NORMAL;
 -- Only the recorder checks the WAL in, and it does so itself: two checkpointers meet SQLite's WAL-reset bug.
 PRAGMA wal_autocheckpoint = 0;
 PRAGMA journal_size_limit = 8388608; -- what is left of the file when it is begun anew

@@ -232,11 +232,7 @@ void store_give_way(void)
 
 static bool begin(struct store *s, bool synced, struct err *e)
 {
-    if (synced != s->synced) {
-        if (!store_exec(s, query_text[synced ? QUERY_SYNC_FULL : QUERY_SYNC_NORMAL], e))
-            return false;
-        s->synced = synced;
-    }
+    s->sync = synced;
     search_transaction(s);
     sqlite3_stmt *q = statement_begin(s, QUERY_BEGIN, e);
     write_watch_ask(s);
@@ -274,6 +270,19 @@ static void roll_back(struct store *s)
         statement_run(s, q, NULL, NULL);
 }
 
+/* What is committed waits for the disk here and not inside COMMIT (synchronous=FULL), which would
+ * keep the write lock meanwhile: a disk that is busy takes seconds. Whoever writes next may come
+ * first; his commit stands behind ours in the WAL, and no sync takes a later one without the
+ * earlier. A checkpoint syncs the WAL before it moves anything out of it. */
+static bool sync_wal(struct store *s, struct err *e)
+{
+    sqlite3_file *wal = NULL;
+    sqlite3_file_control(s->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
+    if (wal && wal->pMethods && wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL) == SQLITE_OK)
+        return true;
+    return err_set(e, ERR_IO, "the server's disk did not confirm what was written");
+}
+
 bool store_write_end(struct store *s, bool ok, struct err *e)
 {
     if (ok) {
@@ -284,7 +293,7 @@ bool store_write_end(struct store *s, bool ok, struct err *e)
     if (!ok)
         roll_back(s);
     write_watch_end(s);
-    return ok;
+    return ok && (!s->sync || sync_wal(s, e));
 }
 
 bool store_clear_expired(struct store *s, const struct statement_expiry *x, bool *any,

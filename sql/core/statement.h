@@ -25,7 +25,7 @@ struct store {
     sqlite3 *db;
     pid_t pid; /* who opened it: a connection must not cross fork() */
     bool checkpointer;
-    bool synced;              /* PRAGMA synchronous is FULL now */
+    bool sync;                /* the transaction that is under way ends on the disk */
     int busy_ms;              /* how long to wait for another writer */
     double busy_since;        /* clock_ms, of the wait that is under way */
     struct write_watch {      /* of the write transaction that is under way; write_watch.h */

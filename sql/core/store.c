@@ -73,7 +73,6 @@ struct store *store_open(const struct store_params *p, struct err *e)
     }
     s->pid = getpid();
     s->checkpointer = p->checkpointer;
-    s->synced = true; /* connection.sql */
     if (sqlite3_open_v2(p->path, &s->db, flags, NULL)) {
         if (s->db)
             store_failed(s, e);

@@ -4,8 +4,8 @@
  * A struct store is one connection and belongs to one thread; open one per thread, never carry one
  * across fork() (a call from another process than the opener's fails with ERR_INTERNAL). Any number
  * of processes may have the file open. Every write is one BEGIN IMMEDIATE transaction and is short;
- * what a function reports as done is on the disk (synchronous=FULL) unless its comment says
- * otherwise.
+ * what a function reports as done is on the disk (the WAL is synced after each commit) unless its
+ * comment says otherwise.
  *
  * Never open sluice.db with open(2) or copy it while it is in use: closing that descriptor drops
  * SQLite's locks. store_backup makes copies.

@@ -79,11 +79,6 @@ void store_upload_drop(struct store_upload *u)
     *u = (struct store_upload){.fd = -1};
 }
 
-bool attachment_file_sync(struct store_upload *u, struct err *e)
-{
-    return fsync(u->fd) == 0 || err_errno(e, "the uploaded file can't be written");
-}
-
 bool store_attachment_path(struct store *s, const char *sha256, char path[STORE_PATH_SIZE],
                            struct err *e)
 {
@@ -94,25 +89,49 @@ bool store_attachment_path(struct store *s, const char *sha256, char path[STORE_
     return beside(s, name, path, e);
 }
 
+static void folder_of(const char *path, char folder[STORE_PATH_SIZE])
+{
+    snprintf(folder, STORE_PATH_SIZE, "%s", path);
+    *strrchr(folder, '/') = '\0';
+}
+
+static bool make_folder(struct store *s, const char *folder, struct err *e)
+{
+    char above[STORE_PATH_SIZE];
+    if (mkdir(folder, 0700) == 0)
+        return beside(s, FOLDER, above, e) && sync_folder(above, e);
+    return errno == EEXIST || err_errno(e, "the attachments' folder");
+}
+
+bool attachment_file_prepare(struct store *s, struct store_upload *u, const char *sha256,
+                             struct err *e)
+{
+    char path[STORE_PATH_SIZE], folder[STORE_PATH_SIZE];
+    if (fsync(u->fd) != 0)
+        return err_errno(e, "the uploaded file can't be written");
+    if (!store_attachment_path(s, sha256, path, e))
+        return false;
+    folder_of(path, folder);
+    if (!make_folder(s, folder, e))
+        return false;
+    /* One of the same content may be there. */
+    if (link(u->path, path) != 0 && errno != EEXIST)
+        return err_errno(e, "the uploaded file can't be kept");
+    return sync_folder(folder, e);
+}
+
 bool attachment_file_place(struct store *s, struct store_upload *u, const char *sha256,
                            struct err *e)
 {
     char path[STORE_PATH_SIZE], folder[STORE_PATH_SIZE];
     if (!store_attachment_path(s, sha256, path, e))
         return false;
-    snprintf(folder, sizeof folder, "%s", path);
-    *strrchr(folder, '/') = '\0';
-    if (mkdir(folder, 0700) == 0) {
-        char above[STORE_PATH_SIZE];
-        if (!beside(s, FOLDER, above, e) || !sync_folder(above, e))
-            return false;
-    } else if (errno != EEXIST) {
-        return err_errno(e, "the attachments' folder");
-    }
-    /* This may replace a file of the same content; readers keep the one that they have open. */
+    if (access(path, F_OK) == 0)
+        return true;
     if (rename(u->path, path) != 0)
         return err_errno(e, "the uploaded file can't be kept");
     u->path[0] = '\0';
+    folder_of(path, folder);
     return sync_folder(folder, e);
 }
 

@@ -16,10 +16,13 @@ bool attachments_bind(struct store *s, const struct store_ref *message, const in
 /* The message `fork_id` is a copy of `id`. */
 bool attachments_fork(struct store *s, int64_t user_id, int64_t id, int64_t fork_id, struct err *e);
 
-/* Inside a write transaction: moves the synced upload to its content's name; sha256 as digest_end
- * gave it. */
+/* Before the write transaction, since it waits for the disk: gives the upload its content's name as
+ * well, synced. sha256 as digest_end gave it. */
+bool attachment_file_prepare(struct store *s, struct store_upload *u, const char *sha256,
+                             struct err *e);
+/* Inside it: the file is there, and stays until the end of the transaction. It was prepared, and is
+ * moved there once more where somebody has deleted it since, as a file that no row names. */
 bool attachment_file_place(struct store *s, struct store_upload *u, const char *sha256,
                            struct err *e);
-bool attachment_file_sync(struct store_upload *u, struct err *e);
 /* Deletes the file unless a row names it. Opens its own transaction. */
 bool attachment_file_release(struct store *s, const char *sha256, struct err *e);

@@ -56,9 +56,12 @@ bool store_attachment_add(struct store *s, struct store_upload *u, const struct 
     digest_end(&u->digest, sha256);
     struct store_attachment row = *a;
     row.sha256 = sha256;
-    ok = ok && attachment_file_sync(u, e) && store_write_begin(s, e);
-    if (ok && !(ok = store_write_end(s, insert(s, u, &row, id, e), e)))
-        attachment_file_release(s, sha256, NULL);
+    if (ok) {
+        ok = attachment_file_prepare(s, u, sha256, e) && store_write_begin(s, e) &&
+             store_write_end(s, insert(s, u, &row, id, e), e);
+        if (!ok)
+            attachment_file_release(s, sha256, NULL);
+    }
     store_upload_drop(u);
     return ok;
 }

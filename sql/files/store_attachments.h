@@ -3,9 +3,10 @@
  * SHA-256: ab/ab34...; 0600. One file serves all rows with its content, and goes with the last of
  * them. Rules as in sql/core/store.h: another user's row is ERR_NOTFOUND.
  *
- * A file comes and goes only inside a write transaction on the database, so a row without its file
- * cannot be: bytes are synced first, then moved to their name, then the row is committed. Killed
- * between the two, the file has no row, and the recorder's sweep finds it. */
+ * A row without its file cannot be: bytes are synced first, then get their name, then the row is
+ * committed in a transaction that finds the file there, and a file goes only inside a transaction
+ * that finds no row. Killed between the two, the file has no row, and the recorder's sweep finds
+ * it. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

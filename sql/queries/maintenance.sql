@@ -37,12 +37,6 @@ PRAGMA foreign_keys = OFF;
 -- name: foreign_keys_on
 PRAGMA foreign_keys = ON;
 
--- name: sync_full
-PRAGMA synchronous = FULL;
-
--- name: sync_normal
-PRAGMA synchronous = NORMAL;
-
 -- name: user_version
 PRAGMA user_version;
 

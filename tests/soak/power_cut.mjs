@@ -5,9 +5,9 @@
 // - all: everything written has arrived.
 // - tail: of what follows the last commit in the WAL any part is missing or garbage.
 // - pages: sectors of pages that a checkpoint was writing are garbage; the WAL still has these pages.
-// - unsynced: the WAL ends anywhere after what was checked in, as if commits had not been waited for (synchronous = NORMAL):
-//   sound, but with acknowledged writes gone. How many tells what FULL is for.
-// That a commit is on the disk when it is acknowledged is SQLite's promise with synchronous = FULL, not shown here.
+// - unsynced: the WAL ends anywhere after what was checked in, as if commits had not been waited for:
+//   sound, but with acknowledged writes gone. How many tells what the waiting is for.
+// That the WAL is synced before a commit is acknowledged is shown in tests/unit/store/test_store_sync.c.
 // Prints JSON; status 1 when something acknowledged is lost or a file is not sound.
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
