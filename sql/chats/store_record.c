@@ -20,8 +20,9 @@
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
 #define LONG_WAL_FRAMES 2000 /* 8 MB */
 #define LONG_WAL_BYTES                                                                             \
-    ((int64_t)12 << 20) /* above journal_size_limit, to which a WAL begun anew is cut */
-#define TRUNCATE_WAIT_MS 200
+    ((int64_t)12 << 20)     /* above journal_size_limit, to which a WAL begun anew is cut */
+#define TRUNCATE_FRAMES 250 /* 1 MB: what emptying the WAL may still move, while writers wait */
+#define TRUNCATE_WAIT_MS 20 /* for readers, while writers wait */
 
 bool store_running_list(struct store *s, store_running_fn fn, void *context, struct err *e)
 {
@@ -125,6 +126,21 @@ static bool note_time(struct store *s, struct err *e)
            store_write_end(s, server_set_setting(s, STORE_CHECKPOINT_SETTING, json, e), e);
 }
 
+/* A checkpoint that empties the WAL keeps the write lock while it moves pages and waits for the
+ * disk: so one that does not has moved nearly all of them before. Where a reader keeps it from
+ * that, emptying would fail as well. */
+static bool empty(struct store *s, struct store_wal *w, struct err *e)
+{
+    if (w->frames - w->checked_in > TRUNCATE_FRAMES) {
+        w->busy = true;
+        return true;
+    }
+    if (w->checked_in == w->frames && !note_time(s, e)) /* whole: see store_checkpoint */
+        return false;
+    s->own_commits = false;
+    return check_in(s, SQLITE_CHECKPOINT_TRUNCATE, TRUNCATE_WAIT_MS, w, e);
+}
+
 /* The WAL-reset bug strikes when a checkpoint begins on a WAL that is checked in whole, while a
  * writer, for that very reason, begins the WAL anew. So none is begun unless a commit came after
  * the last one that was complete: then nobody can begin the WAL anew until we are done. */
@@ -147,11 +163,9 @@ bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struc
      * something is new. */
     s->checked_version = version;
     s->own_commits = false;
-    bool ok =
-        check_in(s, truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, 0, w, e);
-    if (ok && !truncate && w->checked_in < w->frames && w->frames > LONG_WAL_FRAMES)
-        ok = check_in(s, SQLITE_CHECKPOINT_TRUNCATE, TRUNCATE_WAIT_MS, w,
-                      e); /* writers never let it become whole */
+    bool ok = check_in(s, SQLITE_CHECKPOINT_PASSIVE, 0, w, e);
+    if (ok && (truncate || (w->checked_in < w->frames && w->frames > LONG_WAL_FRAMES)))
+        ok = empty(s, w, e);
     if (!ok || w->busy || w->checked_in < w->frames)
         s->own_commits = true; /* incomplete: another checkpoint is safe, and needed */
     return ok;
