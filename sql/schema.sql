@@ -254,8 +254,9 @@ CREATE INDEX responses_by_user ON responses (user_id);
 CREATE INDEX responses_by_expiry ON responses (expires_at);
 
 -- What programs keep by /v1/conversations: lists of items, apart from the page's conversations,
--- which are trees of messages. They stay until they are deleted. A position is never given out
--- twice; bytes: of the metadata and the items.
+-- which are trees of messages. They stay until they are deleted: from then on nobody finds them, and
+-- the recorder clears them away. A position is never given out twice; bytes: of the metadata and
+-- the items. The last column stands as ALTER TABLE adds it, so that both texts are the same.
 CREATE TABLE openai_conversations (
     id TEXT NOT NULL PRIMARY KEY CHECK (length(id) BETWEEN 6 AND 64),
     user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -263,8 +264,9 @@ CREATE TABLE openai_conversations (
     metadata TEXT NOT NULL CHECK (metadata GLOB '{*}'),
     last_position INTEGER NOT NULL DEFAULT 0,
     bytes INTEGER NOT NULL
-) STRICT;
+, deleted_at INTEGER) STRICT;
 CREATE INDEX openai_conversations_by_user ON openai_conversations (user_id, created_at, id);
+CREATE INDEX openai_conversations_deleted ON openai_conversations (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE TABLE openai_conversation_items (
     conversation_id TEXT NOT NULL REFERENCES openai_conversations (id) ON DELETE CASCADE,
     position INTEGER NOT NULL,
@@ -497,4 +499,4 @@ CREATE TRIGGER prompt_block_remove AFTER DELETE ON prompt_blocks BEGIN
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 23;
+PRAGMA user_version = 24;

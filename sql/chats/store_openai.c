@@ -2,6 +2,7 @@
  * whoever else adds. */
 #include "sql/chats/store_openai.h"
 
+#include "engine/base/clock.h"
 #include "sql/core/statement.h"
 #include "sql/users/users_internal.h"
 
@@ -133,7 +134,10 @@ static bool remove_conversation(struct store *s, int64_t user_id, const char *id
 {
     int changed = 0;
     sqlite3_stmt *q = query_of(s, QUERY_OPENAI_CONVERSATION_REMOVE, user_id, id, e);
-    return q && statement_run(s, q, &changed, e) && (changed || no_conversation(e));
+    if (!q)
+        return false;
+    statement_bind_int(q, ":now", clock_wall_ms());
+    return statement_run(s, q, &changed, e) && (changed || no_conversation(e));
 }
 
 bool store_openai_conversation_remove(struct store *s, int64_t user_id, const char *id,

@@ -242,17 +242,22 @@ static int clear_last(struct store *s, int64_t conversation_id, int64_t *letters
     return statement_run(s, q, NULL, e) ? 1 : -1;
 }
 
+static bool clear_row(struct store *s, enum query which, int64_t id, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, which, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":id", id);
+    return statement_run(s, q, NULL, e);
+}
+
 static bool clear_from(struct store *s, int64_t conversation_id, struct err *e)
 {
     int64_t letters = SEARCH_STEP_LETTERS, bytes = CLEAR_BYTES;
     for (int n = 0, rc = 1; n < CLEAR_MESSAGES && bytes > 0 && rc == 1; n++)
         if ((rc = clear_last(s, conversation_id, &letters, &bytes, e)) < 0)
             return false;
-    sqlite3_stmt *q = statement_begin(s, QUERY_CLEAR_CONVERSATION, e);
-    if (!q)
-        return false;
-    statement_bind_int(q, ":id", conversation_id);
-    return statement_run(s, q, NULL, e);
+    return clear_row(s, QUERY_CLEAR_CONVERSATION, conversation_id, e);
 }
 
 /* Deletes rows one by one while *bytes lasts, by a statement that gives the size of the one it
@@ -282,13 +287,15 @@ static bool clear_user(struct store *s, int64_t id, struct err *e)
     int rc = 1;
     for (size_t i = 0; i < sizeof large / sizeof *large && rc == 1; i++)
         rc = clear_rows(s, large[i], id, &bytes, e);
-    if (rc != 1)
-        return rc == 0;
-    sqlite3_stmt *q = statement_begin(s, QUERY_CLEAR_USER, e);
-    if (!q)
-        return false;
-    statement_bind_int(q, ":id", id);
-    return statement_run(s, q, NULL, e);
+    return rc == 1 ? clear_row(s, QUERY_CLEAR_USER, id, e) : rc == 0;
+}
+
+/* One of /v1/conversations that is deleted. */
+static bool clear_openai(struct store *s, int64_t id, struct err *e)
+{
+    int64_t bytes = CLEAR_BYTES;
+    const int rc = clear_rows(s, QUERY_CLEAR_OPENAI_ITEM, id, &bytes, e);
+    return rc == 1 ? clear_row(s, QUERY_CLEAR_OPENAI, id, e) : rc == 0;
 }
 
 static const struct statement_expiry expired_sessions = {.find = QUERY_SESSION_ANY_EXPIRED,
@@ -314,7 +321,13 @@ bool store_clear(struct store *s, bool *more, struct err *e)
         return false;
     if (*more)
         return true;
-    int rc = next(s, QUERY_CLEAR_NEXT_CONVERSATION, &id, e);
+    int rc = next(s, QUERY_CLEAR_NEXT_OPENAI, &id, e);
+    if (rc == 1) {
+        *more = true;
+        return store_write_begin_unsynced(s, e) && store_write_end(s, clear_openai(s, id, e), e);
+    }
+    if (rc == 0)
+        rc = next(s, QUERY_CLEAR_NEXT_CONVERSATION, &id, e);
     if (rc == 1) {
         *more = true;
         /* Not synced: it is deleted already, and what a power cut undoes is cleared again. */

@@ -70,6 +70,18 @@ WHERE u.deleted_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM conversations WHERE
   AND NOT EXISTS (SELECT 1 FROM prompt_blocks WHERE user_id = u.id)
 LIMIT 1;
 
+-- name: clear_next_openai
+SELECT rowid FROM openai_conversations WHERE deleted_at IS NOT NULL LIMIT 1;
+
+-- name: clear_openai_item
+DELETE FROM openai_conversation_items
+WHERE rowid = (SELECT i.rowid FROM openai_conversations c JOIN openai_conversation_items i ON i.conversation_id = c.id
+               WHERE c.rowid = :id LIMIT 1)
+RETURNING length(CAST(item AS BLOB));
+
+-- name: clear_openai
+DELETE FROM openai_conversations WHERE rowid = :id AND deleted_at IS NOT NULL;
+
 -- name: clear_user_response
 DELETE FROM responses WHERE rowid = (SELECT rowid FROM responses WHERE user_id = :id LIMIT 1)
 RETURNING length(CAST(input AS BLOB)) + length(CAST(response AS BLOB));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "sql/chats/store_import.h"
+#include "sql/chats/store_openai.h"
 #include "sql/chats/store_shares.h"
 #include "sql/chats/store_tree.h"
 #include "sql/core/statement.h"
@@ -226,6 +227,51 @@ static void test_a_long_branch_is_cut_off_by_short_transactions(void **state)
     fixture_check_whole(f->path);
 }
 
+static void add_openai(struct fixture *f, int64_t user)
+{
+    char sql[400];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO openai_conversations (id, user_id, created_at, metadata, bytes) VALUES "
+             "('conv_1', %lld, 1, '{}', 2)",
+             (long long)user);
+    fixture_number(f->path, sql);
+    for (int i = 1; i <= CHAT_MESSAGES; i++) {
+        snprintf(sql, sizeof sql,
+                 "INSERT INTO openai_conversation_items VALUES ('conv_1', %d, 'i%d', '{' || "
+                 "hex(zeroblob(%d)) || '}')",
+                 i, i, MESSAGE_BYTES / 2);
+        fixture_number(f->path, sql);
+    }
+}
+
+static void test_what_programs_kept_is_deleted_by_short_transactions(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct commits commits;
+    struct store_openai_conversation c;
+    add_openai(f, f->user);
+    watch(f, &commits);
+    ASSERT_OK(store_openai_conversation_remove(f->store, f->user, "conv_1", &e));
+    ASSERT_ERR(store_openai_conversation_get(f->store, f->arena,
+                                             &(struct store_text_ref){f->user, "conv_1"}, &c, &e),
+               ERR_NOTFOUND);
+    ASSERT_ERR(store_openai_conversation_remove(f->store, f->user, "conv_1", &e), ERR_NOTFOUND);
+    const struct store_openai_item item = {.id = "i", .item = "{}"};
+    ASSERT_ERR(store_openai_items_add(
+                   f->store,
+                   &(struct store_openai_addition){
+                       .user_id = f->user, .conversation_id = "conv_1", .items = &item, .n = 1},
+                   &e),
+               ERR_NOTFOUND);
+    maintain(f);
+    expect_short_ones(f, &commits, "conversation of /v1");
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM openai_conversation_items"), 0);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM openai_conversations"), 0);
+    assert_int_equal(fixture_number(f->path, "SELECT bytes FROM user_texts WHERE user_id = 1"), 0);
+    fixture_check_whole(f->path);
+}
+
 /* Everything that a user may have much of, when the user is removed. */
 static void test_a_user_is_cleared_by_short_transactions(void **state)
 {
@@ -234,14 +280,9 @@ static void test_a_user_is_cleared_by_short_transactions(void **state)
     struct commits commits;
     import(f, "a");
     fixture_number(f->path, "UPDATE conversations SET user_id = 2");
-    fixture_number(f->path, "INSERT INTO openai_conversations VALUES ('conv_1', 2, 1, '{}', 0, 2)");
+    add_openai(f, f->other);
     char sql[400];
     for (int i = 1; i <= CHAT_MESSAGES; i++) {
-        snprintf(sql, sizeof sql,
-                 "INSERT INTO openai_conversation_items VALUES ('conv_1', %d, 'i%d', '{' || "
-                 "hex(zeroblob(%d)) || '}')",
-                 i, i, MESSAGE_BYTES / 2);
-        fixture_number(f->path, sql);
         snprintf(sql, sizeof sql,
                  "INSERT INTO responses (id, user_id, created_at, expires_at, input, response) "
                  "VALUES ('resp_%d', 2, 1, %lld, '[' || hex(zeroblob(%d)) || ']', '{}')",
@@ -268,6 +309,7 @@ int main(void)
         T(test_an_import_that_is_killed_leaves_nothing),
         T(test_an_import_beyond_the_quota_leaves_nothing),
         T(test_a_long_branch_is_cut_off_by_short_transactions),
+        T(test_what_programs_kept_is_deleted_by_short_transactions),
         T(test_a_user_is_cleared_by_short_transactions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
