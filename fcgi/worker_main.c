@@ -27,14 +27,14 @@
 #include "fcgi/process/pool_master.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/state.h"
+#include "fcgi/process/work_gate.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/process/worker_walls.h"
 #include "fcgi/recorder/recorder.h"
 #include "sql/core/secret.h"
 
 #define SHORT_CHILDREN 2
-#define SHORT_THREADS                                                                              \
-    17 /* some for each kind of slow work, see work_gate.h, and two that never do any */
+#define SHORT_THREADS (WORK_THREADS + 2) /* two never do any slow work */
 
 struct options {
     const char *pool, *state, *run, *engine_run, *log_ring, *cache_dir, *model, *model_name,

@@ -3,17 +3,15 @@
 
 #include "engine/base/clock.h"
 
-#define WORK_LIGHT_PLACES 2 /* of all slow kinds together, for owners who are not heavy */
-
-/* Two cores' worth of each kind runs; one password at a time, since each takes 64 MiB. Sign-ins
- * wait for another server: they have threads of their own. */
+/* Two cores' worth of each kind runs; one password at a time, since each takes 64 MiB. Places add
+ * up to WORK_THREADS. */
 static const struct {
     const char *name;
     int running, held, held_by_one;
     int reserved; /* beyond `held`, for owners who are known; one to each */
 } shares[WORK__N] = {
     [WORK_PASSWORD] = {"password", 1, 3, 2, 2}, [WORK_TEXT] = {"text", 2, 3, 2, 0},
-    [WORK_FILE] = {"file", 2, 4, 3, 0},         [WORK_SHARE] = {"share", 2, 4, 3, 0},
+    [WORK_FILE] = {"file", 2, 5, 3, 0},         [WORK_SHARE] = {"share", 2, 3, 2, 0},
     [WORK_SIGN_IN] = {"sign_in", 2, 4, 3, 0},
 };
 
@@ -22,17 +20,10 @@ const char *work_kind_name(enum work_kind kind)
     return shares[kind].name;
 }
 
+/* Strangers ask for these, under as many names as they have addresses. */
 static bool is_apart(enum work_kind kind)
 {
     return kind == WORK_PASSWORD || kind == WORK_SIGN_IN;
-}
-
-static int count_slow(const struct work_gate *g)
-{
-    int n = 0;
-    for (int k = 0; k < WORK__N; k++)
-        n += is_apart((enum work_kind)k) ? 0 : g->held[k];
-    return n;
 }
 
 static bool is_heavy(const struct work_gate *g, int64_t owner, double now)
@@ -47,44 +38,51 @@ static bool is_heavy(const struct work_gate *g, int64_t owner, double now)
     return running > WORK_USE_HEAVY_MS || work_use_heavy(&g->use, owner, now);
 }
 
-/* Holders of a kind whose owners are heavy; turn: only those whose turn has come. */
-static int count_heavy(const struct work_gate *g, enum work_kind kind, bool turn, double now)
+/* Turns of this owner's, and of heavy owners. */
+static void count_turns(const struct work_gate *g, enum work_kind kind, int64_t owner, double now,
+                        int *own, int *heavy)
 {
-    int n = 0;
+    *own = *heavy = 0;
     for (int i = 0; i < WORK_HELD_MAX; i++) {
         const struct work_holder *h = &g->holders[kind][i];
-        n += h->owner && (!turn || h->began_ms > 0) && is_heavy(g, h->owner, now);
+        if (h->owner && h->began_ms > 0) {
+            *own += h->owner == owner;
+            *heavy += h->owner != owner && is_heavy(g, h->owner, now);
+        }
     }
-    return n;
 }
 
 static enum work_answer judge(const struct work_gate *g, enum work_kind kind,
                               const struct work_owner *o)
 {
-    const double now = clock_ms();
     int own = 0;
     for (int i = 0; i < WORK_HELD_MAX; i++)
         own += g->holders[kind][i].owner == o->id;
     if (own >= shares[kind].held_by_one)
         return WORK_FULL_OWNER;
-    const int places = shares[kind].held + (o->known && !own ? shares[kind].reserved : 0);
-    if (g->held[kind] >= places || (!is_apart(kind) && count_slow(g) >= WORK_SLOW_MAX))
+    const int places = shares[kind].held + (o->known && !own ? shares[kind].reserved : 0),
+              left = places - g->held[kind];
+    if (left <= 0)
         return WORK_FULL;
-    if (is_apart(kind) || !is_heavy(g, o->id, now))
+    if (is_apart(kind))
         return WORK_TAKEN;
-    if (count_heavy(g, kind, false, now) >= shares[kind].held / 2 ||
-        count_slow(g) >= WORK_SLOW_MAX - WORK_LIGHT_PLACES)
+    const bool heavy = is_heavy(g, o->id, clock_ms());
+    if (own && (heavy || left <= shares[kind].held / 2))
         return WORK_FULL_OWNER;
-    return WORK_TAKEN;
+    return heavy && left == 1 ? WORK_FULL : WORK_TAKEN;
 }
 
+/* One turn is left for those who are not heavy and have none yet. */
 static bool may_run(const struct work_gate *g, enum work_kind kind, int64_t owner)
 {
     const double now = clock_ms();
+    int own, heavy;
     if (g->running[kind] >= shares[kind].running)
         return false;
-    return is_apart(kind) || !is_heavy(g, owner, now) ||
-           count_heavy(g, kind, true, now) < shares[kind].running - 1;
+    if (is_apart(kind))
+        return true;
+    count_turns(g, kind, owner, now, &own, &heavy);
+    return (!own && !is_heavy(g, owner, now)) || own + heavy < shares[kind].running - 1;
 }
 
 /* A place of the owner's, or with owner 0 a free one; ran: one whose turn has come. */

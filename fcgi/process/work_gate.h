@@ -1,9 +1,9 @@
 /* How many threads of a process slow work may hold, so that the rest of them always serve what is
- * quick. Each kind of work has a share, of which some run and the others wait for their turn, and
- * nobody gets the whole of a share; whoever comes beyond is refused at once. Those who have kept
- * the process busy lately (work_use.h), however many they are, get half of the places of a share
- * and leave a turn to others, who so never wait for somebody's heaviest files. All kinds but
- * passwords and sign-ins have a bound together as well. Thread-safe; what waits, waits in its own
+ * quick. Each kind of work has a share, of which some run and the others wait for their turn;
+ * whoever comes beyond is refused at once. No kind takes from another one, and nobody gets the
+ * whole of a share: half of it is for those who have nothing of it yet, and so is one turn. Those
+ * who have kept the process busy lately (work_use.h) get one place each, leave the last one to
+ * others, and run one at a time, however many they are. Thread-safe; what waits, waits in its own
  * thread. */
 #pragma once
 #include <pthread.h>
@@ -23,7 +23,7 @@ enum work_kind {
 const char *work_kind_name(enum work_kind kind);
 
 #define WORK_HELD_MAX 5 /* the largest share, with what is reserved of it */
-#define WORK_SLOW_MAX 6 /* of all kinds but passwords and sign-ins together */
+#define WORK_THREADS 20 /* what all shares hold together */
 
 struct work_gate {
     pthread_mutex_t lock; /* guards the rest */

@@ -38,21 +38,40 @@ static void test_one_owner_never_has_the_whole_share(void **state)
     }
 }
 
-static void test_all_kinds_together_leave_threads_and_passwords_keep_theirs(void **state)
+static void test_no_kind_takes_from_another(void **state)
 {
     struct work_gate g = WORK_GATE_INIT;
-    int slow = 0, passwords = 0, sign_ins = 0;
-    for (int64_t owner = 1; owner <= 50; owner++)
-        for (int k = 0; k < WORK__N; k++)
-            if (k != WORK_PASSWORD && k != WORK_SIGN_IN)
-                slow += take(&g, (enum work_kind)k, owner) == WORK_TAKEN;
-    assert_int_equal(slow, WORK_SLOW_MAX);
-    for (int64_t owner = 1; owner <= 50; owner++)
-        passwords += take(&g, WORK_PASSWORD, owner) == WORK_TAKEN;
-    assert_in_range(passwords, 2, WORK_HELD_MAX - 1);
-    for (int64_t owner = 1; owner <= 50; owner++)
-        sign_ins += take(&g, WORK_SIGN_IN, owner) == WORK_TAKEN;
-    assert_in_range(sign_ins, 2, WORK_HELD_MAX - 1);
+    int all = 0;
+    for (int k = 0; k < WORK__N; k++) {
+        int n = 0;
+        for (int64_t owner = 1; owner <= 50; owner++)
+            n += take(&g, (enum work_kind)k, owner) == WORK_TAKEN;
+        assert_in_range(n, 3, WORK_HELD_MAX);
+        all += n;
+    }
+    for (int64_t owner = 101; owner <= 150; owner++)
+        all += work_gate_take(&g, WORK_PASSWORD, &(struct work_owner){owner, true}) == WORK_TAKEN;
+    assert_int_equal(all, WORK_THREADS);
+}
+
+/* From the first moment on, while nobody knows yet that he is heavy. */
+static void test_who_has_some_leaves_places_and_a_turn(void **state)
+{
+    static const enum work_kind slow[] = {WORK_TEXT, WORK_FILE, WORK_SHARE};
+    for (int i = 0; i < 3; i++) {
+        struct work_gate g = WORK_GATE_INIT;
+        const enum work_kind kind = slow[i];
+        int own = 0;
+        while (own < 100 && take(&g, kind, 7) == WORK_TAKEN)
+            own++;
+        assert_true(own >= 2);
+        assert_true(work_gate_turn(&g, kind, 7, 0));
+        assert_false(work_gate_turn(&g, kind, 7, 0));
+        assert_int_equal(take(&g, kind, 8), WORK_TAKEN);
+        assert_true(work_gate_turn(&g, kind, 8, 0));
+        work_gate_give(&g, kind, 7, true);
+        assert_true(work_gate_turn(&g, kind, 7, 0));
+    }
 }
 
 static void test_strangers_leave_places_for_who_is_known(void **state)
@@ -108,11 +127,14 @@ static void test_one_waits_until_another_has_ended(void **state)
 static void test_heavy_owners_leave_places_and_a_turn(void **state)
 {
     struct work_gate g = WORK_GATE_INIT;
-    for (int64_t heavy = 1; heavy <= 3; heavy++)
+    for (int64_t heavy = 1; heavy <= 9; heavy++)
         work_use_add(&g.use, heavy, 60000, clock_ms());
     assert_int_equal(take(&g, WORK_FILE, 1), WORK_TAKEN);
-    assert_int_equal(take(&g, WORK_FILE, 2), WORK_TAKEN);
-    assert_int_equal(take(&g, WORK_FILE, 3), WORK_FULL_OWNER);
+    assert_int_equal(take(&g, WORK_FILE, 1), WORK_FULL_OWNER);
+    int places = 1;
+    while (places < 9 && take(&g, WORK_FILE, places + 1) == WORK_TAKEN)
+        places++;
+    assert_int_equal(take(&g, WORK_FILE, 9), WORK_FULL);
     assert_true(work_gate_turn(&g, WORK_FILE, 1, 0));
     assert_false(work_gate_turn(&g, WORK_FILE, 2, 0)); /* the other turn is for light ones */
     assert_int_equal(take(&g, WORK_FILE, 50), WORK_TAKEN);
@@ -121,6 +143,8 @@ static void test_heavy_owners_leave_places_and_a_turn(void **state)
     work_gate_give(&g, WORK_FILE, 1, true);
     assert_true(work_gate_turn(&g, WORK_FILE, 2, 0));
     work_gate_give(&g, WORK_FILE, 2, true);
+    for (int64_t heavy = 3; heavy <= places; heavy++)
+        work_gate_give(&g, WORK_FILE, heavy, false);
     assert_int_equal(g.held[WORK_FILE] + g.running[WORK_FILE], 0);
 }
 
@@ -142,7 +166,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_owner_never_has_the_whole_share),
-        cmocka_unit_test(test_all_kinds_together_leave_threads_and_passwords_keep_theirs),
+        cmocka_unit_test(test_no_kind_takes_from_another),
+        cmocka_unit_test(test_who_has_some_leaves_places_and_a_turn),
         cmocka_unit_test(test_strangers_leave_places_for_who_is_known),
         cmocka_unit_test(test_one_waits_until_another_has_ended),
         cmocka_unit_test(test_heavy_owners_leave_places_and_a_turn),
