@@ -92,24 +92,35 @@ export async function anthropicPerson(server, name, from) {
 export async function pagePerson(server, browser, name, from) {
   const page = await signIn(server.port, from, name), context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   const tab = await context.newPage(), said = [];
+  /* What the page said of a message that it could not send stands there for some seconds only. */
+  await tab.addInitScript(() => addEventListener('DOMContentLoaded', () => {
+    window.told = [];
+    new MutationObserver((changes) => { for (const c of changes) for (const n of c.addedNodes) window.told.push(n.textContent); })
+      .observe(document.getElementById('toasts'), { childList: true });
+  }));
   tab.setDefaultTimeout(60000);
   await tab.goto(server.url);
   await tab.fill('#login-name', name);
   await tab.fill('#login-password', PASSWORD);
   await tab.click('#login-form .primary');
   await tab.waitForSelector('#app:not([hidden])');
-  /* Watched inside the page, so that polling it does not count: when the last answer has text. */
-  const begun = (before) => tab.evaluate((n) => new Promise((done, failed) => {
-    const look = () => { const all = document.querySelectorAll('.message.assistant'); return all.length > n && all[all.length - 1].querySelector('.answer, .reasoning')?.textContent.trim(); };
-    const end = setTimeout(() => failed(new Error('no text within 60 s')), 60000);
+  const last = () => tab.evaluate(() => [...document.querySelectorAll('.message.assistant')].at(-1)?.dataset.id);
+  /* Watched inside the page, so that polling it does not count: when a new answer has text. Not by how many there are: a long
+     chat keeps those in view only. */
+  const begun = (before) => tab.evaluate((id) => new Promise((done, failed) => {
+    const answer = () => [...document.querySelectorAll('.message.assistant')].at(-1);
+    const look = () => answer() && answer().dataset.id !== id && answer().querySelector('.answer, .reasoning')?.textContent.trim();
+    const state = () => ({ told: window.told, before: id, last: { ...answer()?.dataset }, typed: document.getElementById('composer-text').value,
+      hash: location.hash, problems: [...document.querySelectorAll('.message .problem:not([hidden])')].map((p) => p.textContent) });
+    const end = setTimeout(() => failed(new Error(`no text within 60 s: ${JSON.stringify(state())}`)), 60000);
     const watch = new MutationObserver(() => { if (look()) { clearTimeout(end); watch.disconnect(); done(); } });
-    watch.observe(document.body, { childList: true, subtree: true, characterData: true });
+    watch.observe(document.body, { childList: true, subtree: true, characterData: true, attributes: true, attributeFilter: ['data-id'] });
     if (look()) { clearTimeout(end); watch.disconnect(); done(); }
   }), before);
   return { name, chats: [], said, page, from, async live(seen, until) {
     for (let turn = 0; performance.now() < until(); turn++, await sleep(PAUSE)) {
       if (turn % 4 === 0) await tab.click('#new-chat');
-      const message = text(), before = await tab.locator('.message.assistant').count();
+      const message = text(), before = await last();
       await timed(seen, `${FIRST} on the page`, async (first) => {
         await tab.fill('#composer-text', message);
         await tab.press('#composer-text', 'Enter');

@@ -1,5 +1,6 @@
 // Three hostile users and a thousand hostile connections against five ordinary users, on the real engine with the demo model:
 //   node tests/siege/siege.mjs [--quiet SECONDS] [--siege SECONDS] [--without engine,database,files,logins,connections] [--no-browser]
+//     [--log FILE], for the server's log lines at level debug
 // By default 30 and 120 seconds; the full siege is --siege 1800. Environment as in tests/api/harness.mjs. Measures what the
 // ordinary users wait for, first in peace and then under siege, and prints JSON: percentiles and statuses of each operation,
 // processes' memory, the state folder's bytes, and what is out of bounds. Exits with 1 if anything is.
@@ -8,7 +9,7 @@
 // as the engine's steps took under siege.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { lstatSync, readdirSync, readFileSync } from 'node:fs';
+import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { load, sleep, start } from '../api/harness.mjs';
 import { NAMES } from '../soak/processes.mjs';
@@ -19,9 +20,11 @@ const given = (name) => process.argv.includes(`--${name}`);
 const option = (name, otherwise) => (given(name) ? process.argv[process.argv.indexOf(`--${name}`) + 1] : otherwise);
 const QUIET_S = Number(option('quiet', 30)), SIEGE_S = Number(option('siege', 120));
 const TURN_STEPS = 64;
-/** Megabytes that a program and its children may hold: the engine what it planned, the rest what their limits add up to. */
+/** Megabytes that a program and its children may hold: what their limits add up to; the engine what it planned, and what it
+    keeps in reserve for itself (docs/operations/memory.md). Weights are pages of files and not counted here. */
 const MOST_MB = { recorder: 200, 'workers-short': 1200, 'workers-stream': 1200, nginx: 300 };
-const STATE_MB = 2048;
+const ENGINE_RESERVE_MB = 96, STATE_MB = 2048;
+const plannedMb = ({ kv_bytes, state_bytes, work_bytes, expert_cache_bytes }) => Math.round((kv_bytes + state_bytes + work_bytes + expert_cache_bytes) / 1048576);
 
 function summary(seen) {
   const out = {};
@@ -114,8 +117,9 @@ async function besiege(server) {
   };
 }
 
-const server = await start(), browser = await browserOf();
+const server = await start({ args: option('log') ? ['--log-level', 'debug'] : [] }), browser = await browserOf();
 server.model = (await server.json('GET', '/v1/models')).body.data[0].id; // the SDKs name one
+MOST_MB.engine = plannedMb((await server.json('GET', '/api/admin/status')).body.plan) + ENGINE_RESERVE_MB;
 const people = await settle(server, browser);
 await server.json('PATCH', '/api/admin/settings', { share_links: true });
 for (const name of ['engine', 'database', 'files']) await account(server, `hostile-${name}`);
@@ -137,7 +141,7 @@ const after = await steps(server), struck = await attackers();
 await sleep(5000);
 
 const report = { seconds: { quiet: QUIET_S, siege: SIEGE_S }, browser: Boolean(browser), quiet: summary(peace), siege: summary(war), hostile: struck,
-  memory_mb: { quiet: quietMemory, peak }, state_mb: mostDisk, lost: await lost(server, people), out_of_bounds: [] };
+  memory_mb: { quiet: quietMemory, peak, most: MOST_MB }, state_mb: mostDisk, lost: await lost(server, people), out_of_bounds: [] };
 const stepMs = (after.seconds - before.seconds) * 1000 / Math.max(1, after.steps - before.steps);
 report.share_ms = Math.round(stepMs * TURN_STEPS);
 const bad = Object.values(war).flat().filter((r) => r.status >= 500 || r.status === 0);
@@ -150,9 +154,9 @@ for (const name of Object.keys(report.siege).filter((n) => n.startsWith(FIRST)))
 if (bad.length) wrong(`${bad.length} operations of ordinary users failed`);
 if (report.lost) wrong(`${report.lost} rows were lost`);
 for (const [name, most] of Object.entries(MOST_MB)) if (peak[name] > most) wrong(`${name} held ${peak[name]} MB, at most ${most}`);
-if (peak.engine > 1.1 * quietMemory.engine + 64) wrong(`the engine held ${peak.engine} MB, ${quietMemory.engine} in peace`);
 if (mostDisk > STATE_MB) wrong(`the state folder grew to ${mostDisk} MB, at most ${STATE_MB}`);
 console.log(JSON.stringify(report, null, 1));
+if (option('log')) writeFileSync(option('log'), server.log);
 await browser?.close();
 await server.stop();
 process.exit(report.out_of_bounds.length ? 1 : 0);
