@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,7 +20,9 @@
 #include "fcgi/process/reader_program.h"
 #include "reader/reader.h"
 
-#define READ_MS 20000.0 /* by the clock; of the processor's time it gets less */
+#define READ_MS 20000   /* by the clock; of the processor's time it gets less */
+#define BRISK_MS 1000   /* after which it gives way to those who have something short to do */
+#define GIVE_WAY_NICE 5 /* beside an engine that computes it still gets a quarter of a core */
 #define LEAVE_MS 2000   /* to end after its output did */
 
 /* ---- the process ---- */
@@ -27,13 +30,18 @@
 enum end { END_WHOLE, END_LATE, END_LONG, END_MEMORY, END_GONE };
 
 /* All of its output, or as much as is taken. client: -1: there is none that could leave. */
-static enum end drain(int fd, int client, struct buf *out)
+static enum end drain(int fd, int client, pid_t reader, struct buf *out)
 {
-    const double until = clock_ms() + READ_MS;
-    for (double left; (left = until - clock_ms()) > 0;) {
+    const double begun = clock_ms();
+    bool brisk = true;
+    for (double past; (past = clock_ms() - begun) < READ_MS;) {
         struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = client, .events = POLLRDHUP}};
         char piece[16384];
-        if (poll(p, 2, (int)left + 1) <= 0)
+        if (brisk && past >= BRISK_MS) {
+            setpriority(PRIO_PROCESS, (id_t)reader, GIVE_WAY_NICE);
+            brisk = false;
+        }
+        if (poll(p, 2, (int)((brisk ? BRISK_MS : READ_MS) - past) + 1) <= 0)
             continue;
         if (p[1].revents & (POLLRDHUP | POLLHUP | POLLERR))
             return END_GONE;
@@ -180,7 +188,7 @@ bool file_reading_run(int fd, int client, bool without_landlock, struct file_rea
                                    &pid, e);
     close(pipes[1]);
     if (ok) {
-        enum end end = drain(pipes[0], client, &said);
+        enum end end = drain(pipes[0], client, pid, &said);
         int status = reader_program_end(pid, end == END_WHOLE ? LEAVE_MS : 0);
         ok = judge(end, status, &said, out, e);
     }

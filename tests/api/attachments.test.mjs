@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
+import { deflateSync } from 'node:zlib';
 import { follow } from './answers.mjs';
 import { docx, hostilePdfs, odt, pdf, png, zip } from './files.mjs';
 import { sleep, slow, start } from './harness.mjs';
@@ -104,6 +105,23 @@ test('PDFs that lead in circles end, and the server is as well as before', async
   assert.ok(Date.now() - began < 25000 * slow);
   assert.equal(await s.metric('worker_crashes_total'), 0);
   assert.deepEqual(readdirSync(path.join(folder(), 'new')), [], 'nothing half uploaded is left');
+});
+
+test('a file that takes long to read gives way to everybody else', async () => {
+  const page = deflateSync(Buffer.alloc(200 << 20, 'q Q '), { level: 1 });
+  const bomb = Buffer.concat([Buffer.from(`%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n`
+    + `3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R>>endobj\n4 0 obj<</Length ${page.length}/Filter/FlateDecode>>stream\n`),
+  page, Buffer.from('\nendstream endobj\ntrailer<</Root 1 0 R>>\n%%EOF')]);
+  const reading = upload(bomb, 'x.pdf');
+  const workers = () => s.childrenOf(s.pid('workers-short'));
+  const nices = () => workers().flatMap((p) => s.childrenOf(p)).map((p) => {
+    try { return Number(readFileSync(`/proc/${p}/stat`, 'utf8').replace(/.*\) /, '').split(' ')[16]); } catch { return 0; }
+  });
+  for (let over = false; !nices().includes(5); await sleep(20)) {
+    assert.ok(!over, 'it was read without giving way');
+    reading.then(() => { over = true; });
+  }
+  assert.equal((await reading).status, 413);
 });
 
 test('names keep what can be shown', async () => {
