@@ -50,6 +50,17 @@ test('a key is made after the password was said again', { skip }, async () => {
   await page.locator('#keys-list li', { hasText: 'not asked about' }).waitFor();
 });
 
+test('a key may be for one thing alone', { skip }, async () => {
+  await page.selectOption('#keys-scopes', 'metrics');
+  await wantKey('prometheus');
+  await page.locator('#keys-list li', { hasText: /prometheus.*Only to read/ }).waitFor();
+  assert.doesNotMatch(await page.locator('#keys-list').innerText(), /false|undefined/);
+  const { items } = (await house.server.json('GET', '/api/keys')).body;
+  assert.deepEqual(items.find((k) => k.name === 'prometheus').scopes, ['metrics']);
+  assert.deepEqual(items.find((k) => k.name === 'not asked about').scopes.sort(), ['admin', 'history', 'inference']);
+  await page.selectOption('#keys-scopes', '');
+});
+
 test('who cancels is told that nothing was changed', { skip }, async () => {
   age();
   await wantKey('never made');

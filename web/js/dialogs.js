@@ -4,11 +4,15 @@ import { call } from "./api.js";
 import { copyText, el, $, icon, toast } from "./dom.js";
 import { date, t } from "./i18n.js";
 import { render } from "./render.js";
+import { state } from "./state.js";
+
+const LIMITED = { inference: "keys.mayInference", metrics: "keys.mayMetrics" };
 
 async function drawKeys() {
   const { items } = await call("GET", "/api/keys");
   render($("keys-list"), ...items.map((key) => el("li", { data: { key: key.id } },
     el("span", { class: "grow" }, key.name || t("keys.unnamed")), el("code", {}, `${key.prefix}…`),
+    key.scopes.length === 1 && LIMITED[key.scopes[0]] ? el("span", { class: "muted" }, t(LIMITED[key.scopes[0]])) : null,
     el("span", { class: "muted" }, key.last_used_at ? t("keys.used", { date: date(key.last_used_at) }) : t("keys.neverUsed")),
     el("button", { class: "icon-button", type: "button", data: { key: "delete" }, ariaLabel: t("keys.delete", { name: key.name }), on: { click: async () => {
       try { await call("DELETE", `/api/keys/${key.id}`); await drawKeys(); } catch (error) { toast(error.message); }
@@ -19,6 +23,8 @@ async function drawKeys() {
 export async function keysDialog() {
   $("keys-base").textContent = `${location.origin}/v1`;
   $("keys-new").hidden = true;
+  $("keys-scopes").value = "";
+  $("keys-scopes").querySelector("[value=metrics]").hidden = state.user?.role !== "admin";
   $("keys-dialog").showModal();
   try { await drawKeys(); } catch (error) { toast(error.message); }
 }
@@ -26,7 +32,8 @@ export async function keysDialog() {
 $("keys-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   try {
-    const made = await call("POST", "/api/keys", { name: $("keys-name").value.trim() });
+    const scopes = $("keys-scopes").value;
+    const made = await call("POST", "/api/keys", { name: $("keys-name").value.trim(), ...(scopes && { scopes: [scopes] }) });
     $("keys-name").value = "";
     $("keys-new").hidden = false;
     $("keys-new").replaceChildren(made.key, " ", el("button", { type: "button", class: "icon-button", ariaLabel: t("keys.copy"),
