@@ -31,6 +31,7 @@ struct store {
     struct write_watch {      /* of the write transaction that is under way; write_watch.h */
         double asked, waited; /* for the lock: clock_ms, ms */
         double begun;         /* clock_ms; 0: none is under way */
+        double computed;      /* of the processor, when it was begun; ms */
         double longest_ms;    /* of a step */
         const sqlite3_stmt *longest;
         double warned; /* clock_ms, when last; 0: never */

@@ -5,6 +5,14 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 
+/* Of this thread. */
+static double processor_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
 static const char *name_of(const struct store *s, const sqlite3_stmt *q)
 {
     for (int i = 0; q && i < QUERY__N; i++)
@@ -32,6 +40,7 @@ void write_watch_begin(struct store *s, bool got)
     struct write_watch *w = &s->watch;
     const double now = clock_ms(), waited = now - w->asked;
     w->begun = got ? now : 0;
+    w->computed = processor_ms();
     w->longest = NULL;
     w->longest_ms = 0;
     w->waited = waited;
@@ -58,7 +67,8 @@ void write_watch_end(struct store *s)
     w->begun = 0;
     if (held >= WRITE_SOME_MS || w->waited >= WRITE_SOME_MS)
         log_write(level_of(s, held > w->waited ? held : w->waited, now), LOG_MODULE,
-                  "a write held the database for %.0f ms, of which %s took %.0f, and had waited "
-                  "%.0f ms for others",
-                  held, name_of(s, w->longest), w->longest_ms, w->waited);
+                  "a write held the database for %.0f ms, of which %s took %.0f and the processor "
+                  "worked %.0f, and had waited %.0f ms for others",
+                  held, name_of(s, w->longest), w->longest_ms, processor_ms() - w->computed,
+                  w->waited);
 }

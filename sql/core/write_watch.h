@@ -1,5 +1,6 @@
 /* How long write transactions keep others waiting. One that held the database for long is logged
- * with the statement that took most of it, and so is one that others kept waiting for long: the
+ * with the statement that took most of it and what the processor worked (the rest is the disk's,
+ * or of others who had the processor), and so is one that others kept waiting for long: the
  * operator sees what the one and the other were. */
 #pragma once
 #include <stdbool.h>
