@@ -167,6 +167,9 @@ static bool serves_everyone(int q)
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_CLEAR_USER_RESPONSE: /* of a removed user */
     case QUERY_CLEAR_USER_ITEM:
+    case QUERY_CLEAR_NEXT_OPENAI: /* the recorder: of deleted ones */
+    case QUERY_CLEAR_OPENAI_ITEM:
+    case QUERY_CLEAR_OPENAI:
     case QUERY_ATTACHMENT_NEXT_LOOSE: /* the recorder */
     case QUERY_ATTACHMENT_CLEAR:
     case QUERY_ATTACHMENT_KNOWN: /* is this file anyone's? before it is deleted */
