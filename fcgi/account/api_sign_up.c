@@ -41,10 +41,23 @@ static bool hash_token(const char *token, unsigned char hash[SECRET_HASH_BYTES],
     return true;
 }
 
-static bool closed(struct request *r, bool invited, struct err *e)
+/* Who runs the machine invites whatever the setting says: it is how the first admin comes in. */
+static bool by_operator(struct request *r, const char *token)
+{
+    unsigned char hash[SECRET_HASH_BYTES];
+    struct store_invite invite;
+    struct err none = {0};
+    return hash_token(token, hash, &none) && store_invite_open(r->store, hash, &invite, &none) &&
+           invite.made_by == 0;
+}
+
+/* token: of an invitation; NULL: none. */
+static bool closed(struct request *r, const char *token, struct err *e)
 {
     const char *policy = server_setting_text(r, SETTING_SIGN_UP);
-    if (!strcmp(policy, "open") || (invited && !strcmp(policy, "invite")))
+    const bool invited = token != NULL;
+    if (!strcmp(policy, "open") ||
+        (invited && (!strcmp(policy, "invite") || by_operator(r, token))))
         return false;
     r->error_override.code = "sign_up_closed";
     err_set(e, ERR_FORBIDDEN,
@@ -66,7 +79,7 @@ static bool show_invite(struct request *r, struct err *e)
         return false;
     if (!token)
         return err_field(e, ERR_INPUT, "invite", "is needed");
-    if (closed(r, true, e) || !throttle_enter(r, THROTTLE_SIGN_UP, "", &t, e) ||
+    if (closed(r, token, e) || !throttle_enter(r, THROTTLE_SIGN_UP, "", &t, e) ||
         !hash_token(token, hash, e) || !store_invite_open(r->store, hash, &invite, e))
         return false;
     throttle_forgive(r, &t);
@@ -114,7 +127,7 @@ static bool sign_up(struct request *r, struct err *e)
         return false;
     if (!f.name || !f.password)
         return err_field(e, ERR_INPUT, f.name ? "password" : "name", "is needed");
-    if (closed(r, f.token != NULL, e) || !throttle_enter(r, THROTTLE_SIGN_UP, "", &t, e) ||
+    if (closed(r, f.token, e) || !throttle_enter(r, THROTTLE_SIGN_UP, "", &t, e) ||
         !make_account(r, &f, &user, e))
         return false;
     if (f.token)

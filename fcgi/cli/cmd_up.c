@@ -83,6 +83,8 @@ static const struct option options[] = {
      "Landlock: what reads them sees other files"},
     {"without-seccomp", OPTION_BOOL, FIELD(without_seccomp), "false", 0, 0, NULL, NULL,
      "filter no system calls of engine and workers: for kernels that take no filter"},
+    {"without-first-admin", OPTION_BOOL, FIELD(without_first_admin), "false", 0, 0, NULL, NULL,
+     "make no admin at the first start: `sluice user invite --admin` prints a link that makes one"},
     {"exact", OPTION_BOOL, FIELD(exact), "false", 0, 0, NULL, NULL,
      "32-bit arithmetic everywhere, slower"},
     {"cors-origins", OPTION_STRING, FIELD(cors), NULL, 0, 0, NULL, "LIST",
@@ -226,7 +228,7 @@ static bool prepare_store(struct up *u, struct err *e)
     if (!secret_init(e))
         return false;
     s = store_open(&(struct store_params){.path = u->database, .create = true}, e);
-    bool ok = s && store_first_admin(s, "admin", &admin, &made, e);
+    bool ok = s && (u->without_first_admin || store_first_admin(s, "admin", &admin, &made, e));
     store_close(&s);
     if (ok && u->env_file)
         ok = write_env_file(u, made ? &admin : NULL, e);

@@ -4,14 +4,17 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
+#include "engine/base/clock.h"
 #include "engine/base/option.h"
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
 #include "sql/core/store.h"
 #include "sql/users/store_factor.h"
+#include "sql/users/store_invites.h"
 
 struct settings {
-    const char *state, *password_file;
+    const char *state, *password_file, *url;
+    int64_t days;
     bool admin, create, keep_keys, help;
 };
 
@@ -19,9 +22,13 @@ static const struct option options[] = {
     {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR",
      CLI_STATE_HELP},
     {"admin", OPTION_BOOL, offsetof(struct settings, admin), NULL, 0, 0, NULL, NULL,
-     "add: the user is an admin"},
+     "add, invite: the user is an admin"},
     {"create", OPTION_BOOL, offsetof(struct settings, create), NULL, 0, 0, NULL, NULL,
-     "add: make the state folder and its database where there is none yet"},
+     "add, invite: make the state folder and its database where there is none yet"},
+    {"url", OPTION_STRING, offsetof(struct settings, url), "http://127.0.0.1:8080", 0, 0, NULL,
+     "URL", "invite: this server's address, for the link"},
+    {"days", OPTION_INT, offsetof(struct settings, days), "7", 1, 365, NULL, "N",
+     "invite: the link is good for so long"},
     {"password-file", OPTION_STRING, offsetof(struct settings, password_file), NULL, 0, 0, NULL,
      "FILE",
      "add, password: take the first line of FILE (- is standard input); else one is made up and "
@@ -104,6 +111,32 @@ static bool remove_user(struct store *s, struct arena *a, const char *name, stru
     return true;
 }
 
+/* A link for one person, whatever the setting sign_up says: nobody's password is in a log or a
+ * message. */
+static bool invite(struct store *s, const struct settings *o, struct err *e)
+{
+    char token[SECRET_TOKEN_SIZE];
+    unsigned char hash[SECRET_HASH_BYTES];
+    int64_t id;
+    size_t url = strlen(o->url);
+    const struct store_invite n = {.admin = o->admin,
+                                   .note = "command line",
+                                   .expires_at = clock_wall_ms() + o->days * 24 * 3600 * 1000};
+    while (url && o->url[url - 1] == '/')
+        url--;
+    secret_token(token);
+    secret_hash(token, hash);
+    bool ok = store_invite_add(s, &n, hash, &id, e);
+    if (ok) {
+        cli_store_audit(s, "invite.add", "invite", id);
+        printf("%.*s/#/invite/%s\n", (int)url, o->url, token);
+        fprintf(stderr, "makes one %s, within %lld days; it is shown this once\n",
+                o->admin ? "admin" : "user", (long long)o->days);
+    }
+    secret_wipe(token, sizeof token);
+    return ok;
+}
+
 /* Disabled: no login, no session, no key, from the next request on. */
 static bool set_disabled(struct store *s, struct arena *a, const char *name, bool disabled,
                          struct err *e)
@@ -146,15 +179,18 @@ static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e
 {
     const struct settings *o = settings;
     const char *verb = rest[0], *name = verb ? rest[1] : NULL;
-    bool listing = verb && !strcmp(verb, "list");
-    if (!verb || (!listing && !name) || (name && rest[2]) || (listing && name))
+    bool listing = verb && !strcmp(verb, "list"), inviting = verb && !strcmp(verb, "invite");
+    bool nameless = listing || inviting;
+    if (!verb || (!nameless && !name) || (name && rest[2]) || (nameless && name))
         return cli_store_usage(&cmd_user, e);
-    if (o->create && strcmp(verb, "add") != 0)
-        return err_field(e, ERR_INPUT, "create", "only add takes it");
+    if (o->create && !inviting && strcmp(verb, "add") != 0)
+        return err_field(e, ERR_INPUT, "create", "only add and invite take it");
     struct store *s = cli_store_open(o->state, o->create, e);
     bool ok = false;
     if (s && listing)
         ok = list(s, e);
+    else if (s && inviting)
+        ok = invite(s, o, e);
     else if (s && !strcmp(verb, "add"))
         ok = add(s, o, name, e);
     else if (s && !strcmp(verb, "password"))
@@ -181,11 +217,12 @@ static int run(int argc, char **argv)
 
 const struct command cmd_user = {
     .name = "user",
-    .usage = "add NAME [--admin] [--create] | list | password NAME | disable NAME | enable NAME | "
+    .usage = "add NAME [--admin] [--create] | invite [--admin] [--create] [--url URL] | list | "
+             "password NAME | disable NAME | enable NAME | "
              "reset-factor NAME | remove NAME  "
              "[--state DIR] [--password-file FILE] [--keep-keys]",
-    .help =
-        "add, list, disable and remove the people who may log in; take a lost second factor away",
+    .help = "add, invite, list, disable and remove the people who may log in; take a lost second "
+            "factor away",
     .options = options,
     .n_options = N_OPTIONS,
     .run = run,

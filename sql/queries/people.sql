@@ -6,7 +6,7 @@ VALUES (:token_hash, :role, :note, :made_by, :now, :expires_at)
 RETURNING id;
 
 -- name: invite_open
-SELECT role, expires_at FROM invites
+SELECT role, expires_at, made_by FROM invites
 WHERE token_hash = :token_hash AND used_at IS NULL AND revoked_at IS NULL AND expires_at > :now;
 
 -- name: invite_use

@@ -71,7 +71,8 @@ bool store_invite_open(struct store *s, const unsigned char hash[SECRET_HASH_BYT
     int rc = statement_step(s, q, e);
     if (rc == 1)
         *out = (struct store_invite){.admin = !strcmp(statement_column_text(q, 0), "admin"),
-                                     .expires_at = sqlite3_column_int64(q, 1)};
+                                     .expires_at = sqlite3_column_int64(q, 1),
+                                     .made_by = sqlite3_column_int64(q, 2)};
     statement_end(q);
     return rc == 0 ? not_open(e) : rc == 1;
 }

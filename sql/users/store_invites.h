@@ -17,7 +17,7 @@ struct store_invite {
     int64_t id;
     bool admin; /* the role that it gives */
     const char *note;
-    int64_t made_by;                                     /* user, when it is made */
+    int64_t made_by; /* user; 0: the machine's operator, by the command */
     int64_t created_at, expires_at, used_at, revoked_at; /* 0: never */
     const char *made_by_name, *used_by_name;             /* "" for nobody, or one who is gone */
 };
@@ -25,7 +25,7 @@ struct store_invite {
 /* Of *n: admin, note, made_by, expires_at. ERR_INPUT, ERR_LIMIT. */
 bool store_invite_add(struct store *s, const struct store_invite *n,
                       const unsigned char hash[SECRET_HASH_BYTES], int64_t *id, struct err *e);
-/* Of *out: admin and expires_at. ERR_NOTFOUND: unknown, used, revoked or expired. */
+/* Of *out: admin, made_by and expires_at. ERR_NOTFOUND: unknown, used, revoked or expired. */
 bool store_invite_open(struct store *s, const unsigned char hash[SECRET_HASH_BYTES],
                        struct store_invite *out, struct err *e);
 typedef bool (*store_invite_fn)(void *context, const struct store_invite *n); /* false: enough */

@@ -1,9 +1,11 @@
 // Accounts: invitations, who may sign up, the second factor, sessions, roles, being disabled, limits of users, the audit log,
 // and the end of an account, of which nothing is left.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
+import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { order, sleep, slow, start } from './harness.mjs';
+import { order, program, sleep, slow, start } from './harness.mjs';
 import { cleared, holding } from './state_folder.mjs';
 
 const none = { authorization: null };
@@ -36,6 +38,31 @@ function appCode(base32, ahead = 0) {
   const mac = createHmac('sha1', Buffer.from(bits.match(/.{8}/g).map((b) => parseInt(b, 2)))).update(counter).digest();
   return String((mac.readUInt32BE(mac[19] & 15) & 0x7fffffff) % 1e6).padStart(6, '0');
 }
+
+test('the operator\'s link makes the first admin of a server that has none, though sign-up is closed, and once', async () => {
+  const bare = await start({ fake: true, args: ['--without-first-admin'] });
+  try {
+    const operator = (...args) => execFileSync(program('sluice'), ['user', ...args, '--state', path.join(bare.dir, 'state')], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+    assert.equal(operator('list').trim().split('\n').length, 1, 'the heading alone');
+    assert.equal(bare.key, undefined);
+    const link = operator('invite', '--admin', '--url', 'https://chat.example.org/').trim();
+    assert.match(link, /^https:\/\/chat\.example\.org\/#\/invite\/[\w-]{43}$/);
+    const invite = link.split('/').at(-1), ask = (body, where = '') => bare.json('POST', `/api/sign-up${where}`, body, none);
+    assert.equal((await bare.json('GET', '/api/sign-up', undefined, none)).body.policy, 'closed');
+    assert.equal((await ask({ invite }, '/invite')).body.role, 'admin');
+    assert.equal((await ask({ name: 'eve', password: PASSWORD, invite: 'x'.repeat(43) })).body.error.code, 'sign_up_closed');
+    const made = await ask({ name: 'ada', password: PASSWORD, invite });
+    assert.equal(made.status, 201, made.text);
+    assert.equal(made.body.user.role, 'admin');
+    assert.equal((await ask({ name: 'eve', password: PASSWORD, invite })).status, 403, 'a link is good once');
+    const { items } = (await bare.json('GET', '/api/invites', undefined, sessionOf(made))).body;
+    assert.deepEqual(items.map((i) => [i.state, i.made_by, i.used_by]), [['used', '', 'ada']]);
+    const other = operator('invite').trim().split('/').at(-1);
+    assert.equal((await ask({ name: 'bob', password: PASSWORD, invite: other })).body.user.role, 'user');
+  } finally {
+    await bare.stop();
+  }
+});
 
 test('sign_up says who may make an account', async () => {
   const invite = async () => (await s.json('POST', '/api/invites', { note: 'x' })).body.invite;

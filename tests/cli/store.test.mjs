@@ -34,8 +34,8 @@ test('a mistyped folder gets no database: it is named, and what would make one',
     assert.match(r.err, /sluice user add --create/);
     assert.ok(!existsSync(state), args.join(' '));
   }
-  for (const verb of ['password', 'remove', 'enable']) assert.match(run(['user', verb, 'ada', '--create']).err, /create: only add takes it/);
-  assert.match(run(['user', 'list', '--create']).err, /create: only add takes it/);
+  for (const verb of ['password', 'remove', 'enable']) assert.match(run(['user', verb, 'ada', '--create']).err, /create: only add and invite take it/);
+  assert.match(run(['user', 'list', '--create']).err, /create: only add and invite take it/);
   assert.ok(!existsSync(state));
 });
 

@@ -17,7 +17,7 @@ struct up {
         *prompt_cache_disk;
     int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
-    bool exact, without_landlock, without_seccomp;
+    bool exact, without_landlock, without_seccomp, without_first_admin;
     /* worked out */
     struct arena *arena;
     struct run_as user, engine_user;
