@@ -1,16 +1,15 @@
 /* sluice pull: a model's files from a hub that speaks the Hugging Face protocol. */
 #include <ctype.h>
 #include <curl/curl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/base/size_text.h"
 #include "fcgi/cli/cli_options.h"
+#include "fcgi/cli/pull/hub_name.h"
+#include "fcgi/cli/pull/hub_plan.h"
 #include "fcgi/cli/pull/pull.h"
 
 extern const struct command cmd_pull;
@@ -20,6 +19,7 @@ enum { TOKEN_FILE_MAX = 4096 };
 struct settings {
     const char *include, *endpoint, *out, *token_file, *proxy, *progress;
     int64_t jobs, segment_bytes, timeout_s;
+    bool plan, json;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -39,27 +39,13 @@ static const struct option options[] = {
      "without a byte before a request is made again"},
     {"progress", OPTION_STRING, AT(progress), NULL, 0, 0, NULL, "FILE",
      "keep in this file how far it is, as JSON"},
+    {"plan", OPTION_BOOL, AT(plan), NULL, 0, 0, NULL, NULL,
+     "say what `sluice up` would run here, and load nothing"},
+    {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "with --plan: as JSON"},
     {"proxy", OPTION_STRING, AT(proxy), NULL, 0, 0, NULL, "URL",
      "HTTP proxy; the environment's is not used"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
-
-static volatile int stopped;
-
-static void on_signal(int number)
-{
-    stopped = 1;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction stop = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGHUP, &stop, NULL);
-    sigaction(SIGXFSZ, &ignore, NULL); /* a limit on file sizes is an error of write, not our end */
-    sigaction(SIGPIPE, &ignore, NULL);
-}
 
 /* Plain HTTP is for the same machine: on a wire the token could be read. */
 static bool is_private(const char *endpoint)
@@ -98,53 +84,33 @@ static bool read_token(struct pull *p, const char *path, struct err *e)
     return ok;
 }
 
-static bool check_endpoint(const char *url, struct err *e)
+/* A plain name means every file, a hub's name of a repository with GGUF files one quantization. */
+static bool take_name(struct pull *p, struct hub_name *name, const char *what, struct err *e)
 {
-    bool ok = (!strncasecmp(url, "http://", 7) || !strncasecmp(url, "https://", 8)) &&
-              strlen(url) < 1024 && !strpbrk(url, "@?# \t\r\n");
-    return ok || err_field(e, ERR_INPUT, "endpoint",
-                           "an address such as https://hub.example, with no name or "
-                           "password in it");
-}
-
-static bool set_folders(struct pull *p, char *out, size_t size, const char *name, struct err *e)
-{
-    size_t n = (size_t)snprintf(out, size, "%s", p->out ? p->out : name);
-    while (n > 1 && n < size && out[n - 1] == '/')
-        out[--n] = 0;
-    if (!n || n >= size ||
-        snprintf(p->stage, sizeof p->stage, "%s.part", out) >= (int)sizeof p->stage)
-        return err_field(e, ERR_INPUT, "out", "no folder's name");
-    if (file_exists(out) && !file_is_dir(out))
-        return err_field(e, ERR_INPUT, "out", "%s is there and no folder", out);
-    p->out = out;
+    if (!hub_name_is(what)) {
+        if (!pull_repo_split(what, &name->repo, e))
+            return false;
+        snprintf(name->folder, sizeof name->folder, "%s", name->repo.name);
+        return true;
+    }
+    if (!hub_name_parse(what, name, e))
+        return false;
+    if (name->quant[0] && p->include)
+        return err_field(e, ERR_INPUT, "include", "does not go with ':%s'", name->quant);
+    p->quant = p->include ? NULL : name->quant;
     return true;
 }
 
-static bool pull(struct pull *p, struct err *e)
+static bool take_plan(struct pull *p, struct hub_plan *plan, const struct settings *s,
+                      struct err *e)
 {
-    int64_t missing = 0;
-    size_t kept = 0;
-    char text[32];
-    double began = clock_ms();
-    if (!pull_http_list(p, e) || !pull_http_ask(p, e) || !pull_disk_plan(p, &missing, e) ||
-        !pull_disk_space(p, missing, e))
-        return false;
-    for (size_t i = 0; i < p->n_files; i++)
-        kept += p->files[i].state == PULL_KEPT;
-    if (kept == p->n_files) {
-        if (!pull_disk_install(p, e)) /* an empty stage that was left behind */
-            return false;
-        printf("%s: all %zu files are there\n", p->out, p->n_files);
-        return true;
+    if (s->json && !s->plan)
+        return err_field(e, ERR_INPUT, "json", "goes with --plan");
+    plan->json = s->json;
+    if (s->plan) {
+        p->before = hub_plan_show;
+        p->before_context = plan;
     }
-    size_text((double)missing, text);
-    printf("%s at %s: %zu files, %s to load into %s\n", p->repo, p->commit, p->n_files, text,
-           p->out);
-    fflush(stdout);
-    if (!pull_http_load(p, e) || !pull_disk_install(p, e))
-        return false;
-    printf("%s is whole: %s in %.1f s\n", p->out, text, (clock_ms() - began) / 1e3);
     return true;
 }
 
@@ -152,10 +118,11 @@ static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
-    struct pull_repo repo;
+    struct hub_name name = {0};
+    struct hub_plan plan = {.backend = "auto", .slots = 16, .only = true};
     char out[4000];
     char **rest = calloc((size_t)argc + 1, sizeof *rest);
-    struct pull p = {.lock = -1, .repo = repo.repo, .revision = repo.revision, .stop = &stopped};
+    struct pull p = {.lock = -1, .repo = name.repo.repo, .revision = name.repo.revision};
     if (!rest)
         return 1;
     int status = cli_options(&cmd_pull, argc, argv, &s, rest);
@@ -175,15 +142,16 @@ static int run(int argc, char **argv)
     p.jobs = s.jobs;
     p.segment_bytes = s.segment_bytes;
     p.timeout_s = s.timeout_s;
-    if (!pull_repo_split(what, &repo, &e) || !check_endpoint(p.endpoint, &e) ||
-        !set_folders(&p, out, sizeof out, repo.name, &e)) {
+    if (!take_name(&p, &name, what, &e) || !take_plan(&p, &plan, &s, &e) ||
+        !pull_check_endpoint(p.endpoint, &e) ||
+        !pull_set_folders(&p, out, sizeof out, name.folder, &e)) {
         command_fail("pull", &e);
         return 2;
     }
-    catch_signals();
-    status =
-        !read_token(&p, s.token_file, &e) || curl_global_init(CURL_GLOBAL_DEFAULT) || !pull(&p, &e);
-    if (!status)
+    pull_catch_signals(&p);
+    status = !read_token(&p, s.token_file, &e) || curl_global_init(CURL_GLOBAL_DEFAULT) ||
+             !pull_run(&p, &e);
+    if (!status && !s.plan)
         pull_progress_done(&p);
     if (status && !e.code)
         err_set(&e, ERR_INTERNAL, "curl can't start");
@@ -200,7 +168,7 @@ static int run(int argc, char **argv)
 
 const struct command cmd_pull = {
     .name = "pull",
-    .usage = "REPO[@REV] [--include GLOB] [--out DIR]",
+    .usage = "REPO[@REV] | hf.co/REPO[@REV][:QUANTIZATION] [--include GLOB] [--out DIR] [--plan]",
     .help = "loads a model's files from a hub",
     .options = options,
     .n_options = N_OPTIONS,

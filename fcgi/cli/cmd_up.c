@@ -41,12 +41,13 @@ static const struct option options[] = {
     {"state", OPTION_STRING, FIELD(state), NULL, 0, 0, NULL, "DIR",
      "where everything is kept (default ~/.local/state/sluice)"},
     {"model", OPTION_STRING, FIELD(model), NULL, 0, 0, NULL, "PATH",
-     "model folder or GGUF file (default: the one that ran last here, else the demo model)"},
+     "model folder, GGUF file, or name on a hub, such as hf.co/USER/REPO:Q4_K_M, which is loaded "
+     "once (default: the one that ran last here, else the demo model)"},
     {"models", OPTION_STRING, FIELD(models), NULL, 0, 0, NULL, "DIR",
      "folder of further models, for the admin's page to switch to (default: models in the state "
      "folder)"},
     {"hub", OPTION_STRING, FIELD(hub), "https://huggingface.co", 0, 0, NULL, "URL",
-     "where the admin's page loads models from"},
+     "where models are loaded from, by name and on the admin's page"},
     {"backend", OPTION_CHOICE, FIELD(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL,
      "where the model runs"},
     {"host", OPTION_STRING, FIELD(host), "127.0.0.1", 0, 0, NULL, "ADDRESS",
@@ -175,6 +176,8 @@ static bool work_out_paths(struct up *u, struct err *e)
     u->url = arena_printf(u->arena, "http://%s:%lld", u->host, (long long)u->port);
     if (!u->models)
         u->models = up_in_dir(u, u->state, "models");
+    if (!up_hub_model(u, e))
+        return false;
     if (!u->model)
         u->model = last_model(u);
     if (!realpath(u->model, real))

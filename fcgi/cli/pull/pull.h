@@ -63,6 +63,10 @@ struct pull_file {
 struct pull {
     const char *endpoint, *repo, *revision, *include, *out, *proxy;
     const char *progress; /* file that says how far it is; NULL: none */
+    const char *quant;    /* only the GGUF files of it ("": of a usual one); NULL: every file */
+    /* Called when each file's size is known and nothing of them was loaded; *more false: enough. */
+    bool (*before)(void *context, struct pull *p, bool *more, struct err *e);
+    void *before_context;
     char token[1024];
     int64_t jobs, segment_bytes, timeout_s;
     char commit[128]; /* what the revision stands for now: all files come from it */
@@ -73,6 +77,18 @@ struct pull {
     bool planned;
     const volatile int *stop; /* set by a signal */
 };
+
+/* ---- pull_run.c */
+void pull_catch_signals(struct pull *p); /* they set *p->stop */
+bool pull_check_endpoint(const char *url, struct err *e);
+/* OUT and its stage: p->out, else a folder called name. out is the caller's memory for p->out. */
+bool pull_set_folders(struct pull *p, char *out, size_t size, const char *name, struct err *e);
+/* All of it; what was loaded before resumes. pull_disk_close is the caller's. */
+bool pull_run(struct pull *p, struct err *e);
+
+/* ---- pull_choose.c */
+/* Leaves of p's files those of one quantization; ERR_NOTFOUND names what there is. */
+bool pull_choose(struct pull *p, const char *quant, struct err *e);
 
 /* ---- pull_list.c */
 struct pull_repo {

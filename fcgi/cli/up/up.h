@@ -31,5 +31,7 @@ struct up {
 
 /* DIR/NAME in the arena; NULL: no memory. */
 char *up_in_dir(struct up *u, const char *dir, const char *name);
+/* A model that is named as on a hub is loaded, and u->model its folder then. u->models is set. */
+bool up_hub_model(struct up *u, struct err *e);
 /* Engine, pools and nginx, in this order; writes nginx's configuration. */
 bool up_add_children(struct up *u, struct supervisor *s, struct err *e);
