@@ -12,8 +12,8 @@
 /* clang-format wraps this list in another way each time. */
 /* clang-format off */
 #define COMMANDS(X) \
-    X(up) X(doctor) X(user) X(key) X(export) X(import) X(backup) X(restore) X(cache) X(tokenize) \
-    X(detokenize) X(template) X(parse) X(pull) X(pack) X(info) X(generate) X(logits) \
+    X(up) X(launch) X(doctor) X(user) X(key) X(export) X(import) X(backup) X(restore) X(cache) \
+    X(tokenize) X(detokenize) X(template) X(parse) X(pull) X(pack) X(info) X(generate) X(logits) \
     X(perplexity) X(bench) X(synth)
 /* clang-format on */
 
