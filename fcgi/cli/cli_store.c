@@ -25,6 +25,8 @@ bool cli_store_folder(const char *state, char folder[PATH_MAX], struct err *e)
         return err_set(e, ERR_INPUT, "no home folder; use --state");
     int n = snprintf(folder, PATH_MAX, state ? "%s" : "%s/.local/state/sluice",
                      state ? state : pw->pw_dir);
+    if (!state && access(folder, F_OK) != 0 && access(STATE_OF_SERVICE, X_OK) == 0)
+        n = snprintf(folder, PATH_MAX, "%s", STATE_OF_SERVICE);
     return n < PATH_MAX || err_set(e, ERR_LIMIT, "the path of the state folder is too long");
 }
 

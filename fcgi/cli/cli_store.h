@@ -15,7 +15,8 @@ struct command;
 struct option;
 struct store;
 
-#define CLI_STATE_HELP "the server's state folder (default ~/.local/state/sluice)"
+#define CLI_STATE_HELP                                                                             \
+    "the server's state folder (default ~/.local/state/sluice, else that of an installed service)"
 
 /* state, or the default folder when it is NULL. */
 bool cli_store_folder(const char *state, char folder[PATH_MAX], struct err *e);

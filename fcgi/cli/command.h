@@ -17,5 +17,7 @@ struct command {
     int (*run)(int argc, char **argv);
 };
 
+/* All commands in the order of --help, NULL after the last. */
+const struct command *const *command_table(void);
 /* Prints "sluice NAME: text" (and the field) on standard error; returns 1. */
 int command_fail(const char *name, const struct err *e);

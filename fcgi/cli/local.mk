@@ -4,6 +4,7 @@ bin_PROGRAMS += sluice
 sluice_SOURCES = %D%/main.c %D%/command.h \
 	%D%/cmd_up.c %D%/up/up.h %D%/up/children.c %D%/up/model_switch.c %D%/up/model_switch.h %D%/pull/model_pull.c %D%/pull/model_pull.h %D%/up/supervisor.c %D%/up/supervisor.h %D%/up/nginx_conf.c %D%/up/nginx_conf.h %D%/up/run_as.c %D%/up/run_as.h \
 	%D%/cmd_doctor.c %D%/client/cli_http.c %D%/client/cli_http.h \
+	%D%/chat/cmd_chat.c %D%/chat/chat.h %D%/chat/chat_key.c %D%/chat/chat_server.c %D%/client/cmd_status.c %D%/client/cmd_logs.c %D%/cmd_completion.c \
 	%D%/launch/cmd_launch.c %D%/launch/launch.h %D%/launch/launch_clients.c %D%/launch/launch_text.c %D%/launch/launch_files.c %D%/launch/launch_key.c %D%/launch/launch_key.h \
 	%D%/cmd_user.c %D%/cmd_key.c %D%/cmd_export.c %D%/cmd_import.c %D%/cmd_backup.c %D%/cmd_restore.c %D%/cmd_cache.c %D%/prompt_records.c %D%/prompt_records.h %D%/backup_files.c %D%/backup_files.h %D%/cli_store.c %D%/cli_store.h \
 	%D%/cmd_tokenize.c %D%/cmd_detokenize.c %D%/cmd_template.c %D%/cmd_parse.c %D%/cli_jsonl.c %D%/cli_jsonl.h \
@@ -15,3 +16,19 @@ sluice_SOURCES = %D%/main.c %D%/command.h \
 	%D%/cli_run.c %D%/cli_run.h %D%/bench/synth.c %D%/bench/synth.h %D%/bench/synth_gguf.c %D%/bench/synth_gguf.h %D%/bench/synth_shape.c %D%/bench/synth_shape.h
 sluice_LDADD = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SCHED_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) \
 	$(WIRE_LIBS) $(SQL_LIBS) $(BASE_LIBS) $(CURL_LIBS) $(ARCHIVE_LIBS) $(MD4C_LIBS) -lm
+
+# what shells complete, out of the program's own tables
+bashcompletiondir = $(datadir)/bash-completion/completions
+nodist_bashcompletion_DATA = %D%/sluice
+zshcompletiondir = $(datadir)/zsh/site-functions
+nodist_zshcompletion_DATA = %D%/_sluice
+fishcompletiondir = $(datadir)/fish/vendor_completions.d
+nodist_fishcompletion_DATA = %D%/sluice.fish
+CLEANFILES += $(nodist_bashcompletion_DATA) $(nodist_zshcompletion_DATA) $(nodist_fishcompletion_DATA)
+
+%D%/sluice: sluice
+	$(AM_V_GEN)./sluice completion bash >$@.tmp && mv $@.tmp $@
+%D%/_sluice: sluice
+	$(AM_V_GEN)./sluice completion zsh >$@.tmp && mv $@.tmp $@
+%D%/sluice.fish: sluice
+	$(AM_V_GEN)./sluice completion fish >$@.tmp && mv $@.tmp $@

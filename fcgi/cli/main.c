@@ -12,9 +12,9 @@
 /* clang-format wraps this list in another way each time. */
 /* clang-format off */
 #define COMMANDS(X) \
-    X(up) X(launch) X(doctor) X(user) X(key) X(export) X(import) X(backup) X(restore) X(cache) \
-    X(tokenize) X(detokenize) X(template) X(parse) X(pull) X(pack) X(info) X(generate) X(logits) \
-    X(perplexity) X(bench) X(synth)
+    X(up) X(chat) X(launch) X(status) X(logs) X(doctor) X(user) X(key) X(export) X(import) \
+    X(backup) X(restore) X(cache) X(tokenize) X(detokenize) X(template) X(parse) X(pull) X(pack) \
+    X(info) X(generate) X(logits) X(perplexity) X(bench) X(synth) X(completion)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct command cmd_##name;
@@ -26,6 +26,11 @@ static const struct command *const commands[] = {
     COMMANDS(ROW)
 #undef ROW
         NULL};
+
+const struct command *const *command_table(void)
+{
+    return commands;
+}
 
 int command_fail(const char *name, const struct err *e)
 {

@@ -2,6 +2,8 @@
  * commands agree. */
 #pragma once
 
+#define STATE_OF_SERVICE "/var/lib/sluice" /* the folder of the systemd units */
+
 #define STATE_DATABASE "sluice.db" /* sql/core/store.h */
 #define STATE_ENGINE_SOCKET "engine.sock"
 #define STATE_STATUS "status" /* engine/wire/status.h */
