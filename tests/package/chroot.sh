@@ -21,7 +21,8 @@ trap finish EXIT
 mkdir -p "$work"
 [ -e "$work/bare/etc/debian_version" ] || debootstrap --variant=minbase bookworm "$work/bare" ${MIRROR:+"$MIRROR"} >"$work/debootstrap.log" ||
 	die "debootstrap: see $work/debootstrap.log"
-rm -rf "$root" && cp -a "$work/bare" "$root"
+grep -q " $root/" /proc/mounts && die "something is mounted below $root"
+rm -rf --one-file-system "$root" && cp -a "$work/bare" "$root"
 for m in proc sys dev dev/pts; do mount --bind "/$m" "$root/$m"; done
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" && chmod +x "$root/usr/sbin/policy-rc.d"
