@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
+#include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/option.h"
 #include "fcgi/cli/cli_store.h"
@@ -14,7 +15,7 @@
 struct settings {
     const char *state, *name, *scopes;
     int64_t days, requests_per_minute, tokens_per_minute, max_jobs;
-    bool strict_parameters, help;
+    bool strict_parameters, json, help;
 };
 
 static const struct option options[] = {
@@ -34,6 +35,8 @@ static const struct option options[] = {
      "N", "add: answers at one time; 0: no limit"},
     {"strict-parameters", OPTION_BOOL, offsetof(struct settings, strict_parameters), NULL, 0, 0,
      NULL, NULL, "add: requests with a parameter that has no effect are refused"},
+    {"json", OPTION_BOOL, offsetof(struct settings, json), NULL, 0, 0, NULL, NULL,
+     "add, list: print JSON"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
@@ -78,6 +81,32 @@ static bool read_terms(const struct settings *o, struct store_key_terms *t, stru
     return read_scopes(o->scopes, &t->scopes, e);
 }
 
+/* key: only when it is made. */
+static void print_json(const struct store_key *k, const char *key)
+{
+    struct buf b = {0};
+    buf_printf(&b, "{\"id\":%lld", (long long)k->id);
+    buf_json_member(&b, "name", k->name);
+    buf_json_member(&b, "prefix", k->prefix);
+    if (key)
+        buf_json_member(&b, "key", key);
+    buf_puts(&b, ",\"scopes\":[");
+    for (int i = 0, n = 0; i < N_SCOPES; i++)
+        if (k->terms.scopes & scopes[i].bit)
+            buf_printf(&b, "%s\"%s\"", n++ ? "," : "", scopes[i].name);
+    buf_printf(&b,
+               "],\"created_at\":%lld,\"last_used_at\":%lld,\"expires_at\":%lld,\"limits\":{"
+               "\"requests_per_minute\":%lld,\"tokens_per_minute\":%lld,\"max_jobs\":%lld}}",
+               (long long)k->created_at, (long long)k->last_used_at, (long long)k->terms.expires_at,
+               (long long)k->terms.requests_per_minute, (long long)k->terms.tokens_per_minute,
+               (long long)k->terms.max_jobs);
+    if (!b.failed)
+        puts(b.data);
+    if (b.data)
+        secret_wipe(b.data, b.len);
+    buf_fini(&b);
+}
+
 static bool add(struct store *s, const struct settings *o, const struct store_user *u,
                 struct err *e)
 {
@@ -94,7 +123,12 @@ static bool add(struct store *s, const struct settings *o, const struct store_us
     bool ok = store_key_add(s, &k, hash, &id, e);
     if (ok) {
         cli_store_audit(s, "key.add", "key", id);
-        printf("%s\n", key);
+        k.id = id;
+        k.created_at = clock_wall_ms();
+        if (o->json)
+            print_json(&k, key);
+        else
+            printf("%s\n", key);
         fprintf(stderr, "key %lld of %s; it is shown this once\n", (long long)id, u->name);
     }
     secret_wipe(key, sizeof key);
@@ -104,6 +138,10 @@ static bool add(struct store *s, const struct settings *o, const struct store_us
 static bool print_key(void *context, const struct store_key *k)
 {
     char made[32], used[32], expires[32], may[64] = "";
+    if (((const struct settings *)context)->json) {
+        print_json(k, NULL);
+        return true;
+    }
     for (int i = 0; i < N_SCOPES; i++)
         if (k->terms.scopes & scopes[i].bit)
             snprintf(may + strlen(may), sizeof may - strlen(may), "%s%s", *may ? "," : "",
@@ -116,11 +154,14 @@ static bool print_key(void *context, const struct store_key *k)
     return true;
 }
 
-static bool list(struct store *s, const struct store_user *u, struct err *e)
+/* As JSON a line for each. */
+static bool list(struct store *s, const struct settings *o, const struct store_user *u,
+                 struct err *e)
 {
-    printf("%-6s %-20s %-24s %-17s %-17s %-17s %-23s %s\n", "id", "begins", "name", "made",
-           "last used", "expires", "scopes", "requests/tokens/jobs");
-    return store_key_list(s, u->id, print_key, NULL, e);
+    if (!o->json)
+        printf("%-6s %-20s %-24s %-17s %-17s %-17s %-23s %s\n", "id", "begins", "name", "made",
+               "last used", "expires", "scopes", "requests/tokens/jobs");
+    return store_key_list(s, u->id, print_key, (void *)o, e);
 }
 
 static bool remove_key(struct store *s, const struct store_user *u, const char *text, struct err *e)
@@ -151,7 +192,7 @@ static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e
     else if (!strcmp(verb, "add"))
         ok = add(s, o, &u, e);
     else if (!strcmp(verb, "list"))
-        ok = list(s, &u, e);
+        ok = list(s, o, &u, e);
     else if (removing)
         ok = remove_key(s, &u, id, e);
     else
@@ -170,7 +211,7 @@ static int run(int argc, char **argv)
 
 const struct command cmd_key = {
     .name = "key",
-    .usage = "add USER [--name NAME] [limits] | list USER | remove USER ID  [--state DIR]",
+    .usage = "add USER [--name NAME] [limits] | list USER | remove USER ID  [--state DIR] [--json]",
     .help = "add, list and remove a user's API keys",
     .options = options,
     .n_options = N_OPTIONS,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
+#include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/option.h"
 #include "fcgi/cli/cli_store.h"
@@ -15,7 +16,7 @@
 struct settings {
     const char *state, *password_file, *url;
     int64_t days;
-    bool admin, create, keep_keys, help;
+    bool admin, create, keep_keys, json, help;
 };
 
 static const struct option options[] = {
@@ -37,6 +38,8 @@ static const struct option options[] = {
      "password: the user's API keys and passkeys stay valid; without it they are revoked with the "
      "old "
      "password"},
+    {"json", OPTION_BOOL, offsetof(struct settings, json), NULL, 0, 0, NULL, NULL,
+     "add, password, invite, list: print JSON"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
@@ -55,8 +58,26 @@ static bool take_password(const struct settings *o, char password[SECRET_PASSWOR
     return secret_password_hash(password, hash, e);
 }
 
-static void show(const char *name, const char *password, bool made)
+static void print_buf(struct buf *b)
 {
+    if (!b->failed)
+        puts(b->data);
+    if (b->data)
+        secret_wipe(b->data, b->len);
+    buf_fini(b);
+}
+
+static void show(const struct settings *o, const char *name, const char *password, bool made)
+{
+    if (o->json) {
+        struct buf b = {0};
+        buf_puts(&b, "{\"name\":");
+        buf_json_string(&b, name, strlen(name));
+        buf_json_member(&b, "password", made ? password : NULL);
+        buf_puts(&b, "}");
+        print_buf(&b);
+        return;
+    }
     printf("name      %s\n", name);
     if (made)
         printf("password  %s\n", password);
@@ -73,7 +94,7 @@ static bool add(struct store *s, const struct settings *o, const char *name, str
                   &id, e);
     if (ok) {
         cli_store_audit(s, "user.add", "user", id);
-        show(name, password, made);
+        show(o, name, password, made);
     }
     secret_wipe(password, sizeof password);
     return ok;
@@ -93,7 +114,7 @@ static bool set_password(struct store *s, struct arena *a, const struct settings
                   e);
     if (ok) {
         cli_store_audit(s, "user.password", "user", u.id);
-        show(u.name, password, made);
+        show(o, u.name, password, made);
     }
     secret_wipe(password, sizeof password);
     return ok;
@@ -129,7 +150,19 @@ static bool invite(struct store *s, const struct settings *o, struct err *e)
     bool ok = store_invite_add(s, &n, hash, &id, e);
     if (ok) {
         cli_store_audit(s, "invite.add", "invite", id);
-        printf("%.*s/#/invite/%s\n", (int)url, o->url, token);
+        struct buf b = {0};
+        if (o->json) {
+            struct buf link = {0};
+            buf_printf(&link, "%.*s/#/invite/%s", (int)url, o->url, token);
+            buf_printf(&b, "{\"id\":%lld,\"role\":\"%s\",\"expires_at\":%lld", (long long)id,
+                       o->admin ? "admin" : "user", (long long)n.expires_at);
+            buf_json_member(&b, "link", link.data);
+            buf_puts(&b, "}");
+            buf_fini(&link);
+        } else {
+            buf_printf(&b, "%.*s/#/invite/%s", (int)url, o->url, token);
+        }
+        print_buf(&b);
         fprintf(stderr, "makes one %s, within %lld days; it is shown this once\n",
                 o->admin ? "admin" : "user", (long long)o->days);
     }
@@ -164,15 +197,28 @@ static bool reset_factor(struct store *s, struct arena *a, const char *name, str
 static bool print_user(void *context, const struct store_user *u)
 {
     char made[32];
+    const struct settings *o = context;
+    if (o->json) {
+        struct buf b = {0};
+        buf_printf(&b, "{\"id\":%lld", (long long)u->id);
+        buf_json_member(&b, "name", u->name);
+        buf_printf(&b, ",\"role\":\"%s\",\"disabled\":%s,\"created_at\":%lld}",
+                   u->admin ? "admin" : "user", u->disabled ? "true" : "false",
+                   (long long)u->created_at);
+        print_buf(&b);
+        return true;
+    }
     printf("%-6lld %-24s %-6s %-9s %s\n", (long long)u->id, u->name, u->admin ? "admin" : "user",
            u->disabled ? "disabled" : "active", cli_store_time(u->created_at, made));
     return true;
 }
 
-static bool list(struct store *s, struct err *e)
+/* As JSON a line for each, as `sluice logs` does. */
+static bool list(struct store *s, const struct settings *o, struct err *e)
 {
-    printf("%-6s %-24s %-6s %-9s %s\n", "id", "name", "role", "state", "made");
-    return store_user_list(s, print_user, NULL, e);
+    if (!o->json)
+        printf("%-6s %-24s %-6s %-9s %s\n", "id", "name", "role", "state", "made");
+    return store_user_list(s, print_user, (void *)o, e);
 }
 
 static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e)
@@ -188,7 +234,7 @@ static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e
     struct store *s = cli_store_open(o->state, o->create, e);
     bool ok = false;
     if (s && listing)
-        ok = list(s, e);
+        ok = list(s, o, e);
     else if (s && inviting)
         ok = invite(s, o, e);
     else if (s && !strcmp(verb, "add"))
@@ -220,7 +266,7 @@ const struct command cmd_user = {
     .usage = "add NAME [--admin] [--create] | invite [--admin] [--create] [--url URL] | list | "
              "password NAME | disable NAME | enable NAME | "
              "reset-factor NAME | remove NAME  "
-             "[--state DIR] [--password-file FILE] [--keep-keys]",
+             "[--state DIR] [--password-file FILE] [--keep-keys] [--json]",
     .help = "add, invite, list, disable and remove the people who may log in; take a lost second "
             "factor away",
     .options = options,

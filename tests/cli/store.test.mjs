@@ -87,6 +87,23 @@ test('keys are shown once, listed by their beginning, removed by id', () => {
   assert.equal(run(['key', 'remove', 'bob', 'x']).code, 2);
 });
 
+test('--json says the same for programs, a line for each', () => {
+  const made = JSON.parse(run(['user', 'add', 'json"er', '--json']).out);
+  assert.equal(made.name, 'json"er');
+  assert.match(made.password, /^[a-z2-9]{5}(-[a-z2-9]{5}){3}$/);
+  const users = run(['user', 'list', '--json']).out.trim().split('\n').map((l) => JSON.parse(l));
+  assert.deepEqual(users.find((u) => u.name === 'ada').role, 'admin');
+  assert.equal(users.length, run(['user', 'list']).out.trim().split('\n').length - 1);
+  const key = JSON.parse(run(['key', 'add', 'bob', '--name', 'a', '--scopes', 'history', '--json']).out);
+  assert.match(key.key, /^sk-sluice-[\w-]{43}$/);
+  const [listed] = run(['key', 'list', 'bob', '--json']).out.trim().split('\n').map((l) => JSON.parse(l)).filter((k) => k.id === key.id);
+  assert.deepEqual([listed.name, listed.scopes, listed.key], ['a', ['history'], undefined]);
+  run(['key', 'remove', 'bob', String(key.id)]);
+  const invite = JSON.parse(run(['user', 'invite', '--admin', '--json']).out);
+  assert.equal(invite.role, 'admin');
+  assert.match(invite.link, /^http:\/\/127\.0\.0\.1:8080\/#\/invite\/[\w-]{43}$/);
+});
+
 test('a key for the figures alone is an admin\'s', () => {
   assert.equal(run(['key', 'add', 'ada', '--name', 'prometheus', '--scopes', 'metrics']).code, 0);
   assert.match(run(['key', 'list', 'ada']).out, /prometheus .* metrics /);
