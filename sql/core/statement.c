@@ -272,7 +272,7 @@ static void roll_back(struct store *s)
 
 /* What is committed waits for the disk here and not inside COMMIT (synchronous=FULL), which would
  * keep the write lock meanwhile: a disk that is busy takes seconds. Whoever writes next may come
- * first; his commit stands behind ours in the WAL, and no sync takes a later one without the
+ * first; that commit stands behind ours in the WAL, and no sync takes a later one without the
  * earlier. A checkpoint syncs the WAL before it moves anything out of it. */
 static bool sync_wal(struct store *s, struct err *e)
 {
