@@ -11,9 +11,10 @@ const read = (...name) => readFileSync(path.join(top, ...name), 'utf8');
 const field = (text, name) => new RegExp(`^${name}: ([^\n]*(?:\n [^\n]*)*)`, 'm').exec(text)?.[1].replace(/\n /g, ' ') ?? '';
 const packages = (list) => list.split(',').map((p) => p.trim().split(' ')[0]).filter(Boolean);
 
-test('the newest entry of the changelog is of the version that is built', () => {
+test('the newest entry of the changelog, and the PKGBUILD, are of the version that is built', () => {
   const version = /AC_INIT\(\[sluice\], \[([^\]]+)\]\)/.exec(read('configure.ac'))[1];
   assert.match(read('debian/changelog').split('\n')[0], new RegExp(`^sluice \\(${version.replaceAll('.', '\\.')}-\\d+\\) `));
+  assert.match(read('arch/PKGBUILD'), new RegExp(`^pkgver=${version.replaceAll('.', '\\.')}$`, 'm'));
 });
 
 test('what quickstart builds with is what the package builds with', () => {
@@ -64,4 +65,18 @@ test('the link that an installation prints comes from a command that there is', 
   const made = /sluice (user invite [^\\\n]*?) 2>/.exec(read('debian/sluice.postinst'))[1], user = read('fcgi/cli/cmd_user.c');
   assert.ok(user.includes('"invite"'));
   for (const [, name] of made.matchAll(/ --([a-z-]+)/g)) assert.ok(user.includes(`{"${name}", OPTION_`), name);
+});
+
+test('the image starts what there is, as a user of its own, and keeps one folder', () => {
+  const file = read('Containerfile'), up = read('fcgi/cli/cmd_up.c'), entry = JSON.parse(/^ENTRYPOINT (\[.*\])$/m.exec(file)[1]);
+  for (const word of entry.filter((w) => w.startsWith('--'))) assert.ok(up.includes(`{"${word.slice(2)}", OPTION_`), word);
+  const state = entry[entry.indexOf('--state') + 1];
+  assert.equal(/^VOLUME (\S+)$/m.exec(file)[1], state);
+  assert.match(read('nginx/sysusers.conf'), new RegExp(`^u ${/^USER (\S+)$/m.exec(file)[1]} `, 'm'));
+  assert.ok(file.includes(`find ${state} -mindepth 1 -delete`), 'no image holds a database and a link');
+});
+
+test('the PKGBUILD parses, and keeps the configuration that the package of Debian keeps', () => {
+  for (const f of ['arch/PKGBUILD', 'arch/sluice.install']) execFileSync('bash', ['-n', path.join(top, f)]);
+  for (const [, f, where] of read('debian/sluice.install').matchAll(/^debian\/(\S+) (\S+)$/gm)) assert.ok(read('arch/PKGBUILD').includes(`'${where}/${f}'`), f);
 });
