@@ -63,6 +63,7 @@ test('with files or without, --restore leaves all as it was, and the key is gone
     assert.equal(await works(key), 200);
     assert.ok(!r.out.includes(key), 'the key is not shown');
     assert.ok(r.out.includes('--restore'), r.out);
+    assert.match(r.out, /A context of \d+ tokens is little .*sluice up --ctx/);
     for (const name of Object.keys(BEFORE[client])) assert.equal(statSync(path.join(home, name)).mode & 0o077, 0, `${name} holds a key`);
     const back = await launch(home, client, '--restore');
     assert.equal(back.code, 0, back.err);

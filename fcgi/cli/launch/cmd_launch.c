@@ -19,6 +19,8 @@
 
 extern const struct command cmd_launch;
 
+#define ENOUGH_TOKENS 32768
+
 struct launch {
     const char *url_text, *key_file, *state, *user, *home;
     bool config, restore, yes, json;
@@ -131,6 +133,11 @@ static bool may_write(const struct launch *l, struct err *e)
             printf("  %s%s\n", c->path, c->existed ? " (a backup is kept)" : " (new)");
             launch_text_show(c->old.data, c->text.data, l->key.text);
         }
+        if (l->server.context < ENOUGH_TOKENS)
+            printf(
+                "A context of %lld tokens is little for a coding client, whose own instructions "
+                "take 10,000 and more; `sluice up --ctx 65536` gives more where the model can.\n",
+                (long long)l->server.context);
         fflush(stdout);
     }
     if (l->yes)
