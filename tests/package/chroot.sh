@@ -11,12 +11,14 @@ package=$(realpath "$1") newer=${2:-} work=${3:-/var/tmp/sluice-package}
 root=$work/root port=${PORT:-8080}
 say() { printf '%8.1f s  %s\n' "$(echo "$(date +%s.%N) - $began" | bc)" "$*"; }
 die() { echo "FAILED: $*" >&2; exit 1; }
-inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"; }
+enter() { exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"; }
+inside() { (enter "$@"); }
 finish() {
 	[ -z "${server:-}" ] || { kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; }
 	for m in dev/pts dev proc sys; do umount "$root/$m" 2>/dev/null || true; done
 }
 trap finish EXIT
+trap "exit 1" INT TERM
 # The bare system is no part of what is measured: it is kept, and each run takes a copy.
 mkdir -p "$work"
 [ -e "$work/bare/etc/debian_version" ] || debootstrap --variant=minbase bookworm "$work/bare" ${MIRROR:+"$MIRROR"} >"$work/debootstrap.log" ||
@@ -32,7 +34,7 @@ cp "$package" "$root/tmp/sluice.deb"
 run_service() { # the unit's own command line, as root; the answer is in $root/tmp/up.log
 	command=$(sed -n 's/^ExecStart=//p' "$root/lib/systemd/system/sluice.service")
 	# shellcheck disable=SC2016
-	inside sh -c 'set -a; . /etc/sluice/sluice.env; ulimit -n 65536; eval "exec '"$command"'"' >"$root/tmp/up.log" 2>&1 &
+	enter sh -c 'set -a; . /etc/sluice/sluice.env; ulimit -n 65536; eval "exec '"$command"'"' >"$root/tmp/up.log" 2>&1 &
 	server=$!
 	for _ in $(seq 600); do
 		[ "$(curl -s -o "$work/health" -w '%{http_code}' "http://127.0.0.1:$port/health" || true)" = 200 ] && return
@@ -50,7 +52,7 @@ inside apt-get update -qq
 say "apt-get update"
 inside apt-get install -y -qq /tmp/sluice.deb >"$work/install.log" 2>&1 || { tail -20 "$work/install.log" >&2; die "apt install"; }
 say "apt install ./sluice.deb"
-link=$(sed -n 's|^ *\(http[^ ]*/#/invite/[A-Za-z0-9_-]*\)$|\1|p' "$work/install.log")
+link=$(tr -d '\r' <"$work/install.log" | sed -n 's|^ *\(http[^ ]*/#/invite/[A-Za-z0-9_-]*\)$|\1|p') # apt's terminal ends lines so
 [ -n "$link" ] || die "no link was printed"
 [ "$port" = 8080 ] || sed -i "s/^SLUICE_OPTIONS=.*/SLUICE_OPTIONS=\"--port $port\"/" "$root/etc/sluice/sluice.env"
 run_service
@@ -74,7 +76,7 @@ stop_service
 echo '# changed by hand' >>"$root/etc/sluice/sluice.env"
 if [ -z "$newer" ]; then # the same package under a higher version
 	dpkg-deb -R "$package" "$work/newer" && sed -i 's/^\(Version: .*\)$/\1+1/' "$work/newer/DEBIAN/control"
-	dpkg-deb -b "$work/newer" "$work/newer.deb" >/dev/null && rm -rf "$work/newer" && newer=$work/newer.deb
+	dpkg-deb -Zgzip -z1 -b "$work/newer" "$work/newer.deb" >/dev/null && rm -rf "$work/newer" && newer=$work/newer.deb
 fi
 cp "$newer" "$root/tmp/newer.deb"
 began=$(date +%s.%N)
