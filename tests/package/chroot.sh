@@ -33,8 +33,9 @@ cp "$package" "$root/tmp/sluice.deb"
 
 run_service() { # the unit's own command line, as root; the answer is in $root/tmp/up.log
 	command=$(sed -n 's/^ExecStart=//p' "$root/lib/systemd/system/sluice.service")
+	mask=$(sed -n 's/^UMask=//p' "$root/lib/systemd/system/sluice.service")
 	# shellcheck disable=SC2016
-	enter sh -c 'set -a; . /etc/sluice/sluice.env; ulimit -n 65536; eval "exec '"$command"'"' >"$root/tmp/up.log" 2>&1 &
+	enter sh -c 'set -a; . /etc/sluice/sluice.env; umask '"$mask"'; ulimit -n 65536; eval "exec '"$command"'"' >"$root/tmp/up.log" 2>&1 &
 	server=$!
 	for _ in $(seq 600); do
 		[ "$(curl -s -o "$work/health" -w '%{http_code}' "http://127.0.0.1:$port/health" || true)" = 200 ] && return
