@@ -12,6 +12,7 @@ static void set_text(struct err *e, enum err_code code, const char *field, const
     if (!e)
         return;
     e->code = code;
+    e->reason[0] = e->params[0] = 0;
     snprintf(e->field, sizeof e->field, "%s", field);
     vsnprintf(e->text, sizeof e->text, fmt, ap);
 }
@@ -31,6 +32,25 @@ bool err_field(struct err *e, enum err_code code, const char *field, const char 
     va_start(ap, fmt);
     set_text(e, code, field, fmt, ap);
     va_end(ap);
+    return false;
+}
+
+bool err_reason(struct err *e, const char *reason)
+{
+    if (e && strlen(reason) < sizeof e->reason)
+        snprintf(e->reason, sizeof e->reason, "%s", reason);
+    return false;
+}
+
+bool err_param(struct err *e, const char *name, int64_t value)
+{
+    if (!e)
+        return false;
+    const size_t used = strlen(e->params);
+    const int n = snprintf(e->params + used, sizeof e->params - used, "%s\"%s\":%lld",
+                           used ? "," : "", name, (long long)value);
+    if (n < 0 || (size_t)n >= sizeof e->params - used)
+        e->params[used] = 0;
     return false;
 }
 

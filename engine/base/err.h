@@ -5,6 +5,7 @@
  * it never holds prompts, keys or paths that a client did not name itself. */
 #pragma once
 #include <stdbool.h>
+#include <stdint.h>
 
 enum err_code {
     ERR_NONE,
@@ -32,6 +33,11 @@ struct err {
     enum err_code code;
     char field[64]; /* request field, option or tensor that is at fault; "" for none */
     char text[320];
+    /* For programs that say it in words of their own, as the page does in each language: what
+     * happened, more exactly than `code` ("answer_running"; "" when `code` says it all), and the
+     * numbers that belong to it, as members of a JSON object ("limit":100). */
+    char reason[32];
+    char params[160];
 };
 
 /* Always returns false, so that a failure is one line. A NULL `e` is allowed. */
@@ -40,6 +46,10 @@ bool err_set(struct err *e, enum err_code code, const char *fmt, ...)
 /* The same, naming the field (dotted path, such as "messages[2].content"). */
 bool err_field(struct err *e, enum err_code code, const char *field, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* Adds to a failure that was just set: its reason, and a number that belongs to it. Both always
+ * return false. What does not fit is left out whole. */
+bool err_reason(struct err *e, const char *reason);
+bool err_param(struct err *e, const char *name, int64_t value);
 /* Puts "prefix: " before the text that is there. Always returns false. */
 bool err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Appends ": strerror(errno)" after the formatted text, code ERR_IO (ERR_NOTFOUND for ENOENT,
