@@ -100,7 +100,7 @@ CREATE TABLE messages (
     cached_tokens INTEGER,
     completion_tokens INTEGER,
     created_at INTEGER NOT NULL,
-    finished_at INTEGER,
+    finished_at INTEGER, error_detail TEXT CHECK (error_detail GLOB '{*}'),
     UNIQUE (conversation_id, id),
     FOREIGN KEY (conversation_id, parent_id) REFERENCES messages (conversation_id, id),
     CHECK (status <> 'running' OR (role = 'assistant' AND job_key IS NOT NULL AND finished_at IS NULL)),
@@ -499,4 +499,4 @@ CREATE TRIGGER prompt_block_remove AFTER DELETE ON prompt_blocks BEGIN
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 24;
+PRAGMA user_version = 26;

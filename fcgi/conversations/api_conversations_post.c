@@ -12,6 +12,7 @@
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/conversations/title.h"
 #include "fcgi/http/path_id.h"
+#include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
 #include "fcgi/inference/model_gate.h"
@@ -283,6 +284,15 @@ static int64_t new_bytes(const struct posting *p)
     return n;
 }
 
+static void fail_at_once(struct request *r, int64_t message_id, const struct err *why)
+{
+    struct buf detail = {0};
+    reply_error_detail(&detail, why);
+    const struct store_failure failure = {.text = why->text, .detail = detail.data};
+    store_message_fail(r->store, r->who.user_id, message_id, &failure, NULL);
+    buf_fini(&detail);
+}
+
 static bool post(struct request *r, struct posting *p, struct err *e)
 {
     char key[SECRET_TOKEN_SIZE]; /* unguessable, and so unique */
@@ -305,7 +315,7 @@ static bool post(struct request *r, struct posting *p, struct err *e)
     if (job)
         recorder_notify(r->worker->run_dir, posted.message_id);
     else
-        store_message_fail(r->store, r->who.user_id, posted.message_id, failed.text, NULL);
+        fail_at_once(r, posted.message_id, &failed);
     return conversation_follow(r, posted.user_message_id, posted.message_id, &job, &failed);
 }
 

@@ -25,6 +25,7 @@ void conversation_message_json(struct buf *out, const struct store_message *m, b
         buf_json_member(out, "tool_call_id", m->tool_call_id);
     buf_json_member(out, "status", store_status_name(m->status));
     buf_json_member(out, "error", m->error);
+    put_json(out, "error_detail", m->error_detail);
     buf_json_member(out, "model", m->model);
     buf_printf(out, ",\"created_at\":%lld", (long long)m->created_at);
     if (m->finished_at)

@@ -178,7 +178,19 @@ void reply_error_object(struct buf *out, const struct request *r, const struct e
         buf_json_string(out, e->field, strlen(e->field));
     else
         buf_puts(out, "null");
-    buf_printf(out, ",\"code\":\"%s\",\"request_id\":\"%s\"}}", code, r->id);
+    buf_printf(out, ",\"code\":\"%s\"", code);
+    if (e->reason[0])
+        buf_printf(out, ",\"reason\":\"%s\"", e->reason);
+    if (e->params[0])
+        buf_printf(out, ",\"params\":{%s}", e->params);
+    buf_printf(out, ",\"request_id\":\"%s\"}}", r->id);
+}
+
+void reply_error_detail(struct buf *out, const struct err *e)
+{
+    const char *code = error_rows[e->code < ERR__N ? e->code : ERR_INTERNAL].code;
+    buf_printf(out, "{\"code\":\"%s\",\"params\":{%s}}", e->reason[0] ? e->reason : code,
+               e->params);
 }
 
 static void refusal_headers(struct request *r, int status)

@@ -32,6 +32,10 @@ bool reply_refusal(struct request *r, const struct err *e);
 
 /* The error object {"error":{...}} as text, for a stream that has begun. */
 void reply_error_object(struct buf *out, const struct request *r, const struct err *e);
+/* What is kept of an answer's failure beside its text, so that the page can say it in the reader's
+ * language: {"code":...,"params":{...}}. code: the error's reason, else that of its enum err_code.
+ */
+void reply_error_detail(struct buf *out, const struct err *e);
 int reply_status_of(enum err_code code);
 /* The status that reply_error sends: r->error_override's, else the error code's. */
 int reply_error_status(const struct request *r, const struct err *e);

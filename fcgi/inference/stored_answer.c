@@ -1,5 +1,6 @@
 /* stored_answer.h: the two directions, from a row's parser to a generation and from a generation to
  * a row. */
+#include "fcgi/http/reply.h"
 #include "fcgi/inference/stored_answer.h"
 
 #include <string.h>
@@ -118,6 +119,7 @@ bool stored_answer_row(const struct generation *g, int64_t id, struct stored_ans
                                  .reasoning_len = g->reasoning.len};
     buf_clear(&t->timings);
     buf_clear(&t->calls);
+    buf_clear(&t->error_detail);
     if (g->n_calls) {
         cJSON *calls = generation_calls_json(g);
         bool written = calls && json_write(&t->calls, calls);
@@ -135,12 +137,16 @@ bool stored_answer_row(const struct generation *g, int64_t id, struct stored_ans
         row->completion_tokens = g->usage.completion_tokens;
     } else if (g->state == GENERATION_FAILED) {
         row->error = g->error.text;
+        reply_error_detail(&t->error_detail, &g->error);
+        row->error_detail = t->error_detail.data;
     }
-    return !t->timings.failed || err_set(e, ERR_NOMEM, "no memory for the answer's timings");
+    return (!t->timings.failed && !t->error_detail.failed) ||
+           err_set(e, ERR_NOMEM, "no memory for the answer's row");
 }
 
 void stored_answer_texts_fini(struct stored_answer_texts *t)
 {
     buf_fini(&t->timings);
     buf_fini(&t->calls);
+    buf_fini(&t->error_detail);
 }

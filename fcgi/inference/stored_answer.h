@@ -37,7 +37,7 @@ bool stored_answer_begin(struct generation *g, cJSON **tree, const char *parser,
                          const struct generation_params *listener, struct err *e);
 
 struct stored_answer_texts { /* what the row's pointers point at; zeroed = empty */
-    struct buf timings, calls;
+    struct buf timings, calls, error_detail;
 };
 /* The generation as a row. The row borrows from g and t. False: no memory. */
 bool stored_answer_row(const struct generation *g, int64_t id, struct stored_answer_texts *t,

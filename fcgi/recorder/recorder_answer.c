@@ -64,14 +64,20 @@ bool recorder_answer_final(const struct recorder_answer *r)
     return r->g.state == GENERATION_DONE || r->g.state == GENERATION_FAILED;
 }
 
-static void fail(struct recorder_answer *r, const char *text)
+static void fail(struct recorder_answer *r, const struct err *why)
+{
+    engine_close(&r->job);
+    generation_break(&r->g, why);
+    r->dirty = true;
+    log_warn("message=%lld tokens=%d: %s", (long long)r->id, r->g.n_tokens, why->text);
+}
+
+static void fail_because(struct recorder_answer *r, const char *reason, const char *text)
 {
     struct err why = {0};
     err_set(&why, ERR_UNAVAILABLE, "%s", text);
-    engine_close(&r->job);
-    generation_break(&r->g, &why);
-    r->dirty = true;
-    log_warn("message=%lld tokens=%d: %s", (long long)r->id, r->g.n_tokens, text);
+    err_reason(&why, reason);
+    fail(r, &why);
 }
 
 /* An engine that started after the row was made does not have the job: its predecessor had it. */
@@ -91,11 +97,15 @@ static void not_attached(struct recorder_answer *r, const struct err *why, const
     r->next_attach = now + ATTACH_RETRY_MS;
     if (why->code == ERR_NOTFOUND) {
         if (r->attached_once || engine_is_younger(r, status_path))
-            fail(r, "the engine was started anew in the middle of the answer");
+            fail_because(r, "engine_restarted", "the engine restarted in the middle of the answer");
         else if (late)
-            fail(r, "the answer was never begun, or the engine has forgotten it");
+            fail_because(r, "answer_lost",
+                         "the answer was never begun, or the engine has forgotten it");
     } else if (now - r->lost_since > LOST_MS && (r->attached_once || late)) {
-        fail(r, r->attached_once ? "the engine stopped in the middle of the answer" : why->text);
+        if (r->attached_once)
+            fail_because(r, "engine_stopped", "the engine stopped in the middle of the answer");
+        else
+            fail(r, why);
     }
 }
 
@@ -128,7 +138,7 @@ void recorder_answer_attach(struct recorder_answer *r, const char *engine_socket
     if (!stored_answer_begin(&r->g, &r->tree, r->parser, NULL, &e)) {
         engine_close(&r->job);
         engine_cancel_key(engine_socket, r->key, NULL);
-        fail(r, e.text);
+        fail(r, &e);
     }
 }
 
@@ -149,7 +159,7 @@ static void broken(struct recorder_answer *r)
         r->broken_since = now;
         r->tokens_at_break = r->g.n_tokens;
     } else if (now - r->broken_since > BROKEN_MS) {
-        fail(r, "the connection to the engine breaks again and again");
+        fail_because(r, "engine_connection", "the connection to the engine keeps breaking");
     }
 }
 
@@ -169,7 +179,7 @@ bool recorder_answer_read(struct recorder_answer *r, int max)
         }
         note_tokens(r, &ev);
         if (!generation_event(&r->g, &ev, &e))
-            fail(r, e.text);
+            fail(r, &e);
         else if (ev.type != ENGINE_ACCEPTED && ev.type != ENGINE_PROGRESS)
             r->dirty = true;
     }

@@ -67,7 +67,8 @@ static bool begin_again(struct store *s, const struct store_continue *c, struct 
     if (!changed)
         return err_set(e, ERR_CONFLICT,
                        "this answer cannot be continued: it has ended, it is running, something "
-                       "follows it, or a link shows it as it is");
+                       "follows it, or a link shows it as it is") ||
+               err_reason(e, "continue_unknown");
     if (!(q = statement_begin(s, QUERY_UNFINISHED_BEGIN, e)))
         return false;
     statement_bind_int(q, ":user_id", c->user_id);

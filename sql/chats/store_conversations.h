@@ -67,6 +67,7 @@ struct store_message {
     const char *tool_calls;            /* JSON array in OpenAI's shape, or NULL */
     const char *tool_call_id; /* of a tool's message: the call that it answers; else NULL */
     const char *error;        /* why, in words; NULL when nothing failed */
+    const char *error_detail; /* the same as {"code", "params"}; NULL: the words are all there is */
     const char *model;        /* NULL for a user's message */
     const char *attachments;  /* JSON array of {id, name, type, bytes, sha256, tokens, model, note};
                                  "[]": none */
@@ -226,7 +227,9 @@ struct store_tokens {
 };
 bool store_message_tokens(struct store *s, struct arena *a, const struct store_ref *message,
                           struct store_tokens *out, struct err *e);
-/* A running answer whose job never began ends as `error` with this text; one that has ended is left
- * alone. */
-bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char *text,
-                        struct err *e);
+struct store_failure {
+    const char *text, *detail; /* as in struct store_message's error */
+};
+/* A running answer whose job never began ends as `error`; one that has ended is left alone. */
+bool store_message_fail(struct store *s, int64_t user_id, int64_t id,
+                        const struct store_failure *why, struct err *e);

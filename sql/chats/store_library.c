@@ -81,7 +81,8 @@ static bool name_free(struct store *s, const struct store_entry_ref *ref, const 
     bool taken = rc == 1 && sqlite3_column_int64(q, 0) != ref->id;
     statement_end(q);
     if (taken)
-        return err_field(e, ERR_CONFLICT, "name", "another %s has this name", kinds[ref->kind]);
+        return err_field(e, ERR_CONFLICT, "name", "another %s has this name", kinds[ref->kind]) ||
+               err_reason(e, "prompt_exists");
     return rc >= 0;
 }
 

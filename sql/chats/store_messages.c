@@ -64,6 +64,7 @@ enum column {
     C_COMPLETION,
     C_CREATED,
     C_FINISHED,
+    C_ERROR_DETAIL,
     C_ATTACHMENTS
 };
 
@@ -81,6 +82,7 @@ static void borrow(sqlite3_stmt *q, struct store_message *m)
         .reasoning_len = (size_t)sqlite3_column_bytes(q, C_REASONING),
         .tool_calls = statement_column_optional(q, C_CALLS),
         .error = statement_column_optional(q, C_ERROR),
+        .error_detail = statement_column_optional(q, C_ERROR_DETAIL),
         .model = statement_column_optional(q, C_MODEL),
         .job_key = statement_column_optional(q, C_JOB_KEY),
         .parser = statement_column_optional(q, C_PARSER),
@@ -103,6 +105,7 @@ static bool copy(sqlite3_stmt *q, struct arena *a, struct store_message *m, stru
            statement_column_copy(q, C_REASONING, a, &m->reasoning, e) &&
            statement_column_copy(q, C_CALLS, a, &m->tool_calls, e) &&
            statement_column_copy(q, C_ERROR, a, &m->error, e) &&
+           statement_column_copy(q, C_ERROR_DETAIL, a, &m->error_detail, e) &&
            statement_column_copy(q, C_MODEL, a, &m->model, e) &&
            statement_column_copy(q, C_JOB_KEY, a, &m->job_key, e) &&
            statement_column_copy(q, C_PARSER, a, &m->parser, e) &&
@@ -245,7 +248,8 @@ static bool parent_fits(struct store *s, const struct store_post *p, struct err 
     if (rc == 0)
         err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
     else if (rc == 1 && !strcmp(statement_column_text(q, 1), "running"))
-        err_set(e, ERR_CONFLICT, "the answer before is still being written");
+        ok = err_set(e, ERR_CONFLICT, "the previous answer is still being written") ||
+             err_reason(e, "answer_running");
     else
         ok = rc == 1 && roles_fit(p, statement_column_text(q, 0), e);
     statement_end(q);
@@ -354,8 +358,8 @@ bool store_message_post(struct store *s, const struct store_post *p, struct stor
     return store_write_end(s, post(&posting, e), e);
 }
 
-bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char *text,
-                        struct err *e)
+bool store_message_fail(struct store *s, int64_t user_id, int64_t id,
+                        const struct store_failure *why, struct err *e)
 {
     int changed = 0;
     if (!store_write_begin(s, e))
@@ -364,7 +368,8 @@ bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char
     if (q) {
         statement_bind_int(q, ":user_id", user_id);
         statement_bind_int(q, ":id", id);
-        statement_bind_text(q, ":error", text);
+        statement_bind_text(q, ":error", why->text);
+        statement_bind_text(q, ":error_detail", why->detail);
         statement_bind_int(q, ":now", clock_wall_ms());
     }
     return store_write_end(

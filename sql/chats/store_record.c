@@ -65,6 +65,7 @@ bool store_record_write(struct store *s, const struct store_answer *a, bool *gon
     statement_bind_bytes(q, ":reasoning", a->reasoning, a->reasoning_len);
     statement_bind_text(q, ":tool_calls", a->tool_calls);
     statement_bind_text(q, ":error", a->error);
+    statement_bind_text(q, ":error_detail", a->error_detail);
     statement_bind_text(q, ":timings", a->timings);
     if (a->has_usage) {
         statement_bind_int(q, ":prompt_tokens", a->prompt_tokens);

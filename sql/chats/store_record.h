@@ -30,8 +30,8 @@ struct store_answer { /* the row's whole new state, not an addition */
     size_t content_len, reasoning_len;
     const int32_t *tokens; /* those of this job, when it has ended; NULL: not known */
     size_t n_tokens;
-    const char *tool_calls;      /* JSON array or NULL */
-    const char *error, *timings; /* or NULL */
+    const char *tool_calls;                     /* JSON array or NULL */
+    const char *error, *error_detail, *timings; /* or NULL; error as in struct store_message */
     bool has_usage;
     int64_t prompt_tokens, cached_tokens, completion_tokens;
 };

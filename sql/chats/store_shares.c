@@ -50,7 +50,8 @@ static bool say_why(struct store *s, const struct store_share *n, struct err *e)
     if (rc < 0)
         return false;
     if (running)
-        return err_field(e, ERR_CONFLICT, "leaf_id", "is an answer that is still being written");
+        return err_field(e, ERR_CONFLICT, "leaf_id", "is an answer that is still being written") ||
+               err_reason(e, "answer_running");
     if (rc == 1)
         return err_set(e, ERR_NOTFOUND, "the conversation is in the trash");
     return err_field(e, ERR_INPUT, "leaf_id", "is not a message of this conversation");

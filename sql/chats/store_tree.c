@@ -41,7 +41,8 @@ static bool read_ids(struct store *s, enum query which, const struct place *at, 
         if (ids->n == STORE_TREE_MESSAGES)
             ok = err_set(e, ERR_LIMIT, "these are more than %d messages", STORE_TREE_MESSAGES);
         else if (!strcmp(statement_column_text(q, 1), store_status_name(MESSAGE_RUNNING)))
-            ok = err_set(e, ERR_CONFLICT, "an answer is still being written");
+            ok = err_set(e, ERR_CONFLICT, "an answer is still being written") ||
+                 err_reason(e, "answer_running");
         else
             ids->at[ids->n++] = sqlite3_column_int64(q, 0);
     statement_end(q);

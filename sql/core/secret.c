@@ -82,10 +82,13 @@ bool secret_equal(const char *a, const char *b)
 bool secret_password_hash(const char *password, char out[SECRET_PASSWORD_HASH_SIZE], struct err *e)
 {
     size_t n = strlen(password);
-    if (n < SECRET_PASSWORD_MIN || n > SECRET_PASSWORD_MAX)
-        return err_field(e, ERR_INPUT, "password",
-                         "a password has %d to %d bytes; this one has %zu", SECRET_PASSWORD_MIN,
-                         SECRET_PASSWORD_MAX, n);
+    if (n < SECRET_PASSWORD_MIN || n > SECRET_PASSWORD_MAX) {
+        err_field(e, ERR_INPUT, "password", "a password has %d to %d bytes; this one has %zu",
+                  SECRET_PASSWORD_MIN, SECRET_PASSWORD_MAX, n);
+        err_reason(e, "password_length");
+        err_param(e, "min", SECRET_PASSWORD_MIN);
+        return err_param(e, "max", SECRET_PASSWORD_MAX);
+    }
     _Static_assert(SECRET_PASSWORD_HASH_SIZE >= crypto_pwhash_STRBYTES,
                    "room for libsodium's string");
     if (crypto_pwhash_str_alg(out, password, n, crypto_pwhash_OPSLIMIT_INTERACTIVE,

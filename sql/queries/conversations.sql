@@ -16,7 +16,7 @@ c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
 -- part: message_columns
 m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
        m.tool_call_id, m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
-       m.completion_tokens, m.created_at, m.finished_at
+       m.completion_tokens, m.created_at, m.finished_at, m.error_detail
 
 -- Attachments come in the order of message_attachments' key; CROSS JOIN keeps it the outer loop.
 -- part: message_attachments
@@ -204,7 +204,7 @@ WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 RETURNING id;
 
 -- name: message_fail
-UPDATE messages SET status = 'error', error = :error, finished_at = :now
+UPDATE messages SET status = 'error', error = :error, error_detail = :error_detail, finished_at = :now
 WHERE id = :id AND status = 'running'
   AND conversation_id IN (SELECT id FROM conversations WHERE user_id = :user_id);
 
@@ -230,7 +230,7 @@ WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 -- shows the text as it was.
 -- name: message_continue
 UPDATE messages
-SET status = 'running', model = :model, job_key = :job_key, parser = :parser, error = NULL, timings = NULL,
+SET status = 'running', model = :model, job_key = :job_key, parser = :parser, error = NULL, error_detail = NULL, timings = NULL,
     prompt_tokens = NULL, cached_tokens = NULL, completion_tokens = NULL, finished_at = NULL
 WHERE id = :id AND role = 'assistant' AND status IN ('stopped', 'length', 'error')
   AND conversation_id = (SELECT id FROM conversations

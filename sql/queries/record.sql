@@ -17,7 +17,7 @@ SET status = :status,
     tool_calls = CASE WHEN :keep THEN tool_calls ELSE :tool_calls END,
     -- the text that it was begun with stands in the row now
     parser = CASE WHEN :status <> 'running' AND json_valid(parser) THEN json_remove(parser, '$.prefix') ELSE parser END,
-    error = :error, timings = :timings, prompt_tokens = :prompt_tokens,
+    error = :error, error_detail = :error_detail, timings = :timings, prompt_tokens = :prompt_tokens,
     cached_tokens = :cached_tokens, completion_tokens = :completion_tokens,
     finished_at = CASE WHEN :status = 'running' THEN NULL ELSE :now END
 WHERE id = :id AND status = 'running';

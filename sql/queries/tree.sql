@@ -43,9 +43,9 @@ SELECT :fork_id, t.folded, t.tag FROM conversations c JOIN conversation_tags t O
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
 -- name: message_copy
-INSERT INTO messages (conversation_id, parent_id, role, status, content, reasoning, tool_calls, tool_call_id, error,
+INSERT INTO messages (conversation_id, parent_id, role, status, content, reasoning, tool_calls, tool_call_id, error, error_detail,
                       model, timings, prompt_tokens, cached_tokens, completion_tokens, created_at, finished_at)
-SELECT :fork_id, :parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls, m.tool_call_id, m.error,
+SELECT :fork_id, :parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls, m.tool_call_id, m.error, m.error_detail,
        m.model, m.timings, m.prompt_tokens, m.cached_tokens, m.completion_tokens, m.created_at, m.finished_at
 FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL

@@ -57,7 +57,8 @@ bool store_invite_add(struct store *s, const struct store_invite *n,
 static bool not_open(struct err *e)
 {
     return err_set(e, ERR_NOTFOUND,
-                   "this invitation is not valid: it was used or revoked, or its time is over");
+                   "this invitation is not valid: it was used or revoked, or has expired") ||
+           err_reason(e, "invitation_over");
 }
 
 bool store_invite_open(struct store *s, const unsigned char hash[SECRET_HASH_BYTES],

@@ -16,14 +16,17 @@ bool users_check_name(const char *name, const char *field, struct err *e)
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)name[i];
         if (c < 0x20 || c == 0x7f)
-            return err_field(e, ERR_INPUT, field, "control characters are not allowed");
+            return err_field(e, ERR_INPUT, field, "control characters are not allowed") ||
+                   err_reason(e, "name_invalid");
         characters += (c & 0xc0) != 0x80;
     }
     if (!n || characters > STORE_NAME_MAX || n > STORE_NAME_MAX * 4)
-        return err_field(e, ERR_INPUT, field, "must have 1 to %d characters", STORE_NAME_MAX);
+        return err_field(e, ERR_INPUT, field, "must have 1 to %d characters", STORE_NAME_MAX) ||
+               err_reason(e, "name_invalid");
     if (name[0] == ' ' || name[n - 1] == ' ' || name[0] == '#')
         return err_field(e, ERR_INPUT, field,
-                         "must not begin with '#' or a blank, nor end with one");
+                         "must not begin with '#' or a blank, nor end with one") ||
+               err_reason(e, "name_invalid");
     return true;
 }
 
@@ -71,7 +74,8 @@ bool users_insert(struct store *s, const struct store_user *u, int64_t *id, stru
     if (statement_int(s, q, id, &why))
         return true;
     if (sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_UNIQUE)
-        return err_field(e, ERR_CONFLICT, "name", "the name is taken");
+        return err_field(e, ERR_CONFLICT, "name", "the name is taken") ||
+               err_reason(e, "name_taken");
     if (e)
         *e = why;
     return false;
@@ -193,7 +197,8 @@ bool users_check_other_admin(struct store *s, int64_t id, struct err *e)
             *e = why;
         return false;
     }
-    return others > 0 || err_set(e, ERR_CONFLICT, "this is the last admin");
+    return others > 0 || err_set(e, ERR_CONFLICT, "this is the last admin") ||
+           err_reason(e, "last_admin");
 }
 
 bool users_set_disabled(struct store *s, int64_t id, bool disabled, struct err *e)

@@ -342,14 +342,16 @@ static void test_fail_ends_only_what_runs(void **state)
     struct store_message m;
     int64_t id = fixture_conversation(f, f->user, "x");
     struct store_posted p = fixture_post(f, f->user, id, 0, "q");
-    ASSERT_OK(store_message_fail(f->store, f->user, p.message_id, "the engine is down", &e));
+    ASSERT_OK(store_message_fail(f->store, f->user, p.message_id,
+                                 &(struct store_failure){.text = "the engine is down"}, &e));
     ASSERT_OK(store_message_get(
         f->store, f->arena, &(struct store_ref){.user_id = f->user, .id = p.message_id}, &m, &e));
     assert_int_equal(m.status, MESSAGE_ERROR);
     assert_string_equal(m.error, "the engine is down");
     struct store_posted q = fixture_post(f, f->user, id, p.user_message_id, NULL);
     fixture_finish(f, q.message_id, "fine");
-    ASSERT_OK(store_message_fail(f->store, f->user, q.message_id, "late", &e));
+    ASSERT_OK(store_message_fail(f->store, f->user, q.message_id,
+                                 &(struct store_failure){.text = "late"}, &e));
     ASSERT_OK(store_message_get(
         f->store, f->arena, &(struct store_ref){.user_id = f->user, .id = q.message_id}, &m, &e));
     assert_int_equal(m.status, MESSAGE_DONE);

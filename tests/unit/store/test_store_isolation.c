@@ -114,7 +114,8 @@ static void test_writes_of_another_user_change_nothing(void **state)
     ASSERT_ERR(store_message_remove(f->store, f->other, p.message_id, &e), ERR_NOTFOUND);
     p = fixture_post(f, f->user, id, p.user_message_id, NULL);
     ASSERT_ERR(store_conversation_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
-    ASSERT_OK(store_message_fail(f->store, f->other, p.message_id, "stopped by a stranger", &e));
+    ASSERT_OK(store_message_fail(f->store, f->other, p.message_id,
+                                 &(struct store_failure){.text = "stopped by a stranger"}, &e));
     ASSERT_OK(store_message_get(
         f->store, f->arena, &(struct store_ref){.user_id = f->user, .id = p.message_id}, &m, &e));
     assert_int_equal(m.status, MESSAGE_RUNNING);

@@ -89,8 +89,10 @@ static void test_an_answer_is_found_once_it_is_finished(void **state)
                                                         .content_len = 10},
                                  NULL, &e));
     ASSERT_OK(store_record_end(f->store, &e));
-    ASSERT_OK(store_message_fail(f->store, f->user, q.message_id, "cut off", &e));
-    ASSERT_OK(store_message_fail(f->store, f->user, q.message_id, "twice", &e));
+    ASSERT_OK(store_message_fail(f->store, f->user, q.message_id,
+                                 &(struct store_failure){.text = "cut off"}, &e));
+    ASSERT_OK(store_message_fail(f->store, f->user, q.message_id,
+                                 &(struct store_failure){.text = "twice"}, &e));
     assert_int_equal(count(f, "larch"), 1);
     fixture_check_whole(f->path);
 }
