@@ -36,7 +36,8 @@ static bool hash_token(const char *token, unsigned char hash[SECRET_HASH_BYTES],
 {
     if (strlen(token) != SECRET_TOKEN_SIZE - 1)
         return err_field(e, ERR_NOTFOUND, "invite",
-                         "this is no invitation; was the link copied whole?");
+                         "this is no invitation; was the link copied whole?") ||
+               err_reason(e, "invitation_invalid");
     secret_hash(token, hash);
     return true;
 }
@@ -60,9 +61,11 @@ static bool closed(struct request *r, const char *token, struct err *e)
         (invited && (!strcmp(policy, "invite") || by_operator(r, token))))
         return false;
     r->error_override.code = "sign_up_closed";
-    err_set(e, ERR_FORBIDDEN,
-            invited || strcmp(policy, "invite") ? "new accounts are made by an admin here"
-                                                : "new accounts need an invitation here");
+    if (invited || strcmp(policy, "invite") != 0)
+        err_set(e, ERR_FORBIDDEN, "only an admin creates accounts here");
+    else
+        (void)(err_set(e, ERR_FORBIDDEN, "an account here needs an invitation") ||
+               err_reason(e, "invitation_needed"));
     return true;
 }
 

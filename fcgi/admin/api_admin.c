@@ -7,6 +7,7 @@
 #include "engine/base/json/json.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/model_gate.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
@@ -21,10 +22,11 @@ static void add_number(cJSON *o, const char *name, double v)
     cJSON_AddNumberToObject(o, name, v);
 }
 
-static void add_plan(cJSON *o, const struct status_page *p)
+static void add_plan(cJSON *o, const struct status_page *p, const char *reason)
 {
     cJSON_AddStringToObject(o, "state", engine_state_name(p->state));
     cJSON_AddStringToObject(o, "error", p->error);
+    cJSON_AddItemToObject(o, "reason", reason ? cJSON_CreateString(reason) : cJSON_CreateNull());
     add_number(o, "pid", (double)p->pid);
     add_number(o, "started", p->started);
     add_number(o, "heartbeat", p->heartbeat);
@@ -283,7 +285,7 @@ static bool admin_status(struct request *r, struct err *e)
     engine_status_read(r, &page);
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
-    add_plan(cJSON_AddObjectToObject(o, "engine"), &page);
+    add_plan(cJSON_AddObjectToObject(o, "engine"), &page, model_gate_reason(r, &page));
     add_memory(cJSON_AddObjectToObject(o, "memory"), &page);
     engine_status_put_parts(o, &page);
     add_memory_plan(o, &page);

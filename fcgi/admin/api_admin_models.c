@@ -77,7 +77,8 @@ static bool busy(const cJSON *state, struct err *e)
     const char *phase = "";
     json_get_string(state, "phase", &phase, NULL);
     return strcmp(phase, "ready") && strcmp(phase, "unloaded") && strcmp(phase, "failed") &&
-           !err_set(e, ERR_CONFLICT, "the model is being changed now (%s)", phase);
+           !(err_set(e, ERR_CONFLICT, "the model is being changed now (%s)", phase) ||
+             err_reason(e, "model_busy"));
 }
 
 static bool ask(struct request *r, const char *action, const char *path, int64_t grace_s,

@@ -10,6 +10,7 @@
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/model_gate.h"
 #include "fcgi/inference/prompt.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
@@ -105,6 +106,7 @@ static bool status(struct request *r, struct err *e)
     struct status_page page;
     bool ready = engine_status_read(r, &page);
     bool alive = page.state != ENGINE_DOWN;
+    const char *reason = model_gate_reason(r, &page);
     cJSON *o = cJSON_CreateObject(), *part;
     part = cJSON_AddObjectToObject(o, "engine");
     cJSON_AddStringToObject(part, "state", engine_state_name(page.state));
@@ -112,6 +114,10 @@ static bool status(struct request *r, struct err *e)
         cJSON_AddStringToObject(part, "error", page.error);
     else
         cJSON_AddNullToObject(part, "error");
+    if (reason)
+        cJSON_AddStringToObject(part, "reason", reason);
+    else
+        cJSON_AddNullToObject(part, "reason");
     add_model(o, r, &page);
     cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
     add_banner(o, r);

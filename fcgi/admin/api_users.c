@@ -162,7 +162,8 @@ static bool read_change(struct request *r, int64_t id, struct change *c, struct 
                          "only its owner can turn it on; false takes it away");
     if (id == r->who.user_id &&
         ((row->has_disabled && row->disabled) || (row->has_role && !row->admin)))
-        return err_set(e, ERR_CONFLICT, "another admin has to do this to your own account");
+        return err_set(e, ERR_CONFLICT, "another admin has to do this to your own account") ||
+               err_reason(e, "own_account");
     if (!c->password)
         return !json_member(body, "revoke_keys") ||
                err_field(e, ERR_INPUT, "revoke_keys", "goes with a new password only");

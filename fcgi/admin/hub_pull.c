@@ -25,7 +25,8 @@ static bool check_repo(const char *repo, struct err *e)
     size_t n = strspn(repo, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/@");
     return (strlen(repo) < MAX_NAME && !repo[n] && slash && slash != repo && slash[1] &&
             repo[0] != '-' && repo[0] != '.' && !strstr(repo, "..")) ||
-           err_field(e, ERR_INPUT, "repo", "is written OWNER/NAME[@REVISION]");
+           err_field(e, ERR_INPUT, "repo", "is written OWNER/NAME[@REVISION]") ||
+           err_reason(e, "repo_form");
 }
 
 bool hub_pull_ask(struct request *r, const char *repo, const char *include, struct err *e)
@@ -40,7 +41,8 @@ bool hub_pull_ask(struct request *r, const char *repo, const char *include, stru
     cJSON *state = local_models_state(r->worker->state_dir, e), *o = cJSON_CreateObject();
     json_get_string(cJSON_GetObjectItem(state, "pull"), "phase", &phase, NULL);
     bool ok = state && (strcmp(phase, "running") ||
-                        err_set(e, ERR_CONFLICT, "a model is being loaded from the hub already"));
+                        err_set(e, ERR_CONFLICT, "another model is being downloaded already") ||
+                        err_reason(e, "pull_running"));
     cJSON_AddStringToObject(o, "action", "pull");
     cJSON_AddStringToObject(o, "repo", repo);
     if (include && *include)

@@ -123,7 +123,8 @@ bool local_models_ask(const char *state_dir, const cJSON *request, struct err *e
     struct buf text = {0};
     bool ok = file_join(path, sizeof path, state_dir, STATE_MODELS_REQUEST, e);
     if (ok && local_models_pending(state_dir))
-        ok = err_set(e, ERR_CONFLICT, "another change of the model has just been asked for");
+        ok = err_set(e, ERR_CONFLICT, "another change of the model has just been asked for") ||
+             err_reason(e, "model_busy");
     ok = ok && (json_write(&text, request) || err_set(e, ERR_NOMEM, "no memory for the request")) &&
          file_write_atomic(path, text.data, text.len, 0600, e);
     buf_fini(&text);

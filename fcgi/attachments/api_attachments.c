@@ -43,7 +43,8 @@ static bool add(struct request *r, struct err *e)
     char name[FILE_NAME_SIZE];
     int64_t id, limit = server_setting_int(r, SETTING_ATTACHMENT_BYTES);
     if (limit <= 0)
-        return err_set(e, ERR_FORBIDDEN, "this server takes no attachments");
+        return err_set(e, ERR_FORBIDDEN, "attachments are turned off on this server") ||
+               err_reason(e, "attachments_off");
     const struct attachment_source from = {.store = r->store,
                                            .user_id = r->who.user_id,
                                            .name = name,

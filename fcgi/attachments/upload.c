@@ -15,7 +15,9 @@ static bool too_large(struct request *r, size_t limit, struct err *e)
 {
     r->error_override.status = 413;
     r->error_override.code = "file_too_large";
-    return err_field(e, ERR_LIMIT, "file", "has more than the %zu bytes that are taken", limit);
+    err_field(e, ERR_LIMIT, "file", "is larger than %zu bytes, the limit", limit);
+    err_reason(e, "file_over");
+    return err_param(e, "limit", (int64_t)limit);
 }
 
 /* The whole body into a temporary file. */

@@ -140,7 +140,8 @@ bool credentials_confirm(struct request *r, const char *field, const char *passw
         return false;
     if (!verify(r, password, user->password_hash)) {
         audit_record(r, user->id, user->name, "password.fail", r->route->path);
-        return err_field(e, ERR_FORBIDDEN, field, "is not the password");
+        err_field(e, ERR_FORBIDDEN, field, "is not the password");
+        return err_reason(e, "wrong_password");
     }
     was_right(r, &t);
     return confirmation_renew(r, e);

@@ -83,8 +83,11 @@ static bool refuse(struct request *r, const struct refusal *f, struct err *e)
     r->error_override.retry_after_s = (int)((f->wait_us + 999999) / 1000000);
     if (r->error_override.retry_after_s < 1)
         r->error_override.retry_after_s = 1;
-    return err_set(e, ERR_BUSY, "%s may have %lld %s; try again in %d s", f->holder->who,
-                   (long long)f->limit, f->what, r->error_override.retry_after_s);
+    err_set(e, ERR_BUSY, "%s may have %lld %s; try again in %d s", f->holder->who,
+            (long long)f->limit, f->what, r->error_override.retry_after_s);
+    err_reason(e, f->kind == LIMIT_TOKENS ? "tokens_per_minute" : "requests_per_minute");
+    err_param(e, "limit", f->limit);
+    return err_param(e, "seconds", r->error_override.retry_after_s);
 }
 
 static struct shared_limit *row_of(const struct request *r, const struct holder *h)
@@ -156,12 +159,16 @@ static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
     r->error_override.status = 429;
     r->error_override.code = "insufficient_quota";
     r->error_override.retry_after_s = (int)(DAY_S - now % DAY_S);
-    return err_set(e, ERR_BUSY,
-                   "%lld of today's %lld tokens are used, and this takes %lld at least; the next "
-                   "day begins in "
-                   "%d min (midnight UTC)",
-                   (long long)used, (long long)limit, (long long)prompt_tokens,
-                   r->error_override.retry_after_s / 60 + 1);
+    err_set(e, ERR_BUSY,
+            "%lld of today's %lld tokens are used, and this needs at least %lld; the limit resets "
+            "in %d min (midnight UTC)",
+            (long long)used, (long long)limit, (long long)prompt_tokens,
+            r->error_override.retry_after_s / 60 + 1);
+    err_reason(e, used >= limit ? "day_used" : "day_short");
+    err_param(e, "used", used);
+    err_param(e, "limit", limit);
+    err_param(e, "needed", prompt_tokens);
+    return err_param(e, "seconds", r->error_override.retry_after_s);
 }
 
 static bool refuse_storage(struct request *r, int64_t used, struct err *e)
@@ -169,9 +176,10 @@ static bool refuse_storage(struct request *r, int64_t used, struct err *e)
     atomic_fetch_add_explicit(&r->worker->shared->limited[LIMIT_STORAGE], 1, memory_order_relaxed);
     r->error_override.status = 413;
     r->error_override.code = "storage_quota_exceeded";
-    return err_set(e, ERR_LIMIT,
-                   "%lld of your %lld bytes are used; delete chats or files to make room",
-                   (long long)used, (long long)r->who.limits.storage_bytes);
+    err_set(e, ERR_LIMIT, "%lld of your %lld bytes are used; delete chats or files to make room",
+            (long long)used, (long long)r->who.limits.storage_bytes);
+    err_param(e, "used", used);
+    return err_param(e, "limit", r->who.limits.storage_bytes);
 }
 
 bool limits_storage(struct request *r, int64_t more, struct err *e)

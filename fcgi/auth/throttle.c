@@ -98,8 +98,8 @@ bool throttle_enter(struct request *r, enum throttle_kind kind, const char *subj
     r->error_override.status = 429;
     r->error_override.code = "too_many_attempts";
     r->error_override.retry_after_s = (int)(wait / 1000) + 1;
-    return err_set(e, ERR_LIMIT, "too many attempts; try again in %d s",
-                   r->error_override.retry_after_s);
+    err_set(e, ERR_LIMIT, "too many attempts; try again in %d s", r->error_override.retry_after_s);
+    return err_param(e, "seconds", r->error_override.retry_after_s);
 }
 
 void throttle_forgive(struct request *r, const struct throttle *t)

@@ -45,7 +45,8 @@ static void put_share(struct buf *out, const struct store_share *share)
 static bool check_allowed(const struct request *r, struct err *e)
 {
     return server_setting_bool(r, SETTING_SHARE_LINKS) ||
-           err_set(e, ERR_FORBIDDEN, "links are turned off on this server");
+           err_set(e, ERR_FORBIDDEN, "links are turned off on this server") ||
+           err_reason(e, "links_off");
 }
 
 static bool read_share(struct request *r, const cJSON *body, struct store_share *share,
@@ -67,7 +68,8 @@ static bool read_share(struct request *r, const cJSON *body, struct store_share 
         share->expires_at = clock_wall_ms() + days * DAY_MS;
     if (leaf && !path_id_parse(leaf, &share->leaf_id))
         return err_field(e, ERR_INPUT, "leaf_id", "is not a message of this conversation");
-    return share->leaf_id || err_set(e, ERR_INPUT, "there is nothing to share yet");
+    return share->leaf_id || err_set(e, ERR_INPUT, "there is nothing to share yet") ||
+           err_reason(e, "nothing_to_share");
 }
 
 static bool make_share(struct request *r, struct err *e)

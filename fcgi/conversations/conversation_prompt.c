@@ -94,7 +94,8 @@ static bool read_branch(struct request *r, const struct conversation_ask *ask, s
     if (ask->leaf && b->last_id != ask->leaf && !b->failed)
         return err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
     if (b->running)
-        return err_set(e, ERR_CONFLICT, "the answer before is still being written");
+        return err_set(e, ERR_CONFLICT, "the previous answer is still being written") ||
+               err_reason(e, "answer_running");
     if (ask->content && !add_question(r, ask, b, e))
         return false;
     for (int i = 0; i < ask->n_results; i++)
@@ -110,8 +111,11 @@ bool conversation_fits(struct request *r, const struct prompt *p, struct err *e)
     if (!engine_status_read(r, &page) || page.n_ctx <= 0 || p->ids.n < (size_t)page.n_ctx)
         return true;
     r->error_override.code = "context_length_exceeded";
-    return err_set(e, ERR_LIMIT, "the conversation has %zu tokens, the model's context %d",
-                   p->ids.n, (int)page.n_ctx);
+    err_set(e, ERR_LIMIT, "the conversation has %zu tokens, and the model's context holds %d",
+            p->ids.n, (int)page.n_ctx);
+    err_reason(e, "context_too_long");
+    err_param(e, "tokens", (int64_t)p->ids.n);
+    return err_param(e, "limit", page.n_ctx);
 }
 
 bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out,

@@ -26,10 +26,12 @@ bool conversation_can_resume(struct request *r, const struct store_message *m,
     bool constrained = false;
     if (m->role != ROLE_ASSISTANT)
         return err_field(e, ERR_INPUT, "continue", "must be an answer");
-    if (m->status == MESSAGE_RUNNING || m->status == MESSAGE_DONE)
-        return err_set(e, ERR_CONFLICT,
-                       m->status == MESSAGE_DONE ? "this answer has ended by itself"
-                                                 : "this answer is still being written");
+    if (m->status == MESSAGE_RUNNING)
+        return err_set(e, ERR_CONFLICT, "this answer is still being written") ||
+               err_reason(e, "answer_running");
+    if (m->status == MESSAGE_DONE)
+        return err_set(e, ERR_CONFLICT, "this answer is complete: there is nothing to continue") ||
+               err_reason(e, "continue_ended");
     if (m->parser && !(a->parser = json_parse(m->parser, strlen(m->parser), NULL, e)))
         return false;
     if (!json_get_bool(a->parser, "constrained", &constrained, e) ||
@@ -37,7 +39,8 @@ bool conversation_can_resume(struct request *r, const struct store_message *m,
         return false;
     if (constrained)
         return err_field(e, ERR_UNSUPPORTED, "continue",
-                         "an answer that was held to a JSON schema can't be continued");
+                         "an answer that was held to a JSON schema can't be continued") ||
+               err_reason(e, "continue_schema");
     if (m->timings) {
         cJSON *timings = json_parse(m->timings, strlen(m->timings), NULL, NULL);
         json_get_number(timings, "reasoning_ms", 0, 1e15, &a->reasoning_ms, NULL);
@@ -86,9 +89,10 @@ static bool set_text(const struct prompt *p, const struct store_message *m, stru
     const char *open = "", *close = "";
     const bool tags = chat_format_reasoning(p->format, &open, &close);
     if (m->tool_calls)
-        return err_field(
-            e, ERR_UNSUPPORTED, "continue",
-            "the tokens of this answer are not known, and it has calls: ask for another answer");
+        return err_field(e, ERR_UNSUPPORTED, "continue",
+                         "the tokens of this answer are not known, and it has calls: ask for "
+                         "another answer") ||
+               err_reason(e, "continue_unknown");
     if (!strcmp(p->format, "harmony")) {
         if (*m->reasoning) {
             buf_puts(out, "<|channel|>analysis<|message|>");
@@ -103,7 +107,8 @@ static bool set_text(const struct prompt *p, const struct store_message *m, stru
     }
     if (*m->reasoning && !tags)
         return err_field(e, ERR_UNSUPPORTED, "continue",
-                         "the tokens of this answer are not known: ask for another answer");
+                         "the tokens of this answer are not known: ask for another answer") ||
+               err_reason(e, "continue_unknown");
     if (*m->reasoning) {
         if (!p->opens_reasoning)
             buf_printf(out, "%s\n", open);
@@ -181,6 +186,7 @@ bool conversation_resume(struct request *r, const struct store_message *m, struc
     }
     if (a->text.len && memchr(a->text.data, 0, a->text.len))
         return err_field(e, ERR_UNSUPPORTED, "continue",
-                         "the answer holds a NUL character: ask for another answer");
+                         "the answer holds a NUL character: ask for another answer") ||
+               err_reason(e, "continue_unknown");
     return conversation_fits(r, p, e);
 }

@@ -45,7 +45,8 @@ static bool lock_user(struct request *r, struct upload *u, struct err *e)
     if (u->lock < 0)
         return err_errno(e, "the lock of imports");
     return flock(u->lock, LOCK_EX | LOCK_NB) == 0 ||
-           err_set(e, ERR_CONFLICT, "another import of yours is still running");
+           err_set(e, ERR_CONFLICT, "another import of yours is still running") ||
+           err_reason(e, "import_running");
 }
 
 static void unlock(struct upload *u)
@@ -61,7 +62,8 @@ static bool take_upload(struct request *r, struct upload *u, struct err *e)
     char name[FILE_NAME_SIZE];
     const int64_t limit = server_setting_int(r, SETTING_IMPORT_BYTES);
     if (limit <= 0)
-        return err_set(e, ERR_FORBIDDEN, "this server takes no imports");
+        return err_set(e, ERR_FORBIDDEN, "imports are turned off on this server") ||
+               err_reason(e, "imports_off");
     if (!lock_user(r, u, e) || !upload_take(r, (size_t)limit, &u->file, name, e))
         return false;
     unlink(u->file.path);
@@ -182,8 +184,10 @@ static bool run_import(struct request *r, struct upload *u, struct progress *g,
         end_events(g, report, g->dry_run, ok ? NULL : &why);
         return true;
     }
-    if (!ok && !report->conversations) /* refused as a whole */
-        return err_field(e, why.code, why.field, "%s", why.text);
+    if (!ok && !report->conversations) { /* refused as a whole */
+        *e = why;
+        return false;
+    }
     import_report_json(&g->text, report, g->dry_run, ok ? NULL : &why);
     return reply_json_buf(r, 200, &g->text);
 }
@@ -209,7 +213,8 @@ static bool may_import(struct request *r, struct err *e)
     struct buf out = {0};
     const int64_t limit = server_setting_int(r, SETTING_IMPORT_BYTES);
     if (limit <= 0)
-        return err_set(e, ERR_FORBIDDEN, "this server takes no imports");
+        return err_set(e, ERR_FORBIDDEN, "imports are turned off on this server") ||
+               err_reason(e, "imports_off");
     buf_printf(&out, "{\"object\":\"import.limits\",\"max_bytes\":%lld}", (long long)limit);
     reply_json_buf(r, 200, &out);
     buf_fini(&out);

@@ -11,6 +11,11 @@
     "\xEE\x88\x80" /* U+E200 ... U+E201: a citation's mark, empty outside ChatGPT's own page */
 #define MARK_CLOSE "\xEE\x88\x81"
 #define MARK_BYTES 512
+/* 【4†source】: a citation as text, which points nowhere outside */
+#define CITE_OPEN "\xE3\x80\x90"
+#define CITE_DAGGER "\xE2\x80\xA0"
+#define CITE_CLOSE "\xE3\x80\x91"
+#define CITE_BYTES 96
 
 static bool is(const cJSON *item)
 {
@@ -65,10 +70,24 @@ static const char *text_of(struct draft *d, const cJSON *content, struct err *e)
     return text;
 }
 
+/* The end of the citation's mark that begins at p; NULL: none does. */
+static const char *mark_end(const char *p)
+{
+    const char *end = NULL;
+    if (!strncmp(p, MARK_OPEN, 3)) {
+        end = strstr(p, MARK_CLOSE);
+        return end && end - p <= MARK_BYTES ? end + 3 : NULL;
+    }
+    if (strncmp(p, CITE_OPEN, 3) != 0 || !(end = strstr(p, CITE_CLOSE)) || end - p > CITE_BYTES)
+        return NULL;
+    const char *dagger = strstr(p, CITE_DAGGER);
+    return dagger && dagger < end ? end + 3 : NULL;
+}
+
 /* Without the citations' marks. */
 static const char *unmarked(struct draft *d, const char *text, struct err *e)
 {
-    if (!text || !strstr(text, MARK_OPEN))
+    if (!text || (!strstr(text, MARK_OPEN) && !strstr(text, CITE_OPEN)))
         return text;
     char *out = arena_strdup(d->arena, text), *to = out;
     if (!out) {
@@ -76,14 +95,36 @@ static const char *unmarked(struct draft *d, const char *text, struct err *e)
         return NULL;
     }
     for (const char *p = out; *p;) {
-        const char *close = strncmp(p, MARK_OPEN, 3) ? NULL : strstr(p, MARK_CLOSE);
-        if (close && close - p <= MARK_BYTES)
-            p = close + 3;
+        const char *end = mark_end(p);
+        if (end)
+            p = end;
         else
             *to++ = *p++;
     }
     *to = '\0';
     return out;
+}
+
+/* Files that a message names beside its parts: they are not in an export, so their names stand for
+ * them. Pictures have a part each, which is counted there. */
+static const char *name_files(struct draft *d, const cJSON *metadata, const char *text,
+                              struct err *e)
+{
+    const cJSON *file;
+    cJSON_ArrayForEach (file, json_member(metadata, "attachments")) {
+        const char *name = import_text(file, "name");
+        if (!strncmp(import_text(file, "mime_type"), "image/", 6) || !cJSON_IsObject(file))
+            continue;
+        d->n_missing++;
+        const char *words = arena_printf(d->arena, "[%.200s]", *name ? name : "file");
+        if (!words) {
+            draft_no_memory(e);
+            return NULL;
+        }
+        if (!(text = draft_join(d, text, "\n\n", words, e)))
+            return NULL;
+    }
+    return text;
 }
 
 static enum store_status status_of(const cJSON *message, const cJSON *metadata)
@@ -127,6 +168,8 @@ static bool read_message(struct draft *d, struct draft_node *n, const cJSON *mes
         return true;
     }
     if (!(m->content = unmarked(d, text_of(d, content, e), e)))
+        return false;
+    if (!(m->content = name_files(d, metadata, m->content, e)))
         return false;
     const char *model = import_text(metadata, "model_slug");
     m->model = m->role == ROLE_ASSISTANT && *model ? model : NULL;

@@ -308,8 +308,9 @@ bool import_stream(struct import_run *x, split_read_fn read, void *context, cons
     else if (first >= 0 && entry)
         x->report->skipped_files++;
     else if (first >= 0)
-        err_set(&why, ERR_INPUT,
-                first ? "this is neither JSON nor a ZIP archive" : "the file is empty");
+        (void)(err_set(&why, ERR_INPUT,
+                       first ? "this is neither JSON nor a ZIP archive" : "the file is empty") ||
+               err_reason(&why, "import_unknown"));
     split_fini(s);
     free(s);
     if (why.code == ERR_NONE)
@@ -318,8 +319,10 @@ bool import_stream(struct import_run *x, split_read_fn read, void *context, cons
         x->report->skipped_files++;
         return true;
     }
-    if (!entry || (why.code != ERR_INPUT && why.code != ERR_FORMAT))
-        return err_field(e, why.code, why.field, "%s", why.text);
+    if (!entry || (why.code != ERR_INPUT && why.code != ERR_FORMAT)) {
+        *e = why;
+        return false;
+    }
     x->report->failed++;
     x->report->conversations++;
     import_problem(x, entry, &why);

@@ -95,6 +95,7 @@ static void explain_busy(struct request *r, struct err *e)
     r->error_override.status = 429;
     r->error_override.code = "rate_limit_exceeded";
     e->field[0] = 0; /* no field of the request is at fault */
+    err_reason(e, "answers_at_once");
 }
 
 bool inference_start(struct inference *x, struct request *r, const struct inference_params *p,
@@ -187,7 +188,8 @@ bool inference_run(struct inference *x, struct err *e)
         case WATCH_GONE:
             return err_set(e, ERR_CANCELLED, "the client closed the connection");
         case WATCH_SHUTDOWN:
-            return err_set(e, ERR_UNAVAILABLE, "the server is restarting");
+            return err_set(e, ERR_UNAVAILABLE, "the server is restarting") ||
+                   err_reason(e, "server_restarting");
         }
         if (l->pause)
             l->pause(l->context);

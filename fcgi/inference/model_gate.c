@@ -36,6 +36,7 @@ static bool hangs(const struct status_page *page, struct err *e)
         clock_wall_ms() / 1e3 - page->heartbeat <= HEARTBEAT_S)
         return false;
     err_set(e, ERR_UNAVAILABLE, "the engine does not answer: %s", page->error);
+    err_reason(e, "engine_hangs");
     return true;
 }
 
@@ -46,17 +47,47 @@ bool model_gate_answers(const struct request *r, struct err *e)
     return !hangs(&page, e);
 }
 
+static const char *reason_of(enum engine_state state)
+{
+    switch (state) {
+    case ENGINE_READY:
+        return NULL;
+    case ENGINE_LOADING:
+        return "model_loading";
+    case ENGINE_LOST_DEVICE:
+        return "device_failed";
+    case ENGINE_STOPPING:
+    case ENGINE_DOWN:
+        break;
+    }
+    return "engine_unavailable";
+}
+
+const char *model_gate_reason(const struct request *r, const struct status_page *page)
+{
+    const int gate = atomic_load_explicit(&r->worker->shared->model_gate, memory_order_relaxed);
+    if (gate == GATE_UNLOADED)
+        return "model_unloaded";
+    if (gate == GATE_SWITCHING)
+        return "model_switching";
+    return hangs(page, NULL) ? "engine_hangs" : reason_of(page->state);
+}
+
 static bool gate_open(struct request *r, struct status_page *page, struct err *e)
 {
     const int gate = atomic_load_explicit(&r->worker->shared->model_gate, memory_order_relaxed);
     r->error_override.retry_after_s = gate == GATE_UNLOADED ? RETRY_UNLOADED_S : RETRY_S;
-    if (gate == GATE_UNLOADED)
-        return err_set(e, ERR_UNAVAILABLE, "no model is loaded now");
+    if (gate == GATE_UNLOADED) {
+        err_set(e, ERR_UNAVAILABLE, "no model is loaded; an admin can load one");
+        return err_reason(e, "model_unloaded");
+    }
     engine_status_read(r, page);
     if (hangs(page, e))
         return false;
-    if (gate == GATE_SWITCHING || !same_model(page->model_path, r->worker->model_path))
-        return err_set(e, ERR_UNAVAILABLE, "the model is being switched; try again in a moment");
+    if (gate == GATE_SWITCHING || !same_model(page->model_path, r->worker->model_path)) {
+        err_set(e, ERR_UNAVAILABLE, "the model is being switched; try again in a moment");
+        return err_reason(e, "model_switching");
+    }
     r->error_override.retry_after_s = 0;
     return true;
 }
@@ -73,6 +104,8 @@ struct engine_job *model_gate_submit(struct request *r, const struct engine_job_
     job.stored = stored.refs;
     job.n_stored = stored.n;
     struct engine_job *submitted = engine_submit(r->worker->engine_socket, &job, e);
+    if (!submitted && e->code == ERR_UNAVAILABLE && page.state == ENGINE_LOADING)
+        err_reason(e, "model_loading");
     stored_prompt_fini(&stored);
     return submitted;
 }

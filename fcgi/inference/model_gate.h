@@ -11,6 +11,7 @@
 struct engine_job;
 struct engine_job_params;
 struct request;
+struct status_page;
 
 enum model_gate {
     GATE_OPEN,
@@ -20,6 +21,9 @@ enum model_gate {
 
 /* False, ERR_UNAVAILABLE: the engine hangs, as its status page tells. */
 bool model_gate_answers(const struct request *r, struct err *e);
+/* Why no job is taken now, as an error's reason: "model_unloaded", "model_switching",
+ * "model_loading", "engine_hangs", "device_failed", "engine_unavailable"; NULL: jobs are taken. */
+const char *model_gate_reason(const struct request *r, const struct status_page *page);
 /* engine_submit for a request. ERR_UNAVAILABLE (r->error_override has the time to wait) beside
  * engine_submit's own errors. */
 struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p,
