@@ -16,4 +16,4 @@ WHERE status = 'error' AND error IN ('the engine was started anew in the middle 
     'the answer was never begun, or the engine has forgotten it', 'the engine is loading the model',
     'no model is loaded now', 'the model is being switched; try again in a moment', 'the GPU was lost',
     'the engine is stopping', 'the engine does not answer');
-PRAGMA user_version = 27;
+PRAGMA user_version = 26;

@@ -76,7 +76,7 @@ test('load: a chart has a value for each moment, by keyboard and as a table', op
 
 test('jobs: one is seen without its words, and ended', opts, async () => {
   await section('jobs');
-  await page.getByText('Nothing runs').waitFor();
+  await page.getByText('No active jobs').waitFor();
   const running = house.server.chat({ messages: [{ role: 'user', content: 'Repeat: quokka' }], max_tokens: 3500, ignore_eos: true, temperature: 0 });
   const end = page.getByRole('button', { name: /^End job/ });
   await end.hover();
@@ -90,7 +90,7 @@ test('jobs: one is seen without its words, and ended', opts, async () => {
   await page.mouse.up();
   assert.ok(!(await page.locator('#view').innerText()).includes('quokka'));
   await page.locator('#confirm-dialog .danger').click();
-  await page.getByText('Nothing runs').waitFor();
+  await page.getByText('No active jobs').waitFor();
   const r = await running;
   assert.ok(r.status !== 200 || r.body.usage.completion_tokens < 3500, r.text);
 });
@@ -133,19 +133,19 @@ test('log and checks', opts, async () => {
   await section('logs');
   await page.locator('.log li').first().waitFor();
   const all = await page.locator('.log li').count();
-  await page.getByLabel('Only lines with').fill('started nginx');
+  await page.getByLabel('Filter').fill('started nginx');
   await until(page, () => document.querySelectorAll('.log li:not([hidden])').length === 1);
   assert.ok(all > 3);
   await section('checks');
   await page.getByText('state folder').waitFor();
-  await page.getByRole('button', { name: 'Also read the whole database' }).click();
+  await page.getByRole('button', { name: 'Full database check' }).click();
   await page.getByText('whole (quick_check)').waitFor();
 });
 
 test('models: another one is loaded by the page', opts, async () => {
   await section('models');
   await page.getByRole('button', { name: 'Load second' }).click();
-  await page.locator('#confirm-dialog .danger').click();
+  await page.locator('#confirm-dialog .primary').click();
   await page.getByText('second is loaded').waitFor();
   assert.equal((await house.server.json('GET', '/api/admin/models')).body.current, path.join(models, 'second'));
 });

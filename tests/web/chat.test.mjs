@@ -36,7 +36,7 @@ test('a message is answered, with its figures, and gets a row in the list', opts
   const answer = await answered(page);
   assert.equal(answer.status, 'done');
   assert.match(answer.text, /42/);
-  assert.match(await lastAnswer(page).locator('.stats').textContent(), /\d+ tokens · [\d.]+ tok\/s · first after/);
+  assert.match(await lastAnswer(page).locator('.stats').textContent(), /\d+ tokens · [\d.]+ tok\/s · [\d.]+ m?s to first token/);
   assert.equal(await page.locator('.conversation-title').first().textContent(), 'What is 17 + 25?');
   assert.equal(await page.textContent('#title'), 'What is 17 + 25?');
   await page.context().close();

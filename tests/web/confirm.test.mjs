@@ -40,7 +40,7 @@ test('a key is made after the password was said again', { skip }, async () => {
   await dialog.waitFor();
   await page.fill('#confirm-session input[type=password]', 'not this one');
   await dialog.locator('.primary').click();
-  await dialog.locator('.form-error', { hasText: 'not your password' }).waitFor();
+  await dialog.locator('.form-error', { hasText: 'Wrong password' }).waitFor();
   await page.fill('#confirm-session input[type=password]', house.server.admin.password);
   await dialog.locator('.primary').click();
   await page.locator('#keys-new', { hasText: 'sk-sluice-' }).waitFor();

@@ -29,7 +29,7 @@ test('a look first, then the import, then the list', opts, async () => {
   const start = page.locator('#import-dialog .import-start');
   await start.waitFor();
   assert.equal(await start.innerText(), 'Import 2 chats');
-  assert.match(await rows(), /Several programs[^]*2 chats, 10 messages[^]*1 chat[^]*1 chat/);
+  assert.match(await rows(), /Multiple apps[^]*2 chats, 10 messages[^]*1 chat[^]*1 chat/);
   assert.match(await page.locator('.import-problems li').innerText(), /^\[3\] this is not a conversation/);
   assert.equal(await chats(), 0, 'nothing is written yet');
   assert.ok(await start.evaluate((b) => b === document.activeElement), 'Enter continues');
@@ -43,10 +43,10 @@ test('a look first, then the import, then the list', opts, async () => {
 test('the same again offers nothing; what is no export is refused in words', opts, async () => {
   await open();
   await give(zip([{ name: 'c.json', data: JSON.stringify([claude()]) }]), 'export.zip');
-  await page.locator('#import-dialog .import-report >> text=There is nothing new in this file.').waitFor();
+  await page.locator('#import-dialog .import-report >> text=Everything in this file has already been imported.').waitFor();
   assert.ok(await page.locator('.import-start').isHidden());
   await give(Buffer.from('hello'), 'hello.txt');
-  await page.locator('#import-dialog .form-error >> text=this is neither JSON nor a ZIP archive').waitFor();
+  await page.locator('#import-dialog .form-error >> text=recognize this file').waitFor();
   assert.equal(await page.locator('.import-report').innerText(), '');
   await page.keyboard.press('Escape');
   await page.waitForSelector('#import-dialog', { state: 'detached' });

@@ -40,7 +40,7 @@ test('a language can be chosen, is remembered, and can follow the system again',
   assert.equal(await page.inputValue('#composer-text'), 'not sent yet', 'the draft stays');
   await page.reload();
   await page.waitForSelector('#app:not([hidden])');
-  assert.equal(await page.textContent('#welcome h2'), 'Worüber wollen wir sprechen?');
+  assert.equal(await page.textContent('#welcome h2'), 'Wie kann ich dir helfen?');
   await page.click('#account');
   await page.locator('.menu button:has(.i-language)').click();
   assert.equal(await page.locator('.menu [aria-checked=true]').textContent(), 'Deutsch');

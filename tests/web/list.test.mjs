@@ -109,7 +109,7 @@ test('several are chosen by key and click, and the trash is emptied', opts, asyn
   await find('in:trash');
   await page.click('#filters');
   await shot('filters');
-  await page.locator('.menu button', { hasText: 'Empty the trash' }).click();
+  await page.locator('.menu button', { hasText: 'Empty trash' }).click();
   await page.click('#confirm-dialog .danger');
   await until(page, () => document.querySelectorAll('.conversation').length === 0);
   assert.equal((await list('trash=1')).length, 0);
@@ -142,7 +142,7 @@ test('what is cached of a chat is shown in figures, and forgotten when that is c
   await menu('Made 381', 'Prompt cache');
   await page.waitForSelector('#confirm-dialog[open]');
   assert.match(await page.textContent('#confirm-text'), /12,416 tokens of “Made 381”.*240 MB/);
-  assert.equal(await page.textContent('#confirm-dialog .danger'), 'Forget');
+  assert.equal(await page.textContent('#confirm-dialog .danger'), 'Clear cache');
   await shot('kept');
   await page.click('#confirm-dialog .quiet');
   assert.deepEqual(asked, ['GET'], 'nothing is forgotten unasked');

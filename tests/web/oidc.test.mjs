@@ -84,7 +84,7 @@ test('somebody signs in by the button and the provider\'s pages, and stays signe
   await page.waitForSelector('#app:not([hidden])');
   await page.click('#account');
   await page.click('.menu button:has(.i-shield)');
-  const part = page.locator('.security-part', { hasText: 'Sign-in by a provider' });
+  const part = page.locator('.security-part', { hasText: 'Single sign-on' });
   await part.locator('li', { hasText: 'olga@example.org' }).waitFor();
   assert.match(await part.innerText(), /no password/);
   assert.equal(await part.getByRole('button').count(), 0, 'it cannot lock itself out');
@@ -101,10 +101,10 @@ test('a user links an account, signs in by it, and unlinks it', { skip }, async 
   const security = async () => {
     await page.click('#account');
     await page.click('.menu button:has(.i-shield)');
-    return page.locator('.security-part', { hasText: 'Sign-in by a provider' });
+    return page.locator('.security-part', { hasText: 'Single sign-on' });
   };
   const part = await security();
-  await part.getByRole('button', { name: 'Link an account at House ID' }).click();
+  await part.getByRole('button', { name: 'Link House ID account' }).click();
   await part.locator('input[type="password"]').fill(PASSWORD);
   await part.locator('.primary').click();
   await signInThere(page, 'paul');
@@ -119,7 +119,7 @@ test('a user links an account, signs in by it, and unlinks it', { skip }, async 
   await again.getByRole('button', { name: 'Unlink' }).click();
   await again.locator('input[type="password"]').fill(PASSWORD);
   await again.locator('.danger').click();
-  await again.getByRole('button', { name: 'Link an account at House ID' }).waitFor();
+  await again.getByRole('button', { name: 'Link House ID account' }).waitFor();
   for (const p of [page, other]) await p.context().close();
 });
 
@@ -141,8 +141,8 @@ test('where the second factor here is asked for as well, the login asks for noth
   }, appCode(secret, -1));
   await page.click('#account');
   await page.click('.menu button:has(.i-shield)');
-  const part = page.locator('.security-part', { hasText: 'Sign-in by a provider' });
-  await part.getByRole('button', { name: 'Link an account at House ID' }).click();
+  const part = page.locator('.security-part', { hasText: 'Single sign-on' });
+  await part.getByRole('button', { name: 'Link House ID account' }).click();
   await part.locator('input[type="password"]').fill(PASSWORD);
   await part.locator('.primary').click();
   await signInThere(page, 'quinn-there');

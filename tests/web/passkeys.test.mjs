@@ -42,16 +42,16 @@ db.commit()`, path.join(house.server.dir, 'state/sluice.db')]);
 
 test('a passkey is added in the account\'s dialog', { skip }, async () => {
   await openSecurity();
-  await part().locator('button', { hasText: 'Add a passkey' }).click();
+  await part().locator('button', { hasText: 'Add passkey' }).click();
   await page.fill('#passkey-name', 'test device');
   await part().locator('.primary').click();
   await part().locator('li', { hasText: 'test device' }).waitFor();
-  await part().locator('li', { hasText: 'not used yet' }).waitFor();
+  await part().locator('li', { hasText: 'never used' }).waitFor();
   const { credentials } = await devtools.send('WebAuthn.getCredentials', { authenticatorId });
   assert.deepEqual(credentials.map((c) => [c.rpId, c.isResidentCredential]), [['localhost', true]]);
-  await part().locator('button', { hasText: 'Add a passkey' }).click();
+  await part().locator('button', { hasText: 'Add passkey' }).click();
   await part().locator('.primary').click();
-  await part().locator('.form-error', { hasText: 'has a passkey for your account already' }).waitFor();
+  await part().locator('.form-error', { hasText: 'already has a passkey for your account' }).waitFor();
   await page.locator('.security .dialog-row .quiet').last().click();
 });
 
@@ -77,7 +77,7 @@ test('a user who is not verified does not get in, and is told', { skip }, async 
   await signOut();
   await devtools.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false });
   await page.click('#login-passkey');
-  await page.locator('#login-error', { hasText: 'No passkey was used' }).waitFor();
+  await page.locator('#login-error', { hasText: 'Passkey request cancelled' }).waitFor();
   await devtools.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: true });
   await page.click('#login-passkey');
   await page.waitForSelector('#app:not([hidden])');
@@ -91,7 +91,7 @@ test('deleted, it is of no use', { skip }, async () => {
   await page.locator('.security .dialog-row .quiet').last().click();
   await signOut();
   await page.click('#login-passkey');
-  await page.locator('#login-error', { hasText: 'not accepted' }).waitFor();
+  await page.locator('#login-error', { hasText: 'accepted' }).waitFor();
   assert.ok(await page.locator('#app').isHidden());
 });
 

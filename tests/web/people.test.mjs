@@ -69,7 +69,7 @@ test('an admin makes an invitation, and somebody comes in by it', { skip }, asyn
 test('the used link says so', { skip }, async () => {
   const page = await stranger(`/${link.slice(link.indexOf('#'))}`);
   await page.waitForSelector('#sign-up-error:not([hidden])');
-  assert.match(await page.locator('#sign-up-error').innerText(), /not valid/);
+  assert.match(await page.locator('#sign-up-error').innerText(), /used, revoked or has expired/);
   await page.click('#sign-up-back');
   await page.waitForSelector('#login-form:not([hidden])');
   await page.context().close();

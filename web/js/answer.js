@@ -1,6 +1,7 @@
 // One running answer: reads its stream, keeps the message up to date, reconnects after a broken connection.
 
 import { ApiError, call, stream } from "./api.js";
+import { says } from "./errors.js";
 import { t } from "./i18n.js";
 import { emit, showLeaf, state } from "./state.js";
 
@@ -47,7 +48,7 @@ function handle(event, data, context) {
       break;
     }
     case "progress":
-      Object.assign(context.message, { progress: data });
+      Object.assign(context.message, { progress: data, prompt_tokens: data.total || context.message.prompt_tokens });
       emit("answer-progress", context.message);
       break;
     case "delta": {
@@ -65,7 +66,7 @@ function handle(event, data, context) {
     case "done":
     case "error": {
       const final = { ...data.message, progress: null };
-      if (event === "error") Object.assign(final, { status: final.status === "running" ? "error" : final.status || "error", error: data.error?.message || t("thread.failed") });
+      if (event === "error") Object.assign(final, { status: final.status === "running" ? "error" : final.status || "error", said: final.error_detail ? "" : says(data.error) || t("thread.failed") });
       context.message = put({ ...context.message, ...final }) || context.message;
       context.finished = true;
       emit("answer-end", context.message);

@@ -1,20 +1,17 @@
 // The server, as the page sees it: JSON calls and answer streams. Every failure is an ApiError with a text for people.
 
-import { has, t } from "./i18n.js";
+import { says } from "./errors.js";
+import { t } from "./i18n.js";
 
 let csrf = "";
 let onSignedOut = () => {};
-
-/** The catalogue's words for what can befall anybody; the server's own where it names a field, a size or a time. */
-function says(error) {
-  return error?.code && has(`serverErrors.${error.code}`) ? t(`serverErrors.${error.code}`) : error?.message;
-}
 
 export class ApiError extends Error {
   constructor(status, error) {
     super(says(error) || (status ? t("errors.status", { status: String(status) }) : t("errors.unreachable")));
     this.status = status;
     this.code = error?.code || "";
+    this.reason = error?.reason || "";
     this.param = error?.param || "";
   }
 }

@@ -121,12 +121,15 @@ export function openMenu(button, items) {
   (menu.querySelector("[aria-checked=true]") || menu.firstElementChild).focus();
 }
 
-/** Asks; resolves to true for yes, which `verb` names. */
-export function confirmDialog(title, text, verb = t("common.delete")) {
+/** Asks; resolves to true for yes, which `verb` names. safe: nothing is lost by it. field: what is filled in along with it. */
+export function confirmDialog(title, text, verb = t("common.delete"), { safe = false, field = "" } = {}) {
   const dialog = $("confirm-dialog");
   $("confirm-title").textContent = title;
-  $("confirm-text").textContent = text;
+  $("confirm-text").replaceChildren(text);
+  dialog.querySelector(".confirm-field")?.remove();
+  if (field) $("confirm-text").after(el("div", { class: "confirm-field" }, field));
   dialog.querySelector("[value=ok]").textContent = verb;
+  dialog.querySelector("[value=ok]").className = safe ? "primary" : "danger";
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {

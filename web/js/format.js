@@ -19,6 +19,15 @@ export function seconds(ms) {
   return t("time.minutes", { minutes: Math.floor(whole / 60), seconds: whole % 60 });
 }
 
+/** How long to wait: "35 seconds", "4 minutes", "3 hours 55 minutes". */
+export function wait(s) {
+  const unit = (n, name) => number(n, { style: "unit", unit: name, unitDisplay: "long" });
+  if (s < 60) return unit(Math.max(1, Math.ceil(s)), "second");
+  const minutes = Math.ceil(s / 60);
+  if (minutes < 60) return unit(minutes, "minute");
+  return [unit(Math.floor(minutes / 60), "hour"), minutes % 60 ? unit(minutes % 60, "minute") : ""].filter(Boolean).join(" ");
+}
+
 const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
 
 /** "17 bytes", "12.3 kB", "373 MB": powers of 1000, the reader's way of writing. */

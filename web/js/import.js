@@ -64,6 +64,7 @@ function problems(report) {
 
 function show(report) {
   const nothing = report.imported === 0;
+  if (!report.format) return el("p", { class: "form-error" }, t(report.stopped ? "import.cut" : "serverErrors.import_unknown")); // nothing in it was understood
   return el("div", {},
     el("p", {}, t("import.look")),
     el("dl", { class: "import-counts" },
@@ -73,9 +74,9 @@ function show(report) {
       ...row(t("import.failed"), report.failed ? t("import.found", { n: report.failed }) : "", true),
       ...row(t("import.missing"), report.attachments_missing ? number(report.attachments_missing) : ""),
       ...row(t("import.replaced"), report.replaced_characters ? number(report.replaced_characters) : "")),
-    report.stopped ? el("p", { class: "form-error" }, t("import.stopped", { reason: report.stopped })) : null,
+    report.stopped ? el("p", { class: "form-error" }, t("import.cut")) : null,
     problems(report),
-    nothing ? el("p", {}, t("import.nothing")) : null);
+    nothing && !report.stopped && !report.failed ? el("p", {}, t("import.nothing")) : null);
 }
 
 function fail(dialog, text) {
@@ -113,7 +114,7 @@ async function write(dialog, file) {
     const report = await run(dialog, file, false);
     emit("imported", report);
     if (report.stopped) {
-      fail(dialog, `${report.stopped}. ${t("import.stoppedAt", { n: report.imported })}`);
+      fail(dialog, t("import.stoppedAt", { n: report.imported }));
       return;
     }
     dialog.close();

@@ -21,6 +21,7 @@ export class ListPages {
     this.cut = false;   // pages above were dropped
     this.partial = false; // a search that did not read everything
     this.indexing = false; // texts that no search finds yet
+    this.failed = "";   // why the first page did not come
     this.loading = null;
     this.turn = (this.turn || 0) + 1;
   }
@@ -29,6 +30,7 @@ export class ListPages {
 
   /** What is said below the rows. */
   notes(none) {
+    if (this.failed) return [this.failed];
     return [
       none ? t(this.plain ? "list.empty" : "list.nothing") : this.partial && !this.next ? t("list.partial") : "",
       this.indexing ? t("list.indexing") : "",
@@ -62,7 +64,11 @@ export class ListPages {
 
   first() {
     return this.once(async (current) => {
-      const [page, pins] = await this.top();
+      let page, pins;
+      try { [page, pins] = await this.top(); } catch (error) { // what stood there is no answer to what was asked
+        if (current()) this.failed = error.message;
+        return current();
+      }
       if (!current()) return false;
       Object.assign(this, { items: page.items, pinned: pins.items, next: page.next, cut: false, partial: Boolean(page.partial), indexing: Boolean(page.indexing) });
       return true;

@@ -1,7 +1,7 @@
 // One row of the list: a group's name, a note, or a conversation.
 
 import { el, fromTemplate, icon } from "./dom.js";
-import { t } from "./i18n.js";
+import { date, t } from "./i18n.js";
 import { tagChip } from "./tags.js";
 
 export const HEIGHT = { group: 34, item: 38, tagged: 58, match: 78, note: 56 }; // css/sidebar.css draws them so
@@ -13,16 +13,27 @@ export function heightOf(c, words) {
   return words && c.match ? HEIGHT.match : c.tags?.length ? HEIGHT.tagged : HEIGHT.item;
 }
 
+function dayOf(ms) {
+  const year = new Date(ms).getFullYear() === new Date().getFullYear() ? {} : { year: "numeric" };
+  return date(ms, { day: "numeric", month: "short", ...year });
+}
+
 /** What was searched, marked where it stands. */
 function marked(text, words) {
   const at = words ? text.toLowerCase().indexOf(words.toLowerCase()) : -1;
   return at < 0 ? [text] : [text.slice(0, at), el("mark", {}, text.slice(at, at + words.length)), text.slice(at + words.length)];
 }
 
+/** Text as people read it: without the marks of Markdown, on one line. */
+export function plainText(s) {
+  return s.replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/^[ \t]*(#{1,6}|[-*+>]|\|[-: |]*\|$)[ \t]+/gm, "").replace(/\*\*|__(?=\S)|(?<=\S)__|~~|`+|\|/g, " ")
+    .replace(/\s+/g, " ");
+}
+
 /** attachment: where it stands in a file, its name or its text. */
-function snippet({ before, text, after, attachment }) {
-  const line = (s) => s.replace(/\s+/g, " ");
-  const found = [before ? `…${line(before).slice(-40)}` : "", el("mark", {}, line(text)), line(after)];
+function snippet({ before, text, after, attachment }, when) {
+  const line = attachment ? (s) => s.replace(/\s+/g, " ") : plainText;
+  const found = [el("span", { class: "conversation-when" }, `${when} · `), before ? `…${line(before).slice(-40)}` : "", el("mark", {}, line(text)), line(after)];
   if (!attachment) return found;
   const named = attachment.name.includes(before + text + after);
   return [el("span", { class: "conversation-file" }, icon("clip"), named ? t("list.file") : t("list.inFile", { name: attachment.name })), " ", ...found];
@@ -45,7 +56,7 @@ export function drawRow(row, old, { words, plain, chosen, current }) {
   if (current) link.setAttribute("aria-current", "page");
   else link.removeAttribute("aria-current");
   root.querySelector(".conversation-title").replaceChildren(...marked(titleOf(c), words));
-  root.querySelector(".conversation-match").replaceChildren(...(match ? snippet(match) : []));
+  root.querySelector(".conversation-match").replaceChildren(...(match ? snippet(match, dayOf(c.updated_at)) : []));
   root.querySelector(".conversation-tags").replaceChildren(...(c.tags || []).slice(0, SHOWN_TAGS).map((tag) => tagChip(tag)));
   const box = root.querySelector(".conversation-check");
   box.checked = chosen;

@@ -68,13 +68,22 @@ export async function showSignUp() {
   $("sign-up-form").reset();
   problem.hidden = true;
   $("sign-up-text").textContent = t("login.newText");
+  askForAccount(true);
   show("sign-up-form");
   $("sign-up-name").focus();
   if (!token) return;
   try {
     const { role, expires_at } = await call("POST", "/api/sign-up/invite", { invite: token });
     $("sign-up-text").textContent = t(role === "admin" ? "login.invitedAdmin" : "login.invited", { date: date(expires_at) });
-  } catch (error) { fail(problem, error); }
+  } catch (error) {
+    fail(problem, error);
+    if (error.status >= 400 && error.status < 500 && error.status !== 429) askForAccount(false); // it will not be taken, whatever is typed
+  }
+}
+
+/** Whether there is anything to fill in. */
+function askForAccount(ask) {
+  for (const node of $("sign-up-form").querySelectorAll("label, .primary, #sign-up-text")) node.hidden = !ask;
 }
 
 function enter(session) {

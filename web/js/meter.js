@@ -40,7 +40,7 @@ function drawUsed() {
   draft = null;
   const last = state.current && branch(state.current).findLast((m) => m.role === "assistant");
   const u = last?.usage;
-  if (last?.status === "running") draw((last.progress?.total || 0) + (last.tokens || 0), limit(), last.progress?.cached);
+  if (last?.status === "running") draw((last.prompt_tokens || 0) + (last.tokens || 0), limit(), last.progress?.cached);
   else draw(u ? u.prompt_tokens + u.completion_tokens : 0, limit(), u?.cached_tokens);
 }
 

@@ -147,7 +147,7 @@ function confirmForm(secret, redraw, step) {
     }
   } } }, el("p", {}, t("security.scan")), qrCode(secret.qr),
   el("p", { class: "muted" }, t("security.byHand"), " ", el("code", { class: "secret" }, secret.secret.match(/.{4}/g).join(" "))),
-  el("label", {}, el("span", {}, t("login.code")), code), problem,
+  el("label", {}, el("span", {}, t("security.appCode")), code), problem,
   el("div", { class: "dialog-row" }, el("button", { class: "primary" }, t("security.turnOn"))));
 }
 

@@ -1,14 +1,15 @@
 // A message on its way: the chat is made with its first one, one goes at a time, and what the server does not take goes back to
-// where it was typed.
+// where it was typed, with the reason above it. A chat whose first message was refused goes again.
 
 import { ask } from "./answer.js";
 import { call } from "./api.js";
 import { giveBackFiles } from "./attach.js";
 import { drawComposer, giveBackText, moveDraft } from "./composer.js";
-import { toast } from "./dom.js";
+import { el, $, toast } from "./dom.js";
 import { loadMarkdown } from "./markdown.js";
 import { touchConversation } from "./sidebar.js";
-import { emit, isRunning, state } from "./state.js";
+import { emit, isRunning, on, state } from "./state.js";
+import { trouble } from "./trouble.js";
 
 /** #/c/ID, or #/c/ID/MESSAGE for a place in it. */
 export function placeOf(hash) {
@@ -28,6 +29,40 @@ async function ensureConversation() {
   return made;
 }
 
+/** The first message was refused: without it there is no chat. Where it is not known whether the server has it, the chat stays. */
+async function unmake(conversation) {
+  try { await call("POST", "/api/conversations/bulk", { ids: [conversation.id], deleted: true }); } catch { return false; }
+  if (state.current === conversation) {
+    moveDraft("");
+    state.current = null;
+    history.replaceState(null, "", "#/");
+  }
+  emit("list-changed");
+  return true;
+}
+
+// --- a refusal -------------------------------------------------------------------------------------------------------
+
+const problem = el("p", { id: "composer-problem", class: "form-error composer-problem", role: "alert", hidden: true });
+$("composer").prepend(problem);
+let problemOf = ""; // the chat for which it stands there
+
+function refuse(chat, text) {
+  problemOf = chat;
+  problem.textContent = text;
+  problem.hidden = false;
+}
+function forgive() { problem.hidden = true; }
+$("composer-text").addEventListener("input", forgive);
+addEventListener("hashchange", () => { if (placeOf(location.hash).id !== (problemOf || undefined)) forgive(); });
+on("answer-start", forgive);
+
+/** Why nothing is sent now: what is typed stays where it is, and nothing is made that could not be answered. */
+function blocked() {
+  const why = trouble();
+  return why && (state.reach === "offline" || /^model_/.test(why.reason || "")) ? why.long : "";
+}
+
 const posting = new Set(); // ids of the chats ("": a new one) to which something is on its way
 
 /** Sends; what was typed goes back into its chat's box when the server did not take it. Resolves to whether it did. */
@@ -35,20 +70,33 @@ export async function post(body, typed = "", files = []) {
   let chat = state.current?.id || placeOf(location.hash).id || "";
   const giveBack = () => { giveBackText(chat, typed); giveBackFiles(chat, files); };
   if (posting.has(chat) || (chat && !state.current)) { giveBack(); return false; } // a second Enter or click; a chat that is still being read
+  if (blocked()) {
+    giveBack();
+    refuse(chat, blocked());
+    return false;
+  }
   posting.add(chat);
+  const fresh = !state.current;
+  let made = null;
   if (files.length) body.attachments = files.map((f) => f.id);
   try {
     const [conversation] = await Promise.all([ensureConversation(), loadMarkdown()]);
     posting.delete(chat);
     posting.add(chat = conversation.id);
+    if (fresh) made = conversation;
     await ask(conversation, body);
-    const fresh = !conversation.title;
+    const untitled = !conversation.title;
     touchConversation(conversation, true);
-    if (fresh) refreshTitle(conversation);
+    if (untitled) refreshTitle(conversation);
     return true;
   } catch (error) {
+    if (made && error.status >= 400 && error.status < 500 && await unmake(made)) {
+      posting.delete(chat);
+      chat = "";
+    }
     giveBack();
-    toast(error.message, 5000);
+    if ((state.current?.id || "") === chat) refuse(chat, error.message);
+    else toast(error.message, 5000);
     return false;
   } finally {
     posting.delete(chat);

@@ -55,13 +55,19 @@ function matches(shortcut, event) {
 
 const STORED = "single-keys"; // kept on this device, as the theme is
 
-/** Keys that are a single letter or sign can be turned off: who speaks to the page presses them by accident. */
+/** Keys that are a single letter or sign are for those who turn them on: others type a message before they have clicked into the box,
+ *  and who speaks to the page presses them by accident. */
 function singleKeys() {
-  try { return localStorage.getItem(STORED) !== "0"; } catch { return true; } // private mode
+  try { return localStorage.getItem(STORED) === "1"; } catch { return false; } // private mode
 }
 
 function inText(target) {
   return target.matches?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
+}
+
+/** A sign that is typed where nothing has the focus is the beginning of a message. */
+function startsText(event) {
+  return event.key.length === 1 && event.key !== " " && !commanded(event) && (event.target === document.body || event.target === $("scroller"));
 }
 
 /** can(name): may this be done now? Runs by events `key-NAME`. */
@@ -69,7 +75,10 @@ export function initShortcuts(can) {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || $("app").hidden || document.querySelector("dialog[open], .menu")) return;
     const found = TABLE.find((s) => s.run && matches(s, event) && !(s.alone && (inText(event.target) || !singleKeys())) && !s.unless?.() && can(s.run));
-    if (!found) return;
+    if (!found) {
+      if (startsText(event)) $("composer-text").focus(); // the browser puts the sign there
+      return;
+    }
     event.preventDefault();
     emit(`key-${found.run}`);
   });

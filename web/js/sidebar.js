@@ -71,14 +71,12 @@ export async function loadConversations() {
   const { text, params } = parseQuery(typed);
   pages.reset(params, text);
   state.query = text;
-  try {
-    if (await pages.first()) {
-      drawList({ top: true });
-      list.dataset.query = typed; // what the rows answer, for who waits for them
-      if (!pages.plain) announce(t("list.found", { n: pages.items.length, more: pages.items.length >= PAGE ? "+" : "" }));
-    }
-  } catch (error) { failed(error); }
+  if (!await pages.first()) return;
+  drawList({ top: true });
+  list.dataset.query = typed; // what the rows answer, for who waits for them
+  if (!pages.plain || pages.failed) announce(pages.failed || t("list.found", { n: pages.items.length, more: pages.items.length >= PAGE ? "+" : "" }));
 }
+on("reach", (reach) => { if (!reach && pages.failed) loadConversations(); });
 
 /** Something happened elsewhere: the rows change, the place stays. */
 export function refreshList() {

@@ -5,6 +5,7 @@ const listeners = new Map();
 export const state = {
   user: null,
   status: null,          // GET /api/status
+  reach: "",             // why the server is not reached: "offline", "unreachable"; "": it answers
   query: "",             // what is searched in the list
   found: null,           // {id, text} of the message that a click on a search result opens
   current: null,         // the open conversation, with messages: Map by id

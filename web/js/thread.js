@@ -5,11 +5,13 @@ import { createResult, drawCalls } from "./calls.js";
 import { handleCodeClick } from "./code.js";
 import { announce, confirmDialog, copyText, el, fromTemplate, $, toast } from "./dom.js";
 import { drawFiles, editableFiles } from "./files_view.js";
+import { failureOf } from "./errors.js";
 import { rate, seconds } from "./format.js";
 import { t } from "./i18n.js";
 import { MarkdownView } from "./markdown.js";
 import { addActions, drawActions } from "./message_menu.js";
 import { branch, emit, on, siblings, state } from "./state.js";
+import { trouble } from "./trouble.js";
 
 const views = new Map(); // message id -> {root, answer, reasoning, pending, ...}
 const scroller = $("scroller");
@@ -154,6 +156,8 @@ function drawReasoning(view, message, live) {
     : spent >= 1 ? t("thread.thoughtFor", { time: seconds(spent) }) : t("thread.reasoning");
 }
 
+const SILENT_MS = 2000; // without a sign of the engine, before that is said
+
 function drawWaiting(view, message) {
   const waits = message.status === "running" && !message.content && !message.reasoning;
   view.root.toggleAttribute("data-waiting", waits);
@@ -171,14 +175,18 @@ function drawWaiting(view, message) {
     text.textContent = p.total > 64 ? t("thread.readingTokens", { done: p.done, n: p.total }) : "";
   } else {
     bar.removeAttribute("aria-valuenow");
-    text.textContent = "";
+    view.since ??= performance.now();
+    const long = performance.now() - view.since >= SILENT_MS;
+    text.textContent = long ? trouble()?.long ?? t("thread.noSign") : "";
+    if (!long) view.silence ??= setTimeout(() => drawWaiting(view, message), SILENT_MS - (performance.now() - view.since) + 1);
   }
 }
+on("status", () => { for (const { item } of blocks.drawn.values()) if (item.status === "running" && views.has(item.id)) drawWaiting(views.get(item.id), item); });
 
 function drawProblem(view, message) {
   const box = view.root.querySelector(".problem");
   box.hidden = message.status !== "error";
-  if (message.status === "error") box.querySelector("p").textContent = message.error?.message || message.error || t("thread.failed");
+  if (message.status === "error") box.querySelector("p").textContent = failureOf(message);
 }
 
 /** All of a message that does not stream. */

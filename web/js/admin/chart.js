@@ -6,7 +6,9 @@ import { date, t } from "../i18n.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 170;
-const PAD = { left: 62, right: 10, top: 10, bottom: 22 };
+const PAD = { right: 10, top: 10, bottom: 22 };
+const GUTTER = 12; // beside the labels of the left axis
+const DOT = 2.5;   // radius of a value that stands alone
 
 function shape(tag, attributes, parent) {
   const node = document.createElementNS(SVG, tag);
@@ -15,39 +17,82 @@ function shape(tag, attributes, parent) {
   return node;
 }
 
-/** The next 1, 2 or 5 times a power of ten. */
-function niceCeiling(x) {
-  if (!(x > 0)) return 1;
-  const power = 10 ** Math.floor(Math.log10(x));
-  return [1, 2, 5, 10].map((m) => m * power).find((m) => m >= x * 0.9999);
+const STEPS = { // what a tick of the left axis may be a multiple of
+  number: [1, 2, 5, 10],
+  seconds: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400], // below one, as numbers
+};
+const TICKS = 4; // at most, above zero
+
+/** The step of the left axis: 1, 2 or 5 times a power of ten, of long times whole minutes and hours, of counts a whole number. */
+export function niceStep(most, kind = "number") {
+  const least = Math.max(most, Number.MIN_VALUE) / TICKS;
+  if (kind === "seconds" && least > 0.5) return STEPS.seconds.find((s) => s >= least * 0.9999) ?? Math.ceil(least / 86400) * 86400;
+  const power = 10 ** Math.floor(Math.log10(least));
+  const step = STEPS.number.map((m) => m * power).find((m) => m >= least * 0.9999);
+  return kind === "whole" ? Math.max(1, step) : step;
 }
 
-/** "M x y L x y ..." with a new M after each gap; a lone value is a short dash. */
+/** Every tick from 0 to the first that no value is above. */
+function ticksOf(spec) {
+  const most = Math.max(0, ...spec.series.flatMap((s) => s.values.filter((v) => v !== null)));
+  if (spec.most) return [0, spec.most / 2, spec.most];
+  const step = most > 0 ? niceStep(most, spec.kind) : 1;
+  const n = Math.max(1, Math.ceil(most / step - 0.0001));
+  return [...Array(n + 1).keys()].map((i) => i * step);
+}
+
+/** "M x y L x y ..." with a new M after each gap. */
 function line(values, x, y) {
   let out = "";
   values.forEach((v, i) => {
     if (v === null) return;
-    const alone = (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null;
-    out += `${(values[i - 1] ?? null) === null ? "M" : "L"}${(x(i) - (alone ? 1 : 0)).toFixed(1)} ${y(v).toFixed(1)}`;
-    if (alone) out += `h2`;
+    out += `${(values[i - 1] ?? null) === null ? "M" : "L"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`;
   });
   return out;
+}
+
+/** A value between two gaps has no line: it is a dot. */
+function dots(svg, s, x, y) {
+  s.values.forEach((v, i) => {
+    const alone = v !== null && (s.values[i - 1] ?? null) === null && (s.values[i + 1] ?? null) === null;
+    if (alone) shape("circle", { cx: x(i).toFixed(1), cy: y(v).toFixed(1), r: DOT, class: `chart-dot c${s.color}` }, svg);
+  });
 }
 
 const moment = (s, step) => date(s * 1000, step >= 3600 ? { dateStyle: "short", timeStyle: "short" }
   : step >= 300 ? { day: "numeric", month: "numeric", hour: "2-digit", minute: "2-digit" } : { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const tick = (s, span) => date(s * 1000, span > 2 * 86400 ? { day: "numeric", month: "short" } : { hour: "2-digit", minute: "2-digit" });
 
-function drawAxes(svg, w, spec, top, x, y) {
-  for (const part of [0, 0.5, 1]) {
-    shape("line", { x1: PAD.left, x2: w - PAD.right, y1: y(top * part), y2: y(top * part), class: "chart-grid" }, svg);
-    shape("text", { x: PAD.left - 8, y: y(top * part) + 4, class: "chart-label", "text-anchor": "end" }, svg).textContent = spec.format(top * part);
-  }
-  const count = Math.max(2, Math.min(6, Math.floor(w / 130)));
-  for (let k = 0; k < count; k++) {
-    const i = Math.round(k * (spec.n - 1) / (count - 1));
-    shape("text", { x: x(i), y: HEIGHT - 6, class: "chart-label", "text-anchor": k === 0 ? "start" : k === count - 1 ? "end" : "middle" }, svg)
-      .textContent = tick(spec.from + i * spec.step, spec.n * spec.step);
+/** The labels of the left axis, drawn to be measured: the gutter is as wide as the widest of them. */
+function drawLabels(svg, ticks, format) {
+  const labels = ticks.map((v) => shape("text", { class: "chart-label", "text-anchor": "end" }, svg));
+  labels.forEach((node, i) => { node.textContent = format(ticks[i]); });
+  return { labels, left: GUTTER + Math.ceil(Math.max(...labels.map((node) => node.getComputedTextLength()))) };
+}
+
+const MARKS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000]; // seconds between marks of the time axis
+const MARK_WIDTH = 90;
+
+/** Round moments of the reader's own time that lie in what is drawn. */
+function moments(spec, width) {
+  const span = (spec.n - 1) * spec.step;
+  const every = MARKS.find((s) => span / s <= Math.max(1, Math.floor(width / MARK_WIDTH))) ?? MARKS.at(-1);
+  const shift = new Date(spec.from * 1000).getTimezoneOffset() * 60;
+  const out = [];
+  for (let s = Math.ceil((spec.from - shift) / every) * every + shift; s <= spec.from + span; s += every) out.push(s);
+  return out;
+}
+
+function drawAxes(svg, w, spec, { ticks, labels, left }, x, y) {
+  ticks.forEach((v, i) => {
+    shape("line", { x1: left, x2: w - PAD.right, y1: y(v), y2: y(v), class: "chart-grid" }, svg);
+    labels[i].setAttribute("x", String(left - 8));
+    labels[i].setAttribute("y", String(y(v) + 4));
+  });
+  for (const s of moments(spec, w - left - PAD.right)) {
+    const at = x((s - spec.from) / spec.step);
+    if (at < left + 8 || at > w - PAD.right - 8) continue; // its text would be cut
+    shape("text", { x: at.toFixed(1), y: HEIGHT - 6, class: "chart-label", "text-anchor": "middle" }, svg).textContent = tick(s, spec.n * spec.step);
   }
 }
 
@@ -55,7 +100,7 @@ function values(spec, i) {
   return spec.series.map((s) => `${s.label} ${s.values[i] === null ? "–" : spec.format(s.values[i])}`);
 }
 
-function cursor(svg, tip, spec, x) {
+function cursor(svg, tip, spec, x, padLeft) {
   const mark = shape("line", { y1: PAD.top, y2: HEIGHT - PAD.bottom, class: "chart-cursor", visibility: "hidden" }, svg);
   let at = Math.max(0, ...spec.series.map((s) => s.values.findLastIndex((v) => v !== null)));
   const show = (i) => {
@@ -72,7 +117,7 @@ function cursor(svg, tip, spec, x) {
   const hide = () => { mark.setAttribute("visibility", "hidden"); tip.hidden = true; };
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
-    show(Math.round((event.clientX - box.left - PAD.left) / Math.max(1, box.width - PAD.left - PAD.right) * (spec.n - 1)));
+    show(Math.round((event.clientX - box.left - padLeft) / Math.max(1, box.width - padLeft - PAD.right) * (spec.n - 1)));
   });
   svg.addEventListener("pointerleave", hide);
   svg.addEventListener("blur", hide);
@@ -103,7 +148,7 @@ function fillTable(details, spec) {
 
 /**
  * A chart that can be drawn anew: { node, draw(spec) }.
- * spec: { title, from, step, n, format, most (of the axis; else by the values), series: [{ label, color: 0..5, values }] }
+ * spec: { title, from, step, n, format, most (of the axis; else by the values), kind ("number", "seconds", "whole"), series: [{ label, color: 0..5, values }] }
  */
 export function chart() {
   const title = el("h2", {});
@@ -119,17 +164,22 @@ export function chart() {
     draw(spec) {
       const focused = box.contains(document.activeElement);
       const w = Math.max(260, box.clientWidth || 500);
-      const x = (i) => PAD.left + (spec.n > 1 ? i / (spec.n - 1) : 1) * (w - PAD.left - PAD.right);
-      const top = spec.most || niceCeiling(Math.max(0, ...spec.series.flatMap((s) => s.values.filter((v) => v !== null))));
+      const ticks = ticksOf(spec);
+      const top = ticks.at(-1);
       const y = (v) => HEIGHT - PAD.bottom - Math.min(1, v / top) * (HEIGHT - PAD.top - PAD.bottom);
       const svg = shape("svg", { viewBox: `0 0 ${w} ${HEIGHT}`, width: w, height: HEIGHT, role: "img", tabindex: 0, "aria-label": `${spec.title}. ${summary(spec)}` });
       current = spec;
       title.textContent = spec.title;
-      drawAxes(svg, w, spec, top, x, y);
-      for (const s of spec.series) shape("path", { d: line(s.values, x, y), class: `chart-line c${s.color}` }, svg);
-      cursor(svg, tip, spec, x);
+      box.replaceChildren(svg, tip); // in the document, so that its texts can be measured
+      const { labels, left } = drawLabels(svg, ticks, spec.format);
+      const x = (i) => left + (spec.n > 1 ? i / (spec.n - 1) : 1) * (w - left - PAD.right);
+      drawAxes(svg, w, spec, { ticks, labels, left }, x, y);
+      for (const s of spec.series) {
+        shape("path", { d: line(s.values, x, y), class: `chart-line c${s.color}` }, svg);
+        dots(svg, s, x, y);
+      }
+      cursor(svg, tip, spec, x, left);
       tip.hidden = true;
-      box.replaceChildren(svg, tip);
       legend.replaceChildren(...spec.series.map((s) => el("li", {}, el("span", { class: `stack-dot c${s.color}` }), s.label)));
       if (details.open) fillTable(details, spec);
       if (focused) svg.focus();

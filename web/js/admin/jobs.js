@@ -19,7 +19,7 @@ function open(view, signal) {
   call("GET", "/api/users").then((list) => { users = new Map(list.items.map((u) => [u.id, u.name])); }).catch(() => {});
 
   const cancel = async (job) => {
-    if (!await confirmDialog(t("admin.jobCancelLabel", { id: job.id }), t("admin.jobCancelText", { id: job.id }))) return;
+    if (!await confirmDialog(t("admin.jobCancelLabel", { id: job.id }), t("admin.jobCancelText"), t("admin.jobCancelGo"))) return;
     try { await call("DELETE", `/api/admin/jobs/${job.id}`); toast(t("admin.jobCancelled")); } catch (error) { toast(error.status === 404 ? t("admin.jobGone") : error.message); }
     again();
   };

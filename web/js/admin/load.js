@@ -23,11 +23,11 @@ const CHARTS = [
   { title: "admin.chartTokens", format: short, series: (v) => [
     { label: "admin.seriesAnswers", values: whileUp(v, (x, s) => x("completion_tokens") / s) },
     { label: "admin.seriesPrompts", values: whileUp(v, (x, s) => (x("prompt_tokens") - x("cached_tokens")) / s) }] },
-  { title: "admin.chartJobs", format: short, series: (v) => [
+  { title: "admin.chartJobs", kind: "whole", format: short, series: (v) => [
     { label: "admin.seriesRunning", values: whileUp(v, (x) => x("running")) }, { label: "admin.seriesWaiting", values: whileUp(v, (x) => x("waiting")) }] },
-  { title: "admin.chartFirstToken", format: span, series: (v) => [
+  { title: "admin.chartFirstToken", kind: "seconds", format: span, series: (v) => [
     { label: "admin.seriesP50", values: plain(v, "first_token_p50") }, { label: "admin.seriesP95", values: plain(v, "first_token_p95") }, { label: "admin.seriesP99", values: plain(v, "first_token_p99") }] },
-  { title: "admin.chartPerToken", format: span, series: (v) => [
+  { title: "admin.chartPerToken", kind: "seconds", format: span, series: (v) => [
     { label: "admin.seriesP50", values: plain(v, "per_token_p50") }, { label: "admin.seriesP95", values: plain(v, "per_token_p95") }, { label: "admin.seriesP99", values: plain(v, "per_token_p99") }] },
   { title: "admin.chartCache", format: (x) => percent(x, 1), most: 1, series: (v) => [
     { label: "admin.seriesPromptHits", values: shareOf(v, "cached_tokens", "prompt_tokens") },
@@ -50,6 +50,11 @@ function total(view, name) {
   return view.columns[name].reduce((all, x) => all + (x ?? 0), 0);
 }
 
+function jobsOf(h) {
+  const failed = Math.round(total(h, "jobs_failed"));
+  return t(failed ? "admin.sumJobsFailed" : "admin.sumJobs", { n: Math.round(total(h, "jobs_done")), failed });
+}
+
 function open(view, signal) {
   let seconds = 3600;
   try { seconds = Number(sessionStorage.getItem("admin-range")) || 3600; } catch { /* private mode */ }
@@ -63,13 +68,13 @@ function open(view, signal) {
   let last = null;
   const draw = (h) => {
     last = h;
-    sums.textContent = t("admin.rangeSums", { prompt: count(total(h, "prompt_tokens")), answers: count(total(h, "completion_tokens")), jobs: count(total(h, "jobs_done")), failed: count(total(h, "jobs_failed")), requests: count(total(h, "http_requests")), step: span(h.step_s) });
+    sums.textContent = t("admin.rangeSums", { prompt: count(total(h, "prompt_tokens")), answers: count(total(h, "completion_tokens")), jobs: jobsOf(h), requests: t("admin.sumRequests", { n: Math.round(total(h, "http_requests")) }), step: span(h.step_s) });
     if (asked) announce(sums.textContent);
     asked = false;
     sums.dataset.completion = String(total(h, "completion_tokens"));
     CHARTS.forEach((c, i) => {
       const series = c.series(h).filter((s) => !s.rare || any(s.values)).map((s, k) => ({ ...s, label: t(s.label), color: k }));
-      charts[i].draw({ title: t(c.title), from: h.from, step: h.step_s, n: h.n, format: c.format, most: c.most, series });
+      charts[i].draw({ title: t(c.title), from: h.from, step: h.step_s, n: h.n, format: c.format, most: c.most, kind: c.kind, series });
     });
   };
   const again = poll(signal, 10000, () => `/api/admin/history?seconds=${seconds}`, draw, (error) => sums.replaceChildren(problem(error)));

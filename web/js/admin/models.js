@@ -14,24 +14,29 @@ function open(view, signal) {
   const list = el("div");
   const progress = el("div", { class: "pull" });
   const hub = block(t("admin.pull"), ...pullForm(() => again()), progress);
-  view.append(el("div", { class: "admin-column" }, state, block(t("admin.modelList"), list,
-    el("div", { class: "admin-row model-grace" }, el("label", { htmlFor: "model-grace" }, t("admin.modelGrace")), grace), el("p", { class: "muted" }, t("admin.modelHelp"))), hub));
+  view.append(el("div", { class: "admin-column" }, state, block(t("admin.modelList"), list, el("p", { class: "muted" }, t("admin.modelHelp"))), hub));
 
-  const ask = async (action, body, title, text) => {
-    if (!await confirmDialog(title, text)) return;
+  const graceField = el("label", { class: "model-grace" }, t("admin.modelGrace"), grace);
+  let loaded = null; // path of the model that is in memory
+
+  /** The time for running answers is asked for only where a model is in memory, whose answers they are. */
+  const ask = async (action, body, words) => {
+    const field = loaded ? graceField : "";
+    if (!await confirmDialog(words.title, words.text, words.verb, { safe: action === "load", field })) return;
     try {
-      await call("POST", `/api/admin/models/${action}`, { ...body, grace_s: Number(grace.value) || 0 });
+      await call("POST", `/api/admin/models/${action}`, { ...body, grace_s: field ? Number(grace.value) || 0 : 0 });
       toast(t("admin.modelAsked"));
     } catch (error) { toast(error.message, 5000); }
     again();
   };
-  const load = (model) => ask("load", { path: model.path }, t("admin.modelLoadLabel", { name: model.name }), t("admin.modelLoadText"));
-  const unload = () => ask("unload", {}, t("admin.modelUnload"), t("admin.modelUnloadText"));
+  const load = (model) => ask("load", { path: model.path }, { title: t("admin.modelLoadTitle", { name: model.name }),
+    text: t(loaded ? "admin.modelLoadText" : "admin.modelLoadFirst"), verb: t("admin.modelLoadGo") });
+  const unload = () => ask("unload", {}, { title: t("admin.modelUnloadTitle"), text: t("admin.modelUnloadText"), verb: t("admin.modelUnloadGo") });
 
   const draw = (m) => {
     const busy = !RESTING.includes(m.phase);
     const last = (path) => path?.split("/").at(-1) ?? "–";
-    const loaded = m.phase === "unloaded" ? null : m.current;
+    loaded = m.phase === "unloaded" ? null : m.current;
     render(state, m.can_switch ? block(t("admin.modelNow"),
       el("p", { class: `state state-${busy ? "loading" : m.phase === "unloaded" ? "down" : "ready"}` }, t(`admin.phase_${m.phase}`, { name: last(m.wanted ?? m.current), current: last(m.current) })),
       m.error ? el("p", { class: "form-error" }, m.error) : null,

@@ -62,7 +62,7 @@ function draw(form, items) {
     input.setAttribute("aria-describedby", `${id}-help`);
     return el("div", { class: `setting setting-${row.type}` }, el("label", { htmlFor: id }, label(row), el("code", { class: "muted" }, row.name)), input, remover(row, input),
       el("p", { id: `${id}-help`, class: "muted" }, help(row), el("br"), describe(row)), el("p", { class: "form-error", role: "alert", hidden: true, data: { error: row.name } }));
-  }))), el("p", { class: "muted" }, t("admin.settingsAtOnce")), el("div", { class: "dialog-row" }, save));
+  }))), el("p", { class: "muted" }, t("admin.settingsAtOnce")), el("div", { class: "dialog-row settings-save" }, save));
 
   form.onsubmit = async (event) => {
     event.preventDefault();
@@ -87,10 +87,18 @@ function draw(form, items) {
   };
 }
 
+/** #/settings/NAME leads to one of them. */
+function goTo(form) {
+  const field = form.elements[/^#\/settings\/(\w+)/.exec(location.hash)?.[1]];
+  if (!field) return;
+  field.closest(".setting").scrollIntoView({ block: "center" });
+  field.focus({ preventScroll: true });
+}
+
 function open(view, signal) {
   const form = el("form", { class: "admin-settings", noValidate: true });
   view.append(form);
-  call("GET", "/api/admin/settings").then(({ items }) => { if (!signal.aborted) draw(form, items); }).catch((error) => form.replaceChildren(problem(error)));
+  call("GET", "/api/admin/settings").then(({ items }) => { if (!signal.aborted) { draw(form, items); goTo(form); } }).catch((error) => form.replaceChildren(problem(error)));
 }
 
 export const settingsSection = { id: "settings", get title() { return t("admin.settings"); }, open };

@@ -1,18 +1,22 @@
 // Status: what runs, where the model's bytes lie, the processes, the database, versions.
 
 import { el } from "../dom.js";
-import { t } from "../i18n.js";
+import { number, t } from "../i18n.js";
 import { render } from "../render.js";
 import { block, bytes, count, dateTime, facts, percent, poll, problem, short, span, stack, table } from "./view.js";
 
 function engineBlock(s) {
   const e = s.engine;
-  return block(t("admin.engine"), el("p", { class: `state state-${e.state}` }, t(`admin.state_${e.state}`), e.error ? ` – ${e.error}` : ""), facts([
+  const unloaded = e.reason === "model_unloaded";
+  const state = el("p", { class: `state state-${e.state}` }, t(unloaded ? "admin.phase_unloaded" : `admin.state_${e.state}`), e.error && !unloaded ? ` – ${e.error}` : "");
+  if (e.state === "down") return block(t("admin.engine"), state); // what the last one was and had is gone with it
+  const big = (n) => number(n, { notation: "compact", maximumSignificantDigits: 3 });
+  return block(t("admin.engine"), state, facts([
     [t("admin.model"), e.model_name], [t("admin.modelPath"), e.model_path && el("code", {}, e.model_path)], [t("admin.family"), e.family],
     [t("admin.device"), e.device && `${e.backend}: ${e.device}`], [t("admin.strategy"), e.strategy], [t("admin.backendNote"), e.backend_note],
     [t("admin.context"), e.n_ctx ? t("admin.contextValue", { tokens: count(e.n_ctx), slots: count(e.n_slots) }) : null],
-    [t("admin.parameters"), e.parameters ? t("admin.parametersValue", { all: short(e.parameters / 1e9), active: short(e.active_parameters / 1e9) }) : null],
-    [t("admin.running"), e.started && e.state !== "down" ? span(Date.now() / 1000 - e.started) : null],
+    [t("admin.parameters"), e.parameters ? t("admin.parametersValue", { all: big(e.parameters), active: big(e.active_parameters) }) : null],
+    [t("admin.running"), e.started ? span(Date.now() / 1000 - e.started) : null],
     [t("admin.process"), e.pid ? String(e.pid) : null]]));
 }
 

@@ -90,10 +90,25 @@ function list(signal, fetch, parts) {
   return [node, draw];
 }
 
+function closedNote(draw) {
+  const turnOn = async () => {
+    try {
+      await call("PATCH", "/api/admin/settings", { sign_up: "invite" });
+      toast(t("users.turnedOn"));
+    } catch (error) { toast(error.message, 5000); }
+    draw();
+  };
+  return el("div", { class: "note" }, el("p", {}, t("users.closed")), el("div", { class: "admin-row" },
+    el("button", { type: "button", class: "primary small", data: { key: "turn-on" }, on: { click: turnOn } }, t("users.turnOn")),
+    el("a", { href: "#/settings/sign_up" }, t("users.toSettings"))));
+}
+
 async function open(view, signal) {
   const [people, drawPeople] = list(signal, allUsers, (users, draw) => [usersTable(users, (id) => personDialog(id, draw))]);
-  const [closed, drawClosed] = list(signal, () => call("GET", "/api/sign-up"), ({ policy }) => (policy === "closed"
-    ? [el("p", { class: "note" }, t("users.closed"), " ", el("a", { href: "#/settings" }, t("users.toSettings")))] : []));
+  const [closed, drawClosed] = list(signal, () => call("GET", "/api/sign-up"), ({ policy }, draw) => {
+    invite.hidden = policy === "closed"; // a link that nobody could use is not made
+    return policy === "closed" ? [closedNote(draw)] : [];
+  });
   const [invites, drawInvites] = list(signal, () => call("GET", "/api/invites"), ({ items }, draw) => [
     items.length ? inviteTable(items, draw) : el("p", { class: "muted" }, t("users.noInvites"))]);
   const link = el("div", {});

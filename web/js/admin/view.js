@@ -18,9 +18,10 @@ export function span(s) {
   if (!(s >= 0)) return "–";
   if (s < 1) return `${count(s * 1000)} ms`;
   if (s < 60) return `${short(s)} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
-  return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+  const two = (large, a, small, b) => (small ? `${large} ${a} ${small} ${b}` : `${large} ${a}`);
+  if (s < 3600) return two(Math.floor(s / 60), "min", Math.floor(s % 60), "s");
+  if (s < 86400) return two(Math.floor(s / 3600), "h", Math.floor(s / 60) % 60, "min");
+  return two(Math.floor(s / 86400), "d", Math.floor(s / 3600) % 24, "h");
 }
 
 /** A titled block. */
