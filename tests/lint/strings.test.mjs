@@ -89,6 +89,23 @@ test("each key that is used exists, and each that exists is used", () => {
   assert.deepEqual(Object.keys(english).filter((k) => !used.has(k) && k !== "language.direction"), []);
 });
 
+test("each error that the server can name has a text", () => {
+  const top = join(web, "..");
+  const codes = new Set();
+  const take = (text) => { for (const code of literals(text)) if (/^[a-z_]+$/.test(code)) codes.add(code); };
+  for (const room of ["fcgi", "sql", "engine/base"]) {
+    for (const f of readdirSync(join(top, room), { recursive: true }).filter((name) => name.endsWith(".c"))) {
+      const text = readFileSync(join(top, room, f), "utf8");
+      for (const [, code] of text.matchAll(/err_reason\([^,;]*,([^;]*?)\)/g)) take(code);
+      for (const [, code] of text.matchAll(/error_override\.code = ([^;]*);/g)) take(code);
+    }
+  }
+  take(/error_rows\[ERR__N\] = \{[^]*?\n\};/.exec(readFileSync(join(top, "fcgi/http/reply.c"), "utf8"))[0].replace(/"\w+",(?= ("|NULL))/g, "")); // the codes, not the types
+  take(/reason_of\([^]*?^\}[^]*?model_gate_reason[^]*?^\}/m.exec(readFileSync(join(top, "fcgi/inference/model_gate.c"), "utf8"))[0]);
+  assert.ok(codes.size > 80, `${codes.size} codes are found`);
+  assert.deepEqual([...codes].filter((code) => !(`serverErrors.${code}` in english)), []);
+});
+
 test("the pages hold no text of their own", () => {
   const bad = [];
   for (const f of pages) {

@@ -88,6 +88,7 @@ export class ListPages {
       this.next = rest.length ? this.next : page.next;
       this.items = page.items.concat(rest);
       this.pinned = pins.items;
+      this.failed = "";
       return true;
     });
   }
