@@ -34,7 +34,7 @@ dist_webicons_DATA += %D%/icons/archive.svg %D%/icons/filter.svg %D%/icons/pin.s
 	%D%/icons/share.svg %D%/icons/tag.svg
 # accounts: signing in and up, one's own, users and the audit log for admins
 dist_webjs_DATA += %D%/js/confirm.js %D%/js/passkeys.js %D%/js/login.js %D%/js/security.js
-dist_webadmin_DATA += %D%/js/admin/users.js %D%/js/admin/person.js %D%/js/admin/audit.js
+dist_webadmin_DATA += %D%/js/admin/attention.js %D%/js/admin/users.js %D%/js/admin/person.js %D%/js/admin/audit.js
 dist_webcss_DATA += %D%/css/account.css
 dist_webicons_DATA += %D%/icons/shield.svg
 

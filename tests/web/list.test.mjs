@@ -236,17 +236,23 @@ test('a link is made and revoked in the dialog', opts, async () => {
   await page.keyboard.press('Escape');
 });
 
-test('the help sheet lists every shortcut, and those of a single key can be turned off', opts, async () => {
-  await page.locator('#scroller').click();
-  await page.keyboard.press('?');
+test('the help sheet lists every shortcut, and those of a single key can be turned on and off', opts, async () => {
+  await page.click('#account');
+  await page.click('.menu button:has(.i-keyboard)');
   await page.waitForSelector('#help-dialog[open]');
   assert.ok(await page.locator('#help-list dt').count() >= 19);
   await shot('help');
+  await page.check('#help-single');
+  await page.keyboard.press('Escape');
+  await page.locator('#scroller').click();
+  await page.keyboard.press('?');
+  await page.waitForSelector('#help-dialog[open]');
   await page.uncheck('#help-single');
   await page.keyboard.press('Escape');
   await page.keyboard.press('?');
   assert.ok(await page.isHidden('#help-dialog'));
-  await page.evaluate(() => localStorage.removeItem('single-keys'));
+  await page.fill('#composer-text', '');
+  await page.evaluate(() => document.activeElement.blur());
   const before = page.url();
   await page.keyboard.press('Alt+ArrowDown');
   await until(page, `location.href !== ${JSON.stringify(before)}`);

@@ -77,7 +77,6 @@ async function* menuOf(page, button, name, begin) {
 // [name, what makes it, what ends it]
 const EXTRA = [
   ['settings-dialog', async (page) => { await page.click('#settings'); await page.waitForSelector('dialog[open]'); }, closeDialogs],
-  ['help-dialog', async (page) => { await page.evaluate(() => document.activeElement.blur()); await page.keyboard.press('?'); await page.waitForSelector('#help-dialog[open]'); }, closeDialogs],
   ['slash', async (page) => { await page.fill('#composer-text', '/'); await page.waitForSelector('#slash-list:not([hidden])'); },
     async (page) => { await page.press('#composer-text', 'Escape'); await page.fill('#composer-text', ''); }],
   ['message-menu', async (page) => { await page.locator('.message.assistant .act-more').first().click(); await page.waitForSelector('.menu'); }, closeDialogs],

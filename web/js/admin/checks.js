@@ -5,8 +5,11 @@ import { el } from "../dom.js";
 import { t } from "../i18n.js";
 import { problem } from "./view.js";
 
+const ORDER = ["failed", "warning", "ok"];
+
 function open(view, signal) {
   const list = el("ul", { class: "checks" });
+  const sums = el("p", { class: "muted", role: "status" });
   const again = el("button", { class: "quiet", type: "button" }, t("admin.checkAgain"));
   const whole = el("button", { class: "quiet", type: "button" }, t("admin.checkDatabase"));
   const run = async (database) => {
@@ -14,6 +17,10 @@ function open(view, signal) {
     try {
       const { items } = await call("GET", `/api/admin/checks${database ? "?database=true" : ""}`);
       if (signal.aborted) return;
+      const n = (verdict) => items.filter((c) => c.verdict === verdict).length;
+      sums.textContent = [["failed", "admin.sumFailed"], ["warning", "admin.sumWarnings"], ["ok", "admin.sumOk"]]
+        .filter(([verdict]) => n(verdict)).map(([verdict, key]) => t(key, { n: n(verdict) })).join(" · ");
+      items.sort((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict)); // what needs a hand comes first
       list.replaceChildren(...items.map((c) => el("li", { class: `check check-${c.verdict}` }, el("span", { class: "check-verdict" }, t(`admin.verdict_${c.verdict}`)),
         el("div", {}, el("b", {}, c.check), el("p", {}, c.found), c.fix ? el("p", { class: "muted" }, t("admin.fix", { text: c.fix })) : null))));
     } catch (error) {
@@ -23,7 +30,7 @@ function open(view, signal) {
   };
   again.addEventListener("click", () => run(false));
   whole.addEventListener("click", () => run(true));
-  view.append(el("div", { class: "admin-row" }, again, whole), list);
+  view.append(el("div", { class: "admin-row" }, again, whole), sums, list);
   run(false);
 }
 
