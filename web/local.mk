@@ -24,7 +24,7 @@ dist_webicons_DATA = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg 
 dist_webjs_DATA += %D%/js/calls.js %D%/js/live.js %D%/js/message_menu.js %D%/js/settings.js %D%/js/slash.js %D%/js/prompts.js %D%/js/meter.js %D%/js/commands.js
 dist_webcss_DATA += %D%/css/chat.css
 dist_webicons_DATA += %D%/icons/fork.svg %D%/icons/tool.svg %D%/icons/prompt.svg
-dist_webjs_DATA += %D%/js/render.js %D%/js/oidc.js %D%/js/errors.js %D%/js/trouble.js
+dist_webjs_DATA += %D%/js/render.js %D%/js/oidc.js %D%/js/errors.js %D%/js/first_run.js %D%/js/trouble.js
 # the list of chats, long threads, read-only links
 dist_web_DATA += %D%/share.html
 dist_webjs_DATA += %D%/js/actions.js %D%/js/block_window.js %D%/js/share_page.js %D%/js/share.js %D%/js/find.js %D%/js/found.js %D%/js/history.js \

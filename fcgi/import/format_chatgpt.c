@@ -116,7 +116,7 @@ static const char *name_files(struct draft *d, const cJSON *metadata, const char
         if (!strncmp(import_text(file, "mime_type"), "image/", 6) || !cJSON_IsObject(file))
             continue;
         d->n_missing++;
-        const char *words = arena_printf(d->arena, "[%.200s]", *name ? name : "file");
+        const char *words = arena_printf(d->arena, "[%s]", *name ? name : "file");
         if (!words) {
             draft_no_memory(e);
             return NULL;

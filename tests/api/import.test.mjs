@@ -28,6 +28,17 @@ async function find(title, query) {
   return (await s.json('GET', `/api/conversations/${c.id}`)).body;
 }
 
+test('ChatGPT: files beside the parts are counted and named, marks of citations are left out', async () => {
+  const chat = chatgpt({ id: 'gpt-files', conversation_id: 'gpt-files', title: 'Forecast', is_archived: false });
+  chat.mapping.n1.message.metadata = { attachments: [{ id: 'f1', name: 'Prognose für März.pdf', mime_type: 'application/pdf' }, { id: 'f2', name: 'sky.png', mime_type: 'image/png' }] };
+  chat.mapping.n6.message.content.parts[0] = 'Sunny【4†source】, says the file【12:3†Prognose.pdf】. 【a note】 stays.';
+  const r = await take([chat]);
+  assert.equal(r.attachments_missing, 2, 'the picture once, the file once');
+  const c = await find('Forecast');
+  assert.equal(c.messages[0].content, '[image]\n\nHow is the weather?\n\n[Prognose für März.pdf]');
+  assert.equal(c.messages.find((m) => m.model === 'gpt-5').content, 'Sunny, says the file. 【a note】 stays.');
+});
+
 test('a dry run says what would be, writes nothing, and sees what is twice', async () => {
   const file = [chatgpt(), chatgpt(), claude({ chat_messages: [{ uuid: 'x', sender: 'robot' }] })];
   const before_ = (await all('&archived=any')).length;

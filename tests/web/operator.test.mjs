@@ -18,6 +18,25 @@ async function section(name) {
   await page.waitForSelector('#admin:not([hidden])');
 }
 
+test('an admin of a new server is led through the first steps, until they are closed', opts, async () => {
+  await page.waitForSelector('#first-run');
+  assert.deepEqual(await page.locator('#first-run li').allInnerTexts(), ['Choose a model', 'Invite people', 'Import your chats']);
+  await page.click('#first-run li button');
+  await page.waitForSelector('#import-dialog[open]');
+  await page.keyboard.press('Escape');
+  await page.click('#first-run > button');
+  await page.reload();
+  await until(page, () => document.querySelector('#welcome-model').textContent && document.querySelector('#conversations').dataset.query !== undefined);
+  assert.equal(await page.locator('#first-run').count(), 0);
+});
+
+test('the first page of an operator begins with what needs a hand', opts, async () => {
+  await section('status');
+  const lines = page.locator('.admin-block').first().locator('li');
+  await lines.first().waitFor();
+  assert.match(await lines.first().innerText(), /^There’s no backup yet/);
+});
+
 test('while sign-up is closed no invitation is made; one press opens it, and the link works', opts, async () => {
   await house.server.json('PATCH', '/api/admin/settings', { sign_up: 'invite' });
   const { body: made } = await house.server.json('POST', '/api/invites', { role: 'user', note: '' });

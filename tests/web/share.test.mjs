@@ -78,7 +78,7 @@ test('what a tool gave is nobody\'s answer', opts, async () => {
   const stranger = await (await house.browser.newContext()).newPage();
   await stranger.goto(house.server.url + link.path);
   await stranger.waitForSelector('.message.assistant');
-  assert.deepEqual(await stranger.$$eval('.message h2', (all) => all.map((n) => n.textContent)), ['You', 'Answer', 'Result', 'Answer']);
+  assert.deepEqual(await stranger.$$eval('.message h2', (all) => all.map((n) => n.textContent)), ['Question', 'Answer', 'Result', 'Answer']);
   assert.deepEqual((await stranger.$$eval('.answer', (all) => all.map((n) => n.textContent.trim()))), ['', 'It is warm.']);
   assert.match(await stranger.locator('.call pre').last().textContent(), /^fake:/);
   await stranger.context().close();

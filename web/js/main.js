@@ -9,6 +9,7 @@ import { keysDialog, passwordDialog } from "./dialogs.js";
 import { el, $, openMenu, toast } from "./dom.js";
 import { clearMarks, goToMessage } from "./found.js";
 import { readConversation, readTexts } from "./history.js";
+import { drawFirstRun } from "./first_run.js";
 import { chooseLanguage, chosen, languages, t, translatePage } from "./i18n.js";
 import { forgetTag, startLive } from "./live.js";
 import { initLogin, invitation, loginReturn, showLogin, showSignUp } from "./login.js";
@@ -177,6 +178,7 @@ $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("account.signOut"), icon: "out", run: signOut },
 ]));
 on("imported", () => loadConversations());
+on("list-read", (empty) => drawFirstRun(empty, openImport));
 async function withExport(use) {
   try { use(await import("./export.js")); } catch { toast(t("errors.unreachable")); }
 }

@@ -73,6 +73,7 @@ export async function loadConversations() {
   state.query = text;
   if (!await pages.first()) return;
   drawList({ top: true });
+  if (pages.plain && !pages.failed) emit("list-read", !pages.items.length && !pages.pinned.length);
   list.dataset.query = typed; // what the rows answer, for who waits for them
   if (!pages.plain || pages.failed) announce(pages.failed || t("list.found", { n: pages.items.length, more: pages.items.length >= PAGE ? "+" : "" }));
 }
