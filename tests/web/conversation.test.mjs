@@ -66,11 +66,13 @@ test('versions are walked by keyboard', opts, async () => {
   await lastAnswer(page).locator('.act-again').click();
   await until(page, () => document.querySelector('.message.assistant .versions-text')?.textContent === '2/2');
   await answered(page);
+  await page.evaluate(() => localStorage.setItem('single-keys', '1'));
   await page.locator('#scroller').focus();
   await page.keyboard.press('[');
   await until(page, () => document.querySelector('.message.assistant .versions-text')?.textContent === '1/2');
   await page.keyboard.press(']');
   await until(page, () => document.querySelector('.message.assistant .versions-text')?.textContent === '2/2');
+  await page.evaluate(() => localStorage.removeItem('single-keys'));
 });
 
 test('calls are cards; a pasted result answers them', opts, async () => {

@@ -101,7 +101,7 @@ test('the bar follows the bytes; cancel stops the transfer and the dialog stays'
   await open();
   await page.click('#export-dialog .export-start');
   await page.waitForSelector('#export-dialog[data-busy] progress');
-  assert.equal(await page.innerText('.export-state'), 'Preparing');
+  assert.equal(await page.innerText('.export-state'), 'Preparing…');
   await page.click('.export-stop');
   await until(page, () => !document.querySelector('#export-dialog').hasAttribute('data-busy'));
   release();

@@ -148,7 +148,7 @@ test('what is cached of a chat is shown in figures, and forgotten when that is c
   assert.deepEqual(asked, ['GET'], 'nothing is forgotten unasked');
   await menu('Made 381', 'Prompt cache');
   await page.click('#confirm-dialog .danger');
-  await until(page, () => [...document.querySelectorAll('.toast')].some((n) => n.textContent.includes('forgotten')));
+  await until(page, () => [...document.querySelectorAll('.toast')].some((n) => n.textContent.includes('Cache cleared')));
   assert.deepEqual(asked, ['GET', 'GET', 'DELETE']);
   await page.unroute('**/prompt-cache');
   await menu('Made 381', 'Prompt cache'); // the real one: nothing is kept by an engine that stores nothing
