@@ -48,7 +48,7 @@ test('files are picked, counted, sent, shown and read again', opts, async () => 
 });
 
 test('a file is found by its name and by what is in it', opts, async () => {
-  for (const [text, line] of [['GREEN', /^In notes\.md: …# Notes The sky is green\.$/], ['notes.m', /^File: notes\.md$/]]) {
+  for (const [text, line] of [['GREEN', /^\w+ \d+ · In notes\.md: …# Notes The sky is green\.$/], ['notes.m', /^\w+ \d+ · File: notes\.md$/]]) {
     await page.fill('#search', text);
     await until(page, `document.querySelector('#conversations').dataset.query === ${JSON.stringify(text)}`);
     assert.match(await page.textContent('.conversation-match'), line);
@@ -78,7 +78,7 @@ test('a file that is not taken says why, and nothing is sent until it is gone', 
   await page.setInputFiles('#attach-input', [file('x.exe', '\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0>\0\x01\0\0\0'), file('ok.txt', 'fine')]);
   await page.locator('.file[data-state="failed"]').waitFor();
   await ready(1);
-  assert.match(await page.innerText('.file[data-state="failed"]'), /are taken/);
+  assert.match(await page.innerText('.file[data-state="failed"]'), /You can attach text, PDF/);
   await page.fill('#composer-text', 'hello');
   assert.ok(await page.isDisabled('#send'));
   await page.press('#composer-text', 'Enter');
@@ -115,7 +115,7 @@ const hand = (type, target, items) => page.evaluate(([kind, where, list]) => {
 test('a picture is shown and held back; a long text is pasted as a file, a short one is not', opts, async () => {
   assert.ok(await hand('paste', '#composer-text', [{ name: 'image.png', type: 'image/png', bytes: [...png] }]));
   await page.locator('.file[data-state="image"]').waitFor();
-  assert.match(await page.innerText('.file[data-state="image"]'), /this model reads text only/);
+  assert.match(await page.innerText('.file[data-state="image"]'), /This model can’t read images/);
   await until(page, () => document.querySelector('#files img')?.naturalWidth === 1);
   await page.fill('#composer-text', 'what is it?');
   assert.ok(await page.isDisabled('#send'));

@@ -129,7 +129,7 @@ test('a ZIP that was cut off is not saved', opts, async () => {
   await page.check('#export-dialog [value=zip]');
   await page.click('#export-dialog .export-start');
   await page.waitForSelector('#export-dialog .form-error:not([hidden])');
-  assert.match(await page.innerText('#export-dialog .form-error'), /cannot be reached/);
+  assert.match(await page.innerText('#export-dialog .form-error'), /Can’t reach the server/);
   await page.keyboard.press('Escape');
   await page.unroute('**/api/export?*');
 });

@@ -218,6 +218,7 @@ test('of a chat of 1,000 messages few elements are drawn, and all of it can be r
 });
 
 test('a link is made and revoked in the dialog', opts, async () => {
+  await page.evaluate(() => localStorage.setItem('single-keys', '1'));
   await page.locator('#scroller').click();
   await page.keyboard.press('s');
   await page.waitForSelector('#share-dialog[open]');
@@ -242,7 +243,7 @@ test('the help sheet lists every shortcut, and those of a single key can be turn
   await page.waitForSelector('#help-dialog[open]');
   assert.ok(await page.locator('#help-list dt').count() >= 19);
   await shot('help');
-  await page.check('#help-single');
+  await page.check('#help-single'); // or it is already
   await page.keyboard.press('Escape');
   await page.locator('#scroller').click();
   await page.keyboard.press('?');

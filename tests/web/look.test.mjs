@@ -50,6 +50,7 @@ test('everything can be done by keyboard', opts, async () => {
   await page.keyboard.press('Control+Shift+o');
   await page.waitForSelector('#welcome:not([hidden])');
   await page.evaluate(() => document.activeElement.blur());
+  await page.evaluate(() => localStorage.setItem('single-keys', '1')); // by the switch of that very sheet
   await page.keyboard.press('?');
   assert.ok(await page.isVisible('#help-dialog'));
   await page.keyboard.press('Escape');

@@ -53,7 +53,7 @@ test('an admin sets it up; the secret is not shown again and goes only when it i
   await page.locator('[data-error="oidc_issuer"]:not([hidden])').waitFor();
   await page.fill('#setting-oidc_issuer', provider.issuer);
   await save.click();
-  const set = () => document.querySelector('#setting-oidc_client_secret').placeholder.startsWith('set');
+  const set = () => document.querySelector('#setting-oidc_client_secret').placeholder.startsWith('Set');
   await until(page, set);
   assert.equal(await page.inputValue('#setting-oidc_client_secret'), '');
   await page.locator('.setting-secret .small').click();
@@ -174,7 +174,7 @@ test('what went wrong there is said over the login, in the reader\'s language, a
     await page.context().close();
     return text;
   };
-  assert.match(await said('/#/sign-in/oidc_state', 'en'), /expired or was begun in another browser/);
+  assert.match(await said('/#/sign-in/oidc_state', 'en'), /expired or was started in another browser/);
   assert.match(await said('/#/sign-in/oidc_state', 'de'), /abgelaufen/);
   assert.match(await said('/#/sign-in/oidc_no_account', 'de'), /verknüpf/);
   assert.equal(await said('/#/sign-in/whatever_this_is', 'en'), await said('/#/sign-in/oidc_failed', 'en'));

@@ -21,15 +21,15 @@ const current = async () => (await house.server.json('GET', `/api/conversations/
 test('each value says where it comes from', opts, async () => {
   await fresh();
   await open();
-  assert.match(await origin('temperature'), /^model default: [\d.]+$/);
+  assert.match(await origin('temperature'), /^Model default: [\d.]+$/);
   await page.fill('[name=temperature]', '0.4');
-  assert.equal(await origin('temperature'), 'this chat');
+  assert.equal(await origin('temperature'), 'This chat');
   await page.click('#settings-defaults');
-  await until(page, () => document.querySelector('[data-field=temperature] .origin').textContent === 'my default');
+  await until(page, () => document.querySelector('[data-field=temperature] .origin').textContent === 'My default');
   await page.fill('[name=top_p]', '0.5');
   await page.fill('#preset-name', 'Strict');
   await page.click('#preset-save');
-  await until(page, () => document.querySelector('[data-field=top_p] .origin').textContent === 'preset Strict');
+  await until(page, () => document.querySelector('[data-field=top_p] .origin').textContent === 'Preset Strict');
   await save();
   await say(page, order({ text: 'x' }));
   await answered(page);
@@ -58,7 +58,7 @@ test('what the server refuses is said at the field, and nothing is lost', opts, 
   await open();
   await page.fill('[name=json_schema]', '{"type": ');
   await page.click('#settings-form .primary');
-  assert.match(await page.textContent('#settings-problem'), /no JSON/);
+  assert.match(await page.textContent('#settings-problem'), /Invalid JSON/);
   await page.fill('[name=json_schema]', '{"type": "nonsense"}');
   await page.click('#settings-form .primary');
   await page.waitForSelector('[name=json_schema][aria-invalid=true]');

@@ -33,10 +33,11 @@ export function plainText(s) {
 /** attachment: where it stands in a file, its name or its text. */
 function snippet({ before, text, after, attachment }, when) {
   const line = attachment ? (s) => s.replace(/\s+/g, " ") : plainText;
-  const found = [el("span", { class: "conversation-when" }, `${when} · `), before ? `…${line(before).slice(-40)}` : "", el("mark", {}, line(text)), line(after)];
-  if (!attachment) return found;
+  const day = el("span", { class: "conversation-when" }, `${when} · `);
+  const found = [before ? `…${line(before).slice(-40)}` : "", el("mark", {}, line(text)), line(after)];
+  if (!attachment) return [day, ...found];
   const named = attachment.name.includes(before + text + after);
-  return [el("span", { class: "conversation-file" }, icon("clip"), named ? t("list.file") : t("list.inFile", { name: attachment.name })), " ", ...found];
+  return [day, el("span", { class: "conversation-file" }, icon("clip"), named ? t("list.file") : t("list.inFile", { name: attachment.name })), " ", ...found];
 }
 
 /** old: the element that showed the row before, used again where that is possible. list: {words, plain, chosen, current}. */

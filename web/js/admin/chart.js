@@ -91,8 +91,10 @@ function drawAxes(svg, w, spec, { ticks, labels, left }, x, y) {
   });
   for (const s of moments(spec, w - left - PAD.right)) {
     const at = x((s - spec.from) / spec.step);
-    if (at < left + 8 || at > w - PAD.right - 8) continue; // its text would be cut
-    shape("text", { x: at.toFixed(1), y: HEIGHT - 6, class: "chart-label", "text-anchor": "middle" }, svg).textContent = tick(s, spec.n * spec.step);
+    const text = shape("text", { x: at.toFixed(1), y: HEIGHT - 6, class: "chart-label", "text-anchor": "middle" }, svg);
+    text.textContent = tick(s, spec.n * spec.step);
+    const half = text.getComputedTextLength() / 2;
+    if (at < half || at + half > w) text.remove(); // it would be cut
   }
 }
 
