@@ -1,4 +1,4 @@
-/* engine/base: arena, buf, hash, file, option. */
+/* engine/base: arena, buf, err, hash, file, option. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -254,6 +254,27 @@ static void test_option_refuses_with_the_option_named(void **state)
     }
 }
 
+static void test_an_error_has_the_reason_and_the_numbers_of_its_own_alone(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    assert_false(err_set(&e, ERR_LIMIT, "%d of %d", 7, 5) || err_reason(&e, "too_many"));
+    assert_false(err_param(&e, "used", 7));
+    assert_false(err_param(&e, "limit", INT64_MIN));
+    assert_string_equal(e.reason, "too_many");
+    assert_string_equal(e.params, "\"used\":7,\"limit\":-9223372036854775808");
+    err_set(&e, ERR_IO, "another");
+    assert_string_equal(e.reason, "");
+    assert_string_equal(e.params, "");
+    err_reason(&e, "a_reason_that_is_longer_than_its_room_is");
+    assert_string_equal(e.reason, "");
+    for (int i = 0; i < 100; i++) /* what does not fit is left out whole: the members stay JSON */
+        err_param(&e, "number", 1000 + i);
+    assert_true(strlen(e.params) < sizeof e.params);
+    assert_string_equal(strrchr(e.params, ':') + 1, "1010");
+    assert_false(err_reason(NULL, "x") || err_param(NULL, "x", 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_buf_remembers_that_it_failed),
         cmocka_unit_test(test_buf_json_string_is_always_valid_utf8),
         cmocka_unit_test(test_buf_json_number_is_shortest_that_reads_back),
+        cmocka_unit_test(test_an_error_has_the_reason_and_the_numbers_of_its_own_alone),
         cmocka_unit_test(test_hash64_equals_the_published_vectors),
         cmocka_unit_test(test_hash64_is_what_files_hold),
         cmocka_unit_test(test_hash128_equals_the_published_vector),
