@@ -53,7 +53,7 @@ test('a key is made after the password was said again', { skip }, async () => {
 test('a key may be for one thing alone', { skip }, async () => {
   await page.selectOption('#keys-scopes', 'metrics');
   await wantKey('prometheus');
-  await page.locator('#keys-list li', { hasText: /prometheus.*Only to read/ }).waitFor();
+  await page.locator('#keys-list li', { hasText: /prometheus.*Read \/metrics/ }).waitFor();
   assert.doesNotMatch(await page.locator('#keys-list').innerText(), /false|undefined/);
   const { items } = (await house.server.json('GET', '/api/keys')).body;
   assert.deepEqual(items.find((k) => k.name === 'prometheus').scopes, ['metrics']);
