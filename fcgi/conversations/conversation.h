@@ -29,8 +29,9 @@ bool conversation_post(struct request *r,
                        struct err *e); /* POST /api/conversations/{id}/messages */
 bool conversation_stream(struct request *r, struct err *e); /* GET /api/messages/{id}/stream */
 bool conversation_fork(struct request *r, struct err *e);   /* POST /api/conversations/{id}/fork */
-bool conversation_truncate(struct request *r, struct err *e);    /* DELETE /api/messages/{id} */
-bool conversation_bulk(struct request *r, struct err *e);        /* POST /api/conversations/bulk */
+bool conversation_truncate(struct request *r, struct err *e); /* DELETE /api/messages/{id} */
+bool conversation_version(struct request *r, struct err *e);  /* POST /api/messages/{id}/versions */
+bool conversation_bulk(struct request *r, struct err *e);     /* POST /api/conversations/bulk */
 bool conversation_empty_trash(struct request *r, struct err *e); /* DELETE /api/trash */
 bool conversation_tags(struct request *r, struct err *e);        /* GET /api/conversation-tags */
 bool conversation_texts(struct request *r, struct err *e); /* GET /api/conversations/{id}/texts */

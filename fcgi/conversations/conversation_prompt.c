@@ -1,6 +1,7 @@
 /* conversation.h: the messages of a branch as a prompt. */
 #include <string.h>
 
+#include "engine/base/buf.h"
 #include "engine/base/json/json.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/conversations/conversation.h"
@@ -17,9 +18,29 @@ struct branch {
     struct err why; /* an attachment could not be read; code ERR_NONE: all could */
 };
 
+/* Joins a text to the last message where both are of one role, as they are once a message was taken
+ * out from between: roles must go on alternating. NULL: it has to be a message of its own. */
+static cJSON *join_last(cJSON *messages, const char *role, const char *content)
+{
+    cJSON *last = cJSON_GetArrayItem(messages, cJSON_GetArraySize(messages) - 1);
+    const char *before = json_text(last, "content");
+    if (!last || !before || strcmp(json_text(last, "role"), role) || !strcmp(role, "tool") ||
+        json_member(last, "tool_calls"))
+        return NULL;
+    struct buf both = {0};
+    buf_printf(&both, "%s\n\n%s", before, content);
+    const bool ok = !both.failed && cJSON_ReplaceItemInObjectCaseSensitive(
+                                        last, "content", cJSON_CreateString(both.data));
+    buf_fini(&both);
+    return ok ? last : NULL;
+}
+
 static cJSON *add_message(cJSON *messages, const char *role, const char *content)
 {
-    cJSON *m = cJSON_CreateObject();
+    cJSON *m = join_last(messages, role, content);
+    if (m)
+        return m;
+    m = cJSON_CreateObject();
     if (!m || !cJSON_AddItemToArray(messages, m) || !cJSON_AddStringToObject(m, "role", role) ||
         !cJSON_AddStringToObject(m, "content", content))
         return NULL;
@@ -48,8 +69,8 @@ static bool add_row(void *context, const struct store_message *row)
                      : add_message(b->messages, store_role_name(row->role), row->content);
     b->last_id = row->id;
     b->running |= row->status == MESSAGE_RUNNING;
-    b->failed |=
-        !m || (*row->reasoning && !cJSON_AddStringToObject(m, "reasoning_content", row->reasoning));
+    b->failed |= !m || (*row->reasoning && !json_member(m, "reasoning_content") &&
+                        !cJSON_AddStringToObject(m, "reasoning_content", row->reasoning));
     b->failed |=
         row->tool_call_id && !cJSON_AddStringToObject(m, "tool_call_id", row->tool_call_id);
     if (m && row->tool_calls) {

@@ -241,3 +241,81 @@ bool store_message_remove(struct store *s, int64_t user_id, int64_t id, struct e
     }
     return false;
 }
+
+/* Says why this message can't go alone. */
+static bool may_leave(const struct removal *r, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(r->s, QUERY_MESSAGE_BETWEEN, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":conversation_id", r->root.conversation_id);
+    statement_bind_int(q, ":id", r->root.message_id);
+    const int rc = statement_step(r->s, q, e);
+    const bool refused = rc == 1 && sqlite3_column_type(q, 0) != SQLITE_NULL;
+    if (refused)
+        err_set(e, ERR_CONFLICT, "%s", statement_column_text(q, 0));
+    statement_end(q);
+    return rc == 1 && !refused;
+}
+
+static bool lift_children(const struct removal *r, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(r->s, QUERY_MESSAGE_CHILDREN_UP, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", r->root.user_id);
+    statement_bind_int(q, ":conversation_id", r->root.conversation_id);
+    statement_bind_int(q, ":id", r->root.message_id);
+    statement_bind_id(q, ":parent_id", r->parent_id);
+    return statement_run(r->s, q, NULL, e);
+}
+
+static bool take_out(struct removal *r, struct err *e)
+{
+    int64_t bytes = 0;
+    return find_root(r, e) && may_leave(r, e) && lift_children(r, e) && leave(r, e) &&
+           begin_removed(r, e) && take_away(r, r->root.message_id, &bytes, e);
+}
+
+bool store_message_take_out(struct store *s, int64_t user_id, int64_t id, struct err *e)
+{
+    struct removal r = {.s = s, .root = {.user_id = user_id, .message_id = id}};
+    return store_write_begin(s, e) && store_write_end(s, take_out(&r, e), e);
+}
+
+static bool show_version(const struct removal *old, int64_t id, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(old->s, QUERY_CONVERSATION_POSTED, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", old->root.user_id);
+    statement_bind_int(q, ":id", old->root.conversation_id);
+    statement_bind_id(q, ":leaf_id", id);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    statement_bind_text(q, ":title", NULL);
+    return statement_run(old->s, q, NULL, e);
+}
+
+static bool add_version(struct store *s, const struct store_version *v, int64_t *id, struct err *e)
+{
+    struct removal old = {.s = s, .root = {.user_id = v->user_id, .message_id = v->message_id}};
+    sqlite3_stmt *q;
+    if (!find_root(&old, e) || !(q = statement_begin(s, QUERY_MESSAGE_ADD_VERSION, e)))
+        return false;
+    statement_bind_int(q, ":user_id", v->user_id);
+    statement_bind_int(q, ":id", v->message_id);
+    statement_bind_text(q, ":content", v->content);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    struct err why = {0};
+    if (!statement_int(s, q, id, &why))
+        return why.code == ERR_NOTFOUND
+                   ? err_set(e, ERR_CONFLICT, "only a finished answer can be edited")
+                   : err_set(e, why.code, "%s", why.text);
+    return search_add(s, *id, e) && show_version(&old, *id, e);
+}
+
+bool store_message_version(struct store *s, const struct store_version *v, int64_t *id,
+                           struct err *e)
+{
+    return store_write_begin(s, e) && store_write_end(s, add_version(s, v, id, e), e);
+}

@@ -30,3 +30,15 @@ bool store_conversation_fork(struct store *s, const struct store_fork *f, int64_
  * it takes several transactions, between which others write, from the ends up: if the process is
  * killed, what is left is a whole tree. ERR_CONFLICT: one of them is still running. */
 bool store_message_remove(struct store *s, int64_t user_id, int64_t id, struct err *e);
+/* The message alone, gone: what stood below it stands below what stood above it. ERR_CONFLICT: it
+ * is running, a call or a tool's result, or the question with which a conversation begins. */
+bool store_message_take_out(struct store *s, int64_t user_id, int64_t id, struct err *e);
+
+struct store_version {
+    int64_t user_id;
+    int64_t message_id;  /* a finished answer: another is ERR_CONFLICT */
+    const char *content; /* what stands in its place */
+};
+/* A sibling of that answer, which becomes the shown one; *id: its own. */
+bool store_message_version(struct store *s, const struct store_version *v, int64_t *id,
+                           struct err *e);

@@ -91,3 +91,27 @@ WITH RECURSIVE subtree (id) AS (
 )
 UPDATE conversations SET leaf_id = (SELECT max(id) FROM newest)
 WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL AND leaf_id IN (SELECT id FROM subtree);
+
+-- What somebody made of an answer, beside it: their text, the rest as it was.
+-- name: message_add_version
+INSERT INTO messages (conversation_id, parent_id, role, status, content, reasoning, model, created_at, finished_at)
+SELECT m.conversation_id, m.parent_id, m.role, 'done', :content, m.reasoning, m.model, :now, :now
+FROM messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.id = :id AND m.role = 'assistant' AND m.status <> 'running'
+  AND c.user_id = :user_id AND c.deleted_at IS NULL
+RETURNING id;
+
+-- Of one message that may be taken out from between: NULL, or why not.
+-- name: message_between
+SELECT CASE WHEN m.status = 'running' THEN 'an answer is still being written'
+            WHEN m.role = 'tool' OR m.tool_calls IS NOT NULL THEN 'calls and their results go together'
+            WHEN m.parent_id IS NULL AND EXISTS (SELECT 1 FROM messages k
+                                                 WHERE k.conversation_id = m.conversation_id AND k.parent_id = m.id)
+            THEN 'a conversation begins with a question' END
+FROM messages m WHERE m.id = :id AND m.conversation_id = :conversation_id;
+
+-- name: message_children_up
+UPDATE messages SET parent_id = :parent_id
+WHERE conversation_id = (SELECT id FROM conversations
+                         WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL)
+  AND parent_id = :id;

@@ -388,7 +388,8 @@ test('another user finds nothing, on any route', async () => {
     ['PATCH', `/api/conversations/${c.id}`, { trashed: true }], ['PATCH', `/api/conversations/${c.id}`, { tags: ['x'] }],
     ['DELETE', `/api/conversations/${c.id}`], ['POST', `/api/conversations/${c.id}/messages`, { content: 'x' }],
     ['POST', `/api/conversations/${c.id}/messages`, { regenerate: m }], ['GET', `/api/messages/${m}/stream`],
-    ['POST', `/api/messages/${m}/stop`], ['DELETE', `/api/messages/${m}`],
+    ['POST', `/api/messages/${m}/stop`], ['DELETE', `/api/messages/${m}`], ['DELETE', `/api/messages/${m}?below=keep`],
+    ['POST', `/api/messages/${m}/versions`, { content: 'x' }],
     ['POST', `/api/conversations/${c.id}/fork`, { from_message_id: m }]];
   for (const [method, where, body] of tries)
     assert.equal((await s.json(method, where, body, as)).status, 404, `${method} ${where}`);
