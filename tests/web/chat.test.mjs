@@ -30,7 +30,8 @@ test('a wrong password is refused in words', opts, async () => {
 
 test('a message is answered, with its figures, and gets a row in the list', opts, async () => {
   const page = await house.page();
-  await page.click('#thinking');
+  await page.click('#model');
+  await page.getByRole('menuitemradio', { name: /^Off/ }).click();
   await set(page, { temperature: 0 });
   await say(page, 'What is 17 + 25?');
   const answer = await answered(page);

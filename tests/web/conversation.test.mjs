@@ -52,7 +52,7 @@ test('a chat is forked from a message, and cut from a message', opts, async () =
   await count('.message', 4);
   await page.locator('.message.user').nth(1).hover();
   await page.locator('.message.user').nth(1).locator('.act-more').click();
-  await page.click('.menu .bad');
+  await page.locator('.menu .bad').last().click();
   assert.match(await page.textContent('#confirm-text'), /2/);
   await page.click('#confirm-dialog .danger');
   await count('.message', 2);

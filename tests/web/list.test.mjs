@@ -175,7 +175,7 @@ test('a search leads to the message, on the branch that holds it', opts, async (
   const { messages } = (await api('GET', `/api/conversations/${id}`)).body;
   await page.locator('.message.assistant .older').click();
   await until(page, () => document.querySelector('.versions-text')?.textContent === '1/2');
-  await page.keyboard.press('Control+k');
+  await page.keyboard.press('Control+Shift+f');
   await page.keyboard.type('heron stands');
   await until(page, () => document.querySelector('.conversation-match mark')?.textContent === 'heron stands');
   await shot('search');

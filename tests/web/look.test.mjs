@@ -11,7 +11,7 @@ after(async () => { await house?.close(); });
 test('the theme can be chosen and is remembered', opts, async () => {
   const page = await house.page({ colorScheme: 'light' });
   await page.click('#theme');
-  await page.click('#theme');
+  await page.getByRole('menuitemradio', { name: 'Dark' }).click();
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
   await page.reload();
   await page.waitForSelector('#app:not([hidden])');
@@ -38,7 +38,7 @@ test('everything can be done by keyboard', opts, async () => {
   const page = await house.page();
   await page.keyboard.press('Control+b');
   await until(page, () => document.querySelector('#app').classList.contains('side-hidden'));
-  await page.keyboard.press('Control+k');
+  await page.keyboard.press('Control+Shift+f');
   assert.equal(await page.evaluate(() => document.activeElement.id), 'search');
   await page.keyboard.press('Escape');
   await page.evaluate(() => document.activeElement.blur());

@@ -2,21 +2,49 @@
 
 import { copyText, $ } from "./dom.js";
 import { findNeeded, openFind } from "./find.js";
+import { t } from "./i18n.js";
 import { shareDialog } from "./share.js";
-import { helpDialog, initShortcuts } from "./shortcuts.js";
+import { promptsDialog } from "./prompts.js";
+import { helpDialog, initShortcuts, keysOf } from "./shortcuts.js";
 import { change, currentRow, editTags, neighbour, rename } from "./sidebar.js";
 import { walk } from "./message_menu.js";
-import { branch, isRunning, on, state } from "./state.js";
+import { branch, emit, isRunning, on, state } from "./state.js";
+import { themes } from "./theme.js";
 import { showMessage } from "./thread.js";
 
 const lastOf = (role) => state.current && branch(state.current).findLast((m) => m.role === role);
 const open = (id) => { if (id) location.hash = `#/c/${id}`; };
 const press = (message, button) => { showMessage(message.id)?.querySelector(button)?.click(); };
 
+// [icon, what it is called, which action]
+const IN_PALETTE = [
+  ["compose", "common.newChat", "new"], ["search", "help.search", "search"], ["search", "search.inChat", "find"], ["menu", "help.list", "toggle-list"],
+  ["edit", "help.editLast", "edit-last"], ["again", "help.again", "again"], ["copy", "help.copyLast", "copy-last"], ["pin", "help.pin", "pin"], ["archive", "help.archive", "archive"],
+  ["tag", "help.tags", "tags"], ["share", "help.share", "share"], ["edit", "help.rename", "rename"], ["trash", "help.trash", "trash"], ["stop", "help.stop", "stop"],
+];
+
+function paletteActions(actions, can) {
+  const setting = (icon, label, run) => ({ icon, label, group: "settings", run });
+  return [
+    ...IN_PALETTE.map(([icon, what, name]) => ({ icon, label: t(what), keys: keysOf(name), can: () => can(name), run: actions[name] })),
+    { icon: "ghost", label: t("header.temporary"), run: () => { actions.new(); emit("temporary", true); } },
+    { icon: "export", label: t("export.menu"), run: () => emit("command-export") },
+    { icon: "import", label: t("import.menu"), run: () => emit("command-import") },
+    setting("tune", t("page.settings"), () => emit("command-settings")),
+    setting("prompt", t("prompts.title"), promptsDialog),
+    setting("keyboard", t("account.help"), helpDialog),
+    setting("shield", t("account.security"), async () => (await import("./security.js")).securityDialog()),
+    ...themes().map(({ icon, label, run }) => setting(icon, `${t("theme.title")}: ${label}`, run)),
+    { ...setting("admin", t("admin.title"), () => location.assign("/admin")), can: () => state.user?.role === "admin" },
+  ];
+}
+
 /** frame: {openNew, showSidebar(show), sidebarShown()}. */
 export function initActions(frame) {
+  const can = (name) => !needs[name] || Boolean(needs[name]());
   const actions = {
     new: frame.openNew,
+    palette: async () => (await import("./palette.js")).openPalette(paletteActions(actions, can)),
     search: () => { frame.showSidebar(true); $("search").focus(); $("search").select(); },
     find: openFind,
     "toggle-list": () => frame.showSidebar(!frame.sidebarShown()),
@@ -43,8 +71,8 @@ export function initActions(frame) {
     again: () => lastOf("assistant") && !isRunning(state.current), "copy-last": () => lastOf("assistant"),
   };
   for (const name of ["older", "newer"]) needs[name] = () => state.current && !isRunning(state.current);
-  for (const name of ["pin", "archive", "tags", "share", "rename", "trash"]) needs[name] = () => state.current?.messages.size;
+  for (const name of ["pin", "archive", "tags", "share", "rename", "trash"]) needs[name] = () => state.current?.messages.size && !state.current.temporary;
   on("export-chosen", async (selected) => (await import("./export.js")).exportDialog({ selected }));
   for (const [name, run] of Object.entries(actions)) on(`key-${name}`, run);
-  initShortcuts((name) => !needs[name] || Boolean(needs[name]()));
+  initShortcuts(can);
 }

@@ -120,5 +120,5 @@ function parseEvent(text) {
     if (line.startsWith("event:")) event = line.slice(6).trim();
     else if (line.startsWith("data:")) data += line.slice(5).trimStart();
   }
-  return data ? { event, data: JSON.parse(data) } : null;
+  return data && data !== "[DONE]" ? { event, data: JSON.parse(data) } : null;
 }

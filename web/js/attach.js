@@ -151,7 +151,6 @@ export function addFiles(blobs) {
 
 // --- ways in --------------------------------------------------------------------------------------------------------------
 
-$("attach").addEventListener("click", () => $("attach-input").click());
 $("attach-input").addEventListener("change", (event) => {
   addFiles(event.target.files);
   event.target.value = ""; // so that the same file can be chosen again

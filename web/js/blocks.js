@@ -114,7 +114,7 @@ export function sync(parent, before, blocks, after = null) {
 /** These blocks will not change any more: colours for their code. */
 export function settle(all) {
   for (const shown of all) {
-    shown.box?.colour();
+    shown.box?.settle();
     settle(shown.children);
   }
 }

@@ -20,7 +20,7 @@ const INLINE = { // all that an answer may have within a block
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true,
 };
-const CLASSES = /^(math|plain|task|task done|hljs-[\w -]+|language-\w+|function_|class_|inherited__)( |$)/; // what our rules and highlight.js write
+const CLASSES = /^(math|plain|footnote-ref|task|task done|hljs-[\w -]+|language-\w+|function_|class_|inherited__)( |$)/; // what our rules and highlight.js write
 
 function harden(node) {
   if (node.hasAttribute("class") && !CLASSES.test(node.className)) node.removeAttribute("class");
@@ -36,6 +36,11 @@ export function cleanInline(html) {
   for (const task of fragment.querySelectorAll(".task")) {
     task.setAttribute("role", "img");
     task.setAttribute("aria-label", t(task.classList.contains("done") ? "code.taskDone" : "code.taskOpen"));
+  }
+  for (const sign of fragment.querySelectorAll(".footnote-ref")) {
+    sign.setAttribute("role", "link");
+    sign.setAttribute("tabindex", "0");
+    sign.setAttribute("aria-label", t("answer.footnote", { label: sign.textContent }));
   }
   return fragment;
 }

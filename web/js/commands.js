@@ -12,23 +12,36 @@ import { emit, isRunning, on, state } from "./state.js";
 
 /** Throws what the server says. */
 async function saveSettings(settings) {
-  if (!state.current) { state.draftSettings = settings; drawComposer(); return; }
+  if (!state.current || state.current.temporary) {
+    if (state.current) state.current.settings = settings;
+    else state.draftSettings = settings;
+    emit("settings-changed");
+    drawComposer();
+    return;
+  }
   const saved = await call("PATCH", `/api/conversations/${state.current.id}`, { settings });
   state.current.settings = saved.settings;
   emit("settings-changed");
   drawComposer();
 }
-on("thinking", async (wanted) => {
-  try { await saveSettings({ ...(state.current?.settings || state.draftSettings), thinking: wanted }); } catch (error) { toast(error.message); }
+/** null takes a value away. */
+on("choose-settings", async (values) => {
+  try {
+    const before = state.current?.settings || (Object.keys(state.draftSettings).length ? state.draftSettings : await call("GET", "/api/defaults"));
+    const all = Object.entries({ ...before, ...values });
+    await saveSettings(state.current && !state.current.temporary ? values : Object.fromEntries(all.filter(([, value]) => value !== null)));
+    emit("settings-changed");
+  } catch (error) { toast(error.message); }
 });
-function openSettings() {
+async function openSettings(field = "") {
   const draft = Object.keys(state.draftSettings).length ? state.draftSettings : null;
-  return settingsDialog(state.current ? state.current.settings : draft, saveSettings);
+  await settingsDialog(state.current ? state.current.settings : draft, saveSettings);
+  if (field) $("settings-form").elements[field]?.focus();
 }
-$("settings").addEventListener("click", openSettings);
+$("settings").addEventListener("click", () => openSettings());
 
 const leaf = () => state.current?.messages.get(state.current.leaf_id);
-on("command-settings", () => openSettings());
+on("command-settings", (field) => openSettings(field));
 on("command-system", async (system) => {
   if (!system) { openSettings(); return; }
   try { await saveSettings({ ...(state.current?.settings || state.draftSettings), system }); toast(t("slash.systemSet")); } catch (error) { toast(error.message); }

@@ -16,13 +16,10 @@ function grow() {
 export function drawComposer() {
   const running = isRunning(state.current);
   $("stop").hidden = !running;
-  $("send").hidden = running;
   const files = attached();
-  $("send").disabled = !files.ready || !(text.value.trim() || files.n);
-  const model = state.status?.model;
-  $("thinking").hidden = !model?.thinking_switch;
-  const settings = state.current?.settings || state.draftSettings;
-  $("thinking").setAttribute("aria-pressed", String(settings.thinking !== false));
+  const something = Boolean(text.value.trim() || files.n);
+  $("send").hidden = running && !something;
+  $("send").disabled = !files.ready || !something;
 }
 
 export function setText(value) {
@@ -38,6 +35,7 @@ export function focusComposer() {
 /** Puts away what is typed, under the chat it belongs to. It outlives a reload and goes with its tab. */
 export function keepDraft() {
   if (draftOf === null) return;
+  if (draftOf === "temporary") { draftOf = null; return; } // of such a chat nothing is kept
   try {
     if (text.value) sessionStorage.setItem(`draft:${draftOf}`, text.value);
     else sessionStorage.removeItem(`draft:${draftOf}`);
@@ -80,9 +78,9 @@ export function takeDraft(key) {
 function send() {
   const content = text.value.trim();
   const files = attached();
-  if (!files.ready || !(content || files.n) || isRunning(state.current)) return;
+  if (!files.ready || !(content || files.n)) return;
   setText("");
-  emit("send", content);
+  emit(isRunning(state.current) ? "queue" : "send", content);
 }
 
 text.addEventListener("input", () => { grow(); drawComposer(); });
@@ -93,6 +91,5 @@ text.addEventListener("keydown", (event) => {
 });
 $("composer").addEventListener("submit", (event) => { event.preventDefault(); send(); });
 $("stop").addEventListener("click", () => emit("stop"));
-$("thinking").addEventListener("click", () => emit("thinking", $("thinking").getAttribute("aria-pressed") !== "true"));
 addEventListener("pagehide", () => { const key = draftOf; keepDraft(); draftOf = key; }); // the page may come back
 for (const name of ["answer-start", "answer-end", "files-changed"]) on(name, drawComposer);

@@ -82,7 +82,17 @@ export async function copyText(text, done = t("common.copied")) {
   }
 }
 
-/** A menu at a button: items are {label, icon, bad, run}, in a choice also `checked`. Closes on choice, Escape, Tab, a click elsewhere. */
+function menuItem(item, close) {
+  if (item.head) return el("div", { class: "menu-head", role: "presentation" }, item.head);
+  if (item.line) return el("div", { class: "menu-line", role: "separator" });
+  const label = item.hint ? el("span", { class: "menu-words" }, item.label, el("small", {}, item.hint)) : item.label;
+  return el("button", { type: "button", role: item.checked === undefined ? "menuitem" : "menuitemradio", class: item.bad ? "bad" : "", disabled: Boolean(item.disabled),
+    ...(item.checked === undefined ? {} : { ariaChecked: String(item.checked) }),
+    on: { click: () => { close(true); item.run(); } } }, icon(item.icon || (item.checked ? "check" : "none")), label);
+}
+
+/** A menu at a button: items are {label, hint, icon, bad, disabled, run}, in a choice also `checked`; {head} and {line} part them. Closes
+ *  on choice, Escape, Tab, a click elsewhere. */
 export function openMenu(button, items) {
   const menu = el("div", { class: "menu", role: "menu" });
   const close = (refocus) => {
@@ -92,13 +102,10 @@ export function openMenu(button, items) {
     if (refocus) button.focus();
   };
   const outside = (event) => { if (!menu.contains(event.target)) close(false); };
-  for (const item of items) {
-    menu.append(el("button", { type: "button", role: item.checked === undefined ? "menuitem" : "menuitemradio", class: item.bad ? "bad" : "",
-      ...(item.checked === undefined ? {} : { ariaChecked: String(item.checked) }),
-      on: { click: () => { close(true); item.run(); } } }, icon(item.icon), item.label));
-  }
+  menu.append(...items.map((item) => menuItem(item, close)));
+  const choices = () => [...menu.querySelectorAll("button:not(:disabled)")];
   menu.addEventListener("keydown", (event) => {
-    const all = [...menu.children];
+    const all = choices();
     const at = all.indexOf(document.activeElement);
     if (event.key === "Tab") { close(true); return; } // from the button on
     if (event.key === "Escape") close(true);
@@ -114,12 +121,19 @@ export function openMenu(button, items) {
   const at = button.getBoundingClientRect();
   const height = menu.offsetHeight;
   const below = at.bottom + height + 8 < innerHeight;
+  const left = document.dir === "rtl" || at.left > innerWidth / 2 ? at.right - menu.offsetWidth : at.left; // it grows to where there is room
   menu.style.top = `${below ? at.bottom + 4 : Math.max(8, at.top - height - 4)}px`;
-  menu.style.left = `${Math.max(8, Math.min(at.left, innerWidth - menu.offsetWidth - 8))}px`;
+  menu.style.left = `${Math.max(8, Math.min(left, innerWidth - menu.offsetWidth - 8))}px`;
   button.setAttribute("aria-expanded", "true");
   document.addEventListener("pointerdown", outside, true);
-  (menu.querySelector("[aria-checked=true]") || menu.firstElementChild).focus();
+  (menu.querySelector("[aria-checked=true]") || choices()[0]).focus();
 }
+
+/** Every dialog has a cross, last in the order of the keyboard. */
+document.addEventListener("toggle", ({ target, newState }) => {
+  if (newState !== "open" || !target.matches?.("dialog.dialog") || target.querySelector(":scope > .dialog-close")) return;
+  target.append(el("button", { class: "icon-button dialog-close", type: "button", ariaLabel: t("common.close"), on: { click: () => target.close() } }, icon("close")));
+}, true);
 
 /** Asks; resolves to true for yes, which `verb` names. safe: nothing is lost by it. field: what is filled in along with it. */
 export function confirmDialog(title, text, verb = t("common.delete"), { safe = false, field = "" } = {}) {

@@ -160,7 +160,6 @@ function build(selected) {
 
 /** selected: ids that were chosen in the list. */
 export function exportDialog({ selected = [] } = {}) {
-  if (!document.querySelector("link[href='css/export.css']")) document.head.append(el("link", { rel: "stylesheet", href: "css/export.css" }));
   $("export-dialog")?.remove();
   const dialog = build(selected);
   const before = document.activeElement;

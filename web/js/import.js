@@ -152,7 +152,6 @@ function build() {
 }
 
 export function importDialog() {
-  if (!document.querySelector("link[href='css/import.css']")) document.head.append(el("link", { rel: "stylesheet", href: "css/import.css" }));
   $("import-dialog")?.remove();
   const dialog = build();
   const before = document.activeElement;

@@ -4,7 +4,9 @@ import { el, fromTemplate, icon } from "./dom.js";
 import { date, t } from "./i18n.js";
 import { tagChip } from "./tags.js";
 
-export const HEIGHT = { group: 34, item: 38, tagged: 58, match: 78, note: 56 }; // css/sidebar.css draws them so
+// css/sidebar.css draws them so; higher where fingers press.
+const fingers = matchMedia("(pointer: coarse)").matches ? 8 : 0;
+export const HEIGHT = { group: 34, item: 36 + fingers, tagged: 56 + fingers, match: 74 + fingers, note: 56 };
 const SHOWN_TAGS = 4;
 
 export const titleOf = (c) => c.title || t("common.newChat");

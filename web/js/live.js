@@ -63,7 +63,7 @@ function merge(conversation, news, newBranch) {
 /** Asks once; resolves when what came is in the page. */
 export async function checkNow() {
   const conversation = state.current;
-  const id = conversation?.id ?? null;
+  const id = conversation && !conversation.temporary ? conversation.id : null;
   if (!state.user || asking) return;
   asking = true;
   try {
@@ -102,7 +102,7 @@ function wake() {
 
 /** Tells the other tabs that something was written. */
 export function tell() {
-  channel?.postMessage(state.current?.id ?? "");
+  if (!state.current?.temporary) channel?.postMessage(state.current?.id ?? "");
 }
 
 /** After the open conversation was read whole. */
@@ -122,7 +122,7 @@ export function startLive() {
 /** The model finds a title for a chat with its first answer. */
 on("answer-end", async (message) => {
   const conversation = state.current;
-  if (conversation?.id !== message.conversation_id || message.status === "error" || conversation.messages.size > 2) return;
+  if (conversation?.id !== message.conversation_id || conversation.temporary || message.status === "error" || conversation.messages.size > 2) return;
   try {
     const { title, changed } = await call("POST", `/api/conversations/${conversation.id}/title`, {}, AbortSignal.timeout(TITLE_MS));
     if (!changed) return;

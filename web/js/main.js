@@ -7,6 +7,7 @@ import { leaveAll, resume, stopAnswer } from "./answer.js";
 import { drawComposer, focusComposer, forgetDrafts, keepDraft, takeDraft } from "./composer.js";
 import { keysDialog, passwordDialog } from "./dialogs.js";
 import { el, $, openMenu, toast } from "./dom.js";
+import { initHeader } from "./header.js";
 import { clearMarks, goToMessage } from "./found.js";
 import { readConversation, readTexts } from "./history.js";
 import { drawFirstRun } from "./first_run.js";
@@ -15,8 +16,11 @@ import { forgetTag, startLive } from "./live.js";
 import { initLogin, invitation, loginReturn, showLogin, showSignUp } from "./login.js";
 import { loadMarkdown } from "./markdown.js";
 import { returnText, takeReturn } from "./oidc.js";
+import "./add_menu.js";
 import "./commands.js";
+import "./model_menu.js";
 import "./meter.js";
+import "./queue.js";
 import { promptsDialog } from "./prompts.js";
 import { placeOf, post } from "./sending.js";
 import { helpDialog } from "./shortcuts.js";
@@ -34,7 +38,7 @@ const narrow = matchMedia("(max-width: 760px)");
 // --- conversations --------------------------------------------------------------------------------------------------
 
 function drawTitle() {
-  $("title").textContent = state.current?.title || t("common.newChat");
+  $("title").textContent = state.temporary ? t("header.temporary") : state.current?.title || t("common.newChat");
   document.title = state.current?.title ? `${state.current.title} · Sluice` : "Sluice";
 }
 
@@ -49,8 +53,10 @@ function closeCurrent() {
   state.visit++;
   keepDraft();
   leaveAll();
+  emit("stop-temporary");
   forgetViews();
   state.current = null;
+  state.temporary = false;
 }
 
 async function openConversation(id, messageId) {
@@ -101,6 +107,15 @@ function route() {
   if (!messageId) focusComposer();
 }
 
+on("temporary", (wanted) => {
+  if (state.current) openNew();
+  state.temporary = wanted;
+  emit("temporary-changed");
+  drawTitle();
+  focusComposer();
+});
+on("send-queued", ({ content, files }) => post({ content, parent_id: state.current.leaf_id || null }, content, files));
+
 on("command-new", () => { location.hash = "#/"; route(); });
 const openImport = async () => (await import("./import.js")).importDialog();
 on("command-import", openImport);
@@ -111,10 +126,12 @@ on("regenerate", (message) => { if (!isRunning(state.current)) post({ regenerate
 on("choose-version", (message) => {
   const conversation = state.current;
   const leaf = leafUnder(conversation, message).id;
+  if (conversation.temporary) { showLeaf(conversation, leaf); drawThread(); return; }
   showLeaf(conversation, leaf, call("PATCH", `/api/conversations/${conversation.id}`, { leaf_id: leaf })); // else kept by the next message
   drawThread();
 });
 on("stop", async () => {
+  if (state.current?.temporary) { emit("stop-temporary"); return; }
   for (const m of state.current?.messages.values() || []) {
     if (m.status === "running") try { await stopAnswer(m); } catch (error) { toast(error.message); }
   }
@@ -131,7 +148,7 @@ on("conversation-gone", (id) => { if (state.current?.id === id) { toast(t("page.
 /** What is shown is read anew and drawn in place: something was taken away, or changed under us. */
 on("reload-conversation", async () => {
   const conversation = state.current;
-  if (!conversation) return;
+  if (!conversation || conversation.temporary) return;
   try {
     const now = await call("GET", `/api/conversations/${conversation.id}`);
     if (state.current !== conversation || isRunning(conversation)) return;
@@ -163,18 +180,18 @@ narrow.addEventListener("change", () => showSidebar(!narrow.matches));
 $("sidebar-open").addEventListener("click", () => { showSidebar(true); if (narrow.matches) $("sidebar-close").focus(); });
 $("sidebar-close").addEventListener("click", () => { showSidebar(false); $("sidebar-open").focus(); });
 $("scrim").addEventListener("click", () => showSidebar(false));
-$("new-chat").addEventListener("click", () => { location.hash = "#/"; route(); });
+$("new-chat").addEventListener("click", () => frame.openNew());
 $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("export.menu"), icon: "export", run: () => withExport((m) => m.exportDialog()) },
   { label: t("import.menu"), icon: "import", run: openImport },
-  { label: t("export.account"), icon: "export", run: () => withExport((m) => m.exportAccount()) },
+  { label: t("export.account"), icon: "download", run: () => withExport((m) => m.exportAccount()) },
   { label: t("prompts.title"), icon: "prompt", run: promptsDialog },
   { label: t("account.keys"), icon: "key", run: keysDialog },
   { label: t("account.password"), icon: "lock", run: passwordDialog },
   { label: t("account.security"), icon: "shield", run: async () => (await import("./security.js")).securityDialog() },
   { label: t("account.help"), icon: "keyboard", run: helpDialog },
   { label: t("account.language"), icon: "language", run: languageMenu },
-  ...(state.user?.role === "admin" ? [{ label: t("admin.title"), icon: "tune", run: () => location.assign("/admin") }] : []),
+  ...(state.user?.role === "admin" ? [{ label: t("admin.title"), icon: "admin", run: () => location.assign("/admin") }] : []),
   { label: t("account.signOut"), icon: "out", run: signOut },
 ]));
 on("imported", () => loadConversations());
@@ -190,7 +207,9 @@ function languageMenu() {
 $("suggestions").append(...SUGGESTIONS.map((key) => t(key)).map((text) => el("button", { class: "suggestion", type: "button",
   on: { click: () => post({ content: text, parent_id: null }) } }, text)));
 
-initActions({ openNew: () => { location.hash = "#/"; route(); }, showSidebar, sidebarShown: () => !app.classList.contains("side-hidden") });
+const frame = { openNew: () => { location.hash = "#/"; route(); }, showSidebar, sidebarShown: () => !app.classList.contains("side-hidden") };
+initActions(frame);
+initHeader(frame);
 
 // --- who -----------------------------------------------------------------------------------------------------------
 
@@ -251,7 +270,7 @@ async function start() {
   if (back && app.hidden) loginReturn(back);
   else if (back) toast(returnText(back), 6000);
   $("splash").hidden = true;
-  loadMarkdown(); // not needed to paint, but soon
+  $("composer-text").addEventListener("input", () => loadMarkdown(), { once: true }); // not needed to paint, but by the first answer
   addEventListener("hashchange", () => {
     if (!invitation()) { route(); return; }
     app.hidden = true;

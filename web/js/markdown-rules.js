@@ -1,4 +1,4 @@
-// What the page's Markdown has beyond markdown-it's: formulas ($, $$, \( and \[), task lists; links that are safe, and
+// What the page's Markdown has beyond markdown-it's: formulas ($, $$, \( and \[), task lists, footnotes; links that are safe, and
 // pictures that are only links, because an answer never loads anything.
 
 import { check, isOver, Overdue, within } from "./budget.js";
@@ -57,6 +57,41 @@ function blockMath(state, startLine, endLine, silent) {
   return true;
 }
 
+const NOTE = /^\[\^([^\]\s]{1,40})\]:[ \t]+(\S.*)$/;
+
+/** "[^1]: text" at a line's start, with the lines up to an empty one. It begins with its own sign, which leads back. */
+function footnote(state, startLine, endLine, silent) {
+  const lineAt = (i) => state.src.slice(state.bMarks[i] + state.tShift[i], state.eMarks[i]);
+  if (state.sCount[startLine] - state.blkIndent >= 4 || !NOTE.test(lineAt(startLine))) return false;
+  if (silent) return true;
+  const [, label, first] = NOTE.exec(lineAt(startLine));
+  const lines = [first];
+  let line = startLine + 1;
+  while (line < endLine && !state.isEmpty(line) && state.sCount[line] >= state.blkIndent && !NOTE.test(lineAt(line))) lines.push(lineAt(line++).trim());
+  const open = state.push("footnote_open", "div", 1);
+  open.meta = { footnote: true };
+  open.map = [startLine, line];
+  state.push("paragraph_open", "p", 1).map = [startLine, line];
+  const inline = state.push("inline", "", 0);
+  inline.content = `[^${label}] ${lines.join("\n")}`;
+  inline.map = [startLine, line];
+  inline.children = [];
+  state.push("paragraph_close", "p", -1);
+  state.push("footnote_close", "div", -1);
+  state.line = line;
+  return true;
+}
+
+/** "[^1]": the sign of a footnote. */
+function footnoteSign(state, silent) {
+  if (!state.src.startsWith("[^", state.pos)) return false;
+  const label = /^\[\^([^\]\s]{1,40})\](?!\()/.exec(state.src.slice(state.pos, state.pos + 44))?.[1];
+  if (!label) return false;
+  if (!silent) state.push("footnote_sign", "span", 0).content = label;
+  state.pos += label.length + 3;
+  return true;
+}
+
 /** "[ ] " and "[x] " at the start of a list item. */
 function tasks(state) {
   const { tokens } = state;
@@ -109,10 +144,13 @@ export function useRules(parser) {
   parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false }); // main.py is a file, not a host in Paraguay
   parser.inline.ruler.before("escape", "math", inlineMath);
   parser.block.ruler.before("fence", "math", blockMath, { alt: ["paragraph", "reference", "blockquote", "list"] });
+  parser.block.ruler.before("reference", "footnote", footnote, { alt: ["paragraph", "reference"] });
+  parser.inline.ruler.before("link", "footnote", footnoteSign);
   parser.core.ruler.after("inline", "tasks", tasks);
   useBudget(parser);
   parser.renderer.rules.plain = (tokens, i) => `<span class="plain">${escapeHtml(tokens[i].content)}</span>`;
   parser.renderer.rules.math_inline = (tokens, i) => `<span class="math">${escapeHtml(tokens[i].content)}</span>`;
+  parser.renderer.rules.footnote_sign = (tokens, i) => `<span class="footnote-ref">${escapeHtml(tokens[i].content)}</span>`;
   parser.renderer.rules.task = (tokens, i) => `<span class="task${tokens[i].meta.done ? " done" : ""}"></span>`;
   parser.renderer.rules.image = (tokens, i) => {
     const url = tokens[i].attrGet("src") || "";

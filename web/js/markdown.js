@@ -27,13 +27,14 @@ export function loadMarkdown() {
 }
 
 const TAGS = { bullet_list_open: "ul", ordered_list_open: "ol", list_item_open: "li", blockquote_open: "blockquote",
-  table_open: "table", thead_open: "thead", tbody_open: "tbody", tr_open: "tr" };
+  table_open: "table", thead_open: "thead", tbody_open: "tbody", tr_open: "tr", footnote_open: "div" };
 
 function attributes(token) {
   const out = {};
   if (token.attrGet("start")) out.start = token.attrGet("start");
   const align = /text-align:(\w+)/.exec(token.attrGet("style") || "")?.[1];
   if (token.meta?.task) out.class = "task-item";
+  if (token.meta?.footnote) out.class = "footnote";
   if (align) out.class = `align-${align}`;
   return out;
 }

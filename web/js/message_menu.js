@@ -4,7 +4,8 @@
 import { ask } from "./answer.js";
 import { call } from "./api.js";
 import { confirmDialog, el, icon, $, openMenu, toast } from "./dom.js";
-import { t } from "./i18n.js";
+import { date, t } from "./i18n.js";
+import { canSpeak, isSpeaking, speak } from "./speak.js";
 import { branch, emit, isRunning, siblings, state } from "./state.js";
 
 const EARLY = ["stopped", "length", "error"];
@@ -48,11 +49,34 @@ async function removeFrom(message) {
   } catch (error) { toast(error.message, 5000); }
 }
 
-function openMore(button, message) {
+/** Alone may go what stands between two others; a call goes with its results. */
+function canTakeOut(message) {
+  return message.parent_id && message.role !== "tool" && !message.tool_calls?.length && state.current.leaf_id !== message.id;
+}
+
+/** Only this one: what stands below it hangs on what stands above it from then on. */
+async function removeOne(message) {
+  if (!await confirmDialog(t("answer.removeTitle"), t("answer.removeText"))) return;
+  try {
+    await call("DELETE", `/api/messages/${message.id}?below=keep`);
+    emit("reload-conversation");
+  } catch (error) { toast(error.message, 5000); }
+}
+
+function openMore(button, root, message) {
+  const answer = message.role === "assistant";
+  const { temporary } = state.current;
   openMenu(button, [
     ...(canContinue(message) ? [{ label: t("thread.continue"), icon: "right", run: () => continueAnswer(message) }] : []),
-    { label: t("thread.fork"), icon: "fork", run: () => forkFrom(message) },
-    { label: t("thread.cut"), icon: "trash", bad: true, run: () => removeFrom(message) },
+    ...(answer && canSpeak() ? [{ label: t(isSpeaking(message.id) ? "answer.hush" : "answer.speak"), icon: isSpeaking(message.id) ? "stop" : "speaker", run: () => speak(message) }] : []),
+    ...(answer && siblings(state.current, message).length > 1 ? [{ label: t("answer.compare"), icon: "columns", run: async () => (await import("./compare.js")).compareDialog(message) }] : []),
+    ...(temporary ? [] : [
+      ...(answer ? [{ label: t("answer.edit"), icon: "edit", run: async () => (await import("./edit_answer.js")).editAnswer(root, message) }] : []),
+      { label: t("thread.fork"), icon: "fork", run: () => forkFrom(message) },
+      { line: true },
+      ...(canTakeOut(message) ? [{ label: t("answer.remove"), icon: "trash", bad: true, run: () => removeOne(message) }] : []),
+      { label: t("thread.cut"), icon: "trash", bad: true, run: () => removeFrom(message) },
+    ]),
   ]);
 }
 
@@ -60,16 +84,29 @@ function openMore(button, message) {
 export function addActions(root, message) {
   const actions = root.querySelector(".actions");
   const more = el("button", { class: "icon-button act-more", type: "button", ariaLabel: t("thread.more"), ariaHasPopup: "menu",
-    on: { click: () => openMore(more, message) } }, icon("more"));
+    on: { click: () => openMore(more, root, message) } }, icon("more"));
   const stats = actions.querySelector(".stats");
   if (message.role === "assistant") {
     actions.insertBefore(el("button", { class: "act-continue", type: "button", hidden: true, on: { click: () => continueAnswer(message) } },
       t("thread.continue")), stats);
   }
   actions.insertBefore(more, stats);
+  if (message.role === "assistant") actions.insertBefore(el("span", { class: "about muted" }), stats);
+  else actions.prepend(el("span", { class: "about muted" }));
+}
+
+/** Which model wrote it, and when. */
+function drawAbout(root, message) {
+  const about = root.querySelector(".about");
+  if (!about || !message.created_at) return;
+  const today = new Date(message.created_at).toDateString() === new Date().toDateString();
+  const time = el("time", { dateTime: new Date(message.created_at).toISOString(), title: date(message.created_at, { dateStyle: "full", timeStyle: "medium" }) },
+    date(message.created_at, today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" }));
+  about.replaceChildren(...(message.role === "assistant" && message.model ? [el("span", { class: "about-model" }, message.model), " · "] : []), time);
 }
 
 export function drawActions(root, message) {
+  drawAbout(root, message);
   const button = root.querySelector(".act-continue");
   if (button) button.hidden = !canContinue(message);
 }

@@ -9,26 +9,38 @@ import { branch, isRunning, on, state } from "./state.js";
 
 const PAUSE_MS = 500; // after the last key
 const text = $("composer-text");
-const bar = el("span", {});
-const words = el("span");
-const meter = el("span", { id: "meter", class: "meter", hidden: true }, el("span", { class: "meter-bar", ariaHidden: "true" }, bar), words);
-$("stop").before(meter);
+const SVG = "http://www.w3.org/2000/svg";
+const ROUND = 2 * Math.PI * 8; // of the ring
+const circle = (name) => {
+  const node = document.createElementNS(SVG, "circle");
+  for (const [key, value] of Object.entries({ class: name, cx: 12, cy: 12, r: 8 })) node.setAttribute(key, value);
+  return node;
+};
+const used = circle("ring-used");
+const ring = document.createElementNS(SVG, "svg");
+ring.setAttribute("class", "ring");
+ring.setAttribute("viewBox", "0 0 24 24");
+ring.setAttribute("aria-hidden", "true");
+ring.append(circle("ring-all"), used);
+const words = el("span", { class: "meter-tip", role: "tooltip" });
+const meter = el("button", { id: "meter", class: "meter", type: "button", hidden: true }, ring);
+$("model").before(meter, words);
 let timer = 0;
 let asked = 0;
 let counted; // the chat whose figure stands there
 let draft = null; // what was counted, where the figure is a draft's
 
-function draw(used, limit, cached) {
-  meter.hidden = !(limit > 0) || !used;
+function draw(n, limit, cached) {
+  meter.hidden = words.hidden = !(limit > 0) || !n;
   if (meter.hidden) return;
-  bar.style.width = `${Math.min(100, (100 * used) / limit)}%`;
-  meter.toggleAttribute("data-full", used >= limit);
-  meter.dataset.used = used;
-  const say = (n) => t(n >= limit ? "meter.full" : "meter.used", { used: n, n: limit });
-  words.textContent = say(used);
-  const widest = [say(limit - 1), say(10 * limit - 1)].sort((a, b) => a.length - b.length).pop();
-  words.dataset.widest = widest; // its place is kept: a longer number moves nothing
-  meter.title = [draft ? t("meter.draft") : "", cached > 0 ? t("meter.cached", { n: cached }) : ""].filter(Boolean).join(" · ");
+  const share = Math.min(1, n / limit);
+  used.setAttribute("stroke-dasharray", `${share * ROUND} ${ROUND}`);
+  meter.toggleAttribute("data-high", share >= 0.8);
+  meter.toggleAttribute("data-full", n >= limit);
+  meter.dataset.used = n;
+  const text = [t(n >= limit ? "meter.full" : "meter.used", { used: n, n: limit }), draft ? t("meter.draft") : "", cached > 0 ? t("meter.cached", { n: cached }) : ""].filter(Boolean).join(" · ");
+  words.textContent = text;
+  meter.setAttribute("aria-label", text);
 }
 
 function limit() {
@@ -51,7 +63,7 @@ async function countDraft() {
   const files = readyIds();
   if (!(content || files.length) || isRunning(conversation) || /^\/\S*$/.test(content)) { drawUsed(); return; }
   const before = conversation && branch(conversation).findLast((m) => m.role === "assistant");
-  const body = conversation ? { conversation_id: conversation.id, parent_id: conversation.leaf_id || null, content } : { content, settings: state.draftSettings };
+  const body = conversation && !conversation.temporary ? { conversation_id: conversation.id, parent_id: conversation.leaf_id || null, content } : { content, settings: state.draftSettings };
   if (files.length) body.attachments = files;
   try {
     const { prompt_tokens, n_ctx } = await call("POST", "/api/count", body);

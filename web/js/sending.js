@@ -1,11 +1,12 @@
 // A message on its way: the chat is made with its first one, one goes at a time, and what the server does not take goes back to
 // where it was typed, with the reason above it. A chat whose first message was refused goes again.
 
-import { ask } from "./answer.js";
+import { ask as askKept } from "./answer.js";
 import { call } from "./api.js";
 import { giveBackFiles } from "./attach.js";
 import { drawComposer, giveBackText, moveDraft } from "./composer.js";
 import { el, $, toast } from "./dom.js";
+import { t } from "./i18n.js";
 import { loadMarkdown } from "./markdown.js";
 import { touchConversation } from "./sidebar.js";
 import { emit, isRunning, on, state } from "./state.js";
@@ -20,6 +21,11 @@ export function placeOf(hash) {
 async function ensureConversation() {
   if (state.current) return state.current;
   const mine = state.visit;
+  if (state.temporary) {
+    state.current = (await import("./temporary.js")).newTemporary();
+    moveDraft(state.current.id);
+    return state.current;
+  }
   const row = await call("POST", "/api/conversations", { settings: state.draftSettings });
   const made = { ...row, settings: row.settings || {}, messages: new Map(), leaf_id: null };
   if (state.visit !== mine) return made; // it is written to all the same, but not shown
@@ -83,8 +89,10 @@ export async function post(body, typed = "", files = []) {
     const [conversation] = await Promise.all([ensureConversation(), loadMarkdown()]);
     posting.delete(chat);
     posting.add(chat = conversation.id);
+    if (conversation.temporary && files.length) throw new Error(t("header.temporaryNoFiles"));
+    if (conversation.temporary) { await (await import("./temporary.js")).askTemporary(conversation, body); emit("title"); return true; }
     if (fresh) made = conversation;
-    await ask(conversation, body);
+    await askKept(conversation, body);
     const untitled = !conversation.title;
     touchConversation(conversation, true);
     if (untitled) refreshTitle(conversation);

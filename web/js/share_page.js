@@ -5,6 +5,7 @@ import { handleCodeClick } from "./code.js";
 import { copyText, el, $, icon } from "./dom.js";
 import { bytes, isImage } from "./format.js";
 import { date, t, translatePage } from "./i18n.js";
+import { followFootnotes } from "./footnotes.js";
 import { loadMarkdown, MarkdownView } from "./markdown.js";
 import { initTheme } from "./theme.js";
 
@@ -70,5 +71,6 @@ async function load() {
 
 translatePage();
 initTheme();
+followFootnotes($("thread"));
 $("thread").addEventListener("click", (event) => handleCodeClick(event, (text) => copyText(text)));
 load().catch(() => problem(t("shared.failed")));

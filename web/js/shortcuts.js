@@ -12,7 +12,8 @@ const TABLE = [
   { keys: "Enter", what: "help.send", shown: true },
   { keys: "Shift Enter", what: "help.newLine", shown: true },
   { keys: "mod Shift o", what: "help.newChat", run: "new" },
-  { keys: "mod k", what: "help.search", run: "search" },
+  { keys: "mod k", what: "help.palette", run: "palette" },
+  { keys: "mod Shift f", what: "help.search", run: "search" },
   { keys: "mod f", what: "help.find", run: "find", unless: () => $("find").contains(document.activeElement) },
   { keys: "mod b", what: "help.list", run: "toggle-list" },
   { keys: "Alt ArrowDown", what: "help.next", run: "next" },
@@ -70,6 +71,11 @@ function startsText(event) {
   return event.key.length === 1 && event.key !== " " && !commanded(event) && (event.target === document.body || event.target === $("scroller"));
 }
 
+/** The keys of an action, or undefined. */
+export function keysOf(run) {
+  return TABLE.find((s) => s.run === run)?.keys;
+}
+
 /** can(name): may this be done now? Runs by events `key-NAME`. */
 export function initShortcuts(can) {
   document.addEventListener("keydown", (event) => {
@@ -84,8 +90,9 @@ export function initShortcuts(can) {
   });
 }
 
-function shownKeys(shortcut) {
-  const { mod, shift, alt, key } = parts(shortcut);
+/** Keys as the table writes them, as keycaps. */
+export function shownKeysOf(keys) {
+  const { mod, shift, alt, key } = parts({ keys });
   const names = { ArrowDown: "↓", ArrowUp: "↑", Escape: t("help.keyEscape"), Enter: t("help.keyEnter"), Backspace: "⌫" };
   const all = [mod ? (mac ? "⌘" : t("help.keyControl")) : "", alt ? (mac ? "⌥" : "Alt") : "", shift ? (mac ? "⇧" : t("help.keyShift")) : "",
     names[key] || (key.length === 1 ? key.toUpperCase() : key)];
@@ -96,7 +103,7 @@ const { key: newKey } = parts(TABLE.find((s) => s.run === "new"));
 $("new-chat").append(el("kbd", {}, `${mac ? "⌘" : t("help.keyControl")} ⇧ ${newKey.toUpperCase()}`));
 
 export function helpDialog() {
-  $("help-list").replaceChildren(...TABLE.filter((s) => s.what).flatMap((s) => [el("dt", {}, ...shownKeys(s)), el("dd", {}, t(s.what))]));
+  $("help-list").replaceChildren(...TABLE.filter((s) => s.what).flatMap((s) => el("div", {}, el("dt", {}, ...shownKeysOf(s.keys)), el("dd", {}, t(s.what)))));
   $("help-single").checked = singleKeys();
   $("help-dialog").showModal();
 }

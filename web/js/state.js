@@ -11,6 +11,7 @@ export const state = {
   current: null,         // the open conversation, with messages: Map by id
   visit: 0,              // how often one went somewhere else: what was begun before acts there no more
   draftSettings: {},     // for a chat that has no row yet
+  temporary: false,      // the chat that is shown, or would begin, is kept nowhere
 };
 
 export function on(name, fn) {

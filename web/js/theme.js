@@ -1,9 +1,9 @@
-// Light, dark, or as the system: chosen by the button, remembered on this device.
+// Light, dark, or as the system: chosen in a menu, remembered on this device.
 
-import { $ } from "./dom.js";
+import { $, openMenu } from "./dom.js";
 import { t } from "./i18n.js";
 
-const MODES = ["system", "light", "dark"];
+const MODES = [["system", "monitor"], ["light", "sun"], ["dark", "moon"]];
 const system = matchMedia("(prefers-color-scheme: dark)");
 let mode = "system";
 
@@ -11,18 +11,23 @@ function apply() {
   const dark = mode === "dark" || (mode === "system" && system.matches);
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   document.querySelector("meta[name=theme-color]")?.setAttribute("content", getComputedStyle(document.body).backgroundColor);
-  $("theme").setAttribute("aria-label", t(`theme.${mode}`));
-  $("theme").title = t(`theme.${mode}`);
+}
+
+export function chooseTheme(name) {
+  mode = name;
+  try { localStorage.setItem("theme", mode); } catch { /* private mode */ }
+  apply();
+}
+
+/** The choices, for a menu. */
+export function themes() {
+  return MODES.map(([name, icon]) => ({ label: t(`theme.${name}`), icon, checked: name === mode, run: () => chooseTheme(name) }));
 }
 
 export function initTheme() {
   try { mode = localStorage.getItem("theme") || "system"; } catch { /* private mode */ }
-  if (!MODES.includes(mode)) mode = "system";
+  if (!MODES.some(([name]) => name === mode)) mode = "system";
   apply();
   system.addEventListener("change", apply);
-  $("theme").addEventListener("click", () => {
-    mode = MODES[(MODES.indexOf(mode) + 1) % MODES.length];
-    try { localStorage.setItem("theme", mode); } catch { /* private mode */ }
-    apply();
-  });
+  $("theme").addEventListener("click", () => openMenu($("theme"), themes()));
 }

@@ -3,13 +3,14 @@
 import { BlockWindow } from "./block_window.js";
 import { createResult, drawCalls } from "./calls.js";
 import { handleCodeClick } from "./code.js";
-import { announce, confirmDialog, copyText, el, fromTemplate, $, toast } from "./dom.js";
-import { drawFiles, editableFiles } from "./files_view.js";
+import { announce, confirmDialog, copyText, fromTemplate, $, toast } from "./dom.js";
 import { failureOf } from "./errors.js";
+import { followFootnotes } from "./footnotes.js";
 import { rate, seconds } from "./format.js";
 import { t } from "./i18n.js";
 import { MarkdownView } from "./markdown.js";
 import { addActions, drawActions } from "./message_menu.js";
+import { createUser } from "./own_message.js";
 import { branch, emit, on, siblings, state } from "./state.js";
 import { trouble } from "./trouble.js";
 
@@ -69,46 +70,6 @@ function drawVersions(root, message) {
   newer.disabled = at === all.length - 1;
   older.addEventListener("click", () => emit("choose-version", all[at - 1]));
   newer.addEventListener("click", () => emit("choose-version", all[at + 1]));
-}
-
-function startEdit(root, message) {
-  const bubble = root.querySelector(".bubble");
-  const actions = root.querySelector(".actions");
-  const text = el("textarea", { value: message.content, dir: "auto", ariaLabel: t("thread.editedMessage") });
-  const files = editableFiles(message.attachments);
-  const shown = root.querySelector(".files");
-  const end = () => { form.remove(); bubble.hidden = !message.content; shown.hidden = actions.hidden = false; };
-  const cancel = () => { end(); root.querySelector(".act-edit").focus(); };
-  const begin = () => {
-    bubble.hidden = shown.hidden = actions.hidden = true;
-    root.append(form);
-    text.focus();
-  };
-  const form = el("form", { class: "edit", on: { submit: (event) => {
-    event.preventDefault();
-    const content = text.value.trim();
-    end();
-    const attachments = files.ids();
-    const changed = content !== message.content || attachments.length !== (message.attachments || []).length;
-    if (changed && (content || attachments.length)) emit("edit-message", { message, content, attachments, failed: begin });
-  } } }, files.list, text, el("div", { class: "dialog-row" },
-    el("button", { type: "button", class: "quiet", on: { click: cancel } }, t("common.cancel")),
-    el("button", { class: "primary" }, t("common.send"))));
-  form.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !event.isComposing) { event.preventDefault(); cancel(); } // it stops no answer
-    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
-  });
-  begin();
-}
-
-function createUser(message) {
-  const root = fromTemplate("t-user");
-  root.querySelector(".bubble").textContent = message.content;
-  root.querySelector(".bubble").hidden = !message.content;
-  drawFiles(root.querySelector(".files"), message.attachments);
-  root.querySelector(".act-copy").addEventListener("click", () => copyText(message.content));
-  root.querySelector(".act-edit").addEventListener("click", () => startEdit(root, message));
-  return { root };
 }
 
 function createAssistant(message) {
@@ -287,6 +248,8 @@ on("answer-end", (message) => {
   announce(message.status === "error" ? t("thread.failed") : message.content.slice(0, 600));
 });
 
+followFootnotes($("thread"));
+$("thread").addEventListener("grown", keepEnd);
 $("thread").addEventListener("click", (event) => handleCodeClick(event, (text) => copyText(text, t("code.copied"))));
 
 export { confirmDialog, toast };

@@ -1,0 +1,50 @@
+// "+" in the message box: files, prompts, tools, instructions. And dictation, where the browser can do it.
+
+import { focusComposer, setText } from "./composer.js";
+import { $, openMenu, toast } from "./dom.js";
+import { language, t } from "./i18n.js";
+import { prompts, usePrompt } from "./prompts.js";
+import { emit, state } from "./state.js";
+
+const MOST_PROMPTS = 8;
+const add = $("add");
+
+function promptsMenu(own) {
+  openMenu(add, [{ head: t("prompts.title") },
+    ...own.slice(0, MOST_PROMPTS).map((p) => ({ label: p.name, hint: p.text.replace(/\s+/g, " ").slice(0, 60), icon: "prompt", run: () => usePrompt(p) })),
+    { line: true }, { label: t("composer.managePrompts"), icon: "edit", run: () => emit("command-prompts") }]);
+}
+
+add.addEventListener("click", () => openMenu(add, [
+  { label: t("attach.pick"), icon: "clip", disabled: Boolean(state.temporary), hint: state.temporary ? t("header.temporaryNoFiles") : undefined, run: () => $("attach-input").click() },
+  { label: t("prompts.title"), icon: "prompt", run: async () => { const own = await prompts(); if (own.length) promptsMenu(own); else emit("command-prompts"); } },
+  { label: t("composer.tools"), icon: "tool", run: () => emit("command-settings", "tools") },
+  { label: t("composer.instructions"), icon: "edit", run: () => emit("command-settings", "system") },
+]));
+
+// --- dictation: the browser's own, which may ask its maker's servers; it says so itself ---------------------------------------
+
+const Recognition = globalThis.SpeechRecognition || globalThis.webkitSpeechRecognition;
+const dictate = $("dictate");
+let heard = null; // the recognition under way
+
+function showListening(on) {
+  dictate.setAttribute("aria-pressed", String(on));
+  dictate.classList.toggle("listening", on);
+}
+
+function startDictation() {
+  const before = $("composer-text").value;
+  const spoken = heard = new Recognition();
+  spoken.lang = language;
+  spoken.continuous = true;
+  spoken.interimResults = true;
+  spoken.onresult = ({ results }) => setText([before, [...results].map((r) => r[0].transcript.trim()).join(" ")].filter(Boolean).join(" "));
+  spoken.onerror = ({ error }) => { if (error !== "aborted" && error !== "no-speech") toast(t(error === "not-allowed" ? "composer.noMicrophone" : "composer.noDictation"), 5000); };
+  spoken.onend = () => { heard = null; showListening(false); focusComposer(); };
+  spoken.start();
+  showListening(true);
+}
+
+dictate.hidden = !Recognition;
+dictate.addEventListener("click", () => { if (heard) heard.stop(); else startDictation(); });

@@ -1,0 +1,78 @@
+// The pill in the message box: which model answers, and how long it thinks. An admin sees the models of this machine there.
+
+import { call } from "./api.js";
+import { $, openMenu } from "./dom.js";
+import { count } from "./format.js";
+import { t } from "./i18n.js";
+import { emit, on, state } from "./state.js";
+
+const EFFORTS = ["low", "medium", "high"];
+const pill = $("model");
+let knows = null; // what the loaded model's template knows: {thinking_switch, effort}
+let knownOf = ""; // the model it is about
+
+const settings = () => state.current?.settings || state.draftSettings;
+
+/** The choice that stands: "off", an effort, or "" for what the model does by itself. */
+function chosen() {
+  const { thinking, reasoning_effort: effort } = settings();
+  if (thinking === false) return "off";
+  return effort && knows?.effort ? effort : thinking === true ? "on" : "";
+}
+
+function draw() {
+  const model = state.status?.model;
+  pill.hidden = !model?.name;
+  if (pill.hidden) return;
+  const choice = chosen();
+  const shown = choice === "off" ? t("composer.instant") : choice === "on" ? t("composer.thinking") : choice ? t(`settings.effort_${choice}`) : "";
+  pill.querySelector(".model-name").textContent = model.name;
+  pill.querySelector(".model-effort").textContent = shown;
+  pill.title = [model.name, shown, model.backend, model.device].filter(Boolean).join(" · ");
+  pill.setAttribute("aria-label", t("composer.model", { model: [model.name, shown].filter(Boolean).join(", ") }));
+}
+
+async function learn() {
+  const name = state.status?.model?.name || "";
+  if (knows && knownOf === name) return;
+  knownOf = name;
+  try { knows = await call("GET", "/api/defaults/base"); } catch { knows = null; }
+}
+
+async function models() {
+  if (state.user?.role !== "admin") return [];
+  try { return (await call("GET", "/api/admin/models")).items; } catch { return []; }
+}
+
+const choose = (values) => emit("choose-settings", values);
+
+function thinkingItems() {
+  const now = chosen();
+  const item = (value, label, hint, values) => ({ label, hint, checked: now === value, run: () => choose(values) });
+  if (knows?.effort) {
+    return [item("", t("composer.auto"), t("composer.autoHint"), { thinking: null, reasoning_effort: null }),
+      ...(knows.thinking_switch ? [item("off", t("composer.instant"), t("composer.instantHint"), { thinking: false, reasoning_effort: null })] : []),
+      ...EFFORTS.map((e) => item(e, t(`composer.effort_${e}`), undefined, { thinking: null, reasoning_effort: e }))];
+  }
+  if (!knows?.thinking_switch) return [];
+  return [item("", t("composer.auto"), t("composer.autoHint"), { thinking: null }), item("on", t("composer.thinking"), t("composer.thinkingHint"), { thinking: true }),
+    item("off", t("composer.instant"), t("composer.instantHint"), { thinking: false })];
+}
+
+pill.addEventListener("click", async () => {
+  const [, all] = await Promise.all([learn(), models()]);
+  const { model } = state.status || {};
+  if (!model) return;
+  const thinking = thinkingItems();
+  openMenu(pill, [
+    { head: t("composer.models") },
+    { label: model.name, hint: model.n_ctx ? t("composer.context", { n: count(model.n_ctx) }) : undefined, checked: true, run: () => {} },
+    ...all.filter((m) => m.name !== model.name).slice(0, 6).map((m) => ({ label: m.name, hint: t("composer.notLoaded"), checked: false, run: () => location.assign("/admin#/models") })),
+    ...(thinking.length ? [{ line: true }, { head: t("composer.effort") }, ...thinking] : []),
+    { line: true },
+    { label: t("page.settings"), icon: "tune", run: () => emit("command-settings") },
+    ...(state.user?.role === "admin" ? [{ label: t("composer.manage"), icon: "admin", run: () => location.assign("/admin#/models") }] : []),
+  ]);
+});
+
+for (const name of ["status", "thread-drawn", "settings-changed"]) on(name, draw);
