@@ -2,7 +2,7 @@
 # pins them; nothing of them is in git).
 
 webdir = $(pkgdatadir)/web
-dist_web_DATA = %D%/index.html %D%/manifest.webmanifest %D%/icon-maskable.svg %D%/icon-180.png %D%/admin.html %D%/icon.svg
+dist_web_DATA = %D%/index.html %D%/manifest.webmanifest %D%/icon-maskable.svg %D%/icon-180.png %D%/admin.html %D%/icon.svg %D%/samples.html
 webjsdir = $(webdir)/js
 dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/attach.js %D%/js/blocks.js %D%/js/budget.js %D%/js/clean.js %D%/js/code.js %D%/js/composer.js %D%/js/dialogs.js %D%/js/dom.js %D%/js/files_view.js \
 	%D%/js/format.js %D%/js/i18n.js %D%/js/main.js %D%/js/markdown-rules.js %D%/js/markdown.js %D%/js/math.js %D%/js/sidebar.js %D%/js/state.js %D%/js/status.js %D%/js/theme.js \
@@ -21,7 +21,7 @@ web_icons = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg %D%/icons
 dist_webjs_DATA += %D%/js/calls.js %D%/js/live.js %D%/js/message_menu.js %D%/js/settings.js %D%/js/slash.js %D%/js/prompts.js %D%/js/meter.js %D%/js/commands.js
 web_icons += %D%/icons/fork.svg %D%/icons/tool.svg %D%/icons/prompt.svg
 dist_webjs_DATA += %D%/js/add_menu.js %D%/js/compare.js %D%/js/edit_answer.js %D%/js/footnotes.js %D%/js/header.js %D%/js/model_menu.js %D%/js/own_message.js %D%/js/palette.js %D%/js/preview.js %D%/js/queue.js \
-	%D%/js/speak.js %D%/js/temporary.js
+	%D%/js/samples.js %D%/js/speak.js %D%/js/temporary.js
 dist_webjs_DATA += %D%/js/render.js %D%/js/oidc.js %D%/js/errors.js %D%/js/first_run.js %D%/js/trouble.js
 # the list of chats, long threads, read-only links
 dist_web_DATA += %D%/share.html
@@ -48,12 +48,12 @@ dist_webjs_DATA += %D%/js/import.js
 web_icons += %D%/icons/import.svg
 
 # Styles: one file for the page, of one for each component, with a rule for each icon, so that it costs one request. admin.css
-# is the admin's alone.
+# is the admin's alone, samples.css that of a page of samples.
 web_css = %D%/css/tokens.css %D%/css/base.css %D%/css/button.css %D%/css/field.css %D%/css/menu.css %D%/css/dialog.css %D%/css/toast.css \
 	%D%/css/layout.css %D%/css/sidebar.css %D%/css/composer.css %D%/css/message.css %D%/css/prose.css %D%/css/account.css %D%/css/share.css \
 	%D%/css/export.css %D%/css/import.css
 webcssdir = $(webdir)/css
-dist_webcss_DATA = %D%/css/admin.css
+dist_webcss_DATA = %D%/css/admin.css %D%/css/samples.css
 nodist_webcss_DATA = %D%/css/page.css
 EXTRA_DIST += $(web_css) $(web_icons) %D%/css/icons.sed
 CLEANFILES += %D%/css/page.css
