@@ -168,6 +168,21 @@ test('one message is deleted, what follows it stays, and the chat goes on', opts
   assert.equal((await answered(page)).text.trim(), 'Three.');
 });
 
+test('a failed answer offers one way on: to continue what is there, or to try again where there is nothing', opts, async () => {
+  const ways = () => page.evaluate(() => [...[...document.querySelectorAll('.message.assistant')].at(-1).querySelectorAll('.act-retry, .act-continue, .act-again')].filter((n) => n.checkVisibility()).map((n) => n.className.match(/act-\w+/)[0]));
+  await fresh();
+  await say(page, order({ text: 'Some words of it all', fail_after: 3 }));
+  assert.equal((await answered(page)).status, 'error');
+  assert.deepEqual(await ways(), ['act-continue']);
+  await fresh();
+  await say(page, order({ text: 'Some words of it all', fail_after: 0 }));
+  assert.equal((await answered(page)).status, 'error');
+  assert.deepEqual(await ways(), ['act-retry']);
+  await lastAnswer(page).locator('.act-more').click();
+  assert.equal(await page.getByRole('menuitem', { name: 'Regenerate' }).count(), 1);
+  await page.keyboard.press('Escape');
+});
+
 test('an answer is read aloud without its code, and a second choice ends it', opts, async () => {
   await fresh();
   await page.evaluate(() => {

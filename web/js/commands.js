@@ -7,7 +7,6 @@ import { $, toast } from "./dom.js";
 import { t } from "./i18n.js";
 import { canContinue, continueAnswer, forkFrom } from "./message_menu.js";
 import { promptsDialog } from "./prompts.js";
-import { settingsDialog } from "./settings.js";
 import { emit, isRunning, on, state } from "./state.js";
 
 /** Throws what the server says. */
@@ -35,6 +34,7 @@ on("choose-settings", async (values) => {
 });
 async function openSettings(field = "") {
   const draft = Object.keys(state.draftSettings).length ? state.draftSettings : null;
+  const { settingsDialog } = await import("./settings.js");
   await settingsDialog(state.current ? state.current.settings : draft, saveSettings);
   if (field) $("settings-form").elements[field]?.focus();
 }

@@ -16,6 +16,11 @@ export function canContinue(message) {
     && ![...state.current.messages.values()].some((m) => m.parent_id === message.id);
 }
 
+/** Would it be taken? An answer that is held to a schema begins anew, and where nothing was written there is nothing to continue. */
+function offersContinue(message) {
+  return canContinue(message) && Boolean(message.content || message.reasoning) && !state.current.settings?.json_schema;
+}
+
 export async function continueAnswer(message) {
   if (!canContinue(message)) return;
   try { await ask(state.current, { continue: message.id }); } catch (error) { toast(error.message, 5000); }
@@ -67,7 +72,8 @@ function openMore(button, root, message) {
   const answer = message.role === "assistant";
   const { temporary } = state.current;
   openMenu(button, [
-    ...(canContinue(message) ? [{ label: t("thread.continue"), icon: "right", run: () => continueAnswer(message) }] : []),
+    ...(answer && message.status === "error" ? [{ label: t("thread.again"), icon: "again", run: () => emit("regenerate", message) }] : []),
+    ...(offersContinue(message) ? [{ label: t("thread.continue"), icon: "right", run: () => continueAnswer(message) }] : []),
     ...(answer && canSpeak() ? [{ label: t(isSpeaking(message.id) ? "answer.hush" : "answer.speak"), icon: isSpeaking(message.id) ? "stop" : "speaker", run: () => speak(message) }] : []),
     ...(answer && siblings(state.current, message).length > 1 ? [{ label: t("answer.compare"), icon: "columns", run: async () => (await import("./compare.js")).compareDialog(message) }] : []),
     ...(temporary ? [] : [
@@ -108,7 +114,12 @@ function drawAbout(root, message) {
 export function drawActions(root, message) {
   drawAbout(root, message);
   const button = root.querySelector(".act-continue");
-  if (button) button.hidden = !canContinue(message);
+  if (!button) return;
+  button.hidden = !offersContinue(message);
+  // One way on for an answer that failed: to continue what is there, else to try again. The other one is in the menu.
+  root.querySelector(".act-retry").hidden = !button.hidden;
+  root.querySelector(".act-copy").hidden = !message.content;
+  root.querySelector(".act-again").hidden = message.status === "error";
 }
 
 /** The version before or after: of the message that has the focus, else of the last one that has versions. */

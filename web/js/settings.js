@@ -89,6 +89,7 @@ function drawOrigins() {
   try { values = read(); } catch { return; } // JSON that is being typed
   for (const row of $("settings-fields").children) {
     const { field } = row.dataset;
+    row.toggleAttribute("data-changed", (values[field] ?? null) !== null);
     row.querySelector(".origin").textContent = origin(field, values[field] ?? null);
     const input = row.querySelector("input");
     if (input) input.placeholder = values[field] === null && base.values[field]?.value != null ? number(base.values[field].value) : t(FIELDS.find((f) => f.name === field).empty || "settings.default");
