@@ -3,8 +3,8 @@
 import { cleanInline } from "./clean.js";
 import { el, icon } from "./dom.js";
 import { t } from "./i18n.js";
-import { canPreview, offerPreview } from "./preview.js";
 
+const PICTURES = /^(html?|xhtml|svg|mermaid)$/i; // what can be shown instead of its text (js/preview.js)
 const LONGEST_COLOURED = 100000; // characters
 let loading = null;
 
@@ -54,7 +54,7 @@ export class CodeBox {
   /** The text will not change any more: colours, and a picture where the text is one. */
   settle() {
     this.colour();
-    if (canPreview(this.language)) offerPreview(this.root, this.language, () => this.text);
+    if (PICTURES.test(this.language)) import("./preview.js").then((m) => m.offerPreview(this.root, this.language, () => this.text), () => {}); // without it the text is there
   }
 
   async colour() {

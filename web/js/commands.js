@@ -49,5 +49,5 @@ on("command-system", async (system) => {
 on("command-prompts", () => promptsDialog());
 on("command-continue", () => { const m = leaf(); if (m && canContinue(m)) continueAnswer(m); else toast(t("slash.nothing")); });
 on("command-again", () => { const m = leaf(); if (m?.role === "assistant") emit("regenerate", m); else toast(t("slash.nothing")); });
-on("command-fork", () => { const m = leaf(); if (m && !isRunning(state.current)) forkFrom(m); else toast(t("slash.nothing")); });
+on("command-fork", () => { const m = leaf(); if (m && !state.current.temporary && !isRunning(state.current)) forkFrom(m); else toast(t("slash.nothing")); });
 on("command-help", () => helpDialog());

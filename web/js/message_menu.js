@@ -12,7 +12,7 @@ const EARLY = ["stopped", "length", "error"];
 
 /** Does the conversation end with this answer, before the answer had ended? */
 export function canContinue(message) {
-  return message.role === "assistant" && EARLY.includes(message.status) && state.current?.leaf_id === message.id && !isRunning(state.current)
+  return message.role === "assistant" && EARLY.includes(message.status) && state.current?.leaf_id === message.id && !state.current.temporary && !isRunning(state.current)
     && ![...state.current.messages.values()].some((m) => m.parent_id === message.id);
 }
 

@@ -9,7 +9,6 @@ const PAGES = ["html", "svg", "htm", "xhtml"];
 const CENTRED = "<!doctype html><meta charset=utf-8><style>html,body{margin:0;height:100%}body{display:grid;place-items:center}svg{max-width:100%;max-height:100%}</style>";
 
 const kindOf = (language) => (language.toLowerCase() === "mermaid" ? "diagram" : PAGES.includes(language.toLowerCase()) ? "html" : "");
-export const canPreview = (language) => kindOf(language) !== "";
 
 /** A frame behind walls; send(): what it is given once it is ready; hear(): what it says then. */
 function frame(page, kind, title, send, hear) {

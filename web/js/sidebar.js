@@ -5,7 +5,6 @@ import { announce, confirmDialog, el, $, openMenu, toast, withdrawActions } from
 import { dayGroup } from "./format.js";
 import { t } from "./i18n.js";
 import { filtersMenu } from "./list_filters.js";
-import { keptDialog } from "./kept.js";
 import { parseQuery } from "./list_query.js";
 import { ListPages, PAGE } from "./list_pages.js";
 import { drawRow, heightOf, HEIGHT, titleOf } from "./list_row.js";
@@ -121,7 +120,7 @@ function rowMenu(c, button) {
     { label: t("list.rename"), icon: "edit", run: () => rename(c) },
     { label: t(c.pinned ? "list.unpin" : "list.pin"), icon: "pin", run: () => change([c], { pinned: !c.pinned }) },
     { label: t("list.tags"), icon: "tag", run: () => editTags([c]) },
-    { label: t("list.share"), icon: "share", run: () => shareDialog(c) }, { label: t("list.kept"), icon: "file", run: () => keptDialog(c) },
+    { label: t("list.share"), icon: "share", run: () => shareDialog(c) }, { label: t("list.kept"), icon: "file", run: async () => (await import("./kept.js")).keptDialog(c) },
     { label: t("list.choose"), icon: "select", run: () => { selection.toggle(c.id); drawList(); } },
     { label: t(c.archived ? "list.unarchive" : "list.archive"), icon: "archive", run: () => change([c], { archived: !c.archived }) },
     { label: t("list.delete"), icon: "trash", bad: true, run: () => change([c], { trashed: true }) },
