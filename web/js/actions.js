@@ -39,12 +39,24 @@ function paletteActions(actions, can) {
   ];
 }
 
+let palette = null; // its module, once it has come
+
+async function loadPalette() {
+  palette ??= await import("./palette.js");
+  return palette;
+}
+addEventListener("keydown", (event) => { if (event.ctrlKey || event.metaKey) loadPalette().catch(() => {}); }); // the K may follow
+
 /** frame: {openNew, showSidebar(show), sidebarShown()}. */
 export function initActions(frame) {
   const can = (name) => !needs[name] || Boolean(needs[name]());
   const actions = {
     new: frame.openNew,
-    palette: async () => (await import("./palette.js")).openPalette(paletteActions(actions, can)),
+    palette: () => {
+      const open = (module) => module.openPalette(paletteActions(actions, can));
+      if (palette) open(palette); // at once: what is typed next belongs to it
+      else loadPalette().then(open, () => {});
+    },
     search: () => { frame.showSidebar(true); $("search").focus(); $("search").select(); },
     find: openFind,
     "toggle-list": () => frame.showSidebar(!frame.sidebarShown()),

@@ -45,10 +45,11 @@ class Palette {
   }
 
   get typed() { return this.field.value.trim(); }
+  get words() { return this.typed.toLowerCase().split(/\s+/).filter(Boolean); }
 
   search() {
     clearTimeout(this.timer);
-    this.draw(this.chats);
+    this.draw(this.chats.filter((c) => matches(c.label, this.words))); // until the server has looked: none that Enter would open by mistake
     this.timer = setTimeout(() => this.ask(this.typed), PAUSE_MS);
   }
 
@@ -61,7 +62,7 @@ class Palette {
 
   draw(found) {
     this.chats = found;
-    const words = this.typed.toLowerCase().split(/\s+/).filter(Boolean);
+    const { words } = this;
     const can = actions.filter((a) => (!a.can || a.can()) && matches(a.label, words));
     const groups = [["palette.chats", words.length ? found : found.slice(0, 4)], ["palette.actions", can.filter((a) => a.group !== "settings")], ["palette.settings", can.filter((a) => a.group === "settings")]];
     this.found = groups.flatMap(([, items]) => items);
