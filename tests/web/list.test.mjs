@@ -220,6 +220,7 @@ test('of a chat of 1,000 messages few elements are drawn, and all of it can be r
 test('a link is made and revoked in the dialog', opts, async () => {
   await page.evaluate(() => localStorage.setItem('single-keys', '1'));
   await page.locator('#scroller').click();
+  await page.evaluate(() => localStorage.setItem('single-keys', '1'));
   await page.keyboard.press('s');
   await page.waitForSelector('#share-dialog[open]');
   assert.ok(await page.isVisible('#share-off'));

@@ -36,6 +36,7 @@ test('a phone shows one column and a list that slides in', opts, async () => {
 
 test('everything can be done by keyboard', opts, async () => {
   const page = await house.page();
+  await page.evaluate(() => localStorage.setItem('single-keys', '1'));
   await page.keyboard.press('Control+b');
   await until(page, () => document.querySelector('#app').classList.contains('side-hidden'));
   await page.keyboard.press('Control+Shift+f');
