@@ -15,7 +15,7 @@
 #include "engine/sched/sampling/sampler.h"
 #include "engine/sched/sampling/token_rules.h"
 #include "engine/sched/policy/slot_turns.h"
-#include "engine/sched/text_output.h"
+#include "engine/sched/sampling/text_output.h"
 
 enum job_state {
     JOB_WAITING = 1,

@@ -27,7 +27,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/policy/slot_turns.c %D%/policy/slot_turns.h \
 	%D%/stats.c %D%/stats.h \
 	%D%/sampling/stop.c %D%/sampling/stop.h \
-	%D%/text_output.c %D%/text_output.h \
+	%D%/sampling/text_output.c %D%/sampling/text_output.h \
 	%D%/sampling/token_rules.c %D%/sampling/token_rules.h \
 	%D%/sampling/topk.c %D%/sampling/topk.h \
 	%D%/sampling/typical.c %D%/sampling/typical.h

@@ -1,5 +1,5 @@
 /* Runs a token's text through the detokenizer, the content gate and the stop matcher. */
-#include "engine/sched/text_output.h"
+#include "engine/sched/sampling/text_output.h"
 
 bool text_output_init(struct text_output *a, const struct text_output_params *p, struct err *e)
 {
