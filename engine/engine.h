@@ -15,7 +15,7 @@
 #include "engine/base/err.h"
 #include "engine/wire/prompt_cache.h"
 
-#define ENGINE_PROTOCOL_VERSION 6
+#define ENGINE_PROTOCOL_VERSION 7
 #define ENGINE_MAX_STOP 16
 #define ENGINE_MAX_STOP_BYTES 512
 #define ENGINE_MAX_TOP_LOGPROBS 20
@@ -26,6 +26,18 @@
 #define ENGINE_KEY_SIZE 48
 #define ENGINE_MAX_EXPERTS_PER_TOKEN 1024
 #define ENGINE_MAX_GRAMMAR_BYTES ((uint32_t)8 << 20)
+#define ENGINE_MAX_PREDICTION 65536 /* tokens */
+#define ENGINE_MAX_DRAFT 16         /* tokens of a job that one step verifies */
+
+/* Where drafts of the next tokens come from. They never change an answer, only its speed. */
+enum engine_speculate {
+    ENGINE_SPECULATE_SERVER, /* a job: as the engine runs */
+    ENGINE_SPECULATE_AUTO,   /* any drafter that is there, as far as it pays */
+    ENGINE_SPECULATE_OFF,
+    ENGINE_SPECULATE_NGRAM, /* text that stood before in prediction, prompt or answer, as far as it
+                               pays */
+    ENGINE_SPECULATE__N
+};
 
 struct engine_bias {
     int32_t id;
@@ -91,6 +103,9 @@ struct engine_job_params {
     int32_t priority; /* 0 normal, 1 background (runs only when nothing else wants the device) */
     int32_t experts_per_token; /* of a layer at most: fewer than the model's are faster and lossy;
                                   0: as the engine runs. ERR_INPUT if the model has fewer */
+    enum engine_speculate speculate; /* ERR_INPUT where the engine can't */
+    const int32_t *prediction; /* [n_prediction] what the answer is expected to be; may be none */
+    int32_t n_prediction;
     const void *grammar; /* [n_grammar] bytes, a program of engine/grammar: the answer follows it to
                             its end; NULL: free */
     uint32_t n_grammar;
@@ -148,6 +163,17 @@ struct engine_memory { /* bytes of the engine at a job's end, as the status page
     uint64_t resident, anonymous, mapped, locked, device;
 };
 
+struct engine_speculation {        /* what drafts did for a job */
+    enum engine_speculate applied; /* OFF: it could have none */
+    int32_t steps;                 /* that verified drafts of this job */
+    int32_t drafted, accepted;     /* tokens */
+    int32_t drafted_at[ENGINE_MAX_DRAFT], accepted_at[ENGINE_MAX_DRAFT]; /* by place in the draft */
+    int32_t prediction_accepted, prediction_rejected; /* of them, taken from the job's prediction */
+    double draft_ms;                                  /* making drafts */
+    double
+        verify_ms; /* what steps with its drafts took longer than plain ones, by measured times */
+};
+
 struct engine_usage {
     int32_t prompt_tokens, cached_tokens, completion_tokens;
     int32_t cached_from_ram, cached_from_disk; /* of cached_tokens; the rest was on the device */
@@ -160,6 +186,7 @@ struct engine_usage {
                       first token to last, both without what was waited */
     double prefill_tokens_per_s,
         decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
+    struct engine_speculation speculation;
     double experts[ENGINE_EXPERT__N];
     struct engine_memory memory;
     int32_t reduced_top_k; /* experts per token, if fewer than the model was trained with; else 0 */
@@ -221,3 +248,7 @@ bool engine_cancel_async(const char *socket_path, const char *key, struct err *e
 void engine_close(struct engine_job **j);
 
 const char *engine_finish_name(enum engine_finish f); /* "stop", "stop", "length", "cancelled" */
+const char *engine_speculate_name(enum engine_speculate s); /* "auto", "off", "ngram"; "server" */
+/* ERR_INPUT, field "speculate": no such name. ERR_UNSUPPORTED: a drafter that is known but not
+ * there, with the reason. */
+bool engine_speculate_parse(const char *name, enum engine_speculate *out, struct err *e);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/wire/message.h"
+#include "engine/wire/message_parts.h"
 
 #define MAX_EVENT_TEXT ((uint32_t)16 << 20)
 #define MAX_EVENT_TOKENS 65536u
@@ -69,6 +70,7 @@ static void put_done(struct buf *b, const struct engine_event *ev)
     put_memory(b, &u->memory);
     frame_put_u32(b, (uint32_t)u->reduced_top_k);
     frame_put_u32(b, (uint32_t)u->trained_top_k);
+    message_put_speculation(b, &u->speculation);
 }
 
 void message_put_event(struct buf *b, const struct engine_event *ev)
@@ -191,6 +193,7 @@ static void get_done(struct frame_reader *r, struct engine_event *ev, struct eve
     u->memory.device = frame_get_u64(r);
     u->reduced_top_k = (int32_t)frame_get_u32(r);
     u->trained_top_k = (int32_t)frame_get_u32(r);
+    message_get_speculation(r, &u->speculation);
 }
 
 bool message_get_event(const struct frame *f, struct engine_event *ev, struct event_box *box,

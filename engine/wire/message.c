@@ -189,6 +189,8 @@ bool message_check_params(const struct engine_job_params *p, struct err *e)
     if (p->experts_per_token < 0 || p->experts_per_token > ENGINE_MAX_EXPERTS_PER_TOKEN)
         return err_field(e, ERR_INPUT, "experts_per_token", "%d, expected 0 to %d",
                          p->experts_per_token, ENGINE_MAX_EXPERTS_PER_TOKEN);
+    if ((uint32_t)p->speculate >= ENGINE_SPECULATE__N)
+        return err_field(e, ERR_INPUT, "speculate", "%d is no drafter", (int)p->speculate);
     if (p->priority < 0 || p->priority > 1)
         return err_field(e, ERR_INPUT, "priority", "%d, expected 0 or 1", p->priority);
     if (!terminated(p->answer_format, sizeof p->answer_format) || p->answer_begins < 0 ||
@@ -204,7 +206,8 @@ bool message_check_params(const struct engine_job_params *p, struct err *e)
     if (p->detached && (!p->key[0] || p->key[0] == '#'))
         return err_field(e, ERR_INPUT, "key",
                          "a detached job needs a key that does not begin with '#'");
-    return check_sampling(&p->sampling, e) && check_stops(p, e) && check_rules(p, e);
+    return check_ids("prediction", p->prediction, p->n_prediction, ENGINE_MAX_PREDICTION, e) &&
+           check_sampling(&p->sampling, e) && check_stops(p, e) && check_rules(p, e);
 }
 
 static void put_ids(struct buf *b, const int32_t *ids, int32_t n)
@@ -269,6 +272,8 @@ bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct
     put_string(b, p->request_id);
     frame_put_u32(b, (uint32_t)p->priority);
     frame_put_u32(b, (uint32_t)p->experts_per_token);
+    frame_put_u32(b, (uint32_t)p->speculate);
+    put_ids(b, p->prediction, p->n_prediction);
     frame_put_bytes(b, p->grammar, p->n_grammar);
     frame_end(b, start);
     if (b->failed)
@@ -407,7 +412,9 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     get_string(&r, p->request_id, sizeof p->request_id);
     p->priority = (int32_t)frame_get_u32(&r);
     p->experts_per_token = (int32_t)frame_get_u32(&r);
-    if (!get_grammar(&r, p, a, e))
+    p->speculate = (enum engine_speculate)frame_get_u32(&r);
+    const struct id_list prediction = {&p->prediction, &p->n_prediction, ENGINE_MAX_PREDICTION};
+    if (!get_ids(&r, &prediction, a, e) || !get_grammar(&r, p, a, e))
         return false;
     if (!at_end(&r) || flags > SUBMIT_ALL)
         return malformed(e, "SUBMIT");

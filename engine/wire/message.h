@@ -8,8 +8,10 @@
 #include "engine/engine.h"
 #include "engine/wire/frame.h"
 
-/* The largest SUBMIT frame: 2 Mi tokens, references to stored blocks, and the smaller fields. */
-#define MESSAGE_MAX_SUBMIT ((uint32_t)(8 << 20) + ENGINE_MAX_STORED * 32u + (64 << 10))
+/* The largest SUBMIT frame: 2 Mi tokens, references to stored blocks, a prediction, and the smaller
+ * fields. */
+#define MESSAGE_MAX_SUBMIT                                                                         \
+    ((uint32_t)(8 << 20) + ENGINE_MAX_STORED * 32u + ENGINE_MAX_PREDICTION * 4u + (64 << 10))
 
 void message_put_hello(struct buf *b, const char *program);
 /* ERR_UNSUPPORTED: another protocol version (the text has both). */

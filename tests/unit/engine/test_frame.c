@@ -62,6 +62,9 @@ static struct engine_job_params sample_params(void)
         .request_id = "req-1",
         .priority = 1,
         .experts_per_token = 6,
+        .speculate = ENGINE_SPECULATE_NGRAM,
+        .prediction = allowed_ids,
+        .n_prediction = 3,
     };
     return p;
 }
@@ -115,6 +118,9 @@ static void test_submit_reads_back_as_written(void **state)
     assert_int_equal(out.cache_keep_seconds, 3600);
     assert_int_equal(out.priority, 1);
     assert_int_equal(out.experts_per_token, 6);
+    assert_int_equal(out.speculate, ENGINE_SPECULATE_NGRAM);
+    assert_int_equal(out.n_prediction, 3);
+    assert_memory_equal(out.prediction, allowed_ids, sizeof allowed_ids);
     arena_destroy(&a);
     buf_fini(&b);
 }
@@ -260,7 +266,17 @@ static void check_done(struct round_trip *r)
                                                           [ENGINE_EXPERT_HITS] = 5.5,
                                                           [ENGINE_EXPERT_BUS_BYTES] = 4096},
                                               .memory = {1, 2, 3, 4, 5},
-                                              .reduced_top_k = 6}};
+                                              .reduced_top_k = 6,
+                                              .speculation = {.applied = ENGINE_SPECULATE_AUTO,
+                                                              .steps = 3,
+                                                              .drafted = 9,
+                                                              .accepted = 5,
+                                                              .drafted_at = {3, 3, 3},
+                                                              .accepted_at = {3, 1, 1},
+                                                              .prediction_accepted = 2,
+                                                              .prediction_rejected = 4,
+                                                              .draft_ms = 0.25,
+                                                              .verify_ms = 1.5}}};
     write_and_read(r, &in);
     const struct engine_event *out = &r->out;
     assert_string_equal(out->stop_string, "END");
@@ -272,6 +288,8 @@ static void check_done(struct round_trip *r)
     assert_memory_equal(out->usage.experts, in.usage.experts, sizeof out->usage.experts);
     assert_memory_equal(&out->usage.memory, &in.usage.memory, sizeof out->usage.memory);
     assert_int_equal(out->usage.reduced_top_k, 6);
+    assert_memory_equal(&out->usage.speculation, &in.usage.speculation,
+                        sizeof in.usage.speculation);
 }
 
 static void check_failed(struct round_trip *r)
