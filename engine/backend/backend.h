@@ -20,6 +20,7 @@
 
 #define BACKEND_BLOCK_TOKENS 32
 #define BACKEND_MAX_TOP 128 /* candidates per row at most */
+#define BACKEND_PROVISIONAL_ROWS 17
 
 struct backend;
 struct expert_cache;
@@ -38,9 +39,11 @@ struct backend_params {
     int32_t max_rows;      /* rows of a step at most (prefill chunk + decodes) */
     int32_t max_sequences; /* sequences of a step at most */
     int32_t n_threads;     /* cpu: 0 = one per core */
-    bool exact;            /* f32 activations everywhere, however slow */
-    enum kv_type kv_type;  /* as asked for: f32 is stored in place of f16 with `exact` */
-    const char *cache_dir; /* pipeline cache; NULL: none */
+    int32_t provisional_rows; /* of the provisional sequences of a step at most, see below; 0: there
+                                 are none */
+    bool exact;               /* f32 activations everywhere, however slow */
+    enum kv_type kv_type;     /* as asked for: f32 is stored in place of f16 with `exact` */
+    const char *cache_dir;    /* pipeline cache; NULL: none */
     /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are
      * where the plan says. The store outlives the backend, whose owner thread is the store's. */
     struct expert_cache *experts;
@@ -82,6 +85,9 @@ struct step_sequence {
     int32_t n_experts; /* routed experts that its rows use of a layer, the best ones, where the plan
                           has more; 0: the plan's */
     bool want_logits;  /* whole rows, beside the candidates */
+    bool provisional;  /* its recurrent state stays before the rows until keep_rows says how many of
+                          them count; only where the backend has keep_rows, with at most
+                          BACKEND_PROVISIONAL_ROWS rows */
 };
 
 struct step_row { /* one wanted row, in the order of sequences and tokens; memory owned by the
@@ -188,6 +194,10 @@ struct backend_ops {
     /* rows: at least the sum of n_out entries. On failure nothing of the step counts; ERR_DEVICE
      * means that the device is lost and every later step will fail as well. */
     bool (*step)(struct backend *b, const struct step *s, struct step_row *rows, struct err *e);
+    /* After a step: the recurrent state of its provisional sequence with this index goes on by its
+     * first `rows` rows, once per step. NULL: recurrent states can't be held back, so there are no
+     * provisional sequences. */
+    bool (*keep_rows)(struct backend *b, int32_t sequence, int32_t rows, struct err *e);
     /* Copies a recurrent state, or KV blocks whole (pairs from, to): `sluice bench` fills deep
      * batches by the latter. */
     bool (*copy_state)(struct backend *b, int32_t from, int32_t to, struct err *e);

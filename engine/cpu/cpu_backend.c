@@ -8,6 +8,7 @@
 #include "engine/cpu/head.h"
 #include "engine/cpu/kernels/kv_layout.h"
 #include "engine/cpu/layout.h"
+#include "engine/cpu/mixer.h"
 #include "engine/cpu/measure/bandwidth.h"
 #include "engine/cpu/measure/speed.h"
 #include "engine/cpu/open.h"
@@ -39,7 +40,8 @@ static void unmap_memory(void *p, size_t bytes)
 static bool check_params(const struct model_plan *plan, const struct backend_params *p,
                          struct err *e)
 {
-    if (p->max_rows < 1 || p->max_sequences < 1 || p->n_blocks < 0 || p->n_states < 0)
+    if (p->max_rows < 1 || p->max_sequences < 1 || p->n_blocks < 0 || p->n_states < 0 ||
+        p->provisional_rows < 0)
         return err_set(e, ERR_INPUT, "cpu: max_rows %d, max_sequences %d, n_blocks %d, n_states %d",
                        p->max_rows, p->max_sequences, p->n_blocks, p->n_states);
     for (int32_t i = 0; i < plan->n_layer; i++) {
@@ -280,6 +282,7 @@ const struct backend_ops cpu_backend = {
     .open = cpu_open,
     .close = cpu_close,
     .step = step_run,
+    .keep_rows = delta_net_keep,
     .copy_state = copy_state,
     .copy_blocks = copy_blocks,
     .content = &cpu_content,

@@ -41,7 +41,8 @@ struct worker {
     struct expert_lists lists;   /* this thread's copy */
     int32_t *candidate_ids;      /* [HEAD_ROWS, BACKEND_MAX_TOP] */
     float *candidate_logits;
-    int32_t *n_candidates;           /* [HEAD_ROWS] */
+    int32_t *n_candidates; /* [HEAD_ROWS] */
+    float *trial;          /* [widest delta_net_trial_values] a state that may be thrown away */
     uint64_t weight_bytes, kv_bytes; /* read by this thread in this step */
 };
 
@@ -79,6 +80,11 @@ struct stream {
     bool *seen;                            /* [n_expert] */
 };
 
+struct held_rows {    /* of a provisional sequence */
+    int32_t first, n; /* among the step's provisional rows; n 0: none, or no longer */
+    int32_t state;
+};
+
 struct backend {
     const struct model_plan *plan;
     struct backend_params params;
@@ -94,6 +100,11 @@ struct backend {
     float *state;        /* [n_states, state_values] */
     size_t state_values; /* of one sequence, all recurrent layers */
     size_t *state_at;    /* [n_recurrent] offset of a layer's part: conv, then recurrent */
+    /* Rows of provisional sequences until keep_rows, as they were projected. */
+    float *held_values;         /* [n_recurrent] of [provisional_rows, values of the layer] */
+    size_t *held_at;            /* [n_recurrent] a layer's offset, for one row */
+    struct held_rows *held;     /* [max_sequences] of the last step */
+    int32_t keeping, kept_rows; /* of the running keep_rows: sequence and rows */
     void *workspace;
     size_t workspace_bytes;
     float *logits; /* [logits_rows, n_vocab], grown when whole logits are wanted */

@@ -9,7 +9,7 @@
 #include "engine/experts/cache/expert_cache.h"
 
 struct widest { /* of all layers */
-    size_t q, k, v, mixed, gates, experts, used, d_ff, shared, row;
+    size_t trial, q, k, v, mixed, gates, experts, used, d_ff, shared, row;
     bool moe;
 };
 
@@ -27,6 +27,7 @@ static void widen(struct widest *m, const struct layer_plan *layer)
         raise_to(&m->k, (size_t)p->w_z.rows);
         raise_to(&m->mixed, (size_t)(p->n_v_head * p->d_v));
         raise_to(&m->gates, (size_t)(2 * p->n_v_head));
+        raise_to(&m->trial, delta_net_trial_values(p));
     }
     if (layer->ffn == FFN_DENSE) {
         raise_to(&m->shared, (size_t)layer->dense.d_ff);
@@ -77,6 +78,7 @@ static void take_worker(const struct layout *l, struct placer *p, const struct w
     w->row = placer_take(p, m->row * sizeof(float));
     for (int i = 0; i < 2; i++)
         w->tile[i] = placer_take(p, KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES * sizeof(float));
+    w->trial = placer_take(p, l->params->provisional_rows ? m->trial * sizeof(float) : 0);
     w->scores = placer_take(p, ATTEND_SCORES * sizeof(float));
     w->choice.ids = placer_take(p, PRIVATE_ROWS * m->used * sizeof(int32_t));
     w->choice.weights = placer_take(p, PRIVATE_ROWS * m->used * sizeof(float));
@@ -125,6 +127,21 @@ static void take_stream(struct placer *p, const struct widest *m, size_t rows, s
     s->seen = placer_take(p, m->experts * sizeof *s->seen);
 }
 
+static void take_held(const struct layout *l, struct placer *p, struct backend *b)
+{
+    size_t values = 0;
+    b->held = placer_take(p, (size_t)l->params->max_sequences * sizeof *b->held);
+    b->held_at = placer_take(p, (size_t)l->plan->n_recurrent * sizeof *b->held_at);
+    for (int32_t i = 0; i < l->plan->n_layer; i++) {
+        if (l->plan->layers[i].mixer != MIXER_DELTA_NET)
+            continue;
+        if (p->memory)
+            b->held_at[l->plan->layers[i].state_index] = values;
+        values += delta_net_held_values(&l->plan->layers[i].delta_net);
+    }
+    b->held_values = placer_take(p, (size_t)l->params->provisional_rows * values * sizeof(float));
+}
+
 size_t layout_workspace(const struct layout *l, struct backend *b, char *memory)
 {
     struct backend ignored;
@@ -160,6 +177,7 @@ size_t layout_workspace(const struct layout *l, struct backend *b, char *memory)
         placer_take(&p, HEAD_ROWS * (size_t)head_chunks(l->plan->n_vocab) * 2 * sizeof(float));
     if (l->params->experts || l->params->streams)
         take_stream(&p, &m, parts, &b->stream);
+    take_held(l, &p, b);
     take_ropes(l, &p, b);
     take_panels(l, &p, &m, l->params->max_rows, b->panels);
     for (int32_t i = 0; i < l->n_workers; i++)

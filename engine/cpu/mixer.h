@@ -9,3 +9,8 @@ void delta_net_run(struct worker *w, const struct layer_plan *layer, int32_t ind
 /* Values of one sequence's recurrent state in this layer: convolution [n_conv - 1, channels], then
  * recurrence [n_v_head, d_k, d_v]. */
 size_t delta_net_state_values(const struct delta_net_plan *p);
+/* Values held of each provisional row in this layer, and each thread's scratch for such rows. */
+size_t delta_net_held_values(const struct delta_net_plan *p);
+size_t delta_net_trial_values(const struct delta_net_plan *p);
+/* backend_ops.keep_rows */
+bool delta_net_keep(struct backend *b, int32_t sequence, int32_t rows, struct err *e);

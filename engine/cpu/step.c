@@ -18,6 +18,9 @@ static bool check_sequence(const struct backend *b, const struct step_sequence *
     if (s->n_tokens < 1 || s->start < 0 || s->n_out < 0 || s->n_out > s->n_tokens)
         return err_set(e, ERR_INTERNAL, "step: sequence %d has %d tokens at %d, %d wanted", i,
                        s->n_tokens, s->start, s->n_out);
+    if (s->provisional && (s->start == 0 || s->n_tokens > BACKEND_PROVISIONAL_ROWS))
+        return err_set(e, ERR_INTERNAL, "step: sequence %d has %d provisional rows at %d", i,
+                       s->n_tokens, s->start);
     if (s->n_experts < 0)
         return err_set(e, ERR_INTERNAL, "step: sequence %d wants %d experts", i, s->n_experts);
     if (end > b->plan->n_ctx)
@@ -37,12 +40,28 @@ static bool check_sequence(const struct backend *b, const struct step_sequence *
     return true;
 }
 
+/* Where the rows of a provisional sequence are held. */
+static bool hold(struct backend *b, const struct step_sequence *s, int32_t i, int32_t *n,
+                 struct err *e)
+{
+    b->held[i] = (struct held_rows){.first = *n, .state = s->state};
+    if (!s->provisional)
+        return true;
+    if (s->n_tokens > b->params.provisional_rows - *n)
+        return err_set(e, ERR_INTERNAL, "step: more than %d provisional rows",
+                       b->params.provisional_rows);
+    b->held[i].n = s->n_tokens;
+    *n += s->n_tokens;
+    return true;
+}
+
 static bool flatten(struct backend *b, const struct step *s, struct err *e)
 {
     struct step_rows *rows = &b->rows;
     rows->n = rows->n_out = 0;
     rows->keep_logits = false;
     rows->one_row_each = true;
+    int32_t n_held = 0;
     if (s->n_sequences < 1 || s->n_sequences > b->params.max_sequences)
         return err_set(e, ERR_INTERNAL, "step: %d sequences, want 1..%d", s->n_sequences,
                        b->params.max_sequences);
@@ -51,7 +70,7 @@ static bool flatten(struct backend *b, const struct step *s, struct err *e)
                        BACKEND_MAX_TOP);
     for (int32_t i = 0; i < s->n_sequences; i++) {
         const struct step_sequence *q = &s->sequences[i];
-        if (!check_sequence(b, q, i, e))
+        if (!check_sequence(b, q, i, e) || !hold(b, q, i, &n_held, e))
             return false;
         if (q->n_tokens > b->params.max_rows - rows->n)
             return err_set(e, ERR_LIMIT, "step: more than %d rows", b->params.max_rows);

@@ -9,6 +9,10 @@
 #include "engine/memory/memory_fit.h"
 #include "engine/memory/memory_text.h"
 
+/* Of recurrent models: enough for a few drafted answers at once; each row holds what its layers
+ * would need to be gone through again. */
+#define PROVISIONAL_ROWS 34
+
 static const char *const names[STRATEGY__N] = {"auto", "full_gpu", "hybrid", "ssd_streaming",
                                                "cpu_only"};
 
@@ -205,6 +209,7 @@ struct backend_params memory_plan_params(const struct memory_plan *p,
         .max_rows = p->size.max_rows,
         .max_sequences = p->size.n_slots,
         .n_threads = w->n_threads,
+        .provisional_rows = w->speculates ? PROVISIONAL_ROWS : 0,
         .exact = w->exact,
         .kv_type = p->kv_type,
         .streams = p->strategy == STRATEGY_SSD_STREAMING,

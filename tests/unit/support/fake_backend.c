@@ -14,6 +14,11 @@ struct state {
     int32_t position; /* tokens that it has seen */
 };
 
+struct provisional {  /* a sequence whose state waits for keep_rows */
+    int32_t state, n; /* n 0: it does not, or no longer */
+    int32_t tokens[BACKEND_PROVISIONAL_ROWS];
+};
+
 struct backend {
     int32_t n_blocks, n_states, max_rows, max_sequences;
     struct cell (*kv)[BACKEND_BLOCK_TOKENS]; /* [n_blocks] */
@@ -21,8 +26,9 @@ struct backend {
     struct backend_counters counters;
     struct fake_faults faults;
     int32_t last_rows, last_sequences;
-    float *logits;                       /* [max_sequences][FAKE_VOCAB] */
-    int32_t (*top_ids)[BACKEND_MAX_TOP]; /* [max_sequences] */
+    struct provisional *held;            /* [max_sequences] of the last step */
+    float *logits;                       /* [max_rows][FAKE_VOCAB] */
+    int32_t (*top_ids)[BACKEND_MAX_TOP]; /* [max_rows] */
     float (*top_logits)[BACKEND_MAX_TOP];
 };
 
@@ -78,9 +84,10 @@ struct backend *fake_open(int32_t n_blocks, int32_t n_states, int32_t max_rows,
     b->max_sequences = max_sequences;
     b->kv = malloc((size_t)n_blocks * sizeof *b->kv);
     memset(b->kv, 0xff, (size_t)n_blocks * sizeof *b->kv);
-    b->logits = malloc((size_t)max_sequences * FAKE_VOCAB * sizeof *b->logits);
-    b->top_ids = malloc((size_t)max_sequences * sizeof *b->top_ids);
-    b->top_logits = malloc((size_t)max_sequences * sizeof *b->top_logits);
+    b->held = calloc((size_t)max_sequences, sizeof *b->held);
+    b->logits = malloc((size_t)max_rows * FAKE_VOCAB * sizeof *b->logits);
+    b->top_ids = malloc((size_t)max_rows * sizeof *b->top_ids);
+    b->top_logits = malloc((size_t)max_rows * sizeof *b->top_logits);
     return b;
 }
 
@@ -88,6 +95,7 @@ static void fake_close(struct backend **b)
 {
     free((*b)->kv);
     free((*b)->states);
+    free((*b)->held);
     free((*b)->logits);
     free((*b)->top_ids);
     free((*b)->top_logits);
@@ -109,8 +117,10 @@ static bool store(struct backend *b, const struct step_sequence *q, struct err *
 }
 
 /* The recurrent state goes on from where it stood: at the right place, or the step fails. */
-static bool advance_state(struct backend *b, const struct step_sequence *q, struct err *e)
+static bool advance_state(struct backend *b, const struct step_sequence *q,
+                          struct provisional *held, struct err *e)
 {
+    held->n = 0;
     if (!b->n_states)
         return q->state == -1 || err_set(e, ERR_INTERNAL, "a state for a model without");
     if (q->state < 0 || q->state >= b->max_sequences)
@@ -121,17 +131,24 @@ static bool advance_state(struct backend *b, const struct step_sequence *q, stru
     if (s->position != q->start)
         return err_set(e, ERR_INTERNAL, "state stands at %d, the step begins at %d", s->position,
                        q->start);
+    if (q->provisional) {
+        held->state = q->state;
+        held->n = q->n_tokens;
+        memcpy(held->tokens, q->tokens, (size_t)q->n_tokens * sizeof *held->tokens);
+        return true;
+    }
     for (int32_t i = 0; i < q->n_tokens; i++)
         s->h = extend(s->h, q->tokens[i]);
     s->position += q->n_tokens;
     return true;
 }
 
-static bool history(const struct backend *b, const struct step_sequence *q, uint64_t *h,
-                    struct err *e)
+/* Of the tokens up to the sequence's row `row`. */
+static bool history(const struct backend *b, const struct step_sequence *q, int32_t row,
+                    uint64_t *h, struct err *e)
 {
     *h = 0;
-    for (int32_t i = 0; i < q->start + q->n_tokens; i++) {
+    for (int32_t i = 0; i < q->start + row + 1; i++) {
         struct cell c = b->kv[q->blocks[i / BACKEND_BLOCK_TOKENS]][i % BACKEND_BLOCK_TOKENS];
         if (c.position != i)
             return err_set(e, ERR_INTERNAL, "position %d reads a cell of position %d", i,
@@ -141,7 +158,7 @@ static bool history(const struct backend *b, const struct step_sequence *q, uint
                            c.n_experts, q->n_experts);
         *h = extend(*h, c.token);
     }
-    if (b->n_states && b->states[q->state].h != *h)
+    if (b->n_states && !q->provisional && row == q->n_tokens - 1 && b->states[q->state].h != *h)
         return err_set(e, ERR_INTERNAL, "state and KV disagree at %d", q->start + q->n_tokens);
     return true;
 }
@@ -190,7 +207,7 @@ static bool fake_step(struct backend *b, const struct step *s, struct step_row *
     for (int32_t i = 0; i < s->n_sequences; i++) {
         n_tokens += s->sequences[i].n_tokens;
         if (s->sequences[i].n_tokens < 1 || !store(b, &s->sequences[i], e) ||
-            !advance_state(b, &s->sequences[i], e))
+            !advance_state(b, &s->sequences[i], &b->held[i], e))
             return false;
     }
     if (n_tokens > b->max_rows)
@@ -198,17 +215,33 @@ static bool fake_step(struct backend *b, const struct step *s, struct step_row *
     if (has_token(s, b->faults.token))
         return err_set(e, b->faults.code, "the fault that was asked for");
     for (int32_t i = 0; i < s->n_sequences; i++) {
-        uint64_t h;
-        if (!history(b, &s->sequences[i], &h, e))
-            return false;
-        if (s->sequences[i].n_out) {
-            fill_row(b, n_rows, h, s->n_top, s->sequences[i].want_logits, &rows[n_rows]);
-            n_rows++;
+        const struct step_sequence *q = &s->sequences[i];
+        for (int32_t k = q->n_out ? q->n_tokens - q->n_out : q->n_tokens - 1; k < q->n_tokens;
+             k++) {
+            uint64_t h;
+            if (!history(b, q, k, &h, e))
+                return false;
+            if (q->n_out) {
+                fill_row(b, n_rows, h, s->n_top, q->want_logits, &rows[n_rows]);
+                n_rows++;
+            }
         }
     }
     b->counters.rows += (uint64_t)n_tokens;
     b->last_rows = n_tokens;
     b->last_sequences = s->n_sequences;
+    return true;
+}
+
+static bool fake_keep_rows(struct backend *b, int32_t sequence, int32_t rows, struct err *e)
+{
+    struct provisional *held = &b->held[sequence];
+    if (rows < 1 || rows > held->n)
+        return err_set(e, ERR_INTERNAL, "%d rows of %d are to be kept", rows, held->n);
+    for (int32_t i = 0; i < rows; i++)
+        b->states[held->state].h = extend(b->states[held->state].h, held->tokens[i]);
+    b->states[held->state].position += rows;
+    held->n = 0;
     return true;
 }
 
@@ -294,6 +327,7 @@ int32_t fake_last_sequences(const struct backend *b)
 const struct backend_ops fake_backend = {.name = "fake",
                                          .close = fake_close,
                                          .step = fake_step,
+                                         .keep_rows = fake_keep_rows,
                                          .copy_state = fake_copy_state,
                                          .content = &fake_content,
                                          .counters = fake_counters};
