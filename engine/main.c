@@ -27,6 +27,8 @@ struct options {
     struct memory_options memory;
     const char *prompt_cache_dir, *prompt_cache_disk;
     int64_t prompt_cache_bytes; /* of prompt_cache_disk */
+    const char *speculate;
+    enum engine_speculate speculates;
     bool exact, prefix_cache, without_landlock, without_seccomp, help, version;
 };
 
@@ -114,6 +116,13 @@ static const struct option table[] = {
      .offset = FIELD(prompt_cache_dir),
      .value = "DIR",
      .help = "Folder for them; default: prompt-cache in the cache folder."},
+    {.name = "speculate",
+     .type = OPTION_STRING,
+     .offset = FIELD(speculate),
+     .fallback = "auto",
+     .value = "auto|off|ngram",
+     .help = "Where drafts of the next tokens come from, which steps verify as far as it pays; no "
+             "answer changes."},
     {.name = "exact",
      .type = OPTION_BOOL,
      .offset = FIELD(exact),
@@ -204,7 +213,7 @@ static bool check(struct options *o, gid_t *group, uid_t *peer, struct err *e)
     if (o->prefill_chunk && o->prefill_chunk < 32)
         return err_field(e, ERR_INPUT, "prefill-chunk", "%d is less than 32",
                          (int)o->prefill_chunk);
-    if (!check_prompt_cache(o, e))
+    if (!check_prompt_cache(o, e) || !engine_speculate_parse(o->speculate, &o->speculates, e))
         return false;
     *group = (gid_t)-1;
     if (!find_peer(o->peer, peer, e))
@@ -267,6 +276,7 @@ static struct loop *start_loop(const struct options *o, const struct loop_params
     p.kv_bytes = o->kv_memory;
     memory_options_request(&o->memory, &p.memory);
     p.exact = o->exact;
+    p.speculate = o->speculates;
     p.experts_per_token = o->memory.experts_per_token;
     p.prefix_cache = o->prefix_cache;
     p.without_seccomp = o->without_seccomp;

@@ -180,17 +180,11 @@ static struct entry *add_entry(struct grammar_cache *c, uint64_t hash, const voi
     return x;
 }
 
-struct grammar_run *grammar_run_create(struct grammar_cache *c, const void *program, size_t len,
-                                       struct err *e)
+static struct grammar_run *add_run(struct grammar_cache *c, struct entry *x, struct err *e)
 {
-    uint64_t hash = hash64(program, len, 0);
-    struct entry *x = find_entry(c, hash, program, len);
-    if (!x)
-        x = add_entry(c, hash, program, len, e);
-    struct grammar_run *r = x ? calloc(1, sizeof *r) : NULL;
+    struct grammar_run *r = calloc(1, sizeof *r);
     if (!r) {
-        if (x)
-            err_set(e, ERR_NOMEM, "no memory for a grammar");
+        err_set(e, ERR_NOMEM, "no memory for a grammar");
         return NULL;
     }
     *r = (struct grammar_run){.cache = c, .entry = x, .state = x->a.start, .next = x->runs};
@@ -198,8 +192,30 @@ struct grammar_run *grammar_run_create(struct grammar_cache *c, const void *prog
         x->runs->previous = r;
     x->runs = r;
     x->used = ++c->clock;
-    thin_out(c);
     return r;
+}
+
+struct grammar_run *grammar_run_create(struct grammar_cache *c, const void *program, size_t len,
+                                       struct err *e)
+{
+    uint64_t hash = hash64(program, len, 0);
+    struct entry *x = find_entry(c, hash, program, len);
+    if (!x)
+        x = add_entry(c, hash, program, len, e);
+    struct grammar_run *r = x ? add_run(c, x, e) : NULL;
+    if (r)
+        thin_out(c);
+    return r;
+}
+
+struct grammar_run *grammar_run_fork(const struct grammar_run *r, struct err *e)
+{
+    struct grammar_run *fork = add_run(r->cache, r->entry, e);
+    if (fork) {
+        fork->state = r->state;
+        fork->ended = r->ended;
+    }
+    return fork;
 }
 
 void grammar_run_destroy(struct grammar_run **at)
@@ -337,6 +353,11 @@ void grammar_pass_end(struct grammar_cache *c)
 bool grammar_run_ready(const struct grammar_run *r)
 {
     return !r->entry->busy && r->pass != r->cache->pass;
+}
+
+bool grammar_run_knows(const struct grammar_run *r)
+{
+    return !r->entry->busy && !over(r) && known_mask(r);
 }
 
 void grammar_pass_wait(struct grammar_cache *c, double ms)

@@ -54,6 +54,8 @@ size_t grammar_cache_bytes(const struct grammar_cache *c);
 struct grammar_run *grammar_run_create(struct grammar_cache *c, const void *program, size_t len,
                                        struct err *e);
 void grammar_run_destroy(struct grammar_run **r);
+/* Another run that stands where this one does. */
+struct grammar_run *grammar_run_fork(const struct grammar_run *r, struct err *e);
 
 /* alone: nobody else waits, so that every mask is made at once. */
 void grammar_pass_begin(struct grammar_cache *c, bool alone);
@@ -62,6 +64,8 @@ void grammar_pass_end(struct grammar_cache *c);
 /* After the pass: may it be asked for its mask and take a token? One that was not prepared may not
  * while the thread works on its program. */
 bool grammar_run_ready(const struct grammar_run *r);
+/* Its mask is there already and costs nothing. */
+bool grammar_run_knows(const struct grammar_run *r);
 /* When no run is ready: returns as soon as the thread is done with a program, after `ms` at the
  * latest. */
 void grammar_pass_wait(struct grammar_cache *c, double ms);

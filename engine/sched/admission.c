@@ -141,6 +141,16 @@ bool admission_ensure_blocks(struct scheduler *s, struct job *j, int32_t n_token
     return true;
 }
 
+bool admission_spare_blocks(struct scheduler *s, struct job *j, int32_t n_tokens)
+{
+    int32_t n = blocks_for(n_tokens);
+    if (n - j->n_blocks > available(s) - s->n_running || !job_reserve_blocks(j, n))
+        return n <= j->n_blocks;
+    while (j->n_blocks < n)
+        j->blocks[j->n_blocks++] = block_pool_take(s->pool);
+    return true;
+}
+
 void admission_index_blocks(struct scheduler *s, struct job *j)
 {
     if (!s->reuse)
@@ -265,6 +275,7 @@ static bool prepare_job(struct scheduler *s, struct job *j, struct err *e)
         return false;
     sampler_set_rules(j->sampler, &j->rules);
     sampler_add_prompt(j->sampler, p->prompt, p->n_prompt);
+    speculation_begin(s, j);
     return true;
 }
 

@@ -16,7 +16,8 @@ static bool normal_runs(const struct scheduler *s)
     return false;
 }
 
-static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
+/* `drafts` tokens follow the job's own ones. */
+static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens, int32_t drafts)
 {
     bool last = j->n_computed + n_tokens == j->n_tokens;
     bool sample = last && j->params.max_tokens > 0;
@@ -27,18 +28,19 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
     s->members[s->n_members] = j;
     s->sequences[s->n_members++] = (struct step_sequence){
         .tokens = j->tokens + j->n_computed,
-        .n_tokens = n_tokens,
+        .n_tokens = n_tokens + drafts,
         .start = j->n_computed,
         .blocks = j->blocks,
         .state = s->params.n_recurrent ? j->slot : -1,
         .n_out = scored   ? scored
-                 : sample ? 1
+                 : sample ? 1 + drafts
                           : 0,
         .n_experts = j->n_experts,
+        .provisional = drafts && s->params.n_recurrent,
         .want_logits = scored || (sample && (j->grammar || sampler_wants_logits(j->sampler))),
     };
     if (j->state == JOB_DECODE)
-        s->decode_rows += n_tokens;
+        s->decode_rows += n_tokens + drafts;
     if (j->times.first_row <= 0)
         j->times.first_row = clock_ms();
 }
@@ -84,11 +86,17 @@ static void add_decodes(struct scheduler *s, bool background)
         for (i = 0; i < s->n_running && s->running[i]->admission <= j->admission; i++)
             ;
     }
+    int32_t n = 0;
+    bool alone = true;
     for (int32_t i = 0; i < s->n_running; i++) {
         struct job *j = s->running[i];
         if (j->state == JOB_DECODE && may_run(j, background) && !j->held)
-            add_member(s, j, 1);
+            s->members[n++] = j;
+        alone = alone && j->state != JOB_PREFILL;
     }
+    speculation_plan(s, s->members, n, alone);
+    for (int32_t i = 0; i < n; i++)
+        add_member(s, s->members[i], 1, s->members[i]->drafts.n_rows);
 }
 
 /* The prefilling job whose user was served least; among equals the one admitted first. NULL: none
@@ -145,7 +153,8 @@ static void add_prefills(struct scheduler *s, bool background)
         int32_t stop = admission_next_checkpoint(j);
         if (stop && n > stop - j->n_computed)
             n = stop - j->n_computed;
-        add_member(s, j, n);
+        speculation_clear(&j->drafts);
+        add_member(s, j, n, 0);
         budget -= n;
     }
 }
@@ -248,42 +257,93 @@ static bool pick_token(struct scheduler *s, struct job *j, struct sampler_input 
         return false;
     in.top_logprobs = j->params.top_logprobs;
     in.allowed = j->grammar ? &allowed : NULL;
+    token_rules_set_answer(&j->rules, j->tokens + j->params.n_prompt,
+                           j->n_tokens - j->params.n_prompt);
     sampler_pick(j->sampler, s->work, &in, token);
     return !j->grammar || grammar_run_push(j->grammar, token->id, e);
 }
 
-/* Handles the result of a step, after which the KV of the new rows exists. `rows` are the member's
- * own; a token may be drawn from the last one. */
-static void handle_result(struct scheduler *s, int32_t member, const struct step_row *rows,
-                          int32_t n_top, double now)
+/* `n` more tokens of the job were computed: their KV exists. */
+static void note_computed(struct scheduler *s, struct job *j, int32_t n)
 {
-    struct job *j = s->members[member];
-    const struct step_sequence *q = &s->sequences[member];
-    bool prefill = j->state == JOB_PREFILL;
-    j->n_computed += q->n_tokens;
-    const bool sample = q->n_out && j->n_computed == j->n_tokens && j->params.max_tokens > 0;
-    const struct step_row *row = sample ? &rows[q->n_out - 1] : NULL;
+    const bool prefill = j->state == JOB_PREFILL;
+    const double cost = prefill ? 1 : DECODE_COST;
     admission_index_blocks(s, j);
     if (s->checkpoints && j->n_computed % BACKEND_BLOCK_TOKENS == 0 &&
         (!prefill || at_checkpoint(j)))
         admission_save_checkpoint(s, j);
-    const double cost = prefill ? 1 : DECODE_COST;
-    fair_queue_charge(s->queue, j, q->n_tokens * cost);
+    fair_queue_charge(s->queue, j, n * cost);
     slot_turn_note(&j->turn, j->n_computed, cost);
-    if (prefill && !j->n_generated)
+}
+
+/* False: the job ended. */
+static bool take_token(struct scheduler *s, struct job *j, struct sampler_input in,
+                       struct engine_token *token, double now)
+{
+    struct err e = {0};
+    if (pick_token(s, j, in, token, &e)) {
+        j->drafts.goes_on = speculation_note(s, j, token->id);
+        accept_token(s, j, token, now);
+    } else {
+        scheduler_fail_job(s, j, &e);
+    }
+    return j->state != JOB_OVER;
+}
+
+/* The recurrent state of a member with drafts goes on by its first rows. */
+static bool keep_rows(struct scheduler *s, int32_t member, int32_t rows)
+{
+    struct err e = {0};
+    if (!s->sequences[member].provisional)
+        return true;
+    s->sequences[member].provisional = false; /* once */
+    if (s->params.ops->keep_rows(s->params.backend, member, rows, &e))
+        return true;
+    scheduler_fail_job(s, s->members[member], &e);
+    return false;
+}
+
+/* Takes a token from each row of a decoding member, as long as it is the one that the next row was
+ * computed for. The other rows leave nothing behind: their KV is written again before it is read.
+ */
+static void handle_decode(struct scheduler *s, int32_t member, const struct step_row *rows,
+                          int32_t n_top, double now)
+{
+    struct job *j = s->members[member];
+    struct engine_token token;
+    int32_t n = 0;
+    do {
+        j->n_computed++;
+        /* its state is copied at the end of a block, behind which no draft reaches */
+        if (j->n_computed % BACKEND_BLOCK_TOKENS == 0 && !keep_rows(s, member, n + 1))
+            return;
+        note_computed(s, j, 1);
+        if (!take_token(s, j, (struct sampler_input){.row = &rows[n++], .n_top = n_top}, &token,
+                        now))
+            return;
+    } while (j->drafts.goes_on);
+    keep_rows(s, member, n);
+}
+
+/* The last row may give the answer's first token. */
+static void handle_prefill(struct scheduler *s, int32_t member, const struct step_row *rows,
+                           int32_t n_top, double now)
+{
+    struct job *j = s->members[member];
+    const struct step_sequence *q = &s->sequences[member];
+    struct engine_token token;
+    j->n_computed += q->n_tokens;
+    note_computed(s, j, q->n_tokens);
+    if (!j->n_generated)
         scheduler_emit_progress(s, j);
-    if (prefill && q->n_out)
+    if (q->n_out)
         prompt_scores_take(s, j, q, rows, n_top);
-    if (j->state == JOB_OVER)
+    if (j->state == JOB_OVER || j->n_computed < j->n_tokens)
         return;
-    if (row) {
-        struct engine_token token;
-        struct err e = {0};
-        if (pick_token(s, j, (struct sampler_input){.row = row, .n_top = n_top}, &token, &e))
-            accept_token(s, j, &token, now);
-        else
-            scheduler_fail_job(s, j, &e);
-    } else if (j->n_computed == j->n_tokens) { /* max_tokens 0: only the prompt was to be read */
+    if (q->n_out && j->params.max_tokens > 0) {
+        take_token(s, j, (struct sampler_input){.row = &rows[q->n_out - 1], .n_top = n_top}, &token,
+                   now);
+    } else { /* max_tokens 0: only the prompt was to be read */
         j->times.first_token = j->times.last_token = now;
         scheduler_finish_job(s, j, ENGINE_LENGTH, NULL);
     }
@@ -318,29 +378,34 @@ static bool run_members(struct scheduler *s, int32_t first, int32_t n, struct er
     if (!ok)
         return false;
     double now = clock_ms();
-    int32_t prefill = 0, decode = 0, n_rows = 0;
+    int32_t prefill = 0, decoded = 0, n_rows = 0;
     for (int32_t i = first; i < first + n; i++)
-        *(s->members[i]->state == JOB_PREFILL ? &prefill : &decode) += s->sequences[i].n_tokens;
-    stats_step(&s->stats, (now - start) * 1e-3, prefill, decode);
+        prefill += s->members[i]->state == JOB_PREFILL ? s->sequences[i].n_tokens : 0;
     prefill_budget_note(&s->prefill_budget,
                         &(struct prefill_budget_step){.ms = now - start,
                                                       .waited_ms = s->expert_stats.waited_ms,
                                                       .reading_ms = s->expert_stats.reading_ms,
                                                       .prefill_rows = prefill});
     for (int32_t i = first; i < first + n; i++) {
-        handle_result(s, i, &s->rows[n_rows], step.n_top, now);
+        const bool decodes = s->members[i]->state == JOB_DECODE;
+        (decodes ? handle_decode : handle_prefill)(s, i, &s->rows[n_rows], step.n_top, now);
+        decoded += decodes ? s->members[i]->drafts.n_taken : 0;
         n_rows += s->sequences[i].n_out;
     }
+    stats_step(&s->stats, (now - start) * 1e-3, prefill, decoded);
+    if (!prefill)
+        speculation_note_step(s, first, n, now - start);
     return true;
 }
 
-/* Runs each sequence of a failed step alone, so that only those that need the unreadable expert
- * fail. Their KV is written again. Recurrent models cannot do this: their state has already
- * advanced. */
+/* Runs each sequence of a failed step alone and without drafts, so that only those that need the
+ * unreadable expert fail. Their KV is written again. Recurrent models cannot do this: their state
+ * has already advanced. */
 static bool run_each(struct scheduler *s, struct err *e)
 {
     for (int32_t i = 0; i < s->n_members; i++) {
         struct err own = {0};
+        speculation_drop(s, i);
         if (run_members(s, i, 1, &own))
             continue;
         if (own.code == ERR_DEVICE) {
@@ -356,5 +421,6 @@ bool batch_run(struct scheduler *s, struct err *e)
 {
     if (run_members(s, 0, s->n_members, e))
         return true;
-    return e->code == ERR_IO && s->n_members > 1 && !s->params.n_recurrent && run_each(s, e);
+    return e->code == ERR_IO && (s->n_members > 1 || s->members[0]->drafts.n_rows) &&
+           !s->params.n_recurrent && run_each(s, e);
 }

@@ -59,6 +59,22 @@ static bool check_experts(const struct inbox_limits *l, const struct engine_job_
                      l->trained_top_k, l->trained_top_k);
 }
 
+/* A request chooses among what the engine does; "auto" and "off" it may always say. */
+static bool check_speculate(const struct inbox_limits *l, const struct engine_job_params *p,
+                            struct err *e)
+{
+    for (int32_t i = 0; i < p->n_prediction; i++)
+        if (p->prediction[i] < 0 || p->prediction[i] >= l->n_vocab)
+            return err_field(e, ERR_INPUT, "prediction",
+                             "token %d is %d, outside the vocabulary of %d", i, p->prediction[i],
+                             l->n_vocab);
+    if (p->speculate <= ENGINE_SPECULATE_OFF || l->speculate.applied != ENGINE_SPECULATE_OFF)
+        return true;
+    return err_field(
+        e, ERR_INPUT, "speculate", "%s is asked for, but %s", engine_speculate_name(p->speculate),
+        l->speculate.why[0] ? l->speculate.why : "the server runs with --speculate off");
+}
+
 static bool check_length(const struct inbox_limits *l, struct engine_job_params *p, struct err *e)
 {
     int32_t room = l->n_ctx - p->n_prompt;
@@ -107,7 +123,8 @@ bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t queued, 
     pthread_mutex_unlock(&in->lock);
     *position = waiting;
     return ok && check_ids(&limits, p, e) && check_experts(&limits, p, e) &&
-           check_length(&limits, p, e) && check_grammar(&limits, p, e);
+           check_speculate(&limits, p, e) && check_length(&limits, p, e) &&
+           check_grammar(&limits, p, e);
 }
 
 void inbox_push(struct inbox *in, struct job *j)

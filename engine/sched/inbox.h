@@ -7,10 +7,12 @@
 
 #include "engine/base/err.h"
 #include "engine/sched/job.h"
+#include "engine/sched/speculation.h"
 
 struct inbox_limits {
     int32_t n_vocab, n_ctx, max_queue;
     int32_t trained_top_k; /* experts of a layer per token, as trained; 0: the model has none */
+    struct speculation_applied speculate;
 };
 
 enum inbox_state { INBOX_LOADING, INBOX_OPEN, INBOX_CLOSED };

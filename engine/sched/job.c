@@ -52,6 +52,7 @@ void job_unref(struct job **at)
     *at = NULL;
     if (!j || atomic_fetch_sub(&j->references, 1) > 1)
         return;
+    speculation_end(&j->drafts);
     sampler_destroy(&j->sampler);
     token_rules_fini(&j->rules);
     text_output_fini(&j->output);
@@ -88,6 +89,11 @@ bool job_push_token(struct job *j, int32_t id)
         return false;
     j->tokens[j->n_tokens++] = id;
     return true;
+}
+
+bool job_reserve_tokens(struct job *j, int32_t n)
+{
+    return grow(&j->tokens, &j->cap_tokens, n);
 }
 
 bool job_reserve_blocks(struct job *j, int32_t n)

@@ -15,6 +15,7 @@
 #include "engine/sched/sampling/sampler.h"
 #include "engine/sched/sampling/token_rules.h"
 #include "engine/sched/policy/slot_turns.h"
+#include "engine/sched/speculation.h"
 #include "engine/sched/sampling/text_output.h"
 
 enum job_state {
@@ -84,6 +85,7 @@ struct job {
     struct token_rules rules;    /* that the sampler obeys */
     struct grammar_run *grammar; /* NULL: free text; destroyed before the job is over */
     bool held;                   /* sits this step out: its grammar's mask is being made */
+    struct job_drafts drafts;    /* speculation.h */
     struct text_output output;
     struct job_times times;
     double experts[ENGINE_EXPERT__N]; /* its share of what its steps used */
@@ -102,4 +104,6 @@ void job_unref(struct job **j); /* accepts NULL, nulls *j */
 double job_decode_ms(const struct job *j);
 /* Appends one token to the history. */
 bool job_push_token(struct job *j, int32_t id);
+/* Room for n tokens in all, those beyond n_tokens without a meaning of their own. */
+bool job_reserve_tokens(struct job *j, int32_t n);
 bool job_reserve_blocks(struct job *j, int32_t n);

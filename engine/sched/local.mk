@@ -13,6 +13,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/loop.c %D%/loop.h \
 	%D%/monitor.c %D%/monitor.h \
 	%D%/notify.c %D%/notify.h \
+	%D%/policy/draft_choice.c %D%/policy/draft_choice.h \
 	%D%/policy/prefill_budget.c %D%/policy/prefill_budget.h \
 	%D%/prompt_disk.c %D%/prompt_disk.h \
 	%D%/prompt_scores.c %D%/prompt_scores.h \
@@ -25,10 +26,11 @@ libsluice_sched_a_SOURCES = \
 	%D%/server_requests.c \
 	%D%/server_state.h \
 	%D%/policy/slot_turns.c %D%/policy/slot_turns.h \
+	%D%/speculation.c %D%/speculation.h \
 	%D%/stats.c %D%/stats.h \
 	%D%/sampling/stop.c %D%/sampling/stop.h \
 	%D%/sampling/text_output.c %D%/sampling/text_output.h \
 	%D%/sampling/token_rules.c %D%/sampling/token_rules.h \
 	%D%/sampling/topk.c %D%/sampling/topk.h \
 	%D%/sampling/typical.c %D%/sampling/typical.h
-SCHED_LIBS = libsluice-sched.a $(GRAMMAR_LIBS) $(MEMORY_LIBS) $(CACHE_LIBS) $(CONFINE_LIBS) $(WIRE_LIBS)
+SCHED_LIBS = libsluice-sched.a $(DRAFT_LIBS) $(GRAMMAR_LIBS) $(MEMORY_LIBS) $(CACHE_LIBS) $(CONFINE_LIBS) $(WIRE_LIBS)

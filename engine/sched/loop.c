@@ -37,6 +37,7 @@ struct loop {
     struct memory_load memory; /* plan and backend */
     struct disk_tier disk;
     struct scheduler *scheduler;
+    struct speculation_applied speculate;
     double load_ms;
 };
 
@@ -121,6 +122,9 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     page->block_tokens = BACKEND_BLOCK_TOKENS;
     page->n_blocks = size->n_blocks;
     page->max_rows = size->max_rows;
+    snprintf(page->speculate, sizeof page->speculate, "%s",
+             engine_speculate_name(l->speculate.applied));
+    snprintf(page->speculate_note, sizeof page->speculate_note, "%s", l->speculate.why);
     page->n_threads = from->ops->threads ? from->ops->threads(from->opened) : 0;
     page->loaded_weight_bytes = m.weights;
     page->kv_bytes = m.kv;
@@ -150,6 +154,7 @@ static void print_ready(const struct loop *l)
     buf_json_string(&b, device, strlen(device));
     buf_putc(&b, ',');
     append_plan(l, &b);
+    buf_printf(&b, ",\"speculate\":\"%s\"", engine_speculate_name(l->speculate.applied));
     buf_printf(&b, ",\"load_ms\":%.1f}\n", l->load_ms);
     if (!b.failed) {
         fputs(b.data, stdout);
@@ -182,6 +187,9 @@ static bool open_scheduler(struct loop *l, struct err *e)
         .n_checkpoints = l->memory.plan.size.n_checkpoints,
         .prefill_chunk = l->memory.plan.size.prefill_chunk,
         .no_prefix_cache = !l->params.prefix_cache,
+        .speculate = l->speculate.applied,
+        .provisional_rows =
+            memory_plan_params(&l->memory.plan, &l->memory.input.request).provisional_rows,
         .fingerprint = hash64(identity, sizeof identity, 0),
         .disk = l->disk.cache,
         .cache_identity = l->disk.identity,
@@ -236,6 +244,7 @@ static bool open_backend(struct loop *l, struct err *e)
                                            params->kv_bytes};
     request.n_threads = (int32_t)params->threads;
     request.exact = params->exact;
+    request.speculates = params->speculate != ENGINE_SPECULATE_OFF;
     if (!memory_load_plan(&l->memory, l->model, params->backend, &request, e))
         return false;
     if (request.kv_type == KV_AUTO && kv_type_packed(l->memory.plan.kv_type))
@@ -246,6 +255,9 @@ static bool open_backend(struct loop *l, struct err *e)
     memory_load_measure(&l->memory, params->cache_dir);
     if (!memory_load_open(&l->memory, &(struct backend_params){.cache_dir = params->cache_dir}, e))
         return false;
+    speculation_apply(params->speculate, l->memory.ops, model_plan(l->model), &l->speculate);
+    if (l->speculate.why[0])
+        log_info("no drafts: %s", l->speculate.why);
     monitor_set_expert_cache(params->monitor, memory_load_experts(&l->memory),
                              l->memory.input.model.cache_least);
     return true;
@@ -322,7 +334,8 @@ static void announce(struct loop *l)
     inbox_open(l->params.inbox, &(struct inbox_limits){.n_vocab = model_plan(l->model)->n_vocab,
                                                        .n_ctx = l->memory.plan.size.n_ctx,
                                                        .max_queue = (int32_t)l->params.max_queue,
-                                                       .trained_top_k = l->trained_top_k});
+                                                       .trained_top_k = l->trained_top_k,
+                                                       .speculate = l->speculate});
     print_ready(l);
     notify_manager("READY=1");
     log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d kv_type=%s "

@@ -43,6 +43,8 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
     if (!s)
         goto nomem;
     s->params = *p;
+    if (!s->params.speculate || (p->n_recurrent && !p->ops->keep_rows))
+        s->params.speculate = ENGINE_SPECULATE_OFF;
     if (!s->params.prefill_chunk || s->params.prefill_chunk > p->max_rows)
         s->params.prefill_chunk = p->max_rows;
     if (s->params.prefill_chunk < BACKEND_BLOCK_TOKENS)
@@ -51,7 +53,7 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
     s->free_slots = calloc(n, sizeof *s->free_slots);
     s->sequences = calloc(n, sizeof *s->sequences);
     s->members = calloc(n, sizeof *s->members);
-    s->rows = calloc(n + PROMPT_SCORE_ROWS, sizeof *s->rows);
+    s->rows = calloc(n + PROMPT_SCORE_ROWS + DRAFT_ROWS_MAX, sizeof *s->rows);
     if (!s->running || !s->free_slots || !s->sequences || !s->members || !s->rows)
         goto nomem;
     for (int32_t i = 0; i < p->n_slots; i++)
@@ -164,6 +166,7 @@ static struct engine_usage usage_of(const struct scheduler *s, const struct job 
         u.prefill_tokens_per_s = computed / u.prefill_ms * 1e3;
     if (u.decode_ms > 0)
         u.decode_tokens_per_s = (j->n_generated - 1) / u.decode_ms * 1e3;
+    u.speculation = j->drafts.used;
     memcpy(u.experts, j->experts, sizeof u.experts);
     u.memory = current_memory(s);
     int32_t experts = j->n_experts ? j->n_experts : s->params.experts_per_token;

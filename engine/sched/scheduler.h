@@ -38,6 +38,10 @@ struct scheduler_params {
                               prefix is reused */
     int32_t prefill_chunk; /* rows of prompts in a step at most; 0: max_rows */
     bool no_prefix_cache;
+    enum engine_speculate speculate; /* for jobs that do not say; OFF: for all; 0 as OFF */
+    int32_t provisional_rows;        /* as the backend was opened with */
+    int32_t forced_drafts; /* tests only: this many tokens are drafted in each step, if it pays or
+                              not; 0: as it pays */
     uint64_t fingerprint;
     struct expert_cache *experts; /* the backend's expert cache, for its counters; NULL: none */
     int32_t experts_per_token;    /* per layer, as in the backend's plan; 0: the model has none */

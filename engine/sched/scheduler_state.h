@@ -5,6 +5,7 @@
 #include "engine/cache/prefix_index.h"
 #include "engine/sched/expert_stats.h"
 #include "engine/sched/fair_queue.h"
+#include "engine/sched/policy/draft_choice.h"
 #include "engine/sched/policy/prefill_budget.h"
 #include "engine/sched/prompt_disk.h"
 #include "engine/sched/prompt_scores.h"
@@ -31,10 +32,13 @@ struct scheduler {
 
     struct step_sequence *sequences; /* [n_slots] of the step being built */
     struct job **members;            /* [n_slots] the jobs of these sequences */
-    struct step_row *rows; /* [n_slots + PROMPT_SCORE_ROWS] one row per job, and the scored rows */
+    struct step_row *rows; /* [n_slots + PROMPT_SCORE_ROWS + DRAFT_ROWS_MAX] one row per job, the
+                              scored rows and those of drafts */
     int32_t n_members, decode_rows, scored_rows;
     int32_t n_held; /* jobs that sit it out */
     struct prefill_budget prefill_budget;
+    struct draft_costs draft_costs;
+    struct draft_habit draft_habit; /* over all jobs */
 
     struct job *ended; /* linked by next; their last events are sent after the status page */
     struct sampler_workspace *work;
@@ -66,6 +70,9 @@ void admission_admit_waiting(struct scheduler *s);
 /* Gets blocks for the first n_tokens positions, preempting later jobs if necessary. False: the job
  * itself was preempted. */
 bool admission_ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens);
+/* The same for positions that may never be needed: from blocks that are left over, so that nobody
+ * is preempted for it. False: there are none. */
+bool admission_spare_blocks(struct scheduler *s, struct job *j, int32_t n_tokens);
 /* Adds full, computed blocks to the prefix index. */
 void admission_index_blocks(struct scheduler *s, struct job *j);
 /* Recurrent models: the position at which the job's prompt is cut to copy its state, or 0; and the

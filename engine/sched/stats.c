@@ -65,6 +65,9 @@ void stats_publish(const struct stats *t, struct status_page *p)
     p->completion_tokens = t->completion_tokens;
     p->prefix_queries = t->prefix_queries;
     p->prefix_hits = t->prefix_hits;
+    p->drafted_tokens = t->drafted_tokens;
+    p->accepted_tokens = t->accepted_tokens;
+    p->draft_steps = t->draft_steps;
     p->grammar_waits = t->grammar_waits;
     p->step_seconds = t->step_seconds;
     p->idle_seconds = t->idle_seconds;

@@ -18,6 +18,7 @@ struct stats {
     uint64_t jobs_done[OUTCOME__N], jobs_lossy;
     uint64_t prompt_tokens, cached_tokens, prefill_tokens, completion_tokens;
     uint64_t prefix_queries, prefix_hits;
+    uint64_t drafted_tokens, accepted_tokens, draft_steps; /* draft_steps: counted per job */
     uint64_t grammar_waits; /* jobs that sat a step out, summed over the steps */
     double step_seconds, idle_seconds;
     struct status_histogram time_to_first_token, time_per_output_token, queue_time, job_time;

@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 
 #define STATUS_MAGIC 0x53544c53u
-#define STATUS_VERSION 5
+#define STATUS_VERSION 6
 #define STATUS_BUCKETS 20
 #define STATUS_JOBS 64
 #define STATUS_PARTS 5
@@ -95,7 +95,9 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     /* what runs */
     char model_path[512], model_name[128], family[32], backend[16], device[128], strategy[32];
     int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows;
-    int32_t n_threads; /* of the processor that compute steps; 0: only the device does */
+    char speculate[12];       /* as engine_speculate_name; "off" also where it can't */
+    char speculate_note[128]; /* why it can't; else empty */
+    int32_t n_threads;        /* of the processor that compute steps; 0: only the device does */
     uint64_t model_fingerprint;
     int32_t experts_per_token,
         trained_top_k; /* used, and as trained: using fewer is lossy; 0: no experts */
@@ -135,7 +137,10 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     uint64_t jobs_lossy; /* of those that did not fail: used fewer experts per token than trained */
     uint64_t prompt_tokens, cached_tokens, prefill_tokens, completion_tokens;
     uint64_t steps, rows, weight_bytes_read, kv_bytes_read;
-    uint64_t preemptions;   /* of jobs that had a slot */
+    uint64_t preemptions; /* of jobs that had a slot */
+    uint64_t drafted_tokens,
+        accepted_tokens;    /* drafts that steps verified, and those of them that came true */
+    uint64_t draft_steps;   /* steps that verified drafts, summed over their jobs */
     uint64_t grammar_waits; /* jobs that sat a step out because their grammar's next tokens were not
                                known yet, summed over the steps */
     double step_seconds, idle_seconds;

@@ -77,6 +77,33 @@ static void test_answers_are_cut_to_what_the_context_leaves(void **state)
     inbox_fini(&in);
 }
 
+static void test_drafts_are_refused_where_there_are_none(void **state)
+{
+    struct inbox in;
+    struct err e = {0};
+    int32_t position;
+    static const int32_t outside[] = {1, 10};
+    struct engine_job_params p = {.prompt = prompt, .n_prompt = 3, .max_tokens = 1};
+    struct inbox_limits limits = {.n_vocab = 10, .n_ctx = 100, .max_queue = 2};
+    limits.speculate.applied = ENGINE_SPECULATE_OFF;
+    inbox_init(&in);
+    inbox_open(&in, &limits);
+    for (int s = ENGINE_SPECULATE_SERVER; s <= ENGINE_SPECULATE_OFF; s++) {
+        p.speculate = (enum engine_speculate)s;
+        assert_true(inbox_check(&in, &p, 0, &position, &e));
+    }
+    p.speculate = ENGINE_SPECULATE_NGRAM;
+    assert_false(inbox_check(&in, &p, 0, &position, &e));
+    assert_string_equal(e.field, "speculate");
+    assert_int_equal(e.code, ERR_INPUT);
+    p.speculate = ENGINE_SPECULATE_AUTO;
+    p.prediction = outside;
+    p.n_prediction = 2;
+    assert_false(inbox_check(&in, &p, 0, &position, &e));
+    assert_string_equal(e.field, "prediction");
+    inbox_fini(&in);
+}
+
 static bool check_experts(struct inbox *in, int32_t experts, struct err *e)
 {
     int32_t position;
@@ -296,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loading_and_closed_refuse_with_the_reason),
         cmocka_unit_test(test_answers_are_cut_to_what_the_context_leaves),
+        cmocka_unit_test(test_drafts_are_refused_where_there_are_none),
         cmocka_unit_test(test_more_experts_than_the_model_has_are_refused),
         cmocka_unit_test(test_queue_is_bounded_by_all_that_wait),
         cmocka_unit_test(test_one_user_has_a_share_of_the_queue),

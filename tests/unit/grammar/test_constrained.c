@@ -174,6 +174,56 @@ static void test_an_end_token_ends_only_where_the_form_may_end(void **state)
     buf_fini(&program);
 }
 
+static void test_drafts_keep_the_form_and_change_no_token(void **state)
+{
+    enum { N = 12 };
+    static struct outcome plain[N], drafted[N];
+    static int32_t predictions[N][N_CTX];
+    int32_t prompt[20], accepted = 0, rejected = 0, forbidden = 0;
+    size_t len;
+    while (vocab_bytes(rig_vocab(), forbidden, &len)[0] != '!' || len != 1)
+        forbidden++;
+    struct buf program = compile("root ::= ([a-z]{3,6} \"=\" [0-9]{2,4} \";\"){6,9}");
+    for (int with = 0; with < 2; with++) {
+        struct job *jobs[N];
+        struct rig r;
+        rig_use_drafts(with ? ENGINE_SPECULATE_AUTO : ENGINE_SPECULATE_OFF, 5);
+        rig_init(&r, 4, 64, 64);
+        for (int i = 0; i < N; i++) {
+            fill_prompt(prompt, 20, (unsigned)i);
+            struct engine_job_params p = constrained(prompt, 20, 120, &program, (uint64_t)i);
+            p.prediction = predictions[i];
+            p.n_prediction = with ? plain[i].n : 0;
+            jobs[i] = add(&r, &p);
+        }
+        run(&r);
+        for (int i = 0; i < N; i++) {
+            struct outcome *o = with ? &drafted[i] : &plain[i];
+            read_log(jobs[i], o);
+            assert_true(o->done);
+            for (int32_t k = 0; k < o->n; k++) /* now and then what the form does not allow */
+                predictions[i][k] = k % 8 == 7 ? forbidden : o->ids[k];
+            accepted += o->usage.speculation.accepted;
+            rejected += o->usage.speculation.drafted - o->usage.speculation.accepted;
+            job_unref(&jobs[i]);
+        }
+        assert_all_returned(&r, 4);
+        rig_fini(&r);
+    }
+    rig_use_drafts(ENGINE_SPECULATE_OFF, 0);
+    assert_true(accepted > 100);
+    assert_true(rejected < accepted); /* what the form forbids was not computed */
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(drafted[i].n, plain[i].n);
+        assert_memory_equal(drafted[i].ids, plain[i].ids,
+                            (size_t)plain[i].n * sizeof *plain[i].ids);
+        assert_int_equal(drafted[i].finish, plain[i].finish);
+        buf_fini(&plain[i].text);
+        buf_fini(&drafted[i].text);
+    }
+    buf_fini(&program);
+}
+
 static void test_what_the_vocabulary_cannot_spell_fails_the_job(void **state)
 {
     int32_t prompt[3] = {9, 8, 7};
@@ -276,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_a_cut_answer_says_length_and_a_stop_string_ends_it),
         cmocka_unit_test(test_stop_strings_are_looked_for_behind_the_reasoning),
         cmocka_unit_test(test_an_end_token_ends_only_where_the_form_may_end),
+        cmocka_unit_test(test_drafts_keep_the_form_and_change_no_token),
         cmocka_unit_test(test_what_the_vocabulary_cannot_spell_fails_the_job),
         cmocka_unit_test(test_masked_draws_are_draws_from_the_rest),
     };

@@ -20,6 +20,8 @@
 static struct vocab *vocab;
 static struct disk_cache *disk;
 static uint64_t disk_identity;
+static enum engine_speculate speculate;
+static int32_t forced_drafts;
 
 int rig_load_vocab(void **state)
 {
@@ -69,6 +71,9 @@ void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t 
                                                     .experts_per_token = RIG_EXPERTS,
                                                     .trained_top_k = RIG_EXPERTS,
                                                     .n_recurrent = recurrent,
+                                                    .speculate = speculate,
+                                                    .provisional_rows = 34,
+                                                    .forced_drafts = forced_drafts,
                                                     .disk = disk,
                                                     .cache_identity = disk_identity,
                                                     .n_checkpoints = recurrent ? n_checkpoints : 0},
@@ -80,6 +85,12 @@ void rig_use_disk(struct disk_cache *cache, uint64_t identity)
 {
     disk = cache;
     disk_identity = identity;
+}
+
+void rig_use_drafts(enum engine_speculate as, int32_t forced)
+{
+    speculate = as;
+    forced_drafts = forced;
 }
 
 void rig_init(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk)
@@ -122,6 +133,10 @@ struct job *add(struct rig *r, const struct engine_job_params *p)
     int32_t *prompt = arena_alloc(arena, (size_t)p->n_prompt * sizeof *prompt);
     memcpy(prompt, p->prompt, (size_t)p->n_prompt * sizeof *prompt);
     own.prompt = prompt;
+    int32_t *prediction = arena_alloc(arena, (size_t)p->n_prediction * sizeof *prediction + 1);
+    if (p->n_prediction)
+        memcpy(prediction, p->prediction, (size_t)p->n_prediction * sizeof *prediction);
+    own.prediction = prediction;
     struct job *j = job_create(++r->last_id, arena, &own, &e);
     assert_non_null(j);
     job_ref(j);

@@ -36,6 +36,9 @@ void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t 
 void rig_init(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk);
 /* Schedulers that are made from now on store there; NULL: nowhere. */
 void rig_use_disk(struct disk_cache *cache, uint64_t identity);
+/* Schedulers that are made from now on draft: as many tokens as are forced in each step, or 0: as
+ * it pays. */
+void rig_use_drafts(enum engine_speculate speculate, int32_t forced);
 void rig_fini(struct rig *r);
 /* Nothing is held any more: the leak test of every path. */
 void assert_all_returned(const struct rig *r, int32_t slots);

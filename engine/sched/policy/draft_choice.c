@@ -1,0 +1,170 @@
+/* Compares the expected tokens per millisecond of steps with more and more drafted rows. */
+#include "engine/sched/policy/draft_choice.h"
+
+#define HABIT_KEPT 0.95 /* a change of the text is known after some twenty drafts */
+#define PRIOR_TRIES 4.0 /* of its own that weigh as much as what is known of all jobs */
+#define FIRST_SHARE 0.4 /* before anything is known */
+#define SMOOTH_N 8      /* measurements that the smoothed time stands for */
+#define OUTLIER 1.5     /* a longer step was disturbed, and counts as this many times usual */
+#define LEAST_PLAIN 3   /* plain steps to be timed before the first draft */
+#define STALE 1024      /* steps after which a time is to be measured again */
+#define STALE_PLAIN 64
+#define FIRST_SLOPE 0.06 /* of a plain step, per row: hopeful, so that it is tried */
+#define FIRST_TRY 3      /* rows of the first try; then twice as many as were measured */
+#define MARGIN 1.02      /* what a choice must promise to win */
+#define MOST_LOST 3.0    /* plain steps */
+#define MOST_WON 3.0
+#define PAID 0.004 /* of a plain step's time, for another try */
+
+void draft_habit_note(struct draft_habit *h, enum draft_ground g, bool right)
+{
+    h->right[g] = h->right[g] * HABIT_KEPT + right;
+    h->tried[g] = h->tried[g] * HABIT_KEPT + 1;
+}
+
+double draft_habit_share(const struct draft_habit *own, const struct draft_habit *all,
+                         enum draft_ground g)
+{
+    double known = (all->right[g] + FIRST_SHARE) / (all->tried[g] + 1);
+    return (own->right[g] + PRIOR_TRIES * known) / (own->tried[g] + PRIOR_TRIES);
+}
+
+static int32_t load_of(int32_t rows)
+{
+    int32_t load = 0;
+    for (int32_t most = 1; rows > most && load < DRAFT_LOADS - 1; most *= 2)
+        load++;
+    return load;
+}
+
+static bool known(const struct draft_costs *c, const struct draft_cost *cost)
+{
+    return cost->n && c->n_notes - cost->at < STALE;
+}
+
+static void smooth(struct draft_cost *cost, double ms)
+{
+    if (cost->n && ms > OUTLIER * cost->ms)
+        ms = OUTLIER * cost->ms;
+    if (cost->n < SMOOTH_N)
+        cost->n++;
+    cost->ms += (ms - cost->ms) / cost->n;
+}
+
+static double within(double v, double least, double most)
+{
+    return v < least ? least : v > most ? most : v;
+}
+
+void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
+{
+    struct draft_cost *row = c->of[load_of(s->rows)];
+    int32_t drafted = s->drafted < DRAFT_ROWS_MAX ? s->drafted : DRAFT_ROWS_MAX;
+    c->n_notes++;
+    if (!known(c, &row[drafted]))
+        row[drafted].n = 0;
+    smooth(&row[drafted], s->ms);
+    row[drafted].at = c->n_notes;
+    const double plain = row[0].ms;
+    if (!drafted)
+        c->balance_ms += PAID * s->ms;
+    else
+        c->balance_ms += plain * s->tokens / s->rows - s->ms;
+    c->balance_ms = within(c->balance_ms, -2 * MOST_LOST * plain, MOST_WON * plain);
+}
+
+double draft_costs_ms(const struct draft_costs *c, int32_t rows, int32_t drafted)
+{
+    const struct draft_cost *row = c->of[load_of(rows)];
+    int32_t below = drafted, above = drafted;
+    if (!row[0].n)
+        return 0;
+    while (below && !known(c, &row[below]))
+        below--;
+    if (below == drafted)
+        return row[below].ms;
+    while (above <= DRAFT_ROWS_MAX && !known(c, &row[above]))
+        above++;
+    double from = row[below].ms, slope = FIRST_SLOPE * row[0].ms;
+    if (above <= DRAFT_ROWS_MAX)
+        slope = (row[above].ms - from) / (above - below);
+    else if (below)
+        slope = (from - row[0].ms) / below;
+    return from + (slope > 0 ? slope : 0) * (drafted - below);
+}
+
+/* Rows that may be tried: what was measured tells little of steps with many more. */
+static int32_t most_tried(const struct draft_costs *c, int32_t rows)
+{
+    const struct draft_cost *row = c->of[load_of(rows)];
+    int32_t largest = 0;
+    for (int32_t n = 1; n <= DRAFT_ROWS_MAX; n++)
+        if (known(c, &row[n]))
+            largest = n;
+    return largest ? 2 * largest : FIRST_TRY;
+}
+
+static bool may_try(const struct draft_costs *c, int32_t rows)
+{
+    const struct draft_cost *plain = &c->of[load_of(rows)][0];
+    return plain->n >= LEAST_PLAIN && c->n_notes - plain->at < STALE_PLAIN &&
+           c->balance_ms >= -MOST_LOST * plain->ms;
+}
+
+/* The offer whose next token is the most likely to come true, with that chance; -1: none is left.
+ */
+static int32_t best_offer(const struct draft_offer *offers, const double *chance, int32_t n,
+                          double *best)
+{
+    int32_t found = -1;
+    *best = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (offers[i].taken == offers[i].n)
+            continue;
+        double own = chance[i] * offers[i].share[offers[i].taken];
+        if (found < 0 || own > *best) {
+            found = i;
+            *best = own;
+        }
+    }
+    return found;
+}
+
+void draft_choice_make(const struct draft_costs *c, int32_t rows, struct draft_offer *offers,
+                       int32_t n_offers, int32_t most)
+{
+    int32_t order[DRAFT_ROWS_MAX], chosen = 0;
+    double chance[DRAFT_ROWS_MAX], expected = rows;
+    for (int32_t i = 0; i < n_offers; i++)
+        offers[i].taken = 0;
+    if (!may_try(c, rows))
+        return;
+    if (most > DRAFT_ROWS_MAX)
+        most = DRAFT_ROWS_MAX;
+    if (most > most_tried(c, rows))
+        most = most_tried(c, rows);
+    if (n_offers > DRAFT_ROWS_MAX)
+        n_offers = DRAFT_ROWS_MAX;
+    for (int32_t i = 0; i < n_offers; i++)
+        chance[i] = 1;
+    double best = rows / draft_costs_ms(c, rows, 0) * MARGIN;
+    for (int32_t n = 1; n <= most; n++) {
+        double own;
+        int32_t i = best_offer(offers, chance, n_offers, &own);
+        if (i < 0)
+            break;
+        chance[i] = own;
+        expected += own;
+        offers[i].taken++;
+        order[n - 1] = i;
+        double rate = expected / draft_costs_ms(c, rows, n);
+        if (rate > best) {
+            best = rate;
+            chosen = n;
+        }
+    }
+    for (int32_t i = 0; i < n_offers; i++)
+        offers[i].taken = 0;
+    for (int32_t n = 0; n < chosen; n++)
+        offers[order[n]].taken++;
+}

@@ -1,0 +1,186 @@
+/* The choice of how much to draft, over devices whose step times are scripted: it wins where there
+ * is something to win, and never loses more than a little. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "engine/sched/policy/draft_choice.h"
+
+#define STEPS 4000
+
+struct device {         /* milliseconds of a step */
+    double first, each; /* one row; each more */
+};
+
+struct texts {
+    double right; /* share of drafted tokens that come true, if those before them did */
+    int32_t n;    /* drafted tokens that are on offer in each step */
+    int32_t jobs;
+    enum draft_ground ground;
+};
+
+static unsigned seed;
+
+static double chance(void)
+{
+    seed = seed * 1103515245u + 12345;
+    return (seed >> 8) / (double)(1u << 24);
+}
+
+static double time_of(const struct device *d, int32_t rows)
+{
+    return d->first + d->each * (rows - 1);
+}
+
+struct sum {
+    double ms, tokens, drafted;
+};
+
+static struct draft_habit all;
+
+/* Plays one phase. A drafted token that is not verified is compared all the same, as the scheduler
+ * does. */
+static struct sum play(struct draft_costs *costs, struct draft_habit *habits,
+                       const struct device *device, const struct texts *t, int steps)
+{
+    struct sum sum = {0};
+    for (int k = 0; k < steps; k++) {
+        struct draft_offer offers[16] = {{0}};
+        struct draft_step step = {.rows = t->jobs};
+        for (int32_t i = 0; i < t->jobs; i++) {
+            offers[i].n = t->n;
+            for (int32_t d = 0; d < t->n; d++)
+                offers[i].share[d] = draft_habit_share(&habits[i], &all, t->ground);
+        }
+        draft_choice_make(costs, t->jobs, offers, t->jobs, DRAFT_ROWS_MAX);
+        for (int32_t i = 0; i < t->jobs; i++) {
+            step.drafted += offers[i].taken;
+            step.tokens++;
+            for (int32_t d = 0; d < t->n; d++) {
+                bool right = chance() < t->right;
+                draft_habit_note(&habits[i], t->ground, right);
+                draft_habit_note(&all, t->ground, right);
+                if (!right || d >= offers[i].taken)
+                    break;
+                step.tokens++;
+            }
+        }
+        step.ms = time_of(device, t->jobs + step.drafted) * (0.95 + 0.1 * chance());
+        draft_costs_note(costs, &step);
+        sum.ms += step.ms;
+        sum.tokens += step.tokens;
+        sum.drafted += step.drafted;
+    }
+    return sum;
+}
+
+/* Tokens per millisecond over those of plain steps. */
+static double gain(const struct sum *s, const struct device *d, const struct texts *t)
+{
+    return s->tokens / s->ms * time_of(d, t->jobs) / t->jobs;
+}
+
+static double play_anew(const struct device *d, const struct texts *t)
+{
+    struct draft_costs costs = {0};
+    struct draft_habit habits[16] = {0};
+    all = (struct draft_habit){0};
+    struct sum s = play(&costs, habits, d, t, STEPS);
+    return gain(&s, d, t);
+}
+
+static void test_text_that_repeats_wins_what_it_can(void **state)
+{
+    const struct device cheap = {10, 1}, dear = {10, 6};
+    const struct texts sure = {.right = 0.95, .n = 16, .jobs = 1, .ground = DRAFT_MATCH_20};
+    /* 16 rows more cost 26 ms and give 11.6 tokens; 6 ms a row still leave a third */
+    assert_true(play_anew(&cheap, &sure) > 4.0);
+    assert_true(play_anew(&dear, &sure) > 1.2);
+}
+
+static void test_the_worst_case_costs_next_to_nothing(void **state)
+{
+    static const struct device devices[] = {{10, 0.5}, {10, 5}, {10, 10}, {10, 30}};
+    static const double rights[] = {0, 0.02, 0.2, 0.5};
+    for (size_t d = 0; d < 4; d++)
+        for (size_t r = 0; r < 4; r++)
+            for (int32_t jobs = 1; jobs <= 16; jobs *= 4) {
+                const struct texts t = {.right = rights[r], .n = 16, .jobs = jobs};
+                double g = play_anew(&devices[d], &t);
+                if (g < 0.985)
+                    fail_msg("device %zu, right %.2f, %d jobs: %.3f", d, rights[r], jobs, g);
+            }
+}
+
+static void test_a_full_step_is_not_filled_with_drafts(void **state)
+{
+    const struct device busy = {10, 10}; /* each row costs a whole one: nothing is to be won */
+    struct draft_costs costs = {0};
+    struct draft_habit habits[16] = {0};
+    const struct texts t = {.right = 0.9, .n = 16, .jobs = 8, .ground = DRAFT_MATCH_10};
+    all = (struct draft_habit){0};
+    struct sum s = play(&costs, habits, &busy, &t, STEPS);
+    assert_true(s.drafted < 0.02 * STEPS * 8);
+}
+
+static void test_a_change_of_the_text_changes_the_choice(void **state)
+{
+    const struct device device = {10, 2};
+    const struct texts good = {.right = 0.95, .n = 16, .jobs = 1, .ground = DRAFT_MATCH_6};
+    const struct texts bad = {.right = 0.02, .n = 16, .jobs = 1, .ground = DRAFT_MATCH_6};
+    struct draft_costs costs = {0};
+    struct draft_habit habit = {0};
+    all = (struct draft_habit){0};
+    play(&costs, &habit, &device, &good, 1000);
+    struct sum turn = play(&costs, &habit, &device, &bad, 40); /* forty tokens */
+    assert_true(turn.drafted > 0);
+    struct sum after = play(&costs, &habit, &device, &bad, 200);
+    assert_true(after.drafted < 20);
+    play(&costs, &habit, &device, &good, 40);
+    struct sum again = play(&costs, &habit, &device, &good, 200);
+    assert_true(gain(&again, &device, &good) > 2);
+}
+
+static void test_a_job_is_not_slowed_by_what_another_guesses(void **state)
+{
+    /* one job's drafts are sure, the other's are wrong: only the first gets rows */
+    struct draft_costs costs = {0};
+    for (int i = 0; i < 10; i++)
+        draft_costs_note(&costs, &(struct draft_step){.rows = 2, .tokens = 2, .ms = 10});
+    struct draft_offer offers[2] = {{.n = 3, .share = {0.95, 0.95, 0.95}},
+                                    {.n = 3, .share = {0.01, 0.01, 0.01}}};
+    draft_choice_make(&costs, 2, offers, 2, DRAFT_ROWS_MAX);
+    assert_int_equal(offers[0].taken, 3);
+    assert_int_equal(offers[1].taken, 0);
+}
+
+static void test_nothing_is_drafted_before_a_plain_step_was_timed(void **state)
+{
+    struct draft_costs costs = {0};
+    struct draft_offer sure = {.n = 2, .share = {1, 1}};
+    for (int i = 0; i < 3; i++) {
+        draft_choice_make(&costs, 1, &sure, 1, DRAFT_ROWS_MAX);
+        assert_int_equal(sure.taken, 0);
+        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 5});
+    }
+    draft_choice_make(&costs, 1, &sure, 1, DRAFT_ROWS_MAX);
+    assert_int_equal(sure.taken, 2);
+    draft_choice_make(&costs, 1, &sure, 1, 1);
+    assert_int_equal(sure.taken, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_that_repeats_wins_what_it_can),
+        cmocka_unit_test(test_the_worst_case_costs_next_to_nothing),
+        cmocka_unit_test(test_a_full_step_is_not_filled_with_drafts),
+        cmocka_unit_test(test_a_change_of_the_text_changes_the_choice),
+        cmocka_unit_test(test_a_job_is_not_slowed_by_what_another_guesses),
+        cmocka_unit_test(test_nothing_is_drafted_before_a_plain_step_was_timed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,223 @@
+/* Drafts over real models of each family, attention and recurrent layers, resident and streamed: on
+ * the cpu backend the answers are those without drafts to the bit of each log probability, greedy
+ * and sampled, while several jobs share the steps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "engine/experts/streaming.h"
+#include "engine/model/model.h"
+#include "engine/wire/message.h"
+#include "tests/unit/support/expert_models.h"
+#include "tests/unit/support/scheduler_rig.h"
+
+#define JOBS 6
+#define ANSWER 60
+#define PROMPT 48
+#define BLOCKS 40
+#define PROVISIONAL 34
+#define CHECKPOINTS 3
+
+struct said { /* an answer, and what its speculation did */
+    int32_t n;
+    struct {
+        int32_t id;
+        float logprob;
+    } tokens[ANSWER];
+    struct engine_speculation speculation;
+};
+
+static struct model *model;
+static struct streaming *streaming;
+static int32_t prompts[JOBS][PROMPT], predictions[JOBS][ANSWER];
+static struct said plain[JOBS];
+
+static void open_rig(struct rig *r, enum engine_speculate speculate, int32_t forced)
+{
+    static int32_t eos[] = {-1};
+    struct err e = {0};
+    const struct model_plan *plan = streaming ? streaming_plan(streaming) : model_plan(model);
+    struct expert_cache *experts = streaming ? streaming_cache(streaming) : NULL;
+    *r = (struct rig){0};
+    r->backend = cpu_backend.open(
+        plan,
+        &(struct backend_params){.n_blocks = BLOCKS,
+                                 .n_states = plan->n_recurrent ? JOBS + CHECKPOINTS : 0,
+                                 .max_rows = 96,
+                                 .max_sequences = JOBS,
+                                 .n_threads = 1,
+                                 .provisional_rows = PROVISIONAL,
+                                 .experts = experts},
+        &e);
+    if (!r->backend)
+        fail_msg("%s", e.text);
+    r->scheduler = scheduler_create(
+        &(struct scheduler_params){.ops = &cpu_backend,
+                                   .backend = r->backend,
+                                   .vocab = rig_vocab(),
+                                   .eos = eos,
+                                   .n_eos = 1,
+                                   .n_vocab = plan->n_vocab,
+                                   .n_ctx = 256,
+                                   .n_slots = JOBS,
+                                   .n_blocks = BLOCKS,
+                                   .max_rows = 96,
+                                   .n_recurrent = plan->n_recurrent,
+                                   .n_checkpoints = plan->n_recurrent ? CHECKPOINTS : 0,
+                                   .experts = experts,
+                                   .speculate = speculate,
+                                   .provisional_rows = PROVISIONAL,
+                                   .forced_drafts = forced},
+        &e);
+    assert_non_null(r->scheduler);
+}
+
+static void close_rig(struct rig *r)
+{
+    assert_all_returned(r, JOBS);
+    scheduler_destroy(&r->scheduler);
+    cpu_backend.close(&r->backend);
+}
+
+static struct engine_job_params question(int i)
+{
+    struct engine_job_params p = params_of(prompts[i], PROMPT - 7 * (i % 3), ANSWER);
+    p.ignore_eos = true;
+    p.top_logprobs = 0;
+    p.sampling.temperature = i % 2 ? 0.8f : 0;
+    p.sampling.top_p = i == 3 ? 0.9f : 1;
+    p.sampling.top_k = i == 5 ? 20 : 0;
+    p.sampling.presence_penalty = i == 1 ? 0.4f : 0;
+    p.sampling.seed = (uint64_t)i;
+    p.prediction = predictions[i];
+    p.n_prediction = i < 4 ? ANSWER : 0;
+    return p;
+}
+
+static void read_said(struct job *j, struct said *out)
+{
+    struct event_box box = {0};
+    struct buf whole = {0};
+    char piece[1000];
+    struct engine_event ev;
+    struct frame f;
+    struct err e = {0};
+    bool end;
+    size_t used, from = 0;
+    *out = (struct said){0};
+    for (size_t n; (n = event_log_read(&j->log, whole.len, piece, sizeof piece, &end)) > 0;)
+        buf_append(&whole, piece, n);
+    for (; frame_parse(whole.data + from, whole.len - from, &f, &used, &e) == 1; from += used) {
+        assert_true(message_get_event(&f, &ev, &box, &e));
+        if (ev.type == ENGINE_FAILED)
+            fail_msg("%s", ev.error.text);
+        for (int32_t i = 0; ev.type == ENGINE_TOKENS && i < ev.n_tokens; i++, out->n++) {
+            out->tokens[out->n].id = ev.tokens[i].id;
+            out->tokens[out->n].logprob = ev.tokens[i].logprob;
+        }
+        if (ev.type == ENGINE_DONE)
+            out->speculation = ev.usage.speculation;
+    }
+    assert_int_equal(out->n, ANSWER);
+    event_box_fini(&box);
+    buf_fini(&whole);
+}
+
+static void ask_all(struct rig *r, struct said *said)
+{
+    struct job *jobs[JOBS];
+    for (int i = 0; i < JOBS; i++) {
+        const struct engine_job_params p = question(i);
+        jobs[i] = add(r, &p);
+    }
+    run(r);
+    for (int i = 0; i < JOBS; i++) {
+        read_said(jobs[i], &said[i]);
+        job_unref(&jobs[i]);
+    }
+}
+
+/* The predictions are the answers, with every ninth token or so wrong. */
+static void ask_plainly(void)
+{
+    struct rig r;
+    const int32_t n_vocab = model_plan(model)->n_vocab;
+    for (int i = 0; i < JOBS; i++) {
+        fill_prompt(prompts[i], PROMPT, (unsigned)(i % 4));
+        for (int32_t k = 0; k < PROMPT; k++)
+            prompts[i][k] = k < PROMPT / 2 ? prompts[i][k] % n_vocab : prompts[i][k - PROMPT / 2];
+    }
+    open_rig(&r, ENGINE_SPECULATE_OFF, 0);
+    ask_all(&r, plain);
+    close_rig(&r);
+    for (int i = 0; i < JOBS; i++)
+        for (int32_t k = 0; k < ANSWER; k++)
+            predictions[i][k] = (plain[i].tokens[k].id + ((k + i) % 9 == 8)) % n_vocab;
+}
+
+static void assert_plain(int32_t forced)
+{
+    struct rig r;
+    int32_t drafted = 0, accepted = 0;
+    open_rig(&r, ENGINE_SPECULATE_AUTO, forced);
+    for (int turn = 0; turn < 2; turn++) { /* the second reuses blocks and states of the first */
+        struct said said[JOBS];
+        ask_all(&r, said);
+        for (int i = 0; i < JOBS; i++) {
+            assert_memory_equal(said[i].tokens, plain[i].tokens, sizeof said[i].tokens);
+            drafted += said[i].speculation.drafted;
+            accepted += said[i].speculation.accepted;
+        }
+    }
+    if (forced)
+        assert_true(accepted > 100 && accepted < drafted);
+    close_rig(&r);
+}
+
+static void test_answers_are_those_without_drafts(void **state)
+{
+    struct err e = {0};
+    model = model_open(expert_model_path(*state), &e);
+    if (!model)
+        fail_msg("%s", e.text);
+    ask_plainly();
+    assert_plain(3);
+    assert_plain(DRAFT_MAX);
+    model_close(&model);
+}
+
+static void test_streamed_answers_are_those_without_drafts(void **state)
+{
+    struct err e = {0};
+    model = model_open(expert_model_path(*state), &e);
+    if (!model)
+        fail_msg("%s", e.text);
+    ask_plainly(); /* resident */
+    streaming = streaming_open(
+        model, &(struct streaming_params){.cache_bytes = model_stats(model)->expert_bytes * 2 / 5},
+        &e);
+    if (!streaming)
+        fail_msg("%s", e.text);
+    assert_plain(2);
+    assert_plain(DRAFT_MAX);
+    streaming_close(&streaming);
+    model_close(&model);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[32];
+    size_t n = 0;
+    for (; expert_models[n]; n++)
+        tests[n] = (struct CMUnitTest){.name = expert_models[n],
+                                       .test_func = test_answers_are_those_without_drafts,
+                                       .initial_state = (void *)expert_models[n]};
+    tests[n++] = (struct CMUnitTest){.name = "streamed: engine/demo-model",
+                                     .test_func = test_streamed_answers_are_those_without_drafts,
+                                     .initial_state = "engine/demo-model"};
+    return _cmocka_run_group_tests("speculation over models", tests, n, rig_load_vocab,
+                                   rig_unload_vocab);
+}
