@@ -133,6 +133,15 @@ static void add_prompt_cache(cJSON *o, struct request *r, const struct status_pa
     add_number(o, "read_seconds", p->cache_read_seconds);
 }
 
+static void add_speculation(cJSON *o, const struct status_page *p)
+{
+    cJSON_AddStringToObject(o, "applied", p->speculate);
+    cJSON_AddStringToObject(o, "note", p->speculate_note);
+    add_number(o, "steps", (double)p->draft_steps);
+    add_number(o, "drafted", (double)p->drafted_tokens);
+    add_number(o, "accepted", (double)p->accepted_tokens);
+}
+
 static void add_load(cJSON *o, const struct status_page *p)
 {
     add_number(o, "jobs_running", p->jobs_running);
@@ -289,6 +298,7 @@ static bool admin_status(struct request *r, struct err *e)
     add_memory(cJSON_AddObjectToObject(o, "memory"), &page);
     engine_status_put_parts(o, &page);
     add_memory_plan(o, &page);
+    add_speculation(cJSON_AddObjectToObject(o, "speculation"), &page);
     add_experts(cJSON_AddObjectToObject(o, "experts"), &page);
     add_load(cJSON_AddObjectToObject(o, "load"), &page);
     add_prompt_cache(cJSON_AddObjectToObject(o, "prompt_cache"), r, &page);

@@ -164,6 +164,12 @@ static void engine_totals(struct buf *b, const struct status_page *p)
     counter(b, "request_failure_total", "jobs that failed", (double)p->jobs_done[OUTCOME_FAILED]);
     counter(b, "preemptions_total", "jobs that lost their slot to another for a while",
             (double)p->preemptions);
+    counter(b, "spec_decode_num_draft_tokens_total", "drafted tokens that steps verified",
+            (double)p->drafted_tokens);
+    counter(b, "spec_decode_num_accepted_tokens_total", "drafted tokens that came true",
+            (double)p->accepted_tokens);
+    counter(b, "spec_decode_num_drafts_total", "drafts that steps verified",
+            (double)p->draft_steps);
     counter(b, "grammar_waits_total",
             "steps that a job sat out while its grammar's next tokens were looked for",
             (double)p->grammar_waits);

@@ -72,6 +72,9 @@ static const struct option options[] = {
      "what prompts may take on the disk, so that chats go on at once after a restart; auto: a "
      "tenth "
      "of what is free"},
+    {"speculate", OPTION_STRING, FIELD(speculate), "auto", 0, 0, NULL, "auto|off|ngram",
+     "where drafts of the next tokens come from, which are verified as far as it pays; no answer "
+     "changes"},
     {"prefill-chunk", OPTION_INT, FIELD(prefill_chunk), "0", 0, 65536, NULL, "TOKENS",
      "prompt tokens of a step at most; 0: chosen"},
     MEMORY_OPTION_ROWS(struct up, memory),
@@ -143,7 +146,9 @@ static bool work_out_paths(struct up *u, struct err *e)
 {
     char real[4096];
     int64_t bytes;
-    if (!disk_tier_size(u->prompt_cache_disk, &bytes, e))
+    enum engine_speculate speculate;
+    if (!disk_tier_size(u->prompt_cache_disk, &bytes, e) ||
+        !engine_speculate_parse(u->speculate, &speculate, e))
         return false;
     if (!u->state) {
         struct passwd *pw = getpwuid(getuid());

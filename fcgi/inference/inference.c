@@ -11,6 +11,7 @@
 #include "fcgi/auth/limits.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_gate.h"
+#include "fcgi/inference/speculation_usage.h"
 #include "fcgi/inference/usage.h"
 #include "fcgi/inference/watch.h"
 #include "fcgi/process/shared.h"
@@ -218,6 +219,7 @@ struct engine_usage inference_usage(const struct inference *x)
     for (int i = 1; i < x->n; i++) {
         const struct engine_usage *u = &x->generations[i].usage;
         sum.completion_tokens += u->completion_tokens;
+        speculation_usage_add(&sum.speculation, &u->speculation);
         if (i % x->per_prompt == 0) {
             sum.prompt_tokens += u->prompt_tokens;
             sum.cached_tokens += u->cached_tokens;

@@ -15,6 +15,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/server_defaults.c \
 	%D%/settings.c %D%/settings.h \
 	%D%/settings_tokens.c \
+	%D%/speculation_usage.c %D%/speculation_usage.h \
 	%D%/stored_answer.c %D%/stored_answer.h \
 	%D%/stored_prompt.c %D%/stored_prompt.h \
 	%D%/usage.c %D%/usage.h \

@@ -44,6 +44,7 @@ const char *const settings_names[] = {
     "random_seed",
     "logit_bias",
     "experts_per_token",
+    "speculate",
     "min_tokens",
     "ignore_eos",
     "stop_token_ids",
@@ -163,6 +164,13 @@ static bool read_integers(struct settings *s, const cJSON *o, struct err *e)
     return read_seed(s, o, e) && read_max_tokens(s, o, e);
 }
 
+static bool read_speculate(struct settings *s, const cJSON *o, struct err *e)
+{
+    const char *name = NULL;
+    return json_get_string(o, "speculate", &name, e) &&
+           (!name || engine_speculate_parse(name, &s->speculate, e));
+}
+
 static bool add_stop(struct settings *s, const cJSON *v, struct err *e)
 {
     if (!cJSON_IsString(v))
@@ -230,13 +238,15 @@ bool settings_read(struct settings *s, const cJSON *o, const struct text_model *
                    struct err *e)
 {
     return read_numbers(s, o, e) && read_integers(s, o, e) && read_stop(s, o, e) &&
-           read_bias(s, o, m, a, e) && settings_read_tokens(s, o, m, a, e);
+           read_bias(s, o, m, a, e) && read_speculate(s, o, e) &&
+           settings_read_tokens(s, o, m, a, e);
 }
 
 void settings_apply(const struct settings *s, struct engine_job_params *job)
 {
     job->sampling = s->sampling;
     job->experts_per_token = s->experts_per_token;
+    job->speculate = s->speculate;
     job->max_tokens = s->max_tokens < 0 ? INT32_MAX : s->max_tokens;
     if (s->most_tokens && job->max_tokens > s->most_tokens)
         job->max_tokens = s->most_tokens;

@@ -18,7 +18,8 @@ struct settings {
     int32_t max_tokens;        /* -1: what the context leaves */
     int32_t least_tokens;      /* that max_tokens may be: 1, or 0 where a prompt is read only */
     int32_t experts_per_token; /* 0: as the engine runs */
-    int32_t most_tokens;       /* the server's limit over max_tokens; 0: none */
+    enum engine_speculate speculate;
+    int32_t most_tokens;               /* the server's limit over max_tokens; 0: none */
     const char *stop[ENGINE_MAX_STOP]; /* in the arena or in the tree that was read */
     int n_stop;
     /* As engine_job_params has them; in the arena. */

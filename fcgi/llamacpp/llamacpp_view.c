@@ -10,6 +10,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_usage.h"
 #include "fcgi/inference/reduced_top_k.h"
+#include "fcgi/inference/speculation_usage.h"
 #include "fcgi/llamacpp/llamacpp.h"
 #include "fcgi/openai/openai.h"
 #include "fcgi/process/worker.h"
@@ -70,7 +71,11 @@ static void put_timings(struct buf *b, const struct engine_usage *u)
                (int)u->cached_tokens, (int)(u->prompt_tokens - u->cached_tokens), u->prefill_ms,
                read > 0 ? 1000 / read : 0, read, (int)u->completion_tokens, u->decode_ms,
                written > 0 ? 1000 / written : 0, written);
+    if (u->speculation.drafted)
+        buf_printf(b, ",\"draft_n\":%d,\"draft_n_accepted\":%d", (int)u->speculation.drafted,
+                   (int)u->speculation.accepted);
     cache_usage_put_timings(b, u);
+    speculation_usage_put_timings(b, u);
     reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }

@@ -20,6 +20,8 @@ static void fill_job(struct engine_job_params *job, const struct request *r,
                                       .special_text = prompt_wants_special_text(prompt),
                                       .grammar = c->grammar.data,
                                       .n_grammar = (uint32_t)c->grammar.len,
+                                      .prediction = c->prediction,
+                                      .n_prediction = c->n_prediction,
                                       .user = (uint64_t)r->who.user_id};
     prompt_tell_answer(prompt, job);
     settings_apply(&c->settings, job);

@@ -39,6 +39,7 @@ static const struct field_row fields[] = {
     {"verbosity", FIELD_READ},
     {"chat_template_kwargs", FIELD_READ},
     {"cache_salt", FIELD_READ},
+    {"prediction", FIELD_READ},
     {"modalities", FIELD_READ},
     {"user", FIELD_INERT},
     {"metadata", FIELD_INERT},
@@ -142,6 +143,7 @@ bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
         !json_get_object(body, "reasoning", &reasoning, e) ||
         !chat_read_reasoning(c, r, reasoning, e) ||
         !json_get_string(body, "verbosity", &verbosity, e) || !chat_read_cache(c, body, e) ||
+        !chat_read_prediction(c, r, body, e) ||
         (verbosity && !chat_set_verbosity(c, r, verbosity, "verbosity", e)))
         return false;
     c->n = (int)n;

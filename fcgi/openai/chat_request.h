@@ -28,13 +28,15 @@ struct chat_request {   /* pointers lie in the request's body tree or arena */
     struct buf grammar; /* the compiled constraint; owned */
     struct stream_options streaming;
     bool progress, one_call;
-    int n;                 /* choices */
-    int top_logprobs;      /* -1: none */
-    int prompt_logprobs;   /* vLLM's, of the prompt's tokens; -1: none */
-    const char *salt;      /* cache_salt, "" for none */
-    const char *cache_key; /* prompt_cache_key: labels what is kept on disk; NULL: none */
-    int64_t keep_seconds;  /* engine_job_params.cache_keep_seconds */
-    bool cache_marked;     /* Anthropic's cache_control stands somewhere */
+    int n;                     /* choices */
+    int top_logprobs;          /* -1: none */
+    int prompt_logprobs;       /* vLLM's, of the prompt's tokens; -1: none */
+    const char *salt;          /* cache_salt, "" for none */
+    const char *cache_key;     /* prompt_cache_key: labels what is kept on disk; NULL: none */
+    const int32_t *prediction; /* [n_prediction] tokens that the answer is expected to have */
+    int32_t n_prediction;
+    int64_t keep_seconds; /* engine_job_params.cache_keep_seconds */
+    bool cache_marked;    /* Anthropic's cache_control stands somewhere */
 };
 
 /* The defaults of an endpoint whose conversation is in the field `source`. */
@@ -50,6 +52,9 @@ bool chat_read_thinking(struct chat_request *c, struct request *r, const cJSON *
                         struct err *e);
 /* cache_salt, prompt_cache_key and prompt_cache_retention. */
 bool chat_read_cache(struct chat_request *c, const cJSON *body, struct err *e);
+/* prediction */
+bool chat_read_prediction(struct chat_request *c, struct request *r, const cJSON *body,
+                          struct err *e);
 /* The object `reasoning` of OpenAI's responses and OpenRouter's chats (NULL: none): effort,
  * enabled. */
 bool chat_read_reasoning(struct chat_request *c, struct request *r, const cJSON *reasoning,
@@ -89,6 +94,7 @@ struct field_row {
     {"repeat_penalty", FIELD_READ}, {"repeat_last_n", FIELD_READ}, \
     {"presence_penalty", FIELD_READ}, {"frequency_penalty", FIELD_READ}, {"seed", FIELD_READ}, \
     {"random_seed", FIELD_READ}, {"logit_bias", FIELD_READ}, {"experts_per_token", FIELD_READ}, \
+    {"speculate", FIELD_READ}, \
     {"min_tokens", FIELD_READ}, {"ignore_eos", FIELD_READ}, {"stop_token_ids", FIELD_READ}, \
     {"allowed_token_ids", FIELD_READ}, {"bad_words", FIELD_READ}, \
     {"include_stop_str_in_output", FIELD_READ}, {"no_stop_trim", FIELD_READ}, \

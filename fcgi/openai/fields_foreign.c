@@ -198,7 +198,7 @@ static const struct foreign_field foreign[] = {
     {"vllm_xargs", LOADING},
     {"container", LOADING},
     {"mock_response", "answers come from the model"},
-    {"prediction", "the answer is not compared with a prediction"},
+    {"prediction", OTHER_FORM},
     /* tools */
     {"functions", "its successor is tools"},
     {"function_call", "its successor is tool_choice"},

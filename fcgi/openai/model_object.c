@@ -92,6 +92,9 @@ cJSON *model_object_create(const struct request *r, const struct status_page *pa
     if (page->backend_note[0])
         cJSON_AddStringToObject(s, "backend_note", page->backend_note);
     cJSON_AddStringToObject(s, "strategy", page->strategy);
+    cJSON_AddStringToObject(s, "speculate", page->speculate);
+    if (page->speculate_note[0])
+        cJSON_AddStringToObject(s, "speculate_note", page->speculate_note);
     cJSON_AddNumberToObject(s, "context", page->n_ctx);
     cJSON_AddNumberToObject(s, "layers", page->n_layer);
     cJSON_AddNumberToObject(s, "attention_layers", page->n_attention);

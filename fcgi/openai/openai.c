@@ -9,6 +9,7 @@
 #include "fcgi/inference/cache_usage.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/inference/reduced_top_k.h"
+#include "fcgi/inference/speculation_usage.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 
@@ -29,7 +30,7 @@ void openai_head(struct buf *b, const char *id, const char *object, const struct
                (unsigned long long)vocab_fingerprint(w->text->vocab));
 }
 
-/* ended: it is known where the cached tokens came from. */
+/* ended: it is known where the cached tokens came from, and what drafts did. */
 static void put_usage(struct buf *b, const struct engine_usage *u, int reasoning_tokens, bool ended)
 {
     buf_printf(b,
@@ -42,8 +43,14 @@ static void put_usage(struct buf *b, const struct engine_usage *u, int reasoning
         cache_usage_put_from(b, u);
     }
     buf_putc(b, '}');
+    if (reasoning_tokens >= 0 || ended)
+        buf_puts(b, ",\"completion_tokens_details\":{");
     if (reasoning_tokens >= 0)
-        buf_printf(b, ",\"completion_tokens_details\":{\"reasoning_tokens\":%d}", reasoning_tokens);
+        buf_printf(b, "\"reasoning_tokens\":%d%s", reasoning_tokens, ended ? "," : "}");
+    if (ended) {
+        speculation_usage_put_prediction(b, u);
+        buf_putc(b, '}');
+    }
     reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }
@@ -104,6 +111,7 @@ void openai_timings(struct buf *b, const struct engine_usage *u)
     put_experts(b, u->experts);
     put_memory(b, &u->memory);
     cache_usage_put_timings(b, u);
+    speculation_usage_put_timings(b, u);
     reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }

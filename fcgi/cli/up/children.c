@@ -72,6 +72,8 @@ static void add_engine(struct up *u, struct supervisor *s)
         number(u, u->kv_memory),
         "--prompt-cache-disk",
         (char *)u->prompt_cache_disk,
+        "--speculate",
+        (char *)u->speculate,
         "--prefill-chunk",
         number(u, u->prefill_chunk),
         u->without_landlock ? "--without-landlock" : "--no-without-landlock",

@@ -1,0 +1,97 @@
+// Drafts (docs/speculation.md): asked for by the server and by a request, shown as applied, counted; no answer changes.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { start } from './harness.mjs';
+
+let s, off;
+before(async () => { [s, off] = await Promise.all([start({ args: [] }), start({ args: ['--speculate', 'off'] })]); });
+after(() => Promise.all([s?.stop(), off?.stop()]));
+
+const line = 'The quick brown fox jumps over the lazy dog. ';
+const repeated = { prompt: line.repeat(12), max_tokens: 120, ignore_eos: true, seed: 3 };
+const complete = async (server, more) => {
+  const { status, body } = await server.json('POST', '/v1/completions', { ...repeated, ...more });
+  assert.equal(status, 200, JSON.stringify(body));
+  return body;
+};
+
+for (const temperature of [0, 0.8]) test(`answers are those without drafts at temperature ${temperature}, log probabilities too`, async () => {
+  const plain = await complete(s, { temperature, speculate: 'off', logprobs: 3 });
+  assert.deepEqual([plain.timings.speculation.applied, plain.timings.speculation.drafted], ['off', 0]);
+  for (const speculate of ['auto', 'ngram', undefined]) {
+    const drafted = await complete(s, { temperature, speculate, logprobs: 3 });
+    assert.deepEqual(drafted.choices, plain.choices);
+    assert.equal(drafted.usage.completion_tokens, plain.usage.completion_tokens);
+  }
+  assert.deepEqual((await complete(off, { temperature, logprobs: 3 })).choices, plain.choices);
+});
+
+test('what drafts did is counted: in timings, and over all answers in the metrics', async () => {
+  const names = ['spec_decode_num_draft_tokens_total', 'spec_decode_num_accepted_tokens_total', 'spec_decode_num_drafts_total'];
+  const figures = () => Promise.all(names.map((n) => s.metric(n)));
+  let first = await figures(), sum = [0, 0, 0], seen;
+  for (let i = 0; i < 40 && !sum[1]; i++) { // an engine that was just started times plain steps first
+    const { timings: { speculation: x } } = await complete(s, { temperature: 0 });
+    sum = [sum[0] + x.drafted, sum[1] + x.accepted, sum[2] + x.steps];
+    seen = x;
+    assert.equal(x.drafted_at.reduce((a, b) => a + b, 0), x.drafted);
+    assert.equal(x.accepted_at.reduce((a, b) => a + b, 0), x.accepted);
+    assert.ok(x.accepted <= x.drafted && x.draft_ms >= 0 && x.verify_ms >= 0);
+    assert.equal(x.applied, 'auto');
+  }
+  assert.ok(sum[1] > 0, JSON.stringify(seen));
+  assert.deepEqual((await figures()).map((v, i) => v - first[i]), sum);
+});
+
+test('a prediction is where drafts come from, and its tokens are counted apart', async () => {
+  const question = { messages: [{ role: 'user', content: 'Tell me a story' }], max_tokens: 60, temperature: 0, ignore_eos: true };
+  const ask = async (more) => {
+    const { status, body } = await s.json('POST', '/v1/chat/completions', { ...question, ...more });
+    assert.equal(status, 200, JSON.stringify(body));
+    return body;
+  };
+  const plain = await ask({ speculate: 'off' }), text = plain.choices[0].message.content;
+  assert.deepEqual([plain.usage.completion_tokens_details.accepted_prediction_tokens, plain.usage.completion_tokens_details.rejected_prediction_tokens], [0, 0]);
+  let accepted = 0;
+  for (const content of [text, [{ type: 'text', text: text.slice(0, 40) }, { type: 'text', text: text.slice(40) }]])
+    for (let i = 0; i < 10; i++) {
+      const body = await ask({ prediction: { type: 'content', content } });
+      assert.equal(body.choices[0].message.content, text);
+      assert.equal(body.ignored, undefined);
+      accepted += body.usage.completion_tokens_details.accepted_prediction_tokens;
+      assert.ok(body.usage.completion_tokens_details.rejected_prediction_tokens >= 0);
+    }
+  assert.ok(accepted > 0);
+});
+
+test('wrong words are refused by name', async () => {
+  const ask = (more) => s.json('POST', '/v1/chat/completions', { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 1, ...more });
+  for (const [more, field, words] of [
+    [{ speculate: 'fast' }, 'speculate', /unknown, want auto, off or ngram/],
+    [{ speculate: 3 }, 'speculate', /string/],
+    [{ speculate: 'mtp' }, 'speculate', /next-token layers/],
+    [{ speculate: 'draft' }, 'speculate', /draft models/],
+    [{ speculate: 'dflash' }, 'speculate', /DFlash/],
+    [{ prediction: 'x' }, 'prediction', /object/],
+    [{ prediction: { type: 'tokens', content: 'x' } }, 'prediction.type', /content/],
+    [{ prediction: { type: 'content' } }, 'prediction.content', /string or a list/],
+    [{ prediction: { type: 'content', content: [{ type: 'image' }] } }, 'prediction.content[0]', /text/],
+    [{ prediction: { type: 'content', content: 'ab '.repeat(90000) } }, 'prediction.content', /at most 65536/],
+  ]) {
+    const { status, body } = await ask(more);
+    assert.equal(status, 400, JSON.stringify([more, body]).slice(0, 300));
+    assert.equal(body.error.param, field);
+    assert.match(body.error.message, words);
+  }
+});
+
+test('what runs is shown, and a server without drafts says so', async () => {
+  for (const [server, applied] of [[s, 'auto'], [off, 'off']]) {
+    assert.equal((await server.json('GET', '/api/admin/status')).body.speculation.applied, applied);
+    assert.equal((await server.json('GET', '/v1/models')).body.data[0].sluice.speculate, applied);
+  }
+  assert.equal((await complete(off, { speculate: 'auto' })).timings.speculation.applied, 'off');
+  const { status, body } = await off.json('POST', '/v1/completions', { ...repeated, speculate: 'ngram' });
+  assert.deepEqual([status, body.error.param], [400, 'speculate']);
+  assert.match(body.error.message, /--speculate off/);
+});
