@@ -1,0 +1,63 @@
+// How much drafts gain: each question by turns with `speculate: off` and `auto` on one engine, decode time from the
+// engine's own clock. Answers must be equal. Run: node tests/bench/speculation.mjs [--rounds 5] [--streams 1,4,16]
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { start, top } from '../api/harness.mjs';
+
+const flag = (name, otherwise) => { const at = process.argv.indexOf(`--${name}`); return at < 0 ? otherwise : process.argv[at + 1]; };
+const rounds = Number(flag('rounds', 5)), streams = flag('streams', '1').split(',').map(Number), tokens = Number(flag('tokens', 200));
+const engine = flag('engine', '').split(' ').filter(Boolean), kinds = flag('kinds', '').split(',').filter(Boolean);
+
+const source = (name, from, length) => readFileSync(path.join(top, name), 'utf8').slice(from, from + length);
+const random = (seed, n) => {
+  let s = seed;
+  return Array.from({ length: n }, () => { s = (s * 1103515245 + 12345) % 2147483648; return Math.floor(s / 65536) % 500 + 40; });
+};
+const chat = (content, more) => ({ url: '/v1/chat/completions', body: { messages: [{ role: 'user', content }], ...more } });
+const text = (prompt, more) => ({ url: '/v1/completions', body: { prompt, ...more } });
+const cases = {
+  'code, continued': (i) => text(source('engine/sched/fair_queue.c', 300 * i, 1500)),
+  'code, rewritten (prediction)': (i) => chat(`Repeat this code:\n${source('engine/sched/fair_queue.c', 300 * i, 700)}`,
+    { prediction: { type: 'content', content: source('engine/sched/fair_queue.c', 300 * i, 700) } }),
+  'JSON by a schema': (i) => chat(`Name ${3 + i} people.`, { response_format: { type: 'json_schema', json_schema: { name: 'people', schema: {
+    type: 'array', minItems: 8, items: { type: 'object', properties: { first_name: { type: 'string', maxLength: 12 }, family_name: { type: 'string', maxLength: 12 }, age: { type: 'integer', minimum: 1, maximum: 99 } },
+      required: ['first_name', 'family_name', 'age'], additionalProperties: false } } } } }),
+  'prose, story': (i) => chat(`Tell me a story about ${['a fox', 'the sea', 'a clock', 'two sisters', 'a bridge'][i % 5]}.`),
+  'prose, continued': (i) => text(source('README.md', 400 * i, 1600)),
+  'text that repeats': (i) => text(`${['The cat sat on the mat and looked at the dog.', 'for (int i = 0; i < n; i++) sum += values[i];', 'One, two, three, four, five, six, seven.'][i % 3]}\n`.repeat(24)),
+  'random tokens': (i) => text(random(i + 1, 300), { logit_bias: {} }),
+  'short answers': (i) => chat(`What is ${i} + ${i + 2}?`, { max_tokens: 12 }),
+};
+
+const s = await start({ args: engine });
+const rows = [];
+for (const n of streams) for (const temperature of [0, 0.8]) for (const [name, make] of Object.entries(cases)) {
+  if (kinds.length && !kinds.some((k) => name.includes(k))) continue;
+  const sum = { off: { ms: 0, tokens: 0 }, auto: { ms: 0, tokens: 0 } }, drafts = { drafted: 0, accepted: 0 };
+  const ratios = [];
+  for (let round = 0; round <= rounds; round++) { // the first is not counted: it fills caches
+    const once = {}, answers = {};
+    for (const speculate of round % 2 ? ['off', 'auto'] : ['auto', 'off']) {
+      const bodies = await Promise.all(Array.from({ length: n }, async (_, k) => {
+        const q = make(round * n + k);
+        const { status, body } = await s.json('POST', q.url, { max_tokens: tokens, ignore_eos: !q.body.response_format && !q.body.max_tokens, temperature, seed: 7 + k, ...q.body, speculate });
+        if (status !== 200) throw new Error(JSON.stringify(body));
+        return body;
+      }));
+      answers[speculate] = JSON.stringify(bodies.map((b) => b.choices));
+      once[speculate] = { ms: bodies.reduce((a, b) => a + b.timings.decode_ms, 0), tokens: bodies.reduce((a, b) => a + b.usage.completion_tokens - 1, 0) };
+      if (speculate === 'auto' && round) for (const b of bodies) { drafts.drafted += b.timings.speculation.drafted; drafts.accepted += b.timings.speculation.accepted; }
+    }
+    if (answers.off !== answers.auto) throw new Error(`${name}: the answers differ\n${answers.off}\n${answers.auto}`);
+    if (!round) continue;
+    for (const k of ['off', 'auto']) { sum[k].ms += once[k].ms; sum[k].tokens += once[k].tokens; }
+    ratios.push(once.off.ms / once.auto.ms);
+  }
+  ratios.sort((a, b) => a - b);
+  const rate = (x) => (x.tokens / x.ms * 1000 * n).toFixed(0);
+  rows.push(`| ${name} | ${temperature} | ${n} | ${rate(sum.off)} | ${rate(sum.auto)} | ${ratios[ratios.length >> 1].toFixed(2)} (${ratios[0].toFixed(2)} to ${ratios.at(-1).toFixed(2)}) | ${drafts.drafted} | ${(100 * drafts.accepted / (drafts.drafted || 1)).toFixed(0)} % |`);
+  console.error(rows.at(-1));
+}
+console.log('| text | temperature | streams | plain tok/s | with drafts | ratio, median (range) | drafted | accepted |\n| --- | --- | --- | --- | --- | --- | --- | --- |');
+console.log(rows.join('\n'));
+await s.stop();
