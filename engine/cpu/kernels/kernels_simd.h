@@ -22,10 +22,23 @@ static inline vf one_row(const struct lanes *l)
 }
 #endif
 
+#if LANES == 8
+#include "engine/cpu/kernels/octet_tile.h"
+#else
+#define OCTET_KINDS PANEL_NIBBLE /* none of them; but the form that they stand in for */
+static inline unsigned octet_kinds(const struct weight *w)
+{
+    (void)w;
+    return 0;
+}
+#endif
+
 static unsigned panel_kinds(const struct weight *w, bool exact)
 {
     if (exact || !block_is_packed(w))
         return PANEL_F32;
+    if (octet_kinds(w))
+        return octet_kinds(w);
     const bool nibbles = w->type == WEIGHT_MXFP4 || (w->type == WEIGHT_AFFINE && w->bits == 4);
     return (nibbles ? PANEL_NIBBLE : PANEL_BYTE) | (has_one_row(w) ? PANEL_HALVES : 0u);
 }
@@ -100,11 +113,6 @@ static void run_floats(const struct lanes *l, float *acc)
         tile_16_bit(l, false, acc);
 }
 
-static void run_many(const struct lanes *l, float *acc)
-{
-    run_format(l, MODE_MANY, &(struct sums){.many = acc});
-}
-
 static void run_call(const struct lanes *l, float *acc)
 {
     struct sums sums = {.many = acc};
@@ -112,6 +120,21 @@ static void run_call(const struct lanes *l, float *acc)
         run_format(l, MODE_CALL, &sums);
     else
         run_rare(l, &sums);
+}
+
+#if LANES == 8
+/* Every format of tile_formats.h has octets. */
+static void run_packed(const struct lanes *l, float *acc)
+{
+    if (octet_kinds(l->tile->weight) && !l->exact)
+        octet_tile(l, acc);
+    else
+        run_call(l, acc);
+}
+#else
+static void run_many(const struct lanes *l, float *acc)
+{
+    run_format(l, MODE_MANY, &(struct sums){.many = acc});
 }
 
 static void run_one(const struct lanes *l, float *acc)
@@ -125,19 +148,27 @@ static void run_one(const struct lanes *l, float *acc)
     vf_store(acc, sums.one);
 }
 
+static void run_packed(const struct lanes *l, float *acc)
+{
+    const struct tile *t = l->tile;
+    if (l->exact || !is_common(t->weight))
+        run_call(l, acc);
+    else if (t->n == 1)
+        run_one(l, acc);
+    else
+        run_many(l, acc);
+}
+#endif
+
 static void tile(const struct tile *t, bool exact, float *acc)
 {
     struct lanes l;
     lanes_init(&l, t, acc);
     l.exact = exact;
-    if (!block_is_packed(t->weight))
-        run_floats(&l, acc);
-    else if (exact || !is_common(t->weight))
-        run_call(&l, acc);
-    else if (t->n == 1)
-        run_one(&l, acc);
+    if (block_is_packed(t->weight))
+        run_packed(&l, acc);
     else
-        run_many(&l, acc);
+        run_floats(&l, acc);
 }
 
 #define KERNELS_JOIN_(a, b) a##b
@@ -150,7 +181,7 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .name = KERNELS_TEXT(KERNELS),
     .lanes = LANES,
     .half_kv = true,
-    .kinds = PANEL_F32 | PANEL_NIBBLE | PANEL_BYTE | ONE_ROW_KINDS,
+    .kinds = PANEL_F32 | PANEL_BYTE | ONE_ROW_KINDS | OCTET_KINDS,
     .panel_kinds = panel_kinds,
     .pack = pack,
     .tile = tile,

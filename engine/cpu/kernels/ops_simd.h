@@ -58,6 +58,72 @@ static inline void pack_halves(struct panel *p, int32_t number, int32_t row, vi 
 }
 #endif
 
+#if LANES == 8
+static inline void put_dwords(uint8_t *to, vi v)
+{
+    int32_t dword[LANES];
+    vi_store(dword, v);
+    UNROLL
+    for (int i = 0; i < LANES; i++)
+        memcpy(to + (size_t)i * 32, &dword[i], sizeof *dword);
+}
+
+/* Where a row's octet begins. */
+static inline size_t octet_offset(const struct panel *p, int32_t octet, int32_t row)
+{
+    return (size_t)row * panel_octet_row(p->blocks) + (size_t)octet * PANEL_OCTET_BYTES;
+}
+
+/* Of one block, beside its quotients. */
+static inline void put_scale(uint8_t *octet, int lane, float scale, int32_t total)
+{
+    const float sum = scale * (float)total;
+    memcpy(octet + PANEL_OCTET_SCALE + 4 * lane, &scale, sizeof scale);
+    memcpy(octet + PANEL_OCTET_SUM + 4 * lane, &sum, sizeof sum);
+    memcpy(octet + PANEL_OCTET_TOTAL + 4 * lane, &total, sizeof total);
+}
+
+/* A block's quotients, in order, into its lane of an octet. */
+static inline void pack_octet(struct panel *p, int32_t number, int32_t row, const vi block[2],
+                              float scale, int32_t total)
+{
+    const size_t at = octet_offset(p, number / 8, row);
+    const int lane = number % 8, half = lane / 2;
+    if (p->nibble_octets) {
+        uint8_t *to = p->nibble_octets + at;
+        put_dwords(to + 4 * lane, vi_shuffle8(block[0], nibble_order));
+        put_dwords(to + 4 * lane + 256, vi_shuffle8(block[1], nibble_order));
+        put_scale(to, lane, scale, total);
+    }
+    const vi first = vi_shuffle8(block[0], byte_order), second = vi_shuffle8(block[1], byte_order);
+    if (p->byte_octets) {
+        uint8_t *to = p->byte_octets + at;
+        put_dwords(to + 4 * lane, first);
+        put_dwords(to + 4 * lane + 256, second);
+        put_scale(to, lane, scale, total);
+    }
+    if (p->k_octets) {
+        uint8_t *to = p->k_octets + at;
+        put_dwords(to + lane % 2 * 256 + 4 * half, first);
+        put_dwords(to + lane % 2 * 256 + 4 * half + 16, second);
+        put_scale(to, lane % 2 * 4 + half, scale, total);
+    }
+}
+
+/* Zeros in the last octet of a row, if it has fewer than eight blocks. */
+static void pack_octet_tail(struct panel *p, int32_t row)
+{
+    uint8_t *const forms[3] = {p->nibble_octets, p->byte_octets, p->k_octets};
+    for (int i = 0; i < 3 && p->blocks % 8; i++)
+        if (forms[i])
+            memset(forms[i] + octet_offset(p, p->blocks / 8, row), 0, PANEL_OCTET_BYTES);
+}
+#define PACKED_KINDS                                                                               \
+    (PANEL_NIBBLE | PANEL_BYTE | PANEL_NIBBLE_OCTETS | PANEL_BYTE_OCTETS | PANEL_K_OCTETS)
+#else
+#define PACKED_KINDS (PANEL_NIBBLE | PANEL_BYTE)
+#endif
+
 static inline void pack_block(struct panel *p, int32_t number, int32_t row, const float x[32])
 {
     const size_t at = (size_t)number * (size_t)p->rows + (size_t)row;
@@ -71,7 +137,7 @@ static inline void pack_block(struct panel *p, int32_t number, int32_t row, cons
         UNROLL
     for (int i = 0; i < 32 / LANES; i++)
         vf_store(p->f32 + at * PANEL_BLOCK + i * LANES, v[i]);
-    if (!(p->kinds & (PANEL_NIBBLE | PANEL_BYTE)))
+    if (!(p->kinds & PACKED_KINDS))
         return;
     float highest = vf_highest(top), scale = highest / PANEL_TOP;
     vf inverse = vf_set1(scale > 0 ? PANEL_TOP / highest : 0);
@@ -85,6 +151,11 @@ static inline void pack_block(struct panel *p, int32_t number, int32_t row, cons
 #ifdef __AVX512VNNI__
     if (p->total)
         pack_halves(p, number, row, block[0], sums[0] + sums[1]);
+#endif
+#if LANES == 8
+    pack_octet(p, number, row, block, scale, sums[0] + sums[1]);
+    if (!p->scale)
+        return;
 #endif
     p->scale[at] = scale;
     p->sum[2 * at] = scale * (float)sums[0];
@@ -102,6 +173,9 @@ static inline void pack_block(struct panel *p, int32_t number, int32_t row, cons
 static void pack(struct panel *p, int32_t row, const float *x)
 {
     int32_t whole = p->cols / PANEL_BLOCK, left = p->cols % PANEL_BLOCK;
+#if LANES == 8
+    pack_octet_tail(p, row);
+#endif
     for (int32_t b = 0; b < whole; b++)
         pack_block(p, b, row, x + (size_t)b * PANEL_BLOCK);
     if (left) {

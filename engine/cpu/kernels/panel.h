@@ -22,7 +22,21 @@ enum panel_kind {
     PANEL_NIBBLE = 2, /* int16, pairs (i, i + 4) of each 8 columns */
     PANEL_BYTE = 4,   /* int16, pairs (i, i + 2) of each 4 columns */
     PANEL_HALVES = 8, /* beside an int16 form: its bytes, for products with one row */
+    /* int16 in the same pairs, of eight blocks (an octet) at a time, a block in each lane */
+    PANEL_NIBBLE_OCTETS = 16,
+    PANEL_BYTE_OCTETS = 32,
+    PANEL_K_OCTETS = 64, /* pairs of the byte order, laid out for Q4_K and Q5_K */
 };
+
+/* An octet of one row: sixteen vectors of pairs, pair i of each block in vector i; then of each
+ * block the scale, scale times the sum of the quotients, and the sum itself as int32. Missing
+ * blocks are zeros. PANEL_K_OCTETS: lane c of vector i has pair i of block 2c (c < 4) or pair 8 + i
+ * of block 2 (c - 4); the blocks after those are in vector 8 + i; and even blocks' scales and sums
+ * come first. */
+#define PANEL_OCTET_SCALE 512
+#define PANEL_OCTET_SUM 544
+#define PANEL_OCTET_TOTAL 576
+#define PANEL_OCTET_BYTES 640
 
 struct panel {
     int32_t rows; /* stride between blocks, in rows */
@@ -39,12 +53,20 @@ struct panel {
      * read them. */
     int8_t *nibble_halves; /* [spans, rows, low and high, even and odd columns, PANEL_SPAN, 16] */
     int8_t *byte_halves;   /* [spans, rows, low and high, PANEL_SPAN, 32] */
-    int32_t *total;        /* [spans, rows, PANEL_SPAN] sum of a block's quotients */
+    uint8_t *nibble_octets, *byte_octets, *k_octets; /* [rows, panel_octet_row()] */
+    int32_t *total; /* [spans, rows, PANEL_SPAN] sum of a block's quotients */
 };
 
 static inline int32_t panel_blocks(int32_t cols)
 {
     return (cols + PANEL_BLOCK - 1) / PANEL_BLOCK;
+}
+
+/* Bytes of one row's octets. An odd number of cache lines: so the same octet of many rows does not
+ * come to lie in a few sets of the first cache. */
+static inline size_t panel_octet_row(int32_t blocks)
+{
+    return (size_t)((blocks + 7) / 8) * PANEL_OCTET_BYTES + 64;
 }
 
 /* Bytes for `rows` rows of `cols` columns in the given forms, 64 per part rounded up. */

@@ -126,6 +126,7 @@ static void test_columns_may_be_any_multiple_of_the_format(void **state)
             for (int i = 0; kernels_available(i); i++) {
                 check_product(kernels_available(i), &r.w, 0, false, 1);
                 check_product(kernels_available(i), &r.w, 0, false, 2);
+                check_product(kernels_available(i), &r.w, 0, false, 3);
                 check_product(kernels_available(i), &r.w, 0, true, 2);
             }
             random_weight_fini(&r);
@@ -156,8 +157,10 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
     k->tile(&(struct tile){.weight = w, .panel = &p.panel, .index = index, .n = 9}, exact, picked);
     for (int i = 0; i < 9; i++)
         assert_memory_equal(picked + i * k->lanes, crowd + index[i] * k->lanes, bytes);
-    k->tile(&(struct tile){.weight = w, .panel = &p.panel, .first = 3, .n = 6}, exact, picked);
-    assert_memory_equal(picked, crowd + 3 * k->lanes, 6 * bytes);
+    for (int n = 2; n <= 6; n++) {
+        k->tile(&(struct tile){.weight = w, .panel = &p.panel, .first = 3, .n = n}, exact, picked);
+        assert_memory_equal(picked, crowd + 3 * k->lanes, (size_t)n * bytes);
+    }
     for (int i = 0; i < MAX_N; i += 7) {
         int32_t other = MAX_N - 1 - i;
         k->tile(&(struct tile){.weight = w, .panel = &p.panel, .first = i, .n = 1}, exact, alone);
