@@ -67,6 +67,7 @@ void admission_unqueue(struct scheduler *s, struct job *j)
 static void preempt_job(struct scheduler *s, struct job *j)
 {
     log_debug("job=%llu preempted tokens=%d", (unsigned long long)j->id, j->n_tokens);
+    prompt_disk_save(s, j); /* whoever needs its blocks may have them before it is back */
     admission_release(s, j);
     j->preempted = true;
     j->times.paused = clock_ms();
@@ -299,6 +300,42 @@ static void record_admission(struct scheduler *s, struct job *j)
         scheduler_emit_progress(s, j);
 }
 
+static void count_found(struct scheduler *s, struct job *j, int32_t tokens)
+{
+    if (j->preempted)
+        return;
+    j->n_cached += tokens;
+    s->stats.cached_tokens += (uint64_t)tokens;
+    s->stats.prefix_hits += (uint64_t)tokens;
+}
+
+static bool copy_resume_state(struct scheduler *s, struct job *j)
+{
+    struct err e = {0};
+    if (!j->n_computed || !s->checkpoints ||
+        s->params.ops->copy_state(s->params.backend, j->resume_state, j->slot, &e))
+        return true;
+    scheduler_fail_job(s, j, &e);
+    return false;
+}
+
+void admission_look_again(struct scheduler *s, struct job *j)
+{
+    const int32_t before = j->n_computed;
+    give_blocks(s, j);
+    j->state = JOB_PREFILL;
+    if (!take_blocks(s, j)) { /* more running answers, so a larger reserve: it waits its turn */
+        preempt_job(s, j);
+        return;
+    }
+    count_found(s, j, j->n_computed - before);
+    slot_turn_begin(&j->turn, j->n_computed);
+    if (copy_resume_state(s, j))
+        prompt_disk_begin(s, j);
+    if (j->state == JOB_PREFILL && !j->n_generated)
+        scheduler_emit_progress(s, j);
+}
+
 /* True: the job was admitted, or it failed. False: there are no blocks for it now. */
 static bool admit(struct scheduler *s, struct job *j)
 {
@@ -322,10 +359,7 @@ static bool admit(struct scheduler *s, struct job *j)
     j->admission = ++s->n_admissions;
     s->running[s->n_running++] = j;
     record_admission(s, j);
-    if (j->n_computed && s->checkpoints &&
-        !s->params.ops->copy_state(s->params.backend, j->resume_state, j->slot, &e))
-        scheduler_fail_job(s, j, &e);
-    else
+    if (copy_resume_state(s, j))
         prompt_disk_begin(s, j);
     return true;
 }

@@ -61,6 +61,7 @@ void job_unref(struct job **at)
     arena_destroy(&j->arena);
     free(j->tokens);
     free(j->blocks);
+    free(j->cache.known);
     free(j);
 }
 

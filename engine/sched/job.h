@@ -29,11 +29,13 @@ enum job_state {
 struct disk_load;
 
 struct job_cache {          /* prompt_disk.h: what comes from the disk */
-    struct disk_load *load; /* while JOB_LOADING */
+    struct disk_load *load; /* while JOB_LOADING; NULL then: another job loads what it wants */
+    uint64_t behind;        /* that job's id */
     double began_ms;
-    int32_t next;      /* block that comes next */
-    int32_t n_stored;  /* blocks that are on disk, of those that the job names */
-    int32_t from_disk; /* tokens of n_cached */
+    int32_t next, end;        /* blocks: that comes next, behind the last */
+    struct stored_ref *known; /* [n_stored] where they lie */
+    int32_t n_stored;         /* blocks from the first on that are on disk */
+    int32_t from_disk;        /* tokens of n_cached */
     uint64_t bytes;
     double ms;
     const char *miss; /* engine_usage.cache_miss; NULL: never admitted */

@@ -15,7 +15,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/notify.c %D%/notify.h \
 	%D%/policy/draft_choice.c %D%/policy/draft_choice.h \
 	%D%/policy/prefill_budget.c %D%/policy/prefill_budget.h \
-	%D%/prompt_disk.c %D%/prompt_disk.h \
+	%D%/prompt_disk.c %D%/prompt_disk.h %D%/prompt_disk_internal.h %D%/prompt_load.c \
 	%D%/prompt_scores.c %D%/prompt_scores.h \
 	%D%/sampling/random.c %D%/sampling/random.h \
 	%D%/sampling/sampler.c %D%/sampling/sampler.h \

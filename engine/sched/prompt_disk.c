@@ -1,6 +1,5 @@
-/* Decides what is loaded and what is stored, and moves content between backend and disk cache. */
-#include "engine/sched/prompt_disk.h"
-
+/* Stores what jobs leave: moves content from the backend to the disk cache. Loading is in
+ * prompt_load.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,43 +7,10 @@
 #include "engine/base/clock.h"
 #define LOG_MODULE "sched"
 #include "engine/base/log.h"
+#include "engine/sched/prompt_disk_internal.h"
 #include "engine/sched/scheduler_state.h"
 
-/* Content that is moved between two steps, while others wait for the next one; and while none do.
- */
-#define BYTES_PER_ROUND ((uint64_t)8 << 20)
-#define BYTES_WHEN_ALONE ((uint64_t)128 << 20)
-#define LOAD_OVERHEAD_MS 0.3 /* of a load, however little it brings */
-#define FORGET_AT_ONCE 256
-
 _Static_assert(BACKEND_BLOCK_TOKENS == ENGINE_STORED_TOKENS, "a stored block is one of the pool");
-
-struct pending {   /* a block that is to be copied out */
-    int32_t block; /* -1: its content has been forgotten since */
-    struct record_about about;
-    uint64_t user;
-    char owner[ENGINE_CACHE_OWNER_SIZE];
-    int64_t keep_seconds;
-    struct pending *next;
-};
-
-struct block_note {        /* of each block of the pool */
-    struct prompt_key key; /* of its content */
-    bool has_key;
-    struct pending *pending;
-};
-
-struct prompt_disk {
-    struct disk_cache *cache;
-    uint64_t identity;
-    struct block_note *notes; /* [n_blocks] */
-    int32_t n_blocks;
-    struct pending *oldest, *newest;
-    int32_t n_loading;
-    uint64_t n_loaded;              /* blocks that jobs continued from in place of computing them */
-    bool progress;                  /* something was moved in this round */
-    uint64_t moved_bytes, moved_ns; /* from staging into the backend */
-};
 
 struct prompt_disk *prompt_disk_create(struct disk_cache *cache, uint64_t identity,
                                        int32_t n_blocks, struct err *e)
@@ -93,249 +59,12 @@ bool prompt_disk_waits(const struct scheduler *s)
     return s->disk && (s->disk->oldest || s->disk->n_loading) && !s->disk->progress;
 }
 
-static uint32_t size_of(const struct scheduler *s, bool with_state)
+uint32_t prompt_disk_record(const struct scheduler *s, bool with_state)
 {
     const struct backend_content *content = s->params.ops->content;
     return record_bytes((uint32_t)content->block_bytes(s->params.backend),
                         with_state ? (uint32_t)content->state_bytes(s->params.backend) : 0);
 }
-
-/* --- loading --- */
-
-/* How many of the named blocks are the job's, by keys that are made from its own tokens. Parent is
- * the key before block `from`. */
-static int32_t check_stored(const struct scheduler *s, const struct job *j, int32_t from,
-                            struct prompt_key *parent)
-{
-    const uint32_t plain = size_of(s, false), with_state = size_of(s, true);
-    struct prompt_key key;
-    int32_t n = 0;
-    prompt_key_begin(&key, s->disk->identity, j->params.scope, j->n_experts);
-    for (; n < j->params.n_stored && (n + 1) * ENGINE_STORED_TOKENS < j->n_tokens; n++) {
-        const struct stored_ref *ref = &j->params.stored[n];
-        if (n == from)
-            *parent = key;
-        prompt_key_next(&key, j->tokens + n * ENGINE_STORED_TOKENS);
-        if (memcmp(&key, &ref->key, sizeof key) != 0 ||
-            (ref->place.bytes != plain && ref->place.bytes != with_state))
-            break;
-    }
-    return n;
-}
-
-/* Recurrent models resume only behind a record that has a state. */
-static int32_t cut_to_state(const struct scheduler *s, const struct job *j, int32_t n)
-{
-    const uint32_t with_state = size_of(s, true);
-    while (s->params.n_recurrent && n && j->params.stored[n - 1].place.bytes != with_state)
-        n--;
-    return n;
-}
-
-static bool pays(struct scheduler *s, const struct job *j, int32_t from, int32_t end)
-{
-    const struct prompt_disk *d = s->disk;
-    double rate = stats_prefill_rate(&s->stats), bytes = 0;
-    for (int32_t i = from; i < end; i++)
-        bytes += j->params.stored[i].place.bytes;
-    double load_ms = LOAD_OVERHEAD_MS + bytes / disk_cache_read_rate(d->cache) * 1e3;
-    if (d->moved_bytes)
-        load_ms += bytes * ((double)d->moved_ns / (double)d->moved_bytes) * 1e-6;
-    return rate <= 0 || load_ms < (end - from) * ENGINE_STORED_TOKENS / rate * 1e3;
-}
-
-static bool start_load(struct scheduler *s, struct job *j, int32_t end,
-                       const struct prompt_key *parent)
-{
-    const int32_t from = j->n_computed / ENGINE_STORED_TOKENS;
-    struct disk_block *blocks = malloc((size_t)(end - from) * sizeof *blocks);
-    for (int32_t i = from; blocks && i < end; i++) {
-        const struct stored_ref *ref = &j->params.stored[i];
-        blocks[i - from] = (struct disk_block){ref->key, ref->place};
-    }
-    if (blocks)
-        j->cache.load = disk_cache_load(
-            s->disk->cache, &(struct disk_load_params){.blocks = blocks,
-                                                       .n = end - from,
-                                                       .parent = *parent,
-                                                       .tokens = j->tokens + j->n_computed,
-                                                       .end = j->n_computed + ENGINE_STORED_TOKENS,
-                                                       .variant = j->n_experts,
-                                                       .scope = j->params.scope});
-    free(blocks);
-    return j->cache.load != NULL;
-}
-
-static void set_miss(struct job *j, const char *why)
-{
-    if (!j->preempted) /* it was said at the first admission */
-        j->cache.miss = why;
-}
-
-void prompt_disk_begin(struct scheduler *s, struct job *j)
-{
-    const int32_t from = j->n_computed / ENGINE_STORED_TOKENS;
-    const int32_t whole = (j->params.n_prompt - 1) / ENGINE_STORED_TOKENS;
-    struct prompt_key parent = {{0}};
-    set_miss(j, from >= whole ? "" : "unknown");
-    if (!s->reuse || prompt_scores_wanted(j)) {
-        set_miss(j, from >= whole ? "" : "off");
-        return;
-    }
-    if (!s->disk)
-        return;
-    int32_t known = check_stored(s, j, from, &parent), end = cut_to_state(s, j, known);
-    j->cache.n_stored = known;
-    if (known > from && end <= from)
-        set_miss(j, "no state");
-    if (end <= from)
-        return;
-    if (!pays(s, j, from, end)) {
-        set_miss(j, "slower than computing");
-        return;
-    }
-    if (!start_load(s, j, end, &parent)) /* no memory: it is computed */
-        return;
-    set_miss(j, end < whole ? "unknown" : "");
-    j->cache.next = from;
-    j->cache.began_ms = clock_ms();
-    j->state = JOB_LOADING;
-    s->disk->n_loading++;
-}
-
-void prompt_disk_cancel(struct job *j)
-{
-    disk_load_close(&j->cache.load);
-}
-
-/* The job goes on behind what was loaded. */
-static void end_load(struct scheduler *s, struct job *j)
-{
-    const int32_t loaded = j->n_computed / ENGINE_STORED_TOKENS;
-    struct job_cache *cache = &j->cache;
-    prompt_disk_cancel(j);
-    cache->ms += clock_ms() - cache->began_ms;
-    j->state = JOB_PREFILL;
-    slot_turn_note(&j->turn, j->n_computed, 0);
-    if (loaded && loaded <= cache->n_stored) {
-        const struct stored_ref *last = &j->params.stored[loaded - 1];
-        disk_cache_note_use(s->disk->cache, &(struct disk_block){last->key, last->place});
-    }
-    if (!j->preempted && !j->n_generated)
-        scheduler_emit_progress(s, j);
-}
-
-static void count_loaded(struct scheduler *s, struct job *j, int32_t tokens)
-{
-    if (j->preempted) /* its own blocks, which is no hit of the cache */
-        return;
-    j->n_cached += tokens;
-    j->cache.from_disk += tokens;
-    s->stats.cached_tokens += (uint64_t)tokens;
-    s->stats.prefix_hits += (uint64_t)tokens;
-}
-
-/* One block into the backend. False: the device has failed, or refuses. */
-static bool take_block(struct scheduler *s, struct job *j, const unsigned char *block,
-                       const unsigned char *state)
-{
-    const struct backend_content *content = s->params.ops->content;
-    const void *from[1] = {block};
-    struct job_cache *cache = &j->cache;
-    struct err e = {0};
-    uint64_t start = clock_ns();
-    if (!content->load_blocks(s->params.backend, &j->blocks[cache->next], 1, from, &e) ||
-        (state && !content->load_state(s->params.backend, j->slot, state, &e))) {
-        log_warn("job=%llu a stored block was not loaded: %s", (unsigned long long)j->id, e.text);
-        return false;
-    }
-    s->disk->moved_ns += clock_ns() - start;
-    s->disk->moved_bytes += size_of(s, state != NULL);
-    cache->bytes += size_of(s, state != NULL);
-    cache->next++;
-    if (s->params.n_recurrent && !state)
-        return true; /* it can be continued only behind the next one that has a state */
-    s->disk->n_loaded += (uint64_t)(cache->next - j->n_computed / ENGINE_STORED_TOKENS);
-    count_loaded(s, j, cache->next * ENGINE_STORED_TOKENS - j->n_computed);
-    j->n_computed = cache->next * ENGINE_STORED_TOKENS;
-    admission_index_blocks(s, j);
-    if (s->checkpoints)
-        admission_save_checkpoint(s, j);
-    return true;
-}
-
-static void poll_job(struct scheduler *s, struct job *j, uint64_t *left)
-{
-    const unsigned char *block, *state;
-    enum disk_next next;
-    while ((next = disk_load_next(j->cache.load, &block, &state)) == DISK_LOADED) {
-        uint32_t bytes = size_of(s, state != NULL);
-        s->disk->progress = true;
-        if (!take_block(s, j, block, state)) {
-            set_miss(j, "damaged");
-            end_load(s, j);
-            return;
-        }
-        *left -= bytes < *left ? bytes : *left;
-        if (!*left)
-            return;
-    }
-    if (next == DISK_NOT_YET)
-        return;
-    if (next == DISK_DAMAGED) {
-        set_miss(j, "damaged");
-        j->cache.n_stored = j->cache.next; /* what is computed now is stored again */
-    }
-    s->disk->progress = true;
-    end_load(s, j);
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(struct prompt_key));
-}
-
-/* Content that somebody asked to be forgotten is not found on the device any more either. */
-static void drop_forgotten(struct scheduler *s)
-{
-    struct prompt_key keys[FORGET_AT_ONCE];
-    struct prompt_disk *d = s->disk;
-    int32_t n;
-    do {
-        n = disk_cache_take_forgotten(d->cache, keys, FORGET_AT_ONCE);
-        qsort(keys, (size_t)n, sizeof *keys, compare_keys);
-        for (int32_t i = 0; n && i < d->n_blocks; i++)
-            if (d->notes[i].has_key &&
-                bsearch(&d->notes[i].key, keys, (size_t)n, sizeof *keys, compare_keys))
-                prefix_index_drop(s->index, i);
-    } while (n == FORGET_AT_ONCE);
-}
-
-static int32_t count_others(const struct scheduler *s)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < s->n_running; i++)
-        n += s->running[i]->state != JOB_LOADING;
-    return n;
-}
-
-void prompt_disk_poll(struct scheduler *s)
-{
-    if (!s->disk)
-        return;
-    uint64_t left = count_others(s) ? BYTES_PER_ROUND : BYTES_WHEN_ALONE;
-    s->disk->progress = false;
-    s->disk->n_loading = 0;
-    drop_forgotten(s);
-    for (int32_t i = 0; i < s->n_running; i++) {
-        struct job *j = s->running[i];
-        if (j->state == JOB_LOADING && left)
-            poll_job(s, j, &left);
-        s->disk->n_loading += j->state == JOB_LOADING;
-    }
-}
-
-/* --- storing --- */
 
 static void append(struct prompt_disk *d, struct pending *p)
 {
@@ -366,7 +95,7 @@ static int32_t state_of(const struct scheduler *s, int32_t block)
 static bool on_disk(const struct scheduler *s, const struct job *j, int32_t i, bool with_state)
 {
     return i < j->cache.n_stored &&
-           (!with_state || j->params.stored[i].place.bytes == size_of(s, true));
+           (!with_state || j->cache.known[i].place.bytes == prompt_disk_record(s, true));
 }
 
 void prompt_disk_save(struct scheduler *s, struct job *j)

@@ -83,6 +83,9 @@ void admission_save_checkpoint(struct scheduler *s, struct job *j);
 void admission_release(struct scheduler *s, struct job *j);
 /* Puts a job at the end of its user's queue. False: no memory. */
 bool admission_queue(struct scheduler *s, struct job *j);
+/* A running job that waited while another loaded what it wants as well: it begins anew with what
+ * the device has by now. */
+void admission_look_again(struct scheduler *s, struct job *j);
 /* Takes a waiting job off the queue. */
 void admission_unqueue(struct scheduler *s, struct job *j);
 

@@ -152,6 +152,17 @@ bool disk_cache_wants(struct disk_cache *c, const struct prompt_key *key, bool w
     return wants;
 }
 
+bool disk_cache_find(struct disk_cache *c, const struct prompt_key *key, struct stored_place *place)
+{
+    pthread_mutex_lock(&c->lock);
+    const struct record_entry *entry = record_table_find(&c->table, key);
+    bool found = entry && entry->place.segment; /* else it is being written */
+    if (found)
+        *place = entry->place;
+    pthread_mutex_unlock(&c->lock);
+    return found;
+}
+
 static bool has_room(struct disk_cache *c, uint32_t bytes)
 {
     return clock_ms() >= c->retry_ms &&

@@ -91,6 +91,9 @@ struct disk_load_params {
     const char *scope;
 };
 
+/* Where the record of this key lies, if it was stored or reconciled since the opening. */
+bool disk_cache_find(struct disk_cache *c, const struct prompt_key *key,
+                     struct stored_place *place);
 /* NULL: no memory. */
 struct disk_load *disk_cache_load(struct disk_cache *c, const struct disk_load_params *p);
 enum disk_next { DISK_NOT_YET, DISK_LOADED, DISK_DAMAGED, DISK_END };

@@ -277,6 +277,110 @@ static void test_preemption_while_loading_changes_no_answer(void **state)
     assert_true(scheduler_counts(rig.scheduler).preempted > 0);
 }
 
+/* The second waits for what the first is bringing, and finds it on the device. */
+static void test_two_jobs_read_a_prompt_once(void **state)
+{
+    struct disk_counters c;
+    struct outcome first, second;
+    answer(PROMPT, 1);
+    restart();
+    struct engine_job_params p = ask(PROMPT, 20);
+    prompt_rows_name(&rows, &p);
+    struct job *a = add(&rig, &p), *b = add(&rig, &p);
+    run(&rig);
+    assert_greedy(a);
+    assert_greedy(b);
+    read_log(a, &first);
+    read_log(b, &second);
+    disk_cache_counters(rows.cache, &c);
+    assert_int_equal(c.loaded, 288 / 32);
+    assert_int_equal(first.usage.cached_from_disk, 288);
+    assert_int_equal(second.usage.cached_tokens, 288);
+    assert_int_equal(second.usage.cached_from_disk, 0);
+    buf_fini(&first.text);
+    buf_fini(&second.text);
+    job_unref(&a);
+    job_unref(&b);
+}
+
+/* Who waited for another's load begins a load of its own when that one leaves. */
+static void test_who_waited_goes_on_when_the_other_leaves(void **state)
+{
+    struct err e = {0};
+    struct outcome o;
+    answer(PROMPT, 1);
+    restart();
+    struct engine_job_params p = ask(PROMPT, 20);
+    prompt_rows_name(&rows, &p);
+    struct job *a = add(&rig, &p), *b = add(&rig, &p);
+    assert_true(scheduler_step(rig.scheduler, &e));
+    assert_int_equal(a->state, JOB_LOADING);
+    assert_int_equal(b->state, JOB_LOADING);
+    assert_null(b->cache.load);
+    atomic_store(&a->cancel, true);
+    run(&rig);
+    assert_greedy(b);
+    read_log(b, &o);
+    assert_int_equal(o.usage.cached_tokens, 288);
+    buf_fini(&o.text);
+    job_unref(&a);
+    job_unref(&b);
+}
+
+static void step(int32_t times)
+{
+    struct err e = {0};
+    while (times--)
+        assert_true(scheduler_step(rig.scheduler, &e));
+}
+
+/* What a job leaves that gives way in the middle of its answer is on disk before it is back. */
+static void test_a_preempted_jobs_blocks_are_stored(void **state)
+{
+    rig_fini(&rig);
+    rig_init_recurrent(&rig, 1, 32, 64, recurrent ? 4 : -1);
+    struct engine_job_params p = ask(PROMPT, 60);
+    p.priority = 1;
+    struct job *j = add(&rig, &p);
+    step(8);
+    assert_int_equal(j->state, JOB_DECODE);
+    int32_t other[PROMPT];
+    fill_prompt(other, PROMPT, 99);
+    struct engine_job_params q = params_of(other, PROMPT, 100);
+    q.cache_keep_seconds = -1;
+    struct job *normal = add(&rig, &q);
+    step(3);
+    assert_true(j->preempted);
+    assert_int_equal(j->state, JOB_WAITING);
+    prompt_rows_settle(&rows, rig.scheduler);
+    assert_int_equal(rows.stored, 9);
+    run(&rig);
+    assert_greedy(j);
+    assert_greedy(normal);
+    job_unref(&j);
+    job_unref(&normal);
+    restart();
+}
+
+/* The disk cache knows what was stored since the start: a job that was submitted before its rows
+ * were there, or that was preempted, continues from it too. */
+static void test_what_was_just_stored_needs_no_row(void **state)
+{
+    struct outcome o;
+    answer(PROMPT, 1);
+    rig_fini(&rig);
+    open_rig(); /* the device knows nothing */
+    struct engine_job_params p = ask(PROMPT, 5);
+    assert_int_equal(p.n_stored, 0);
+    struct job *j = add(&rig, &p);
+    run(&rig);
+    assert_greedy(j);
+    read_log(j, &o);
+    assert_int_equal(o.usage.cached_from_disk, 288);
+    buf_fini(&o.text);
+    job_unref(&j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +397,10 @@ int main(void)
         BOTH(test_what_is_faster_computed_is_computed),
         BOTH(test_leaving_while_loading_leaves_nothing_behind),
         BOTH(test_preemption_while_loading_changes_no_answer),
+        BOTH(test_two_jobs_read_a_prompt_once),
+        BOTH(test_who_waited_goes_on_when_the_other_leaves),
+        BOTH(test_a_preempted_jobs_blocks_are_stored),
+        BOTH(test_what_was_just_stored_needs_no_row),
     };
     return cmocka_run_group_tests(tests, rig_load_vocab, rig_unload_vocab);
 }
