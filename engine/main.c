@@ -2,6 +2,7 @@
  * monitor are its own. */
 #include <grp.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -357,6 +358,7 @@ int main(int argc, char **argv)
     if (!check(&o, &group, &peer, &e))
         return fail(&e, 2);
     log_set_level((enum log_level)log_level_from_name(o.log_level));
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of write, like a full disk */
     if (o.log_ring && !log_ring_attach(o.log_ring, "engine", &e))
         return fail(&e, 2);
     return serve(&o, group, peer, &e);

@@ -56,6 +56,18 @@ test('user_prompt_cache_bytes limits each user, at once', async () => {
   for (const bad of [-1, 'x', 1.5]) assert.equal((await s.json('PATCH', '/api/admin/settings', { user_prompt_cache_bytes: bad })).status, 400);
 });
 
+const limits = spawnSync('prlimit', ['--version']).status === 0;
+test('a limit on the size of files ends storing, and not the engine', { skip: !limits && 'there is no prlimit program' }, async () => {
+  const pid = s.pid('engine'), limit = (to) => assert.equal(spawnSync('prlimit', ['--pid', String(pid), `--fsize=${to}:unlimited`]).status, 0);
+  const refused = await metric('refused_total');
+  limit(4096);
+  assert.equal((await ask(quiet, 'limited')).status, 200);
+  await until('a write is refused', async () => await metric('refused_total') > refused);
+  assert.equal((await ask(quiet, 'limited still')).status, 200);
+  assert.equal(s.pid('engine'), pid);
+  limit('unlimited');
+});
+
 test('sluice up refuses a size that is none', () => {
   const r = spawnSync(program('sluice'), ['up', '--state', path.join(s.dir, 'other'), '--prompt-cache-disk', 'much'], { encoding: 'utf8' });
   assert.equal(r.status, 1, r.stderr);
