@@ -461,6 +461,7 @@ CREATE TABLE prompt_blocks (
     keep_until INTEGER, -- evicted first from then on; NULL: as long as there is room
     children INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX prompt_blocks_by_place ON prompt_blocks (segment, segment_offset, bytes, user_id, identity, conversation_id);
 CREATE INDEX prompt_blocks_by_parent ON prompt_blocks (parent);
 CREATE INDEX prompt_blocks_by_user ON prompt_blocks (user_id, label);
 CREATE INDEX prompt_blocks_by_conversation ON prompt_blocks (conversation_id) WHERE conversation_id IS NOT NULL;

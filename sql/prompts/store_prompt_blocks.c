@@ -1,30 +1,111 @@
 /* Looking up chains of stored blocks, what is kept of whom, and forgetting it. */
 #include "sql/prompts/store_prompt_blocks.h"
 
+#include <string.h>
+
 #include "sql/core/statement.h"
 
-static struct store_block_place read_place(sqlite3_stmt *q)
+#define SKIP 16 /* rows of others that a walk passes by: cheaper than a look-up by key */
+
+struct chain_walk {
+    struct store *s;
+    const struct store_chain *chain;
+    struct store_block_place *places;
+    int32_t n;            /* found */
+    int64_t conversation; /* of the row before; 0: none */
+    bool over;            /* the next one may not be used */
+};
+
+static const unsigned char *next_key(const struct chain_walk *w)
 {
-    return (struct store_block_place){.segment = (uint32_t)sqlite3_column_int64(q, 0),
-                                      .offset = (uint64_t)sqlite3_column_int64(q, 1),
-                                      .bytes = (uint32_t)sqlite3_column_int64(q, 2)};
+    return w->chain->keys + (size_t)w->n * STORE_PROMPT_KEY_BYTES;
+}
+
+/* Where the next block lies. 1, 0: it has no row, -1. */
+static int find_place(const struct chain_walk *w, struct store_block_place *place, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(w->s, QUERY_PROMPT_BLOCK_PLACE, e);
+    if (!q)
+        return -1;
+    statement_bind_blob(q, ":key", next_key(w), STORE_PROMPT_KEY_BYTES);
+    const int rc = statement_step(w->s, q, e);
+    if (rc == 1)
+        *place = (struct store_block_place){.segment = (uint32_t)sqlite3_column_int64(q, 0),
+                                            .offset = (uint64_t)sqlite3_column_int64(q, 1)};
+    statement_end(q);
+    return rc;
+}
+
+static bool is_deleted(struct store *s, int64_t conversation, bool *deleted, struct err *e)
+{
+    int64_t is = 0;
+    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_CONVERSATION_DELETED, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":id", conversation);
+    const bool ok = statement_int(s, q, &is, e);
+    *deleted = is;
+    return ok;
+}
+
+/* A row of the next block: of this user and model, and of no chat that is being cleared away? */
+static bool take_row(struct chain_walk *w, sqlite3_stmt *q, uint32_t segment, struct err *e)
+{
+    const int64_t conversation = sqlite3_column_int64(q, 5);
+    w->over = sqlite3_column_int64(q, 3) != w->chain->user_id ||
+              (uint64_t)sqlite3_column_int64(q, 4) != w->chain->identity;
+    if (!w->over && conversation && conversation != w->conversation &&
+        !is_deleted(w->s, conversation, &w->over, e))
+        return false;
+    w->conversation = conversation;
+    if (!w->over)
+        w->places[w->n++] =
+            (struct store_block_place){.segment = segment,
+                                       .offset = (uint64_t)sqlite3_column_int64(q, 1),
+                                       .bytes = (uint32_t)sqlite3_column_int64(q, 2)};
+    return true;
+}
+
+static bool is_next(const struct chain_walk *w, sqlite3_stmt *q)
+{
+    const void *key = sqlite3_column_blob(q, 0);
+    return key && memcmp(key, next_key(w), STORE_PROMPT_KEY_BYTES) == 0;
+}
+
+/* Blocks of a chain were mostly written one after the other: takes those that follow in the
+ * segment. */
+static bool walk(struct chain_walk *w, const struct store_block_place *from, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(w->s, QUERY_PROMPT_BLOCKS_FROM, e);
+    int rc = 0, skipped = 0;
+    bool ok = q != NULL;
+    if (!ok)
+        return false;
+    statement_bind_int(q, ":segment", from->segment);
+    statement_bind_int(q, ":segment_offset", (int64_t)from->offset);
+    while (ok && !w->over && w->n < w->chain->n && skipped < SKIP &&
+           (rc = statement_step(w->s, q, e)) == 1) {
+        const bool next = is_next(w, q);
+        skipped = next ? 0 : skipped + 1;
+        ok = !next || take_row(w, q, from->segment, e);
+    }
+    statement_end(q);
+    return ok && rc >= 0;
 }
 
 int32_t store_chain_find(struct store *s, const struct store_chain *c,
                          struct store_block_place *places, struct err *e)
 {
-    int32_t n = 0;
-    int rc;
-    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_CHAIN, e);
-    if (!q)
-        return -1;
-    statement_bind_int(q, ":user_id", c->user_id);
-    statement_bind_int(q, ":identity", (int64_t)c->identity);
-    statement_bind_blob(q, ":keys", c->keys, (size_t)c->n * STORE_PROMPT_KEY_BYTES);
-    while ((rc = statement_step(s, q, e)) == 1 && n < c->n)
-        places[n++] = read_place(q);
-    statement_end(q);
-    return rc < 0 ? -1 : n;
+    struct chain_walk w = {.s = s, .chain = c, .places = places};
+    struct store_block_place from;
+    int rc = 1;
+    for (int32_t before = -1; rc == 1 && !w.over && w.n < c->n && w.n > before;) {
+        before = w.n;
+        rc = find_place(&w, &from, e);
+        if (rc == 1 && !walk(&w, &from, e))
+            rc = -1;
+    }
+    return rc < 0 ? -1 : w.n;
 }
 
 /* Its row, or zeros where there is none. */

@@ -1,20 +1,16 @@
 -- The prompt cache on disk: rows of blocks (see schema.sql).
 
--- A row that a job of its user may still use: not of a conversation that was deleted and is not cleared away yet.
--- part: prompt_block_usable
-b.user_id = :user_id AND b.identity = :identity
-  AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.id = b.conversation_id AND c.deleted_at IS NOT NULL)
+-- name: prompt_block_place
+SELECT segment, segment_offset FROM prompt_blocks WHERE key = :key;
 
--- :keys is the keys of a prompt's blocks one after the other. It reads as far as there are rows without a gap.
--- name: prompt_chain
-WITH RECURSIVE chain (n, segment, segment_offset, bytes) AS (
-    SELECT 1, b.segment, b.segment_offset, b.bytes FROM prompt_blocks b
-    WHERE b.key = substr(:keys, 1, 16) AND @prompt_block_usable
-    UNION ALL
-    SELECT n + 1, b.segment, b.segment_offset, b.bytes FROM chain CROSS JOIN prompt_blocks b
-    WHERE b.key = substr(:keys, n * 16 + 1, 16) AND @prompt_block_usable
-)
-SELECT segment, segment_offset, bytes FROM chain;
+-- What lies behind a place in its segment, in order: all from an index, since a chain is walked along these.
+-- name: prompt_blocks_from
+SELECT key, segment_offset, bytes, user_id, identity, conversation_id FROM prompt_blocks INDEXED BY prompt_blocks_by_place
+WHERE segment = :segment AND segment_offset >= :segment_offset ORDER BY segment_offset;
+
+-- Its blocks are of no use any more, and are cleared away soon.
+-- name: prompt_conversation_deleted
+SELECT EXISTS (SELECT 1 FROM conversations WHERE id = :id AND deleted_at IS NOT NULL);
 
 -- Nothing is added for a user or a conversation that is gone. A block that was stored twice has its newer place. Blocks that
 -- stayed when the one before them went are its children again.

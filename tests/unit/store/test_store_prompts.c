@@ -57,11 +57,11 @@ static void add(struct fixture *f, const struct chain *c, int n)
     ASSERT_OK(store_blocks_end(f->store, true, &e));
 }
 
-static int found(struct fixture *f, const struct chain *c, int n)
+static int look_up(struct fixture *f, const struct chain *c, int n,
+                   struct store_block_place *places)
 {
     struct err e = {0};
     unsigned char *keys = calloc((size_t)n, 16);
-    struct store_block_place *places = calloc((size_t)n, sizeof *places);
     for (int i = 0; i < n; i++)
         key_of(c, i, keys + (size_t)i * 16);
     int got = store_chain_find(
@@ -70,9 +70,16 @@ static int found(struct fixture *f, const struct chain *c, int n)
         places, &e);
     if (got < 0)
         fail_msg("%s", e.text);
+    free(keys);
+    return got;
+}
+
+static int found(struct fixture *f, const struct chain *c, int n)
+{
+    struct store_block_place *places = calloc((size_t)n, sizeof *places);
+    int got = look_up(f, c, n, places);
     for (int i = 0; i < got; i++)
         assert_int_equal(places[i].offset, block_of(c, i).ref.place.offset);
-    free(keys);
     free(places);
     return got;
 }
@@ -108,6 +115,30 @@ static void test_a_chain_is_found_as_far_as_it_goes(void **state)
     assert_int_equal(found(f, &c, 20), 10);
     assert_int_equal(number(f, "SELECT count(*) FROM prompt_blocks"), 10);
     assert_int_equal(number(f, "SELECT sum(children) FROM prompt_blocks"), 9);
+}
+
+/* Rows of a chain lie side by side mostly, and must be found anywhere. */
+static void test_a_chain_is_found_wherever_its_blocks_lie(void **state)
+{
+    enum { N = 300 };
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct chain c = {.user = f->user}, beside = {.user = f->other, .name = 1};
+    struct store_block_place places[N], wanted[N];
+    ASSERT_OK(store_blocks_begin(f->store, &e));
+    for (int i = 0; i < N; i++) {
+        struct store_block b = block_of(&c, i), other = block_of(&beside, i);
+        const int at = i < 100 ? i : i < 200 ? 299 - i : i * 50; /* forth, back, far apart */
+        b.ref.place.segment = other.ref.place.segment = 1 + (uint32_t)(at % 3 == 0);
+        b.ref.place.offset = (uint64_t)(2 * at + 1) * 1000;
+        other.ref.place.offset = (uint64_t)(2 * at) * 1000;
+        wanted[i] = b.ref.place;
+        ASSERT_OK(store_block_add(f->store, &b, &e));
+        ASSERT_OK(store_block_add(f->store, &other, &e));
+    }
+    ASSERT_OK(store_blocks_end(f->store, true, &e));
+    assert_int_equal(look_up(f, &c, N, places), N);
+    assert_memory_equal(places, wanted, sizeof wanted);
 }
 
 static void test_two_thousand_keys_take_milliseconds(void **state)
@@ -326,6 +357,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(test_a_chain_is_found_as_far_as_it_goes),
+        T(test_a_chain_is_found_wherever_its_blocks_lie),
         T(test_two_thousand_keys_take_milliseconds),
         T(test_what_is_deleted_takes_its_blocks_along),
         T(test_forgetting_is_for_ones_own),
