@@ -500,4 +500,8 @@ CREATE TRIGGER prompt_block_remove AFTER DELETE ON prompt_blocks BEGIN
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
+-- A response that goes takes the blocks along that its job was the first to store: their label begins with its id.
+CREATE TRIGGER response_remove AFTER DELETE ON responses BEGIN
+    DELETE FROM prompt_blocks WHERE user_id = OLD.user_id AND label >= OLD.id AND label < OLD.id || ';';
+END;
 PRAGMA user_version = 26;

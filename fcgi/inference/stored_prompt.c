@@ -91,6 +91,13 @@ void stored_prompt_label(char out[ENGINE_CACHE_OWNER_SIZE], const char *name)
              (unsigned long long)hash64(name, strlen(name), 0));
 }
 
+void stored_prompt_own_response(char owner[ENGINE_CACHE_OWNER_SIZE], const char *id)
+{
+    char name[ENGINE_CACHE_OWNER_SIZE];
+    snprintf(name, sizeof name, "%s", *owner ? owner + strlen("k:") : "");
+    snprintf(owner, ENGINE_CACHE_OWNER_SIZE, "%s%s%.16s", id, *name ? ":" : "", name);
+}
+
 int64_t stored_prompt_conversation(const char *owner)
 {
     char *end = NULL;

@@ -5,6 +5,8 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/http/work.h"
+#include "fcgi/inference/stored_prompt.h"
+#include "fcgi/openai/openai.h"
 #include "fcgi/responses/responses.h"
 #include "sql/chats/store_responses.h"
 
@@ -28,8 +30,12 @@ static bool create_response(struct request *r, struct err *e)
     struct responses_request q = {0};
     struct prompt prompt = {0};
     struct inference_params p;
-    bool ok = responses_read(&q, r, false, e) && responses_job_make(&p, &prompt, r, &q, e) &&
-              answer(r, &q, &p, e);
+    char id[OPENAI_ID_SIZE];
+    bool ok = responses_read(&q, r, false, e) && responses_job_make(&p, &prompt, r, &q, e);
+    openai_id(id, "resp_", r);
+    if (ok && q.store)
+        stored_prompt_own_response(p.job.cache_owner, id);
+    ok = ok && answer(r, &q, &p, e);
     prompt_fini(&prompt);
     responses_request_fini(&q);
     return ok;

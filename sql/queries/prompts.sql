@@ -92,9 +92,11 @@ DELETE FROM prompt_blocks WHERE key IN (
     WHERE b.conversation_id = :conversation_id AND b.user_id = :user_id AND c.user_id = :user_id AND c.deleted_at IS NULL
     LIMIT :limit);
 
+-- Of a kept response too, whose label has the name's hash behind its own id.
 -- name: prompt_forget_label
 DELETE FROM prompt_blocks WHERE key IN (
-    SELECT key FROM prompt_blocks WHERE user_id = :user_id AND label = :label LIMIT :limit);
+    SELECT key FROM prompt_blocks
+    WHERE user_id = :user_id AND (label = :label OR label GLOB 'resp_*:' || substr(:label, 3)) LIMIT :limit);
 
 -- name: prompt_forget_user
 DELETE FROM prompt_blocks WHERE key IN (SELECT key FROM prompt_blocks WHERE user_id = :user_id LIMIT :limit);

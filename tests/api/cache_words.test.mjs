@@ -39,7 +39,11 @@ test('prompt_cache_key labels the blocks and changes no scope', async () => {
   assert.equal(scope(a), scope(plain));
   assert.match(await said({ prompt_cache_key: '' }), /^owner= /);
   const r = await s.json('POST', '/v1/responses', { input: order({ say_cache: true }), prompt_cache_key: 'project a', prompt_cache_retention: '24h' });
-  assert.equal(r.body.output.at(-1).content[0].text, a.replace('keep=0', 'keep=86400'));
+  assert.equal(r.body.output.at(-1).content[0].text, a.replace('owner=k', `owner=${r.body.id}`).replace('keep=0', 'keep=86400'));
+  const unnamed = await s.json('POST', '/v1/responses', { input: order({ say_cache: true }) });
+  assert.match(unnamed.body.output.at(-1).content[0].text, new RegExp(`^owner=${unnamed.body.id} `));
+  const unkept = await s.json('POST', '/v1/responses', { input: order({ say_cache: true }), store: false });
+  assert.match(unkept.body.output.at(-1).content[0].text, /^owner= /);
 });
 
 test('where cached tokens came from stands in usage and timings', async () => {

@@ -2,7 +2,7 @@
 // deleted leaves the disk. Rows of SQLite and records of the engine are compared all along.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, statSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
@@ -156,6 +156,31 @@ test('in_memory leaves nothing on the disk; a label is forgotten alone', async (
   assert.equal((await bob.call('DELETE', '/api/prompt-cache?key=quiet')).body.forgotten_tokens, 0);
   assert.equal((await bob.call('DELETE', '/api/prompt-cache?key=two')).body.forgotten_tokens > 0, true);
   assert.equal((await settled(() => true)).rows, one.rows);
+});
+
+test('a deleted response takes its blocks along; its prompt_cache_key still holds', async () => {
+  const before = await settled(() => true);
+  const ask = (more) => bob.call('POST', '/v1/responses', { input: `${JSON.stringify(more)} ${story}`, max_output_tokens: 16, ...more });
+  const [plain, keyed] = [await ask({}), await ask({ prompt_cache_key: 'three' })];
+  assert.equal(plain.status, 200, plain.text);
+  const both = await settled((f) => f.rows > before.rows + 20);
+  assert.equal((await bob.call('DELETE', `/v1/responses/${plain.body.id}`)).status, 200);
+  const one = await settled((f) => f.rows < both.rows);
+  assert.ok(one.rows > before.rows, 'the other\'s stay');
+  assert.ok((await bob.call('DELETE', '/api/prompt-cache?key=three')).body.forgotten_tokens > 0);
+  await settled((f) => f.rows === before.rows);
+  await ask({ prompt_cache_key: 'four', store: false });
+  await settled((f) => f.rows > before.rows);
+  const again = await ask({ prompt_cache_key: 'three' });
+  assert.equal((await bob.call('DELETE', `/v1/responses/${again.body.id}`)).status, 200);
+  assert.ok((await bob.call('DELETE', '/api/prompt-cache?key=four')).body.forgotten_tokens > 0);
+  await settled((f) => f.rows === before.rows);
+  assert.equal(keyed.status, 200);
+});
+
+test('what /metrics says is taken is what the files take', async () => {
+  const f = await settled((x) => x.bytes > 0), onDisk = files().reduce((n, name) => n + statSync(path.join(folder(), name)).blocks * 512, 0);
+  assert.ok(Math.abs(onDisk - f.bytes) <= f.bytes / 100, `${onDisk} on the disk, ${f.bytes} said`);
 });
 
 test('a damaged record is found by sluice cache verify, and changes no answer', async () => {
