@@ -4,7 +4,7 @@ EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-fields.md %D%
 	%D%/CLIENTS.md %D%/coming-from/llama-cpp.md %D%/coming-from/ollama.md %D%/coming-from/open-webui.md %D%/clients/README.md %D%/clients/aider.md %D%/clients/claude-code.md %D%/clients/cline.md \
 	%D%/clients/codex.md %D%/clients/gptme.md %D%/clients/litellm.md %D%/clients/lm-eval.md %D%/clients/ollama.md \
 	%D%/clients/open-webui.md %D%/clients/opencode.md %D%/clients/pi.md %D%/clients/qwen-code.md \
-	%D%/speed/README.md %D%/speed/cpu.md %D%/speed/page.md %D%/speed/speculation.md %D%/speed/streaming.md %D%/speed/vulkan.md \
+	%D%/speed/README.md %D%/speed/cpu.md %D%/speed/page.md %D%/speed/prompt_cache.md %D%/speed/speculation.md %D%/speed/streaming.md %D%/speed/vulkan.md \
 	%D%/operations/backup.md %D%/operations/failures.md %D%/operations/install.md %D%/operations/memory.md %D%/operations/speculation.md %D%/operations/users.md \
 	%D%/security/builds.md %D%/security/fuzzing.md %D%/security/sbom.md %D%/security/siege.md %D%/security/threat-model.md %D%/grafana-dashboard.json %D%/make-man.sh %D%/audit.mjs %D%/sbom.mjs
 # what an export looks like, for whoever reads one
