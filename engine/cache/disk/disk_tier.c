@@ -31,7 +31,8 @@ static uint64_t identity_of(uint64_t weights, const struct backend_ops *ops,
 {
     char format[256] = "";
     ops->content->format(backend, format, sizeof format);
-    const uint64_t parts[] = {weights, hash64(format, strlen(format), 0), ENGINE_STORED_TOKENS};
+    const uint64_t parts[] = {weights, hash64(format, strlen(format), 0), ENGINE_STORED_TOKENS,
+                              DISK_TIER_KV_VERSION};
     uint64_t identity = hash64(parts, sizeof parts, 0);
     return identity ? identity : 1; /* 0: no disk cache */
 }

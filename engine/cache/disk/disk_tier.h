@@ -11,6 +11,11 @@
 #define DISK_TIER_OFF (-1)
 #define DISK_TIER_AUTO 0 /* a tenth of what is free, with what it takes already */
 
+/* Of the bytes that the backends make of a token: raised whenever those of the same model, device
+ * and type become others (a sum in another order, another layout), so that no block is loaded that
+ * an earlier build has stored. */
+#define DISK_TIER_KV_VERSION 1
+
 struct disk_tier_params {
     const char *dir;       /* NULL: "prompt-cache" in cache_dir */
     const char *cache_dir; /* NULL: there is none */

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/hash.h"
+#include "engine/cache/disk/disk_tier.h"
+#include "engine/cpu/kernels/kernels.h"
 #include "engine/cpu/open.h"
 #include "engine/model/model.h"
 #include "tests/unit/cpu/cpu_backend_rig.h"
@@ -267,6 +270,26 @@ static void test_a_carried_state_goes_on_where_it_was(void **state)
     carry_over(64, "carried state");
 }
 
+/* Who changes these bytes raises DISK_TIER_KV_VERSION and writes their new hash here. */
+static void test_bytes_of_kv_are_of_this_version(void **state)
+{
+    static const struct {
+        int version;
+        uint64_t hash;
+    } known = {1, 0x3b4d7ac9e8315791u};
+    struct backend *b = open_backend(&kernels_generic, 1, false);
+    struct step_sequence q = part(0, 0, BACKEND_BLOCK_TOKENS);
+    void *block = malloc(cpu_backend.content->block_bytes(b)), *to[1] = {block};
+    run(b, &q, 1);
+    assert_true(cpu_backend.content->save_blocks(b, q.blocks, 1, to, &e));
+    const uint64_t hash = hash64(block, cpu_backend.content->block_bytes(b), 0);
+    print_message("version %d, hash 0x%016llx\n", DISK_TIER_KV_VERSION, (unsigned long long)hash);
+    assert_int_equal(DISK_TIER_KV_VERSION, known.version);
+    assert_true(hash == known.hash);
+    cpu_backend.close(&b);
+    free(block);
+}
+
 static void refuse(struct backend *b, const struct step_sequence *s, int n, int n_top,
                    enum err_code code)
 {
@@ -427,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_rows_of_a_step_may_use_fewer_experts),
         cmocka_unit_test(test_a_copied_block_serves_another_sequence),
         cmocka_unit_test(test_content_goes_on_in_another_backend),
+        cmocka_unit_test(test_bytes_of_kv_are_of_this_version),
         cmocka_unit_test(test_counters_tell_the_packed_bytes_of_a_step),
         cmocka_unit_test(test_estimate_is_what_open_takes),
         cmocka_unit_test(test_steps_that_make_no_sense_are_refused),
