@@ -54,6 +54,17 @@ test('another\'s is not: no count says so, and all of it is computed', async () 
   assert.ok(await cached(bob, text) > 50, 'now it is bob\'s own');
 });
 
+test('two users who hammer equal prompts at once hit nothing of each other\'s', async () => {
+  const texts = Array.from({ length: 8 }, secret);
+  const work = await computed(async () => {
+    const both = await Promise.all([ada, bob].map((who) => Promise.all(texts.map((text) => chat(who, text)))));
+    assert.deepEqual(both.flat().map((a) => a.usage.prompt_tokens_details.cached_tokens > 32), Array(16).fill(false), 'more than the template\'s beginning');
+    assert.deepEqual(both[0].map((a) => a.choices[0].message.content), both[1].map((a) => a.choices[0].message.content));
+  });
+  const again = await chat(ada, texts[0]);
+  assert.ok(work >= 16 * (again.usage.prompt_tokens - 64), `${work} tokens computed`);
+});
+
 test('nor by the other endpoints, nor by a stream\'s progress', async () => {
   const text = secret();
   const asBob = { authorization: `Bearer ${bob}` };
