@@ -67,12 +67,20 @@ void backend_close(struct backend **b)
     *b = NULL;
 }
 
-/* Packed heads are read in words of eight values, grouped by 16 at least. */
+/* Packed heads are grouped by 16 at least; attn.comp divides a head among a power of two of
+ * threads, by eights, of which one has 16 at most. */
 static bool check_heads(const struct model_plan *plan, enum kv_type type, struct err *e)
 {
-    for (int32_t i = 0; i < plan->n_layer && kv_type_packed(type); i++) {
+    for (int32_t i = 0; i < plan->n_layer; i++) {
         const int32_t d = plan->layers[i].attention.d_head;
-        if (plan->layers[i].mixer == MIXER_ATTENTION && (d % KV_SMALL_GROUP || d > KV_MAX_D_HEAD))
+        if (plan->layers[i].mixer != MIXER_ATTENTION)
+            continue;
+        if (d % 8 || d / (d & -d) > 16 || d > KV_MAX_D_HEAD)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "layer %d: heads of %d dimensions; the GPU takes multiples of 8 up to "
+                           "%d whose odd factor is at most 16",
+                           i, d, KV_MAX_D_HEAD);
+        if (kv_type_packed(type) && d % KV_SMALL_GROUP)
             return err_field(e, ERR_UNSUPPORTED, "kv-type",
                              "layer %d: heads of %d dimensions, %s has multiples of %d up to %d", i,
                              d, kv_type_name(type), KV_SMALL_GROUP, KV_MAX_D_HEAD);
@@ -143,6 +151,7 @@ static void tune(struct backend *b)
 {
     /* Tiles share what they read, but a few of them leave most of the device idle; rows alone
      * spread their context over it. */
+    b->tuning.split_blocks = 4;
     b->tuning.tiled_rows = b->gpu.caps.software ? 8 : b->gpu.caps.cooperative_matrix ? 80 : 160;
     if (b->gpu.caps.cooperative_matrix) {
         b->tuning.gemm_min_rows = b->plan->d_model < 1024

@@ -4,8 +4,10 @@
  *     [--products units|plain|single]   of many rows: as the device can, without matrix units, row
  * by row
  *     [--attention tiles|rows]          of prefills, which begin after --start tokens: as the
- * products, row by row All layers share one random copy on the host; on the device each has its
- * own. Prints tokens per second, bytes per step and the share of the measured read bandwidth. */
+ * products, row by row. --split-blocks N, --splits N: KV blocks of a split of decode attention at
+ * least, and its splits at most. All layers share one random copy on the host; on the device each
+ * has its own. Prints tokens per second, bytes per step and the share of the measured read
+ * bandwidth. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,7 +254,7 @@ static void tune(struct bench *t)
 
 struct options {
     const char *format, *rows, *prefills, *products, *attention, *depths;
-    int32_t n_layer, start;
+    int32_t n_layer, start, split_blocks, splits;
     enum kv_type kv_type;
     bool profile, chain, stats, tune;
 };
@@ -284,6 +286,8 @@ static struct options parse_options(int argc, char **argv)
             o.prefills = !strcmp(name, "--prefill") ? v : o.prefills;
             o.depths = !strcmp(name, "--depth") ? v : o.depths;
             o.start = !strcmp(name, "--start") ? atoi(v) : o.start;
+            o.splits = !strcmp(name, "--splits") ? atoi(v) : o.splits;
+            o.split_blocks = !strcmp(name, "--split-blocks") ? atoi(v) : o.split_blocks;
             o.products = !strcmp(name, "--products") ? v : o.products;
             o.attention = !strcmp(name, "--attention") ? v : o.attention;
             for (enum kv_type k = KV_F16; !strcmp(name, "--kv-type") && k <= KV_K8V4; k++)
@@ -327,6 +331,10 @@ static void open_bench(struct bench *t, const struct options *o)
     }
     if (!strcmp(o->products, "single"))
         t->b->tuning.gemm_min_rows = UINT32_MAX;
+    if (o->splits)
+        t->b->sizes.max_splits = (uint32_t)o->splits;
+    if (o->split_blocks)
+        t->b->tuning.split_blocks = (uint32_t)o->split_blocks;
     if (!strcmp(o->attention, "rows"))
         t->b->step.tile_rows = 0;
     t->rows = calloc(4096, sizeof *t->rows);

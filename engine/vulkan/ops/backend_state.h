@@ -7,8 +7,9 @@
 #include "engine/vulkan/ops/expert_cpu_offload.h"
 #include "engine/vulkan/weights/device_model.h"
 
-#define STEP_HEAD_ROWS 64 /* logits of so many rows at a time */
-#define STEP_PADDING (-1) /* position of a row that only pads the batch */
+#define STEP_HEAD_ROWS 64      /* logits of so many rows at a time */
+#define ATTENTION_FEW_SPLITS 4 /* of a row's context, where a step has many rows */
+#define STEP_PADDING (-1)      /* position of a row that only pads the batch */
 #define USED_WORDS SLOT_USED_WORDS
 
 struct workspace { /* device addresses; sizes for max_rows rows; rows are multiples of 32 floats,
@@ -19,7 +20,7 @@ struct workspace { /* device addresses; sizes for max_rows rows; rows are multip
     VkDeviceAddress convolved;  /* [rows, channels] DeltaNet's q, k, v after the convolution */
     VkDeviceAddress gates;      /* [rows, n_v_head, 2] its decay and strength */
     VkDeviceAddress parts;      /* attention's splits */
-    VkDeviceAddress split_done; /* [rows, n_kv_head], zero between ops */
+    VkDeviceAddress split_done; /* [rows, n_kv_head * workgroups], zero between ops */
     VkDeviceAddress router;     /* [rows, n_expert] logits; [rows] of the shared expert's gate */
     VkDeviceAddress shared_gate;
     VkDeviceAddress ids, weights; /* [rows, n_used] */
@@ -36,7 +37,10 @@ struct workspace { /* device addresses; sizes for max_rows rows; rows are multip
 };
 
 struct workspace_sizes { /* greatest over the layers, padded to 32 */
-    uint32_t d, qkv, attn, channels, gates, n_kv_head, d_head, group, expert, n_used, h, h_shared;
+    uint32_t d, qkv, attn, channels, gates, n_kv_head, d_head, group, heads, expert, n_used, h,
+        h_shared;
+    /* group: query heads of a KV head; heads: the same, rounded up to whole workgroups of attention
+     */
     uint32_t n_slices;    /* of the vocabulary */
     uint32_t max_splits;  /* of attention, for rows of a decode step */
     uint32_t decode_rows; /* rows of a step at most that attention splits over workgroups */
@@ -79,6 +83,7 @@ struct step_shape {        /* what a recorded step depends on */
     int32_t n_tiles;       /* attention tiles, rounded up; 0: none */
     int32_t n_sequences;   /* rounded up; 0 where no op asks: delta_step, or no recurrent layers */
     bool has_untiled;      /* some rows are in no tile */
+    int32_t n_splits;      /* of the context of a row in no tile, at most; rounded up */
     bool full_logits;      /* whole logits are copied out */
 };
 
@@ -94,6 +99,7 @@ struct tuning {       /* of the kernels for few rows; measured, see docs/speed/v
     uint32_t threads; /* of a workgroup */
     uint32_t linear_rows, head_rows, up_rows, down_rows; /* of W for a subgroup */
     uint32_t gemm_min_rows; /* rows of a step from which record_gemm.c records its products */
+    uint32_t split_blocks;  /* KV blocks of a split of attention at least */
     int32_t tiled_rows;     /* of a sequence in a step, from which its attention is done by tiles */
     uint32_t gemm_tile_m, gemm_tile_n,
         gemm_buffers; /* tile of a matrix product at most, and tiles in shared memory */

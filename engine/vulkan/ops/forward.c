@@ -93,7 +93,7 @@ static void attention(struct forward *f, const struct attention_plan *a,
     if (f->shape->n_tiles)
         record_tiled_attention(&f->r, a, l, (uint32_t)f->shape->n_tiles);
     if (f->shape->has_untiled)
-        record_attention(&f->r, a, l, f->shape->one_row_each);
+        record_attention(&f->r, a, l, f->shape->one_row_each, (uint32_t)f->shape->n_splits);
     if (f->shape->n_tiles && kv_type_packed(f->r.b->kv_type)) {
         record_barrier(&f->r);
         record_attention_rotate(&f->r, a);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/vulkan/ops/record.h"
 
 /* Exact for the batches of decoding, coarser for prefill, so that few shapes are recorded. */
 static int32_t round_rows(int32_t n, int32_t most)
@@ -60,7 +61,7 @@ static struct step_shape fill(struct backend *b, const struct step *s)
 {
     struct step_memory *m = &b->step;
     struct step_shape shape = {.one_row_each = true};
-    int32_t table = 0;
+    int32_t table = 0, deepest = 0;
     int32_t tile = b->tuning.gemm_min_rows == UINT32_MAX ? 0 : m->tile_rows;
     for (int32_t i = 0; i < s->n_sequences; i++) {
         const struct step_sequence *q = &s->sequences[i];
@@ -81,6 +82,7 @@ static struct step_shape fill(struct backend *b, const struct step *s)
             memcpy(m->runs[shape.n_rows], run, sizeof run);
             int32_t row[4] = {q->tokens[j], q->start + j, table, q->n_experts << 1 | tiled};
             memcpy(m->rows[shape.n_rows], row, sizeof row);
+            deepest = !tiled && row[1] > deepest ? row[1] : deepest;
             if (j >= q->n_tokens - q->n_out)
                 m->outs[shape.n_out++] = shape.n_rows;
             shape.n_rows++;
@@ -94,6 +96,7 @@ static struct step_shape fill(struct backend *b, const struct step *s)
     }
     shape.n_sequences =
         b->plan->n_recurrent && !(shape.one_row_each && b->delta_steps) ? s->n_sequences : 0;
+    shape.n_splits = (int32_t)attention_splits(b, shape.n_rows, deepest);
     m->n_top[0] = s->n_top < 1 ? 1 : s->n_top > BACKEND_MAX_TOP ? BACKEND_MAX_TOP : s->n_top;
     if (m->n_top[0] > b->plan->n_vocab)
         m->n_top[0] = b->plan->n_vocab;
@@ -109,6 +112,8 @@ static struct step_shape pad(struct backend *b, struct step_shape exact)
     shape.n_tiles = (exact.n_tiles + 7) / 8 * 8;
     for (shape.n_sequences = exact.n_sequences > 0; shape.n_sequences < exact.n_sequences;)
         shape.n_sequences *= 2;
+    for (shape.n_splits = 1; shape.n_splits < exact.n_splits;)
+        shape.n_splits *= 2;
     if (shape.n_sequences > b->params.max_sequences)
         shape.n_sequences = b->params.max_sequences;
     for (int32_t i = exact.n_sequences; i < shape.n_sequences; i++)
@@ -128,7 +133,8 @@ static bool shape_equal(const struct step_shape *a, const struct step_shape *b)
 {
     return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_tiles == b->n_tiles &&
            a->n_sequences == b->n_sequences && a->one_row_each == b->one_row_each &&
-           a->has_untiled == b->has_untiled && a->full_logits == b->full_logits;
+           a->has_untiled == b->has_untiled && a->n_splits == b->n_splits &&
+           a->full_logits == b->full_logits;
 }
 
 static VkCommandBuffer recorded(struct backend *b, const struct step_shape *s, struct err *e)

@@ -31,6 +31,10 @@ static void sizes_of_layer(const struct layer_plan *l, struct workspace_sizes *s
             (uint32_t)a->n_kv_head > s->n_kv_head ? (uint32_t)a->n_kv_head : s->n_kv_head;
         s->d_head = (uint32_t)a->d_head > s->d_head ? (uint32_t)a->d_head : s->d_head;
         s->group = group > s->group ? group : s->group;
+        /* As many as record_attention.c can make of them: it takes 8, 4, 2 or 1 at a time. */
+        uint32_t each = group > 4 ? 8 : group > 2 ? 4 : group;
+        uint32_t heads = (group + each - 1) / each * each;
+        s->heads = heads > s->heads ? heads : s->heads;
     }
     if (l->mixer == MIXER_DELTA_NET) {
         const struct delta_net_plan *p = &l->delta_net;
@@ -54,7 +58,7 @@ void workspace_sizes_of(const struct model_plan *plan, const struct backend_para
                         struct workspace_sizes *s)
 {
     *s = (struct workspace_sizes){
-        .d = pad32(plan->d_model), .n_used = 1, .expert = 32, .max_splits = 32};
+        .d = pad32(plan->d_model), .n_used = 1, .expert = 32, .max_splits = 64};
     for (int i = 0; i < plan->n_layer; i++)
         sizes_of_layer(&plan->layers[i], s);
     s->n_slices = (uint32_t)(plan->n_vocab + TOP_SLICE - 1) / TOP_SLICE;
@@ -70,8 +74,8 @@ static bool plan_clear(struct heap *h, VkDeviceAddress *address, uint64_t floats
 /* Room for the splits of attention: all of them for a decode step's rows, few for each of many. */
 static uint64_t part_floats(const struct workspace_sizes *s, uint64_t rows)
 {
-    uint64_t each = (uint64_t)s->n_kv_head * s->group * (s->d_head + 2);
-    uint64_t few = each * rows * 4, all = each * s->decode_rows * s->max_splits;
+    uint64_t each = (uint64_t)s->n_kv_head * s->heads * (s->d_head + 2);
+    uint64_t few = each * rows * ATTENTION_FEW_SPLITS, all = each * s->decode_rows * s->max_splits;
     return few > all ? few : all;
 }
 
@@ -87,7 +91,7 @@ bool workspace_plan(struct backend *b, struct err *e)
               plan_clear(h, &w->convolved, rows * s->channels, e) &&
               plan_clear(h, &w->gates, rows * s->gates, e) &&
               plan_clear(h, &w->parts, part_floats(s, rows), e) &&
-              plan_clear(h, &w->split_done, rows * s->n_kv_head, e) &&
+              plan_clear(h, &w->split_done, rows * s->n_kv_head * s->heads, e) &&
               plan_clear(h, &w->router, rows * s->expert, e) &&
               plan_clear(h, &w->shared_gate, rows, e) &&
               plan_clear(h, &w->ids, rows * s->n_used, e) &&

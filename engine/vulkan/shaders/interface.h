@@ -85,8 +85,10 @@ PLANES
 #define SPEC_ATTN_THREADS 5
 #define SPEC_MIN_BLOCKS 6
 #define SPEC_MAX_SPLITS 7
-#define SPEC_TOKENS 13
-#define SPEC_PARTS 14
+#define SPEC_CLUSTER 13 /* threads that share a token */
+#define SPEC_HEADS 14   /* query heads of a workgroup */
+#define SPEC_SUBGROUPS 16
+#define SPEC_ROUND 17
 
 /* heads and rotary embedding (rope.glsl, kv.glsl, kv_packed.glsl) */
 #define SPEC_D_HEAD 8

@@ -36,7 +36,7 @@ _Static_assert(offsetof(struct push_alignment, address) == 8,
 #define Rows uint64_t
 #define Runs uint64_t
 #define Sequences uint64_t
-#define Shared32 uint64_t
+#define Shared32x4 uint64_t
 #define Tiles uint64_t
 #else
 #define PUSH(op) layout(push_constant, std430) uniform Push
@@ -194,8 +194,8 @@ PUSH(attn)
     Rows rows;
     I32 tables;
     U32 kv;
-    Shared32 parts; /* [T, n_kv_head, MAX_SPLITS, G, D + 2]: sums, then maximum and denominator */
-    Counter split_done; /* [T, n_kv_head], zero between uses */
+    Shared32x4 parts;   /* of [T, n_kv_head * GROUPS]: attn_finish.glsl's parts_at() */
+    Counter split_done; /* [T, n_kv_head * GROUPS], zero between uses */
     uint stride, n_head, n_kv_head, q_step, window;
     float eps, rope_scale, scale;
 }
@@ -336,7 +336,7 @@ PUSH_END(bench_grid);
 #undef Rows
 #undef Runs
 #undef Sequences
-#undef Shared32
+#undef Shared32x4
 #undef Tiles
 #undef PUSH
 #undef PUSH_END

@@ -23,7 +23,7 @@ void store_kv(ivec4 row, uint kv_head, uint v_at)
     uint block = uint(p.tables.at[row.z + row.y / int(BLOCK_TOKENS)]), token = uint(row.y) % BLOCK_TOKENS;
     if (KV_PACKED) { /* rotated, both in shared memory */
         [[dont_unroll]] for (uint is_v = gl_SubgroupID; is_v < 2; is_v += gl_NumSubgroups) {
-            packed_store(p.kv, packed_part(block, p.n_kv_head, kv_head), token, is_v, (G + is_v) * D, true);
+            packed_store(p.kv, packed_part(block, p.n_kv_head, kv_head), token, is_v, (HEADS + is_v) * D, true);
         }
         return;
     }
@@ -31,34 +31,35 @@ void store_kv(ivec4 row, uint kv_head, uint v_at)
     uint v_word = kv_word(block, 1, p.n_kv_head, kv_head, token, D);
     if (KV_F32) {
         [[dont_unroll]] for (uint d = gl_LocalInvocationIndex; d < D; d += THREADS) {
-            p.kv.at[k_word + d] = floatBitsToUint(heads_at(G * D + d));
+            p.kv.at[k_word + d] = floatBitsToUint(heads_at(HEADS * D + d));
             p.kv.at[v_word + d] = floatBitsToUint(p.qkv.at[v_at + d]);
         }
     } else {
         [[dont_unroll]] for (uint d = gl_LocalInvocationIndex; d < D / 2; d += THREADS) {
-            p.kv.at[k_word + d] = packHalf2x16(vec2(heads_at(G * D + 2 * d), heads_at(G * D + 2 * d + 1)));
+            p.kv.at[k_word + d] = packHalf2x16(vec2(heads_at(HEADS * D + 2 * d), heads_at(HEADS * D + 2 * d + 1)));
             p.kv.at[v_word + d] = packHalf2x16(vec2(p.qkv.at[v_at + 2 * d], p.qkv.at[v_at + 2 * d + 1]));
         }
     }
 }
 
-/* Query heads into shared memory; with PREP normalised and turned, and this position's K, V into the cache. */
-void prepare(ivec4 row, uint t, uint kv_head, bool owns_row)
+/* Query heads from first_head of the KV head on into shared memory (the last one again where there are no more); with PREP
+ * normalised and turned, and this position's K, V into the cache: the same bytes from each workgroup of the KV head. */
+void prepare(ivec4 row, uint t, uint kv_head, uint first_head, bool owns_row)
 {
     uint base = t * p.stride, k_at = base + p.n_head * p.q_step + kv_head * D;
     if (PREP) {
         turn_load(row.y, p.inv_freq, p.rope_scale);
     }
-    [[dont_unroll]] for (uint h = gl_SubgroupID; h < G + (PREP && owns_row ? 1 : 0); h += gl_NumSubgroups) {
-        bool is_q = h < G;
-        load_head(h, is_q ? base + (kv_head * G + h) * p.q_step : k_at, F32(is_q ? uint64_t(p.q_norm) : uint64_t(p.k_norm)),
+    [[dont_unroll]] for (uint h = gl_SubgroupID; h < HEADS + (PREP && owns_row ? 1 : 0); h += gl_NumSubgroups) {
+        bool is_q = h < HEADS;
+        load_head(h, is_q ? base + (kv_head * G + min(first_head + h, G - 1)) * p.q_step : k_at, F32(is_q ? uint64_t(p.q_norm) : uint64_t(p.k_norm)),
                   PREP && HEAD_NORM);
     }
     if (!PREP) {
         return;
     }
     barrier();
-    uint n = (G + (owns_row ? 1 : 0)) * N_PAIRS;
+    uint n = (HEADS + (owns_row ? 1 : 0)) * N_PAIRS;
     [[dont_unroll]] for (uint i = gl_LocalInvocationIndex; i < n; i += THREADS) {
         uint h = i / N_PAIRS, pair = i % N_PAIRS;
         vec2 cs = turn[pair];
@@ -69,9 +70,9 @@ void prepare(ivec4 row, uint t, uint kv_head, bool owns_row)
     }
     if (KV_PACKED) {
         [[dont_unroll]] for (uint d = gl_LocalInvocationIndex; owns_row && d < D; d += THREADS) {
-            heads_at((G + 1) * D + d) = p.qkv.at[k_at + p.n_kv_head * D + d];
+            heads_at((HEADS + 1) * D + d) = p.qkv.at[k_at + p.n_kv_head * D + d];
         }
-        rotate_heads(0, (G + (owns_row ? 2 : 0)) * D);
+        rotate_heads(0, (HEADS + (owns_row ? 2 : 0)) * D);
     }
     if (owns_row) {
         barrier();

@@ -35,8 +35,7 @@ uvec4 packed_load(U32 kv, uint part, uint is_v, uint token, uint d, bool wide)
 
 vec4 signed_bytes(uint w)
 {
-    int v = int(w);
-    return vec4(ivec4(v << 24, v << 16, v << 8, v) >> 24);
+    return vec4(unpack8(int(w)));
 }
 
 vec4 signed_nibbles(uint w)

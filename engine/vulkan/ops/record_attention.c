@@ -1,0 +1,167 @@
+/* Records the ops between the projections and `wo`: positions into heads, keys and values into the
+ * cache, attention row by row. Attention by tiles is in record_gemm.c. */
+#include "engine/vulkan/ops/dispatch.h"
+
+static void spec_rope(const struct recorder *r, uint32_t *spec, const struct attention_plan *a)
+{
+    spec[SPEC_D_HEAD] = (uint32_t)a->d_head;
+    spec[SPEC_N_ROPE] = (uint32_t)a->rope.n_dims;
+    spec[SPEC_INTERLEAVED] = a->rope.interleaved;
+    spec[SPEC_HEAD_NORM] = a->q_norm.at != NULL;
+    spec[SPEC_KV_F32] = r->b->params.exact;
+    spec[SPEC_KV_TYPE] = r->b->kv_type;
+}
+
+void record_rope_kv(struct recorder *r, const struct attention_plan *a,
+                    const struct device_layer *l)
+{
+    const struct push_rope_kv push = {
+        .qkv = r->b->workspace.qkv,
+        .q_norm = l->q_norm,
+        .k_norm = l->k_norm,
+        .inv_freq = l->inv_freq,
+        .rows = r->b->step.at_rows,
+        .tables = r->b->step.at_tables,
+        .kv = l->kv,
+        .stride = r->b->sizes.qkv,
+        .n_head = (uint32_t)a->n_head,
+        .n_kv_head = (uint32_t)a->n_kv_head,
+        .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
+        .eps = r->b->plan->norm_eps,
+        .rope_scale = a->rope.scale,
+    };
+    struct dispatch d = {.shader = "rope_kv",
+                         .spec = {[SPEC_THREADS] = r->b->gpu.caps.subgroup},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = (uint32_t)(a->n_head + 2 * a->n_kv_head),
+                         .y = r->n_rows,
+                         .z = 1};
+    spec_rope(r, d.spec, a);
+    dispatch_op(r, &d);
+}
+
+#define ROUND_BYTES 16384 /* of shared memory for sums over the subgroups */
+#define MOST_SUMS 64      /* of four columns each, of a thread: attn.comp's sum4 */
+
+struct attention_form {
+    uint32_t lanes;   /* threads that share a token's columns, 8 or a multiple of them each */
+    uint32_t heads;   /* query heads of a workgroup */
+    uint32_t groups;  /* workgroups for a KV head's query heads */
+    uint32_t threads; /* of a workgroup */
+    uint32_t subgroups;
+    uint32_t round; /* heads whose sums over the subgroups are in shared memory at a time */
+};
+
+static uint32_t shared_bytes(const struct attention_form *f, uint32_t d_head)
+{
+    const uint32_t heads = 2 * f->heads + 2 + f->subgroups * f->round,
+                   clusters = f->threads / f->lanes;
+    return heads * d_head * 4 + clusters * f->heads * 24 + d_head * 4 + 1024;
+}
+
+static struct attention_form form_of(const struct attention_plan *a, const struct gpu_caps *c)
+{
+    const uint32_t group = (uint32_t)(a->n_head / a->n_kv_head), d_head = (uint32_t)a->d_head;
+    struct attention_form f = {.lanes = 1, .heads = 1};
+    while (f.lanes * 2 <= c->subgroup && d_head % (f.lanes * 16) == 0)
+        f.lanes *= 2;
+    while (f.heads < group && f.heads < 8 && f.heads < f.lanes &&
+           f.heads * 2 * (d_head / f.lanes / 4) <= MOST_SUMS)
+        f.heads *= 2;
+    f.threads = f.lanes * 8 > c->subgroup ? f.lanes * 8 : c->subgroup;
+    f.subgroups = f.threads / c->subgroup;
+    f.round = f.heads;
+    while (f.round > 1 && (f.subgroups * f.round * d_head * 4 > ROUND_BYTES ||
+                           shared_bytes(&f, d_head) > c->max_shared))
+        f.round /= 2;
+    for (; f.heads > 1 && shared_bytes(&f, d_head) > c->max_shared; f.heads /= 2)
+        ;
+    f.groups = divide_up(group, f.heads);
+    return f;
+}
+
+uint32_t attention_most_splits(const struct backend *b, int32_t n_rows)
+{
+    return n_rows <= (int32_t)b->sizes.decode_rows ? b->sizes.max_splits : ATTENTION_FEW_SPLITS;
+}
+
+uint32_t attention_splits(const struct backend *b, int32_t n_rows, int32_t position)
+{
+    const uint32_t blocks = (uint32_t)position / BACKEND_BLOCK_TOKENS + 1,
+                   spread = divide_up(blocks, attention_most_splits(b, n_rows)),
+                   each = spread > b->tuning.split_blocks ? spread : b->tuning.split_blocks;
+    return divide_up(blocks, each);
+}
+
+void record_attention(struct recorder *r, const struct attention_plan *a,
+                      const struct device_layer *l, bool prep, uint32_t n_splits)
+{
+    const struct workspace *w = &r->b->workspace;
+    const struct push_attn push = {
+        .qkv = w->qkv,
+        .q_norm = l->q_norm,
+        .k_norm = l->k_norm,
+        .inv_freq = l->inv_freq,
+        .sinks = l->sinks,
+        .outs = w->attn,
+        .rows = r->b->step.at_rows,
+        .tables = r->b->step.at_tables,
+        .kv = l->kv,
+        .parts = w->parts,
+        .split_done = w->split_done,
+        .stride = r->b->sizes.qkv,
+        .n_head = (uint32_t)a->n_head,
+        .n_kv_head = (uint32_t)a->n_kv_head,
+        .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
+        .window = (uint32_t)a->window,
+        .eps = r->b->plan->norm_eps,
+        .rope_scale = a->rope.scale,
+        .scale = a->scale,
+    };
+    const struct attention_form f = form_of(a, &r->b->gpu.caps);
+    struct dispatch d = {
+        .shader = "attn",
+        .spec = {[SPEC_THREADS] = f.threads,
+                 [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
+                 [SPEC_PREP] = prep,
+                 [SPEC_GATE] = a->output_gate,
+                 [SPEC_SINKS] = a->sinks.at != NULL,
+                 [SPEC_ATTN_THREADS] = f.threads,
+                 [SPEC_MIN_BLOCKS] = r->b->tuning.split_blocks,
+                 [SPEC_MAX_SPLITS] = attention_most_splits(r->b, (int32_t)r->n_rows),
+                 [SPEC_CLUSTER] = f.lanes,
+                 [SPEC_HEADS] = f.heads,
+                 [SPEC_SUBGROUPS] = f.subgroups,
+                 [SPEC_ROUND] = f.round},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .x = n_splits,
+        .y = (uint32_t)a->n_kv_head * f.groups,
+        .z = r->n_rows};
+    spec_rope(r, d.spec, a);
+    dispatch_op(r, &d);
+}
+
+void record_attention_rotate(struct recorder *r, const struct attention_plan *a)
+{
+    const struct push_attn_rotate push = {
+        .qkv = r->b->workspace.qkv,
+        .outs = r->b->workspace.attn,
+        .rows = r->b->step.at_rows,
+        .stride = r->b->sizes.qkv,
+        .n_head = (uint32_t)a->n_head,
+        .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
+    };
+    struct dispatch d = {.shader = "attn_rotate",
+                         .spec = {[SPEC_THREADS] = r->b->gpu.caps.subgroup,
+                                  [SPEC_GATE] = a->output_gate,
+                                  [SPEC_D_HEAD] = (uint32_t)a->d_head,
+                                  [SPEC_KV_TYPE] = r->b->kv_type},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = (uint32_t)a->n_head,
+                         .y = r->n_rows,
+                         .z = 1};
+    dispatch_op(r, &d);
+}
