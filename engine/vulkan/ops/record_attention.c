@@ -81,15 +81,15 @@ static struct attention_form form_of(const struct attention_plan *a, const struc
     return f;
 }
 
-uint32_t attention_most_splits(const struct backend *b, int32_t n_rows)
+uint32_t record_most_splits(const struct backend *b, int32_t n_rows)
 {
     return n_rows <= (int32_t)b->sizes.decode_rows ? b->sizes.max_splits : ATTENTION_FEW_SPLITS;
 }
 
-uint32_t attention_splits(const struct backend *b, int32_t n_rows, int32_t position)
+uint32_t record_splits(const struct backend *b, int32_t n_rows, int32_t position)
 {
     const uint32_t blocks = (uint32_t)position / BACKEND_BLOCK_TOKENS + 1,
-                   spread = divide_up(blocks, attention_most_splits(b, n_rows)),
+                   spread = divide_up(blocks, record_most_splits(b, n_rows)),
                    each = spread > b->tuning.split_blocks ? spread : b->tuning.split_blocks;
     return divide_up(blocks, each);
 }
@@ -120,25 +120,24 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         .scale = a->scale,
     };
     const struct attention_form f = form_of(a, &r->b->gpu.caps);
-    struct dispatch d = {
-        .shader = "attn",
-        .spec = {[SPEC_THREADS] = f.threads,
-                 [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
-                 [SPEC_PREP] = prep,
-                 [SPEC_GATE] = a->output_gate,
-                 [SPEC_SINKS] = a->sinks.at != NULL,
-                 [SPEC_ATTN_THREADS] = f.threads,
-                 [SPEC_MIN_BLOCKS] = r->b->tuning.split_blocks,
-                 [SPEC_MAX_SPLITS] = attention_most_splits(r->b, (int32_t)r->n_rows),
-                 [SPEC_CLUSTER] = f.lanes,
-                 [SPEC_HEADS] = f.heads,
-                 [SPEC_SUBGROUPS] = f.subgroups,
-                 [SPEC_ROUND] = f.round},
-        .push = &push,
-        .push_bytes = sizeof push,
-        .x = n_splits,
-        .y = (uint32_t)a->n_kv_head * f.groups,
-        .z = r->n_rows};
+    struct dispatch d = {.shader = "attn",
+                         .spec = {[SPEC_THREADS] = f.threads,
+                                  [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
+                                  [SPEC_PREP] = prep,
+                                  [SPEC_GATE] = a->output_gate,
+                                  [SPEC_SINKS] = a->sinks.at != NULL,
+                                  [SPEC_ATTN_THREADS] = f.threads,
+                                  [SPEC_MIN_BLOCKS] = r->b->tuning.split_blocks,
+                                  [SPEC_MAX_SPLITS] = record_most_splits(r->b, (int32_t)r->n_rows),
+                                  [SPEC_CLUSTER] = f.lanes,
+                                  [SPEC_HEADS] = f.heads,
+                                  [SPEC_SUBGROUPS] = f.subgroups,
+                                  [SPEC_ROUND] = f.round},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = n_splits,
+                         .y = (uint32_t)a->n_kv_head * f.groups,
+                         .z = r->n_rows};
     spec_rope(r, d.spec, a);
     dispatch_op(r, &d);
 }

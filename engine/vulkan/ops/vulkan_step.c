@@ -96,7 +96,7 @@ static struct step_shape fill(struct backend *b, const struct step *s)
     }
     shape.n_sequences =
         b->plan->n_recurrent && !(shape.one_row_each && b->delta_steps) ? s->n_sequences : 0;
-    shape.n_splits = (int32_t)attention_splits(b, shape.n_rows, deepest);
+    shape.n_splits = (int32_t)record_splits(b, shape.n_rows, deepest);
     m->n_top[0] = s->n_top < 1 ? 1 : s->n_top > BACKEND_MAX_TOP ? BACKEND_MAX_TOP : s->n_top;
     if (m->n_top[0] > b->plan->n_vocab)
         m->n_top[0] = b->plan->n_vocab;
