@@ -16,7 +16,7 @@
 #include "engine/base/file.h"
 #define LOG_MODULE "test"
 #include "engine/base/log.h"
-#include "engine/sched/monitor.h"
+#include "engine/sched/watch/monitor.h"
 #include "tests/unit/support/expert_models.h"
 
 #define MIB ((uint64_t)1 << 20)

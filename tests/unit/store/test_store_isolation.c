@@ -256,7 +256,6 @@ static bool may_scan(int q)
     case QUERY_SEARCH_FILL_PARTS:
     case QUERY_PART_ADD: /* the places in one text */
     case QUERY_PART_ADD_FILE:
-    case QUERY_PROMPT_CHAIN:       /* steps of one chain */
     case QUERY_PROMPT_TOTALS:      /* a row for each user */
     case QUERY_PROMPT_FACTS:       /* and what is removed in a moment */
     case QUERY_PROMPT_ANY_DELETED: /* users, like CLEAR_NEXT_USER */
