@@ -18,7 +18,7 @@
 #include "engine/confine/engine_walls.h"
 #include "engine/memory/memory_options.h"
 #include "engine/sched/loop.h"
-#include "engine/sched/notify.h"
+#include "engine/sched/watch/notify.h"
 
 #define STOP_MS 5000 /* for the running step at the end */
 

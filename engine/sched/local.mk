@@ -11,8 +11,8 @@ libsluice_sched_a_SOURCES = \
 	%D%/job_table.c %D%/job_table.h \
 	%D%/listener.c %D%/listener.h \
 	%D%/loop.c %D%/loop.h \
-	%D%/monitor.c %D%/monitor.h \
-	%D%/notify.c %D%/notify.h \
+	%D%/watch/monitor.c %D%/watch/monitor.h \
+	%D%/watch/notify.c %D%/watch/notify.h \
 	%D%/policy/draft_choice.c %D%/policy/draft_choice.h \
 	%D%/policy/prefill_budget.c %D%/policy/prefill_budget.h \
 	%D%/prompt_disk.c %D%/prompt_disk.h %D%/prompt_disk_internal.h %D%/prompt_load.c \

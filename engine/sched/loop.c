@@ -20,7 +20,7 @@
 #include "engine/memory/memory_text.h"
 #include "engine/model/model.h"
 #include "engine/model/plan_parts.h"
-#include "engine/sched/notify.h"
+#include "engine/sched/watch/notify.h"
 #include "engine/sched/scheduler.h"
 #include "engine/text/text_model.h"
 

@@ -10,7 +10,7 @@
 #include "engine/cache/disk/disk_tier.h"
 #include "engine/memory/memory_plan.h"
 #include "engine/sched/inbox.h"
-#include "engine/sched/monitor.h"
+#include "engine/sched/watch/monitor.h"
 #include "engine/sched/server.h"
 #include "engine/wire/status.h"
 

@@ -1,6 +1,6 @@
 /* Runs the monitor thread: the heartbeat, the memory counts, and the size of the expert cache
  * under memory pressure. */
-#include "engine/sched/monitor.h"
+#include "engine/sched/watch/monitor.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* Sends READY and STOPPING to the service manager, as sd_notify() does. */
-#include "engine/sched/notify.h"
+#include "engine/sched/watch/notify.h"
 
 #include <stddef.h>
 #include <stdlib.h>
