@@ -369,7 +369,7 @@ CREATE TABLE user_texts (
 CREATE VIEW message_bytes AS
 SELECT m.id, c.user_id, length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB))
     + length(CAST(coalesce(m.tool_calls, '') || coalesce(m.tool_call_id, '') || coalesce(m.error, '') || coalesce(m.model, '')
-        || coalesce(m.job_key, '') || coalesce(m.parser, '') || coalesce(m.timings, '') AS BLOB)) AS bytes
+        || coalesce(m.job_key, '') || coalesce(m.parser, '') || coalesce(m.timings, '') || coalesce(m.error_detail, '') AS BLOB)) AS bytes
 FROM messages m JOIN conversations c ON c.id = m.conversation_id;
 CREATE TRIGGER user_texts_begin AFTER INSERT ON users BEGIN
     INSERT INTO user_texts (user_id, bytes) VALUES (NEW.id, 0);

@@ -248,6 +248,7 @@ static bool may_leave(const struct removal *r, struct err *e)
     sqlite3_stmt *q = statement_begin(r->s, QUERY_MESSAGE_BETWEEN, e);
     if (!q)
         return false;
+    statement_bind_int(q, ":user_id", r->root.user_id);
     statement_bind_int(q, ":conversation_id", r->root.conversation_id);
     statement_bind_int(q, ":id", r->root.message_id);
     const int rc = statement_step(r->s, q, e);

@@ -28,6 +28,7 @@ static int find_place(const struct chain_walk *w, struct store_block_place *plac
     if (!q)
         return -1;
     statement_bind_blob(q, ":key", next_key(w), STORE_PROMPT_KEY_BYTES);
+    statement_bind_int(q, ":user_id", w->chain->user_id);
     const int rc = statement_step(w->s, q, e);
     if (rc == 1)
         *place = (struct store_block_place){.segment = (uint32_t)sqlite3_column_int64(q, 0),
@@ -36,14 +37,16 @@ static int find_place(const struct chain_walk *w, struct store_block_place *plac
     return rc;
 }
 
-static bool is_deleted(struct store *s, int64_t conversation, bool *deleted, struct err *e)
+static bool is_deleted(const struct chain_walk *w, int64_t conversation, bool *deleted,
+                       struct err *e)
 {
     int64_t is = 0;
-    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_CONVERSATION_DELETED, e);
+    sqlite3_stmt *q = statement_begin(w->s, QUERY_PROMPT_CONVERSATION_DELETED, e);
     if (!q)
         return false;
     statement_bind_int(q, ":id", conversation);
-    const bool ok = statement_int(s, q, &is, e);
+    statement_bind_int(q, ":user_id", w->chain->user_id);
+    const bool ok = statement_int(w->s, q, &is, e);
     *deleted = is;
     return ok;
 }
@@ -55,7 +58,7 @@ static bool take_row(struct chain_walk *w, sqlite3_stmt *q, uint32_t segment, st
     w->over = sqlite3_column_int64(q, 3) != w->chain->user_id ||
               (uint64_t)sqlite3_column_int64(q, 4) != w->chain->identity;
     if (!w->over && conversation && conversation != w->conversation &&
-        !is_deleted(w->s, conversation, &w->over, e))
+        !is_deleted(w, conversation, &w->over, e))
         return false;
     w->conversation = conversation;
     if (!w->over)

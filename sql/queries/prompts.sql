@@ -1,7 +1,7 @@
 -- The prompt cache on disk: rows of blocks (see schema.sql).
 
 -- name: prompt_block_place
-SELECT segment, segment_offset FROM prompt_blocks WHERE key = :key;
+SELECT segment, segment_offset FROM prompt_blocks WHERE key = :key AND user_id = :user_id;
 
 -- What lies behind a place in its segment, in order: all from an index, since a chain is walked along these.
 -- name: prompt_blocks_from
@@ -10,7 +10,7 @@ WHERE segment = :segment AND segment_offset >= :segment_offset ORDER BY segment_
 
 -- Its blocks are of no use any more, and are cleared away soon.
 -- name: prompt_conversation_deleted
-SELECT EXISTS (SELECT 1 FROM conversations WHERE id = :id AND deleted_at IS NOT NULL);
+SELECT EXISTS (SELECT 1 FROM conversations WHERE id = :id AND user_id = :user_id AND deleted_at IS NOT NULL);
 
 -- Nothing is added for a user or a conversation that is gone. A block that was stored twice has its newer place. Blocks that
 -- stayed when the one before them went are its children again.

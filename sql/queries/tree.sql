@@ -108,7 +108,8 @@ SELECT CASE WHEN m.status = 'running' THEN 'an answer is still being written'
             WHEN m.parent_id IS NULL AND EXISTS (SELECT 1 FROM messages k
                                                  WHERE k.conversation_id = m.conversation_id AND k.parent_id = m.id)
             THEN 'a conversation begins with a question' END
-FROM messages m WHERE m.id = :id AND m.conversation_id = :conversation_id;
+FROM messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.id = :id AND c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
 -- name: message_children_up
 UPDATE messages SET parent_id = :parent_id

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "tests/unit/engine/prompt_rows.h"
@@ -334,6 +335,16 @@ static void step(int32_t times)
         assert_true(scheduler_step(rig.scheduler, &e));
 }
 
+/* What the disk has is read beside the steps, which here take no time. */
+static void step_until_decoding(const struct job *j)
+{
+    for (int i = 0; i < 10000 && j->state != JOB_DECODE; i++) {
+        step(1);
+        usleep(100);
+    }
+    assert_int_equal(j->state, JOB_DECODE);
+}
+
 /* What a job leaves that gives way in the middle of its answer is on disk before it is back. */
 static void test_a_preempted_jobs_blocks_are_stored(void **state)
 {
@@ -342,8 +353,8 @@ static void test_a_preempted_jobs_blocks_are_stored(void **state)
     struct engine_job_params p = ask(PROMPT, 60);
     p.priority = 1;
     struct job *j = add(&rig, &p);
-    step(8);
-    assert_int_equal(j->state, JOB_DECODE);
+    step_until_decoding(j);
+    step(3);
     int32_t other[PROMPT];
     fill_prompt(other, PROMPT, 99);
     struct engine_job_params q = params_of(other, PROMPT, 100);
@@ -351,9 +362,9 @@ static void test_a_preempted_jobs_blocks_are_stored(void **state)
     struct job *normal = add(&rig, &q);
     step(3);
     assert_true(j->preempted);
-    assert_int_equal(j->state, JOB_WAITING);
+    assert_true(j->state == JOB_WAITING || j->state == JOB_LOADING); /* what it left itself */
     prompt_rows_settle(&rows, rig.scheduler);
-    assert_int_equal(rows.stored, 9);
+    assert_in_range(rows.stored, 9, 10); /* its prompt; one more where it went on meanwhile */
     run(&rig);
     assert_greedy(j);
     assert_greedy(normal);

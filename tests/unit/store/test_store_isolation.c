@@ -188,6 +188,7 @@ static bool serves_everyone(int q)
     case QUERY_SHARE_FIND:                /* by the hash of a token that the owner gave away */
     case QUERY_FACTS:                     /* counts only */
     case QUERY_USER_REMOVE_CONVERSATIONS: /* the user is its :id */
+    case QUERY_PROMPT_BLOCKS_FROM:        /* its caller compares each row's user, from an index */
     case QUERY_PROMPT_REMOVAL_ADD:        /* the recorder: records that the engine names */
     case QUERY_PROMPT_BLOCK_USE:
     case QUERY_PROMPT_BLOCK_GONE:

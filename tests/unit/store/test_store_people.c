@@ -146,7 +146,7 @@ static void check_bytes(struct fixture *f)
                  "UNION ALL SELECT tool_call_id FROM own UNION ALL SELECT error FROM own UNION ALL "
                  "SELECT model FROM own "
                  "UNION ALL SELECT job_key FROM own UNION ALL SELECT parser FROM own UNION ALL "
-                 "SELECT timings FROM own) "
+                 "SELECT timings FROM own UNION ALL SELECT error_detail FROM own) "
                  "SELECT coalesce(sum(length(CAST(t AS BLOB))), 0) FROM texts",
                  (long long)user);
         assert_int_equal(bytes_of(f, user), fixture_number(f->path, sql));
