@@ -26,9 +26,10 @@ SITE_PAGES = README.md docs/OPERATIONS.md docs/operations/install.md docs/coming
 	docs/clients/aider.md docs/clients/claude-code.md docs/clients/cline.md docs/clients/codex.md docs/clients/gptme.md \
 	docs/clients/litellm.md docs/clients/lm-eval.md docs/clients/ollama.md docs/clients/open-webui.md docs/clients/opencode.md \
 	docs/clients/pi.md docs/clients/qwen-code.md docs/CLIENTS.md docs/operations/users.md docs/operations/backup.md \
-	docs/operations/failures.md docs/operations/memory.md docs/security/threat-model.md docs/security/siege.md docs/security/builds.md \
+	docs/operations/failures.md docs/operations/memory.md docs/operations/speculation.md docs/security/threat-model.md docs/security/siege.md docs/security/builds.md \
 	docs/security/sbom.md docs/security/fuzzing.md SECURITY.md docs/ARCHITECTURE.md docs/ADDING.md docs/STYLE.md CONTRIBUTING.md docs/COMPARISON.md \
-	docs/speed/README.md docs/speed/cpu.md docs/speed/vulkan.md docs/speed/page.md docs/speed/streaming.md
+	docs/speed/README.md docs/speed/cpu.md docs/speed/vulkan.md docs/speed/page.md docs/speed/prompt_cache.md \
+	docs/speed/speculation.md docs/speed/streaming.md
 EXTRA_DIST += README.md %D%/site/make-site.mjs %D%/site/site.css %D%/images/chat-light.png %D%/images/chat-dark.png \
 	%D%/images/phone.png %D%/images/admin-status.png
 all-local: %D%/html/llms.txt
