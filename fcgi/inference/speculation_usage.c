@@ -19,12 +19,15 @@ static void put_places(struct buf *out, const char *name, const int32_t *counts,
 void speculation_usage_put_timings(struct buf *out, const struct engine_usage *u)
 {
     const struct engine_speculation *s = &u->speculation;
+    /* An answer that the engine never began has the request's own value still. */
+    const enum engine_speculate applied =
+        s->applied == ENGINE_SPECULATE_SERVER ? ENGINE_SPECULATE_OFF : s->applied;
     int places = 0;
     while (places < ENGINE_MAX_DRAFT && s->drafted_at[places])
         places++;
     buf_printf(out,
                ",\"speculation\":{\"applied\":\"%s\",\"steps\":%d,\"drafted\":%d,\"accepted\":%d",
-               engine_speculate_name(s->applied), (int)s->steps, (int)s->drafted, (int)s->accepted);
+               engine_speculate_name(applied), (int)s->steps, (int)s->drafted, (int)s->accepted);
     put_places(out, "drafted_at", s->drafted_at, places);
     put_places(out, "accepted_at", s->accepted_at, places);
     buf_printf(out, ",\"depth\":%.2f,\"draft_ms\":%.3f,\"verify_ms\":%.3f}",
@@ -33,6 +36,7 @@ void speculation_usage_put_timings(struct buf *out, const struct engine_usage *u
 
 void speculation_usage_add(struct engine_speculation *sum, const struct engine_speculation *more)
 {
+    sum->applied = more->applied;
     sum->steps += more->steps;
     sum->drafted += more->drafted;
     sum->accepted += more->accepted;

@@ -139,7 +139,7 @@ function allocated(s) {
 }
 /** What the prompt cache holds on its way to the disk is given back within a moment. */
 async function nearAllocated(s, bytes) {
-  for (const until = Date.now() + 5000; ; await sleep(100)) {
+  for (const until = Date.now() + 20_000; ; await sleep(100)) {
     try { return near(allocated(s), bytes, 0.05, 'allocated'); } catch (error) { if (Date.now() > until) throw error; }
   }
 }

@@ -170,8 +170,9 @@ test('a deleted response takes its blocks along; its prompt_cache_key still hold
   assert.ok((await bob.call('DELETE', '/api/prompt-cache?key=three')).body.forgotten_tokens > 0);
   await settled((f) => f.rows === before.rows);
   await ask({ prompt_cache_key: 'four', store: false });
-  await settled((f) => f.rows > before.rows);
+  const four = await settled((f) => f.rows > before.rows);
   const again = await ask({ prompt_cache_key: 'three' });
+  await settled((f) => f.rows > four.rows);
   assert.equal((await bob.call('DELETE', `/v1/responses/${again.body.id}`)).status, 200);
   assert.ok((await bob.call('DELETE', '/api/prompt-cache?key=four')).body.forgotten_tokens > 0);
   await settled((f) => f.rows === before.rows);

@@ -145,6 +145,7 @@ test('two answers stand side by side, and one is chosen', opts, async () => {
   await lastAnswer(page).locator('.act-more').click();
   await page.getByRole('menuitem', { name: 'Compare versions' }).click();
   const sides = page.locator('#compare-dialog .compare-side');
+  await until(page, () => [...document.querySelectorAll('#compare-dialog .compare-side .prose')].filter((side) => side.innerText.trim()).length === 2);
   assert.deepEqual((await sides.locator('.prose').allInnerTexts()).map((s) => s.trim()), ['First words.', 'Second words.']);
   await sides.first().getByRole('button').click();
   await until(page, () => document.querySelector('.versions-text')?.textContent === '1/2');
