@@ -31,7 +31,7 @@ export function checkFile(file) {
   expect('a conversation without its leaf', `SELECT id FROM conversations c WHERE deleted_at IS NULL AND leaf_id IS NULL
     AND EXISTS (SELECT 1 FROM messages WHERE conversation_id = c.id)`);
   expect('counted bytes', `SELECT t.user_id, t.bytes FROM user_texts t WHERE t.bytes <> coalesce((SELECT sum(length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB))
-    + length(CAST(coalesce(m.tool_calls, '') || coalesce(m.tool_call_id, '') || coalesce(m.error, '') || coalesce(m.model, '') || coalesce(m.job_key, '') || coalesce(m.parser, '') || coalesce(m.timings, '') AS BLOB)))
+    + length(CAST(coalesce(m.tool_calls, '') || coalesce(m.tool_call_id, '') || coalesce(m.error, '') || coalesce(m.model, '') || coalesce(m.job_key, '') || coalesce(m.parser, '') || coalesce(m.timings, '') || coalesce(m.error_detail, '') AS BLOB)))
     FROM messages m JOIN conversations c ON c.id = m.conversation_id WHERE c.user_id = t.user_id), 0)`);
   for (const index of ['message_search', 'attachment_search', 'part_search']) expect(`the index ${index}`, `INSERT INTO ${index} (${index}) VALUES ('integrity-check')`);
   return bad;
