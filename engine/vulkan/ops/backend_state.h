@@ -14,14 +14,13 @@
 
 struct workspace { /* device addresses; sizes for max_rows rows; rows are multiples of 32 floats,
                       padding zero */
-    VkDeviceAddress x;          /* [rows, d] residual stream */
-    VkDeviceAddress qkv;        /* [rows, qkv_stride] */
-    VkDeviceAddress attn;       /* [rows, n_head * d_head]; DeltaNet: [rows, n_v_head * d_v] */
-    VkDeviceAddress convolved;  /* [rows, channels] DeltaNet's q, k, v after the convolution */
-    VkDeviceAddress gates;      /* [rows, n_v_head, 2] its decay and strength */
-    VkDeviceAddress parts;      /* attention's splits */
-    VkDeviceAddress split_done; /* [rows, n_kv_head * workgroups], zero between ops */
-    VkDeviceAddress router;     /* [rows, n_expert] logits; [rows] of the shared expert's gate */
+    VkDeviceAddress x;         /* [rows, d] residual stream */
+    VkDeviceAddress qkv;       /* [rows, qkv_stride] */
+    VkDeviceAddress attn;      /* [rows, n_head * d_head]; DeltaNet: [rows, n_v_head * d_v] */
+    VkDeviceAddress convolved; /* [rows, channels] DeltaNet's q, k, v after the convolution */
+    VkDeviceAddress gates;     /* [rows, n_v_head, 2] its decay and strength */
+    VkDeviceAddress parts;     /* attention's splits */
+    VkDeviceAddress router;    /* [rows, n_expert] logits; [rows] of the shared expert's gate */
     VkDeviceAddress shared_gate;
     VkDeviceAddress ids, weights; /* [rows, n_used] */
     VkDeviceAddress h;            /* [rows * n_used, d_ff] */

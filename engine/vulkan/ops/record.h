@@ -53,7 +53,8 @@ void record_rope_kv(struct recorder *r, const struct attention_plan *a,
 /* Splits of its context that a row at this position has in a step of so many rows, at most. */
 uint32_t record_splits(const struct backend *b, int32_t n_rows, int32_t position);
 uint32_t record_most_splits(const struct backend *b, int32_t n_rows);
-/* prep: the op also does what rope_kv does. n_splits: of any row at most. */
+/* prep: the op also does what rope_kv does. n_splits: of any row at most; with more than one a
+ * second dispatch merges them. */
 void record_attention(struct recorder *r, const struct attention_plan *a,
                       const struct device_layer *l, bool prep, uint32_t n_splits);
 /* Rows that tiles computed over packed keys and values: rotated back, and gated. */

@@ -44,6 +44,9 @@ void record_rope_kv(struct recorder *r, const struct attention_plan *a,
 #define ROUND_BYTES 16384 /* of shared memory for sums over the subgroups */
 #define MOST_SUMS 64      /* of four columns each, of a thread: attn.comp's sum4 */
 
+#define MOST_HEADS 8
+#define MOST_HEADS_SOFTWARE 2 /* its compiler takes 8 s for eight, 1 s for two */
+
 struct attention_form {
     uint32_t lanes;   /* threads that share a token's columns, 8 or a multiple of them each */
     uint32_t heads;   /* query heads of a workgroup */
@@ -63,10 +66,11 @@ static uint32_t shared_bytes(const struct attention_form *f, uint32_t d_head)
 static struct attention_form form_of(const struct attention_plan *a, const struct gpu_caps *c)
 {
     const uint32_t group = (uint32_t)(a->n_head / a->n_kv_head), d_head = (uint32_t)a->d_head;
+    const uint32_t most_heads = c->software ? MOST_HEADS_SOFTWARE : MOST_HEADS;
     struct attention_form f = {.lanes = 1, .heads = 1};
     while (f.lanes * 2 <= c->subgroup && d_head % (f.lanes * 16) == 0)
         f.lanes *= 2;
-    while (f.heads < group && f.heads < 8 && f.heads < f.lanes &&
+    while (f.heads < group && f.heads < most_heads && f.heads < f.lanes &&
            f.heads * 2 * (d_head / f.lanes / 4) <= MOST_SUMS)
         f.heads *= 2;
     f.threads = f.lanes * 8 > c->subgroup ? f.lanes * 8 : c->subgroup;
@@ -94,6 +98,36 @@ uint32_t record_splits(const struct backend *b, int32_t n_rows, int32_t position
     return divide_up(blocks, each);
 }
 
+#define MERGE_THREADS 128
+
+/* What several splits of a row left, into workspace.attn. */
+static void record_merge(struct recorder *r, const struct attention_plan *a,
+                         const struct device_layer *l, const struct dispatch *attention)
+{
+    const struct workspace *w = &r->b->workspace;
+    const struct push_attn_merge push = {
+        .qkv = w->qkv,
+        .sinks = l->sinks,
+        .outs = w->attn,
+        .rows = r->b->step.at_rows,
+        .parts = w->parts,
+        .stride = r->b->sizes.qkv,
+        .n_head = (uint32_t)a->n_head,
+        .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
+        .window = (uint32_t)a->window,
+    };
+    struct dispatch d = *attention;
+    d.shader = "attn_merge";
+    d.spec[SPEC_THREADS] = d.spec[SPEC_ATTN_THREADS] = MERGE_THREADS;
+    d.push = &push;
+    d.push_bytes = sizeof push;
+    d.x = (uint32_t)a->n_head;
+    d.y = r->n_rows;
+    d.z = 1;
+    record_barrier(r);
+    dispatch_op(r, &d);
+}
+
 void record_attention(struct recorder *r, const struct attention_plan *a,
                       const struct device_layer *l, bool prep, uint32_t n_splits)
 {
@@ -109,7 +143,6 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         .tables = r->b->step.at_tables,
         .kv = l->kv,
         .parts = w->parts,
-        .split_done = w->split_done,
         .stride = r->b->sizes.qkv,
         .n_head = (uint32_t)a->n_head,
         .n_kv_head = (uint32_t)a->n_kv_head,
@@ -140,6 +173,8 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
                          .z = r->n_rows};
     spec_rope(r, d.spec, a);
     dispatch_op(r, &d);
+    if (n_splits > 1)
+        record_merge(r, a, l, &d);
 }
 
 void record_attention_rotate(struct recorder *r, const struct attention_plan *a)

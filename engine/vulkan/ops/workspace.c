@@ -91,7 +91,6 @@ bool workspace_plan(struct backend *b, struct err *e)
               plan_clear(h, &w->convolved, rows * s->channels, e) &&
               plan_clear(h, &w->gates, rows * s->gates, e) &&
               plan_clear(h, &w->parts, part_floats(s, rows), e) &&
-              plan_clear(h, &w->split_done, rows * s->n_kv_head * s->heads, e) &&
               plan_clear(h, &w->router, rows * s->expert, e) &&
               plan_clear(h, &w->shared_gate, rows, e) &&
               plan_clear(h, &w->ids, rows * s->n_used, e) &&

@@ -3,8 +3,7 @@
  * q and gate inside qkv [T, stride]; K, V paged, j <= position, j > position - window; out [T, n_head * D]
  * Attention of decode rows. PREP: the row is its sequence's only one in the step, and this op also does what rope_kv
  * does (saves one dependent dispatch a layer).
- * Grid (splits, n_kv_head * heads / HEADS rounded up, T). A split is a run of KV blocks whose length depends on the position
- * alone, so that a row's sums never depend on the batch; the last workgroup of a row and its heads to arrive merges the splits.
+ * Grid (splits, n_kv_head * heads / HEADS rounded up, T). A split is a run of KV blocks; attn_merge makes several into one.
  * LANES threads, a cluster, take four tokens of a block at a time, each thread the same columns of q, K, V and out; eight
  * clusters take a block. Clusters keep maxima and sums of their own until their split ends, so that nothing inside the loop
  * waits for another subgroup. Weights are powers of two: scale and maxima count in their exponents. */
@@ -20,19 +19,14 @@ layout(constant_id = SPEC_PREP) const bool PREP = false;
 layout(constant_id = SPEC_GATE) const bool GATE = false;
 layout(constant_id = SPEC_SINKS) const bool SINKS = false;
 layout(constant_id = SPEC_ATTN_THREADS) const uint THREADS = 64; /* the same as constant 0 */
-layout(constant_id = SPEC_MIN_BLOCKS) const uint MIN_BLOCKS = 4; /* blocks of a split at least */
-layout(constant_id = SPEC_MAX_SPLITS) const uint MAX_SPLITS = 32;
 layout(constant_id = SPEC_HEADS) const uint HEADS = 4;           /* query heads of a workgroup: a power of two, LANES at most */
 layout(constant_id = SPEC_CLUSTER) const uint LANES = 8;         /* a power of two that divides D / 8 */
 layout(constant_id = SPEC_SUBGROUPS) const uint SUBGROUPS = 2;   /* of the workgroup */
 layout(constant_id = SPEC_ROUND) const uint ROUND = 2;           /* heads whose clusters are summed at a time; divides HEADS */
 
-layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Shared32x4 { vec4 at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Shared32 { float at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counter { uint at[]; };
-
 #define PUSH_ATTN
 #include "push.h"
+#include "attn_splits.glsl"
 
 const uint RUN = 4;                              /* tokens of a cluster in a block */
 const uint CLUSTERS = THREADS / LANES;           /* eight, or more that stand idle */
@@ -53,7 +47,6 @@ shared vec4 weights4[CLUSTERS * HEADS];  /* of four tokens; then factors */
 shared float tops[CLUSTERS * HEADS], denominators[CLUSTERS * HEADS];
 shared float top[HEADS], denominator[HEADS];
 shared vec4 sums4[SUBGROUPS * ROUND * D / 4];
-shared uint is_last;
 
 #define heads_at(i) heads4[(i) >> 2][(i) & 3]
 
@@ -84,16 +77,12 @@ void main()
     if (row.y < 0 || (row.w & ROW_TILED) != 0) { /* dead, or done by tiles */
         return;
     }
-    uint last_block = uint(row.y) / BLOCK_TOKENS;
-    uint first_block = p.window == 0 ? 0 : uint(max(row.y - int(p.window) + 1, 0)) / BLOCK_TOKENS;
-    uint n_blocks = last_block - first_block + 1;
-    uint per = max(MIN_BLOCKS, (n_blocks + MAX_SPLITS - 1) / MAX_SPLITS);
-    uint n_splits = (n_blocks + per - 1) / per;
-    if (split >= n_splits) {
+    splits all = splits_of(row.y);
+    if (split >= all.n) {
         return;
     }
-    bool owns_row = split == n_splits - 1;
-    uint b = first_block + split * per, end = min(b + per, last_block + 1);
+    bool owns_row = split == all.n - 1;
+    uint last_block = all.last_block, b = all.first_block + split * all.per, end = min(b + all.per, last_block + 1);
     /* Blocks are looked up one ahead. The one that holds this very position is read only after store_kv. */
     uint block = uint(p.tables.at[row.z + int(b)]), next = uint(p.tables.at[row.z + int(min(b + 1, last_block))]);
     bool waits = PREP && owns_row && b == last_block;
@@ -132,5 +121,5 @@ void main()
         }
     }
     join_clusters(most, total);
-    conclude(t, kv_head, first_head, split, n_splits);
+    conclude(t, kv_head, first_head, split, all.n);
 }

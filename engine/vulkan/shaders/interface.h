@@ -77,7 +77,7 @@ PLANES
 #define SPEC_SELECT_BIAS 27
 #define SPEC_TRACE 28
 
-/* attn, attn_coop, attn_plain, attn_rotate */
+/* attn, attn_merge, attn_coop, attn_plain, attn_rotate */
 #define SPEC_GROUP 1 /* query heads of a KV head */
 #define SPEC_PREP 2
 #define SPEC_GATE 3

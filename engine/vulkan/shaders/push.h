@@ -36,7 +36,6 @@ _Static_assert(offsetof(struct push_alignment, address) == 8,
 #define Rows uint64_t
 #define Runs uint64_t
 #define Sequences uint64_t
-#define Shared32x4 uint64_t
 #define Tiles uint64_t
 #else
 #define PUSH(op) layout(push_constant, std430) uniform Push
@@ -194,12 +193,22 @@ PUSH(attn)
     Rows rows;
     I32 tables;
     U32 kv;
-    Shared32x4 parts;   /* of [T, n_kv_head * GROUPS]: attn_finish.glsl's parts_at() */
-    Counter split_done; /* [T, n_kv_head * GROUPS], zero between uses */
+    F32x4 parts; /* of [T, n_kv_head * GROUPS]: attn_splits.glsl's parts_at() */
     uint stride, n_head, n_kv_head, q_step, window;
     float eps, rope_scale, scale;
 }
 PUSH_END(attn);
+#endif
+
+#if defined(__STDC__) || defined(PUSH_ATTN_MERGE)
+PUSH(attn_merge)
+{
+    F32 qkv, sinks, outs;
+    Rows rows;
+    F32x4 parts; /* as in attn */
+    uint stride, n_head, q_step, window;
+}
+PUSH_END(attn_merge);
 #endif
 
 #if defined(__STDC__) || defined(PUSH_ATTN_TILED)
@@ -336,7 +345,6 @@ PUSH_END(bench_grid);
 #undef Rows
 #undef Runs
 #undef Sequences
-#undef Shared32x4
 #undef Tiles
 #undef PUSH
 #undef PUSH_END

@@ -1,5 +1,5 @@
-/* Results of attn.comp: its clusters' sums become one, which is written at once by an only split, else merged by the last of
- * several to arrive. Uses the push constants and variables declared there. */
+/* Results of attn.comp: its clusters' sums become one, which is the head's result where the split is the only one, else left
+ * to attn_merge.comp. Uses the push constants and variables declared there. */
 /* Maxima and denominators of the heads over all clusters; each thread's sums then count from the common maximum. */
 void join_clusters(float most, float total)
 {
@@ -73,85 +73,8 @@ void finish_rotated(uint t, uint kv_head, uint first_head)
     }
 }
 
-/* Where the splits of this row and these heads leave their sums, in vec4: [MAX_SPLITS][HEADS][D / 4]; behind them maxima and
- * denominators, [MAX_SPLITS][HEADS][2]. */
-uint parts_at(uint t)
-{
-    return (t * gl_NumWorkGroups.y + gl_WorkGroupID.y) * (MAX_SPLITS * HEADS * (D + 2) / 4);
-}
-
-uint tops_at(uint t, uint split, uint h)
-{
-    return 4 * (parts_at(t) + MAX_SPLITS * HEADS * D / 4) + (split * HEADS + h) * 2;
-}
-
-void merge(uint t, uint kv_head, uint first_head, uint n_splits)
-{
-    Shared32 maxima = Shared32(uint64_t(p.parts));
-    barrier();
-    if (gl_LocalInvocationIndex < HEADS) {
-        uint h = gl_LocalInvocationIndex;
-        float most = NEVER, sum = 0.0;
-        [[dont_unroll]] for (uint s = 0; s < n_splits; s++) {
-            most = max(most, maxima.at[tops_at(t, s, h)]);
-        }
-        [[dont_unroll]] for (uint s = 0; s < n_splits; s++) {
-            uint at = tops_at(t, s, h);
-            sum += maxima.at[at + 1] * exp2(maxima.at[at] - most);
-        }
-        top[h] = most;
-        denominator[h] = sum;
-    }
-    barrier();
-    [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < HEADS * D / 4; item += THREADS) {
-        uint h = item / (D / 4);
-        vec4 sum = vec4(0.0);
-        [[dont_unroll]] for (uint s = 0; s < n_splits; s += 4) { /* four loads in flight */
-            vec4 part[4];
-            float factor[4];
-            [[unroll]] for (uint i = 0; i < 4; i++) {
-                uint from = min(s + i, n_splits - 1);
-                part[i] = p.parts.at[parts_at(t) + from * (HEADS * D / 4) + item];
-                factor[i] = maxima.at[tops_at(t, from, h)];
-            }
-            [[unroll]] for (uint i = 0; i < 4; i++) {
-                sum += s + i < n_splits ? exp2(factor[i] - top[h]) * part[i] : vec4(0.0);
-            }
-        }
-        finish(t, kv_head, first_head, h, item % (D / 4) * 4, sum);
-    }
-    if (KV_PACKED) {
-        finish_rotated(t, kv_head, first_head);
-    }
-}
-
-/* The split's maxima and denominators; the last workgroup to arrive merges, and leaves the counter at zero. */
-void hand_in(uint t, uint kv_head, uint first_head, uint split, uint n_splits)
-{
-    uint counter = t * gl_NumWorkGroups.y + gl_WorkGroupID.y;
-    if (gl_LocalInvocationIndex < HEADS) {
-        Shared32 maxima = Shared32(uint64_t(p.parts));
-        uint at = tops_at(t, split, gl_LocalInvocationIndex);
-        maxima.at[at] = top[gl_LocalInvocationIndex];
-        maxima.at[at + 1] = denominator[gl_LocalInvocationIndex];
-    }
-    memoryBarrierBuffer();
-    barrier();
-    if (gl_LocalInvocationIndex == 0) {
-        uint n = atomicAdd(p.split_done.at[counter], 1);
-        is_last = n == n_splits - 1 ? 1 : 0;
-    }
-    barrier();
-    if (is_last == 1) {
-        memoryBarrierBuffer();
-        merge(t, kv_head, first_head, n_splits);
-        if (gl_LocalInvocationIndex == 0) {
-            p.split_done.at[counter] = 0;
-        }
-    }
-}
-
-/* The threads' sums over all clusters, ROUND heads at a time, to where they belong. */
+/* The threads' sums over all clusters, ROUND heads at a time, to where they belong; with several splits also the split's maxima
+ * and denominators. */
 void conclude(uint t, uint kv_head, uint first_head, uint split, uint n_splits)
 {
     [[unroll]] for (uint i = 0; i < HEADS * 2 * EIGHTS; i++) {
@@ -161,6 +84,7 @@ void conclude(uint t, uint kv_head, uint first_head, uint split, uint n_splits)
             }
         }
     }
+    uint parts = parts_at(t * gl_NumWorkGroups.y + gl_WorkGroupID.y);
     [[unroll]] for (uint from = 0; from < HEADS; from += ROUND) {
         barrier();
         if (gl_SubgroupInvocationID < LANES) {
@@ -180,14 +104,15 @@ void conclude(uint t, uint kv_head, uint first_head, uint split, uint n_splits)
             if (n_splits == 1) {
                 finish(t, kv_head, first_head, from + item / (D / 4), item % (D / 4) * 4, sum);
             } else {
-                p.parts.at[parts_at(t) + (split * HEADS + from) * (D / 4) + item] = sum;
+                p.parts.at[parts + (split * HEADS + from) * (D / 4) + item] = sum;
             }
         }
     }
     if (KV_PACKED && n_splits == 1) {
         finish_rotated(t, kv_head, first_head);
     }
-    if (n_splits > 1) {
-        hand_in(t, kv_head, first_head, split, n_splits);
+    if (n_splits > 1 && gl_LocalInvocationIndex < HEADS) {
+        uint h = gl_LocalInvocationIndex;
+        F32x2(uint64_t(p.parts)).at[parts_tops(parts, split, h)] = vec2(top[h], denominator[h]);
     }
 }

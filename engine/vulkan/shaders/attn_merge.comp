@@ -1,0 +1,101 @@
+#version 460
+/* out[t, h, :] = sum_s 2^(top_s - top) part_s / (sum_s 2^(top_s - top) denominator_s (+ sink)) (* sigmoid(gate[t, h]))
+ * The splits of a row that attn left as sums of their own (attn_splits.glsl); rows with one split are done already.
+ * Grid (n_head, T). A thread has four columns of every RUNS-th split. */
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+layout(constant_id = SPEC_GROUP) const uint G = 4;
+layout(constant_id = SPEC_GATE) const bool GATE = false;
+layout(constant_id = SPEC_SINKS) const bool SINKS = false;
+layout(constant_id = SPEC_ATTN_THREADS) const uint THREADS = 128; /* the same as constant 0 */
+layout(constant_id = SPEC_HEADS) const uint HEADS = 4;
+layout(constant_id = SPEC_D_HEAD) const uint D = 64;
+#include "kv.glsl"
+#include "kv_packed.glsl"
+
+#define PUSH_ATTN_MERGE
+#include "push.h"
+#include "attn_splits.glsl"
+
+const uint RUNS = THREADS > D / 4 ? THREADS / (D / 4) : 1;
+const float LOG2_E = 1.4426950408889634;
+
+shared vec4 sums4[RUNS * D / 4];
+shared float factors[MAX_SPLITS];
+
+#define HEAD_AT(i) sums4[(i) >> 2][(i) & 3]
+#include "kv_pack.glsl"
+
+/* Each split's share of the result, by one subgroup. */
+void weigh_splits(uint tops, uint n, uint head)
+{
+    float most = -1.0e30, sum = 0.0;
+    [[dont_unroll]] for (uint s = gl_SubgroupInvocationID; s < n; s += gl_SubgroupSize) {
+        most = max(most, F32x2(uint64_t(p.parts)).at[tops + s * HEADS].x);
+    }
+    most = subgroupMax(most);
+    [[dont_unroll]] for (uint s = gl_SubgroupInvocationID; s < n; s += gl_SubgroupSize) {
+        vec2 of = F32x2(uint64_t(p.parts)).at[tops + s * HEADS];
+        float factor = exp2(of.x - most);
+        factors[s] = factor;
+        sum += of.y * factor;
+    }
+    sum = subgroupAdd(sum);
+    if (SINKS) {
+        sum += exp2(p.sinks.at[head] * LOG2_E - most);
+    }
+    [[dont_unroll]] for (uint s = gl_SubgroupInvocationID; s < n; s += gl_SubgroupSize) {
+        factors[s] /= sum;
+    }
+}
+
+void main()
+{
+    uint head = gl_WorkGroupID.x, t = gl_WorkGroupID.y;
+    ivec4 row = p.rows.at[t];
+    if (row.y < 0 || (row.w & ROW_TILED) != 0) {
+        return;
+    }
+    uint n = splits_of(row.y).n;
+    if (n == 1) {
+        return;
+    }
+    uint kv_head = head / G, h = head % G % HEADS, groups = (G + HEADS - 1) / HEADS;
+    uint parts = parts_at((t * (p.n_head / G) + kv_head) * groups + head % G / HEADS);
+    if (gl_SubgroupID == 0) {
+        weigh_splits(parts_tops(parts, 0, h), n, head);
+    }
+    barrier();
+    for (uint item = gl_LocalInvocationIndex; item < RUNS * D / 4; item += THREADS) {
+        uint column = item % (D / 4);
+        vec4 sum = vec4(0.0);
+        [[dont_unroll]] for (uint s = item / (D / 4); s < n; s += 4 * RUNS) { /* four loads in flight */
+            vec4 part[4];
+            [[unroll]] for (uint i = 0; i < 4; i++) {
+                part[i] = p.parts.at[parts + (min(s + i * RUNS, n - 1) * HEADS + h) * (D / 4) + column];
+            }
+            [[unroll]] for (uint i = 0; i < 4; i++) {
+                sum += s + i * RUNS < n ? factors[s + i * RUNS] * part[i] : vec4(0.0);
+            }
+        }
+        sums4[item] = sum;
+    }
+    barrier();
+    [[dont_unroll]] for (uint column = gl_LocalInvocationIndex; column < D / 4; column += THREADS) {
+        vec4 sum = sums4[column];
+        [[dont_unroll]] for (uint run = 1; run < RUNS; run++) {
+            sum += sums4[run * (D / 4) + column];
+        }
+        sums4[column] = sum;
+    }
+    if (KV_PACKED) {
+        rotate_heads(0, D);
+    }
+    [[dont_unroll]] for (uint column = gl_LocalInvocationIndex; column < D / 4; column += THREADS) {
+        vec4 v = sums4[column];
+        [[unroll]] for (uint i = 0; GATE && i < 4; i++) {
+            v[i] *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + 4 * column + i]);
+        }
+        F32x4(uint64_t(p.outs)).at[(t * p.n_head + head) * (D / 4) + column] = v;
+    }
+}

@@ -1,0 +1,115 @@
+/* What a decode row attends to is divided over workgroups, each of which leaves sums of its own: in
+ * one part and in as many as there are blocks, the logits are the same but for rounding. The demo
+ * model, 130 tokens deep, with halves and packed keys and values. Skips where there is no device.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/model/model.h"
+#include "engine/vulkan/ops/backend_state.h"
+
+#define DEPTH 130
+#define EACH 65
+#define N_BLOCKS 5
+#define MAX_VOCAB 8192
+
+static struct model *model;
+static struct step_row rows[EACH];
+
+static int open_model(void **state)
+{
+    const char *srcdir = getenv("srcdir");
+    char path[4096];
+    struct err e = {0};
+    snprintf(path, sizeof path, "%s/engine/demo-model", srcdir ? srcdir : ".");
+    model = model_open(path, &e);
+    return model ? 0 : -1;
+}
+
+static int close_model(void **state)
+{
+    model_close(&model);
+    return 0;
+}
+
+static void run(struct backend *b, const struct step_sequence *q)
+{
+    struct err e = {0};
+    const struct step s = {.sequences = q, .n_sequences = 1, .n_top = 1};
+    if (!vulkan_backend.step(b, &s, rows, &e))
+        fail_msg("%s", e.text);
+}
+
+static void check(enum kv_type type, bool exact, float tolerance)
+{
+    static float whole[MAX_VOCAB];
+    const struct model_plan *plan = model_plan(model);
+    const struct backend_params p = {.n_blocks = N_BLOCKS,
+                                     .max_rows = EACH,
+                                     .max_sequences = 1,
+                                     .kv_type = type,
+                                     .exact = exact};
+    int32_t tokens[DEPTH + 1], blocks[N_BLOCKS];
+    struct err e = {0};
+    struct backend *b = vulkan_backend.open(plan, &p, &e);
+    if (!b)
+        fail_msg("%s", e.text);
+    assert_true(plan->n_vocab <= MAX_VOCAB);
+    for (int32_t i = 0; i <= DEPTH; i++)
+        tokens[i] = (i * 2531 + 17) % plan->n_vocab;
+    for (int32_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = (i * 2 + 3) % N_BLOCKS;
+    struct step_sequence q = {.blocks = blocks, .state = -1};
+    for (; q.start < DEPTH; q.start += EACH) {
+        q.tokens = tokens + q.start;
+        q.n_tokens = EACH;
+        run(b, &q);
+    }
+    q.tokens = tokens + DEPTH;
+    q.n_tokens = q.n_out = 1;
+    q.want_logits = true;
+    b->tuning.split_blocks = N_BLOCKS;
+    run(b, &q);
+    memcpy(whole, rows[0].logits, (size_t)plan->n_vocab * sizeof *whole);
+    b->tuning.split_blocks = 1;
+    run(b, &q);
+    float worst = 0;
+    for (int32_t i = 0; i < plan->n_vocab; i++)
+        worst = fmaxf(worst, fabsf(rows[0].logits[i] - whole[i]));
+    vulkan_backend.close(&b);
+    assert_true(worst > 0); /* else nothing was divided */
+    if (worst > tolerance)
+        fail_msg("KV %s: a logit differs by %g", kv_type_name(type), (double)worst);
+}
+
+static void test_splits_become_what_one_part_is(void **state)
+{
+    check(KV_F16, true, 1e-4f);
+}
+
+static void test_packed_splits_too(void **state)
+{
+    check(KV_Q8, false, 0.02f);
+}
+
+int main(void)
+{
+    struct err e = {0};
+    if (!vulkan_backend.probe->usable(&e)) {
+        fprintf(stderr, "skipped: %s\n", e.text);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_splits_become_what_one_part_is),
+        cmocka_unit_test(test_packed_splits_too),
+    };
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}
