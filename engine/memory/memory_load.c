@@ -52,6 +52,7 @@ bool memory_load_plan(struct memory_load *l, const struct model *m, const char *
     if (first != &cpu_backend && (!backend || !strcmp(backend, "auto")) &&
         !add_target(l, &cpu_backend, e))
         return false;
+    memory_input_take_returned(&l->input);
     memory_model_of(m, &l->input.model);
     if (!memory_plan_make(&l->input, &l->plan, e))
         return false;
@@ -92,7 +93,7 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
         !l->ops->probe->speed(model_plan(l->model), &p, &l->rates.speed, &ignored))
         log_warn("the decode rate is not estimated: %s", ignored.text);
     if (l->plan.strategy == STRATEGY_SSD_STREAMING)
-        l->rates.disk = memory_disk_speed(l->model, cache_dir);
+        l->rates.disk = memory_disk_speed(l->model, cache_dir, l->probe_folder);
     l->estimate = memory_estimate_make(&l->input.model, &l->plan, &l->rates, 0, -1);
     describe_missing(l, cache_dir);
 }

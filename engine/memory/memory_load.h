@@ -23,8 +23,10 @@ struct memory_load {
     struct memory_input input;
     struct memory_plan plan;
     struct memory_backend targets[MEMORY_MAX_TARGETS]; /* of input.targets */
-    struct memory_rates rates;                         /* zeros until memory_load_measure */
-    struct memory_estimate estimate;                   /* one stream, empty context */
+    const char *probe_folder;  /* set before memory_load_measure where the model's files are holes:
+                                  the disk is measured by a file made there */
+    struct memory_rates rates; /* zeros until memory_load_measure */
+    struct memory_estimate estimate; /* one stream, empty context */
     /* after memory_load_open */
     const struct backend_ops *ops;
     struct backend *opened;

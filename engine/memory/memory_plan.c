@@ -238,3 +238,23 @@ bool memory_plan_check(const struct memory_plan *p, const struct backend_memory 
                            (unsigned long long)parts[i].applied);
     return true;
 }
+
+static uint64_t with_returned(uint64_t available, uint64_t returned, uint64_t total)
+{
+    if (available >= total)
+        return available;
+    return total - available > returned ? available + returned : total;
+}
+
+void memory_input_take_returned(struct memory_input *in)
+{
+    const struct memory_request *w = &in->request;
+    struct machine *m = &in->machine;
+    m->available = with_returned(m->available, w->ram_returned, m->total);
+    m->system_available = with_returned(m->system_available, w->ram_returned, m->total);
+    m->group_available = with_returned(m->group_available, w->ram_returned, m->total);
+    for (int i = 0; i < in->n_targets; i++)
+        if (in->targets[i].gpu && in->targets[i].total)
+            in->targets[i].available =
+                with_returned(in->targets[i].available, w->gpu_returned, in->targets[i].total);
+}

@@ -50,6 +50,8 @@ struct memory_request { /* what the operator asked for; 0: to be chosen */
     bool speculates;            /* steps may verify drafts */
     enum kv_type kv_type;       /* auto: 16 bits where the context and the slots fit, else q8 */
     enum expert_way expert_way; /* hybrid: who computes experts that are not on the device */
+    uint64_t ram_returned,
+        gpu_returned; /* what the model that runs now gives back before the load */
 };
 
 struct memory_model {              /* what the planner needs to know of a model; bytes as packed */
@@ -124,6 +126,9 @@ struct memory_plan { /* sizes in bytes */
     char reason[192]; /* why no faster strategy was chosen; "" when the fastest was */
 };
 
+/* Counts what the request says is returned as available, before planning; never more than there is.
+ */
+void memory_input_take_returned(struct memory_input *in);
 /* ERR_LIMIT: nothing fits; the text says what is needed, what is there, and the nearest settings
  * that would work. ERR_UNSUPPORTED: no backend implements the forced strategy. */
 bool memory_plan_make(const struct memory_input *in, struct memory_plan *out, struct err *e);

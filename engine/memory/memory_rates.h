@@ -20,6 +20,10 @@ struct memory_rates {           /* bytes per second; 0: unknown */
  * reads without pauses on an otherwise idle machine. 0.72 to 0.98 in docs/speed/streaming.md. */
 #define MEMORY_DISK_IN_STEPS 0.85
 
+/* How far an estimate was off at most in nearly all cases of docs/speed/streaming.md, as a share of
+ * it. */
+#define MEMORY_ESTIMATE_OFF 0.25
+
 struct memory_estimate {
     double tokens_per_s; /* one stream, decoding at `depth`; 0: unknown */
     double hit_rate; /* of the expert cache, or of the device's slots (hybrid), 0 to 1; 1 if all is
@@ -39,5 +43,7 @@ struct memory_estimate memory_estimate_make(const struct memory_model *m,
 /* Reads the model's files for about a second, bypassing the page cache (O_DIRECT). Zeros: it cannot
  * be measured there. */
 struct disk_speed memory_disk_probe(const struct model *m);
-/* The disk's speed: kept under cache_dir for a day (NULL: not kept), else probed. */
-struct disk_speed memory_disk_speed(const struct model *m, const char *cache_dir);
+/* The disk's speed: kept under cache_dir for a day (NULL: not kept), else probed. folder: where a
+ * file is written and read instead of the model's own, which are holes; NULL: they are whole. */
+struct disk_speed memory_disk_speed(const struct model *m, const char *cache_dir,
+                                    const char *folder);

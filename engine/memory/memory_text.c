@@ -111,7 +111,8 @@ void memory_plan_table(const struct memory_plan *p, const struct memory_estimate
     buf_printf(b, ", %s", size_text((double)p->ram_total, text));
     buf_printf(b, " in all; %s are left alone\n", size_text((double)p->reserve, text));
     if (estimate && estimate->tokens_per_s > 0) {
-        buf_printf(b, "  decode, estimated       %.1f tokens/s alone", estimate->tokens_per_s);
+        buf_printf(b, "  decode, estimated       %.1f tokens/s alone, give or take %.0f %%",
+                   estimate->tokens_per_s, MEMORY_ESTIMATE_OFF * 100);
         if (p->strategy == STRATEGY_SSD_STREAMING)
             buf_printf(b, " at a hit rate of %.0f %% (computing %.1f ms, disk %.1f ms a token)",
                        estimate->hit_rate * 100, estimate->compute_s * 1e3, estimate->disk_s * 1e3);

@@ -427,6 +427,28 @@ static void test_applied_is_held_against_planned(void **state)
     assert_non_null(strstr(e.text, "KV"));
 }
 
+static void test_what_the_last_model_returns_can_be_planned(void **state)
+{
+    struct memory_input in = input_of(4 * GB, 20 * GB, 64 * GB, 10 * GB);
+    struct memory_plan without = planned(&in);
+    assert_int_not_equal(without.strategy, STRATEGY_CPU_ONLY);
+    in.request.ram_returned = 40 * GB;
+    in.request.gpu_returned = 7 * GB;
+    add_gpu(&in, 8 * GB, 2 * GB);
+    memory_input_take_returned(&in);
+    assert_int_equal(in.machine.available, 50 * GB);
+    assert_int_equal(in.targets[0].available, 8 * GB); /* not more than it has */
+    assert_int_equal(in.targets[1].available, 0);      /* the cpu has none of its own */
+    in.targets[0] = in.targets[1];
+    in.n_targets = 1;
+    struct memory_plan with = planned(&in);
+    check(&in, &with);
+    assert_int_equal(with.strategy, STRATEGY_CPU_ONLY);
+    in.request.ram_returned = UINT64_MAX;
+    memory_input_take_returned(&in);
+    assert_int_equal(in.machine.available, in.machine.total);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_a_gpu_computes_large_chunks_where_they_cost_no_context),
         cmocka_unit_test(test_shrinking_keeps_the_parts_true),
         cmocka_unit_test(test_applied_is_held_against_planned),
+        cmocka_unit_test(test_what_the_last_model_returns_can_be_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
