@@ -1,14 +1,15 @@
 # documents; the man pages are made out of the programs' own --help
 
 EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-fields.md %D%/API-pages.md %D%/COMPARISON.md %D%/MODELS.md %D%/OPERATIONS.md %D%/STYLE.md \
-	%D%/CLIENTS.md %D%/coming-from/llama-cpp.md %D%/coming-from/ollama.md %D%/coming-from/open-webui.md %D%/clients/README.md %D%/clients/aider.md %D%/clients/claude-code.md %D%/clients/cline.md \
+	%D%/CLIENTS.md %D%/examples/README.md %D%/examples/openai.md %D%/examples/others.md %D%/examples/chats.md %D%/examples/account.md %D%/examples/admin.md \
+	%D%/coming-from/llama-cpp.md %D%/coming-from/ollama.md %D%/coming-from/open-webui.md %D%/clients/README.md %D%/clients/aider.md %D%/clients/claude-code.md %D%/clients/cline.md \
 	%D%/clients/codex.md %D%/clients/gptme.md %D%/clients/litellm.md %D%/clients/lm-eval.md %D%/clients/ollama.md \
 	%D%/clients/open-webui.md %D%/clients/opencode.md %D%/clients/pi.md %D%/clients/qwen-code.md \
 	%D%/speed/README.md %D%/speed/cpu.md %D%/speed/page.md %D%/speed/prompt_cache.md %D%/speed/speculation.md %D%/speed/streaming.md %D%/speed/vulkan.md \
 	%D%/operations/backup.md %D%/operations/failures.md %D%/operations/install.md %D%/operations/memory.md %D%/operations/speculation.md %D%/operations/users.md \
 	%D%/security/builds.md %D%/security/fuzzing.md %D%/security/sbom.md %D%/security/siege.md %D%/security/threat-model.md %D%/grafana-dashboard.json %D%/make-man.sh %D%/audit.mjs %D%/sbom.mjs
 # what an export looks like, for whoever reads one
-dist_pkgdata_DATA = %D%/export.schema.json
+dist_pkgdata_DATA += %D%/export.schema.json
 
 nodist_man_MANS += %D%/sluice.1 %D%/sluice-engine.8 %D%/sluice-worker.8
 CLEANFILES += $(nodist_man_MANS)
@@ -22,7 +23,8 @@ CLEANFILES += $(nodist_man_MANS)
 
 # The site that nginx serves at /docs: every document, in the order of its list of pages.
 SITE_PAGES = README.md docs/OPERATIONS.md docs/operations/install.md docs/coming-from/ollama.md docs/coming-from/llama-cpp.md \
-	docs/coming-from/open-webui.md docs/API.md docs/API-fields.md docs/API-pages.md docs/MODELS.md docs/clients/README.md \
+	docs/coming-from/open-webui.md docs/API.md docs/API-fields.md docs/API-pages.md docs/examples/README.md docs/examples/openai.md docs/examples/others.md \
+	docs/examples/chats.md docs/examples/account.md docs/examples/admin.md docs/MODELS.md docs/clients/README.md \
 	docs/clients/aider.md docs/clients/claude-code.md docs/clients/cline.md docs/clients/codex.md docs/clients/gptme.md \
 	docs/clients/litellm.md docs/clients/lm-eval.md docs/clients/ollama.md docs/clients/open-webui.md docs/clients/opencode.md \
 	docs/clients/pi.md docs/clients/qwen-code.md docs/CLIENTS.md docs/operations/users.md docs/operations/backup.md \

@@ -60,7 +60,8 @@ static void make_plan(struct info *n)
 {
     struct memory_request w = {.size = {n->ctx, n->slots, n->prefill_chunk, n->kv_memory},
                                .n_threads = (int32_t)n->threads,
-                               .exact = n->exact};
+                               .exact = n->exact,
+                               .speculates = true};
     memory_options_request(&n->requests, &w);
     n->has_plan = memory_load_plan(&n->memory, n->model, n->backend, &w, &n->plan_error);
     if (n->has_plan)

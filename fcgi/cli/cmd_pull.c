@@ -41,7 +41,8 @@ static const struct option options[] = {
      "keep in this file how far it is, as JSON"},
     {"plan", OPTION_BOOL, AT(plan), NULL, 0, 0, NULL, NULL,
      "say what `sluice up` would run here, and load nothing"},
-    {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "with --plan: as JSON"},
+    {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL,
+     "print one JSON object: the plan, or what was loaded"},
     {"proxy", OPTION_STRING, AT(proxy), NULL, 0, 0, NULL, "URL",
      "HTTP proxy; the environment's is not used"},
 };
@@ -104,9 +105,7 @@ static bool take_name(struct pull *p, struct hub_name *name, const char *what, s
 static bool take_plan(struct pull *p, struct hub_plan *plan, const struct settings *s,
                       struct err *e)
 {
-    if (s->json && !s->plan)
-        return err_field(e, ERR_INPUT, "json", "goes with --plan");
-    plan->json = s->json;
+    plan->say = s->json ? hub_plan_say_json : NULL;
     if (s->plan) {
         p->before = hub_plan_show;
         p->before_context = plan;
@@ -114,12 +113,29 @@ static bool take_plan(struct pull *p, struct hub_plan *plan, const struct settin
     return true;
 }
 
+/* Instead of the words; what is there is OUT. */
+static void print_json(const struct pull *p)
+{
+    struct buf b = {0};
+    int64_t bytes = 0;
+    for (size_t i = 0; i < p->n_files; i++)
+        bytes += p->files[i].size;
+    buf_puts(&b, "{\"repo\":");
+    buf_json_string(&b, p->repo, strlen(p->repo));
+    buf_json_member(&b, "commit", p->commit);
+    buf_json_member(&b, "path", p->out);
+    buf_printf(&b, ",\"files\":%zu,\"bytes\":%lld}", p->n_files, (long long)bytes);
+    if (!b.failed)
+        puts(b.data);
+    buf_fini(&b);
+}
+
 static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
     struct hub_name name = {0};
-    struct hub_plan plan = {.backend = "auto", .slots = 16, .only = true};
+    struct hub_plan plan = {.backend = "auto", .slots = 16, .speculates = true, .only = true};
     char out[4000];
     char **rest = calloc((size_t)argc + 1, sizeof *rest);
     struct pull p = {.lock = -1, .repo = name.repo.repo, .revision = name.repo.revision};
@@ -142,6 +158,7 @@ static int run(int argc, char **argv)
     p.jobs = s.jobs;
     p.segment_bytes = s.segment_bytes;
     p.timeout_s = s.timeout_s;
+    p.quiet = s.json;
     if (!take_name(&p, &name, what, &e) || !take_plan(&p, &plan, &s, &e) ||
         !pull_check_endpoint(p.endpoint, &e) ||
         !pull_set_folders(&p, out, sizeof out, name.folder, &e)) {
@@ -153,6 +170,8 @@ static int run(int argc, char **argv)
              !pull_run(&p, &e);
     if (!status && !s.plan)
         pull_progress_done(&p);
+    if (!status && s.json && !s.plan)
+        print_json(&p);
     if (status && !e.code)
         err_set(&e, ERR_INTERNAL, "curl can't start");
     if (status)
@@ -168,7 +187,8 @@ static int run(int argc, char **argv)
 
 const struct command cmd_pull = {
     .name = "pull",
-    .usage = "REPO[@REV] | hf.co/REPO[@REV][:QUANTIZATION] [--include GLOB] [--out DIR] [--plan]",
+    .usage = "REPO[@REV] | hf.co/REPO[@REV][:QUANTIZATION] [--include GLOB] [--out DIR] [--plan] "
+             "[--json]",
     .help = "loads a model's files from a hub",
     .options = options,
     .n_options = N_OPTIONS,

@@ -17,7 +17,8 @@ export function bytes(n, seed = 1) {
 
 const listen = (server) => new Promise((done) => server.listen(0, "127.0.0.1", () => done(server.address().port)));
 
-// files: {name: {data, lfs, etag, sum, size}}. fault(request) may answer by itself (true) or change how it's answered
+// files: {name: {data, lfs, etag, sum, size}} of lab/tiny; others: {"lab/NAME": files} of further repositories. search: what a search answers
+// (a function of its words), else every repository with the word in its name. fault(request) may answer by itself (true) or change how it's answered
 // ({cut: n} bytes, {short: n}, {plain: true} no ranges, {data}).
 export async function startHub(files, options = {}) {
   const hub = { files, log: [], fault: () => null, commit: "c0ffee".padEnd(40, "0"), open: 0, most: 0, ...options };
@@ -62,22 +63,29 @@ export async function startHub(files, options = {}) {
       res.on("finish", down);
       res.on("close", down);
     }
-    if (host === "other") return send(req, res, hub.files[decodeURIComponent(url.pathname.slice(1))]);
+    if (host === "other") return send(req, res, (hub.others?.[url.searchParams.get("of")] ?? hub.files)[decodeURIComponent(url.pathname.slice(1))]);
+    const repo = /^\/(?:api\/models\/)?([^/]+\/[^/]+)\//.exec(url.pathname)?.[1], its = repo === "lab/tiny" ? hub.files : hub.others?.[repo];
     if (hub.token && req.headers.authorization !== `Bearer ${hub.token}`) return res.writeHead(401).end("who are you");
+    if (url.pathname === "/api/models") {
+      if (hub.fault(req, res, hub) === true) return;
+      const word = url.searchParams.get("search"), known = ["lab/tiny", ...Object.keys(hub.others ?? {})].filter((n) => n.includes(word));
+      const found = hub.search ? hub.search(word) : known.map((id, i) => ({ id, downloads: 1000 - i, likes: 3, tags: ["gguf"], gated: false }));
+      return res.writeHead(200, { "content-type": "application/json" }).end(typeof found === "string" ? found : JSON.stringify(found));
+    }
     if (url.pathname.startsWith("/api/models/")) {
       if (hub.fault(req, res, hub) === true) return;
-      if (!/^\/api\/models\/lab\/tiny\/revision\/(main|v1)$/.test(url.pathname)) return res.writeHead(404).end("{}");
-      const siblings = Object.entries(hub.files).map(([rfilename, f]) => ({ rfilename,
+      if (!its || !new RegExp(`/revision/(main|v1|${hub.commit})$`).test(url.pathname)) return res.writeHead(404).end("{}");
+      const siblings = Object.entries(its).map(([rfilename, f]) => ({ rfilename,
         ...(hub.blobs ? { size: f.data.length, ...(f.lfs ? { lfs: { sha256: f.sum || sha256(f.data), size: f.data.length } } : {}) } : {}) }));
-      return res.writeHead(200, { "content-type": "application/json" }).end(hub.list || JSON.stringify({ id: "lab/tiny", sha: hub.commit, siblings }));
+      return res.writeHead(200, { "content-type": "application/json" }).end(hub.list || JSON.stringify({ id: repo, sha: hub.commit, siblings }));
     }
     const name = decodeURIComponent(url.pathname).split(`/resolve/${hub.commit}/`)[1];
-    const file = hub.files[name];
+    const file = its?.[name];
     if (!file) return res.writeHead(404).end("no such file");
     if (!file.lfs) return send(req, res, file);
     const change = req.method === "HEAD" ? hub.fault(req, res, hub) : null;
     if (change === true) return;
-    res.writeHead(302, { location: `http://localhost:${hub.otherPort}/${encodeURIComponent(name)}`, "content-length": 0,
+    res.writeHead(302, { location: `http://localhost:${hub.otherPort}/${encodeURIComponent(name)}${repo === "lab/tiny" ? "" : `?of=${repo}`}`, "content-length": 0,
       "x-linked-etag": `"${file.sum || sha256(file.data)}"`, "x-linked-size": String(file.size ?? file.data.length) }).end();
   };
   const main = createServer(handler("hub")), other = createServer(handler("other"));

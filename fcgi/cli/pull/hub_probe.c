@@ -19,7 +19,8 @@ enum { FIRST = 1 << 20, SMALL = 64 << 20, HEAD_MAX = 256 << 20 };
 struct fetch {
     const struct pull *p;
     struct buf body;
-    size_t most; /* bytes that were asked for */
+    size_t most;                 /* bytes that were asked for */
+    struct pull_request request; /* for its headers */
 };
 
 static size_t on_body(char *data, size_t one, size_t n, void *context)
@@ -39,6 +40,8 @@ static bool set_up(CURL *c, struct fetch *f, const char *url, const char *range)
            !curl_easy_setopt(c, CURLOPT_RANGE, range) &&
            !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body) &&
            !curl_easy_setopt(c, CURLOPT_WRITEDATA, f) &&
+           !curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, pull_on_header) &&
+           !curl_easy_setopt(c, CURLOPT_HEADERDATA, &f->request) &&
            !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress) &&
            !curl_easy_setopt(c, CURLOPT_XFERINFODATA, f) &&
            !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
@@ -56,6 +59,7 @@ static bool fetch_to(struct fetch *f, const struct pull_file *file, size_t n, st
         long status = 0;
         size_t had = f->body.len;
         f->most = n;
+        pull_answer_forget(&f->request.answer);
         snprintf(range, sizeof range, "%zu-%zu", had, n - 1);
         bool ok = c && set_up(c, f, url, range);
         CURLcode code = ok ? curl_easy_perform(c) : CURLE_OUT_OF_MEMORY;
@@ -66,17 +70,27 @@ static bool fetch_to(struct fetch *f, const struct pull_file *file, size_t n, st
             return err_set(e, ERR_NOMEM, "no memory for a request");
         if (*f->p->stop)
             return err_set(e, ERR_CANCELLED, "stopped");
+        int64_t total = f->request.answer.range_total;
+        if (status == 206 && total >= 0 && total != file->size)
+            return err_set(e, ERR_FORMAT, "%.150s has %lld bytes now, %lld by the hub's list",
+                           file->name, (long long)total, (long long)file->size);
         if (status != 206 && !(status == 200 && had == 0 && (int64_t)n == file->size)) {
             f->body.len = had; /* an error's page, or another part of the file */
             if (code == CURLE_OK && status == 200)
                 return err_set(e, ERR_UNSUPPORTED, "the hub sends no parts of files");
-            if (!pull_may_pass(code, status) || tries >= PULL_TRIES)
+            if (!pull_may_pass(code, status) || tries + 1 >= PULL_TRIES)
                 return code == CURLE_OK
                            ? pull_refused(e, f->p, file->name, status)
                            : err_set(e, ERR_IO, "%.150s: %s", file->name, curl_easy_strerror(code));
-        } else if (f->body.len == had && tries >= PULL_TRIES) {
+        } else if (f->body.len > had) {
+            tries = -1; /* it goes on: only tries without a byte between them count */
+            continue;
+        } else if (tries + 1 >= PULL_TRIES) {
             return err_set(e, ERR_IO, "%.150s: %s", file->name, curl_easy_strerror(code));
         }
+        int after = f->request.answer.retry_after;
+        if (!pull_wait(f->p, after >= 0 ? after : 0.25 * (1 << tries)))
+            return err_set(e, ERR_CANCELLED, "stopped");
     }
     return true;
 }

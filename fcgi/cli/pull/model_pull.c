@@ -1,83 +1,59 @@
-/* Starts `sluice pull`, reads its standard error and its progress file, and reports its end. */
+/* Starts `sluice pull`, reads its progress file, and reports its end. */
 #define LOG_MODULE "pull"
 #include "fcgi/cli/pull/model_pull.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
 #include "engine/base/json/json.h"
 #include "engine/base/log.h"
+#include "fcgi/cli/pull/hub_name.h"
 #include "fcgi/cli/pull/pull.h"
 
 #define INCLUDE_MAX 256
 
-_Noreturn static void run_pull(const struct model_pull *p, const char *out, const char *include,
-                               int fd)
+/* What the folder of the model is called. */
+static bool folder_of(const char *repo, char *out, size_t size, const char *folder, struct err *e)
 {
-    char with[INCLUDE_MAX + 16];
+    struct hub_name name = {0};
+    if (hub_name_is(repo))
+        return hub_name_parse(repo, &name, e) && file_join(out, size, folder, name.folder, e);
+    return pull_repo_split(repo, &name.repo, e) && file_join(out, size, folder, name.repo.name, e);
+}
+
+bool model_pull_start(struct model_pull *p, const char *repo, const char *include, struct err *e)
+{
+    char out[4096], with[INCLUDE_MAX + 16];
+    if (p->phase == MODEL_PULL_RUNNING)
+        return err_set(e, ERR_CONFLICT, "%s is being loaded", p->repo);
+    if (!folder_of(repo, out, sizeof out, p->folder, e) || !file_mkdirs(p->folder, 0750, e))
+        return false;
+    if (strlen(repo) >= sizeof p->repo || (include && strlen(include) > INCLUDE_MAX))
+        return err_set(e, ERR_INPUT, "the name is too long");
     snprintf(with, sizeof with, "--include=%s", include ? include : "");
-    char *argv[16] = {"sluice",     "pull",         "--out",      (char *)out,
+    char *argv[16] = {"sluice",     "pull",         "--out",      out,
                       "--endpoint", (char *)p->hub, "--progress", (char *)p->progress_path};
     int n = 8;
     if (include)
         argv[n++] = with;
     argv[n++] = "--";
-    argv[n++] = (char *)p->repo;
-    sigset_t none;
-    int null = open("/dev/null", O_RDWR);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    setpgid(0, 0);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    dup2(null, STDIN_FILENO);
-    dup2(null, STDOUT_FILENO);
-    dup2(fd, STDERR_FILENO);
-    execv("/proc/self/exe", argv);
-    _exit(127);
-}
-
-bool model_pull_start(struct model_pull *p, const char *repo, const char *include, struct err *e)
-{
-    struct pull_repo split;
-    char out[4096];
-    int fd[2];
-    if (p->phase == MODEL_PULL_RUNNING)
-        return err_set(e, ERR_CONFLICT, "%s is being loaded", p->repo);
-    if (!pull_repo_split(repo, &split, e) || !file_mkdirs(p->folder, 0750, e) ||
-        !file_join(out, sizeof out, p->folder, split.name, e))
-        return false;
-    if (strlen(repo) >= sizeof p->repo || (include && strlen(include) > INCLUDE_MAX))
-        return err_set(e, ERR_INPUT, "the name is too long");
-    if (pipe2(fd, O_CLOEXEC) != 0)
-        return err_errno(e, "pipe");
-    fcntl(fd[0], F_SETFL, O_NONBLOCK);
+    argv[n++] = (char *)repo;
     unlink(p->progress_path);
+    if (!own_child_start(&p->child, argv, e))
+        return false;
     snprintf(p->repo, sizeof p->repo, "%s", repo);
     p->error[0] = '\0';
-    p->pid = fork();
-    if (p->pid == 0)
-        run_pull(p, out, include, fd[1]);
-    close(fd[1]);
-    if (p->pid < 0) {
-        close(fd[0]);
-        return err_errno(e, "fork");
-    }
-    p->fd = fd[0];
     p->phase = MODEL_PULL_RUNNING;
-    log_info("repository=%s pid=%d", p->repo, (int)p->pid);
+    log_info("repository=%s pid=%d", p->repo, (int)p->child.pid);
     return true;
 }
 
 void model_pull_stop(struct model_pull *p)
 {
     if (p->phase == MODEL_PULL_RUNNING)
-        kill(p->pid, SIGTERM); /* it is ours until its end of the pipe is closed */
+        own_child_stop(&p->child);
 }
 
 /* Did it say so itself? Its exit status goes to the supervisor's own wait. */
@@ -92,24 +68,12 @@ static bool said_done(const struct model_pull *p)
 
 bool model_pull_tick(struct model_pull *p)
 {
-    char text[sizeof p->error];
-    ssize_t n;
-    if (p->phase != MODEL_PULL_RUNNING)
+    if (p->phase != MODEL_PULL_RUNNING || !own_child_ended(&p->child))
         return false;
-    while ((n = read(p->fd, text, sizeof text - 1)) > 0) {
-        text[n] = '\0';
-        text[strcspn(text, "\n")] = '\0';
-        if (!p->error[0]) /* the first thing that it complains of */
-            snprintf(p->error, sizeof p->error, "%s", text);
-    }
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return false;
-    close(p->fd);
     p->phase = said_done(p) ? MODEL_PULL_DONE : MODEL_PULL_FAILED;
-    if (p->phase == MODEL_PULL_DONE)
-        p->error[0] = '\0';
-    else if (!p->error[0])
-        snprintf(p->error, sizeof p->error, "it ended before all was there");
+    if (p->phase == MODEL_PULL_FAILED)
+        snprintf(p->error, sizeof p->error, "%s",
+                 p->child.said[0] ? p->child.said : "it ended before all was there");
     log_info("repository=%s %s", p->repo, p->phase == MODEL_PULL_DONE ? "is whole" : p->error);
     return true;
 }

@@ -7,7 +7,9 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
+#include "fcgi/cli/pull/own_child.h"
 
+enum { MODEL_PULL_NAME = 512 };
 enum pull_phase { MODEL_PULL_NONE, MODEL_PULL_RUNNING, MODEL_PULL_DONE, MODEL_PULL_FAILED };
 
 struct model_pull {
@@ -15,12 +17,12 @@ struct model_pull {
     const char *folder, *hub, *progress_path;
     /* its own */
     enum pull_phase phase;
-    char repo[256], error[320];
-    pid_t pid;
-    int fd; /* what it says on standard error; its end is the child's */
+    char repo[MODEL_PULL_NAME], error[320];
+    struct own_child child;
 };
 
-/* ERR_CONFLICT: one runs. include: a glob of file names, or NULL. */
+/* repo: OWNER/NAME[@REVISION], or a name as in hub_name.h. include: a glob of file names, or NULL.
+ * ERR_CONFLICT: one runs. */
 bool model_pull_start(struct model_pull *p, const char *repo, const char *include, struct err *e);
 void model_pull_stop(struct model_pull *p); /* it ends soon, as failed */
 /* True: the phase changed. */

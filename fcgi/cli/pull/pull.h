@@ -12,7 +12,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
+#include "engine/base/buf.h"
 #include "engine/base/err.h"
 #include "sql/core/digest.h"
 
@@ -64,6 +66,7 @@ struct pull {
     const char *endpoint, *repo, *revision, *include, *out, *proxy;
     const char *progress; /* file that says how far it is; NULL: none */
     const char *quant;    /* only the GGUF files of it ("": of a usual one); NULL: every file */
+    const char *chosen;   /* the usual one that was taken for ""; NULL: it did not need one */
     /* Called when each file's size is known and nothing of them was loaded; *more false: enough. */
     bool (*before)(void *context, struct pull *p, bool *more, struct err *e);
     void *before_context;
@@ -73,8 +76,8 @@ struct pull {
     char stage[4096];
     struct pull_file *files;
     size_t n_files;
-    int lock; /* of the stage; -1 */
-    bool planned;
+    int lock;                 /* of the stage; -1 */
+    bool planned, quiet;      /* quiet: standard output is for who called */
     const volatile int *stop; /* set by a signal */
 };
 
@@ -102,12 +105,19 @@ bool pull_repo_split(const char *text, struct pull_repo *out, struct err *e);
 bool pull_name_ok(const char *name);
 /* Fills files and commit from the hub's JSON. */
 bool pull_list_read(struct pull *p, const char *json, size_t len, struct err *e);
+/* Appends the hub's address, without slashes at its end. */
+void pull_url_begin(const struct pull *p, struct buf *b);
 /* The address of the list (name NULL) or of a file. Caller frees; NULL: no memory. */
 char *pull_url(const struct pull *p, const char *name);
 /* 64 hexadecimal digits to lower case in out; false leaves it alone. */
 bool pull_sha256_text(const char *text, char out[DIGEST_TEXT_SIZE]);
 
 /* ---- pull_hub_list.c, pull_http.c */
+/* False: stopped meanwhile. */
+bool pull_wait(const struct pull *p, double s);
+/* The hub's answer to one request, asked again where that may help; *body is the caller's to free.
+ */
+bool pull_http_get(struct pull *p, const char *url, struct buf *body, struct err *e);
 bool pull_http_list(struct pull *p, struct err *e); /* list and commit */
 bool pull_http_ask(struct pull *p, struct err *e);  /* each file's size, ETag and hash */
 /* Loads, verifies and stages all that is not there. ERR_CANCELLED when stopped. */
@@ -151,6 +161,7 @@ struct pull_progress {
     } past[32]; /* of the last seconds, for the rate */
     int n_past;
     uint64_t shown, told;
+    FILE *to; /* standard output, or error where that is for who called */
     bool terminal, drawn;
     int64_t total, got; /* bytes of all files to load; of them on the disk */
     int64_t fresh;      /* received by this run, also what had to be thrown away */

@@ -124,7 +124,8 @@ bool pull_choose(struct pull *p, const char *quant, struct err *e)
                                   p->repo, quant);
     bool one = !f.several;
     for (size_t i = 0; !*quant && !one && !of.name && i < sizeof usual / sizeof usual[0]; i++)
-        of = find(p, usual[i]);
+        if ((of = find(p, usual[i])).name)
+            p->chosen = usual[i];
     if (*quant)
         of = find(p, quant);
     else if (one)

@@ -1,4 +1,4 @@
-/* Fetches the hub's list of a repository's files. */
+/* Fetches what the hub answers as one JSON text: a repository's list of files, a search. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -23,14 +23,14 @@ static size_t on_list(char *data, size_t one, size_t n, void *context)
     return buf_append(&list->body, data, n) ? n : 0;
 }
 
-static bool wait_a_while(const struct pull *p, double s)
+bool pull_wait(const struct pull *p, double s)
 {
     for (uint64_t until = clock_ns() + (uint64_t)(s * 1e9); clock_ns() < until && !*p->stop;)
         nanosleep(&(struct timespec){0, 50000000}, NULL);
     return !*p->stop;
 }
 
-static bool get_list(struct pull *p, struct list *list, CURL *c, const char *url, struct err *e)
+static bool get(struct pull *p, struct list *list, CURL *c, struct err *e)
 {
     for (int tries = 0;; tries++) {
         long status = 0;
@@ -41,8 +41,8 @@ static bool get_list(struct pull *p, struct list *list, CURL *c, const char *url
         if (code == CURLE_OK && status == 200)
             return true;
         if (list->body.failed)
-            return err_set(e, ERR_LIMIT, "the hub's list of files is over %d MiB",
-                           PULL_LIST_MAX >> 20);
+            return err_set(e, ERR_LIMIT, "the hub's answer is over %zu MiB",
+                           list->body.limit >> 20);
         if (*p->stop)
             return err_set(e, ERR_CANCELLED, "stopped");
         if (!pull_may_pass(code, status) || tries + 1 >= PULL_TRIES) {
@@ -51,15 +51,14 @@ static bool get_list(struct pull *p, struct list *list, CURL *c, const char *url
             return err_set(e, ERR_IO, "%.150s: %s", p->endpoint, curl_easy_strerror(code));
         }
         int after = list->request.answer.retry_after;
-        if (!wait_a_while(p, after >= 0 ? after : 0.25 * (1 << tries)))
+        if (!pull_wait(p, after >= 0 ? after : 0.25 * (1 << tries)))
             return err_set(e, ERR_CANCELLED, "stopped");
     }
 }
 
-bool pull_http_list(struct pull *p, struct err *e)
+bool pull_http_get(struct pull *p, const char *url, struct buf *body, struct err *e)
 {
     struct list list = {.body = {.limit = PULL_LIST_MAX}};
-    char *url = pull_url(p, NULL);
     CURL *c = url ? curl_easy_init() : NULL;
     bool ok = c && pull_curl_setup(c, p, url) && !curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L) &&
               !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_list) &&
@@ -71,10 +70,22 @@ bool pull_http_list(struct pull *p, struct err *e)
               !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     if (!ok)
         err_set(e, ERR_NOMEM, "no memory for a request");
-    ok = ok && get_list(p, &list, c, url, e) &&
-         pull_list_read(p, list.body.data ? list.body.data : "", list.body.len, e);
+    ok = ok && get(p, &list, c, e);
     curl_easy_cleanup(c);
+    if (ok)
+        *body = list.body;
+    else
+        buf_fini(&list.body);
+    return ok;
+}
+
+bool pull_http_list(struct pull *p, struct err *e)
+{
+    struct buf body = {0};
+    char *url = pull_url(p, NULL);
+    bool ok = pull_http_get(p, url, &body, e) &&
+              pull_list_read(p, body.data ? body.data : "", body.len, e);
     free(url);
-    buf_fini(&list.body);
+    buf_fini(&body);
     return ok;
 }

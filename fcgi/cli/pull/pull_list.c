@@ -174,13 +174,18 @@ static void put_revision(struct buf *b, const char *s)
         *s == '/' ? buf_puts(b, "%2F") : buf_putc(b, *s);
 }
 
-char *pull_url(const struct pull *p, const char *name)
+void pull_url_begin(const struct pull *p, struct buf *b)
 {
-    struct buf b = {0};
     size_t n = strlen(p->endpoint);
     while (n && p->endpoint[n - 1] == '/')
         n--;
-    buf_append(&b, p->endpoint, n);
+    buf_append(b, p->endpoint, n);
+}
+
+char *pull_url(const struct pull *p, const char *name)
+{
+    struct buf b = {0};
+    pull_url_begin(p, &b);
     buf_printf(&b, name ? "/%s/resolve/" : "/api/models/%s/revision/", p->repo);
     put_revision(&b, name ? p->commit : p->revision);
     if (name) {

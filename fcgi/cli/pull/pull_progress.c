@@ -14,7 +14,8 @@
 
 void pull_progress_begin(struct pull_progress *g, const struct pull *p)
 {
-    *g = (struct pull_progress){.terminal = isatty(STDOUT_FILENO), .shown = clock_ns()};
+    *g = (struct pull_progress){.to = p->quiet ? stderr : stdout, .shown = clock_ns()};
+    g->terminal = isatty(fileno(g->to));
     for (size_t i = 0; i < p->n_files; i++)
         g->n_files += p->files[i].state != PULL_KEPT;
 }
@@ -117,19 +118,19 @@ void pull_progress_show(struct pull_progress *g, const struct pull *p, bool now)
         snprintf(left, sizeof left, "checking");
     else if (bytes_s > 0)
         time_text((double)(g->total - g->got) / bytes_s, left, sizeof left);
-    printf("%s%s of %s  %3d %%  %s/s  %s  %zu of %zu files%s", g->terminal ? "\r" : "", got, total,
-           g->total ? (int)(100.0 * (double)g->got / (double)g->total) : 100, speed, left,
-           g->n_done, g->n_files, g->terminal ? "\033[K" : "\n");
-    fflush(stdout);
+    fprintf(g->to, "%s%s of %s  %3d %%  %s/s  %s  %zu of %zu files%s", g->terminal ? "\r" : "", got,
+            total, g->total ? (int)(100.0 * (double)g->got / (double)g->total) : 100, speed, left,
+            g->n_done, g->n_files, g->terminal ? "\033[K" : "\n");
+    fflush(g->to);
     g->drawn = g->terminal;
 }
 
 void pull_progress_end(struct pull_progress *g)
 {
     if (g->drawn)
-        fputs("\r\033[K", stdout);
+        fputs("\r\033[K", g->to);
     g->drawn = false;
-    fflush(stdout);
+    fflush(g->to);
 }
 
 void pull_progress_say(struct pull_progress *g, const char *fmt, ...)
@@ -137,8 +138,8 @@ void pull_progress_say(struct pull_progress *g, const char *fmt, ...)
     va_list args;
     pull_progress_end(g);
     va_start(args, fmt);
-    vprintf(fmt, args);
+    vfprintf(g->to, fmt, args);
     va_end(args);
-    putchar('\n');
-    fflush(stdout);
+    putc('\n', g->to);
+    fflush(g->to);
 }

@@ -63,16 +63,19 @@ static bool load(struct pull *p, struct err *e)
     if (kept == p->n_files) {
         if (!pull_disk_install(p, e)) /* an empty stage that was left behind */
             return false;
-        printf("%s: all %zu files are there\n", p->out, p->n_files);
+        if (!p->quiet)
+            printf("%s: all %zu files are there\n", p->out, p->n_files);
         return true;
     }
     size_text((double)missing, text);
-    printf("%s at %s: %zu files, %s to load into %s\n", p->repo, p->commit, p->n_files, text,
-           p->out);
+    if (!p->quiet)
+        printf("%s at %s: %zu files, %s to load into %s\n", p->repo, p->commit, p->n_files, text,
+               p->out);
     fflush(stdout);
     if (!pull_http_load(p, e) || !pull_disk_install(p, e))
         return false;
-    printf("%s is whole: %s in %.1f s\n", p->out, text, (clock_ms() - began) / 1e3);
+    if (!p->quiet)
+        printf("%s is whole: %s in %.1f s\n", p->out, text, (clock_ms() - began) / 1e3);
     fflush(stdout);
     return true;
 }

@@ -2,6 +2,7 @@
  * folder of models, once; from then on it is a model there. */
 #include <curl/curl.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/base/file.h"
 #include "fcgi/cli/pull/hub_name.h"
@@ -17,6 +18,8 @@ static bool load(struct up *u, const struct hub_name *name, char *out, struct er
                             .kv_memory = u->kv_memory,
                             .threads = u->threads,
                             .exact = u->exact,
+                            .speculates = strcmp(u->speculate, "off") != 0,
+                            .cache_dir = u->cache,
                             .memory = u->memory};
     struct pull p = {.lock = -1,
                      .repo = name->repo.repo,
