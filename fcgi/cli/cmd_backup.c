@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/option.h"
@@ -25,7 +26,7 @@
 struct settings {
     const char *state;
     int64_t keep;
-    bool help;
+    bool json, help;
 };
 
 static const struct option options[] = {
@@ -33,21 +34,63 @@ static const struct option options[] = {
      CLI_STATE_HELP},
     {"keep", OPTION_INT, offsetof(struct settings, keep), NULL, 1, 10000, NULL, "N",
      "into a folder, which is made: keep the N newest backups and remove older ones"},
+    {"json", OPTION_BOOL, offsetof(struct settings, json), NULL, 0, 0, NULL, NULL,
+     "print one JSON object"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 
 extern const struct command cmd_backup;
 
-static bool back_up_file(struct store *s, const char *path, struct err *e)
+/* What was made; removed < 0: it is a file, whose attachments are not in it. */
+static void say(const struct settings *o, const char *path, double ms,
+                const struct backup_files *files, int removed)
 {
     struct stat st;
-    char size[SIZE_TEXT];
+    struct buf b = {0};
+    char size[SIZE_TEXT], fresh[SIZE_TEXT];
+    if (stat(path, &st) != 0)
+        return;
+    if (o->json) {
+        buf_puts(&b, "{\"path\":");
+        buf_json_string(&b, path, strlen(path));
+        buf_printf(&b,
+                   ",\"bytes\":%lld,\"ms\":%.0f,\"attachments\":%lld,\"attachments_copied\":%lld,"
+                   "\"attachment_bytes\":%lld,\"attachments_missing\":%lld,\"removed\":%d}",
+                   (long long)st.st_size, ms, (long long)files->named, (long long)files->copied,
+                   (long long)files->bytes, (long long)files->missing, removed < 0 ? 0 : removed);
+        if (!b.failed)
+            puts(b.data);
+        buf_fini(&b);
+        return;
+    }
+    size_text((double)st.st_size, size);
+    if (removed < 0)
+        printf("%s: %s in %.0f ms, checked\n", path, size, ms);
+    else
+        printf("%s: %s and %lld attachments (%lld new, %s) in %.0f ms, checked; %d older removed\n",
+               path, size, (long long)files->named, (long long)files->copied,
+               size_text((double)files->bytes, fresh), ms, removed);
+    if (removed < 0 && files->missing)
+        printf("%lld attachments are not in it: back up into a folder to have them\n",
+               (long long)files->missing);
+}
+
+static bool note_file(void *context, const char *sha256, int64_t bytes)
+{
+    ((struct backup_files *)context)->missing++;
+    return true;
+}
+
+static bool back_up_file(struct store *s, const struct settings *o, const char *path, struct err *e)
+{
+    struct backup_files files = {0};
     double began = clock_ms();
     if (!store_backup(s, path, e))
         return false;
-    if (stat(path, &st) == 0)
-        printf("%s: %s in %.0f ms, checked\n", path, size_text((double)st.st_size, size),
-               clock_ms() - began);
+    double ms = clock_ms() - began;
+    if (!store_copy_files(path, note_file, &files, e))
+        return false;
+    say(o, path, ms, &files, -1);
     return true;
 }
 
@@ -92,7 +135,6 @@ static bool back_up_folder(struct store *s, const struct settings *o, const char
 {
     char name[BACKUP_NAME_SIZE], path[PATH_MAX];
     struct backup_files files = {0};
-    struct stat st = {0};
     int removed = 0;
     double began = clock_ms();
     backup_name(clock_wall_ms(), name);
@@ -104,41 +146,25 @@ static bool back_up_folder(struct store *s, const struct settings *o, const char
     bool ok = copy_all(s, database, path, &files, e) &&
               (!o->keep || backup_rotate(folder, o->keep, &removed, e));
     close(lock);
-    if (!ok || stat(path, &st))
-        return ok;
-    char size[SIZE_TEXT], fresh[SIZE_TEXT];
-    printf("%s: %s and %lld attachments (%lld new, %s) in %.0f ms, checked; %d older removed\n",
-           path, size_text((double)st.st_size, size), (long long)files.named,
-           (long long)files.copied, size_text((double)files.bytes, fresh), clock_ms() - began,
-           removed);
-    return true;
-}
-
-static bool note_file(void *context, const char *sha256, int64_t bytes)
-{
-    ++*(int64_t *)context;
-    return true;
+    if (ok)
+        say(o, path, clock_ms() - began, &files, removed);
+    return ok;
 }
 
 static bool back_up(void *settings, char **words, struct arena *a, struct err *e)
 {
     const struct settings *o = settings;
     char database[PATH_MAX];
-    int64_t attachments = 0;
     if (!words[0] || words[1])
         return cli_store_usage(&cmd_backup, e);
     struct store *s = cli_store_open(o->state, false, e);
     if (!s)
         return false;
     bool ok = cli_store_path(o->state, database, e);
-    if (ok && (o->keep || file_is_dir(words[0]))) {
+    if (ok && (o->keep || file_is_dir(words[0])))
         ok = back_up_folder(s, o, database, words[0], e);
-    } else if (ok) {
-        ok = back_up_file(s, words[0], e) && store_copy_files(words[0], note_file, &attachments, e);
-        if (ok && attachments)
-            printf("%lld attachments are not in it: back up into a folder to have them\n",
-                   (long long)attachments);
-    }
+    else if (ok)
+        ok = back_up_file(s, o, words[0], e);
     store_close(&s);
     return ok;
 }
@@ -153,7 +179,7 @@ static int run(int argc, char **argv)
 
 const struct command cmd_backup = {
     .name = "backup",
-    .usage = "FOLDER [--keep N] [--state DIR] | FILE [--state DIR]",
+    .usage = "FOLDER [--keep N] [--state DIR] [--json] | FILE [--state DIR] [--json]",
     .help = "write a consistent, checked copy of the database, into a folder with all attachments; "
             "the server may go on",
     .options = options,

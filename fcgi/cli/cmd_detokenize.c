@@ -19,7 +19,7 @@ enum { INPUT_MAX = 1 << 28 };
 
 struct settings {
     const char *model, *cache;
-    bool jsonl, hide;
+    bool jsonl, json, hide;
 };
 
 static const struct option options[] = {
@@ -27,6 +27,8 @@ static const struct option options[] = {
      "model folder, or a tokenizer.json"},
     {"jsonl", OPTION_BOOL, offsetof(struct settings, jsonl), NULL, 0, 0, NULL, NULL,
      "one case a line: {\"ids\"} to {\"text\", \"emit\": [...], \"flush\"}"},
+    {"json", OPTION_BOOL, offsetof(struct settings, json), NULL, 0, 0, NULL, NULL,
+     "print one JSON object: text"},
     {"hide-special", OPTION_BOOL, offsetof(struct settings, hide), NULL, 0, 0, NULL, NULL,
      "pass over control tokens instead of spelling them out"},
     {"cache", OPTION_STRING, offsetof(struct settings, cache), NULL, 0, 0, NULL, "DIR",
@@ -38,7 +40,7 @@ extern const struct command cmd_detokenize;
 
 struct context {
     const struct vocab *vocab;
-    bool special_text;
+    bool special_text, json;
 };
 
 static bool check_id(const struct vocab *v, double id, struct err *e)
@@ -96,6 +98,14 @@ static bool print_text(const struct context *c, struct err *e)
         p = end;
     }
     ok = ok && detokenizer_flush(&d, &out);
+    if (ok && c->json) {
+        struct buf text = out;
+        out = (struct buf){0};
+        buf_puts(&out, "{\"text\":");
+        buf_json_string(&out, text.data ? text.data : "", text.len);
+        buf_puts(&out, "}\n");
+        buf_fini(&text);
+    }
     if (ok && out.len && (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout)))
         ok = err_errno(e, "standard output");
     buf_fini(&in);
@@ -115,7 +125,7 @@ static int run(int argc, char **argv)
     status = 1;
     struct vocab *vocab = vocab_load(s.model, s.cache, &e);
     if (vocab) {
-        struct context c = {vocab, !s.hide};
+        struct context c = {vocab, !s.hide, s.json};
         status = s.jsonl ? cli_jsonl_run("detokenize", answer, &c) : !print_text(&c, &e);
     }
     if (e.code)
@@ -126,7 +136,7 @@ static int run(int argc, char **argv)
 
 const struct command cmd_detokenize = {
     .name = "detokenize",
-    .usage = "--model M [--jsonl]",
+    .usage = "--model M [--jsonl | --json]",
     .help = "turns token ids into text",
     .options = options,
     .n_options = N_OPTIONS,

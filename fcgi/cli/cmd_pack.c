@@ -19,6 +19,7 @@ extern const struct command cmd_pack;
 
 struct options {
     const char *output;
+    bool json;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -26,6 +27,7 @@ static const struct option options[] = {
     {"output", OPTION_STRING, AT(output), NULL, 0, 0, NULL, "DIR",
      "folder of the packed file, with a link to it beside the model (default: the model's own "
      "folder)"},
+    {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
 static volatile sig_atomic_t stop;
@@ -36,7 +38,7 @@ static void on_signal(int signal_number)
 }
 
 struct shown {
-    bool terminal, drawn;
+    bool terminal, drawn, quiet;
     double began, last; /* clock_ms */
     struct pack_progress p;
 };
@@ -59,7 +61,7 @@ static void on_progress(void *context, const struct pack_progress *p)
     struct shown *s = context;
     double now = clock_ms();
     s->p = *p;
-    if (now - s->last < (s->terminal ? 250 : 10000))
+    if (s->quiet || now - s->last < (s->terminal ? 250 : 10000))
         return;
     s->last = now;
     draw(s, now);
@@ -74,7 +76,7 @@ static void end_line(struct shown *s)
 
 /* The engine looks beside the model: a link there leads it to another folder. A file there is not
  * touched. */
-static void link_beside(const struct model *m, const char *path)
+static void link_beside(const struct model *m, const char *path, FILE *to)
 {
     char beside[4096], fresh[4110], *real = realpath(path, NULL);
     struct stat st;
@@ -83,24 +85,57 @@ static void link_beside(const struct model *m, const char *path)
     if (ok && lstat(beside, &st) == 0 && !S_ISLNK(st.st_mode)) {
         struct stat other;
         if (stat(path, &other) != 0 || other.st_ino != st.st_ino || other.st_dev != st.st_dev)
-            printf("%s is there as well: the engine takes that one\n", beside);
+            fprintf(to, "%s is there as well: the engine takes that one\n", beside);
         ok = false;
     }
     if (ok) {
         snprintf(fresh, sizeof fresh, "%s.link", beside);
         unlink(fresh);
         if (symlink(real, fresh) != 0 || rename(fresh, beside) != 0)
-            printf("no link at %s: %s; put one there, the engine looks for it\n", beside,
-                   strerror(errno));
+            fprintf(to, "no link at %s: %s; put one there, the engine looks for it\n", beside,
+                    strerror(errno));
         else
-            printf("%s leads to it\n", beside);
+            fprintf(to, "%s leads to it\n", beside);
     }
     free(real);
 }
 
+static void say_json(const struct shown *s, const char *path, bool there)
+{
+    struct buf b = {0};
+    buf_puts(&b, "{\"path\":");
+    buf_json_string(&b, path, strlen(path));
+    buf_printf(&b, ",\"was_there\":%s", there ? "true" : "false");
+    if (!there)
+        buf_printf(&b,
+                   ",\"bytes\":%" PRIu64 ",\"experts\":%" PRIu64 ",\"experts_kept\":%" PRIu64
+                   ",\"ms\":%.0f",
+                   s->p.bytes_total, s->p.records_total, s->p.records_kept, clock_ms() - s->began);
+    buf_putc(&b, '}');
+    if (!b.failed)
+        puts(b.data);
+    buf_fini(&b);
+}
+
+static void say(const struct shown *s, const char *path, bool there)
+{
+    if (there) {
+        printf("%s is there already\n", path);
+        return;
+    }
+    if (s->p.records_kept)
+        printf("%" PRIu64 " of %" PRIu64 " experts were there from an earlier run\n",
+               s->p.records_kept, s->p.records_total);
+    printf("%s: %.2f GB in %.1f s\n", path, (double)s->p.bytes_total / 1e9,
+           (clock_ms() - s->began) / 1000);
+}
+
 static bool write_file(const struct options *o, const struct model *m, struct err *e)
 {
-    struct shown s = {.terminal = isatty(STDOUT_FILENO), .began = clock_ms(), .last = clock_ms()};
+    struct shown s = {.terminal = isatty(STDOUT_FILENO),
+                      .quiet = o->json,
+                      .began = clock_ms(),
+                      .last = clock_ms()};
     char path[4096];
     bool there, ok = expert_pack_path(path, sizeof path, m, o->output, e);
     ok = ok && expert_pack_write(&(struct pack_params){.model = m,
@@ -112,16 +147,9 @@ static bool write_file(const struct options *o, const struct model *m, struct er
     end_line(&s);
     if (!ok)
         return false;
-    if (there)
-        printf("%s is there already\n", path);
-    if (!there && s.p.records_kept)
-        printf("%" PRIu64 " of %" PRIu64 " experts were there from an earlier run\n",
-               s.p.records_kept, s.p.records_total);
-    if (!there)
-        printf("%s: %.2f GB in %.1f s\n", path, (double)s.p.bytes_total / 1e9,
-               (clock_ms() - s.began) / 1000);
+    (o->json ? say_json : say)(&s, path, there);
     if (o->output)
-        link_beside(m, path);
+        link_beside(m, path, o->json ? stderr : stdout);
     return true;
 }
 
@@ -132,8 +160,10 @@ static bool pack(const struct options *o, const char *path, struct err *e)
     if (ok) {
         struct expert_report f;
         expert_report_make(&f, m, o->output);
-        expert_report_print(&f); /* what there is to gain */
-        putchar('\n');
+        if (!o->json) {
+            expert_report_print(&f); /* what there is to gain */
+            putchar('\n');
+        }
         ok = write_file(o, m, e);
     }
     model_close(&m);
@@ -161,7 +191,7 @@ static int run_pack(int argc, char **argv)
 
 const struct command cmd_pack = {
     .name = "pack",
-    .usage = "MODEL [--output DIR]",
+    .usage = "MODEL [--output DIR] [--json]",
     .help = "write a model's experts once more, each in one piece, for streaming from disk",
     .options = options,
     .n_options = sizeof options / sizeof *options,

@@ -3,10 +3,12 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/option.h"
@@ -19,12 +21,14 @@
 
 struct settings {
     const char *state;
-    bool help;
+    bool json, help;
 };
 
 static const struct option options[] = {
     {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR",
      CLI_STATE_HELP},
+    {"json", OPTION_BOOL, offsetof(struct settings, json), NULL, 0, 0, NULL, NULL,
+     "print one JSON object"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 
@@ -46,8 +50,35 @@ static bool hold(const char *folder, const char *name, struct err *e)
     return err_set(e, ERR_CONFLICT, "a server is running on %s: stop it first", folder);
 }
 
-static bool restore_into(const char *backup, const char *folder, const char *database,
-                         struct err *e)
+/* aside: the database of before; NULL: there was none. */
+static void say(const struct settings *o, const char *database, const char *backup,
+                const struct backup_files *files, const char *aside)
+{
+    struct buf b = {0};
+    if (!o->json) {
+        printf("%s is restored from %s, with %lld attachments (%lld copied)\n", database, backup,
+               (long long)files->named, (long long)files->copied);
+        if (aside)
+            printf("the database of before is %s\n", aside);
+        return;
+    }
+    buf_puts(&b, "{\"database\":");
+    buf_json_string(&b, database, strlen(database));
+    buf_json_member(&b, "backup", backup);
+    buf_printf(&b, ",\"attachments\":%lld,\"attachments_copied\":%lld,\"aside\":",
+               (long long)files->named, (long long)files->copied);
+    if (aside)
+        buf_json_string(&b, aside, strlen(aside));
+    else
+        buf_puts(&b, "null");
+    buf_putc(&b, '}');
+    if (!b.failed)
+        puts(b.data);
+    buf_fini(&b);
+}
+
+static bool restore_into(const struct settings *o, const char *backup, const char *folder,
+                         const char *database, struct err *e)
 {
     char aside[PATH_MAX];
     struct backup_files files;
@@ -69,10 +100,7 @@ static bool restore_into(const char *backup, const char *folder, const char *dat
                        (long long)files.missing);
     if (!store_copy_restore(backup, database, aside, e))
         return false;
-    printf("%s is restored from %s, with %lld attachments (%lld copied)\n", database, backup,
-           (long long)files.named, (long long)files.copied);
-    if (old)
-        printf("the database of before is %s\n", aside);
+    say(o, database, backup, &files, old ? aside : NULL);
     return true;
 }
 
@@ -89,7 +117,7 @@ static bool restore(void *settings, char **words, struct arena *a, struct err *e
         backup = newest;
     }
     if (!cli_store_folder(o->state, folder, e) || !cli_store_path(o->state, database, e) ||
-        !restore_into(backup, folder, database, e))
+        !restore_into(o, backup, folder, database, e))
         return false;
     /* An older one is brought up to this program's version now, not when the server starts. */
     struct store *s = cli_store_open(o->state, false, e);
@@ -110,7 +138,7 @@ static int run(int argc, char **argv)
 
 const struct command cmd_restore = {
     .name = "restore",
-    .usage = "FILE|FOLDER [--state DIR]",
+    .usage = "FILE|FOLDER [--state DIR] [--json]",
     .help = "put a backup (of a folder the newest) in place of the database, which is kept aside; "
             "the server must be stopped",
     .options = options,

@@ -26,7 +26,9 @@ struct synth {
     struct synth_shape own, shape;
     struct synth_format experts, rest, ends; /* ends: embedding and head */
     int64_t eos;
+    bool json;
     struct tensor_manifest manifest;
+    uint64_t bytes, n_tensors; /* written */
 };
 
 #define AT(field) offsetof(struct synth, field)
@@ -59,6 +61,7 @@ static const struct option options[] = {
     {"tokenizer", OPTION_STRING, AT(tokenizer), SLUICE_DATADIR "/demo-model", 0, 0, NULL, "DIR",
      "copy the tokenizer from there when the vocabulary is large enough"},
     {"seed", OPTION_INT, AT(seed), "1", 0, 9e15, NULL, "S", "the same seed gives the same model"},
+    {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
 static bool read_format(struct synth *s, struct err *e)
@@ -284,8 +287,8 @@ static bool write_tensors(struct synth *s, struct err *e)
     tensor_writer_abort(&w);
     free(entries);
     free(names);
-    if (ok)
-        printf("%.2f GB in %zu tensors", (double)bytes / 1e9, n);
+    s->bytes = bytes;
+    s->n_tensors = n;
     return ok;
 }
 
@@ -327,7 +330,6 @@ static bool make_gguf(struct synth *s, struct err *e)
     char config[4096];
     uint64_t bytes = 0;
     int32_t n = 0;
-    double begin = clock_ms();
     s->eos = -1;
     bool ok = file_mkdirs(s->out, 0755, e) && write_config(s, false, e) &&
               file_join(config, sizeof config, s->out, "config.json", e);
@@ -340,23 +342,36 @@ static bool make_gguf(struct synth *s, struct err *e)
                                   .seed = (uint64_t)s->seed};
     ok = synth_gguf(&p, &bytes, &n, e);
     unlink(config);
-    if (ok)
-        printf("%.2f GB in %d tensors, %.1f s; no tokenizer\n", (double)bytes / 1e9, n,
-               (clock_ms() - begin) / 1000);
+    s->bytes = bytes;
+    s->n_tensors = (uint64_t)n;
     return ok;
 }
 
-static bool synth(struct synth *s, struct err *e)
+static void say(const struct synth *s, double seconds)
+{
+    struct buf b = {0};
+    if (!s->json) {
+        printf("%.2f GB in %" PRIu64 " tensors, %.1f s%s\n", (double)s->bytes / 1e9, s->n_tensors,
+               seconds, s->eos < 0 ? "; no tokenizer" : "");
+        return;
+    }
+    buf_puts(&b, "{\"path\":");
+    buf_json_string(&b, s->out, strlen(s->out));
+    buf_printf(&b, ",\"bytes\":%" PRIu64 ",\"tensors\":%" PRIu64 ",\"tokenizer\":%s,\"ms\":%.0f}",
+               s->bytes, s->n_tensors, s->eos < 0 ? "false" : "true", seconds * 1e3);
+    if (!b.failed)
+        puts(b.data);
+    buf_fini(&b);
+}
+
+static bool make(struct synth *s, struct err *e)
 {
     char path[4096];
-    if (!s->out)
-        return err_set(e, ERR_INPUT, "--out is needed");
     s->shape = *synth_preset(s->preset);
     synth_override(&s->shape, &s->own);
     if (!strncmp(s->format, "gguf-", 5))
         return make_gguf(s, e);
     s->eos = tokenizer_eos(s);
-    double begin = clock_ms();
     bool ok = read_format(s, e) && file_mkdirs(s->out, 0755, e) && write_config(s, false, e) &&
               file_join(path, sizeof path, s->out, "config.json", e) &&
               tensor_manifest_open(&s->manifest, path, false, e) && write_config(s, true, e) &&
@@ -366,9 +381,18 @@ static bool synth(struct synth *s, struct err *e)
     for (size_t i = 0; ok && s->eos >= 0 && i < sizeof texts / sizeof *texts; i++)
         ok = copy_file(s, texts[i], e);
     tensor_manifest_close(&s->manifest);
-    if (ok)
-        printf(", %.1f s%s\n", (clock_ms() - begin) / 1000, s->eos < 0 ? "; no tokenizer" : "");
     return ok;
+}
+
+static bool synth(struct synth *s, struct err *e)
+{
+    double begin = clock_ms();
+    if (!s->out)
+        return err_set(e, ERR_INPUT, "--out is needed");
+    if (!make(s, e))
+        return false;
+    say(s, (clock_ms() - begin) / 1000);
+    return true;
 }
 
 static int run_synth(int argc, char **argv)

@@ -38,6 +38,14 @@ test('while the server runs: database and attachments, checked, 0600', async () 
   assert.ok(Math.abs(status.database.backup_at - Date.now()) < 60000);
 });
 
+test('for programs: the same facts as one JSON object', async () => {
+  const alone = path.join(s.dir, 'alone.db'), r = JSON.parse((await run('backup', alone, '--json')).out);
+  assert.deepEqual([r.path, r.bytes, r.attachments, r.attachments_missing, r.removed], [alone, statSync(alone).size, 0, 1, 0]);
+  const into = JSON.parse((await run('backup', path.join(s.dir, 'further'), '--keep', '3', '--json')).out);
+  assert.deepEqual([into.attachments, into.attachments_copied, into.attachment_bytes, into.attachments_missing], [1, 1, bytes.length, 0]);
+  assert.equal(into.bytes, statSync(into.path).size);
+});
+
 test('the oldest go, and with them what only they named', async () => {
   for (const day of ['20200101', '20200102']) writeFileSync(path.join(dir, `sluice-${day}-000000.db`), readFileSync(path.join(dir, backups().at(-1))));
   const stray = 'ab'.repeat(32);
@@ -65,8 +73,11 @@ test('what was there comes back, and what was before is kept', async () => {
   await s.exited;
   rmSync(path.join(state, 'attachments'), { recursive: true });
   assert.deepEqual(await titles(), ['first', 'second']);
-  const r = await run('restore', dir);
+  const r = await run('restore', dir, '--json');
   assert.equal(r.code, 0, r.err);
+  const said = JSON.parse(r.out);
+  assert.deepEqual([said.database, said.backup, said.attachments, said.attachments_copied], [path.join(state, 'sluice.db'), path.join(dir, backups().findLast((f) => f.startsWith('sluice-'))), 1, 1]);
+  assert.ok(existsSync(said.aside), said.aside);
   assert.deepEqual(await titles(), ['first']);
   assert.equal(readFileSync(path.join(state, 'attachments', file.slice(0, 2), file), 'utf8'), bytes);
   const old = readdirSync(state).filter((f) => /^sluice\.db\.before-[\d-]+$/.test(f));

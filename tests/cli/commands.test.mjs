@@ -23,6 +23,7 @@ test("tokenize and detokenize agree with the golden ids", async () => {
   const back = lines(await ok(["detokenize", "--model", demo, "--jsonl"], { input: jsonLines(cases.map((c) => ({ ids: c.ids }))) }));
   cases.forEach((c, i) => assert.equal(back[i].text, c.text.normalize("NFC"))); // the tokenizer composes
   assert.deepEqual(JSON.parse(await ok(["tokenize", "--model", demo, "--json"], { input: cases[0].text })), { ids: cases[0].ids });
+  assert.deepEqual(JSON.parse(await ok(["detokenize", "--model", demo, "--json"], { input: cases[0].ids.join(" ") })), { text: cases[0].text.normalize("NFC") });
 });
 
 test("template renders the published templates' cases byte for byte", async () => {
@@ -43,6 +44,14 @@ test("parse gives the cases' content, reasoning and calls", async () => {
     assert.equal(got[i].reasoning_content ?? "", c.expect.reasoning_content ?? "", c.id);
     assert.equal(got[i].tool_calls?.length ?? 0, c.expect.tool_calls?.length ?? 0, c.id);
   });
+});
+
+test("synth says what it wrote", async (t) => {
+  const out = join(folder(t), "model");
+  const said = JSON.parse(await ok(["synth", "--out", out, "--layers", "1", "--hidden", "64", "--experts", "4", "--top-k", "2", "--inter", "32", "--heads", "2", "--kv-heads", "1", "--head-dim", "32", "--vocab", "512", "--json"]));
+  assert.equal(said.path, out);
+  const info = JSON.parse(await ok(["info", out, "--json", ...cpu]));
+  assert.deepEqual([said.tensors, said.bytes > 0.9 * info.file_bytes, said.tokenizer], [info.tensors, true, false]);
 });
 
 test("info tells the demo model's facts", async () => {

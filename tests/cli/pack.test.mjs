@@ -35,6 +35,11 @@ test("pack writes beside the model and info says so", async (t) => {
   assert.deepEqual({ ...after.packed, state: "none" }, before.packed);
   assert.equal(after.packed.state, "used");
   assert.match(await ok(["pack", model]), /is there already/);
+  assert.deepEqual(JSON.parse(await ok(["pack", model, "--json"])), { path: sidecar, was_there: true });
+  unlinkSync(sidecar);
+  const said = JSON.parse(await ok(["pack", model, "--json"]));
+  assert.deepEqual({ ...said, ms: 0 }, { path: sidecar, was_there: false, bytes: said.bytes, experts: before.count, experts_kept: 0, ms: 0 });
+  assert.ok(said.bytes > 0 && said.bytes <= before.packed.file_bytes);
   assert.match(await ok(["info", model, ...cpu]), /used: .*model\.safetensors\.experts/);
   truncateSync(sidecar, 8192);
   const broken = await facts(model);
