@@ -41,6 +41,7 @@
     X(admin)                                                                                       \
     X(admin_jobs)                                                                                  \
     X(admin_models)                                                                                \
+    X(admin_search)                                                                                \
     X(log)                                                                                         \
     X(history)                                                                                     \
     X(admin_checks)                                                                                \

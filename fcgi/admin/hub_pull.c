@@ -16,16 +16,17 @@
 #include "fcgi/process/worker.h"
 
 #define MAX_PROGRESS 4096
-#define MAX_NAME 200
+#define MAX_NAME 400
 
 /* Whether the hub knows the name is found out by the pull itself. */
 static bool check_repo(const char *repo, struct err *e)
 {
     const char *slash = strchr(repo, '/');
-    size_t n = strspn(repo, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/@");
+    size_t n = strspn(repo, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/@:");
     return (strlen(repo) < MAX_NAME && !repo[n] && slash && slash != repo && slash[1] &&
             repo[0] != '-' && repo[0] != '.' && !strstr(repo, "..")) ||
-           err_field(e, ERR_INPUT, "repo", "is written OWNER/NAME[@REVISION]") ||
+           err_field(e, ERR_INPUT, "repo",
+                     "is written OWNER/NAME[@REVISION], or hf.co/OWNER/NAME:Q4_K_M") ||
            err_reason(e, "repo_form");
 }
 
@@ -34,6 +35,8 @@ bool hub_pull_ask(struct request *r, const char *repo, const char *include, stru
     const char *phase = "";
     if (!check_repo(repo, e))
         return false;
+    if (include && *include && strchr(repo, ':') && strrchr(repo, ':') > strrchr(repo, '/'))
+        return err_field(e, ERR_INPUT, "include", "does not go with '%s'", strrchr(repo, ':'));
     if (include && strlen(include) > MAX_NAME)
         return err_field(e, ERR_INPUT, "include", "is longer than %d bytes", MAX_NAME);
     if (!confirmation_check(r, e))

@@ -5,6 +5,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_admin_checks.c \
 	%D%/api_admin_jobs.c \
 	%D%/api_admin_models.c \
+	%D%/api_admin_search.c \
 	%D%/api_audit.c \
 	%D%/api_health.c \
 	%D%/api_history.c \

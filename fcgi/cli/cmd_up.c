@@ -269,6 +269,7 @@ static void tick(void *context)
     struct up *u = context;
     announce(u);
     model_switch_tick(&u->model_switch);
+    model_search_tick(&u->model_search);
 }
 
 /* Where models are looked for: --models, beside the one that runs, and where the demo model is. */
@@ -288,6 +289,8 @@ static bool begin_model_switch(struct up *u, struct supervisor *s, struct err *e
     for (int i = 0, n = 0; i < 3; i++)
         if (folders[i][0] && strcmp(folders[i], "/"))
             u->model_switch.folders[n++] = folders[i];
+    up_set_search(u);
+    model_search_begin(&u->model_search);
     return model_switch_begin(&u->model_switch, u->model, e);
 }
 

@@ -62,6 +62,7 @@ function layOut(dir, fake) {
   const share = path.join(dir, 'share');
   mkdirSync(share);
   symlinkSync(path.join(top, 'nginx'), path.join(share, 'nginx'));
+  symlinkSync(path.join(top, 'fcgi/cli/pull/known-models.json'), path.join(share, 'known-models.json'));
   const built = path.join(prefix, 'share/sluice/web'); // with the libraries that npm fetched
   symlinkSync(existsSync(built) ? built : path.join(top, 'web'), path.join(share, 'web'));
   return { binDir, share };

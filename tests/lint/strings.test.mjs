@@ -7,7 +7,9 @@ import { fileURLToPath } from "node:url";
 
 const web = join(dirname(fileURLToPath(import.meta.url)), "../../web");
 const read = (f) => readFileSync(join(web, f), "utf8");
-const names = readdirSync(join(web, "strings")).map((f) => f.replace(".json", ""));
+const names = readdirSync(join(web, "strings")).filter((f) => f.endsWith(".json")).map((f) => f.replace(".json", ""));
+const further = readdirSync(join(web, "strings"), { withFileTypes: true }).filter((f) => f.isDirectory()).map((f) => f.name); // of other pages than the chat
+const files = (name) => [name, ...further.map((page) => `${page}/${name}`)].map((f) => `strings/${f}.json`);
 const scripts = readdirSync(join(web, "js"), { recursive: true }).filter((f) => f.endsWith(".js")).map((f) => join("js", f));
 const pages = readdirSync(web).filter((f) => f.endsWith(".html"));
 
@@ -20,7 +22,7 @@ function flat(name) {
       else out[[...path, key].join(".")] = value;
     }
   };
-  walk(JSON.parse(read(`strings/${name}.json`)), []);
+  for (const f of files(name)) walk(JSON.parse(read(f)), []);
   return out;
 }
 const texts = (value) => (typeof value === "string" ? [value] : Object.values(value));
@@ -36,7 +38,7 @@ test("no section and no key stands twice", () => {
     let section = "";
     const seen = [];
     const sections = [];
-    for (const line of read(`strings/${name}.json`).split("\n")) {
+    for (const line of files(name).map(read).join("\n").split("\n")) {
       const opened = /^ {2}"(\w+)": \{/.exec(line)?.[1];
       if (opened) sections.push(section = opened);
       const key = /^ {4}"(\w+)":/.exec(line)?.[1];

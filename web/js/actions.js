@@ -35,7 +35,7 @@ function paletteActions(actions, can) {
     setting("keyboard", t("account.help"), helpDialog),
     setting("shield", t("account.security"), async () => (await import("./security.js")).securityDialog()),
     ...themes().map(({ icon, label, run }) => setting(icon, `${t("theme.title")}: ${label}`, run)),
-    { ...setting("admin", t("admin.title"), () => location.assign("/admin")), can: () => state.user?.role === "admin" },
+    { ...setting("admin", t("page.admin"), () => location.assign("/admin")), can: () => state.user?.role === "admin" },
   ];
 }
 

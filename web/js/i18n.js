@@ -1,5 +1,5 @@
-// Every visible string, in the reader's language. The catalogues are strings/LANGUAGE.json: sections of keys. A value is
-// a text with {names} in it, or, where a number decides, one text for each plural form ({"one": ..., "other": ...}).
+// Every visible string, in the reader's language. The catalogues are strings/LANGUAGE.json: sections of keys; a page with
+// data-strings="admin" has strings/admin/LANGUAGE.json beside it. A value is a text with {names} in it, or, where a number decides, one text for each plural form ({"one": ..., "other": ...}).
 // Importing this module waits until the catalogue is here, so t() may be used anywhere, also at a module's top level.
 
 const LANGUAGES = { en: "English", de: "Deutsch" }; // each in its own words
@@ -27,10 +27,14 @@ function remembered() {
 }
 
 async function load() {
+  const further = document.documentElement.dataset.strings;
+  const catalogue = async (file) => {
+    const response = await fetch(new URL(`../strings/${file}.json`, import.meta.url));
+    return response.ok ? response.json() : Promise.reject(new Error(file));
+  };
   for (const name of language === "en" ? ["en"] : [language, "en"]) {
     try {
-      const response = await fetch(new URL(`../strings/${name}.json`, import.meta.url));
-      if (response.ok) return await response.json();
+      return Object.assign({}, ...await Promise.all([name, ...(further ? [`${further}/${name}`] : [])].map(catalogue)));
     } catch { /* the next one, then the bare keys */ }
   }
   return {};

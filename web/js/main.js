@@ -191,7 +191,7 @@ $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("account.security"), icon: "shield", run: async () => (await import("./security.js")).securityDialog() },
   { label: t("account.help"), icon: "keyboard", run: helpDialog },
   { label: t("account.language"), icon: "language", run: languageMenu },
-  ...(state.user?.role === "admin" ? [{ label: t("admin.title"), icon: "admin", run: () => location.assign("/admin") }] : []),
+  ...(state.user?.role === "admin" ? [{ label: t("page.admin"), icon: "admin", run: () => location.assign("/admin") }] : []),
   { label: t("account.signOut"), icon: "out", run: signOut },
 ]));
 on("imported", () => loadConversations());

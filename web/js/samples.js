@@ -18,7 +18,7 @@ const round = (name, more = {}) => el("button", { class: "icon-button", type: "b
 
 function buttons() {
   return part(row(button("primary", t("common.save")), button("quiet", t("common.cancel")), button("danger", t("common.delete")), button("primary", t("common.save"), { disabled: true }), button("link", t("thread.retry"))),
-    row(round("copy"), round("edit", { disabled: true }), round("ghost", { ariaPressed: "true" }), button("pill", t("composer.thinking")), button("suggestion", t("suggestions.who")), el("span", { class: "badge" }, t("admin.title")),
+    row(round("copy"), round("edit", { disabled: true }), round("ghost", { ariaPressed: "true" }), button("pill", t("composer.thinking")), button("suggestion", t("suggestions.who")), el("span", { class: "badge" }, t("page.admin")),
       ...[0, 1, 2, 3, 4, 5, 6, 7].map((n) => el("span", { class: "tag", data: { colour: String(n) } }, t("list.tags")))));
 }
 

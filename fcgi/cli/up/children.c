@@ -159,3 +159,53 @@ bool up_add_children(struct up *u, struct supervisor *s, struct err *e)
     add_pool(u, s, "stream", "workers-stream", u->stream_socket);
     return add_nginx(u, s, e);
 }
+
+void up_set_search(struct up *u)
+{
+    char *argv[MODEL_SEARCH_ARGS] = {"sluice",
+                                     "search",
+                                     "--endpoint",
+                                     (char *)u->hub,
+                                     "--known",
+                                     up_in_dir(u, u->share_dir, "known-models.json"),
+                                     "--folder",
+                                     (char *)u->models,
+                                     "--progress",
+                                     up_in_dir(u, u->state, STATE_SEARCH),
+                                     "--status",
+                                     u->status,
+                                     "--cache-dir",
+                                     u->cache,
+                                     "--backend",
+                                     (char *)u->backend,
+                                     "--ctx",
+                                     number(u, u->ctx),
+                                     "--slots",
+                                     number(u, u->slots),
+                                     "--threads",
+                                     number(u, u->threads),
+                                     "--strategy",
+                                     (char *)u->memory.strategy,
+                                     "--ram-budget",
+                                     number(u, u->memory.ram_budget),
+                                     "--gpu-budget",
+                                     number(u, u->memory.gpu_budget),
+                                     "--expert-cache",
+                                     number(u, u->memory.expert_cache),
+                                     "--experts-per-token",
+                                     number(u, u->memory.experts_per_token),
+                                     "--hybrid-experts",
+                                     (char *)u->memory.hybrid_experts,
+                                     "--kv-type",
+                                     (char *)u->memory.kv_type,
+                                     "--kv-memory",
+                                     number(u, u->kv_memory),
+                                     "--prefill-chunk",
+                                     number(u, u->prefill_chunk),
+                                     "--speculate",
+                                     (char *)u->speculate,
+                                     u->exact ? "--exact" : "--no-exact",
+                                     NULL};
+    u->model_search.state_dir = u->state;
+    memcpy(u->model_search.argv, argv, sizeof argv);
+}

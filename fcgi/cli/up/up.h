@@ -6,6 +6,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/memory/memory_options.h"
+#include "fcgi/cli/pull/model_search.h"
 #include "fcgi/cli/up/model_switch.h"
 #include "fcgi/cli/up/run_as.h"
 #include "fcgi/cli/up/supervisor.h"
@@ -27,11 +28,14 @@ struct up {
     char *web, *url, *nginx_run, *log_ring;
     bool announced;
     struct model_switch model_switch;
+    struct model_search model_search;
 };
 
 /* DIR/NAME in the arena; NULL: no memory. */
 char *up_in_dir(struct up *u, const char *dir, const char *name);
 /* A model that is named as on a hub is loaded, and u->model its folder then. u->models is set. */
 bool up_hub_model(struct up *u, struct err *e);
+/* The command line of searches for the admin's page, which plan as the engine would. */
+void up_set_search(struct up *u);
 /* Engine, pools and nginx, in this order; writes nginx's configuration. */
 bool up_add_children(struct up *u, struct supervisor *s, struct err *e);

@@ -4,6 +4,7 @@ import { call } from "../api.js";
 import { confirmDialog, el, toast } from "../dom.js";
 import { t } from "../i18n.js";
 import { render } from "../render.js";
+import { openHub } from "./hub.js";
 import { block, bytes, dateTime, poll, problem, span, table } from "./view.js";
 
 const RESTING = ["ready", "failed", "unloaded"];
@@ -13,7 +14,7 @@ function open(view, signal) {
   const grace = el("input", { type: "number", id: "model-grace", min: 0, max: 3600, value: "30" });
   const list = el("div");
   const progress = el("div", { class: "pull" });
-  const hub = block(t("admin.pull"), ...pullForm(() => again()), progress);
+  const hub = block(t("admin.pull"), openHub(signal, () => again()), el("details", {}, el("summary", {}, t("admin.pullByName")), ...pullForm(() => again())), progress);
   view.append(el("div", { class: "admin-column" }, state, block(t("admin.modelList"), list, el("p", { class: "muted" }, t("admin.modelHelp"))), hub));
 
   const graceField = el("label", { class: "model-grace" }, t("admin.modelGrace"), grace);
@@ -45,6 +46,7 @@ function open(view, signal) {
       : el("p", { class: "note" }, t("admin.modelFixed", { reason: m.reason })));
     hub.hidden = !m.can_switch;
     drawPull(progress, m.pull, () => again());
+    hub.dispatchEvent(new CustomEvent("pull", { detail: m.pull?.phase === "running" }));
     render(list, table(t("admin.models"), [t("admin.model"), t("admin.family"), t("admin.format"), t("admin.size"), t("admin.modelPath"), ""], m.items.map((item) => [
       item.path === loaded ? el("b", {}, item.name) : item.name, item.model_type || "–", item.format, bytes(item.bytes), el("code", {}, item.path),
       item.path === loaded ? t("admin.modelLoaded") : m.can_switch ? el("button", { class: "quiet small", type: "button", disabled: busy, data: { key: `${item.path} ${busy}` }, ariaLabel: t("admin.modelLoadLabel", { name: item.name }), on: { click: () => load(item) } }, t("admin.modelLoad")) : ""]),
@@ -83,13 +85,14 @@ function pullForm(again) {
 function drawPull(node, pull, again) {
   if (!pull) { render(node); return; }
   const running = pull.phase === "running";
-  const bar = el("progress", { ariaLabel: t("admin.pullBar", { repo: pull.repo }) });
+  const repo = pull.repo.replace(/@\w+/, ""); // the commit is for the computer
+  const bar = el("progress", { ariaLabel: t("admin.pullBar", { repo }) });
   if (pull.total > 0) { bar.max = pull.total; bar.value = pull.got; }
   const stop = async () => {
     try { await call("DELETE", "/api/admin/models/pull"); } catch (error) { toast(error.message); }
     again();
   };
-  render(node, el("p", {}, t(`admin.pull_${pull.phase}`, { repo: pull.repo })), pull.error ? el("p", { class: "form-error" }, pull.error) : null,
+  render(node, el("p", {}, t(`admin.pull_${pull.phase}`, { repo })), pull.error ? el("p", { class: "form-error" }, pull.error) : null,
     ...(running ? [bar, el("p", { class: "muted" }, pull.total ? t("admin.pullProgress", { got: bytes(pull.got), all: bytes(pull.total), rate: bytes(pull.rate), done: pull.files_done, files: pull.files }) : t("admin.pullAsking"), " ", rest(pull)),
       el("button", { class: "quiet", type: "button", data: { key: "stop" }, on: { click: stop } }, t("admin.pullStop"))] : []));
 }
