@@ -66,7 +66,7 @@ function about(f) {
   return plain.length > 160 ? `${plain.slice(0, 157).replace(/\s\S*$/, '')} ...` : plain;
 }
 
-const GROUPS = [['Start', /^(README|docs\/OPERATIONS|docs\/operations\/install|docs\/coming-from\/)/], ['Use', /^docs\/(API|clients\/|CLIENTS|MODELS)/],
+const GROUPS = [['Start', /^(README|docs\/OPERATIONS|docs\/operations\/install|docs\/coming-from\/)/], ['Use', /^docs\/(API|examples\/|clients\/|CLIENTS|MODELS)/],
   ['Run', /^(docs\/operations\/|docs\/security\/|SECURITY)/], ['How it works', /./]];
 const pages = files.map((f) => ({ f, place: placeOf(f), html: htmlOf(f), about: about(f), ...render(f) }));
 const groupOf = (f) => GROUPS.find(([, re]) => re.test(f))[0];
