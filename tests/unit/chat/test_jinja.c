@@ -14,12 +14,9 @@
 #include "engine/chat/chat_template.h"
 #include "engine/jinja/jinja.h"
 #include "tests/unit/chat/chat_cases.h"
+#include "tests/unit/support/sanitized.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOWER 10
-#else
-#define SLOWER 1
-#endif
+#define SLOWER (SANITIZED ? 10 : 1)
 
 struct outcome {
     enum jinja_outcome how;

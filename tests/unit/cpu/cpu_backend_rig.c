@@ -1,12 +1,10 @@
 /* Opens a model and a backend over it, and feeds prompts. */
 #include "tests/unit/cpu/cpu_backend_rig.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MODEL_OF_MANY_RUNS                                                                         \
-    "tests/data/golden/qwen3moe/mlx-q4" /* the demo model takes minutes there */
-#else
-#define MODEL_OF_MANY_RUNS "engine/demo-model"
-#endif
+#include "tests/unit/support/sanitized.h"
+
+/* The demo model takes minutes there. */
+#define MODEL_OF_MANY_RUNS (SANITIZED ? "tests/data/golden/qwen3moe/mlx-q4" : "engine/demo-model")
 
 struct model *model;
 const struct model_plan *plan;

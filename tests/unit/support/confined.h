@@ -4,11 +4,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CONFINED_CALLS false /* sanitizers trace the process themselves: nothing is filtered */
-#else
-#define CONFINED_CALLS true
-#endif
+#include "tests/unit/support/sanitized.h"
+
+#define CONFINED_CALLS                                                                             \
+    (!SANITIZED) /* sanitizers trace the process themselves: nothing is filtered */
 
 /* In the child: `what` must hold. */
 #define CONFINED_EXPECT(what)                                                                      \
