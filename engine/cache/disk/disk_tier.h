@@ -14,7 +14,7 @@
 /* Of the bytes that the backends make of a token: raised whenever those of the same model, device
  * and type become others (a sum in another order, another layout), so that no block is loaded that
  * an earlier build has stored. */
-#define DISK_TIER_KV_VERSION 1
+#define DISK_TIER_KV_VERSION 2
 
 struct disk_tier_params {
     const char *dir;       /* NULL: "prompt-cache" in cache_dir */

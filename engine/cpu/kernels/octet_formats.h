@@ -1,24 +1,37 @@
-/* Unpacking of eight successive blocks of one weight row into sixteen vectors of int16 pairs, a
- * block in each lane, in the orders of panel.h. Included after tile_rare.h, by instruction sets of
- * eight lanes. */
+/* Unpacking of eight successive blocks of one weight row, a block in each lane, in the orders of
+ * panel.h: into eight vectors of bytes without a sign, where the format's numbers are few enough
+ * for their products to be added up in 16 bits, else into sixteen of int16 pairs. Included after
+ * tile_rare.h, by instruction sets of eight lanes. */
 #pragma once
 #include "engine/cpu/kernels/tile_rare.h"
 
 struct octet {
-    vi q[16];
-    vf scale[2], min; /* of the lanes' blocks; scale[1] of columns 16 to 31 with OCTET_HALVES */
+    vi q[16];         /* of bytes: 8 */
+    vf scale[2], min; /* of the lanes' blocks; OCTET_HALVES: of the lanes' halves of blocks */
 };
 
 /* How a format's numbers become weights: a sum of one format's flags is its shape. */
 enum octet_shape {
-    OCTET_PLAIN = 0,  /* scale * q */
-    OCTET_MIN = 1,    /* scale * q + min */
-    OCTET_HALVES = 2, /* a scale for each half of a block */
-    OCTET_SPLIT = 8,  /* q and lanes as PANEL_K_OCTETS has them */
+    OCTET_PLAIN = 0, /* scale * q */
+    OCTET_MIN = 1,   /* scale * q + min */
+    OCTET_HALVES =
+        2, /* a scale for each half of a block: scale[0] of even blocks, [1] of odd ones */
+    OCTET_SPLIT =
+        4, /* q and lanes as PANEL_K_OCTETS has them: q[0..3] even blocks, then odd ones */
+    OCTET_DEPTH_SHIFT = 4,
     OCTET_LESS_SHIFT = 8,
 };
 
+/* q are bytes, and the products of `depth` of them with signed bytes may be added up in 16 bits:
+ * 2 * depth * 128 times the largest q is below 2^15. */
+#define OCTET_BYTES(depth) ((depth) << OCTET_DEPTH_SHIFT)
+static inline int octet_depth(int shape)
+{
+    return shape >> OCTET_DEPTH_SHIFT & 15;
+}
 #define OCTET_LESS(n) ((n) << OCTET_LESS_SHIFT) /* scale * (q - n) */
+#define OCTET_K (OCTET_BYTES(4) | OCTET_SPLIT | OCTET_MIN)
+#define OCTET_Q6_K (OCTET_BYTES(2) | OCTET_SPLIT | OCTET_HALVES | OCTET_LESS(32))
 
 struct octet_at { /* where eight blocks begin */
     const uint8_t *data, *scales, *biases;
@@ -35,6 +48,13 @@ struct octet_at { /* where eight blocks begin */
                                     (at) + 6 * (size_t)(bytes),                                    \
                                     (at) + 7 * (size_t)(bytes)}
 
+/* Keeps the compiler from computing with this in vector registers, which have enough to do. */
+static inline uint64_t general(uint64_t v)
+{
+    __asm__("" : "+r"(v));
+    return v;
+}
+
 static inline uint64_t word_at(const uint8_t *p)
 {
     uint16_t v;
@@ -44,8 +64,8 @@ static inline uint64_t word_at(const uint8_t *p)
 
 static inline uint64_t four_words(const uint8_t *p, size_t bytes)
 {
-    return word_at(p) | word_at(p + bytes) << 16 | word_at(p + 2 * bytes) << 32 |
-           word_at(p + 3 * bytes) << 48;
+    return general(word_at(p)) | general(word_at(p + bytes)) << 16 |
+           general(word_at(p + 2 * bytes)) << 32 | general(word_at(p + 3 * bytes)) << 48;
 }
 
 /* The word at p and seven more, each `bytes` further: put together in general registers, for the
@@ -71,58 +91,61 @@ static inline vf octet_e8m0(vi bytes)
     return vf_mul(vf_e8m0(bytes), vf_set1(0.5f));
 }
 
-/* Nibbles of a lane's dword to pairs of the nibble order. */
-static inline void plain_nibbles(vi v, vi out[4])
+static inline vi low_nibbles(vi v)
 {
-    const vi mask = vi_set1(0x000f000f);
-    out[0] = vi_and(v, mask);
-    out[1] = vi_and(vi_shr16(v, 4), mask);
-    out[2] = vi_and(vi_shr16(v, 8), mask);
-    out[3] = vi_shr16(v, 12);
+    return vi_and(v, vi_set1(0x0f0f0f0f));
 }
 
-/* Blocks of 16 bytes whose byte i holds columns i and i + 16: pairs of the byte order. */
-static inline void plain_split_nibbles(const vi v[4], vi q[16])
+static inline vi high_nibbles(vi v)
+{
+    return low_nibbles(vi_shr16(v, 4));
+}
+
+/* Blocks of 16 bytes whose byte i holds columns i and i + 16. */
+static inline void split_nibbles(const vi v[4], vi q[8])
 {
     UNROLL
     for (int j = 0; j < 4; j++) {
-        vi out[4];
-        plain_nibbles(v[j], out);
-        q[2 * j] = out[0];
-        q[2 * j + 1] = out[2];
-        q[8 + 2 * j] = out[1];
-        q[8 + 2 * j + 1] = out[3];
+        q[j] = low_nibbles(v[j]);
+        q[4 + j] = high_nibbles(v[j]);
     }
 }
 
-/* Levels without a sign, less so much, so that widening them is one instruction. */
+/* Blocks of 16 bytes whose byte i holds columns 2i and 2i + 1. */
+static inline void alternate_nibbles(const vi v[4], vi q[8])
+{
+    UNROLL
+    for (int j = 0; j < 4; j++) {
+        q[2 * j] = low_nibbles(v[j]);
+        q[2 * j + 1] = high_nibbles(v[j]);
+    }
+}
+
+/* Levels without a sign, less so much. */
 static const int8_t fp4_from_12[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 static const uint8_t iq4_from_127[16] = {0,   23,  44,  62,  78,  92,  105, 117,
                                          128, 140, 152, 165, 180, 196, 216, 240};
 
-/* Nibbles s and s + 4 of each lane become the pair out[s] through a table of bytes without a sign.
- */
-static inline void look_up_plain(vi v, nibble_table table, vi out[4])
-{
-    const vi mask = vi_set1(0x0f0f0f0f), low = vi_set1(0x00ff00ff);
-    const vi even = _mm256_shuffle_epi8(table, vi_and(v, mask));
-    const vi odd = _mm256_shuffle_epi8(table, vi_and(vi_shr16(v, 4), mask));
-    out[0] = vi_and(even, low);
-    out[1] = vi_and(odd, low);
-    out[2] = vi_shr16(even, 8);
-    out[3] = vi_shr16(odd, 8);
-}
-
-static inline void look_up_split(const vi v[4], nibble_table table, vi q[16])
+static inline void look_up_bytes(vi q[8], nibble_table table)
 {
     UNROLL
+    for (int j = 0; j < 8; j++)
+        q[j] = _mm256_shuffle_epi8(table, q[j]);
+}
+
+/* Blocks of 16 bytes whose byte i holds columns i and i + 16, to pairs of the byte order through a
+ * table of bytes without a sign. */
+static inline void look_up_split(const vi v[4], nibble_table table, vi q[16])
+{
+    const vi low = vi_set1(0x00ff00ff);
+    UNROLL
     for (int j = 0; j < 4; j++) {
-        vi out[4];
-        look_up_plain(v[j], table, out);
-        q[2 * j] = out[0];
-        q[2 * j + 1] = out[2];
-        q[8 + 2 * j] = out[1];
-        q[8 + 2 * j + 1] = out[3];
+        const vi even = _mm256_shuffle_epi8(table, low_nibbles(v[j])),
+                 odd = _mm256_shuffle_epi8(table, high_nibbles(v[j]));
+        q[2 * j] = vi_and(even, low);
+        q[2 * j + 1] = vi_shr16(even, 8);
+        q[8 + 2 * j] = vi_and(odd, low);
+        q[8 + 2 * j + 1] = vi_shr16(odd, 8);
     }
 }
 
@@ -175,7 +198,7 @@ static inline __attribute__((always_inline)) void octet_q4_0(const struct octet_
     BLOCKS_APART(rows, at->data, 18);
     vi v[4];
     load_rows16(rows, 2, v);
-    plain_split_nibbles(v, o->q);
+    split_nibbles(v, o->q);
     o->scale[0] = _mm256_cvtph_ps(words_apart(at->data, 18));
 }
 
@@ -185,7 +208,7 @@ static inline __attribute__((always_inline)) void octet_q4_1(const struct octet_
     BLOCKS_APART(rows, at->data, 20);
     vi v[4];
     load_rows16(rows, 4, v);
-    plain_split_nibbles(v, o->q);
+    split_nibbles(v, o->q);
     o->scale[0] = halves_apart(at->data, 20);
     o->min = halves_apart(at->data + 2, 20);
 }
@@ -206,7 +229,8 @@ static inline __attribute__((always_inline)) void octet_mxfp4_block(const struct
     BLOCKS_APART(rows, at->data, 17);
     vi v[4];
     load_rows16(rows, 1, v);
-    look_up_split(v, nibble_levels(fp4_from_12), o->q);
+    split_nibbles(v, o->q);
+    look_up_bytes(o->q, nibble_levels(fp4_from_12));
     o->scale[0] =
         octet_e8m0(vi_and(_mm256_cvtepu16_epi32(words_apart(at->data, 17)), vi_set1(255)));
 }
@@ -215,12 +239,10 @@ static inline __attribute__((always_inline)) void octet_mxfp4(const struct octet
                                                               struct octet *o)
 {
     BLOCKS_APART(rows, at->data, 16);
-    const nibble_table table = nibble_levels(fp4_from_12);
     vi v[4];
     load_rows16(rows, 0, v);
-    UNROLL
-    for (int j = 0; j < 4; j++)
-        look_up_plain(v[j], table, o->q + 4 * j);
+    alternate_nibbles(v, o->q);
+    look_up_bytes(o->q, nibble_levels(fp4_from_12));
     o->scale[0] = octet_e8m0(_mm256_cvtepu8_epi32(load8(at->scales)));
 }
 
@@ -260,9 +282,7 @@ octet_affine(const struct weight *w, int bits, const struct octet_at *at, struct
     vi v[8];
     load_rows16(rows, 0, v);
     if (bits == 4) {
-        UNROLL
-        for (int j = 0; j < 4; j++)
-            plain_nibbles(v[j], o->q + 4 * j);
+        alternate_nibbles(v, o->q);
     } else if (bits == 8) {
         load_rows16(rows, 16, v + 4);
         bytes_to_pairs(v, o->q);
@@ -282,88 +302,100 @@ octet_affine(const struct weight *w, int bits, const struct octet_at *at, struct
     o->min = octet_groups(at->biases, w->scale_type, w->group / 32);
 }
 
-/* Q4_K's and Q5_K's eight six-bit scales and minima (see block.c), even blocks first. */
+/* Eight bytes, as floats, even ones first. */
+static inline vf even_odd_floats(uint64_t bytes)
+{
+    const vi order = _mm256_setr_epi32(
+        (int32_t)0x80808000, (int32_t)0x80808002, (int32_t)0x80808004, (int32_t)0x80808006,
+        (int32_t)0x80808001, (int32_t)0x80808003, (int32_t)0x80808005, (int32_t)0x80808007);
+    return vf_from_int(_mm256_shuffle_epi8(_mm256_set1_epi64x((int64_t)bytes), order));
+}
+
+/* Q4_K's and Q5_K's eight six-bit scales and minima (see block.c). The panel's sums are negative,
+ * as minima are subtracted. */
 static inline void octet_k4_scales(const uint8_t *p, struct octet *o)
 {
-    static const uint8_t even_odd[16] = {0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15};
     uint32_t a, b, c;
     memcpy(&a, p + 4, 4);
     memcpy(&b, p + 8, 4);
     memcpy(&c, p + 12, 4);
-    const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303;
-    const uint64_t scales = (a & six) | (uint64_t)((c & four) | (a >> 6 & two) << 4) << 32,
-                   mins = (b & six) | (uint64_t)((c >> 4 & four) | (b >> 6 & two) << 4) << 32;
-    const __m128i both = _mm_shuffle_epi8(_mm_set_epi64x((int64_t)mins, (int64_t)scales),
-                                          _mm_loadu_si128((const __m128i *)even_odd));
-    const __m128 head = _mm_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
-    const vf d = _mm256_broadcastss_ps(head), m = _mm256_broadcastss_ps(_mm_movehdup_ps(head));
-    o->scale[0] = vf_mul(d, vf_from_int(_mm256_cvtepu8_epi32(both)));
-    o->min =
-        vf_mul(vf_sub(vf_zero(), m), vf_from_int(_mm256_cvtepu8_epi32(_mm_srli_si128(both, 8))));
+    const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x30303030;
+    const uint64_t scales = general((c & four) | (a >> 2 & two)),
+                   mins = general((c >> 4 & four) | (b >> 2 & two));
+    const __m128 head = _mm_cvtph_ps(load8(p));
+    o->scale[0] =
+        vf_mul(_mm256_broadcastss_ps(head), even_odd_floats(scales << 32 | general(a & six)));
+    o->min = vf_mul(_mm256_broadcastss_ps(_mm_movehdup_ps(head)),
+                    even_odd_floats(mins << 32 | general(b & six)));
+}
+
+/* Four blocks of 32 bytes, a block a vector, become dword j of the halves of each in v[j]. */
+static inline void turn_halves(const vi b[4], vi v[4])
+{
+    const vi ab_low = _mm256_unpacklo_epi32(b[0], b[1]),
+             ab_high = _mm256_unpackhi_epi32(b[0], b[1]),
+             cd_low = _mm256_unpacklo_epi32(b[2], b[3]),
+             cd_high = _mm256_unpackhi_epi32(b[2], b[3]);
+    v[0] = _mm256_unpacklo_epi64(ab_low, cd_low);
+    v[1] = _mm256_unpackhi_epi64(ab_low, cd_low);
+    v[2] = _mm256_unpacklo_epi64(ab_high, cd_high);
+    v[3] = _mm256_unpackhi_epi64(ab_high, cd_high);
 }
 
 /* Q4_K (five == false) and Q5_K: 32 bytes hold an even block's columns in their low nibbles and the
- * next block's in their high ones, so the lanes take four even blocks, in two parts, and four odd
+ * next block's in their high ones, so the lanes take the halves of four even blocks and of four odd
  * ones: turning eight whole blocks would take three times as many shuffles. */
 static inline __attribute__((always_inline)) void octet_k4(bool five, const struct octet_at *at,
                                                            struct octet *o)
 {
     const uint8_t *codes = at->data + (five ? 48 : 16);
-    const vi a = vi_load(codes), b = vi_load(codes + 32), c = vi_load(codes + 64),
-             d = vi_load(codes + 96);
-    const vi ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b),
-             cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);
-    const vi v[4] = {_mm256_unpacklo_epi64(ab_low, cd_low), _mm256_unpackhi_epi64(ab_low, cd_low),
-                     _mm256_unpacklo_epi64(ab_high, cd_high),
-                     _mm256_unpackhi_epi64(ab_high, cd_high)};
-    if (!five) {
-        plain_split_nibbles(v, o->q);
-    } else {
-        const vi high = vi_load(at->data + 16), nibbles = vi_set1(0x0f0f0f0f),
-                 fifth = vi_set1(0x10101010), low_byte = vi_set1(0x00ff00ff),
+    const vi b[4] = {vi_load(codes), vi_load(codes + 32), vi_load(codes + 64), vi_load(codes + 96)};
+    vi v[4];
+    turn_halves(b, v);
+    split_nibbles(v, o->q);
+    if (five) {
+        const vi high = vi_load(at->data + 16), fifth = vi_set1(0x10101010),
                  shifts = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
         const vi dwords[4] = {_mm256_shuffle_epi32(high, 0x00), _mm256_shuffle_epi32(high, 0x55),
                               _mm256_shuffle_epi32(high, 0xaa), _mm256_shuffle_epi32(high, 0xff)};
         UNROLL
         for (int j = 0; j < 4; j++) {
             const vi bits = _mm256_srlv_epi32(dwords[j], shifts);
-            const vi even = vi_or(vi_and(v[j], nibbles), vi_and(vi_shl(bits, 4), fifth)),
-                     odd = vi_or(vi_and(vi_shr(v[j], 4), nibbles), vi_and(vi_shl(bits, 3), fifth));
-            o->q[2 * j] = vi_and(even, low_byte);
-            o->q[2 * j + 1] = vi_shr16(even, 8);
-            o->q[8 + 2 * j] = vi_and(odd, low_byte);
-            o->q[8 + 2 * j + 1] = vi_shr16(odd, 8);
+            o->q[j] = vi_or(o->q[j], vi_and(vi_shl(bits, 4), fifth));
+            o->q[4 + j] = vi_or(o->q[4 + j], vi_and(vi_shl(bits, 3), fifth));
         }
     }
     octet_k4_scales(at->data, o);
 }
 
+/* Scales of halves of blocks, in order; as the lanes have them. */
+static inline void octet_q6_scales(const uint8_t *p, struct octet *o)
+{
+    static const uint8_t order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    const __m128i scales = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)p),
+                                            _mm_loadu_si128((const __m128i *)order));
+    const vf d = _mm256_cvtph_ps(_mm_set1_epi16((short)word_at(p + 16)));
+    o->scale[0] = vf_mul(d, vf_from_int(_mm256_cvtepi8_epi32(scales)));
+    o->scale[1] = vf_mul(d, vf_from_int(_mm256_cvtepi8_epi32(_mm_srli_si128(scales, 8))));
+}
+
 static inline __attribute__((always_inline)) void octet_q6_k(const struct octet_at *at,
                                                              struct octet *o)
 {
-    static const uint8_t even_odd[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
-    const vi nibbles = vi_set1(0x0f0f0f0f), twos = vi_set1(0x30303030),
-             offset = vi_set1(0x20202020);
-    vi v[8];
+    const vi twos = vi_set1(0x30303030);
+    vi even[4], odd[4];
     UNROLL
     for (int half = 0; half < 2; half++) {
         const vi a = vi_load(at->data + 64 * half), b = vi_load(at->data + 64 * half + 32),
                  high = vi_load(at->data + 128 + 32 * half);
-        v[4 * half] = vi_or(vi_and(a, nibbles), vi_and(vi_shl(high, 4), twos));
-        v[4 * half + 1] = vi_or(vi_and(b, nibbles), vi_and(vi_shl(high, 2), twos));
-        v[4 * half + 2] = vi_or(vi_and(vi_shr(a, 4), nibbles), vi_and(high, twos));
-        v[4 * half + 3] = vi_or(vi_and(vi_shr(b, 4), nibbles), vi_and(vi_shr(high, 2), twos));
+        even[2 * half] = vi_or(low_nibbles(a), vi_and(vi_shl16(high, 4), twos));
+        odd[2 * half] = vi_or(low_nibbles(b), vi_and(vi_shl16(high, 2), twos));
+        even[2 * half + 1] = vi_or(high_nibbles(a), vi_and(high, twos));
+        odd[2 * half + 1] = vi_or(high_nibbles(b), vi_and(vi_shr16(high, 2), twos));
     }
-    UNROLL
-    for (int i = 0; i < 8; i++)
-        v[i] = _mm256_sub_epi8(v[i], offset);
-    turn_blocks(v);
-    signed_bytes_to_pairs(v, o->q);
-    const __m128i scales = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(at->data + 192)),
-                                            _mm_loadu_si128((const __m128i *)even_odd));
-    const vf d = _mm256_cvtph_ps(_mm_set1_epi16((short)word_at(at->data + 208)));
-    o->scale[0] = vf_mul(d, vf_from_int(_mm256_cvtepi8_epi32(scales)));
-    o->scale[1] = vf_mul(d, vf_from_int(_mm256_cvtepi8_epi32(_mm_srli_si128(scales, 8))));
+    turn_halves(even, o->q);
+    turn_halves(odd, o->q + 4);
+    octet_q6_scales(at->data + 192, o);
 }
 
 /* Scales of 32 + four bits low and two bits high. */

@@ -59,67 +59,146 @@ static inline void pack_halves(struct panel *p, int32_t number, int32_t row, vi 
 #endif
 
 #if LANES == 8
-static inline void put_dwords(uint8_t *to, vi v)
-{
-    int32_t dword[LANES];
-    vi_store(dword, v);
-    UNROLL
-    for (int i = 0; i < LANES; i++)
-        memcpy(to + (size_t)i * 32, &dword[i], sizeof *dword);
-}
-
 /* Where a row's octet begins. */
 static inline size_t octet_offset(const struct panel *p, int32_t octet, int32_t row)
 {
     return (size_t)row * panel_octet_row(p->blocks) + (size_t)octet * PANEL_OCTET_BYTES;
 }
 
-/* Of one block, beside its quotients. */
-static inline void put_scale(uint8_t *octet, int lane, float scale, int32_t total)
+/* The eight dwords of v, `apart` bytes from each other. */
+static inline void put_dwords(uint8_t *to, vi v, size_t apart)
 {
-    const float sum = scale * (float)total;
-    memcpy(octet + PANEL_OCTET_SCALE + 4 * lane, &scale, sizeof scale);
-    memcpy(octet + PANEL_OCTET_SUM + 4 * lane, &sum, sizeof sum);
-    memcpy(octet + PANEL_OCTET_TOTAL + 4 * lane, &total, sizeof total);
+    int32_t dword[LANES];
+    vi_store(dword, v);
+    UNROLL
+    for (int i = 0; i < LANES; i++)
+        memcpy(to + (size_t)i * apart, &dword[i], sizeof *dword);
 }
 
-/* A block's quotients, in order, into its lane of an octet. */
-static inline void pack_octet(struct panel *p, int32_t number, int32_t row, const vi block[2],
-                              float scale, int32_t total)
+/* The two halves of a block's dwords as PANEL_K_OCTETS has them. */
+static inline void put_halves(uint8_t *to, vi v)
 {
+    int32_t dword[LANES];
+    vi_store(dword, v);
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        memcpy(to + (size_t)i * 32, &dword[i], sizeof *dword);
+        memcpy(to + (size_t)i * 32 + 16, &dword[i + 4], sizeof *dword);
+    }
+}
+
+static inline void put_float(uint8_t *to, float v)
+{
+    memcpy(to, &v, sizeof v);
+}
+
+static inline void put_int(uint8_t *to, int32_t v)
+{
+    memcpy(to, &v, sizeof v);
+}
+
+struct quotients { /* of a block, in order, and what is said of them */
+    vi pairs[2], high, low;
+    float scale;
+    int32_t sums[2]; /* of the halves */
+};
+
+static inline vi narrow(const vi v[2])
+{
+    return _mm256_permute4x64_epi64(_mm256_packs_epi16(v[0], v[1]), 0xd8);
+}
+
+/* The bytes of the pairs: 256 high + low. */
+static inline void split_quotients(struct quotients *q)
+{
+    vi high[2], low[2];
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        high[i] = vi_sar16(_mm256_add_epi16(q->pairs[i], _mm256_set1_epi16(128)), 8);
+        low[i] = vi_sar16(vi_shl16(q->pairs[i], 8), 8);
+    }
+    q->high = narrow(high);
+    q->low = narrow(low);
+}
+
+/* A block's quotients into its lane. The two shuffles: int16 to pairs, and a plane's bytes. */
+static inline void put_quotients(uint8_t *to, int lane, const struct quotients *q, bool planes,
+                                 const uint8_t pairs[16], const uint8_t *bytes)
+{
+    if (!planes) {
+        put_dwords(to + 4 * lane, vi_shuffle8(q->pairs[0], pairs), 32);
+        put_dwords(to + 4 * lane + 256, vi_shuffle8(q->pairs[1], pairs), 32);
+        return;
+    }
+    put_dwords(to + 4 * lane, bytes ? vi_shuffle8(q->high, bytes) : q->high, 32);
+    put_dwords(to + PANEL_OCTET_LOW + 4 * lane, bytes ? vi_shuffle8(q->low, bytes) : q->low, 32);
+}
+
+static inline void put_sums(uint8_t *to, int lane, const struct quotients *q)
+{
+    const int32_t total = q->sums[0] + q->sums[1];
+    put_float(to + PANEL_OCTET_SCALE + 4 * lane, q->scale);
+    put_float(to + PANEL_OCTET_SUM + 4 * lane, q->scale * (float)total);
+    put_int(to + PANEL_OCTET_LESS_8 + 4 * lane, -8 * total);
+    put_int(to + PANEL_OCTET_LESS_12 + 4 * lane, -12 * total);
+}
+
+static inline void pack_k(uint8_t *to, int lane, const struct quotients *q, bool planes)
+{
+    const int odd = lane % 2, at = lane / 2;
+    if (planes) {
+        put_halves(to + 128 * odd + 4 * at, q->high);
+        put_halves(to + PANEL_OCTET_LOW + 128 * odd + 4 * at, q->low);
+    } else {
+        put_dwords(to + 256 * odd + 4 * at, vi_shuffle8(q->pairs[0], byte_order), 32);
+        put_dwords(to + 256 * odd + 4 * at + 16, vi_shuffle8(q->pairs[1], byte_order), 32);
+    }
+    put_float(to + PANEL_OCTET_SCALE + 16 * odd + 4 * at, q->scale);
+    put_float(to + PANEL_OCTET_SUM + 16 * odd + 4 * at,
+              -q->scale * (float)(q->sums[0] + q->sums[1]));
+    put_int(to + PANEL_OCTET_LESS_32 + 32 * odd + 4 * at, -32 * q->sums[0]);
+    put_int(to + PANEL_OCTET_LESS_32 + 32 * odd + 4 * at + 16, -32 * q->sums[1]);
+}
+
+/* A block's quotients into its lane of an octet. */
+static inline void pack_octet(struct panel *p, int32_t number, int32_t row, struct quotients *q)
+{
+    static const uint8_t even_odd[16] = {0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15};
+    static const uint8_t pairs[16] = {0, 1, 8, 9, 4, 5, 12, 13, 2, 3, 10, 11, 6, 7, 14, 15};
     const size_t at = octet_offset(p, number / 8, row);
-    const int lane = number % 8, half = lane / 2;
-    if (p->nibble_octets) {
-        uint8_t *to = p->nibble_octets + at;
-        put_dwords(to + 4 * lane, vi_shuffle8(block[0], nibble_order));
-        put_dwords(to + 4 * lane + 256, vi_shuffle8(block[1], nibble_order));
-        put_scale(to, lane, scale, total);
-    }
-    const vi first = vi_shuffle8(block[0], byte_order), second = vi_shuffle8(block[1], byte_order);
+    const int lane = number % 8;
+    const bool planes = p->kinds & PANEL_OCTET_PLANES;
+    if (planes)
+        split_quotients(q);
     if (p->byte_octets) {
-        uint8_t *to = p->byte_octets + at;
-        put_dwords(to + 4 * lane, first);
-        put_dwords(to + 4 * lane + 256, second);
-        put_scale(to, lane, scale, total);
+        put_quotients(p->byte_octets + at, lane, q, false, byte_order, NULL);
+        put_sums(p->byte_octets + at, lane, q);
+        put_int(p->byte_octets + at + PANEL_OCTET_LESS_127 + 4 * lane,
+                -127 * (q->sums[0] + q->sums[1]));
     }
-    if (p->k_octets) {
-        uint8_t *to = p->k_octets + at;
-        put_dwords(to + lane % 2 * 256 + 4 * half, first);
-        put_dwords(to + lane % 2 * 256 + 4 * half + 16, second);
-        put_scale(to, lane % 2 * 4 + half, scale, total);
+    if (p->plane_octets) {
+        put_quotients(p->plane_octets + at, lane, q, planes, byte_order, NULL);
+        put_sums(p->plane_octets + at, lane, q);
     }
+    if (p->nibble_octets) {
+        put_quotients(p->nibble_octets + at, lane, q, planes, pairs, even_odd);
+        put_sums(p->nibble_octets + at, lane, q);
+    }
+    if (p->k_octets)
+        pack_k(p->k_octets + at, lane, q, planes);
 }
 
 /* Zeros in the last octet of a row, if it has fewer than eight blocks. */
 static void pack_octet_tail(struct panel *p, int32_t row)
 {
-    uint8_t *const forms[3] = {p->nibble_octets, p->byte_octets, p->k_octets};
-    for (int i = 0; i < 3 && p->blocks % 8; i++)
+    uint8_t *const forms[4] = {p->byte_octets, p->plane_octets, p->nibble_octets, p->k_octets};
+    for (int i = 0; i < 4 && p->blocks % 8; i++)
         if (forms[i])
             memset(forms[i] + octet_offset(p, p->blocks / 8, row), 0, PANEL_OCTET_BYTES);
 }
-#define PACKED_KINDS                                                                               \
-    (PANEL_NIBBLE | PANEL_BYTE | PANEL_NIBBLE_OCTETS | PANEL_BYTE_OCTETS | PANEL_K_OCTETS)
+#define OCTET_FORMS (PANEL_BYTE_OCTETS | PANEL_PLANE_OCTETS | PANEL_NIBBLE_OCTETS | PANEL_K_OCTETS)
+#define OCTET_KINDS (OCTET_FORMS | PANEL_OCTET_PLANES)
+#define PACKED_KINDS (PANEL_NIBBLE | PANEL_BYTE | OCTET_FORMS)
 #else
 #define PACKED_KINDS (PANEL_NIBBLE | PANEL_BYTE)
 #endif
@@ -153,7 +232,10 @@ static inline void pack_block(struct panel *p, int32_t number, int32_t row, cons
         pack_halves(p, number, row, block[0], sums[0] + sums[1]);
 #endif
 #if LANES == 8
-    pack_octet(p, number, row, block, scale, sums[0] + sums[1]);
+    if (p->kinds & OCTET_FORMS)
+        pack_octet(p, number, row,
+                   &(struct quotients){
+                       .pairs = {block[0], block[1]}, .scale = scale, .sums = {sums[0], sums[1]}});
     if (!p->scale)
         return;
 #endif

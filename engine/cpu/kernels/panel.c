@@ -41,10 +41,12 @@ static size_t place(struct panel *p, int32_t rows, int32_t cols, unsigned kinds,
             place_halves(p, memory, &at);
     }
     const size_t octets = (size_t)rows * panel_octet_row(p->blocks);
-    if (kinds & PANEL_NIBBLE_OCTETS)
-        p->nibble_octets = part(memory, &at, octets);
     if (kinds & PANEL_BYTE_OCTETS)
         p->byte_octets = part(memory, &at, octets);
+    if (kinds & PANEL_PLANE_OCTETS)
+        p->plane_octets = part(memory, &at, octets);
+    if (kinds & PANEL_NIBBLE_OCTETS)
+        p->nibble_octets = part(memory, &at, octets);
     if (kinds & PANEL_K_OCTETS)
         p->k_octets = part(memory, &at, octets);
     return at;

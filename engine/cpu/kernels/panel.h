@@ -22,20 +22,32 @@ enum panel_kind {
     PANEL_NIBBLE = 2, /* int16, pairs (i, i + 4) of each 8 columns */
     PANEL_BYTE = 4,   /* int16, pairs (i, i + 2) of each 4 columns */
     PANEL_HALVES = 8, /* beside an int16 form: its bytes, for products with one row */
-    /* int16 in the same pairs, of eight blocks (an octet) at a time, a block in each lane */
-    PANEL_NIBBLE_OCTETS = 16,
-    PANEL_BYTE_OCTETS = 32,
-    PANEL_K_OCTETS = 64, /* pairs of the byte order, laid out for Q4_K and Q5_K */
+    /* Of eight blocks (an octet) at a time, a block in each lane. */
+    PANEL_BYTE_OCTETS = 16,   /* int16 alone, in the pairs of PANEL_PLANE_OCTETS */
+    PANEL_PLANE_OCTETS = 32,  /* columns in order */
+    PANEL_NIBBLE_OCTETS = 64, /* even and odd columns of each eight apart */
+    PANEL_K_OCTETS = 128,     /* as Q4_K, Q5_K and Q6_K have their columns */
+    PANEL_OCTET_PLANES = 256, /* octets hold two planes of bytes, which few rows at a time are
+                                 faster with, instead of int16 */
 };
 
-/* An octet of one row: sixteen vectors of pairs, pair i of each block in vector i; then of each
- * block the scale, scale times the sum of the quotients, and the sum itself as int32. Missing
- * blocks are zeros. PANEL_K_OCTETS: lane c of vector i has pair i of block 2c (c < 4) or pair 8 + i
- * of block 2 (c - 4); the blocks after those are in vector 8 + i; and even blocks' scales and sums
- * come first. */
+/* An octet of one row, in one of two forms of the same quotients, 256 high + low, both signed
+ * bytes. Planes: eight vectors of high bytes, of four columns in each lane, then eight of low ones.
+ * int16: sixteen vectors, 2i and 2i + 1 with the pairs of first and third and of second and fourth
+ * column in the lanes of vector i of a plane. Then follows what is said of each block below.
+ * Missing blocks are zeros.
+ *
+ * PANEL_K_OCTETS: lane c of a plane's vector i has columns 4i to 4i + 3 of block 2c (c < 4) or
+ * columns 16 + 4i to 19 + 4i of block 2 (c - 4); the blocks after those are in vector 4 + i; and
+ * even blocks' scales and sums come first. */
+#define PANEL_OCTET_LOW 256 /* the low bytes */
 #define PANEL_OCTET_SCALE 512
-#define PANEL_OCTET_SUM 544
-#define PANEL_OCTET_TOTAL 576
+#define PANEL_OCTET_SUM 544 /* scale times the sum of the quotients; K: its negative */
+#define PANEL_OCTET_LESS_127                                                                       \
+    576 /* int32, of PANEL_BYTE_OCTETS: the sum of the quotients times -127; */
+#define PANEL_OCTET_LESS_8 576  /* of the others: times -8, */
+#define PANEL_OCTET_LESS_12 608 /* and times -12 */
+#define PANEL_OCTET_LESS_32 576 /* K: of half blocks times -32, in two vectors as the lanes are */
 #define PANEL_OCTET_BYTES 640
 
 struct panel {
@@ -53,7 +65,7 @@ struct panel {
      * read them. */
     int8_t *nibble_halves; /* [spans, rows, low and high, even and odd columns, PANEL_SPAN, 16] */
     int8_t *byte_halves;   /* [spans, rows, low and high, PANEL_SPAN, 32] */
-    uint8_t *nibble_octets, *byte_octets, *k_octets; /* [rows, panel_octet_row()] */
+    uint8_t *byte_octets, *plane_octets, *nibble_octets, *k_octets; /* [rows, panel_octet_row()] */
     int32_t *total; /* [spans, rows, PANEL_SPAN] sum of a block's quotients */
 };
 

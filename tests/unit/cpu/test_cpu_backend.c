@@ -276,7 +276,7 @@ static void test_bytes_of_kv_are_of_this_version(void **state)
     static const struct {
         int version;
         uint64_t hash;
-    } known = {1, 0x3b4d7ac9e8315791u};
+    } known = {2, 0x3b4d7ac9e8315791u};
     struct backend *b = open_backend(&kernels_generic, 1, false);
     struct step_sequence q = part(0, 0, BACKEND_BLOCK_TOKENS);
     void *block = malloc(cpu_backend.content->block_bytes(b)), *to[1] = {block};

@@ -38,15 +38,22 @@ struct packed {
     void *memory;
 };
 
-static struct packed pack_all(const struct kernels *k, const struct weight *w, int n, bool exact)
+/* without: of the forms that the weight's products read. */
+static struct packed pack_but(const struct kernels *k, const struct weight *w, int n, bool exact,
+                              unsigned without)
 {
     struct packed p;
-    unsigned kinds = k->panel_kinds(w, exact);
+    unsigned kinds = k->panel_kinds(w, exact) & ~without;
     p.memory = aligned_alloc(64, panel_bytes(n, w->cols, kinds));
     panel_place(&p.panel, n, w->cols, kinds, p.memory);
     for (int i = 0; i < n; i++)
         k->pack(&p.panel, i, x[i]);
     return p;
+}
+
+static struct packed pack_all(const struct kernels *k, const struct weight *w, int n, bool exact)
+{
+    return pack_but(k, w, n, exact, 0);
 }
 
 /* What one product may be off by. */
@@ -144,10 +151,7 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
     size_t bytes = (size_t)k->lanes * sizeof *crowd;
     k->tile(&(struct tile){.weight = w, .panel = &p.panel, .n = MAX_N}, exact, crowd);
     for (int i = 0; i < MAX_N; i++) {
-        struct packed one;
-        unsigned kinds = k->panel_kinds(w, exact) & ~(unsigned)PANEL_HALVES;
-        one.memory = aligned_alloc(64, panel_bytes(1, w->cols, kinds));
-        panel_place(&one.panel, 1, w->cols, kinds, one.memory);
+        struct packed one = pack_but(k, w, 1, exact, PANEL_HALVES);
         k->pack(&one.panel, 0, x[i]);
         k->tile(&(struct tile){.weight = w, .panel = &one.panel, .n = 1}, exact, alone);
         if (memcmp(alone, crowd + i * k->lanes, bytes))
@@ -168,6 +172,14 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
         k->tile(&(struct tile){.weight = w, .panel = &p.panel, .index = &other, .n = 1}, exact,
                 alone);
         assert_memory_equal(alone, crowd + other * k->lanes, bytes);
+    }
+    free(p.memory);
+    p = pack_but(k, w, MAX_N, exact, PANEL_OCTET_PLANES); /* as a panel of many rows is packed */
+    for (int n = 1; n <= MAX_N; n += n < 6 ? 1 : 29) {
+        static _Alignas(64) float pairs[MAX_N * KERNEL_MAX_LANES];
+        k->tile(&(struct tile){.weight = w, .panel = &p.panel, .n = n}, exact, pairs);
+        if (memcmp(pairs, crowd, (size_t)n * bytes))
+            fail_msg("%s, %s: %d rows differ in a panel of many", k->name, w->name, n);
     }
     free(p.memory);
 }

@@ -1,0 +1,200 @@
+/* Products of octets of weights with octets of activations. The products of a block are summed
+ * exactly in int32; lane c of a row's sum takes blocks c, c + 8, c + 16 and so on one after the
+ * other (as PANEL_K_OCTETS has them: its own), so a row's result is the same whatever else is
+ * computed. */
+#pragma once
+#include "engine/cpu/kernels/octet_formats.h"
+
+#define OCTET_PART 32 /* rows whose sums and activations lie in the first cache together */
+
+struct octet_rows {                 /* the activations that a call is about */
+    const uint8_t *row[OCTET_PART]; /* each one's first octet */
+    int32_t n;
+};
+
+/* acc + the products of pairs, in place. Left alone, gcc 12 first computes all products of a block,
+ * in memory, and then adds them up. */
+static inline vi octet_add(vi acc, vi a, vi b)
+{
+    const vi product = _mm256_madd_epi16(a, b);
+    __asm__("vpaddd %1, %0, %0" : "+x"(acc) : "x"(product));
+    return acc;
+}
+
+/* The same for bytes, those of q without a sign, in 16 bits. */
+static inline vi octet_add_bytes(vi acc, vi q, vi x)
+{
+    const vi product = _mm256_maddubs_epi16(q, x);
+    __asm__("vpaddw %1, %0, %0" : "+x"(acc) : "x"(product));
+    return acc;
+}
+
+/* A vector that stays in its register for several uses, which gcc would rather load each time. */
+static inline vi octet_hold(vi v)
+{
+    __asm__("" : "+x"(v));
+    return v;
+}
+
+static inline vf floats_at(const uint8_t *p)
+{
+    return vf_load((const float *)(const void *)p);
+}
+
+/* Sums of products with bytes: 256 high + low. */
+static inline vi join_planes(vi high, vi low)
+{
+    return vi_add(_mm256_madd_epi16(high, _mm256_set1_epi16(256)),
+                  _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
+}
+
+/* Adds to a row's running sum the sums of products with the first and the second half of q. */
+static inline __attribute__((always_inline)) vf octet_finish(vi first, vi second,
+                                                             const struct octet *o, int shape,
+                                                             const uint8_t *x, vf sum)
+{
+    const vf factor = floats_at(x + PANEL_OCTET_SCALE);
+    if (shape & OCTET_HALVES) {
+        sum = vf_fma(vf_from_int(vi_add(first, vi_load(x + PANEL_OCTET_LESS_32))),
+                     vf_mul(o->scale[0], _mm256_permute2f128_ps(factor, factor, 0x00)), sum);
+        return vf_fma(vf_from_int(vi_add(second, vi_load(x + PANEL_OCTET_LESS_32 + 32))),
+                      vf_mul(o->scale[1], _mm256_permute2f128_ps(factor, factor, 0x11)), sum);
+    }
+    if (shape & OCTET_SPLIT)
+        first = vi_add(_mm256_permute2x128_si256(first, second, 0x20),
+                       _mm256_permute2x128_si256(first, second, 0x31));
+    else
+        first = vi_add(first, second);
+    if (shape >> OCTET_LESS_SHIFT)
+        first = vi_add(first, vi_load(x + (shape >> OCTET_LESS_SHIFT == 12 ? PANEL_OCTET_LESS_12
+                                                                           : PANEL_OCTET_LESS_8)));
+    sum = vf_fma(vf_from_int(first), vf_mul(o->scale[0], factor), sum);
+    if (shape & OCTET_MIN)
+        sum = vf_fma(o->min, floats_at(x + PANEL_OCTET_SUM), sum);
+    return sum;
+}
+
+/* One octet of pairs, one row of activations. */
+static inline __attribute__((always_inline)) vf octet_dot_pairs(const struct octet *o, int shape,
+                                                                const uint8_t *x, vf sum)
+{
+    vi first = _mm256_madd_epi16(o->q[0], vi_load(x)),
+       second = _mm256_madd_epi16(o->q[8], vi_load(x + 256));
+    UNROLL
+    for (int i = 1; i < 8; i++) {
+        first = octet_add(first, o->q[i], vi_load(x + 32 * i));
+        second = octet_add(second, o->q[8 + i], vi_load(x + 256 + 32 * i));
+    }
+    return octet_finish(first, second, o, shape, x, sum);
+}
+
+/* One octet of bytes, one row of activations: the sum of products with q[at] to q[at + 3]. */
+static inline __attribute__((always_inline)) vi octet_dot_bytes(const struct octet *o, int at,
+                                                                int n, const uint8_t *x)
+{
+    vi high = _mm256_maddubs_epi16(o->q[at], vi_load(x + 32 * at)),
+       low = _mm256_maddubs_epi16(o->q[at], vi_load(x + PANEL_OCTET_LOW + 32 * at));
+    UNROLL
+    for (int i = at + 1; i < at + n; i++) {
+        high = octet_add_bytes(high, o->q[i], vi_load(x + 32 * i));
+        low = octet_add_bytes(low, o->q[i], vi_load(x + PANEL_OCTET_LOW + 32 * i));
+    }
+    return join_planes(high, low);
+}
+
+static inline __attribute__((always_inline)) vf octet_dot(const struct octet *o, int shape,
+                                                          const uint8_t *x, vf sum)
+{
+    const int depth = octet_depth(shape);
+    if (!depth)
+        return octet_dot_pairs(o, shape, x, sum);
+    if (depth == 8)
+        return octet_finish(octet_dot_bytes(o, 0, 8, x), vi_zero(), o, shape, x, sum);
+    vi half[2];
+    UNROLL
+    for (int h = 0; h < 2; h++) {
+        half[h] = octet_dot_bytes(o, 4 * h, depth, x);
+        if (depth == 2)
+            half[h] = vi_add(half[h], octet_dot_bytes(o, 4 * h + 2, depth, x));
+    }
+    return octet_finish(half[0], half[1], o, shape, x, sum);
+}
+
+/* sum += products with q[from..to - 1] of two octets of pairs, of `count` rows. */
+static inline __attribute__((always_inline)) void octet_pairs(const struct octet o[2], int from,
+                                                              int to, const uint8_t *const *x,
+                                                              size_t at, int count, vi sum[4][2])
+{
+    for (int k = from; k < to; k++) {
+        const vi a = octet_hold(o[0].q[k]), b = octet_hold(o[1].q[k]);
+        UNROLL
+        for (int t = 0; t < count; t++) {
+            const vi v = octet_hold(vi_load(x[t] + at + 32 * k));
+            sum[t][0] = octet_add(sum[t][0], a, v);
+            sum[t][1] = octet_add(sum[t][1], b, v);
+        }
+    }
+}
+
+/* Two octets of pairs times `count` rows, a constant; sums[t][r] of row t, weight row r. */
+static inline __attribute__((always_inline)) void octet_block(const struct octet o[2], int shape,
+                                                              const uint8_t *const *x, size_t at,
+                                                              int count, float sums[][2][LANES])
+{
+    const bool halves = shape & OCTET_SPLIT;
+    vi sum[4][2];
+    _Alignas(32) int32_t first[4][2][LANES]; /* for sixteen sums there are too few registers */
+    UNROLL
+    for (int t = 0; t < count; t++)
+        sum[t][0] = sum[t][1] = vi_zero();
+    octet_pairs(o, 0, halves ? 8 : 16, x, at, count, sum);
+    if (halves) {
+        UNROLL
+        for (int t = 0; t < count; t++)
+            UNROLL
+        for (int r = 0; r < 2; r++) {
+            vi_store(first[t][r], sum[t][r]);
+            sum[t][r] = vi_zero();
+        }
+        __asm__ volatile("" : : "r"(first) : "memory");
+        octet_pairs(o, 8, 16, x, at, count, sum);
+    }
+    UNROLL
+    for (int t = 0; t < count; t++)
+        UNROLL
+    for (int r = 0; r < 2; r++) {
+        const vi low = halves ? vi_load(first[t][r]) : sum[t][r],
+                 high = halves ? sum[t][r] : vi_zero();
+        vf_store(sums[t][r], octet_finish(low, high, &o[r], shape, x[t] + at, vf_load(sums[t][r])));
+    }
+}
+
+#define OCTET_ROWS(name, shape)                                                                    \
+    static __attribute__((noinline)) void name(const struct octet *o, const struct octet_rows *x,  \
+                                               size_t at, float sums[][2][LANES])                  \
+    {                                                                                              \
+        int32_t i = 0;                                                                             \
+        for (; i + 4 <= x->n; i += 4)                                                              \
+            octet_block(o, shape, x->row + i, at, 4, sums + i);                                    \
+        switch (x->n - i) {                                                                        \
+        case 3:                                                                                    \
+            octet_block(o, shape, x->row + i, at, 3, sums + i);                                    \
+            break;                                                                                 \
+        case 2:                                                                                    \
+            octet_block(o, shape, x->row + i, at, 2, sums + i);                                    \
+            break;                                                                                 \
+        case 1:                                                                                    \
+            octet_block(o, shape, x->row + i, at, 1, sums + i);                                    \
+            break;                                                                                 \
+        default:                                                                                   \
+            break;                                                                                 \
+        }                                                                                          \
+    }
+OCTET_ROWS(octet_rows_plain, OCTET_PLAIN)
+OCTET_ROWS(octet_rows_min, OCTET_MIN)
+OCTET_ROWS(octet_rows_less_8, OCTET_LESS(8))
+OCTET_ROWS(octet_rows_less_12, OCTET_LESS(12))
+OCTET_ROWS(octet_rows_less_127, OCTET_LESS(127))
+OCTET_ROWS(octet_rows_k, OCTET_K)
+OCTET_ROWS(octet_rows_q6_k, OCTET_Q6_K)
+#undef OCTET_ROWS
