@@ -90,8 +90,26 @@ static void apply_gate(const struct attention_plan *a, const float *q, int32_t g
     }
 }
 
-static void attend_heads(struct worker *w, const struct layer_plan *layer, int32_t row,
-                         int32_t kv_head)
+/* Of a head's results: packed values are rotated back, the gate is applied. */
+static void finish_result(struct worker *w, const struct layer_plan *layer, int32_t row,
+                          int32_t kv_head)
+{
+    struct backend *b = w->backend;
+    const struct attention_plan *a = &layer->attention;
+    int32_t group = a->n_head / a->n_kv_head, head = kv_head * group;
+    float *out =
+        b->mixed + (size_t)row * (size_t)(a->n_head * a->d_head) + (size_t)(head * a->d_head);
+    if (kv_type_packed(b->views[layer->kv_index].type))
+        for (int32_t i = 0; i < group; i++)
+            b->kernels->rotate(out + i * a->d_head, a->d_head);
+    if (a->output_gate)
+        apply_gate(a, b->q + (size_t)row * (size_t)a->wq.rows + (size_t)(head * query_stride(a)),
+                   group, out);
+}
+
+/* Heads of one row that share a kv head. */
+static struct attend heads_of(struct worker *w, const struct layer_plan *layer, int32_t row,
+                              int32_t kv_head)
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
@@ -103,24 +121,78 @@ static void attend_heads(struct worker *w, const struct layer_plan *layer, int32
     const float *q = b->q + (size_t)row * (size_t)a->wq.rows + (size_t)(head * stride);
     float *out =
         b->mixed + (size_t)row * (size_t)(a->n_head * a->d_head) + (size_t)(head * a->d_head);
-    b->kernels->attend(&(struct attend){.kv = view,
-                                        .blocks = s->blocks,
-                                        .kv_head = kv_head,
-                                        .from = from,
-                                        .to = end,
-                                        .n_query = group,
-                                        .q = q,
-                                        .q_stride = (size_t)stride,
-                                        .scale = a->scale,
-                                        .sinks = a->sinks.at ? a->sinks.at + head : NULL,
-                                        .out = out,
-                                        .out_stride = (size_t)a->d_head,
-                                        .scores = w->scores});
-    for (int32_t i = 0; i < group && kv_type_packed(view->type); i++)
-        b->kernels->rotate(out + i * a->d_head, a->d_head);
-    if (a->output_gate)
-        apply_gate(a, q, group, out);
-    w->kv_bytes += (uint64_t)(end - from) * kv_head_bytes(a->d_head, view->type);
+    return (struct attend){.kv = view,
+                           .blocks = s->blocks,
+                           .kv_head = kv_head,
+                           .from = from,
+                           .to = end,
+                           .n_query = group,
+                           .q = q,
+                           .q_stride = (size_t)stride,
+                           .scale = a->scale,
+                           .sinks = a->sinks.at ? a->sinks.at + head : NULL,
+                           .out = out,
+                           .out_stride = (size_t)a->d_head,
+                           .scores = w->scores};
+}
+
+/* Rows of one sequence that are attended together. */
+struct row_tile {
+    int32_t first, n;
+};
+
+static void attend_tile(struct worker *w, const struct layer_plan *layer, struct row_tile t,
+                        int32_t kv_head)
+{
+    struct backend *b = w->backend;
+    const struct attention_plan *a = &layer->attention;
+    struct attend_rows rows = {.first = heads_of(w, layer, t.first, kv_head),
+                               .n = t.n,
+                               .window = a->window,
+                               .q_row = (size_t)a->wq.rows,
+                               .out_row = (size_t)(a->n_head * a->d_head),
+                               .block = w->kv_block};
+    if (t.n > 1)
+        b->kernels->attend_rows(&rows);
+    else
+        b->kernels->attend(&rows.first);
+    for (int32_t i = 0; i < t.n; i++)
+        finish_result(w, layer, t.first + i, kv_head);
+    w->kv_bytes += (uint64_t)(rows.first.to + t.n - 1 - rows.first.from) *
+                   kv_head_bytes(a->d_head, rows.first.kv->type);
+}
+
+/* Rows of a tile at most. */
+static int32_t tile_rows(const struct backend *b, const struct layer_plan *layer)
+{
+    const struct attention_plan *a = &layer->attention;
+    const int32_t most = ATTEND_QUERIES / (a->n_head / a->n_kv_head);
+    if (!b->kernels->attend_rows || kv_type_packed(b->views[layer->kv_index].type) ||
+        a->d_head > ATTEND_WIDEST_HEAD || most < 1)
+        return 1;
+    return most < ATTEND_ROWS ? most : ATTEND_ROWS;
+}
+
+static int32_t tile_count(const struct backend *b, int32_t size)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < b->step->n_sequences; i++)
+        n += (b->step->sequences[i].n_tokens + size - 1) / size;
+    return n;
+}
+
+static struct row_tile tile_at(const struct backend *b, int32_t size, int32_t index)
+{
+    int32_t first = 0;
+    for (int32_t i = 0;; i++) {
+        const int32_t rows = b->step->sequences[i].n_tokens, tiles = (rows + size - 1) / size;
+        if (index < tiles) {
+            const int32_t left = rows - index * size;
+            return (struct row_tile){first + index * size, left < size ? left : size};
+        }
+        index -= tiles;
+        first += rows;
+    }
 }
 
 /* Keys and values that all rows look at. */
@@ -130,6 +202,18 @@ static uint64_t seen_bytes(const struct backend *b, const struct attention_plan 
     for (int32_t t = 0; t < b->rows.n; t++)
         positions += (uint64_t)b->rows.position[t] + 1;
     return positions * (uint64_t)a->n_kv_head * (uint64_t)a->d_head * 4;
+}
+
+static void attend_all(struct worker *w, const struct layer_plan *layer)
+{
+    struct backend *b = w->backend;
+    const struct attention_plan *a = &layer->attention;
+    const int32_t size = tile_rows(b, layer);
+    int32_t from, to;
+    worker_loop_begin(w, tile_count(b, size) * a->n_kv_head, seen_bytes(b, a));
+    while (worker_next_chunk(w, &from, &to))
+        for (int32_t u = from; u < to; u++)
+            attend_tile(w, layer, tile_at(b, size, u / a->n_kv_head), u % a->n_kv_head);
 }
 
 void attention_run(struct worker *w, const struct layer_plan *layer, int32_t index)
@@ -145,14 +229,11 @@ void attention_run(struct worker *w, const struct layer_plan *layer, int32_t ind
         for (int32_t u = from; u < to; u++) {
             finish_heads(w, layer, index, u / a->n_kv_head, u % a->n_kv_head);
             if (b->rows.one_row_each) /* it needs no key that another thread has just stored */
-                attend_heads(w, layer, u / a->n_kv_head, u % a->n_kv_head);
+                attend_tile(w, layer, (struct row_tile){u / a->n_kv_head, 1}, u % a->n_kv_head);
         }
     worker_barrier(w);
     if (!b->rows.one_row_each) {
-        worker_loop_begin(w, units, seen_bytes(b, a));
-        while (worker_next_chunk(w, &from, &to))
-            for (int32_t u = from; u < to; u++)
-                attend_heads(w, layer, u / a->n_kv_head, u % a->n_kv_head);
+        attend_all(w, layer);
         worker_barrier(w);
     }
     struct panel panel = matmul_pack(w, &(struct pack){.slot = PANEL_MIXED,

@@ -35,7 +35,7 @@ struct worker {
     void *panels[PANEL_SLOT__N]; /* for a step of PRIVATE_ROWS rows */
     float *row;                  /* [widest row] scratch */
     float *tile[2];              /* [KERNEL_MAX_TILE_ROWS, KERNEL_MAX_LANES] */
-    float *scores;               /* attend's scratch */
+    float *scores, *kv_block;    /* attend's scratch, and attend_rows' */
     uint8_t *fetched[2]; /* rows of a tile where groups.fetch must lay them out anew; else unused */
     struct router_choice choice; /* of PRIVATE_ROWS rows */
     struct expert_lists lists;   /* this thread's copy */

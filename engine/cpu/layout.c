@@ -79,7 +79,9 @@ static void take_worker(const struct layout *l, struct placer *p, const struct w
     for (int i = 0; i < 2; i++)
         w->tile[i] = placer_take(p, KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES * sizeof(float));
     w->trial = placer_take(p, l->params->provisional_rows ? m->trial * sizeof(float) : 0);
-    w->scores = placer_take(p, ATTEND_SCORES * sizeof(float));
+    const bool tiles = l->kernels->attend_rows != NULL;
+    w->scores = placer_take(p, (tiles ? ATTEND_ROWS_SCORES : ATTEND_SCORES) * sizeof(float));
+    w->kv_block = placer_take(p, tiles ? KV_TOKENS * ATTEND_WIDEST_HEAD * sizeof(float) : 0);
     w->choice.ids = placer_take(p, PRIVATE_ROWS * m->used * sizeof(int32_t));
     w->choice.weights = placer_take(p, PRIVATE_ROWS * m->used * sizeof(float));
     w->lists.start = placer_take(p, (m->experts + 1) * sizeof(int32_t));

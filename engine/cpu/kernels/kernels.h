@@ -48,6 +48,19 @@ struct attend { /* the query heads that share one kv head, of one row */
     float *scores; /* scratch [ATTEND_SCORES] */
 };
 
+#define ATTEND_ROWS 8          /* rows of attend_rows, */
+#define ATTEND_QUERIES 64      /* heads of all of them, */
+#define ATTEND_WIDEST_HEAD 256 /* and dimensions of a head, at most */
+#define ATTEND_ROWS_SCORES (ATTEND_QUERIES * ATTEND_SPAN * 32)
+
+struct attend_rows {       /* successive rows of one sequence; each sees one position more */
+    struct attend first;   /* of the first row; scores: scratch [ATTEND_ROWS_SCORES] */
+    int32_t n;             /* rows */
+    int32_t window;        /* positions that a row sees at most; 0: all from first.from on */
+    size_t q_row, out_row; /* strides of rows */
+    float *block;          /* scratch [32 * ATTEND_WIDEST_HEAD] */
+};
+
 #define CONVOLUTION_MAX_TAPS 3 /* inputs before the newest */
 
 struct convolution {     /* causal and depthwise over n rows of one sequence, then silu, in place */
@@ -96,6 +109,8 @@ struct kernels {
     void (*store_kv)(const struct kv_view *kv, int32_t block, int32_t slot, int32_t head,
                      const float *k, const float *v);
     void (*attend)(const struct attend *a);
+    /* The same, bit for bit, for rows of f16 or f32 keys and values; NULL: one after the other. */
+    void (*attend_rows)(const struct attend_rows *a);
     float (*max)(const float *x, int32_t n);
     /* sum of exp(x - top) */
     float (*sum_exp)(const float *x, int32_t n, float top);

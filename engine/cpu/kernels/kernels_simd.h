@@ -23,9 +23,12 @@ static inline vf one_row(const struct lanes *l)
 #endif
 
 #if LANES == 8
+#include "engine/cpu/kernels/attend_rows_simd.h"
 #include "engine/cpu/kernels/octet_tile.h"
+#define ATTENDS_ROWS attend_rows
 #else
 #define OCTET_KINDS PANEL_NIBBLE /* none of them; but the form that they stand in for */
+#define ATTENDS_ROWS NULL
 static inline unsigned octet_kinds(const struct weight *w)
 {
     (void)w;
@@ -193,6 +196,7 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .rotate = rotate,
     .store_kv = store_kv,
     .attend = attend,
+    .attend_rows = ATTENDS_ROWS,
     .max = max,
     .sum_exp = sum_exp,
 };

@@ -348,12 +348,92 @@ static void test_attention_agrees_with_a_plain_softmax(void **state)
         }
 }
 
+struct rows_case {
+    int n_query, d_head, from, to, n, window;
+    bool sinks, half;
+};
+
+/* Several rows at once against the same rows one after the other: equal bits. */
+static void check_rows(const struct kernels *k, const struct rows_case *c)
+{
+    enum { HEADS = 2, BLOCKS = 12, WIDTH = ATTEND_QUERIES * 128 };
+    static const int32_t table[BLOCKS] = {7, 2, 11, 0, 5, 9, 1, 3, 10, 4, 8, 6};
+    static float q[WIDTH], got[WIDTH], want[WIDTH], scores[ATTEND_ROWS_SCORES],
+        block[32 * ATTEND_WIDEST_HEAD], kv_row[256];
+    unsigned seed = 7;
+    float sinks[ATTEND_QUERIES];
+    struct kv_view kv = {
+        .n_kv_head = HEADS, .d_head = c->d_head, .type = c->half ? KV_F16 : KV_F32};
+    kv.block_bytes = backend_block_bytes(HEADS, c->d_head, kv.type);
+    kv.data = calloc(BLOCKS, kv.block_bytes);
+    for (int i = 0; i < WIDTH; i++)
+        q[i] = random_unit(&seed) * 2;
+    for (int i = 0; i < ATTEND_QUERIES; i++)
+        sinks[i] = random_unit(&seed) * 3;
+    for (int t = 0; t < c->to + c->n - 1; t++) {
+        for (int i = 0; i < c->d_head; i++)
+            kv_row[i] = random_unit(&seed);
+        k->store_kv(&kv, table[t / 32], t % 32, 1, kv_row, kv_row);
+    }
+    const size_t row = (size_t)c->n_query * (size_t)c->d_head;
+    struct attend_rows a = {.first = {.kv = &kv,
+                                      .blocks = table,
+                                      .kv_head = 1,
+                                      .from = c->from,
+                                      .to = c->to,
+                                      .n_query = c->n_query,
+                                      .q = q,
+                                      .q_stride = (size_t)c->d_head,
+                                      .scale = 0.125f,
+                                      .sinks = c->sinks ? sinks : NULL,
+                                      .out = got,
+                                      .out_stride = (size_t)c->d_head,
+                                      .scores = scores},
+                            .n = c->n,
+                            .window = c->window,
+                            .q_row = row,
+                            .out_row = row,
+                            .block = block};
+    k->attend_rows(&a);
+    for (int i = 0; i < c->n; i++) {
+        struct attend one = a.first;
+        one.to = c->to + i;
+        one.from = c->window && one.to > c->window ? one.to - c->window : c->from;
+        one.q = q + (size_t)i * row;
+        one.out = want + (size_t)i * row;
+        k->attend(&one);
+    }
+    if (memcmp(got, want, (size_t)c->n * row * sizeof *got) != 0)
+        fail_msg("%s: %d rows of %d heads of %d differ from single ones", k->name, c->n, c->n_query,
+                 c->d_head);
+    free(kv.data);
+}
+
+static void test_rows_attend_together_as_they_do_alone(void **state)
+{
+    static const struct rows_case cases[] = {
+        {8, 128, 0, 1, 8, 0, false, false},   {8, 128, 0, 250, 8, 0, true, false},
+        {4, 64, 0, 30, 5, 0, false, false},   {7, 48, 0, 95, 3, 0, true, false},
+        {1, 80, 0, 257, 8, 0, false, false},  {8, 64, 121, 249, 8, 128, true, false},
+        {2, 128, 0, 60, 8, 64, false, false}, {5, 96, 224, 256, 4, 32, false, false},
+    };
+    for (int j = 0; kernels_available(j); j++)
+        for (size_t i = 0; kernels_available(j)->attend_rows && i < sizeof cases / sizeof *cases;
+             i++) {
+            struct rows_case c = cases[i];
+            check_rows(kernels_available(j), &c);
+            c.half = true;
+            check_rows(kernels_available(j), &c);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_format_multiplies_like_its_plain_rows),
         cmocka_unit_test(test_columns_may_be_any_multiple_of_the_format),
         cmocka_unit_test(test_a_row_does_not_depend_on_its_company),
+        cmocka_unit_test(test_rows_attend_together_as_they_do_alone),
         cmocka_unit_test(test_packing_zeros_gives_zeros),
         cmocka_unit_test(test_row_wise_kernels_agree_with_generic),
         cmocka_unit_test(test_attention_agrees_with_a_plain_softmax),
