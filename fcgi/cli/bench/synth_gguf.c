@@ -326,6 +326,15 @@ static uint16_t half_of(double v)
                       (uint16_t)(((exponent + 14) << 10) + (int)lround((mantissa - 0.5) * 2048)));
 }
 
+/* The codes of a block without a minimum seldom have the mean 0: with 16 codes from -8 to 7 all
+ * weights would share a part that chooses the same experts for every token. So every other scale,
+ * by the random bits in its place, is negative. */
+static void put_scale(uint8_t *at, uint16_t half, bool any_sign)
+{
+    const uint16_t value = (uint16_t)(half | (any_sign ? (at[1] & 0x80) << 8 : 0));
+    memcpy(at, &value, sizeof value);
+}
+
 static bool put_blocks(struct tensor_writer *w, struct synth_random *r, const struct block *b,
                        const struct synth_values *v, struct err *e)
 {
@@ -346,7 +355,7 @@ static bool put_blocks(struct tensor_writer *w, struct synth_random *r, const st
                 memset(block + b->flat_at + b->flat_n, 0,
                        4); /* the low bits of the last four scales */
             if (b->scale_at >= 0)
-                memcpy(block + b->scale_at, &halves[0], 2);
+                put_scale(block + b->scale_at, halves[0], b->min_at < 0);
             if (b->min_at >= 0)
                 memcpy(block + b->min_at, &halves[1], 2);
             if (b->type == WEIGHT_MXFP4_BLOCK)
