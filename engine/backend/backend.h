@@ -198,8 +198,7 @@ struct backend_ops {
      * first `rows` rows, once per step. NULL: recurrent states can't be held back, so there are no
      * provisional sequences. */
     bool (*keep_rows)(struct backend *b, int32_t sequence, int32_t rows, struct err *e);
-    /* Copies a recurrent state, or KV blocks whole (pairs from, to): `sluice bench` fills deep
-     * batches by the latter. */
+    /* Copies a recurrent state, or KV blocks whole (pairs from, to). */
     bool (*copy_state)(struct backend *b, int32_t from, int32_t to, struct err *e);
     bool (*copy_blocks)(struct backend *b, const int32_t (*pairs)[2], int32_t n, struct err *e);
     const struct backend_content *content; /* NULL: it cannot give its content away */

@@ -8,26 +8,27 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/size_text.h"
+#include "engine/cpu/kernels/kernels.h"
 #include "engine/memory/memory_text.h"
 #include "fcgi/cli/bench/bench.h"
 #include "fcgi/cli/cli_options.h"
 
 extern const struct command cmd_bench;
 
-#define MAX_LIST 16
-
 struct options {
     struct memory_options memory;
-    const char *model, *backend, *prompts, *depths, *batches, *routing;
+    const char *model, *backend, *isa, *prompts, *depths, *batches, *routing;
     int64_t tokens, repeats, chunk, threads, seed;
     double guess;
-    bool exact, json, grammar;
+    bool exact, json, grammar, compare;
 };
 
 #define AT(field) offsetof(struct options, field)
 static const struct option options[] = {
     {"model", OPTION_STRING, AT(model), NULL, 0, 0, NULL, "PATH", "model folder or GGUF file"},
     {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what computes"},
+    {"isa", OPTION_CHOICE, AT(isa), "auto", 0, 0, "auto|avx512vnni|avx512|avx2|generic", NULL,
+     "cpu: kernels of a lower instruction set than the processor has"},
     {"prompts", OPTION_STRING, AT(prompts), "128,512", 0, 0, NULL, "LIST",
      "prefill lengths (none: \"\")"},
     {"depths", OPTION_STRING, AT(depths), "0", 0, 0, NULL, "LIST", "tokens in the cache before"},
@@ -48,11 +49,13 @@ static const struct option options[] = {
      "activations in f32 everywhere, however slow"},
     {"grammar", OPTION_BOOL, AT(grammar), NULL, 0, 0, NULL, NULL,
      "measure constrained decoding alone: needs the tokenizer only"},
+    {"compare", OPTION_BOOL, AT(compare), NULL, 0, 0, NULL, NULL,
+     "print lines that measure the same with llama.cpp's tools: needs a GGUF file"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
 struct list {
-    int32_t at[MAX_LIST];
+    int32_t at[BENCH_MAX_LIST];
     int n;
 };
 
@@ -61,10 +64,11 @@ static bool read_list(const char *name, const char *text, long min, struct list 
     for (const char *at = text; *at;) {
         char *end;
         long v = strtol(at, &end, 10);
-        if (end == at || (*end && *end != ',') || v < min || v > 1 << 24 || out->n == MAX_LIST)
+        if (end == at || (*end && *end != ',') || v < min || v > 1 << 24 ||
+            out->n == BENCH_MAX_LIST)
             return err_field(e, ERR_INPUT, name,
-                             "'%.60s' is not a list of at most %d numbers from %ld", text, MAX_LIST,
-                             min);
+                             "'%.60s' is not a list of at most %d numbers from %ld", text,
+                             BENCH_MAX_LIST, min);
         out->at[out->n++] = (int32_t)v;
         at = *end ? end + 1 : end;
     }
@@ -248,6 +252,12 @@ static void print_text(const struct bench *b, const struct options *o, bool real
     if (r->memory.streaming)
         print_disk(b, o);
     print_estimates(b);
+    if (o->compare) {
+        struct buf lines = {0};
+        bench_peer_lines(b, o->model, &lines);
+        printf("\nthe same by llama.cpp or ik_llama.cpp:\n%s", lines.data ? lines.data : "");
+        buf_fini(&lines);
+    }
 }
 
 static void print_case_disk(const struct bench *b, const struct bench_case *c)
@@ -382,17 +392,39 @@ static bool make_routing(struct bench *b, enum routing_kind kind, const struct o
     return b->routing != NULL;
 }
 
+/* Options that would otherwise do nothing. */
+static bool check_options(const struct options *o, struct err *e)
+{
+    const size_t len = strlen(o->model);
+    if (strcmp(o->isa, "auto") && strcmp(o->backend, "cpu"))
+        return err_field(e, ERR_INPUT, "isa", "needs --backend cpu");
+    if (o->compare && (o->json || o->grammar))
+        return err_field(e, ERR_INPUT, "compare", "goes with the table alone");
+    if (o->compare && (len < 5 || strcmp(o->model + len - 5, ".gguf")))
+        return err_field(e, ERR_INPUT, "compare", "needs a model in a .gguf file");
+    return true;
+}
+
+static bool choose_isa(const struct options *o, struct err *e)
+{
+    return !strcmp(o->isa, "auto") || kernels_choose(o->isa, e);
+}
+
 static bool bench(const struct options *o, struct bench *b, struct err *e)
 {
     struct ids prompt = {0};
     bool real = false;
     if (!o->model)
         return err_set(e, ERR_INPUT, "--model is needed");
+    if (!check_options(o, e) || !choose_isa(o, e))
+        return false;
     if (o->grammar)
         return bench_grammar(o->model, o->json, e);
     b->n_repeats = (int32_t)o->repeats;
     if (!make_cases(b, o, e))
         return false;
+    if (!(b->filled = calloc((size_t)bench_sequences(b), sizeof *b->filled)))
+        return err_set(e, ERR_NOMEM, "no memory for the sequences");
     struct cli_run_params p = {.model = o->model,
                                .backend = o->backend,
                                .memory = &o->memory,
@@ -440,6 +472,7 @@ static int run_bench(int argc, char **argv)
     cli_run_close(&b.run);
     routing_destroy(&b.routing);
     free(b.cases);
+    free(b.filled);
     return ok ? 0 : command_fail("bench", &e);
 }
 

@@ -9,7 +9,7 @@ sluice_SOURCES = %D%/main.c %D%/command.h \
 	%D%/cmd_user.c %D%/cmd_key.c %D%/cmd_export.c %D%/cmd_import.c %D%/cmd_backup.c %D%/cmd_restore.c %D%/cmd_cache.c %D%/prompt_records.c %D%/prompt_records.h %D%/backup_files.c %D%/backup_files.h %D%/cli_store.c %D%/cli_store.h \
 	%D%/cmd_tokenize.c %D%/cmd_detokenize.c %D%/cmd_template.c %D%/cmd_parse.c %D%/cli_jsonl.c %D%/cli_jsonl.h \
 	%D%/cmd_info.c %D%/cmd_generate.c %D%/cli_grammar.c %D%/cli_grammar.h %D%/cmd_logits.c %D%/cmd_perplexity.c %D%/cmd_synth.c %D%/cmd_bench.c \
-	%D%/bench/bench_grammar.c %D%/bench/bench.c %D%/bench/bench.h %D%/bench/bench_text.c \
+	%D%/bench/bench_grammar.c %D%/bench/bench.c %D%/bench/bench.h %D%/bench/bench_peer.c %D%/bench/bench_text.c \
 	%D%/bench/routing.c %D%/bench/routing.h %D%/bench/bench_disk.c %D%/bench/bench_disk.h %D%/cmd_pack.c %D%/bench/expert_report.c %D%/bench/expert_report.h \
 	%D%/cmd_pull.c %D%/pull/pull.h %D%/pull/pull_list.c %D%/pull/pull_run.c %D%/pull/pull_choose.c %D%/pull/cmd_search.c %D%/pull/hub_search.c %D%/pull/hub_search.h %D%/pull/model_search.c %D%/pull/model_search.h %D%/pull/own_child.c %D%/pull/own_child.h %D%/pull/hub_name.c %D%/pull/hub_name.h %D%/pull/hub_probe.c %D%/pull/hub_probe.h %D%/pull/hub_plan.c %D%/pull/hub_plan.h %D%/up/hub_model.c %D%/pull/pull_http.c %D%/pull/pull_http.h %D%/pull/pull_request.c %D%/pull/pull_outcome.c %D%/pull/pull_hub_list.c %D%/pull/pull_disk.c %D%/pull/pull_verify.c %D%/pull/pull_progress.c \
 	%D%/bench/dump.c %D%/bench/dump.h %D%/cli_ids.c %D%/cli_ids.h %D%/cli_options.c %D%/cli_options.h \

@@ -2,6 +2,10 @@
 #include "engine/cpu/kernels/kernels.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct kernels *chosen; /* NULL: the best */
 
 #ifdef SLUICE_CPU_X86
 extern const struct kernels kernels_avx2, kernels_avx512, kernels_avx512vnni;
@@ -40,4 +44,24 @@ const struct kernels *kernels_available(int i)
 #endif
     found[n++] = &kernels_generic;
     return i < n ? found[i] : NULL;
+}
+
+const struct kernels *kernels_best(void)
+{
+    return chosen ? chosen : kernels_available(0);
+}
+
+bool kernels_choose(const char *name, struct err *e)
+{
+    char names[64] = "";
+    for (int i = 0; kernels_available(i); i++) {
+        const struct kernels *k = kernels_available(i);
+        if (!strcmp(k->name, name)) {
+            chosen = k;
+            return true;
+        }
+        size_t at = strlen(names);
+        snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", k->name);
+    }
+    return err_set(e, ERR_INPUT, "this processor can't run the %s kernels; it has %s", name, names);
 }

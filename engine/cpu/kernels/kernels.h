@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/base/err.h"
 #include "engine/cpu/kernels/panel.h"
 #include "engine/model/kv_type.h"
 #include "engine/model/plan.h"
@@ -120,7 +121,8 @@ extern const struct kernels kernels_generic;
 /* Present where the build has them and the CPU can run them; NULL after the last. Best first;
  * generic last. */
 const struct kernels *kernels_available(int i);
-static inline const struct kernels *kernels_best(void)
-{
-    return kernels_available(0);
-}
+/* What backends open with: the first of them, unless one was chosen. */
+const struct kernels *kernels_best(void);
+/* Measurements only: chooses one by its name for the rest of the process. To be called before any
+ * backend is opened. ERR_INPUT where the build or the CPU has none of that name. */
+bool kernels_choose(const char *name, struct err *e);

@@ -72,31 +72,30 @@ static bool keep_states(struct bench *b, int32_t n, bool back, struct err *e)
     return true;
 }
 
-/* Sequence 0 reads depth tokens; the others get copies, so that a deep batch costs one prefill. */
+/* Sequence s has its own text up to the case's depth. What an earlier case left of it is kept, so a
+ * deep batch costs its prefill once; a recurrent state is read anew. */
+static bool fill_one(struct bench *b, const struct bench_case *c, int32_t s, struct err *e)
+{
+    const int32_t kept = b->run.plan->n_recurrent ? 0 : b->filled[s],
+                  start = kept < c->depth ? kept : c->depth;
+    const struct cli_run_feed f = {
+        .sequence = s, .tokens = own_text(b, s) + start, .n = c->depth - start, .start = start};
+    b->filled[s] = c->depth;
+    return !f.n || feed(b, &f, e);
+}
+
 static bool fill(struct bench *b, const struct bench_case *c, struct err *e)
 {
-    struct cli_run *r = &b->run;
-    struct cli_run_feed context = {.tokens = own_text(b, 0), .n = c->depth};
-    if (c->depth && !feed(b, &context, e))
-        return false;
-    int32_t n = (c->depth + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
-    int32_t(*pairs)[2] = malloc((size_t)(n + 1) * sizeof *pairs);
-    bool ok = pairs || err_set(e, ERR_NOMEM, "no memory for %d blocks", n);
-    for (int32_t s = 1; ok && s < c->batch; s++) {
-        for (int32_t i = 0; i < n; i++) {
-            pairs[i][0] = cli_run_blocks(r, 0)[i];
-            pairs[i][1] = cli_run_blocks(r, s)[i];
-        }
-        ok = (!n || r->ops->copy_blocks(r->backend, (const int32_t(*)[2])pairs, n, e)) &&
-             (!r->plan->n_recurrent || !c->depth || r->ops->copy_state(r->backend, 0, s, e));
-    }
-    free(pairs);
+    bool ok = true;
+    for (int32_t s = 0; ok && s < c->batch; s++)
+        ok = fill_one(b, c, s, e);
     for (int32_t s = 0; ok && c->kind == BENCH_DECODE && s < c->batch; s++)
-        ok = feed(
-            b,
-            &(struct cli_run_feed){
-                .sequence = s, .tokens = own_text(b, s + 1), .n = BENCH_LEAD, .start = c->depth},
-            e);
+        ok = feed(b,
+                  &(struct cli_run_feed){.sequence = s,
+                                         .tokens = own_text(b, s) + c->depth,
+                                         .n = BENCH_LEAD,
+                                         .start = c->depth},
+                  e);
     return ok && keep_states(b, c->batch, false, e);
 }
 
@@ -116,7 +115,7 @@ static bool time_decode(struct bench *b, const struct bench_case *c, struct err 
     bool ok = (sequences && rows && ids) ||
               err_set(e, ERR_NOMEM, "no memory for a batch of %d", c->batch);
     for (int32_t s = 0; ok && s < c->batch; s++)
-        ids[s] = own_text(b, s + 1)[BENCH_LEAD];
+        ids[s] = own_text(b, s)[c->depth + BENCH_LEAD];
     for (int32_t i = 0; ok && i < c->tokens; i++) {
         for (int32_t s = 0; s < c->batch; s++)
             sequences[s] = (struct step_sequence){.tokens = &ids[s],

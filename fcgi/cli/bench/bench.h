@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/base/buf.h"
 #include "engine/base/err.h"
 #include "engine/experts/streaming.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -14,6 +15,8 @@
 #include "fcgi/cli/cli_run.h"
 
 #define BENCH_MAX_REPEATS 64
+#define BENCH_MAX_LIST 16
+#define BENCH_MAX_CASES (2 * BENCH_MAX_LIST * BENCH_MAX_LIST)
 #define BENCH_LEAD                                                                                 \
     16 /* tokens of its own that each sequence of a batch reads before it decodes                  \
         */
@@ -40,6 +43,7 @@ struct bench {
     int32_t n_prompt;
     struct bench_case *cases;
     int32_t n_cases, n_repeats;
+    int32_t *filled;         /* [sequences] tokens of its own text that each has in its cache */
     struct routing *routing; /* NULL: the model's router chooses */
     double bandwidth;        /* bytes/s as measured; 0: unknown */
     double disk_bandwidth;   /* where experts are streamed: bench_disk_bandwidth */
@@ -89,6 +93,9 @@ struct bench_prompt_params {
 /* Ids to feed: passages of text (bench_text.c) through the model's tokenizer, repeated with changes
  * until there are n; pseudo-random ids where the model has no tokenizer. *real says which. */
 bool bench_prompt(const struct bench_prompt_params *p, struct ids *out, bool *real, struct err *e);
+
+/* Appends lines that measure the same cases, at the same lengths, with llama.cpp's tools. */
+void bench_peer_lines(const struct bench *b, const char *model, struct buf *out);
 
 /* Measures constrained decoding over the model's vocabulary and prints it; needs no weights. */
 bool bench_grammar(const char *model, bool json, struct err *e);

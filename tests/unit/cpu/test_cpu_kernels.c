@@ -427,6 +427,20 @@ static void test_rows_attend_together_as_they_do_alone(void **state)
         }
 }
 
+static void test_a_set_of_kernels_is_chosen_by_name(void **state)
+{
+    struct err e = {0};
+    const struct kernels *best = kernels_best();
+    assert_ptr_equal(best, kernels_available(0));
+    assert_true(kernels_choose("generic", &e));
+    assert_ptr_equal(kernels_best(), &kernels_generic);
+    assert_false(kernels_choose("avx1024", &e));
+    assert_non_null(strstr(e.text, best->name));
+    assert_ptr_equal(kernels_best(), &kernels_generic);
+    assert_true(kernels_choose(best->name, &e));
+    assert_ptr_equal(kernels_best(), best);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_columns_may_be_any_multiple_of_the_format),
         cmocka_unit_test(test_a_row_does_not_depend_on_its_company),
         cmocka_unit_test(test_rows_attend_together_as_they_do_alone),
+        cmocka_unit_test(test_a_set_of_kernels_is_chosen_by_name),
         cmocka_unit_test(test_packing_zeros_gives_zeros),
         cmocka_unit_test(test_row_wise_kernels_agree_with_generic),
         cmocka_unit_test(test_attention_agrees_with_a_plain_softmax),
