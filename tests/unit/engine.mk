@@ -2,7 +2,7 @@
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_sampler_rules %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_scheduler_stops %D%/test_prefix_reuse %D%/test_engine %D%/test_engine_faults %D%/test_inbox \
 	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_slot_turns %D%/test_fair_queue %D%/test_backend_select %D%/test_monitor %D%/test_engine_walls \
-	%D%/test_speculation %D%/test_speculation_models %D%/test_draft_choice %D%/test_lookup %D%/test_cache_feed %D%/test_disk_cache %D%/test_prompt_disk %D%/test_prompt_exact %D%/test_engine_disk
+	%D%/test_speculation %D%/test_speculation_models %D%/test_draft_choice %D%/test_lookup %D%/test_cache_feed %D%/test_disk_cache %D%/test_disk_rows %D%/test_prompt_disk %D%/test_prompt_exact %D%/test_engine_disk
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
 
@@ -12,6 +12,8 @@ TESTS += $(ENGINE_TESTS)
 %C%_test_cache_feed_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_disk_cache_SOURCES = %D%/engine/test_disk_cache.c %D%/engine/disk_rig.c %D%/engine/disk_rig.h
 %C%_test_disk_cache_LDADD = $(CACHE_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_disk_rows_SOURCES = %D%/engine/test_disk_rows.c %D%/engine/disk_rig.c %D%/engine/disk_rig.h
+%C%_test_disk_rows_LDADD = $(CACHE_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_status_SOURCES = %D%/engine/test_status.c
 %C%_test_status_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 sampler_rig = %D%/engine/sampler_rig.c %D%/engine/sampler_rig.h

@@ -8,6 +8,8 @@
 #include "engine/base/log.h"
 #include "engine/cache/disk/disk_cache_internal.h"
 
+#define FORGET_STEP 256
+
 /* True if a record of this key and size begins at the place. */
 static bool is_there(struct disk_cache *c, const struct stored_ref *ref)
 {
@@ -55,21 +57,31 @@ static bool leave_table(struct disk_cache *c, const struct stored_ref *ref)
     return known;
 }
 
-static void forget(struct disk_cache *c, const struct stored_ref *ref)
+/* n at most FORGET_STEP. Their bytes go together: one by one they kept this thread, which is the
+ * last to get the processor, on a busy machine for minutes. */
+static void forget(struct disk_cache *c, const struct stored_ref *refs, int32_t n)
 {
-    struct cache_event ev = {.type = CACHE_FORGOTTEN, .key = ref->key, .place = ref->place};
+    struct stored_place freed[FORGET_STEP];
+    bool known[FORGET_STEP];
+    int32_t n_freed = 0;
     pthread_mutex_lock(&c->lock);
-    bool known = leave_table(c, ref);
+    for (int32_t i = 0; i < n; i++)
+        known[i] = leave_table(c, &refs[i]);
     pthread_mutex_unlock(&c->lock);
-    known = known || is_there(c, ref);
-    if (known)
-        segments_free(&c->segments, &ref->place);
+    for (int32_t i = 0; i < n; i++)
+        if (known[i] || is_there(c, &refs[i]))
+            freed[n_freed++] = refs[i].place;
+    segments_sort(freed, n_freed);
+    segments_free(&c->segments, freed, n_freed);
     pthread_mutex_lock(&c->lock);
-    c->counters.forgotten += known;
+    c->counters.forgotten += (uint64_t)n_freed;
     c->counters.disk_bytes = c->segments.disk_bytes;
-    c->retry_ms = known ? 0 : c->retry_ms; /* there is room again */
+    c->retry_ms = n_freed ? 0 : c->retry_ms; /* there is room again */
     pthread_mutex_unlock(&c->lock);
-    record_feed_put(c->params.feed, &ev);
+    for (int32_t i = 0; i < n; i++)
+        record_feed_put(c->params.feed, &(struct cache_event){.type = CACHE_FORGOTTEN,
+                                                              .key = refs[i].key,
+                                                              .place = refs[i].place});
 }
 
 /* Remembers which announcements the rows may not show yet: those records stay in any case. */
@@ -83,36 +95,44 @@ static void begin_reconciling(struct disk_cache *c, uint64_t acknowledged)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* A row that names another record than the table does. A newer one that its row does not show yet
+ * is no fault of the row's; the older record goes when the row has moved on. */
+static bool is_behind(const struct disk_cache *c, const struct record_entry *entry)
+{
+    return entry->place.segment && entry->event > c->settled_event;
+}
+
+/* The row's record enters the table; one of the same block that is being written keeps its entry,
+ * and takes the row over when it is announced. */
+static void enter(struct disk_cache *c, const struct stored_ref *ref)
+{
+    pthread_mutex_lock(&c->lock);
+    struct record_entry *entry = record_table_find(&c->table, &ref->key);
+    if (!entry && (entry = record_table_put(&c->table, &ref->key)))
+        entry->has_state =
+            ref->place.bytes == record_bytes(c->params.block_bytes, c->params.state_bytes);
+    if (entry) {
+        entry->place = ref->place;
+        entry->seen = true;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
 /* A row. True: its record is there. */
 static bool reconcile(struct disk_cache *c, const struct stored_ref *ref)
 {
     pthread_mutex_lock(&c->lock);
     struct record_entry *entry = record_table_find(&c->table, &ref->key);
-    bool known = entry != NULL,
-         same = known && !memcmp(&entry->place, &ref->place, sizeof ref->place);
-    if (same)
+    const bool elsewhere = entry && entry->place.segment;
+    bool right = elsewhere &&
+                 (is_behind(c, entry) || !memcmp(&entry->place, &ref->place, sizeof ref->place));
+    if (right && !is_behind(c, entry))
         entry->seen = true;
     pthread_mutex_unlock(&c->lock);
-    if (known || !is_there(c, ref))
-        return same;
-    pthread_mutex_lock(&c->lock);
-    entry = record_table_put(&c->table, &ref->key);
-    if (entry) {
-        entry->place = ref->place;
-        entry->seen = true;
-        entry->has_state =
-            ref->place.bytes == record_bytes(c->params.block_bytes, c->params.state_bytes);
-    }
-    pthread_mutex_unlock(&c->lock);
+    if (elsewhere || !is_there(c, ref))
+        return right;
+    enter(c, ref);
     return true;
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const struct stored_place *x = a, *y = b;
-    if (x->segment != y->segment)
-        return x->segment < y->segment ? -1 : 1;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
 /* Places of all records, in order; those that rows do not name leave the table and are freed. */
@@ -139,7 +159,8 @@ static struct stored_place *collect(struct disk_cache *c, int32_t *n, struct sto
         record_table_remove(t, entry);
         i--; /* another one may have moved here */
     }
-    qsort(live, (size_t)*n, sizeof *live, by_place);
+    segments_sort(live, *n);
+    segments_sort(*gone, *n_gone);
     return live;
 }
 
@@ -152,8 +173,8 @@ static void end_reconciling(struct disk_cache *c)
     struct stored_place *live = c->reconciling ? collect(c, &n, &gone, &n_gone) : NULL;
     c->reconciling = false;
     pthread_mutex_unlock(&c->lock);
-    for (int32_t i = 0; live && i < n_gone; i++)
-        segments_free(&c->segments, &gone[i]);
+    if (live)
+        segments_free(&c->segments, gone, n_gone);
     for (int32_t i = c->segments.n - 1, at = n; live && i >= 0; i--) { /* settling may remove it */
         struct segment *segment = &c->segments.list[i];
         while (at && live[at - 1].segment > segment->number) /* a file that was lost */
@@ -179,8 +200,8 @@ static void serve(struct disk_cache *c, const struct record_request *r)
 {
     switch (r->type) {
     case RECORD_FORGET:
-        for (int32_t i = 0; i < r->n; i++)
-            forget(c, &r->refs[i]);
+        for (int32_t i = 0; i < r->n; i += FORGET_STEP)
+            forget(c, r->refs + i, r->n - i < FORGET_STEP ? r->n - i : FORGET_STEP);
         disk_wake(c);
         break;
     case RECORD_RECONCILE_BEGIN:
@@ -204,7 +225,7 @@ static void free_lost(struct disk_cache *c)
     while (c->n_lost) {
         place = c->lost[--c->n_lost];
         pthread_mutex_unlock(&c->lock);
-        segments_free(&c->segments, &place);
+        segments_free(&c->segments, &place, 1);
         pthread_mutex_lock(&c->lock);
         c->counters.disk_bytes = c->segments.disk_bytes;
     }

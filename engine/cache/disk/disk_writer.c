@@ -123,7 +123,7 @@ static void write_batch(struct disk_cache *c, struct disk_queued_write **batch, 
         ok = false;
         for (int i = 0; i < n; i++, first.offset += first.bytes) {
             first.bytes = (uint32_t)parts[i].iov_len;
-            segments_free(&c->segments, &first);
+            segments_free(&c->segments, &first, 1);
         }
     }
     pthread_mutex_lock(&c->lock);

@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/file.h"
+#define LOG_MODULE "disk"
+#include "engine/base/log.h"
 
 #define MAX_SEGMENT_BYTES ((uint64_t)512 << 20)
 #define NAME_SIZE 32
@@ -114,6 +117,9 @@ bool segments_open(struct segments *s, const char *dir, struct err *e)
         return errno == EWOULDBLOCK
                    ? err_set(e, ERR_CONFLICT, "another engine uses the prompt cache's folder")
                    : err_errno(e, "prompt cache folder");
+    if (pread(s->lock_fd, &s->last_number, sizeof s->last_number, 0) !=
+        (ssize_t)sizeof s->last_number)
+        s->last_number = 0; /* a new folder */
     return list_files(s, e);
 }
 
@@ -171,10 +177,21 @@ static void end_segment(struct segments *s)
         remove_file(s, last);
 }
 
+/* The lock file holds the last number, so that it is known when its file is gone. */
+static void note_last(const struct segments *s)
+{
+    if (pwrite(s->lock_fd, &s->last_number, sizeof s->last_number, 0) !=
+        (ssize_t)sizeof s->last_number)
+        log_debug("the last segment's number is not noted");
+}
+
 static bool begin_segment(struct segments *s, struct err *e)
 {
     bool direct;
-    uint32_t number = s->n ? s->list[s->n - 1].number + 1 : 1;
+    const uint32_t now = (uint32_t)clock_wall_s();
+    uint32_t number = s->n ? s->list[s->n - 1].number : 0;
+    number = number < s->last_number ? s->last_number : number;
+    number = number < now ? now : number + 1;
     if (!number)
         return err_set(e, ERR_LIMIT, "no number is left for a segment file");
     int fd = open_file(s, number, O_RDWR | O_CREAT | O_EXCL, &direct);
@@ -191,6 +208,8 @@ static bool begin_segment(struct segments *s, struct err *e)
         return false;
     }
     s->write_fd = fd;
+    s->last_number = number;
+    note_last(s);
     return true;
 }
 
@@ -279,17 +298,46 @@ static void punch(struct segments *s, struct segment *segment, uint64_t from, ui
     close(fd);
 }
 
-void segments_free(struct segments *s, const struct stored_place *place)
+static int by_place(const void *a, const void *b)
 {
-    struct segment *segment = segments_find(s, place->segment);
-    if (!segment)
-        return;
-    if (!segment->old && segment->n_records)
-        segment->n_records--;
-    if (!segment->old && !segment->n_records && !is_current(s, segment))
+    const struct stored_place *x = a, *y = b;
+    if (x->segment != y->segment)
+        return x->segment < y->segment ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+void segments_sort(struct stored_place *places, int32_t n)
+{
+    if (n)
+        qsort(places, (size_t)n, sizeof *places, by_place);
+}
+
+static void free_in(struct segments *s, struct segment *segment, const struct stored_place *places,
+                    int32_t n)
+{
+    if (!segment->old)
+        segment->n_records -= (uint32_t)n < segment->n_records ? (uint32_t)n : segment->n_records;
+    if (!segment->old && !segment->n_records && !is_current(s, segment)) {
         remove_file(s, segment);
-    else
-        punch(s, segment, place->offset, place->offset + place->bytes);
+        return;
+    }
+    for (int32_t i = 0, end; i < n; i = end) {
+        uint64_t to = places[i].offset + places[i].bytes;
+        for (end = i + 1; end < n && places[end].offset == to; end++)
+            to += places[end].bytes;
+        punch(s, segment, places[i].offset, to);
+    }
+}
+
+void segments_free(struct segments *s, const struct stored_place *places, int32_t n)
+{
+    for (int32_t i = 0, end; i < n; i = end) {
+        struct segment *segment = segments_find(s, places[i].segment);
+        for (end = i + 1; end < n && places[end].segment == places[i].segment; end++)
+            ;
+        if (segment)
+            free_in(s, segment, places + i, end - i);
+    }
 }
 
 void segments_settle(struct segments *s, struct segment *segment, const struct stored_place *live,

@@ -1,7 +1,8 @@
 /* The segment files of the prompt cache: a folder (0700) of files (0600) that records are appended
  * to. The space of a record that was forgotten is given back to the file system at once, by a hole
- * where it supports that, and with the file when that is empty. A file's number is never used twice
- * while it may be known.
+ * where it supports that, and with the file when that is empty. A file's number is the second in
+ * which it was begun, or the next one: it is not used twice, also when the folder was emptied or
+ * another one lay in its place, so that a place that is still known names nothing newer.
  *
  * The writer's thread owns it, except segments_open_file. */
 #pragma once
@@ -26,7 +27,8 @@ struct segments {
     int dir_fd, lock_fd;
     struct segment *list; /* [n] by number */
     int32_t n, cap;
-    int write_fd; /* of the last one; -1: the next append begins a segment */
+    int write_fd;         /* of the last one; -1: the next append begins a segment */
+    uint32_t last_number; /* ever begun in this folder, as far as is known */
     uint64_t disk_bytes;
     bool buffered; /* the file system refuses O_DIRECT */
     bool cannot_punch;
@@ -43,8 +45,10 @@ int segments_open_file(const struct segments *s, uint32_t number, bool *direct);
 bool segments_append(struct segments *s, const struct iovec *parts, int n,
                      struct stored_place *first, struct err *e);
 bool segments_sync(struct segments *s, struct err *e);
-/* The record's space is given back. */
-void segments_free(struct segments *s, const struct stored_place *place);
+/* In the order of segments and offsets. */
+void segments_sort(struct stored_place *places, int32_t n);
+/* The records' space is given back; in order, so that those side by side are one hole. */
+void segments_free(struct segments *s, const struct stored_place *places, int32_t n);
 /* What lives in an old segment, by offset: everything else is given back. */
 void segments_settle(struct segments *s, struct segment *segment, const struct stored_place *live,
                      int32_t n);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -147,6 +148,19 @@ void disk_rig_settle(struct disk_rig *g)
     disk_rig_read_events(g);
 }
 
+void disk_rig_write_many(struct disk_rig *g, int32_t first, int32_t n)
+{
+    for (int32_t i = first; i < first + n; i++)
+        assert_true(disk_rig_write(g, i));
+    disk_rig_settle(g);
+}
+
+void disk_rig_again(struct disk_rig *g, uint64_t budget, uint64_t identity)
+{
+    disk_rig_close(g);
+    disk_rig_open(g, budget, identity);
+}
+
 static bool is_whole(const unsigned char *block, const unsigned char *state, int32_t i)
 {
     for (uint32_t k = 0; k < RIG_BLOCK; k++)
@@ -228,4 +242,12 @@ struct disk_counters disk_rig_counters(struct disk_rig *g)
 void disk_rig_path(const struct disk_rig *g, int32_t i, char path[160])
 {
     snprintf(path, 160, "%s/%08x.kv", g->dir, g->rows[i].place.segment);
+}
+
+uint64_t disk_rig_blocks(const struct disk_rig *g, int32_t i)
+{
+    struct stat st;
+    char path[160];
+    disk_rig_path(g, i, path);
+    return stat(path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }

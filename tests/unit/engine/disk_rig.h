@@ -32,6 +32,9 @@ bool disk_rig_write(struct disk_rig *g, int32_t i);
 /* Reads events into rows, and acknowledges them. */
 void disk_rig_read_events(struct disk_rig *g);
 void disk_rig_settle(struct disk_rig *g); /* waits until all that was handed over has ended */
+void disk_rig_write_many(struct disk_rig *g, int32_t first, int32_t n); /* and settles */
+/* Closes and opens it, as a restart does. */
+void disk_rig_again(struct disk_rig *g, uint64_t budget, uint64_t identity);
 /* Loads n records from i on by rows; how many came, each checked byte by byte. */
 int32_t disk_rig_load(struct disk_rig *g, int32_t i, int32_t n);
 void disk_rig_forget(struct disk_rig *g, int32_t i);
@@ -39,3 +42,5 @@ void disk_rig_reconcile(struct disk_rig *g);
 struct disk_counters disk_rig_counters(struct disk_rig *g);
 /* The file that a record is in. */
 void disk_rig_path(const struct disk_rig *g, int32_t i, char path[160]);
+/* Bytes that this file takes on the disk. */
+uint64_t disk_rig_blocks(const struct disk_rig *g, int32_t i);

@@ -1,0 +1,186 @@
+/* The prompt cache on disk and the rows that there are of it: what is forgotten, and what a
+ * reconciliation leaves. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "tests/unit/engine/disk_rig.h"
+
+#define BUDGET ((uint64_t)1 << 30)
+
+static struct disk_rig g;
+
+static int set_up(void **state)
+{
+    log_set_level(LOG_ERROR);
+    disk_rig_init(&g);
+    disk_rig_open(&g, BUDGET, RIG_IDENTITY);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    disk_rig_fini(&g);
+    return 0;
+}
+
+static void test_forgotten_records_give_their_space_back(void **state)
+{
+    disk_rig_write_many(&g, 0, 20);
+    const struct stored_ref first = g.rows[0];
+    uint64_t before = disk_rig_blocks(&g, 19);
+    for (int32_t i = 0; i < 10; i++)
+        disk_rig_forget(&g, i);
+    assert_in_range(disk_rig_blocks(&g, 19), 1, before - 10 * 4096);
+    assert_int_equal(disk_rig_load(&g, 10, 10), 10);
+    struct prompt_key keys[20];
+    assert_int_equal(disk_cache_take_forgotten(g.cache, keys, 20), 10);
+    g.rows[0] = first; /* a row that is wrong about it */
+    assert_int_equal(disk_rig_load(&g, 0, 1), 0);
+    disk_rig_again(&g, BUDGET, RIG_IDENTITY);
+    disk_rig_reconcile(&g);
+    assert_int_equal(disk_rig_counters(&g).records, 10);
+    char path[160];
+    disk_rig_path(&g, 19, path);
+    for (int32_t i = 10; i < 20; i++)
+        disk_rig_forget(&g, i);
+    assert_int_equal(access(path, F_OK), -1); /* an empty file goes */
+    assert_int_equal(disk_rig_counters(&g).disk_bytes, 0);
+}
+
+/* In one request, in any order. */
+static void test_many_are_forgotten_at_once(void **state)
+{
+    enum { N = 448 };
+    struct stored_ref refs[N];
+    uint64_t left = 0;
+    int32_t n = 0;
+    disk_rig_write_many(&g, 0, N);
+    for (int32_t i = 0; i < N; i++) {
+        const struct stored_ref *ref = &g.rows[i * 75 % N]; /* each once */
+        if (i % 3)
+            refs[n++] = *ref;
+        else
+            left += ref->place.bytes;
+    }
+    g.forgotten = 0;
+    assert_true(record_feed_ask(g.feed, RECORD_FORGET, refs, n));
+    for (double end = clock_ms() + 10000; g.forgotten < n && clock_ms() < end; clock_sleep_us(200))
+        disk_rig_read_events(&g);
+    assert_int_equal(g.forgotten, n);
+    assert_int_equal(disk_rig_counters(&g).records, N - n);
+    assert_int_equal(disk_rig_counters(&g).disk_bytes, left);
+    assert_true(disk_rig_blocks(&g, 0) <= left + 16384); /* and the file's list of extents */
+    for (int32_t i = 0; i < N; i += 3)
+        assert_int_equal(disk_rig_load(&g, i * 75 % N, 1), 1);
+}
+
+/* A place that is still known somewhere names nothing newer, also when the folder was emptied. */
+static void test_a_segments_number_is_not_used_twice(void **state)
+{
+    char command[160];
+    uint32_t before = 0;
+    for (int i = 0; i < 3; i++) {
+        disk_rig_write_many(&g, 0, 1);
+        assert_true(g.rows[0].place.segment > before);
+        before = g.rows[0].place.segment;
+        disk_rig_forget(&g, 0);
+        disk_rig_again(&g, BUDGET, RIG_IDENTITY);
+        disk_rig_reconcile(&g);
+    }
+    disk_rig_close(&g);
+    snprintf(command, sizeof command, "rm %s/lock", g.dir);
+    assert_int_equal(system(command), 0);
+    while (clock_wall_s() <= before) /* another folder: then the time tells them apart */
+        clock_sleep_us(1000);
+    disk_rig_open(&g, BUDGET, RIG_IDENTITY);
+    disk_rig_write_many(&g, 0, 1);
+    assert_true(g.rows[0].place.segment > before);
+}
+
+static void test_a_record_without_a_row_goes_and_a_row_without_a_record_is_told(void **state)
+{
+    disk_rig_write_many(&g, 0, 20);
+    disk_rig_again(&g, BUDGET, RIG_IDENTITY);
+    const struct stored_ref lost = g.rows[3];
+    g.rows[3].place.bytes = 0;
+    g.rows[30] = lost;
+    g.rows[30].place.offset += (uint64_t)1 << 20;
+    disk_rig_reconcile(&g);
+    assert_int_equal(g.gone, 1);
+    assert_int_equal(g.rows[30].place.bytes, 0);
+    struct disk_counters c = disk_rig_counters(&g);
+    assert_int_equal(c.records, 19);
+    g.rows[3] = lost;
+    assert_int_equal(disk_rig_load(&g, 3, 1), 0);
+    disk_rig_read_events(&g);
+    uint64_t live = 0;
+    for (int32_t i = 0; i < 20; i++)
+        live += g.rows[i].place.bytes;
+    assert_int_equal(c.disk_bytes, live);
+    assert_true(disk_rig_blocks(&g, 0) <= live);
+}
+
+/* Before rows have told, a block that they have is stored again: its old record stays until the row
+ * has moved on, also if a kill comes in between. */
+static void test_a_row_stays_while_its_block_is_stored_again(void **state)
+{
+    disk_rig_write_many(&g, 0, 8);
+    disk_rig_again(&g, BUDGET, RIG_IDENTITY);
+    const struct stored_ref old = g.rows[3];
+    assert_true(disk_rig_write(&g, 2)); /* its event waits */
+    while (disk_cache_writing(g.cache))
+        clock_sleep_us(100);
+    assert_true(disk_rig_write(&g, 3)); /* being written, or just announced */
+    disk_rig_reconcile(&g);
+    disk_rig_settle(&g);
+    assert_int_equal(g.gone, 0);
+    assert_int_equal(disk_rig_counters(&g).damaged, 0);
+    assert_memory_not_equal(&g.rows[3].place, &old.place, sizeof old.place);
+    assert_true(record_feed_ask(g.feed, RECORD_FORGET, &old, 1));
+    disk_rig_reconcile(&g);
+    assert_int_equal(disk_rig_counters(&g).records, 8);
+    assert_int_equal(disk_rig_load(&g, 0, 8), 8);
+    g.rows[2].place.offset += 4096; /* a row that is wrong about a record that it was told of */
+    disk_rig_reconcile(&g);
+    assert_int_equal(g.gone, 1);
+    assert_int_equal(disk_rig_counters(&g).records, 7);
+}
+
+/* Rows that a recorder was about to write do not make their records orphans. */
+static void test_a_record_that_is_being_announced_survives_a_reconciliation(void **state)
+{
+    disk_rig_write_many(&g, 0, 5);
+    assert_true(disk_rig_write(&g, 5));
+    while (disk_cache_writing(g.cache))
+        clock_sleep_us(100);
+    g.reconciled = 0; /* the event of record 5 has not been read */
+    assert_true(record_feed_ask(g.feed, RECORD_RECONCILE_BEGIN, NULL, 0));
+    assert_true(record_feed_ask(g.feed, RECORD_RECONCILE_END, NULL, 0));
+    for (double end = clock_ms() + 10000; !g.reconciled && clock_ms() < end; clock_sleep_us(200))
+        disk_rig_read_events(&g);
+    assert_int_equal(disk_rig_load(&g, 5, 1), 1);
+    assert_int_equal(disk_rig_load(&g, 0, 1), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        CASE(test_forgotten_records_give_their_space_back),
+        CASE(test_many_are_forgotten_at_once),
+        CASE(test_a_segments_number_is_not_used_twice),
+        CASE(test_a_record_without_a_row_goes_and_a_row_without_a_record_is_told),
+        CASE(test_a_row_stays_while_its_block_is_stored_again),
+        CASE(test_a_record_that_is_being_announced_survives_a_reconciliation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
