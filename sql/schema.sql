@@ -480,6 +480,15 @@ CREATE TABLE prompt_block_totals (
     blocks INTEGER NOT NULL,
     bytes INTEGER NOT NULL
 ) STRICT;
+-- What was forgotten lately, and when: blocks are recorded a moment after their job, and those of a job that had come before are not
+-- wanted any more. owner: '' all of the user's, 'c:' and a conversation's id, an id of a response or of /v1/conversations, or a label.
+CREATE TABLE prompt_forgets (
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    owner TEXT NOT NULL,
+    forgotten_at INTEGER NOT NULL,
+    PRIMARY KEY (user_id, owner)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX prompt_forgets_by_time ON prompt_forgets (forgotten_at);
 CREATE TRIGGER prompt_block_add AFTER INSERT ON prompt_blocks BEGIN
     UPDATE prompt_blocks SET children = children + 1 WHERE key = NEW.parent;
     INSERT INTO prompt_block_totals (user_id, blocks, bytes) VALUES (NEW.user_id, 1, NEW.bytes)
@@ -500,8 +509,12 @@ CREATE TRIGGER prompt_block_remove AFTER DELETE ON prompt_blocks BEGIN
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
--- A response that goes takes the blocks along that its job was the first to store: their label begins with its id.
+-- A response that goes takes the blocks along that its job was the first to store, also those that are recorded later: their label
+-- begins with its id. One that is a day old has none to come.
 CREATE TRIGGER response_remove AFTER DELETE ON responses BEGIN
     DELETE FROM prompt_blocks WHERE user_id = OLD.user_id AND label >= OLD.id AND label < OLD.id || ';';
+    INSERT OR REPLACE INTO prompt_forgets (user_id, owner, forgotten_at)
+    SELECT u.id, OLD.id, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) FROM users u
+    WHERE u.id = OLD.user_id AND OLD.created_at > (julianday('now') - 2440588.5) * 86400000;
 END;
-PRAGMA user_version = 26;
+PRAGMA user_version = 27;

@@ -26,7 +26,7 @@ struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job
     j->id = id;
     j->arena = arena;
     j->params = *params;
-    j->submitted_wall_s = (double)clock_wall_ms() * 1e-3;
+    j->submitted_wall_ms = clock_wall_ms();
     j->times.submitted = clock_ms();
     atomic_init(&j->references, 1);
     event_log_init(&j->log, params->detached ? KEPT_LOG_LIMIT : LOG_LIMIT, params->detached);

@@ -52,7 +52,7 @@ struct job {
     uint64_t id;
     struct arena *arena;             /* params point into it */
     struct engine_job_params params; /* max_tokens already cut to what the context leaves */
-    double submitted_wall_s;
+    int64_t submitted_wall_ms;
 
     atomic_int references;
     atomic_bool cancel; /* set by anyone, obeyed between two steps */

@@ -12,7 +12,7 @@ struct pending {   /* a block that is to be copied out */
     struct record_about about;
     uint64_t user;
     char owner[ENGINE_CACHE_OWNER_SIZE];
-    int64_t keep_seconds;
+    int64_t keep_seconds, asked_at;
     struct pending *next;
 };
 

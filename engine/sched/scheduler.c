@@ -393,7 +393,7 @@ static void list_job(void *context, struct job *j)
         .prompt_tokens = j->params.n_prompt,
         .done_tokens = j->n_computed < j->params.n_prompt ? j->n_computed : j->params.n_prompt,
         .completion_tokens = j->n_generated,
-        .started_s = j->submitted_wall_s,
+        .started_s = (double)j->submitted_wall_ms * 1e-3,
     };
     snprintf(out->request_id, sizeof out->request_id, "%s", j->params.request_id);
 }

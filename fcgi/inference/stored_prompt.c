@@ -91,7 +91,7 @@ void stored_prompt_label(char out[ENGINE_CACHE_OWNER_SIZE], const char *name)
              (unsigned long long)hash64(name, strlen(name), 0));
 }
 
-void stored_prompt_own_response(char owner[ENGINE_CACHE_OWNER_SIZE], const char *id)
+void stored_prompt_own(char owner[ENGINE_CACHE_OWNER_SIZE], const char *id)
 {
     char name[ENGINE_CACHE_OWNER_SIZE];
     snprintf(name, sizeof name, "%s", *owner ? owner + strlen("k:") : "");

@@ -26,7 +26,8 @@ void stored_prompt_fini(struct stored_prompt *p);
  * particular. */
 void stored_prompt_owner(char out[ENGINE_CACHE_OWNER_SIZE], int64_t conversation_id);
 void stored_prompt_label(char out[ENGINE_CACHE_OWNER_SIZE], const char *name);
-/* Makes it that of a response that is kept, and goes with it; a name that was given still holds. */
-void stored_prompt_own_response(char owner[ENGINE_CACHE_OWNER_SIZE], const char *id);
+/* Makes it that of a response that is kept, or of a conversation of /v1, and goes with it; a name
+ * that was given still holds. */
+void stored_prompt_own(char owner[ENGINE_CACHE_OWNER_SIZE], const char *id);
 /* 0: it names no conversation. */
 int64_t stored_prompt_conversation(const char *owner);

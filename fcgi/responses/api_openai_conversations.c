@@ -12,6 +12,7 @@
 #include "fcgi/openai/openai.h"
 #include "fcgi/responses/responses.h"
 #include "sql/chats/store_openai.h"
+#include "sql/prompts/store_prompt_blocks.h"
 
 #define MAX_ITEMS 20 /* of a request, as OpenAI has it */
 #define PAGE_DEFAULT 20
@@ -278,24 +279,39 @@ static bool list_items(struct request *r, struct err *e)
     return ok;
 }
 
+static bool find_item(struct request *r, struct store_openai_item *item, struct err *e)
+{
+    return store_openai_item_get(
+        r->store, r->arena,
+        &(struct store_openai_item_ref){.user_id = r->who.user_id,
+                                        .conversation_id = conversation_of(r),
+                                        .id = request_param(r, "item_id")},
+        item, e);
+}
+
 static bool show_item(struct request *r, struct err *e)
 {
     struct store_openai_item item;
-    return store_openai_item_get(
-               r->store, r->arena,
-               &(struct store_openai_item_ref){.user_id = r->who.user_id,
-                                               .conversation_id = conversation_of(r),
-                                               .id = request_param(r, "item_id")},
-               &item, e) &&
+    return find_item(r, &item, e) &&
            reply_bytes(r, 200, "application/json", item.item, strlen(item.item));
 }
 
+/* As with a page's messages: which blocks hold an item is not known, so all of the conversation's
+ * go, and before it does. */
 static bool remove_item(struct request *r, struct err *e)
 {
     struct store_openai_conversation c;
-    return store_openai_item_remove(r->store, r->who.user_id, conversation_of(r),
-                                    request_param(r, "item_id"), e) &&
-           find(r, &c, e) && send_conversation(r, &c);
+    struct store_openai_item item;
+    const char *id = conversation_of(r);
+    int64_t removed;
+    if (!find_item(r, &item, e) ||
+        !store_prompts_forget(r->store,
+                              &(struct store_forgetting){
+                                  .what = FORGET_OWNED, .user_id = r->who.user_id, .label = id},
+                              &removed, e) ||
+        !store_openai_item_remove(r->store, r->who.user_id, id, item.id, e))
+        return false;
+    return find(r, &c, e) && send_conversation(r, &c);
 }
 
 #define ALL "/v1/conversations"

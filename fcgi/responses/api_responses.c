@@ -33,8 +33,8 @@ static bool create_response(struct request *r, struct err *e)
     char id[OPENAI_ID_SIZE];
     bool ok = responses_read(&q, r, false, e) && responses_job_make(&p, &prompt, r, &q, e);
     openai_id(id, "resp_", r);
-    if (ok && q.store)
-        stored_prompt_own_response(p.job.cache_owner, id);
+    if (ok && (q.conversation || q.store)) /* a conversation's items outlive its responses */
+        stored_prompt_own(p.job.cache_owner, q.conversation ? q.conversation : id);
     ok = ok && answer(r, &q, &p, e);
     prompt_fini(&prompt);
     responses_request_fini(&q);

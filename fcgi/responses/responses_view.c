@@ -13,6 +13,7 @@
 #include "fcgi/process/worker.h"
 #include "fcgi/responses/responses.h"
 #include "sql/chats/store_responses.h"
+#include "sql/prompts/store_prompt_blocks.h"
 
 static const struct generation *generation_of(const struct responses_view *v)
 {
@@ -184,6 +185,21 @@ static bool keep(const struct responses_view *v, struct err *e)
     return ok;
 }
 
+/* Its blocks are, or will be, listed as those of a response that nobody can delete. */
+static void forget_prompt(const struct responses_view *v)
+{
+    struct err e = {0};
+    char id[OPENAI_ID_SIZE];
+    int64_t removed;
+    openai_id(id, "resp_", v->stream.r);
+    if (!store_prompts_forget(v->stream.r->store,
+                              &(struct store_forgetting){.what = FORGET_OWNED,
+                                                         .user_id = v->stream.r->who.user_id,
+                                                         .label = id},
+                              &removed, &e))
+        log_warn("id=%s its prompt stays in the cache: %s", v->stream.r->id, e.text);
+}
+
 void responses_finish(struct responses_view *v)
 {
     struct err e = {0};
@@ -196,6 +212,7 @@ void responses_finish(struct responses_view *v)
     if (!v->q->store || keep(v, &e))
         return;
     log_warn("id=%s not stored: %s", v->stream.r->id, e.text);
+    forget_prompt(v);
     v->q->store = false;
     buf_clear(&v->stream.line);
     responses_put(&v->stream.line, v, responses_status(v), NULL);

@@ -1,8 +1,10 @@
 /* Looking up chains of stored blocks, what is kept of whom, and forgetting it. */
 #include "sql/prompts/store_prompt_blocks.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "sql/core/statement.h"
 
 #define SKIP 16 /* rows of others that a walk passes by: cheaper than a look-up by key */
@@ -148,6 +150,7 @@ static bool forget_step(struct store *s, const struct store_forgetting *f, int *
 {
     static const enum query queries[] = {[FORGET_CONVERSATION] = QUERY_PROMPT_FORGET_CONVERSATION,
                                          [FORGET_LABEL] = QUERY_PROMPT_FORGET_LABEL,
+                                         [FORGET_OWNED] = QUERY_PROMPT_FORGET_OWNED,
                                          [FORGET_USER] = QUERY_PROMPT_FORGET_USER,
                                          [FORGET_ALL] = QUERY_PROMPT_FORGET_ALL};
     sqlite3_stmt *q = statement_begin(s, queries[f->what], e);
@@ -158,9 +161,35 @@ static bool forget_step(struct store *s, const struct store_forgetting *f, int *
         statement_bind_int(q, ":user_id", f->user_id);
     if (f->what == FORGET_CONVERSATION)
         statement_bind_int(q, ":conversation_id", f->conversation_id);
-    if (f->what == FORGET_LABEL)
+    if (f->what == FORGET_LABEL || f->what == FORGET_OWNED)
         statement_bind_text(q, ":label", f->label);
     return statement_run(s, q, removed, e);
+}
+
+static bool note(struct store *s, const struct store_forgetting *f, struct err *e)
+{
+    char conversation[32];
+    const bool all = f->what == FORGET_ALL;
+    sqlite3_stmt *q =
+        statement_begin(s, all ? QUERY_PROMPT_FORGETS_NOTE_ALL : QUERY_PROMPT_FORGETS_NOTE, e);
+    if (!q)
+        return false;
+    snprintf(conversation, sizeof conversation, "c:%lld", (long long)f->conversation_id);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    if (!all) {
+        statement_bind_int(q, ":user_id", f->user_id);
+        statement_bind_text(q, ":owner",
+                            f->what == FORGET_USER           ? ""
+                            : f->what == FORGET_CONVERSATION ? conversation
+                                                             : f->label);
+    }
+    return statement_run(s, q, NULL, e);
+}
+
+static bool forget_first(struct store *s, const struct store_forgetting *f, int *removed,
+                         struct err *e)
+{
+    return note(s, f, e) && forget_step(s, f, removed, e);
 }
 
 bool store_prompts_forget(struct store *s, const struct store_forgetting *f, int64_t *removed,
@@ -168,13 +197,15 @@ bool store_prompts_forget(struct store *s, const struct store_forgetting *f, int
 {
     int step = 0;
     *removed = 0;
-    do {
-        if (step)
-            store_give_way();
+    if (!store_write_begin(s, e) || !store_write_end(s, forget_first(s, f, &step, e), e))
+        return false;
+    *removed = step;
+    while (step == STORE_PROMPT_STEP) {
+        store_give_way();
         if (!store_write_begin(s, e) || !store_write_end(s, forget_step(s, f, &step, e), e))
             return false;
         *removed += step;
-    } while (step == STORE_PROMPT_STEP);
+    }
     return true;
 }
 

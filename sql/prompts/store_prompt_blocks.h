@@ -43,15 +43,16 @@ bool store_kept_of_conversation(struct store *s, int64_t user_id, int64_t conver
                                 struct store_kept *out, struct err *e);
 bool store_kept_of_user(struct store *s, int64_t user_id, struct store_kept *out, struct err *e);
 
-enum store_forget { FORGET_CONVERSATION, FORGET_LABEL, FORGET_USER, FORGET_ALL };
+enum store_forget { FORGET_CONVERSATION, FORGET_LABEL, FORGET_OWNED, FORGET_USER, FORGET_ALL };
 struct store_forgetting {
     enum store_forget what;
     int64_t user_id;         /* for all but FORGET_ALL */
     int64_t conversation_id; /* FORGET_CONVERSATION */
-    const char *label;       /* FORGET_LABEL */
+    const char *label;       /* FORGET_LABEL; FORGET_OWNED: id of a response or a conversation of
+                                /v1 that labels begin with */
 };
 /* Removes their rows in transactions of STORE_PROMPT_STEP; what is done when it fails stays done.
- */
+ * Before that it notes the time: blocks of jobs that came earlier are not listed any more. */
 bool store_prompts_forget(struct store *s, const struct store_forgetting *f, int64_t *removed,
                           struct err *e);
 

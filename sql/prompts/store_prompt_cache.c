@@ -45,6 +45,7 @@ static bool add_row(struct store *s, const struct store_block *b, int *changed, 
     statement_bind_int(q, ":state_bytes", b->state_bytes);
     statement_bind_number(q, ":compute_ms", b->compute_ms);
     statement_bind_int(q, ":keep_seconds", b->keep_seconds);
+    statement_bind_int(q, ":asked_at", b->asked_at);
     statement_bind_int(q, ":now", clock_wall_ms());
     return statement_run(s, q, changed, e);
 }
@@ -219,16 +220,27 @@ static bool clear_step(struct store *s, enum query which, int *removed, struct e
 
 static bool clear_some(struct store *s, struct err *e)
 {
+    static const enum query steps[] = {QUERY_PROMPT_CLEAR_CONVERSATIONS, QUERY_PROMPT_CLEAR_OPENAI,
+                                       QUERY_PROMPT_CLEAR_USERS};
     int removed = 0;
-    return clear_step(s, QUERY_PROMPT_CLEAR_CONVERSATIONS, &removed, e) &&
-           (removed || clear_step(s, QUERY_PROMPT_CLEAR_USERS, &removed, e));
+    bool ok = true;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps && ok && !removed; i++)
+        ok = clear_step(s, steps[i], &removed, e);
+    return ok;
 }
 
 bool store_prompts_clear(struct store *s, bool *more, struct err *e)
 {
+    static const struct statement_expiry old = {.find = QUERY_PROMPT_FORGETS_ANY_OLD,
+                                                .remove = QUERY_PROMPT_FORGETS_REMOVE_OLD,
+                                                .limit = STORE_PROMPT_STEP};
     int64_t any = 0;
-    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_ANY_DELETED, e);
     *more = false;
+    if (!store_clear_expired(s, &old, more, e))
+        return false;
+    if (*more)
+        return true;
+    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_ANY_DELETED, e);
     if (!q || !statement_int(s, q, &any, e))
         return false;
     *more = any;

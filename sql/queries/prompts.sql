@@ -12,7 +12,8 @@ WHERE segment = :segment AND segment_offset >= :segment_offset ORDER BY segment_
 -- name: prompt_conversation_deleted
 SELECT EXISTS (SELECT 1 FROM conversations WHERE id = :id AND user_id = :user_id AND deleted_at IS NOT NULL);
 
--- Nothing is added for a user or a conversation that is gone. A block that was stored twice has its newer place. Blocks that
+-- Nothing is added for a user or a conversation that is gone, nor what was forgotten since the job came: by its whole label, by the id
+-- that a label begins with, or by the name's hash behind it. A block that was stored twice has its newer place. Blocks that
 -- stayed when the one before them went are its children again.
 -- name: prompt_block_add
 INSERT INTO prompt_blocks (key, parent, user_id, conversation_id, label, identity, end_tokens, bytes, state_bytes, segment,
@@ -24,6 +25,11 @@ FROM users u
 WHERE u.id = :user_id AND u.deleted_at IS NULL
   AND (:conversation_id IS NULL
        OR EXISTS (SELECT 1 FROM conversations WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL))
+  AND (:label NOT GLOB 'conv_*'
+       OR EXISTS (SELECT 1 FROM openai_conversations WHERE id = substr(:label, 1, 29) AND user_id = :user_id AND deleted_at IS NULL))
+  AND NOT EXISTS (SELECT 1 FROM prompt_forgets
+                  WHERE user_id = :user_id AND forgotten_at >= :asked_at
+                    AND owner IN ('', 'c:' || :conversation_id, :label, substr(:label, 1, 29), 'k:' || substr(:label, 31)))
 ON CONFLICT (key) DO UPDATE
 SET segment = excluded.segment, segment_offset = excluded.segment_offset, bytes = excluded.bytes,
     state_bytes = excluded.state_bytes, used_at = excluded.used_at
@@ -58,12 +64,19 @@ SELECT key, segment, segment_offset, bytes FROM prompt_blocks WHERE key > :after
 -- The recorder clears away the blocks of deleted conversations and users before their other rows.
 -- name: prompt_any_deleted
 SELECT EXISTS (SELECT 1 FROM conversations c CROSS JOIN prompt_blocks b ON b.conversation_id = c.id WHERE c.deleted_at > 0)
+    OR EXISTS (SELECT 1 FROM openai_conversations c CROSS JOIN prompt_blocks b
+               ON b.user_id = c.user_id AND b.label >= c.id AND b.label < c.id || ';' WHERE c.deleted_at IS NOT NULL)
     OR EXISTS (SELECT 1 FROM users u CROSS JOIN prompt_blocks b ON b.user_id = u.id WHERE u.deleted_at IS NOT NULL);
 
 -- name: prompt_clear_conversations
 DELETE FROM prompt_blocks WHERE key IN (
     SELECT b.key FROM conversations c CROSS JOIN prompt_blocks b ON b.conversation_id = c.id
     WHERE c.deleted_at > 0 LIMIT :limit);
+
+-- name: prompt_clear_openai
+DELETE FROM prompt_blocks WHERE key IN (
+    SELECT b.key FROM openai_conversations c CROSS JOIN prompt_blocks b
+    ON b.user_id = c.user_id AND b.label >= c.id AND b.label < c.id || ';' WHERE c.deleted_at IS NOT NULL LIMIT :limit);
 
 -- name: prompt_clear_users
 DELETE FROM prompt_blocks WHERE key IN (
@@ -92,17 +105,38 @@ DELETE FROM prompt_blocks WHERE key IN (
     WHERE b.conversation_id = :conversation_id AND b.user_id = :user_id AND c.user_id = :user_id AND c.deleted_at IS NULL
     LIMIT :limit);
 
--- Of a kept response too, whose label has the name's hash behind its own id.
+-- Of a kept response or a conversation of /v1 too, whose label has the name's hash behind its own id.
 -- name: prompt_forget_label
 DELETE FROM prompt_blocks WHERE key IN (
     SELECT key FROM prompt_blocks
-    WHERE user_id = :user_id AND (label = :label OR label GLOB 'resp_*:' || substr(:label, 3)) LIMIT :limit);
+    WHERE user_id = :user_id AND (label = :label OR label GLOB 'resp_*:' || substr(:label, 3) OR label GLOB 'conv_*:' || substr(:label, 3))
+    LIMIT :limit);
+
+-- What belongs to a response or a conversation of /v1.
+-- name: prompt_forget_owned
+DELETE FROM prompt_blocks WHERE key IN (
+    SELECT key FROM prompt_blocks WHERE user_id = :user_id AND label >= :label AND label < :label || ';' LIMIT :limit);
 
 -- name: prompt_forget_user
 DELETE FROM prompt_blocks WHERE key IN (SELECT key FROM prompt_blocks WHERE user_id = :user_id LIMIT :limit);
 
 -- name: prompt_forget_all
 DELETE FROM prompt_blocks WHERE key IN (SELECT key FROM prompt_blocks LIMIT :limit);
+
+-- What is recorded after this is not listed if its job came before; owner as in schema.sql.
+-- name: prompt_forgets_note
+INSERT OR REPLACE INTO prompt_forgets (user_id, owner, forgotten_at)
+SELECT id, :owner, :now FROM users WHERE id = :user_id;
+
+-- name: prompt_forgets_note_all
+INSERT OR REPLACE INTO prompt_forgets (user_id, owner, forgotten_at) SELECT id, '', :now FROM users;
+
+-- name: prompt_forgets_any_old
+SELECT 1 FROM prompt_forgets WHERE forgotten_at < :now - 86400000 LIMIT 1;
+
+-- name: prompt_forgets_remove_old
+DELETE FROM prompt_forgets WHERE (user_id, owner) IN (
+    SELECT user_id, owner FROM prompt_forgets WHERE forgotten_at < :now - 86400000 LIMIT :limit);
 
 -- name: prompt_of_conversation
 SELECT count(*), coalesce(sum(b.bytes), 0) FROM prompt_blocks b WHERE b.conversation_id = :conversation_id AND b.user_id = :user_id;

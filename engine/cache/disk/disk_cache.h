@@ -56,7 +56,7 @@ struct disk_write {        /* a record that is being filled */
     struct record_about about;
     uint64_t user;
     char owner[ENGINE_CACHE_OWNER_SIZE];
-    int64_t keep_seconds;
+    int64_t keep_seconds, asked_at;
     double compute_ms;
 };
 

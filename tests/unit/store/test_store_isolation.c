@@ -140,6 +140,29 @@ static void test_keys_of_another_user_stay(void **state)
     ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
 }
 
+/* The prompt cache's list: the recorder's and the operator's. */
+static bool is_of_all_prompts(int q)
+{
+    switch (q) {
+    case QUERY_PROMPT_REMOVAL_ADD: /* the recorder: records that the engine names */
+    case QUERY_PROMPT_BLOCK_USE:
+    case QUERY_PROMPT_BLOCK_GONE:
+    case QUERY_PROMPT_PLACES:
+    case QUERY_PROMPT_ANY_DELETED:
+    case QUERY_PROMPT_CLEAR_CONVERSATIONS:
+    case QUERY_PROMPT_CLEAR_OPENAI:
+    case QUERY_PROMPT_CLEAR_USERS:
+    case QUERY_PROMPT_FORGETS_ANY_OLD:
+    case QUERY_PROMPT_FORGETS_REMOVE_OLD:
+    case QUERY_PROMPT_FORGETS_NOTE_ALL: /* the operator */
+    case QUERY_PROMPT_EVICT_EXPIRED:
+    case QUERY_PROMPT_FORGET_ALL: /* the operator */
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Statements that may see conversations and messages of all users, and why. */
 static bool serves_everyone(int q)
 {
@@ -189,26 +212,18 @@ static bool serves_everyone(int q)
     case QUERY_FACTS:                     /* counts only */
     case QUERY_USER_REMOVE_CONVERSATIONS: /* the user is its :id */
     case QUERY_PROMPT_BLOCKS_FROM:        /* its caller compares each row's user, from an index */
-    case QUERY_PROMPT_REMOVAL_ADD:        /* the recorder: records that the engine names */
-    case QUERY_PROMPT_BLOCK_USE:
-    case QUERY_PROMPT_BLOCK_GONE:
-    case QUERY_PROMPT_PLACES:
-    case QUERY_PROMPT_ANY_DELETED:
-    case QUERY_PROMPT_CLEAR_CONVERSATIONS:
-    case QUERY_PROMPT_CLEAR_USERS:
-    case QUERY_PROMPT_EVICT_EXPIRED:
-    case QUERY_PROMPT_FORGET_ALL: /* the operator */
         return true;
     default:
-        return false;
+        return is_of_all_prompts(q);
     }
 }
 
 static void test_every_statement_on_user_data_compares_the_user(void **state)
 {
-    static const char *const of_users[] = {
-        "conversations",  "messages",    "attachments", "shares",  "library",      "second_factors",
-        "recovery_codes", "user_limits", "responses",   "openai_", "prompt_blocks"};
+    static const char *const of_users[] = {"conversations",  "messages",      "attachments",
+                                           "shares",         "library",       "second_factors",
+                                           "recovery_codes", "user_limits",   "responses",
+                                           "openai_",        "prompt_blocks", "prompt_forgets"};
     int checked = 0;
     for (int q = 0; q < QUERY__N; q++) {
         const char *text = query_text[q];
@@ -261,8 +276,9 @@ static bool may_scan(int q)
     case QUERY_PROMPT_FACTS:       /* and what is removed in a moment */
     case QUERY_PROMPT_ANY_DELETED: /* users, like CLEAR_NEXT_USER */
     case QUERY_PROMPT_CLEAR_USERS:
-    case QUERY_PROMPT_EVICT:      /* as far as its limit */
-    case QUERY_PROMPT_FORGET_ALL: /* likewise */
+    case QUERY_PROMPT_EVICT:            /* as far as its limit */
+    case QUERY_PROMPT_FORGET_ALL:       /* likewise */
+    case QUERY_PROMPT_FORGETS_NOTE_ALL: /* a row for each user */
         return true;
     default:
         return false;

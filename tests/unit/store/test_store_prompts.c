@@ -4,117 +4,37 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "sql/core/statement.h"
-#include "sql/prompts/store_prompt_cache.h"
-#include "tests/unit/store/store_fixture.h"
+#include "tests/unit/store/prompt_chains.h"
 
-#define IDENTITY 0xfedcba9876543210u /* as a signed number it is negative */
 #define MANY 2000
 #define CHAIN_MS 5.0
-
-struct chain { /* a prompt whose blocks have keys made of its name */
-    int64_t user, conversation;
-    const char *label;
-    int name; /* of the keys from `fork` on */
-    int fork; /* blocks shared with the chain whose name is 0 */
-    int64_t keep_seconds;
-    double compute_ms;
-};
-
-static void key_of(const struct chain *c, int i, unsigned char key[16])
-{
-    memset(key, 0, 16);
-    if (i < 0) /* what a chain begins with */
-        snprintf((char *)key, 16, "begin");
-    else
-        snprintf((char *)key, 16, "%d.%d", i < c->fork ? 0 : c->name, i);
-}
-
-static struct store_block block_of(const struct chain *c, int i)
-{
-    struct store_block b = {.user_id = c->user,
-                            .conversation_id = c->conversation,
-                            .label = c->label ? c->label : "",
-                            .identity = IDENTITY,
-                            .end_tokens = (i + 1) * STORE_BLOCK_TOKENS,
-                            .keep_seconds = c->keep_seconds,
-                            .compute_ms = c->compute_ms > 0 ? c->compute_ms : 1};
-    b.ref.place = (struct store_block_place){
-        .segment = 1, .bytes = 1000, .offset = (uint64_t)(c->name * 100000 + i) * 1000};
-    key_of(c, i, b.ref.key);
-    key_of(c, i - 1, b.parent);
-    return b;
-}
-
-static void add(struct fixture *f, const struct chain *c, int n)
-{
-    struct err e = {0};
-    ASSERT_OK(store_blocks_begin(f->store, &e));
-    for (int i = c->fork; i < n; i++) {
-        struct store_block b = block_of(c, i);
-        ASSERT_OK(store_block_add(f->store, &b, &e));
-    }
-    ASSERT_OK(store_blocks_end(f->store, true, &e));
-}
-
-static int look_up(struct fixture *f, const struct chain *c, int n,
-                   struct store_block_place *places)
-{
-    struct err e = {0};
-    unsigned char *keys = calloc((size_t)n, 16);
-    for (int i = 0; i < n; i++)
-        key_of(c, i, keys + (size_t)i * 16);
-    int got = store_chain_find(
-        f->store,
-        &(struct store_chain){.user_id = c->user, .identity = IDENTITY, .keys = keys, .n = n},
-        places, &e);
-    if (got < 0)
-        fail_msg("%s", e.text);
-    free(keys);
-    return got;
-}
-
-static int found(struct fixture *f, const struct chain *c, int n)
-{
-    struct store_block_place *places = calloc((size_t)n, sizeof *places);
-    int got = look_up(f, c, n, places);
-    for (int i = 0; i < got; i++)
-        assert_int_equal(places[i].offset, block_of(c, i).ref.place.offset);
-    free(places);
-    return got;
-}
-
-static int64_t number(struct fixture *f, const char *sql)
-{
-    return fixture_number(f->path, sql);
-}
 
 static void test_a_chain_is_found_as_far_as_it_goes(void **state)
 {
     struct fixture *f = *state;
     struct chain c = {.user = f->user}, theirs = {.user = f->other};
     struct err e = {0};
-    add(f, &c, 10);
-    assert_int_equal(found(f, &c, 20), 10);
-    assert_int_equal(found(f, &c, 4), 4);
-    assert_int_equal(found(f, &theirs, 20), 0);
+    chain_add(f, &c, 10);
+    assert_int_equal(chain_found(f, &c, 20), 10);
+    assert_int_equal(chain_found(f, &c, 4), 4);
+    assert_int_equal(chain_found(f, &theirs, 20), 0);
     unsigned char key[16];
-    key_of(&c, 0, key);
+    chain_key(&c, 0, key);
     struct store_block_place place;
     assert_int_equal(
         store_chain_find(
             f->store, &(struct store_chain){.user_id = f->user, .identity = 1, .keys = key, .n = 1},
             &place, &e),
         0); /* another model */
-    struct store_block middle = block_of(&c, 5);
+    struct store_block middle = chain_block(&c, 5);
     ASSERT_OK(store_blocks_begin(f->store, &e));
     ASSERT_OK(store_block_gone(f->store, &middle.ref, &e));
     ASSERT_OK(store_blocks_end(f->store, true, &e));
-    assert_int_equal(found(f, &c, 20), 5);
-    add(f, &c, 6); /* the others are there still: each event came twice */
-    assert_int_equal(found(f, &c, 20), 10);
-    assert_int_equal(number(f, "SELECT count(*) FROM prompt_blocks"), 10);
-    assert_int_equal(number(f, "SELECT sum(children) FROM prompt_blocks"), 9);
+    assert_int_equal(chain_found(f, &c, 20), 5);
+    chain_add(f, &c, 6); /* the others are there still: each event came twice */
+    assert_int_equal(chain_found(f, &c, 20), 10);
+    assert_int_equal(chain_number(f, "SELECT count(*) FROM prompt_blocks"), 10);
+    assert_int_equal(chain_number(f, "SELECT sum(children) FROM prompt_blocks"), 9);
 }
 
 /* Rows of a chain lie side by side mostly, and must be found anywhere. */
@@ -127,7 +47,7 @@ static void test_a_chain_is_found_wherever_its_blocks_lie(void **state)
     struct store_block_place places[N], wanted[N];
     ASSERT_OK(store_blocks_begin(f->store, &e));
     for (int i = 0; i < N; i++) {
-        struct store_block b = block_of(&c, i), other = block_of(&beside, i);
+        struct store_block b = chain_block(&c, i), other = chain_block(&beside, i);
         const int at = i < 100 ? i : i < 200 ? 299 - i : i * 50; /* forth, back, far apart */
         b.ref.place.segment = other.ref.place.segment = 1 + (uint32_t)(at % 3 == 0);
         b.ref.place.offset = (uint64_t)(2 * at + 1) * 1000;
@@ -137,7 +57,7 @@ static void test_a_chain_is_found_wherever_its_blocks_lie(void **state)
         ASSERT_OK(store_block_add(f->store, &other, &e));
     }
     ASSERT_OK(store_blocks_end(f->store, true, &e));
-    assert_int_equal(look_up(f, &c, N, places), N);
+    assert_int_equal(chain_look_up(f, &c, N, places), N);
     assert_memory_equal(places, wanted, sizeof wanted);
 }
 
@@ -146,35 +66,15 @@ static void test_two_thousand_keys_take_milliseconds(void **state)
     struct fixture *f = *state;
     struct chain c = {.user = f->user, .conversation = fixture_conversation(f, f->user, "long")};
     double best = 1e9;
-    add(f, &c, MANY);
+    chain_add(f, &c, MANY);
     for (int i = 0; i < 9; i++) {
         double began = clock_ms();
-        assert_int_equal(found(f, &c, MANY), MANY);
+        assert_int_equal(chain_found(f, &c, MANY), MANY);
         double took = clock_ms() - began;
         best = took < best ? took : best;
     }
     print_message("%d keys: %.2f ms\n", MANY, best);
     assert_true(best < 10 * CHAIN_MS); /* a busy machine; quadratic would be far above */
-}
-
-static int removals(struct fixture *f)
-{
-    struct err e = {0};
-    struct store_block_ref refs[64];
-    int64_t after = 0;
-    int n = 0, got;
-    while ((got = store_removals(f->store, &after, refs, 64, &e)) > 0)
-        n += got;
-    assert_int_equal(got, 0);
-    return n;
-}
-
-static void clear_all(struct fixture *f)
-{
-    struct err e = {0};
-    bool more = true;
-    while (more)
-        ASSERT_OK(store_clear(f->store, &more, &e));
 }
 
 static void test_what_is_deleted_takes_its_blocks_along(void **state)
@@ -184,26 +84,26 @@ static void test_what_is_deleted_takes_its_blocks_along(void **state)
     struct chain a = {.user = f->user, .conversation = fixture_conversation(f, f->user, "a")};
     struct chain b = {.user = f->user, .name = 1, .label = "k:1"};
     struct chain theirs = {.user = f->other, .name = 2};
-    add(f, &a, 700); /* more than a step */
-    add(f, &b, 10);
-    add(f, &theirs, 5);
+    chain_add(f, &a, 700); /* more than a step */
+    chain_add(f, &b, 10);
+    chain_add(f, &theirs, 5);
     ASSERT_OK(store_conversation_remove(f->store, f->user, a.conversation, &e));
-    assert_int_equal(found(f, &a, 700), 0); /* at once, before anything is cleared */
-    clear_all(f);
-    assert_int_equal(removals(f), 700);
-    assert_int_equal(number(f, "SELECT count(*) FROM conversations"), 0);
-    assert_int_equal(number(f, "SELECT count(*) FROM prompt_blocks"), 15);
-    add(f, &a, 1); /* the engine tells of it late */
-    assert_int_equal(removals(f), 700);
+    assert_int_equal(chain_found(f, &a, 700), 0); /* at once, before anything is cleared */
+    chain_clear_all(f);
+    assert_int_equal(chain_removals(f), 700);
+    assert_int_equal(chain_number(f, "SELECT count(*) FROM conversations"), 0);
+    assert_int_equal(chain_number(f, "SELECT count(*) FROM prompt_blocks"), 15);
+    chain_add(f, &a, 1); /* the engine tells of it late */
+    assert_int_equal(chain_removals(f), 700);
     struct chain late = a;
     late.name = 3;
-    add(f, &late, 1);
-    assert_int_equal(removals(f), 701);
+    chain_add(f, &late, 1);
+    assert_int_equal(chain_removals(f), 701);
     ASSERT_OK(store_user_remove(f->store, f->other, &e));
-    clear_all(f);
-    assert_int_equal(removals(f), 706);
-    assert_int_equal(number(f, "SELECT count(*) FROM users"), 1);
-    assert_int_equal(number(f, "SELECT sum(bytes) FROM prompt_block_totals"), 10000);
+    chain_clear_all(f);
+    assert_int_equal(chain_removals(f), 706);
+    assert_int_equal(chain_number(f, "SELECT count(*) FROM users"), 1);
+    assert_int_equal(chain_number(f, "SELECT sum(bytes) FROM prompt_block_totals"), 10000);
     fixture_check_whole(f->path);
 }
 
@@ -215,8 +115,8 @@ static void test_forgetting_is_for_ones_own(void **state)
     struct store_kept kept;
     struct chain a = {.user = f->user, .conversation = fixture_conversation(f, f->user, "a")};
     struct chain b = {.user = f->user, .name = 1, .label = "k:1"};
-    add(f, &a, 600);
-    add(f, &b, 10);
+    chain_add(f, &a, 600);
+    chain_add(f, &b, 10);
     ASSERT_OK(store_kept_of_conversation(f->store, f->user, a.conversation, &kept, &e));
     assert_int_equal(kept.blocks, 600);
     assert_int_equal(kept.bytes, 600000);
@@ -229,7 +129,7 @@ static void test_forgetting_is_for_ones_own(void **state)
     forget.user_id = f->user;
     ASSERT_OK(store_prompts_forget(f->store, &forget, &n, &e));
     assert_int_equal(n, 600);
-    assert_int_equal(removals(f), 600);
+    assert_int_equal(chain_removals(f), 600);
     forget = (struct store_forgetting){.what = FORGET_LABEL, .user_id = f->other, .label = "k:1"};
     ASSERT_OK(store_prompts_forget(f->store, &forget, &n, &e));
     assert_int_equal(n, 0);
@@ -246,20 +146,20 @@ static void test_events_that_come_again_change_nothing(void **state)
     struct fixture *f = *state;
     struct err e = {0};
     struct chain c = {.user = f->user};
-    struct store_block b = block_of(&c, 0), newer = b;
+    struct store_block b = chain_block(&c, 0), newer = b;
     newer.ref.place.offset = 777000;
-    add(f, &c, 1);
+    chain_add(f, &c, 1);
     ASSERT_OK(store_blocks_begin(f->store, &e));
     ASSERT_OK(store_block_add(f->store, &newer, &e));
     ASSERT_OK(store_blocks_end(f->store, true, &e));
-    assert_int_equal(number(f, "SELECT segment_offset FROM prompt_blocks"), 777000);
-    assert_int_equal(removals(f), 1); /* the older record's place */
+    assert_int_equal(chain_number(f, "SELECT segment_offset FROM prompt_blocks"), 777000);
+    assert_int_equal(chain_removals(f), 1); /* the older record's place */
     ASSERT_OK(store_blocks_begin(f->store, &e));
     ASSERT_OK(store_block_gone(f->store, &b.ref, &e)); /* of the older one: the row stays */
     ASSERT_OK(store_block_forgotten(f->store, &b.ref, &e));
     ASSERT_OK(store_blocks_end(f->store, true, &e));
-    assert_int_equal(removals(f), 0);
-    assert_int_equal(number(f, "SELECT count(*) FROM prompt_blocks"), 1);
+    assert_int_equal(chain_removals(f), 0);
+    assert_int_equal(chain_number(f, "SELECT count(*) FROM prompt_blocks"), 1);
     /* STORED was committed, the block evicted and forgotten; then STORED comes again. */
     int64_t n;
     ASSERT_OK(store_prompts_forget(
@@ -268,9 +168,9 @@ static void test_events_that_come_again_change_nothing(void **state)
     ASSERT_OK(store_block_add(f->store, &newer, &e));
     ASSERT_OK(store_block_forgotten(f->store, &newer.ref, &e));
     ASSERT_OK(store_blocks_end(f->store, true, &e));
-    assert_int_equal(removals(f), 0);
-    assert_int_equal(number(f, "SELECT count(*) FROM prompt_blocks"), 0);
-    assert_int_equal(number(f, "SELECT bytes + blocks FROM prompt_block_totals"), 0);
+    assert_int_equal(chain_removals(f), 0);
+    assert_int_equal(chain_number(f, "SELECT count(*) FROM prompt_blocks"), 0);
+    assert_int_equal(chain_number(f, "SELECT bytes + blocks FROM prompt_block_totals"), 0);
 }
 
 static void evict_to(struct fixture *f, int64_t bytes, int64_t user_bytes)
@@ -285,14 +185,12 @@ static void evict_to(struct fixture *f, int64_t bytes, int64_t user_bytes)
 
 static void age(struct fixture *f, const char *which, int64_t ms)
 {
-    struct err e = {0};
     char sql[200];
     snprintf(sql, sizeof sql,
              "UPDATE prompt_blocks SET used_at = used_at - %lld, keep_until = keep_until - %lld "
              "WHERE CAST(key AS TEXT) GLOB '%s'",
              (long long)ms, (long long)ms, which);
-    ASSERT_OK(store_write_begin(f->store, &e));
-    ASSERT_OK(store_write_end(f->store, store_exec(f->store, sql, &e), &e));
+    chain_run(f, sql);
 }
 
 static void test_eviction_takes_ends_of_chains_that_save_least(void **state)
@@ -300,34 +198,35 @@ static void test_eviction_takes_ends_of_chains_that_save_least(void **state)
     struct fixture *f = *state;
     struct chain old = {.user = f->user, .name = 0}, fresh = {.user = f->user, .name = 1};
     struct chain dear = {.user = f->user, .name = 2, .compute_ms = 1000};
-    add(f, &old, 20);
-    add(f, &fresh, 20);
-    add(f, &dear, 20);
+    chain_add(f, &old, 20);
+    chain_add(f, &fresh, 20);
+    chain_add(f, &dear, 20);
     age(f, "0.*", 3600 * 1000);
     age(f, "2.*", 3600 * 1000);
     evict_to(f, 50000, 0);
-    assert_int_equal(found(f, &old, 20), 10); /* from its end */
-    assert_int_equal(found(f, &fresh, 20), 20);
-    assert_int_equal(found(f, &dear, 20), 20); /* as old, but slow to compute */
+    assert_int_equal(chain_found(f, &old, 20), 10); /* from its end */
+    assert_int_equal(chain_found(f, &fresh, 20), 20);
+    assert_int_equal(chain_found(f, &dear, 20), 20); /* as old, but slow to compute */
     evict_to(f, 25000, 0);
-    assert_int_equal(found(f, &old, 20), 0);
-    assert_int_equal(found(f, &fresh, 20), 5);
-    assert_int_equal(found(f, &dear, 20), 20);
-    assert_int_equal(removals(f), 35);
+    assert_int_equal(chain_found(f, &old, 20), 0);
+    assert_int_equal(chain_found(f, &fresh, 20), 5);
+    assert_int_equal(chain_found(f, &dear, 20), 20);
+    assert_int_equal(chain_removals(f), 35);
 }
 
 static void test_a_shared_beginning_outlives_its_branches(void **state)
 {
     struct fixture *f = *state;
     struct chain trunk = {.user = f->user, .name = 0};
-    add(f, &trunk, 10);
+    chain_add(f, &trunk, 10);
     for (int i = 1; i <= 5; i++)
-        add(f, &(struct chain){.user = f->user, .name = i, .fork = 10}, 20);
+        chain_add(f, &(struct chain){.user = f->user, .name = i, .fork = 10}, 20);
     evict_to(f, 12000, 0);
-    assert_int_equal(found(f, &trunk, 10), 10);
-    assert_int_equal(number(f, "SELECT count(*) FROM prompt_blocks b WHERE end_tokens > 32 AND NOT "
-                               "EXISTS (SELECT 1 FROM prompt_blocks p WHERE p.key = b.parent)"),
-                     0);
+    assert_int_equal(chain_found(f, &trunk, 10), 10);
+    assert_int_equal(
+        chain_number(f, "SELECT count(*) FROM prompt_blocks b WHERE end_tokens > 32 AND NOT "
+                        "EXISTS (SELECT 1 FROM prompt_blocks p WHERE p.key = b.parent)"),
+        0);
 }
 
 static void test_who_keeps_most_gives_way_and_what_expired_goes_first(void **state)
@@ -335,20 +234,20 @@ static void test_who_keeps_most_gives_way_and_what_expired_goes_first(void **sta
     struct fixture *f = *state;
     struct chain much = {.user = f->user}, little = {.user = f->other, .name = 1};
     struct chain brief = {.user = f->other, .name = 2, .keep_seconds = 60, .compute_ms = 1000};
-    add(f, &little, 10);
-    add(f, &brief, 10);
+    chain_add(f, &little, 10);
+    chain_add(f, &brief, 10);
     age(f, "1.*", (int64_t)30 * 86400 * 1000);
-    add(f, &much, 40);
+    chain_add(f, &much, 40);
     evict_to(f, 55000, 0);
-    assert_int_equal(found(f, &much, 40), 35);
-    assert_int_equal(found(f, &little, 10), 10);
+    assert_int_equal(chain_found(f, &much, 40), 35);
+    assert_int_equal(chain_found(f, &little, 10), 10);
     age(f, "2.*", 61000);
     evict_to(f, 45000, 0);
-    assert_int_equal(found(f, &brief, 10), 0);
-    assert_int_equal(found(f, &much, 40), 35);
+    assert_int_equal(chain_found(f, &brief, 10), 0);
+    assert_int_equal(chain_found(f, &much, 40), 35);
     evict_to(f, 45000, 20000); /* nobody may keep more */
-    assert_int_equal(found(f, &much, 40), 20);
-    assert_int_equal(found(f, &little, 10), 10);
+    assert_int_equal(chain_found(f, &much, 40), 20);
+    assert_int_equal(chain_found(f, &little, 10), 10);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)

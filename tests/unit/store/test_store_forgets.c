@@ -1,0 +1,139 @@
+/* What is forgotten or deleted takes its blocks along, also those that are recorded later. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "sql/chats/store_openai.h"
+#include "sql/chats/store_responses.h"
+#include "tests/unit/store/prompt_chains.h"
+
+static void keep_response(struct fixture *f, const char *id)
+{
+    struct err e = {0};
+    const int64_t now = clock_wall_ms();
+    ASSERT_OK(store_response_add(f->store,
+                                 &(struct store_response){.id = id,
+                                                          .user_id = f->user,
+                                                          .created_at = now,
+                                                          .expires_at = now + 1000000,
+                                                          .input = "[]",
+                                                          .response = "{}"},
+                                 &e));
+}
+
+static void forget(struct fixture *f, enum store_forget what, int64_t conversation,
+                   const char *label)
+{
+    struct err e = {0};
+    int64_t n;
+    ASSERT_OK(store_prompts_forget(
+        f->store,
+        &(struct store_forgetting){
+            .what = what, .user_id = f->user, .conversation_id = conversation, .label = label},
+        &n, &e));
+}
+
+#define RESPONSE "resp_0123456789abcdef01234567"
+#define OPENAI "conv_0123456789abcdef01234567"
+
+/* Blocks are recorded a moment after their job, when what they belong to may be gone. */
+static void test_what_is_recorded_after_it_was_forgotten_is_not_listed(void **state)
+{
+    static const char *const labels[] = {RESPONSE, RESPONSE ":0123456789abcdef",
+                                         "k:0123456789abcdef", "", OPENAI ":0123456789abcdef"};
+    struct fixture *f = *state;
+    struct err e = {0};
+    const struct store_openai_conversation made = {
+        .id = OPENAI, .user_id = f->user, .created_at = 1, .metadata = "{}"};
+    int64_t page = fixture_conversation(f, f->user, "a");
+    const int64_t asked = clock_wall_ms() - 10;
+    ASSERT_OK(store_openai_conversation_add(
+        f->store, &made,
+        &(struct store_openai_addition){.user_id = f->user, .conversation_id = OPENAI}, &e));
+    for (int way = 0; way < 6; way++) {
+        keep_response(f, RESPONSE);
+        if (way == 0)
+            ASSERT_OK(store_response_remove(f->store, f->user, RESPONSE, &e));
+        if (way == 1)
+            forget(f, FORGET_LABEL, 0, "k:0123456789abcdef");
+        if (way == 2)
+            forget(f, FORGET_CONVERSATION, page, NULL);
+        if (way == 3)
+            forget(f, FORGET_USER, 0, NULL);
+        if (way == 4)
+            forget(f, FORGET_ALL, 0, NULL);
+        if (way == 5)
+            ASSERT_OK(store_openai_conversation_remove(f->store, f->user, OPENAI, &e));
+        for (int i = 0; i < 6; i++) {
+            const bool gone = way == 3 || way == 4 || (way == 0 && i < 2) ||
+                              (way == 1 && (i == 1 || i == 2 || i == 4)) || (way == 2 && i == 5) ||
+                              (way == 5 && i == 4);
+            struct chain c = {.user = f->user,
+                              .name = 10 * way + i,
+                              .label = i < 5 ? labels[i] : "",
+                              .conversation = i == 5 ? page : 0,
+                              .asked_at = asked};
+            chain_add(f, &c, 3);
+            assert_int_equal(chain_found(f, &c, 3), gone ? 0 : 3);
+            assert_int_equal(chain_removals(f), gone ? 3 : 0);
+            c.asked_at = 0; /* a job that came after it */
+            c.name += 5000;
+            chain_add(f, &c, 3);
+            assert_int_equal(chain_found(f, &c, 3), way == 5 && i == 4 ? 0 : 3);
+            chain_run(f, "DELETE FROM prompt_blocks");
+            chain_run(f, "DELETE FROM prompt_block_removals");
+        }
+        chain_run(f, "DELETE FROM prompt_forgets");
+        chain_run(f, "DELETE FROM responses");
+        chain_run(f, "DELETE FROM prompt_forgets");
+    }
+    forget(f, FORGET_USER, 0, NULL);
+    chain_run(f, "UPDATE prompt_forgets SET forgotten_at = forgotten_at - 86400001");
+    chain_clear_all(f);
+    assert_int_equal(chain_number(f, "SELECT count(*) FROM prompt_forgets"), 0);
+}
+
+static void test_a_conversation_of_v1_takes_its_blocks_along(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct chain c = {.user = f->user, .label = OPENAI}, k = c, other = c;
+    k.name = 1;
+    k.label = OPENAI ":0123456789abcdef";
+    other.name = 2;
+    other.label = "conv_0123456789abcdef01234568";
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(store_openai_conversation_add(
+            f->store,
+            &(struct store_openai_conversation){.id = i ? other.label : OPENAI,
+                                                .user_id = f->user,
+                                                .created_at = 1,
+                                                .metadata = "{}"},
+            &(struct store_openai_addition){.user_id = f->user,
+                                            .conversation_id = i ? other.label : OPENAI},
+            &e));
+    chain_add(f, &c, 700);
+    chain_add(f, &k, 5);
+    chain_add(f, &other, 5);
+    forget(f, FORGET_OWNED, 0, OPENAI); /* an item was deleted */
+    assert_int_equal(chain_removals(f), 705);
+    chain_run(f, "DELETE FROM prompt_block_removals");
+    chain_add(f, &c, 700);
+    ASSERT_OK(store_openai_conversation_remove(f->store, f->user, OPENAI, &e));
+    chain_clear_all(f);
+    assert_int_equal(chain_removals(f), 700);
+    assert_int_equal(chain_found(f, &other, 5), 5);
+    assert_int_equal(chain_number(f, "SELECT count(*) FROM openai_conversations"), 1);
+    fixture_check_whole(f->path);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(test_what_is_recorded_after_it_was_forgotten_is_not_listed),
+        T(test_a_conversation_of_v1_takes_its_blocks_along),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
