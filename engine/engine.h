@@ -97,6 +97,7 @@ struct engine_job_params {
     int32_t n_stored;
     char cache_owner[ENGINE_CACHE_OWNER_SIZE]; /* told when the job's blocks are stored; "": nobody
                                                   in particular */
+    struct prompt_seal cache_seal; /* of the job's blocks on disk. The scope says which key it is */
     int64_t cache_keep_seconds; /* told likewise; 0: as long as there is room; -1: none of the job's
                                    blocks is stored */
     char request_id[48];        /* for the log */

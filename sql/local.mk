@@ -61,6 +61,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/files/attachments_internal.h \
 	%D%/files/store_attachments.c %D%/files/store_attachments.h \
 	%D%/prompts/store_prompt_blocks.c %D%/prompts/store_prompt_blocks.h \
+	%D%/prompts/store_prompt_seal.c %D%/prompts/store_prompt_seal.h \
 	%D%/prompts/store_prompt_cache.c %D%/prompts/store_prompt_cache.h \
 	%D%/users/store_factor.c %D%/users/store_factor.h \
 	%D%/users/store_invites.c %D%/users/store_invites.h \

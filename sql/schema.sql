@@ -489,6 +489,12 @@ CREATE TABLE prompt_forgets (
     PRIMARY KEY (user_id, owner)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX prompt_forgets_by_time ON prompt_forgets (forgotten_at);
+-- Where the setting prompt_cache_seal is on: what makes, with the file factor.key, the key that a user's blocks are sealed with. A row
+-- that goes takes with it all that was sealed.
+CREATE TABLE prompt_seals (
+    user_id INTEGER PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
+    salt BLOB NOT NULL CHECK (length(salt) = 32)
+) STRICT;
 CREATE TRIGGER prompt_block_add AFTER INSERT ON prompt_blocks BEGIN
     UPDATE prompt_blocks SET children = children + 1 WHERE key = NEW.parent;
     INSERT INTO prompt_block_totals (user_id, blocks, bytes) VALUES (NEW.user_id, 1, NEW.bytes)

@@ -5,7 +5,8 @@ libsluice_cache_a_SOURCES = \
 	%D%/disk/disk_reader.c %D%/disk/disk_requests.c %D%/disk/disk_writer.c \
 	%D%/disk/disk_tier.c %D%/disk/disk_tier.h %D%/disk/record_form.c %D%/disk/record_form.h \
 	%D%/disk/record_feed.c %D%/disk/record_feed.h \
+	%D%/disk/record_seal.c %D%/disk/record_seal.h \
 	%D%/disk/record_table.c %D%/disk/record_table.h \
 	%D%/disk/segments.c %D%/disk/segments.h \
 	%D%/disk/staging.c %D%/disk/staging.h
-CACHE_LIBS = libsluice-cache.a
+CACHE_LIBS = libsluice-cache.a $(SODIUM_LIBS)

@@ -124,6 +124,7 @@ void prompt_disk_save(struct scheduler *s, struct job *j)
         *p = (struct pending){.block = j->blocks[i],
                               .about = about,
                               .user = j->params.user,
+                              .seal = j->params.cache_seal,
                               .keep_seconds = j->params.cache_keep_seconds,
                               .asked_at = j->submitted_wall_ms};
         memcpy(p->owner, j->params.cache_owner, sizeof p->owner);
@@ -169,6 +170,7 @@ static bool copy_out(struct scheduler *s, const struct pending *p, uint64_t *lef
     w->about.block_bytes = block_bytes;
     w->about.state_bytes = state_bytes;
     w->user = p->user;
+    w->seal = p->seal;
     w->keep_seconds = p->keep_seconds;
     w->asked_at = p->asked_at;
     w->compute_ms = rate > 0 ? ENGINE_STORED_TOKENS / rate * 1e3 : 0;

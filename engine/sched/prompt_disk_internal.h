@@ -11,6 +11,7 @@ struct pending {   /* a block that is to be copied out */
     int32_t block; /* -1: its content has been forgotten since */
     struct record_about about;
     uint64_t user;
+    struct prompt_seal seal;
     char owner[ENGINE_CACHE_OWNER_SIZE];
     int64_t keep_seconds, asked_at;
     struct pending *next;

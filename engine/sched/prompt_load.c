@@ -86,7 +86,8 @@ static bool start_load(struct scheduler *s, struct job *j, int32_t end,
                                                        .tokens = j->tokens + j->n_computed,
                                                        .end = j->n_computed + ENGINE_STORED_TOKENS,
                                                        .variant = j->n_experts,
-                                                       .scope = j->params.scope});
+                                                       .scope = j->params.scope,
+                                                       .seal = &j->params.cache_seal});
     free(blocks);
     return j->cache.load != NULL;
 }

@@ -37,6 +37,12 @@ void prompt_key_begin(struct prompt_key *k, uint64_t identity, const char *scope
 /* Moves the key behind the next ENGINE_STORED_TOKENS ids. */
 void prompt_key_next(struct prompt_key *k, const int32_t *tokens);
 
+/* A user's key for records on disk. */
+struct prompt_seal {
+    unsigned char key[32];
+    bool on; /* false: they are not sealed */
+};
+
 struct stored_place { /* where a record lies */
     uint32_t segment; /* number of the segment file */
     uint32_t bytes;   /* of the whole record, header and padding included */

@@ -4,6 +4,7 @@
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "sql/prompts/store_prompt_blocks.h"
 
 static bool list(struct request *r, struct err *e)
 {
@@ -14,12 +15,22 @@ static bool list(struct request *r, struct err *e)
     return o != NULL;
 }
 
+/* What lies there in clear, or under keys that nobody asks for any more. */
+static bool empty_prompt_cache(struct request *r, struct err *e)
+{
+    int64_t removed;
+    return store_prompts_forget(r->store, &(struct store_forgetting){.what = FORGET_ALL}, &removed,
+                                e);
+}
+
 static bool change(struct request *r, struct err *e)
 {
     char names[512];
+    const bool sealed = server_setting_bool(r, SETTING_PROMPT_CACHE_SEAL);
     const cJSON *body = request_json(r, e);
     if (!body || (server_settings_guarded(body) && !confirmation_check(r, e)) ||
-        !server_settings_change(r, body, names, sizeof names, e))
+        !server_settings_change(r, body, names, sizeof names, e) ||
+        (server_setting_bool(r, SETTING_PROMPT_CACHE_SEAL) != sealed && !empty_prompt_cache(r, e)))
         return false;
     audit_record(r, r->who.user_id, r->who.name, "settings.change", names);
     return list(r, e);

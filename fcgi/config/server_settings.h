@@ -36,6 +36,7 @@ enum server_setting {
     SETTING_USER_STORAGE_BYTES,
     SETTING_USER_MAX_JOBS,
     SETTING_USER_PROMPT_CACHE_BYTES, /* recorder/cache_follower.h; 0: none of its own */
+    SETTING_PROMPT_CACHE_SEAL,       /* inference/sealed_prompt.h */
     SETTING_SHARE_LINKS,
     SETTING_MODEL_TITLES,
     SETTING_ATTACHMENT_BYTES,

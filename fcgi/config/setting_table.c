@@ -51,6 +51,11 @@ const struct setting_row setting_rows[SETTING__N] = {
          false,
          "of the prompt cache on disk that one user may take; 0: no limit, but when its space is "
          "used up, whoever takes the most gives way first"},
+    [SETTING_PROMPT_CACHE_SEAL] = {"prompt_cache_seal", "accounts", SETTING_TYPE_BOOL, "false", 0,
+                                   0, NULL, NULL, false,
+                                   "what the prompt cache keeps on disk is sealed with a key for "
+                                   "each user, and can't be read "
+                                   "any more once that is gone; a change empties the cache"},
     [SETTING_USER_MAX_JOBS] =
         {"user_max_jobs", "accounts", SETTING_TYPE_INT, "32", 0, 1e6, NULL, "jobs", false,
          "running and waiting answers at one time of a user without limits of their own; 0: no "
@@ -139,6 +144,7 @@ const bool setting_guarded[SETTING__N] = {
     [SETTING_USER_STORAGE_BYTES] = true,
     [SETTING_USER_MAX_JOBS] = true,
     [SETTING_USER_PROMPT_CACHE_BYTES] = true,
+    [SETTING_PROMPT_CACHE_SEAL] = true,
     [SETTING_SHARE_LINKS] = true,
     [SETTING_AUDIT_DAYS] = true,
     [SETTING_KEYS_OPTIONAL_ON_LOOPBACK] = true,

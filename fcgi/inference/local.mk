@@ -17,6 +17,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/settings_tokens.c \
 	%D%/speculation_usage.c %D%/speculation_usage.h \
 	%D%/stored_answer.c %D%/stored_answer.h \
+	%D%/sealed_prompt.c %D%/sealed_prompt.h \
 	%D%/stored_prompt.c %D%/stored_prompt.h \
 	%D%/usage.c %D%/usage.h \
 	%D%/watch.c %D%/watch.h

@@ -9,6 +9,7 @@
 #include "engine/base/clock.h"
 #include "engine/engine.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/sealed_prompt.h"
 #include "fcgi/inference/stored_prompt.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
@@ -100,12 +101,14 @@ struct engine_job *model_gate_submit(struct request *r, const struct engine_job_
     if (!gate_open(r, &page, e))
         return NULL;
     struct engine_job_params job = *p;
-    stored_prompt_find(r, &page, p, &stored);
+    sealed_prompt_key(r, &job);
+    stored_prompt_find(r, &page, &job, &stored);
     job.stored = stored.refs;
     job.n_stored = stored.n;
     struct engine_job *submitted = engine_submit(r->worker->engine_socket, &job, e);
     if (!submitted && e->code == ERR_UNAVAILABLE && page.state == ENGINE_LOADING)
         err_reason(e, "model_loading");
+    explicit_bzero(&job.cache_seal, sizeof job.cache_seal);
     stored_prompt_fini(&stored);
     return submitted;
 }

@@ -15,6 +15,7 @@
 
 #define CONTEXT "slcotp01" /* crypto_kdf_CONTEXTBYTES */
 #define SETTING_CONTEXT "slcset01"
+#define DERIVE_CONTEXT "slcpch01"
 
 _Static_assert(FACTOR_SEALED_BYTES ==
                    crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + OTP_SECRET_BYTES,
@@ -136,6 +137,24 @@ int factor_open(struct store *s, int64_t user_id, const unsigned char sealed[FAC
                             FACTOR_SEALED_BYTES - crypto_secretbox_NONCEBYTES, sealed, own) == 0;
     sodium_memzero(own, sizeof own);
     return opened;
+}
+
+bool factor_derive(struct store *s, int64_t user_id, const struct factor_salt *salt,
+                   unsigned char out[FACTOR_DERIVED_BYTES], struct err *e)
+{
+    char path[STORE_PATH_SIZE];
+    unsigned char own[crypto_generichash_KEYBYTES];
+    struct key key;
+    if (!factor_key_make(s, e) || !key_path(s, path, e))
+        return false;
+    const int rc = read_key(path, &key, e);
+    if (rc != 1)
+        return rc < 0 ? false : err_set(e, ERR_IO, FACTOR_KEY_FILE " has gone");
+    crypto_kdf_derive_from_key(own, sizeof own, (uint64_t)user_id, DERIVE_CONTEXT, key.bytes);
+    crypto_generichash(out, FACTOR_DERIVED_BYTES, salt->bytes, sizeof salt->bytes, own, sizeof own);
+    sodium_memzero(&key, sizeof key);
+    sodium_memzero(own, sizeof own);
+    return true;
 }
 
 _Static_assert(STORE_SEALED_EXTRA == crypto_aead_xchacha20poly1305_ietf_NPUBBYTES +

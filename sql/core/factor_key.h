@@ -18,6 +18,12 @@ struct store;
     60 /* nonce, authenticator, OTP_SECRET_BYTES: the schema says so too                           \
         */
 
+#define FACTOR_DERIVED_BYTES 32
+
+struct factor_salt {
+    unsigned char bytes[32];
+};
+
 /* Makes the key's file where there is none. */
 bool factor_key_make(struct store *s, struct err *e);
 /* Makes the key's file where there is none. */
@@ -27,6 +33,10 @@ bool factor_seal(struct store *s, int64_t user_id, const unsigned char secret[OT
  * can't be read. */
 int factor_open(struct store *s, int64_t user_id, const unsigned char sealed[FACTOR_SEALED_BYTES],
                 unsigned char secret[OTP_SECRET_BYTES], struct err *e);
+/* A key of the user's that the file's and the salt make: it is gone with either. Makes the key's
+ * file where there is none. */
+bool factor_derive(struct store *s, int64_t user_id, const struct factor_salt *salt,
+                   unsigned char out[FACTOR_DERIVED_BYTES], struct err *e);
 /* factor_sealed(user_id, secret) in SQL, for the migration of secrets that were kept as they are.
  */
 bool factor_functions(struct store *s, struct err *e);

@@ -1,5 +1,5 @@
--- Version 27: blocks of the prompt cache that are recorded after what they belong to was deleted or forgotten are not listed; and blocks
--- of a response in a conversation of /v1/conversations are the conversation's.
+-- Version 27: blocks of the prompt cache that are recorded after what they belong to was deleted or forgotten are not listed; blocks
+-- of a response in a conversation of /v1/conversations are the conversation's; and they may be sealed.
 -- What was forgotten lately, and when: blocks are recorded a moment after their job, and those of a job that had come before are not
 -- wanted any more. owner: '' all of the user's, 'c:' and a conversation's id, an id of a response or of /v1/conversations, or a label.
 CREATE TABLE prompt_forgets (
@@ -9,6 +9,12 @@ CREATE TABLE prompt_forgets (
     PRIMARY KEY (user_id, owner)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX prompt_forgets_by_time ON prompt_forgets (forgotten_at);
+-- Where the setting prompt_cache_seal is on: what makes, with the file factor.key, the key that a user's blocks are sealed with. A row
+-- that goes takes with it all that was sealed.
+CREATE TABLE prompt_seals (
+    user_id INTEGER PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
+    salt BLOB NOT NULL CHECK (length(salt) = 32)
+) STRICT;
 UPDATE prompt_blocks SET label = (SELECT r.conversation_id || substr(label, 30) FROM responses r WHERE r.id = substr(label, 1, 29))
 WHERE label GLOB 'resp_*' AND EXISTS (
     SELECT 1 FROM responses r

@@ -186,10 +186,23 @@ static bool note(struct store *s, const struct store_forgetting *f, struct err *
     return statement_run(s, q, NULL, e);
 }
 
+/* With the key goes all that was sealed with it, wherever there is a copy. */
+static bool forget_keys(struct store *s, const struct store_forgetting *f, struct err *e)
+{
+    const bool all = f->what == FORGET_ALL;
+    if (!all && f->what != FORGET_USER)
+        return true;
+    sqlite3_stmt *q =
+        statement_begin(s, all ? QUERY_PROMPT_SEAL_REMOVE_ALL : QUERY_PROMPT_SEAL_REMOVE, e);
+    if (q && !all)
+        statement_bind_int(q, ":user_id", f->user_id);
+    return q && statement_run(s, q, NULL, e);
+}
+
 static bool forget_first(struct store *s, const struct store_forgetting *f, int *removed,
                          struct err *e)
 {
-    return note(s, f, e) && forget_step(s, f, removed, e);
+    return note(s, f, e) && forget_keys(s, f, e) && forget_step(s, f, removed, e);
 }
 
 bool store_prompts_forget(struct store *s, const struct store_forgetting *f, int64_t *removed,

@@ -52,7 +52,8 @@ struct store_forgetting {
                                 /v1 that labels begin with */
 };
 /* Removes their rows in transactions of STORE_PROMPT_STEP; what is done when it fails stays done.
- * Before that it notes the time: blocks of jobs that came earlier are not listed any more. */
+ * Before that it notes the time: blocks of jobs that came earlier are not listed any more; and with
+ * all of a user's the key goes that they were sealed with. */
 bool store_prompts_forget(struct store *s, const struct store_forgetting *f, int64_t *removed,
                           struct err *e);
 

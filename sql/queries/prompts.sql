@@ -138,6 +138,20 @@ SELECT 1 FROM prompt_forgets WHERE forgotten_at < :now - 86400000 LIMIT 1;
 DELETE FROM prompt_forgets WHERE (user_id, owner) IN (
     SELECT user_id, owner FROM prompt_forgets WHERE forgotten_at < :now - 86400000 LIMIT :limit);
 
+-- name: prompt_seal_get
+SELECT salt FROM prompt_seals WHERE user_id = :user_id;
+
+-- Another process may have made it by now: that one stays.
+-- name: prompt_seal_add
+INSERT INTO prompt_seals (user_id, salt) SELECT id, :salt FROM users WHERE id = :user_id AND deleted_at IS NULL
+ON CONFLICT DO NOTHING;
+
+-- name: prompt_seal_remove
+DELETE FROM prompt_seals WHERE user_id = :user_id;
+
+-- name: prompt_seal_remove_all
+DELETE FROM prompt_seals;
+
 -- name: prompt_of_conversation
 SELECT count(*), coalesce(sum(b.bytes), 0) FROM prompt_blocks b WHERE b.conversation_id = :conversation_id AND b.user_id = :user_id;
 

@@ -179,6 +179,35 @@ test('a deleted response takes its blocks along; its prompt_cache_key still hold
   assert.equal(keyed.status, 200);
 });
 
+test('a response that is deleted before its blocks are recorded leaves none', async () => {
+  const before = await settled(() => true);
+  for (let i = 0; i < 8; i++) {
+    const made = await bob.call('POST', '/v1/responses', { input: `at once ${i} ${story}`, max_output_tokens: 16 });
+    assert.equal((await bob.call('DELETE', `/v1/responses/${made.body.id}`)).status, 200);
+  }
+  const stored = await s.metric('prompt_cache_stored_total');
+  await settled((f) => f.rows === before.rows);
+  assert.ok(stored > 0);
+});
+
+test('a deleted conversation of /v1 takes its responses\' blocks along, and a deleted item all of them', async () => {
+  const before = await settled(() => true);
+  const { id } = (await bob.call('POST', '/v1/conversations', {})).body;
+  const ask = async (input) => (await bob.call('POST', '/v1/responses', { input, conversation: id, max_output_tokens: 16 })).body;
+  const first = await ask(`Listen: ${story}`);
+  assert.equal(first.status, 'incomplete', JSON.stringify(first));
+  await settled((f) => f.rows > before.rows + 5);
+  assert.equal((await bob.call('DELETE', `/v1/responses/${first.id}`)).status, 200);
+  assert.ok((await ask('And then?')).usage.input_tokens_details.cached_tokens > 200, 'what was said is in the conversation still');
+  const { data } = (await bob.call('GET', `/v1/conversations/${id}/items`)).body;
+  assert.equal((await bob.call('DELETE', `/v1/conversations/${id}/items/${data[0].id}`)).status, 200);
+  await settled((f) => f.rows === before.rows);
+  await ask('And in the end?');
+  await settled((f) => f.rows > before.rows);
+  assert.equal((await bob.call('DELETE', `/v1/conversations/${id}`)).status, 200);
+  await settled((f) => f.rows === before.rows);
+});
+
 test('what /metrics says is taken is what the files take', async () => {
   const f = await settled((x) => x.bytes > 0), onDisk = files().reduce((n, name) => n + statSync(path.join(folder(), name)).blocks * 512, 0);
   assert.ok(Math.abs(onDisk - f.bytes) <= f.bytes / 100, `${onDisk} on the disk, ${f.bytes} said`);

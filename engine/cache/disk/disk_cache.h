@@ -55,6 +55,7 @@ struct disk_write {        /* a record that is being filled */
     unsigned char *record; /* content goes to record_block() and record_state() */
     struct record_about about;
     uint64_t user;
+    struct prompt_seal seal;
     char owner[ENGINE_CACHE_OWNER_SIZE];
     int64_t keep_seconds, asked_at;
     double compute_ms;
@@ -89,6 +90,7 @@ struct disk_load_params {
     int32_t end;              /* of the first: tokens of the chain up to its end */
     int32_t variant;
     const char *scope;
+    const struct prompt_seal *seal; /* NULL or not on: they are not sealed */
 };
 
 /* Where the record of this key lies, if it was stored or reconciled since the opening. */

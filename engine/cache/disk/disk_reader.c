@@ -26,6 +26,7 @@ struct disk_load {
     struct disk_cache *c;
     struct record_about base; /* what all blocks have in common */
     struct prompt_key parent;
+    struct prompt_seal seal;
     int32_t end, n;
     struct disk_block *blocks;               /* [n] */
     int32_t (*tokens)[ENGINE_STORED_TOKENS]; /* [n] */
@@ -94,6 +95,8 @@ struct disk_load *disk_cache_load(struct disk_cache *c, const struct disk_load_p
     l->base = (struct record_about){.identity = c->params.identity,
                                     .block_bytes = c->params.block_bytes,
                                     .variant = p->variant};
+    if (p->seal)
+        l->seal = *p->seal;
     strncpy(l->base.scope, p->scope, sizeof l->base.scope - 1);
     l->blocks = malloc(n * sizeof *l->blocks);
     l->tokens = malloc(n * sizeof *l->tokens);
@@ -142,7 +145,8 @@ static int32_t read_run(struct disk_load *l, const struct run *run)
     for (; ok && good < run->n; good++) {
         struct record_about about = about_of(l, run->first + good);
         uint32_t bytes = l->blocks[run->first + good].place.bytes;
-        if (bytes != record_bytes(about.block_bytes, about.state_bytes) || !record_is(at, &about))
+        if (bytes != record_bytes(about.block_bytes, about.state_bytes) ||
+            !record_is(at, &about, l->seal.on ? &l->seal : NULL))
             break;
         at += bytes;
     }

@@ -115,7 +115,8 @@ static void write_batch(struct disk_cache *c, struct disk_queued_write **batch, 
     struct err e = {0};
     for (int i = 0; i < n; i++) {
         struct record_about *about = &batch[i]->write.about;
-        record_seal(batch[i]->write.record, about);
+        const struct prompt_seal *seal = &batch[i]->write.seal;
+        record_finish(batch[i]->write.record, about, seal->on ? seal : NULL);
         parts[i] = (struct iovec){batch[i]->write.record,
                                   record_bytes(about->block_bytes, about->state_bytes)};
     }

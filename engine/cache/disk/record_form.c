@@ -5,16 +5,19 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
+#include "engine/cache/disk/record_seal.h"
 
 #define MAGIC 0x52564b53u /* "SKVR" */
 #define VERSION 1u
+#define FLAG_SEALED 1u
 
 struct header {
     uint32_t magic, version;
     uint32_t bytes; /* of the whole record */
-    uint32_t reserved;
-    struct record_about about;
+    uint32_t flags;
+    struct record_about about;             /* sealed: without scope and tokens */
     unsigned char checksum[HASH128_BYTES]; /* of the record with this field zeroed */
+    unsigned char nonce[RECORD_NONCE_BYTES], tag[RECORD_TAG_BYTES]; /* zeros: it is not sealed */
 };
 _Static_assert(sizeof(struct header) <= RECORD_HEADER_BYTES, "the header has its room");
 _Static_assert(sizeof(struct record_about) == 2 * 16 + 8 + 16 + 64 + 128, "no padding in a file");
@@ -31,7 +34,41 @@ static void fill(struct header *h, const struct record_about *about)
     memset(h->about.scope + len, 0, sizeof about->scope - len);
 }
 
-void record_seal(void *record, const struct record_about *about)
+static struct record_content content_of(unsigned char *record, const struct header *clear)
+{
+    return (struct record_content){.bytes = record + RECORD_HEADER_BYTES,
+                                   .n = clear->bytes - RECORD_HEADER_BYTES,
+                                   .header = clear,
+                                   .n_header = sizeof *clear};
+}
+
+/* What the seal is checked with is the header in clear; only then is it made what lies on disk. */
+static void seal_content(struct header *h, unsigned char *record, const struct prompt_seal *seal)
+{
+    h->flags = FLAG_SEALED;
+    record_seal_nonce(h->nonce);
+    const struct header clear = *h;
+    const struct record_content content = content_of(record, &clear);
+    record_seal_close(&content, h->nonce, h->tag, seal);
+}
+
+static bool open_content(const struct header *want, unsigned char *record,
+                         const struct prompt_seal *seal)
+{
+    struct header clear = *want;
+    memset(clear.checksum, 0, sizeof clear.checksum);
+    memset(clear.tag, 0, sizeof clear.tag);
+    const struct record_content content = content_of(record, &clear);
+    return record_seal_open(&content, want->nonce, want->tag, seal);
+}
+
+static void hide_text(struct header *h)
+{
+    memset(h->about.scope, 0, sizeof h->about.scope);
+    memset(h->about.tokens, 0, sizeof h->about.tokens);
+}
+
+void record_finish(void *record, const struct record_about *about, const struct prompt_seal *seal)
 {
     unsigned char *at = record;
     struct header h;
@@ -42,6 +79,10 @@ void record_seal(void *record, const struct record_about *about)
     memset(at, 0, RECORD_HEADER_BYTES);
     memset(at + block_end, 0, state_at - block_end);
     memset(at + state_end, 0, h.bytes - state_end);
+    if (seal) {
+        seal_content(&h, at, seal);
+        hide_text(&h);
+    }
     memcpy(at, &h, sizeof h);
     hash128(record, h.bytes, 0, h.checksum);
     memcpy(at, &h, sizeof h);
@@ -59,13 +100,22 @@ static bool sum_holds(void *record, uint32_t bytes)
     return memcmp(sum, have, sizeof sum) == 0;
 }
 
-bool record_is(void *record, const struct record_about *about)
+bool record_is(void *record, const struct record_about *about, const struct prompt_seal *seal)
 {
-    struct header want, have;
+    struct header clear, want, have;
     memcpy(&have, record, sizeof have);
-    fill(&want, about);
-    memcpy(want.checksum, have.checksum, sizeof want.checksum);
-    return memcmp(&want, &have, sizeof want) == 0 && sum_holds(record, want.bytes);
+    fill(&clear, about);
+    memcpy(clear.checksum, have.checksum, sizeof clear.checksum);
+    if (seal) {
+        clear.flags = FLAG_SEALED;
+        memcpy(clear.nonce, have.nonce, sizeof clear.nonce);
+        memcpy(clear.tag, have.tag, sizeof clear.tag);
+    }
+    want = clear;
+    if (seal)
+        hide_text(&want);
+    return memcmp(&want, &have, sizeof want) == 0 && sum_holds(record, want.bytes) &&
+           (!seal || open_content(&clear, record, seal));
 }
 
 bool record_peek(const void *header, struct prompt_key *key, uint32_t *bytes)

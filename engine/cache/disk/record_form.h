@@ -3,8 +3,12 @@
  * ones, so that it can be read and written past the page cache.
  *
  * The header holds all that a key stands for, and a reader compares it whole: a record of another
- * model, scope or text is never taken, whatever its key. The checksum covers every byte. No state;
- * any thread. */
+ * model, scope or text is never taken, whatever its key. The checksum covers every byte.
+ *
+ * A record may be sealed with a key of its user: content by XChaCha20-Poly1305, and scope and
+ * tokens are not in the header then, but what the seal is checked with. Nothing of the text is on
+ * the disk in clear, and a record is sealed or not by what its reader asks for. No state; any
+ * thread. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,10 +49,12 @@ static inline unsigned char *record_state(void *record, uint32_t block_bytes)
 {
     return (unsigned char *)record + record_bytes(block_bytes, 0);
 }
-/* Fills header and padding of a record whose content is in place. */
-void record_seal(void *record, const struct record_about *about);
-/* True if the record is whole and of exactly this. The checksum's field is zeroed meanwhile. */
-bool record_is(void *record, const struct record_about *about);
+/* Fills header and padding of a record whose content is in place, and seals it, unless the key is
+ * NULL. */
+void record_finish(void *record, const struct record_about *about, const struct prompt_seal *seal);
+/* True if the record is whole and of exactly this, sealed with this key (NULL: not sealed); its
+ * content is in clear then. The checksum's field is zeroed meanwhile. */
+bool record_is(void *record, const struct record_about *about, const struct prompt_seal *seal);
 /* Reads no more than the first RECORD_HEADER_BYTES: key and size of what begins there. False: no
  * record does. */
 bool record_peek(const void *header, struct prompt_key *key, uint32_t *bytes);

@@ -76,7 +76,7 @@ bool disk_rig_has_state(int32_t i)
     return i % 5 == 4;
 }
 
-static unsigned char byte_of(int32_t i, uint32_t at)
+unsigned char disk_rig_byte(int32_t i, uint32_t at)
 {
     return (unsigned char)(i * 131 + (int32_t)at * 7 + (int32_t)(at >> 8));
 }
@@ -84,7 +84,7 @@ static unsigned char byte_of(int32_t i, uint32_t at)
 static void fill(unsigned char *to, int32_t i, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++)
-        to[k] = byte_of(i, k);
+        to[k] = disk_rig_byte(i, k);
 }
 
 bool disk_rig_write(struct disk_rig *g, int32_t i)
@@ -105,6 +105,7 @@ bool disk_rig_write(struct disk_rig *g, int32_t i)
     about.identity = w->about.identity;
     w->about = about;
     w->user = (uint64_t)i;
+    w->seal = g->seal;
     disk_cache_end_write(g->cache, w, true);
     return true;
 }
@@ -164,10 +165,10 @@ void disk_rig_again(struct disk_rig *g, uint64_t budget, uint64_t identity)
 static bool is_whole(const unsigned char *block, const unsigned char *state, int32_t i)
 {
     for (uint32_t k = 0; k < RIG_BLOCK; k++)
-        if (block[k] != byte_of(i, k))
+        if (block[k] != disk_rig_byte(i, k))
             return false;
     for (uint32_t k = 0; state && k < RIG_STATE; k++)
-        if (state[k] != byte_of(i + 1, k))
+        if (state[k] != disk_rig_byte(i + 1, k))
             return false;
     return !state == !disk_rig_has_state(i);
 }
@@ -190,7 +191,8 @@ int32_t disk_rig_load(struct disk_rig *g, int32_t i, int32_t n)
                                                              .parent = about.parent,
                                                              .tokens = tokens[0],
                                                              .end = about.end,
-                                                             .scope = about.scope});
+                                                             .scope = about.scope,
+                                                             .seal = &g->seal});
     assert_non_null(l);
     for (double end = clock_ms() + PATIENCE_MS;
          (next = disk_load_next(l, &block, &state)) == DISK_NOT_YET || next == DISK_LOADED;) {

@@ -15,6 +15,7 @@ struct disk_rig {
     char dir[64];
     struct record_feed *feed;
     struct disk_cache *cache;
+    struct prompt_seal seal;             /* of what is written and loaded */
     struct stored_ref rows[RIG_ROWS];    /* by record; place.bytes 0: there is none */
     uint64_t read;                       /* number of the last event that was read */
     int32_t gone, forgotten, reconciled; /* events, since they were last looked at */
@@ -27,6 +28,7 @@ void disk_rig_fini(struct disk_rig *g); /* and removes the folder */
 /* Record i continues record i - 1, except that every 64th begins a chain of its own. */
 void disk_rig_about(int32_t i, struct record_about *about);
 bool disk_rig_has_state(int32_t i);
+unsigned char disk_rig_byte(int32_t i, uint32_t at); /* of its content */
 /* True: it was handed over. */
 bool disk_rig_write(struct disk_rig *g, int32_t i);
 /* Reads events into rows, and acknowledges them. */

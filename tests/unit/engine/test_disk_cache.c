@@ -124,6 +124,53 @@ static void test_what_is_not_this_very_text_is_never_taken(void **state)
     }
 }
 
+static bool is_in_file(int32_t i, const void *bytes, size_t n)
+{
+    char path[160];
+    disk_rig_path(&g, i, path);
+    int fd = open(path, O_RDONLY);
+    struct stat st;
+    assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    void *all = malloc((size_t)st.st_size);
+    assert_int_equal(read(fd, all, (size_t)st.st_size), st.st_size);
+    const bool found = memmem(all, (size_t)st.st_size, bytes, n) != NULL;
+    free(all);
+    close(fd);
+    return found;
+}
+
+/* Neither text nor content is on the disk in clear, and only the key brings them back. */
+static void test_sealed_records_are_read_with_their_key_alone(void **state)
+{
+    struct record_about about;
+    unsigned char content[64];
+    disk_rig_about(1, &about);
+    for (int i = 0; i < 64; i++)
+        content[i] = disk_rig_byte(1, (uint32_t)i + 100);
+    disk_rig_write_many(&g, 0, 5);
+    assert_true(
+        is_in_file(1, about.tokens, sizeof about.tokens)); /* it looks for the right thing */
+    assert_true(is_in_file(1, content, sizeof content));
+    for (int32_t i = 0; i < 5; i++)
+        disk_rig_forget(&g, i);
+    g.seal = (struct prompt_seal){.key = {1, 2, 3}, .on = true};
+    disk_rig_write_many(&g, 0, 5);
+    assert_false(is_in_file(1, about.tokens, sizeof about.tokens));
+    assert_false(is_in_file(1, about.scope, strlen(about.scope)));
+    assert_false(is_in_file(1, content, sizeof content));
+    disk_rig_again(&g, BUDGET, RIG_IDENTITY);
+    assert_int_equal(disk_rig_load(&g, 0, 5), 5);
+    assert_int_equal(disk_rig_load(&g, 0, 5), 5);
+    g.seal.key[31]++;
+    assert_int_equal(disk_rig_load(&g, 0, 5), 0);
+    g.seal.on = false;
+    assert_int_equal(disk_rig_load(&g, 0, 5), 0);
+    g.seal = (struct prompt_seal){.key = {1, 2, 3}, .on = true};
+    assert_int_equal(disk_rig_load(&g, 0, 5), 5); /* rows had not told of them: they are there */
+    flip(4, g.rows[4].place.bytes - 1);
+    assert_int_equal(disk_rig_load(&g, 0, 5), 4);
+}
+
 static void test_another_models_records_are_kept_and_not_taken(void **state)
 {
     disk_rig_write_many(&g, 0, 3);
@@ -343,6 +390,7 @@ int main(void)
         CASE(test_a_key_is_written_once),
         CASE(test_a_damaged_byte_anywhere_is_found),
         CASE(test_what_is_not_this_very_text_is_never_taken),
+        CASE(test_sealed_records_are_read_with_their_key_alone),
         CASE(test_another_models_records_are_kept_and_not_taken),
         CASE(test_a_damaged_records_space_is_given_back),
         CASE(test_a_short_or_missing_file_is_gone),

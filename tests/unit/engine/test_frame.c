@@ -59,6 +59,7 @@ static struct engine_job_params sample_params(void)
         .n_stored = 1,
         .cache_owner = "conversation",
         .cache_keep_seconds = 3600,
+        .cache_seal = {.key = {9, 8, 7}, .on = true},
         .request_id = "req-1",
         .priority = 1,
         .experts_per_token = 6,
@@ -116,6 +117,7 @@ static void test_submit_reads_back_as_written(void **state)
     assert_memory_equal(out.stored, stored, sizeof stored);
     assert_string_equal(out.cache_owner, "conversation");
     assert_int_equal(out.cache_keep_seconds, 3600);
+    assert_true(out.cache_seal.on && out.cache_seal.key[2] == 7);
     assert_int_equal(out.priority, 1);
     assert_int_equal(out.experts_per_token, 6);
     assert_int_equal(out.speculate, ENGINE_SPECULATE_NGRAM);

@@ -155,6 +155,7 @@ static bool is_of_all_prompts(int q)
     case QUERY_PROMPT_FORGETS_ANY_OLD:
     case QUERY_PROMPT_FORGETS_REMOVE_OLD:
     case QUERY_PROMPT_FORGETS_NOTE_ALL: /* the operator */
+    case QUERY_PROMPT_SEAL_REMOVE_ALL:
     case QUERY_PROMPT_EVICT_EXPIRED:
     case QUERY_PROMPT_FORGET_ALL: /* the operator */
         return true;
@@ -220,10 +221,10 @@ static bool serves_everyone(int q)
 
 static void test_every_statement_on_user_data_compares_the_user(void **state)
 {
-    static const char *const of_users[] = {"conversations",  "messages",      "attachments",
-                                           "shares",         "library",       "second_factors",
-                                           "recovery_codes", "user_limits",   "responses",
-                                           "openai_",        "prompt_blocks", "prompt_forgets"};
+    static const char *const of_users[] = {
+        "conversations",  "messages",       "attachments", "shares",    "library",
+        "second_factors", "recovery_codes", "user_limits", "responses", "openai_",
+        "prompt_blocks",  "prompt_forgets", "prompt_seals"};
     int checked = 0;
     for (int q = 0; q < QUERY__N; q++) {
         const char *text = query_text[q];
