@@ -26,8 +26,9 @@ struct options {
     const char *model, *socket, *status, *backend, *cache_dir, *group, *peer, *log_level, *log_ring;
     int64_t ctx, slots, max_queue, threads, prefill_chunk, kv_memory, grace;
     struct memory_options memory;
-    const char *prompt_cache_dir, *prompt_cache_disk;
+    const char *prompt_cache_dir, *prompt_cache_disk, *prompt_cache_ram;
     int64_t prompt_cache_bytes; /* of prompt_cache_disk */
+    int64_t ram_bytes;          /* of prompt_cache_ram */
     const char *speculate;
     enum engine_speculate speculates;
     bool exact, prefix_cache, without_landlock, without_seccomp, help, version;
@@ -112,6 +113,12 @@ static const struct option table[] = {
      .fallback = "auto",
      .value = "BYTES|auto|off",
      .help = "KV blocks kept on the disk, across restarts; auto: a tenth of what is free there."},
+    {.name = "prompt-cache-ram",
+     .type = OPTION_STRING,
+     .offset = FIELD(prompt_cache_ram),
+     .fallback = "auto",
+     .value = "BYTES|auto|off",
+     .help = "Copies of them in RAM, with a GPU; auto: a quarter of what the plan leaves there."},
     {.name = "prompt-cache-dir",
      .type = OPTION_STRING,
      .offset = FIELD(prompt_cache_dir),
@@ -193,8 +200,12 @@ static bool find_peer(const char *text, uid_t *peer, struct err *e)
 
 static bool check_prompt_cache(struct options *o, struct err *e)
 {
-    if (!disk_tier_size(o->prompt_cache_disk, &o->prompt_cache_bytes, e))
+    if (!disk_tier_size("prompt-cache-disk", o->prompt_cache_disk, &o->prompt_cache_bytes, e) ||
+        !disk_tier_size("prompt-cache-ram", o->prompt_cache_ram, &o->ram_bytes, e))
         return false;
+    if (o->ram_bytes > 0 && (o->prompt_cache_bytes == DISK_TIER_OFF || !o->prefix_cache))
+        return err_field(e, ERR_INPUT, "prompt-cache-ram",
+                         "the prompt cache on disk that it would hold copies of is switched off");
     if (o->prompt_cache_dir && (o->prompt_cache_bytes == DISK_TIER_OFF || !o->prefix_cache))
         return err_field(e, ERR_INPUT, "prompt-cache-dir",
                          "the prompt cache that would lie there is switched off");
@@ -283,6 +294,7 @@ static struct loop *start_loop(const struct options *o, const struct loop_params
     p.without_seccomp = o->without_seccomp;
     p.prompt_cache_dir = o->prompt_cache_dir;
     p.prompt_cache_bytes = o->prompt_cache_bytes;
+    p.prompt_cache_ram = o->ram_bytes;
     return loop_start(&p, e);
 }
 

@@ -5,6 +5,7 @@ libsluice_cache_a_SOURCES = \
 	%D%/disk/disk_reader.c %D%/disk/disk_requests.c %D%/disk/disk_writer.c \
 	%D%/disk/disk_tier.c %D%/disk/disk_tier.h %D%/disk/record_form.c %D%/disk/record_form.h \
 	%D%/disk/record_feed.c %D%/disk/record_feed.h \
+	%D%/disk/record_ram.c %D%/disk/record_ram.h \
 	%D%/disk/record_seal.c %D%/disk/record_seal.h \
 	%D%/disk/record_table.c %D%/disk/record_table.h \
 	%D%/disk/segments.c %D%/disk/segments.h \

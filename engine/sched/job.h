@@ -32,10 +32,10 @@ struct job_cache {          /* prompt_disk.h: what comes from the disk */
     struct disk_load *load; /* while JOB_LOADING; NULL then: another job loads what it wants */
     uint64_t behind;        /* that job's id */
     double began_ms;
-    int32_t next, end;        /* blocks: that comes next, behind the last */
-    struct stored_ref *known; /* [n_stored] where they lie */
-    int32_t n_stored;         /* blocks from the first on that are on disk */
-    int32_t from_disk;        /* tokens of n_cached */
+    int32_t next, end;           /* blocks: that comes next, behind the last */
+    struct stored_ref *known;    /* [n_stored] where they lie */
+    int32_t n_stored;            /* blocks from the first on that are on disk */
+    int32_t from_disk, from_ram; /* tokens of n_cached */
     uint64_t bytes;
     double ms;
     const char *miss; /* engine_usage.cache_miss; NULL: never admitted */

@@ -210,6 +210,19 @@ static void wake_loop(void *inbox)
     inbox_wake(inbox);
 }
 
+/* What copies of the prompt cache may take in RAM: nothing where the KV cache is there already. */
+static uint64_t ram_for_copies(const struct loop *l)
+{
+    const struct memory_plan *plan = &l->memory.plan;
+    const struct memory_target *at = &l->memory.input.targets[plan->target];
+    const uint64_t left = plan->ram_limit > plan->host ? plan->ram_limit - plan->host : 0;
+    uint64_t bytes;
+    struct err e = {0};
+    if (!disk_tier_ram(l->params.prompt_cache_ram, !at->gpu || at->in_ram, left, &bytes, &e))
+        log_warn("%s: %s", e.field, e.text);
+    return bytes;
+}
+
 /* Without a disk that can be used, everything else works all the same. */
 static void open_disk(struct loop *l)
 {
@@ -223,6 +236,7 @@ static void open_disk(struct loop *l)
                                        .cache_dir = l->params.cache_dir,
                                        .bytes =
                                            reuse ? l->params.prompt_cache_bytes : DISK_TIER_OFF,
+                                       .ram_bytes = ram_for_copies(l),
                                        .weights = hash64(weights, sizeof weights, 0),
                                        .feed = l->params.feed,
                                        .wake = wake_loop,

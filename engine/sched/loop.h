@@ -28,6 +28,7 @@ struct loop_params {
     bool without_seccomp;         /* no filter was loaded, and none is later */
     const char *prompt_cache_dir; /* disk_tier.h, as the next */
     int64_t prompt_cache_bytes;
+    int64_t prompt_cache_ram; /* likewise */
     struct record_feed *feed;
     struct inbox *inbox;
     struct server *server;

@@ -206,6 +206,8 @@ void prompt_disk_publish(const struct scheduler *s, struct status_page *page)
     page->cache_identity = s->disk->identity;
     page->cache_disk_budget = c.budget;
     page->cache_disk_bytes = c.disk_bytes;
+    page->cache_ram_budget = c.ram_budget;
+    page->cache_ram_bytes = c.ram_bytes;
     page->cache_records = c.records;
     page->cache_stored = c.stored;
     page->cache_loaded = s->disk->n_loaded;

@@ -60,10 +60,13 @@ static int32_t cut_to_state(const struct scheduler *s, const struct job *j, int3
 static bool pays(struct scheduler *s, const struct job *j, int32_t from, int32_t end)
 {
     const struct prompt_disk *d = s->disk;
-    double rate = stats_prefill_rate(&s->stats), bytes = 0;
-    for (int32_t i = from; i < end; i++)
+    double rate = stats_prefill_rate(&s->stats), bytes = 0, on_disk = 0;
+    for (int32_t i = from; i < end; i++) {
         bytes += j->cache.known[i].place.bytes;
-    double load_ms = LOAD_OVERHEAD_MS + bytes / disk_cache_read_rate(d->cache) * 1e3;
+        if (!disk_cache_in_ram(d->cache, &j->cache.known[i]))
+            on_disk += j->cache.known[i].place.bytes;
+    }
+    double load_ms = LOAD_OVERHEAD_MS + on_disk / disk_cache_read_rate(d->cache) * 1e3;
     if (d->moved_bytes)
         load_ms += bytes * ((double)d->moved_ns / (double)d->moved_bytes) * 1e-6;
     return rate <= 0 || load_ms < (end - from) * ENGINE_STORED_TOKENS / rate * 1e3;
@@ -181,7 +184,7 @@ static void count_loaded(struct scheduler *s, struct job *j, int32_t tokens)
     if (j->preempted) /* its own blocks, which is no hit of the cache */
         return;
     j->n_cached += tokens;
-    j->cache.from_disk += tokens;
+    *(disk_load_from_ram(j->cache.load) ? &j->cache.from_ram : &j->cache.from_disk) += tokens;
     s->stats.cached_tokens += (uint64_t)tokens;
     s->stats.prefix_hits += (uint64_t)tokens;
 }
@@ -202,7 +205,8 @@ static bool take_block(struct scheduler *s, struct job *j, const unsigned char *
     }
     s->disk->moved_ns += clock_ns() - start;
     s->disk->moved_bytes += prompt_disk_record(s, state != NULL);
-    cache->bytes += prompt_disk_record(s, state != NULL);
+    if (!disk_load_from_ram(cache->load))
+        cache->bytes += prompt_disk_record(s, state != NULL);
     cache->next++;
     if (s->params.n_recurrent && !state)
         return true; /* it can be continued only behind the next one that has a state */

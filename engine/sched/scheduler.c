@@ -148,6 +148,7 @@ static struct engine_usage usage_of(const struct scheduler *s, const struct job 
         .cached_tokens = j->n_cached,
         .completion_tokens = j->n_generated,
         .cached_from_disk = j->cache.from_disk,
+        .cached_from_ram = j->cache.from_ram,
         .cache_bytes = j->cache.bytes,
         .cache_ms = j->cache.ms,
     };

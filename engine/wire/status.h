@@ -161,6 +161,7 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
      * room, found damaged or missing, and forgotten; bytes and time of reading and writing. */
     uint64_t cache_stored, cache_loaded, cache_refused, cache_damaged, cache_forgotten;
     uint64_t cache_read_bytes, cache_written_bytes;
+    uint64_t cache_ram_budget, cache_ram_bytes; /* of copies in RAM; 0: there are none */
     double cache_read_seconds, cache_write_seconds;
     char cache_note[160]; /* why it is off, or stores nothing more; else empty */
     int32_t n_jobs;

@@ -116,6 +116,8 @@ static void add_prompt_cache(cJSON *o, struct request *r, const struct status_pa
     cJSON_AddBoolToObject(o, "on", p->cache_identity != 0);
     cJSON_AddStringToObject(o, "note", p->cache_note);
     add_number(o, "budget_bytes", (double)p->cache_disk_budget);
+    add_number(o, "ram_budget_bytes", (double)p->cache_ram_budget);
+    add_number(o, "ram_bytes", (double)p->cache_ram_bytes);
     add_number(o, "bytes", (double)p->cache_disk_bytes);
     add_number(o, "records", (double)p->cache_records);
     add_number(o, "rows", (double)f.blocks);

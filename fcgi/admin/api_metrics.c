@@ -304,6 +304,9 @@ static void prompt_cache(struct buf *b, struct request *r, const struct status_p
           alive ? (double)p->cache_disk_bytes : 0);
     gauge(b, "prompt_cache_records", "records on the disk, one for each block",
           alive ? (double)p->cache_records : 0);
+    gauge(b, "prompt_cache_ram_budget_bytes", "what copies of records may take in RAM",
+          (double)p->cache_ram_budget);
+    gauge(b, "prompt_cache_ram_bytes", "of it taken", alive ? (double)p->cache_ram_bytes : 0);
     gauge(b, "prompt_cache_rows", "blocks that the database lists", (double)f.blocks);
     gauge(b, "prompt_cache_row_bytes", "bytes of their records", (double)f.bytes);
     gauge(b, "prompt_cache_removals", "records that the engine has yet to remove",

@@ -72,6 +72,9 @@ static const struct option options[] = {
      "what prompts may take on the disk, so that chats go on at once after a restart; auto: a "
      "tenth "
      "of what is free"},
+    {"prompt-cache-ram", OPTION_STRING, FIELD(prompt_cache_ram), "auto", 0, 0, NULL,
+     "BYTES|auto|off",
+     "with a GPU: copies of that in RAM; auto: a quarter of what the memory plan leaves there"},
     {"speculate", OPTION_STRING, FIELD(speculate), "auto", 0, 0, NULL, "auto|off|ngram",
      "where drafts of the next tokens come from, which are verified as far as it pays; no answer "
      "changes"},
@@ -147,7 +150,8 @@ static bool work_out_paths(struct up *u, struct err *e)
     char real[4096];
     int64_t bytes;
     enum engine_speculate speculate;
-    if (!disk_tier_size(u->prompt_cache_disk, &bytes, e) ||
+    if (!disk_tier_size("prompt-cache-disk", u->prompt_cache_disk, &bytes, e) ||
+        !disk_tier_size("prompt-cache-ram", u->prompt_cache_ram, &bytes, e) ||
         !engine_speculate_parse(u->speculate, &speculate, e))
         return false;
     if (!u->state) {

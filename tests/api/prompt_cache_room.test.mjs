@@ -21,7 +21,7 @@ async function until(what, good, ms = 15000) {
 }
 
 before(async () => {
-  s = await start({ args: ['--threads', '1', '--prompt-cache-disk', String(BUDGET)] });
+  s = await start({ args: ['--threads', '1', '--prompt-cache-disk', String(BUDGET), '--prompt-cache-ram', '64M'] });
   await s.json('POST', '/api/users', { name: 'ada', password: 'correct horse battery' });
   const made = spawnSync(program('sluice'), ['key', 'add', 'ada', '--state', path.join(s.dir, 'state')], { encoding: 'utf8' });
   quiet = `Bearer ${/sk-[\w-]+/.exec(made.stdout)[0]}`;
@@ -68,7 +68,15 @@ test('a limit on the size of files ends storing, and not the engine', { skip: !l
   limit('unlimited');
 });
 
+test('copies in RAM are not needed where KV is in RAM, and that is said', async () => {
+  assert.match(s.log, /warn +loop: prompt-cache-ram: not needed: the KV cache is in RAM itself here; --kv-memory makes it larger/);
+  assert.equal(await metric('ram_budget_bytes'), 0);
+});
+
 test('sluice up refuses a size that is none', () => {
+  const ram = spawnSync(program('sluice'), ['up', '--state', path.join(s.dir, 'other'), '--prompt-cache-ram', 'much'], { encoding: 'utf8' });
+  assert.equal(ram.status, 1, ram.stderr);
+  assert.match(ram.stderr, /prompt-cache-ram: 'much' is not a size, auto or off/);
   const r = spawnSync(program('sluice'), ['up', '--state', path.join(s.dir, 'other'), '--prompt-cache-disk', 'much'], { encoding: 'utf8' });
   assert.equal(r.status, 1, r.stderr);
   assert.match(r.stderr, /prompt-cache-disk: 'much' is not a size, auto or off/);

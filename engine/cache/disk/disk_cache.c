@@ -70,6 +70,11 @@ struct disk_cache *disk_cache_open(const struct disk_cache_params *p, struct err
     staging_init(&c->write_staging, WRITE_STAGING);
     staging_init(&c->read_staging, READ_STAGING);
     c->counters.budget = p->budget;
+    if (p->ram_budget && !(c->ram = record_ram_create(p->ram_budget))) {
+        err_set(e, ERR_NOMEM, "no memory for the prompt cache in RAM");
+        disk_cache_close(&c);
+        return NULL;
+    }
     if (!segments_open(&c->segments, p->dir, e)) {
         disk_cache_close(&c);
         return NULL;
@@ -102,6 +107,7 @@ void disk_cache_close(struct disk_cache **at)
         pthread_join(c->readers[--c->n_readers], NULL);
     segments_close(&c->segments);
     record_table_fini(&c->table);
+    record_ram_destroy(&c->ram);
     staging_fini(&c->write_staging);
     staging_fini(&c->read_staging);
     pthread_cond_destroy(&c->to_write);
@@ -132,6 +138,12 @@ void disk_cache_counters(struct disk_cache *c, struct disk_counters *out)
     out->read_seconds = seconds_of(&c->reads);
     out->write_seconds = seconds_of(&c->writes);
     pthread_mutex_unlock(&c->lock);
+    if (c->ram) {
+        struct record_ram_counters ram;
+        record_ram_counters(c->ram, &ram);
+        out->ram_budget = ram.budget;
+        out->ram_bytes = ram.bytes;
+    }
 }
 
 double disk_cache_read_rate(struct disk_cache *c)
@@ -161,6 +173,11 @@ bool disk_cache_find(struct disk_cache *c, const struct prompt_key *key, struct 
         *place = entry->place;
     pthread_mutex_unlock(&c->lock);
     return found;
+}
+
+bool disk_cache_in_ram(struct disk_cache *c, const struct stored_ref *ref)
+{
+    return c->ram && record_ram_has(c->ram, &ref->key, &ref->place);
 }
 
 static bool has_room(struct disk_cache *c, uint32_t bytes)
@@ -282,6 +299,8 @@ void disk_report_gone(struct disk_cache *c, const struct prompt_key *key,
     }
     c->counters.damaged++;
     pthread_mutex_unlock(&c->lock);
+    if (c->ram)
+        record_ram_drop(c->ram, key, place);
     record_feed_put(c->params.feed, &ev);
 }
 

@@ -22,7 +22,8 @@ struct disk_cache;
 
 struct disk_cache_params {
     const char *dir;
-    uint64_t budget; /* bytes on disk; beyond it nothing is stored */
+    uint64_t budget;     /* bytes on disk; beyond it nothing is stored */
+    uint64_t ram_budget; /* bytes of copies in RAM (record_ram.h); 0: there are none */
     uint64_t identity;
     uint32_t block_bytes, state_bytes;
     struct record_feed *feed;
@@ -36,6 +37,7 @@ struct disk_counters {
     uint64_t stored, refused, damaged, forgotten;
     uint64_t loaded; /* records that were read and are whole */
     uint64_t read_bytes, written_bytes;
+    uint64_t ram_budget, ram_bytes;     /* now */
     double read_seconds, write_seconds; /* with at least one read or write under way */
     char note[160];                     /* why nothing is stored now; "": it is */
 };
@@ -96,6 +98,7 @@ struct disk_load_params {
 /* Where the record of this key lies, if it was stored or reconciled since the opening. */
 bool disk_cache_find(struct disk_cache *c, const struct prompt_key *key,
                      struct stored_place *place);
+bool disk_cache_in_ram(struct disk_cache *c, const struct stored_ref *ref);
 /* NULL: no memory. */
 struct disk_load *disk_cache_load(struct disk_cache *c, const struct disk_load_params *p);
 enum disk_next { DISK_NOT_YET, DISK_LOADED, DISK_DAMAGED, DISK_END };
@@ -103,7 +106,8 @@ enum disk_next { DISK_NOT_YET, DISK_LOADED, DISK_DAMAGED, DISK_END };
  * recorder has been told. */
 enum disk_next disk_load_next(struct disk_load *l, const unsigned char **block,
                               const unsigned char **state);
-void disk_load_close(struct disk_load **l); /* cancels what is left; accepts NULL */
+bool disk_load_from_ram(const struct disk_load *l); /* the block that came last */
+void disk_load_close(struct disk_load **l);         /* cancels what is left; accepts NULL */
 /* Tells that a job continued from this block. */
 void disk_cache_note_use(struct disk_cache *c, const struct disk_block *block);
 /* Up to `most` keys whose content must also be dropped elsewhere. */

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "engine/cache/disk/disk_cache.h"
+#include "engine/cache/disk/record_ram.h"
 #include "engine/cache/disk/record_table.h"
 #include "engine/cache/disk/segments.h"
 #include "engine/cache/disk/staging.h"
@@ -27,6 +28,7 @@ struct disk_cache {
     pthread_t writer, readers[DISK_READERS];
     int32_t n_readers;
     bool writer_runs;
+    struct record_ram *ram; /* NULL: none */
 
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t to_write, to_read;

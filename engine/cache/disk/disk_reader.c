@@ -18,7 +18,7 @@ struct run {
     int32_t first, n; /* blocks */
     uint64_t bytes;
     struct staging_buffer *buffer; /* NULL: not read yet, or given back */
-    bool ready;
+    bool ready, from_ram;
     int32_t n_good; /* of its blocks, from the first on */
 };
 
@@ -35,6 +35,7 @@ struct disk_load {
     int32_t taken;                           /* blocks of run to_take */
     int32_t busy;                            /* readers that use it */
     bool closed, failed;
+    bool from_ram; /* the block that was taken last */
     struct disk_load *next;
 };
 
@@ -129,22 +130,55 @@ static struct record_about about_of(const struct disk_load *l, int32_t i)
     return a;
 }
 
-/* Reads and checks a run; how many of its blocks are what they should be. */
-static int32_t read_run(struct disk_load *l, const struct run *run)
+static bool read_disk(struct disk_load *l, const struct run *run)
 {
     const struct stored_place *place = &l->blocks[run->first].place;
     bool direct;
-    int32_t good = 0;
     int fd = segments_open_file(&l->c->segments, place->segment, &direct);
     bool ok = fd >= 0 && disk_read(fd, run->buffer->data, run->bytes, place->offset);
     if (fd >= 0 && !direct)
         posix_fadvise(fd, (off_t)place->offset, (off_t)run->bytes, POSIX_FADV_DONTNEED);
     if (fd >= 0)
         close(fd);
+    return ok;
+}
+
+/* All of the run's records, or none. */
+static bool read_ram(struct disk_load *l, const struct run *run)
+{
+    unsigned char *at = run->buffer->data;
+    for (int32_t i = run->first; i < run->first + run->n; i++) {
+        const struct disk_block *b = &l->blocks[i];
+        if (!l->c->ram || !record_ram_get(l->c->ram, &b->key, &b->place, at))
+            return false;
+        at += b->place.bytes;
+    }
+    return true;
+}
+
+/* A copy, before it is opened; not of a record that was forgotten since it was read, or that no row
+ * has told of: nobody would forget the copy. */
+static void keep_in_ram(struct disk_cache *c, const struct disk_block *b, const void *record)
+{
+    struct stored_place now;
+    if (!c->ram || record_ram_has(c->ram, &b->key, &b->place))
+        return;
+    record_ram_put(c->ram, &b->key, &b->place, record);
+    if (!disk_cache_find(c, &b->key, &now) || memcmp(&now, &b->place, sizeof now) != 0)
+        record_ram_drop(c->ram, &b->key, &b->place);
+}
+
+/* Reads and checks a run; how many of its blocks are what they should be. */
+static int32_t read_run(struct disk_load *l, struct run *run)
+{
+    int32_t good = 0;
+    run->from_ram = read_ram(l, run);
+    const bool ok = run->from_ram || read_disk(l, run);
     unsigned char *at = run->buffer->data;
     for (; ok && good < run->n; good++) {
         struct record_about about = about_of(l, run->first + good);
         uint32_t bytes = l->blocks[run->first + good].place.bytes;
+        keep_in_ram(l->c, &l->blocks[run->first + good], at);
         if (bytes != record_bytes(about.block_bytes, about.state_bytes) ||
             !record_is(at, &about, l->seal.on ? &l->seal : NULL))
             break;
@@ -187,7 +221,7 @@ static void finish_run(struct disk_load *l, struct run *run, int32_t good)
     run->n_good = good;
     run->ready = true;
     l->failed = l->failed || good < run->n;
-    c->counters.read_bytes += run->bytes;
+    c->counters.read_bytes += run->from_ram ? 0 : run->bytes;
     c->counters.loaded += (uint64_t)good;
     if (--l->busy == 0 && l->closed)
         destroy(l);
@@ -205,7 +239,8 @@ static void serve(struct disk_cache *c, struct disk_load *l, struct run *run)
         disk_report_gone(c, &l->blocks[run->first + good].key, &l->blocks[run->first + good].place);
     pthread_mutex_lock(&c->lock);
     /* Two reads at once take longer each: then half the time counts. */
-    note_rate(c, run->bytes, alone && c->reads.under_way == 1 ? took : took / DISK_READERS);
+    if (!run->from_ram)
+        note_rate(c, run->bytes, alone && c->reads.under_way == 1 ? took : took / DISK_READERS);
     disk_activity_end(&c->reads);
     finish_run(l, run, good);
     pthread_mutex_unlock(&c->lock);
@@ -253,6 +288,7 @@ static enum disk_next next_block(struct disk_load *l, int32_t *index, unsigned c
     for (int32_t i = 0; i < l->taken; i++)
         *record += l->blocks[run->first + i].place.bytes;
     *index = run->first + l->taken++;
+    l->from_ram = run->from_ram;
     return DISK_LOADED;
 }
 
@@ -272,6 +308,11 @@ enum disk_next disk_load_next(struct disk_load *l, const unsigned char **block,
                  ? record_state(record, block_bytes)
                  : NULL;
     return next;
+}
+
+bool disk_load_from_ram(const struct disk_load *l)
+{
+    return l->from_ram;
 }
 
 void disk_load_close(struct disk_load **at)

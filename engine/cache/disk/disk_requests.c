@@ -68,9 +68,12 @@ static void forget(struct disk_cache *c, const struct stored_ref *refs, int32_t 
     for (int32_t i = 0; i < n; i++)
         known[i] = leave_table(c, &refs[i]);
     pthread_mutex_unlock(&c->lock);
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
+        if (c->ram)
+            record_ram_drop(c->ram, &refs[i].key, &refs[i].place);
         if (known[i] || is_there(c, &refs[i]))
             freed[n_freed++] = refs[i].place;
+    }
     segments_sort(freed, n_freed);
     segments_free(&c->segments, freed, n_freed);
     pthread_mutex_lock(&c->lock);
@@ -135,7 +138,8 @@ static bool reconcile(struct disk_cache *c, const struct stored_ref *ref)
     return true;
 }
 
-/* Places of all records, in order; those that rows do not name leave the table and are freed. */
+/* Places of all records, in order; those that rows do not name leave the table, and RAM, and are
+ * freed. */
 static struct stored_place *collect(struct disk_cache *c, int32_t *n, struct stored_place **gone,
                                     int32_t *n_gone)
 {
@@ -156,6 +160,8 @@ static struct stored_place *collect(struct disk_cache *c, int32_t *n, struct sto
             continue;
         }
         (*gone)[(*n_gone)++] = entry->place;
+        if (c->ram)
+            record_ram_drop(c->ram, &entry->key, &entry->place);
         record_table_remove(t, entry);
         i--; /* another one may have moved here */
     }

@@ -10,18 +10,36 @@
 #define LOG_MODULE "disk"
 #include "engine/base/log.h"
 #include "engine/base/option.h"
+#include "engine/base/size_text.h"
 
-#define SHARE 10 /* of what is free, a tenth */
+#define SHARE 10    /* of what is free, a tenth */
+#define RAM_SHARE 4 /* of what the plan leaves */
 
-bool disk_tier_size(const char *text, int64_t *bytes, struct err *e)
+bool disk_tier_size(const char *option, const char *text, int64_t *bytes, struct err *e)
 {
     if (!strcmp(text, "off"))
         *bytes = DISK_TIER_OFF;
     else if (!strcmp(text, "auto"))
         *bytes = DISK_TIER_AUTO;
     else if (!option_bytes(text, bytes) || *bytes < 1)
-        return err_field(e, ERR_INPUT, "prompt-cache-disk", "'%s' is not a size, auto or off",
-                         text);
+        return err_field(e, ERR_INPUT, option, "'%s' is not a size, auto or off", text);
+    return true;
+}
+
+bool disk_tier_ram(int64_t wanted, bool in_ram, uint64_t left, uint64_t *bytes, struct err *e)
+{
+    char most[SIZE_TEXT];
+    *bytes = 0;
+    if (wanted == DISK_TIER_OFF || (wanted == DISK_TIER_AUTO && in_ram))
+        return true;
+    if (in_ram)
+        return err_field(e, ERR_UNSUPPORTED, "prompt-cache-ram",
+                         "not needed: the KV cache is in RAM itself here; --kv-memory makes it "
+                         "larger");
+    if (wanted > 0 && (uint64_t)wanted > left)
+        return err_field(e, ERR_LIMIT, "prompt-cache-ram", "the memory plan leaves %s of RAM",
+                         size_text((double)left, most));
+    *bytes = wanted > 0 ? (uint64_t)wanted : left / RAM_SHARE;
     return true;
 }
 
@@ -64,6 +82,7 @@ static bool open_cache(struct disk_tier *t, const struct disk_tier_params *p,
         return false;
     cache->dir = dir;
     cache->budget = (uint64_t)p->bytes;
+    cache->ram_budget = p->ram_bytes;
     cache->feed = p->feed;
     cache->wake = p->wake;
     cache->wake_context = p->wake_context;
@@ -75,9 +94,9 @@ static bool open_cache(struct disk_tier *t, const struct disk_tier_params *p,
     if (p->bytes == DISK_TIER_AUTO && !budget_of(dir, counters.disk_bytes, &budget, e))
         return false;
     disk_cache_set_budget(t->cache, budget);
-    log_info("prompt cache on disk: bytes=%llu budget=%llu record=%u",
+    log_info("prompt cache on disk: bytes=%llu budget=%llu record=%u ram_budget=%llu",
              (unsigned long long)counters.disk_bytes, (unsigned long long)budget,
-             record_bytes(cache->block_bytes, 0));
+             record_bytes(cache->block_bytes, 0), (unsigned long long)cache->ram_budget);
     return true;
 }
 

@@ -20,6 +20,7 @@ struct disk_tier_params {
     const char *dir;       /* NULL: "prompt-cache" in cache_dir */
     const char *cache_dir; /* NULL: there is none */
     int64_t bytes;         /* DISK_TIER_OFF, DISK_TIER_AUTO or a size */
+    uint64_t ram_bytes;    /* of copies in RAM, beside it; 0: none */
     uint64_t weights;      /* a hash of the model: its numbers, tensors and their content */
     struct record_feed *feed;
     void (*wake)(void *context); /* as in disk_cache_params */
@@ -31,8 +32,12 @@ struct disk_tier {
     uint64_t identity;        /* of what it stores; 0: there is no cache */
 };
 
-/* "off", "auto" or a size as the other options take it. */
-bool disk_tier_size(const char *text, int64_t *bytes, struct err *e);
+/* "off", "auto" or a size as the other options take it; `option` is the field of errors. */
+bool disk_tier_size(const char *option, const char *text, int64_t *bytes, struct err *e);
+/* What copies in RAM may take, of `left`: what the memory plan leaves there. `wanted`: as
+ * disk_tier_size gave it; auto is a quarter. False: not 0 is wanted and there is no use for it,
+ * since the KV cache is in RAM itself (in_ram), or no room; *e says so. */
+bool disk_tier_ram(int64_t wanted, bool in_ram, uint64_t left, uint64_t *bytes, struct err *e);
 /* Opens it and lets the recorder follow. False: there is none, for a reason that the recorder is
  * told too; ERR_UNSUPPORTED: nobody asked for one. */
 bool disk_tier_open(struct disk_tier *t, const struct disk_tier_params *p,

@@ -108,6 +108,17 @@ static void end_writes(struct disk_cache *c, struct disk_queued_write **batch, i
         note_success(c);
 }
 
+/* Before they are announced, so that nobody can have them forgotten yet. */
+static void keep_in_ram(struct disk_cache *c, struct disk_queued_write **batch, int n,
+                        struct stored_place at)
+{
+    for (int i = 0; i < n; i++, at.offset += at.bytes) {
+        const struct disk_write *w = &batch[i]->write;
+        at.bytes = record_bytes(w->about.block_bytes, w->about.state_bytes);
+        record_ram_put(c->ram, &w->about.key, &at, w->record);
+    }
+}
+
 static void write_batch(struct disk_cache *c, struct disk_queued_write **batch, int n)
 {
     struct iovec parts[BATCH];
@@ -127,7 +138,8 @@ static void write_batch(struct disk_cache *c, struct disk_queued_write **batch, 
             first.bytes = (uint32_t)parts[i].iov_len;
             segments_free(&c->segments, &first, 1);
         }
-    }
+    } else if (ok && c->ram)
+        keep_in_ram(c, batch, n, first);
     pthread_mutex_lock(&c->lock);
     end_writes(c, batch, n, first, ok ? NULL : &e);
     pthread_mutex_unlock(&c->lock);

@@ -72,6 +72,8 @@ static void add_engine(struct up *u, struct supervisor *s)
         number(u, u->kv_memory),
         "--prompt-cache-disk",
         (char *)u->prompt_cache_disk,
+        "--prompt-cache-ram",
+        (char *)u->prompt_cache_ram,
         "--speculate",
         (char *)u->speculate,
         "--prefill-chunk",

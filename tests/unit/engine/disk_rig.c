@@ -30,6 +30,7 @@ void disk_rig_open(struct disk_rig *g, uint64_t budget, uint64_t identity)
     g->read = 0;
     g->cache = disk_cache_open(&(struct disk_cache_params){.dir = g->dir,
                                                            .budget = budget,
+                                                           .ram_budget = g->ram_budget,
                                                            .identity = identity,
                                                            .block_bytes = RIG_BLOCK,
                                                            .state_bytes = RIG_STATE,

@@ -15,6 +15,7 @@ struct disk_rig {
     char dir[64];
     struct record_feed *feed;
     struct disk_cache *cache;
+    uint64_t ram_budget;                 /* of the next disk_rig_open */
     struct prompt_seal seal;             /* of what is written and loaded */
     struct stored_ref rows[RIG_ROWS];    /* by record; place.bytes 0: there is none */
     uint64_t read;                       /* number of the last event that was read */

@@ -12,6 +12,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/cache/disk/disk_tier.h"
 #include "tests/unit/engine/disk_rig.h"
 
 #define BUDGET ((uint64_t)1 << 30)
@@ -171,6 +172,65 @@ static void test_a_record_that_is_being_announced_survives_a_reconciliation(void
     assert_int_equal(disk_rig_load(&g, 0, 1), 0);
 }
 
+static void move_files_away(bool away)
+{
+    char command[200];
+    snprintf(command, sizeof command,
+             away ? "mkdir %s/away && mv %s/*.kv %s/away" : "mv %s/away/* %s && rmdir %s/away",
+             g.dir, g.dir, g.dir);
+    assert_int_equal(system(command), 0);
+}
+
+/* With a GPU: what was written or read lately comes back without the disk. */
+static void test_copies_in_ram_are_read_in_place_of_the_disk(void **state)
+{
+    const uint64_t plain = record_bytes(RIG_BLOCK, 0),
+                   with_state = record_bytes(RIG_BLOCK, RIG_STATE);
+    g.ram_budget = 16 * plain + 4 * with_state;            /* twenty records */
+    g.seal = (struct prompt_seal){.key = {1}, .on = true}; /* copies are sealed as well */
+    disk_rig_again(&g, BUDGET, RIG_IDENTITY);
+    disk_rig_write_many(&g, 0, 40);
+    assert_int_equal(disk_rig_counters(&g).ram_bytes, g.ram_budget);
+    move_files_away(true);
+    assert_int_equal(disk_rig_load(&g, 20, 20), 20);
+    assert_int_equal(disk_rig_counters(&g).read_bytes, 0);
+    move_files_away(false);
+    assert_true(disk_cache_in_ram(g.cache, &g.rows[20]));
+    assert_false(disk_cache_in_ram(g.cache, &g.rows[19]));
+    disk_rig_forget(&g, 39);
+    assert_int_equal(disk_rig_counters(&g).ram_bytes, g.ram_budget - with_state);
+    assert_int_equal(disk_rig_load(&g, 0, 5), 5); /* from the disk, and they stay */
+    move_files_away(true);
+    assert_int_equal(disk_rig_load(&g, 0, 5), 5);
+    assert_int_equal(disk_rig_load(&g, 20, 1), 0); /* made room */
+    move_files_away(false);
+    disk_rig_again(&g, BUDGET, RIG_IDENTITY);
+    assert_int_equal(disk_rig_counters(&g).ram_bytes, 0);
+    assert_int_equal(disk_rig_load(&g, 0, 5), 5);
+    assert_int_equal(disk_rig_counters(&g).ram_bytes, 0); /* no row has told of them yet */
+    disk_rig_reconcile(&g);
+    assert_int_equal(disk_rig_load(&g, 0, 5), 5);
+    assert_int_equal(disk_rig_counters(&g).ram_bytes, 4 * plain + with_state);
+    g.rows[1].place.bytes = 0; /* its row went while the recorder was away */
+    disk_rig_reconcile(&g);
+    assert_int_equal(disk_rig_counters(&g).ram_bytes, 3 * plain + with_state);
+}
+
+static void test_who_asks_for_ram_is_told_what_it_is_good_for(void **state)
+{
+    struct err e = {0};
+    uint64_t bytes;
+    assert_true(disk_tier_ram(DISK_TIER_AUTO, true, 1000, &bytes, &e) && bytes == 0);
+    assert_true(disk_tier_ram(DISK_TIER_OFF, false, 1000, &bytes, &e) && bytes == 0);
+    assert_true(disk_tier_ram(DISK_TIER_AUTO, false, 1000, &bytes, &e) && bytes == 250);
+    assert_true(disk_tier_ram(700, false, 1000, &bytes, &e) && bytes == 700);
+    assert_false(disk_tier_ram(1001, false, 1000, &bytes, &e));
+    assert_int_equal(e.code, ERR_LIMIT);
+    assert_false(disk_tier_ram(700, true, 1000, &bytes, &e));
+    assert_string_equal(e.field, "prompt-cache-ram");
+    assert_non_null(strstr(e.text, "not needed"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +241,8 @@ int main(void)
         CASE(test_a_record_without_a_row_goes_and_a_row_without_a_record_is_told),
         CASE(test_a_row_stays_while_its_block_is_stored_again),
         CASE(test_a_record_that_is_being_announced_survives_a_reconciliation),
+        CASE(test_copies_in_ram_are_read_in_place_of_the_disk),
+        CASE(test_who_asks_for_ram_is_told_what_it_is_good_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
