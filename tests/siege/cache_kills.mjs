@@ -5,9 +5,9 @@
 //
 // Two users ask the same chats, greedily, under changing salts, so that there is always something new to store. Each answer is
 // compared with that of a server that keeps no cache of any kind. Damage: bits of segment files, while they are in use and while they
-// are not; bits of rows; a file cut short; the folder of another model; a disk that is full; a limit on the size of files. After each
-// kill: the service is back, and every row that there was is there still, but those that were damaged. Prints JSON; status 1 if
-// anything was wrong. While a program restarts clients may meet 502, 503 and 504 from nginx, or a connection that breaks; any other
+// are not; bits of rows; a file cut short; the folder of another model; a disk that is full, which writes must have met; a limit on
+// the size of files. After each kill: the service is back, and every row that there was is there still, but those that were damaged. At
+// the end rows, records, /metrics and the files agree, and what is forgotten leaves the disk. Prints JSON; status 1 if anything was wrong. While a program restarts clients may meet 502, 503 and 504 from nginx, or a connection that breaks; any other
 // 5xx is a fault, and so is one of these later than 30 s after a kill.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { closeSync, copyFileSync, existsSync, fstatSync, mkdirSync, mkdtempSync, openSync, readSync, readdirSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
@@ -31,7 +31,7 @@ const random = () => { // mulberry32: which kill comes when can be had again, wh
 const below = (n) => Math.floor(random() * n), pick = (list) => list[below(list.length)];
 
 const bad = [], kills = [], statuses = {};
-const count = { asked: 0, answers: 0, broken: 0, from_disk: 0, from_device: 0, damaged: 0, stored: 0, rows_kept: 0 };
+const count = { asked: 0, answers: 0, broken: 0, from_disk: 0, from_device: 0, full_disks: 0, damaged: 0, stored: 0, rows_kept: 0 };
 
 // What is right, and what another model's folder looks like.
 const plain = await start({ args: ['--threads', '2', '--prompt-cache-disk', 'off'] });
@@ -44,9 +44,10 @@ for (const until = Date.now() + 10000; await other.metric('prompt_cache_rows') <
 for (const f of readdirSync(path.join(other.dir, 'state/cache/prompt-cache'))) if (f.endsWith('.kv')) copyFileSync(path.join(other.dir, 'state/cache/prompt-cache', f), path.join(foreign, f));
 await other.stop();
 
-const server = await start({ args: ['--threads', '1'] });
+// A budget in bytes: the share of what is free would shrink with a small disk, which then never gets full.
+const server = await start({ args: ['--threads', '1', '--prompt-cache-disk', '2GB'] });
 const folder = path.join(server.dir, 'state/cache/prompt-cache'), file = path.join(server.dir, 'state/sluice.db');
-let mounted = false;
+let mounted = false, met = false; // a small disk in the folder's place; and its end, by a write
 const unmount = () => { if (mounted) mounted = spawnSync('umount', ['-l', folder]).status !== 0; };
 leaveCleanly(async () => { unmount(); await server.stop(); });
 await server.json('POST', '/api/users', { name: 'bob', password: 'correct horse battery' });
@@ -123,10 +124,10 @@ function flipRow() {
   known = rowsNow();
   const key = known.size ? pick([...known.keys()]) : null, bit = 2 ** below(20);
   if (!key) return;
-  const flipped = (column) => `${column} = (${column} | ${bit}) - (${column} & ${bit})`;
-  const change = pick([...['segment', 'segment_offset', 'identity', 'end_tokens'].map(flipped), "key = unhex(hex(substr(key, 1, 15)) || '5A')", 'parent = zeroblob(16)']);
+  const flipped = (column) => `${column} = (${column} | ${bit}) - (${column} & ${bit})`, other = key.slice(0, 30) + (parseInt(key.slice(30), 16) ^ (1 << below(8))).toString(16).padStart(2, '0');
+  const change = pick([...['segment', 'segment_offset', 'identity', 'end_tokens'].map(flipped), `key = x'${other}'`, 'parent = zeroblob(16)']);
   excuse((r, k) => k === key);
-  sql(`UPDATE OR IGNORE prompt_blocks SET ${change.replace('unhex(', 'CAST(').replace("'5A')", "'5A' AS BLOB)")} WHERE hex(key) = '${key}'`, '-cmd', '.dbconfig enable_trigger off');
+  sql(`UPDATE OR IGNORE prompt_blocks SET ${change} WHERE hex(key) = '${key}'`, '-cmd', '.dbconfig enable_trigger off');
   const before = known;
   known = rowsNow();
   excuse((row, k) => !before.has(k) || named(k, row) !== named(k, before.get(k))); // as it stands now
@@ -148,11 +149,24 @@ function foreignFolder() {
   for (const f of readdirSync(foreign)) copyFileSync(path.join(foreign, f), path.join(folder, f));
 }
 
+/** The folder becomes one of a disk that has room for some blocks (the demo model's have 135 KB). */
 function fullDisk() {
   mkdirSync(folder, { recursive: true });
-  mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${1 + below(4)}m,mode=0700`, 'tmpfs', folder]).status === 0;
+  mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${1 + below(2)}m,mode=0700`, 'tmpfs', folder]).status === 0;
+  met = false;
   known = rowsNow();
   excuse(() => mounted);
+}
+
+/** Writes meet the end of the small disk, and nobody is refused for it. */
+async function meetsItsEnd() {
+  for (const until = Date.now() + 60000 * slow; ; await sleep(100)) {
+    if (await server.metric('prompt_cache_refused_total').catch(() => 0) > 0) break;
+    if (Date.now() > until) { bad.push('the full disk was never met'); return; }
+  }
+  count.full_disks += !met;
+  met = true;
+  if (!/nothing is stored for now/.test(server.log)) bad.push('nobody was told of the full disk');
 }
 
 /** Files of the running engine may have this size and no more. */
@@ -172,7 +186,9 @@ const targets = {
   recorder: () => children('recorder'),
   'stream worker': () => [pick(children('workers-stream'))],
 };
-const names = ['everything', 'engine', 'everything', 'recorder', 'engine', 'everything', 'stream worker', 'everything'];
+// What comes first, so that a short run has met it all; then by chance.
+const FIRST = [['everything', 'bits of files'], ['engine'], ['everything', 'a full disk'], ['everything', 'bits of rows'], ['recorder'], ['everything', 'another model\'s folder'],
+  ['stream worker'], ['everything', 'a file cut short'], ['engine']];
 
 async function answersAgain() {
   for (const began = Date.now(); ; await sleep(20)) {
@@ -199,9 +215,10 @@ const asking = Array.from({ length: CLIENTS }, (_, i) => client(keys[i % 2]));
 const began = Date.now();
 await sleep(1500);
 while (kills.length < KILLS && bad.length < 20 && Date.now() < began + MINUTES * 60000) {
-  const i = kills.length, name = i < names.length ? names[i] : pick(names), downs = Object.keys(WHILE_DOWN), ups = Object.keys(WHILE_UP);
-  const up = ups[i < names.length ? i % ups.length : below(ups.length)];
+  const i = kills.length, [name, first] = FIRST[i] ?? [pick(FIRST)[0]], downs = Object.keys(WHILE_DOWN), ups = Object.keys(WHILE_UP);
+  const up = mounted ? 'nothing' : ups[i < FIRST.length ? i % ups.length : below(ups.length)];
   WHILE_UP[up]();
+  if (mounted) await meetsItsEnd();
   for (const answered = count.answers, until = Date.now() + 15000; count.answers < answered + CLIENTS && Date.now() < until;) await sleep(20);
   await sleep(random() * 1500);
   await collect();
@@ -214,9 +231,9 @@ while (kills.length < KILLS && bad.length < 20 && Date.now() < began + MINUTES *
     checkRows();
     if (mounted) excuse(() => true); // what was stored meanwhile lies in the small one
     unmount();
-    // the two that empty the cache come seldom, so that there is something to damage
-    down = i < names.length ? downs[1 + kills.filter((k) => k.name === name).length % (downs.length - 1)] : pick(random() < 0.2 ? downs : downs.slice(0, 4));
+    down = first ?? pick(random() < 0.2 ? downs : downs.slice(0, 4)); // the two that empty the cache come seldom: there must be something to damage
     WHILE_DOWN[down]();
+    if (down === 'a full disk' && !mounted) down = 'nothing'; // nobody may mount one here
     server.ended = undefined;
     server.spawn();
     await server.ready();
@@ -242,17 +259,21 @@ for (let same = 0, until = Date.now() + 30000 * slow; same < 4; await sleep(250)
 }
 await collect();
 checkRows();
+const onDisk = segments().reduce((n, f) => n + statSync(path.join(folder, f)).blocks * 512, 0);
+if (Math.abs(onDisk - last.bytes) > onDisk / 100) bad.push(`the files take ${onDisk} bytes, /metrics says ${last.bytes}`);
 const verified = JSON.parse(spawnSync(program('sluice'), ['cache', 'verify', '--json', '--state', path.join(server.dir, 'state')], { encoding: 'utf8' }).stdout);
 if (verified.missing || verified.unlisted) bad.push(`sluice cache verify: ${JSON.stringify(verified)}`);
+const figuresAtEnd = last, forgetting = Date.now();
 for (const key of keys) await server.json('DELETE', '/api/prompt-cache', undefined, { authorization: `Bearer ${key}` });
 for (let until = Date.now() + 30000 * slow; (last = await figures()).bytes > 0; await sleep(250)) {
   if (Date.now() > until) { bad.push(`what was forgotten stays: ${JSON.stringify(last)}`); break; }
 }
+const forgottenMs = Date.now() - forgetting;
 
 const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
 const tally = (by) => Object.fromEntries([...new Set(kills.map(by))].map((k) => [k, kills.filter((x) => by(x) === k).length]));
 console.log(JSON.stringify({ kills: kills.length, seed: SEED, minutes: Math.round((Date.now() - began) / 6000) / 10, ...count, statuses, killed: tally((k) => k.name), damage: { ...tally((k) => k.up), ...tally((k) => k.down) },
-  back_median_ms: median(kills.map((k) => k.back_ms)), back_max_ms: Math.max(...kills.map((k) => k.back_ms)), verified, bad: bad.slice(0, 20) }, null, 1));
+  back_median_ms: median(kills.map((k) => k.back_ms)), back_max_ms: Math.max(...kills.map((k) => k.back_ms)), verified, bytes: { metrics: figuresAtEnd.bytes, files: onDisk }, forgotten_ms: forgottenMs, bad: bad.slice(0, 20) }, null, 1));
 if (bad.length) console.error(server.log.slice(-20000));
 unmount();
 await server.stop();
