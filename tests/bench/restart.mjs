@@ -1,11 +1,11 @@
 // The first token after kill -9 of everything and a new start, by stages: node tests/bench/restart.mjs [--tokens 8192,32768] [--rounds N]
-// [--threads N] [--model DIR] [--drop-caches] [--realtime]. By hand; environment as in tests/api/harness.mjs. Without --model it is the demo model with
+// [--threads N] [--model DIR] [--drop-caches] [--realtime] [--exact]. By hand; environment as in tests/api/harness.mjs. Without --model it is the demo model with
 // a raised context, whose answers beyond 4,096 tokens are nonsense and take the time that real ones take. A conversation of so many
 // tokens is asked one thing more, through nginx and over a stream, before and after. --drop-caches empties the kernel's page cache
 // before each start, as a reboot does; --realtime gives what is measured the processor over all others, on a machine that has other
 // work (both need root). `total` is from the request's first byte to the first token's arrival; `load` what
 // the engine took for the records; `queue` and `prefill` the engine's other stages; `rest` is nginx, parsing, template, tokenizing, look-up
-// and the way back. The bound is the disk's own: the same records' files read by dd, 4 MiB at a time past the page cache.
+// and the way back. --exact also asks one question before and after a restart, and compares tokens and log probabilities bit for bit. The bound is the disk's own: the same records' files read by dd, 4 MiB at a time past the page cache.
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
@@ -45,6 +45,13 @@ async function text(n) {
 
 const [visible] = (await server.json('POST', '/tokenize', { content: ' river', add_special: false })).body.tokens;
 
+/** Tokens and log probabilities of an answer to what was said. */
+async function answer(messages) {
+  const r = await server.chat({ messages, max_tokens: 16, temperature: 0, logprobs: true, top_logprobs: 5 });
+  if (r.status !== 200) throw new Error(r.text);
+  return { said: JSON.stringify(r.body.choices[0]), from_disk: r.body.timings.cache.from.disk };
+}
+
 /** An answer of few tokens, each of which can be seen, and when the first came. */
 async function ask(messages) {
   let first;
@@ -58,11 +65,11 @@ async function ask(messages) {
   return { first, said, usage: last.usage, timings: last.timings };
 }
 
-/** All that was said is on the disk and listed. */
-async function settled() {
+/** All that was said, so many tokens, is on the disk and listed. */
+async function settled(n) {
   for (let same = 0, last = -1; same < 5; await sleep(200)) {
     const [rows, records] = [await server.metric('prompt_cache_rows'), await server.metric('prompt_cache_records')];
-    same = rows === records && rows === last ? same + 1 : 0;
+    same = rows === records && rows === last && rows >= Math.floor(n / 32) ? same + 1 : 0;
     last = rows;
   }
 }
@@ -101,7 +108,7 @@ const rows = [];
 for (const n of LENGTHS) {
   const said = [{ role: 'user', content: await text(n) }], cold = await ask(said);
   said.push({ role: 'assistant', content: cold.said });
-  await settled();
+  await settled(cold.usage.prompt_tokens);
   for (let i = 0; i < ROUNDS; i++) {
     const start_ms = await again(), warm = await ask([...said, { role: 'user', content: `And then, ${i}?` }]), t = warm.timings;
     const rate = diskRate();
@@ -112,9 +119,18 @@ for (const n of LENGTHS) {
       'GB/s': round(bytes / load / 1e5) / 10, 'disk GB/s': round(rate / 1e8) / 10 });
     console.log(JSON.stringify(rows.at(-1)));
   }
+  if (process.argv.includes('--exact')) {
+    const messages = [...said, { role: 'user', content: 'And in the end?' }], before = await answer(messages);
+    await settled(cold.usage.prompt_tokens);
+    await again();
+    realtime(false);
+    const after = await answer(messages), same = before.said === after.said;
+    console.log(JSON.stringify({ tokens: n, exact: same, from_disk: after.from_disk }));
+    if (!same || !after.from_disk) process.exitCode = 1;
+  }
   await server.json('DELETE', '/api/prompt-cache');
 }
 console.table(rows);
 await server.stop();
 if (made) rmSync(made, { recursive: true, force: true });
-process.exit(0);
+process.exit();
