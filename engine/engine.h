@@ -36,6 +36,7 @@ enum engine_speculate {
     ENGINE_SPECULATE_OFF,
     ENGINE_SPECULATE_NGRAM, /* text that stood before in prediction, prompt or answer, as far as it
                                pays */
+    ENGINE_SPECULATE_DRAFT, /* a smaller model of the same vocabulary, as far as it pays */
     ENGINE_SPECULATE__N
 };
 
@@ -249,7 +250,7 @@ bool engine_cancel_async(const char *socket_path, const char *key, struct err *e
 void engine_close(struct engine_job **j);
 
 const char *engine_finish_name(enum engine_finish f); /* "stop", "stop", "length", "cancelled" */
-const char *engine_speculate_name(enum engine_speculate s); /* "auto", "off", "ngram"; "server" */
+const char *engine_speculate_name(enum engine_speculate s); /* as in --speculate; "server" */
 /* ERR_INPUT, field "speculate": no such name. ERR_UNSUPPORTED: a drafter that is known but not
  * there, with the reason. */
 bool engine_speculate_parse(const char *name, enum engine_speculate *out, struct err *e);

@@ -29,7 +29,7 @@ struct options {
     const char *prompt_cache_dir, *prompt_cache_disk, *prompt_cache_ram;
     int64_t prompt_cache_bytes; /* of prompt_cache_disk */
     int64_t ram_bytes;          /* of prompt_cache_ram */
-    const char *speculate;
+    const char *speculate, *draft_model;
     enum engine_speculate speculates;
     bool exact, prefix_cache, without_landlock, without_seccomp, help, version;
 };
@@ -128,9 +128,17 @@ static const struct option table[] = {
      .type = OPTION_STRING,
      .offset = FIELD(speculate),
      .fallback = "auto",
-     .value = "auto|off|ngram",
+     .value = "auto|off|ngram|draft",
      .help = "Where drafts of the next tokens come from, which steps verify as far as it pays; no "
              "answer changes."},
+    {.name = "draft-model",
+     .type = OPTION_STRING,
+     .offset = FIELD(draft_model),
+     .fallback = "off",
+     .value = "PATH|auto|off",
+     .help =
+         "A smaller model with the same vocabulary that makes drafts; auto: the folder draft in "
+         "the model's, if it has one."},
     {.name = "exact",
      .type = OPTION_BOOL,
      .offset = FIELD(exact),
@@ -218,6 +226,24 @@ static bool check_prompt_cache(struct options *o, struct err *e)
                      "--cache-dir");
 }
 
+static bool names_draft_model(const struct options *o)
+{
+    return strcmp(o->draft_model, "auto") != 0 && strcmp(o->draft_model, "off") != 0;
+}
+
+static bool check_drafts(struct options *o, struct err *e)
+{
+    if (!engine_speculate_parse(o->speculate, &o->speculates, e))
+        return false;
+    if (strcmp(o->draft_model, "off") != 0 &&
+        (o->speculates == ENGINE_SPECULATE_OFF || o->speculates == ENGINE_SPECULATE_NGRAM))
+        return err_field(e, ERR_INPUT, "draft-model", "with --speculate %s nothing would use it",
+                         o->speculate);
+    return o->speculates != ENGINE_SPECULATE_DRAFT || strcmp(o->draft_model, "off") != 0 ||
+           err_field(e, ERR_INPUT, "draft-model",
+                     "--speculate draft needs one: auto, or where it lies");
+}
+
 static bool check(struct options *o, gid_t *group, uid_t *peer, struct err *e)
 {
     if (!o->model || !o->socket || !o->status)
@@ -225,7 +251,7 @@ static bool check(struct options *o, gid_t *group, uid_t *peer, struct err *e)
     if (o->prefill_chunk && o->prefill_chunk < 32)
         return err_field(e, ERR_INPUT, "prefill-chunk", "%d is less than 32",
                          (int)o->prefill_chunk);
-    if (!check_prompt_cache(o, e) || !engine_speculate_parse(o->speculate, &o->speculates, e))
+    if (!check_prompt_cache(o, e) || !check_drafts(o, e))
         return false;
     *group = (gid_t)-1;
     if (!find_peer(o->peer, peer, e))
@@ -259,12 +285,14 @@ static bool close_off(const struct options *o, struct err *e)
         file_mkdirs(o->cache_dir, 0755, &ignored);
     if (o->prompt_cache_dir)
         file_mkdirs(o->prompt_cache_dir, 0700, &ignored);
-    return engine_walls_enter(&(struct engine_walls){.model = o->model,
-                                                     .cache_dir = o->cache_dir,
-                                                     .prompt_cache_dir = o->prompt_cache_dir,
-                                                     .without_landlock = o->without_landlock,
-                                                     .without_seccomp = o->without_seccomp},
-                              e);
+    return engine_walls_enter(
+        &(struct engine_walls){.model = o->model,
+                               .draft_model = names_draft_model(o) ? o->draft_model : NULL,
+                               .cache_dir = o->cache_dir,
+                               .prompt_cache_dir = o->prompt_cache_dir,
+                               .without_landlock = o->without_landlock,
+                               .without_seccomp = o->without_seccomp},
+        e);
 }
 
 static void wake_server(void *server)
@@ -289,6 +317,7 @@ static struct loop *start_loop(const struct options *o, const struct loop_params
     memory_options_request(&o->memory, &p.memory);
     p.exact = o->exact;
     p.speculate = o->speculates;
+    p.draft_model = o->draft_model;
     p.experts_per_token = o->memory.experts_per_token;
     p.prefix_cache = o->prefix_cache;
     p.without_seccomp = o->without_seccomp;

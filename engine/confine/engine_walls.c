@@ -94,6 +94,8 @@ bool engine_walls_enter(const struct engine_walls *w, struct err *e)
         landlock_allow_all(rules, driver_files, LANDLOCK_READ);
         allow_devices(rules);
         allow_model(rules, w->model);
+        if (w->draft_model)
+            allow_model(rules, w->draft_model);
         allow_folders(rules, w);
     }
     return confine_enter(&c, rules, e);

@@ -10,6 +10,7 @@
 
 struct engine_walls {
     const char *model;                        /* folder or file */
+    const char *draft_model;                  /* NULL: none, or in the model's folder */
     const char *cache_dir, *prompt_cache_dir; /* NULL: none */
     bool without_landlock, without_seccomp;
 };

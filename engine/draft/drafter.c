@@ -1,12 +1,15 @@
 /* The list of drafters, by the names under which they are asked for. */
 #include "engine/draft/drafter.h"
 
-static const struct drafter *const drafters[ENGINE_SPECULATE__N] = {
-    [ENGINE_SPECULATE_AUTO] = &lookup_drafter,
-    [ENGINE_SPECULATE_NGRAM] = &lookup_drafter,
-};
-
-const struct drafter *drafter_for(enum engine_speculate s)
+int32_t drafter_list(enum engine_speculate s, bool grammar, const struct draft_model *m,
+                     const struct drafter *out[DRAFTERS_MAX])
 {
-    return drafters[s];
+    int32_t n = 0;
+    if (grammar && s == ENGINE_SPECULATE_AUTO)
+        out[n++] = &forced_drafter;
+    if (s == ENGINE_SPECULATE_AUTO || s == ENGINE_SPECULATE_NGRAM)
+        out[n++] = &lookup_drafter;
+    if (m && (s == ENGINE_SPECULATE_AUTO || s == ENGINE_SPECULATE_DRAFT))
+        out[n++] = &model_drafter;
+    return n;
 }

@@ -13,6 +13,9 @@
 
 #define DRAFT_MAX ENGINE_MAX_DRAFT
 
+struct draft_model;
+struct step_row;
+
 /* What a drafted token rests on. How often such tokens turn out right is learnt for each. */
 enum draft_ground {
     DRAFT_MATCH_2, /* the last 2 tokens stood before, followed by the drafted one */
@@ -22,6 +25,15 @@ enum draft_ground {
     DRAFT_MATCH_10, /* 10 to 19 */
     DRAFT_MATCH_20, /* 20 and more */
     DRAFT_FORESEEN, /* the beginning of the client's own prediction */
+    DRAFT_FORCED,   /* the grammar leaves no other text */
+    DRAFT_ONLY,     /* nor another token */
+    DRAFT_SURE_0,   /* a draft model gave it a probability of less than 0.3 */
+    DRAFT_SURE_30,
+    DRAFT_SURE_50,
+    DRAFT_SURE_70,
+    DRAFT_SURE_85,
+    DRAFT_SURE_95,
+    DRAFT_SURE_99, /* 0.99 and more */
     DRAFT_GROUND__N
 };
 
@@ -40,17 +52,58 @@ struct draft {
     bool predicted; /* taken from the client's prediction */
 };
 
+/* What the job would do next: its sampler and its grammar, which move along with the draft. */
+struct draft_picker {
+    /* The token that the grammar leaves as the longest beginning of the only text that may follow;
+     * `only`: no other token is allowed. False: there is a choice. NULL: there is no grammar. */
+    bool (*forced)(void *context, int32_t *id, bool *only);
+    /* The token that the job would take if this row were its model's. `ahead`: tokens that were
+     * drafted before this one. False: nothing may follow. */
+    bool (*pick)(void *context, const struct step_row *row, int32_t n_top, int32_t ahead,
+                 struct engine_token *out);
+    void *context;
+    int32_t n_top; /* candidates that it wants of a row, at most BACKEND_MAX_TOP */
+    bool want_logits;
+};
+
+struct draft_ask { /* for one job */
+    void *state;
+    struct draft_text text;
+    int32_t most;               /* tokens, 1 .. DRAFT_MAX */
+    const double *share;        /* [DRAFT_GROUND__N] that is expected to come true */
+    double least;               /* chance of a draft below which no further token is worth making */
+    struct draft_picker picker; /* for drafters that foresee */
+    struct draft out;
+    bool failed; /* no memory, or worse: the job goes on without the drafter */
+};
+
+struct draft_price { /* expected milliseconds; 0: not known yet */
+    double read;     /* what must be read before the first token can be drafted */
+    double first;    /* then for this one, */
+    double further;  /* and for each that follows it */
+};
+
 struct drafter {
     const char *name; /* as in --speculate */
-    /* The state for one job. NULL: no memory. */
-    void *(*create)(struct err *e);
+    bool foresees;    /* it asks what the job would do */
+    bool seated;      /* a state takes one of few seats, and is given back between two runs */
+    /* The state for one job. NULL: no memory; ERR_LIMIT: no seat is free now. */
+    void *(*create)(struct draft_model *m, struct err *e);
     void (*destroy)(void *state);
-    /* Fills *out with `most` tokens at most, 1 .. DRAFT_MAX. False: no memory; then the job goes on
-     * without drafts. */
-    bool (*draft)(void *state, const struct draft_text *text, int32_t most, struct draft *out);
+    void (*draft)(struct draft_model *m, struct draft_ask *asks, int32_t n);
+    /* NULL: it costs next to nothing. state NULL: of one that has none yet. */
+    struct draft_price (*price)(const struct draft_model *m, const void *state,
+                                const struct draft_text *text);
 };
 
 extern const struct drafter lookup_drafter; /* "ngram": text that stood before */
+extern const struct drafter
+    forced_drafter; /* part of "auto": what a grammar leaves no choice about */
+extern const struct drafter model_drafter; /* "draft": a smaller model, see draft_model.h */
 
-/* NULL: there are to be no drafts. */
-const struct drafter *drafter_for(enum engine_speculate s);
+#define DRAFTERS_MAX 3 /* of one job */
+
+/* Fills `out` with those that are there, cheapest first; returns their number. m NULL: there is no
+ * draft model. */
+int32_t drafter_list(enum engine_speculate s, bool grammar, const struct draft_model *m,
+                     const struct drafter *out[DRAFTERS_MAX]);

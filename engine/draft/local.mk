@@ -1,5 +1,8 @@
 noinst_LIBRARIES += libsluice-draft.a
 libsluice_draft_a_SOURCES = \
+	%D%/draft_load.c %D%/draft_load.h \
+	%D%/draft_model.c %D%/draft_model.h \
 	%D%/drafter.c %D%/drafter.h \
+	%D%/forced.c \
 	%D%/lookup.c
 DRAFT_LIBS = libsluice-draft.a

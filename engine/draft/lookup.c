@@ -30,7 +30,7 @@ struct lookup {
     struct chain chains[2]; /* the longer gram first */
 };
 
-static void *lookup_create(struct err *e)
+static void *lookup_create(struct draft_model *m, struct err *e)
 {
     struct lookup *l = calloc(1, sizeof *l);
     if (!l) {
@@ -189,21 +189,26 @@ static void copy_from(const struct lookup *l, int32_t at, int32_t length, int32_
     out->predicted = predicted && out->n > 0;
 }
 
-static bool lookup_draft(void *state, const struct draft_text *text, int32_t most,
-                         struct draft *out)
+static void look_up(struct draft_ask *ask)
 {
-    struct lookup *l = state;
+    struct lookup *l = ask->state;
+    const struct draft_text *text = &ask->text;
     int32_t length = 0;
-    *out = (struct draft){0};
-    if (!follow(l, text))
-        return false;
+    ask->failed = !follow(l, text);
+    if (ask->failed)
+        return;
     int32_t at = l->n ? find(l, &length) : NOWHERE;
     if (at >= 0)
-        copy_from(l, at + 1, length, most, out);
+        copy_from(l, at + 1, length, ask->most, &ask->out);
     else if (text->n_tokens == text->n_prompt + 1 && l->n_predicted > 1 &&
              l->text[0] == text->tokens[text->n_prompt])
-        copy_from(l, 1, 0, most, out); /* the answer began as the prediction does */
-    return true;
+        copy_from(l, 1, 0, ask->most, &ask->out); /* the answer began as the prediction does */
+}
+
+static void lookup_draft(struct draft_model *m, struct draft_ask *asks, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        look_up(&asks[i]);
 }
 
 const struct drafter lookup_drafter = {

@@ -32,13 +32,15 @@ static uint64_t ram_limit(const struct memory_input *in)
                                  memory_reserve(in->machine.total) + MEMORY_PROCESS_BYTES);
     if (in->request.ram_budget)
         limit = min_u64(limit, sub_or_zero((uint64_t)in->request.ram_budget, MEMORY_PROCESS_BYTES));
-    return limit;
+    return sub_or_zero(limit, in->request.beside_host);
 }
 
 static uint64_t gpu_limit(const struct memory_input *in, const struct memory_target *at)
 {
-    return in->request.gpu_budget ? min_u64(at->available, (uint64_t)in->request.gpu_budget)
-                                  : at->available;
+    const uint64_t limit = in->request.gpu_budget
+                               ? min_u64(at->available, (uint64_t)in->request.gpu_budget)
+                               : at->available;
+    return limit == UINT64_MAX ? limit : sub_or_zero(limit, in->request.beside_device);
 }
 
 static bool on_gpu(const struct memory_input *in, const struct memory_plan *p)
@@ -281,8 +283,10 @@ static bool fit_type(const struct memory_input *in, enum kv_type type, struct me
     struct memory_plan p = {.strategy = fit->strategy, .target = fit->target, .kv_type = type};
     p.ram_limit = ram_limit(in);
     p.gpu_limit = gpu_limit(in, &in->targets[p.target]);
-    if (in->targets[p.target].in_ram)
+    if (in->targets[p.target].in_ram) {
+        p.ram_limit = sub_or_zero(p.ram_limit, in->request.beside_device);
         p.gpu_limit = min_u64(p.gpu_limit, p.ram_limit);
+    }
     bool device = on_gpu(in, &p);
     uint64_t limit = device ? p.gpu_limit : p.ram_limit;
     if (has_slots(in, &p)) /* what the pools must leave free; fit_slots adds the rest */

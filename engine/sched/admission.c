@@ -30,6 +30,7 @@ void admission_release(struct scheduler *s, struct job *j)
 {
     int32_t at = 0;
     prompt_disk_cancel(j);
+    speculation_leave(&j->drafts);
     give_blocks(s, j);
     s->free_slots[s->n_free_slots++] = j->slot;
     j->slot = -1;

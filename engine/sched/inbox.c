@@ -68,6 +68,10 @@ static bool check_speculate(const struct inbox_limits *l, const struct engine_jo
             return err_field(e, ERR_INPUT, "prediction",
                              "token %d is %d, outside the vocabulary of %d", i, p->prediction[i],
                              l->n_vocab);
+    if (p->speculate == ENGINE_SPECULATE_DRAFT && l->speculate.applied != ENGINE_SPECULATE_OFF &&
+        !l->speculate.by_model)
+        return err_field(e, ERR_INPUT, "speculate",
+                         "draft is asked for, but the server runs without a draft model");
     if (p->speculate <= ENGINE_SPECULATE_OFF || l->speculate.applied != ENGINE_SPECULATE_OFF)
         return true;
     return err_field(

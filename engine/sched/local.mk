@@ -3,6 +3,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/admission.c \
 	%D%/batch.c \
 	%D%/connection.c %D%/connection.h \
+	%D%/drafting.c %D%/drafting.h \
 	%D%/event_log.c %D%/event_log.h \
 	%D%/expert_stats.c %D%/expert_stats.h \
 	%D%/fair_queue.c %D%/fair_queue.h \
@@ -14,6 +15,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/watch/monitor.c %D%/watch/monitor.h \
 	%D%/watch/notify.c %D%/watch/notify.h \
 	%D%/policy/draft_choice.c %D%/policy/draft_choice.h \
+	%D%/policy/draft_worth.c %D%/policy/draft_worth.h \
 	%D%/policy/prefill_budget.c %D%/policy/prefill_budget.h \
 	%D%/prompt_disk.c %D%/prompt_disk.h %D%/prompt_disk_internal.h %D%/prompt_load.c \
 	%D%/prompt_scores.c %D%/prompt_scores.h \

@@ -16,6 +16,7 @@
 #include "engine/backend/backend.h"
 #include "engine/base/log.h"
 #include "engine/confine/engine_walls.h"
+#include "engine/draft/draft_load.h"
 #include "engine/memory/memory_load.h"
 #include "engine/memory/memory_text.h"
 #include "engine/model/model.h"
@@ -35,6 +36,7 @@ struct loop {
     struct model *model;
     int32_t trained_top_k;     /* per token, as trained */
     struct memory_load memory; /* plan and backend */
+    struct draft_load drafts;
     struct disk_tier disk;
     struct scheduler *scheduler;
     struct speculation_applied speculate;
@@ -125,6 +127,9 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     snprintf(page->speculate, sizeof page->speculate, "%s",
              engine_speculate_name(l->speculate.applied));
     snprintf(page->speculate_note, sizeof page->speculate_note, "%s", l->speculate.why);
+    snprintf(page->draft_model, sizeof page->draft_model, "%s", l->drafts.name);
+    page->draft_host_bytes = l->drafts.memory.plan.host;
+    page->draft_device_bytes = l->drafts.memory.plan.device;
     page->n_threads = from->ops->threads ? from->ops->threads(from->opened) : 0;
     page->loaded_weight_bytes = m.weights;
     page->kv_bytes = m.kv;
@@ -155,6 +160,12 @@ static void print_ready(const struct loop *l)
     buf_putc(&b, ',');
     append_plan(l, &b);
     buf_printf(&b, ",\"speculate\":\"%s\"", engine_speculate_name(l->speculate.applied));
+    if (l->drafts.draft) {
+        buf_puts(&b, ",\"draft_model\":");
+        buf_json_string(&b, l->drafts.name, strlen(l->drafts.name));
+        buf_printf(&b, ",\"draft_model_bytes\":%llu",
+                   (unsigned long long)(l->drafts.memory.plan.host + l->drafts.memory.plan.device));
+    }
     buf_printf(&b, ",\"load_ms\":%.1f}\n", l->load_ms);
     if (!b.failed) {
         fputs(b.data, stdout);
@@ -188,6 +199,7 @@ static bool open_scheduler(struct loop *l, struct err *e)
         .prefill_chunk = l->memory.plan.size.prefill_chunk,
         .no_prefix_cache = !l->params.prefix_cache,
         .speculate = l->speculate.applied,
+        .draft_model = l->drafts.draft,
         .provisional_rows =
             memory_plan_params(&l->memory.plan, &l->memory.input.request).provisional_rows,
         .fingerprint = hash64(identity, sizeof identity, 0),
@@ -250,6 +262,15 @@ static void open_disk(struct loop *l)
     status_end(l->params.status);
 }
 
+/* Where there are to be no drafts after all, it is dropped. */
+static bool open_draft_model(struct loop *l, struct err *e)
+{
+    if (l->speculate.applied == ENGINE_SPECULATE_OFF)
+        draft_load_close(&l->drafts);
+    l->speculate.by_model = l->drafts.model != NULL;
+    return !l->drafts.model || draft_load_open(&l->drafts, e);
+}
+
 static bool open_backend(struct loop *l, struct err *e)
 {
     const struct loop_params *params = &l->params;
@@ -259,6 +280,16 @@ static bool open_backend(struct loop *l, struct err *e)
     request.n_threads = (int32_t)params->threads;
     request.exact = params->exact;
     request.speculates = params->speculate != ENGINE_SPECULATE_OFF;
+    if (!draft_load_begin(&l->drafts, params->speculate, params->draft_model,
+                          (struct draft_load_params){.target = params->model,
+                                                     .vocab = l->text.vocab,
+                                                     .n_vocab = model_plan(l->model)->n_vocab,
+                                                     .slots = (int32_t)params->slots,
+                                                     .backend = params->backend,
+                                                     .cache_dir = params->cache_dir,
+                                                     .memory = request},
+                          &request, e))
+        return false;
     if (!memory_load_plan(&l->memory, l->model, params->backend, &request, e))
         return false;
     if (request.kv_type == KV_AUTO && kv_type_packed(l->memory.plan.kv_type))
@@ -272,6 +303,8 @@ static bool open_backend(struct loop *l, struct err *e)
     speculation_apply(params->speculate, l->memory.ops, model_plan(l->model), &l->speculate);
     if (l->speculate.why[0])
         log_info("no drafts: %s", l->speculate.why);
+    if (!open_draft_model(l, e))
+        return false;
     monitor_set_expert_cache(params->monitor, memory_load_experts(&l->memory),
                              l->memory.input.model.cache_least);
     return true;
@@ -405,6 +438,7 @@ static void *run(void *context)
         fail_engine(l, ENGINE_DOWN, LOOP_EXIT_LOAD_FAILED, &e);
     }
     scheduler_destroy(&l->scheduler); /* fails the jobs that are left and tells their readers */
+    draft_load_close(&l->drafts);
     disk_tier_close(&l->disk);
     server_wake(l->params.server);
     monitor_set_model(l->params.monitor, NULL);

@@ -25,6 +25,7 @@
 struct scheduler;
 struct expert_cache;
 struct disk_cache;
+struct draft_model;
 
 struct scheduler_params {
     const struct backend_ops *ops;
@@ -42,6 +43,7 @@ struct scheduler_params {
     int32_t provisional_rows;        /* as the backend was opened with */
     int32_t forced_drafts; /* tests only: this many tokens are drafted in each step, if it pays or
                               not; 0: as it pays */
+    struct draft_model *draft_model; /* NULL: none; outlives the scheduler */
     uint64_t fingerprint;
     struct expert_cache *experts; /* the backend's expert cache, for its counters; NULL: none */
     int32_t experts_per_token;    /* per layer, as in the backend's plan; 0: the model has none */

@@ -5,7 +5,7 @@
 #include "engine/cache/prefix_index.h"
 #include "engine/sched/expert_stats.h"
 #include "engine/sched/fair_queue.h"
-#include "engine/sched/policy/draft_choice.h"
+#include "engine/sched/policy/draft_worth.h"
 #include "engine/sched/policy/prefill_budget.h"
 #include "engine/sched/prompt_disk.h"
 #include "engine/sched/prompt_scores.h"
@@ -39,6 +39,8 @@ struct scheduler {
     struct prefill_budget prefill_budget;
     struct draft_costs draft_costs;
     struct draft_habit draft_habit; /* over all jobs */
+    struct draft_trials draft_trials;
+    double drafting_ms; /* making the drafts of the step that is being built */
 
     struct job *ended; /* linked by next; their last events are sent after the status page */
     struct sampler_workspace *work;

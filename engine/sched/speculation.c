@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "engine/base/clock.h"
+#include "engine/sched/drafting.h"
 #include "engine/sched/scheduler_state.h"
 
 #define MOST_DRAFTING 16 /* beside more answers a step is full enough: no drafts are made */
@@ -24,43 +24,45 @@ void speculation_begin(struct scheduler *s, struct job *j)
     enum engine_speculate wanted = j->params.speculate;
     if (s->params.speculate == ENGINE_SPECULATE_OFF || !wanted)
         wanted = s->params.speculate;
-    j->drafts.drafter = drafter_for(wanted);
-    j->drafts.used.applied = j->drafts.drafter ? wanted : ENGINE_SPECULATE_OFF;
+    const struct drafter *by[DRAFTERS_MAX];
+    struct job_drafts *d = &j->drafts;
+    d->n_made = drafter_list(wanted, j->grammar != NULL, s->params.draft_model, by);
+    for (int32_t k = 0; k < d->n_made; k++)
+        d->made[k].by = by[k];
+    d->used.applied = d->n_made ? wanted : ENGINE_SPECULATE_OFF;
 }
 
 void speculation_clear(struct job_drafts *d)
 {
-    d->next.n = d->n_rows = d->n_taken = 0;
+    for (int32_t k = 0; k < d->n_made; k++)
+        d->made[k].next.n = 0;
+    d->n_rows = d->n_taken = 0;
+}
+
+static void end_states(struct job_drafts *d, bool seated)
+{
+    for (int32_t k = 0; k < d->n_made; k++)
+        if (d->made[k].state && (!seated || d->made[k].by->seated)) {
+            d->made[k].by->destroy(d->made[k].state);
+            d->made[k].state = NULL;
+        }
+}
+
+void speculation_leave(struct job_drafts *d)
+{
+    end_states(d, true);
 }
 
 void speculation_end(struct job_drafts *d)
 {
-    if (d->state)
-        d->drafter->destroy(d->state);
-    d->state = NULL;
-}
-
-/* Tokens that the job could still take in one step. */
-static int32_t most_drafts(const struct scheduler *s, const struct job *j)
-{
-    int32_t most = j->params.max_tokens - j->n_generated - 1;
-    if (most > DRAFT_MAX)
-        most = DRAFT_MAX;
-    /* Rows that the rules touch need other candidates than those that they do not. */
-    if (j->n_generated < j->params.min_tokens && most > j->params.min_tokens - j->n_generated - 1)
-        most = j->params.min_tokens - j->n_generated - 1;
-    /* A recurrent state is copied at the end of a block, so no step goes past one. */
-    int32_t to_block = BACKEND_BLOCK_TOKENS - 1 - j->n_computed % BACKEND_BLOCK_TOKENS;
-    if (s->params.n_recurrent && most > to_block)
-        most = to_block;
-    return most;
+    end_states(d, false);
 }
 
 /* How many drafted tokens the grammar allows, of the first `most`. A mask that is not known would
  * have to be made while others wait, so the draft ends before it unless nobody does. */
 static int32_t cut_by_grammar(const struct scheduler *s, const struct job *j, int32_t most)
 {
-    const struct draft *d = &j->drafts.next;
+    const struct draft *d = drafts_chosen(&j->drafts);
     struct err e = {0};
     struct grammar_run *run = grammar_run_fork(j->grammar, &e);
     int32_t n = 0;
@@ -71,37 +73,12 @@ static int32_t cut_by_grammar(const struct scheduler *s, const struct job *j, in
     return n;
 }
 
-static void make_draft(struct scheduler *s, struct job *j)
+void speculation_offer(const struct scheduler *s, const struct job *j, const struct draft *d,
+                       struct draft_offer *o)
 {
-    struct job_drafts *d = &j->drafts;
-    struct err e = {0};
-    const double start = clock_ms();
-    const int32_t most = most_drafts(s, j);
-    const struct draft_text text = {.tokens = j->tokens,
-                                    .n_tokens = j->n_tokens,
-                                    .n_prompt = j->params.n_prompt,
-                                    .prediction = j->params.prediction,
-                                    .n_prediction = j->params.n_prediction};
-    if (most <= 0)
-        return;
-    if (!d->state && !(d->state = d->drafter->create(&e))) {
-        d->drafter = NULL;
-        return;
-    }
-    if (!d->drafter->draft(d->state, &text, most, &d->next)) {
-        d->next.n = 0;
-        speculation_end(d);
-        d->drafter = NULL; /* no memory: the answer goes on without */
-    }
-    d->used.draft_ms += clock_ms() - start;
-}
-
-static void offer(const struct scheduler *s, const struct job *j, struct draft_offer *o)
-{
-    const struct job_drafts *d = &j->drafts;
-    o->n = d->next.n;
+    o->n = d->n;
     for (int32_t i = 0; i < o->n; i++)
-        o->share[i] = draft_habit_share(&d->habit, &s->draft_habit, d->next.ground[i]);
+        o->share[i] = draft_habit_share(&j->drafts.habit, &s->draft_habit, d->ground[i]);
 }
 
 static int32_t clamp(int32_t v, int32_t most)
@@ -112,14 +89,14 @@ static int32_t clamp(int32_t v, int32_t most)
 /* The job's tokens are followed by the drafted ones, which do not count among them. */
 static int32_t place(struct scheduler *s, struct job *j, int32_t n)
 {
-    const struct job_drafts *d = &j->drafts;
+    const struct draft *d = drafts_chosen(&j->drafts);
     if (j->grammar)
         n = cut_by_grammar(s, j, n);
     if (!n || !job_reserve_tokens(j, j->n_tokens + n) ||
         !admission_spare_blocks(s, j, j->n_tokens + n))
         return 0;
     for (int32_t i = 0; i < n; i++)
-        j->tokens[j->n_tokens + i] = d->next.ids[i];
+        j->tokens[j->n_tokens + i] = d->ids[i];
     return n;
 }
 
@@ -128,15 +105,14 @@ void speculation_plan(struct scheduler *s, struct job *const *members, int32_t n
     struct draft_offer offers[MOST_DRAFTING];
     int32_t most = clamp(s->params.max_rows - BACKEND_BLOCK_TOKENS - n, DRAFT_ROWS_MAX);
     const bool forced = s->params.forced_drafts > 0;
+    s->drafting_ms = 0;
     for (int32_t i = 0; i < n; i++)
         speculation_clear(&members[i]->drafts);
-    if (n > MOST_DRAFTING)
+    if (!n || n > MOST_DRAFTING)
         return;
+    drafting_make(s, members, n, alone);
     for (int32_t i = 0; i < n; i++) {
-        struct job *j = members[i];
-        if (j->drafts.drafter)
-            make_draft(s, j);
-        offer(s, j, &offers[i]);
+        speculation_offer(s, members[i], drafts_chosen(&members[i]->drafts), &offers[i]);
         offers[i].taken = 0;
     }
     if (forced)
@@ -156,9 +132,23 @@ void speculation_plan(struct scheduler *s, struct job *const *members, int32_t n
     }
 }
 
+/* Every drafter learns from what came, whose draft was verified or not. */
+static void learn(struct scheduler *s, struct job_drafts *d, int32_t at, int32_t token)
+{
+    for (int32_t k = 0; k < d->n_made; k++) {
+        struct made_draft *m = &d->made[k];
+        if (!m->fits || at >= m->next.n)
+            continue;
+        m->fits = m->next.ids[at] == token;
+        draft_habit_note(&d->habit, m->next.ground[at], m->fits);
+        draft_habit_note(&s->draft_habit, m->next.ground[at], m->fits);
+    }
+}
+
 bool speculation_note(struct scheduler *s, struct job *j, int32_t token)
 {
     struct job_drafts *d = &j->drafts;
+    const struct draft *next = drafts_chosen(d);
     struct engine_speculation *used = &d->used;
     const int32_t at = d->n_taken++;
     if (!at && d->n_rows) {
@@ -166,22 +156,18 @@ bool speculation_note(struct scheduler *s, struct job *j, int32_t token)
         used->drafted += d->n_rows;
         s->stats.drafted_tokens += (uint64_t)d->n_rows;
         s->stats.draft_steps++;
-        used->prediction_rejected += d->next.predicted ? d->n_rows : 0;
+        used->prediction_rejected += next->predicted ? d->n_rows : 0;
         for (int32_t i = 0; i < d->n_rows; i++)
             used->drafted_at[i]++;
     }
-    if (at >= d->next.n)
-        return false;
-    const bool right = d->next.ids[at] == token;
-    draft_habit_note(&d->habit, d->next.ground[at], right);
-    draft_habit_note(&s->draft_habit, d->next.ground[at], right);
-    if (!right || at >= d->n_rows)
+    learn(s, d, at, token);
+    if (at >= d->n_rows || next->ids[at] != token)
         return false;
     used->accepted++;
     used->accepted_at[at]++;
     s->stats.accepted_tokens++;
-    used->prediction_accepted += d->next.predicted;
-    used->prediction_rejected -= d->next.predicted;
+    used->prediction_accepted += next->predicted;
+    used->prediction_rejected -= next->predicted;
     return true;
 }
 
@@ -195,7 +181,7 @@ void speculation_drop(struct scheduler *s, int32_t member)
 
 void speculation_note_step(struct scheduler *s, int32_t first, int32_t n, double ms)
 {
-    struct draft_step step = {.rows = n, .ms = ms};
+    struct draft_step step = {.rows = n, .ms = ms, .draft_ms = s->drafting_ms};
     for (int32_t i = first; i < first + n; i++) {
         const struct job_drafts *d = &s->members[i]->drafts;
         step.drafted += d->n_rows;

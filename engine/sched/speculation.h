@@ -1,9 +1,8 @@
-/* Drafts of the running answers: asks each job's drafter for the tokens that may come next, cuts
- * them to what grammar, limits and blocks allow, chooses how many the step verifies
- * (policy/draft_choice.h), and keeps the books. Verification itself is in batch.c: each row's token
- * is picked as it is without drafts, from the same random position, and the next row counts only
- * where that token is the drafted one. So an answer is, token for token, the one without drafts.
- * Loop thread only. */
+/* Drafts of the running answers: has them made (drafting.h), cuts them to what grammar, limits and
+ * blocks allow, chooses how many the step verifies (policy/draft_choice.h), and keeps the books.
+ * Verification itself is in batch.c: each row's token is picked as it is without drafts, from the
+ * same random position, and the next row counts only where that token is the drafted one. So an
+ * answer is, token for token, the one without drafts. Loop thread only. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,19 +16,33 @@ struct job;
 struct model_plan;
 struct scheduler;
 
-struct job_drafts {                /* of one job */
-    const struct drafter *drafter; /* NULL: it has no drafts */
-    void *state;                   /* the drafter's; made with the first draft */
-    struct draft next;             /* for the step that is being built or runs */
-    int32_t n_rows;                /* tokens of it that the step verifies */
-    int32_t n_taken;               /* tokens that the job got from the step */
-    bool goes_on;                  /* the last of them is the one that the next row was made for */
+struct made_draft { /* by one of a job's drafters */
+    const struct drafter *by;
+    void *state;       /* the drafter's; made with the first draft */
+    struct draft next; /* for the step that is being built or runs */
+    bool fits;         /* what the job took so far of the step is what it says */
+    bool gone;         /* the drafter failed for this job */
+};
+
+struct job_drafts { /* of one job */
+    struct made_draft made[DRAFTERS_MAX];
+    int32_t n_made;  /* 0: it has no drafts */
+    int32_t chosen;  /* whose draft the step verifies, of which */
+    int32_t n_rows;  /* tokens */
+    int32_t n_taken; /* tokens that the job got from the step */
+    bool goes_on;    /* the last of them is the one that the next row was made for */
     struct draft_habit habit;
     struct engine_speculation used;
 };
 
+static inline const struct draft *drafts_chosen(const struct job_drafts *d)
+{
+    return &d->made[d->chosen].next;
+}
+
 struct speculation_applied {
     enum engine_speculate applied;
+    bool by_model; /* a draft model is there */
     char why[128]; /* why it is off although it was asked for; else empty */
 };
 
@@ -39,7 +52,11 @@ void speculation_apply(enum engine_speculate asked, const struct backend_ops *op
 /* Once, when the job is admitted for the first time. */
 void speculation_begin(struct scheduler *s, struct job *j);
 void speculation_clear(struct job_drafts *d); /* the next step has no drafts of the job */
+void speculation_leave(struct job_drafts *d); /* it stops running: its seats are free again */
 void speculation_end(struct job_drafts *d);   /* frees; any thread, accepts a zeroed struct */
+/* What a draft of the job is expected to give. */
+void speculation_offer(const struct scheduler *s, const struct job *j, const struct draft *d,
+                       struct draft_offer *o);
 /* Before decoding jobs become members: sets n_rows of each, and puts the drafted tokens behind the
  * job's own. `members`: how many decode in this step; `alone`: no prompt is read in it. */
 void speculation_plan(struct scheduler *s, struct job *const *members, int32_t n, bool alone);

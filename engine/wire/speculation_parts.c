@@ -4,17 +4,15 @@
 #include "engine/wire/message_parts.h"
 
 static const char *const names[ENGINE_SPECULATE__N] = {
-    [ENGINE_SPECULATE_SERVER] = "server",
-    [ENGINE_SPECULATE_AUTO] = "auto",
-    [ENGINE_SPECULATE_OFF] = "off",
-    [ENGINE_SPECULATE_NGRAM] = "ngram",
+    [ENGINE_SPECULATE_SERVER] = "server", [ENGINE_SPECULATE_AUTO] = "auto",
+    [ENGINE_SPECULATE_OFF] = "off",       [ENGINE_SPECULATE_NGRAM] = "ngram",
+    [ENGINE_SPECULATE_DRAFT] = "draft",
 };
 
 static const struct {
     const char *name, *reason;
 } absent[] = {
     {"mtp", "the model's own next-token layers are not run yet"},
-    {"draft", "draft models are not run yet"},
     {"dflash", "DFlash drafters are not run yet"},
 };
 
@@ -32,9 +30,10 @@ bool engine_speculate_parse(const char *name, enum engine_speculate *out, struct
         }
     for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
         if (!strcmp(name, absent[i].name))
-            return err_field(e, ERR_UNSUPPORTED, "speculate", "%s: %s; want auto, off or ngram",
-                             name, absent[i].reason);
-    return err_field(e, ERR_INPUT, "speculate", "%.32s is unknown, want auto, off or ngram", name);
+            return err_field(e, ERR_UNSUPPORTED, "speculate",
+                             "%s: %s; want auto, off, ngram or draft", name, absent[i].reason);
+    return err_field(e, ERR_INPUT, "speculate", "%.32s is unknown, want auto, off, ngram or draft",
+                     name);
 }
 
 void message_put_speculation(struct buf *b, const struct engine_speculation *s)

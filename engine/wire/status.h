@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 
 #define STATUS_MAGIC 0x53544c53u
-#define STATUS_VERSION 6
+#define STATUS_VERSION 7
 #define STATUS_BUCKETS 20
 #define STATUS_JOBS 64
 #define STATUS_PARTS 5
@@ -97,7 +97,9 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows;
     char speculate[12];       /* as engine_speculate_name; "off" also where it can't */
     char speculate_note[128]; /* why it can't; else empty */
-    int32_t n_threads;        /* of the processor that compute steps; 0: only the device does */
+    char draft_model[128];    /* its name; else empty */
+    uint64_t draft_host_bytes, draft_device_bytes; /* that it took, all in all */
+    int32_t n_threads; /* of the processor that compute steps; 0: only the device does */
     uint64_t model_fingerprint;
     int32_t experts_per_token,
         trained_top_k; /* used, and as trained: using fewer is lossy; 0: no experts */

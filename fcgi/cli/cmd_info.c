@@ -1,11 +1,13 @@
 /* sluice info: what a model is, what it needs, and what would be applied here. Nothing is loaded:
  * files are mapped, headers read, a bounded sample of values checked. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/buf.h"
+#include "engine/draft/draft_load.h"
 #include "engine/memory/memory_load.h"
 #include "engine/memory/memory_options.h"
 #include "engine/memory/memory_text.h"
@@ -18,7 +20,7 @@
 extern const struct command cmd_info;
 
 struct info {
-    const char *path, *backend, *cache_dir;
+    const char *path, *backend, *cache_dir, *draft_model;
     int64_t slots, ctx, kv_memory, prefill_chunk, threads;
     struct memory_options requests;
     bool json, unused, exact;
@@ -31,6 +33,8 @@ struct info {
     struct memory_load memory;
     bool has_plan; /* else plan_error */
     struct err plan_error;
+    struct draft_load drafts; /* .model NULL: there is none, or draft_error */
+    struct err draft_error;
 };
 
 #define AT(field) offsetof(struct info, field)
@@ -48,12 +52,34 @@ static const struct option options[] = {
     {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL,
      "32-bit activations everywhere, however slow"},
     MEMORY_OPTION_ROWS(struct info, requests),
+    {"draft-model", OPTION_STRING, AT(draft_model), "off", 0, 0, NULL, "PATH|auto|off",
+     "a smaller model that makes drafts; auto: the folder draft in the model's, if it has one"},
     {"cache-dir", OPTION_STRING, AT(cache_dir), NULL, 0, 0, NULL, "DIR",
      "where the disk's measured rate is kept"},
     {"unused", OPTION_BOOL, AT(unused), NULL, 0, 0, NULL, NULL,
      "name every tensor and file that is not used"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
+
+/* Plans the draft model, for which the other plan leaves room. */
+static void plan_draft_model(struct info *n, struct memory_request *w)
+{
+    char found[PATH_MAX];
+    const struct draft_load_params p = {.path = draft_load_path(n->draft_model, n->path, found),
+                                        .target = n->path,
+                                        .vocab = n->has_text ? n->text.vocab : NULL,
+                                        .n_vocab = model_plan(n->model)->n_vocab,
+                                        .slots = (int32_t)n->slots,
+                                        .backend = n->backend,
+                                        .cache_dir = n->cache_dir,
+                                        .memory = *w};
+    if (!p.path || !n->has_text)
+        return;
+    if (draft_load_plan(&n->drafts, &p, &n->draft_error))
+        draft_load_reserve(&n->drafts, w);
+    else
+        draft_load_close(&n->drafts);
+}
 
 /* As the engine plans with the same options. */
 static void make_plan(struct info *n)
@@ -63,6 +89,7 @@ static void make_plan(struct info *n)
                                .exact = n->exact,
                                .speculates = true};
     memory_options_request(&n->requests, &w);
+    plan_draft_model(n, &w);
     n->has_plan = memory_load_plan(&n->memory, n->model, n->backend, &w, &n->plan_error);
     if (n->has_plan)
         memory_load_measure(&n->memory, n->cache_dir);
@@ -145,6 +172,11 @@ static bool slow_prefill(const struct info *n)
     return false;
 }
 
+static uint64_t draft_bytes(const struct info *n)
+{
+    return n->drafts.memory.plan.host + n->drafts.memory.plan.device;
+}
+
 static void print_plan(const struct info *n)
 {
     struct buf b = {0};
@@ -153,6 +185,11 @@ static void print_plan(const struct info *n)
     else
         buf_printf(&b, "  can't run               %s\n", n->plan_error.text);
     printf("\nhere\n%s", b.data ? b.data : "");
+    if (n->drafts.model)
+        printf("  draft model             %s, %.2f MB all in all\n", n->drafts.name,
+               (double)draft_bytes(n) / 1e6);
+    else if (n->draft_error.code)
+        printf("  no draft model          %s\n", n->draft_error.text);
     if (slow_prefill(n))
         puts("  prefill                 on plain arithmetic, not on matrix units (no "
              "VK_NV_cooperative_matrix)");
@@ -276,6 +313,19 @@ static void json_plan(const struct info *n, struct buf *b)
     buf_putc(b, '}');
 }
 
+static void json_draft_model(const struct info *n, struct buf *b)
+{
+    buf_puts(b, ",\n \"draft_model\": ");
+    if (!n->drafts.model && !n->draft_error.code) {
+        buf_puts(b, "null");
+        return;
+    }
+    buf_puts(b, n->drafts.model ? "{\"name\": " : "{\"reason\": ");
+    const char *text = n->drafts.model ? n->drafts.name : n->draft_error.text;
+    buf_json_string(b, text, strlen(text));
+    buf_printf(b, ", \"bytes\": %" PRIu64 "}", draft_bytes(n));
+}
+
 static void print_json(const struct info *n)
 {
     struct buf b = {0};
@@ -284,6 +334,7 @@ static void print_json(const struct info *n)
     expert_report_json(&n->experts, &b);
     json_text(n, &b);
     json_plan(n, &b);
+    json_draft_model(n, &b);
     buf_puts(&b, ",\n \"unused\": [");
     for (int i = 0; model_unused(n->model, i); i++) {
         if (i)
@@ -308,6 +359,7 @@ static bool info(struct info *n, struct err *e)
     n->has_text = text_model_open(&n->text, n->path, NULL, &n->text_error);
     make_plan(n);
     (n->json ? print_json : print_people)(n);
+    draft_load_close(&n->drafts);
     if (n->has_text)
         text_model_close(&n->text);
     model_close(&n->model);

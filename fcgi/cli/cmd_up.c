@@ -75,9 +75,12 @@ static const struct option options[] = {
     {"prompt-cache-ram", OPTION_STRING, FIELD(prompt_cache_ram), "auto", 0, 0, NULL,
      "BYTES|auto|off",
      "with a GPU: copies of that in RAM; auto: a quarter of what the memory plan leaves there"},
-    {"speculate", OPTION_STRING, FIELD(speculate), "auto", 0, 0, NULL, "auto|off|ngram",
+    {"speculate", OPTION_STRING, FIELD(speculate), "auto", 0, 0, NULL, "auto|off|ngram|draft",
      "where drafts of the next tokens come from, which are verified as far as it pays; no answer "
      "changes"},
+    {"draft-model", OPTION_STRING, FIELD(draft_model), "off", 0, 0, NULL, "PATH|auto|off",
+     "a smaller model with the same vocabulary that makes drafts; auto: the folder draft in the "
+     "model's, if it has one"},
     {"prefill-chunk", OPTION_INT, FIELD(prefill_chunk), "0", 0, 65536, NULL, "TOKENS",
      "prompt tokens of a step at most; 0: chosen"},
     MEMORY_OPTION_ROWS(struct up, memory),
@@ -192,6 +195,11 @@ static bool work_out_paths(struct up *u, struct err *e)
     if (!realpath(u->model, real))
         return err_errno(e, "model %s", u->model);
     u->model = arena_strdup(u->arena, real);
+    if (strcmp(u->draft_model, "auto") != 0 && strcmp(u->draft_model, "off") != 0) {
+        if (!realpath(u->draft_model, real))
+            return err_errno(e, "draft model %s", u->draft_model);
+        u->draft_model = arena_strdup(u->arena, real);
+    }
     return file_mkdirs(u->cache, 0700, e);
 }
 

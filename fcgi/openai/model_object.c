@@ -95,6 +95,8 @@ cJSON *model_object_create(const struct request *r, const struct status_page *pa
     cJSON_AddStringToObject(s, "speculate", page->speculate);
     if (page->speculate_note[0])
         cJSON_AddStringToObject(s, "speculate_note", page->speculate_note);
+    if (page->draft_model[0])
+        cJSON_AddStringToObject(s, "draft_model", page->draft_model);
     cJSON_AddNumberToObject(s, "context", page->n_ctx);
     cJSON_AddNumberToObject(s, "layers", page->n_layer);
     cJSON_AddNumberToObject(s, "attention_layers", page->n_attention);

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start } from './harness.mjs';
 
-let s, off;
-before(async () => { [s, off] = await Promise.all([start({ args: [] }), start({ args: ['--speculate', 'off'] })]); });
-after(() => Promise.all([s?.stop(), off?.stop()]));
+let s, off, ngram;
+before(async () => { [s, off, ngram] = await Promise.all([start({ args: ['--draft-model', 'auto'] }), start({ args: ['--speculate', 'off'] }), start({ args: [] })]); });
+after(() => Promise.all([s?.stop(), off?.stop(), ngram?.stop()]));
 
 const line = 'The quick brown fox jumps over the lazy dog. ';
 const repeated = { prompt: line.repeat(12), max_tokens: 120, ignore_eos: true, seed: 3 };
@@ -18,7 +18,7 @@ const complete = async (server, more) => {
 for (const temperature of [0, 0.8]) test(`answers are those without drafts at temperature ${temperature}, log probabilities too`, async () => {
   const plain = await complete(s, { temperature, speculate: 'off', logprobs: 3 });
   assert.deepEqual([plain.timings.speculation.applied, plain.timings.speculation.drafted], ['off', 0]);
-  for (const speculate of ['auto', 'ngram', undefined]) {
+  for (const speculate of ['auto', 'ngram', 'draft', undefined]) {
     const drafted = await complete(s, { temperature, speculate, logprobs: 3 });
     assert.deepEqual(drafted.choices, plain.choices);
     assert.equal(drafted.usage.completion_tokens, plain.usage.completion_tokens);
@@ -67,10 +67,9 @@ test('a prediction is where drafts come from, and its tokens are counted apart',
 test('wrong words are refused by name', async () => {
   const ask = (more) => s.json('POST', '/v1/chat/completions', { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 1, ...more });
   for (const [more, field, words] of [
-    [{ speculate: 'fast' }, 'speculate', /unknown, want auto, off or ngram/],
+    [{ speculate: 'fast' }, 'speculate', /unknown, want auto, off, ngram or draft/],
     [{ speculate: 3 }, 'speculate', /string/],
     [{ speculate: 'mtp' }, 'speculate', /next-token layers/],
-    [{ speculate: 'draft' }, 'speculate', /draft models/],
     [{ speculate: 'dflash' }, 'speculate', /DFlash/],
     [{ prediction: 'x' }, 'prediction', /object/],
     [{ prediction: { type: 'tokens', content: 'x' } }, 'prediction.type', /content/],
@@ -94,4 +93,34 @@ test('what runs is shown, and a server without drafts says so', async () => {
   const { status, body } = await off.json('POST', '/v1/completions', { ...repeated, speculate: 'ngram' });
   assert.deepEqual([status, body.error.param], [400, 'speculate']);
   assert.match(body.error.message, /--speculate off/);
+});
+
+test('the demo model has a draft model beside it, which takes what it says', async () => {
+  const { speculation } = (await s.json('GET', '/api/admin/status')).body;
+  assert.equal(speculation.draft_model, 'draft');
+  assert.ok(speculation.draft_host_bytes > 1e6 && speculation.draft_host_bytes < 1e8, JSON.stringify(speculation));
+  assert.equal((await s.json('GET', '/v1/models')).body.data[0].sluice.draft_model, 'draft');
+  const { timings: { speculation: x } } = await complete(s, { temperature: 0, speculate: 'draft' });
+  assert.equal(x.applied, 'draft');
+});
+
+test('a server without a draft model refuses requests that ask for it', async () => {
+  assert.equal((await ngram.json('GET', '/api/admin/status')).body.speculation.draft_model, '');
+  assert.equal((await ngram.json('GET', '/v1/models')).body.data[0].sluice.draft_model, undefined);
+  const { status, body } = await ngram.json('POST', '/v1/completions', { ...repeated, speculate: 'draft' });
+  assert.deepEqual([status, body.error.param], [400, 'speculate']);
+  assert.match(body.error.message, /without a draft model/);
+});
+
+test('a draft model keeps to the grammar, and the answer is the one without it', async () => {
+  const schema = { type: 'array', minItems: 3, items: { type: 'object', properties: { name: { type: 'string', maxLength: 12 }, age: { type: 'integer', minimum: 1, maximum: 99 } }, required: ['name', 'age'], additionalProperties: false } };
+  for (const temperature of [0, 0.8]) {
+    const ask = async (speculate) => {
+      const { status, body } = await s.json('POST', '/v1/chat/completions', { messages: [{ role: 'user', content: 'Name three people.' }], max_tokens: 150, temperature, seed: 5, speculate, response_format: { type: 'json_schema', json_schema: { name: 'people', schema } } });
+      assert.equal(status, 200, JSON.stringify(body));
+      return body.choices;
+    };
+    const plain = await ask('off');
+    for (let i = 0; i < 3; i++) assert.deepEqual(await ask('draft'), plain);
+  }
 });

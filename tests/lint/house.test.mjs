@@ -170,7 +170,7 @@ const MAY = {
   "engine/wire": ["engine/engine.h"],
   "engine/cache": ["engine/backend", "engine/wire/prompt_cache.h"],
   "engine/memory": ["engine/backend", "engine/experts", "engine/model"],
-  "engine/draft": ["engine/engine.h"],
+  "engine/draft": ["engine/backend", "engine/memory", "engine/model", "engine/tokenizer", "engine/engine.h"],
   "engine/sched": [
     "engine/backend", "engine/cache", "engine/chat", "engine/confine", "engine/draft", "engine/experts", "engine/grammar", "engine/memory", "engine/model",
     "engine/text", "engine/tokenizer", "engine/wire", "engine/engine.h",

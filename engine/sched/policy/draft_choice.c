@@ -2,8 +2,8 @@
 #include "engine/sched/policy/draft_choice.h"
 
 #define HABIT_KEPT 0.95 /* a change of the text is known after some twenty drafts */
+#define OFTEN_KEPT 0.99
 #define PRIOR_TRIES 4.0 /* of its own that weigh as much as what is known of all jobs */
-#define FIRST_SHARE 0.4 /* before anything is known */
 #define SMOOTH_N 8      /* measurements that the smoothed time stands for */
 #define OUTLIER 1.5     /* a longer step was disturbed, and counts as this many times usual */
 #define LEAST_PLAIN 3   /* plain steps to be timed before the first draft */
@@ -16,16 +16,29 @@
 #define MOST_WON 3.0
 #define PAID 0.004 /* of a plain step's time, for another try */
 
+/* Before anything is known. */
+static const double first_share[DRAFT_GROUND__N] = {
+    [DRAFT_MATCH_2] = 0.4,  [DRAFT_MATCH_3] = 0.4,  [DRAFT_MATCH_4] = 0.4,  [DRAFT_MATCH_6] = 0.4,
+    [DRAFT_MATCH_10] = 0.4, [DRAFT_MATCH_20] = 0.4, [DRAFT_FORESEEN] = 0.4, [DRAFT_FORCED] = 0.7,
+    [DRAFT_ONLY] = 1,       [DRAFT_SURE_0] = 0.15,  [DRAFT_SURE_30] = 0.4,  [DRAFT_SURE_50] = 0.6,
+    [DRAFT_SURE_70] = 0.75, [DRAFT_SURE_85] = 0.9,  [DRAFT_SURE_95] = 0.95, [DRAFT_SURE_99] = 0.98,
+};
+
 void draft_habit_note(struct draft_habit *h, enum draft_ground g, bool right)
 {
     h->right[g] = h->right[g] * HABIT_KEPT + right;
     h->tried[g] = h->tried[g] * HABIT_KEPT + 1;
+    if (g < DRAFT_SURE_0)
+        return;
+    for (int k = DRAFT_SURE_0; k < DRAFT_GROUND__N; k++)
+        h->often[k] *= OFTEN_KEPT;
+    h->often[g]++;
 }
 
 double draft_habit_share(const struct draft_habit *own, const struct draft_habit *all,
                          enum draft_ground g)
 {
-    double known = (all->right[g] + FIRST_SHARE) / (all->tried[g] + 1);
+    double known = (all->right[g] + first_share[g]) / (all->tried[g] + 1);
     return (own->right[g] + PRIOR_TRIES * known) / (own->tried[g] + PRIOR_TRIES);
 }
 
@@ -70,6 +83,7 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
         c->balance_ms += PAID * s->ms;
     else
         c->balance_ms += plain * s->tokens / s->rows - s->ms;
+    c->balance_ms -= s->draft_ms;
     c->balance_ms = within(c->balance_ms, -2 * MOST_LOST * plain, MOST_WON * plain);
 }
 
@@ -104,7 +118,7 @@ static int32_t most_tried(const struct draft_costs *c, int32_t rows)
     return largest ? 2 * largest : FIRST_TRY;
 }
 
-static bool may_try(const struct draft_costs *c, int32_t rows)
+bool draft_costs_may_try(const struct draft_costs *c, int32_t rows)
 {
     const struct draft_cost *plain = &c->of[load_of(rows)][0];
     return plain->n >= LEAST_PLAIN && c->n_notes - plain->at < STALE_PLAIN &&
@@ -137,7 +151,7 @@ void draft_choice_make(const struct draft_costs *c, int32_t rows, struct draft_o
     double chance[DRAFT_ROWS_MAX], expected = rows;
     for (int32_t i = 0; i < n_offers; i++)
         offers[i].taken = 0;
-    if (!may_try(c, rows))
+    if (!draft_costs_may_try(c, rows))
         return;
     if (most > DRAFT_ROWS_MAX)
         most = DRAFT_ROWS_MAX;

@@ -19,8 +19,9 @@
 #define DRAFT_ROWS_MAX 32 /* drafted tokens of a step, of all jobs */
 #define DRAFT_LOADS 6     /* steps with 1, 2, 3 to 4, 5 to 8, 9 to 16, more rows without drafts */
 
-struct draft_habit {                                       /* zeroed: nothing is known */
-    double right[DRAFT_GROUND__N], tried[DRAFT_GROUND__N]; /* decayed counts */
+struct draft_habit { /* zeroed: nothing is known; decayed counts */
+    double right[DRAFT_GROUND__N], tried[DRAFT_GROUND__N];
+    double often[DRAFT_GROUND__N]; /* of a draft model's tokens: how many rested on each */
 };
 
 void draft_habit_note(struct draft_habit *h, enum draft_ground g, bool right);
@@ -46,8 +47,12 @@ struct draft_step {  /* one that ran, without rows of prompts */
     int32_t drafted; /* rows beside them */
     int32_t tokens;  /* that came out */
     double ms;
+    double draft_ms; /* making drafts took before it */
 };
 void draft_costs_note(struct draft_costs *c, const struct draft_step *s);
+/* Are drafts to be verified in such a step at all? Not before plain ones were timed, and not while
+ * drafts have lost more than plain steps have paid for. */
+bool draft_costs_may_try(const struct draft_costs *c, int32_t rows);
 /* The expected time of a step; 0: a plain one has not been measured yet. */
 double draft_costs_ms(const struct draft_costs *c, int32_t rows, int32_t drafted);
 

@@ -364,8 +364,8 @@ static int32_t draw_from(const struct sampler *s, struct sampler_workspace *w, d
     return draw_top_k(s, w, k, u);
 }
 
-static int32_t pick_from_logits(struct sampler *s, struct sampler_workspace *w, const float *row,
-                                double u)
+static int32_t pick_from_logits(const struct sampler *s, struct sampler_workspace *w,
+                                const float *row, double u)
 {
     for (int32_t i = 0; i < w->n_vocab; i++)
         w->logits[i] = sanitize(row[i]);
@@ -374,8 +374,8 @@ static int32_t pick_from_logits(struct sampler *s, struct sampler_workspace *w, 
 }
 
 /* Few tokens are allowed: their logits are gathered at the front, and only those are examined. */
-static int32_t pick_from_list(struct sampler *s, struct sampler_workspace *w, const float *row,
-                              const struct grammar_mask *m, double u)
+static int32_t pick_from_list(const struct sampler *s, struct sampler_workspace *w,
+                              const float *row, const struct grammar_mask *m, double u)
 {
     struct sampler_workspace few = *w;
     for (int32_t i = 0; i < m->n; i++)
@@ -387,8 +387,8 @@ static int32_t pick_from_list(struct sampler *s, struct sampler_workspace *w, co
     return m->list[draw_from(s, &few, u)];
 }
 
-static int32_t pick_from_bits(struct sampler *s, struct sampler_workspace *w, const float *row,
-                              const struct grammar_mask *m, double u)
+static int32_t pick_from_bits(const struct sampler *s, struct sampler_workspace *w,
+                              const float *row, const struct grammar_mask *m, double u)
 {
     for (int32_t i = 0; i < w->n_vocab; i++)
         w->logits[i] = m->bits[i >> 5] >> (i & 31) & 1 ? sanitize(row[i]) : -INFINITY;
@@ -401,7 +401,7 @@ static int32_t pick_from_bits(struct sampler *s, struct sampler_workspace *w, co
     return id;
 }
 
-static int32_t pick_from_candidates(struct sampler *s, struct sampler_workspace *w,
+static int32_t pick_from_candidates(const struct sampler *s, struct sampler_workspace *w,
                                     const struct step_row *row, int32_t n_top, double u)
 {
     int32_t n = s->params.top_k < n_top ? s->params.top_k : n_top;
@@ -420,15 +420,12 @@ float sampler_logprob(float logit, float log_sum_exp)
     return v < 0 ? v : 0;
 }
 
-void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct sampler_input *in,
-                  struct engine_token *out)
+static void pick(const struct sampler *s, struct sampler_workspace *w,
+                 const struct sampler_input *in, double u, struct engine_token *out)
 {
     const struct step_row *row = in->row;
     const struct grammar_mask *allowed = in->allowed;
     const int32_t n_top = in->n_top, top_logprobs = in->top_logprobs;
-    double u = random_uniform(s->params.seed, s->position++);
-    if (s->params.penalty_window)
-        count_window(s);
     int32_t id = allowed && allowed->list  ? pick_from_list(s, w, row->logits, allowed, u)
                  : allowed                 ? pick_from_bits(s, w, row->logits, allowed, u)
                  : sampler_wants_logits(s) ? pick_from_logits(s, w, row->logits, u)
@@ -450,5 +447,19 @@ void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct s
         out->top[i].id = row->top_ids[i];
         out->top[i].logprob = sampler_logprob(row->top_logits[i], row->log_sum_exp);
     }
-    observe(s, id, 0);
+}
+
+void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct sampler_input *in,
+                  struct engine_token *out)
+{
+    if (s->params.penalty_window)
+        count_window(s);
+    pick(s, w, in, random_uniform(s->params.seed, s->position++), out);
+    observe(s, out->id, 0);
+}
+
+void sampler_foresee(const struct sampler *s, struct sampler_workspace *w,
+                     const struct sampler_input *in, int32_t ahead, struct engine_token *out)
+{
+    pick(s, w, in, random_uniform(s->params.seed, s->position + (uint64_t)ahead), out);
 }

@@ -53,5 +53,9 @@ struct sampler_input {
  * model at temperature 1, before bias and penalties. */
 void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct sampler_input *in,
                   struct engine_token *out);
+/* What sampler_pick would pick from this row after `ahead` more tokens, without counting it: the
+ * draw is the one that will be made then, penalties are those of now. */
+void sampler_foresee(const struct sampler *s, struct sampler_workspace *w,
+                     const struct sampler_input *in, int32_t ahead, struct engine_token *out);
 /* logit - log_sum_exp, at least SAMPLER_NO_LOGPROB and at most 0. */
 float sampler_logprob(float logit, float log_sum_exp);

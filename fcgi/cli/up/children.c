@@ -76,6 +76,8 @@ static void add_engine(struct up *u, struct supervisor *s)
         (char *)u->prompt_cache_ram,
         "--speculate",
         (char *)u->speculate,
+        "--draft-model",
+        (char *)u->draft_model,
         "--prefill-chunk",
         number(u, u->prefill_chunk),
         u->without_landlock ? "--without-landlock" : "--no-without-landlock",

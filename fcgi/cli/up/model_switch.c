@@ -101,12 +101,16 @@ static bool write_current(struct model_switch *m, struct err *e)
 
 /* ---- the steps ---- */
 
-/* The argument after --model, of a program that starts the next time. */
+/* The argument after --model, of a program that starts the next time. A draft model that was named
+ * is one of the model before. */
 static void set_model(struct child *c, char *path)
 {
+    static char own[] = "auto";
     for (int i = 0; c && c->argv[i] && c->argv[i + 1]; i++)
         if (!strcmp(c->argv[i], "--model"))
             c->argv[i + 1] = path;
+        else if (!strcmp(c->argv[i], "--draft-model") && strcmp(c->argv[i + 1], "off") != 0)
+            c->argv[i + 1] = own;
 }
 
 /* In a process of its own: the new files are opened for the first time, and may be anything. It

@@ -14,7 +14,7 @@ static void *lookup;
 static int open_lookup(void **state)
 {
     struct err e = {0};
-    lookup = lookup_drafter.create(&e);
+    lookup = lookup_drafter.create(NULL, &e);
     return lookup ? 0 : -1;
 }
 
@@ -26,10 +26,11 @@ static int close_lookup(void **state)
 
 static struct draft draft_of(const struct draft_text *t, int32_t most)
 {
-    struct draft d;
-    assert_true(lookup_drafter.draft(lookup, t, most, &d));
-    assert_true(d.n <= most);
-    return d;
+    struct draft_ask ask = {.state = lookup, .text = *t, .most = most};
+    lookup_drafter.draft(NULL, &ask, 1);
+    assert_false(ask.failed);
+    assert_true(ask.out.n <= most);
+    return ask.out;
 }
 
 static struct draft draft_after(const int32_t *text, int32_t n, int32_t most)

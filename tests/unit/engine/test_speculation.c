@@ -8,11 +8,14 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "engine/draft/draft_model.h"
 #include "tests/unit/support/fake_backend.h"
 #include "tests/unit/support/scheduler_rig.h"
 
 #define JOBS 10
 #define MOST 90
+#define SEATS 4
+#define WINDOW 128
 
 static const int32_t depths[] = {1, 2, 5, DRAFT_MAX};
 
@@ -286,6 +289,102 @@ static void test_the_choice_by_itself_changes_nothing_either(void **state)
     forget();
 }
 
+static struct backend *draft_backend;
+static struct draft_model *draft_model;
+
+/* The fake model drafts for itself; what it forgot of a long text makes it wrong. */
+static void open_draft_model(bool recurrent)
+{
+    struct err e = {0};
+    draft_backend = fake_open(SEATS * WINDOW / BACKEND_BLOCK_TOKENS,
+                              recurrent ? SEATS * DRAFT_SEAT_STATES : 0, DRAFT_STEP_ROWS, SEATS);
+    draft_model = draft_model_create(&(struct draft_model_params){.ops = &fake_backend,
+                                                                  .backend = draft_backend,
+                                                                  .n_vocab = FAKE_VOCAB,
+                                                                  .target_vocab = FAKE_VOCAB,
+                                                                  .n_recurrent = recurrent,
+                                                                  .n_seats = SEATS,
+                                                                  .window = WINDOW},
+                                     &e);
+    assert_non_null(draft_model);
+    rig_use_draft_model(draft_model);
+}
+
+static void close_draft_model(void)
+{
+    assert_int_equal(draft_model_counts(draft_model).taken, 0);
+    draft_model_destroy(&draft_model);
+    fake_backend.close(&draft_backend);
+    rig_use_draft_model(NULL);
+}
+
+static void test_a_draft_model_changes_no_answer(void **state)
+{
+    static const enum engine_speculate by[] = {ENGINE_SPECULATE_DRAFT, ENGINE_SPECULATE_AUTO};
+    struct rig r;
+    uint64_t steps;
+    prepare();
+    for (int i = 0; i < 4; i++)
+        for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++) {
+            open_draft_model(i % 2);
+            rig_use_drafts(by[i / 2], depths[d]);
+            rig_init(&r, 6, 40, 64); /* some are preempted, and give back their seats */
+            for (int turn = 0; turn < 2; turn++) {
+                struct engine_speculation sum = ask_all(&r, &steps);
+                assert_true(sum.accepted > 100 && sum.accepted < sum.drafted);
+                if (by[i / 2] == ENGINE_SPECULATE_DRAFT)
+                    assert_int_equal(sum.prediction_accepted + sum.prediction_rejected, 0);
+            }
+            assert_all_returned(&r, 6);
+            assert_true(draft_model_counts(draft_model).rows > 500);
+            rig_fini(&r);
+            close_draft_model();
+        }
+    forget();
+}
+
+static void test_a_draft_model_that_fails_is_left_out(void **state)
+{
+    struct rig r;
+    uint64_t steps;
+    prepare();
+    rig_use_drafts(ENGINE_SPECULATE_DRAFT, 5);
+    for (int at = 1; at < 40; at += 6) {
+        open_draft_model(false);
+        fake_set_faults(draft_backend, (struct fake_faults){.at_step = at, .code = ERR_DEVICE});
+        rig_init(&r, JOBS, 128, 64);
+        ask_all(&r, &steps);
+        assert_all_returned(&r, JOBS);
+        rig_fini(&r);
+        close_draft_model();
+    }
+    forget();
+}
+
+static void test_cancelled_jobs_give_back_their_seats(void **state)
+{
+    struct rig r;
+    struct err e = {0};
+    prepare();
+    rig_use_drafts(ENGINE_SPECULATE_DRAFT, 4);
+    open_draft_model(false);
+    rig_init(&r, JOBS, 128, 64);
+    struct job *jobs[JOBS];
+    for (int i = 0; i < JOBS; i++)
+        jobs[i] = add(&r, &questions[i].params);
+    for (int i = 0; i < 8; i++)
+        assert_true(scheduler_step(r.scheduler, &e));
+    assert_int_equal(draft_model_counts(draft_model).taken, SEATS);
+    scheduler_cancel_all(r.scheduler);
+    run(&r);
+    assert_int_equal(draft_model_counts(draft_model).taken, 0);
+    for (int i = 0; i < JOBS; i++)
+        job_unref(&jobs[i]);
+    rig_fini(&r);
+    close_draft_model();
+    forget();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +395,9 @@ int main(void)
         cmocka_unit_test(test_cancelled_in_mid_draft_leaves_nothing),
         cmocka_unit_test(test_a_draft_that_cannot_be_computed_fails_nobody),
         cmocka_unit_test(test_the_choice_by_itself_changes_nothing_either),
+        cmocka_unit_test(test_a_draft_model_changes_no_answer),
+        cmocka_unit_test(test_a_draft_model_that_fails_is_left_out),
+        cmocka_unit_test(test_cancelled_jobs_give_back_their_seats),
     };
     return cmocka_run_group_tests(tests, rig_load_vocab, rig_unload_vocab);
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "engine/draft/draft_model.h"
 #include "engine/experts/streaming.h"
 #include "engine/model/model.h"
 #include "engine/wire/message.h"
@@ -21,6 +22,8 @@
 #define BLOCKS 40
 #define PROVISIONAL 34
 #define CHECKPOINTS 3
+#define SEATS 4 /* fewer than jobs: the others have no draft model until one is free */
+#define WINDOW 128
 
 struct said { /* an answer, and what its speculation did */
     int32_t n;
@@ -35,6 +38,35 @@ static struct model *model;
 static struct streaming *streaming;
 static int32_t prompts[JOBS][PROMPT], predictions[JOBS][ANSWER];
 static struct said plain[JOBS];
+static struct model *drafting; /* the draft model of rigs that are made from now on; NULL: none */
+static struct backend *draft_backend;
+static struct draft_model *draft_model;
+
+static void open_draft_model(void)
+{
+    struct err e = {0};
+    const struct model_plan *plan = model_plan(drafting);
+    draft_backend = cpu_backend.open(
+        plan,
+        &(struct backend_params){.n_blocks = SEATS * WINDOW / BACKEND_BLOCK_TOKENS,
+                                 .n_states = plan->n_recurrent ? SEATS * DRAFT_SEAT_STATES : 0,
+                                 .max_rows = DRAFT_STEP_ROWS,
+                                 .max_sequences = SEATS,
+                                 .n_threads = 1},
+        &e);
+    if (!draft_backend)
+        fail_msg("%s", e.text);
+    draft_model =
+        draft_model_create(&(struct draft_model_params){.ops = &cpu_backend,
+                                                        .backend = draft_backend,
+                                                        .n_vocab = plan->n_vocab,
+                                                        .target_vocab = model_plan(model)->n_vocab,
+                                                        .n_recurrent = plan->n_recurrent,
+                                                        .n_seats = SEATS,
+                                                        .window = WINDOW},
+                           &e);
+    assert_non_null(draft_model);
+}
 
 static void open_rig(struct rig *r, enum engine_speculate speculate, int32_t forced)
 {
@@ -43,6 +75,8 @@ static void open_rig(struct rig *r, enum engine_speculate speculate, int32_t for
     const struct model_plan *plan = streaming ? streaming_plan(streaming) : model_plan(model);
     struct expert_cache *experts = streaming ? streaming_cache(streaming) : NULL;
     *r = (struct rig){0};
+    if (drafting)
+        open_draft_model();
     r->backend = cpu_backend.open(
         plan,
         &(struct backend_params){.n_blocks = BLOCKS,
@@ -70,6 +104,7 @@ static void open_rig(struct rig *r, enum engine_speculate speculate, int32_t for
                                    .n_checkpoints = plan->n_recurrent ? CHECKPOINTS : 0,
                                    .experts = experts,
                                    .speculate = speculate,
+                                   .draft_model = draft_model,
                                    .provisional_rows = PROVISIONAL,
                                    .forced_drafts = forced},
         &e);
@@ -79,8 +114,13 @@ static void open_rig(struct rig *r, enum engine_speculate speculate, int32_t for
 static void close_rig(struct rig *r)
 {
     assert_all_returned(r, JOBS);
+    if (draft_model) /* every seat was given back */
+        assert_int_equal(draft_model_counts(draft_model).taken, 0);
     scheduler_destroy(&r->scheduler);
     cpu_backend.close(&r->backend);
+    draft_model_destroy(&draft_model);
+    if (draft_backend)
+        cpu_backend.close(&draft_backend);
 }
 
 static struct engine_job_params question(int i)
@@ -159,23 +199,34 @@ static void ask_plainly(void)
             predictions[i][k] = (plain[i].tokens[k].id + ((k + i) % 9 == 8)) % n_vocab;
 }
 
-static void assert_plain(int32_t forced)
+struct drafted {
+    int32_t drafted, accepted;
+};
+
+/* Asks twice: the second time reuses blocks and states of the first. */
+static struct drafted ask_and_compare(enum engine_speculate speculate, int32_t forced)
 {
     struct rig r;
-    int32_t drafted = 0, accepted = 0;
-    open_rig(&r, ENGINE_SPECULATE_AUTO, forced);
-    for (int turn = 0; turn < 2; turn++) { /* the second reuses blocks and states of the first */
+    struct drafted sum = {0};
+    open_rig(&r, speculate, forced);
+    for (int turn = 0; turn < 2; turn++) {
         struct said said[JOBS];
         ask_all(&r, said);
         for (int i = 0; i < JOBS; i++) {
             assert_memory_equal(said[i].tokens, plain[i].tokens, sizeof said[i].tokens);
-            drafted += said[i].speculation.drafted;
-            accepted += said[i].speculation.accepted;
+            sum.drafted += said[i].speculation.drafted;
+            sum.accepted += said[i].speculation.accepted;
         }
     }
-    if (forced)
-        assert_true(accepted > 100 && accepted < drafted);
     close_rig(&r);
+    return sum;
+}
+
+static void assert_plain(int32_t forced)
+{
+    const struct drafted d = ask_and_compare(ENGINE_SPECULATE_AUTO, forced);
+    if (forced)
+        assert_true(d.accepted > 100 && d.accepted < d.drafted);
 }
 
 static void test_answers_are_those_without_drafts(void **state)
@@ -208,15 +259,66 @@ static void test_streamed_answers_are_those_without_drafts(void **state)
     model_close(&model);
 }
 
+/* The model drafts for itself, over a window that is shorter than prompt and answer together. */
+static void test_a_draft_model_changes_no_answer(void **state)
+{
+    struct err e = {0};
+    model = model_open(expert_model_path(*state), &e);
+    if (!model)
+        fail_msg("%s", e.text);
+    ask_plainly();
+    drafting = model;
+    for (int32_t depth = 3; depth <= DRAFT_MAX; depth += DRAFT_MAX - 3) {
+        struct drafted d = ask_and_compare(ENGINE_SPECULATE_DRAFT, depth);
+        assert_true(d.accepted > 300);
+        d = ask_and_compare(ENGINE_SPECULATE_AUTO, depth); /* with predictions and text before */
+        assert_true(d.accepted > 100);
+    }
+    ask_and_compare(ENGINE_SPECULATE_AUTO, 0); /* as it pays */
+    drafting = NULL;
+    model_close(&model);
+}
+
+/* Models of other vocabularies: what the one has no token for the other neither reads nor drafts.
+ */
+static void test_a_draft_model_that_knows_nothing_changes_no_answer(void **state)
+{
+    static const char *const small = "tests/data/golden/qwen3moe/mlx-q4";
+    struct err e = {0};
+    for (int turn = 0; turn < 2; turn++) {
+        model = model_open(expert_model_path(turn ? *state : small), &e);
+        if (!model)
+            fail_msg("%s", e.text);
+        ask_plainly();
+        drafting = model_open(expert_model_path(turn ? small : *state), &e);
+        if (!drafting)
+            fail_msg("%s", e.text);
+        const struct drafted d = ask_and_compare(ENGINE_SPECULATE_DRAFT, 5);
+        assert_true(turn || (d.drafted > 100 && d.accepted < d.drafted / 4));
+        model_close(&drafting);
+        model_close(&model);
+    }
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[32];
+    struct CMUnitTest tests[64];
     size_t n = 0;
-    for (int i = 0; expert_models[i]; i++)
-        if (i % (SANITIZED ? 3 : 1) == 0) /* memory is looked at there: some families will do */
+    const size_t every = SANITIZED ? 3 : 1; /* memory is looked at there: some families will do */
+    for (size_t i = 0; expert_models[i]; i++) {
+        if (i % every == 0)
             tests[n++] = (struct CMUnitTest){.name = expert_models[i],
                                              .test_func = test_answers_are_those_without_drafts,
                                              .initial_state = (void *)expert_models[i]};
+        if (i % every == every - 1)
+            tests[n++] = (struct CMUnitTest){.name = expert_models[i],
+                                             .test_func = test_a_draft_model_changes_no_answer,
+                                             .initial_state = (void *)expert_models[i]};
+    }
+    tests[n++] =
+        (struct CMUnitTest){.name = "a foreign draft model",
+                            .test_func = test_a_draft_model_that_knows_nothing_changes_no_answer,
+                            .initial_state = "engine/demo-model"};
     tests[n++] = (struct CMUnitTest){.name = "streamed: engine/demo-model",
                                      .test_func = test_streamed_answers_are_those_without_drafts,
                                      .initial_state = "engine/demo-model"};

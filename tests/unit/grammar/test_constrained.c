@@ -174,6 +174,35 @@ static void test_an_end_token_ends_only_where_the_form_may_end(void **state)
     buf_fini(&program);
 }
 
+/* Digits are tokens of their own, so the form leaves one token at a time. */
+static void test_what_a_form_leaves_no_choice_about_is_drafted(void **state)
+{
+    int32_t prompt[4] = {5, 6, 7, 8};
+    struct outcome o;
+    struct rig r;
+    struct buf program = compile("root ::= \"83957\" [a-f] \"1620475\" [a-f]");
+    rig_use_drafts(ENGINE_SPECULATE_AUTO, DRAFT_MAX);
+    rig_init(&r, 1, 32, 64);
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        struct engine_job_params p = constrained(prompt, 4, 90, &program, seed);
+        struct job *j = add(&r, &p);
+        run(&r);
+        read_log(j, &o);
+        assert_true(o.done && o.finish == ENGINE_STOP_EOS && o.text.len == 14);
+        assert_memory_equal(o.text.data, "83957", 5);
+        assert_memory_equal(o.text.data + 6, "1620475", 7);
+        /* all but the first, which comes with the prompt, and what was free to choose */
+        assert_in_range(o.usage.speculation.accepted, 10, 12);
+        assert_in_range(o.usage.speculation.drafted - o.usage.speculation.accepted, 0, 1);
+        buf_fini(&o.text);
+        job_unref(&j);
+    }
+    rig_use_drafts(ENGINE_SPECULATE_OFF, 0);
+    assert_all_returned(&r, 1);
+    rig_fini(&r);
+    buf_fini(&program);
+}
+
 static void test_drafts_keep_the_form_and_change_no_token(void **state)
 {
     enum { N = 12 };
@@ -326,6 +355,7 @@ int main(void)
         cmocka_unit_test(test_a_cut_answer_says_length_and_a_stop_string_ends_it),
         cmocka_unit_test(test_stop_strings_are_looked_for_behind_the_reasoning),
         cmocka_unit_test(test_an_end_token_ends_only_where_the_form_may_end),
+        cmocka_unit_test(test_what_a_form_leaves_no_choice_about_is_drafted),
         cmocka_unit_test(test_drafts_keep_the_form_and_change_no_token),
         cmocka_unit_test(test_what_the_vocabulary_cannot_spell_fails_the_job),
         cmocka_unit_test(test_masked_draws_are_draws_from_the_rest),

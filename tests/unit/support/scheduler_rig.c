@@ -22,6 +22,7 @@ static struct disk_cache *disk;
 static uint64_t disk_identity;
 static enum engine_speculate speculate;
 static int32_t forced_drafts;
+static struct draft_model *draft_model;
 
 int rig_load_vocab(void **state)
 {
@@ -74,6 +75,7 @@ void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t 
                                                     .speculate = speculate,
                                                     .provisional_rows = 34,
                                                     .forced_drafts = forced_drafts,
+                                                    .draft_model = draft_model,
                                                     .disk = disk,
                                                     .cache_identity = disk_identity,
                                                     .n_checkpoints = recurrent ? n_checkpoints : 0},
@@ -91,6 +93,11 @@ void rig_use_drafts(enum engine_speculate as, int32_t forced)
 {
     speculate = as;
     forced_drafts = forced;
+}
+
+void rig_use_draft_model(struct draft_model *m)
+{
+    draft_model = m;
 }
 
 void rig_init(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk)

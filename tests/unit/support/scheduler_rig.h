@@ -39,6 +39,8 @@ void rig_use_disk(struct disk_cache *cache, uint64_t identity);
 /* Schedulers that are made from now on draft: as many tokens as are forced in each step, or 0: as
  * it pays. */
 void rig_use_drafts(enum engine_speculate speculate, int32_t forced);
+/* Schedulers that are made from now on have this draft model; NULL: none. */
+void rig_use_draft_model(struct draft_model *m);
 void rig_fini(struct rig *r);
 /* Nothing is held any more: the leak test of every path. */
 void assert_all_returned(const struct rig *r, int32_t slots);

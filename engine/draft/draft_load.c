@@ -1,0 +1,195 @@
+/* Compares vocabularies, plans and opens a draft model. */
+#include "engine/draft/draft_load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOG_MODULE "draft"
+#include "engine/base/log.h"
+
+static const char field[] = "draft-model";
+
+bool draft_load_find(const char *model, char *path, size_t size)
+{
+    char config[PATH_MAX];
+    const int n = snprintf(path, size, "%s/draft", model);
+    if (n < 0 || (size_t)n >= size)
+        return false;
+    const int k = snprintf(config, sizeof config, "%s/config.json", path);
+    return k > 0 && (size_t)k < sizeof config && access(config, R_OK) == 0;
+}
+
+const char *draft_load_path(const char *option, const char *model, char found[PATH_MAX])
+{
+    if (!strcmp(option, "off"))
+        return NULL;
+    if (strcmp(option, "auto") != 0)
+        return option;
+    return draft_load_find(model, found, PATH_MAX) ? found : NULL;
+}
+
+static bool same_token(const struct vocab *a, const struct vocab *b, int32_t id)
+{
+    size_t n, m;
+    const char *x = vocab_bytes(a, id, &n), *y = vocab_bytes(b, id, &m);
+    return n == m && (!n || !memcmp(x, y, n)) && vocab_flags(a, id) == vocab_flags(b, id);
+}
+
+static bool same_vocabulary(const struct vocab *own, const struct vocab *target, struct err *e)
+{
+    const int32_t n = vocab_size(own), wanted = vocab_size(target);
+    if (n != wanted)
+        return err_field(e, ERR_UNSUPPORTED, field,
+                         "its vocabulary has %d tokens, that of the model %d: a draft model must "
+                         "have the same one",
+                         n, wanted);
+    for (int32_t i = 0; i < n; i++)
+        if (!same_token(own, target, i)) {
+            size_t a, b;
+            const char *x = vocab_bytes(own, i, &a), *y = vocab_bytes(target, i, &b);
+            return err_field(e, ERR_UNSUPPORTED, field,
+                             "its token %d is '%.*s', that of the model '%.*s': a draft model must "
+                             "have the same vocabulary",
+                             i, (int)(a < 24 ? a : 24), x ? x : "", (int)(b < 24 ? b : 24),
+                             y ? y : "");
+        }
+    return true;
+}
+
+/* True if `path` is the folder `draft` of the model's. */
+static bool belongs_to(const char *path, const char *target)
+{
+    char inside[PATH_MAX], a[PATH_MAX], b[PATH_MAX];
+    return draft_load_find(target, inside, sizeof inside) && realpath(inside, a) &&
+           realpath(path, b) && !strcmp(a, b);
+}
+
+static bool check_vocabulary(const struct draft_load *l, const struct draft_load_params *p,
+                             struct err *e)
+{
+    struct err none = {0};
+    const int32_t n = model_plan(l->model)->n_vocab;
+    struct vocab *own = vocab_load(p->path, p->cache_dir, &none);
+    bool same = own && same_vocabulary(own, p->vocab, e);
+    if (!own && !belongs_to(p->path, p->target))
+        err_field(e, ERR_UNSUPPORTED, field,
+                  "whether its vocabulary is the same can't be told: %.150s", none.text);
+    else if (!own)
+        same = n == p->n_vocab || err_field(e, ERR_UNSUPPORTED, field,
+                                            "it has %d tokens, the model %d", n, p->n_vocab);
+    vocab_close(&own);
+    return same;
+}
+
+/* Sizes: as many seats as may have drafts at once, each with a window of the text's end. */
+static bool choose_sizes(struct draft_load *l, const struct draft_load_params *p, struct err *e)
+{
+    const struct model_plan *plan = model_plan(l->model);
+    int32_t window = plan->n_ctx < DRAFT_WINDOW ? plan->n_ctx : DRAFT_WINDOW;
+    window -= window % BACKEND_BLOCK_TOKENS;
+    if (window < 2 * DRAFT_FRESH)
+        return err_field(e, ERR_UNSUPPORTED, field, "it has %d positions, %d are needed",
+                         plan->n_ctx, 2 * DRAFT_FRESH);
+    l->sizes =
+        (struct draft_model_params){.n_vocab = plan->n_vocab,
+                                    .target_vocab = p->n_vocab,
+                                    .n_recurrent = plan->n_recurrent,
+                                    .n_seats = p->slots < DRAFT_SEATS ? p->slots : DRAFT_SEATS,
+                                    .window = window};
+    return true;
+}
+
+static bool plan_memory(struct draft_load *l, const struct draft_load_params *p, struct err *e)
+{
+    struct memory_request w = {.strategy = p->memory.strategy,
+                               .ram_budget = p->memory.ram_budget,
+                               .gpu_budget = p->memory.gpu_budget,
+                               .n_threads = p->memory.n_threads,
+                               .exact = p->memory.exact};
+    const struct draft_model_params *n = &l->sizes;
+    if (w.strategy == STRATEGY_HYBRID || w.strategy == STRATEGY_SSD_STREAMING)
+        w.strategy = STRATEGY_AUTO;
+    w.size.slots = n->n_seats;
+    w.fixed = (struct sizing){.n_ctx = n->window,
+                              .n_slots = n->n_seats,
+                              .n_blocks = n->n_seats * (n->window / BACKEND_BLOCK_TOKENS),
+                              .prefill_chunk = DRAFT_STEP_ROWS,
+                              .max_rows = DRAFT_STEP_ROWS,
+                              .n_states = n->n_recurrent ? n->n_seats * DRAFT_SEAT_STATES : 0};
+    struct err why = {0};
+    if (!memory_load_plan(&l->memory, l->model, p->backend, &w, &why))
+        return err_field(e, why.code, field, "%.220s", why.text);
+    if (l->memory.plan.strategy != STRATEGY_FULL_GPU &&
+        l->memory.plan.strategy != STRATEGY_CPU_ONLY)
+        return err_field(e, ERR_LIMIT, field, "there is no memory to keep all of it resident (%s)",
+                         strategy_name(l->memory.plan.strategy));
+    return true;
+}
+
+bool draft_load_plan(struct draft_load *l, const struct draft_load_params *p, struct err *e)
+{
+    struct err why = {0};
+    const char *slash = strrchr(p->path, '/');
+    *l = (struct draft_load){.cache_dir = p->cache_dir};
+    snprintf(l->name, sizeof l->name, "%s", slash && slash[1] ? slash + 1 : p->path);
+    l->model = model_open(p->path, &why);
+    if (!l->model)
+        return err_field(e, why.code, field, "%.220s", why.text);
+    return check_vocabulary(l, p, e) && choose_sizes(l, p, e) && plan_memory(l, p, e);
+}
+
+void draft_load_reserve(const struct draft_load *l, struct memory_request *other)
+{
+    other->beside_host += l->memory.plan.host;
+    other->beside_device += l->memory.plan.device;
+}
+
+bool draft_load_begin(struct draft_load *l, enum engine_speculate speculate, const char *option,
+                      struct draft_load_params p, struct memory_request *other, struct err *e)
+{
+    char found[PATH_MAX];
+    struct err why = {0};
+    const bool used = speculate == ENGINE_SPECULATE_AUTO || speculate == ENGINE_SPECULATE_DRAFT;
+    *l = (struct draft_load){0};
+    p.path = used ? draft_load_path(option, p.target, found) : NULL;
+    if (used && !p.path && strcmp(option, "off") != 0)
+        log_info("the model has no folder 'draft': there is no draft model");
+    if (!p.path)
+        return speculate != ENGINE_SPECULATE_DRAFT ||
+               err_field(e, ERR_INPUT, "speculate",
+                         "draft needs a draft model: --draft-model says where it lies");
+    if (draft_load_plan(l, &p, &why)) {
+        draft_load_reserve(l, other);
+        return true;
+    }
+    draft_load_close(l);
+    if (p.path != found || speculate == ENGINE_SPECULATE_DRAFT)
+        return (*e = why, false);
+    log_warn("the draft model in the model's folder is left out: %s", why.text);
+    return true;
+}
+
+bool draft_load_open(struct draft_load *l, struct err *e)
+{
+    struct err why = {0};
+    if (!memory_load_open(&l->memory, &(struct backend_params){.cache_dir = l->cache_dir}, &why))
+        return err_field(e, why.code, field, "%.220s", why.text);
+    l->sizes.ops = l->memory.ops;
+    l->sizes.backend = l->memory.opened;
+    l->draft = draft_model_create(&l->sizes, e);
+    if (l->draft)
+        log_info("draft model=%s backend=%s seats=%d window=%d bytes=%llu", l->name,
+                 l->memory.ops->name, l->sizes.n_seats, l->sizes.window,
+                 (unsigned long long)(l->memory.plan.host + l->memory.plan.device));
+    return l->draft != NULL;
+}
+
+void draft_load_close(struct draft_load *l)
+{
+    draft_model_destroy(&l->draft);
+    memory_load_close(&l->memory);
+    model_close(&l->model);
+    *l = (struct draft_load){0};
+}

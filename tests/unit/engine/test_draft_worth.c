@@ -1,0 +1,184 @@
+/* Whether a draft that has to be computed is asked for, over devices and drafters that are
+ * scripted: it is where that wins, and where it cannot win next to nothing is lost by finding out.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "engine/sched/policy/draft_worth.h"
+
+#define STEPS 4000
+#define KINDS 3
+
+struct device {               /* milliseconds */
+    double plain, row, draft; /* a step; each drafted row of it; a token of the drafter */
+};
+
+struct kind { /* of drafted tokens */
+    enum draft_ground ground;
+    double often, right;
+};
+
+static const struct kind good[KINDS] = {
+    {DRAFT_SURE_99, 0.5, 0.98}, {DRAFT_SURE_70, 0.3, 0.75}, {DRAFT_SURE_0, 0.2, 0.2}};
+static const struct kind bad[KINDS] = {
+    {DRAFT_SURE_99, 0.1, 0.3}, {DRAFT_SURE_70, 0.3, 0.1}, {DRAFT_SURE_0, 0.6, 0.02}};
+
+static unsigned seed = 7;
+
+static double chance(void)
+{
+    seed = seed * 1103515245u + 12345;
+    return (seed >> 8) / (double)(1u << 24);
+}
+
+static const struct kind *draw(const struct kind *kinds)
+{
+    double left = chance();
+    for (int i = 0; i < KINDS - 1; i++)
+        if ((left -= kinds[i].often) < 0)
+            return &kinds[i];
+    return &kinds[KINDS - 1];
+}
+
+struct course { /* of one answer */
+    struct draft_costs costs;
+    struct draft_habit habit;
+    struct draft_trials trials;
+    double ms, tokens;
+    int asked;
+};
+
+static bool right[DRAFT_MAX];
+
+/* As far as the drafter goes; `right`: what will come true. */
+static int32_t make_draft(const struct course *c, const struct kind *kinds, int32_t most,
+                          double least, enum draft_ground ground[DRAFT_MAX])
+{
+    double sure = 1;
+    int32_t n = 0;
+    do {
+        const struct kind *k = draw(kinds);
+        ground[n] = k->ground;
+        right[n++] = chance() < k->right;
+        sure *= draft_habit_share(&c->habit, &c->habit, k->ground);
+    } while (n < most && sure >= least);
+    return n;
+}
+
+static void step(struct course *c, const struct device *d, const struct kind *kinds)
+{
+    const struct draft_price price = {.first = d->draft, .further = d->draft};
+    struct draft_worth w = draft_worth_of(&c->habit, &c->habit, &c->costs, 1, 100, &price);
+    enum draft_ground ground[DRAFT_MAX];
+    struct draft_offer offer = {0};
+    struct draft_step s = {.rows = 1, .tokens = 1};
+    int32_t n = 0;
+    if (draft_costs_may_try(&c->costs, 1) &&
+        (w.ms > 0 || draft_trials_take(&c->trials, &c->costs))) {
+        n = make_draft(c, kinds, w.ms > 0 ? DRAFT_MAX : 1, w.least, ground);
+        c->asked++;
+    }
+    offer.n = n;
+    for (int32_t i = 0; i < n; i++)
+        offer.share[i] = draft_habit_share(&c->habit, &c->habit, ground[i]);
+    draft_choice_make(&c->costs, 1, &offer, 1, DRAFT_ROWS_MAX);
+    s.drafted = offer.taken;
+    for (int32_t i = 0; i < n; i++) {
+        draft_habit_note(&c->habit, ground[i], right[i]);
+        if (!right[i] || i >= s.drafted)
+            break;
+        s.tokens++;
+    }
+    s.ms = (d->plain + d->row * s.drafted) * (0.95 + 0.1 * chance());
+    s.draft_ms = d->draft * n;
+    draft_costs_note(&c->costs, &s);
+    c->ms += s.ms + s.draft_ms;
+    c->tokens += s.tokens;
+}
+
+static double gain(const struct device *d, const struct kind *kinds, int *asked)
+{
+    struct course c = {0};
+    for (int i = 0; i < STEPS; i++)
+        step(&c, d, kinds);
+    *asked = c.asked;
+    return c.tokens / c.ms * d->plain;
+}
+
+static void test_a_good_drafter_wins_where_rows_are_cheap(void **state)
+{
+    const struct device memory_bound = {10, 0.5, 1}, fair = {10, 3, 1}, dear = {10, 7, 1};
+    int asked;
+    assert_true(gain(&memory_bound, good, &asked) > 1.8);
+    assert_true(gain(&fair, good, &asked) > 1.25);
+    assert_true(gain(&dear, good, &asked) > 0.985);
+}
+
+static void test_nothing_is_lost_where_nothing_can_be_won(void **state)
+{
+    static const struct device devices[] = {
+        {10, 0.5, 1}, {10, 3, 2}, {10, 7, 1}, {10, 10, 0.5}, {10, 5, 9}};
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
+        int asked;
+        const double g = gain(&devices[i], bad, &asked);
+        if (g < 0.98)
+            fail_msg("device %zu: %.3f, asked %d times", i, g, asked);
+    }
+}
+
+static void test_a_change_of_the_text_is_noticed(void **state)
+{
+    const struct device d = {10, 2, 1};
+    struct course c = {0};
+    for (int i = 0; i < STEPS; i++)
+        step(&c, &d, bad);
+    const int before = c.asked;
+    for (int i = 0; i < STEPS; i++)
+        step(&c, &d, good);
+    assert_true(c.asked - before > STEPS / 4);
+    c.asked = 0;
+    for (int i = 0; i < STEPS; i++)
+        step(&c, &d, bad);
+    assert_true(c.asked < STEPS / 8);
+}
+
+static void test_what_must_be_read_first_counts(void **state)
+{
+    const struct device d = {10, 1, 1};
+    struct course c = {0};
+    for (int i = 0; i < 200; i++)
+        step(&c, &d, good);
+    const struct draft_price long_text = {.read = 600, .first = 1, .further = 1};
+    assert_true(draft_worth_of(&c.habit, &c.habit, &c.costs, 1, 1000, &long_text).ms > 0);
+    assert_true(draft_worth_of(&c.habit, &c.habit, &c.costs, 1, 3, &long_text).ms < 0);
+}
+
+static void test_an_unknown_drafter_is_tried_at_first(void **state)
+{
+    struct draft_costs c = {0};
+    struct draft_habit none = {0};
+    struct draft_trials t = {0};
+    int32_t made = 0;
+    const struct draft_price price = {.first = 1, .further = 1};
+    for (int i = 0; i < 1000; i++) {
+        draft_costs_note(&c, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 10});
+        assert_true(draft_worth_of(&none, &none, &c, 1, 100, &price).ms <= 0);
+        made += draft_trials_take(&t, &c);
+    }
+    assert_in_range(made, 8, 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_good_drafter_wins_where_rows_are_cheap),
+        cmocka_unit_test(test_nothing_is_lost_where_nothing_can_be_won),
+        cmocka_unit_test(test_a_change_of_the_text_is_noticed),
+        cmocka_unit_test(test_what_must_be_read_first_counts),
+        cmocka_unit_test(test_an_unknown_drafter_is_tried_at_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
