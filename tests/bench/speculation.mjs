@@ -1,11 +1,13 @@
-// How much drafts gain: each question by turns with `speculate: off` and `auto` on one engine, decode time from the
-// engine's own clock. Answers must be equal. Run: node tests/bench/speculation.mjs [--rounds 5] [--streams 1,4,16]
+// How much drafts gain: each question by turns with `speculate: off` and each drafter on one engine, decode time from
+// the engine's own clock. Answers must be equal. Run:
+// node tests/bench/speculation.mjs [--rounds 5] [--streams 1,4,16] [--modes ngram,draft,auto] [--kinds code,prose]
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { start, top } from '../api/harness.mjs';
 
 const flag = (name, otherwise) => { const at = process.argv.indexOf(`--${name}`); return at < 0 ? otherwise : process.argv[at + 1]; };
 const rounds = Number(flag('rounds', 5)), streams = flag('streams', '1').split(',').map(Number), tokens = Number(flag('tokens', 200));
+const modes = flag('modes', 'ngram,draft,auto').split(',');
 const engine = flag('engine', '').split(' ').filter(Boolean), kinds = flag('kinds', '').split(',').filter(Boolean);
 
 const source = (name, from, length) => readFileSync(path.join(top, name), 'utf8').slice(from, from + length);
@@ -29,15 +31,15 @@ const cases = {
   'short answers': (i) => chat(`What is ${i} + ${i + 2}?`, { max_tokens: 12 }),
 };
 
-const s = await start({ args: engine });
+const s = await start({ args: [...engine, ...(modes.includes("draft") ? ["--draft-model", "auto"] : [])] });
 const rows = [];
 for (const n of streams) for (const temperature of [0, 0.8]) for (const [name, make] of Object.entries(cases)) {
   if (kinds.length && !kinds.some((k) => name.includes(k))) continue;
-  const sum = { off: { ms: 0, tokens: 0 }, auto: { ms: 0, tokens: 0 } }, drafts = { drafted: 0, accepted: 0 };
-  const ratios = [];
+  const sum = Object.fromEntries(['off', ...modes].map((m) => [m, { ms: 0, tokens: 0, drafted: 0, accepted: 0, making: 0, ratios: [] }]));
   for (let round = 0; round <= rounds; round++) { // the first is not counted: it fills caches
-    const once = {}, answers = {};
-    for (const speculate of round % 2 ? ['off', 'auto'] : ['auto', 'off']) {
+    const once = {}, answers = {}, turn = ['off', ...modes];
+    turn.unshift(...turn.splice(round % turn.length));
+    for (const speculate of turn) {
       const bodies = await Promise.all(Array.from({ length: n }, async (_, k) => {
         const q = make(round * n + k);
         const { status, body } = await s.json('POST', q.url, { max_tokens: tokens, ignore_eos: !q.body.response_format && !q.body.max_tokens, temperature, seed: 7 + k, ...q.body, speculate });
@@ -46,18 +48,23 @@ for (const n of streams) for (const temperature of [0, 0.8]) for (const [name, m
       }));
       answers[speculate] = JSON.stringify(bodies.map((b) => b.choices));
       once[speculate] = { ms: bodies.reduce((a, b) => a + b.timings.decode_ms, 0), tokens: bodies.reduce((a, b) => a + b.usage.completion_tokens - 1, 0) };
-      if (speculate === 'auto' && round) for (const b of bodies) { drafts.drafted += b.timings.speculation.drafted; drafts.accepted += b.timings.speculation.accepted; }
+      if (round) for (const { timings: { speculation: x } } of bodies) { sum[speculate].drafted += x.drafted; sum[speculate].accepted += x.accepted; sum[speculate].making += x.draft_ms; }
+      if (answers[speculate] !== answers[turn[0]]) throw new Error(`${name}: the answers differ\n${answers[turn[0]]}\n${answers[speculate]}`);
     }
-    if (answers.off !== answers.auto) throw new Error(`${name}: the answers differ\n${answers.off}\n${answers.auto}`);
     if (!round) continue;
-    for (const k of ['off', 'auto']) { sum[k].ms += once[k].ms; sum[k].tokens += once[k].tokens; }
-    ratios.push(once.off.ms / once.auto.ms);
+    for (const m of turn) {
+      sum[m].ms += once[m].ms;
+      sum[m].tokens += once[m].tokens;
+      sum[m].ratios.push(once.off.ms / once[m].ms);
+    }
   }
-  ratios.sort((a, b) => a - b);
   const rate = (x) => (x.tokens / x.ms * 1000 * n).toFixed(0);
-  rows.push(`| ${name} | ${temperature} | ${n} | ${rate(sum.off)} | ${rate(sum.auto)} | ${ratios[ratios.length >> 1].toFixed(2)} (${ratios[0].toFixed(2)} to ${ratios.at(-1).toFixed(2)}) | ${drafts.drafted} | ${(100 * drafts.accepted / (drafts.drafted || 1)).toFixed(0)} % |`);
-  console.error(rows.at(-1));
+  for (const m of modes) {
+    const x = sum[m], at = x.ratios.sort((a, b) => a - b);
+    rows.push(`| ${name} | ${temperature} | ${n} | ${m} | ${rate(sum.off)} | ${rate(x)} | ${(sum.off.ms / x.ms).toFixed(2)} | ${at[at.length >> 1].toFixed(2)} (${at[0].toFixed(2)} to ${at.at(-1).toFixed(2)}) | ${x.drafted} | ${(100 * x.accepted / (x.drafted || 1)).toFixed(0)} % | ${(100 * x.making / x.ms).toFixed(1)} % |`);
+    console.error(rows.at(-1));
+  }
 }
-console.log('| text | temperature | streams | plain tok/s | with drafts | ratio, median (range) | drafted | accepted |\n| --- | --- | --- | --- | --- | --- | --- | --- |');
+console.log('| text | temperature | streams | drafts | plain tok/s | with drafts | ratio of all | of turns, median (range) | drafted | accepted | share of time making them |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |');
 console.log(rows.join('\n'));
 await s.stop();
