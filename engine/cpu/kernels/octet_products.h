@@ -41,11 +41,20 @@ static inline vf floats_at(const uint8_t *p)
     return vf_load((const float *)(const void *)p);
 }
 
-/* Sums of products with bytes: 256 high + low. */
-static inline vi join_planes(vi high, vi low)
+struct octet_join { /* constants that the compiler shall not make anew for each octet */
+    vi high, low;
+};
+
+static inline struct octet_join octet_join(void)
 {
-    return vi_add(_mm256_madd_epi16(high, _mm256_set1_epi16(256)),
-                  _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
+    return (struct octet_join){octet_hold(_mm256_set1_epi16(256)),
+                               octet_hold(_mm256_set1_epi16(1))};
+}
+
+/* Sums of products with bytes: 256 high + low. */
+static inline vi join_planes(const struct octet_join *j, vi high, vi low)
+{
+    return vi_add(_mm256_madd_epi16(high, j->high), _mm256_madd_epi16(low, j->low));
 }
 
 /* Adds to a row's running sum the sums of products with the first and the second half of q. */
@@ -88,9 +97,10 @@ static inline __attribute__((always_inline)) vf octet_dot_pairs(const struct oct
     return octet_finish(first, second, o, shape, x, sum);
 }
 
-/* One octet of bytes, one row of activations: the sum of products with q[at] to q[at + 3]. */
+/* One octet of bytes, one row of activations: the sum of products with q[at] to q[at + n - 1]. */
 static inline __attribute__((always_inline)) vi octet_dot_bytes(const struct octet *o, int at,
-                                                                int n, const uint8_t *x)
+                                                                int n, const uint8_t *x,
+                                                                const struct octet_join *j)
 {
     vi high = _mm256_maddubs_epi16(o->q[at], vi_load(x + 32 * at)),
        low = _mm256_maddubs_epi16(o->q[at], vi_load(x + PANEL_OCTET_LOW + 32 * at));
@@ -99,23 +109,24 @@ static inline __attribute__((always_inline)) vi octet_dot_bytes(const struct oct
         high = octet_add_bytes(high, o->q[i], vi_load(x + 32 * i));
         low = octet_add_bytes(low, o->q[i], vi_load(x + PANEL_OCTET_LOW + 32 * i));
     }
-    return join_planes(high, low);
+    return join_planes(j, high, low);
 }
 
 static inline __attribute__((always_inline)) vf octet_dot(const struct octet *o, int shape,
-                                                          const uint8_t *x, vf sum)
+                                                          const uint8_t *x,
+                                                          const struct octet_join *j, vf sum)
 {
     const int depth = octet_depth(shape);
     if (!depth)
         return octet_dot_pairs(o, shape, x, sum);
     if (depth == 8)
-        return octet_finish(octet_dot_bytes(o, 0, 8, x), vi_zero(), o, shape, x, sum);
+        return octet_finish(octet_dot_bytes(o, 0, 8, x, j), vi_zero(), o, shape, x, sum);
     vi half[2];
     UNROLL
     for (int h = 0; h < 2; h++) {
-        half[h] = octet_dot_bytes(o, 4 * h, depth, x);
+        half[h] = octet_dot_bytes(o, 4 * h, depth, x, j);
         if (depth == 2)
-            half[h] = vi_add(half[h], octet_dot_bytes(o, 4 * h + 2, depth, x));
+            half[h] = vi_add(half[h], octet_dot_bytes(o, 4 * h + 2, depth, x, j));
     }
     return octet_finish(half[0], half[1], o, shape, x, sum);
 }

@@ -76,36 +76,35 @@ static __attribute__((noinline)) struct octet_at octet_place_tail(const struct l
     return (struct octet_at){tail->data, tail->scales, tail->biases};
 }
 
-/* A row of weights times one row of activations or two: the lanes' sums. First the whole octets,
- * then what is left, so that no call lies within the loop. */
+typedef vf (*octet_last)(const struct lanes *l, int32_t r, const uint8_t *x, vf sum);
+
+/* A row of weights times one row of activations or two: the lanes' sums. `last` adds what is left
+ * after the whole octets; the loop has no call, so that the sums stay in registers. */
 static inline __attribute__((always_inline)) void
-octet_line(const struct lanes *l, octet_unpack unpack, int shape, int32_t bytes, int32_t r,
-           const uint8_t *const *rows, int count, vf *out)
+octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
+           int32_t r, const uint8_t *const *rows, int count, vf *out)
 {
     const struct weight *w = l->tile->weight;
-    const int32_t octets = (l->blocks + 7) / 8;
+    const struct octet_join join = octet_join();
     const size_t scales = octet_scales(w);
     struct octet_at at = octet_place(l, bytes, r, 0);
-    struct octet_tail tail;
+    const uint8_t *x[2] = {rows[0], rows[count - 1]};
     vf sum[2] = {vf_zero(), vf_zero()};
-    for (int32_t g = 0, end = l->blocks / 8;; end = octets) {
-        for (; g < end; g++) {
-            struct octet o;
-            unpack(w, &at, &o);
-            UNROLL
-            for (int t = 0; t < count; t++)
-                sum[t] = octet_dot(&o, shape, rows[t] + (size_t)g * PANEL_OCTET_BYTES, sum[t]);
-            at.data += bytes;
-            at.scales += scales;
-            at.biases += scales;
+    for (int32_t g = l->blocks / 8; g > 0; g--) {
+        struct octet o;
+        unpack(w, &at, &o);
+        UNROLL
+        for (int t = 0; t < count; t++) {
+            sum[t] = octet_dot(&o, shape, x[t], &join, sum[t]);
+            x[t] += PANEL_OCTET_BYTES;
         }
-        if (g == octets)
-            break;
-        at = octet_place_tail(l, bytes, r, g, &tail);
+        at.data += bytes;
+        at.scales += scales;
+        at.biases += scales;
     }
     UNROLL
     for (int t = 0; t < count; t++)
-        out[8 * t] = sum[t];
+        out[8 * t] = l->blocks % 8 ? last(l, r, x[t], sum[t]) : sum[t];
 }
 
 /* Lane r of the result: the lanes of v[r] summed. */
@@ -144,12 +143,22 @@ static inline void octet_widen(struct octet *o)
         if (octet_depth(shape))                                                                    \
             octet_widen(o);                                                                        \
     }                                                                                              \
+    static __attribute__((noinline)) vf name##_last(const struct lanes *l, int32_t r,              \
+                                                    const uint8_t *x, vf sum)                      \
+    {                                                                                              \
+        struct octet o;                                                                            \
+        struct octet_tail tail;                                                                    \
+        const struct octet_join join = octet_join();                                               \
+        const struct octet_at at = octet_place_tail(l, bytes, r, l->blocks / 8, &tail);            \
+        name##_inline(l->tile->weight, &at, &o);                                                   \
+        return octet_dot(&o, shape, x, &join, sum);                                                \
+    }                                                                                              \
     static __attribute__((noinline)) void name##_one(const struct lanes *l,                        \
                                                      const uint8_t *const *rows, float *acc)       \
     {                                                                                              \
         vf v[8];                                                                                   \
         for (int32_t r = 0; r < 8; r++)                                                            \
-            octet_line(l, name##_inline, shape, bytes, r, rows, 1, v + r);                         \
+            octet_line(l, name##_inline, name##_last, shape, bytes, r, rows, 1, v + r);            \
         vf_store(acc, sum_lanes(v));                                                               \
     }                                                                                              \
     static __attribute__((noinline)) void name##_two(const struct lanes *l,                        \
@@ -157,7 +166,7 @@ static inline void octet_widen(struct octet *o)
     {                                                                                              \
         vf v[16];                                                                                  \
         for (int32_t r = 0; r < 8; r++)                                                            \
-            octet_line(l, name##_inline, shape, bytes, r, rows, 2, v + r);                         \
+            octet_line(l, name##_inline, name##_last, shape, bytes, r, rows, 2, v + r);            \
         vf_store(acc, sum_lanes(v));                                                               \
         vf_store(acc + LANES, sum_lanes(v + 8));                                                   \
     }
