@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { startHub } from '../cli/hub.mjs';
 import { demo, program, start } from './harness.mjs';
 
-const files = () => Object.fromEntries(readdirSync(demo).filter((f) => !f.endsWith('.md'))
+const files = () => Object.fromEntries(readdirSync(demo).filter((f) => f !== 'draft' && !f.endsWith('.md'))
   .map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
 
 test('a name on a hub is shown, loaded and served; the next start asks nobody', async () => {

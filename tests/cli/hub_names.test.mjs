@@ -18,7 +18,7 @@ const repository = () => ({
   "tiny-BF16-00002-of-00002.gguf": { data: bytes(5000, 5), lfs: true },
   "mmproj-tiny-Q8_0.gguf": { data: bytes(5000, 6), lfs: true },
 });
-const model = () => Object.fromEntries(readdirSync(demo).filter((f) => !f.endsWith(".md"))
+const model = () => Object.fromEntries(readdirSync(demo).filter((f) => f !== "draft" && !f.endsWith(".md"))
   .map((f) => [f, { data: readFileSync(join(demo, f)), lfs: f.endsWith(".safetensors") }]));
 const loaded = (hub) => [...new Set(hub.loads().map((r) => r.path.split("/").at(-1)))].sort();
 

@@ -26,8 +26,8 @@ if [ -z "$base" ]; then
 fi
 began=$(date +%s.%N)
 if [ -n "$package" ]; then
-	rm -rf "$work/context" && mkdir "$work/context" && cp "$package" "$work/context/"
-	{ printf 'ARG BASE\nFROM scratch AS build\nCOPY %s /src/\n' "$(basename "$package")"; sed -n '/^FROM ${BASE}$/,$p' "$top/Containerfile"; } >"$work/context/Containerfile"
+	rm -rf "$work/context" && mkdir "$work/context" && cp "$package" "$work/context/sluice_given.deb"
+	{ printf 'ARG BASE\nFROM scratch AS build\nCOPY sluice_given.deb /src/\n'; sed -n '/^FROM ${BASE}$/,$p' "$top/Containerfile"; } >"$work/context/Containerfile"
 	context=$work/context
 else
 	context=$top
@@ -45,7 +45,7 @@ rm -f "$work/mount" && ln -s "$root" "$work/mount"
 say "what it holds and says of itself is right; $(du -sm "$root" | cut -f1) MB unpacked"
 mount --bind /proc "$root/proc" && mount --bind /dev "$root/dev"
 ids=$(sed -n 's/^sluice:[^:]*:\([0-9]*\):\([0-9]*\):.*/\1:\2/p' "$root/etc/passwd")
-command=$(buildah inspect --type image --format '{{join .OCIv1.Config.Entrypoint " "}}' sluice)
+command=$(buildah inspect --type image --format '{{range .OCIv1.Config.Entrypoint}}{{.}} {{end}}' sluice)
 enter() { exec chroot --userspec="$ids" --groups= "$root" env -i HOME=/var/lib/sluice PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
 # shellcheck disable=SC2086
 enter $command --port "$port" >"$work/up.log" 2>&1 &
@@ -55,7 +55,7 @@ until [ "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/health
 	sleep 0.1
 done
 say "its command, as $(echo "$ids" | cut -d: -f1), is ready"
-link=$( (enter sluice user invite --admin) | sed -n 's|.*/#/invite/\([A-Za-z0-9_-]*\).*|\1|p' | head -1)
+link=$( (enter sluice user invite --admin 2>/dev/null) | sed -n 's|.*/#/invite/\([A-Za-z0-9_-]*\).*|\1|p' | head -1)
 ask() { curl -sS --fail-with-body -H 'Content-Type: application/json' "$@"; }
 member() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }
 csrf=$(ask -c "$work/cookies" -d "{\"name\":\"ada\",\"password\":\"a long password\",\"invite\":\"$link\"}" "http://127.0.0.1:$port/api/sign-up" | member csrf)
