@@ -15,7 +15,7 @@
 #include "engine/base/err.h"
 #include "engine/wire/prompt_cache.h"
 
-#define ENGINE_PROTOCOL_VERSION 7
+#define ENGINE_PROTOCOL_VERSION 8
 #define ENGINE_MAX_STOP 16
 #define ENGINE_MAX_STOP_BYTES 512
 #define ENGINE_MAX_TOP_LOGPROBS 20

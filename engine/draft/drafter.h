@@ -81,6 +81,7 @@ struct draft_price { /* expected milliseconds; 0: not known yet */
     double read;     /* what must be read before the first token can be drafted */
     double first;    /* then for this one, */
     double further;  /* and for each that follows it */
+    int32_t most;    /* tokens that can follow each other: the asker's limit */
 };
 
 struct drafter {

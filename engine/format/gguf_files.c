@@ -1,5 +1,6 @@
 /* Names of GGUF files: parts of a split model, and the model that a folder holds. */
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,26 +22,40 @@ static bool ends_with_gguf(const char *name)
     return n > 5 && name[0] != '.' && !strcmp(name + n - 5, ".gguf");
 }
 
+/* Models in a folder, the last one's path in `out`; also those one folder below, if `deeper`. */
+static int find_models(const char *folder, bool deeper, char *out, size_t size)
+{
+    DIR *d = opendir(folder);
+    char path[PATH_MAX];
+    int found = 0, number;
+    for (struct dirent *one; d && (one = readdir(d));) {
+        if (one->d_name[0] == '.' || !file_join(path, sizeof path, folder, one->d_name, NULL))
+            continue;
+        if (!ends_with_gguf(one->d_name)) {
+            found += deeper && file_is_dir(path) ? find_models(path, false, out, size) : 0;
+        } else if (strncmp(one->d_name, "mmproj", 6) &&
+                   !(gguf_split_of(one->d_name, &number) && number != 1)) {
+            snprintf(out, size, "%s", path);
+            found++;
+        }
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
 bool gguf_in_folder(const char *folder, char *out, size_t size, struct err *e)
 {
     DIR *d = opendir(folder);
     if (!d)
         return err_errno(e, "opening the model folder");
-    int found = 0, number;
-    char name[256] = "";
-    for (struct dirent *one; (one = readdir(d));) {
-        if (!ends_with_gguf(one->d_name) || !strncmp(one->d_name, "mmproj", 6) ||
-            (gguf_split_of(one->d_name, &number) && number != 1))
-            continue;
-        snprintf(name, sizeof name, "%s", one->d_name);
-        found++;
-    }
     closedir(d);
+    int found = find_models(folder, false, out, size);
+    if (!found) /* hubs have a folder for each quantization */
+        found = find_models(folder, true, out, size);
     if (found > 1)
         return err_set(e, ERR_INPUT, "the folder holds %d GGUF models; name one of the files",
                        found);
-    if (!found)
-        return err_set(e, ERR_NOTFOUND,
-                       "no model: the folder has neither config.json nor a GGUF file");
-    return file_join(out, size, folder, name, e);
+    return found == 1 ||
+           err_set(e, ERR_NOTFOUND, "no model: the folder has neither config.json nor a GGUF file");
 }

@@ -110,7 +110,7 @@ void prompt_disk_save(struct scheduler *s, struct job *j)
         struct block_note *note = &d->notes[j->blocks[i]];
         memcpy(about.tokens, j->tokens + i * ENGINE_STORED_TOKENS, sizeof about.tokens);
         about.parent = about.key;
-        prompt_key_next(&about.key, about.tokens);
+        prompt_key_next(&about.key, &j->params.cache_seal, about.tokens);
         about.end = (i + 1) * ENGINE_STORED_TOKENS;
         note->key = about.key;
         note->has_key = true;

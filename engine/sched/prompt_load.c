@@ -41,7 +41,7 @@ static int32_t check_stored(const struct scheduler *s, struct job *j, int32_t fr
     for (; n < most; n++) {
         if (n == from)
             *parent = key;
-        prompt_key_next(&key, j->tokens + n * ENGINE_STORED_TOKENS);
+        prompt_key_next(&key, &j->params.cache_seal, j->tokens + n * ENGINE_STORED_TOKENS);
         if (!find_stored(s, j, n, &key, &j->cache.known[n]))
             break;
     }

@@ -31,17 +31,19 @@ struct prompt_key {
     unsigned char bytes[ENGINE_PROMPT_KEY_BYTES];
 };
 
-/* The key before the first block. identity: status page's cache_identity. variant: experts per
- * token where the job asks for fewer than the engine runs with, else 0. Any thread. */
-void prompt_key_begin(struct prompt_key *k, uint64_t identity, const char *scope, int32_t variant);
-/* Moves the key behind the next ENGINE_STORED_TOKENS ids. */
-void prompt_key_next(struct prompt_key *k, const int32_t *tokens);
-
 /* A user's key for records on disk. */
 struct prompt_seal {
     unsigned char key[32];
     bool on; /* false: they are not sealed */
 };
+
+/* The key before the first block. identity: status page's cache_identity. variant: experts per
+ * token where the job asks for fewer than the engine runs with, else 0. Any thread. */
+void prompt_key_begin(struct prompt_key *k, uint64_t identity, const char *scope, int32_t variant);
+/* Moves the key behind the next ENGINE_STORED_TOKENS ids. Keys lie beside each other in clear, so
+ * of sealed records they are made with the user's key: nobody without it can try text by them. seal
+ * may be NULL. */
+void prompt_key_next(struct prompt_key *k, const struct prompt_seal *seal, const int32_t *tokens);
 
 struct stored_place { /* where a record lies */
     uint32_t segment; /* number of the segment file */

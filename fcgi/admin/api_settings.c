@@ -26,11 +26,11 @@ static bool empty_prompt_cache(struct request *r, struct err *e)
 static bool change(struct request *r, struct err *e)
 {
     char names[512];
-    const bool sealed = server_setting_bool(r, SETTING_PROMPT_CACHE_SEAL);
     const cJSON *body = request_json(r, e);
     if (!body || (server_settings_guarded(body) && !confirmation_check(r, e)) ||
         !server_settings_change(r, body, names, sizeof names, e) ||
-        (server_setting_bool(r, SETTING_PROMPT_CACHE_SEAL) != sealed && !empty_prompt_cache(r, e)))
+        /* Also where it is set to what it was: an attempt before may have ended halfway. */
+        (cJSON_GetObjectItemCaseSensitive(body, "prompt_cache_seal") && !empty_prompt_cache(r, e)))
         return false;
     audit_record(r, r->who.user_id, r->who.name, "settings.change", names);
     return list(r, e);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/base/file.h"
 #include "engine/base/json/json.h"
@@ -17,6 +18,17 @@
 
 #define MAX_PROGRESS 4096
 #define MAX_NAME 400
+#define MAX_INCLUDE 200
+
+/* Only such a name has a quantization behind it. */
+static bool names_the_hub(const char *repo)
+{
+    static const char *const prefixes[] = {"hf.co/", "hf:", "huggingface.co/", "https://"};
+    bool any = false;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        any = any || !strncasecmp(repo, prefixes[i], strlen(prefixes[i]));
+    return any;
+}
 
 /* Whether the hub knows the name is found out by the pull itself. */
 static bool check_repo(const char *repo, struct err *e)
@@ -24,7 +36,8 @@ static bool check_repo(const char *repo, struct err *e)
     const char *slash = strchr(repo, '/');
     size_t n = strspn(repo, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/@:");
     return (strlen(repo) < MAX_NAME && !repo[n] && slash && slash != repo && slash[1] &&
-            repo[0] != '-' && repo[0] != '.' && !strstr(repo, "..")) ||
+            repo[0] != '-' && repo[0] != '.' && !strstr(repo, "..") &&
+            (!strchr(repo, ':') || names_the_hub(repo))) ||
            err_field(e, ERR_INPUT, "repo",
                      "is written OWNER/NAME[@REVISION], or hf.co/OWNER/NAME:Q4_K_M") ||
            err_reason(e, "repo_form");
@@ -37,8 +50,8 @@ bool hub_pull_ask(struct request *r, const char *repo, const char *include, stru
         return false;
     if (include && *include && strchr(repo, ':') && strrchr(repo, ':') > strrchr(repo, '/'))
         return err_field(e, ERR_INPUT, "include", "does not go with '%s'", strrchr(repo, ':'));
-    if (include && strlen(include) > MAX_NAME)
-        return err_field(e, ERR_INPUT, "include", "is longer than %d bytes", MAX_NAME);
+    if (include && strlen(include) > MAX_INCLUDE)
+        return err_field(e, ERR_INPUT, "include", "is longer than %d bytes", MAX_INCLUDE);
     if (!confirmation_check(r, e))
         return false;
     cJSON *state = local_models_state(r->worker->state_dir, e), *o = cJSON_CreateObject();

@@ -25,20 +25,26 @@ static bool ends_with(const char *name, const char *end)
     return n > m && !strcmp(name + n - m, end);
 }
 
-/* Sums the bytes of a folder's weight files, by the ending of their names. */
-static double weight_bytes(const char *folder, const char *end)
+/* Sums the bytes of a folder's weight files, by the ending of their names; of files one folder
+ * below where it has none itself, as hubs have a folder for each quantization. */
+static double weight_bytes(const char *folder, const char *end, bool deeper)
 {
     char path[PATH_MAX];
     struct stat st;
-    double sum = 0;
+    double sum = 0, below = 0;
     DIR *d = opendir(folder);
-    for (struct dirent *entry; d && (entry = readdir(d));)
-        if (ends_with(entry->d_name, end) &&
-            file_join(path, sizeof path, folder, entry->d_name, NULL) && stat(path, &st) == 0)
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        if (entry->d_name[0] == '.' || !file_join(path, sizeof path, folder, entry->d_name, NULL) ||
+            stat(path, &st) != 0)
+            continue;
+        if (deeper && S_ISDIR(st.st_mode))
+            below += weight_bytes(path, end, false);
+        else if (ends_with(entry->d_name, end))
             sum += (double)st.st_size;
+    }
     if (d)
         closedir(d);
-    return sum;
+    return sum > 0 ? sum : below;
 }
 
 static void add_model_type(cJSON *o, const char *config)
@@ -64,8 +70,8 @@ void local_models_add(const char *path, cJSON *list)
     const bool folder = S_ISDIR(st.st_mode);
     const bool configured = folder && file_join(config, sizeof config, real, "config.json", NULL) &&
                             file_exists(config);
-    double safetensors = configured ? weight_bytes(real, ".safetensors") : 0,
-           gguf = folder ? weight_bytes(real, ".gguf") : 0;
+    double safetensors = configured ? weight_bytes(real, ".safetensors", false) : 0,
+           gguf = folder ? weight_bytes(real, ".gguf", true) : 0;
     if (!folder && ends_with(real, ".gguf"))
         gguf = (double)st.st_size;
     if (safetensors + gguf <= 0)

@@ -294,6 +294,8 @@ static bool begin_model_switch(struct up *u, struct supervisor *s, struct err *e
                               .state_dir = u->state,
                               .status_path = u->status,
                               .cache_dir = u->cache,
+                              .draft_model = u->draft_model,
+                              .speculate = u->speculate,
                               .pull = {.folder = u->models,
                                        .hub = u->hub,
                                        .progress_path = up_in_dir(u, u->state, STATE_PULL)}};

@@ -27,7 +27,7 @@ static void make_keys(const struct engine_job_params *job, const struct status_p
     struct prompt_key key;
     prompt_key_begin(&key, page->cache_identity, job->scope, variant_of(job, page));
     for (int32_t i = 0; i < n; i++) {
-        prompt_key_next(&key, job->prompt + (size_t)i * ENGINE_STORED_TOKENS);
+        prompt_key_next(&key, &job->cache_seal, job->prompt + (size_t)i * ENGINE_STORED_TOKENS);
         memcpy(keys + (size_t)i * sizeof key.bytes, key.bytes, sizeof key.bytes);
     }
 }

@@ -18,7 +18,8 @@ CREATE TABLE prompt_seals (
 UPDATE prompt_blocks SET label = (SELECT r.conversation_id || substr(label, 30) FROM responses r WHERE r.id = substr(label, 1, 29))
 WHERE label GLOB 'resp_*' AND EXISTS (
     SELECT 1 FROM responses r
-    WHERE r.id = substr(label, 1, 29) AND r.user_id = prompt_blocks.user_id AND length(r.conversation_id) = 29);
+    WHERE r.id = substr(label, 1, 29) AND r.user_id = prompt_blocks.user_id AND length(r.conversation_id) = 29
+        AND EXISTS (SELECT 1 FROM openai_conversations c WHERE c.id = r.conversation_id AND c.user_id = r.user_id));
 DROP TRIGGER response_remove;
 -- A response that goes takes the blocks along that its job was the first to store, also those that are recorded later: their label
 -- begins with its id. One that is a day old has none to come.

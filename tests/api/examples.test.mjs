@@ -81,7 +81,7 @@ function startProxy(port) {
 before(async () => {
   dir = mkdtempSync(path.join(os.tmpdir(), 'slx-'));
   symlinkSync(modules, path.join(dir, 'node_modules'));
-  const files = Object.fromEntries(readdirSync(demo).filter((f) => !f.endsWith('.md')).map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
+  const files = Object.fromEntries(readdirSync(demo).filter((f) => f !== 'draft' && !f.endsWith('.md')).map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
   hub = await startHub(files, { blobs: true });
   s = await start({ args: ['--hub', hub.url] });
   proxy = await startProxy(s.port);

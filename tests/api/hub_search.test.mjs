@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { startHub } from '../cli/hub.mjs';
 import { demo, sleep, start } from './harness.mjs';
 
-const files = () => Object.fromEntries(readdirSync(demo).filter((f) => !f.endsWith('.md'))
+const files = () => Object.fromEntries(readdirSync(demo).filter((f) => f !== 'draft' && !f.endsWith('.md'))
   .map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
 const other = () => ({ 'config.json': { data: Buffer.from('{"model_type": "other", "architectures": ["OtherForCausalLM"]}') } });
 let s, hub;

@@ -152,7 +152,7 @@ test('shells complete commands, words, options and their values', async () => {
   assert.deepEqual(bash('sluice', '').filter((w) => !['help', 'version'].includes(w)), commands);
   assert.deepEqual(bash('sluice', 'launch', 'cl'), ['claude']);
   assert.deepEqual(bash('sluice', 'up', '--backend', ''), ['auto', 'vulkan', 'cpu']);
-  assert.deepEqual(bash('sluice', 'up', '--prompt-c'), ['--prompt-cache-disk']);
+  assert.deepEqual(bash('sluice', 'up', '--prompt-c'), ['--prompt-cache-disk', '--prompt-cache-ram']);
   assert.deepEqual(bash('sluice', 'up', '--model', ''), [], 'files, which bash itself completes');
   for (const [sh, args] of [['zsh', ['-n']], ['fish', ['-n']]]) {
     const r = spawnSync(sh, [...args, written[sh]], { encoding: 'utf8' });

@@ -36,9 +36,9 @@ test("--compare prints lines for llama.cpp's tools with the same lengths", async
   assert.equal(r.code, 0, r.err);
   const lines = r.out.split("\n").filter((line) => line.startsWith("llama-"));
   assert.deepEqual(lines, [
-    `llama-bench -m '${file}' -fa 1 -t 2 -p 16,32 -d 0,64 -n 0 -r 1`,
-    `llama-bench -m '${file}' -fa 1 -t 2 -n 4 -d 16,80 -p 0 -r 1`, // each sequence reads 16 tokens of its own first
-    `llama-batched-bench -m '${file}' -fa 1 -t 2 -npp 16,80 -ntg 4 -npl 2,3 -c 252`,
+    `llama-bench -m '${file}' -fa 1 -t 2 -ngl 0 -p 16,32 -d 0,64 -n 0 -r 1`,
+    `llama-bench -m '${file}' -fa 1 -t 2 -ngl 0 -n 4 -d 16,80 -p 0 -r 1`, // each sequence reads 16 tokens of its own first
+    `llama-batched-bench -m '${file}' -fa 1 -t 2 -ngl 0 -npp 16,80 -ntg 4 -npl 2,3 -c 252`,
   ]);
   assert.ok(!(await sluice(args)).out.includes("llama-bench"));
   assert.match((await sluice(["bench", "--model", demo, "--compare"])).err, /compare.*\.gguf/);

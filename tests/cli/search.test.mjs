@@ -7,7 +7,7 @@ import { startHub } from "./hub.mjs";
 import { demo, folder, sluice, top } from "./sluice.mjs";
 
 const gguf = readFileSync(join(top, "tests/data/golden/qwen3moe-k/gguf/q4_k_m.gguf"));
-const large = () => Object.fromEntries(readdirSync(demo).filter((f) => !f.endsWith(".md"))
+const large = () => Object.fromEntries(readdirSync(demo).filter((f) => f !== "draft" && !f.endsWith(".md"))
   .map((f) => [f, { data: readFileSync(join(demo, f)), lfs: f.endsWith(".safetensors") }]));
 const others = () => ({
   "lab/tiny-large": large(),

@@ -11,7 +11,7 @@ const opts = { skip: noBrowser };
 let house, hub, page;
 before(async () => {
   if (noBrowser) return;
-  const files = Object.fromEntries(readdirSync(demo).filter((f) => !f.endsWith('.md')).map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
+  const files = Object.fromEntries(readdirSync(demo).filter((f) => f !== 'draft' && !f.endsWith('.md')).map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
   hub = await startHub(files, { blobs: true, others: { 'lab/tiny-other': { 'config.json': { data: Buffer.from('{"model_type": "other"}') } } } });
   house = await openHouse({ args: ['--hub', hub.url] });
   page = await house.page();

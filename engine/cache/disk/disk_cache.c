@@ -70,6 +70,7 @@ struct disk_cache *disk_cache_open(const struct disk_cache_params *p, struct err
     staging_init(&c->write_staging, WRITE_STAGING);
     staging_init(&c->read_staging, READ_STAGING);
     c->counters.budget = p->budget;
+    c->segments = (struct segments){.dir_fd = -1, .lock_fd = -1, .write_fd = -1};
     if (p->ram_budget && !(c->ram = record_ram_create(p->ram_budget))) {
         err_set(e, ERR_NOMEM, "no memory for the prompt cache in RAM");
         disk_cache_close(&c);

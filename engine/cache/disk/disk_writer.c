@@ -60,6 +60,9 @@ static void announce(struct disk_cache *c, const struct disk_write *w,
                              .compute_ms = w->compute_ms};
     memcpy(ev.owner, w->owner, sizeof ev.owner);
     struct record_entry *entry = record_table_find(&c->table, &w->about.key);
+    /* The one that it is better than was forgotten meanwhile: the rows say whether it is wanted. */
+    if (!entry && (entry = record_table_put(&c->table, &w->about.key)))
+        entry->has_state = w->about.state_bytes > 0;
     if (entry) {
         entry->place = *place;
         entry->event = record_feed_put(c->params.feed, &ev);

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define BUCKETS 16384u /* a power of two: at most some ten thousand records */
+#define BUCKETS 16384u /* a power of two */
+#define MOST 30000u    /* each is a mapping, of which a process has 65530 as Linux comes */
 
 struct copy {
     struct prompt_key key;
@@ -126,7 +127,8 @@ void record_ram_put(struct record_ram *r, const struct prompt_key *key,
         release(c);
         c = NULL;
     }
-    while (c && r->counters.bytes + place->bytes > r->counters.budget)
+    while (c &&
+           (r->counters.bytes + place->bytes > r->counters.budget || r->counters.records >= MOST))
         remove_at(r, find(r, &r->oldest->key, &r->oldest->place));
     if (c) {
         c->chain = *slot_of(r, key);

@@ -77,7 +77,8 @@ struct draft_worth draft_worth_of(const struct draft_habit *own, const struct dr
         w.least = chance;
     const double share = mean_share(&o);
     w.ms = win(&o, 1, plain, row) - price->first - price->read / (steps > 1 ? steps : 1);
-    for (double chance = share; chance > w.least; chance *= share)
+    double chance = share;
+    for (int32_t n = 1; n < price->most && chance > w.least; n++, chance *= share)
         w.ms += win(&o, chance, plain, row) - price->further;
     w.ms -= MARGIN * plain;
     return w;

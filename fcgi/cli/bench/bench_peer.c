@@ -57,10 +57,10 @@ static void begin(const struct bench *b, const char *model, const char *tool, st
 {
     const struct cli_run *r = &b->run;
     buf_printf(out, "%s -m '%s' -fa 1", tool, model);
-    if (r->ops->threads)
-        buf_printf(out, " -t %d", r->ops->threads(r->backend));
-    else
-        buf_puts(out, " -ngl 99");
+    const int32_t threads = r->ops->threads ? r->ops->threads(r->backend) : 0;
+    if (threads)
+        buf_printf(out, " -t %d", threads);
+    buf_puts(out, strcmp(r->ops->name, "cpu") ? " -ngl 99" : " -ngl 0");
 }
 
 void bench_peer_lines(const struct bench *b, const char *model, struct buf *out)

@@ -57,7 +57,7 @@ static const struct option options[] = {
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
     {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL,
      "32-bit activations everywhere, however slow"},
-    {"speculate", OPTION_CHOICE, AT(speculate), "auto", 0, 0, "auto|off|ngram", NULL,
+    {"speculate", OPTION_CHOICE, AT(speculate), "auto", 0, 0, "auto|off|ngram|draft", NULL,
      "as for `sluice up`: drafts take memory"},
     MEMORY_OPTION_ROWS(struct settings, memory),
 };
@@ -91,10 +91,11 @@ static void print_one(const struct hub_found *f)
     static const char *const words[HUB_VERDICT__N] = {"?", "not for Sluice", "too large", "streams",
                                                       "fits"};
     char name[2 * PULL_REPO_SIZE], size[SIZE_TEXT], rate[64] = "";
+    const int digits = f->tokens_per_s < 10 ? 2 : f->tokens_per_s < 100 ? 1 : 0;
     hub_search_name(f, false, name, sizeof name);
     if (f->tokens_per_s > 0)
-        snprintf(rate, sizeof rate, "%.3g to %.3g tokens/s",
-                 f->tokens_per_s * (1 - MEMORY_ESTIMATE_OFF),
+        snprintf(rate, sizeof rate, "%.*f to %.*f tokens/s", digits,
+                 f->tokens_per_s * (1 - MEMORY_ESTIMATE_OFF), digits,
                  f->tokens_per_s * (1 + MEMORY_ESTIMATE_OFF));
     printf("%-15s %10s  %-24s %s%s%s\n", words[f->verdict],
            f->bytes ? size_text((double)f->bytes, size) : "", rate, name, f->about[0] ? "  " : "",
@@ -141,8 +142,10 @@ static void take_status(struct hub_plan *like, const char *path)
     static struct status_page page; /* some 25 KiB */
     if (!path || !status_read(path, &page, NULL) || page.state != ENGINE_READY)
         return;
-    like->ram_returned = page.anonymous_bytes + page.locked_weight_bytes;
-    like->gpu_returned = page.device_bytes;
+    /* What a streaming model locks is a copy, which is anonymous already. */
+    like->ram_returned = page.anonymous_bytes +
+                         (strcmp(page.strategy, "ssd_streaming") ? page.locked_weight_bytes : 0);
+    like->gpu_returned = page.device_bytes + page.draft_device_bytes;
 }
 
 static bool run_search(const struct settings *o, const char *text, struct hub_search *s,

@@ -57,6 +57,14 @@ static void say_table(struct hub_plan *h, const struct pull *p, const struct mem
     fflush(stdout);
 }
 
+/* The reason quotes what a stranger's file says: nothing of it may steer a terminal. */
+static void defuse(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; *c; c++)
+        if (*c < 32 || *c == 127 || (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
+            *c = '?';
+}
+
 static bool plan(struct hub_plan *h, const struct pull *p, const char *folder, struct err *e)
 {
     struct memory_load l;
@@ -68,8 +76,10 @@ static bool plan(struct hub_plan *h, const struct pull *p, const char *folder, s
                                .gpu_returned = h->gpu_returned};
     struct model *m = model_open(folder, e);
     h->verdict = HUB_UNSUPPORTED;
-    if (!m)
+    if (!m) {
+        defuse(e->text);
         return err_prefix(e, "this model is not for Sluice, and nothing was loaded");
+    }
     int32_t experts = (int32_t)h->memory.experts_per_token;
     memory_options_request(&h->memory, &w);
     bool ok = !experts || model_limit_experts(m, experts, e);

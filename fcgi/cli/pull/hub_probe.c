@@ -14,7 +14,7 @@
 #include "engine/format/gguf.h"
 #include "fcgi/cli/pull/pull_http.h"
 
-enum { FIRST = 1 << 20, SMALL = 64 << 20, HEAD_MAX = 256 << 20 };
+enum { FIRST = 1 << 20, SMALL = 64 << 20, HEAD_MAX = 256 << 20, ALL_MAX = 1 << 30 };
 
 struct fetch {
     const struct pull *p;
@@ -152,8 +152,8 @@ static bool probe_file(const struct pull *p, const struct pull_file *file, const
     char path[PULL_PATH_SIZE];
     struct fetch f = {.p = p};
     bool weights = ends_with(file->name, ".safetensors"), gguf = ends_with(file->name, ".gguf");
-    if (!weights && !gguf && file->size > SMALL)
-        return true; /* no model's text is so long */
+    if (!weights && !gguf && (!ends_with(file->name, ".json") || file->size > SMALL))
+        return true; /* a plan needs no more than the configuration */
     bool ok = pull_disk_path(folder, file->name, "", path, e);
     if (ok && strchr(file->name, '/')) {
         char parent[PULL_PATH_SIZE];
@@ -175,9 +175,12 @@ bool hub_probe_make(const struct pull *p, const char *folder, int64_t *fetched, 
     *fetched = 0;
     if (!file_mkdirs(folder, 0700, e))
         return false;
-    for (size_t i = 0; i < p->n_files; i++)
+    for (size_t i = 0; i < p->n_files; i++) {
+        if (*fetched > ALL_MAX)
+            return err_set(e, ERR_LIMIT, "its heads take more than %d MiB", ALL_MAX >> 20);
         if (!probe_file(p, &p->files[i], folder, fetched, e))
             return false;
+    }
     return true;
 }
 

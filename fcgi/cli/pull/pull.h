@@ -124,6 +124,9 @@ bool pull_http_ask(struct pull *p, struct err *e);  /* each file's size, ETag an
 bool pull_http_load(struct pull *p, struct err *e);
 
 /* ---- pull_disk.c */
+/* Whether OUT is free for this repository: it holds nothing that was pulled from another. Names of
+ * folders have no owner in them, and one's files must not become another's. ERR_CONFLICT. */
+bool pull_disk_is_of(const char *out, const char *repo, struct err *e);
 /* What is in OUT or in the stage already decides each file's state; makes and locks the stage if it
  * is needed. */
 bool pull_disk_plan(struct pull *p, int64_t *missing, struct err *e);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -233,8 +234,23 @@ static bool plan_staged(struct pull *p, struct pull_file *f, const cJSON *manife
     return true;
 }
 
+bool pull_disk_is_of(const char *out, const char *repo, struct err *e)
+{
+    const char *of = NULL;
+    cJSON *manifest = read_manifest(out);
+    const bool ok =
+        !manifest || !json_get_string(manifest, "repo", &of, NULL) || !of ||
+        !strcasecmp(of, repo) ||
+        err_set(e, ERR_CONFLICT, "%.150s holds %.100s; move that folder away, or choose another",
+                out, of);
+    cJSON_Delete(manifest);
+    return ok;
+}
+
 bool pull_disk_plan(struct pull *p, int64_t *missing, struct err *e)
 {
+    if (!pull_disk_is_of(p->out, p->repo, e))
+        return false;
     cJSON *there = read_manifest(p->out), *staged = NULL;
     bool ok = true, all = true;
     int64_t total = 0; /* at most PULL_FILES_MAX * PULL_SIZE_MAX, below 2^58 */

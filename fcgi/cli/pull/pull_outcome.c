@@ -19,7 +19,8 @@ bool pull_refused(struct err *e, const struct pull *p, const char *name, long st
     const char *what = name ? name : p->repo;
     if (status == 401 || status == 403)
         return err_set(e, ERR_AUTH, "%.200s: the hub refuses it (HTTP %ld); %s", what, status,
-                       p->token[0] ? "the token doesn't allow it" : "it may need --token-file");
+                       p->token[0] ? "the token doesn't allow it"
+                                   : "it may need `sluice pull` with --token-file");
     if (status == 404)
         return err_set(e, ERR_NOTFOUND, "%.200s: the hub has no such %s (HTTP 404)", what,
                        name ? "file" : "repository or revision");

@@ -57,6 +57,8 @@ bool up_hub_model(struct up *u, struct err *e)
     char *out = up_in_dir(u, u->models, name.folder);
     if (!out)
         return err_set(e, ERR_NOMEM, "out of memory");
+    if (!pull_disk_is_of(out, name.repo.repo, e))
+        return false;
     if (!file_is_dir(out) && (!file_mkdirs(u->models, 0750, e) || !load(u, &name, out, e)))
         return false;
     u->model = out;

@@ -102,15 +102,19 @@ static bool write_current(struct model_switch *m, struct err *e)
 /* ---- the steps ---- */
 
 /* The argument after --model, of a program that starts the next time. A draft model that was named
- * is one of the model before. */
-static void set_model(struct child *c, char *path)
+ * belongs to the model that `up` was started with; others take the one in their folder, and do
+ * without where there is none. */
+static void set_model(const struct model_switch *m, struct child *c, char *path)
 {
     static char own[] = "auto";
+    const bool first = !strcmp(path, m->first);
     for (int i = 0; c && c->argv[i] && c->argv[i + 1]; i++)
         if (!strcmp(c->argv[i], "--model"))
             c->argv[i + 1] = path;
-        else if (!strcmp(c->argv[i], "--draft-model") && strcmp(c->argv[i + 1], "off") != 0)
-            c->argv[i + 1] = own;
+        else if (!strcmp(c->argv[i], "--draft-model") && strcmp(m->draft_model, "off") != 0)
+            c->argv[i + 1] = first ? (char *)m->draft_model : own;
+        else if (!strcmp(c->argv[i], "--speculate") && !strcmp(m->speculate, "draft"))
+            c->argv[i + 1] = first ? (char *)m->speculate : own;
 }
 
 /* In a process of its own: the new files are opened for the first time, and may be anything. It
@@ -188,7 +192,7 @@ static void stop_engine(struct model_switch *m)
 static void start_engine(struct model_switch *m, char *path, enum switch_phase phase)
 {
     struct child *c = engine(m);
-    set_model(c, path);
+    set_model(m, c, path);
     c->held = false;
     c->next_start_ms = 0;
     m->loading_pid = 0;
@@ -226,7 +230,7 @@ static void renew_workers(struct model_switch *m)
     static const char *const pools[] = {"recorder", "workers-short", "workers-stream"};
     for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++) {
         struct child *c = supervisor_child(m->supervisor, pools[i]);
-        set_model(c, m->current);
+        set_model(m, c, m->current);
         if (i && c && c->pid)
             kill(c->pid, SIGHUP);
     }
@@ -237,7 +241,7 @@ static void take_over(struct model_switch *m)
     struct err e = {0};
     snprintf(m->current, sizeof m->current, "%s", m->wanted);
     m->wanted[0] = m->error[0] = '\0';
-    set_model(engine(m), m->current);
+    set_model(m, engine(m), m->current);
     if (!write_current(m, &e))
         log_error("%s", e.text);
     renew_workers(m);
@@ -259,7 +263,7 @@ static void give_up_loading(struct model_switch *m)
         return;
     }
     c->held = true;
-    set_model(c, m->current);
+    set_model(m, c, m->current);
     enter(m, SWITCH_UNLOADED);
 }
 
@@ -343,6 +347,7 @@ bool model_switch_begin(struct model_switch *m, const char *model, struct err *e
     unlink(request); /* of another time */
     m->check_fd = -1;
     snprintf(m->current, sizeof m->current, "%s", model);
+    snprintf(m->first, sizeof m->first, "%s", model);
     if (!write_current(m, e))
         return false;
     enter(m, SWITCH_READY);

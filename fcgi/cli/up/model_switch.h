@@ -40,13 +40,14 @@ struct model_switch {
     /* set by the caller */
     struct supervisor *supervisor;
     const char *state_dir, *status_path, *cache_dir;
+    const char *draft_model, *speculate; /* as `up` was started */
     const char
         *folders[MODEL_SWITCH_FOLDERS]; /* where models are looked for; NULL after the last */
     struct model_pull pull;             /* its folder, hub and progress_path */
     /* its own */
     struct shared *shared;
     enum switch_phase phase;
-    char current[4096], wanted[4096], error[320];
+    char first[4096], current[4096], wanted[4096], error[320];
     int64_t since_ms;
     bool was_unloaded;  /* when it was asked for */
     double drain_until; /* clock_ms */

@@ -66,7 +66,7 @@ void disk_rig_about(int32_t i, struct record_about *about)
         for (int32_t t = 0; t < ENGINE_STORED_TOKENS; t++)
             about->tokens[t] = k * 1000 + t;
         about->parent = about->key;
-        prompt_key_next(&about->key, about->tokens);
+        prompt_key_next(&about->key, NULL, about->tokens);
     }
     about->end = (i - first + 1) * ENGINE_STORED_TOKENS;
     about->state_bytes = disk_rig_has_state(i) ? RIG_STATE : 0;

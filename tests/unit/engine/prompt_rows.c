@@ -112,7 +112,7 @@ void prompt_rows_name(struct prompt_rows *r, struct engine_job_params *p)
     int32_t n = 0;
     prompt_key_begin(&key, ROWS_IDENTITY, p->scope, p->experts_per_token);
     for (; (n + 1) * ENGINE_STORED_TOKENS <= p->n_prompt; n++) {
-        prompt_key_next(&key, p->prompt + n * ENGINE_STORED_TOKENS);
+        prompt_key_next(&key, NULL, p->prompt + n * ENGINE_STORED_TOKENS);
         int32_t i = find(r, &key);
         if (i < 0)
             break;

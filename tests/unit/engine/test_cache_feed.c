@@ -279,22 +279,42 @@ static void test_keys_depend_on_everything_before_a_block(void **state)
                                                           0xd2, 0xbf, 0x73, 0x1e, 0xdc, 0x05,
                                                           0x72, 0xc2, 0xe8, 0xfb};
     prompt_key_begin(&a, 0x0123456789abcdefu, "user:42", 0);
-    prompt_key_next(&a, tokens);
+    prompt_key_next(&a, NULL, tokens);
     assert_memory_equal(a.bytes, known, sizeof known);
     prompt_key_begin(&b, 0x0123456789abcdefu, "user:43", 0);
-    prompt_key_next(&b, tokens);
+    prompt_key_next(&b, NULL, tokens);
     assert_memory_not_equal(&a, &b, sizeof a);
     prompt_key_begin(&b, 0x0123456789abcdeeu, "user:42", 0);
-    prompt_key_next(&b, tokens);
+    prompt_key_next(&b, NULL, tokens);
     assert_memory_not_equal(&a, &b, sizeof a);
     prompt_key_begin(&b, 0x0123456789abcdefu, "user:42", 4);
-    prompt_key_next(&b, tokens);
+    prompt_key_next(&b, NULL, tokens);
     assert_memory_not_equal(&a, &b, sizeof a);
     b = a;
-    prompt_key_next(&a, tokens);
+    prompt_key_next(&a, NULL, tokens);
     tokens[31] = 1;
-    prompt_key_next(&b, tokens);
+    prompt_key_next(&b, NULL, tokens);
     assert_memory_not_equal(&a, &b, sizeof a);
+}
+
+/* Else whoever sees two keys could try what stands between them. */
+static void test_keys_of_sealed_blocks_need_the_users_key(void **state)
+{
+    struct prompt_key before, plain, sealed, other;
+    struct prompt_seal seal = {.key = {1, 2, 3}};
+    const int32_t tokens[ENGINE_STORED_TOKENS] = {1, 2, 3};
+    prompt_key_begin(&before, 0x0123456789abcdefu, "user:42", 0);
+    plain = sealed = other = before;
+    prompt_key_next(&plain, NULL, tokens);
+    prompt_key_next(&sealed, &seal, tokens);
+    assert_memory_equal(&plain, &sealed, sizeof plain); /* the seal is off */
+    seal.on = true;
+    sealed = before;
+    prompt_key_next(&sealed, &seal, tokens);
+    assert_memory_not_equal(&plain, &sealed, sizeof plain);
+    seal.key[31] = 1;
+    prompt_key_next(&other, &seal, tokens);
+    assert_memory_not_equal(&sealed, &other, sizeof sealed);
 }
 
 int main(void)
@@ -306,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_each_reference_is_answered_however_many_there_are),
         cmocka_unit_test(test_a_feed_that_nobody_reads_is_full_and_loses_nothing),
         cmocka_unit_test(test_keys_depend_on_everything_before_a_block),
+        cmocka_unit_test(test_keys_of_sealed_blocks_need_the_users_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

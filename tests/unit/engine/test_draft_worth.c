@@ -70,7 +70,7 @@ static int32_t make_draft(const struct course *c, const struct kind *kinds, int3
 
 static void step(struct course *c, const struct device *d, const struct kind *kinds)
 {
-    const struct draft_price price = {.first = d->draft, .further = d->draft};
+    const struct draft_price price = {.first = d->draft, .further = d->draft, .most = 16};
     struct draft_worth w = draft_worth_of(&c->habit, &c->habit, &c->costs, 1, 100, &price);
     enum draft_ground ground[DRAFT_MAX];
     struct draft_offer offer = {0};
@@ -151,7 +151,7 @@ static void test_what_must_be_read_first_counts(void **state)
     struct course c = {0};
     for (int i = 0; i < 200; i++)
         step(&c, &d, good);
-    const struct draft_price long_text = {.read = 600, .first = 1, .further = 1};
+    const struct draft_price long_text = {.read = 600, .first = 1, .further = 1, .most = 16};
     assert_true(draft_worth_of(&c.habit, &c.habit, &c.costs, 1, 1000, &long_text).ms > 0);
     assert_true(draft_worth_of(&c.habit, &c.habit, &c.costs, 1, 3, &long_text).ms < 0);
 }
@@ -162,7 +162,7 @@ static void test_an_unknown_drafter_is_tried_at_first(void **state)
     struct draft_habit none = {0};
     struct draft_trials t = {0};
     int32_t made = 0;
-    const struct draft_price price = {.first = 1, .further = 1};
+    const struct draft_price price = {.first = 1, .further = 1, .most = 16};
     for (int i = 0; i < 1000; i++) {
         draft_costs_note(&c, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 10});
         assert_true(draft_worth_of(&none, &none, &c, 1, 100, &price).ms <= 0);

@@ -87,7 +87,7 @@ static struct answer_text ask(void)
     strcpy(p.scope, "user:1");
     prompt_key_begin(&key, status().cache_identity, p.scope, 0);
     for (bool found = true; found && (p.n_stored + 1) * 32 <= PROMPT;) {
-        prompt_key_next(&key, prompt + p.n_stored * 32);
+        prompt_key_next(&key, NULL, prompt + p.n_stored * 32);
         found = false;
         for (int32_t i = 0; i < n_rows && !found; i++) {
             found = !memcmp(&rows[i].key, &key, sizeof key);

@@ -57,7 +57,10 @@ export function openHub(signal, again) {
     stop();
     running = new AbortController();
     signal.addEventListener("abort", stop, { once: true });
-    poll(running.signal, 700, "/api/admin/models/search", draw, (error) => render(state, error.message));
+    poll(running.signal, 700, "/api/admin/models/search", draw, (error) => {
+      render(state, error.message);
+      if (error.status === 501) stop(); // no `sluice up` here that searches
+    });
   };
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

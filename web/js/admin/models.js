@@ -85,7 +85,7 @@ function pullForm(again) {
 function drawPull(node, pull, again) {
   if (!pull) { render(node); return; }
   const running = pull.phase === "running";
-  const repo = pull.repo.replace(/@\w+/, ""); // the commit is for the computer
+  const repo = pull.repo.replace(/@[0-9a-f]{40}(?=:|$)/, ""); // the commit is for the computer
   const bar = el("progress", { ariaLabel: t("admin.pullBar", { repo }) });
   if (pull.total > 0) { bar.max = pull.total; bar.value = pull.got; }
   const stop = async () => {
