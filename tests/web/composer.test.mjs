@@ -175,7 +175,7 @@ test('Ctrl-K finds chats, actions and settings, by keyboard alone', opts, async 
   await page.keyboard.type('theme dark');
   await until(page, () => document.querySelector('#palette [aria-selected=true]')?.textContent === 'Theme: Dark');
   await page.keyboard.press('Enter');
-  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
+  await until(page, () => document.documentElement.dataset.theme === 'dark');
   await page.keyboard.press('Control+k');
   await page.keyboard.type('shortcuts');
   await page.keyboard.press('ArrowDown');
