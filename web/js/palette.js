@@ -11,7 +11,6 @@ import { shownKeysOf } from "./shortcuts.js";
 const MOST = 8;       // chats
 const PAUSE_MS = 120; // after a key, before the server is asked
 let actions = [];
-const begin = rounds();
 
 const matches = (label, words) => words.every((word) => label.toLowerCase().includes(word));
 
@@ -30,10 +29,11 @@ class Palette {
       el("div", { class: "palette-field" }, icon("search"), this.field), this.list);
     this.found = [];
     this.timer = 0;
+    this.begin = rounds();
     this.field.addEventListener("input", () => this.search());
     this.field.addEventListener("keydown", (event) => this.key(event));
     this.dialog.addEventListener("click", (event) => { if (event.target === this.dialog) this.dialog.close(); });
-    this.dialog.addEventListener("close", () => { clearTimeout(this.timer); begin(); this.dialog.remove(); });
+    this.dialog.addEventListener("close", () => { clearTimeout(this.timer); this.begin(); this.dialog.remove(); });
   }
 
   open() {
@@ -49,12 +49,13 @@ class Palette {
 
   search() {
     clearTimeout(this.timer);
+    this.begin(); // what the server still answers was asked for other words
     this.draw(this.chats.filter((c) => matches(c.label, this.words))); // until the server has looked: none that Enter would open by mistake
     this.timer = setTimeout(() => this.ask(this.typed), PAUSE_MS);
   }
 
   async ask(typed) {
-    const counts = begin();
+    const counts = this.begin();
     let found = [];
     try { found = await chats(typed); } catch { /* the actions are there without the server */ }
     if (counts()) this.draw(found);
@@ -113,5 +114,7 @@ class Palette {
 /** all: what can be done, {label, icon, group, keys, can(), run()}. */
 export function openPalette(all) {
   actions = all;
-  if (!$("palette")) new Palette().open();
+  if ($("palette")?.open) return;
+  $("palette")?.remove(); // one that was closed stays until the browser says so
+  new Palette().open();
 }
