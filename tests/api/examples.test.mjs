@@ -7,7 +7,7 @@ import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { startHub } from '../cli/hub.mjs';
+import { modelFiles, startHub } from '../cli/hub.mjs';
 import { demo, sleep, start, top } from './harness.mjs';
 
 const LANGUAGES = { sh: 'curl', python: 'Python', js: 'JavaScript' };
@@ -81,7 +81,7 @@ function startProxy(port) {
 before(async () => {
   dir = mkdtempSync(path.join(os.tmpdir(), 'slx-'));
   symlinkSync(modules, path.join(dir, 'node_modules'));
-  const files = Object.fromEntries(readdirSync(demo).filter((f) => f !== 'draft' && !f.endsWith('.md')).map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
+  const files = modelFiles(demo);
   hub = await startHub(files, { blobs: true });
   s = await start({ args: ['--hub', hub.url] });
   proxy = await startProxy(s.port);

@@ -1,15 +1,14 @@
 // sluice up --model hf.co/USER/REPO: what would run is shown, the model is loaded once, cut off it resumes, and it serves.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { startHub } from '../cli/hub.mjs';
+import { modelFiles, startHub } from '../cli/hub.mjs';
 import { demo, program, start } from './harness.mjs';
 
-const files = () => Object.fromEntries(readdirSync(demo).filter((f) => f !== 'draft' && !f.endsWith('.md'))
-  .map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
+const files = () => modelFiles(demo);
 
 test('a name on a hub is shown, loaded and served; the next start asks nobody', async () => {
   const hub = await startHub(files(), { blobs: true });

@@ -1,13 +1,12 @@
 // The search on the hub for the admin's page: found and planned by `sluice up`, pulled as it was planned, and run as it was shown.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { startHub } from '../cli/hub.mjs';
+import { modelFiles, startHub } from '../cli/hub.mjs';
 import { demo, sleep, start } from './harness.mjs';
 
-const files = () => Object.fromEntries(readdirSync(demo).filter((f) => f !== 'draft' && !f.endsWith('.md'))
-  .map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
+const files = () => modelFiles(demo);
 const other = () => ({ 'config.json': { data: Buffer.from('{"model_type": "other", "architectures": ["OtherForCausalLM"]}') } });
 let s, hub;
 before(async () => {

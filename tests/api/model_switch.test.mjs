@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync,
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { startHub } from '../cli/hub.mjs';
+import { modelFiles, startHub } from '../cli/hub.mjs';
 import { demo, joined, order, sleep, slow, start } from './harness.mjs';
 
 const models = mkdtempSync(path.join(os.tmpdir(), 'slm-'));
@@ -135,7 +135,7 @@ test('unloaded: told so, and loaded again when asked', async () => {
 test('a model is loaded from the hub, with its progress, and can then be used', async () => {
   const now = (await state()).pull;
   assert.equal(now, null);
-  const files = Object.fromEntries(readdirSync(demo).filter((f) => f !== 'draft').map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
+  const files = modelFiles(demo);
   hub.files = files;
   for (const repo of ['', 'name', '../x', '-x/y', 'a/b c', 7]) assert.equal((await s.json('POST', '/api/admin/models/pull', { repo })).status, 400, String(repo));
   assert.equal((await s.json('POST', '/api/admin/models/pull', { repo: 'lab/tiny' })).status, 202);

@@ -1,7 +1,9 @@
 // A hub on loopback that speaks the Hugging Face protocol, and one of another host that large files are redirected
 // to; both do wrong on demand.
 import { createHash } from "node:crypto";
+import { readFileSync, readdirSync } from "node:fs";
 import { createServer } from "node:http";
+import { join } from "node:path";
 
 export const sha256 = (data) => createHash("sha256").update(data).digest("hex");
 // bytes that repeat nowhere, so that a part in the wrong place is seen
@@ -14,6 +16,10 @@ export function bytes(n, seed = 1) {
   }
   return out;
 }
+
+/** A model's folder as a repository has it: its own files, no documents, none of folders below (a draft model). */
+export const modelFiles = (folder) => Object.fromEntries(readdirSync(folder, { withFileTypes: true }).filter((f) => !f.isDirectory() && !f.name.endsWith(".md"))
+  .map((f) => [f.name, { data: readFileSync(join(folder, f.name)), lfs: f.name.endsWith(".safetensors") }]));
 
 const listen = (server) => new Promise((done) => server.listen(0, "127.0.0.1", () => done(server.address().port)));
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
-import { bytes, sha256, startHub } from "./hub.mjs";
+import { bytes, modelFiles, sha256, startHub } from "./hub.mjs";
 import { demo, folder, sluice, top } from "./sluice.mjs";
 
 const gguf = readFileSync(join(top, "tests/data/golden/qwen3moe-k/gguf/q4_k_m.gguf"));
@@ -18,8 +18,7 @@ const repository = () => ({
   "tiny-BF16-00002-of-00002.gguf": { data: bytes(5000, 5), lfs: true },
   "mmproj-tiny-Q8_0.gguf": { data: bytes(5000, 6), lfs: true },
 });
-const model = () => Object.fromEntries(readdirSync(demo).filter((f) => f !== "draft" && !f.endsWith(".md"))
-  .map((f) => [f, { data: readFileSync(join(demo, f)), lfs: f.endsWith(".safetensors") }]));
+const model = () => modelFiles(demo);
 const loaded = (hub) => [...new Set(hub.loads().map((r) => r.path.split("/").at(-1)))].sort();
 
 async function setup(t, files = repository(), options = { blobs: true }) {

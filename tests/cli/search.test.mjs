@@ -3,12 +3,11 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
-import { startHub } from "./hub.mjs";
+import { modelFiles, startHub } from "./hub.mjs";
 import { demo, folder, sluice, top } from "./sluice.mjs";
 
 const gguf = readFileSync(join(top, "tests/data/golden/qwen3moe-k/gguf/q4_k_m.gguf"));
-const large = () => Object.fromEntries(readdirSync(demo).filter((f) => f !== "draft" && !f.endsWith(".md"))
-  .map((f) => [f, { data: readFileSync(join(demo, f)), lfs: f.endsWith(".safetensors") }]));
+const large = () => modelFiles(demo);
 const others = () => ({
   "lab/tiny-large": large(),
   "lab/tiny-other": { "config.json": { data: Buffer.from('{"model_type": "other", "architectures": ["OtherForCausalLM"]}') }, "model.safetensors": { data: Buffer.alloc(4096), lfs: true } },

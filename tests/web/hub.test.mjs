@@ -1,17 +1,15 @@
 // The search on the hub on the admin's page: what runs here is seen beside each model, and one press downloads it.
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync } from 'node:fs';
-import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { demo } from '../api/harness.mjs';
-import { startHub } from '../cli/hub.mjs';
+import { modelFiles, startHub } from '../cli/hub.mjs';
 import { noBrowser, openHouse } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, hub, page;
 before(async () => {
   if (noBrowser) return;
-  const files = Object.fromEntries(readdirSync(demo).filter((f) => f !== 'draft' && !f.endsWith('.md')).map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
+  const files = modelFiles(demo);
   hub = await startHub(files, { blobs: true, others: { 'lab/tiny-other': { 'config.json': { data: Buffer.from('{"model_type": "other"}') } } } });
   house = await openHouse({ args: ['--hub', hub.url] });
   page = await house.page();
