@@ -95,65 +95,71 @@ bool factor_key_make(struct store *s, struct err *e)
     return key_path(s, path, e) && (access(path, F_OK) == 0 || make_key(path, e));
 }
 
-static void derive(struct key *key, int64_t user_id, unsigned char out[crypto_secretbox_KEYBYTES])
+struct own_key { /* of a user, for one purpose */
+    unsigned char bytes[crypto_secretbox_KEYBYTES];
+};
+_Static_assert(sizeof(struct own_key) == crypto_generichash_KEYBYTES, "both take it");
+
+/* 1; 0: there is no file; -1: *e. context: crypto_kdf's, a name for the purpose. */
+static int derive(struct store *s, int64_t user_id, const char *context, struct own_key *out,
+                  struct err *e)
 {
-    crypto_kdf_derive_from_key(out, crypto_secretbox_KEYBYTES, (uint64_t)user_id, CONTEXT,
-                               key->bytes);
-    sodium_memzero(key, sizeof *key);
+    char path[STORE_PATH_SIZE];
+    struct key key;
+    const int rc = key_path(s, path, e) ? read_key(path, &key, e) : -1;
+    if (rc != 1)
+        return rc;
+    crypto_kdf_derive_from_key(out->bytes, sizeof out->bytes, (uint64_t)user_id, context,
+                               key.bytes);
+    sodium_memzero(&key, sizeof key);
+    return 1;
+}
+
+/* The same where the file is made if there is none. */
+static bool derive_anew(struct store *s, int64_t user_id, const char *context, struct own_key *out,
+                        struct err *e)
+{
+    const int rc = factor_key_make(s, e) ? derive(s, user_id, context, out, e) : -1;
+    return rc == 1 || (rc == 0 && err_set(e, ERR_IO, FACTOR_KEY_FILE " has gone"));
 }
 
 bool factor_seal(struct store *s, int64_t user_id, const unsigned char secret[OTP_SECRET_BYTES],
                  unsigned char out[FACTOR_SEALED_BYTES], struct err *e)
 {
-    char path[STORE_PATH_SIZE];
-    unsigned char own[crypto_secretbox_KEYBYTES];
-    struct key key;
-    if (!factor_key_make(s, e) || !key_path(s, path, e))
+    struct own_key own;
+    if (!derive_anew(s, user_id, CONTEXT, &own, e))
         return false;
-    const int rc = read_key(path, &key, e);
-    if (rc != 1)
-        return rc < 0 ? false : err_set(e, ERR_IO, FACTOR_KEY_FILE " has gone");
-    derive(&key, user_id, own);
     randombytes_buf(out, crypto_secretbox_NONCEBYTES);
-    crypto_secretbox_easy(out + crypto_secretbox_NONCEBYTES, secret, OTP_SECRET_BYTES, out, own);
-    sodium_memzero(own, sizeof own);
+    crypto_secretbox_easy(out + crypto_secretbox_NONCEBYTES, secret, OTP_SECRET_BYTES, out,
+                          own.bytes);
+    sodium_memzero(&own, sizeof own);
     return true;
 }
 
 int factor_open(struct store *s, int64_t user_id, const unsigned char sealed[FACTOR_SEALED_BYTES],
                 unsigned char secret[OTP_SECRET_BYTES], struct err *e)
 {
-    char path[STORE_PATH_SIZE];
-    unsigned char own[crypto_secretbox_KEYBYTES];
-    struct key key;
-    if (!key_path(s, path, e))
-        return -1;
-    const int rc = read_key(path, &key, e);
+    struct own_key own;
+    const int rc = derive(s, user_id, CONTEXT, &own, e);
     if (rc != 1)
         return rc;
-    derive(&key, user_id, own);
-    const bool opened = crypto_secretbox_open_easy(
-                            secret, sealed + crypto_secretbox_NONCEBYTES,
-                            FACTOR_SEALED_BYTES - crypto_secretbox_NONCEBYTES, sealed, own) == 0;
-    sodium_memzero(own, sizeof own);
+    const bool opened =
+        crypto_secretbox_open_easy(secret, sealed + crypto_secretbox_NONCEBYTES,
+                                   FACTOR_SEALED_BYTES - crypto_secretbox_NONCEBYTES, sealed,
+                                   own.bytes) == 0;
+    sodium_memzero(&own, sizeof own);
     return opened;
 }
 
 bool factor_derive(struct store *s, int64_t user_id, const struct factor_salt *salt,
                    unsigned char out[FACTOR_DERIVED_BYTES], struct err *e)
 {
-    char path[STORE_PATH_SIZE];
-    unsigned char own[crypto_generichash_KEYBYTES];
-    struct key key;
-    if (!factor_key_make(s, e) || !key_path(s, path, e))
+    struct own_key own;
+    if (!derive_anew(s, user_id, DERIVE_CONTEXT, &own, e))
         return false;
-    const int rc = read_key(path, &key, e);
-    if (rc != 1)
-        return rc < 0 ? false : err_set(e, ERR_IO, FACTOR_KEY_FILE " has gone");
-    crypto_kdf_derive_from_key(own, sizeof own, (uint64_t)user_id, DERIVE_CONTEXT, key.bytes);
-    crypto_generichash(out, FACTOR_DERIVED_BYTES, salt->bytes, sizeof salt->bytes, own, sizeof own);
-    sodium_memzero(&key, sizeof key);
-    sodium_memzero(own, sizeof own);
+    crypto_generichash(out, FACTOR_DERIVED_BYTES, salt->bytes, sizeof salt->bytes, own.bytes,
+                       sizeof own.bytes);
+    sodium_memzero(&own, sizeof own);
     return true;
 }
 
@@ -162,36 +168,20 @@ _Static_assert(STORE_SEALED_EXTRA == crypto_aead_xchacha20poly1305_ietf_NPUBBYTE
                    crypto_aead_xchacha20poly1305_ietf_KEYBYTES == crypto_secretbox_KEYBYTES,
                "as the header says");
 
-/* 1, 0 or -1 as read_key. */
-static int setting_key(struct store *s, unsigned char own[crypto_secretbox_KEYBYTES], struct err *e)
-{
-    char path[STORE_PATH_SIZE];
-    struct key key;
-    if (!key_path(s, path, e))
-        return -1;
-    const int rc = read_key(path, &key, e);
-    if (rc == 1) {
-        crypto_kdf_derive_from_key(own, crypto_secretbox_KEYBYTES, 1, SETTING_CONTEXT, key.bytes);
-        sodium_memzero(&key, sizeof key);
-    }
-    return rc;
-}
+#define SETTINGS 1 /* in place of a user */
 
 bool store_setting_seal(struct store *s, const char *name, const char *secret, unsigned char *out,
                         struct err *e)
 {
     const size_t nonce = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;
-    unsigned char own[crypto_secretbox_KEYBYTES];
-    if (!factor_key_make(s, e))
+    struct own_key own;
+    if (!derive_anew(s, SETTINGS, SETTING_CONTEXT, &own, e))
         return false;
-    const int rc = setting_key(s, own, e);
-    if (rc != 1)
-        return rc < 0 ? false : err_set(e, ERR_IO, FACTOR_KEY_FILE " has gone");
     randombytes_buf(out, nonce);
     crypto_aead_xchacha20poly1305_ietf_encrypt(out + nonce, NULL, (const unsigned char *)secret,
                                                strlen(secret), (const unsigned char *)name,
-                                               strlen(name), NULL, out, own);
-    sodium_memzero(own, sizeof own);
+                                               strlen(name), NULL, out, own.bytes);
+    sodium_memzero(&own, sizeof own);
     return true;
 }
 
@@ -199,19 +189,19 @@ int store_setting_unseal(struct store *s, const char *name, const struct store_s
                          char *secret, struct err *e)
 {
     const size_t nonce = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;
-    unsigned char own[crypto_secretbox_KEYBYTES];
+    struct own_key own;
     unsigned long long n = 0;
     if (sealed->len < STORE_SEALED_EXTRA)
         return 0;
-    const int rc = setting_key(s, own, e);
+    const int rc = derive(s, SETTINGS, SETTING_CONTEXT, &own, e);
     if (rc != 1)
         return rc;
     const bool opened =
         crypto_aead_xchacha20poly1305_ietf_decrypt(
             (unsigned char *)secret, &n, NULL, sealed->bytes + nonce, sealed->len - nonce,
-            (const unsigned char *)name, strlen(name), sealed->bytes, own) == 0;
+            (const unsigned char *)name, strlen(name), sealed->bytes, own.bytes) == 0;
     secret[opened ? n : 0] = '\0';
-    sodium_memzero(own, sizeof own);
+    sodium_memzero(&own, sizeof own);
     return opened;
 }
 
