@@ -122,12 +122,14 @@ static void leave_seat(void *state)
     seat->model->counts.taken--;
 }
 
-/* What was drafted and came true is gone through already. At least the text's last token is left,
- * whose row is wanted. */
+/* What was drafted and came true is gone through already, but for recurrent states, which are not
+ * there any more. At least the text's last token is left, whose row is wanted. */
 static void follow(struct seat *seat, const struct draft_text *text)
 {
     const struct draft_model_params *p = &seat->model->params;
     int32_t at = seat->from + seat->n_read;
+    if (p->n_recurrent)
+        seat->n_ahead = 0;
     for (int32_t i = 0; i < seat->n_ahead && at < text->n_tokens; i++, at++)
         if (text->tokens[at] != seat->ahead[i])
             break;
@@ -182,8 +184,6 @@ static struct draft_price price_of(const struct draft_model *m, const void *stat
     struct seat seat = {.model = (struct draft_model *)(uintptr_t)m};
     if (state)
         seat = *(const struct seat *)state;
-    if (m->params.n_recurrent)
-        seat.n_ahead = 0;
     follow(&seat, text);
     const double one = expected_ms(m, 1);
     const double read = expected_ms(m, text->n_tokens - seat.from - seat.n_read);
@@ -342,10 +342,9 @@ static bool extend(struct draft_model *m, struct draft_ask *asks, int32_t n, dou
         struct seat *seat = asks[i].state;
         if (!goes_on[i] || asks[i].failed)
             continue;
-        const int32_t last = asks[i].out.ids[asks[i].out.n - 1];
-        add_member(m, members++, &asks[i], &asks[i].out.ids[asks[i].out.n - 1], 1,
-                   seat->n_read + seat->n_ahead, true);
-        seat->ahead[seat->n_ahead++] = last;
+        const int32_t *last = &asks[i].out.ids[asks[i].out.n - 1];
+        add_member(m, members++, &asks[i], last, 1, seat->n_read + seat->n_ahead, true);
+        seat->ahead[seat->n_ahead++] = *last;
     }
     const int32_t n_top = members ? run_step(m, members, members) : 0;
     for (int32_t i = 0; n_top && i < members; i++) {
@@ -362,8 +361,6 @@ static void model_draft(struct draft_model *m, struct draft_ask *asks, int32_t n
     assert(n <= DRAFT_SEATS && n <= m->params.n_seats);
     for (int32_t i = 0; i < n; i++) {
         struct seat *seat = asks[i].state;
-        if (m->params.n_recurrent)
-            seat->n_ahead = 0; /* their KV is there, the state is not */
         follow(seat, &asks[i].text);
         chances[i] = 1;
         asks[i].failed =

@@ -56,12 +56,12 @@ export function openHub(signal, again) {
   const watch = () => {
     stop();
     running = new AbortController();
-    signal.addEventListener("abort", stop, { once: true });
     poll(running.signal, 700, "/api/admin/models/search", draw, (error) => {
       render(state, error.message);
       if (error.status === 501) stop(); // no `sluice up` here that searches
     });
   };
+  signal.addEventListener("abort", stop, { once: true });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
