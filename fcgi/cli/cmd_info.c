@@ -39,18 +39,7 @@ struct info {
 
 #define AT(field) offsetof(struct info, field)
 static const struct option options[] = {
-    {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL,
-     "what shall compute"},
-    {"slots", OPTION_INT, AT(slots), "16", 1, 1024, NULL, "N", "jobs that run at once"},
-    {"ctx", OPTION_INT, AT(ctx), "0", 0, 1 << 24, NULL, "TOKENS",
-     "longest prompt and answer together; 0: the model's own, at most 32768"},
-    {"kv-memory", OPTION_BYTES, AT(kv_memory), "0", 0, 1e15, NULL, "BYTES",
-     "memory for KV blocks; 0: chosen"},
-    {"prefill-chunk", OPTION_INT, AT(prefill_chunk), "0", 0, 65536, NULL, "TOKENS",
-     "prompt tokens of a step; 0: chosen"},
-    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
-    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL,
-     "32-bit activations everywhere, however slow"},
+    PLAN_OPTION_ROWS(struct info),
     MEMORY_OPTION_ROWS(struct info, requests),
     {"draft-model", OPTION_STRING, AT(draft_model), "off", 0, 0, NULL, "PATH|auto|off",
      "a smaller model that makes drafts; auto: the folder draft in the model's, if it has one"},

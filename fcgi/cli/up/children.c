@@ -28,64 +28,83 @@ static void add_child(struct supervisor *s, const char *name, char *const *argv,
     c->argv[n] = NULL;
 }
 
+/* Puts words, up to their NULL, behind those in argv, which has room for them. */
+static void append(char **argv, char *const *words)
+{
+    while (*argv)
+        argv++;
+    while ((*argv++ = *words++))
+        ;
+}
+
+/* What a plan depends on: the engine's own, and that of a search, which plans as the engine would.
+ */
+static void append_plan(struct up *u, char **argv)
+{
+    char *const words[] = {"--backend",
+                           (char *)u->backend,
+                           "--ctx",
+                           number(u, u->ctx),
+                           "--slots",
+                           number(u, u->slots),
+                           "--threads",
+                           number(u, u->threads),
+                           "--strategy",
+                           (char *)u->memory.strategy,
+                           "--ram-budget",
+                           number(u, u->memory.ram_budget),
+                           "--gpu-budget",
+                           number(u, u->memory.gpu_budget),
+                           "--expert-cache",
+                           number(u, u->memory.expert_cache),
+                           "--experts-per-token",
+                           number(u, u->memory.experts_per_token),
+                           "--hybrid-experts",
+                           (char *)u->memory.hybrid_experts,
+                           "--kv-type",
+                           (char *)u->memory.kv_type,
+                           "--kv-memory",
+                           number(u, u->kv_memory),
+                           "--prefill-chunk",
+                           number(u, u->prefill_chunk),
+                           "--speculate",
+                           (char *)u->speculate,
+                           u->exact ? "--exact" : "--no-exact",
+                           NULL};
+    append(argv, words);
+}
+
 static void add_engine(struct up *u, struct supervisor *s)
 {
     char *argv[SUPERVISOR_MAX_ARGS] = {
         up_in_dir(u, u->bin_dir, "sluice-engine"),
         "--model",
         (char *)u->model,
-        "--backend",
-        (char *)u->backend,
         "--socket",
         u->engine_socket,
         "--status",
         u->status,
         "--cache-dir",
         u->engine_cache,
-        "--ctx",
-        number(u, u->ctx),
-        "--slots",
-        number(u, u->slots),
         "--max-queue",
         number(u, u->max_queue),
-        "--threads",
-        number(u, u->threads),
         "--log-level",
         (char *)u->log_level,
         "--log-ring",
         u->log_ring,
-        "--strategy",
-        (char *)u->memory.strategy,
-        "--ram-budget",
-        number(u, u->memory.ram_budget),
-        "--gpu-budget",
-        number(u, u->memory.gpu_budget),
-        "--expert-cache",
-        number(u, u->memory.expert_cache),
-        "--experts-per-token",
-        number(u, u->memory.experts_per_token),
-        "--hybrid-experts",
-        (char *)u->memory.hybrid_experts,
-        "--kv-type",
-        (char *)u->memory.kv_type,
-        "--kv-memory",
-        number(u, u->kv_memory),
         "--prompt-cache-disk",
         (char *)u->prompt_cache_disk,
         "--prompt-cache-ram",
         (char *)u->prompt_cache_ram,
-        "--speculate",
-        (char *)u->speculate,
         "--draft-model",
         (char *)u->draft_model,
-        "--prefill-chunk",
-        number(u, u->prefill_chunk),
         u->without_landlock ? "--without-landlock" : "--no-without-landlock",
         u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
-        u->exact ? "--exact" : "--no-exact",
-        u->engine_user.given ? "--peer" : NULL,
-        number(u, (int64_t)u->user.uid),
         NULL};
+    char *const peer[] = {"--peer", number(u, (int64_t)u->user.uid), NULL};
+    append_plan(u, argv);
+    if (u->engine_user.given)
+        append(argv, peer);
     add_child(s, "engine", argv, SIGTERM);
     s->children[0].as = u->engine_user.given ? &u->engine_user : NULL;
 }
@@ -166,50 +185,15 @@ bool up_add_children(struct up *u, struct supervisor *s, struct err *e)
 
 void up_set_search(struct up *u)
 {
-    char *argv[MODEL_SEARCH_ARGS] = {"sluice",
-                                     "search",
-                                     "--endpoint",
-                                     (char *)u->hub,
-                                     "--known",
-                                     up_in_dir(u, u->share_dir, "known-models.json"),
-                                     "--folder",
-                                     (char *)u->models,
-                                     "--progress",
-                                     up_in_dir(u, u->state, STATE_SEARCH),
-                                     "--status",
-                                     u->status,
-                                     "--cache-dir",
-                                     u->cache,
-                                     "--backend",
-                                     (char *)u->backend,
-                                     "--ctx",
-                                     number(u, u->ctx),
-                                     "--slots",
-                                     number(u, u->slots),
-                                     "--threads",
-                                     number(u, u->threads),
-                                     "--strategy",
-                                     (char *)u->memory.strategy,
-                                     "--ram-budget",
-                                     number(u, u->memory.ram_budget),
-                                     "--gpu-budget",
-                                     number(u, u->memory.gpu_budget),
-                                     "--expert-cache",
-                                     number(u, u->memory.expert_cache),
-                                     "--experts-per-token",
-                                     number(u, u->memory.experts_per_token),
-                                     "--hybrid-experts",
-                                     (char *)u->memory.hybrid_experts,
-                                     "--kv-type",
-                                     (char *)u->memory.kv_type,
-                                     "--kv-memory",
-                                     number(u, u->kv_memory),
-                                     "--prefill-chunk",
-                                     number(u, u->prefill_chunk),
-                                     "--speculate",
-                                     (char *)u->speculate,
-                                     u->exact ? "--exact" : "--no-exact",
+    char *argv[MODEL_SEARCH_ARGS] = {"sluice",      "search",
+                                     "--endpoint",  (char *)u->hub,
+                                     "--known",     up_in_dir(u, u->share_dir, "known-models.json"),
+                                     "--folder",    (char *)u->models,
+                                     "--progress",  up_in_dir(u, u->state, STATE_SEARCH),
+                                     "--status",    u->status,
+                                     "--cache-dir", u->cache,
                                      NULL};
+    append_plan(u, argv);
     u->model_search.state_dir = u->state;
     memcpy(u->model_search.argv, argv, sizeof argv);
 }
