@@ -22,37 +22,40 @@ static bool ends_with_gguf(const char *name)
     return n > 5 && name[0] != '.' && !strcmp(name + n - 5, ".gguf");
 }
 
-/* Models in a folder, the last one's path in `out`; also those one folder below, if `deeper`. */
+/* Models in a folder, the last one's path in `out`; also those one folder below, if `deeper`. -1:
+ * it can't be opened. */
 static int find_models(const char *folder, bool deeper, char *out, size_t size)
 {
     DIR *d = opendir(folder);
     char path[PATH_MAX];
     int found = 0, number;
-    for (struct dirent *one; d && (one = readdir(d));) {
+    if (!d)
+        return -1;
+    for (struct dirent *one; (one = readdir(d));) {
         if (one->d_name[0] == '.' || !file_join(path, sizeof path, folder, one->d_name, NULL))
             continue;
-        if (!ends_with_gguf(one->d_name)) {
-            found += deeper && file_is_dir(path) ? find_models(path, false, out, size) : 0;
-        } else if (strncmp(one->d_name, "mmproj", 6) &&
-                   !(gguf_split_of(one->d_name, &number) && number != 1)) {
+        if (ends_with_gguf(one->d_name)) {
+            if (!strncmp(one->d_name, "mmproj", 6) ||
+                (gguf_split_of(one->d_name, &number) && number != 1))
+                continue;
             snprintf(out, size, "%s", path);
             found++;
+        } else if (deeper) {
+            const int below = find_models(path, false, out, size);
+            found += below > 0 ? below : 0;
         }
     }
-    if (d)
-        closedir(d);
+    closedir(d);
     return found;
 }
 
 bool gguf_in_folder(const char *folder, char *out, size_t size, struct err *e)
 {
-    DIR *d = opendir(folder);
-    if (!d)
-        return err_errno(e, "opening the model folder");
-    closedir(d);
     int found = find_models(folder, false, out, size);
-    if (!found) /* hubs have a folder for each quantization */
+    if (found == 0) /* hubs have a folder for each quantization */
         found = find_models(folder, true, out, size);
+    if (found < 0)
+        return err_errno(e, "opening the model folder");
     if (found > 1)
         return err_set(e, ERR_INPUT, "the folder holds %d GGUF models; name one of the files",
                        found);

@@ -51,43 +51,37 @@ static bool ask(struct request *r, struct err *e)
     return ok && reply_empty(r, 202);
 }
 
-/* A question that `sluice up` has not taken yet counts already: nobody sees the answer to another
- * one. */
-static cJSON *asked(const struct request *r)
+/* What is shown before anything was found. query: NULL before the first question. */
+static cJSON *nothing_yet(const char *query, const char *phase)
 {
-    char path[PATH_MAX];
-    const char *query = "";
-    cJSON *v = state_file(r, STATE_SEARCH_REQUEST, path, NULL)
-                   ? json_parse_file(path, REQUEST_MAX, NULL)
-                   : NULL;
-    if (!v)
-        return NULL;
     cJSON *o = cJSON_CreateObject();
-    json_get_string(v, "query", &query, NULL);
-    cJSON_AddStringToObject(o, "query", query);
-    cJSON_AddStringToObject(o, "phase", "searching");
+    cJSON_AddItemToObject(o, "query", query ? cJSON_CreateString(query) : cJSON_CreateNull());
+    cJSON_AddStringToObject(o, "phase", phase);
     cJSON_AddNullToObject(o, "error");
     cJSON_AddItemToObject(o, "items", cJSON_CreateArray());
-    cJSON_Delete(v);
     return o;
+}
+
+static cJSON *state_json(const struct request *r, const char *name, size_t most)
+{
+    char path[PATH_MAX];
+    return state_file(r, name, path, NULL) ? json_parse_file(path, most, NULL) : NULL;
 }
 
 static bool show(struct request *r, struct err *e)
 {
-    char path[PATH_MAX];
+    const char *query = "";
     if (!runs_here(r, e))
         return false;
-    cJSON *found = asked(r);
-    if (!found && state_file(r, STATE_SEARCH, path, NULL))
-        found = json_parse_file(path, FOUND_MAX, NULL);
-    if (!found) {
-        found = cJSON_CreateObject();
-        cJSON_AddNullToObject(found, "query");
-        cJSON_AddStringToObject(found, "phase", "none");
-        cJSON_AddNullToObject(found, "error");
-        cJSON_AddItemToObject(found, "items", cJSON_CreateArray());
-    }
+    /* A question that `sluice up` has not taken yet counts already: nobody sees the answer to
+     * another one. */
+    cJSON *asked = state_json(r, STATE_SEARCH_REQUEST, REQUEST_MAX);
+    json_get_string(asked, "query", &query, NULL);
+    cJSON *found = asked ? nothing_yet(query, "searching") : state_json(r, STATE_SEARCH, FOUND_MAX);
+    if (!found)
+        found = nothing_yet(NULL, "none");
     bool ok = reply_json(r, 200, found);
+    cJSON_Delete(asked);
     cJSON_Delete(found);
     return ok;
 }

@@ -45,18 +45,7 @@ static const struct option options[] = {
      "a running engine's status page: its memory counts as free"},
     {"cache-dir", OPTION_STRING, AT(cache_dir), NULL, 0, 0, NULL, "DIR",
      "where the disk's measured rate is kept"},
-    {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL,
-     "what shall compute"},
-    {"slots", OPTION_INT, AT(slots), "16", 1, 1024, NULL, "N", "jobs that run at once"},
-    {"ctx", OPTION_INT, AT(ctx), "0", 0, 1 << 24, NULL, "TOKENS",
-     "longest prompt and answer together; 0: the model's own, at most 32768"},
-    {"kv-memory", OPTION_BYTES, AT(kv_memory), "0", 0, 1e15, NULL, "BYTES",
-     "memory for KV blocks; 0: chosen"},
-    {"prefill-chunk", OPTION_INT, AT(prefill_chunk), "0", 0, 65536, NULL, "TOKENS",
-     "prompt tokens of a step; 0: chosen"},
-    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
-    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL,
-     "32-bit activations everywhere, however slow"},
+    PLAN_OPTION_ROWS(struct settings),
     {"speculate", OPTION_CHOICE, AT(speculate), "auto", 0, 0, "auto|off|ngram|draft", NULL,
      "as for `sluice up`: drafts take memory"},
     MEMORY_OPTION_ROWS(struct settings, memory),
@@ -69,15 +58,7 @@ static bool tell(const struct hub_search *s, const char *path, const char *phase
     struct buf b = {0};
     if (!path)
         return true;
-    buf_puts(&b, "{\"query\":");
-    buf_json_string(&b, s->text, strlen(s->text));
-    buf_json_member(&b, "phase", phase);
-    buf_puts(&b, ",\"error\":");
-    if (error && error->text[0])
-        buf_json_string(&b, error->text, strlen(error->text));
-    else
-        buf_puts(&b, "null");
-    buf_puts(&b, ",\"items\":");
+    hub_search_begin_json(&b, s->text, phase, error ? error->text : NULL);
     hub_search_json(s, &b);
     buf_puts(&b, "}\n");
     bool ok = b.failed ? err_set(e, ERR_NOMEM, "no memory for the list")

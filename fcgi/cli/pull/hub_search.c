@@ -202,6 +202,15 @@ static void put_number(struct buf *b, const char *name, bool known, double v)
         buf_printf(b, ",\"%s\":null", name);
 }
 
+/* Without a text: null. */
+static void put_text(struct buf *b, const char *name, const char *text)
+{
+    if (text && text[0])
+        buf_json_member(b, name, text);
+    else
+        buf_printf(b, ",\"%s\":null", name);
+}
+
 static void put_fit(const struct hub_found *f, struct buf *b)
 {
     const bool known = f->tokens_per_s > 0;
@@ -210,11 +219,7 @@ static void put_fit(const struct hub_found *f, struct buf *b)
     put_number(b, "tokens_per_s", known, f->tokens_per_s);
     put_number(b, "tokens_per_s_low", known, f->tokens_per_s * (1 - MEMORY_ESTIMATE_OFF));
     put_number(b, "tokens_per_s_high", known, f->tokens_per_s * (1 + MEMORY_ESTIMATE_OFF));
-    buf_puts(b, ",\"reason\":");
-    if (f->why[0])
-        buf_json_string(b, f->why, strlen(f->why));
-    else
-        buf_puts(b, "null");
+    put_text(b, "reason", f->why);
     buf_printf(b, ",\"plan\":%s%.*s%s}", f->plan.len ? "{" : "null", (int)f->plan.len,
                f->plan.data ? f->plan.data : "", f->plan.len ? "}" : "");
 }
@@ -239,6 +244,15 @@ static void put_found(const struct hub_found *f, struct buf *b)
     else
         buf_puts(b, "null");
     buf_putc(b, '}');
+}
+
+void hub_search_begin_json(struct buf *b, const char *query, const char *phase, const char *error)
+{
+    buf_puts(b, "{\"query\":");
+    buf_json_string(b, query, strlen(query));
+    buf_json_member(b, "phase", phase);
+    put_text(b, "error", error);
+    buf_puts(b, ",\"items\":");
 }
 
 void hub_search_json(const struct hub_search *s, struct buf *b)

@@ -44,6 +44,9 @@ bool hub_search_ask(struct hub_search *s, struct err *e);
 bool hub_search_fit(struct hub_search *s, struct hub_found *f, struct err *e);
 /* hf.co/REPO[@COMMIT][:QUANT], as pull and up take it. */
 void hub_search_name(const struct hub_found *f, bool with_commit, char *out, size_t size);
+/* {"query":.., "phase":.., "error":.., "items": up to the items: the file that the admin's page
+ * reads while it is written. error: NULL or "" where there is none. */
+void hub_search_begin_json(struct buf *b, const char *query, const char *phase, const char *error);
 /* [{...}, ...] */
 void hub_search_json(const struct hub_search *s, struct buf *b);
 void hub_search_close(struct hub_search *s);

@@ -11,6 +11,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json/json.h"
 #include "engine/base/log.h"
+#include "fcgi/cli/pull/hub_search.h"
 #include "fcgi/process/state.h"
 
 enum { MAX_REQUEST = 4096, MAX_FOUND = 4 << 20 };
@@ -26,15 +27,8 @@ static void tell(const struct model_search *s, const char *query, const char *ph
     char path[PATH_MAX];
     struct buf b = {0};
     struct err e = {0};
-    buf_puts(&b, "{\"query\":");
-    buf_json_string(&b, query, strlen(query));
-    buf_json_member(&b, "phase", phase);
-    buf_puts(&b, ",\"error\":");
-    if (error)
-        buf_json_string(&b, error, strlen(error));
-    else
-        buf_puts(&b, "null");
-    buf_puts(&b, ",\"items\":[]}\n");
+    hub_search_begin_json(&b, query, phase, error);
+    buf_puts(&b, "[]}\n");
     if (b.failed || !file_write_atomic(path_of(s, STATE_SEARCH, path), b.data, b.len, 0640, &e))
         log_warn("%s", e.text);
     buf_fini(&b);

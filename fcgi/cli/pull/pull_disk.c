@@ -234,25 +234,31 @@ static bool plan_staged(struct pull *p, struct pull_file *f, const cJSON *manife
     return true;
 }
 
-bool pull_disk_is_of(const char *out, const char *repo, struct err *e)
+static bool is_of(const cJSON *manifest, const char *out, const char *repo, struct err *e)
 {
     const char *of = NULL;
+    json_get_string(manifest, "repo", &of, NULL);
+    return !of || !strcasecmp(of, repo) ||
+           err_set(e, ERR_CONFLICT, "%.150s holds %.100s; move that folder away, or choose another",
+                   out, of);
+}
+
+bool pull_disk_is_of(const char *out, const char *repo, struct err *e)
+{
     cJSON *manifest = read_manifest(out);
-    const bool ok =
-        !manifest || !json_get_string(manifest, "repo", &of, NULL) || !of ||
-        !strcasecmp(of, repo) ||
-        err_set(e, ERR_CONFLICT, "%.150s holds %.100s; move that folder away, or choose another",
-                out, of);
+    const bool ok = is_of(manifest, out, repo, e);
     cJSON_Delete(manifest);
     return ok;
 }
 
 bool pull_disk_plan(struct pull *p, int64_t *missing, struct err *e)
 {
-    if (!pull_disk_is_of(p->out, p->repo, e))
-        return false;
     cJSON *there = read_manifest(p->out), *staged = NULL;
     bool ok = true, all = true;
+    if (!is_of(there, p->out, p->repo, e)) {
+        cJSON_Delete(there);
+        return false;
+    }
     int64_t total = 0; /* at most PULL_FILES_MAX * PULL_SIZE_MAX, below 2^58 */
     *missing = 0;
     for (size_t i = 0; i < p->n_files; i++)
