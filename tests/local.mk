@@ -9,6 +9,7 @@ include tests/unit/chat.mk
 include tests/unit/cli.mk
 include tests/unit/cpu.mk
 include tests/unit/engine.mk
+include tests/unit/prompt_cache.mk
 include tests/unit/experts.mk
 include tests/unit/memory.mk
 include tests/unit/fcgi.mk

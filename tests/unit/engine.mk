@@ -2,18 +2,12 @@
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_sampler_rules %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_scheduler_stops %D%/test_prefix_reuse %D%/test_engine %D%/test_engine_faults %D%/test_inbox \
 	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_slot_turns %D%/test_fair_queue %D%/test_backend_select %D%/test_monitor %D%/test_engine_walls \
-	%D%/test_speculation %D%/test_speculation_models %D%/test_draft_choice %D%/test_draft_worth %D%/test_draft_load %D%/test_lookup %D%/test_cache_feed %D%/test_disk_cache %D%/test_disk_rows %D%/test_prompt_disk %D%/test_prompt_exact %D%/test_engine_disk
+	%D%/test_speculation %D%/test_speculation_models %D%/test_draft_choice %D%/test_draft_worth %D%/test_draft_load %D%/test_lookup
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
 
 %C%_test_frame_SOURCES = %D%/engine/test_frame.c
 %C%_test_frame_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
-%C%_test_cache_feed_SOURCES = %D%/engine/test_cache_feed.c
-%C%_test_cache_feed_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
-%C%_test_disk_cache_SOURCES = %D%/engine/test_disk_cache.c %D%/engine/disk_rig.c %D%/engine/disk_rig.h
-%C%_test_disk_cache_LDADD = $(CACHE_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
-%C%_test_disk_rows_SOURCES = %D%/engine/test_disk_rows.c %D%/engine/disk_rig.c %D%/engine/disk_rig.h
-%C%_test_disk_rows_LDADD = $(CACHE_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_status_SOURCES = %D%/engine/test_status.c
 %C%_test_status_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 sampler_rig = %D%/engine/sampler_rig.c %D%/engine/sampler_rig.h
@@ -47,11 +41,6 @@ scheduler_rig = %D%/support/scheduler_rig.c %D%/support/scheduler_rig.h %D%/supp
 %C%_test_lookup_LDADD = $(DRAFT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
 %C%_test_prefix_reuse_SOURCES = %D%/engine/test_prefix_reuse.c $(scheduler_rig)
 %C%_test_prefix_reuse_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
-prompt_rows = %D%/engine/prompt_rows.c %D%/engine/prompt_rows.h
-%C%_test_prompt_disk_SOURCES = %D%/engine/test_prompt_disk.c $(prompt_rows) $(scheduler_rig)
-%C%_test_prompt_disk_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
-%C%_test_prompt_exact_SOURCES = %D%/engine/test_prompt_exact.c $(prompt_rows) $(scheduler_rig) %D%/support/expert_models.c %D%/support/expert_models.h
-%C%_test_prompt_exact_LDADD = $(SCHED_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 # over the real program ./sluice-engine
 engine_rig = %D%/engine/engine_rig.c %D%/engine/engine_rig.h %D%/engine/engine_process.c %D%/engine/engine_process.h %D%/support/process_cpu.c %D%/support/process_cpu.h
 %C%_test_engine_SOURCES = %D%/engine/test_engine.c $(engine_rig)
@@ -60,8 +49,6 @@ engine_rig = %D%/engine/engine_rig.c %D%/engine/engine_rig.h %D%/engine/engine_p
 %C%_test_engine_faults_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_engine_walls_SOURCES = %D%/engine/test_engine_walls.c %D%/support/confined.c %D%/support/confined.h %D%/support/sanitized.h
 %C%_test_engine_walls_LDADD = $(CONFINE_LIBS) $(CMOCKA_LIBS)
-%C%_test_engine_disk_SOURCES = %D%/engine/test_engine_disk.c $(engine_rig)
-%C%_test_engine_disk_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_inbox_SOURCES = %D%/engine/test_inbox.c
 %C%_test_inbox_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_stats_SOURCES = %D%/engine/test_stats.c

@@ -12,7 +12,7 @@
 #include "engine/backend/backend.h"
 #include "engine/model/model.h"
 #include "engine/wire/message.h"
-#include "tests/unit/engine/prompt_rows.h"
+#include "tests/unit/prompt_cache/prompt_rows.h"
 #include "tests/unit/support/expert_models.h"
 #include "tests/unit/support/scheduler_rig.h"
 

@@ -1,5 +1,5 @@
 /* disk_rig.h: a disk cache, its records and rows. */
-#include "tests/unit/engine/disk_rig.h"
+#include "tests/unit/prompt_cache/disk_rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

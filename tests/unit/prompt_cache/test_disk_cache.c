@@ -16,7 +16,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "tests/unit/engine/disk_rig.h"
+#include "tests/unit/prompt_cache/disk_rig.h"
 
 #define BUDGET ((uint64_t)1 << 30)
 #define MANY 64

@@ -13,7 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/cache/disk/disk_tier.h"
-#include "tests/unit/engine/disk_rig.h"
+#include "tests/unit/prompt_cache/disk_rig.h"
 
 #define BUDGET ((uint64_t)1 << 30)
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "tests/unit/engine/prompt_rows.h"
+#include "tests/unit/prompt_cache/prompt_rows.h"
 #include "tests/unit/support/fake_backend.h"
 #include "tests/unit/support/scheduler_rig.h"
 

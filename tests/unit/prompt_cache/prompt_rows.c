@@ -1,5 +1,5 @@
 /* prompt_rows.h: the recorder's and the worker's side of a disk cache. */
-#include "tests/unit/engine/prompt_rows.h"
+#include "tests/unit/prompt_cache/prompt_rows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
