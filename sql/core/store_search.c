@@ -29,22 +29,24 @@
 #define SEARCH_PIECES 64                          /* more make no text rarer */
 #define LARGE_BYTES ((int64_t)64 << 20)           /* of the database: from here on ... */
 #define MERGE_EVERY_MS ((int64_t)6 * 3600 * 1000) /* ... so long after the last time */
-#define MERGE_PAGES 200 /* of 4 KB, in one transaction: some milliseconds */
-#define SMALL_PAGES                                                                                \
-    250 /* of 4 KB at most, some 700 KB of text: written anew in less than 100 ms                  \
-         */
+#define MERGE_PAGES 200                  /* of 4 KB, in one transaction: some milliseconds */
+#define SMALL_PAGES 250                  /* of 4 KB at most, and ... */
+#define SMALL_BYTES ((int64_t)512 << 10) /* ... of text: written anew in less than 100 ms */
+#define ROW_BYTES 64                     /* what a row costs beside its text */
 
 static const struct index {
-    enum query merge, small, empty, fill;
+    enum query merge, small, sizes, empty, fill;
     const char
         *state; /* name of a setting. 2: something was removed; 1: being merged; 0: nothing to do */
     const char *merged_at; /* Unix ms: when that was last done */
-} of_messages = {QUERY_SEARCH_MERGE, QUERY_SEARCH_SMALL, QUERY_SEARCH_EMPTY,
+} of_messages = {QUERY_SEARCH_MERGE, QUERY_SEARCH_SMALL, QUERY_SEARCH_SIZES, QUERY_SEARCH_EMPTY,
                  QUERY_SEARCH_FILL,  "search_merge",     "search_merged_at"},
-  of_files = {QUERY_SEARCH_MERGE_FILES, QUERY_SEARCH_SMALL_FILES, QUERY_SEARCH_EMPTY_FILES,
-              QUERY_SEARCH_FILL_FILES,  "search_merge_files",     "search_merged_files_at"},
-  of_parts = {QUERY_SEARCH_MERGE_PARTS, QUERY_SEARCH_SMALL_PARTS, QUERY_SEARCH_EMPTY_PARTS,
-              QUERY_SEARCH_FILL_PARTS,  "search_merge_parts",     "search_merged_parts_at"};
+  of_files = {QUERY_SEARCH_MERGE_FILES, QUERY_SEARCH_SMALL_FILES, QUERY_SEARCH_SIZES_FILES,
+              QUERY_SEARCH_EMPTY_FILES, QUERY_SEARCH_FILL_FILES,  "search_merge_files",
+              "search_merged_files_at"},
+  of_parts = {QUERY_SEARCH_MERGE_PARTS, QUERY_SEARCH_SMALL_PARTS, QUERY_SEARCH_SIZES_PARTS,
+              QUERY_SEARCH_EMPTY_PARTS, QUERY_SEARCH_FILL_PARTS,  "search_merge_parts",
+              "search_merged_parts_at"};
 
 static const struct kind { /* of what is searched */
     enum query bytes, add, remove, add_parts, indexed_part, drop_parts;
@@ -260,6 +262,21 @@ static bool note_merged(struct store *s, const struct index *x, struct err *e)
     return server_set_setting(s, x->merged_at, json, e);
 }
 
+/* Reads no further than the bound. */
+static bool is_little_text(struct store *s, const struct index *x, bool *little, struct err *e)
+{
+    int64_t bytes = 0;
+    int rc = 1;
+    sqlite3_stmt *q = statement_begin(s, x->sizes, e);
+    if (!q)
+        return false;
+    while (bytes <= SMALL_BYTES && (rc = statement_step(s, q, e)) == 1)
+        bytes += sqlite3_column_int64(q, 0) + ROW_BYTES;
+    statement_end(q);
+    *little = bytes <= SMALL_BYTES;
+    return rc >= 0;
+}
+
 static bool is_small(struct store *s, const struct index *x, bool *small, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, x->small, e);
@@ -269,7 +286,7 @@ static bool is_small(struct store *s, const struct index *x, bool *small, struct
     const int rc = statement_step(s, q, e);
     *small = rc == 1 && sqlite3_column_int64(q, 0) <= SMALL_PAGES;
     statement_end(q);
-    return rc == 1;
+    return rc == 1 && (!*small || is_little_text(s, x, small, e));
 }
 
 /* Empties the index and fills it from the rows that there are. */

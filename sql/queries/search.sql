@@ -96,10 +96,15 @@ INSERT INTO attachment_search (attachment_search, rank) VALUES ('merge', :pages)
 -- name: search_merge_parts
 INSERT INTO part_search (part_search, rank) VALUES ('merge', :pages);
 
--- A small index is written anew instead. Merging keeps the notes on what was removed where all parts were on one level (FTS5 of
--- SQLite 3.45 and later brings them there), and nothing takes them away then.
+-- A small index of little text is written anew instead. Merging keeps the notes on what was removed where all parts were on one
+-- level (FTS5 of SQLite 3.45 and later brings them there), and nothing takes them away then. The sizes are of its texts, one a row:
+-- a text that repeats itself takes few pages and seconds to index.
 -- name: search_small
 SELECT count(*) FROM (SELECT 1 FROM message_search_data LIMIT :limit);
+
+-- name: search_sizes
+SELECT length(CAST(m.content AS BLOB)) FROM messages m
+WHERE m.status <> 'running' AND NOT EXISTS (SELECT 1 FROM search_parts WHERE message_id = m.id);
 
 -- name: search_empty
 INSERT INTO message_search (message_search) VALUES ('delete-all');
@@ -111,6 +116,10 @@ WHERE m.status <> 'running' AND NOT EXISTS (SELECT 1 FROM search_parts WHERE mes
 -- name: search_small_files
 SELECT count(*) FROM (SELECT 1 FROM attachment_search_data LIMIT :limit);
 
+-- name: search_sizes_files
+SELECT length(CAST(a.text AS BLOB)) FROM attachments a
+WHERE NOT EXISTS (SELECT 1 FROM search_parts WHERE attachment_id = a.id);
+
 -- name: search_empty_files
 INSERT INTO attachment_search (attachment_search) VALUES ('delete-all');
 
@@ -120,6 +129,9 @@ WHERE NOT EXISTS (SELECT 1 FROM search_parts WHERE attachment_id = a.id);
 
 -- name: search_small_parts
 SELECT count(*) FROM (SELECT 1 FROM part_search_data LIMIT :limit);
+
+-- name: search_sizes_parts
+SELECT length(CAST(text AS BLOB)) FROM search_part_texts;
 
 -- name: search_empty_parts
 INSERT INTO part_search (part_search) VALUES ('delete-all');

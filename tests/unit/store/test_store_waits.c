@@ -22,6 +22,8 @@
  */
 #define LONGEST_WAIT_MS 1000.0
 #define LONGEST_SHARE 0.5
+#define MERGE_STATE                                                                                \
+    "SELECT coalesce((SELECT value FROM settings WHERE name = 'search_merge_parts'), 0)"
 
 struct probe {
     const char *path;
@@ -197,6 +199,42 @@ static void test_a_long_file_is_indexed_and_deleted_while_others_write(void **st
     free(text);
 }
 
+/* Megabytes of the same letters take a few pages of the index: to write it anew took seconds in one
+ * transaction, after each removal. */
+static void test_an_index_of_few_pages_and_much_text_is_not_written_anew(void **state)
+{
+    enum { MUCH = 3 << 20 };
+    struct fixture *f = *state;
+    struct err e = {0};
+    bool more = true;
+    char *same = malloc(MUCH + 1), *other = long_text(FEWER / 10, " zqxjkv ");
+    assert_non_null(same);
+    for (int i = 0; i < MUCH; i++)
+        same[i] = "the same "[i % 9];
+    same[MUCH] = 0;
+    fixture_post(f, f->user, fixture_conversation(f, f->user, "kept"), 0, same);
+    const int64_t gone = fixture_conversation(f, f->user, "gone");
+    fixture_finish(f, fixture_post(f, f->user, gone, 0, other).message_id, "yes");
+    maintain(f);
+    assert_true(fixture_number(f->path, "SELECT count(*) FROM part_search_data") < 250);
+    ASSERT_OK(store_conversation_remove(f->store, f->user, gone, &e));
+    usleep(2000);
+    while (more && fixture_number(f->path, MERGE_STATE) != 2)
+        ASSERT_OK(store_clear(f->store, &more, &e));
+    while (more && fixture_number(f->path, MERGE_STATE) == 2)
+        ASSERT_OK(store_clear(f->store, &more, &e));
+    assert_int_equal(fixture_number(f->path, MERGE_STATE), 1);
+    maintain(f);
+    assert_int_equal(fixture_number(f->path, MERGE_STATE), 0);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM part_search_data "
+                                             "WHERE instr(block, CAST('qxj' AS BLOB)) > 0"),
+                     0);
+    assert_int_equal(count(f, f->user, "same the same", NULL), 1);
+    check_indexes(f);
+    free(same);
+    free(other);
+}
+
 /* What stands across the border of two parts is whole in one of them. */
 static void test_a_text_is_found_wherever_it_stands_in_a_long_one(void **state)
 {
@@ -331,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_a_long_chat_is_copied_indexed_and_deleted_while_others_write),
         T(test_a_long_file_is_indexed_and_deleted_while_others_write),
+        T(test_an_index_of_few_pages_and_much_text_is_not_written_anew),
         T(test_a_text_is_found_wherever_it_stands_in_a_long_one),
         T(test_a_file_that_was_half_taken_away_is_indexed_again),
         T(test_a_fork_that_is_killed_leaves_nothing),
