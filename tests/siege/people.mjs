@@ -4,7 +4,7 @@ import { load, sleep } from '../api/harness.mjs';
 import { ask, makeKey, PASSWORD, signIn } from './ask.mjs';
 
 export const FIRST = 'first token', TEXTS = ['What is bread?', 'How do I make tea?', 'Say something about rivers.', 'What is 17 + 25?'];
-const PAUSE = 400;
+const PAUSE = 400, PATIENCE_MS = 20000; // then the person stops the answer: what is sent while it runs would wait for its end
 const text = () => `${TEXTS[Math.floor(Math.random() * TEXTS.length)]} ${Math.floor(Math.random() * 1e6)}`;
 const note = (seen, name, r) => (seen[name] ??= []).push(r);
 
@@ -111,7 +111,7 @@ export async function pagePerson(server, browser, name, from) {
     const answer = () => [...document.querySelectorAll('.message.assistant')].at(-1);
     const look = () => answer() && answer().dataset.id !== id && answer().querySelector('.answer, .reasoning')?.textContent.trim();
     const state = () => ({ told: window.told, before: id, last: { ...answer()?.dataset }, typed: document.getElementById('composer-text').value,
-      hash: location.hash, problems: [...document.querySelectorAll('.message .problem:not([hidden])')].map((p) => p.textContent) });
+      hash: location.hash, problems: [...document.querySelectorAll('.message .problem:not([hidden]), #composer-problem:not([hidden])')].map((p) => p.textContent) });
     const end = setTimeout(() => failed(new Error(`no text within 60 s: ${JSON.stringify(state())}`)), 60000);
     const watch = new MutationObserver(() => { if (look()) { clearTimeout(end); watch.disconnect(); done(); } });
     watch.observe(document.body, { childList: true, subtree: true, characterData: true, attributes: true, attributeFilter: ['data-id'] });
@@ -127,7 +127,12 @@ export async function pagePerson(server, browser, name, from) {
         await begun(before);
         first();
         said.push(message);
-        for (let i = 0; i < 600 && await tab.evaluate(() => [...document.querySelectorAll('.message.assistant')].at(-1)?.dataset.status === 'running'); i++) await sleep(100);
+        const runs = () => tab.evaluate(() => [...document.querySelectorAll('.message.assistant')].at(-1)?.dataset.status === 'running');
+        const patience = performance.now() + PATIENCE_MS;
+        while (await runs()) {
+          if (performance.now() > patience && await tab.isVisible('#stop')) await tab.click('#stop');
+          await sleep(100);
+        }
       });
     }
   } };
