@@ -40,12 +40,13 @@ const struct setting_row setting_rows[SETTING__N] = {
         {"sign_up", "accounts", SETTING_TYPE_CHOICE, "\"closed\"", 0, 0, "closed|invite|open", NULL,
          false, "who may make an account: nobody but an admin, who has an invitation, anyone"},
     [SETTING_USER_TOKENS_PER_DAY] =
-        {"user_tokens_per_day", "accounts", SETTING_TYPE_INT, "0", 0, 1e12, NULL, "tokens", false,
+        {"user_tokens_per_day", "accounts", SETTING_TYPE_INT, "100000000", 0, 1e12, NULL, "tokens",
+         false,
          "what a user without limits of their own may use in a day (UTC), prompts and answers; "
          "0: no limit"},
     [SETTING_USER_STORAGE_BYTES] =
-        {"user_storage_bytes", "accounts", SETTING_TYPE_INT, "0", 0, 1e15, NULL, "bytes", false,
-         "texts and files that a user without limits of their own may keep; 0: no limit"},
+        {"user_storage_bytes", "accounts", SETTING_TYPE_INT, "34359738368", 0, 1e15, NULL, "bytes",
+         false, "texts and files that a user without limits of their own may keep; 0: no limit"},
     [SETTING_USER_PROMPT_CACHE_BYTES] =
         {"user_prompt_cache_bytes", "accounts", SETTING_TYPE_INT, "0", 0, 1e15, NULL, "bytes",
          false,

@@ -211,6 +211,11 @@ test('roles: made an admin and a user again at once; nobody shuts themselves out
   assert.equal((await login(u.name, 'another password')).status, 200);
 });
 
+test('a user has limits before anybody sets any', async () => {
+  const u = await user(), { limits } = (await s.json('GET', '/api/account/limits', undefined, u.key)).body;
+  assert.deepEqual([limits.max_jobs, limits.tokens_per_day, limits.storage_bytes], [32, 1e8, 32 * 2 ** 30], JSON.stringify(limits));
+});
+
 test('tokens a day: counted as used, refused past the limit with the time of the next day', async () => {
   const u = await user();
   const chat = () => s.chat({ messages: [{ role: 'user', content: 'hello' }] }, u.key);
