@@ -1,7 +1,7 @@
 // From one model to another while the server runs: running answers end, those who come meanwhile are told when to come back,
 // what can't be loaded changes nothing, and memory can be given back.
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
@@ -159,6 +159,21 @@ test('a model is loaded from the hub, with its progress, and can then be used', 
   assert.ok(pull.error.length > 10, pull.error);
   assert.equal((await load(other)).status, 202);
   await phase('ready');
+});
+
+test('a download that cannot begin is told as one that failed', async () => {
+  renameSync(models, `${models}-aside`);
+  try {
+    writeFileSync(models, 'no folder');
+    assert.equal((await s.json('POST', '/api/admin/models/pull', { repo: 'lab/late' })).status, 202);
+    let pull;
+    for (const end = Date.now() + 10000; (pull = (await state()).pull)?.repo !== 'lab/late'; await sleep(50)) assert.ok(Date.now() < end, JSON.stringify(pull));
+    assert.equal(pull.phase, 'failed');
+    assert.match(pull.error, /not a folder/);
+  } finally {
+    rmSync(models);
+    renameSync(`${models}-aside`, models);
+  }
 });
 
 test('Ollama\'s clients follow a pull to its end, and hear why one fails', async () => {

@@ -59,6 +59,11 @@ export async function startHub(files, options = {}) {
     }
     res.end(body);
   };
+  // As the real one: which members a list has is asked for, and what is gated is not said unasked.
+  const shown = (model, url) => {
+    const wanted = url.searchParams.getAll("expand"), members = wanted.length ? ["id", ...wanted] : ["id", "downloads", "likes", "tags"];
+    return typeof model === "object" && model ? Object.fromEntries(Object.entries(model).filter(([name]) => members.includes(name))) : model;
+  };
   const handler = (host) => (req, res) => {
     const url = new URL(req.url, "http://hub");
     hub.log.push({ host, method: req.method, path: decodeURIComponent(url.pathname), range: req.headers.range || "", token: req.headers.authorization || "" });
@@ -76,7 +81,7 @@ export async function startHub(files, options = {}) {
       if (hub.fault(req, res, hub) === true) return;
       const word = url.searchParams.get("search"), known = ["lab/tiny", ...Object.keys(hub.others ?? {})].filter((n) => n.includes(word));
       const found = hub.search ? hub.search(word) : known.map((id, i) => ({ id, downloads: 1000 - i, likes: 3, tags: ["gguf"], gated: false }));
-      return res.writeHead(200, { "content-type": "application/json" }).end(typeof found === "string" ? found : JSON.stringify(found));
+      return res.writeHead(200, { "content-type": "application/json" }).end(typeof found === "string" ? found : JSON.stringify(Array.isArray(found) ? found.map((m) => shown(m, url)) : found));
     }
     if (url.pathname.startsWith("/api/models/")) {
       if (hub.fault(req, res, hub) === true) return;

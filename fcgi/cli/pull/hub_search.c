@@ -71,6 +71,7 @@ static char *search_url(const struct hub_search *s)
     for (const char *c = s->text; *c; c++)
         buf_printf(&b, isalnum((unsigned char)*c) ? "%c" : "%%%02X", (unsigned char)*c);
     buf_printf(&b, "&sort=downloads&direction=-1&limit=%zu", s->limit * ASKED_FOR);
+    buf_puts(&b, "&expand=downloads&expand=likes&expand=tags&expand=gated&expand=disabled");
     if (b.failed)
         buf_fini(&b);
     return b.data;

@@ -23,11 +23,9 @@ static bool folder_of(const char *repo, char *out, size_t size, const char *fold
     return pull_repo_split(repo, &name.repo, e) && file_join(out, size, folder, name.repo.name, e);
 }
 
-bool model_pull_start(struct model_pull *p, const char *repo, const char *include, struct err *e)
+static bool begin(struct model_pull *p, const char *repo, const char *include, struct err *e)
 {
     char out[4096], with[INCLUDE_MAX + 16];
-    if (p->phase == MODEL_PULL_RUNNING)
-        return err_set(e, ERR_CONFLICT, "%s is being loaded", p->repo);
     if (!folder_of(repo, out, sizeof out, p->folder, e) || !file_mkdirs(p->folder, 0750, e))
         return false;
     if (strlen(repo) >= sizeof p->repo || (include && strlen(include) > INCLUDE_MAX))
@@ -41,13 +39,20 @@ bool model_pull_start(struct model_pull *p, const char *repo, const char *includ
     argv[n++] = "--";
     argv[n++] = (char *)repo;
     unlink(p->progress_path);
-    if (!own_child_start(&p->child, argv, e))
-        return false;
+    return own_child_start(&p->child, argv, e);
+}
+
+bool model_pull_start(struct model_pull *p, const char *repo, const char *include, struct err *e)
+{
+    if (p->phase == MODEL_PULL_RUNNING)
+        return err_set(e, ERR_CONFLICT, "%s is being loaded", p->repo);
+    const bool ok = begin(p, repo, include, e);
     snprintf(p->repo, sizeof p->repo, "%s", repo);
-    p->error[0] = '\0';
-    p->phase = MODEL_PULL_RUNNING;
-    log_info("repository=%s pid=%d", p->repo, (int)p->child.pid);
-    return true;
+    snprintf(p->error, sizeof p->error, "%s", ok ? "" : e->text);
+    p->phase = ok ? MODEL_PULL_RUNNING : MODEL_PULL_FAILED;
+    if (ok)
+        log_info("repository=%s pid=%d", p->repo, (int)p->child.pid);
+    return ok;
 }
 
 void model_pull_stop(struct model_pull *p)

@@ -22,7 +22,8 @@ struct model_pull {
 };
 
 /* repo: OWNER/NAME[@REVISION], or a name as in hub_name.h. include: a glob of file names, or NULL.
- * ERR_CONFLICT: one runs. */
+ * ERR_CONFLICT: one runs, and goes on. Whatever else keeps it from beginning is told as a failure
+ * of this repository as well, since whoever asked has gone by then. */
 bool model_pull_start(struct model_pull *p, const char *repo, const char *include, struct err *e);
 void model_pull_stop(struct model_pull *p); /* it ends soon, as failed */
 /* True: the phase changed. */
