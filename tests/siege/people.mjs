@@ -4,7 +4,7 @@ import { load, sleep } from '../api/harness.mjs';
 import { ask, makeKey, PASSWORD, signIn } from './ask.mjs';
 
 export const FIRST = 'first token', TEXTS = ['What is bread?', 'How do I make tea?', 'Say something about rivers.', 'What is 17 + 25?'];
-const PAUSE = 400, PATIENCE_MS = 20000; // then the person stops the answer: what is sent while it runs would wait for its end
+const PAUSE = 400, PATIENCE_MS = 5000; // then the person stops the answer: what is sent while it runs would wait for its end
 const text = () => `${TEXTS[Math.floor(Math.random() * TEXTS.length)]} ${Math.floor(Math.random() * 1e6)}`;
 const note = (seen, name, r) => (seen[name] ??= []).push(r);
 
@@ -113,9 +113,11 @@ export async function pagePerson(server, browser, name, from) {
     const state = () => ({ told: window.told, before: id, last: { ...answer()?.dataset }, typed: document.getElementById('composer-text').value,
       hash: location.hash, problems: [...document.querySelectorAll('.message .problem:not([hidden]), #composer-problem:not([hidden])')].map((p) => p.textContent) });
     const end = setTimeout(() => failed(new Error(`no text within 60 s: ${JSON.stringify(state())}`)), 60000);
-    const watch = new MutationObserver(() => { if (look()) { clearTimeout(end); watch.disconnect(); done(); } });
-    watch.observe(document.body, { childList: true, subtree: true, characterData: true, attributes: true, attributeFilter: ['data-id'] });
-    if (look()) { clearTimeout(end); watch.disconnect(); done(); }
+    const refusal = document.getElementById('composer-problem'), over = (then) => { clearTimeout(end); watch.disconnect(); then(); };
+    const see = () => { if (look()) over(done); else if (!refusal.hidden) over(() => failed(new Error(`refused: ${refusal.textContent}`))); };
+    const watch = new MutationObserver(see);
+    watch.observe(document.body, { childList: true, subtree: true, characterData: true, attributes: true, attributeFilter: ['data-id', 'hidden'] });
+    see();
   }), before);
   return { name, chats: [], said, page, from, async live(seen, until) {
     for (let turn = 0; performance.now() < until(); turn++, await sleep(PAUSE)) {
@@ -124,13 +126,17 @@ export async function pagePerson(server, browser, name, from) {
       await timed(seen, `${FIRST} on the page`, async (first) => {
         await tab.fill('#composer-text', message);
         await tab.press('#composer-text', 'Enter');
-        await begun(before);
+        await begun(before).catch((e) => {
+          if (!/refused: This is too long/.test(e.message)) throw e;
+          turn |= 3; // the model's context is full: the next message goes to a new chat
+          throw Object.assign(e, { status: 400 });
+        });
         first();
         said.push(message);
         const runs = () => tab.evaluate(() => [...document.querySelectorAll('.message.assistant')].at(-1)?.dataset.status === 'running');
         const patience = performance.now() + PATIENCE_MS;
         while (await runs()) {
-          if (performance.now() > patience && await tab.isVisible('#stop')) await tab.click('#stop');
+          if (performance.now() > patience && await tab.isVisible('#stop')) await tab.click('#stop', { timeout: 1000 }).catch(() => {}); // it may have ended just now
           await sleep(100);
         }
       });

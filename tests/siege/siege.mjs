@@ -52,9 +52,9 @@ function memory(server) {
 function disk(server) {
   const folder = (dir, without) => readdirSync(dir, { withFileTypes: true }).reduce((sum, f) => {
     const at = path.join(dir, f.name);
-    try { return at === without ? sum : sum + (f.isDirectory() ? folder(at) : lstatSync(at).blocks * 512); } catch { return sum; }
+    try { return at === without ? sum : sum + (f.isDirectory() ? folder(at, without) : lstatSync(at).blocks * 512); } catch { return sum; }
   }, 0);
-  const state = path.join(server.dir, 'state'), cache = path.join(state, 'prompt-cache'), mb = (bytes) => Math.round(bytes / 1048576);
+  const state = path.join(server.dir, 'state'), cache = path.join(state, 'cache', 'prompt-cache'), mb = (bytes) => Math.round(bytes / 1048576);
   return { prompt_cache: existsSync(cache) ? mb(folder(cache)) : 0, rest: mb(folder(state, cache)) };
 }
 
@@ -148,7 +148,7 @@ const report = { seconds: { quiet: QUIET_S, siege: SIEGE_S }, browser: Boolean(b
   memory_mb: { quiet: quietMemory, peak, most: MOST_MB }, state_mb: { peak: mostDisk, most: MOST_STATE_MB }, lost: await lost(server, people), out_of_bounds: [] };
 const stepMs = (after.seconds - before.seconds) * 1000 / Math.max(1, after.steps - before.steps);
 report.share_ms = Math.round(stepMs * TURN_STEPS);
-const bad = Object.values(war).flat().filter((r) => r.status >= 500 || r.status === 0);
+const bad = [peace, war].flatMap((seen) => Object.values(seen).flat()).filter((r) => r.status >= 500 || r.status === 0);
 report.failures = [...new Set(bad.map((r) => `${r.status} ${String(r.body).slice(0, 200)}`))].slice(0, 8);
 const wrong = (text) => report.out_of_bounds.push(text);
 for (const name of Object.keys(report.siege).filter((n) => n.startsWith(FIRST))) {
