@@ -122,15 +122,17 @@ static void check_answer(const struct golden_case *c, const struct golden_truth 
     golden_rows_free(&rows);
 }
 
-/* 300 rows more, of the same kernels. */
-static bool is_too_long(const cJSON *prompt)
-{
-    return slow && cJSON_GetArraySize(prompt) > SHORT;
-}
-
 static bool is_first_form(const struct golden_case *c)
 {
     return c == cases || strcmp(c[-1].family, c->family);
+}
+
+/* Where the device is slow: the other forms of a family run the same kernels but those of their
+ * weights, and these meet a few rows and many in two of the prompts. */
+static bool is_left_out(const struct golden_case *c, const cJSON *prompt)
+{
+    const int n = cJSON_GetArraySize(prompt);
+    return slow && (n > SHORT || n == 1 || n == 64) && !is_first_form(c);
 }
 
 static void test_exact_equals_reference(void **state)
@@ -142,7 +144,7 @@ static void test_exact_equals_reference(void **state)
     golden_truth_open(&l, c);
     cJSON_ArrayForEach (prompt, json_member(l.json, "prompts")) {
         size_t n;
-        if (is_too_long(prompt) && !is_first_form(c))
+        if (is_left_out(c, prompt))
             continue;
         float *want = golden_truth_values(&l, &n, "%s/%s/logits", c->form, prompt->string);
         assert_non_null(want);
@@ -170,6 +172,8 @@ static void test_pieces_agree_with_whole(void **state)
     const int n_pieces = slow ? 2 : 3; /* answers go row by row anyway */
     const struct golden_case *c = *state;
     struct golden_truth l;
+    if (slow && !is_first_form(c))
+        skip(); /* what stands before a row is no matter of its weights' form */
     golden_truth_open(&l, c);
     struct ids ids = golden_prompt(&l, "p65");
     struct golden_rows whole = last_rows(&exact_run, &ids);
@@ -321,7 +325,7 @@ static void test_served_rounding_is_small(void **state)
     open_run(&r, c, false);
     cJSON_ArrayForEach (prompt, json_member(l.json, "prompts")) {
         size_t n;
-        if (is_too_long(prompt))
+        if (is_left_out(c, prompt) || (slow && cJSON_GetArraySize(prompt) > SHORT))
             continue; /* what is exact has run them */
         float *want = golden_truth_values(&l, &n, "%s/%s/logits", c->form, prompt->string);
         struct ids ids = golden_prompt(&l, prompt->string);
