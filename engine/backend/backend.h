@@ -127,7 +127,7 @@ struct backend_device { /* what computes, before anything is opened on it */
     char name[128];
     bool in_ram;       /* its memory is RAM: integrated, or a CPU that plays a GPU */
     bool slow_prefill; /* a GPU without the matrix units that our kernels use
-                          (VK_NV_cooperative_matrix): steps of many rows go over its plain
+                          (VK_KHR_cooperative_matrix): steps of many rows go over its plain
                           arithmetic, whatever the weights' format */
     uint64_t total,
         available; /* bytes of device memory, by VK_EXT_memory_budget where there; 0: not a GPU */

@@ -6,6 +6,8 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/device/device.c \
 	%D%/device/gpu.h \
 	%D%/device/instance.c \
+	%D%/device/khr_matrices.c %D%/device/khr_matrices.h \
+	%D%/device/khr_matrix_api.h \
 	%D%/device/memory.c \
 	%D%/device/pipeline.c \
 	%D%/device/profile.c %D%/device/profile.h \

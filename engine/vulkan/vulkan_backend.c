@@ -216,7 +216,7 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
              (double)b->state_heap.bytes / 1e6, (double)b->workspace.heap.bytes / 1e6,
              (double)(clock_ns() - start) / 1e6);
     if (!b->gpu.caps.cooperative_matrix)
-        log_info("prefill on plain arithmetic: this device has no VK_NV_cooperative_matrix");
+        log_info("prefill on plain arithmetic: this device has no VK_KHR_cooperative_matrix");
     return b;
 }
 

@@ -181,7 +181,7 @@ static void print_plan(const struct info *n)
         printf("  no draft model          %s\n", n->draft_error.text);
     if (slow_prefill(n))
         puts("  prefill                 on plain arithmetic, not on matrix units (no "
-             "VK_NV_cooperative_matrix)");
+             "VK_KHR_cooperative_matrix)");
     buf_fini(&b);
 }
 

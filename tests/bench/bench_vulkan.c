@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/vulkan/device/khr_matrix_api.h"
 #include "engine/vulkan/ops/backend_state.h"
 #include "engine/vulkan/shaders/push.h"
 #include "tests/bench/bench_model.h"
@@ -159,13 +160,13 @@ static void chain(struct gpu *g)
 static VkDevice telling_device(const struct gpu *g)
 {
     const char *extensions[] = {"VK_KHR_pipeline_executable_properties",
-                                "VK_EXT_subgroup_size_control", "VK_NV_cooperative_matrix"};
+                                "VK_EXT_subgroup_size_control", "VK_KHR_cooperative_matrix"};
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR wanted = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
         .pipelineExecutableInfo = VK_TRUE};
     VkPhysicalDeviceFeatures2 f = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
-    VkPhysicalDeviceCooperativeMatrixFeaturesNV matrix = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV,
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
         .pNext = &wanted};
     VkPhysicalDeviceSubgroupSizeControlFeaturesEXT control = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT,

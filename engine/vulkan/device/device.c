@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "engine/vulkan/device/khr_matrix_api.h"
+
 static bool pick_family(struct gpu *g, struct err *e)
 {
     VkQueueFamilyProperties list[32];
@@ -43,8 +45,8 @@ static bool create_device(struct gpu *g, struct err *e)
 {
     const char *extensions[8];
     uint32_t n_extensions = 0;
-    VkPhysicalDeviceCooperativeMatrixFeaturesNV matrix = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV,
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
         .cooperativeMatrix = VK_TRUE};
     VkPhysicalDeviceSubgroupSizeControlFeaturesEXT control = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT};
@@ -70,7 +72,7 @@ static bool create_device(struct gpu *g, struct err *e)
                                           .pNext = &f11,
                                           .features.shaderInt64 = VK_TRUE};
     if (g->caps.cooperative_matrix) {
-        extensions[n_extensions++] = VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME;
+        extensions[n_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
         f12.pNext = &matrix;
     }
     if (g->caps.subgroup_control) {

@@ -27,7 +27,7 @@ struct gpu_caps {
     float timestamp_ns;      /* 0: no timestamps */
     bool memory_budget;      /* VK_EXT_memory_budget */
     bool float16;            /* arithmetic on halves in shaders */
-    bool cooperative_matrix; /* f16 x f16 -> f32, 16x16x16, one subgroup (VK_NV_cooperative_matrix)
+    bool cooperative_matrix; /* f16 x f16 -> f32, 16x16x16, one subgroup (VK_KHR_cooperative_matrix)
                               */
     bool subgroup_control;   /* full subgroups can be asked for */
 };

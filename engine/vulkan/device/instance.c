@@ -6,6 +6,8 @@
 
 #define LOG_MODULE "vulkan"
 #include "engine/base/log.h"
+#include "engine/vulkan/device/khr_matrices.h"
+#include "engine/vulkan/device/khr_matrix_api.h"
 
 bool gpu_fail(struct gpu *g, VkResult r, const struct gpu_call *call, struct err *e)
 {
@@ -128,23 +130,24 @@ static bool device_has(VkPhysicalDevice d, const char *extension)
 /* Whether the matrix unit takes the one shape that our shaders are written for. */
 static bool has_matrix_shape(struct gpu *g, VkPhysicalDevice d)
 {
-    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV get =
-        (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV)(void *)vkGetInstanceProcAddr(
-            g->instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV");
-    VkCooperativeMatrixPropertiesNV list[64];
+    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR get =
+        (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)(void *)vkGetInstanceProcAddr(
+            g->instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    VkCooperativeMatrixPropertiesKHR list[64];
     uint32_t n = 64;
     for (int i = 0; i < 64; i++) {
-        list[i] = (VkCooperativeMatrixPropertiesNV){
-            .sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV};
+        list[i] = (VkCooperativeMatrixPropertiesKHR){
+            .sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR};
     }
     if (!get || get(d, &n, list) < 0)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        const VkCooperativeMatrixPropertiesNV *m = &list[i];
-        if (m->MSize == 16 && m->NSize == 16 && m->KSize == 16 &&
-            m->AType == VK_COMPONENT_TYPE_FLOAT16_NV && m->BType == VK_COMPONENT_TYPE_FLOAT16_NV &&
-            m->CType == VK_COMPONENT_TYPE_FLOAT32_NV && m->DType == VK_COMPONENT_TYPE_FLOAT32_NV &&
-            m->scope == VK_SCOPE_SUBGROUP_NV) {
+        const VkCooperativeMatrixPropertiesKHR *m = &list[i];
+        if (m->MSize == KHR_MATRIX_SIDE && m->NSize == KHR_MATRIX_SIDE &&
+            m->KSize == KHR_MATRIX_SIDE && m->AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+            m->BType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+            m->CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
+            m->ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && m->scope == VK_SCOPE_SUBGROUP_KHR) {
             return true;
         }
     }
@@ -192,8 +195,9 @@ static bool read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, str
     c->memory_budget = device_has(d, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     c->subgroup_control = device_has(d, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
     c->float16 = f12.shaderFloat16;
-    c->cooperative_matrix = f12.shaderFloat16 && f12.vulkanMemoryModel &&
-                            device_has(d, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME) &&
+    /* Our shaders divide their work among subgroups of 32 threads. */
+    c->cooperative_matrix = f12.shaderFloat16 && f12.vulkanMemoryModel && c->subgroup == 32 &&
+                            device_has(d, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME) &&
                             has_matrix_shape(g, d);
     return true;
 }

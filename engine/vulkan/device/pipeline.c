@@ -9,6 +9,7 @@
 #define LOG_MODULE "vulkan"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/vulkan/device/khr_matrices.h"
 #include "engine/vulkan/device/shader.h"
 
 #define CACHE_MAX_BYTES (256u << 20)
@@ -98,6 +99,9 @@ static VkPipeline compile(struct gpu *g, const struct shader *s, const uint32_t 
 {
     VkShaderModule module = VK_NULL_HANDLE;
     VkPipeline pipeline = VK_NULL_HANDLE;
+    struct buf khr = {0};
+    if (khr_matrices_used(s) && !khr_matrices_of(s, &khr, e))
+        goto fail;
     VkSpecializationMapEntry entries[GPU_MAX_SPEC];
     for (uint32_t i = 0; i < GPU_MAX_SPEC; i++)
         entries[i] = (VkSpecializationMapEntry){.constantID = i, .offset = i * 4, .size = 4};
@@ -106,8 +110,9 @@ static VkPipeline compile(struct gpu *g, const struct shader *s, const uint32_t 
                                       .dataSize = GPU_MAX_SPEC * 4,
                                       .pData = spec};
     VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                     .codeSize = s->bytes,
-                                     .pCode = s->code};
+                                     .codeSize = khr.len ? khr.len : s->bytes,
+                                     .pCode =
+                                         khr.len ? (const uint32_t *)(void *)khr.data : s->code};
     VKTRY(vkCreateShaderModule(g->device, &code, NULL, &module));
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
@@ -131,6 +136,7 @@ static VkPipeline compile(struct gpu *g, const struct shader *s, const uint32_t 
     }
 fail:
     vkDestroyShaderModule(g->device, module, NULL);
+    buf_fini(&khr);
     return pipeline;
 }
 

@@ -1,11 +1,16 @@
 /* What the files that record ops share: one dispatch, and the parts that all fill in alike. */
 #pragma once
+#include "engine/vulkan/device/khr_matrices.h"
 #include "engine/vulkan/ops/record.h"
 #include "engine/vulkan/shaders/push.h"
 
 _Static_assert(SPEC_END <= GPU_MAX_SPEC, "a pipeline has no place for all constants");
 _Static_assert(sizeof(struct push_planes) == DEVICE_PLANES * sizeof(VkDeviceAddress),
                "shaders see other planes than the weights have");
+
+_Static_assert(SPEC_MATRIX_M == KHR_MATRIX_M && SPEC_MATRIX_N == KHR_MATRIX_N &&
+                   SPEC_MATRIX_K == KHR_MATRIX_K && MATRIX_SIDE == KHR_MATRIX_SIDE,
+               "matrices are told by other constants than the shaders have");
 
 struct dispatch {
     const char *shader; /* with the format's suffix, where it has one */

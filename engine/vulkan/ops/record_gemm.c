@@ -121,6 +121,7 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
                          .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, tile.n),
                          .z = 1};
     d.spec[SPEC_ODD] = m->w->layout.n_chunk % 2;
+    d.spec[SPEC_MATRIX_M] = d.spec[SPEC_MATRIX_N] = d.spec[SPEC_MATRIX_K] = MATRIX_SIDE;
     d.spec[SPEC_SPLIT_EXPERTS] = m->experts && m->experts->split_experts.table;
     dispatch_spec_format(d.spec, m->w);
     dispatch_op(r, &d);
@@ -292,5 +293,6 @@ void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
                          .z = 1};
     d.spec[SPEC_D_HEAD] = (uint32_t)a->d_head;
     d.spec[SPEC_KV_TYPE] = r->b->kv_type;
+    d.spec[SPEC_MATRIX_M] = d.spec[SPEC_MATRIX_N] = d.spec[SPEC_MATRIX_K] = MATRIX_SIDE;
     dispatch_op(r, &d);
 }

@@ -52,6 +52,13 @@ PLANES
 #define SPEC_BUFFERS 11 /* tiles in shared memory */
 #define SPEC_ODD 12     /* rows of W end in half a step */
 
+/* matmul, attn_coop: a matrix of the units, M x K times K x N; always MATRIX_SIDE. By
+ * these three khr_matrices.c tells what a matrix is used for. */
+#define SPEC_MATRIX_M 24
+#define SPEC_MATRIX_N 25
+#define SPEC_MATRIX_K 26
+#define MATRIX_SIDE 16
+
 /* cast_f16 */
 #define SPEC_CAST_NORM 1
 #define SPEC_CAST_SPLIT 2
