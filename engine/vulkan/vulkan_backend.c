@@ -154,6 +154,9 @@ static void tune(struct backend *b)
     b->tuning.split_blocks = 4;
     b->tuning.tiled_rows = b->gpu.caps.software ? 8 : b->gpu.caps.cooperative_matrix ? 80 : 160;
     if (b->gpu.caps.cooperative_matrix) {
+        b->tuning.wide = b->gpu.caps.max_shared >= 40 << 10 ? WIDE_UNITS : WIDE_NONE;
+        b->tuning.wide_groups = 130;
+        b->tuning.wide_rows = 32;
         b->tuning.gemm_min_rows = b->plan->d_model < 1024
                                       ? UINT32_MAX
                                       : 9; /* small matrices do not fill the matrix units */

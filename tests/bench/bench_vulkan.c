@@ -5,9 +5,10 @@
  * by row
  *     [--attention tiles|rows]          of prefills, which begin after --start tokens: as the
  * products, row by row. --split-blocks N, --splits N: KV blocks of a split of decode attention at
- * least, and its splits at most. All layers share one random copy on the host; on the device each
- * has its own. Prints tokens per second, bytes per step and the share of the measured read
- * bandwidth. */
+ * least, and its splits at most. --gemm-rows N, --wide-groups N, --wide-rows N: of struct tuning,
+ * see engine/vulkan/ops/backend_state.h. All layers share one random copy on the host; on the
+ * device each has its own. Prints tokens per second, bytes per step and the share of the measured
+ * read bandwidth. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,12 +100,15 @@ static void decode(struct bench *t, int32_t n, int32_t depth)
 
 static void prefill(struct bench *t, int32_t n, int32_t depth)
 {
+    /* For a while, since clocks rise slowly after a pause and fall under load. */
+    enum { WARM_MS = 250, WHOLE_MS = 700 };
     double best = 1e9;
-    for (int i = 0; i < 4; i++) {
-        double start = clock_ms();
+    const double begin = clock_ms();
+    for (double now = begin; now - begin < WHOLE_MS;) {
         step(t, 1, n, depth);
-        double ms = clock_ms() - start;
-        best = ms < best ? ms : best;
+        const double ms = clock_ms() - now;
+        now += ms;
+        best = now - begin > WARM_MS && ms < best ? ms : best;
     }
     printf("prefill tokens=%-5d depth=%-6d ms=%.2f tok/s=%.0f\n", n, depth, best, n * 1e3 / best);
     if (t->profile)
@@ -255,7 +259,7 @@ static void tune(struct bench *t)
 
 struct options {
     const char *format, *rows, *prefills, *products, *attention, *depths;
-    int32_t n_layer, start, split_blocks, splits;
+    int32_t n_layer, start, split_blocks, splits, wide_groups, wide_rows, gemm_rows;
     enum kv_type kv_type;
     bool profile, chain, stats, tune;
 };
@@ -289,6 +293,9 @@ static struct options parse_options(int argc, char **argv)
             o.start = !strcmp(name, "--start") ? atoi(v) : o.start;
             o.splits = !strcmp(name, "--splits") ? atoi(v) : o.splits;
             o.split_blocks = !strcmp(name, "--split-blocks") ? atoi(v) : o.split_blocks;
+            o.wide_groups = !strcmp(name, "--wide-groups") ? atoi(v) : o.wide_groups;
+            o.wide_rows = !strcmp(name, "--wide-rows") ? atoi(v) : o.wide_rows;
+            o.gemm_rows = !strcmp(name, "--gemm-rows") ? atoi(v) : o.gemm_rows;
             o.products = !strcmp(name, "--products") ? v : o.products;
             o.attention = !strcmp(name, "--attention") ? v : o.attention;
             for (enum kv_type k = KV_F16; !strcmp(name, "--kv-type") && k <= KV_K8V4; k++)
@@ -328,6 +335,7 @@ static void open_bench(struct bench *t, const struct options *o)
     must(t->b != NULL, &e);
     if (strcmp(o->products, "units")) {
         t->b->gpu.caps.cooperative_matrix = false;
+        t->b->tuning.wide = WIDE_NONE;
         t->b->tuning.gemm_min_rows = 9;
     }
     if (!strcmp(o->products, "single"))
@@ -336,6 +344,12 @@ static void open_bench(struct bench *t, const struct options *o)
         t->b->sizes.max_splits = (uint32_t)o->splits;
     if (o->split_blocks)
         t->b->tuning.split_blocks = (uint32_t)o->split_blocks;
+    if (o->gemm_rows)
+        t->b->tuning.gemm_min_rows = (uint32_t)o->gemm_rows;
+    if (o->wide_groups)
+        t->b->tuning.wide_groups = (uint32_t)o->wide_groups;
+    if (o->wide_rows)
+        t->b->tuning.wide_rows = (uint32_t)o->wide_rows;
     if (!strcmp(o->attention, "rows"))
         t->b->step.tile_rows = 0;
     t->rows = calloc(4096, sizeof *t->rows);

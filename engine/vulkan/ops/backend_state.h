@@ -94,14 +94,21 @@ struct recorded_step {
 
 #define MAX_RECORDED 48
 
+/* Products of whole tiles of 128 rows by matmul_wide: not at all, on the matrix units, or on plain
+ * arithmetic in their place (tests). */
+enum wide_products { WIDE_NONE, WIDE_UNITS, WIDE_EMULATED };
+
 struct tuning {       /* of the kernels for few rows; measured, see docs/speed/vulkan.md */
     uint32_t threads; /* of a workgroup */
     uint32_t linear_rows, head_rows, up_rows, down_rows; /* of W for a subgroup */
-    uint32_t gemm_min_rows; /* rows of a step from which record_gemm.c records its products */
-    uint32_t split_blocks;  /* KV blocks of a split of attention at least */
-    int32_t tiled_rows;     /* of a sequence in a step, from which its attention is done by tiles */
+    uint32_t gemm_min_rows;  /* rows of a step from which record_gemm.c records its products */
+    uint32_t split_blocks;   /* KV blocks of a split of attention at least */
+    int32_t tiled_rows; /* of a sequence in a step, from which its attention is done by tiles */
     uint32_t gemm_tile_m, gemm_tile_n,
         gemm_buffers; /* tile of a matrix product at most, and tiles in shared memory */
+    enum wide_products wide;
+    uint32_t wide_groups; /* workgroups of matmul_wide at least, where rows are in order */
+    uint32_t wide_rows;   /* three halves of the rows that an expert has on average, at least */
 };
 
 struct backend {

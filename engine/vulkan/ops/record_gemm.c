@@ -8,8 +8,9 @@
     16u /* rows of W of a workgroup where whole tiles would be few: then the columns are split     \
            over FEW_SPLIT subgroups */
 #define FEW_SPLIT 4u
-#define FEW_GROUPS 128u      /* workgroups that do not fill a large device */
-#define SHARED_RESERVE 2048u /* of matmul.comp's other shared variables */
+#define TILE_BYTES 16u          /* of an entry of a list of tiles */
+#define FEW_GROUPS 128u         /* workgroups that do not fill a large device */
+#define SHARED_RESERVE 2048u    /* of matmul.comp's other shared variables */
 
 void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
 {
@@ -37,14 +38,16 @@ void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
     dispatch_op(r, &d);
 }
 
-struct matmul { /* one dispatch of matmul.comp */
+struct matmul { /* one dispatch of matmul.comp or matmul_wide.comp */
     const struct device_matrix *w;
     const struct device_layer *experts; /* routed: the layer that they belong to; else NULL */
     const char *label;
     VkDeviceAddress x, rest, y, bias;
     uint32_t mode, n_x, y_stride, per_row, up_at, tile_n;
-    uint32_t max_tiles; /* routed: at most so many tiles; 0: not routed */
+    uint32_t max_tiles;  /* routed: at most so many tiles; 0: not routed */
+    uint32_t first_tile; /* routed: where their list begins; 0, or that of the small ones */
     bool add, clamp, split;
+    bool wide; /* by matmul_wide, in tiles of tile_n */
 };
 
 struct tile { /* what a workgroup computes, see shaders/matmul.comp */
@@ -81,19 +84,17 @@ static struct tile tile_of(const struct recorder *r, const struct matmul *m)
     return t;
 }
 
-static void record_matmul(struct recorder *r, const struct matmul *m)
+static struct push_matmul push_of(const struct recorder *r, const struct matmul *m)
 {
     const struct workspace *w = &r->b->workspace;
-    const struct tile tile = tile_of(r, m);
-    const uint32_t tile_rows = m->mode == 1 ? tile.m / 2 : tile.m;
-    const struct push_matmul push = {
+    return (struct push_matmul){
         .w = m->experts ? dispatch_expert_planes(r, m->experts, m->w) : dispatch_planes(m->w),
         .x = m->x,
         .rest = m->rest,
         .y = m->y,
         .bias = m->bias,
-        .tiles = w->tiles,
-        .n_tiles = w->n_tiles,
+        .tiles = w->tiles + m->first_tile * TILE_BYTES,
+        .n_tiles = w->n_tiles + (m->first_tile ? sizeof(uint32_t) : 0),
         .sorted = w->sorted,
         .rows = m->w->rows,
         .n_chunk = m->w->layout.n_chunk,
@@ -101,18 +102,55 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
         .n_x = m->n_x,
         .up_at = m->up_at,
     };
+}
+
+/* What both forms of a product have; the caller adds the tile. */
+static void spec_matmul(uint32_t *spec, const struct matmul *m)
+{
+    spec[SPEC_MODE] = m->mode;
+    spec[SPEC_TILES] = m->max_tiles != 0;
+    spec[SPEC_ADD] = m->add;
+    spec[SPEC_BIAS] = m->bias != 0;
+    spec[SPEC_MATMUL_CLAMP] = m->clamp;
+    spec[SPEC_PER_ROW] = m->per_row;
+    spec[SPEC_ODD] = m->w->layout.n_chunk % 2;
+    spec[SPEC_SPLIT_EXPERTS] = m->experts && m->experts->split_experts.table;
+    spec[SPEC_MATRIX_M] = spec[SPEC_MATRIX_N] = spec[SPEC_MATRIX_K] = MATRIX_SIDE;
+    dispatch_spec_format(spec, m->w);
+}
+
+static void record_wide(struct recorder *r, const struct matmul *m)
+{
+    const struct push_matmul push = push_of(r, m);
+    struct dispatch d = {.shader = r->b->tuning.wide == WIDE_EMULATED ? "matmul_wide_emulated"
+                                                                      : "matmul_wide",
+                         .format = m->w->layout.kernel,
+                         .spec = {[SPEC_THREADS] = 128, [SPEC_TILE_N] = m->tile_n},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = divide_up(m->w->rows, m->mode == 1 ? WIDE_TILE_M / 2 : WIDE_TILE_M),
+                         .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, m->tile_n),
+                         .z = 1};
+    spec_matmul(d.spec, m);
+    dispatch_op(r, &d);
+    r->last = m->label;
+}
+
+static void record_matmul(struct recorder *r, const struct matmul *m)
+{
+    if (m->wide) {
+        record_wide(r, m);
+        return;
+    }
+    const struct tile tile = tile_of(r, m);
+    const uint32_t tile_rows = m->mode == 1 ? tile.m / 2 : tile.m;
+    const struct push_matmul push = push_of(r, m);
     struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "matmul" : "matmul_plain",
                          .format = m->w->layout.kernel,
                          .spec = {[SPEC_THREADS] = 2 * tile.m * tile.split,
                                   [SPEC_TILE_M] = tile.m,
                                   [SPEC_TILE_N] = tile.n,
-                                  [SPEC_MODE] = m->mode,
-                                  [SPEC_TILES] = m->max_tiles != 0,
-                                  [SPEC_ADD] = m->add,
-                                  [SPEC_BIAS] = m->bias != 0,
-                                  [SPEC_MATMUL_CLAMP] = m->clamp,
                                   [SPEC_MATMUL_SPLIT] = m->split,
-                                  [SPEC_PER_ROW] = m->per_row,
                                   [SPEC_KSPLIT] = tile.split,
                                   [SPEC_BUFFERS] = tile.buffers},
                          .push = &push,
@@ -120,12 +158,29 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
                          .x = divide_up(m->w->rows, tile_rows),
                          .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, tile.n),
                          .z = 1};
-    d.spec[SPEC_ODD] = m->w->layout.n_chunk % 2;
-    d.spec[SPEC_MATRIX_M] = d.spec[SPEC_MATRIX_N] = d.spec[SPEC_MATRIX_K] = MATRIX_SIDE;
-    d.spec[SPEC_SPLIT_EXPERTS] = m->experts && m->experts->split_experts.table;
-    dispatch_spec_format(d.spec, m->w);
+    spec_matmul(d.spec, m);
     dispatch_op(r, &d);
     r->last = m->label;
+}
+
+/* Whether matmul_wide can do it: it writes four rows of a column at once. */
+static bool wide_fits(const struct recorder *r, const struct device_matrix *w, uint32_t mode,
+                      uint32_t y_stride)
+{
+    return r->b->tuning.wide != WIDE_NONE && w->rows % (mode == 1 ? 32 : 4) == 0 &&
+           y_stride % 4 == 0;
+}
+
+/* Rows of X of a tile of matmul_wide where all rows are in order; 0: its tiles would not fill the
+ * device. */
+static uint32_t wide_tile_for(const struct recorder *r, const struct device_matrix *w,
+                              uint32_t mode, uint32_t n_x)
+{
+    const uint32_t across = divide_up(w->rows, mode == 1 ? WIDE_TILE_M / 2 : WIDE_TILE_M);
+    for (uint32_t n = 128; n >= 64; n /= 2)
+        if (n_x > n / 2 && across * divide_up(n_x, n) >= r->b->tuning.wide_groups)
+            return n;
+    return 0;
 }
 
 static uint32_t tile_for(const struct recorder *r, uint32_t rows)
@@ -138,6 +193,9 @@ static uint32_t tile_for(const struct recorder *r, uint32_t rows)
 
 void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool split)
 {
+    const uint32_t wide = !split && wide_fits(r, op->w, 0, op->y_stride) && op->y % 16 == 0
+                              ? wide_tile_for(r, op->w, 0, op->n_x)
+                              : 0;
     record_matmul(r, &(struct matmul){.w = op->w,
                                       .label = op->label,
                                       .x = r->b->workspace.x_hi,
@@ -147,12 +205,63 @@ void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool spl
                                       .n_x = op->n_x,
                                       .y_stride = op->y_stride,
                                       .per_row = 1,
-                                      .tile_n = tile_for(r, op->n_x),
+                                      .tile_n = wide ? wide : tile_for(r, op->n_x),
                                       .add = op->add,
-                                      .split = split});
+                                      .split = split,
+                                      .wide = wide != 0});
 }
 
-static void record_sort(struct recorder *r, const struct moe_plan *p, uint32_t tile_n,
+struct grouping { /* of the pairs of rows and experts in tiles */
+    uint32_t tile_n;
+    uint32_t small;     /* tiles of at most so many rows have a list of their own; 0: none */
+    uint32_t max_tiles; /* of the first list, and where the second begins; 0: not routed */
+    uint32_t max_small;
+    bool wide;
+};
+
+/* Whole tiles of 128 rows where most experts have as many, and what is left of an expert's rows in
+ * tiles of half the size, so that few columns are empty. */
+static struct grouping grouping_of(const struct recorder *r, const struct mlp_op *op,
+                                   uint32_t pairs, uint32_t h_stride)
+{
+    const bool fits = wide_fits(r, &op->m->gate_up, 1, h_stride) &&
+                      wide_fits(r, &op->m->down, 2, op->m->down.rows);
+    if (!op->moe) {
+        const uint32_t n = fits ? wide_tile_for(r, &op->m->gate_up, 1, r->n_rows) : 0;
+        return (struct grouping){.tile_n = n ? n : tile_for(r, r->n_rows), .wide = n != 0};
+    }
+    const uint32_t n_expert = (uint32_t)op->moe->n_expert,
+                   most = pairs < n_expert ? pairs : n_expert;
+    const uint32_t expected = pairs * 3 / 2 / n_expert;
+    struct grouping g = {.tile_n = tile_for(r, expected)};
+    if (fits && expected >= r->b->tuning.wide_rows) {
+        g.tile_n = expected > 64 ? 128 : 64;
+        g.small = g.tile_n / 2;
+        g.max_tiles = pairs / (g.small + 1) + 1;
+        g.max_small = most;
+        g.wide = true;
+        return g;
+    }
+    g.max_tiles = most + pairs / g.tile_n;
+    return g;
+}
+
+/* The tiles of both lists. */
+static void record_grouped(struct recorder *r, struct matmul m, const struct grouping *g)
+{
+    m.tile_n = g->tile_n;
+    m.max_tiles = g->max_tiles;
+    m.wide = g->wide;
+    record_matmul(r, &m);
+    if (!g->small)
+        return;
+    m.tile_n = g->small;
+    m.first_tile = g->max_tiles;
+    m.max_tiles = g->max_small;
+    record_matmul(r, &m);
+}
+
+static void record_sort(struct recorder *r, const struct moe_plan *p, const struct grouping *g,
                         uint32_t pairs)
 {
     const struct workspace *w = &r->b->workspace;
@@ -162,16 +271,18 @@ static void record_sort(struct recorder *r, const struct moe_plan *p, uint32_t t
         .tiles = w->tiles,
         .n_tiles = w->n_tiles,
         .n = pairs,
+        .small_at = g->max_tiles,
     };
     const uint32_t most = r->b->gpu.caps.max_threads;
-    struct dispatch d = {
-        .shader = "moe_sort",
-        .spec = {[SPEC_THREADS] = most < 1024 ? most : 1024, [SPEC_TILE_ROWS] = tile_n},
-        .push = &push,
-        .push_bytes = sizeof push,
-        .x = 1,
-        .y = 1,
-        .z = 1};
+    struct dispatch d = {.shader = "moe_sort",
+                         .spec = {[SPEC_THREADS] = most < 1024 ? most : 1024,
+                                  [SPEC_TILE_ROWS] = g->tile_n,
+                                  [SPEC_SMALL_ROWS] = g->small},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = 1,
+                         .y = 1,
+                         .z = 1};
     d.spec[SPEC_N_EXPERT] = (uint32_t)p->n_expert;
     dispatch_op(r, &d);
 }
@@ -206,42 +317,39 @@ static void record_sum(struct recorder *r, const struct mlp_op *op, uint32_t n_u
 void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
 {
     const struct workspace *w = &r->b->workspace;
-    uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1, pairs = r->n_rows * n_used,
-             max_tiles = 0;
-    uint32_t tile_n = tile_for(r, r->n_rows), h_stride = op->m->down.layout.n_chunk * 32;
+    const uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1, pairs = r->n_rows * n_used,
+                   h_stride = op->m->down.layout.n_chunk * 32;
+    const struct grouping g = grouping_of(r, op, pairs, h_stride);
     if (op->moe) {
-        uint32_t n_expert = (uint32_t)op->moe->n_expert;
-        tile_n = tile_for(r, pairs * 3 / 2 / n_expert);
-        max_tiles = (pairs < n_expert ? pairs : n_expert) + pairs / tile_n;
-        record_sort(r, op->moe, tile_n, pairs);
+        record_sort(r, op->moe, &g, pairs);
         record_barrier(r);
     }
-    record_matmul(r, &(struct matmul){.w = &op->m->gate_up,
-                                      .experts = op->moe ? op->layer : NULL,
-                                      .label = "gemm_up",
-                                      .x = w->x_hi,
-                                      .y = op->h,
-                                      .bias = op->m->b_gate_up,
-                                      .mode = 1,
-                                      .n_x = pairs,
-                                      .y_stride = h_stride,
-                                      .per_row = n_used,
-                                      .up_at = op->m->gate_up.rows * op->m->gate_up.n_matrix,
-                                      .tile_n = tile_n,
-                                      .max_tiles = max_tiles,
-                                      .clamp = op->clamp});
+    record_grouped(r,
+                   (struct matmul){.w = &op->m->gate_up,
+                                   .experts = op->moe ? op->layer : NULL,
+                                   .label = "gemm_up",
+                                   .x = w->x_hi,
+                                   .y = op->h,
+                                   .bias = op->m->b_gate_up,
+                                   .mode = 1,
+                                   .n_x = pairs,
+                                   .y_stride = h_stride,
+                                   .per_row = n_used,
+                                   .up_at = op->m->gate_up.rows * op->m->gate_up.n_matrix,
+                                   .clamp = op->clamp},
+                   &g);
     record_barrier(r);
-    record_matmul(r, &(struct matmul){.w = &op->m->down,
-                                      .experts = op->moe ? op->layer : NULL,
-                                      .label = "gemm_down",
-                                      .x = op->h,
-                                      .y = w->parts_down,
-                                      .mode = 2,
-                                      .n_x = pairs,
-                                      .y_stride = op->m->down.rows,
-                                      .per_row = 1,
-                                      .tile_n = tile_n,
-                                      .max_tiles = max_tiles});
+    record_grouped(r,
+                   (struct matmul){.w = &op->m->down,
+                                   .experts = op->moe ? op->layer : NULL,
+                                   .label = "gemm_down",
+                                   .x = op->h,
+                                   .y = w->parts_down,
+                                   .mode = 2,
+                                   .n_x = pairs,
+                                   .y_stride = op->m->down.rows,
+                                   .per_row = 1},
+                   &g);
     record_barrier(r);
     record_sum(r, op, n_used);
 }

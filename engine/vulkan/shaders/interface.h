@@ -40,7 +40,7 @@ PLANES
 #define SPEC_ROUTE 8 /* the shader makes the choice of experts itself */
 #define SPEC_D_MODEL 26
 
-/* matmul, matmul_plain */
+/* matmul, matmul_plain, matmul_wide */
 #define SPEC_TILE_M 1
 #define SPEC_TILE_N 2
 #define SPEC_MODE 3
@@ -52,12 +52,13 @@ PLANES
 #define SPEC_BUFFERS 11 /* tiles in shared memory */
 #define SPEC_ODD 12     /* rows of W end in half a step */
 
-/* matmul, attn_coop: a matrix of the units, M x K times K x N; always MATRIX_SIDE. By
+/* matmul, matmul_wide, attn_coop: a matrix of the units, M x K times K x N; always MATRIX_SIDE. By
  * these three khr_matrices.c tells what a matrix is used for. */
 #define SPEC_MATRIX_M 24
 #define SPEC_MATRIX_N 25
 #define SPEC_MATRIX_K 26
 #define MATRIX_SIDE 16
+#define WIDE_TILE_M 128 /* rows of W of a tile of matmul_wide */
 
 /* cast_f16 */
 #define SPEC_CAST_NORM 1
@@ -65,6 +66,7 @@ PLANES
 
 /* moe_sort */
 #define SPEC_TILE_ROWS 1
+#define SPEC_SMALL_ROWS 2 /* tiles of at most so many rows have a list of their own; 0: none */
 
 /* the weights' format (quant.glsl) */
 #define SPEC_BITS 16

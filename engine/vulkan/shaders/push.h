@@ -147,8 +147,9 @@ PUSH(moe_sort)
     I32 ids;
     U32 sorted;
     Tiles tiles;
-    U32 n_tiles;
+    U32 n_tiles; /* of the first list, of the small ones' */
     uint n;
+    uint small_at; /* tile where the list of small ones begins */
 }
 PUSH_END(moe_sort);
 #endif

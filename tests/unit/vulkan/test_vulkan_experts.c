@@ -336,6 +336,29 @@ static void test_wide_experts(void **state)
     both_ways(check_wide_experts, *state);
 }
 
+/* Tiles of 128 and of 64 rows, of 64 and of 32, both lists of each with something in them; one
+ * expert for all rows. */
+static void test_whole_tiles(void **state)
+{
+    static const struct {
+        int n_expert, n_used, n_x;
+        bool routed;
+    } cases[] = {{2, 1, 290, true}, {4, 2, 70, true}, {1, 1, 70, false}};
+    const struct weight_form *f = *state;
+    for (int i = 0; i < 3 && whole_tiles_begin(f); i++) {
+        if (!takes_whole(f, i))
+            continue;
+        struct experts x = shape_of(f, (int)(f - weight_forms) + i, cases[i].routed);
+        x.n_expert = cases[i].n_expert;
+        x.n_used = cases[i].n_used;
+        x.n_x = cases[i].n_x;
+        x.d = f->cols_step > 1 ? 2 * f->cols_step : 160;
+        x.d_ff = f->cols_step > 96 ? f->cols_step : f->cols_step > 32 ? 64 : 96;
+        check_wide(&x);
+    }
+    whole_tiles_end();
+}
+
 /* Logits that are no numbers, as a damaged model makes them: whatever is chosen, there is such an
  * expert, and whoever takes ids for indices stays inside. */
 static void test_route_of_no_numbers(void **state)
@@ -390,7 +413,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *what;
         CMUnitTestFunction run;
-    } checks[] = {{"experts", test_experts}, {"wide experts", test_wide_experts}};
+    } checks[] = {{"experts", test_experts},
+                  {"wide experts", test_wide_experts},
+                  {"whole tiles", test_whole_tiles}};
     enum { N_CHECKS = sizeof checks / sizeof *checks };
     struct err e = {0};
     int n = 0;

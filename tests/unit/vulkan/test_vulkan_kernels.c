@@ -36,6 +36,7 @@ struct linear_case {
     int steps; /* of the format's columns */
     int n_x;
     bool norm, bias, add, gather;
+    bool whole;         /* by matmul_wide, which writes four rows at once */
     uint32_t rows_each; /* of W for a subgroup */
 };
 
@@ -66,6 +67,18 @@ static const struct linear_case wide_cases[] = {
     {.rows = {8230}, .n_parts = 1, .steps = 1, .n_x = 70, .bias = true},
 };
 
+static const struct linear_case whole_cases[] = {
+    {.rows = {136},
+     .n_parts = 1,
+     .steps = 3,
+     .n_x = 150,
+     .bias = true,
+     .norm = true,
+     .whole = true},
+    {.rows = {64, 68}, .n_parts = 2, .steps = 2, .n_x = 40, .add = true, .whole = true},
+    {.rows = {260}, .n_parts = 1, .steps = 1, .n_x = 70, .norm = true, .whole = true},
+};
+
 struct linear { /* a case with its data */
     const struct linear_case *c;
     struct stack w;
@@ -81,7 +94,7 @@ static void linear_init(struct linear *l, const struct linear_case *c, const str
     rig_clear(&rig);
     stack_init(&l->w, f, 1, c->rows, c->n_parts, cols);
     l->x_stride = padded(cols);
-    l->y_stride = (uint32_t)l->w.rows + 5;
+    l->y_stride = (uint32_t)l->w.rows + (c->whole ? 8 : 5);
     l->x = rig_take(&rig, (size_t)n_in * l->x_stride);
     l->norm = rig_take(&rig, l->x_stride);
     l->y = rig_take(&rig, (size_t)c->n_x * l->y_stride);
@@ -91,7 +104,7 @@ static void linear_init(struct linear *l, const struct linear_case *c, const str
     randomize(l->x.f, n_in, cols, l->x_stride, 1);
     randomize(l->norm.f, 1, cols, 0, 1);
     randomize(l->bias.f, 1, l->w.rows, 0, 1);
-    randomize(l->y.f, c->n_x, l->w.rows + 5, l->y_stride, 1);
+    randomize(l->y.f, c->n_x, (int)l->y_stride, l->y_stride, 1);
     memcpy(l->before.f, l->y.f, (size_t)c->n_x * l->y_stride * 4);
     for (int i = 0; i < c->n_x; i++)
         l->gather.i[i] = (i * 5 + 1) % n_in;
@@ -203,6 +216,15 @@ static void test_wide_linear(void **state)
     both_ways(check_wide_linear, *state);
 }
 
+static void test_whole_tiles(void **state)
+{
+    const struct weight_form *f = *state;
+    for (int i = 0; i < 3 && whole_tiles_begin(f); i++)
+        if (takes_whole(f, i))
+            linear_check(&whole_cases[i], f, true, false);
+    whole_tiles_end();
+}
+
 /* What the kernel computed must not fit weights that differ in one byte. */
 static void test_a_changed_byte_is_seen(void **state)
 {
@@ -266,7 +288,8 @@ int main(int argc, char **argv)
     } checks[] = {{"linear", test_linear},
                   {"a changed byte is seen", test_a_changed_byte_is_seen},
                   {"embed", test_embed},
-                  {"wide", test_wide_linear}};
+                  {"wide", test_wide_linear},
+                  {"whole tiles", test_whole_tiles}};
     enum { N_CHECKS = sizeof checks / sizeof *checks };
     struct err e = {0};
     int n = 0;

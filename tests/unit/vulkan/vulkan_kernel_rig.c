@@ -100,3 +100,36 @@ void both_ways(void (*check)(const struct weight_form *f), const struct weight_f
     if (units)
         check(f);
 }
+
+/* Forms with a module without matrix units: one whose codes become halves by bits, one by small
+ * whole numbers, one in f32. */
+static const char *const emulated[] = {"mxfp4", "q8_0", "q4_k"};
+
+static int emulated_of(const struct weight_form *f)
+{
+    for (int i = 0; i < 3; i++)
+        if (strcmp(emulated[i], f->name) == 0)
+            return i;
+    return -1;
+}
+
+bool whole_tiles_begin(const struct weight_form *f)
+{
+    const struct gpu_caps *caps = &rig.b.gpu.caps;
+    if (!caps->cooperative_matrix && (!caps->float16 || emulated_of(f) < 0))
+        return false;
+    rig.b.tuning.wide = caps->cooperative_matrix ? WIDE_UNITS : WIDE_EMULATED;
+    rig.b.tuning.wide_groups = 1;
+    rig.b.tuning.wide_rows = 32;
+    return true;
+}
+
+void whole_tiles_end(void)
+{
+    rig.b.tuning.wide = WIDE_NONE;
+}
+
+bool takes_whole(const struct weight_form *f, int i)
+{
+    return rig.b.gpu.caps.cooperative_matrix || emulated_of(f) == i % 3;
+}

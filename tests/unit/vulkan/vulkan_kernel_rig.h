@@ -56,3 +56,10 @@ bool takes(const struct weight_form *f, int i, int n);
 
 /* Without matrix units, and with them where the device has such. */
 void both_ways(void (*check)(const struct weight_form *f), const struct weight_form *f);
+
+/* Products by matmul_wide from now on where the form has it, on whatever arithmetic there is: on
+ * the matrix units all forms, else some, for which modules without units are built. False: none. */
+bool whole_tiles_begin(const struct weight_form *f);
+void whole_tiles_end(void);
+/* Case i of n: on matrix units each form takes all, else each of the few a third of them. */
+bool takes_whole(const struct weight_form *f, int i);

@@ -7,6 +7,12 @@ const uint HALF_PITCH = 9;
 /* A chunk as 32 halves. */
 void packed_f16(Packed packed, out uvec4 h[4])
 {
+#ifdef HAS_WHOLE_HALVES
+    if (WHOLE_CODES) {
+        packed_whole_f16(packed, h);
+        return;
+    }
+#endif
     vec4 code[8];
     float scale, offset;
     packed_decode(packed, code, scale, offset);

@@ -140,3 +140,25 @@ void packed_decode(Packed p, out vec4 code[8], out float scale, out float offset
         scale = d.x * (float(p.s) - 32.0);
     }
 }
+
+#ifdef WANT_HALVES
+/* Codes that are whole numbers times the block's one half: a code in the low bits of 1024's mantissa, less what stands for zero, is
+ * that number as a half, and one product rounds as packed_decode's does. */
+#define HAS_WHOLE_HALVES
+const bool WHOLE_CODES = BLOCK == Q8_0 || BLOCK == Q4_0 || BLOCK == Q5_0;
+
+void packed_whole_f16(Packed p, out uvec4 h[4])
+{
+    f16vec2 d = unpackFloat2x16(p.d).xx, zero = f16vec2(BLOCK == Q8_0 ? 1152.0 : BLOCK == Q4_0 ? 1032.0 : 1040.0);
+    [[unroll]] for (uint g = 0; g < 8; g++) {
+        uint v = BLOCK == Q8_0 ? codes_of(p, g) ^ 0x80808080u : codes_of(p, g);
+        uint low = (v & 0xffu) | ((v & 0xff00u) << 8) | 0x64006400u, high = ((v >> 16) & 0xffu) | ((v >> 24) << 16) | 0x64006400u;
+        uvec2 w = uvec2(packFloat2x16((unpackFloat2x16(low) - zero) * d), packFloat2x16((unpackFloat2x16(high) - zero) * d));
+        if ((g & 1) == 0) {
+            h[g / 2].xy = w;
+        } else {
+            h[g / 2].zw = w;
+        }
+    }
+}
+#endif
