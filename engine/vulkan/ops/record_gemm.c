@@ -8,6 +8,7 @@
     16u /* rows of W of a workgroup where whole tiles would be few: then the columns are split     \
            over FEW_SPLIT subgroups */
 #define FEW_SPLIT 4u
+#define ATTN_SHARED (44u << 10) /* of attn_coop.comp, at most */
 #define TILE_BYTES 16u          /* of an entry of a list of tiles */
 #define FEW_GROUPS 128u         /* workgroups that do not fill a large device */
 #define SHARED_RESERVE 2048u    /* of matmul.comp's other shared variables */
@@ -354,15 +355,28 @@ void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
     record_sum(r, op, n_used);
 }
 
+/* On the matrix units heads of over 128 columns are done in two halves of their values. */
+static bool head_fits(int32_t d_head, bool units)
+{
+    return d_head >= 64 && d_head % 32 == 0 &&
+           (d_head <= 128 || (units && d_head <= 256 && d_head % 64 == 0));
+}
+
+static bool attends_on_units(const struct backend *b)
+{
+    return b->gpu.caps.cooperative_matrix && b->gpu.caps.max_shared >= ATTN_SHARED;
+}
+
 bool record_tiled_attention_fits(const struct backend *b)
 {
     const struct model_plan *plan = b->plan;
-    if (b->params.exact || (!b->gpu.caps.cooperative_matrix && b->gpu.caps.max_shared < 32 << 10))
+    const bool units = attends_on_units(b);
+    if (b->params.exact || (!units && b->gpu.caps.max_shared < 32 << 10))
         return false;
     for (int i = 0; i < plan->n_layer; i++) {
         const struct attention_plan *a = &plan->layers[i].attention;
         if (plan->layers[i].mixer == MIXER_ATTENTION &&
-            (a->d_head % 32 || a->d_head < 64 || a->d_head > 128 ||
+            (!head_fits(a->d_head, units) ||
              (uint32_t)(a->n_head / a->n_kv_head) != b->sizes.group)) {
             return false;
         }
@@ -389,7 +403,7 @@ void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
         .window = (uint32_t)a->window,
         .scale = a->scale,
     };
-    struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "attn_coop" : "attn_plain",
+    struct dispatch d = {.shader = attends_on_units(r->b) ? "attn_coop" : "attn_plain",
                          .spec = {[SPEC_THREADS] = 128,
                                   [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
                                   [SPEC_GATE] = a->output_gate && !kv_type_packed(r->b->kv_type),
@@ -398,7 +412,7 @@ void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
                          .push_bytes = sizeof push,
                          .x = (uint32_t)a->n_kv_head,
                          .y = n_tiles,
-                         .z = 1};
+                         .z = a->d_head > 128 ? 2 : 1};
     d.spec[SPEC_D_HEAD] = (uint32_t)a->d_head;
     d.spec[SPEC_KV_TYPE] = r->b->kv_type;
     d.spec[SPEC_MATRIX_M] = d.spec[SPEC_MATRIX_N] = d.spec[SPEC_MATRIX_K] = MATRIX_SIDE;

@@ -1,0 +1,208 @@
+/* Attention of many rows by tiles, with and (where the device has them) without matrix units,
+ * against sums in double: heads of every width, rows that fill no tile, windows, sinks, gates. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/format/weight_bits.h"
+#include "tests/unit/vulkan/vulkan_rig.h"
+
+enum { N_KV = 2, MAX_BLOCKS = 16, BLOCK = 32 };
+
+struct scene {
+    int d, group, start, n; /* columns of a head, heads of a KV head, rows before, rows */
+    int window;
+    bool sinks, gate;
+    bool units; /* only there: heads this wide */
+};
+
+static const struct scene scenes[] = {
+    {.d = 64, .group = 8, .start = 0, .n = 90, .sinks = true},
+    {.d = 128, .group = 4, .start = 70, .n = 150, .gate = true},
+    {.d = 96, .group = 2, .start = 33, .n = 70, .window = 40},
+    {.d = 256, .group = 8, .start = 37, .n = 75, .gate = true, .units = true},
+    {.d = 192, .group = 1, .start = 0, .n = 100, .units = true},
+};
+
+struct data {
+    struct rig_span qkv, kv, outs, sinks, rows, tiles, tables;
+    int n_head, n_tiles, stride, q_step, n_tokens;
+    struct attention_plan plan;
+    struct device_layer layer;
+};
+
+static struct rig rig;
+static unsigned seed = 7;
+
+/* Place of column c of a token's key or value, in halves. */
+static size_t place(const struct scene *s, const struct data *x, int token, int is_v, int head,
+                    int c)
+{
+    const int block = x->tables.i[token / BLOCK];
+    return ((((size_t)block * 2 + (size_t)is_v) * N_KV + (size_t)head) * BLOCK +
+            (size_t)(token % BLOCK)) *
+               (size_t)s->d +
+           (size_t)c;
+}
+
+static float kv_at(const struct scene *s, const struct data *x, int token, int is_v, int head,
+                   int c)
+{
+    return f16_to_f32(((const uint16_t *)x->kv.u)[place(s, x, token, is_v, head, c)]);
+}
+
+/* Cut off, not rounded; what is smaller than a normal half becomes zero. */
+static uint16_t half_of(float v)
+{
+    int e;
+    const float m = frexpf(fabsf(v), &e);
+    if (m == 0 || e < -13)
+        return 0;
+    return (uint16_t)((v < 0 ? 0x8000 : 0) | (e + 14) << 10 | ((int)(m * 2048) - 1024));
+}
+
+static void fill_kv(const struct scene *s, struct data *x)
+{
+    /* Later keys are greater: maxima rise along the way. */
+    for (int t = 0; t < x->n_tokens; t++)
+        for (int i = 0; i < 2 * N_KV * s->d; i++) {
+            const int is_v = i / (N_KV * s->d), head = i / s->d % N_KV, c = i % s->d;
+            const float v = random_unit(&seed);
+            const float key = v * (0.3f + 1.2f * (float)t / (float)x->n_tokens);
+            ((uint16_t *)x->kv.u)[place(s, x, t, is_v, head, c)] = half_of(is_v ? v : key);
+        }
+}
+
+static void set_up(const struct scene *s, struct data *x)
+{
+    const int tile = 64 / s->group;
+    rig_clear(&rig);
+    *x = (struct data){.n_head = N_KV * s->group,
+                       .q_step = s->d * (s->gate ? 2 : 1),
+                       .n_tokens = s->start + s->n,
+                       .n_tiles = (s->n + tile - 1) / tile + 1};
+    x->stride = x->n_head * x->q_step + 2 * N_KV * s->d;
+    x->qkv = rig_take(&rig, (size_t)(s->n * x->stride));
+    x->kv = rig_take(&rig, (size_t)MAX_BLOCKS * 2 * N_KV * BLOCK * (size_t)s->d / 2);
+    x->outs = rig_take(&rig, (size_t)(s->n * x->n_head * s->d));
+    x->sinks = rig_take(&rig, (size_t)x->n_head);
+    x->rows = rig_take(&rig, (size_t)s->n * 4);
+    x->tiles = rig_take(&rig, (size_t)x->n_tiles * 4); /* the last one is empty, as padding is */
+    x->tables = rig_take(&rig, MAX_BLOCKS + 3);
+    for (int i = 0; i < MAX_BLOCKS; i++)
+        x->tables.i[i + 3] = (i * 5 + 2) % MAX_BLOCKS;
+    for (int i = 0; i < s->n * x->stride; i++)
+        x->qkv.f[i] = 3 * random_unit(&seed);
+    for (int i = 0; i < x->n_head; i++)
+        x->sinks.f[i] = 3 * random_unit(&seed);
+    for (int i = 0; i < s->n; i++) {
+        x->rows.rows[i][1] = s->start + i;
+        x->rows.rows[i][2] = 3;
+        x->rows.rows[i][3] = 1;
+    }
+    for (int i = 0; i * tile < s->n; i++) {
+        x->tiles.rows[i][0] = i * tile;
+        x->tiles.rows[i][1] = s->n - i * tile < tile ? s->n - i * tile : tile;
+    }
+    x->tables.i += 3;
+    fill_kv(s, x);
+    x->plan = (struct attention_plan){.n_head = x->n_head,
+                                      .n_kv_head = N_KV,
+                                      .d_head = s->d,
+                                      .window = s->window,
+                                      .output_gate = s->gate,
+                                      .scale = 1 / sqrtf((float)s->d)};
+    x->plan.sinks.at = s->sinks ? x->sinks.f : NULL;
+    x->layer = (struct device_layer){.kv = x->kv.at, .sinks = x->sinks.at};
+    rig.b.sizes.qkv = (uint32_t)x->stride;
+    rig.b.sizes.group = (uint32_t)s->group;
+    rig.b.workspace = (struct workspace){.qkv = x->qkv.at, .attn = x->outs.at};
+    rig.b.kv_type = KV_F16;
+    rig.b.step.at_rows = x->rows.at;
+    rig.b.step.at_tiles = x->tiles.at;
+    rig.b.step.at_tables = x->tables.at;
+}
+
+/* Weights of one row and head over the tokens it sees, which begin at *first. */
+static int weigh(const struct scene *s, const struct data *x, int row, int head, double *weights)
+{
+    const float *q = x->qkv.f + (size_t)row * (size_t)x->stride + (size_t)(head * x->q_step);
+    const int last = s->start + row;
+    const int first = s->window && last - s->window + 1 > 0 ? last - s->window + 1 : 0;
+    double sum = s->sinks ? exp((double)x->sinks.f[head]) : 0;
+    for (int t = first; t <= last; t++) {
+        double dot = 0;
+        for (int c = 0; c < s->d; c++)
+            dot += (double)q[c] * (double)kv_at(s, x, t, 0, head / s->group, c);
+        weights[t] = exp(dot * (double)x->plan.scale);
+        sum += weights[t];
+    }
+    for (int t = first; t <= last; t++)
+        weights[t] /= sum;
+    return first;
+}
+
+static void compare(const struct scene *s, const struct data *x)
+{
+    double weights[MAX_BLOCKS * BLOCK];
+    for (int row = 0; row < s->n; row++)
+        for (int head = 0; head < x->n_head; head++) {
+            const float *q =
+                x->qkv.f + (size_t)row * (size_t)x->stride + (size_t)(head * x->q_step);
+            const int first = weigh(s, x, row, head, weights);
+            for (int c = 0; c < s->d; c++) {
+                double want = 0;
+                for (int t = first; t <= s->start + row; t++)
+                    want += weights[t] * (double)kv_at(s, x, t, 1, head / s->group, c);
+                want *= s->gate ? 1 / (1 + exp(-(double)q[s->d + c])) : 1;
+                const float have = x->outs.f[(row * x->n_head + head) * s->d + c];
+                if (!(fabs((double)have - want) < 0.006))
+                    fail_msg("heads of %d, row %d, head %d, column %d is %g, want %g", s->d, row,
+                             head, c, (double)have, want);
+            }
+        }
+}
+
+static void check(const struct scene *s)
+{
+    struct data x;
+    struct err e = {0};
+    set_up(s, &x);
+    struct recorder r = rig_begin(&rig, (uint32_t)s->n, &e);
+    record_tiled_attention(&r, &x.plan, &x.layer, (uint32_t)x.n_tiles);
+    rig_end(&r);
+    compare(s, &x);
+}
+
+static void test_tiles(void **state)
+{
+    const bool units = rig.b.gpu.caps.cooperative_matrix;
+    for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) {
+        rig.b.gpu.caps.cooperative_matrix = false;
+        if (!scenes[i].units)
+            check(&scenes[i]);
+        rig.b.gpu.caps.cooperative_matrix = units;
+        if (units)
+            check(&scenes[i]);
+    }
+}
+
+int main(void)
+{
+    struct err e = {0};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tiles)};
+    if (!rig_open(&rig, &e)) {
+        fprintf(stderr, "skipped: %s\n", e.text);
+        return 77;
+    }
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    rig_close(&rig);
+    return failed;
+}
