@@ -107,6 +107,7 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
                                 .up_rows = 2,
                                 .down_rows = 1,
                                 .gemm_min_rows = UINT32_MAX, /* until the device is known */
+                                .gemm_head_rows = UINT32_MAX,
                                 .gemm_tile_m = 64,
                                 .gemm_tile_n = 64,
                                 .gemm_buffers = 1};
@@ -157,9 +158,9 @@ static void tune(struct backend *b)
         b->tuning.wide = b->gpu.caps.max_shared >= 40 << 10 ? WIDE_UNITS : WIDE_NONE;
         b->tuning.wide_groups = 130;
         b->tuning.wide_rows = 32;
-        b->tuning.gemm_min_rows = b->plan->d_model < 1024
-                                      ? UINT32_MAX
-                                      : 9; /* small matrices do not fill the matrix units */
+        const bool small = b->plan->d_model < 1024; /* does not fill the matrix units */
+        b->tuning.gemm_min_rows = small ? UINT32_MAX : 9;
+        b->tuning.gemm_head_rows = small ? UINT32_MAX : 4;
         return;
     }
     b->tuning.gemm_min_rows = 16;
@@ -170,6 +171,7 @@ static void tune(struct backend *b)
                                   : 0; /* 4 for each expert */
         b->tuning.gemm_min_rows = rows > b->tuning.gemm_min_rows ? rows : b->tuning.gemm_min_rows;
     }
+    b->tuning.gemm_head_rows = b->tuning.gemm_min_rows;
 }
 
 struct backend *vulkan_backend_create(const struct model_plan *plan, const struct backend_params *p,

@@ -336,16 +336,16 @@ static void open_bench(struct bench *t, const struct options *o)
     if (strcmp(o->products, "units")) {
         t->b->gpu.caps.cooperative_matrix = false;
         t->b->tuning.wide = WIDE_NONE;
-        t->b->tuning.gemm_min_rows = 9;
+        t->b->tuning.gemm_min_rows = t->b->tuning.gemm_head_rows = 9;
     }
     if (!strcmp(o->products, "single"))
-        t->b->tuning.gemm_min_rows = UINT32_MAX;
+        t->b->tuning.gemm_min_rows = t->b->tuning.gemm_head_rows = UINT32_MAX;
     if (o->splits)
         t->b->sizes.max_splits = (uint32_t)o->splits;
     if (o->split_blocks)
         t->b->tuning.split_blocks = (uint32_t)o->split_blocks;
     if (o->gemm_rows)
-        t->b->tuning.gemm_min_rows = (uint32_t)o->gemm_rows;
+        t->b->tuning.gemm_min_rows = t->b->tuning.gemm_head_rows = (uint32_t)o->gemm_rows;
     if (o->wide_groups)
         t->b->tuning.wide_groups = (uint32_t)o->wide_groups;
     if (o->wide_rows)

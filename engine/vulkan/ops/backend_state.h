@@ -102,6 +102,7 @@ struct tuning {       /* of the kernels for few rows; measured, see docs/speed/v
     uint32_t threads; /* of a workgroup */
     uint32_t linear_rows, head_rows, up_rows, down_rows; /* of W for a subgroup */
     uint32_t gemm_min_rows;  /* rows of a step from which record_gemm.c records its products */
+    uint32_t gemm_head_rows; /* wanted rows from which the head's is one of them */
     uint32_t split_blocks;   /* KV blocks of a split of attention at least */
     int32_t tiled_rows; /* of a sequence in a step, from which its attention is done by tiles */
     uint32_t gemm_tile_m, gemm_tile_n,

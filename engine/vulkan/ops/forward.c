@@ -222,7 +222,7 @@ static void head_product(struct forward *f, uint32_t first, uint32_t n)
                                  .y_stride = (uint32_t)b->plan->n_vocab,
                                  .n_x = n,
                                  .eps = b->plan->norm_eps};
-    if (!gemm_takes(b, n)) {
+    if (!gemm_takes_head(b, n)) {
         record_linear(&f->r, &op);
         return;
     }

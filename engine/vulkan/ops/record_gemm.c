@@ -74,7 +74,7 @@ static struct tile tile_of(const struct recorder *r, const struct matmul *m)
         !m->max_tiles && divide_up(m->w->rows, wide) * divide_up(m->n_x, m->tile_n) < FEW_GROUPS;
     struct tile t = few ? (struct tile){TILE_M_FEW, m->tile_n, FEW_SPLIT, 1}
                         : (struct tile){tuning->gemm_tile_m, m->tile_n, 1, tuning->gemm_buffers};
-    while (few && t.n > 16 && divide_up(m->w->rows, t.m) * divide_up(m->n_x, t.n) < FEW_GROUPS)
+    while (few && t.n > 16 && divide_up(m->w->rows, t.m) * divide_up(m->n_x, t.n) < 2 * FEW_GROUPS)
         t.n /= 2; /* a small W may be loaded once more, as the router's */
     if (!tile_fits(r, &t, m->split))
         t.buffers = 1;

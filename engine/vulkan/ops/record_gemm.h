@@ -9,6 +9,11 @@ static inline bool gemm_takes(const struct backend *b, uint32_t n_rows)
 {
     return !b->params.exact && n_rows >= b->tuning.gemm_min_rows;
 }
+/* The same for the head's product with n wanted rows. */
+static inline bool gemm_takes_head(const struct backend *b, uint32_t n)
+{
+    return !b->params.exact && n >= b->tuning.gemm_head_rows;
+}
 static inline bool gemm_wanted(const struct recorder *r)
 {
     return gemm_takes(r->b, r->n_rows);
