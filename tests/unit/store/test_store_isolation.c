@@ -280,6 +280,10 @@ static bool may_scan(int q)
     case QUERY_PROMPT_EVICT:            /* as far as its limit */
     case QUERY_PROMPT_FORGET_ALL:       /* likewise */
     case QUERY_PROMPT_FORGETS_NOTE_ALL: /* a row for each user */
+    case QUERY_UPSTREAM_LIST:           /* STORE_UPSTREAMS_MAX rows */
+    case QUERY_MODEL_ROUTE_LIST:
+    case QUERY_MODEL_LIST: /* STORE_MODELS_MAX */
+    case QUERY_MODEL_FIND: /* the aliases of one */
         return true;
     default:
         return false;

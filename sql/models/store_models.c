@@ -1,0 +1,240 @@
+/* store_models.h: the rows of models. Whether a user may use one is part of each statement. */
+#include "sql/models/store_models.h"
+
+#include <string.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/clock.h"
+#include "sql/core/statement.h"
+#include "sql/core/store.h"
+
+static bool check_name(const char *name, const char *field, struct err *e)
+{
+    const size_t n = name ? strlen(name) : 0;
+    if (!n || n > STORE_MODEL_NAME_BYTES)
+        return err_field(e, ERR_INPUT, field, "must have 1 to %d bytes", STORE_MODEL_NAME_BYTES);
+    for (const char *c = name; *c; c++)
+        if ((unsigned char)*c <= ' ' || *c == 0x7f)
+            return err_field(e, ERR_INPUT, field,
+                             "must have neither blanks nor control characters");
+    return true;
+}
+
+static bool taken(struct store *s, const char *field, const struct err *why, struct err *e)
+{
+    const int code = sqlite3_extended_errcode(s->db);
+    if (code == SQLITE_CONSTRAINT_UNIQUE || code == SQLITE_CONSTRAINT_PRIMARYKEY)
+        return err_field(e, ERR_CONFLICT, field, "a model is called that already");
+    if (e)
+        *e = *why;
+    return false;
+}
+
+static bool count_one(void *context, const struct store_model *m)
+{
+    (void)m;
+    ++*(int *)context;
+    return true;
+}
+
+static bool add(struct store *s, const struct store_model *m, int64_t *id, struct err *e)
+{
+    struct err why = {0};
+    int n = 0;
+    if (!store_model_list(s, 0, count_one, &n, e))
+        return false;
+    if (n >= STORE_MODELS_MAX)
+        return err_set(e, ERR_LIMIT, "there are %d models, and no more can be added", n);
+    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_ADD, e);
+    if (!q)
+        return false;
+    statement_bind_text(q, ":name", m->name);
+    statement_bind_text(q, ":kind", m->kind ? m->kind : "chat");
+    statement_bind_int(q, ":context", m->context);
+    statement_bind_int(q, ":tools", m->tools);
+    statement_bind_int(q, ":vision", m->vision);
+    statement_bind_int(q, ":reasoning", m->reasoning);
+    statement_bind_int(q, ":everyone", m->everyone);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    return statement_int(s, q, id, &why) || taken(s, "name", &why, e);
+}
+
+bool store_model_add(struct store *s, const struct store_model *m, int64_t *id, struct err *e)
+{
+    return check_name(m->name, "name", e) && store_write_begin(s, e) &&
+           store_write_end(s, add(s, m, id, e), e);
+}
+
+static bool clear(struct store *s, enum query which, int64_t id, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, which, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":model_id", id);
+    return statement_run(s, q, NULL, e);
+}
+
+static bool set_aliases(struct store *s, int64_t id, const struct store_model_names *names,
+                        struct err *e)
+{
+    struct err why = {0};
+    if (!clear(s, QUERY_MODEL_ALIAS_CLEAR, id, e))
+        return false;
+    for (int i = 0; i < names->n; i++) {
+        sqlite3_stmt *q = check_name(names->at[i], "aliases", e)
+                              ? statement_begin(s, QUERY_MODEL_ALIAS_ADD, e)
+                              : NULL;
+        if (!q)
+            return false;
+        statement_bind_text(q, ":alias", names->at[i]);
+        statement_bind_int(q, ":model_id", id);
+        if (!statement_run(s, q, NULL, &why))
+            return taken(s, "aliases", &why, e);
+    }
+    return true;
+}
+
+static bool set_users(struct store *s, int64_t id, const struct store_model_change *c,
+                      struct err *e)
+{
+    if (!clear(s, QUERY_MODEL_USER_CLEAR, id, e))
+        return false;
+    for (int i = 0; i < c->n_users; i++) {
+        int changed = 0;
+        sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_USER_ADD, e);
+        if (!q)
+            return false;
+        statement_bind_int(q, ":model_id", id);
+        statement_bind_int(q, ":user_id", c->users[i]);
+        if (!statement_run(s, q, &changed, e))
+            return false;
+        if (!changed)
+            return err_field(e, ERR_INPUT, "users", "%lld is no user", (long long)c->users[i]);
+    }
+    return true;
+}
+
+static void bind_given(sqlite3_stmt *q, const char *name, int64_t v)
+{
+    if (v >= 0)
+        statement_bind_int(q, name, v);
+}
+
+static bool change(struct store *s, int64_t id, const struct store_model_change *c, struct err *e)
+{
+    int changed = 0;
+    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_CHANGE, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":id", id);
+    bind_given(q, ":context", c->context);
+    bind_given(q, ":tools", c->tools);
+    bind_given(q, ":vision", c->vision);
+    bind_given(q, ":reasoning", c->reasoning);
+    bind_given(q, ":everyone", c->everyone);
+    return statement_run(s, q, &changed, e) &&
+           (changed || err_set(e, ERR_NOTFOUND, "there is no such model")) &&
+           (!c->aliases || set_aliases(s, id, c->aliases, e)) &&
+           (!c->users || set_users(s, id, c, e));
+}
+
+bool store_model_change(struct store *s, int64_t id, const struct store_model_change *c,
+                        struct err *e)
+{
+    return store_write_begin(s, e) && store_write_end(s, change(s, id, c, e), e);
+}
+
+bool store_model_remove(struct store *s, int64_t id, struct err *e)
+{
+    int changed = 0;
+    if (!store_write_begin(s, e))
+        return false;
+    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_REMOVE, e);
+    if (q)
+        statement_bind_int(q, ":id", id);
+    bool ok = q && statement_run(s, q, &changed, e) &&
+              (changed || err_set(e, ERR_NOTFOUND, "there is no such model"));
+    return store_write_end(s, ok, e);
+}
+
+/* Texts are SQLite's, until the next step. */
+static struct store_model borrow(sqlite3_stmt *q)
+{
+    return (struct store_model){.id = sqlite3_column_int64(q, 0),
+                                .name = statement_column_text(q, 1),
+                                .kind = statement_column_text(q, 2),
+                                .context = sqlite3_column_int64(q, 3),
+                                .tools = sqlite3_column_int(q, 4),
+                                .vision = sqlite3_column_int(q, 5),
+                                .reasoning = sqlite3_column_int(q, 6),
+                                .everyone = sqlite3_column_int(q, 7),
+                                .created_at = sqlite3_column_int64(q, 8),
+                                .aliases = statement_column_text(q, 9)};
+}
+
+bool store_model_find(struct store *s, struct arena *a, const struct store_model_ask *ask,
+                      struct store_model *out, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_FIND, e);
+    if (!q)
+        return false;
+    statement_bind_text(q, ":name", ask->name);
+    statement_bind_id(q, ":user_id", ask->user_id);
+    const int rc = statement_step(s, q, e);
+    bool ok = rc == 1 || (rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such model"));
+    if (ok) {
+        *out = borrow(q);
+        ok = statement_column_copy(q, 1, a, &out->name, e) &&
+             statement_column_copy(q, 2, a, &out->kind, e) &&
+             statement_column_copy(q, 9, a, &out->aliases, e);
+    }
+    statement_end(q);
+    return ok;
+}
+
+bool store_model_list(struct store *s, int64_t user_id, store_model_fn fn, void *context,
+                      struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_LIST, e);
+    int rc = -1;
+    if (q)
+        statement_bind_id(q, ":user_id", user_id);
+    while (q && (rc = statement_step(s, q, e)) == 1) {
+        const struct store_model m = borrow(q);
+        if (!fn(context, &m))
+            break;
+    }
+    statement_end(q);
+    return rc >= 0;
+}
+
+bool store_model_users(struct store *s, int64_t model_id, store_model_user_fn fn, void *context,
+                       struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_USER_LIST, e);
+    int rc = -1;
+    if (q)
+        statement_bind_int(q, ":model_id", model_id);
+    while (q && (rc = statement_step(s, q, e)) == 1)
+        if (!fn(context, sqlite3_column_int64(q, 0)))
+            break;
+    statement_end(q);
+    return rc >= 0;
+}
+
+bool store_model_make(struct store *s, struct arena *a, const char *name, int64_t *id,
+                      struct err *e)
+{
+    struct err why = {0};
+    struct store_model m;
+    if (store_model_find(s, a, &(struct store_model_ask){.name = name}, &m, &why)) {
+        *id = m.id;
+        return true;
+    }
+    if (why.code == ERR_NOTFOUND)
+        return store_model_add(
+            s, &(struct store_model){.name = name, .tools = true, .everyone = true}, id, e);
+    if (e)
+        *e = why;
+    return false;
+}
