@@ -222,6 +222,27 @@ struct engine_job;
  * the prompt exceeds the context (the text has both numbers); ERR_INPUT names the field. */
 struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p,
                                  struct err *e);
+/* An answer that another server gives. It is asked of the relay (fcgi/relay/relay.h), which speaks
+ * this protocol on a socket of its own; the events are those of any job, and its text has the
+ * format CHAT_RELAYED_FORMAT. */
+struct engine_relay {
+    int64_t model;       /* of the registry: sql/models/store_models.h */
+    int64_t upstream;    /* the only one that may be asked; 0: whichever is best */
+    const char *request; /* [n_request] a chat in OpenAI's form, without model and stream */
+    size_t n_request;
+    uint64_t user;
+    uint64_t affinity; /* the same for what begins alike: such jobs go to one server, as far as it
+                          is not busier than the others; 0: none */
+    bool detached;
+    char key[ENGINE_KEY_SIZE]; /* as of a job */
+    char request_id[48];
+};
+/* As engine_submit. Where the job is not detached the relay waits a moment for the other server's
+ * first word, so that its refusal is an error here: its field is ENGINE_RELAY_REASON and a reason
+ * (relay_error.h). */
+struct engine_job *engine_relay(const char *socket_path, const struct engine_relay *p,
+                                struct err *e);
+#define ENGINE_RELAY_REASON "upstream:"
 /* Reads a detached job's events from the first. ERR_NOTFOUND: unknown, or forgotten since. */
 struct engine_job *engine_attach(const char *socket_path, const char *key, struct err *e);
 /* The same without waiting for a reply: until engine_attach_poll returns 1, only engine_pending and

@@ -17,6 +17,7 @@ enum parse_mode {
     MODE_CONTENT,
     MODE_CALL,
     MODE_HARMONY,
+    MODE_RELAYED,
 };
 
 struct chat_parser *chat_parser_create(const struct chat_parser_params *params, struct err *e)
@@ -40,6 +41,8 @@ struct chat_parser *chat_parser_create(const struct chat_parser_params *params, 
     if (!strcmp(f->name, "harmony")) {
         p->mode = MODE_HARMONY;
         parse_harmony_begin(p);
+    } else if (!strcmp(f->name, CHAT_RELAYED_FORMAT)) {
+        p->mode = MODE_RELAYED;
     } else if (f->think_open) {
         p->mode = params->opens_reasoning ? MODE_THINK_AGAIN : MODE_START;
     } else {
@@ -298,6 +301,9 @@ static void feed(struct chat_parser *p, char c)
     case MODE_CALL:
         call_mode(p, c);
         break;
+    case MODE_RELAYED:
+        parse_relayed_byte(p, c);
+        break;
     default:
         parse_harmony_byte(p, c);
     }
@@ -313,11 +319,15 @@ bool chat_parser_push(struct chat_parser *p, const char *text, size_t len, struc
     for (size_t i = 0; i < len && !p->failed; i++)
         feed(p, text[i]);
     parse_flush(p);
+    if (p->mode == MODE_RELAYED)
+        parse_relayed_flush(p);
     return check(p, e);
 }
 
 bool chat_parser_finish(struct chat_parser *p, struct err *e)
 {
+    if (p->mode == MODE_RELAYED)
+        return check(p, e);
     if (p->mode == MODE_HARMONY) {
         parse_harmony_end(p);
         parse_flush(p);

@@ -50,6 +50,17 @@ bool chat_format_special_text(const char *format);
  * "plain" may). */
 bool chat_format_reasoning(const char *format, const char **open, const char **close);
 
+/* The format "relayed": another server has told reasoning, content and calls apart, and each text
+ * comes behind one of these bytes, which no UTF-8 holds. A call is its name, arguments, an end. */
+#define CHAT_RELAYED_FORMAT "relayed"
+enum chat_relayed {
+    CHAT_RELAYED_CONTENT = 0xF8,
+    CHAT_RELAYED_REASONING,
+    CHAT_RELAYED_CALL, /* the name follows */
+    CHAT_RELAYED_ARGUMENTS,
+    CHAT_RELAYED_CALL_END,
+};
+
 struct chat_parser *chat_parser_create(const struct chat_parser_params *p, struct err *e);
 bool chat_parser_push(struct chat_parser *p, const char *text, size_t len, struct err *e);
 /* End of the answer; gives out what was held back. */

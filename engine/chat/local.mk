@@ -13,6 +13,7 @@ libsluice_chat_a_SOURCES = \
 	%D%/parse_format.c %D%/parse_format.h \
 	%D%/parse_harmony.c \
 	%D%/parse_json.c %D%/parse_json.h \
+	%D%/parse_relayed.c \
 	%D%/parse_stream.c \
 	%D%/parse_section.c \
 	%D%/parse_xml.c

@@ -28,6 +28,7 @@ static const struct parse_format formats[] = {
      "</minimax:tool_call>"},
     {"llama3", llama, &parse_llama_machine, "<think>", "</think>", true, NULL},
     {"mistral", mistral, &parse_mistral_machine, "[THINK]", "[/THINK]", true, NULL},
+    {CHAT_RELAYED_FORMAT, no_openers, NULL, NULL, NULL, false, NULL},
     {"plain", no_openers, NULL, "<think>", "</think>", false, NULL},
 };
 

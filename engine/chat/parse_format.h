@@ -164,6 +164,10 @@ void parse_harmony_begin(struct chat_parser *p);
 void parse_harmony_byte(struct chat_parser *p, char c);
 void parse_harmony_end(struct chat_parser *p);
 
+/* parse_relayed.c: text is told apart already. flush: what there is of a call's arguments. */
+void parse_relayed_byte(struct chat_parser *p, char c);
+void parse_relayed_flush(struct chat_parser *p);
+
 /* Text out, kept until the end of the push. */
 void parse_text(struct chat_parser *p, enum chat_delta_type type, const char *data, size_t len);
 void parse_flush(struct chat_parser *p);

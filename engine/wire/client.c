@@ -100,6 +100,18 @@ struct engine_job *engine_submit(const char *socket_path, const struct engine_jo
     return j;
 }
 
+struct engine_job *engine_relay(const char *socket_path, const struct engine_relay *p,
+                                struct err *e)
+{
+    struct buf out = {0};
+    struct engine_job *j = NULL;
+    message_put_hello(&out, "client");
+    if (message_put_relay(&out, p, e))
+        j = start(socket_path, &out, REPLY_MS, e);
+    buf_fini(&out);
+    return j;
+}
+
 /* HELLO and a frame that holds a key. */
 static bool put_key(struct buf *out, enum frame_type type, const char *key, struct err *e)
 {

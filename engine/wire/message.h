@@ -27,6 +27,10 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
  */
 bool message_check_params(const struct engine_job_params *p, struct err *e);
 
+/* The same for a job of the relay. *p's request points into the frame. */
+bool message_put_relay(struct buf *b, const struct engine_relay *p, struct err *e);
+bool message_get_relay(const struct frame *f, struct engine_relay *p, struct err *e);
+
 void message_put_key(struct buf *b, enum frame_type type,
                      const char *key); /* ATTACH, CANCEL; NULL: no key */
 bool message_get_key(const struct frame *f, char key[ENGINE_KEY_SIZE],

@@ -1,0 +1,61 @@
+/* Encodes and decodes what is asked of the relay: a part of message.h. */
+#include <string.h>
+
+#include "engine/wire/message.h"
+
+#define MAX_REQUEST ((uint32_t)48 << 20)
+
+static void put_text(struct buf *b, const char *s)
+{
+    frame_put_bytes(b, s, (uint32_t)strlen(s));
+}
+
+static void get_text(struct frame_reader *r, char *out, size_t size)
+{
+    uint32_t len;
+    const char *s = frame_get_bytes(r, (uint32_t)size - 1, &len);
+    if (len && memchr(s, 0, len))
+        r->failed = true;
+    if (len)
+        memcpy(out, s, len);
+    out[len] = 0;
+}
+
+bool message_put_relay(struct buf *b, const struct engine_relay *p, struct err *e)
+{
+    if (p->n_request > MAX_REQUEST)
+        return err_set(e, ERR_LIMIT, "the request has %zu bytes, at most %u are relayed",
+                       p->n_request, MAX_REQUEST);
+    size_t start = frame_begin(b, FRAME_RELAY);
+    frame_put_u64(b, (uint64_t)p->model);
+    frame_put_u64(b, (uint64_t)p->upstream);
+    frame_put_u64(b, p->user);
+    frame_put_u64(b, p->affinity);
+    frame_put_u32(b, p->detached);
+    put_text(b, p->key);
+    put_text(b, p->request_id);
+    frame_put_bytes(b, p->request, (uint32_t)p->n_request);
+    frame_end(b, start);
+    return !b->failed || err_set(e, ERR_NOMEM, "no memory for a request");
+}
+
+bool message_get_relay(const struct frame *f, struct engine_relay *p, struct err *e)
+{
+    struct frame_reader r;
+    uint32_t n = 0;
+    *p = (struct engine_relay){0};
+    frame_reader_init(&r, f);
+    p->model = (int64_t)frame_get_u64(&r);
+    p->upstream = (int64_t)frame_get_u64(&r);
+    p->user = frame_get_u64(&r);
+    p->affinity = frame_get_u64(&r);
+    const uint32_t detached = frame_get_u32(&r);
+    get_text(&r, p->key, sizeof p->key);
+    get_text(&r, p->request_id, sizeof p->request_id);
+    p->request = frame_get_bytes(&r, MAX_REQUEST, &n);
+    p->n_request = n;
+    p->detached = detached == 1;
+    if (r.failed || r.at != r.end || detached > 1 || p->model <= 0 || p->detached == !p->key[0])
+        return err_set(e, ERR_FORMAT, "malformed relay frame");
+    return true;
+}
