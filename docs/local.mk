@@ -1,6 +1,6 @@
 # documents; the man pages are made out of the programs' own --help
 
-EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-fields.md %D%/API-pages.md %D%/COMPARISON.md %D%/MODELS.md %D%/OPERATIONS.md %D%/STYLE.md \
+EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-fields.md %D%/API-pages.md %D%/COMPARISON.md %D%/MODELS.md %D%/OPERATIONS.md %D%/SCALING.md %D%/STYLE.md \
 	%D%/CLIENTS.md %D%/examples/README.md %D%/examples/openai.md %D%/examples/others.md %D%/examples/chats.md %D%/examples/account.md %D%/examples/admin.md \
 	%D%/coming-from/llama-cpp.md %D%/coming-from/ollama.md %D%/coming-from/open-webui.md %D%/clients/README.md %D%/clients/aider.md %D%/clients/claude-code.md %D%/clients/cline.md \
 	%D%/clients/codex.md %D%/clients/gptme.md %D%/clients/litellm.md %D%/clients/lm-eval.md %D%/clients/ollama.md \
@@ -27,7 +27,7 @@ SITE_PAGES = README.md docs/OPERATIONS.md docs/operations/install.md docs/coming
 	docs/examples/chats.md docs/examples/account.md docs/examples/admin.md docs/MODELS.md docs/clients/README.md \
 	docs/clients/aider.md docs/clients/claude-code.md docs/clients/cline.md docs/clients/codex.md docs/clients/gptme.md \
 	docs/clients/litellm.md docs/clients/lm-eval.md docs/clients/ollama.md docs/clients/open-webui.md docs/clients/opencode.md \
-	docs/clients/pi.md docs/clients/qwen-code.md docs/CLIENTS.md docs/operations/users.md docs/operations/backup.md \
+	docs/clients/pi.md docs/clients/qwen-code.md docs/CLIENTS.md docs/SCALING.md docs/operations/users.md docs/operations/backup.md \
 	docs/operations/failures.md docs/operations/memory.md docs/operations/speculation.md docs/security/threat-model.md docs/security/siege.md docs/security/builds.md \
 	docs/security/sbom.md docs/security/fuzzing.md SECURITY.md docs/ARCHITECTURE.md docs/ADDING.md docs/STYLE.md CONTRIBUTING.md docs/COMPARISON.md \
 	docs/speed/README.md docs/speed/cpu.md docs/speed/vulkan.md docs/speed/page.md docs/speed/prompt_cache.md \

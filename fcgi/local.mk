@@ -21,8 +21,10 @@ include %D%/openai/local.mk
 include %D%/openapi/local.mk
 include %D%/process/local.mk
 include %D%/recorder/local.mk
+include %D%/relay/local.mk
 include %D%/responses/local.mk
 include %D%/status/local.mk
+include %D%/upstreams/local.mk
 include %D%/webauthn/local.mk
 
 FCGI_ROOM_LIBS = libsluice-fcgi.a $(CONFINE_LIBS) $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) $(QRENCODE_LIBS) $(FIDO2_LIBS) $(CURL_LIBS) $(CRYPTO_LIBS) $(ARCHIVE_LIBS) $(MD4C_LIBS) -lm

@@ -42,6 +42,8 @@
     X(admin_jobs)                                                                                  \
     X(admin_models)                                                                                \
     X(admin_search)                                                                                \
+    X(upstreams)                                                                                   \
+    X(registry)                                                                                    \
     X(log)                                                                                         \
     X(history)                                                                                     \
     X(admin_checks)                                                                                \

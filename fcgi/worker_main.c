@@ -31,6 +31,7 @@
 #include "fcgi/process/worker.h"
 #include "fcgi/process/worker_walls.h"
 #include "fcgi/recorder/recorder.h"
+#include "fcgi/relay/relay.h"
 #include "sql/core/secret.h"
 
 #define SHORT_CHILDREN 2
@@ -45,7 +46,7 @@ struct options {
 
 #define FIELD(name) offsetof(struct options, name)
 static const struct option options[] = {
-    {"pool", OPTION_CHOICE, FIELD(pool), "short", 0, 0, "stream|short|record", NULL,
+    {"pool", OPTION_CHOICE, FIELD(pool), "short", 0, 0, "stream|short|record|relay", NULL,
      "which pool this is"},
     {"state", OPTION_STRING, FIELD(state), NULL, 0, 0, NULL, "DIR", "folder of the database"},
     {"run", OPTION_STRING, FIELD(run), NULL, 0, 0, NULL, "DIR",
@@ -95,6 +96,7 @@ static int record(const struct worker *w)
     bool named = file_join(history, sizeof history, w->state_dir, STATE_HISTORY, NULL);
     return recorder_run(&(struct recorder_params){.db_path = w->db_path,
                                                   .engine_socket = w->engine_socket,
+                                                  .relay_socket = w->relay_socket,
                                                   .run_dir = w->run_dir,
                                                   .status_path = w->status_path,
                                                   .history_path = named ? history : NULL,
@@ -189,14 +191,16 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->hooks = &hooks;
     w->without_landlock = o->without_landlock;
     w->without_seccomp = o->without_seccomp;
-    w->network = w->pool == POOL_SHORT; /* asks the provider of sign-ins, where one is set */
+    w->relay_socket = arena_printf(a, "%s/%s", w->run_dir, STATE_RELAY_SOCKET);
+    /* asks the provider of sign-ins, where one is set; asks upstreams */
+    w->network = w->pool == POOL_SHORT || w->pool == POOL_RELAY;
     w->audit_log = o->audit_log;
     w->cors_origins = o->cors && *o->cors ? o->cors : NULL;
     if (w->cors_origins && !cors_check(w->cors_origins, e))
         return false;
     char *shared = arena_printf(a, "%s/%s", w->run_dir, STATE_SHARED);
-    if (!w->log_path || !w->cache_dir || !w->engine_socket || !w->status_path || !w->db_path ||
-        !shared)
+    if (!w->log_path || !w->cache_dir || !w->engine_socket || !w->relay_socket || !w->status_path ||
+        !w->db_path || !shared)
         return err_set(e, ERR_NOMEM, "no memory");
     if (!(w->settings = setting_cache_create()))
         return err_set(e, ERR_NOMEM, "no memory");
@@ -223,6 +227,10 @@ static bool run(struct worker *w, const struct options *o, struct err *e)
     if (w->pool == POOL_RECORD) {
         p.min_idle = p.max_children = 1;
         p.child_main = record;
+    } else if (w->pool == POOL_RELAY) {
+        p.min_idle = 1;
+        p.max_children = 2; /* while an old one ends its answers */
+        p.child_main = relay_run;
     } else if (w->pool == POOL_SHORT) {
         p.min_idle = SHORT_CHILDREN;
         p.max_children = 2 * SHORT_CHILDREN; /* while old ones leave */
@@ -283,6 +291,7 @@ int main(int argc, char **argv)
     log_set_level((enum log_level)log_level_from_name(o.log_level));
     raise_limits();
     w.pool = !strcmp(o.pool, "record")   ? POOL_RECORD
+             : !strcmp(o.pool, "relay")  ? POOL_RELAY
              : !strcmp(o.pool, "stream") ? POOL_STREAM
                                          : POOL_SHORT;
     struct arena *arena = arena_create(0);

@@ -18,7 +18,7 @@ static bool cancel_detached(void *context, const struct store_running *row)
 {
     const struct owner *o = context;
     if (row->user_id == o->user_id)
-        engine_cancel_async(o->r->worker->engine_socket, row->job_key, NULL);
+        engine_cancel_async(worker_job_socket(o->r->worker, row->job_key), row->job_key, NULL);
     return true;
 }
 

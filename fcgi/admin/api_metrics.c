@@ -14,6 +14,7 @@
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
+#include "fcgi/upstreams/upstream_metrics.h"
 #include "sql/prompts/store_prompt_blocks.h"
 
 static void head(struct buf *b, const char *name, const char *type, const char *help)
@@ -413,6 +414,7 @@ static bool metrics(struct request *r, struct err *e)
     prompt_cache(&b, r, &page);
     http_totals(&b, r->worker->shared);
     pools(&b, r->worker->shared);
+    upstream_metrics_put(&b, r->worker->run_dir);
     if (b.failed) {
         buf_fini(&b);
         return err_set(e, ERR_NOMEM, "no memory for the figures");

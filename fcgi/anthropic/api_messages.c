@@ -37,7 +37,7 @@ static bool count_tokens(struct request *r, struct err *e)
     struct buf b = {0};
     if (!work_begin_text(r, e))
         return false;
-    bool ok = messages_read(&c, r, true, e) &&
+    bool ok = messages_read(&c, r, true, e) && chat_job_counts(r, e) &&
               (chat_job_make(&p, &prompt, r, &c, e) || messages_rename(e));
     if (ok) {
         buf_printf(&b, "{\"input_tokens\":%zu}", prompt.ids.n);

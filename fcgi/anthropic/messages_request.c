@@ -148,7 +148,7 @@ static bool read_thinking(struct chat_request *c, struct request *r, const cJSON
         return false;
     if (!thinking) /* off where the template has a switch and no effort was asked for; else as the
                       model is */
-        return effort || !t || !chat_template_traits(t)->thinking_switch ||
+        return effort || r->model || !t || !chat_template_traits(t)->thinking_switch ||
                chat_set_thinking(c, r, false, "thinking", e);
     bool on = !strcmp(type, "enabled") || !strcmp(type, "adaptive");
     if (!on && strcmp(type, "disabled"))
@@ -179,8 +179,7 @@ static bool read_settings(struct chat_request *c, struct request *r, struct chat
     if (!json_get_array(body, "stop_sequences", &stop, e))
         return false;
     chat_build_refer(b, o, "stop", stop);
-    return settings_read(&c->settings, o, r->worker->text, r->arena, e) ||
-           chat_build_rename(e, "stop", "stop_sequences");
+    return chat_request_settings(c, r, o, e) || chat_build_rename(e, "stop", "stop_sequences");
 }
 
 static bool check_version(const struct request *r, struct err *e)
@@ -208,7 +207,7 @@ bool messages_read(struct chat_request *c, struct request *r, bool counts, struc
     chat_request_init(c, r, "messages");
     cJSON *body = field_body(r, e);
     if (!check_version(r, e) || !body || !refuse_thread(r, body, e) ||
-        !fields_take(r, body, fields, e) || !field_model(r, body, e) ||
+        !fields_take(r, body, fields, e) || !chat_request_model(c, r, body, e) ||
         !json_get_bool(body, "stream", &c->streaming.stream, e) || !messages_read_cache(c, body, e))
         return false;
     c->owned = cJSON_CreateObject();

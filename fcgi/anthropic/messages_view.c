@@ -11,6 +11,7 @@
 #include "fcgi/anthropic/messages.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/model_name.h"
 #include "fcgi/inference/reduced_top_k.h"
 #include "fcgi/openai/openai.h"
 #include "fcgi/process/worker.h"
@@ -75,7 +76,7 @@ static void end_usage(struct buf *b, const struct messages_view *v, const struct
 static void put_head(struct buf *b, const struct messages_view *v)
 {
     char id[OPENAI_ID_SIZE];
-    const char *model = v->stream.r->worker->model_id;
+    const char *model = model_name_of(v->stream.r);
     openai_id(id, "msg_", v->stream.r);
     buf_printf(b, "{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"model\":", id);
     buf_json_string(b, model, strlen(model));

@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
+#include "engine/chat/chat_parser.h"
 #include "engine/chat/content_gate.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/auth/limits.h"
@@ -16,15 +17,19 @@
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
 #include "fcgi/inference/model_gate.h"
+#include "fcgi/inference/model_name.h"
+#include "fcgi/inference/relay_error.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/inference/stored_answer.h"
 #include "fcgi/inference/stored_prompt.h"
+#include "fcgi/openai/chat_relay.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"
 #include "sql/chats/store_conversations.h"
 #include "sql/core/secret.h"
 #include "sql/files/store_attachments.h"
+#include "sql/models/store_models.h"
 
 struct posting {
     int64_t conversation_id;
@@ -40,6 +45,8 @@ struct posting {
     cJSON *settings, *kwargs;
     struct buf grammar;
     struct prompt prompt;
+    struct buf relay; /* what is sent on where another server answers (r->model) */
+    uint64_t affinity;
 };
 
 static const struct field_row fields[] = {{"content", FIELD_READ},      {"parent_id", FIELD_READ},
@@ -123,11 +130,42 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
         return false;
     p->new_settings = settings != NULL;
     p->settings = conversation_settings(r, p->conversation.settings, settings, e);
+    if (p->settings && p->again.id && r->model)
+        return err_field(e, ERR_UNSUPPORTED, "continue",
+                         "an answer of another server can't be continued") ||
+               err_reason(e, "continue_relayed");
     /* The same prompt as before, though the switch was turned meanwhile. */
     if (p->settings)
         p->kwargs = p->earlier.kwargs ? cJSON_Duplicate(p->earlier.kwargs, true)
                                       : conversation_kwargs(r, p->settings, e);
     return p->settings && (p->kwargs || err_set(e, ERR_NOMEM, "no memory for the settings"));
+}
+
+/* What another server is asked: the same messages and settings, without a template of ours. */
+static bool make_relay(struct request *r, struct posting *p, const struct conversation_ask *ask,
+                       struct err *e)
+{
+    struct chat_request c = {.source = "messages",
+                             .messages = conversation_messages(r, ask, e),
+                             .tools = json_member(p->settings, "tools"),
+                             .kwargs = p->kwargs,
+                             .given = p->settings,
+                             .constraint = {.schema = json_member(p->settings, "json_schema")},
+                             .n = 1,
+                             .top_logprobs = -1,
+                             .prompt_logprobs = -1};
+    settings_begin(&c.settings, r);
+    bool ok = c.messages && settings_read(&c.settings, p->settings, NULL, r->arena, e) &&
+              chat_relay_put(&p->relay, r, &c, e);
+    p->affinity = ok ? chat_relay_affinity(r, c.messages) : 0;
+    p->prompt.format = CHAT_RELAYED_FORMAT;
+    cJSON_Delete(c.messages);
+    return ok;
+}
+
+static int64_t prompt_tokens(const struct request *r, const struct posting *p)
+{
+    return r->model ? chat_relay_tokens(&p->relay) : (int64_t)p->prompt.ids.n;
 }
 
 static bool make_prompt(struct request *r, struct posting *p, struct err *e)
@@ -141,6 +179,8 @@ static bool make_prompt(struct request *r, struct posting *p, struct err *e)
         .attachments = {.ids = p->attachments, .n = p->n_attachments},
         .settings = p->settings,
         .kwargs = p->kwargs};
+    if (r->model)
+        return make_relay(r, p, &ask, e);
     if (!conversation_prompt(r, &ask, &p->prompt, e))
         return false;
     return p->again.id ? conversation_resume(r, &p->again, &p->prompt, &p->earlier, e)
@@ -189,7 +229,7 @@ static bool write_rows(struct request *r, const struct posting *p, const struct 
             &(struct store_continue){.user_id = r->who.user_id,
                                      .conversation_id = p->conversation_id,
                                      .message_id = p->again.id,
-                                     .model = r->worker->model_id,
+                                     .model = model_name_of(r),
                                      .job_key = job->key,
                                      .parser = job->parser,
                                      .tokens = p->earlier.ids.at,
@@ -210,7 +250,7 @@ static bool write_rows(struct request *r, const struct posting *p, const struct 
                                                    .results = p->results.at,
                                                    .n_results = p->results.n,
                                                    .title = title[0] ? title : NULL,
-                                                   .model = r->worker->model_id,
+                                                   .model = model_name_of(r),
                                                    .job_key = job->key,
                                                    .parser = job->parser,
                                                    .storage_bytes = r->who.limits.storage_bytes},
@@ -225,7 +265,9 @@ static bool commit(struct request *r, const struct posting *p, const char *key,
                                          .opens_reasoning = p->prompt.opens_reasoning,
                                          .tools = json_member(p->settings, "tools"),
                                          .kwargs = p->kwargs,
-                                         .constrained = p->grammar.len > 0};
+                                         .constrained = p->grammar.len > 0,
+                                         .prompt_estimate =
+                                             r->model ? (int)prompt_tokens(r, p) : 0};
     if (p->again.id) {
         about.prefix = p->earlier.text.data ? p->earlier.text.data : "";
         about.prefix_len = p->earlier.text.len;
@@ -251,6 +293,23 @@ static void tell_answer(const struct posting *p, struct engine_job_params *job)
     job->answer_begins = content_gate_place(&gate);
 }
 
+static struct engine_job *submit_relay(struct request *r, const struct posting *p, const char *key,
+                                       struct err *e)
+{
+    struct engine_relay relay = {.model = r->model->id,
+                                 .request = p->relay.data,
+                                 .n_request = p->relay.len,
+                                 .user = (uint64_t)r->who.user_id,
+                                 .affinity = p->affinity,
+                                 .detached = true};
+    snprintf(relay.key, sizeof relay.key, "%s", key);
+    snprintf(relay.request_id, sizeof relay.request_id, "%s", r->id);
+    struct engine_job *job = engine_relay(r->worker->relay_socket, &relay, e);
+    if (!job)
+        relay_error_read(e);
+    return job;
+}
+
 static struct engine_job *submit(struct request *r, const struct posting *p, const char *key,
                                  struct err *e)
 {
@@ -263,6 +322,8 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
                                     .n_grammar = (uint32_t)p->grammar.len,
                                     .detached = true,
                                     .user = (uint64_t)r->who.user_id};
+    if (r->model)
+        return submit_relay(r, p, key, e);
     settings_begin(&s, r);
     if (!settings_read(&s, p->settings, r->worker->text, r->arena, e))
         return NULL;
@@ -295,21 +356,22 @@ static void fail_at_once(struct request *r, int64_t message_id, const struct err
 
 static bool post(struct request *r, struct posting *p, struct err *e)
 {
-    char key[SECRET_TOKEN_SIZE]; /* unguessable, and so unique */
+    char token[SECRET_TOKEN_SIZE], key[ENGINE_KEY_SIZE]; /* unguessable, and so unique */
     struct store_posted posted;
     struct err failed = {0};
     if (!path_id_param(r, "id", &p->conversation_id, e) || !read_body(r, p, e) ||
         !make_prompt(r, p, e))
         return false;
-    secret_token(key);
-    const int64_t prompt_tokens = (int64_t)p->prompt.ids.n;
-    if (!limits_storage(r, new_bytes(p), e) || !limits_enter(r, prompt_tokens, 1, e))
+    secret_token(token);
+    snprintf(key, sizeof key, "%s%s", r->model ? WORKER_RELAYED_KEY : "", token);
+    const int64_t tokens = prompt_tokens(r, p);
+    if (!limits_storage(r, new_bytes(p), e) || !limits_enter(r, tokens, 1, e))
         return false;
     bool committed = keep_settings(r, p, e) && commit(r, p, key, &posted, e);
     limits_leave(r); /* from now on the row counts as the user's job */
     struct engine_job *job = committed ? submit(r, p, key, &failed) : NULL;
     if (!job)
-        limits_spend(r, -prompt_tokens); /* nothing of it is read */
+        limits_spend(r, -tokens); /* nothing of it is read */
     if (!committed)
         return limits_storage_refused(r, e);
     if (job)
@@ -326,6 +388,7 @@ bool conversation_post(struct request *r, struct err *e)
     cJSON_Delete(p.settings);
     cJSON_Delete(p.kwargs);
     buf_fini(&p.grammar);
+    buf_fini(&p.relay);
     conversation_resume_fini(&p.earlier);
     prompt_fini(&p.prompt);
     return ok;

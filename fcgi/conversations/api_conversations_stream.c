@@ -190,7 +190,7 @@ static void record(struct follow *f)
         }
     }
     if (!gone)
-        limits_spend_user(f->r->worker->shared, s, row.count_for, f->g.n_tokens);
+        limits_spend_user(f->r->worker->shared, s, row.count_for, generation_spent(&f->g));
     if (e.code != ERR_NONE)
         log_error("message=%lld can't be written: %s", (long long)f->message_id, e.text);
     stored_answer_texts_fini(&texts);
@@ -259,14 +259,20 @@ static void follow_job(struct follow *f, struct engine_job *job)
     f->r->completion_tokens = f->g.n_tokens;
 }
 
+/* Is it of use to wait for who carries the job? */
+static bool answers(const struct request *r, const char *key, struct err *e)
+{
+    return worker_job_relayed(key) || model_gate_answers(r, e);
+}
+
 /* Attaches to the job, and waits as long as the engine's heartbeat is fresh. */
 static struct engine_job *ask(struct follow *f, const char *key)
 {
     struct err e = {0};
     int attached = -1;
-    struct engine_job *job = engine_attach_async(f->r->worker->engine_socket, key, &e);
+    struct engine_job *job = engine_attach_async(worker_job_socket(f->r->worker, key), key, &e);
     while (job && (attached = engine_attach_poll(job, &e)) == 0)
-        if (!model_gate_answers(f->r, &e) || !nap_for(f, job, ATTACH_RETRY_MS))
+        if (!answers(f->r, key, &e) || !nap_for(f, job, ATTACH_RETRY_MS))
             break;
     if (attached <= 0)
         engine_close(&job);
@@ -283,7 +289,7 @@ static struct engine_job *attach(struct follow *f, const char *key, struct err *
     for (;;) {
         struct err e = {0};
         struct engine_job *job = ask(f, key);
-        if (job || f->left || !model_gate_answers(f->r, hung))
+        if (job || f->left || !answers(f->r, key, hung))
             return job;
         if (!store_message_status(f->r->store, f->r->who.user_id, f->message_id, &status, &e) ||
             status != MESSAGE_RUNNING || clock_ms() > until || !nap(f, ATTACH_RETRY_MS))
@@ -347,7 +353,7 @@ bool conversation_stream(struct request *r, struct err *e)
                            e))
         return false;
     bool running = m.status == MESSAGE_RUNNING;
-    if (running && !model_gate_answers(r, e))
+    if (running && !answers(r, m.job_key, e))
         return false;
     if (sse_start(&f.sse, r) && send_start(&f, running)) {
         if (running && (job = attach(&f, m.job_key, &hung)) && begin(&f, m.parser, e))

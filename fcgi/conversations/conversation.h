@@ -63,6 +63,9 @@ cJSON *conversation_settings(struct request *r, const char *stored, const cJSON 
 /* Names, types and ranges of a conversation's settings as a file brings them: all that does not
  * depend on the model that runs. The error's field is the member's name. */
 bool conversation_settings_check(struct request *r, const cJSON *o, struct arena *a, struct err *e);
+/* Which model the settings name: r->model. ERR_NOTFOUND, the field `model`: it is gone, or is not
+ * for this user any more. */
+bool conversation_model(struct request *r, const cJSON *settings, struct err *e);
 /* The template's variables that these settings make. Caller owns the tree; NULL: *e. */
 cJSON *conversation_kwargs(struct request *r, const cJSON *settings, struct err *e);
 /* The program that holds the answer to the settings' JSON schema; nothing is appended where there
@@ -79,6 +82,8 @@ struct conversation_ask {
     struct attachment_list attachments; /* that go along with content */
     const cJSON *settings, *kwargs;
 };
+/* The messages of it, for a model that another server answers. Caller owns the list. NULL: *e. */
+cJSON *conversation_messages(struct request *r, const struct conversation_ask *ask, struct err *e);
 /* Whatever its length. */
 bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out,
                          struct err *e);

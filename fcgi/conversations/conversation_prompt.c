@@ -139,23 +139,31 @@ bool conversation_fits(struct request *r, const struct prompt *p, struct err *e)
     return err_param(e, "limit", page.n_ctx);
 }
 
-bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out,
-                         struct err *e)
+cJSON *conversation_messages(struct request *r, const struct conversation_ask *ask, struct err *e)
 {
     const char *system = NULL;
-    bool ok = false;
     struct branch b = {.r = r, .messages = cJSON_CreateArray()};
     if (!b.messages) {
         err_set(e, ERR_NOMEM, "no memory for the prompt");
-    } else if (json_get_string(ask->settings, "system", &system, e)) {
-        b.failed = system && *system && !add_message(b.messages, "system", system);
-        struct prompt_input in = {.messages = b.messages,
-                                  .kwargs = ask->kwargs,
-                                  .tools = json_member(ask->settings, "tools"),
-                                  .generic_tools = prompt_generic_tools(r)};
-        ok = read_branch(r, ask, &b, e) && prompt_make(r->worker->text, &in, out, e);
+        return NULL;
     }
+    bool ok = json_get_string(ask->settings, "system", &system, e);
+    b.failed = ok && system && *system && !add_message(b.messages, "system", system);
+    if (ok && read_branch(r, ask, &b, e))
+        return b.messages;
     cJSON_Delete(b.messages);
+    return NULL;
+}
+
+bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out,
+                         struct err *e)
+{
+    struct prompt_input in = {.messages = conversation_messages(r, ask, e),
+                              .kwargs = ask->kwargs,
+                              .tools = json_member(ask->settings, "tools"),
+                              .generic_tools = prompt_generic_tools(r)};
+    bool ok = in.messages && prompt_make(r->worker->text, &in, out, e);
+    cJSON_Delete(in.messages);
     return ok;
 }
 

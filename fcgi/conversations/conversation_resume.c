@@ -34,6 +34,11 @@ bool conversation_can_resume(struct request *r, const struct store_message *m,
                err_reason(e, "continue_ended");
     if (m->parser && !(a->parser = json_parse(m->parser, strlen(m->parser), NULL, e)))
         return false;
+    const char *format = json_text(a->parser, "format");
+    if (r->model || (format && !strcmp(format, CHAT_RELAYED_FORMAT)))
+        return err_field(e, ERR_UNSUPPORTED, "continue",
+                         "an answer of another server can't be continued") ||
+               err_reason(e, "continue_relayed");
     if (!json_get_bool(a->parser, "constrained", &constrained, e) ||
         !json_get_object(a->parser, "kwargs", &a->kwargs, e))
         return false;
@@ -46,7 +51,6 @@ bool conversation_can_resume(struct request *r, const struct store_message *m,
         json_get_number(timings, "reasoning_ms", 0, 1e15, &a->reasoning_ms, NULL);
         cJSON_Delete(timings);
     }
-    (void)r;
     return true;
 }
 

@@ -5,16 +5,33 @@
 #include "engine/base/json/json.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/model_name.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
+#include "sql/models/store_models.h"
 
 #define MAX_SYSTEM_BYTES 32768
 
-static const char *const setting_names[] = {
-    "system",           "temperature",       "top_p",      "top_k",  "min_p",  "repetition_penalty",
-    "presence_penalty", "frequency_penalty", "max_tokens", "seed",   "stop",   "thinking",
-    "reasoning_effort", "json_schema",       "tools",      "preset", "titles", NULL};
+static const char *const setting_names[] = {"system",
+                                            "temperature",
+                                            "top_p",
+                                            "top_k",
+                                            "min_p",
+                                            "repetition_penalty",
+                                            "presence_penalty",
+                                            "frequency_penalty",
+                                            "max_tokens",
+                                            "seed",
+                                            "stop",
+                                            "thinking",
+                                            "reasoning_effort",
+                                            "json_schema",
+                                            "tools",
+                                            "preset",
+                                            "titles",
+                                            "model",
+                                            NULL};
 
 static bool known(const char *name)
 {
@@ -33,7 +50,7 @@ bool conversation_grammar(struct request *r, const cJSON *settings, const struct
     struct constraint c = {.schema = schema, .field = "json_schema"};
     const struct constraint_place place = {
         .model = r->worker->text, .prompt = prompt, .tools = json_member(settings, "tools")};
-    return !schema || constraint_compile(&c, &place, out, e);
+    return !schema || r->model || constraint_compile(&c, &place, out, e);
 }
 
 static bool check_schema(struct request *r, const cJSON *o, struct err *e)
@@ -47,24 +64,39 @@ static bool check_schema(struct request *r, const cJSON *o, struct err *e)
 /* The preset that these settings came from is a name for the page; it changes no answer. */
 static bool check_names(const cJSON *o, struct err *e)
 {
-    const char *preset = NULL;
+    const char *preset = NULL, *model = NULL;
     bool titles;
     const cJSON *tools = json_member(o, "tools");
     if (!json_get_string(o, "preset", &preset, e) || !json_get_bool(o, "titles", &titles, e) ||
-        (tools && !chat_check_tools(tools, e)))
+        !json_get_string(o, "model", &model, e) || (tools && !chat_check_tools(tools, e)))
         return false;
+    if (model && strlen(model) > STORE_MODEL_NAME_BYTES)
+        return err_field(e, ERR_INPUT, "model", "is longer than %d bytes", STORE_MODEL_NAME_BYTES);
     return !preset || strlen(preset) <= 256 ||
            err_field(e, ERR_INPUT, "preset", "is longer than 256 bytes");
+}
+
+bool conversation_model(struct request *r, const cJSON *settings, struct err *e)
+{
+    const char *name = NULL;
+    r->model = NULL;
+    if (!json_get_string(settings, "model", &name, e))
+        return false;
+    if (!name || model_name_take(r, name, e))
+        return true;
+    return err_reason(e, "model_gone");
 }
 
 static bool check_settings(struct request *r, const cJSON *o, struct err *e)
 {
     struct settings s;
     const char *system = NULL;
+    if (!conversation_model(r, o, e))
+        return false;
     settings_begin(&s, r);
     if (!json_get_string(o, "system", &system, e) ||
-        !settings_read(&s, o, r->worker->text, r->arena, e) || !check_names(o, e) ||
-        !check_schema(r, o, e))
+        !settings_read(&s, o, r->model ? NULL : r->worker->text, r->arena, e) ||
+        !check_names(o, e) || !check_schema(r, o, e))
         return false;
     if (system && strlen(system) > MAX_SYSTEM_BYTES)
         return err_field(e, ERR_INPUT, "system", "is longer than %d bytes", MAX_SYSTEM_BYTES);

@@ -62,7 +62,9 @@ static const struct {
     {429, "Too Many Requests"},
     {500, "Internal Server Error"},
     {501, "Not Implemented"},
+    {502, "Bad Gateway"},
     {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
     {507, "Insufficient Storage"},
 };
 

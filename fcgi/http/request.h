@@ -17,6 +17,7 @@
 struct FCGX_Request;
 struct shared_child;
 struct store;
+struct store_model;
 struct worker;
 
 #define REQUEST_ARENA_BYTES ((size_t)64 << 20) /* over it: 413 */
@@ -46,8 +47,10 @@ struct request {
     int n_params;
     const char *body; /* NUL-terminated, in the arena; NULL: none was read */
     size_t body_len;
-    cJSON *json;            /* parsed by request_json; freed by request_end */
-    struct identity who;    /* who.user_id 0: nobody */
+    cJSON *json;                     /* parsed by request_json; freed by request_end */
+    const struct store_model *model; /* another server's, that the request asks for; NULL: the one
+                                        that runs here (inference/model_name.h) */
+    struct identity who;             /* who.user_id 0: nobody */
     bool strict_parameters; /* what would be named as ignored is refused: the server's setting, or
                                the key's */
 

@@ -8,6 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
+#include "fcgi/inference/relay_error.h"
 
 static struct generation_call *add_call(struct generation *g)
 {
@@ -145,6 +146,7 @@ bool generation_event(struct generation *g, const struct engine_event *ev, struc
     case ENGINE_FAILED:
         ok = finish(g, e);
         g->error = ev->error;
+        relay_error_read(&g->error);
         g->state = GENERATION_FAILED;
         break;
     }
@@ -174,6 +176,13 @@ void generation_fini(struct generation *g)
         free(g->calls[i]);
     }
     g->n_calls = 0;
+}
+
+int64_t generation_spent(const struct generation *g)
+{
+    if (!g->prompt_estimate || g->state != GENERATION_DONE)
+        return g->n_tokens;
+    return (int64_t)g->usage.completion_tokens + g->usage.prompt_tokens - g->prompt_estimate;
 }
 
 double generation_rate(const struct generation *g)

@@ -57,7 +57,8 @@ struct generation {
     bool reasons;            /* inside the reasoning block */
     double
         reasoning_ms; /* the engine's time from the first token to the reasoning's last; 0: none */
-    int earlier_tokens; /* of the text that the answer was begun with (generation_resume) */
+    int32_t prompt_estimate; /* as it was spent before another server counted; 0: was no estimate */
+    int earlier_tokens;      /* of the text that the answer was begun with (generation_resume) */
     double earlier_reasoning_ms;
     double decode_ms;          /* the engine's time from the first token to the newest */
     double first_ms, last_ms;  /* clock_ms of the first and the newest token; 0: none */
@@ -79,6 +80,9 @@ bool generation_event(struct generation *g, const struct engine_event *ev, struc
 void generation_break(struct generation *g, const struct err *why);
 void generation_fini(struct generation *g);
 
+/* Tokens that count for limits at the end: those generated, and what the prompt had more than was
+ * estimated. */
+int64_t generation_spent(const struct generation *g);
 double generation_rate(const struct generation *g); /* tokens/s over the answer so far, by the
                                                        engine's clock; 0 before two tokens */
 /* "stop", "length", "tool_calls"; NULL while it runs or when it failed. */

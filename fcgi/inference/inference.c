@@ -11,6 +11,7 @@
 #include "fcgi/auth/limits.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_gate.h"
+#include "fcgi/inference/relay_error.h"
 #include "fcgi/inference/speculation_usage.h"
 #include "fcgi/inference/usage.h"
 #include "fcgi/inference/watch.h"
@@ -49,7 +50,8 @@ static bool submit(struct inference *x, const struct inference_params *p, int i,
     if (!generation_init(&x->generations[i], &gp, e))
         return false;
     uint64_t began = clock_ns();
-    x->jobs[i] = model_gate_submit(x->r, &job, e);
+    x->jobs[i] = x->relayed ? engine_relay(x->r->worker->relay_socket, &p->relay, e)
+                            : model_gate_submit(x->r, &job, e);
     x->r->engine_ns += clock_ns() - began;
     if (!x->jobs[i])
         return false;
@@ -106,6 +108,7 @@ bool inference_start(struct inference *x, struct request *r, const struct infere
                             .listener = p->listener,
                             .one_call = p->one_call,
                             .n = p->n,
+                            .relayed = p->relay.request != NULL,
                             .per_prompt = p->prompts ? p->per_prompt : p->n};
     int64_t prompt_tokens = count_prompts(p);
     if (!limits_enter(r, prompt_tokens, p->n, e))
@@ -113,7 +116,9 @@ bool inference_start(struct inference *x, struct request *r, const struct infere
     for (int i = 0; i < p->n; i++)
         if (!submit(x, p, i, e)) {
             limits_spend(r, -prompt_tokens); /* nothing of it was read */
-            if (e->code == ERR_LIMIT)
+            if (x->relayed)
+                relay_error_explain(r, e);
+            else if (e->code == ERR_LIMIT)
                 explain_limit(r, x->n_prompt[i], e);
             else if (e->code == ERR_BUSY)
                 explain_busy(r, e);
@@ -123,6 +128,16 @@ bool inference_start(struct inference *x, struct request *r, const struct infere
     x->started = true;
     usage_track(x);
     return true;
+}
+
+/* An upstream tells at the end what was an estimate until then. */
+static void settle(struct inference *x, int i)
+{
+    const struct generation *g = &x->generations[i];
+    int64_t more = g->usage.completion_tokens - g->n_tokens;
+    if (i % x->per_prompt == 0)
+        more += g->usage.prompt_tokens - x->n_prompt[i];
+    limits_spend(x->r, more);
 }
 
 static bool take_event(struct inference *x, int i, struct engine_event *ev, struct err *e)
@@ -141,11 +156,15 @@ static bool take_event(struct inference *x, int i, struct engine_event *ev, stru
         l->progress(l->context, i);
     if (ev->type == ENGINE_FAILED) {
         *e = g->error;
+        if (x->relayed)
+            relay_error_explain(x->r, e);
         return false;
     }
     if (ev->type == ENGINE_DONE) {
         engine_close(&x->jobs[i]);
         x->n_running--;
+        if (x->relayed)
+            settle(x, i);
         if (l->done)
             l->done(l->context, i);
     }

@@ -35,7 +35,9 @@ struct inference_params {
     int per_prompt;
     struct generation_params generation; /* on_delta and context are the inference's own */
     int n;
-    bool one_call;      /* end a choice after its first tool call */
+    struct engine_relay relay; /* request set: another server answers; of `job` only n_prompt
+                                  counts, and is an estimate */
+    bool one_call;             /* end a choice after its first tool call */
     const char *source; /* the request's field that holds the prompt, for errors; NULL: "prompt" */
     struct inference_listener listener;
 };
@@ -46,6 +48,7 @@ struct inference {
     bool one_call;
     int n, n_running, per_prompt;
     int32_t n_prompt[INFERENCE_MAX_CHOICES]; /* tokens of the choice's prompt */
+    bool relayed;                            /* n_prompt is an estimate until the end */
     bool started, noted;                     /* the engine took it; usage_note was here */
     struct engine_job *jobs[INFERENCE_MAX_CHOICES];
     struct generation generations[INFERENCE_MAX_CHOICES];

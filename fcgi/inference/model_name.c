@@ -8,6 +8,7 @@
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
+#include "sql/models/store_models.h"
 
 #define ALIAS_BYTES 128
 
@@ -35,10 +36,15 @@ static bool matches(const char *alias, const char *name)
     return alias[len - 1] == '*' ? !strncmp(alias, name, len - 1) : !strcmp(alias, name);
 }
 
+static bool is_own(const struct request *r, const char *name)
+{
+    return !strcmp(name, r->worker->model_id) || !strcmp(name, r->worker->text->name);
+}
+
 static bool is_served(const struct request *r, const char *name)
 {
     char alias[ALIAS_BYTES];
-    if (!strcmp(name, r->worker->model_id) || !strcmp(name, r->worker->text->name))
+    if (is_own(r, name))
         return true;
     for (const char *list = server_setting_text(r, SETTING_MODEL_ALIASES);
          next_alias(&list, alias);)
@@ -47,17 +53,62 @@ static bool is_served(const struct request *r, const char *name)
     return false;
 }
 
-bool model_name_is_served(const struct request *r, const char *name)
+/* The name without Ollama's tag; false: it has none. */
+static bool without_tag(const char *name, char bare[ALIAS_BYTES])
 {
     static const char tag[] = ":latest";
-    char bare[ALIAS_BYTES];
     const size_t len = strlen(name), end = sizeof tag - 1;
-    if (is_served(r, name))
-        return true;
-    if (len <= end || len - end >= sizeof bare || strcmp(name + len - end, tag))
+    if (len <= end || len - end >= ALIAS_BYTES || strcmp(name + len - end, tag))
         return false;
-    snprintf(bare, sizeof bare, "%.*s", (int)(len - end), name);
-    return is_served(r, bare);
+    snprintf(bare, ALIAS_BYTES, "%.*s", (int)(len - end), name);
+    return true;
+}
+
+bool model_name_is_served(const struct request *r, const char *name)
+{
+    char bare[ALIAS_BYTES];
+    return is_served(r, name) || (without_tag(name, bare) && is_served(r, bare));
+}
+
+int64_t model_name_user(const struct request *r)
+{
+    return r->who.user_id ? r->who.user_id : -1; /* 0 would be anyone */
+}
+
+static bool find(struct request *r, const char *name, struct err *e)
+{
+    struct store_model *m = arena_alloc(r->arena, sizeof *m);
+    if (!m)
+        return err_set(e, ERR_NOMEM, "no memory for the model");
+    if (!r->store ||
+        !store_model_find(r->store, r->arena,
+                          &(struct store_model_ask){.user_id = model_name_user(r), .name = name}, m,
+                          e))
+        return false;
+    r->model = m;
+    return true;
+}
+
+bool model_name_take(struct request *r, const char *name, struct err *e)
+{
+    char bare[ALIAS_BYTES];
+    struct err why = {0};
+    if (is_own(r, name) || find(r, name, &why) ||
+        (why.code == ERR_NOTFOUND && without_tag(name, bare) && find(r, bare, &why)) ||
+        model_name_is_served(r, name))
+        return true;
+    if (why.code != ERR_NOTFOUND && why.code != ERR_NONE) {
+        *e = why;
+        return false;
+    }
+    r->error_override.code = "model_not_found";
+    return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; this server has '%s'", name,
+                     r->worker->model_id);
+}
+
+const char *model_name_of(const struct request *r)
+{
+    return r->model ? r->model->name : r->worker->model_id;
 }
 
 void model_name_each_alias(const struct request *r, model_alias_fn fn, void *context)

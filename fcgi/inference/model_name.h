@@ -5,10 +5,21 @@
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
 
 struct request;
 
 bool model_name_is_served(const struct request *r, const char *name);
+/* Finds what the request means: a model of another server that its user may use becomes r->model.
+ * Names of the model that runs here come first, patterns of aliases last. False, ERR_NOTFOUND with
+ * the code model_not_found: nothing is called that, for this user. */
+bool model_name_take(struct request *r, const char *name, struct err *e);
+/* Whose models are listed and found: of nobody in particular, where no user is known. */
+int64_t model_name_user(const struct request *r);
+/* Of what answers the request. */
+const char *model_name_of(const struct request *r);
 
 typedef bool (*model_alias_fn)(void *context, const char *name); /* false: enough */
 /* Each alias that is a name, without the patterns. */

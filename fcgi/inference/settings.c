@@ -238,8 +238,8 @@ bool settings_read(struct settings *s, const cJSON *o, const struct text_model *
                    struct err *e)
 {
     return read_numbers(s, o, e) && read_integers(s, o, e) && read_stop(s, o, e) &&
-           read_bias(s, o, m, a, e) && read_speculate(s, o, e) &&
-           settings_read_tokens(s, o, m, a, e);
+           read_speculate(s, o, e) &&
+           (!m || (read_bias(s, o, m, a, e) && settings_read_tokens(s, o, m, a, e)));
 }
 
 void settings_apply(const struct settings *s, struct engine_job_params *job)

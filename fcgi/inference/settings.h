@@ -33,10 +33,10 @@ void settings_default(struct settings *s, const struct text_model *m);
 /* The same with the server's defaults and limits (server_settings.h) over them: where a request
  * begins. */
 void settings_begin(struct settings *s, const struct request *r);
-/* The members of settings_names, stop (string or list), max_tokens and its other names
- * (max_completion_tokens, n_predict, num_predict). Two names of one thing may come together where
- * they say the same. Absent or null members leave *s alone. Strings point into `o` or the arena:
- * both must outlive *s. */
+/* m NULL: another server's model; what names tokens is not read. The members of settings_names,
+ * stop (string or list), max_tokens and its other names (max_completion_tokens, n_predict,
+ * num_predict). Two names of one thing may come together where they say the same. Absent or null
+ * members leave *s alone. Strings point into `o` or the arena: both must outlive *s. */
 bool settings_read(struct settings *s, const cJSON *o, const struct text_model *m, struct arena *a,
                    struct err *e);
 /* What every endpoint calls by the same name; ends with NULL. */

@@ -28,6 +28,8 @@ bool stored_answer_parser_json(struct buf *out, const struct stored_answer_parse
     put_tree(out, "kwargs", p->kwargs);
     if (p->constrained)
         buf_puts(out, ",\"constrained\":true");
+    if (p->prompt_estimate)
+        buf_printf(out, ",\"prompt_estimate\":%d", p->prompt_estimate);
     if (p->prefix) {
         buf_printf(out, ",\"earlier_tokens\":%d,\"earlier_reasoning_ms\":", p->earlier_tokens);
         buf_json_number(out, p->earlier_reasoning_ms);
@@ -41,12 +43,14 @@ bool stored_answer_parser_json(struct buf *out, const struct stored_answer_parse
 static bool resume(struct generation *g, const cJSON *parser, struct err *e)
 {
     const char *prefix = NULL;
-    int64_t tokens = 0;
-    if (!json_get_string(parser, "prefix", &prefix, e) ||
+    int64_t tokens = 0, estimate = 0;
+    if (!json_get_int(parser, "prompt_estimate", 0, INT32_MAX, &estimate, e) ||
+        !json_get_string(parser, "prefix", &prefix, e) ||
         !json_get_int(parser, "earlier_tokens", 0, INT32_MAX, &tokens, e) ||
         !json_get_number(parser, "earlier_reasoning_ms", 0, 1e15, &g->earlier_reasoning_ms, e))
         return false;
     g->earlier_tokens = (int)tokens;
+    g->prompt_estimate = (int32_t)estimate;
     return !prefix || generation_resume(g, prefix, strlen(prefix), e);
 }
 

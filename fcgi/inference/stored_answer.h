@@ -21,6 +21,7 @@ struct stored_answer_parser {
     const cJSON *tools;  /* or NULL */
     const cJSON *kwargs; /* the template's variables with which the prompt was made, or NULL */
     bool constrained;    /* a grammar held it */
+    int prompt_estimate; /* another server answers: tokens that were spent for the prompt */
     /* Of an answer that resumes an earlier one. */
     const char *prefix; /* the model's text so far; NULL: a new answer */
     size_t prefix_len;

@@ -57,7 +57,7 @@ static bool run(struct request *r, struct ollama_request *o, struct err *e)
 static bool say_loaded(struct request *r, const struct ollama_request *o, struct err *e)
 {
     struct status_page page;
-    if (!engine_status_read(r, &page))
+    if (!r->model && !engine_status_read(r, &page))
         return err_set(e, ERR_UNAVAILABLE, "the model is not loaded (%s)",
                        engine_state_name(page.state));
     return ollama_say_loaded(r, o);

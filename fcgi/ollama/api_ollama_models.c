@@ -12,6 +12,7 @@
 #include "fcgi/openai/openai.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
+#include "sql/models/store_models.h"
 
 #define NEVER "2999-12-31T23:59:59Z" /* a time that clients read, and show as "forever" */
 
@@ -26,6 +27,26 @@ static bool add_alias(void *context, const char *name)
     return cJSON_AddItemToArray(models, o);
 }
 
+/* Another server's model, as far as it is known. */
+static bool add_relayed(void *context, const struct store_model *row)
+{
+    cJSON *models = context, *o = cJSON_CreateObject(), *details;
+    if (strcmp(row->kind, "chat") != 0)
+        return true;
+    char full[160], modified[OLLAMA_TIME_BYTES];
+    ollama_facts_name(full, sizeof full, row->name);
+    ollama_time(modified, row->created_at);
+    cJSON_AddStringToObject(o, "name", full);
+    cJSON_AddStringToObject(o, "model", full);
+    cJSON_AddStringToObject(o, "modified_at", modified);
+    cJSON_AddNumberToObject(o, "size", 0);
+    cJSON_AddStringToObject(o, "digest", "");
+    details = cJSON_AddObjectToObject(o, "details");
+    cJSON_AddStringToObject(details, "format", "");
+    cJSON_AddStringToObject(details, "family", "");
+    return cJSON_AddItemToArray(models, o);
+}
+
 /* Until this version the page's list of its user's tags was here: a page that is still open is sent
  * to where it is now. */
 static bool redirect_page(struct request *r)
@@ -37,16 +58,17 @@ static bool redirect_page(struct request *r)
 static bool list_models(struct request *r, struct err *e)
 {
     struct status_page page;
-    (void)e;
     if (r->who.by == AUTH_SESSION)
         return redirect_page(r);
     engine_status_read(r, &page);
     cJSON *o = cJSON_CreateObject(), *models = cJSON_AddArrayToObject(o, "models");
     cJSON_AddItemToArray(models, ollama_facts_entry(r, &page));
     model_name_each_alias(r, add_alias, models);
-    reply_json(r, 200, o);
+    bool ok = store_model_list(r->store, model_name_user(r), add_relayed, models, e);
+    if (ok)
+        reply_json(r, 200, o);
     cJSON_Delete(o);
-    return true;
+    return ok;
 }
 
 /* Memory as it was taken at the start, and of it the device's. */
@@ -89,7 +111,7 @@ static bool show_model(struct request *r, struct err *e)
         return false;
     engine_status_read(r, &page);
     struct buf b = {0};
-    cJSON *o = ollama_facts_show(r, &page);
+    cJSON *o = r->model ? ollama_facts_relayed(r->model) : ollama_facts_show(r, &page);
     if (json_write(&b, o) && b.len)
         b.len--; /* the closing brace comes after the warnings */
     ignored_write(&b, r);

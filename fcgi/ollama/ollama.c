@@ -32,10 +32,13 @@ bool ollama_model(struct request *r, const cJSON *body, struct err *e)
     const char *name;
     if (!ollama_name(body, &name, e))
         return false;
-    if (!name || model_name_is_served(r, name))
+    struct err why = {0};
+    if (!name || model_name_take(r, name, &why))
         return true;
-    r->error_override.code = "model_not_found";
-    return err_set(e, ERR_NOTFOUND, "model '%.100s' not found", name);
+    if (why.code == ERR_NOTFOUND)
+        return err_set(e, ERR_NOTFOUND, "model '%.100s' not found", name);
+    *e = why;
+    return false;
 }
 
 void ollama_time(char out[OLLAMA_TIME_BYTES], int64_t wall_ms)

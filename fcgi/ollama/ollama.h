@@ -15,6 +15,7 @@
 #include "fcgi/openai/chat_request.h"
 
 struct request;
+struct store_model;
 
 /* Of Ollama's API as it is done here: what /api/version says, since clients ask for it before they
  * use a feature. */
@@ -98,3 +99,5 @@ cJSON *ollama_facts_entry(const struct request *r, const struct status_page *pag
 void ollama_facts_name(char *out, size_t size, const char *name);
 /* What /api/show says of it. The caller owns it. */
 cJSON *ollama_facts_show(const struct request *r, const struct status_page *page);
+/* The same of a model that another server answers. */
+cJSON *ollama_facts_relayed(const struct store_model *m);

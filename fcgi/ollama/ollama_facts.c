@@ -11,6 +11,7 @@
 #include "fcgi/inference/settings.h"
 #include "fcgi/ollama/ollama.h"
 #include "fcgi/process/worker.h"
+#include "sql/models/store_models.h"
 
 void ollama_facts_name(char *out, size_t size, const char *name)
 {
@@ -176,5 +177,30 @@ cJSON *ollama_facts_show(const struct request *r, const struct status_page *page
     buf_fini(&parameters);
     buf_fini(&modelfile);
     cJSON_Delete(files);
+    return o;
+}
+
+cJSON *ollama_facts_relayed(const struct store_model *m)
+{
+    char modified[OLLAMA_TIME_BYTES];
+    cJSON *o = cJSON_CreateObject(), *info, *list;
+    ollama_time(modified, m->created_at);
+    cJSON_AddStringToObject(o, "modelfile", "");
+    cJSON_AddStringToObject(o, "parameters", "");
+    cJSON_AddStringToObject(o, "template", "");
+    cJSON_AddObjectToObject(o, "details");
+    info = cJSON_AddObjectToObject(o, "model_info");
+    cJSON_AddStringToObject(info, "general.basename", m->name);
+    if (m->context)
+        cJSON_AddNumberToObject(info, "relayed.context_length", (double)m->context);
+    list = cJSON_AddArrayToObject(o, "capabilities");
+    cJSON_AddItemToArray(list, cJSON_CreateString("completion"));
+    if (m->tools)
+        cJSON_AddItemToArray(list, cJSON_CreateString("tools"));
+    if (m->vision)
+        cJSON_AddItemToArray(list, cJSON_CreateString("vision"));
+    if (m->reasoning)
+        cJSON_AddItemToArray(list, cJSON_CreateString("thinking"));
+    cJSON_AddStringToObject(o, "modified_at", modified);
     return o;
 }

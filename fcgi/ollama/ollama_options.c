@@ -79,5 +79,5 @@ bool ollama_read_options(struct chat_request *c, struct request *r, const cJSON 
     }
     if (b.failed)
         return err_set(e, ERR_NOMEM, "no memory for the options");
-    return settings_read(&c->settings, o, r->worker->text, r->arena, e) || rename_option(e);
+    return chat_request_settings(c, r, o, e) || rename_option(e);
 }

@@ -90,6 +90,8 @@ static cJSON *begin(struct ollama_request *o, struct request *r, bool generates,
     if (!body || !fields_take(r, body, generates ? generate_fields : chat_fields, e) ||
         !ollama_model(r, body, e))
         return NULL;
+    if (r->model)
+        settings_begin(&o->chat.settings, r);
     o->chat.owned = cJSON_CreateObject();
     o->chat.messages = cJSON_AddArrayToObject(o->chat.owned, "messages");
     *b = (struct chat_build){.messages = o->chat.messages};
@@ -113,6 +115,8 @@ bool ollama_read_chat(struct ollama_request *o, struct request *r, struct err *e
 static bool read_raw(struct ollama_request *o, struct request *r, const cJSON *body,
                      const char *prompt, struct err *e)
 {
+    if (r->model)
+        return err_field(e, ERR_UNSUPPORTED, "raw", "this model's own server makes its prompts");
     static const char *const others[] = {"system", "template", "context"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (json_member(body, others[i]))

@@ -8,6 +8,7 @@
 #include "engine/base/json/json.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/model_name.h"
 #include "fcgi/inference/reduced_top_k.h"
 #include "fcgi/ollama/ollama.h"
 #include "fcgi/openai/openai.h"
@@ -22,7 +23,7 @@ static void put_string(struct buf *b, const char *text, size_t len)
 static void put_head(struct buf *b, const struct request *r)
 {
     char now[OLLAMA_TIME_BYTES];
-    const char *model = r->worker->model_id;
+    const char *model = model_name_of(r);
     ollama_time(now, clock_wall_ms());
     buf_puts(b, "{\"model\":");
     put_string(b, model, strlen(model));

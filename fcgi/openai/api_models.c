@@ -1,4 +1,5 @@
-/* GET /v1/models and /v1/models/{id}: the one model that the engine holds, and its aliases. */
+/* GET /v1/models and /v1/models/{id}: the model that the engine holds with its aliases, and those
+ * of other servers that the caller may use. */
 #include <string.h>
 
 #include "fcgi/http/reply.h"
@@ -7,6 +8,7 @@
 #include "fcgi/openai/model_object.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
+#include "sql/models/store_models.h"
 
 struct listing {
     const struct request *r;
@@ -22,6 +24,12 @@ static bool add_alias(void *context, const char *name)
     cJSON_AddStringToObject(cJSON_GetObjectItemCaseSensitive(o, "sluice"), "alias_of",
                             l->r->worker->model_id);
     return cJSON_AddItemToArray(l->data, o);
+}
+
+static bool add_relayed(void *context, const struct store_model *m)
+{
+    struct listing *l = context;
+    return cJSON_AddItemToArray(l->data, model_object_relayed(m));
 }
 
 static void add_id(cJSON *o, const char *name, const cJSON *model)
@@ -68,7 +76,8 @@ static bool list_models(struct request *r, struct err *e)
     struct listing l = {.r = r, .page = &page, .data = cJSON_AddArrayToObject(o, "data")};
     cJSON_AddItemToArray(l.data, model_object_create(r, &page));
     model_name_each_alias(r, add_alias, &l);
-    bool ok = cut_page(r, l.data, &more, e);
+    bool ok = store_model_list(r->store, model_name_user(r), add_relayed, &l, e) &&
+              cut_page(r, l.data, &more, e);
     if (ok) {
         cJSON_AddBoolToObject(o, "has_more", more);
         add_id(o, "first_id", l.data->child);
@@ -82,14 +91,10 @@ static bool list_models(struct request *r, struct err *e)
 static bool show_model(struct request *r, struct err *e)
 {
     struct status_page page;
-    const char *id = request_param(r, "id");
-    if (!model_name_is_served(r, id)) {
-        r->error_override.code = "model_not_found";
-        return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; this server has '%s'", id,
-                         r->worker->model_id);
-    }
+    if (!model_name_take(r, request_param(r, "id"), e))
+        return false;
     engine_status_read(r, &page);
-    cJSON *o = model_object_create(r, &page);
+    cJSON *o = r->model ? model_object_relayed(r->model) : model_object_create(r, &page);
     reply_json(r, 200, o);
     cJSON_Delete(o);
     return true;

@@ -18,6 +18,7 @@
 #include "fcgi/process/worker.h"
 #include "sql/core/base64.h"
 #include "sql/files/store_attachments.h"
+#include "sql/models/store_models.h"
 
 /* The decoded bytes as a file without a name; -1: *e. "data:TYPE;base64,..." or the base64 alone.
  */
@@ -112,8 +113,11 @@ static bool become_text(struct request *r, cJSON *part, const char *path, struct
 
 /* These parts cannot be read by a text model; the member that holds the data has the type's name.
  */
-static bool is_unreadable(const char *type)
+static bool is_unreadable(const struct request *r, const char *type)
 {
+    if (r->model && r->model->vision && type && !strcmp(type, "image_url"))
+        return false;
+
     static const char *const types[] = {"image_url", "image",     "input_image", "input_audio",
                                         "audio_url", "video_url", NULL};
     int i = 0;
@@ -132,12 +136,13 @@ static bool is_of_tool(const cJSON *message)
 }
 
 /* A request that holds nothing but images cannot be answered. */
-static bool refuse_lone_image(const cJSON *content, int index, struct err *e)
+static bool refuse_lone_image(const struct request *r, const cJSON *content, int index,
+                              struct err *e)
 {
     const cJSON *part;
     char path[64];
     cJSON_ArrayForEach (part, content)
-        if (!is_unreadable(json_text(part, "type")))
+        if (!is_unreadable(r, json_text(part, "type")))
             return true;
     if (!content->child)
         return true;
@@ -157,7 +162,7 @@ static bool read_part(struct part_reader *d, cJSON *part, struct err *e)
 {
     char path[64];
     const char *type = json_text(part, "type");
-    if (is_unreadable(type)) {
+    if (is_unreadable(d->r, type)) {
         const char *place =
             !strcmp(type, "image_url") || !strcmp(type, "image") || !strcmp(type, "input_image")
                 ? CHAT_UNREAD_IMAGE
@@ -184,7 +189,8 @@ bool chat_files_read(struct request *r, cJSON *messages, struct err *e)
         cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
         d.part = 0;
         if (cJSON_IsArray(content)) {
-            if (!message->next && !is_of_tool(message) && !refuse_lone_image(content, d.message, e))
+            if (!message->next && !is_of_tool(message) &&
+                !refuse_lone_image(r, content, d.message, e))
                 return false;
             cJSON_ArrayForEach (part, content) {
                 if (!read_part(&d, part, e))

@@ -8,6 +8,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
 #include "fcgi/inference/stored_prompt.h"
+#include "fcgi/openai/chat_relay.h"
 #include "fcgi/process/worker.h"
 
 static void fill_job(struct engine_job_params *job, const struct request *r,
@@ -41,6 +42,13 @@ static bool name_source(const struct chat_request *c, struct err *e)
     return false;
 }
 
+bool chat_job_counts(const struct request *r, struct err *e)
+{
+    return !r->model || err_field(e, ERR_UNSUPPORTED, "model",
+                                  "another server answers for this model: its tokens can't be "
+                                  "counted here");
+}
+
 bool chat_job_make(struct inference_params *p, struct prompt *prompt, struct request *r,
                    struct chat_request *c, struct err *e)
 {
@@ -48,6 +56,8 @@ bool chat_job_make(struct inference_params *p, struct prompt *prompt, struct req
                               .tools = c->tools,
                               .kwargs = c->kwargs,
                               .generic_tools = prompt_generic_tools(r)};
+    if (r->model)
+        return chat_relay_make(p, r, c, e);
     if (!prompt_make(r->worker->text, &in, prompt, e))
         return name_source(c, e);
     if (prompt->ids.n == 0 || prompt->ids.n > INT32_MAX)

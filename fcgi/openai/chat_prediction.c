@@ -70,6 +70,8 @@ bool chat_read_prediction(struct chat_request *c, struct request *r, const cJSON
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(prediction, "type");
     if (!cJSON_IsString(type) || strcmp(type->valuestring, "content"))
         return err_field(e, ERR_INPUT, "prediction.type", "must be \"content\"");
+    if (r->model)
+        return ignored_add(r, "prediction", "another server answers for this model", e);
     struct buf text = {0};
     bool ok = read_content(&text, cJSON_GetObjectItemCaseSensitive(prediction, "content"), e) &&
               (!text.failed || err_set(e, ERR_NOMEM, "no memory for the prediction")) &&

@@ -7,9 +7,11 @@
 #include "engine/base/json/json.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/inference.h"
+#include "fcgi/inference/model_name.h"
 #include "fcgi/inference/prompt.h"
 #include "fcgi/openai/chat_files.h"
 #include "fcgi/process/worker.h"
+#include "sql/models/store_models.h"
 
 static const struct field_row fields[] = {
     {"messages", FIELD_READ},
@@ -99,6 +101,9 @@ static bool read_tools(struct chat_request *c, struct request *r, const cJSON *b
     if (none)
         c->tools = NULL;
     c->one_call = c->one_call || c->constraint.named;
+    if (c->tools && r->model)
+        return r->model->tools ||
+               err_field(e, ERR_UNSUPPORTED, "tools", "this model does not call functions");
     if (c->tools && r->worker->text->chat_template && !prompt_takes_tools(r))
         return err_field(e, ERR_UNSUPPORTED, "tools",
                          "the model's chat template does not show tools to it");
@@ -117,6 +122,22 @@ void chat_request_init(struct chat_request *c, const struct request *r, const ch
     settings_begin(&c->settings, r);
 }
 
+bool chat_request_model(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
+{
+    const char *model = NULL;
+    if (!json_get_string(body, "model", &model, e) || (model && !model_name_take(r, model, e)))
+        return false;
+    if (r->model)
+        settings_begin(&c->settings, r);
+    return true;
+}
+
+bool chat_request_settings(struct chat_request *c, struct request *r, const cJSON *o, struct err *e)
+{
+    c->given = o;
+    return settings_read(&c->settings, o, r->model ? NULL : r->worker->text, r->arena, e);
+}
+
 static bool read_progress(struct chat_request *c, const cJSON *body, struct err *e)
 {
     if (!json_get_bool(body, "return_progress", &c->progress, e))
@@ -132,12 +153,12 @@ bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
     const char *verbosity = NULL;
     int64_t n = 1;
     chat_request_init(c, r, "messages");
-    if (!body || !fields_take(r, body, fields, e) || !field_model(r, body, e))
+    if (!body || !fields_take(r, body, fields, e) || !chat_request_model(c, r, body, e))
         return false;
     c->messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
     if (!chat_check_messages(c->messages, e) || !field_stream(r, body, &c->streaming, e) ||
-        !settings_read(&c->settings, body, r->worker->text, r->arena, e) ||
-        !read_logprobs(c, body, e) || !json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
+        !chat_request_settings(c, r, body, e) || !read_logprobs(c, body, e) ||
+        !json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
         !chat_read_output(c, r, body, e) || !read_modalities(r, body, e) ||
         !read_progress(c, body, e) || !chat_read_thinking(c, r, body, e) ||
         !json_get_object(body, "reasoning", &reasoning, e) ||
@@ -156,5 +177,6 @@ void chat_request_fini(struct chat_request *c)
     cJSON_Delete(c->owned);
     c->kwargs = c->owned = NULL;
     buf_fini(&c->grammar);
+    buf_fini(&c->relay);
     constraint_fini(&c->constraint);
 }

@@ -26,6 +26,8 @@ struct chat_request {   /* pointers lie in the request's body tree or arena */
     struct settings settings;
     struct constraint constraint;
     struct buf grammar; /* the compiled constraint; owned */
+    struct buf relay;   /* what is sent on where another server answers; owned */
+    const cJSON *given; /* what the client said of settings; read where another server answers */
     struct stream_options streaming;
     bool progress, one_call;
     int n;                     /* choices */
@@ -41,6 +43,12 @@ struct chat_request {   /* pointers lie in the request's body tree or arena */
 
 /* The defaults of an endpoint whose conversation is in the field `source`. */
 void chat_request_init(struct chat_request *c, const struct request *r, const char *source);
+/* "model", of this server or another (r->model), and the defaults that hold for it. */
+bool chat_request_model(struct chat_request *c, struct request *r, const cJSON *body,
+                        struct err *e);
+/* settings_read for the model that answers. */
+bool chat_request_settings(struct chat_request *c, struct request *r, const cJSON *o,
+                           struct err *e);
 bool chat_request_read(struct chat_request *c, struct request *r, struct err *e);
 void chat_request_fini(struct chat_request *c);
 
@@ -132,7 +140,8 @@ bool fields_take(struct request *r, const cJSON *body, const struct field_row *r
 /* For the page's own forms: refuses unknown fields. */
 bool fields_check(struct request *r, const cJSON *body, const struct field_row *rows,
                   struct err *e);
-/* "model" names this server's model, or nothing: else 404 model_not_found. */
+/* "model" names the model that runs here, or nothing: else 404 model_not_found, and 400 where
+ * another server answers for it. */
 bool field_model(struct request *r, const cJSON *body, struct err *e);
 /* stream and stream_options. */
 bool field_stream(struct request *r, const cJSON *body, struct stream_options *out, struct err *e);

@@ -12,7 +12,10 @@
 
 static const struct chat_traits *traits_of(const struct request *r)
 {
-    static const struct chat_traits none;
+    static const struct chat_traits none,
+        any = {.thinking = true, .thinking_switch = true, .effort = true, .verbosity = true};
+    if (r->model) /* another server's: it says itself what it can't do */
+        return &any;
     const struct chat_template *t = r->worker->text->chat_template;
     return t ? chat_template_traits(t) : &none;
 }
@@ -45,7 +48,10 @@ static const char *const levels[EFFORT__N] = {"none", "minimal", "low", "medium"
 static bool set_level(struct chat_request *c, struct request *r, int level, const char *field,
                       struct err *e)
 {
-    int nearest = level < EFFORT_LOW ? EFFORT_LOW : level > EFFORT_HIGH ? EFFORT_HIGH : level;
+    int nearest = r->model              ? level
+                  : level < EFFORT_LOW  ? EFFORT_LOW
+                  : level > EFFORT_HIGH ? EFFORT_HIGH
+                                        : level;
     if (nearest != level) {
         char message[IGNORED_MESSAGE_BYTES];
         snprintf(message, sizeof message,

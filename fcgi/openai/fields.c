@@ -83,14 +83,14 @@ bool fields_take(struct request *r, const cJSON *body, const struct field_row *r
 bool field_model(struct request *r, const cJSON *body, struct err *e)
 {
     const char *model = NULL;
-    const struct worker *w = r->worker;
     if (!json_get_string(body, "model", &model, e))
         return false;
-    if (!model || model_name_is_served(r, model))
-        return true;
-    r->error_override.code = "model_not_found";
-    return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; this server has '%s'", model,
-                     w->model_id);
+    if (!model || model_name_take(r, model, e))
+        return !model || !r->model ||
+               err_field(e, ERR_UNSUPPORTED, "model",
+                         "'%.100s' is answered by another server, which this endpoint does not ask",
+                         model);
+    return false;
 }
 
 bool field_stream(struct request *r, const cJSON *body, struct stream_options *out, struct err *e)

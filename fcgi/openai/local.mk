@@ -12,6 +12,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/chat_check.c \
 	%D%/chat_files.c %D%/chat_files.h \
 	%D%/chat_job.c %D%/chat_job.h \
+	%D%/chat_relay.c %D%/chat_relay.h \
 	%D%/chat_reply.h \
 	%D%/chat_prediction.c \
 	%D%/chat_request.c %D%/chat_request.h \

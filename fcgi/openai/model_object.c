@@ -10,6 +10,7 @@
 #include "fcgi/inference/settings.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
+#include "sql/models/store_models.h"
 
 static void add_traits(cJSON *o, const struct text_model *m)
 {
@@ -48,22 +49,23 @@ static void add_defaults(cJSON *o, const struct request *r)
     add_float(d, "repetition_penalty", s.sampling.repetition_penalty);
 }
 
-/* Writes what clients of Anthropic's form, vLLM and gateways look for in a model. n_ctx: tokens. */
-static void add_client_members(cJSON *o, const struct worker *w, int32_t n_ctx)
+/* Writes what clients of Anthropic's form, vLLM and gateways look for in a model. n_ctx: tokens; 0:
+ * not known. */
+static void add_client_members(cJSON *o, const char *id, int64_t created_s, int64_t n_ctx)
 {
     char date[32] = "1970-01-01T00:00:00Z";
-    time_t created = (time_t)w->model_created;
+    time_t created = (time_t)created_s;
     struct tm utc;
     if (gmtime_r(&created, &utc))
         strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
     cJSON_AddStringToObject(o, "type", "model");
-    cJSON_AddStringToObject(o, "display_name", w->model_id);
+    cJSON_AddStringToObject(o, "display_name", id);
     cJSON_AddStringToObject(o, "created_at", date);
     cJSON_AddStringToObject(o, "lifecycle", "active");
     static const char *const lengths[] = {"max_model_len", "context_length", "max_input_tokens",
                                           "max_tokens"};
-    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
-        cJSON_AddNumberToObject(o, lengths[i], n_ctx);
+    for (size_t i = 0; n_ctx && i < sizeof lengths / sizeof lengths[0]; i++)
+        cJSON_AddNumberToObject(o, lengths[i], (double)n_ctx);
 }
 
 cJSON *model_object_create(const struct request *r, const struct status_page *page)
@@ -75,7 +77,8 @@ cJSON *model_object_create(const struct request *r, const struct status_page *pa
     cJSON_AddStringToObject(o, "object", "model");
     cJSON_AddNumberToObject(o, "created", (double)w->model_created);
     cJSON_AddStringToObject(o, "owned_by", "sluice");
-    add_client_members(o, w, page->n_ctx ? page->n_ctx : w->text->n_ctx);
+    add_client_members(o, w->model_id, w->model_created,
+                       page->n_ctx ? page->n_ctx : w->text->n_ctx);
     cJSON *s = cJSON_AddObjectToObject(o, "sluice");
     cJSON_AddStringToObject(s, "state", engine_state_name(page->state));
     add_traits(s, w->text);
@@ -117,5 +120,26 @@ cJSON *model_object_create(const struct request *r, const struct status_page *pa
                             (double)page->kv_stored_bytes_per_token);
     cJSON_AddNumberToObject(s, "state_bytes", (double)page->state_bytes_per_sequence);
     cJSON_AddNumberToObject(s, "kv_bytes", (double)page->kv_bytes);
+    return o;
+}
+
+cJSON *model_object_relayed(const struct store_model *m)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "id", m->name);
+    cJSON_AddStringToObject(o, "object", "model");
+    cJSON_AddNumberToObject(o, "created", (double)(m->created_at / 1000));
+    cJSON_AddStringToObject(o, "owned_by", "upstream");
+    add_client_members(o, m->name, m->created_at / 1000, m->context);
+    cJSON *s = cJSON_AddObjectToObject(o, "sluice");
+    cJSON_AddStringToObject(s, "kind", m->kind);
+    cJSON_AddBoolToObject(s, "relayed", true);
+    cJSON_AddBoolToObject(s, "tools", m->tools);
+    cJSON_AddBoolToObject(s, "vision", m->vision);
+    cJSON_AddBoolToObject(s, "reasoning", m->reasoning);
+    if (m->context)
+        cJSON_AddNumberToObject(s, "context", (double)m->context);
+    cJSON *aliases = cJSON_Parse(m->aliases);
+    cJSON_AddItemToObject(s, "aliases", aliases ? aliases : cJSON_CreateArray());
     return o;
 }

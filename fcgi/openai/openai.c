@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/model_name.h"
 #include "fcgi/inference/cache_usage.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/inference/reduced_top_k.h"
@@ -25,7 +26,8 @@ void openai_head(struct buf *b, const char *id, const char *object, const struct
     const struct worker *w = r->worker;
     buf_printf(b, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", id, object,
                (long long)clock_wall_s());
-    buf_json_string(b, w->model_id, strlen(w->model_id));
+    const char *model = model_name_of(r);
+    buf_json_string(b, model, strlen(model));
     buf_printf(b, ",\"system_fingerprint\":\"fp_%016llx\"",
                (unsigned long long)vocab_fingerprint(w->text->vocab));
 }

@@ -28,7 +28,8 @@ OPENAPI_SCHEMAS = \
 	%D%/responses.json \
 	%D%/shares.json \
 	%D%/state.json \
-	%D%/text.json
+	%D%/text.json \
+	%D%/upstreams.json
 
 # $^ is the prerequisites where VPATH found them.
 %D%/openapi_schemas.gen.c: $(OPENAPI_SCHEMAS) %D%/embed.awk

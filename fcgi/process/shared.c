@@ -17,8 +17,10 @@
 
 const char *worker_pool_name(enum worker_pool p)
 {
-    static const char *const names[POOL__N] = {
-        [POOL_SHORT] = "short", [POOL_STREAM] = "stream", [POOL_RECORD] = "record"};
+    static const char *const names[POOL__N] = {[POOL_SHORT] = "short",
+                                               [POOL_STREAM] = "stream",
+                                               [POOL_RECORD] = "record",
+                                               [POOL_RELAY] = "relay"};
     return names[p];
 }
 

@@ -31,7 +31,7 @@ struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), 
 };
 
 /* A pool is a socket and its processes: a stream may hold its process for minutes. */
-enum worker_pool { POOL_SHORT, POOL_STREAM, POOL_RECORD, POOL__N };
+enum worker_pool { POOL_SHORT, POOL_STREAM, POOL_RECORD, POOL_RELAY, POOL__N };
 const char *worker_pool_name(enum worker_pool p);
 
 enum child_state { CHILD_NONE, CHILD_STARTING, CHILD_IDLE, CHILD_BUSY, CHILD_LEAVING };

@@ -23,6 +23,8 @@
 #define STATE_HISTORY "history" /* fcgi/status/history.h: figures over time, for charts */
 #define STATE_RECORD_SOCKET                                                                        \
     "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */
+#define STATE_RELAY_SOCKET "relay.sock"  /* fcgi/relay/relay.h: answers of other servers */
+#define STATE_UPSTREAMS "upstreams.json" /* how these are, as the relay sees them */
 #define STATE_STATUS_SOCKET                                                                        \
     "status.sock" /* the short pool's second socket: health and figures, by threads of their own   \
                    */

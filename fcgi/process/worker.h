@@ -14,6 +14,7 @@ struct worker {
     enum worker_pool pool;
     const char *state_dir, *run_dir; /* names inside them: fcgi/process/state.h */
     const char *engine_run;          /* folder of the engine's socket and status page */
+    const char *relay_socket;        /* fcgi/relay/relay.h */
     const char *engine_socket, *status_path, *db_path, *cache_dir, *model_path;
     const char *log_path; /* engine/base/log_ring.h */
     const struct text_model *text;
@@ -28,3 +29,10 @@ struct worker {
     struct setting_cache *settings; /* server_settings.h; locks itself */
     const struct http_hooks *hooks; /* http/route.h: what routes ask of the rooms above theirs */
 };
+
+/* Detached jobs that the relay carries have keys that begin with this, so that everyone knows whom
+ * to ask for them. */
+#define WORKER_RELAYED_KEY "up:"
+/* Who has the detached job of this key. */
+const char *worker_job_socket(const struct worker *w, const char *key);
+bool worker_job_relayed(const char *key);

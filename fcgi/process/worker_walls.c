@@ -84,7 +84,7 @@ static void allow_audit_log(int rules, const char *file)
 bool worker_walls_master(const struct worker *w, struct err *e)
 {
     const unsigned leave = CALL_FILTER_FORK | CALL_FILTER_SIGNAL |
-                           (w->pool == POOL_RECORD ? 0 : CALL_FILTER_RUN) |
+                           (w->pool == POOL_RECORD || w->pool == POOL_RELAY ? 0 : CALL_FILTER_RUN) |
                            (w->network ? CALL_FILTER_NETWORK : 0);
     return confine_enter(&(struct confine){.who = worker_pool_name(w->pool),
                                            .leave = leave,
@@ -107,14 +107,16 @@ bool worker_walls_child(const struct worker *w, struct err *e)
             landlock_allow_all(rules, network_files, LANDLOCK_READ);
         if (w->pool == POOL_RECORD)
             allow_audit_log(rules, w->audit_log);
-        else
+        else if (w->pool != POOL_RELAY)
             allow_reader(rules);
         if (w->pool == POOL_SHORT)
             allow_model_folders(rules, w);
         if (!landlock_end(rules))
             return err_errno(e, "the kernel refuses to hide files (Landlock)");
     }
-    if (w->pool == POOL_RECORD && !w->without_seccomp && !call_filter_enter(0, false))
+    const bool narrow = w->pool == POOL_RECORD || w->pool == POOL_RELAY;
+    if (narrow && !w->without_seccomp &&
+        !call_filter_enter(w->network ? CALL_FILTER_NETWORK : 0, false))
         return err_errno(e, "the kernel refuses a filter of system calls");
     return true;
 }

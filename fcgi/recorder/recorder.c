@@ -22,6 +22,7 @@
 #include "engine/base/log.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/process/state.h"
+#include "fcgi/process/worker.h"
 #include "fcgi/recorder/audit_ship.h"
 #include "fcgi/recorder/audit_suppressed.h"
 #include "fcgi/recorder/recorder_answer.h"
@@ -158,7 +159,7 @@ static void tick(struct recorder *r, double now)
             continue;
         recorder_answer_written(a, now);
         if (recorder_answer_final(a) && !gone[i] && r->p->shared)
-            limits_spend_user(r->p->shared, r->store, a->user_id, a->g.n_tokens);
+            limits_spend_user(r->p->shared, r->store, a->user_id, generation_spent(&a->g));
         if (recorder_answer_final(a))
             log_info("message=%lld job=%s tokens=%d state=%s", (long long)a->id, a->key,
                      a->g.n_tokens,
@@ -254,7 +255,9 @@ static void read_answers(struct recorder *r, double now)
 {
     r->more_to_read = false;
     for (int i = 0; i < r->n; i++) {
-        recorder_answer_attach(r->answers[i], r->p->engine_socket, r->p->status_path, now);
+        const char *socket =
+            worker_job_relayed(r->answers[i]->key) ? r->p->relay_socket : r->p->engine_socket;
+        recorder_answer_attach(r->answers[i], socket, r->p->status_path, now);
         r->more_to_read |= recorder_answer_read(r->answers[i], READ_EVENTS);
     }
 }

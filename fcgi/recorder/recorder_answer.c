@@ -12,6 +12,7 @@
 #include "engine/base/log.h"
 #include "engine/wire/status.h"
 #include "fcgi/inference/stored_answer.h"
+#include "fcgi/process/worker.h"
 
 /* A worker commits the row before it submits the job; this is the longest time between the two. */
 #define SUBMIT_MS 15000
@@ -96,7 +97,8 @@ static void not_attached(struct recorder_answer *r, const struct err *why, const
         r->lost_since = now;
     r->next_attach = now + ATTACH_RETRY_MS;
     if (why->code == ERR_NOTFOUND) {
-        if (r->attached_once || engine_is_younger(r, status_path))
+        const bool relayed = worker_job_relayed(r->key); /* the status is the engine's */
+        if (r->attached_once || (!relayed && engine_is_younger(r, status_path)))
             fail_because(r, "engine_restarted", "the engine restarted in the middle of the answer");
         else if (late)
             fail_because(r, "answer_lost",
@@ -146,7 +148,8 @@ void recorder_answer_attach(struct recorder_answer *r, const char *engine_socket
 static void note_tokens(struct recorder_answer *r, const struct engine_event *ev)
 {
     for (int32_t i = 0; ev->type == ENGINE_TOKENS && i < ev->n_tokens; i++)
-        buf_append(&r->tokens, &ev->tokens[i].id, sizeof ev->tokens[i].id);
+        if (ev->tokens[i].id >= 0) /* another server's are not known */
+            buf_append(&r->tokens, &ev->tokens[i].id, sizeof ev->tokens[i].id);
 }
 
 /* The connection broke: the text is kept as it is until the next attachment, or the end. */

@@ -49,6 +49,7 @@ static bool count_tokens(struct request *r, struct err *e)
     struct buf b = {0};
     /* a small body may name a long conversation */
     bool ok = work_begin(r, WORK_TEXT, e) && responses_read(&q, r, true, e) &&
+              chat_job_counts(r, e) &&
               (chat_job_make(&p, &prompt, r, &q.chat, e) || responses_rename(e));
     if (ok) {
         buf_printf(&b, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}", prompt.ids.n);

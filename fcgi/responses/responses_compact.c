@@ -54,7 +54,8 @@ static bool read_request(struct responses_request *q, struct request *r, struct 
     q->truncate = q->compacts = true;
     cJSON *body = field_body(r, e);
     const int32_t n_ctx = context_of(r);
-    if (!body || !fields_take(r, body, compact_fields, e) || !field_model(r, body, e))
+    if (!body || !fields_take(r, body, compact_fields, e) ||
+        !chat_request_model(&q->chat, r, body, e))
         return false;
     q->chat.owned = cJSON_CreateObject();
     q->chat.messages = cJSON_AddArrayToObject(q->chat.owned, "messages");

@@ -148,7 +148,7 @@ static bool read_settings(struct responses_request *q, struct request *r, struct
     for (int i = 0; settings_names[i]; i++)
         chat_build_refer(b, o, settings_names[i], json_member(body, settings_names[i]));
     chat_build_refer(b, o, "max_tokens", json_member(body, "max_output_tokens"));
-    return settings_read(&q->chat.settings, o, r->worker->text, r->arena, e) ||
+    return chat_request_settings(&q->chat, r, o, e) ||
            chat_build_rename(e, "max_tokens", "max_output_tokens");
 }
 
@@ -343,7 +343,7 @@ bool responses_read(struct responses_request *q, struct request *r, bool counts,
 {
     chat_request_init(&q->chat, r, "input");
     cJSON *body = field_body(r, e);
-    if (!body || !fields_take(r, body, fields, e) || !field_model(r, body, e))
+    if (!body || !fields_take(r, body, fields, e) || !chat_request_model(&q->chat, r, body, e))
         return false;
     q->chat.owned = cJSON_CreateObject();
     q->chat.messages = cJSON_AddArrayToObject(q->chat.owned, "messages");

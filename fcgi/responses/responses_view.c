@@ -7,6 +7,7 @@
 #include "engine/base/log.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/model_name.h"
 #include "fcgi/inference/cache_usage.h"
 #include "fcgi/inference/reduced_top_k.h"
 #include "fcgi/openai/openai.h"
@@ -119,7 +120,7 @@ static void put_error(struct buf *b, const struct err *error)
 void responses_put(struct buf *b, const struct responses_view *v, const char *status,
                    const struct err *error)
 {
-    const char *model = v->stream.r->worker->model_id;
+    const char *model = model_name_of(v->stream.r);
     char id[OPENAI_ID_SIZE];
     bool done = generation_of(v)->state == GENERATION_DONE, cut = !strcmp(status, "incomplete");
     openai_id(id, "resp_", v->stream.r);

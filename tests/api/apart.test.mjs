@@ -9,7 +9,7 @@ import { demo, program, start } from './harness.mjs';
 
 const skip = process.getuid() !== 0 && 'only root can start programs as others';
 const USER = 54321, ENGINE = 54322; // no accounts
-const programs = ['engine', 'recorder', 'workers-short', 'workers-stream', 'nginx'];
+const programs = ['engine', 'recorder', 'relay', 'workers-short', 'workers-stream', 'nginx'];
 const status = (pid, name) => new RegExp(`^${name}:[^\\S\\n]*(.*)$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1].split('\t');
 const hello = { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 4 };
 

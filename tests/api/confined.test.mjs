@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { start } from './harness.mjs';
 
 const sanitized = Boolean(process.env.SLUICE_TEST_SANITIZED); // traces itself: no filter is loaded
-const programs = ['engine', 'recorder', 'workers-short', 'workers-stream'];
+const programs = ['engine', 'recorder', 'relay', 'workers-short', 'workers-stream'];
 const names = { recorder: 'record', 'workers-short': 'short', 'workers-stream': 'stream' };
 const field = (pid, name) => new RegExp(`^${name}:\\s*(\\S+)`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
 /** A program and the processes that it made. */

@@ -48,7 +48,7 @@ test('the units that engine.env configures name its variables', () => {
 
 test('the service that the package starts is the one that other units make way for', () => {
   const conflicts = /^Conflicts=(.*)$/m.exec(read('nginx/sluice.service.in'))[1].split(' ');
-  assert.deepEqual(conflicts, ['sluice-engine.service', ...['stream', 'short', 'record'].map((p) => `sluice-worker@${p}.service`)]);
+  assert.deepEqual(conflicts, ['sluice-engine.service', ...['stream', 'short', 'record', 'relay'].map((p) => `sluice-worker@${p}.service`)]);
   assert.match(read('debian/rules'), /^\tdh_installsystemd sluice\.service$/m);
 });
 

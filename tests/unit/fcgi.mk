@@ -1,6 +1,6 @@
 # tests of fcgi/ without a web server; those with one are in tests/api
 FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_stream_abort %D%/test_openapi %D%/test_limits \
-	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool_master %D%/test_ollama_messages %D%/test_work_gate %D%/test_worker_walls %D%/test_unzip
+	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool_master %D%/test_ollama_messages %D%/test_work_gate %D%/test_worker_walls %D%/test_unzip %D%/test_relay_answer %D%/test_upstreams
 check_PROGRAMS += $(FCGI_TESTS)
 TESTS += $(FCGI_TESTS)
 FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
@@ -39,3 +39,7 @@ FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
 %C%_test_reader_LDADD = $(READER_LIBS) $(CMOCKA_LIBS)
 %C%_test_pool_master_SOURCES = %D%/fcgi/test_pool_master.c %D%/support/process_cpu.c %D%/support/process_cpu.h
 %C%_test_pool_master_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_relay_answer_SOURCES = %D%/fcgi/test_relay_answer.c
+%C%_test_relay_answer_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_upstreams_SOURCES = %D%/fcgi/test_upstreams.c
+%C%_test_upstreams_LDADD = $(FCGI_TEST_LIBS)

@@ -178,6 +178,7 @@ bool up_add_children(struct up *u, struct supervisor *s, struct err *e)
 {
     add_engine(u, s);
     add_pool(u, s, "record", "recorder", NULL);
+    add_pool(u, s, "relay", "relay", NULL);
     add_pool(u, s, "short", "workers-short", u->short_socket);
     add_pool(u, s, "stream", "workers-stream", u->stream_socket);
     return add_nginx(u, s, e);

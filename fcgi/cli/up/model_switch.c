@@ -227,11 +227,11 @@ static int loaded(struct model_switch *m)
  * model_gate.h. */
 static void renew_workers(struct model_switch *m)
 {
-    static const char *const pools[] = {"recorder", "workers-short", "workers-stream"};
+    static const char *const pools[] = {"recorder", "relay", "workers-short", "workers-stream"};
     for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++) {
         struct child *c = supervisor_child(m->supervisor, pools[i]);
         set_model(m, c, m->current);
-        if (i && c && c->pid)
+        if (i > 1 && c && c->pid) /* the first two read no text */
             kill(c->pid, SIGHUP);
     }
 }

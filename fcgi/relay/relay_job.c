@@ -1,0 +1,398 @@
+/* relay_job.h: a job asks one upstream after the other until one has begun to answer. */
+#define LOG_MODULE "relay"
+#include "fcgi/relay/relay_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/json/json.h"
+#include "engine/base/log.h"
+#include "engine/wire/message.h"
+#include "fcgi/relay/relay.h"
+
+#define KEEP_MS 300000.0              /* a detached job's events, after its end */
+#define KEEP_BYTES ((size_t)64 << 20) /* of all of them */
+#define LOG_BYTES ((size_t)16 << 20)  /* that a reader who is slow may leave unread */
+
+static void accept_job(struct relay_job *j)
+{
+    if (j->accepted)
+        return;
+    j->accepted = true;
+    struct buf events = {0};
+    message_put_event(&events, &(struct engine_event){.type = ENGINE_ACCEPTED, .job = j->id});
+    buf_append(&events, j->log.data, j->log.len); /* what the answer has put there meanwhile */
+    buf_fini(&j->log);
+    j->log = events;
+}
+
+static void release(struct relay_job *j)
+{
+    relay_call_end(&j->call);
+    if (j->to)
+        upstream_release(&j->relay->upstreams, j->to);
+    j->to = NULL;
+    j->relay->attend = true; /* there is room now */
+}
+
+static void stop_waiting(struct relay_job *j)
+{
+    j->relay->n_waiting -= j->waiting;
+    j->waiting = false;
+}
+
+static void finish(struct relay_job *j)
+{
+    stop_waiting(j);
+    j->over = true;
+    j->over_ms = clock_ms();
+    cJSON_Delete(j->chat);
+    j->chat = NULL;
+    relay_answer_fini(&j->answer);
+    relay_server_send(j);
+}
+
+static void fail(struct relay_job *j, const struct err *why)
+{
+    release(j);
+    if (!j->accepted) {
+        stop_waiting(j);
+        j->over = true;
+        relay_server_refuse(j, why);
+        return;
+    }
+    relay_answer_fail(&j->answer, why);
+    finish(j);
+}
+
+static void refuse(struct err *e, enum err_code code, const char *reason, const char *text)
+{
+    char field[64];
+    snprintf(field, sizeof field, ENGINE_RELAY_REASON "%s", reason);
+    err_field(e, code, field, "%s", text);
+}
+
+/* ---- the next upstream */
+
+static void see_progress(void *context)
+{
+    struct relay_job *j = context;
+    accept_job(j);
+    if (j->log.len > (j->detached ? KEEP_BYTES : LOG_BYTES))
+        relay_job_cancel(j);
+    relay_server_send(j);
+}
+
+static bool begin(struct relay_job *j, struct upstream_route *route, struct err *e)
+{
+    const struct relay_call_params p = {.multi = j->relay->multi,
+                                        .to = route->to,
+                                        .remote = route->remote,
+                                        .chat = j->chat,
+                                        .answer = &j->answer,
+                                        .progress = see_progress,
+                                        .context = j};
+    j->call = relay_call_begin(&p, e);
+    if (!j->call)
+        return false;
+    j->to = route->to;
+    j->to->in_flight++;
+    j->to->requests++;
+    j->to->trying |= j->to->open_until > 0;
+    j->relay->upstreams.changed = true;
+    stop_waiting(j);
+    return true;
+}
+
+static bool wait_for_room(struct relay_job *j, struct err *e)
+{
+    if (j->waiting)
+        return true;
+    if (j->relay->n_waiting >= RELAY_QUEUE_MAX) {
+        refuse(e, ERR_BUSY, "upstream_busy", "too many answers wait for the upstreams already");
+        return false;
+    }
+    j->waiting = true;
+    j->relay->n_waiting++;
+    if (!j->wait_until)
+        j->wait_until = clock_ms() + RELAY_QUEUE_MS;
+    return true;
+}
+
+/* Begins, or waits. False: *e, and where `before` says why the last one failed, that. */
+static bool choose(struct relay_job *j, const struct err *before, struct err *e)
+{
+    struct upstream_route *route;
+    const struct upstream_wish wish = {.model = j->model,
+                                       .only = j->only,
+                                       .affinity = j->affinity,
+                                       .tried = j->tried,
+                                       .n_tried = j->n_tried,
+                                       .now = clock_ms()};
+    switch (upstreams_choose(&j->relay->upstreams, &wish, &route)) {
+    case UPSTREAM_CHOSEN:
+        return begin(j, route, e);
+    case UPSTREAM_FULL:
+        return wait_for_room(j, e);
+    case UPSTREAM_DOWN:
+        refuse(e, ERR_UNAVAILABLE, "upstream_down", "none of the model's upstreams can be reached");
+        break;
+    case UPSTREAM_NONE:
+        refuse(e, ERR_UNAVAILABLE, "upstream_none", "no upstream answers for this model now");
+        break;
+    }
+    if (before && before->code)
+        *e = *before;
+    return false;
+}
+
+/* ---- a job's life */
+
+static struct relay_job *create(struct relay *r, const struct engine_relay *p, struct err *e)
+{
+    struct relay_job *j = calloc(1, sizeof *j);
+    if (!j) {
+        err_set(e, ERR_NOMEM, "no memory for a job");
+        return NULL;
+    }
+    *j = (struct relay_job){.relay = r,
+                            .id = ++r->last_id,
+                            .user = p->user,
+                            .affinity = p->affinity,
+                            .model = p->model,
+                            .only = p->upstream,
+                            .detached = p->detached,
+                            .estimate = (int64_t)(p->n_request / 4) + 1,
+                            .asked_ms = clock_ms()};
+    memcpy(j->key, p->key, sizeof j->key);
+    memcpy(j->request_id, p->request_id, sizeof j->request_id);
+    j->answer = (struct relay_answer){.job = j->id, .events = &j->log};
+    j->chat = json_parse(p->request, p->n_request, &(struct json_limits){.max_depth = 128}, e);
+    return j;
+}
+
+static void destroy(struct relay_job *j)
+{
+    cJSON_Delete(j->chat);
+    relay_answer_fini(&j->answer);
+    buf_fini(&j->log);
+    free(j);
+}
+
+struct relay_job *relay_job_submit(struct relay *r, const struct engine_relay *p, struct err *e)
+{
+    if (r->stopping) {
+        refuse(e, ERR_UNAVAILABLE, "server_restarting", "the server is restarting");
+        return NULL;
+    }
+    const struct relay_job *same = p->detached ? relay_job_find(r, p->key) : NULL;
+    if (same && !same->over) {
+        err_field(e, ERR_CONFLICT, "key", "a job with this key is running");
+        return NULL;
+    }
+    struct relay_job *j = create(r, p, e);
+    if (!j)
+        return NULL;
+    if (!j->chat || !choose(j, NULL, e)) {
+        destroy(j);
+        return NULL;
+    }
+    *(r->last_job ? &r->last_job->next : &r->jobs) = j;
+    r->last_job = j;
+    if (j->detached)
+        accept_job(j);
+    return j;
+}
+
+struct relay_job *relay_job_find(struct relay *r, const char *key)
+{
+    struct relay_job *found = NULL;
+    for (struct relay_job *j = r->jobs; j; j = j->next)
+        if (j->detached && !strcmp(j->key, key))
+            found = j;
+    return found;
+}
+
+void relay_job_cancel(struct relay_job *j)
+{
+    j->cancelled = true;
+    j->relay->attend = true;
+}
+
+static void count_tokens(struct relay_job *j)
+{
+    struct upstream *u = j->to;
+    const struct relay_answer *a = &j->answer;
+    u->prompt_tokens += (uint64_t)(a->prompt_tokens ? a->prompt_tokens : j->estimate);
+    u->completion_tokens += (uint64_t)(a->has_usage ? a->completion_tokens : a->counted);
+    if (a->first_ms) {
+        const double ms = a->first_ms - a->asked_ms;
+        u->first_ms = u->first_ms > 0 ? 0.9 * u->first_ms + 0.1 * ms : ms;
+    }
+}
+
+/* The attempt gave nothing that was shown: the next one. */
+static void again(struct relay_job *j, const struct err *why)
+{
+    struct err e = {0};
+    if (j->answer.any) {
+        fail(j, why);
+        return;
+    }
+    release(j);
+    relay_answer_again(&j->answer);
+    if (!choose(j, why, &e))
+        fail(j, &e);
+}
+
+static void note_tried(struct relay_job *j)
+{
+    if (j->n_tried < RELAY_MAX_TRIED)
+        j->tried[j->n_tried++] = j->to->id;
+    else
+        j->only = -1; /* enough */
+}
+
+static void judge(struct relay_job *j, CURLcode rc, const char *late)
+{
+    struct err why = {0};
+    double wait_ms = 0;
+    struct upstreams *all = &j->relay->upstreams;
+    const enum relay_verdict v = relay_call_verdict(j->call, rc, late, &wait_ms, &why);
+    const char *detail = relay_call_detail(j->call);
+    if (v != RELAY_WHOLE)
+        log_warn("id=%s upstream=%s: %s", j->request_id, j->to->name,
+                 detail[0] ? detail : why.text);
+    switch (v) {
+    case RELAY_WHOLE:
+        upstream_succeeded(all, j->to);
+        relay_answer_done(&j->answer, j->estimate);
+        count_tokens(j);
+        accept_job(j);
+        release(j);
+        finish(j);
+        break;
+    case RELAY_REFUSED:
+        upstream_succeeded(all, j->to);
+        fail(j, &why);
+        break;
+    case RELAY_BUSY:
+        upstream_is_busy(all, j->to, wait_ms);
+        again(j, &why);
+        break;
+    case RELAY_MISSING:
+        note_tried(j);
+        j->to->trying = false;
+        again(j, &why);
+        break;
+    case RELAY_DOWN:
+    case RELAY_FAILED:
+        note_tried(j);
+        upstream_failed(all, j->to, v == RELAY_DOWN, detail[0] ? detail : why.text);
+        again(j, &why);
+        break;
+    }
+}
+
+void relay_job_ended(struct relay_job *j, CURLcode rc)
+{
+    judge(j, rc, NULL);
+}
+
+/* A cancelled answer ends as an engine's does: with what there is, and its count. */
+static void end_cancelled(struct relay_job *j)
+{
+    if (j->to)
+        j->to->trying = false;
+    relay_answer_finish(&j->answer, ENGINE_CANCELLED);
+    accept_job(j);
+    relay_answer_done(&j->answer, j->answer.any ? j->estimate : 0);
+    if (j->to)
+        count_tokens(j);
+    release(j);
+    finish(j);
+}
+
+void relay_jobs_attend(struct relay *r)
+{
+    r->attend = false;
+    for (struct relay_job *j = r->jobs; j; j = j->next) {
+        struct err e = {0};
+        if (!j->over && j->cancelled)
+            end_cancelled(j);
+        else if (!j->over && j->waiting && !choose(j, NULL, &e))
+            fail(j, &e);
+    }
+}
+
+static void look_after(struct relay_job *j, double now)
+{
+    struct err e = {0};
+    const char *late = j->call ? relay_call_late(j->call, now) : NULL;
+    if (late)
+        judge(j, CURLE_OK, late);
+    else if (j->call && relay_call_lingers(j->call, now))
+        judge(j, CURLE_OK, NULL);
+    else if (j->waiting && now > j->wait_until) {
+        refuse(&e, ERR_BUSY, "upstream_queue", "no upstream had room for the answer in time");
+        fail(j, &e);
+    }
+    if (!j->over && !j->accepted && now - j->asked_ms > RELAY_FIRST_WORD_MS) {
+        accept_job(j);
+        relay_server_send(j);
+    }
+}
+
+/* Ended jobs that nobody reads, by age and by the bytes of their events. */
+static void forget(struct relay *r, double now)
+{
+    size_t kept = 0;
+    for (struct relay_job *j = r->jobs; j; j = j->next)
+        kept += j->over ? j->log.len : 0;
+    struct relay_job *before = NULL;
+    for (struct relay_job *j = r->jobs, *next; j; j = next) {
+        next = j->next;
+        const bool old = !j->detached || now - j->over_ms > KEEP_MS || kept > KEEP_BYTES;
+        if (!j->over || j->readers || !old) {
+            before = j;
+            continue;
+        }
+        kept -= j->log.len;
+        *(before ? &before->next : &r->jobs) = next;
+        if (r->last_job == j)
+            r->last_job = before;
+        destroy(j);
+    }
+}
+
+void relay_jobs_tick(struct relay *r, double now)
+{
+    for (struct relay_job *j = r->jobs; j; j = j->next)
+        if (!j->over)
+            look_after(j, now);
+    if (r->n_waiting)
+        r->attend = true; /* an upstream that was busy may not be so any more */
+    forget(r, now);
+}
+
+void relay_jobs_fail_all(struct relay *r)
+{
+    struct err e = {0};
+    refuse(&e, ERR_UNAVAILABLE, "server_restarting", "the server is restarting");
+    for (struct relay_job *j = r->jobs; j; j = j->next)
+        if (!j->over)
+            fail(j, &e);
+}
+
+void relay_jobs_fini(struct relay *r)
+{
+    while (r->jobs) {
+        struct relay_job *j = r->jobs;
+        r->jobs = j->next;
+        if (!j->over)
+            release(j);
+        destroy(j);
+    }
+}

@@ -1,0 +1,106 @@
+/* OpenAI's chat completions, as OpenAI, vLLM, SGLang, llama.cpp, LiteLLM and Sluice itself speak
+ * them. Reasoning comes as reasoning_content or as reasoning; usage in a chunk of its own. */
+#include <string.h>
+
+#include "engine/base/json/json.h"
+#include "fcgi/relay/relay_dialect.h"
+
+static bool put_request(struct buf *out, const cJSON *chat, const char *remote, struct err *e)
+{
+    const cJSON *member;
+    buf_puts(out, "{\"model\":");
+    buf_json_string(out, remote, strlen(remote));
+    buf_puts(out, ",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
+    cJSON_ArrayForEach (member, chat) {
+        buf_putc(out, ',');
+        buf_json_string(out, member->string, strlen(member->string));
+        buf_putc(out, ':');
+        json_write(out, member);
+    }
+    buf_putc(out, '}');
+    return !out->failed || err_set(e, ERR_NOMEM, "no memory for the upstream's request");
+}
+
+static int64_t figure(const cJSON *o, const char *name)
+{
+    const cJSON *v = json_member(o, name);
+    return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble < 1e9
+               ? (int64_t)v->valuedouble
+               : -1;
+}
+
+static void take_usage(struct relay_answer *a, const cJSON *u)
+{
+    if (cJSON_IsObject(u))
+        relay_answer_usage(a, figure(u, "prompt_tokens"),
+                           figure(json_member(u, "prompt_tokens_details"), "cached_tokens"),
+                           figure(u, "completion_tokens"));
+}
+
+static void take_finish(struct relay_answer *a, const char *reason)
+{
+    if (reason)
+        relay_answer_finish(a, !strcmp(reason, "length") ? ENGINE_LENGTH : ENGINE_STOP_EOS);
+}
+
+static void take_text(struct relay_answer *a, bool reasoning, const char *text)
+{
+    if (text)
+        relay_answer_text(a, reasoning, text, strlen(text));
+}
+
+static void take_calls(struct relay_answer *a, const cJSON *calls)
+{
+    const cJSON *call;
+    int64_t place = 0;
+    cJSON_ArrayForEach (call, calls) {
+        const cJSON *f = json_member(call, "function");
+        const char *arguments = json_text(f, "arguments");
+        const int64_t index = figure(call, "index");
+        relay_answer_call(a, index >= 0 ? index : place, json_text(f, "name"),
+                          arguments ? arguments : "", arguments ? strlen(arguments) : 0);
+        place++;
+    }
+}
+
+/* Some send {"error": ...} in the stream, as an object or as a text. */
+static bool refused(struct relay_answer *a, const cJSON *error)
+{
+    const char *text = cJSON_IsString(error) ? error->valuestring : json_text(error, "message");
+    err_field(&a->failed, ERR_UNAVAILABLE, ENGINE_RELAY_REASON "upstream_error",
+              "the upstream broke off: %.200s", text ? text : "it does not say why");
+    return true;
+}
+
+static bool take(struct relay_answer *a, const cJSON *o, bool *over, struct err *e)
+{
+    const cJSON *choices = json_member(o, "choices"), *error = json_member(o, "error");
+    (void)over;
+    if (error)
+        return refused(a, error);
+    take_usage(a, json_member(o, "usage"));
+    if (choices && !cJSON_IsArray(choices))
+        return err_set(e, ERR_FORMAT, "choices is no list");
+    if (!choices && !json_member(o, "usage") && !json_member(o, "object"))
+        return err_set(e, ERR_FORMAT, "a chunk without choices");
+    const cJSON *choice = choices ? choices->child : NULL;
+    const cJSON *delta = json_member(choice, "delta");
+    const cJSON *progress = json_member(o, "prompt_progress"); /* llama.cpp's */
+    if (progress)
+        relay_answer_progress(a, figure(progress, "processed"), figure(progress, "total"),
+                              figure(progress, "cache"));
+    const char *reasoning = json_text(delta, "reasoning_content");
+    take_text(a, true, reasoning ? reasoning : json_text(delta, "reasoning"));
+    take_text(a, false, json_text(delta, "content"));
+    take_text(a, false, json_text(delta, "refusal"));
+    take_calls(a, json_member(delta, "tool_calls"));
+    take_finish(a, json_text(choice, "finish_reason"));
+    return true;
+}
+
+const struct relay_dialect relay_openai = {.name = "openai",
+                                           .path = "/chat/completions",
+                                           .models_path = "/models",
+                                           .key_header = "Authorization: Bearer ",
+                                           .put_request = put_request,
+                                           .take = take};

@@ -1,0 +1,98 @@
+/* Asks each upstream now and then for its list of models: one that is down is found before a user
+ * meets it, and one that is well again gets requests again. */
+#define LOG_MODULE "relay"
+#include <stdlib.h>
+
+#include "engine/base/clock.h"
+#include "fcgi/relay/relay_job.h"
+
+#define PROBE_MS 5000L
+
+struct relay_probe {
+    struct relay *relay;
+    struct upstream *to;
+    CURL *easy;
+    struct curl_slist *headers;
+    struct relay_probe *next;
+};
+
+static size_t ignore(char *data, size_t size, size_t n, void *context)
+{
+    (void)data;
+    (void)context;
+    return size * n;
+}
+
+static void end(struct relay_probe *p)
+{
+    struct relay_probe **at = &p->relay->probes;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    if (p->easy) {
+        curl_multi_remove_handle(p->relay->multi, p->easy);
+        curl_easy_cleanup(p->easy);
+    }
+    curl_slist_free_all(p->headers);
+    p->to->probing = false;
+    free(p);
+}
+
+static void begin(struct relay *r, struct upstream *u)
+{
+    struct relay_probe *p = calloc(1, sizeof *p);
+    if (!p)
+        return;
+    *p = (struct relay_probe){.relay = r, .to = u, .next = r->probes};
+    r->probes = p;
+    u->probing = true;
+    p->easy = relay_call_handle(u, u->dialect->models_path, &p->headers);
+    if (!p->easy || curl_easy_setopt(p->easy, CURLOPT_TIMEOUT_MS, PROBE_MS) ||
+        curl_easy_setopt(p->easy, CURLOPT_WRITEFUNCTION, ignore) ||
+        curl_multi_add_handle(r->multi, p->easy))
+        end(p);
+}
+
+void relay_probe_due(struct relay *r, double now)
+{
+    for (struct upstream *u = r->upstreams.first; u; u = u->next) {
+        if (u->gone || u->probing || now < u->next_probe || r->stopping)
+            continue;
+        if (u->open_until > 0 && (now < u->open_until || u->trying))
+            continue;
+        u->next_probe = now + UPSTREAM_PROBE_MS;
+        begin(r, u);
+    }
+}
+
+/* Any answer but an error of its own says that it lives; a list of models is not everyone's. */
+bool relay_probe_ended(struct relay *r, CURL *easy, CURLcode rc)
+{
+    struct relay_probe *p = r->probes;
+    long status = 0;
+    while (p && p->easy != easy)
+        p = p->next;
+    if (!p)
+        return false;
+    struct upstream *u = p->to;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    u->probed_at = clock_wall_ms();
+    u->probe_ok = rc == CURLE_OK && status < 500;
+    if (u->probe_ok)
+        upstream_succeeded(&r->upstreams, u);
+    else
+        upstream_failed(&r->upstreams, u, rc == CURLE_COULDNT_CONNECT,
+                        rc == CURLE_OK ? "a probe got an error of the server's own"
+                                       : curl_easy_strerror(rc));
+    if (u->open_until > 0)
+        u->next_probe = u->open_until;
+    r->attend = r->attend || u->probe_ok;
+    end(p);
+    return true;
+}
+
+void relay_probe_fini(struct relay *r)
+{
+    while (r->probes)
+        end(r->probes);
+}

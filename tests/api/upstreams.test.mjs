@@ -1,0 +1,504 @@
+// Models that other servers answer: relayed, counted, limited and failed as ours are; nothing of the caller goes along.
+import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import https from 'node:https';
+import path from 'node:path';
+import test, { after, before } from 'node:test';
+import { joined, program, sleep, slow, start } from './harness.mjs';
+import { addUpstream, FakeUpstream, stateOf } from './upstream_rig.mjs';
+
+const SECRET = 'sk-upstream-very-secret-0123456789';
+let server, up;
+const ask = (more = {}) => ({ model: 'far', messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Hi.' }], ...more });
+const until = async (what, ms = 5000 * slow) => {
+  for (const end = Date.now() + ms; ;) {
+    if (await what()) return;
+    if (Date.now() > end) throw new Error(`never: ${what}`);
+    await sleep(20);
+  }
+};
+const bent = async (knobs, run) => { up.knobs = knobs; up.seen = []; try { return await run(); } finally { up.knobs = {}; } };
+/** A breaker that a fault opened is closed by a probe. */
+const well = async (name = 'near') => { await sleep(300); await until(async () => (await stateOf(server, name)) === 'ok', 40000); };
+
+before(async () => {
+  server = await start({ fake: true });
+  up = await FakeUpstream.open();
+  await addUpstream(server, 'near', up.url, [{ model: 'far', remote: 'far-away/model' }], { key: SECRET });
+});
+after(async () => { await server?.stop(); await up?.stop(); });
+
+test('an answer of an upstream comes whole, with its own count', async () => {
+  const r = await server.chat(ask());
+  assert.equal(r.status, 200, r.text);
+  assert.equal(r.body.model, 'far');
+  assert.equal(r.body.choices[0].message.content, 'Hello you');
+  assert.equal(r.body.choices[0].finish_reason, 'stop');
+  assert.equal(r.body.usage.prompt_tokens, 11);
+  assert.equal(r.body.usage.completion_tokens, 7);
+  assert.equal(r.body.usage.prompt_tokens_details.cached_tokens, 4);
+});
+
+test('an answer of an upstream comes as a stream, piece by piece', async () => {
+  const r = await bent({ reasoning: ['th', 'ink'], delay: 5 }, () => server.stream(ask({ stream_options: { include_usage: true } })));
+  const j = joined(r.chunks);
+  assert.equal(j.content, 'Hello you');
+  assert.equal(j.reasoning, 'think');
+  assert.deepEqual(j.finish, ['stop']);
+  assert.ok(r.chunks.filter((c) => c.choices[0]?.delta?.content).length >= 3, 'pieces are passed on as they come');
+  assert.equal(r.chunks.at(-1).usage.completion_tokens, 7);
+  assert.equal(r.done, true);
+});
+
+test('the upstream gets its own key and name of the model, and nothing of who asked', async () => {
+  await bent({}, () => server.chat(ask({ user: 'ada@example.org', metadata: { a: 'b' }, safety_identifier: 'ada', store: true, temperature: 0.3, seed: 5, max_tokens: 9 }),
+    { cookie: 'session=mine', 'x-forwarded-for': '203.0.113.9', 'user-agent': 'my-agent' }));
+  const [{ headers, body, path: where }] = up.seen;
+  assert.equal(where, '/v1/chat/completions');
+  assert.equal(headers.authorization, `Bearer ${SECRET}`);
+  assert.deepEqual(Object.keys(headers).sort(), ['accept', 'authorization', 'content-length', 'content-type', 'host', 'user-agent']);
+  assert.equal(headers['user-agent'], 'sluice');
+  assert.deepEqual(Object.keys(body).sort(), ['max_tokens', 'messages', 'model', 'seed', 'stream', 'stream_options', 'temperature']);
+  assert.equal(body.model, 'far-away/model');
+  assert.equal(body.temperature, 0.3);
+  assert.deepEqual(body.messages, [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Hi.' }]);
+  const text = JSON.stringify(up.seen);
+  for (const mine of [server.key, 'ada', '203.0.113.9', '127.0.0.1:' + server.port]) assert.ok(!text.includes(mine), mine);
+});
+
+test('the key is sealed in the database and never shown again', async () => {
+  const list = await server.json('GET', '/api/admin/upstreams');
+  assert.ok(!list.text.includes(SECRET));
+  assert.equal(list.body.items[0].has_key, true);
+  for (const name of ['sluice.db', 'sluice.db-wal', 'upstreams.json']) {
+    try { assert.ok(!readFileSync(path.join(server.dir, 'state', name)).includes(SECRET), name); } catch (e) { if (e.code !== 'ENOENT') throw e; }
+  }
+  assert.ok(!server.log.includes(SECRET));
+});
+
+test('tool calls come back as ours do, several of them, and results go along', async () => {
+  const tools = [{ type: 'function', function: { name: 'look', parameters: { type: 'object' } } }];
+  const calls = [{ index: 0, id: 'a', function: { name: 'look', arguments: '{"at"' } }, { index: 0, function: { arguments: ':"sea"}' } }, { index: 1, id: 'b', function: { name: 'look', arguments: '{}' } }];
+  const r = await bent({ words: [], calls }, () => server.stream(ask({ tools, tool_choice: 'required' })));
+  const j = joined(r.chunks);
+  assert.deepEqual(j.calls.map((c) => [c.name, c.arguments]), [['look', '{"at":"sea"}'], ['look', '{}']]);
+  assert.deepEqual(j.finish, ['tool_calls']);
+  assert.equal(up.seen.length, 0 || up.seen.length);
+  const whole = await bent({ words: ['x'] }, () => server.chat({ model: 'far', tools, messages: [
+    { role: 'user', content: 'Look.' }, { role: 'assistant', content: null, tool_calls: [{ id: j.calls[0].id, type: 'function', function: { name: 'look', arguments: '{}' } }] },
+    { role: 'tool', tool_call_id: j.calls[0].id, content: 'blue' }] }).then((x) => ({ x, seen: up.seen })));
+  assert.equal(whole.x.status, 200, whole.x.text);
+  assert.equal(whole.seen[0].body.messages[2].tool_call_id, j.calls[0].id);
+  assert.equal(whole.seen[0].body.messages[1].tool_calls[0].function.name, 'look');
+});
+
+test('/v1/models lists it beside our own; a name that is nobody\'s is 404', async () => {
+  const list = await server.json('GET', '/v1/models');
+  assert.ok(list.body.data.some((m) => m.id === 'far' && m.sluice.relayed));
+  assert.ok(list.body.data.length >= 2);
+  assert.equal((await server.json('GET', '/v1/models/far')).body.id, 'far');
+  const r = await server.chat(ask({ model: 'further' }));
+  assert.equal(r.status, 404);
+  assert.equal(r.body.error.code, 'model_not_found');
+});
+
+test('Responses, Anthropic\'s and Ollama\'s dialects answer with it as well', async () => {
+  const responses = await server.json('POST', '/v1/responses', { model: 'far', input: 'Hi.' });
+  assert.equal(responses.status, 200, responses.text);
+  assert.equal(responses.body.output.at(-1).content[0].text, 'Hello you');
+  assert.equal(responses.body.model, 'far');
+  const messages = await server.json('POST', '/v1/messages', { model: 'far', max_tokens: 20, messages: [{ role: 'user', content: 'Hi.' }] });
+  assert.equal(messages.status, 200, messages.text);
+  assert.equal(messages.body.content.at(-1).text, 'Hello you');
+  const ollama = await server.json('POST', '/api/chat', { model: 'far', stream: false, messages: [{ role: 'user', content: 'Hi.' }] });
+  assert.equal(ollama.status, 200, ollama.text);
+  assert.equal(ollama.body.message.content, 'Hello you');
+  const tags = await server.json('GET', '/api/tags');
+  assert.ok(tags.body.models.some((m) => m.name === 'far:latest'));
+});
+
+test('what only our own engine can do is refused by name', async () => {
+  for (const [field, value] of [['logit_bias', { 5: 1 }], ['logprobs', true], ['grammar', 'root ::= "a"'], ['stop_token_ids', [3]], ['experts_per_token', 2]]) {
+    const r = await server.chat(ask({ [field]: value }));
+    assert.equal(r.status, 400, `${field}: ${r.text}`);
+    assert.equal(r.body.error.param, field);
+  }
+  assert.equal((await server.json('POST', '/v1/completions', { model: 'far', prompt: 'x' })).status, 400);
+  assert.equal((await server.json('POST', '/v1/messages/count_tokens', { model: 'far', messages: [{ role: 'user', content: 'Hi.' }] })).status, 400);
+});
+
+test('a client that leaves ends the upstream\'s work at once', async () => {
+  await bent({ words: Array(500).fill('w '), delay: 20 }, async () => {
+    const gone = up.gone;
+    const stop = new AbortController();
+    const r = server.stream(ask(), { signal: stop.signal, onChunk: (c) => { if (c.choices[0]?.delta?.content) stop.abort(); } });
+    await assert.rejects(r);
+    await until(() => up.gone > gone, 2000 * slow);
+  });
+  await well();
+});
+
+// ---- what goes wrong
+
+const failure = async (knobs, more = {}) => bent(knobs, () => server.chat(ask(more)));
+
+test('an upstream that refuses our key is no 401 of the client\'s', async () => {
+  const r = await failure({ status: 401, body: { error: { message: `bad key ${SECRET}` } } });
+  assert.equal(r.status, 502, r.text);
+  assert.equal(r.body.error.reason, 'upstream_key');
+  assert.ok(!r.text.includes(SECRET));
+  assert.ok(!server.log.includes(SECRET));
+});
+
+test('each failure has its status: 400, 404, 429, 500', async () => {
+  const bad = await failure({ status: 400, body: { error: { message: 'temperature is too hot' } } });
+  assert.equal(bad.status, 400);
+  assert.match(bad.body.error.message, /too hot/);
+  const long = await failure({ status: 400, body: { error: { message: 'too long', code: 'context_length_exceeded' } } });
+  assert.equal(long.body.error.code, 'context_length_exceeded');
+  const none = await failure({ status: 404 });
+  assert.equal(none.status, 502);
+  assert.equal(none.body.error.reason, 'upstream_model');
+  const own = await failure({ status: 500, body: { error: { message: 'stack trace of 10.0.0.7' } } });
+  assert.equal(own.status, 502);
+  assert.ok(!own.text.includes('10.0.0.7'), 'what is behind this server is nobody\'s business');
+  await well();
+});
+
+test('rubbish, an endless line and an error in the stream end the answer with an error', async () => {
+  for (const raw of ['data: {"what": "is this"}\n\n', 'data: {{{{\n\n', 'hello\n\nworld\n\n', 'data: [1,2]\n\n']) {
+    const r = await failure({ raw });
+    assert.equal(r.status, 502, `${raw}: ${r.text}`);
+    await well();
+  }
+  const endless = await failure({ raw: `data: ${'x'.repeat(6 << 20)}` });
+  assert.equal(endless.status, 502, endless.text);
+  await well();
+  const inside = await failure({ raw: 'data: {"choices":[{"delta":{"content":"a"}}]}\n\ndata: {"error":{"message":"CUDA out of memory"}}\n\n' });
+  assert.equal(inside.status, 502);
+  assert.ok(!inside.text.includes('CUDA'));
+  await well();
+});
+
+test('a stream that dies in the middle ends with an error event, and keeps what came', async () => {
+  const r = await bent({ words: ['a', 'b', 'c', 'd'], delay: 10, dieAfter: 2 }, () => server.stream(ask()));
+  assert.equal(joined(r.chunks.filter((c) => c.choices)).content, 'ab');
+  assert.ok(r.raw.includes('"error"'), r.raw);
+  await well();
+});
+
+test('an upstream that hangs is given up in its time', async () => {
+  const slowOne = await FakeUpstream.open({ hang: 60000 });
+  await addUpstream(server, 'slow', slowOne.url, ['sleepy'], { first_byte_ms: 500, idle_ms: 400 });
+  const began = Date.now();
+  const r = await server.chat(ask({ model: 'sleepy' }));
+  assert.equal(r.status, 504, r.text);
+  assert.equal(r.body.error.reason, 'upstream_timeout');
+  assert.ok(Date.now() - began < 3000 * slow);
+  slowOne.knobs = { words: ['a', 'b'], silentAfter: 1 };
+  const s = await server.stream(ask({ model: 'sleepy' }));
+  assert.ok(s.raw.includes('"error"'), s.raw);
+  await slowOne.stop();
+});
+
+test('an upstream that nobody listens on is 503, and its breaker opens within a second', async () => {
+  const dead = await FakeUpstream.open();
+  await addUpstream(server, 'dead', dead.url, ['lost']);
+  assert.equal((await server.chat(ask({ model: 'lost' }))).status, 200);
+  await dead.kill();
+  const began = Date.now();
+  const r = await server.chat(ask({ model: 'lost' }));
+  assert.equal(r.status, 503, r.text);
+  assert.ok(r.headers.get('retry-after'));
+  await until(async () => (await stateOf(server, 'dead')) !== 'ok', 2000 * slow);
+  assert.ok(Date.now() - began < 2000 * slow, 'the status on disk is a second old at most');
+});
+
+test('without one in whom the fault lies the next upstream answers: no error before the first piece', async () => {
+  const [a, b] = [await FakeUpstream.open({ words: ['A'] }), await FakeUpstream.open({ words: ['B'] })];
+  await addUpstream(server, 'first', a.url, [{ model: 'pair', priority: 0 }]);
+  await addUpstream(server, 'second', b.url, [{ model: 'pair', priority: 1 }]);
+  const text = async () => (await server.chat(ask({ model: 'pair' }))).body.choices?.[0].message.content;
+  assert.equal(await text(), 'A');
+  for (const knobs of [{ status: 500 }, { status: 429, head: { 'retry-after': '1' } }, { raw: 'data: {{\n\n' }, { status: 404 }, { dieAfter: 0, words: ['A'] }]) {
+    a.knobs = knobs;
+    assert.equal(await text(), 'B', JSON.stringify(knobs));
+    a.knobs = { words: ['A'] };
+    await sleep(1200);
+    await well('first');
+  }
+  await a.kill();
+  assert.equal(await text(), 'B');
+  // Drained: no new answers; the one that runs goes on.
+  b.knobs = { words: ['x', 'y', 'z'], delay: 300 };
+  const id = (await server.json('GET', '/api/admin/upstreams')).body.items.find((u) => u.name === 'second').id;
+  const running = server.chat(ask({ model: 'pair' }));
+  await until(() => b.open === 1);
+  assert.equal((await server.json('PATCH', `/api/admin/upstreams/${id}`, { drained: true })).status, 200);
+  await sleep(700);
+  const refused = await server.chat(ask({ model: 'pair' }));
+  assert.equal(refused.status, 503, refused.text);
+  assert.equal((await running).body.choices[0].message.content, 'xyz');
+  await b.stop();
+});
+
+test('an upstream takes as many answers at once as it may, the others wait', async () => {
+  const one = await FakeUpstream.open({ words: ['a'], delay: 100 });
+  await addUpstream(server, 'narrow', one.url, ['thin'], { max_streams: 2 });
+  const all = await Promise.all(Array.from({ length: 8 }, () => server.chat(ask({ model: 'thin' }))));
+  assert.deepEqual(all.map((r) => r.status), Array(8).fill(200));
+  assert.equal(one.most, 2);
+  await one.stop();
+});
+
+test('turns of a conversation go to one upstream, and conversations are spread', async () => {
+  const list = [await FakeUpstream.open(), await FakeUpstream.open(), await FakeUpstream.open()];
+  for (const [i, u] of list.entries()) await addUpstream(server, `spread${i}`, u.url, ['many']);
+  for (let c = 0; c < 24; c++) {
+    const messages = [{ role: 'user', content: `Conversation ${c}` }];
+    for (let turn = 0; turn < 3; turn++) {
+      const r = await server.chat({ model: 'many', messages });
+      assert.equal(r.status, 200, r.text);
+      messages.push({ role: 'assistant', content: 'Hello you' }, { role: 'user', content: `more ${turn}` });
+    }
+  }
+  const places = new Map();
+  for (const [i, u] of list.entries()) for (const s of u.seen) {
+    const first = s.body.messages[0].content;
+    places.set(first, (places.get(first) ?? new Set()).add(i));
+  }
+  assert.equal(places.size, 24);
+  assert.deepEqual([...places.values()].map((p) => p.size), Array(24).fill(1));
+  assert.ok(list.every((u) => u.seen.length >= 6), list.map((u) => u.seen.length).join());
+  for (const u of list) await u.stop();
+});
+
+// ---- whose, how much
+
+test('a model for some users is not there for the others', async () => {
+  const made = await server.json('POST', '/api/users', { name: 'eve', password: 'a long password' });
+  assert.equal(made.status, 201, made.text);
+  const key = execFileSync(program('sluice'), ['key', 'add', 'eve', '--state', path.join(server.dir, 'state'), '--name', 'k', '--json'], { encoding: 'utf8' });
+  const eve = { authorization: `Bearer ${JSON.parse(key).key}` };
+  const model = (await server.json('GET', '/api/admin/registry')).body.items.find((m) => m.name === 'far');
+  const set = (body) => server.json('PATCH', `/api/admin/registry/${model.id}`, body);
+  assert.equal((await server.chat(ask(), eve)).status, 200);
+  assert.equal((await set({ everyone: false })).status, 200);
+  assert.equal((await server.chat(ask(), eve)).status, 404);
+  assert.ok(!(await server.json('GET', '/v1/models', undefined, eve)).body.data.some((m) => m.id === 'far'));
+  assert.equal((await server.chat(ask())).status, 200, 'admins may');
+  assert.equal((await set({ users: [Number(made.body.id)], aliases: ['distant'] })).status, 200);
+  assert.equal((await server.chat(ask({ model: 'distant' }), eve)).body.model, 'far');
+  assert.equal((await set({ everyone: true, users: [], aliases: [] })).status, 200);
+});
+
+test('what the upstream counts is what the user has used', async () => {
+  const used = async () => (await server.json('GET', '/api/usage')).body.items?.reduce((n, d) => n + d.prompt_tokens + d.completion_tokens, 0) ?? JSON.stringify((await server.json('GET', '/api/usage')).body);
+  const before = await used();
+  await bent({ usage: { prompt_tokens: 1000, completion_tokens: 234 } }, () => server.chat(ask()));
+  await until(async () => (await used()) === before + 1234);
+  await bent({ usage: { prompt_tokens: 1000, completion_tokens: 234 } }, () => server.stream(ask()));
+  await until(async () => (await used()) === before + 2468);
+});
+
+test('bad input of an admin names its field', async () => {
+  for (const [body, param] of [
+    [{ url: up.url }, 'name'], [{ name: 'x', url: 'ftp://x' }, 'url'], [{ name: 'x', url: 'https://u:p@h/' }, 'url'], [{ name: 'x', url: 'http://h/?a=b' }, 'url'],
+    [{ name: 'x', url: up.url, dialect: 'soap' }, 'dialect'], [{ name: 'x', url: up.url, key: 'a\nb' }, 'key'], [{ name: 'x', url: up.url, max_streams: -1 }, 'max_streams'],
+    [{ name: 'x', url: up.url, models: [{ model: 'a', weight: 0 }] }, 'weight'], [{ name: 'x', url: up.url, what: 1 }, 'what'], [{ name: 'x' }, 'url'],
+  ]) {
+    const r = await server.json('POST', '/api/admin/upstreams', body);
+    assert.equal(r.status, 400, `${JSON.stringify(body)}: ${r.text}`);
+    assert.equal(r.body.error.param, param);
+  }
+  assert.equal((await server.json('POST', '/api/admin/upstreams', { name: 'near', url: up.url })).status, 409);
+  assert.equal((await server.json('DELETE', '/api/admin/upstreams/99999')).status, 404);
+});
+
+test('a certificate that nobody signed is refused before the key is sent', async () => {
+  const at = (name) => path.join(server.dir, name);
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1',
+    '-keyout', at('up.key'), '-out', at('up.pem')], { stdio: 'ignore' });
+  let asked = 0;
+  const other = https.createServer({ key: readFileSync(at('up.key')), cert: readFileSync(at('up.pem')) }, (req, res) => { asked++; res.end('{}'); });
+  await new Promise((done) => { other.listen(0, '127.0.0.1', done); });
+  await addUpstream(server, 'unsigned', `https://127.0.0.1:${other.address().port}/v1`, ['unsigned'], { key: SECRET });
+  const r = await server.chat(ask({ model: 'unsigned' }));
+  assert.equal(r.status, 503, r.text);
+  assert.equal(asked, 0);
+  await until(async () => /certificate/i.test((await server.json('GET', '/api/admin/upstreams')).text));
+  await new Promise((done) => { other.close(done); other.closeAllConnections(); });
+});
+
+test('redirects are not followed', async () => {
+  const r = await failure({ status: 307, head: { location: 'http://127.0.0.1:1/' } });
+  assert.equal(r.status, 502, r.text);
+  await well();
+});
+
+test('Anthropic\'s and Ollama\'s servers are upstreams too', async () => {
+  const tools = [{ type: 'function', function: { name: 'look', description: 'looks', parameters: { type: 'object', properties: { at: { type: 'string' } } } } }];
+  const other = await FakeUpstream.open({ calls: true });
+  await addUpstream(server, 'claude', other.url, [{ model: 'far-claude', remote: 'claude-x' }], { dialect: 'anthropic', key: SECRET });
+  await addUpstream(server, 'llama', other.url.replace('/v1', ''), [{ model: 'far-llama', remote: 'llama3' }], { dialect: 'ollama' });
+  const messages = [{ role: 'system', content: 'S' }, { role: 'user', content: 'Look.' }, { role: 'assistant', content: null, tool_calls: [{ id: 'c1', type: 'function', function: { name: 'look', arguments: '{"at":"sky"}' } }] },
+    { role: 'tool', tool_call_id: 'c1', content: 'grey' }];
+  for (const model of ['far-claude', 'far-llama']) {
+    const r = await server.chat({ model, messages, tools, max_tokens: 50 });
+    assert.equal(r.status, 200, r.text);
+    const m = r.body.choices[0].message;
+    assert.equal(m.content, 'Hello');
+    assert.equal(m.reasoning_content, 'hm');
+    assert.deepEqual(m.tool_calls.map((c) => [c.function.name, JSON.parse(c.function.arguments)]), [['look', { at: 'sea' }]]);
+    assert.equal(r.body.usage.prompt_tokens, 11);
+    assert.equal(r.body.choices[0].finish_reason, 'tool_calls');
+  }
+  const [claude, llama] = other.seen;
+  assert.equal(claude.headers['x-api-key'], SECRET);
+  assert.equal(claude.headers['anthropic-version'], '2023-06-01');
+  assert.equal(claude.headers.authorization, undefined);
+  assert.equal(claude.body.model, 'claude-x');
+  assert.equal(claude.body.max_tokens, 50);
+  assert.deepEqual(claude.body.system, [{ type: 'text', text: 'S' }]);
+  assert.deepEqual(claude.body.messages.map((m) => [m.role, m.content[0].type]), [['user', 'text'], ['assistant', 'tool_use'], ['user', 'tool_result']]);
+  assert.equal(llama.path, '/api/chat');
+  assert.equal(llama.body.options.num_predict, 50);
+  assert.deepEqual(llama.body.messages[2].tool_calls[0].function.arguments, { at: 'sky' });
+  assert.equal(llama.body.messages[3].tool_name, 'look');
+  await other.stop();
+});
+
+// ---- the page's conversations
+
+test('a conversation remembers its model; its answers are detached, kept, and say who gave them', async () => {
+  const made = await server.json('POST', '/api/conversations', { settings: { model: 'far', temperature: 0.5 } });
+  assert.equal(made.status, 201, made.text);
+  assert.equal(made.body.settings.model, 'far');
+  const events = await bent({ reasoning: ['hm'] }, () => server.request('POST', `/api/conversations/${made.body.id}/messages`, { content: 'Hi.' }).then((r) => r.text()));
+  assert.match(events, /event: done/);
+  const whole = (await server.json('GET', `/api/conversations/${made.body.id}`)).body;
+  const answer = whole.messages.at(-1);
+  assert.equal(answer.content, 'Hello you');
+  assert.equal(answer.reasoning, 'hm');
+  assert.equal(answer.model, 'far');
+  assert.equal(answer.status, 'done');
+  assert.equal(answer.usage.completion_tokens, 7);
+  // A client that leaves does not end it, and another reads it from its beginning.
+  up.knobs = { words: Array(20).fill('w '), delay: 50 };
+  const stop = new AbortController();
+  const first = await fetch(`${server.url}/api/conversations/${made.body.id}/messages`, { method: 'POST', signal: stop.signal, body: JSON.stringify({ content: 'More.' }), headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' } });
+  const reader = first.body.getReader();
+  let text = '';
+  while (!text.includes('event: delta')) text += new TextDecoder().decode((await reader.read()).value);
+  const id = /"message":\{"id":"(\d+)"/.exec(text.slice(text.indexOf('"message":')))[1];
+  stop.abort();
+  const again = await (await server.request('GET', `/api/messages/${id}/stream`)).text();
+  assert.match(again, /event: done/);
+  const row = (await server.json('GET', `/api/conversations/${made.body.id}`)).body.messages.at(-1);
+  assert.equal(row.content, 'w '.repeat(20));
+  // Stopped by its user.
+  const running = server.request('POST', `/api/conversations/${made.body.id}/messages`, { content: 'Once more.' }).then((r) => r.text());
+  await until(() => up.open === 1);
+  await sleep(200);
+  const current = (await server.json('GET', `/api/conversations/${made.body.id}`)).body.messages.at(-1);
+  assert.equal((await server.json('POST', `/api/messages/${current.id}/stop`)).status, 202);
+  await running;
+  const stopped = (await server.json('GET', `/api/conversations/${made.body.id}`)).body.messages.at(-1);
+  assert.equal(stopped.status, 'stopped');
+  assert.ok(stopped.content.length >= 2);
+  const resumed = await server.json('POST', `/api/conversations/${made.body.id}/messages`, { continue: stopped.id });
+  assert.equal(resumed.status, 400);
+  assert.equal(resumed.body.error.reason, 'continue_relayed');
+  up.knobs = {};
+  await well();
+});
+
+test('an answer that fails says why in its row', async () => {
+  const made = await server.json('POST', '/api/conversations', { settings: { model: 'far' } });
+  const events = await bent({ words: ['a', 'b'], delay: 10, dieAfter: 1 }, () => server.request('POST', `/api/conversations/${made.body.id}/messages`, { content: 'Hi.' }).then((r) => r.text()));
+  assert.match(events, /event: error/);
+  const row = (await server.json('GET', `/api/conversations/${made.body.id}`)).body.messages.at(-1);
+  assert.equal(row.status, 'error');
+  assert.equal(row.content, 'a');
+  assert.equal(row.error_detail.code, 'upstream_broken');
+  await well();
+});
+
+test('the operator\'s command adds, lists, tests, drains and removes', async () => {
+  const other = await FakeUpstream.open();
+  const run = (...args) => new Promise((done, fail) => { // not execFileSync: the upstream lives in this process
+    const child = execFile(program('sluice'), [...args, '--state', path.join(server.dir, 'state')], (e, stdout, stderr) => (e ? fail(new Error(stderr)) : done(stdout)));
+    child.stdin.end(`${SECRET}\n`);
+  });
+  await run('upstream', 'add', 'cli', other.url, '--models', 'typed=typed-far,plain', '--key-file', '-');
+  assert.match(await run('upstream', 'list'), /cli .*plain,typed/);
+  assert.match(await run('models'), /typed/);
+  await sleep(700);
+  assert.match(await run('upstream', 'test', 'cli'), /cli answers as plain/);
+  assert.equal(other.seen[0].headers.authorization, `Bearer ${SECRET}`);
+  assert.equal((await server.chat(ask({ model: 'typed' }))).status, 200);
+  assert.equal(other.seen[1].body.model, 'typed-far');
+  await run('upstream', 'drain', 'cli');
+  await sleep(700);
+  assert.equal((await server.chat(ask({ model: 'typed' }))).status, 503);
+  await run('upstream', 'resume', 'cli');
+  await run('models', 'set', 'typed', '--aliases', 'keyed', '--context', '4096');
+  assert.equal((await server.json('GET', '/v1/models/keyed')).body.context_length, 4096);
+  await run('upstream', 'remove', 'cli');
+  await run('models', 'remove', 'typed');
+  assert.equal((await server.chat(ask({ model: 'typed' }))).status, 404);
+  await other.stop();
+});
+
+test('200 streams at once are whole, and each is counted', async () => {
+  const wide = await FakeUpstream.open({ words: Array.from({ length: 20 }, (_, i) => `${i} `), delay: 20 });
+  await addUpstream(server, 'wide', wide.url, ['broad']);
+  assert.equal((await server.json('PATCH', '/api/admin/settings', { user_max_jobs: 0 })).status, 200);
+  const all = await Promise.all(Array.from({ length: 200 }, (_, i) => server.stream(ask({ model: 'broad', messages: [{ role: 'user', content: `n ${i}` }] }))));
+  const expected = wide.knobs.words.join('');
+  assert.deepEqual([...new Set(all.map((r) => (r.status === 200 ? joined(r.chunks).content : JSON.stringify(r.error))))], [expected]);
+  assert.ok(all.every((r) => r.done));
+  assert.ok(wide.most > 100, `${wide.most} at once`);
+  await wide.stop();
+});
+
+test('one of four is killed under load: whoever asks after that meets no error', async () => {
+  const four = await Promise.all([0, 1, 2, 3].map(() => FakeUpstream.open({ words: ['a', 'b', 'c'], delay: 15 })));
+  for (const [i, u] of four.entries()) await addUpstream(server, `four${i}`, u.url, ['crowd']);
+  const done = [];
+  let over = false, killed = Infinity, n = 0;
+  const client = async () => {
+    while (!over) {
+      const began = Date.now();
+      const r = await server.chat(ask({ model: 'crowd', messages: [{ role: 'user', content: `q ${n++}` }] }));
+      done.push({ began, status: r.status, text: r.body.choices?.[0].message.content });
+    }
+  };
+  const clients = Array.from({ length: 24 }, client);
+  await sleep(700);
+  const served = four[1].seen.length;
+  killed = Date.now();
+  await four[1].kill();
+  await until(async () => (await stateOf(server, 'four1')) !== 'ok', 1000 * slow);
+  await sleep(1500);
+  over = true;
+  await Promise.all(clients);
+  assert.ok(served > 3 && done.length > 100, `${served} of ${done.length}`);
+  assert.deepEqual(done.filter((d) => d.began >= killed && d.status !== 200), []);
+  const lost = done.filter((d) => d.status !== 200).length;
+  assert.ok(lost <= 24 / 2, `${lost} had begun to be written there`);
+  assert.ok(done.every((d) => d.status !== 200 || d.text === 'abc'));
+  for (const u of four) await u.stop();
+});
+
+test('a relay that is killed takes its streams along and comes back', async () => {
+  up.knobs = { words: Array(200).fill('w '), delay: 20 };
+  const running = server.stream(ask());
+  await until(() => up.open >= 1);
+  process.kill(server.childrenOf(server.pid('relay'))[0], 'SIGKILL');
+  const r = await running.catch((e) => ({ raw: `"error" ${e}` }));
+  assert.ok(r.raw.includes('"error"'), r.raw.slice(-300));
+  up.knobs = {};
+  await until(async () => (await server.chat(ask())).status === 200);
+});

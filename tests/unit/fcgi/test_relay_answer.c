@@ -1,0 +1,210 @@
+/* fcgi/relay/relay_answer.c and engine/chat/parse_relayed.c: what an upstream says comes out of the
+ * job's frames as it went in. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/wire/message.h"
+#include "fcgi/inference/generation.h"
+#include "fcgi/relay/relay_answer.h"
+#include "fcgi/relay/relay_dialect.h"
+
+struct heard {
+    struct buf frames;
+    struct relay_answer a;
+    struct generation g;
+    int events;
+};
+
+static void begin(struct heard *h)
+{
+    *h = (struct heard){0};
+    h->a = (struct relay_answer){.job = 7, .events = &h->frames, .asked_ms = 1};
+}
+
+/* Reads the frames as a worker does. */
+static void hear(struct heard *h)
+{
+    struct err e = {0};
+    struct event_box box = {0};
+    size_t at = 0, used;
+    struct frame f;
+    const struct generation_params p = {.format = CHAT_RELAYED_FORMAT};
+    assert_true(generation_init(&h->g, &p, &e));
+    while (at < h->frames.len) {
+        struct engine_event ev;
+        assert_int_equal(frame_parse(h->frames.data + at, h->frames.len - at, &f, &used, &e), 1);
+        assert_true(message_get_event(&f, &ev, &box, &e));
+        assert_int_equal(ev.job, 7);
+        assert_true(generation_event(&h->g, &ev, &e));
+        h->events++;
+        at += used;
+    }
+    event_box_fini(&box);
+}
+
+static void end(struct heard *h)
+{
+    generation_fini(&h->g);
+    relay_answer_fini(&h->a);
+    buf_fini(&h->frames);
+}
+
+static void text(struct heard *h, bool reasoning, const char *words)
+{
+    relay_answer_text(&h->a, reasoning, words, strlen(words));
+}
+
+static void test_text_reasoning_and_white_space_stay_as_they_are(void **state)
+{
+    struct heard h;
+    (void)state;
+    begin(&h);
+    text(&h, true, "\n think <think>");
+    text(&h, true, " more\n");
+    relay_answer_flush(&h.a);
+    text(&h, false, "\n\n <tool_call>{} ");
+    text(&h, false, "end \n");
+    relay_answer_finish(&h.a, ENGINE_STOP_EOS);
+    relay_answer_done(&h.a, 3);
+    hear(&h);
+    assert_string_equal(h.g.reasoning.data, "\n think <think> more\n");
+    assert_string_equal(h.g.content.data, "\n\n <tool_call>{} end \n");
+    assert_int_equal(h.g.state, GENERATION_DONE);
+    assert_int_equal(h.g.n_tokens, 4);
+    assert_int_equal(h.g.usage.completion_tokens, 4);
+    assert_int_equal(h.g.usage.prompt_tokens, 3);
+    end(&h);
+}
+
+static void test_bytes_that_are_our_marks_do_not_come_from_outside(void **state)
+{
+    struct heard h;
+    (void)state;
+    begin(&h);
+    text(&h, false,
+         "a\xF9x\xFA"
+         "f\xFB{}\xFC"
+         "b");
+    relay_answer_done(&h.a, 0);
+    hear(&h);
+    assert_int_equal(h.g.n_calls, 0);
+    assert_int_equal(h.g.reasoning.len, 0);
+    assert_non_null(strstr(h.g.content.data, "b"));
+    end(&h);
+}
+
+static void call(struct heard *h, int i, const char *name, const char *arguments)
+{
+    relay_answer_call(&h->a, i, name, arguments, strlen(arguments));
+}
+
+static void test_calls_whose_pieces_are_mixed_come_out_whole(void **state)
+{
+    struct heard h;
+    (void)state;
+    begin(&h);
+    text(&h, false, "I look.");
+    call(&h, 0, "one", "{\"a\"");
+    call(&h, 1, "two", "");
+    relay_answer_flush(&h.a);
+    call(&h, 1, NULL, "{\"b\":");
+    call(&h, 0, NULL, ":1}");
+    call(&h, 1, NULL, "2}");
+    call(&h, 3, "three", "");
+    relay_answer_finish(&h.a, ENGINE_STOP_EOS);
+    relay_answer_done(&h.a, 0);
+    hear(&h);
+    assert_string_equal(h.g.content.data, "I look.");
+    assert_int_equal(h.g.n_calls, 3);
+    assert_string_equal(h.g.calls[0]->name.data, "one");
+    assert_string_equal(h.g.calls[0]->arguments.data, "{\"a\":1}");
+    assert_string_equal(h.g.calls[1]->name.data, "two");
+    assert_string_equal(h.g.calls[1]->arguments.data, "{\"b\":2}");
+    assert_string_equal(h.g.calls[2]->name.data, "three");
+    assert_true(h.g.calls[0]->whole && h.g.calls[1]->whole && h.g.calls[2]->whole);
+    assert_string_equal(generation_finish_reason(&h.g), "tool_calls");
+    end(&h);
+}
+
+static void test_the_upstreams_count_is_the_answers(void **state)
+{
+    struct heard h;
+    (void)state;
+    begin(&h);
+    text(&h, false, "a whole sentence in one piece");
+    relay_answer_usage(&h.a, 100, 40, 9000);
+    relay_answer_done(&h.a, 3);
+    hear(&h);
+    assert_int_equal(h.g.n_tokens, 9000);
+    assert_int_equal(h.g.usage.prompt_tokens, 100);
+    assert_int_equal(h.g.usage.cached_tokens, 40);
+    assert_int_equal(h.g.usage.completion_tokens, 9000);
+    end(&h);
+}
+
+static void test_an_attempt_that_gave_nothing_leaves_nothing(void **state)
+{
+    struct heard h;
+    struct err why = {0};
+    (void)state;
+    begin(&h);
+    call(&h, 0, NULL, "half");
+    relay_answer_again(&h.a);
+    text(&h, false, "B");
+    err_field(&why, ERR_UNAVAILABLE, ENGINE_RELAY_REASON "upstream_broken", "it broke");
+    relay_answer_fail(&h.a, &why);
+    hear(&h);
+    assert_string_equal(h.g.content.data, "B");
+    assert_int_equal(h.g.n_calls, 0);
+    assert_int_equal(h.g.state, GENERATION_FAILED);
+    assert_string_equal(h.g.error.reason, "upstream_broken");
+    assert_string_equal(h.g.error.field, "");
+    end(&h);
+}
+
+static void test_a_request_is_read_as_it_was_put_and_cut_ones_are_refused(void **state)
+{
+    struct buf b = {0};
+    struct err e = {0};
+    struct frame f;
+    size_t used;
+    const struct engine_relay p = {.model = 3,
+                                   .upstream = 4,
+                                   .request = "{}",
+                                   .n_request = 2,
+                                   .user = 5,
+                                   .affinity = 6,
+                                   .detached = true,
+                                   .key = "up:k",
+                                   .request_id = "req_1"};
+    struct engine_relay got;
+    (void)state;
+    assert_true(message_put_relay(&b, &p, &e));
+    assert_int_equal(frame_parse(b.data, b.len, &f, &used, &e), 1);
+    assert_int_equal(f.type, FRAME_RELAY);
+    assert_true(message_get_relay(&f, &got, &e));
+    assert_true(got.model == 3 && got.upstream == 4 && got.user == 5 && got.affinity == 6);
+    assert_true(got.detached && got.n_request == 2 && !memcmp(got.request, "{}", 2));
+    assert_string_equal(got.key, "up:k");
+    for (uint32_t n = 0; n < f.len; n++) {
+        const struct frame cut = {.type = f.type, .payload = f.payload, .len = n};
+        assert_false(message_get_relay(&cut, &got, &e));
+    }
+    buf_fini(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_reasoning_and_white_space_stay_as_they_are),
+        cmocka_unit_test(test_bytes_that_are_our_marks_do_not_come_from_outside),
+        cmocka_unit_test(test_calls_whose_pieces_are_mixed_come_out_whole),
+        cmocka_unit_test(test_the_upstreams_count_is_the_answers),
+        cmocka_unit_test(test_an_attempt_that_gave_nothing_leaves_nothing),
+        cmocka_unit_test(test_a_request_is_read_as_it_was_put_and_cut_ones_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
