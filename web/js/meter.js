@@ -44,6 +44,7 @@ function draw(n, limit, cached) {
 }
 
 function limit() {
+  if ((state.current?.settings || state.draftSettings).model) return 0; // another server's context
   return state.status?.model?.n_ctx || 0;
 }
 

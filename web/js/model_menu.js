@@ -11,6 +11,8 @@ const pill = $("model");
 let knows = null; // what the loaded model's template knows: {thinking_switch, effort}
 let knownOf = ""; // the model it is about
 
+let relayed = []; // models that other servers answer
+
 const settings = () => state.current?.settings || state.draftSettings;
 
 /** The choice that stands: "off", an effort, or "" for what the model does by itself. */
@@ -21,7 +23,8 @@ function chosen() {
 }
 
 function draw() {
-  const model = state.status?.model;
+  const other = settings().model;
+  const model = other ? { name: other } : state.status?.model;
   pill.hidden = !model?.name;
   if (pill.hidden) return;
   const choice = chosen();
@@ -39,6 +42,10 @@ async function learn() {
   try { knows = await call("GET", "/api/defaults/base"); } catch { knows = null; }
 }
 
+async function others() {
+  try { relayed = (await call("GET", "/v1/models")).data.filter((m) => m.sluice?.relayed && m.sluice.kind === "chat"); } catch { /* those that are known */ }
+}
+
 async function models() {
   if (state.user?.role !== "admin") return [];
   try { return (await call("GET", "/api/admin/models")).items; } catch { return []; }
@@ -48,6 +55,7 @@ const choose = (values) => emit("choose-settings", values);
 
 function thinkingItems() {
   const now = chosen();
+  if (settings().model) return []; // that server decides
   const item = (value, label, hint, values) => ({ label, hint, checked: now === value, run: () => choose(values) });
   if (knows?.effort) {
     return [item("", t("composer.auto"), t("composer.autoHint"), { thinking: null, reasoning_effort: null }),
@@ -60,14 +68,16 @@ function thinkingItems() {
 }
 
 pill.addEventListener("click", async () => {
-  const [, all] = await Promise.all([learn(), models()]);
-  const { model } = state.status || {};
-  if (!model) return;
+  const [, all] = await Promise.all([learn(), models(), others()]);
+  const model = state.status?.model?.name ? state.status.model : null;
+  const now = settings().model || "";
   const thinking = thinkingItems();
   openMenu(pill, [
     { head: t("composer.models") },
-    { label: model.name, hint: model.n_ctx ? t("composer.context", { n: count(model.n_ctx) }) : undefined, checked: true, run: () => {} },
-    ...all.filter((m) => m.name !== model.name).slice(0, 6).map((m) => ({ label: m.name, hint: t("composer.notLoaded"), checked: false, run: () => location.assign("/admin#/models") })),
+    ...(model ? [{ label: model.name, hint: model.n_ctx ? t("composer.context", { n: count(model.n_ctx) }) : undefined, checked: !now, run: () => { if (now) choose({ model: null }); } }] : []),
+    ...relayed.map((m) => ({ label: m.id, hint: m.context_length ? t("composer.context", { n: count(m.context_length) }) : t("composer.elsewhere"), checked: now === m.id || (m.sluice.aliases || []).includes(now),
+      run: () => choose({ model: m.id, thinking: null, reasoning_effort: null }) })),
+    ...all.filter((m) => m.name !== model?.name).slice(0, 6).map((m) => ({ label: m.name, hint: t("composer.notLoaded"), checked: false, run: () => location.assign("/admin#/models") })),
     ...(thinking.length ? [{ line: true }, { head: t("composer.effort") }, ...thinking] : []),
     { line: true },
     { label: t("page.settings"), icon: "tune", run: () => emit("command-settings") },

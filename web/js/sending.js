@@ -66,6 +66,7 @@ on("answer-start", forgive);
 /** Why nothing is sent now: what is typed stays where it is, and nothing is made that could not be answered. */
 function blocked() {
   const why = trouble();
+  if ((state.current?.settings || state.draftSettings).model && state.reach !== "offline") return ""; // another server answers
   return why && (state.reach === "offline" || /^model_/.test(why.reason || "")) ? why.long : "";
 }
 

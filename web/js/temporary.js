@@ -6,7 +6,7 @@ import { t } from "./i18n.js";
 import { branch, emit, on, showLeaf, state } from "./state.js";
 
 const SAMPLING = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "max_tokens", "seed", "stop",
-  "tools", "reasoning_effort"];
+  "tools", "reasoning_effort", "model"];
 let control = null; // of the answer under way
 let newest = 0;     // the last message's number
 
@@ -68,7 +68,7 @@ export async function askTemporary(conversation, body) {
   if (again) conversation.leaf_id = again.parent_id;
   else { conversation.leaf_id = body.parent_id ?? null; add(conversation, { role: "user", content: body.content, status: "done", parent_id: conversation.leaf_id }); }
   const request = requestOf(conversation, settings);
-  const answer = add(conversation, { role: "assistant", content: "", reasoning: "", status: "running", tokens: 0, parent_id: conversation.leaf_id, model: state.status?.model?.name });
+  const answer = add(conversation, { role: "assistant", content: "", reasoning: "", status: "running", tokens: 0, parent_id: conversation.leaf_id, model: settings.model || state.status?.model?.name });
   control = new AbortController();
   emit("answer-start", { message: answer, fresh: true });
   run(conversation, answer, request);

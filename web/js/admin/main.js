@@ -15,10 +15,11 @@ import { logsSection } from "./logs.js";
 import { modelsSection } from "./models.js";
 import { settingsSection } from "./settings.js";
 import { statusSection } from "./status.js";
+import { upstreamsSection } from "./upstreams.js";
 import { usersSection } from "./users.js";
 import { t, translatePage } from "../i18n.js";
 
-const SECTIONS = [statusSection, loadSection, jobsSection, modelsSection, usersSection, auditSection, settingsSection, logsSection, checksSection];
+const SECTIONS = [statusSection, loadSection, jobsSection, modelsSection, upstreamsSection, usersSection, auditSection, settingsSection, logsSection, checksSection];
 let leave = null;
 
 function show() {

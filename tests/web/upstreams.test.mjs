@@ -1,0 +1,72 @@
+// Models of other servers in the page: the menu in the message box, a chat that remembers, an answer that says whose it is; and the
+// operator's section about these servers.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { FakeUpstream, addUpstream } from '../api/upstream_rig.mjs';
+import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
+
+const opts = { skip: noBrowser };
+let house, page, up;
+before(async () => {
+  if (noBrowser) return;
+  house = await openHouse({ fake: true });
+  up = await FakeUpstream.open({ words: ['From ', 'far ', 'away.'] });
+  await addUpstream(house.server, 'near', up.url, ['far-model']);
+  page = await house.page();
+});
+after(async () => { await house?.close(); await up?.stop(); });
+
+const pick = async (name) => {
+  await page.click('#model');
+  await page.getByRole('menuitemradio', { name: new RegExp(name) }).click();
+};
+
+test('a model of another server is chosen in the message box, and its answer says so', opts, async () => {
+  await until(page, () => document.querySelector('#model:not([hidden]) .model-name')?.textContent);
+  await pick('far-model');
+  await until(page, () => document.querySelector('#model .model-name').textContent === 'far-model');
+  await say(page, 'Hello');
+  assert.equal((await answered(page)).text.trim(), 'From far away.');
+  assert.match(await lastAnswer(page).locator('.about-model').innerText(), /far-model/);
+  await page.reload(); // the chat remembers it
+  await until(page, () => document.querySelector('#model .model-name')?.textContent === 'far-model');
+  await say(page, 'Again');
+  await answered(page);
+  assert.equal(up.seen.length, 2);
+  await page.click('#model');
+  await page.getByRole('menuitemradio').first().click();
+  await until(page, () => document.querySelector('#model .model-name').textContent !== 'far-model');
+  assert.deepEqual(house.problems, []);
+});
+
+test('an upstream that is down is told in the reader\'s words', opts, async () => {
+  await pick('far-model');
+  up.knobs = { status: 500 };
+  await say(page, 'Hello?');
+  assert.equal((await answered(page)).status, 'error');
+  await until(page, () => document.body.innerText.includes('reported an error'));
+  up.knobs = {};
+});
+
+test('the operator adds, tests, drains and removes one', opts, async () => {
+  await page.goto(`${house.server.url}/admin#/upstreams`);
+  await page.reload();
+  await page.waitForSelector('#admin:not([hidden])');
+  await page.getByLabel('Name').fill('second');
+  await page.getByLabel('Address').fill(up.url);
+  await page.getByLabel('Models').fill('mine=theirs');
+  await page.getByLabel('API key').fill('sk-secret');
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  const row = page.locator('tbody tr', { hasText: 'second' });
+  await row.getByText('Ready').waitFor();
+  assert.ok(!(await page.content()).includes('sk-secret'));
+  await row.getByRole('button', { name: 'Test' }).click();
+  await page.getByText(/second answered after/).waitFor();
+  assert.equal(up.seen.at(-1).body.model, 'theirs');
+  await row.getByRole('button', { name: 'Drain' }).click();
+  await row.getByText('Drained').waitFor();
+  await row.getByRole('button', { name: 'Remove' }).click();
+  await page.locator('#confirm-dialog').getByRole('button', { name: 'Remove' }).click();
+  await until(page, () => !document.querySelector('tbody')?.innerText.includes('second'));
+  assert.deepEqual(house.problems, []);
+});
