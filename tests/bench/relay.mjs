@@ -15,7 +15,8 @@ const STREAMS = option('streams', 200), REQUESTS = option('requests', 400), TOKE
 const upstream = spawn(process.execPath, [path.join(top, 'tests/bench/relay_upstream.mjs')], { stdio: ['ignore', 'pipe', 'inherit'] });
 const port = await new Promise((done) => { upstream.stdout.once('data', (d) => done(Number(String(d)))); });
 const server = await start({ fake: true });
-leaveCleanly(async () => { upstream.kill(); await server.stop(); });
+const leave = async () => { upstream.kill(); await server.stop(); };
+leaveCleanly(leave);
 await server.json('PATCH', '/api/admin/settings', { user_max_jobs: 0 });
 await addUpstream(server, 'bench', `http://127.0.0.1:${port}/v1`, ['far']);
 
@@ -64,4 +65,5 @@ for (const n of [1, STREAMS]) {
   print(`token of ${n} streams, ms`, { direct: at(delays.direct, 0.5), relayed: at(delays.relayed, 0.5), added: at(delays.relayed, 0.5) - at(delays.direct, 0.5), relayed_p99: at(delays.relayed, 0.99), direct_p99: at(delays.direct, 0.99) });
   print('  relay', { cpu_us_per_token: ((cpu(relay) - before.cpu) * 1000) / (2 * n * TOKENS), rss_kib_before: before.rss, rss_kib_after: rss(relay) });
 }
+await leave();
 process.exit(0);
