@@ -221,12 +221,13 @@ bool store_message_running(struct store *s, const struct store_ref *conversation
     return messages_each(s, q, fn, context, e);
 }
 
-/* A user's message follows anything but a user's message, or begins a new root; results follow an
- * answer; an answer follows a user's message or a result. */
-static bool roles_fit(const struct store_post *p, const char *parent, struct err *e)
+/* A user's message follows anything but a user's message, unless the answer to that was deleted; or
+ * it begins a new root. Results follow an answer; an answer follows a user's message or a result.
+ */
+static bool roles_fit(const struct store_post *p, const char *parent, bool followed, struct err *e)
 {
     const bool user = !strcmp(parent, "user"), tool = !strcmp(parent, "tool");
-    if (p->content ? user : p->n_results && (user || tool))
+    if (p->content ? user && followed : p->n_results && (user || tool))
         return err_field(e, ERR_INPUT, "parent_id", "must be an answer");
     return p->content || p->n_results || user || tool ||
            err_field(e, ERR_INPUT, "parent_id", "must be a user's message");
@@ -251,7 +252,8 @@ static bool parent_fits(struct store *s, const struct store_post *p, struct err 
         ok = err_set(e, ERR_CONFLICT, "the previous answer is still being written") ||
              err_reason(e, "answer_running");
     else
-        ok = rc == 1 && roles_fit(p, statement_column_text(q, 0), e);
+        ok = rc == 1 &&
+             roles_fit(p, statement_column_text(q, 0), sqlite3_column_int64(q, 2) != 0, e);
     statement_end(q);
     return ok;
 }

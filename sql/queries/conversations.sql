@@ -181,7 +181,8 @@ WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 ORDER BY m.id;
 
 -- name: message_parent
-SELECT m.role, m.status FROM messages m JOIN conversations c ON c.id = m.conversation_id
+SELECT m.role, m.status, EXISTS (SELECT 1 FROM messages x WHERE x.conversation_id = m.conversation_id AND x.parent_id = m.id)
+FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
 -- name: message_add_user

@@ -54,6 +54,19 @@ test('a message is taken out alone: what was below it follows what was above it,
   assert.equal((await takeOut(one.id)).status, 404, 'it is gone');
 });
 
+test('after the last answer was deleted the chat goes on from its question', async () => {
+  const c = await make();
+  const one = await post(c.id, { content: order({ text: 'One.' }) });
+  const twice = await s.json('POST', `/api/conversations/${c.id}/messages`, { content: 'again', parent_id: one.parent_id });
+  assert.deepEqual([twice.status, twice.body.error.param], [400, 'parent_id'], 'a question that has an answer');
+  assert.equal((await s.request('DELETE', `/api/messages/${one.id}`)).status, 204);
+  const left = await read(c.id);
+  assert.equal(left.leaf_id, one.parent_id);
+  const two = await post(c.id, { content: order({ text: 'Two.' }), parent_id: left.leaf_id });
+  assert.equal(two.content, 'Two.');
+  assert.deepEqual((await read(c.id)).messages.map((m) => m.role), ['user', 'user', 'assistant']);
+});
+
 test('what belongs together goes together', async () => {
   const c = await make();
   const one = await post(c.id, { content: order({ text: 'One.' }) });
