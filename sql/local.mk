@@ -5,7 +5,7 @@ SQL_QUERIES = \
 	%D%/queries/attachments.sql %D%/queries/search.sql %D%/queries/tree.sql %D%/queries/server.sql \
 	%D%/queries/shares.sql %D%/queries/sorting.sql %D%/queries/library.sql %D%/queries/import.sql \
 	%D%/queries/people.sql %D%/queries/export.sql %D%/queries/openai.sql %D%/queries/oidc.sql %D%/queries/passkeys.sql \
-	%D%/queries/prompts.sql %D%/queries/models.sql
+	%D%/queries/prompts.sql %D%/queries/models.sql %D%/queries/tools.sql
 SQL_MIGRATIONS = \
 	%D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql %D%/migrations/0003_responses.sql \
 	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql \
@@ -18,7 +18,8 @@ SQL_MIGRATIONS = \
 	%D%/migrations/0020_oidc.sql %D%/migrations/0021_passkeys.sql %D%/migrations/0022_metrics_scope.sql \
 	%D%/migrations/0023_prompt_blocks.sql %D%/migrations/0024_deleted_items.sql \
 	%D%/migrations/0025_prompt_places.sql %D%/migrations/0026_error_detail.sql \
-	%D%/migrations/0027_prompt_forgets.sql %D%/migrations/0029_models.sql
+	%D%/migrations/0027_prompt_forgets.sql %D%/migrations/0029_models.sql \
+	%D%/migrations/0032_tool_servers.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a
@@ -65,6 +66,9 @@ libsluice_sql_a_SOURCES = \
 	%D%/prompts/store_prompt_blocks.c %D%/prompts/store_prompt_blocks.h \
 	%D%/prompts/store_prompt_seal.c %D%/prompts/store_prompt_seal.h \
 	%D%/prompts/store_prompt_cache.c %D%/prompts/store_prompt_cache.h \
+	%D%/tools/store_tool_runs.c %D%/tools/store_tool_runs.h \
+	%D%/tools/store_tool_servers.c %D%/tools/store_tool_servers.h \
+	%D%/tools/tools_internal.h \
 	%D%/users/store_factor.c %D%/users/store_factor.h \
 	%D%/users/store_invites.c %D%/users/store_invites.h \
 	%D%/users/store_keys.c \

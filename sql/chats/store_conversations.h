@@ -66,6 +66,8 @@ struct store_message {
     size_t content_len, reasoning_len; /* bytes, NUL characters among them */
     const char *tool_calls;            /* JSON array in OpenAI's shape, or NULL */
     const char *tool_call_id; /* of a tool's message: the call that it answers; else NULL */
+    const char *runs; /* JSON array of an answer's calls that were run (tools/store_tool_runs.h) and
+                         whose results are no messages yet; or NULL */
     const char *error;        /* why, in words; NULL when nothing failed */
     const char *error_detail; /* the same as {"code", "params"}; NULL: the words are all there is */
     const char *model;        /* NULL for a user's message */
@@ -184,6 +186,7 @@ bool store_message_running(struct store *s, const struct store_ref *conversation
 #define STORE_RESULTS_MAX 64
 struct store_result {
     const char *tool_call_id, *content;
+    const char *timings; /* JSON object of a call that was run here; NULL: somebody sent the text */
 };
 struct store_post {
     int64_t user_id, conversation_id;

@@ -6,6 +6,7 @@
 #include "sql/files/attachments_internal.h"
 #include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
+#include "sql/tools/tools_internal.h"
 #include "sql/users/users_internal.h"
 #include "sql/chats/messages_internal.h"
 #include "sql/chats/store_conversations.h"
@@ -43,7 +44,7 @@ enum store_status store_status_of(const char *name)
     return (enum store_status)index_of(name, status_names, MESSAGE__N);
 }
 
-/* Columns of every query that gives a whole message: @message_columns, and its attachments. */
+/* Columns of every query that gives a whole message: @message_columns, its attachments and runs. */
 enum column {
     C_ID,
     C_CONVERSATION,
@@ -65,7 +66,8 @@ enum column {
     C_CREATED,
     C_FINISHED,
     C_ERROR_DETAIL,
-    C_ATTACHMENTS
+    C_ATTACHMENTS,
+    C_RUNS
 };
 
 static void borrow(sqlite3_stmt *q, struct store_message *m)
@@ -95,6 +97,7 @@ static void borrow(sqlite3_stmt *q, struct store_message *m)
         .finished_at = sqlite3_column_int64(q, C_FINISHED),
         .attachments = statement_column_text(q, C_ATTACHMENTS),
         .tool_call_id = statement_column_optional(q, C_CALL_ID),
+        .runs = statement_column_optional(q, C_RUNS),
     };
 }
 
@@ -111,7 +114,8 @@ static bool copy(sqlite3_stmt *q, struct arena *a, struct store_message *m, stru
            statement_column_copy(q, C_PARSER, a, &m->parser, e) &&
            statement_column_copy(q, C_TIMINGS, a, &m->timings, e) &&
            statement_column_copy(q, C_ATTACHMENTS, a, &m->attachments, e) &&
-           statement_column_copy(q, C_CALL_ID, a, &m->tool_call_id, e);
+           statement_column_copy(q, C_CALL_ID, a, &m->tool_call_id, e) &&
+           statement_column_copy(q, C_RUNS, a, &m->runs, e);
 }
 
 bool store_message_get(struct store *s, struct arena *a, const struct store_ref *message,
@@ -308,12 +312,13 @@ static bool insert_results(const struct posting *p, struct err *e)
         if (q) {
             statement_bind_text(q, ":content", result->content);
             statement_bind_text(q, ":tool_call_id", result->tool_call_id);
+            statement_bind_text(q, ":timings", result->timings);
         }
         if (!insert(p, q, parent, id, e) || !search_add(p->s, *id, e))
             return false;
         parent = *id;
     }
-    return true;
+    return !p->post->n_results || tool_runs_clear(p->s, p->post->parent_id, e);
 }
 
 static bool insert_answer(const struct posting *p, struct err *e)

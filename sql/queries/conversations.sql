@@ -18,6 +18,14 @@ m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, 
        m.tool_call_id, m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
        m.completion_tokens, m.created_at, m.finished_at, m.error_detail
 
+-- Of an answer with calls those that were run and are no messages yet. What outlived its time was lost with its process.
+-- part: message_runs
+(SELECT json_group_array(json_object('call_id', r.call_id, 'server', r.server, 'tool', r.tool, 'result', r.result,
+            'state', CASE WHEN r.state = 'running' AND r.ends_at < CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+                          THEN 'lost' ELSE r.state END,
+            'began_at', r.began_at, 'ends_at', r.ends_at))
+        FROM tool_runs r WHERE r.message_id = m.id AND m.tool_calls IS NOT NULL)
+
 -- Attachments come in the order of message_attachments' key; CROSS JOIN keeps it the outer loop.
 -- part: message_attachments
 (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
@@ -142,18 +150,18 @@ UPDATE conversations SET deleted_at = :now, leaf_id = NULL
 WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
 
 -- name: message_get
-SELECT @message_columns, @message_attachments
+SELECT @message_columns, @message_attachments, @message_runs
 FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
 -- name: message_list
-SELECT @message_columns, @message_attachments
+SELECT @message_columns, @message_attachments, @message_runs
 FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL AND m.id > :after
 ORDER BY m.id LIMIT :limit;
 
 -- name: message_running
-SELECT @message_columns, @message_attachments
+SELECT @message_columns, @message_attachments, @message_runs
 FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
   AND m.status = 'running'
@@ -171,7 +179,7 @@ WITH RECURSIVE branch (id, parent_id) AS (
     WHERE p.conversation_id = :conversation_id
     LIMIT :limit
 )
-SELECT @message_columns, @message_attachments
+SELECT @message_columns, @message_attachments, @message_runs
 FROM (SELECT id FROM branch ORDER BY id LIMIT -1) b CROSS JOIN messages m ON m.id = b.id;
 
 -- The places of the messages without any text: status is the last column before the texts, so these are never read.
@@ -192,8 +200,8 @@ WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 RETURNING id;
 
 -- name: message_add_result
-INSERT INTO messages (conversation_id, parent_id, role, status, content, tool_call_id, created_at, finished_at)
-SELECT c.id, :parent_id, 'tool', 'done', :content, :tool_call_id, :now, :now FROM conversations c
+INSERT INTO messages (conversation_id, parent_id, role, status, content, tool_call_id, timings, created_at, finished_at)
+SELECT c.id, :parent_id, 'tool', 'done', :content, :tool_call_id, :timings, :now, :now FROM conversations c
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 RETURNING id;
 

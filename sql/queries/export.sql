@@ -31,7 +31,7 @@ SELECT @message_columns,
        (SELECT json_group_array(json_object('sha256', f.sha256, 'name', f.name, 'mime', f.type, 'size', f.bytes))
         FROM (SELECT a.sha256, a.name, a.type, a.bytes
               FROM message_attachments t JOIN attachments a ON a.id = t.attachment_id AND a.user_id = :user_id
-              WHERE t.message_id = m.id ORDER BY t.position) f)
+              WHERE t.message_id = m.id ORDER BY t.position) f), NULL
 FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 ORDER BY m.id;

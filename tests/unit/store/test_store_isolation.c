@@ -210,6 +210,8 @@ static bool serves_everyone(int q)
     case QUERY_USER_OVERVIEW:             /* for admins */
     case QUERY_FACTOR_ALL:                /* counts those that no key opens: for the operator */
     case QUERY_SHARE_FIND:                /* by the hash of a token that the owner gave away */
+    case QUERY_TOOL_RUNS_CLEAR:           /* with MESSAGE_ADD_RESULT */
+    case QUERY_TOOL_PERMISSIONS_KEEP:     /* with TOOL_SERVER_CHANGE */
     case QUERY_FACTS:                     /* counts only */
     case QUERY_USER_REMOVE_CONVERSATIONS: /* the user is its :id */
     case QUERY_PROMPT_BLOCKS_FROM:        /* its caller compares each row's user, from an index */
@@ -222,9 +224,9 @@ static bool serves_everyone(int q)
 static void test_every_statement_on_user_data_compares_the_user(void **state)
 {
     static const char *const of_users[] = {
-        "conversations",  "messages",       "attachments", "shares",    "library",
-        "second_factors", "recovery_codes", "user_limits", "responses", "openai_",
-        "prompt_blocks",  "prompt_forgets", "prompt_seals"};
+        "conversations",  "messages",       "attachments",  "shares",    "library",
+        "second_factors", "recovery_codes", "user_limits",  "responses", "openai_",
+        "prompt_blocks",  "prompt_forgets", "prompt_seals", "tool_"};
     int checked = 0;
     for (int q = 0; q < QUERY__N; q++) {
         const char *text = query_text[q];
@@ -233,7 +235,8 @@ static void test_every_statement_on_user_data_compares_the_user(void **state)
             named |= strstr(text, of_users[i]) != NULL;
         if (!named || serves_everyone(q))
             continue;
-        if (!strstr(text, "user_id = :user_id") && !strstr(text, "id = :user_id"))
+        if (!strstr(text, "user_id = :user_id") && !strstr(text, "id = :user_id") &&
+            !strstr(text, "user_id IS :user_id"))
             fail_msg("this statement does not compare user_id:\n%s", text);
         checked++;
     }
@@ -261,6 +264,8 @@ static bool may_scan(int q)
     case QUERY_CONVERSATION_LIST_ABOVE: /* turns a page round */
     case QUERY_TAG_LIST:                /* the names of one user's tags */
     case QUERY_MESSAGE_BRANCH:          /* its own branch */
+    case QUERY_TOOL_ROUNDS:             /* up to the last message of a person */
+    case QUERY_TOOL_SERVER_LIST:        /* a user's and everyone's, fifty of each */
     case QUERY_SHARE_FILE:
     case QUERY_BRANCH_IDS:
     case QUERY_SUBTREE_IDS:

@@ -1,0 +1,96 @@
+-- part: tool_server_columns
+t.id, t.user_id, t.name, t.url, t.header, t.sealed, t.enabled, t.tools, t.listed_at, t.created_at,
+       (SELECT json_group_array(p.tool) FROM tool_permissions p WHERE p.server_id = t.id AND p.user_id = :user_id)
+
+-- The user's own and everyone's.
+-- name: tool_server_list
+SELECT @tool_server_columns FROM tool_servers t
+WHERE t.user_id = :user_id OR t.user_id IS NULL ORDER BY t.name, t.id;
+
+-- name: tool_server_get
+SELECT @tool_server_columns FROM tool_servers t
+WHERE t.id = :id AND (t.user_id = :user_id OR t.user_id IS NULL);
+
+-- One name is one server for whoever sees it: everyone's collides with all, a user's with their own and everyone's.
+-- name: tool_server_named
+SELECT count(*) FROM tool_servers
+WHERE name = :name AND id <> :id AND (:user_id IS NULL OR user_id IS NULL OR user_id = :user_id);
+
+-- name: tool_server_add
+INSERT INTO tool_servers (user_id, name, url, header, sealed, tools, listed_at, created_at)
+SELECT :user_id, :name, :url, :header, :sealed, :tools, :now, :now
+WHERE (SELECT count(*) FROM tool_servers WHERE user_id IS :user_id) < :most
+  AND (:user_id IS NULL OR EXISTS (SELECT 1 FROM users u WHERE u.id = :user_id AND u.deleted_at IS NULL))
+RETURNING id;
+
+-- name: tool_server_change
+UPDATE tool_servers SET name = :name, url = :url, header = :header, sealed = :sealed, enabled = :enabled, tools = :tools,
+    listed_at = :listed_at
+WHERE id = :id AND user_id IS :user_id;
+
+-- name: tool_server_remove
+DELETE FROM tool_servers WHERE id = :id AND user_id IS :user_id;
+
+-- name: tool_permissions_keep
+DELETE FROM tool_permissions
+WHERE server_id = :id AND NOT EXISTS (SELECT 1 FROM tool_servers t, json_each(t.tools)
+                                      WHERE t.id = :id AND json_extract(json_each.value, '$.name') = tool_permissions.tool
+                                        AND json_extract(json_each.value, '$.hash') = tool_permissions.definition);
+
+-- name: tool_permission_add
+INSERT OR REPLACE INTO tool_permissions (user_id, server_id, tool, definition, created_at)
+SELECT :user_id, t.id, :tool, :definition, :now FROM tool_servers t
+WHERE t.id = :id AND (t.user_id = :user_id OR t.user_id IS NULL);
+
+-- name: tool_permission_find
+SELECT definition FROM tool_permissions WHERE user_id = :user_id AND server_id = :id AND tool = :tool;
+
+-- All of a server's where :tool is NULL.
+-- name: tool_permission_remove
+DELETE FROM tool_permissions WHERE user_id = :user_id AND server_id = :id AND (:tool IS NULL OR tool = :tool);
+
+-- Nothing where it runs already, or the message is not the user's.
+-- name: tool_run_begin
+INSERT INTO tool_runs (message_id, call_id, server, tool, state, result, began_at, ends_at)
+SELECT m.id, :call_id, :server, :tool, :state, :result, :now, :ends_at
+FROM messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL
+ON CONFLICT (message_id, call_id) DO UPDATE
+SET server = excluded.server, tool = excluded.tool, state = excluded.state, result = excluded.result,
+    began_at = excluded.began_at, ends_at = excluded.ends_at
+WHERE tool_runs.state <> 'running' OR tool_runs.ends_at < :now;
+
+-- name: tool_run_end
+UPDATE tool_runs SET state = :state, result = :result, ends_at = :now
+WHERE message_id = :id AND call_id = :call_id AND state = 'running' AND began_at = :began_at
+  AND EXISTS (SELECT 1 FROM messages m JOIN conversations c ON c.id = m.conversation_id
+              WHERE m.id = :id AND c.user_id = :user_id);
+
+-- name: tool_run_stop
+UPDATE tool_runs SET state = 'stopped', result = :result, ends_at = :now
+WHERE message_id = :id AND call_id = :call_id AND state = 'running'
+  AND EXISTS (SELECT 1 FROM messages m JOIN conversations c ON c.id = m.conversation_id
+              WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL);
+
+-- name: tool_run_runs
+SELECT count(*) FROM tool_runs r JOIN messages m ON m.id = r.message_id JOIN conversations c ON c.id = m.conversation_id
+WHERE r.message_id = :id AND r.call_id = :call_id AND r.state = 'running' AND r.began_at = :began_at AND c.user_id = :user_id
+  AND c.deleted_at IS NULL;
+
+-- name: tool_run_get
+SELECT r.call_id, r.server, r.tool, r.state, r.result, r.began_at, r.ends_at
+FROM tool_runs r JOIN messages m ON m.id = r.message_id JOIN conversations c ON c.id = m.conversation_id
+WHERE r.message_id = :id AND r.call_id = :call_id AND c.user_id = :user_id AND c.deleted_at IS NULL;
+
+-- name: tool_runs_clear
+DELETE FROM tool_runs WHERE message_id = :id;
+
+-- Answers on the way up to the last message that a person wrote: rounds of one loop.
+-- name: tool_rounds
+WITH RECURSIVE above (id, parent_id, role) AS (
+    SELECT m.id, m.parent_id, m.role FROM messages m JOIN conversations c ON c.id = m.conversation_id
+    WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL
+    UNION ALL
+    SELECT p.id, p.parent_id, p.role FROM messages p JOIN above a ON p.id = a.parent_id WHERE p.role <> 'user'
+)
+SELECT count(*) FROM above WHERE role = 'assistant';

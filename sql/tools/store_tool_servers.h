@@ -1,0 +1,63 @@
+/* Servers of tools: a user's own and everyone's, with what they listed, and which tools a user lets
+ * run without being asked. Every function takes the user's id, and the SQL itself compares it.
+ * Rules as in sql/core/store.h. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "sql/core/store.h"
+
+struct arena;
+
+#define STORE_TOOL_SERVERS_MAX 50 /* of a user, and of everyone's */
+#define STORE_TOOL_NAME 24        /* characters of a server's name */
+#define STORE_TOOL_URL 1000       /* bytes */
+#define STORE_TOOL_SECRET 4096    /* bytes */
+#define STORE_TOOL_HASH 64        /* hexadecimal digits of a tool's definition */
+
+struct store_tool_server {
+    int64_t id, user_id; /* user_id 0: everyone's */
+    const char *name, *url, *header;
+    struct store_sealed sealed; /* the header's value; bytes NULL: none */
+    bool enabled;
+    const char *tools;   /* JSON array, as the caller made it */
+    const char *allowed; /* JSON array of names of tools that this user lets run */
+    int64_t listed_at, created_at;
+};
+
+typedef bool (*store_tool_server_fn)(void *context, const struct store_tool_server *server);
+/* The user's own and everyone's, in the order of their names. */
+bool store_tool_server_list(struct store *s, int64_t user_id, store_tool_server_fn fn,
+                            void *context, struct err *e);
+/* One of these; ERR_NOTFOUND. */
+bool store_tool_server_get(struct store *s, struct arena *a, const struct store_ref *server,
+                           struct store_tool_server *out, struct err *e);
+/* Of *server: user_id, name, url, header, tools. secret NULL: no header. ERR_CONFLICT, field name:
+ * whoever sees it sees another of this name already; ERR_LIMIT: there are too many. */
+bool store_tool_server_add(struct store *s, const struct store_tool_server *server,
+                           const char *secret, int64_t *id, struct err *e);
+/* Puts *server in the place of its row (id and user_id say which). secret NULL: `sealed` stays as
+ * it is; "": none. Permissions of tools that are described differently now are taken back.
+ * ERR_CONFLICT as above, ERR_NOTFOUND. */
+bool store_tool_server_change(struct store *s, const struct store_tool_server *server,
+                              const char *secret, struct err *e);
+/* user_id 0: everyone's. */
+bool store_tool_server_remove(struct store *s, const struct store_ref *server, struct err *e);
+/* The header's value in the arena; NULL: none. False: it can't be opened. */
+bool store_tool_server_secret(struct store *s, struct arena *a,
+                              const struct store_tool_server *server, const char **out,
+                              struct err *e);
+
+struct store_tool_permission {
+    int64_t user_id, server_id;
+    const char *tool, *definition; /* definition: STORE_TOOL_HASH digits */
+};
+bool store_tool_permission_add(struct store *s, const struct store_tool_permission *p,
+                               struct err *e);
+/* Is it allowed, for the tool as it is described now? */
+bool store_tool_permission_find(struct store *s, const struct store_tool_permission *p,
+                                bool *allowed, struct err *e);
+/* tool NULL: all of the server's. */
+bool store_tool_permission_remove(struct store *s, const struct store_tool_permission *p,
+                                  struct err *e);
