@@ -6,7 +6,7 @@ EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-fields.md %D%
 	%D%/clients/codex.md %D%/clients/gptme.md %D%/clients/litellm.md %D%/clients/lm-eval.md %D%/clients/ollama.md \
 	%D%/clients/open-webui.md %D%/clients/opencode.md %D%/clients/pi.md %D%/clients/qwen-code.md \
 	%D%/speed/README.md %D%/speed/cpu.md %D%/speed/page.md %D%/speed/prompt_cache.md %D%/speed/speculation.md %D%/speed/streaming.md %D%/speed/vulkan.md \
-	%D%/operations/backup.md %D%/operations/failures.md %D%/operations/install.md %D%/operations/memory.md %D%/operations/speculation.md %D%/operations/users.md \
+	%D%/operations/backup.md %D%/operations/failures.md %D%/operations/install.md %D%/operations/memory.md %D%/operations/speculation.md %D%/operations/tools.md %D%/operations/users.md \
 	%D%/security/builds.md %D%/security/fuzzing.md %D%/security/sbom.md %D%/security/siege.md %D%/security/threat-model.md %D%/grafana-dashboard.json %D%/make-man.sh %D%/audit.mjs %D%/sbom.mjs
 # what an export looks like, for whoever reads one
 dist_pkgdata_DATA += %D%/export.schema.json
@@ -28,7 +28,7 @@ SITE_PAGES = README.md docs/OPERATIONS.md docs/operations/install.md docs/coming
 	docs/clients/aider.md docs/clients/claude-code.md docs/clients/cline.md docs/clients/codex.md docs/clients/gptme.md \
 	docs/clients/litellm.md docs/clients/lm-eval.md docs/clients/ollama.md docs/clients/open-webui.md docs/clients/opencode.md \
 	docs/clients/pi.md docs/clients/qwen-code.md docs/CLIENTS.md docs/SCALING.md docs/operations/users.md docs/operations/backup.md \
-	docs/operations/failures.md docs/operations/memory.md docs/operations/speculation.md docs/security/threat-model.md docs/security/siege.md docs/security/builds.md \
+	docs/operations/failures.md docs/operations/memory.md docs/operations/speculation.md docs/operations/tools.md docs/security/threat-model.md docs/security/siege.md docs/security/builds.md \
 	docs/security/sbom.md docs/security/fuzzing.md SECURITY.md docs/ARCHITECTURE.md docs/ADDING.md docs/STYLE.md CONTRIBUTING.md docs/COMPARISON.md \
 	docs/speed/README.md docs/speed/cpu.md docs/speed/vulkan.md docs/speed/page.md docs/speed/prompt_cache.md \
 	docs/speed/speculation.md docs/speed/streaming.md

@@ -24,6 +24,7 @@ include %D%/recorder/local.mk
 include %D%/relay/local.mk
 include %D%/responses/local.mk
 include %D%/status/local.mk
+include %D%/tools/local.mk
 include %D%/upstreams/local.mk
 include %D%/webauthn/local.mk
 

@@ -54,6 +54,8 @@
     X(conversations)                                                                               \
     X(prompt_cache)                                                                                \
     X(attachments)                                                                                 \
+    X(tool_servers)                                                                                \
+    X(tool_runs)                                                                                   \
     X(shares)                                                                                      \
     X(export)
 

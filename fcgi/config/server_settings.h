@@ -58,6 +58,11 @@ enum server_setting {
     SETTING_OIDC_EMAIL_DOMAINS,
     SETTING_OIDC_PUBLIC_URL,
     SETTING_OIDC_SECOND_FACTOR,
+    SETTING_TOOL_SERVERS,         /* "off", "admin", "users"; these: tools/tool_offer.h */
+    SETTING_TOOL_SERVERS_PRIVATE, /* tools/tool_address.h */
+    SETTING_TOOL_CALL_SECONDS,
+    SETTING_TOOL_ROUNDS,
+    SETTING_TOOL_RESULT_BYTES,
     SETTING_CONFIRM_MINUTES, /* confirmation.h; 0: each time */
     SETTING__N
 };

@@ -136,6 +136,22 @@ const struct setting_row setting_rows[SETTING__N] = {
     [SETTING_OIDC_SECOND_FACTOR] = {"oidc_second_factor", "sign_in", SETTING_TYPE_BOOL, "false", 0,
                                     0, NULL, NULL, false,
                                     "users with a second factor here are asked for it as well"},
+    [SETTING_TOOL_SERVERS] =
+        {"tool_servers", "tools", SETTING_TYPE_CHOICE, "\"admin\"", 0, 0, "off|admin|users", NULL,
+         false,
+         "whose tool servers chats may use: nobody's, those that admins add for everyone, users' "
+         "own too"},
+    [SETTING_TOOL_SERVERS_PRIVATE] =
+        {"tool_servers_private", "tools", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
+         "users' own tool servers may lie on this machine or in a private network"},
+    [SETTING_TOOL_CALL_SECONDS] = {"tool_call_seconds", "tools", SETTING_TYPE_INT, "60", 1, 100,
+                                   NULL, "seconds", false, "how long one call of a tool may take"},
+    [SETTING_TOOL_ROUNDS] =
+        {"tool_rounds", "tools", SETTING_TYPE_INT, "10", 1, 1000, NULL, NULL, false,
+         "answers in a row that may call tools that always run, before the user is asked again"},
+    [SETTING_TOOL_RESULT_BYTES] =
+        {"tool_result_bytes", "tools", SETTING_TYPE_INT, "32768", 256, 1048576, NULL, "bytes",
+         false, "what the model reads of one tool's result; the rest is cut off"},
 };
 
 /* What keeps people out, and what tells afterwards who was in. */
@@ -160,6 +176,8 @@ const bool setting_guarded[SETTING__N] = {
     [SETTING_OIDC_EMAIL_DOMAINS] = true,
     [SETTING_OIDC_PUBLIC_URL] = true,
     [SETTING_OIDC_SECOND_FACTOR] = true,
+    [SETTING_TOOL_SERVERS] = true,
+    [SETTING_TOOL_SERVERS_PRIVATE] = true,
 };
 
 const struct setting_row *setting_row(enum server_setting which)

@@ -17,6 +17,7 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
+#include "fcgi/tools/tool_offer.h"
 #include "sql/chats/store_conversations.h"
 #include "sql/files/store_attachments.h"
 
@@ -144,9 +145,10 @@ static bool count(struct request *r, struct err *e)
         return false;
     cJSON *checked = conversation_settings(r, stored, settings, e);
     cJSON *kwargs = checked ? conversation_kwargs(r, checked, e) : NULL;
-    ask.settings = checked;
+    cJSON *offered = kwargs ? tool_offer_settings(r, checked, e) : NULL;
+    ask.settings = offered;
     ask.kwargs = kwargs;
-    bool ok = kwargs && conversation_render(r, &ask, &prompt, e);
+    bool ok = offered && conversation_render(r, &ask, &prompt, e);
     if (ok) {
         cJSON *o = cJSON_CreateObject();
         cJSON_AddNumberToObject(o, "prompt_tokens", (double)prompt.ids.n);
@@ -155,6 +157,7 @@ static bool count(struct request *r, struct err *e)
         cJSON_Delete(o);
     }
     prompt_fini(&prompt);
+    cJSON_Delete(offered);
     cJSON_Delete(kwargs);
     cJSON_Delete(checked);
     return ok;

@@ -26,6 +26,7 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"
+#include "fcgi/tools/tool_offer.h"
 #include "sql/chats/store_conversations.h"
 #include "sql/core/secret.h"
 #include "sql/files/store_attachments.h"
@@ -43,6 +44,7 @@ struct posting {
     struct conversation_resume earlier;
     bool new_settings;
     cJSON *settings, *kwargs;
+    cJSON *offered; /* the settings with the tools of servers */
     struct buf grammar;
     struct prompt prompt;
     struct buf relay; /* what is sent on where another server answers (r->model) */
@@ -138,7 +140,8 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
     if (p->settings)
         p->kwargs = p->earlier.kwargs ? cJSON_Duplicate(p->earlier.kwargs, true)
                                       : conversation_kwargs(r, p->settings, e);
-    return p->settings && (p->kwargs || err_set(e, ERR_NOMEM, "no memory for the settings"));
+    p->offered = p->settings ? tool_offer_settings(r, p->settings, e) : NULL;
+    return p->offered && (p->kwargs || err_set(e, ERR_NOMEM, "no memory for the settings"));
 }
 
 /* What another server is asked: the same messages and settings, without a template of ours. */
@@ -177,14 +180,14 @@ static bool make_prompt(struct request *r, struct posting *p, struct err *e)
         .results = p->results.at,
         .n_results = p->results.n,
         .attachments = {.ids = p->attachments, .n = p->n_attachments},
-        .settings = p->settings,
+        .settings = p->offered,
         .kwargs = p->kwargs};
     if (r->model)
         return make_relay(r, p, &ask, e);
     if (!conversation_prompt(r, &ask, &p->prompt, e))
         return false;
     return p->again.id ? conversation_resume(r, &p->again, &p->prompt, &p->earlier, e)
-                       : conversation_grammar(r, p->settings, &p->prompt, &p->grammar, e);
+                       : conversation_grammar(r, p->offered, &p->prompt, &p->grammar, e);
 }
 
 static bool keep_settings(struct request *r, const struct posting *p, struct err *e)
@@ -263,7 +266,7 @@ static bool commit(struct request *r, const struct posting *p, const char *key,
     struct buf parser = {0};
     struct stored_answer_parser about = {.format = p->prompt.format,
                                          .opens_reasoning = p->prompt.opens_reasoning,
-                                         .tools = json_member(p->settings, "tools"),
+                                         .tools = json_member(p->offered, "tools"),
                                          .kwargs = p->kwargs,
                                          .constrained = p->grammar.len > 0,
                                          .prompt_estimate =
@@ -387,6 +390,7 @@ bool conversation_post(struct request *r, struct err *e)
     bool ok = post(r, &p, e);
     cJSON_Delete(p.settings);
     cJSON_Delete(p.kwargs);
+    cJSON_Delete(p.offered);
     buf_fini(&p.grammar);
     buf_fini(&p.relay);
     conversation_resume_fini(&p.earlier);

@@ -1,5 +1,7 @@
 /* conversation.h: a message as the page sees it, written without a tree, since lists hold
  * thousands. */
+#include <string.h>
+
 #include "engine/base/buf.h"
 #include "fcgi/conversations/conversation.h"
 #include "sql/chats/store_conversations.h"
@@ -21,6 +23,8 @@ void conversation_message_json(struct buf *out, const struct store_message *m, b
     buf_json_member(out, "content", blank ? "" : m->content);
     buf_json_member(out, "reasoning", blank ? "" : m->reasoning);
     put_json(out, "tool_calls", blank ? NULL : m->tool_calls);
+    if (m->runs && strcmp(m->runs, "[]"))
+        put_json(out, "runs", m->runs);
     if (m->tool_call_id)
         buf_json_member(out, "tool_call_id", m->tool_call_id);
     buf_json_member(out, "status", store_status_name(m->status));

@@ -9,6 +9,7 @@
 #include "fcgi/inference/settings.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
+#include "fcgi/tools/tool_offer.h"
 #include "sql/models/store_models.h"
 
 #define MAX_SYSTEM_BYTES 32768
@@ -31,6 +32,7 @@ static const char *const setting_names[] = {"system",
                                             "preset",
                                             "titles",
                                             "model",
+                                            "tool_servers",
                                             NULL};
 
 static bool known(const char *name)
@@ -68,7 +70,9 @@ static bool check_names(const cJSON *o, struct err *e)
     bool titles;
     const cJSON *tools = json_member(o, "tools");
     if (!json_get_string(o, "preset", &preset, e) || !json_get_bool(o, "titles", &titles, e) ||
-        !json_get_string(o, "model", &model, e) || (tools && !chat_check_tools(tools, e)))
+        !json_get_string(o, "model", &model, e) ||
+        !tool_offer_check_form(json_member(o, "tool_servers"), e) ||
+        (tools && !chat_check_tools(tools, e)))
         return false;
     if (model && strlen(model) > STORE_MODEL_NAME_BYTES)
         return err_field(e, ERR_INPUT, "model", "is longer than %d bytes", STORE_MODEL_NAME_BYTES);
@@ -127,6 +131,9 @@ cJSON *conversation_settings(struct request *r, const char *stored, const cJSON 
                              struct err *e)
 {
     const cJSON *item;
+    /* A server that was removed since stays named in older settings, and offers nothing. */
+    if (!tool_offer_check(r, json_member(change, "tool_servers"), e))
+        return NULL;
     cJSON *o = json_parse(stored, strlen(stored), NULL, e);
     if (!o)
         return NULL;

@@ -28,6 +28,7 @@ static const struct {
     [WORK_FILE] = {"too many files are being read", "other files of yours are being read", 5},
     [WORK_SHARE] = {"too many shared conversations are being opened",
                     "shared conversations are being opened from this address already", 2},
+    [WORK_TOOL] = {"too many tools run", "other tools of yours run", 5},
     [WORK_SIGN_IN] = {"too many people are signing in by the provider",
                       "others at this address are signing in by the provider already", 5},
 };

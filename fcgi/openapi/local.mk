@@ -29,7 +29,8 @@ OPENAPI_SCHEMAS = \
 	%D%/shares.json \
 	%D%/state.json \
 	%D%/text.json \
-	%D%/upstreams.json
+	%D%/upstreams.json \
+	%D%/tools.json
 
 # $^ is the prerequisites where VPATH found them.
 %D%/openapi_schemas.gen.c: $(OPENAPI_SCHEMAS) %D%/embed.awk

@@ -12,7 +12,7 @@ static const struct {
 } shares[WORK__N] = {
     [WORK_PASSWORD] = {"password", 1, 3, 2, 2}, [WORK_TEXT] = {"text", 2, 3, 2, 0},
     [WORK_FILE] = {"file", 2, 5, 3, 0},         [WORK_SHARE] = {"share", 2, 3, 2, 0},
-    [WORK_SIGN_IN] = {"sign_in", 2, 4, 3, 0},
+    [WORK_SIGN_IN] = {"sign_in", 2, 4, 3, 0},   [WORK_TOOL] = {"tool", 5, 5, 2, 0},
 };
 
 const char *work_kind_name(enum work_kind kind)
@@ -20,10 +20,10 @@ const char *work_kind_name(enum work_kind kind)
     return shares[kind].name;
 }
 
-/* Strangers ask for these, under as many names as they have addresses. */
+/* Strangers ask for the first two, under as many names as they have addresses; tools only wait. */
 static bool is_apart(enum work_kind kind)
 {
-    return kind == WORK_PASSWORD || kind == WORK_SIGN_IN;
+    return kind == WORK_PASSWORD || kind == WORK_SIGN_IN || kind == WORK_TOOL;
 }
 
 static bool is_heavy(const struct work_gate *g, int64_t owner, double now)

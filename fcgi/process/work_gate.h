@@ -18,12 +18,13 @@ enum work_kind {
     WORK_FILE,     /* sluice-reader: a core and a gigabyte each */
     WORK_SHARE,    /* a shared conversation, made in memory */
     WORK_SIGN_IN,  /* a provider of sign-ins is asked, however slow it is */
+    WORK_TOOL,     /* a tool server is asked, however slow it is */
     WORK__N
 };
 const char *work_kind_name(enum work_kind kind);
 
 #define WORK_HELD_MAX 5 /* the largest share, with what is reserved of it */
-#define WORK_THREADS 20 /* what all shares hold together */
+#define WORK_THREADS 25 /* what all shares hold together */
 
 struct work_gate {
     pthread_mutex_t lock; /* guards the rest */
@@ -33,7 +34,7 @@ struct work_gate {
         int64_t owner;   /* 0: none */
         double began_ms; /* of its turn, clock_ms; 0: it waits */
     } holders[WORK__N][WORK_HELD_MAX];
-    struct work_use use; /* of kinds but passwords and sign-ins */
+    struct work_use use; /* of kinds but passwords, sign-ins and tools */
 };
 #define WORK_GATE_INIT {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER}
 

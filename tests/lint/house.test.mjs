@@ -193,11 +193,12 @@ const MAY = {
   "fcgi/ollama": [...WORKER, "fcgi/admin", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
   "fcgi/responses": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
   "fcgi/anthropic": [...WORKER, "fcgi/attachments", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process"],
+  "fcgi/tools": [...WORKER, "fcgi/config", "fcgi/http", "fcgi/openai", "fcgi/process"],
   "fcgi/admin": [...WORKER, "fcgi/account", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status", "fcgi/upstreams"],
   "fcgi/relay": [...WORKER, "fcgi/process", "engine/wire"],
   "fcgi/upstreams": [...WORKER, "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process"],
   "fcgi/recorder": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/inference", "fcgi/process", "fcgi/status"],
-  "fcgi/conversations": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/recorder", "fcgi/status"],
+  "fcgi/conversations": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/recorder", "fcgi/status", "fcgi/tools"],
   "fcgi/export": [...WORKER, "fcgi/conversations", "fcgi/http", "fcgi/process"],
   "fcgi/import": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/config", "fcgi/conversations", "fcgi/http", "fcgi/process"],
 };
@@ -256,7 +257,7 @@ test("folders of the engine and the store include each other in one direction", 
 });
 
 test("each foreign library is seen by one room", () => {
-  const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^(sql\/|engine\/cache\/disk\/record_seal\.c$|engine\/wire\/prompt_key\.c$)/, "liboath/": /^sql\//, "qrencode.h": /^fcgi\/account\/qr\.c$/, "fido": /^fcgi\/webauthn\//, "pcre2.h": /^engine\/tokenizer\//, "curl/curl.h": /^fcgi\/(cli|oidc|relay)\//, "openssl/": /^fcgi\/oidc\//, "archive": /^engine\/base\/zip_(reader|writer)\.c$/, "magic.h": /^reader\//, "expat.h": /^reader\//, "md4c.h": /^fcgi\/export\//, "xxhash.h": /^engine\/base\//, "seccomp.h": /^(reader|engine\/confine)\//, "linux/landlock.h": /^engine\/confine\// };
+  const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^(sql\/|engine\/cache\/disk\/record_seal\.c$|engine\/wire\/prompt_key\.c$)/, "liboath/": /^sql\//, "qrencode.h": /^fcgi\/account\/qr\.c$/, "fido": /^fcgi\/webauthn\//, "pcre2.h": /^engine\/tokenizer\//, "curl/curl.h": /^fcgi\/(cli|oidc|relay|tools)\//, "openssl/": /^fcgi\/oidc\//, "archive": /^engine\/base\/zip_(reader|writer)\.c$/, "magic.h": /^reader\//, "expat.h": /^reader\//, "md4c.h": /^fcgi\/export\//, "xxhash.h": /^engine\/base\//, "seccomp.h": /^(reader|engine\/confine)\//, "linux/landlock.h": /^engine\/confine\// };
   const bad = [];
   for (const f of sources) for (const [, name] of read(f).matchAll(/^#include <([^>]+)>/gm)) {
     for (const [header, where] of Object.entries(owners)) {

@@ -1,6 +1,6 @@
 # tests of fcgi/ without a web server; those with one are in tests/api
 FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_stream_abort %D%/test_openapi %D%/test_limits \
-	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool_master %D%/test_ollama_messages %D%/test_work_gate %D%/test_worker_walls %D%/test_unzip %D%/test_relay_answer %D%/test_upstreams
+	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool_master %D%/test_ollama_messages %D%/test_work_gate %D%/test_worker_walls %D%/test_unzip %D%/test_relay_answer %D%/test_upstreams %D%/test_tools
 check_PROGRAMS += $(FCGI_TESTS)
 TESTS += $(FCGI_TESTS)
 FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
@@ -17,6 +17,8 @@ FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
 %C%_test_work_gate_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_worker_walls_SOURCES = %D%/fcgi/test_worker_walls.c %D%/support/confined.c %D%/support/confined.h %D%/support/sanitized.h
 %C%_test_worker_walls_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_tools_SOURCES = %D%/fcgi/test_tools.c
+%C%_test_tools_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_unzip_SOURCES = %D%/fcgi/test_unzip.c %D%/support/confined.c %D%/support/confined.h %D%/support/sanitized.h
 %C%_test_unzip_LDADD = libsluice-reader.a $(FCGI_TEST_LIBS) $(READER_LIBS)
 %C%_test_stream_abort_SOURCES = %D%/fcgi/test_stream_abort.c

@@ -67,6 +67,7 @@ test('"+" attaches files, uses prompts, opens tools and instructions', opts, asy
   await page.fill('#composer-text', '');
   await page.click('#add');
   await page.locator('.menu .i-tool').click();
+  await page.getByRole('menuitem', { name: /^Define functions/ }).click();
   await until(page, () => document.activeElement?.name === 'tools');
   await page.keyboard.press('Escape');
 });

@@ -1,10 +1,10 @@
 // "+" in the message box: files, prompts, tools, instructions. And dictation, where the browser can do it.
 
 import { focusComposer, setText } from "./composer.js";
-import { $, openMenu, toast } from "./dom.js";
+import { el, icon, $, openMenu, toast } from "./dom.js";
 import { language, t } from "./i18n.js";
 import { prompts, usePrompt } from "./prompts.js";
-import { emit, state } from "./state.js";
+import { emit, on, state } from "./state.js";
 
 const MOST_PROMPTS = 8;
 const add = $("add");
@@ -15,10 +15,32 @@ function promptsMenu(own) {
     { line: true }, { label: t("composer.managePrompts"), icon: "edit", run: () => emit("command-prompts") }]);
 }
 
+/** The servers whose tools this chat may use, each on or off. */
+async function toolsMenu(button) {
+  const { chooseServer, chosenServers, toolServers, toolServersDialog } = await import("./tool_servers.js");
+  const chosen = chosenServers();
+  const usable = (await toolServers()).filter((x) => x.usable);
+  openMenu(button, [{ head: t("tools.title") },
+    ...usable.map((x) => ({ label: x.name, hint: t("tools.count", { n: x.tools.length }), many: true, checked: chosen.includes(x.name), run: () => chooseServer(x.name, !chosen.includes(x.name)) })),
+    ...(usable.length ? [{ line: true }] : []),
+    { label: t("tools.manage"), icon: "tune", run: toolServersDialog }, { label: t("tools.byHand"), icon: "source", run: () => emit("command-settings", "tools") }]);
+}
+
+// Beside "+", while the chat has some.
+const pill = el("button", { id: "tools-on", class: "pill", type: "button", hidden: true, ariaHasPopup: "menu", ariaExpanded: "false", on: { click: () => toolsMenu(pill) } }, icon("tool"), el("span", {}));
+add.after(pill);
+function drawPill() {
+  const n = ((state.current?.settings || state.draftSettings)?.tool_servers || []).length;
+  pill.hidden = !n || Boolean(state.temporary);
+  pill.lastChild.textContent = n;
+  pill.title = pill.ariaLabel = t("tools.on", { n });
+}
+for (const name of ["settings-changed", "thread-drawn", "temporary-changed"]) on(name, drawPill);
+
 add.addEventListener("click", () => openMenu(add, [
   { label: t("attach.pick"), icon: "clip", disabled: Boolean(state.temporary), hint: state.temporary ? t("header.temporaryNoFiles") : undefined, run: () => $("attach-input").click() },
   { label: t("prompts.title"), icon: "prompt", run: async () => { const own = await prompts(); if (own.length) promptsMenu(own); else emit("command-prompts"); } },
-  { label: t("composer.tools"), icon: "tool", run: () => emit("command-settings", "tools") },
+  { label: t("composer.tools"), icon: "tool", disabled: Boolean(state.temporary), hint: state.temporary ? t("tools.notTemporary") : undefined, run: () => toolsMenu(add) },
   { label: t("composer.instructions"), icon: "edit", run: () => emit("command-settings", "system") },
 ]));
 

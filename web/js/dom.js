@@ -86,12 +86,12 @@ function menuItem(item, close) {
   if (item.head) return el("div", { class: "menu-head", role: "presentation" }, item.head);
   if (item.line) return el("div", { class: "menu-line", role: "separator" });
   const label = item.hint ? el("span", { class: "menu-words" }, item.label, el("small", {}, item.hint)) : item.label;
-  return el("button", { type: "button", role: item.checked === undefined ? "menuitem" : "menuitemradio", class: item.bad ? "bad" : "", disabled: Boolean(item.disabled),
+  return el("button", { type: "button", role: item.checked === undefined ? "menuitem" : item.many ? "menuitemcheckbox" : "menuitemradio", class: item.bad ? "bad" : "", disabled: Boolean(item.disabled),
     ...(item.checked === undefined ? {} : { ariaChecked: String(item.checked) }),
     on: { click: () => { close(true); item.run(); } } }, icon(item.icon || (item.checked ? "check" : "none")), label);
 }
 
-/** A menu at a button: items are {label, hint, icon, bad, disabled, run}, in a choice also `checked`; {head} and {line} part them. Closes
+/** A menu at a button: items are {label, hint, icon, bad, disabled, run}, in a choice also `checked` (`many`: of several); {head} and {line} part them. Closes
  *  on choice, Escape, Tab, a click elsewhere. */
 export function openMenu(button, items) {
   const menu = el("div", { class: "menu", role: "menu" });

@@ -6,7 +6,7 @@ import { el, toast } from "../dom.js";
 import { has, number, t } from "../i18n.js";
 import { bytes, problem, short } from "./view.js";
 
-const GROUPS = ["page", "model", "limits", "accounts", "sign_in", "api"];
+const GROUPS = ["page", "model", "limits", "accounts", "sign_in", "tools", "api"];
 // The server's own words (English) where the catalogue does not know the name yet.
 const label = (row) => (has(`admin.set_${row.name}`) ? t(`admin.set_${row.name}`) : row.name);
 const help = (row) => (has(`admin.help_${row.name}`) ? t(`admin.help_${row.name}`) : row.help);

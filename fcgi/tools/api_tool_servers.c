@@ -1,0 +1,358 @@
+/* /api/tool-servers: servers of tools, a user's own and everyone's. A server is asked for its tools
+ * before its row is written, so that what is in the list did answer once. */
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/json/json.h"
+#include "fcgi/config/server_settings.h"
+#include "fcgi/config/setting_checks.h"
+#include "fcgi/http/audit.h"
+#include "fcgi/http/json_put.h"
+#include "fcgi/http/path_id.h"
+#include "fcgi/http/reply.h"
+#include "fcgi/http/request.h"
+#include "fcgi/http/work.h"
+#include "fcgi/openai/chat_request.h"
+#include "fcgi/tools/mcp.h"
+#include "fcgi/tools/tool_list.h"
+#include "fcgi/tools/tool_offer.h"
+
+#define LIST_MS 15000.0
+#define DEFAULT_HEADER "Authorization"
+
+static const struct field_row add_fields[] = {{"name", FIELD_READ},     {"url", FIELD_READ},
+                                              {"header", FIELD_READ},   {"secret", FIELD_READ},
+                                              {"everyone", FIELD_READ}, {0}};
+static const struct field_row change_fields[] = {{"name", FIELD_READ},    {"url", FIELD_READ},
+                                                 {"header", FIELD_READ},  {"secret", FIELD_READ},
+                                                 {"enabled", FIELD_READ}, {0}};
+static const struct field_row forget_fields[] = {{"tool", FIELD_READ}, {0}};
+
+static bool is_in(const cJSON *list, const char *text)
+{
+    const cJSON *x;
+    cJSON_ArrayForEach (x, list)
+        if (cJSON_IsString(x) && !strcmp(x->valuestring, text))
+            return true;
+    return false;
+}
+
+/* The tools without what only the server needs: schemas are long. */
+static cJSON *shown_tools(const struct store_tool_server *x)
+{
+    cJSON *list = json_parse(x->tools, strlen(x->tools), NULL, NULL), *tool;
+    cJSON *allowed = json_parse(x->allowed, strlen(x->allowed), NULL, NULL);
+    cJSON_ArrayForEach (tool, list) {
+        cJSON_DeleteItemFromObjectCaseSensitive(tool, "parameters");
+        cJSON_DeleteItemFromObjectCaseSensitive(tool, "hash");
+        cJSON_AddBoolToObject(tool, "always", is_in(allowed, json_text(tool, "name")));
+    }
+    cJSON_Delete(allowed);
+    return list ? list : cJSON_CreateArray();
+}
+
+/* Where everyone's server is, and how it is asked, is for admins to know. */
+static cJSON *server_json(const struct request *r, const struct store_tool_server *x)
+{
+    cJSON *o = cJSON_CreateObject();
+    const bool may_change = x->user_id ? x->user_id == r->who.user_id : r->who.admin;
+    json_put_id(o, "id", x->id);
+    cJSON_AddStringToObject(o, "name", x->name);
+    cJSON_AddBoolToObject(o, "everyone", !x->user_id);
+    cJSON_AddBoolToObject(o, "may_change", may_change);
+    if (may_change) {
+        cJSON_AddStringToObject(o, "url", x->url);
+        cJSON_AddStringToObject(o, "header", x->header);
+        cJSON_AddBoolToObject(o, "has_secret", x->sealed.bytes != NULL);
+    }
+    cJSON_AddBoolToObject(o, "enabled", x->enabled);
+    cJSON_AddBoolToObject(o, "usable", tool_offer_usable(r, x));
+    cJSON_AddItemToObject(o, "tools", shown_tools(x));
+    json_put_time(o, "listed_at", x->listed_at);
+    json_put_time(o, "created_at", x->created_at);
+    return o;
+}
+
+struct list {
+    const struct request *r;
+    cJSON *items;
+};
+
+static bool add_item(void *context, const struct store_tool_server *x)
+{
+    struct list *l = context;
+    return cJSON_AddItemToArray(l->items, server_json(l->r, x));
+}
+
+static bool list_servers(struct request *r, struct err *e)
+{
+    cJSON *o = cJSON_CreateObject();
+    struct list l = {.r = r, .items = cJSON_AddArrayToObject(o, "items")};
+    const bool ok = store_tool_server_list(r->store, r->who.user_id, add_item, &l, e);
+    cJSON_AddBoolToObject(o, "may_add", tool_offer_own(r));
+    if (ok)
+        reply_json(r, 200, o);
+    cJSON_Delete(o);
+    return ok;
+}
+
+static bool send_server(struct request *r, int status, int64_t id, struct err *e)
+{
+    struct store_tool_server x;
+    if (!store_tool_server_get(r->store, r->arena,
+                               &(struct store_ref){.user_id = r->who.user_id, .id = id}, &x, e))
+        return false;
+    cJSON *o = server_json(r, &x);
+    reply_json(r, status, o);
+    cJSON_Delete(o);
+    return true;
+}
+
+/* Names of calls begin with it. */
+static bool check_name(const char *name, struct err *e)
+{
+    const size_t n = strlen(name), plain = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+    return (n && n <= STORE_TOOL_NAME && plain == n && isalnum((unsigned char)name[0])) ||
+           err_field(e, ERR_INPUT, "name",
+                     "must have 1 to %d small letters, digits, '_' or '-', and begin with a letter "
+                     "or digit",
+                     STORE_TOOL_NAME);
+}
+
+static bool check_header(const char *header, struct err *e)
+{
+    static const char *const own[] = {"host",           "content-length",      "content-type",
+                                      "accept",         "connection",          "transfer-encoding",
+                                      "mcp-session-id", "mcp-protocol-version"};
+    size_t n = 0;
+    while (isalnum((unsigned char)header[n]) || (header[n] && strchr("-_", header[n])))
+        n++;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (!strcasecmp(header, own[i]))
+            return err_field(e, ERR_INPUT, "header", "'%s' is set by the protocol", own[i]);
+    return (n && n <= 64 && !header[n]) ||
+           err_field(e, ERR_INPUT, "header", "must be the name of a header");
+}
+
+static bool check_secret(const char *secret, struct err *e)
+{
+    if (strlen(secret) > STORE_TOOL_SECRET)
+        return err_field(e, ERR_LIMIT, "secret", "is longer than %d bytes", STORE_TOOL_SECRET);
+    for (const char *c = secret; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return err_field(e, ERR_INPUT, "secret", "holds a control character");
+    return true;
+}
+
+/* What is sent, over what is there. *secret NULL: it stays. */
+static bool read_server(const cJSON *body, struct store_tool_server *x, const char **secret,
+                        struct err *e)
+{
+    const char *name = NULL, *url = NULL, *header = NULL;
+    if (!json_get_string(body, "name", &name, e) || !json_get_string(body, "url", &url, e) ||
+        !json_get_string(body, "header", &header, e) ||
+        !json_get_string(body, "secret", secret, e) ||
+        !json_get_bool(body, "enabled", &x->enabled, e))
+        return false;
+    if ((name && !check_name(name, e)) || (header && !check_header(header, e)) ||
+        (*secret && !check_secret(*secret, e)))
+        return false;
+    if (url && (strlen(url) > STORE_TOOL_URL || !setting_is_url(url, true)))
+        return err_field(e, ERR_INPUT, "url",
+                         "must begin with https:// (or http:// on this machine: localhost, "
+                         "127.0.0.1, [::1])") ||
+               err_reason(e, "tool_url");
+    if (url && x->url && strcmp(url, x->url) && x->sealed.bytes && !*secret)
+        return err_field(e, ERR_INPUT, "secret",
+                         "was saved for another address: send it again, or \"\" for none") ||
+               err_reason(e, "tool_secret_again");
+    x->name = name ? name : x->name;
+    x->url = url ? url : x->url;
+    x->header = header ? header : x->header;
+    return true;
+}
+
+/* Asks the server; its answer goes to x->tools, in the request's arena. A failure is the request's:
+ * field url. */
+static bool fetch_tools(struct request *r, struct store_tool_server *x, const char *secret,
+                        struct err *e)
+{
+    struct mcp_session session;
+    struct buf text = {0};
+    cJSON *tools = NULL;
+    if (!secret && !store_tool_server_secret(r->store, r->arena, x, &secret, e))
+        return false;
+    const struct mcp_server server = {
+        .url = x->url,
+        .header = x->header,
+        .secret = secret && *secret ? secret : NULL,
+        .anywhere = !x->user_id || server_setting_bool(r, SETTING_TOOL_SERVERS_PRIVATE),
+        .until = clock_ms() + LIST_MS};
+    if (!work_begin(r, WORK_TOOL, e))
+        return false;
+    bool ok = mcp_open(&session, &server, e);
+    if (ok) {
+        tools = mcp_list_tools(&session, e);
+        mcp_close(&session);
+    }
+    ok = tools && tool_list_make(x->name, tools, &text, e);
+    cJSON_Delete(tools);
+    if (ok && !(x->tools = arena_strdup(r->arena, text.data)))
+        return buf_fini(&text), err_set(e, ERR_NOMEM, "no memory for a list of tools");
+    buf_fini(&text);
+    x->listed_at = clock_wall_ms();
+    if (ok || e->code == ERR_NOMEM)
+        return ok;
+    e->code = ERR_INPUT;
+    memcpy(e->field, "url", sizeof "url");
+    return false;
+}
+
+static bool add_server(struct request *r, struct err *e)
+{
+    struct store_tool_server x = {.header = DEFAULT_HEADER, .enabled = true};
+    const cJSON *body = request_json(r, e);
+    const char *secret = NULL;
+    bool everyone = false;
+    int64_t id;
+    if (!body || !fields_check(r, body, add_fields, e) ||
+        !json_get_bool(body, "everyone", &everyone, e) || !read_server(body, &x, &secret, e))
+        return false;
+    if (!x.name || !x.url)
+        return err_field(e, ERR_INPUT, x.name ? "url" : "name", "is needed");
+    if (everyone && !r->who.admin)
+        return err_field(e, ERR_FORBIDDEN, "everyone", "is for admins");
+    if (!everyone && !tool_offer_own(r))
+        return err_set(e, ERR_FORBIDDEN, "users may not add tool servers here") ||
+               err_reason(e, "tool_servers_closed");
+    x.user_id = everyone ? 0 : r->who.user_id;
+    if (!fetch_tools(r, &x, secret ? secret : "", e) ||
+        !store_tool_server_add(r->store, &x, secret, &id, e))
+        return false;
+    audit_record_id(r, "tool_server.add", "tool_server", id);
+    return send_server(r, 201, id, e);
+}
+
+/* One that the user may change. */
+static bool get_own(struct request *r, struct store_tool_server *x, struct err *e)
+{
+    struct store_ref ref = {.user_id = r->who.user_id};
+    if (!path_id_param(r, "id", &ref.id, e) ||
+        !store_tool_server_get(r->store, r->arena, &ref, x, e))
+        return false;
+    return x->user_id || r->who.admin ||
+           err_set(e, ERR_FORBIDDEN, "everyone's tool servers are the admins' to change");
+}
+
+static bool change_server(struct request *r, struct err *e)
+{
+    struct store_tool_server x, before;
+    const cJSON *body = request_json(r, e);
+    const char *secret = NULL;
+    if (!body || !fields_check(r, body, change_fields, e) || !get_own(r, &x, e))
+        return false;
+    before = x;
+    if (!read_server(body, &x, &secret, e))
+        return false;
+    const bool asks = secret || strcmp(x.name, before.name) || strcmp(x.url, before.url) ||
+                      strcmp(x.header, before.header);
+    if (asks && !fetch_tools(r, &x, secret, e))
+        return false;
+    if (!store_tool_server_change(r->store, &x, secret, e))
+        return false;
+    audit_record_id(r, "tool_server.change", "tool_server", x.id);
+    return send_server(r, 200, x.id, e);
+}
+
+static bool refresh_server(struct request *r, struct err *e)
+{
+    struct store_tool_server x;
+    return get_own(r, &x, e) && fetch_tools(r, &x, NULL, e) &&
+           store_tool_server_change(r->store, &x, NULL, e) && send_server(r, 200, x.id, e);
+}
+
+static bool remove_server(struct request *r, struct err *e)
+{
+    struct store_tool_server x;
+    if (!get_own(r, &x, e) ||
+        !store_tool_server_remove(r->store, &(struct store_ref){.user_id = x.user_id, .id = x.id},
+                                  e))
+        return false;
+    audit_record_id(r, "tool_server.remove", "tool_server", x.id);
+    return reply_empty(r, 204);
+}
+
+/* Of one tool, or of all of the server's: the own permissions alone. */
+static bool forget_permissions(struct request *r, struct err *e)
+{
+    struct store_tool_permission p = {.user_id = r->who.user_id};
+    const cJSON *body = request_json(r, e);
+    return body && path_id_param(r, "id", &p.server_id, e) &&
+           fields_check(r, body, forget_fields, e) && json_get_string(body, "tool", &p.tool, e) &&
+           store_tool_permission_remove(r->store, &p, e) && reply_empty(r, 204);
+}
+
+const struct route api_tool_servers_routes[] = {
+    {.method = HTTP_GET,
+     .path = "/api/tool-servers",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = list_servers,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "List tool servers: the own and everyone's",
+             .reply = "ToolServerList",
+             .statuses = "200"}},
+    {.method = HTTP_POST,
+     .path = "/api/tool-servers",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = add_server,
+     .scope = SCOPE_ADMIN,
+     .confirmed = true,
+     .doc = {.summary = "Add a tool server, which is asked for its tools",
+             .body = "ToolServerRequest",
+             .reply = "ToolServer",
+             .statuses = "201 409"}},
+    {.method = HTTP_PATCH,
+     .path = "/api/tool-servers/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = change_server,
+     .scope = SCOPE_ADMIN,
+     .confirmed = true,
+     .doc = {.summary = "Change a tool server, which is asked again",
+             .body = "ToolServerChange",
+             .reply = "ToolServer",
+             .statuses = "200 409"}},
+    {.method = HTTP_POST,
+     .path = "/api/tool-servers/{id}/refresh",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = refresh_server,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Ask a tool server for its tools again",
+             .reply = "ToolServer",
+             .statuses = "200"}},
+    {.method = HTTP_POST,
+     .path = "/api/tool-servers/{id}/ask-again",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY,
+     .handler = forget_permissions,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Take back that tools run without a question",
+             .body = "ToolPermissionChange",
+             .statuses = "204"}},
+    {.method = HTTP_DELETE,
+     .path = "/api/tool-servers/{id}",
+     .auth = ROUTE_USER,
+     .pool = POOL_SHORT,
+     .handler = remove_server,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Remove a tool server", .statuses = "204"}},
+    {0},
+};

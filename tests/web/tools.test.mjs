@@ -1,0 +1,216 @@
+// Tools that run, on the page: servers are added and chosen, a call asks, runs, shows what it gave, and the chat goes on.
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { load, sleep } from '../api/harness.mjs';
+import { startMcp } from '../api/mcp_server.mjs';
+import { answered, noBrowser, openHouse, order, say, until } from './page.mjs';
+
+const opts = { skip: noBrowser };
+const pictures = process.env.SLUICE_PICTURES;
+let house, page, mcp;
+before(async () => {
+  if (noBrowser) return;
+  house = await openHouse({ fake: true });
+  mcp = await startMcp();
+  page = await house.page();
+});
+after(async () => { await house?.close(); await mcp?.stop(); });
+
+const picture = async (name, p = page) => {
+  if (!pictures) return;
+  mkdirSync(pictures, { recursive: true });
+  await p.screenshot({ path: path.join(pictures, `${name}.png`) });
+};
+const fresh = async () => { await page.goto(`${house.server.url}/#/`); await page.waitForSelector('#welcome:not([hidden])'); };
+const stored = async () => (await house.server.json('GET', `/api/conversations/${/#\/c\/(\w+)/.exec(page.url())[1]}`)).body;
+const calling = (...calls) => calls.map(([name, args]) => `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`).join('\n');
+const cards = (p = page) => p.locator('.call');
+const openTools = async () => { await page.click('#add'); await page.locator('.menu .i-tool').click(); await page.waitForSelector('.menu .menu-head'); };
+async function choose(name) {
+  await openTools();
+  await page.getByRole('menuitemcheckbox', { name: new RegExp(`^${name}`) }).click();
+  await page.waitForSelector('#tools-on:not([hidden])');
+}
+
+test('an admin adds a server: what is wrong is said at the form, what is right is shown with its tools', opts, async () => {
+  await fresh();
+  await openTools();
+  await page.getByRole('menuitem', { name: /^Manage/ }).click();
+  await page.waitForSelector('#tools-dialog[open]');
+  assert.match(await page.textContent('.servers'), /No tool servers yet/);
+  await page.fill('#tools-form input[type=url]', 'http://127.0.0.1:1/mcp');
+  await page.fill('#tools-form input:not([type])', 'calc');
+  await page.click('#tools-form .primary');
+  await until(page, () => /can’t be reached/.test(document.querySelector('#tools-dialog .form-error')?.textContent));
+  await page.fill('#tools-form input[type=url]', mcp.url);
+  await page.fill('#tools-form input[type=password]', 'Bearer x');
+  await page.click('#tools-form .primary');
+  await page.waitForSelector('.server');
+  assert.match(await page.textContent('.server-head'), /calc.*Everyone/);
+  assert.equal(mcp.requests[0].headers.authorization, 'Bearer x');
+  await page.click('.server-tools summary');
+  assert.deepEqual(await page.locator('.server-tools li b').allTextContents(), ['Add numbers', 'wipe.disk', 'wait', 'fail', 'picture']);
+  await picture('tools-dialog');
+  await page.keyboard.press('Escape');
+  await until(page, () => !document.querySelector('#tools-dialog'));
+});
+
+test('a call asks, is allowed, and its result goes to the model; a reload shows the same', opts, async () => {
+  await fresh();
+  await choose('calc');
+  assert.equal(await page.getAttribute('#tools-on', 'aria-label'), '1 tool server is on');
+  await say(page, order({ steps: [`I will add them.\n${calling(['calc_add', { a: 2, b: 40 }])}`, 'It is **42**.'] }));
+  await page.waitForSelector('.call-ask');
+  assert.deepEqual((await stored()).settings.tool_servers, ['calc'], 'the chat remembers');
+  assert.match(await page.textContent('.call'), /add.*calc.*"a": 2.*wants to use “Add numbers”/s);
+  assert.equal(mcp.calls.length, 0);
+  await picture('tools-ask');
+  await page.reload();
+  await page.waitForSelector('.call-ask');
+  await page.getByRole('button', { name: 'Allow once' }).click();
+  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
+  assert.equal((await answered(page)).text.trim(), 'It is 42.');
+  assert.deepEqual(mcp.calls, [{ name: 'add', arguments: { a: 2, b: 40 } }]);
+  assert.equal(await page.textContent('.call-result pre'), '42');
+  await picture('tools-done');
+  await page.reload();
+  await page.waitForSelector('.call-result');
+  assert.equal(await page.textContent('.call-result pre'), '42');
+  assert.match(await page.textContent('.call-name'), /add.*calc.*ms/s);
+  assert.equal(await page.locator('.call-ask').count(), 0);
+});
+
+test('a tool that is always allowed runs by itself, until one is asked again', opts, async () => {
+  await fresh();
+  await choose('calc');
+  const twice = () => order({ steps: [calling(['calc_add', { a: 1, b: 1 }]), calling(['calc_add', { a: 2, b: 2 }]), 'Four.'] });
+  await say(page, twice());
+  await page.getByRole('button', { name: 'Always allow' }).click();
+  await until(page, () => document.querySelectorAll('.message.assistant').length === 3);
+  assert.equal((await answered(page)).text.trim(), 'Four.');
+  assert.deepEqual(mcp.calls.slice(-2).map((c) => c.arguments.a), [1, 2]);
+  await openTools();
+  await page.getByRole('menuitem', { name: /^Manage/ }).click();
+  await page.click('.server-tools summary');
+  await page.getByRole('button', { name: 'Ask again' }).click();
+  await until(page, () => !document.querySelector('.server-tools li button'));
+  await page.keyboard.press('Escape');
+  await fresh();
+  await choose('calc');
+  await say(page, twice());
+  await page.waitForSelector('.call-ask');
+});
+
+test('two calls: one is denied, one fails; the model hears of both', opts, async () => {
+  await fresh();
+  await choose('calc');
+  await say(page, order({ steps: [calling(['calc_wipe_disk', {}], ['calc_fail', {}]), 'I give up.'] }));
+  await until(page, () => document.querySelectorAll('.call-ask').length === 2);
+  assert.match(await cards().first().textContent(), /May change or delete things/);
+  await picture('tools-two');
+  await cards().first().getByRole('button', { name: 'Don’t allow' }).click();
+  await until(page, () => document.querySelector('.call-state')?.textContent === 'not allowed · 0 ms');
+  await cards().nth(1).getByRole('button', { name: 'Allow once' }).click();
+  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
+  assert.equal((await answered(page)).text.trim(), 'I give up.');
+  assert.deepEqual((await stored()).messages.filter((m) => m.role === 'tool').map((m) => m.timings.run.state), ['refused', 'failed']);
+  assert.ok(!mcp.calls.some((c) => c.name === 'wipe.disk'));
+});
+
+test('a call that runs shows for how long, can be stopped, and then a button goes on', opts, async () => {
+  await fresh();
+  await choose('calc');
+  await say(page, order({ steps: [calling(['calc_wait', { ms: 60000 }]), 'Stopped, I see.'] }));
+  await page.getByRole('button', { name: 'Allow once' }).click();
+  await until(page, () => /Running for 1 second/.test(document.querySelector('.call-time')?.textContent));
+  await picture('tools-running');
+  await page.getByRole('button', { name: 'Stop', exact: true }).first().click();
+  await page.getByRole('button', { name: 'Continue' }).waitFor();
+  await picture('tools-stopped');
+  assert.equal(await page.locator('.message.assistant').count(), 1, 'nothing goes on by itself');
+  await page.reload();
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
+  assert.equal((await answered(page)).text.trim(), 'Stopped, I see.');
+});
+
+test('calls of servers and calls that are answered by hand, in one answer', opts, async () => {
+  const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }];
+  const { body } = await house.server.json('POST', '/api/conversations', { settings: { tools, tool_servers: ['calc'], thinking: false } });
+  await page.goto(`${house.server.url}/#/c/${body.id}`);
+  await until(page, `location.hash.endsWith('${body.id}')`);
+  await say(page, order({ steps: [calling(['weather', { city: 'Rome' }], ['calc_add', { a: 1, b: 2 }]), 'Both.'] }));
+  await page.waitForSelector('.call-form');
+  await page.fill('.call-form textarea', 'sunny');
+  await page.getByRole('button', { name: 'Allow once' }).click();
+  await until(page, () => document.querySelectorAll('.call-result').length === 1);
+  assert.equal(await page.inputValue('.call-form textarea'), 'sunny', 'what was typed stays');
+  await page.click('.call-form .primary');
+  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
+  assert.deepEqual((await stored()).messages.filter((m) => m.role === 'tool').map((m) => m.content), ['sunny', '3']);
+});
+
+test('what a server writes is text: in names, descriptions, results', opts, async () => {
+  const evil = '<img src=x onerror=window.__pwned=1>';
+  mcp.tools.push({ name: 'evil', title: evil, description: evil, inputSchema: { type: 'object' } });
+  const calc = (await house.server.json('GET', '/api/tool-servers')).body.items[0];
+  await house.server.json('POST', `/api/tool-servers/${calc.id}/refresh`);
+  mcp.how = { text: evil };
+  await page.reload();
+  await fresh();
+  await choose('calc');
+  await say(page, order({ steps: [calling(['calc_evil', { x: evil }]), 'Nice try.'] }));
+  await page.getByRole('button', { name: 'Allow once' }).click();
+  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
+  await answered(page);
+  assert.equal(await page.textContent('.call-result pre'), evil);
+  assert.equal(await page.evaluate(() => window.__pwned), undefined);
+  assert.equal(await page.locator('.call img').count(), 0);
+  mcp.how = {};
+});
+
+test('by keyboard alone, and clean for axe in both themes, on a phone in German too', opts, async () => {
+  await fresh();
+  await choose('calc');
+  await say(page, order({ steps: [calling(['calc_add', { a: 3, b: 4 }]), 'Seven.'] }));
+  await page.waitForSelector('.call-ask');
+  const { default: { source } } = await load('axe-core');
+  const clean = async (p, what) => {
+    if (!await p.evaluate(() => Boolean(globalThis.axe))) await p.evaluate(source); // by the debugger, which the policy does not bind
+    const found = await p.evaluate(() => globalThis.axe.run(document.querySelector('dialog[open]') || document, { resultTypes: ['violations'] }));
+    assert.deepEqual(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(' ')}`), [], what);
+  };
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    await sleep(200);
+    await clean(page, `question, ${colorScheme}`);
+    await picture(`tools-axe-${colorScheme}`);
+  }
+  await page.getByRole('button', { name: 'Allow once' }).focus();
+  await page.keyboard.press('Enter');
+  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
+  await answered(page);
+  await clean(page, 'result');
+  const phone = await house.page({ viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true, locale: 'de-DE', colorScheme: 'dark' });
+  const id = /#\/c\/(\w+)/.exec(page.url())[1];
+  await phone.goto(`${house.server.url}/#/c/${id}`);
+  await phone.waitForSelector('.call-result');
+  await picture('tools-phone', phone);
+  const small = await phone.evaluate(() => [...document.querySelectorAll('.call button, .call summary')].filter((b) => b.getBoundingClientRect().height < 44).map((b) => b.outerHTML));
+  assert.deepEqual(small, [], 'what a finger hits');
+  assert.ok(await phone.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is wider than the phone');
+  await phone.click('#add');
+  await phone.locator('.menu .i-tool').click();
+  await phone.getByRole('menuitem', { name: /^Toolserver verwalten/ }).click();
+  await phone.waitForSelector('#tools-dialog[open] .server');
+  await phone.click('.server-tools summary');
+  await picture('tools-dialog-phone', phone);
+  await clean(phone, 'dialog');
+  await phone.context().close();
+});
+
+test('nothing failed in the page meanwhile', opts, () => {
+  assert.deepEqual(house.problems, []);
+});

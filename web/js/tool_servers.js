@@ -1,0 +1,131 @@
+// Tool servers: which of them this chat uses, and the dialog in which they are added, tried, and taken away.
+
+import { call } from "./api.js";
+import { confirmDialog, el, icon, toast } from "./dom.js";
+import { date, t } from "./i18n.js";
+import { render } from "./render.js";
+import { emit, state } from "./state.js";
+
+let known = null; // as the server has them; null: not read yet
+let mayAdd = false;
+const opened = new Set(); // ids of servers whose tools are shown
+
+export async function toolServers() {
+  if (!known) {
+    try { ({ items: known, may_add: mayAdd } = await call("GET", "/api/tool-servers")); } catch { return []; }
+  }
+  return known;
+}
+
+export function forgetToolServers() { known = null; }
+
+export const chosenServers = () => (state.current?.settings || state.draftSettings)?.tool_servers || [];
+
+/** Turns a server on or off for the chat that is open, or for the one that is begun next. */
+export function chooseServer(name, wanted) {
+  const others = chosenServers().filter((x) => x !== name);
+  const next = wanted ? [...others, name] : others;
+  emit("choose-settings", { tool_servers: next.length ? next : null });
+}
+
+const field = (label, input, hint) => el("label", {}, el("span", {}, label), input, hint ? el("small", { class: "muted" }, hint) : null);
+
+function toolRow(server, tool, draw, complain) {
+  return el("li", { data: { key: `${tool.name} ${tool.always} ${tool.problem || ""}` } },
+    el("span", { class: "grow" }, el("b", {}, tool.title || tool.name), tool.destructive ? el("span", { class: "call-warn" }, " ", t("tools.destructive")) : null,
+      el("span", { class: "tool-about muted", dir: "auto" }, tool.problem ? t("tools.problem", { why: tool.problem }) : tool.description || "")),
+    tool.always ? el("button", { class: "quiet small", type: "button", on: { click: async () => {
+      try { await call("POST", `/api/tool-servers/${server.id}/ask-again`, { tool: tool.name }); forgetToolServers(); await draw(); } catch (error) { complain(error); }
+    } } }, t("tools.askAgain")) : null);
+}
+
+function serverRow(server, ui) {
+  const n = server.tools.length;
+  const { draw, complain, edit } = ui;
+  const act = (work) => async () => { try { complain(null); await work(); forgetToolServers(); emit("tool-servers-changed"); await draw(); } catch (error) { complain(error); } };
+  const small = (key, name, label, run) => el("button", { class: "icon-button", type: "button", title: label, ariaLabel: `${label}: ${server.name}`, data: { key }, on: { click: run } }, icon(name));
+  return el("li", { class: "server", data: { key: JSON.stringify([server.id, server.name, server.enabled, server.usable, server.listed_at, server.tools.map((x) => x.always)]) } },
+    el("div", { class: "server-head" },
+      el("span", { class: "grow" }, el("b", {}, server.name), " ", el("span", { class: "badge" }, t(server.everyone ? "tools.forEveryone" : "tools.own")),
+        server.enabled && server.usable ? null : el("span", { class: "badge" }, t("tools.off")),
+        server.url ? el("span", { class: "tool-about muted" }, server.url) : null),
+      ...(server.may_change ? [
+        small("refresh", "again", t("tools.refresh"), act(async () => { const fresh = await call("POST", `/api/tool-servers/${server.id}/refresh`); toast(t("tools.found", { n: fresh.tools.length })); })),
+        small("edit", "edit", t("tools.edit"), () => edit(server)),
+        small("remove", "trash", t("tools.remove"), act(async () => { if (await confirmDialog(t("tools.removeTitle", { name: server.name }), t("tools.removeText"))) await call("DELETE", `/api/tool-servers/${server.id}`); })),
+      ] : [])),
+    el("details", { class: "server-tools", open: opened.has(server.id), data: { key: "tools" }, on: { toggle: ({ target }) => { if (target.open) opened.add(server.id); else opened.delete(server.id); } } }, el("summary", {}, icon("chevron"), t("tools.count", { n }), el("span", { class: "muted" }, " · ", t("tools.listed", { date: date(server.listed_at) }))),
+      el("ul", { class: "keys" }, ...server.tools.map((tool) => toolRow(server, tool, draw, complain)))));
+}
+
+/** The form: a new server, or one that is changed. */
+function makeForm(ui) {
+  const admin = state.user?.role === "admin";
+  const name = el("input", { required: true, maxLength: 24, pattern: "[a-z0-9][a-z0-9_\\-]*", autocapitalize: "none", spellcheck: false, placeholder: t("tools.nameExample"), title: t("tools.nameRule") });
+  const url = el("input", { required: true, type: "url", maxLength: 1000, spellcheck: false, placeholder: t("tools.urlExample") });
+  const secret = el("input", { type: "password", maxLength: 4096, autocomplete: "off", placeholder: t("tools.secretExample") });
+  const everyone = el("input", { type: "checkbox" });
+  const enabled = el("input", { type: "checkbox" });
+  const save = el("button", { class: "primary" }, t("tools.add"));
+  const cancel = el("button", { class: "quiet", type: "button", hidden: true, on: { click: () => edit(null) } }, t("common.cancel"));
+  const everyoneLine = el("label", { class: "check-line" }, everyone, t("tools.everyone"));
+  const enabledLine = el("label", { class: "check-line" }, enabled, t("tools.enabled"));
+  const title = el("h3", {}, t("tools.addTitle"));
+  let changed = null;
+  const edit = (server) => {
+    changed = server;
+    name.value = server?.name || "";
+    url.value = server?.url || "";
+    secret.value = "";
+    secret.placeholder = server?.has_secret ? t("tools.secretKept") : t("tools.secretExample");
+    enabled.checked = server?.enabled ?? true;
+    everyone.checked = admin && !ui.mayAdd();
+    everyone.disabled = !ui.mayAdd();
+    everyoneLine.hidden = Boolean(server) || !admin;
+    enabledLine.hidden = !server;
+    cancel.hidden = !server;
+    title.textContent = server ? t("tools.editTitle", { name: server.name }) : t("tools.addTitle");
+    save.textContent = server ? t("common.save") : t("tools.add");
+    node.hidden = !server && !admin && !ui.mayAdd();
+    if (server) name.focus();
+  };
+  const body = () => ({ name: name.value.trim(), url: url.value.trim(), ...(secret.value && { secret: secret.value }), ...(changed ? { enabled: enabled.checked } : { everyone: everyone.checked }) });
+  const node = el("form", { id: "tools-form", class: "server-form", on: { submit: async (event) => {
+    event.preventDefault();
+    save.disabled = true;
+    try {
+      ui.complain(null);
+      const made = await call(changed ? "PATCH" : "POST", changed ? `/api/tool-servers/${changed.id}` : "/api/tool-servers", body());
+      toast(t("tools.found", { n: made.tools.length }));
+      forgetToolServers();
+      emit("tool-servers-changed");
+      edit(null);
+      await ui.draw();
+    } catch (error) { ui.complain(error); } finally { save.disabled = false; }
+  } } }, title, el("div", { class: "grid" }, field(t("tools.name"), name), field(t("tools.secret"), secret, t("tools.secretHint"))), field(t("tools.url"), url), everyoneLine, enabledLine,
+  ui.problem, el("div", { class: "dialog-row" }, cancel, save));
+  return { node, edit };
+}
+
+export async function toolServersDialog() {
+  const rows = el("ul", { class: "keys servers" });
+  const problem = el("p", { class: "form-error", role: "alert", hidden: true });
+  const ui = { problem, mayAdd: () => mayAdd, complain: (error) => { problem.textContent = error?.message || ""; problem.hidden = !error; }, draw: async () => {
+    const all = await toolServers();
+    render(rows, ...all.map((server) => serverRow(server, ui)));
+    if (!all.length) render(rows, el("li", { class: "muted", data: { key: "none" } }, t(mayAdd || state.user?.role === "admin" ? "tools.none" : "tools.noneYet")));
+  } };
+  forgetToolServers();
+  await toolServers();
+  const { node: form, edit } = makeForm(ui);
+  ui.edit = edit;
+  document.getElementById("tools-dialog")?.remove();
+  const dialog = el("dialog", { id: "tools-dialog", class: "dialog tools-dialog" }, el("h2", { id: "tools-dialog-title" }, t("tools.title")), el("p", { class: "muted" }, t("tools.intro")), rows, form,
+    el("div", { class: "dialog-row dialog-foot" }, el("button", { class: "quiet", type: "button", on: { click: () => dialog.close() } }, t("common.close"))));
+  dialog.setAttribute("aria-labelledby", "tools-dialog-title");
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  edit(null);
+  await ui.draw();
+  dialog.showModal();
+}
