@@ -17,6 +17,7 @@ export class ApiError extends Error {
 }
 
 export function setCsrf(token) { csrf = token; }
+export const hasCsrf = () => Boolean(csrf);
 export function setSignedOutHandler(fn) { onSignedOut = fn; }
 
 async function request(method, path, body, signal) {

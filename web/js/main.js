@@ -2,7 +2,7 @@
 
 import { initActions } from "./actions.js";
 import { takeFiles } from "./attach.js";
-import { call, setCsrf, setSignedOutHandler } from "./api.js";
+import { call, hasCsrf, setCsrf, setSignedOutHandler } from "./api.js";
 import { leaveAll, resume, stopAnswer } from "./answer.js";
 import { drawComposer, focusComposer, forgetDrafts, keepDraft, takeDraft } from "./composer.js";
 import { keysDialog, passwordDialog } from "./dialogs.js";
@@ -181,7 +181,7 @@ $("sidebar-open").addEventListener("click", () => { showSidebar(true); if (narro
 $("sidebar-close").addEventListener("click", () => { showSidebar(false); $("sidebar-open").focus(); });
 $("scrim").addEventListener("click", () => showSidebar(false));
 $("new-chat").addEventListener("click", () => frame.openNew());
-$("account").addEventListener("click", () => openMenu($("account"), [
+$("account").addEventListener("click", async () => openMenu($("account"), [
   { label: t("export.menu"), icon: "export", run: () => withExport((m) => m.exportDialog()) },
   { label: t("import.menu"), icon: "import", run: openImport },
   { label: t("export.account"), icon: "download", run: () => withExport((m) => m.exportAccount()) },
@@ -191,6 +191,7 @@ $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("account.security"), icon: "shield", run: async () => (await import("./security.js")).securityDialog() },
   { label: t("account.help"), icon: "keyboard", run: helpDialog },
   { label: t("account.language"), icon: "language", run: languageMenu },
+  ...(navigator.serviceWorker ? [{ label: t("offline.menu"), icon: "download", many: true, checked: Boolean(await navigator.serviceWorker.getRegistration("/")), run: async () => (await import("./offline.js")).toggleOffline() }] : []),
   ...(state.user?.role === "admin" ? [{ label: t("page.admin"), icon: "admin", run: () => location.assign("/admin") }] : []),
   { label: t("account.signOut"), icon: "out", run: signOut },
 ]));
@@ -222,7 +223,8 @@ function signedOut() {
 }
 
 /** Of who was here before nothing stays in this tab. */
-function beginAnew() {
+async function beginAnew() {
+  await globalThis.caches?.delete("read").catch(() => {}); // sw.js
   closeCurrent();
   forgetDrafts();
   history.replaceState(null, "", "#/");
@@ -230,6 +232,8 @@ function beginAnew() {
 }
 
 on("account-gone", beginAnew);
+// A page that began without a network has no token, which is not kept.
+on("reach", async (reach) => { if (!reach && state.user && !hasCsrf()) try { setCsrf((await call("GET", "/api/session")).csrf); } catch { /* the next time */ } });
 
 let whose = null; // the id of the user who was signed in last
 let started = false;
@@ -249,6 +253,7 @@ function showApp(session) {
   loadConversations();
   if (!started) { startStatus(); startLive(); }
   started = true;
+  if (navigator.serviceWorker?.controller) import("./offline.js").then((m) => m.refreshOffline(), () => {});
   route();
 }
 

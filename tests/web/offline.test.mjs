@@ -1,0 +1,110 @@
+// Reading without a network: off until asked for, never stale code, nothing kept after signing out.
+import assert from 'node:assert/strict';
+import { appendFileSync, cpSync, realpathSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { answered, noBrowser, openHouse, order, say, until } from './page.mjs';
+
+const opts = { skip: noBrowser };
+let house, page, web;
+before(async () => {
+  if (noBrowser) return;
+  house = await openHouse({ fake: true });
+  const link = path.join(house.server.dir, 'share/web'); // files of this server alone, which change below
+  const real = realpathSync(link);
+  rmSync(link);
+  cpSync(real, link, { recursive: true });
+  web = link;
+  page = await house.page();
+});
+after(async () => { await house?.browser.close(); await house?.server.stop(); });
+
+const registered = () => page.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).length);
+const kept = (name) => page.evaluate(async (n) => (await (await caches.open(n)).keys()).map((r) => r.url.replace(location.origin, '')), name);
+const toggle = async () => { await page.click('#account'); await page.getByRole('menuitemcheckbox', { name: 'Read offline' }).click(); };
+async function turnOn() {
+  await toggle();
+  await page.getByRole('button', { name: 'Keep chats here' }).click();
+  await page.getByText('You can now read your chats offline').waitFor();
+}
+const signIn = async () => {
+  await page.fill('#login-name', house.server.admin.name);
+  await page.fill('#login-password', house.server.admin.password);
+  await page.click('#login-form .primary');
+  await page.waitForSelector('#app:not([hidden])');
+};
+const waitKept = async (name, what) => { for (let i = 0; i < 100 && !(await kept(name)).some((u) => u.includes(what)); i++) await page.waitForTimeout(50); assert.ok((await kept(name)).some((u) => u.includes(what)), `${what} in ${await kept(name)}`); };
+
+test('nothing is kept until somebody asks for it; then the newest chats are, and no token', opts, async () => {
+  await say(page, order({ text: 'The fox is **red**.' }));
+  await answered(page);
+  assert.equal(await registered(), 0);
+  await turnOn();
+  assert.equal(await registered(), 1);
+  const id = /#\/c\/(\w+)/.exec(page.url())[1];
+  await waitKept('read', `/api/conversations/${id}?`);
+  await waitKept('page', '/js/thread.js');
+  const { csrf, kept: session } = await page.evaluate(async () => ({ csrf: (await (await fetch('/api/session', { cache: 'no-store' })).json()).csrf, kept: await (await caches.match('/api/session')).text() }));
+  assert.ok(csrf && !session.includes(csrf), session);
+});
+
+test('new code runs at once, with the network', opts, async () => {
+  appendFileSync(path.join(web, 'js/theme.js'), '\nglobalThis.isNew = 2;\n');
+  await page.reload();
+  await page.waitForSelector('#app:not([hidden])');
+  assert.equal(await page.evaluate(() => globalThis.isNew), 2);
+});
+
+test('turned off, nothing is left; on again, and signed out, no chat is', opts, async () => {
+  await toggle();
+  await page.getByText('Nothing is kept on this device').waitFor();
+  assert.equal(await registered(), 0);
+  assert.deepEqual(await page.evaluate(() => caches.keys()), []);
+  await page.reload();
+  await page.waitForSelector('#app:not([hidden])');
+  await turnOn();
+  await waitKept('read', '/api/conversations/');
+  await page.click('#account');
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.waitForSelector('#login:not([hidden])');
+  for (let i = 0; i < 100 && (await kept('read')).length; i++) await page.waitForTimeout(50);
+  assert.deepEqual(await kept('read'), []);
+  await signIn();
+});
+
+test('a page that began without the server writes again when it is back', opts, async () => {
+  const late = await house.page();
+  await late.route('**/api/session', async (route) => route.fulfill({ json: { ...await (await route.fetch()).json(), csrf: '' } })); // as sw.js keeps it
+  await late.route('**/api/status', (route) => route.abort());
+  await late.reload();
+  await until(late, () => document.querySelector('#engine').dataset.state === 'down');
+  await late.unrouteAll();
+  await until(late, () => document.querySelector('#engine').dataset.state === 'ready');
+  await late.waitForTimeout(300);
+  await say(late, order({ text: 'Back.' }));
+  assert.equal((await answered(late)).text.trim(), 'Back.');
+  await late.context().close();
+});
+
+test('without the server list and chats are read, with the newest code', opts, async () => {
+  await page.reload();
+  await page.waitForSelector('#app:not([hidden])');
+  await page.locator('.conversation a').last().click();
+  await page.waitForSelector('.message.assistant');
+  const at = page.url();
+  await waitKept('read', `/api/conversations/${/#\/c\/(\w+)/.exec(at)[1]}?`);
+  await waitKept('page', '/js/theme.js');
+  await page.waitForTimeout(1500); // what changed is being fetched anew
+  await house.server.stop();
+  await page.reload();
+  await page.waitForSelector('.message.assistant .answer strong');
+  assert.equal(await page.textContent('.message.assistant .answer'), 'The fox is red.');
+  assert.equal(await page.locator('.conversation').count() > 0, true);
+  assert.equal(await page.evaluate(() => globalThis.isNew), 2);
+  await until(page, () => document.querySelector('#engine').dataset.state === 'down');
+  if (process.env.SLUICE_PICTURES) await page.screenshot({ path: path.join(process.env.SLUICE_PICTURES, 'offline.png') });
+});
+
+test('nothing failed in the page meanwhile', opts, () => {
+  assert.deepEqual(house.problems, []);
+});

@@ -1,0 +1,59 @@
+// Reading without a network: off until somebody turns it on for this device. The newest chats are then kept in this browser, beside
+// the page itself (sw.js), until it is turned off or the user signs out.
+
+import { call } from "./api.js";
+import { confirmDialog, toast } from "./dom.js";
+import { t } from "./i18n.js";
+
+const NEWEST = 30; // chats that are kept without having been opened
+const NEEDED = ["/", "/vendor/markdown-it.min.js", "/vendor/purify.min.js", "/vendor/highlight.min.js", "/js/clean.js", "/js/markdown.js"];
+const TEXTS = 80; // as history.js asks
+const WANTED = "wanted"; // as in sw.js
+
+/** Only where the page's origin is one that browsers trust, which is TLS or this machine. */
+const canOffline = () => Boolean(navigator.serviceWorker);
+const isOffline = async () => canOffline() && Boolean(await navigator.serviceWorker.getRegistration("/"));
+
+/** Asks for all that reading needs, so that it is kept: what this page has asked for, and the newest chats. */
+async function fill() {
+  const asked = performance.getEntriesByType("resource").map((r) => new URL(r.name)).filter((u) => u.origin === location.origin && !u.pathname.startsWith("/api/")).map((u) => u.pathname);
+  await Promise.all([...new Set([...NEEDED, ...asked])].map((path) => fetch(path).then((r) => r.blob()).catch(() => {})));
+  await call("GET", "/api/session");
+  const { items } = await call("GET", `/api/conversations?limit=${NEWEST}`);
+  for (const { id } of items) await call("GET", `/api/conversations/${id}?texts=${TEXTS}`).catch(() => {});
+}
+
+async function ready() {
+  const registration = await navigator.serviceWorker.ready;
+  if (!navigator.serviceWorker.controller) await new Promise((done) => { navigator.serviceWorker.addEventListener("controllerchange", done, { once: true }); });
+  return registration;
+}
+
+async function turnOn() {
+  if (!await confirmDialog(t("offline.title"), t("offline.text"), t("offline.turnOn"), { safe: true })) return;
+  try {
+    const url = globalThis.trustedTypes?.createPolicy("sluice-worker", { createScriptURL: () => "/sw.js" }).createScriptURL("") ?? "/sw.js";
+    await caches.open(WANTED);
+    await navigator.serviceWorker.register(url);
+    await ready();
+    await fill();
+    toast(t("offline.on"));
+  } catch (error) { toast(error.message, 5000); }
+}
+
+async function turnOff() {
+  await caches.delete(WANTED);
+  for (const registration of await navigator.serviceWorker.getRegistrations()) await registration.unregister();
+  for (const name of await caches.keys()) await caches.delete(name);
+  toast(t("offline.off"));
+}
+
+export async function toggleOffline() {
+  if (await isOffline()) await turnOff();
+  else await turnOn();
+}
+
+/** At the page's start, when the network is there: what is new since is kept too. */
+export async function refreshOffline() {
+  if (await isOffline() && navigator.onLine) fill().catch(() => {});
+}

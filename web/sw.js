@@ -1,0 +1,79 @@
+// Reading without a network, on devices where somebody asked for it (js/offline.js registers this, and takes it away again). The
+// network is always asked first, for code too: what is kept answers only when nothing else does, so nobody runs stale code. When a
+// file of the page has changed, all that is kept of the page is fetched anew, so that what is kept is of one version.
+
+const PAGE = "page";
+const READ = "read";
+const WANTED = "wanted"; // while this cache is there, something is to be kept at all: this worker outlives its registration
+const READ_DAYS = 30;
+const PARTS = /^\/($|(css|js|strings|vendor)\/(?!admin)|icon[\w-]*\.(svg|png)$|manifest\.webmanifest$)/;
+const READS = /^\/api\/(session$|conversations($|\/\d+(\/texts)?$)|conversation-tags$)/;
+
+self.addEventListener("install", () => self.skipWaiting());
+self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
+
+const nameOf = (url) => (PARTS.test(url.pathname) ? PAGE : READS.test(url.pathname) ? READ : "");
+const keyOf = (url) => (nameOf(url) === PAGE ? url.pathname : url.pathname + url.search);
+
+/** What is kept says when it came; of a session no token is kept. */
+async function copyOf(response, key) {
+  const headers = { "content-type": response.headers.get("content-type") || "", etag: response.headers.get("etag") || "", "x-kept-at": String(Date.now()) };
+  for (const name of ["content-security-policy", "cross-origin-opener-policy"]) if (response.headers.has(name)) headers[name] = response.headers.get(name);
+  const body = key === "/api/session" ? JSON.stringify({ ...await response.json(), csrf: "" }) : await response.blob();
+  return new Response(body, { headers });
+}
+
+let renewing = null;
+let sessions = 0; // that ended: what was asked for before is nobody's any more
+
+async function renew(cache) {
+  for (const { url } of await cache.keys()) {
+    try {
+      const response = await fetch(url, { cache: "no-cache" });
+      if (response.status === 200) await cache.put(url, await copyOf(response, ""));
+      else await cache.delete(url);
+      if (!await caches.has(WANTED)) { await caches.delete(PAGE); return; }
+    } catch { await cache.delete(url); } // better none than one of another version
+  }
+}
+
+async function keep(name, key, response, session) {
+  const copy = await copyOf(response, key);
+  if (!await caches.has(WANTED) || session !== sessions) return;
+  const cache = await caches.open(name);
+  const old = await cache.match(key);
+  await cache.put(key, copy);
+  if (!await caches.has(WANTED)) await caches.delete(name); // turned off meanwhile
+  if (name === PAGE && old && old.headers.get("etag") !== response.headers.get("etag")) await (renewing ??= renew(cache).finally(() => { renewing = null; }));
+}
+
+async function answer(event, name, key) {
+  const session = sessions;
+  let response;
+  try {
+    response = await fetch(event.request);
+  } catch (cause) {
+    const kept = await (await caches.open(name)).match(key);
+    if (kept && (name === PAGE || Date.now() - Number(kept.headers.get("x-kept-at")) < READ_DAYS * 86400000)) return kept;
+    throw cause;
+  }
+  if (response.status === 200) event.waitUntil(keep(name, key, response.clone(), session).catch(() => {})); // the disk may be full
+  else if (response.status === 401) { sessions++; event.waitUntil(caches.delete(READ)); } // nobody is signed in
+  else if (name === READ && response.status === 404) event.waitUntil(caches.open(READ).then((cache) => cache.delete(key)));
+  return response;
+}
+
+/** A chat that is deleted or changed here goes from what is kept. */
+async function forget(id) {
+  const cache = await caches.open(READ);
+  for (const { url } of await cache.keys()) if (new URL(url).pathname.startsWith(`/api/conversations/${id}`)) await cache.delete(url);
+}
+
+self.addEventListener("fetch", (event) => {
+  const url = new URL(event.request.url);
+  if (url.origin !== self.location.origin) return;
+  const changed = event.request.method === "DELETE" && /^\/api\/conversations\/(\d+)$/.exec(url.pathname)?.[1];
+  if (changed) event.waitUntil(forget(changed));
+  const name = event.request.method === "GET" ? nameOf(url) : "";
+  if (name) event.respondWith(answer(event, name, keyOf(url)));
+});
