@@ -24,7 +24,7 @@ dist_webjs_DATA += %D%/js/calls.js %D%/js/live.js %D%/js/message_menu.js %D%/js/
 web_icons += %D%/icons/fork.svg %D%/icons/tool.svg %D%/icons/prompt.svg
 dist_webjs_DATA += %D%/js/add_menu.js %D%/js/compare.js %D%/js/edit_answer.js %D%/js/footnotes.js %D%/js/header.js %D%/js/model_menu.js %D%/js/own_message.js %D%/js/palette.js %D%/js/preview.js %D%/js/queue.js \
 	%D%/js/samples.js %D%/js/speak.js %D%/js/temporary.js
-dist_webjs_DATA += %D%/js/offline.js %D%/js/tool_runs.js %D%/js/tool_servers.js
+dist_webjs_DATA += %D%/js/offline.js %D%/js/suggestions.js %D%/js/tool_runs.js %D%/js/tool_servers.js
 dist_webjs_DATA += %D%/js/render.js %D%/js/oidc.js %D%/js/errors.js %D%/js/first_run.js %D%/js/trouble.js
 # the list of chats, long threads, read-only links
 dist_web_DATA += %D%/share.html

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "config.h"
+#include "engine/base/arena.h"
 #include "fcgi/auth/auth.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/reply.h"
@@ -15,6 +17,8 @@
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
+
+#define MAX_SUGGESTIONS 8
 
 static bool reply_and_free(struct request *r, int status, cJSON *o)
 {
@@ -101,6 +105,24 @@ static void add_banner(cJSON *o, const struct request *r)
     cJSON_AddStringToObject(banner, "level", server_setting_text(r, SETTING_BANNER_LEVEL));
 }
 
+/* The admin's first messages for an empty chat; none: the page has its own. */
+static void add_suggestions(cJSON *o, const struct request *r)
+{
+    cJSON *list = cJSON_AddArrayToObject(o, "suggestions");
+    const char *at = server_setting_text(r, SETTING_SUGGESTIONS);
+    while (*at && cJSON_GetArraySize(list) < MAX_SUGGESTIONS) {
+        at += strspn(at, " |");
+        size_t n = strcspn(at, "|");
+        const char *next = at + n;
+        while (n && at[n - 1] == ' ')
+            n--;
+        char *text = n ? arena_copy(r->arena, at, n) : NULL;
+        if (text)
+            cJSON_AddItemToArray(list, cJSON_CreateString(text));
+        at = next;
+    }
+}
+
 static bool status(struct request *r, struct err *e)
 {
     struct status_page page;
@@ -121,6 +143,7 @@ static bool status(struct request *r, struct err *e)
     add_model(o, r, &page);
     cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
     add_banner(o, r);
+    add_suggestions(o, r);
     part = cJSON_AddObjectToObject(o, "load");
     cJSON_AddNumberToObject(part, "running", alive ? page.jobs_running : 0);
     cJSON_AddNumberToObject(part, "waiting", alive ? page.jobs_waiting : 0);

@@ -24,6 +24,7 @@ struct store;
 enum server_setting {
     SETTING_BANNER,
     SETTING_BANNER_LEVEL,
+    SETTING_SUGGESTIONS,         /* with | between them; admin/api_health.c */
     SETTING_DEFAULT_TEMPERATURE, /* the six defaults: null is the model's own */
     SETTING_DEFAULT_TOP_P,
     SETTING_DEFAULT_TOP_K,

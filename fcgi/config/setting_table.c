@@ -13,6 +13,10 @@ const struct setting_row setting_rows[SETTING__N] = {
                         "a line of text over everyone's chat; empty: none"},
     [SETTING_BANNER_LEVEL] = {"banner_level", "page", SETTING_TYPE_CHOICE, "\"info\"", 0, 0,
                               "info|warning", NULL, false, "how the banner looks"},
+    [SETTING_SUGGESTIONS] =
+        {"suggestions", "page", SETTING_TYPE_TEXT, "\"\"", 0, SETTING_TEXT_BYTES, NULL, NULL, false,
+         "first messages that an empty chat offers, with | between them, the first eight; empty: "
+         "the page's own"},
     [SETTING_DEFAULT_TEMPERATURE] =
         {"default_temperature", "model", SETTING_TYPE_NUMBER, "null", 0, 2, NULL, NULL, true,
          "temperature where neither request nor chat says one; null: the model's own"},

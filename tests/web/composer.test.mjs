@@ -32,6 +32,21 @@ test('on a new chat the box stands in the middle; with the first message it goes
   assert.ok(await page.locator('.suggestion').first().isHidden());
 });
 
+test('an empty chat offers what an admin wrote', opts, async () => {
+  await house.server.json('PATCH', '/api/admin/settings', { suggestions: ' Who is <b>on call</b>? || How do I file a ticket? |' });
+  await page.reload();
+  await fresh();
+  await until(page, () => document.querySelectorAll('.suggestion').length === 2);
+  assert.deepEqual(await page.locator('.suggestion').allTextContents(), ['Who is <b>on call</b>?', 'How do I file a ticket?']);
+  await page.locator('.suggestion').last().click();
+  await answered(page);
+  assert.equal((await stored()).messages[0].content, 'How do I file a ticket?');
+  await house.server.json('PATCH', '/api/admin/settings', { suggestions: '' });
+  await page.reload();
+  await fresh();
+  await until(page, () => document.querySelectorAll('.suggestion').length === 4);
+});
+
 test('the pill names the model, and sets whether it thinks: for this chat, and for the next answer', opts, async () => {
   await fresh();
   await until(page, () => document.querySelector('#model:not([hidden]) .model-name')?.textContent);

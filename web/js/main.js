@@ -6,7 +6,7 @@ import { call, hasCsrf, setCsrf, setSignedOutHandler } from "./api.js";
 import { leaveAll, resume, stopAnswer } from "./answer.js";
 import { drawComposer, focusComposer, forgetDrafts, keepDraft, takeDraft } from "./composer.js";
 import { keysDialog, passwordDialog } from "./dialogs.js";
-import { el, $, openMenu, toast } from "./dom.js";
+import { $, openMenu, toast } from "./dom.js";
 import { initHeader } from "./header.js";
 import { clearMarks, goToMessage } from "./found.js";
 import { readConversation, readTexts } from "./history.js";
@@ -21,6 +21,7 @@ import "./commands.js";
 import "./model_menu.js";
 import "./meter.js";
 import "./queue.js";
+import "./suggestions.js";
 import { promptsDialog } from "./prompts.js";
 import { placeOf, post } from "./sending.js";
 import { helpDialog } from "./shortcuts.js";
@@ -31,7 +32,6 @@ import { startStatus } from "./status.js";
 import { initTheme } from "./theme.js";
 import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
 
-const SUGGESTIONS = ["suggestions.who", "suggestions.capital", "suggestions.story", "suggestions.sum"];
 const app = $("app");
 const narrow = matchMedia("(max-width: 760px)");
 
@@ -205,8 +205,7 @@ function languageMenu() {
     label, icon: code === chosen ? "check" : "none", checked: code === chosen, run: () => { if (code !== chosen) chooseLanguage(code); },
   })));
 }
-$("suggestions").append(...SUGGESTIONS.map((key) => t(key)).map((text) => el("button", { class: "suggestion", type: "button",
-  on: { click: () => post({ content: text, parent_id: null }) } }, text)));
+on("suggestion", (content) => post({ content, parent_id: null }));
 
 const frame = { openNew: () => { location.hash = "#/"; route(); }, showSidebar, sidebarShown: () => !app.classList.contains("side-hidden") };
 initActions(frame);
