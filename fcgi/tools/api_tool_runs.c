@@ -33,6 +33,7 @@ struct running {
     cJSON *arguments;
     double looked; /* clock_ms, when it was last asked whether it goes on */
     bool stopped;
+    bool written_here; /* a job of this chat wrote the call: it came by no import, edit or fork */
 };
 
 /* Its row says so; the request's own client may have gone meanwhile. */
@@ -90,6 +91,7 @@ static bool find_call(struct request *r, struct running *x, struct err *bad, str
             r->store, r->arena,
             &(struct store_ref){.user_id = r->who.user_id, .id = m.conversation_id}, &c, e))
         return false;
+    x->written_here = m.job_key != NULL;
     if (m.status == MESSAGE_RUNNING)
         return err_set(e, ERR_CONFLICT, "this answer is still being written") ||
                err_reason(e, "answer_running");
@@ -108,7 +110,8 @@ static bool find_call(struct request *r, struct running *x, struct err *bad, str
     return ok;
 }
 
-/* Asked each time, but for tools that run always; and these too after so many rounds. */
+/* Asked each time, but for tools that run always; and these too after so many rounds, or where the
+ * call came from elsewhere: nobody's file decides what runs here. */
 static bool may_run(struct running *x, enum allow allow, struct err *e)
 {
     struct request *r = x->r;
@@ -128,6 +131,7 @@ static bool may_run(struct running *x, enum allow allow, struct err *e)
                            &(struct store_ref){.user_id = r->who.user_id, .id = x->run.message_id},
                            &rounds, e))
         return false;
+    allowed = allowed && x->written_here;
     r->error_override.code = allowed ? "tool_rounds" : "tool_permission";
     if (!allowed)
         return err_set(e, ERR_FORBIDDEN, "this tool asks before each call: send allow") ||

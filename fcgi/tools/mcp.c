@@ -9,6 +9,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
+#include "engine/base/utf8.h"
 #include "fcgi/tools/mcp_events.h"
 
 #define CLOSE_MS 1000.0
@@ -167,6 +168,7 @@ static cJSON *take_result(struct exchange *x, struct err *e)
     if (error) {
         const char *words = json_text(error, "message");
         err_set(e, ERR_UNAVAILABLE, "the tool server says: %.200s", words ? words : "an error");
+        e->text[utf8_valid((const unsigned char *)e->text, strlen(e->text))] = '\0'; /* where cut */
         err_reason(e, "tool_error");
         return NULL;
     }
@@ -223,8 +225,7 @@ static bool take_version(struct mcp_session *s, const cJSON *result, struct err 
             return true;
         }
     return err_set(e, ERR_UNAVAILABLE,
-                   "the tool server speaks version %.20s of the protocol, which is not known here",
-                   version ? version : "?") ||
+                   "the tool server speaks a version of the protocol that is not known here") ||
            err_reason(e, "tool_protocol");
 }
 

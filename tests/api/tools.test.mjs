@@ -251,6 +251,24 @@ test('arguments that are no object never reach a server', async () => {
   assert.equal(mcp.calls.length, before);
 });
 
+test('a call that came by an import, an edit or a fork asks, though its tool always runs', async () => {
+  const { c, answer, calls } = await asked(['calc'], [['calc_add', { a: 1, b: 1 }]]);
+  assert.equal((await run(answer, calls[0], { allow: 'always' })).status, 200);
+  assert.equal((await run(answer, calls[0])).status, 200);
+  const doc = (await s.json('GET', `/api/export?format=json&conversation=${c.id}`)).body;
+  Object.assign(doc.conversations[0], { key: 'crafted', title: 'crafted' });
+  assert.equal((await s.json('POST', '/api/import', doc)).body.imported, 1);
+  const crafted = await read((await s.json('GET', '/api/conversations?q=crafted')).body.items[0].id);
+  const fork = await read((await s.json('POST', `/api/conversations/${c.id}/fork`, { from_message_id: answer.id })).body.id);
+  const before = mcp.calls.length;
+  for (const chat of [crafted, fork]) {
+    assert.deepEqual(chat.settings.tool_servers, ['calc']);
+    const r = await run(chat.messages[1], chat.messages[1].tool_calls[0]);
+    assert.deepEqual([r.status, r.body.error?.reason], [403, 'tool_permission'], r.text);
+  }
+  assert.equal(mcp.calls.length, before);
+});
+
 test('one user\'s servers, permissions and calls are nobody else\'s', async () => {
   assert.deepEqual(await list(other), []);
   const [{ id }] = await list();

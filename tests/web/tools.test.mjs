@@ -91,6 +91,15 @@ test('a tool that is always allowed runs by itself, until one is asked again', o
   await until(page, () => document.querySelectorAll('.message.assistant').length === 3);
   assert.equal((await answered(page)).text.trim(), 'Four.');
   assert.deepEqual(mcp.calls.slice(-2).map((c) => c.arguments.a), [1, 2]);
+  const file = (await house.server.json('GET', `/api/export?format=json&conversation=${(await stored()).id}`)).body;
+  Object.assign(file.conversations[0], { key: 'crafted', title: 'crafted', leaf: 2 });
+  file.conversations[0].messages.length = 2;
+  const before = mcp.calls.length;
+  await house.server.json('POST', '/api/import', file);
+  await page.goto(`${house.server.url}/#/c/${(await house.server.json('GET', '/api/conversations?q=crafted')).body.items[0].id}`);
+  await page.waitForSelector('.call-ask'); // nobody's file decides what runs here
+  await page.waitForTimeout(300);
+  assert.equal(mcp.calls.length, before);
   await openTools();
   await page.getByRole('menuitem', { name: /^Manage/ }).click();
   await page.click('.server-tools summary');
@@ -192,6 +201,7 @@ test('by keyboard alone, and clean for axe in both themes, on a phone in German 
   await page.keyboard.press('Enter');
   await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
   await answered(page);
+  await sleep(800); // new text appears gently
   await clean(page, 'result');
   const phone = await house.page({ viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true, locale: 'de-DE', colorScheme: 'dark' });
   const id = /#\/c\/(\w+)/.exec(page.url())[1];

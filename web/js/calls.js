@@ -4,7 +4,10 @@
 import { copyText, el, icon } from "./dom.js";
 import { seconds } from "./format.js";
 import { t } from "./i18n.js";
-import { emit, state } from "./state.js";
+import { emit, on, state } from "./state.js";
+
+const written = new Set(); // ids of answers whose end this page saw: only their calls may run unasked
+on("answer-end", (message) => written.add(message.id));
 
 const LONG = 600; // characters of a result, before it is folded
 
@@ -72,7 +75,7 @@ export function drawCalls(box, message) {
   const results = resultsOf(message);
   const open = calls.length && message.status === "done" && !results.size && state.current?.leaf_id === message.id;
   if (open && mayRun(message)) {
-    import("./tool_runs.js").then((m) => m.drawRuns(box, message, calls, () => drawByHand(box, message, calls)), () => drawByHand(box, message, calls));
+    import("./tool_runs.js").then((m) => m.drawRuns(box, { message, calls, fresh: written.has(message.id) }, () => drawByHand(box, message, calls)), () => drawByHand(box, message, calls));
     return;
   }
   if (results.size) delete message.runs; // they are messages now

@@ -68,7 +68,7 @@ async function runNow(view, c, allow) {
   } catch (error) {
     keep(view, c.id, null);
     view.notes.set(c.id, { text: error.message, reason: error.reason });
-    if (error.reason === "tool_running") await watch(view);
+    if (error.reason === "tool_running") { view.mine = false; await watch(view); }
   }
   if (state.current?.id !== view.message.conversation_id) return;
   const runnable = view.calls.filter((x) => view.tools.get(x.id));
@@ -94,8 +94,8 @@ function question(view, c, { server, tool }) {
   const words = lost ? t("tools.lost") : note && note.reason !== "tool_permission" ? note.text : t(server.everyone ? "tools.askShared" : "tools.ask", { server: server.name, tool: tool.title || tool.name });
   return el("div", { class: "call-ask", role: "group", ariaLabel: t("tools.askTitle", { tool: tool.title || tool.name }), data: { key: `ask ${lost} ${note?.text || ""}` } },
     el("p", {}, words), tool.destructive ? el("p", { class: "call-warn" }, t("tools.destructive")) : null,
-    el("div", { class: "call-buttons" }, button("primary", t(lost || (note && note.reason !== "tool_permission") ? "tools.runAgain" : "tools.once"), () => run(view, c, "once"), "once"),
-      tool.always ? null : button("quiet", t("tools.always"), () => run(view, c, "always"), "always"), button("quiet", t("tools.deny"), () => run(view, c, "no"), "no")));
+    el("div", { class: "call-buttons" }, button("primary", t(lost || (note && !/^tool_(permission|rounds)$/.test(note.reason)) ? "tools.runAgain" : "tools.once"), () => run(view, c, "once"), "once"),
+      tool.always && !note ? null : button("quiet", t("tools.always"), () => run(view, c, "always"), "always"), button("quiet", t("tools.deny"), () => run(view, c, "no"), "no")));
 }
 
 function progress(view, c) {
@@ -115,7 +115,12 @@ function below(view, c) {
 
 function foot(view) {
   const byHand = view.calls.filter((c) => !view.tools.get(c.id) && !ended(view.runs.get(c.id)));
-  if (byHand.length) return view.form ??= form(byHand, (results) => { if (view.calls.every((c) => byHand.includes(c) || ended(view.runs.get(c.id)))) goOn(view, results); else toast(t("tools.others")); });
+  if (byHand.length) view.form ??= form(byHand, (results) => { if (view.calls.every((c) => byHand.includes(c) || ended(view.runs.get(c.id)))) goOn(view, results); else toast(t("tools.others")); });
+  if (byHand.length) { if (!view.foot.contains(view.form)) view.foot.replaceChildren(view.form); return; } // what is being typed stays, with the focus
+  render(view.foot, goOnButton(view));
+}
+
+function goOnButton(view) {
   if (!view.calls.every((c) => ended(view.runs.get(c.id))) || view.mine) return null;
   return el("div", { class: "call-buttons", data: { key: "go-on" } }, button("primary", t("tools.goOn"), () => goOn(view), "go"));
 }
@@ -133,11 +138,14 @@ function draw(view) {
     node.querySelector(".call-name .icon-button").dataset.key = "copy";
     return node;
   });
-  render(view.box, ...cards, foot(view));
+  if (view.list.parentNode !== view.box) view.box.replaceChildren(view.list, view.foot);
+  render(view.list, ...cards);
+  foot(view);
 }
 
-/** Draws the calls of the last answer, and runs what may always run. nobody: what is drawn where no server has any of them. */
-export async function drawRuns(box, message, calls, nobody) {
+/** Draws the calls of the last answer, and runs what may always run, if this page saw it written (fresh). nobody: what is drawn where no
+ *  server has any of them. */
+export async function drawRuns(box, { message, calls, fresh }, nobody) {
   const old = live.get(message.id);
   if (old?.message === message) {
     old.box = box;
@@ -145,7 +153,7 @@ export async function drawRuns(box, message, calls, nobody) {
     draw(old);
     return;
   }
-  const view = { message, calls, box, runs: new Map((message.runs || []).map((r) => [r.call_id, r])), notes: new Map(), tools: new Map(), mine: false, first: true, last: Promise.resolve() };
+  const view = { message, calls, box, list: el("div"), foot: el("div"), runs: new Map((message.runs || []).map((r) => [r.call_id, r])), notes: new Map(), tools: new Map(), mine: false, first: true, last: Promise.resolve() };
   live.set(message.id, view);
   const servers = await toolServers();
   for (const c of calls) view.tools.set(c.id, toolOf(servers, nameOf(c)));
@@ -154,7 +162,7 @@ export async function drawRuns(box, message, calls, nobody) {
   if (view.runs.size) { watch(view); return; } // begun before this page: what comes next is a button
   const asks = calls.filter((c) => view.tools.get(c.id) && !view.tools.get(c.id).tool.always);
   if (asks.length) announce(t("tools.askTitle", { tool: asks.map(nameOf).join(", ") }));
-  for (const c of calls) if (view.tools.get(c.id)?.tool.always) run(view, c);
+  if (fresh) for (const c of calls) if (view.tools.get(c.id)?.tool.always) run(view, c);
 }
 
 // How long each call that runs has run by now.
