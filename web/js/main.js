@@ -181,7 +181,9 @@ $("sidebar-open").addEventListener("click", () => { showSidebar(true); if (narro
 $("sidebar-close").addEventListener("click", () => { showSidebar(false); $("sidebar-open").focus(); });
 $("scrim").addEventListener("click", () => showSidebar(false));
 $("new-chat").addEventListener("click", () => frame.openNew());
-$("account").addEventListener("click", async () => openMenu($("account"), [
+let keepsChats = Boolean(navigator.serviceWorker?.controller); // on this device, for reading offline
+on("keeps-chats", (now) => { keepsChats = now; });
+$("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("export.menu"), icon: "export", run: () => withExport((m) => m.exportDialog()) },
   { label: t("import.menu"), icon: "import", run: openImport },
   { label: t("export.account"), icon: "download", run: () => withExport((m) => m.exportAccount()) },
@@ -191,7 +193,7 @@ $("account").addEventListener("click", async () => openMenu($("account"), [
   { label: t("account.security"), icon: "shield", run: async () => (await import("./security.js")).securityDialog() },
   { label: t("account.help"), icon: "keyboard", run: helpDialog },
   { label: t("account.language"), icon: "language", run: languageMenu },
-  ...(navigator.serviceWorker ? [{ label: t("offline.menu"), icon: "download", many: true, checked: Boolean(await navigator.serviceWorker.getRegistration("/")), run: async () => (await import("./offline.js")).toggleOffline() }] : []),
+  ...(navigator.serviceWorker ? [{ label: t("offline.menu"), icon: "download", many: true, checked: keepsChats, run: async () => (await import("./offline.js")).toggleOffline() }] : []),
   ...(state.user?.role === "admin" ? [{ label: t("page.admin"), icon: "admin", run: () => location.assign("/admin") }] : []),
   { label: t("account.signOut"), icon: "out", run: signOut },
 ]));

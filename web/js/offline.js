@@ -4,6 +4,7 @@
 import { call } from "./api.js";
 import { confirmDialog, toast } from "./dom.js";
 import { t } from "./i18n.js";
+import { emit } from "./state.js";
 
 const NEWEST = 30; // chats that are kept without having been opened
 const NEEDED = ["/", "/vendor/markdown-it.min.js", "/vendor/purify.min.js", "/vendor/highlight.min.js", "/js/clean.js", "/js/markdown.js"];
@@ -37,6 +38,7 @@ async function turnOn() {
     await navigator.serviceWorker.register(url);
     await ready();
     await fill();
+    emit("keeps-chats", true);
     toast(t("offline.on"));
   } catch (error) { toast(error.message, 5000); }
 }
@@ -45,6 +47,7 @@ async function turnOff() {
   await caches.delete(WANTED);
   for (const registration of await navigator.serviceWorker.getRegistrations()) await registration.unregister();
   for (const name of await caches.keys()) await caches.delete(name);
+  emit("keeps-chats", false);
   toast(t("offline.off"));
 }
 
