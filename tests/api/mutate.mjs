@@ -41,6 +41,11 @@ const OTHERS = [
   ['PATCH', '/api/conversations/{id}', { title: 'x', pinned: true, tags: ['a', 'b'], settings: { temperature: 1, stop: ['x'], tools: [] }, leaf_id: null }],
   ['POST', '/api/conversations/{id}/messages', { content: 'Hello', parent_id: null, attachments: [], settings: { max_tokens: 5, thinking: true } }],
   ['POST', '/api/conversations/{id}/messages', { parent_id: '1', tool_results: [{ tool_call_id: 'call_1', content: 'x' }] }],
+  ['POST', '/api/messages/1/calls/call_1/run', { allow: 'once' }],
+  ['POST', '/api/messages/1/calls/call_1/stop', {}],
+  ['POST', '/api/tool-servers', { name: 'x', url: 'http://127.0.0.1:1/mcp', header: 'X-Key', secret: 's', everyone: true }],
+  ['PATCH', '/api/tool-servers/1', { name: 'y', url: 'http://127.0.0.1:1/mcp', header: 'X-Key', secret: '', enabled: false }],
+  ['POST', '/api/tool-servers/1/ask-again', { tool: 'x' }],
   ['POST', '/api/conversations/{id}/fork', { from_message_id: '1', title: 'x' }],
   ['POST', '/api/conversations/{id}/shares', { leaf_id: '1', expires_at: 5 }],
   ['POST', '/api/conversations/{id}/title', {}],
@@ -63,11 +68,11 @@ const OTHERS = [
     stop_token_ids: [5], allowed_token_ids: [1, 2, 3], bad_words: ['x', ' y z'], include_stop_str_in_output: true, skip_special_tokens: false, ignore_eos: true, verbosity: 'low',
     reasoning: { effort: 'low' }, thinking: { type: 'enabled', budget_tokens: 5 }, think: true, prompt_logprobs: 1, guided_choice: ['a', 'b'], stream_options: { include_usage: true } }],
 ];
-const READ = ['/v1/responses/{id}', '/v1/responses/{id}/input_items', '/v1/models', '/v1/models/{id}', '/api/keys', '/api/users', '/api/users/{id}/sessions', '/api/users/{id}/keys', '/api/invites',
+const READ = ['/api/tool-servers', '/v1/responses/{id}', '/v1/responses/{id}/input_items', '/v1/models', '/v1/models/{id}', '/api/keys', '/api/users', '/api/users/{id}/sessions', '/api/users/{id}/keys', '/api/invites',
   '/api/admin/audit', '/api/usage', '/api/admin/usage', '/api/admin/log', '/api/admin/history', '/api/changes', '/api/conversations', '/api/conversations/{id}', '/api/conversations/{id}/texts',
   '/api/tags', '/api/messages/{id}/stream', '/api/attachments/{id}', '/api/attachments/{id}/content', '/api/attachments/{id}/text', '/api/shares', '/api/conversations/{id}/shares',
   '/api/shared/{id}', '/api/shared/{id}/attachments/{id}', '/metrics', '/health', '/tokenizer_info', '/openapi.json'];
-const DELETED = ['/api/attachments/{id}', '/api/conversations/{id}', '/api/invites/{id}', '/api/messages/{id}', '/api/presets/{id}', '/api/prompts/{id}', '/api/shares/{id}', '/v1/responses/{id}', '/api/admin/jobs/{id}'];
+const DELETED = ['/api/tool-servers/{id}', '/api/attachments/{id}', '/api/conversations/{id}', '/api/invites/{id}', '/api/messages/{id}', '/api/presets/{id}', '/api/prompts/{id}', '/api/shares/{id}', '/v1/responses/{id}', '/api/admin/jobs/{id}'];
 const QUERY = ['limit', 'before', 'after', 'q', 'tag', 'pinned', 'archived', 'trash', 'from', 'to', 'texts', 'days', 'seconds', 'level', 'since', 'until', 'user', 'action', 'order', 'stream', 'conversation',
   'after_id', 'before_id', 'x'];
 const ID = ['0', '-1', '999999', '99999999999999999999', 'x', '%00', '..%2f', '%f0%9f%a6%8a', '1.5', '1e3', '%27%20or%201', 'a'.repeat(300), ''];
