@@ -11,6 +11,8 @@ webstringsdir = $(webdir)/strings
 dist_webstrings_DATA = %D%/strings/en.json %D%/strings/de.json
 webstringsadmindir = $(webstringsdir)/admin
 dist_webstringsadmin_DATA = %D%/strings/admin/en.json %D%/strings/admin/de.json
+webstringslaterdir = $(webstringsdir)/later
+dist_webstringslater_DATA = %D%/strings/later/en.json %D%/strings/later/de.json
 webadmindir = $(webdir)/js/admin
 dist_webadmin_DATA = %D%/js/admin/main.js %D%/js/admin/view.js %D%/js/admin/status.js %D%/js/admin/jobs.js \
 	%D%/js/admin/settings.js %D%/js/admin/checks.js %D%/js/admin/chart.js %D%/js/admin/load.js %D%/js/admin/logs.js %D%/js/admin/models.js %D%/js/admin/hub.js %D%/js/admin/upstreams.js

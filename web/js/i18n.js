@@ -1,5 +1,5 @@
 // Every visible string, in the reader's language. The catalogues are strings/LANGUAGE.json: sections of keys; a page with
-// data-strings="admin" has strings/admin/LANGUAGE.json beside it. A value is a text with {names} in it, or, where a number decides, one text for each plural form ({"one": ..., "other": ...}).
+// data-strings="admin" has strings/admin/LANGUAGE.json beside it; strings/later/ is for what is loaded when it is wanted. A value is a text with {names} in it, or, where a number decides, one text for each plural form ({"one": ..., "other": ...}).
 // Importing this module waits until the catalogue is here, so t() may be used anywhere, also at a module's top level.
 
 const LANGUAGES = { en: "English", de: "Deutsch" }; // each in its own words
@@ -26,12 +26,21 @@ function remembered() {
   } catch { return "system"; } // private mode
 }
 
+async function catalogue(file) {
+  const response = await fetch(new URL(`../strings/${file}.json`, import.meta.url));
+  return response.ok ? response.json() : Promise.reject(new Error(file));
+}
+
+let later = null; // the catalogue of what no first chat needs, once it was asked for
+
+/** For modules that are loaded when they are wanted: waits for the texts in strings/later/. */
+export function loadStrings() {
+  later ??= catalogue(`later/${language}`).catch(() => catalogue("later/en")).then((more) => { Object.assign(strings, more); });
+  return later;
+}
+
 async function load() {
   const further = document.documentElement.dataset.strings;
-  const catalogue = async (file) => {
-    const response = await fetch(new URL(`../strings/${file}.json`, import.meta.url));
-    return response.ok ? response.json() : Promise.reject(new Error(file));
-  };
   for (const name of language === "en" ? ["en"] : [language, "en"]) {
     try {
       return Object.assign({}, ...await Promise.all([name, ...(further ? [`${further}/${name}`] : [])].map(catalogue)));

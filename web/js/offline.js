@@ -3,8 +3,10 @@
 
 import { call } from "./api.js";
 import { confirmDialog, toast } from "./dom.js";
-import { t } from "./i18n.js";
+import { loadStrings, t } from "./i18n.js";
 import { emit } from "./state.js";
+
+await loadStrings();
 
 const NEWEST = 30; // chats that are kept without having been opened
 const NEEDED = ["/", "/vendor/markdown-it.min.js", "/vendor/purify.min.js", "/vendor/highlight.min.js", "/js/clean.js", "/js/markdown.js"];
@@ -31,7 +33,7 @@ async function ready() {
 }
 
 async function turnOn() {
-  if (!await confirmDialog(t("offline.title"), t("offline.text"), t("offline.turnOn"), { safe: true })) return;
+  if (!await confirmDialog(t("offlineChats.title"), t("offlineChats.text"), t("offlineChats.turnOn"), { safe: true })) return;
   try {
     const url = globalThis.trustedTypes?.createPolicy("sluice-worker", { createScriptURL: () => "/sw.js" }).createScriptURL("") ?? "/sw.js";
     await caches.open(WANTED);
@@ -39,7 +41,7 @@ async function turnOn() {
     await ready();
     await fill();
     emit("keeps-chats", true);
-    toast(t("offline.on"));
+    toast(t("offlineChats.on"));
   } catch (error) { toast(error.message, 5000); }
 }
 
@@ -48,7 +50,7 @@ async function turnOff() {
   for (const registration of await navigator.serviceWorker.getRegistrations()) await registration.unregister();
   for (const name of await caches.keys()) await caches.delete(name);
   emit("keeps-chats", false);
-  toast(t("offline.off"));
+  toast(t("offlineChats.off"));
 }
 
 export async function toggleOffline() {

@@ -91,38 +91,38 @@ const button = (look, label, run, key) => el("button", { class: `${look} small`,
 function question(view, c, { server, tool }) {
   const note = view.notes.get(c.id);
   const lost = view.runs.get(c.id)?.state === "lost";
-  const words = lost ? t("tools.lost") : note && note.reason !== "tool_permission" ? note.text : t(server.everyone ? "tools.askShared" : "tools.ask", { server: server.name, tool: tool.title || tool.name });
-  return el("div", { class: "call-ask", role: "group", ariaLabel: t("tools.askTitle", { tool: tool.title || tool.name }), data: { key: `ask ${lost} ${note?.text || ""}` } },
-    el("p", {}, words), tool.destructive ? el("p", { class: "call-warn" }, t("tools.destructive")) : null,
-    el("div", { class: "call-buttons" }, button("primary", t(lost || (note && !/^tool_(permission|rounds)$/.test(note.reason)) ? "tools.runAgain" : "tools.once"), () => run(view, c, "once"), "once"),
-      tool.always && !note ? null : button("quiet", t("tools.always"), () => run(view, c, "always"), "always"), button("quiet", t("tools.deny"), () => run(view, c, "no"), "no")));
+  const words = lost ? t("toolServers.lost") : note && note.reason !== "tool_permission" ? note.text : t(server.everyone ? "toolServers.askShared" : "toolServers.ask", { server: server.name, tool: tool.title || tool.name });
+  return el("div", { class: "call-ask", role: "group", ariaLabel: t("toolServers.askTitle", { tool: tool.title || tool.name }), data: { key: `ask ${lost} ${note?.text || ""}` } },
+    el("p", {}, words), tool.destructive ? el("p", { class: "call-warn" }, t("toolServers.destructive")) : null,
+    el("div", { class: "call-buttons" }, button("primary", t(lost || (note && !/^tool_(permission|rounds)$/.test(note.reason)) ? "toolServers.runAgain" : "toolServers.once"), () => run(view, c, "once"), "once"),
+      tool.always && !note ? null : button("quiet", t("toolServers.always"), () => run(view, c, "always"), "always"), button("quiet", t("toolServers.deny"), () => run(view, c, "no"), "no")));
 }
 
 function progress(view, c) {
   const { began_at, state: now } = view.runs.get(c.id);
-  if (now === "waiting") return el("div", { class: "call-running muted", data: { key: "waiting" } }, t("tools.waiting"));
-  return el("div", { class: "call-running", data: { key: `running ${began_at}` } }, el("span", { class: "waiting-bar", role: "progressbar", ariaLabel: t("tools.running") }, el("span", {})),
-    el("span", { class: "call-time muted", data: { since: began_at } }, t("tools.running")), button("quiet", t("tools.stop"), () => stop(view, c), "stop"));
+  if (now === "waiting") return el("div", { class: "call-running muted", data: { key: "waiting" } }, t("toolServers.waiting"));
+  return el("div", { class: "call-running", data: { key: `running ${began_at}` } }, el("span", { class: "waiting-bar", role: "progressbar", ariaLabel: t("toolServers.running") }, el("span", {})),
+    el("span", { class: "call-time muted", data: { since: began_at } }, t("toolServers.running")), button("quiet", t("toolServers.stop"), () => stop(view, c), "stop"));
 }
 
 function below(view, c) {
   const found = view.tools.get(c.id);
   const done = view.runs.get(c.id);
   if (done?.state === "running" || done?.state === "waiting") return [progress(view, c)];
-  if (ended(done)) return [resultOf(done.result || ""), ...(done.state === "stopped" && found ? [el("div", { class: "call-buttons", data: { key: "again" } }, button("quiet", t("tools.runAgain"), () => run(view, c, "once"), "rerun"))] : [])];
+  if (ended(done)) return [resultOf(done.result || ""), ...(done.state === "stopped" && found ? [el("div", { class: "call-buttons", data: { key: "again" } }, button("quiet", t("toolServers.runAgain"), () => run(view, c, "once"), "rerun"))] : [])];
   return found ? [question(view, c, found)] : [];
 }
 
 function foot(view) {
   const byHand = view.calls.filter((c) => !view.tools.get(c.id) && !ended(view.runs.get(c.id)));
-  if (byHand.length) view.form ??= form(byHand, (results) => { if (view.calls.every((c) => byHand.includes(c) || ended(view.runs.get(c.id)))) goOn(view, results); else toast(t("tools.others")); });
+  if (byHand.length) view.form ??= form(byHand, (results) => { if (view.calls.every((c) => byHand.includes(c) || ended(view.runs.get(c.id)))) goOn(view, results); else toast(t("toolServers.others")); });
   if (byHand.length) { if (!view.foot.contains(view.form)) view.foot.replaceChildren(view.form); return; } // what is being typed stays, with the focus
   render(view.foot, goOnButton(view));
 }
 
 function goOnButton(view) {
   if (!view.calls.every((c) => ended(view.runs.get(c.id))) || view.mine) return null;
-  return el("div", { class: "call-buttons", data: { key: "go-on" } }, button("primary", t("tools.goOn"), () => goOn(view), "go"));
+  return el("div", { class: "call-buttons", data: { key: "go-on" } }, button("primary", t("toolServers.goOn"), () => goOn(view), "go"));
 }
 
 function draw(view) {
@@ -161,13 +161,13 @@ export async function drawRuns(box, { message, calls, fresh }, nobody) {
   draw(view);
   if (view.runs.size) { watch(view); return; } // begun before this page: what comes next is a button
   const asks = calls.filter((c) => view.tools.get(c.id) && !view.tools.get(c.id).tool.always);
-  if (asks.length) announce(t("tools.askTitle", { tool: asks.map(nameOf).join(", ") }));
+  if (asks.length) announce(t("toolServers.askTitle", { tool: asks.map(nameOf).join(", ") }));
   if (fresh) for (const c of calls) if (view.tools.get(c.id)?.tool.always) run(view, c);
 }
 
 // How long each call that runs has run by now.
 setInterval(() => {
-  for (const node of document.querySelectorAll(".call-time[data-since]")) node.textContent = t("tools.runningFor", { n: Math.max(0, Math.round((Date.now() - Number(node.dataset.since)) / 1000)) });
+  for (const node of document.querySelectorAll(".call-time[data-since]")) node.textContent = t("toolServers.runningFor", { n: Math.max(0, Math.round((Date.now() - Number(node.dataset.since)) / 1000)) });
 }, TICK_MS);
 
 on("tool-servers-changed", () => live.clear());

@@ -2,9 +2,11 @@
 
 import { call } from "./api.js";
 import { confirmDialog, el, icon, toast } from "./dom.js";
-import { date, t } from "./i18n.js";
+import { date, loadStrings, t } from "./i18n.js";
 import { render } from "./render.js";
 import { emit, state } from "./state.js";
+
+await loadStrings();
 
 let known = null; // as the server has them; null: not read yet
 let mayAdd = false;
@@ -32,11 +34,11 @@ const field = (label, input, hint) => el("label", {}, el("span", {}, label), inp
 
 function toolRow(server, tool, draw, complain) {
   return el("li", { data: { key: `${tool.name} ${tool.always} ${tool.problem || ""}` } },
-    el("span", { class: "grow" }, el("b", {}, tool.title || tool.name), tool.destructive ? el("span", { class: "call-warn" }, " ", t("tools.destructive")) : null,
-      el("span", { class: "tool-about muted", dir: "auto" }, tool.problem ? t("tools.problem", { why: tool.problem }) : tool.description || "")),
+    el("span", { class: "grow" }, el("b", {}, tool.title || tool.name), tool.destructive ? el("span", { class: "call-warn" }, " ", t("toolServers.destructive")) : null,
+      el("span", { class: "tool-about muted", dir: "auto" }, tool.problem ? t("toolServers.problem", { why: tool.problem }) : tool.description || "")),
     tool.always ? el("button", { class: "quiet small", type: "button", on: { click: async () => {
       try { await call("POST", `/api/tool-servers/${server.id}/ask-again`, { tool: tool.name }); forgetToolServers(); await draw(); } catch (error) { complain(error); }
-    } } }, t("tools.askAgain")) : null);
+    } } }, t("toolServers.askAgain")) : null);
 }
 
 function serverRow(server, ui) {
@@ -46,46 +48,46 @@ function serverRow(server, ui) {
   const small = (key, name, label, run) => el("button", { class: "icon-button", type: "button", title: label, ariaLabel: `${label}: ${server.name}`, data: { key }, on: { click: run } }, icon(name));
   return el("li", { class: "server", data: { key: JSON.stringify([server.id, server.name, server.enabled, server.usable, server.listed_at, server.tools.map((x) => x.always)]) } },
     el("div", { class: "server-head" },
-      el("span", { class: "grow" }, el("b", {}, server.name), " ", el("span", { class: "badge" }, t(server.everyone ? "tools.forEveryone" : "tools.own")),
-        server.enabled && server.usable ? null : el("span", { class: "badge" }, t("tools.off")),
+      el("span", { class: "grow" }, el("b", {}, server.name), " ", el("span", { class: "badge" }, t(server.everyone ? "toolServers.forEveryone" : "toolServers.own")),
+        server.enabled && server.usable ? null : el("span", { class: "badge" }, t("toolServers.off")),
         server.url ? el("span", { class: "tool-about muted" }, server.url) : null),
       ...(server.may_change ? [
-        small("refresh", "again", t("tools.refresh"), act(async () => { const fresh = await call("POST", `/api/tool-servers/${server.id}/refresh`); toast(t("tools.found", { n: fresh.tools.length })); })),
-        small("edit", "edit", t("tools.edit"), () => edit(server)),
-        small("remove", "trash", t("tools.remove"), act(async () => { if (await confirmDialog(t("tools.removeTitle", { name: server.name }), t("tools.removeText"))) await call("DELETE", `/api/tool-servers/${server.id}`); })),
+        small("refresh", "again", t("toolServers.refresh"), act(async () => { const fresh = await call("POST", `/api/tool-servers/${server.id}/refresh`); toast(t("toolServers.found", { n: fresh.tools.length })); })),
+        small("edit", "edit", t("toolServers.edit"), () => edit(server)),
+        small("remove", "trash", t("toolServers.remove"), act(async () => { if (await confirmDialog(t("toolServers.removeTitle", { name: server.name }), t("toolServers.removeText"))) await call("DELETE", `/api/tool-servers/${server.id}`); })),
       ] : [])),
-    el("details", { class: "server-tools", open: opened.has(server.id), data: { key: "tools" }, on: { toggle: ({ target }) => { if (target.open) opened.add(server.id); else opened.delete(server.id); } } }, el("summary", {}, icon("chevron"), t("tools.count", { n }), el("span", { class: "muted" }, " · ", t("tools.listed", { date: date(server.listed_at) }))),
+    el("details", { class: "server-tools", open: opened.has(server.id), data: { key: "tools" }, on: { toggle: ({ target }) => { if (target.open) opened.add(server.id); else opened.delete(server.id); } } }, el("summary", {}, icon("chevron"), t("tools.count", { n }), el("span", { class: "muted" }, " · ", t("toolServers.listed", { date: date(server.listed_at) }))),
       el("ul", { class: "keys" }, ...server.tools.map((tool) => toolRow(server, tool, draw, complain)))));
 }
 
 /** The form: a new server, or one that is changed. */
 function makeForm(ui) {
   const admin = state.user?.role === "admin";
-  const name = el("input", { required: true, maxLength: 24, pattern: "[a-z0-9][a-z0-9_\\-]*", autocapitalize: "none", spellcheck: false, placeholder: t("tools.nameExample"), title: t("tools.nameRule") });
-  const url = el("input", { required: true, type: "url", maxLength: 1000, spellcheck: false, placeholder: t("tools.urlExample") });
-  const secret = el("input", { type: "password", maxLength: 4096, autocomplete: "off", placeholder: t("tools.secretExample") });
+  const name = el("input", { required: true, maxLength: 24, pattern: "[a-z0-9][a-z0-9_\\-]*", autocapitalize: "none", spellcheck: false, placeholder: t("toolServers.nameExample"), title: t("toolServers.nameRule") });
+  const url = el("input", { required: true, type: "url", maxLength: 1000, spellcheck: false, placeholder: t("toolServers.urlExample") });
+  const secret = el("input", { type: "password", maxLength: 4096, autocomplete: "off", placeholder: t("toolServers.secretExample") });
   const everyone = el("input", { type: "checkbox" });
   const enabled = el("input", { type: "checkbox" });
-  const save = el("button", { class: "primary" }, t("tools.add"));
+  const save = el("button", { class: "primary" }, t("toolServers.add"));
   const cancel = el("button", { class: "quiet", type: "button", hidden: true, on: { click: () => edit(null) } }, t("common.cancel"));
-  const everyoneLine = el("label", { class: "check-line" }, everyone, t("tools.everyone"));
-  const enabledLine = el("label", { class: "check-line" }, enabled, t("tools.enabled"));
-  const title = el("h3", {}, t("tools.addTitle"));
+  const everyoneLine = el("label", { class: "check-line" }, everyone, t("toolServers.everyone"));
+  const enabledLine = el("label", { class: "check-line" }, enabled, t("toolServers.enabled"));
+  const title = el("h3", {}, t("toolServers.addTitle"));
   let changed = null;
   const edit = (server) => {
     changed = server;
     name.value = server?.name || "";
     url.value = server?.url || "";
     secret.value = "";
-    secret.placeholder = server?.has_secret ? t("tools.secretKept") : t("tools.secretExample");
+    secret.placeholder = server?.has_secret ? t("toolServers.secretKept") : t("toolServers.secretExample");
     enabled.checked = server?.enabled ?? true;
     everyone.checked = admin && !ui.mayAdd();
     everyone.disabled = !ui.mayAdd();
     everyoneLine.hidden = Boolean(server) || !admin;
     enabledLine.hidden = !server;
     cancel.hidden = !server;
-    title.textContent = server ? t("tools.editTitle", { name: server.name }) : t("tools.addTitle");
-    save.textContent = server ? t("common.save") : t("tools.add");
+    title.textContent = server ? t("toolServers.editTitle", { name: server.name }) : t("toolServers.addTitle");
+    save.textContent = server ? t("common.save") : t("toolServers.add");
     node.hidden = !server && !admin && !ui.mayAdd();
     if (server) name.focus();
   };
@@ -96,13 +98,13 @@ function makeForm(ui) {
     try {
       ui.complain(null);
       const made = await call(changed ? "PATCH" : "POST", changed ? `/api/tool-servers/${changed.id}` : "/api/tool-servers", body());
-      toast(t("tools.found", { n: made.tools.length }));
+      toast(t("toolServers.found", { n: made.tools.length }));
       forgetToolServers();
       emit("tool-servers-changed");
       edit(null);
       await ui.draw();
     } catch (error) { ui.complain(error); } finally { save.disabled = false; }
-  } } }, title, el("div", { class: "grid" }, field(t("tools.name"), name), field(t("tools.secret"), secret, t("tools.secretHint"))), field(t("tools.url"), url), everyoneLine, enabledLine,
+  } } }, title, el("div", { class: "grid" }, field(t("toolServers.name"), name), field(t("toolServers.secret"), secret, t("toolServers.secretHint"))), field(t("toolServers.url"), url), everyoneLine, enabledLine,
   ui.problem, el("div", { class: "dialog-row" }, cancel, save));
   return { node, edit };
 }
@@ -113,14 +115,14 @@ export async function toolServersDialog() {
   const ui = { problem, mayAdd: () => mayAdd, complain: (error) => { problem.textContent = error?.message || ""; problem.hidden = !error; }, draw: async () => {
     const all = await toolServers();
     render(rows, ...all.map((server) => serverRow(server, ui)));
-    if (!all.length) render(rows, el("li", { class: "muted", data: { key: "none" } }, t(mayAdd || state.user?.role === "admin" ? "tools.none" : "tools.noneYet")));
+    if (!all.length) render(rows, el("li", { class: "muted", data: { key: "none" } }, t(mayAdd || state.user?.role === "admin" ? "toolServers.none" : "toolServers.noneYet")));
   } };
   forgetToolServers();
   await toolServers();
   const { node: form, edit } = makeForm(ui);
   ui.edit = edit;
   document.getElementById("tools-dialog")?.remove();
-  const dialog = el("dialog", { id: "tools-dialog", class: "dialog tools-dialog" }, el("h2", { id: "tools-dialog-title" }, t("tools.title")), el("p", { class: "muted" }, t("tools.intro")), rows, form,
+  const dialog = el("dialog", { id: "tools-dialog", class: "dialog tools-dialog" }, el("h2", { id: "tools-dialog-title" }, t("tools.title")), el("p", { class: "muted" }, t("toolServers.intro")), rows, form,
     el("div", { class: "dialog-row dialog-foot" }, el("button", { class: "quiet", type: "button", on: { click: () => dialog.close() } }, t("common.close"))));
   dialog.setAttribute("aria-labelledby", "tools-dialog-title");
   dialog.addEventListener("close", () => dialog.remove());
