@@ -15,9 +15,11 @@
 #include "engine/base/file.h"
 #define LOG_MODULE "disk"
 #include "engine/base/log.h"
+#include "engine/cache/disk/record_form.h"
 
 #define MAX_SEGMENT_BYTES ((uint64_t)512 << 20)
 #define NAME_SIZE 32
+#define BLANK_BYTES ((uint64_t)256 << 10)
 
 static void name_of(uint32_t number, char name[NAME_SIZE])
 {
@@ -279,23 +281,69 @@ bool segments_sync(struct segments *s, struct err *e)
     return true;
 }
 
-static void punch(struct segments *s, struct segment *segment, uint64_t from, uint64_t to)
+/* A hole, whose bytes the file system takes back. */
+static bool punch(struct segments *s, struct segment *segment, int fd, uint64_t from, uint64_t to)
 {
-    bool direct;
-    if (from >= to || s->cannot_punch)
-        return;
+    if (s->cannot_punch)
+        return false;
+    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+                  (off_t)(to - from)) != 0) {
+        s->cannot_punch = errno == EOPNOTSUPP || errno == ENOSYS;
+        return false;
+    }
+    uint64_t freed = to - from < segment->disk ? to - from : segment->disk;
+    segment->disk -= freed;
+    s->disk_bytes -= freed;
+    return true;
+}
+
+static bool overwrite(int fd, const unsigned char *zeros, uint64_t from, uint64_t to)
+{
+    for (uint64_t n; from < to; from += n) {
+        n = to - from < BLANK_BYTES ? to - from : BLANK_BYTES;
+        if (pwrite(fd, zeros, n, (off_t)from) != (ssize_t)n)
+            return false;
+    }
+    return true;
+}
+
+/* Where there can be no hole, records are overwritten, the header last: what was forgotten is not
+ * on the disk any more, and no record that somebody could count off again. */
+static void blank(int fd, uint64_t from, uint64_t to)
+{
+    unsigned char *header = aligned_alloc(RECORD_ALIGN, RECORD_ALIGN);
+    unsigned char *zeros = aligned_alloc(RECORD_ALIGN, BLANK_BYTES);
+    struct prompt_key key;
+    if (zeros)
+        memset(zeros, 0, BLANK_BYTES);
+    for (uint32_t bytes; header && zeros && from < to; from += bytes) {
+        bytes = RECORD_ALIGN;
+        if (pread(fd, header, RECORD_ALIGN, (off_t)from) != (ssize_t)RECORD_ALIGN)
+            break;
+        if (!record_peek(header, &key, &bytes) || bytes > to - from)
+            bytes = RECORD_ALIGN;
+        else if (!overwrite(fd, zeros, from + RECORD_ALIGN, from + bytes) ||
+                 !overwrite(fd, zeros, from, from + RECORD_ALIGN))
+            log_warn("a forgotten record of the prompt cache could not be overwritten");
+    }
+    free(header);
+    free(zeros);
+}
+
+/* False: the space stays taken until the file is empty. */
+static bool give_back(struct segments *s, struct segment *segment, uint64_t from, uint64_t to)
+{
+    bool direct, punched;
+    if (from >= to)
+        return true;
     int fd = open_file(s, segment->number, O_RDWR, &direct);
     if (fd < 0)
-        return;
-    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
-                  (off_t)(to - from)) == 0) {
-        uint64_t freed = to - from < segment->disk ? to - from : segment->disk;
-        segment->disk -= freed;
-        s->disk_bytes -= freed;
-    } else if (errno == EOPNOTSUPP || errno == ENOSYS) {
-        s->cannot_punch = true;
-    }
+        return false;
+    punched = punch(s, segment, fd, from, to);
+    if (!punched)
+        blank(fd, from, to);
     close(fd);
+    return punched;
 }
 
 static int by_place(const void *a, const void *b)
@@ -325,7 +373,7 @@ static void free_in(struct segments *s, struct segment *segment, const struct st
         uint64_t to = places[i].offset + places[i].bytes;
         for (end = i + 1; end < n && places[end].offset == to; end++)
             to += places[end].bytes;
-        punch(s, segment, places[i].offset, to);
+        give_back(s, segment, places[i].offset, to);
     }
 }
 
@@ -350,13 +398,13 @@ void segments_settle(struct segments *s, struct segment *segment, const struct s
         remove_file(s, segment);
         return;
     }
+    bool punched = true;
     for (int32_t i = 0; i < n; i++) {
-        punch(s, segment, at, live[i].offset);
+        punched = give_back(s, segment, at, live[i].offset) && punched;
         at = live[i].offset + live[i].bytes;
         bytes += live[i].bytes;
     }
-    punch(s, segment, at, segment->size);
-    if (s->cannot_punch)
+    if (!give_back(s, segment, at, segment->size) || !punched)
         return;
     s->disk_bytes += bytes - segment->disk;
     segment->disk = bytes;
