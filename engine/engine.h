@@ -15,7 +15,7 @@
 #include "engine/base/err.h"
 #include "engine/wire/prompt_cache.h"
 
-#define ENGINE_PROTOCOL_VERSION 8
+#define ENGINE_PROTOCOL_VERSION 9
 #define ENGINE_MAX_STOP 16
 #define ENGINE_MAX_STOP_BYTES 512
 #define ENGINE_MAX_TOP_LOGPROBS 20
@@ -101,6 +101,8 @@ struct engine_job_params {
     struct prompt_seal cache_seal; /* of the job's blocks on disk. The scope says which key it is */
     int64_t cache_keep_seconds; /* told likewise; 0: as long as there is room; -1: none of the job's
                                    blocks is stored */
+    int64_t cache_forgets_seen; /* told likewise: number of the last deletion before the job's text
+                                   was read. 0: none was seen */
     char request_id[48];        /* for the log */
     int32_t priority; /* 0 normal, 1 background (runs only when nothing else wants the device) */
     int32_t experts_per_token; /* of a layer at most: fewer than the model's are faster and lossy;

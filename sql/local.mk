@@ -18,8 +18,8 @@ SQL_MIGRATIONS = \
 	%D%/migrations/0020_oidc.sql %D%/migrations/0021_passkeys.sql %D%/migrations/0022_metrics_scope.sql \
 	%D%/migrations/0023_prompt_blocks.sql %D%/migrations/0024_deleted_items.sql \
 	%D%/migrations/0025_prompt_places.sql %D%/migrations/0026_error_detail.sql \
-	%D%/migrations/0027_prompt_forgets.sql %D%/migrations/0029_models.sql \
-	%D%/migrations/0032_tool_servers.sql
+	%D%/migrations/0027_prompt_forgets.sql %D%/migrations/0028_forget_numbers.sql \
+	%D%/migrations/0029_models.sql %D%/migrations/0030_tool_servers.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a

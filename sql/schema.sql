@@ -480,14 +480,16 @@ CREATE TABLE prompt_block_totals (
     blocks INTEGER NOT NULL,
     bytes INTEGER NOT NULL
 ) STRICT;
--- What was forgotten lately, and when: blocks are recorded a moment after their job, and those of a job that had come before are not
--- wanted any more. owner: '' all of the user's, 'c:' and a conversation's id, an id of a response or of /v1/conversations, or a label.
+-- What was forgotten lately: blocks are recorded a moment after their job, and those of a job whose request had begun to read before are
+-- not wanted any more. It carries the highest id there was then. owner: '' all of the user's, 'c:' and a conversation's id, an id of a
+-- response or of /v1/conversations, or a label.
 CREATE TABLE prompt_forgets (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, -- the later, the higher
     user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
     owner TEXT NOT NULL,
     forgotten_at INTEGER NOT NULL,
-    PRIMARY KEY (user_id, owner)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (user_id, owner)
+) STRICT;
 CREATE INDEX prompt_forgets_by_time ON prompt_forgets (forgotten_at);
 -- Where the setting prompt_cache_seal is on: what makes, with the file factor.key, the key that a user's blocks are sealed with. A row
 -- that goes takes with it all that was sealed.
@@ -608,5 +610,4 @@ CREATE TRIGGER response_remove AFTER DELETE ON responses BEGIN
     SELECT u.id, OLD.id, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) FROM users u
     WHERE u.id = OLD.user_id AND OLD.created_at > (julianday('now') - 2440588.5) * 86400000;
 END;
-PRAGMA user_version = 29;
-PRAGMA user_version = 32;
+PRAGMA user_version = 30;

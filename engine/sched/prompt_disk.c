@@ -126,7 +126,7 @@ void prompt_disk_save(struct scheduler *s, struct job *j)
                               .user = j->params.user,
                               .seal = j->params.cache_seal,
                               .keep_seconds = j->params.cache_keep_seconds,
-                              .asked_at = j->submitted_wall_ms};
+                              .forgets_seen = j->params.cache_forgets_seen};
         memcpy(p->owner, j->params.cache_owner, sizeof p->owner);
         append(d, p);
     }
@@ -172,7 +172,7 @@ static bool copy_out(struct scheduler *s, const struct pending *p, uint64_t *lef
     w->user = p->user;
     w->seal = p->seal;
     w->keep_seconds = p->keep_seconds;
-    w->asked_at = p->asked_at;
+    w->forgets_seen = p->forgets_seen;
     w->compute_ms = rate > 0 ? ENGINE_STORED_TOKENS / rate * 1e3 : 0;
     memcpy(w->owner, p->owner, sizeof w->owner);
     bool ok = fill(s, p, state, w);

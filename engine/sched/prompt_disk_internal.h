@@ -13,7 +13,7 @@ struct pending {   /* a block that is to be copied out */
     uint64_t user;
     struct prompt_seal seal;
     char owner[ENGINE_CACHE_OWNER_SIZE];
-    int64_t keep_seconds, asked_at;
+    int64_t keep_seconds, forgets_seen;
     struct pending *next;
 };
 

@@ -114,7 +114,7 @@ void cache_message_put_event(struct buf *b, uint64_t number, const struct cache_
         frame_put_u64(b, ev->user);
         frame_put_bytes(b, ev->owner, (uint32_t)strlen(ev->owner));
         frame_put_u64(b, (uint64_t)ev->keep_seconds);
-        frame_put_u64(b, (uint64_t)ev->asked_at);
+        frame_put_u64(b, (uint64_t)ev->forgets_seen);
         frame_put_f64(b, ev->compute_ms);
     }
     frame_end(b, start);
@@ -132,7 +132,7 @@ static void get_stored(struct frame_reader *r, struct cache_event *ev)
     if (len)
         memcpy(ev->owner, owner, len);
     ev->keep_seconds = (int64_t)frame_get_u64(r);
-    ev->asked_at = (int64_t)frame_get_u64(r);
+    ev->forgets_seen = (int64_t)frame_get_u64(r);
     ev->compute_ms = frame_get_f64(r);
     if (ev->end < ENGINE_STORED_TOKENS || !isfinite(ev->compute_ms) || strlen(ev->owner) != len)
         r->failed = true;

@@ -269,6 +269,7 @@ bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct
     cache_message_put_refs(b, p->stored, p->n_stored);
     put_string(b, p->cache_owner);
     frame_put_u64(b, (uint64_t)p->cache_keep_seconds);
+    frame_put_u64(b, (uint64_t)p->cache_forgets_seen);
     frame_put_bytes(b, p->cache_seal.key, p->cache_seal.on ? sizeof p->cache_seal.key : 0);
     put_string(b, p->request_id);
     frame_put_u32(b, (uint32_t)p->priority);
@@ -371,6 +372,7 @@ static bool get_cache(struct frame_reader *r, struct engine_job_params *p, struc
                          : err_set(e, ERR_NOMEM, "no memory for references to stored blocks");
     get_string(r, p->cache_owner, sizeof p->cache_owner);
     p->cache_keep_seconds = (int64_t)frame_get_u64(r);
+    p->cache_forgets_seen = (int64_t)frame_get_u64(r);
     uint32_t len;
     const char *key = frame_get_bytes(r, sizeof p->cache_seal.key, &len);
     p->cache_seal.on = len == sizeof p->cache_seal.key;

@@ -82,9 +82,9 @@ struct cache_event { /* all strings are NUL-terminated */
     uint64_t user;                       /* of the job */
     char owner[ENGINE_CACHE_OWNER_SIZE]; /* of the job: the conversation's id, or "" */
     int64_t keep_seconds;                /* of the job: cache_keep_seconds */
-    int64_t asked_at;  /* of the job: when it came, ms of the wall clock. What was forgotten since
-                          then is not wanted */
-    double compute_ms; /* what computing the block took or would take */
+    int64_t forgets_seen;                /* of the job: cache_forgets_seen. What was forgotten since
+                                            then is not wanted */
+    double compute_ms;                   /* what computing the block took or would take */
 };
 
 struct cache_feed;

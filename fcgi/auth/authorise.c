@@ -2,6 +2,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#define LOG_MODULE "auth"
+#include "engine/base/log.h"
 #include "fcgi/auth/auth.h"
 #include "fcgi/auth/confirmation.h"
 #include "fcgi/auth/limits.h"
@@ -9,6 +11,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
+#include "sql/prompts/store_prompt_blocks.h"
 
 #define REMEMBERED_MS ((int64_t)3600 * 1000)
 
@@ -95,12 +98,24 @@ bool auth_sees_figures(struct request *r)
     return ok;
 }
 
+/* Before the request reads anything that goes into a job: deletions from here on hold for it. Where
+ * it can't be read, all that are known do. */
+static void see_forgets(struct request *r)
+{
+    struct err e = {0};
+    r->forgets_seen = 0;
+    if (r->route->pool == POOL_STREAM && r->store &&
+        !store_forgets_seen(r->store, &r->forgets_seen, &e))
+        log_warn("id=%s the last deletion is not known: %s", r->id, e.text);
+}
+
 bool auth_authorise(struct request *r, struct err *e)
 {
     if (r->route->auth == ROUTE_OPEN)
         return true;
     if (r->route->auth == ROUTE_FIGURES)
         return authorise_figures(r, e);
+    see_forgets(r);
     if (!identify(r, e) || (r->route->auth == ROUTE_ADMIN && !check_admin(r, e)))
         return false;
     r->strict_parameters =

@@ -51,6 +51,8 @@ struct request {
     const struct store_model *model; /* another server's, that the request asks for; NULL: the one
                                         that runs here (inference/model_name.h) */
     struct identity who;             /* who.user_id 0: nobody */
+    int64_t forgets_seen; /* of routes that submit jobs: engine_job_params.cache_forgets_seen, taken
+                              before any row was read for it */
     bool strict_parameters; /* what would be named as ignored is refused: the server's setting, or
                                the key's */
 

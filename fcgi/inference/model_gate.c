@@ -101,6 +101,7 @@ struct engine_job *model_gate_submit(struct request *r, const struct engine_job_
     if (!gate_open(r, &page, e))
         return NULL;
     struct engine_job_params job = *p;
+    job.cache_forgets_seen = r->forgets_seen;
     sealed_prompt_key(r, &job);
     stored_prompt_find(r, &page, &job, &stored);
     job.stored = stored.refs;

@@ -111,7 +111,7 @@ static struct store_block block_of(const struct cache_event *ev)
                             .end_tokens = ev->end,
                             .state_bytes = ev->state_bytes,
                             .keep_seconds = ev->keep_seconds > 0 ? ev->keep_seconds : 0,
-                            .asked_at = ev->asked_at,
+                            .forgets_seen = ev->forgets_seen,
                             .compute_ms = ev->compute_ms};
     b.label = b.conversation_id ? "" : ev->owner;
     memcpy(b.parent, ev->parent.bytes, sizeof b.parent);

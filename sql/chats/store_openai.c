@@ -4,6 +4,7 @@
 
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
+#include "sql/prompts/store_prompt_blocks.h"
 #include "sql/users/users_internal.h"
 
 static sqlite3_stmt *query_of(struct store *s, enum query which, int64_t user_id, const char *id,
@@ -198,7 +199,12 @@ static bool remove_item(struct store *s, int64_t user_id, const char *conversati
     if (!q)
         return false;
     statement_bind_text(q, ":item_id", id);
-    return statement_run(s, q, &changed, e) && (changed || no_item(e));
+    return statement_run(s, q, &changed, e) && (changed || no_item(e)) &&
+           store_prompts_forget_within(s,
+                                       &(struct store_forgetting){.what = FORGET_OWNED,
+                                                                  .user_id = user_id,
+                                                                  .label = conversation_id},
+                                       e);
 }
 
 bool store_openai_item_remove(struct store *s, int64_t user_id, const char *conversation_id,

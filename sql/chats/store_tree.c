@@ -12,6 +12,7 @@
 #include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
 #include "sql/files/attachments_internal.h"
+#include "sql/prompts/store_prompt_blocks.h"
 
 struct ids {
     int64_t *at;
@@ -215,6 +216,17 @@ static bool take_away(const struct removal *r, int64_t id, int64_t *bytes, struc
     return true;
 }
 
+/* Jobs that had read what goes now store none of it. */
+static bool forget_prompts(const struct removal *r, struct err *e)
+{
+    return store_prompts_forget_within(
+        r->s,
+        &(struct store_forgetting){.what = FORGET_CONVERSATION,
+                                   .user_id = r->root.user_id,
+                                   .conversation_id = r->root.conversation_id},
+        e);
+}
+
 /* What one transaction takes away, children before their parents. The list is read anew each time:
  * somebody may have written below one of these messages meanwhile. */
 static bool remove_some(struct removal *r, struct err *e)
@@ -226,6 +238,7 @@ static bool remove_some(struct removal *r, struct err *e)
     int i = 0;
     while (ok && i < ids.n && i < BUILDING_MESSAGES && bytes > 0)
         ok = take_away(r, ids.at[i++], &bytes, e);
+    ok = ok && forget_prompts(r, e);
     r->done = i == ids.n;
     free(ids.at);
     return ok;
@@ -275,7 +288,8 @@ static bool take_out(struct removal *r, struct err *e)
 {
     int64_t bytes = 0;
     return find_root(r, e) && may_leave(r, e) && lift_children(r, e) && leave(r, e) &&
-           begin_removed(r, e) && take_away(r, r->root.message_id, &bytes, e);
+           begin_removed(r, e) && take_away(r, r->root.message_id, &bytes, e) &&
+           forget_prompts(r, e);
 }
 
 bool store_message_take_out(struct store *s, int64_t user_id, int64_t id, struct err *e)

@@ -145,7 +145,8 @@ bool store_kept_of_user(struct store *s, int64_t user_id, struct store_kept *out
     return read_kept(s, q, out, e);
 }
 
-static bool forget_step(struct store *s, const struct store_forgetting *f, int *removed,
+/* limit -1: all. */
+static bool forget_step(struct store *s, const struct store_forgetting *f, int limit, int *removed,
                         struct err *e)
 {
     static const enum query queries[] = {[FORGET_CONVERSATION] = QUERY_PROMPT_FORGET_CONVERSATION,
@@ -156,7 +157,7 @@ static bool forget_step(struct store *s, const struct store_forgetting *f, int *
     sqlite3_stmt *q = statement_begin(s, queries[f->what], e);
     if (!q)
         return false;
-    statement_bind_int(q, ":limit", STORE_PROMPT_STEP);
+    statement_bind_int(q, ":limit", limit);
     if (f->what != FORGET_ALL)
         statement_bind_int(q, ":user_id", f->user_id);
     if (f->what == FORGET_CONVERSATION)
@@ -202,7 +203,8 @@ static bool forget_keys(struct store *s, const struct store_forgetting *f, struc
 static bool forget_first(struct store *s, const struct store_forgetting *f, int *removed,
                          struct err *e)
 {
-    return note(s, f, e) && forget_keys(s, f, e) && forget_step(s, f, removed, e);
+    return note(s, f, e) && forget_keys(s, f, e) &&
+           forget_step(s, f, STORE_PROMPT_STEP, removed, e);
 }
 
 bool store_prompts_forget(struct store *s, const struct store_forgetting *f, int64_t *removed,
@@ -215,11 +217,23 @@ bool store_prompts_forget(struct store *s, const struct store_forgetting *f, int
     *removed = step;
     while (step == STORE_PROMPT_STEP) {
         store_give_way();
-        if (!store_write_begin(s, e) || !store_write_end(s, forget_step(s, f, &step, e), e))
+        if (!store_write_begin(s, e) ||
+            !store_write_end(s, forget_step(s, f, STORE_PROMPT_STEP, &step, e), e))
             return false;
         *removed += step;
     }
     return true;
+}
+
+bool store_prompts_forget_within(struct store *s, const struct store_forgetting *f, struct err *e)
+{
+    return note(s, f, e) && forget_keys(s, f, e) && forget_step(s, f, -1, NULL, e);
+}
+
+bool store_forgets_seen(struct store *s, int64_t *number, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_FORGETS_LAST, e);
+    return q && statement_int(s, q, number, e);
 }
 
 bool store_prompt_facts(struct store *s, struct store_prompt_facts *out, struct err *e)

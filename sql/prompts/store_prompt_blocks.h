@@ -52,10 +52,17 @@ struct store_forgetting {
                                 /v1 that labels begin with */
 };
 /* Removes their rows in transactions of STORE_PROMPT_STEP; what is done when it fails stays done.
- * Before that it notes the time: blocks of jobs that came earlier are not listed any more; and with
- * all of a user's the key goes that they were sealed with. */
+ * Before that it notes what is forgotten: blocks of jobs whose text was read earlier are not listed
+ * any more; and with all of a user's the key goes that they were sealed with. */
 bool store_prompts_forget(struct store *s, const struct store_forgetting *f, int64_t *removed,
                           struct err *e);
+
+/* The same within the write transaction that deletes the text, so that whoever read the text had
+ * not seen this one. What was recorded long before is removed by store_prompts_forget before it, in
+ * its small steps: rows of the last moment are few. */
+bool store_prompts_forget_within(struct store *s, const struct store_forgetting *f, struct err *e);
+/* The number of the last deletion, to be read before any text that goes into a job. */
+bool store_forgets_seen(struct store *s, int64_t *number, struct err *e);
 
 struct store_prompt_facts { /* for the admin page, metrics and doctor */
     int64_t blocks, bytes, users;

@@ -45,7 +45,7 @@ static bool add_row(struct store *s, const struct store_block *b, int *changed, 
     statement_bind_int(q, ":state_bytes", b->state_bytes);
     statement_bind_number(q, ":compute_ms", b->compute_ms);
     statement_bind_int(q, ":keep_seconds", b->keep_seconds);
-    statement_bind_int(q, ":asked_at", b->asked_at);
+    statement_bind_int(q, ":forgets_seen", b->forgets_seen);
     statement_bind_int(q, ":now", clock_wall_ms());
     return statement_run(s, q, changed, e);
 }

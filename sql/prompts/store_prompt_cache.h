@@ -24,7 +24,7 @@ struct store_block { /* a record that is on disk */
     int32_t end_tokens;
     uint32_t state_bytes;
     int64_t keep_seconds; /* after each use; 0: as long as there is room */
-    int64_t asked_at;     /* when its job came */
+    int64_t forgets_seen; /* store_forgets_seen, before its job's text was read */
     double compute_ms;
 };
 
@@ -33,8 +33,8 @@ struct store_block { /* a record that is on disk */
 bool store_blocks_begin(struct store *s, struct err *e);
 bool store_blocks_end(struct store *s, bool ok, struct err *e);
 /* Inside: a row; or a removal where its user or conversation is gone, or where what it belongs to
- * was forgotten after its job had come. The same record twice is one row; a newer record of a block
- * takes the row over, and the older one is removed. */
+ * was forgotten after its text had been read. The same record twice is one row; a newer record of a
+ * block takes the row over, and the older one is removed. */
 bool store_block_add(struct store *s, const struct store_block *b, struct err *e);
 bool store_block_use(struct store *s, const unsigned char *key, struct err *e);
 /* Inside: the record is damaged or missing. */

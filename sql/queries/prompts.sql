@@ -12,7 +12,7 @@ WHERE segment = :segment AND segment_offset >= :segment_offset ORDER BY segment_
 -- name: prompt_conversation_deleted
 SELECT EXISTS (SELECT 1 FROM conversations WHERE id = :id AND user_id = :user_id AND deleted_at IS NOT NULL);
 
--- Nothing is added for a user or a conversation that is gone, nor what was forgotten since the job came: by its whole label, by the id
+-- Nothing is added for a user or a conversation that is gone, nor what was forgotten since the job's request began: by its whole label, by the id
 -- that a label begins with, or by the name's hash behind it. A block that was stored twice has its newer place. Blocks that
 -- stayed when the one before them went are its children again.
 -- name: prompt_block_add
@@ -28,7 +28,7 @@ WHERE u.id = :user_id AND u.deleted_at IS NULL
   AND (:label NOT GLOB 'conv_*'
        OR EXISTS (SELECT 1 FROM openai_conversations WHERE id = substr(:label, 1, 29) AND user_id = :user_id AND deleted_at IS NULL))
   AND NOT EXISTS (SELECT 1 FROM prompt_forgets
-                  WHERE user_id = :user_id AND forgotten_at >= :asked_at
+                  WHERE user_id = :user_id AND id > :forgets_seen
                     AND owner IN ('', 'c:' || :conversation_id, :label, substr(:label, 1, 29), 'k:' || substr(:label, 31)))
 ON CONFLICT (key) DO UPDATE
 SET segment = excluded.segment, segment_offset = excluded.segment_offset, bytes = excluded.bytes,
@@ -124,6 +124,10 @@ DELETE FROM prompt_blocks WHERE key IN (SELECT key FROM prompt_blocks WHERE user
 DELETE FROM prompt_blocks WHERE key IN (SELECT key FROM prompt_blocks LIMIT :limit);
 
 -- What is recorded after this is not listed if its job came before; owner as in schema.sql.
+-- The number of the last one that is committed, also of those that are cleared away by now.
+-- name: prompt_forgets_last
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'prompt_forgets'), 0);
+
 -- name: prompt_forgets_note
 INSERT OR REPLACE INTO prompt_forgets (user_id, owner, forgotten_at)
 SELECT id, :owner, :now FROM users WHERE id = :user_id;

@@ -59,7 +59,7 @@ struct disk_write {        /* a record that is being filled */
     uint64_t user;
     struct prompt_seal seal;
     char owner[ENGINE_CACHE_OWNER_SIZE];
-    int64_t keep_seconds, asked_at;
+    int64_t keep_seconds, forgets_seen;
     double compute_ms;
 };
 

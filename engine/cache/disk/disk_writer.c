@@ -56,7 +56,7 @@ static void announce(struct disk_cache *c, const struct disk_write *w,
                              .identity = w->about.identity,
                              .user = w->user,
                              .keep_seconds = w->keep_seconds,
-                             .asked_at = w->asked_at,
+                             .forgets_seen = w->forgets_seen,
                              .compute_ms = w->compute_ms};
     memcpy(ev.owner, w->owner, sizeof ev.owner);
     struct record_entry *entry = record_table_find(&c->table, &w->about.key);

@@ -117,7 +117,7 @@ static void put_stored(struct rig *g, int32_t i)
                              .user = 9,
                              .owner = "conversation-1",
                              .keep_seconds = -1,
-                             .asked_at = 1764000000123,
+                             .forgets_seen = 1764000000123,
                              .compute_ms = 1.5};
     assert_true(record_feed_put(g->feed, &ev));
 }
@@ -181,7 +181,7 @@ static void test_an_event_arrives_whole_and_again_until_acknowledged(void **stat
     assert_true(ev.end == 32 && ev.state_bytes == 512 && ev.identity == 0x1122334455667788u);
     assert_true(ev.user == 9 && ev.keep_seconds == -1 && ev.compute_ms == 1.5);
     assert_string_equal(ev.owner, "conversation-1");
-    assert_int_equal(ev.asked_at, 1764000000123);
+    assert_int_equal(ev.forgets_seen, 1764000000123);
     assert_int_equal(cache_feed_next(f, &ev, 0, &e), 0);
     put_stored(&g, 1); /* while it follows */
     assert_int_equal(next(f).end, 64);

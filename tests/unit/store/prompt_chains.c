@@ -25,7 +25,7 @@ struct store_block chain_block(const struct chain *c, int i)
                             .identity = CHAIN_IDENTITY,
                             .end_tokens = (i + 1) * STORE_BLOCK_TOKENS,
                             .keep_seconds = c->keep_seconds,
-                            .asked_at = c->asked_at ? c->asked_at : clock_wall_ms() + 60000,
+                            .forgets_seen = c->saw ? *c->saw : INT64_MAX,
                             .compute_ms = c->compute_ms > 0 ? c->compute_ms : 1};
     b.ref.place = (struct store_block_place){
         .segment = 1, .bytes = 1000, .offset = (uint64_t)(c->name * 100000 + i) * 1000};

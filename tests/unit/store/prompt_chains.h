@@ -13,7 +13,7 @@ struct chain { /* a prompt whose blocks have keys made of its name */
     int name; /* of the keys from `fork` on */
     int fork; /* blocks shared with the chain whose name is 0 */
     int64_t keep_seconds;
-    int64_t asked_at; /* 0: in a minute, after all that is forgotten now */
+    const int64_t *saw; /* the last deletion that its text's reader knew; NULL: all there are */
     double compute_ms;
 };
 

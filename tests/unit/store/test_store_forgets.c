@@ -5,6 +5,7 @@
 #include "engine/base/clock.h"
 #include "sql/chats/store_openai.h"
 #include "sql/chats/store_responses.h"
+#include "sql/chats/store_tree.h"
 #include "tests/unit/store/prompt_chains.h"
 
 static void keep_response(struct fixture *f, const char *id)
@@ -33,6 +34,14 @@ static void forget(struct fixture *f, enum store_forget what, int64_t conversati
         &n, &e));
 }
 
+static int64_t last_deletion(struct fixture *f)
+{
+    struct err e = {0};
+    int64_t n = -1;
+    ASSERT_OK(store_forgets_seen(f->store, &n, &e));
+    return n;
+}
+
 #define RESPONSE "resp_0123456789abcdef01234567"
 #define OPENAI "conv_0123456789abcdef01234567"
 
@@ -46,7 +55,7 @@ static void test_what_is_recorded_after_it_was_forgotten_is_not_listed(void **st
     const struct store_openai_conversation made = {
         .id = OPENAI, .user_id = f->user, .created_at = 1, .metadata = "{}"};
     int64_t page = fixture_conversation(f, f->user, "a");
-    const int64_t asked = clock_wall_ms() - 10;
+    const int64_t saw = last_deletion(f);
     ASSERT_OK(store_openai_conversation_add(
         f->store, &made,
         &(struct store_openai_addition){.user_id = f->user, .conversation_id = OPENAI}, &e));
@@ -72,11 +81,11 @@ static void test_what_is_recorded_after_it_was_forgotten_is_not_listed(void **st
                               .name = 10 * way + i,
                               .label = i < 5 ? labels[i] : "",
                               .conversation = i == 5 ? page : 0,
-                              .asked_at = asked};
+                              .saw = &saw};
             chain_add(f, &c, 3);
             assert_int_equal(chain_found(f, &c, 3), gone ? 0 : 3);
             assert_int_equal(chain_removals(f), gone ? 3 : 0);
-            c.asked_at = 0; /* a job that came after it */
+            c.saw = NULL; /* text that was read after it */
             c.name += 5000;
             chain_add(f, &c, 3);
             assert_int_equal(chain_found(f, &c, 3), way == 5 && i == 4 ? 0 : 3);
@@ -91,6 +100,61 @@ static void test_what_is_recorded_after_it_was_forgotten_is_not_listed(void **st
     chain_run(f, "UPDATE prompt_forgets SET forgotten_at = forgotten_at - 86400001");
     chain_clear_all(f);
     assert_int_equal(chain_number(f, "SELECT count(*) FROM prompt_forgets"), 0);
+}
+
+/* Rows that were read before a deletion, and whose job came after it, are of a text that is gone:
+ * what had been recorded by then goes, and what comes is not listed. */
+static void test_what_was_read_before_a_deletion_is_not_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    const int64_t page = fixture_conversation(f, f->user, "a");
+    const struct store_posted first = fixture_post(f, f->user, page, 0, "one");
+    fixture_finish(f, first.message_id, "two");
+    const struct store_posted second = fixture_post(f, f->user, page, first.message_id, "three");
+    fixture_finish(f, second.message_id, "four");
+    ASSERT_OK(store_openai_conversation_add(
+        f->store,
+        &(struct store_openai_conversation){
+            .id = OPENAI, .user_id = f->user, .created_at = 1, .metadata = "{}"},
+        &(struct store_openai_addition){
+            .user_id = f->user,
+            .conversation_id = OPENAI,
+            .items = &(struct store_openai_item){.id = "msg_1", .item = "{\"id\":\"msg_1\"}"},
+            .n = 1},
+        &e));
+    for (int way = 0; way < 3; way++) {
+        struct chain c = {.user = f->user, .name = 10 * way + 1};
+        const int64_t saw = last_deletion(f);
+        c.conversation = way < 2 ? page : 0;
+        c.label = way < 2 ? "" : OPENAI;
+        chain_add(f, &c, 700);
+        if (way == 0)
+            ASSERT_OK(store_message_take_out(f->store, f->user, second.message_id, &e));
+        if (way == 1)
+            ASSERT_OK(store_message_remove(f->store, f->user, first.user_message_id, &e));
+        if (way == 2)
+            ASSERT_OK(store_openai_item_remove(f->store, f->user, OPENAI, "msg_1", &e));
+        assert_true(last_deletion(f) > saw);
+        assert_int_equal(chain_removals(f), 700);
+        chain_run(f, "DELETE FROM prompt_block_removals");
+        c.name++;
+        c.saw = &saw;
+        chain_add(f, &c, 3);
+        assert_int_equal(chain_found(f, &c, 3), 0);
+        assert_int_equal(chain_removals(f), 3);
+        c.name++;
+        c.saw = NULL;
+        chain_add(f, &c, 3);
+        assert_int_equal(chain_found(f, &c, 3), 3);
+        chain_run(f, "DELETE FROM prompt_blocks");
+        chain_run(f, "DELETE FROM prompt_block_removals");
+    }
+    const int64_t last = last_deletion(f); /* the number goes on when the notes are cleared away */
+    chain_run(f, "DELETE FROM prompt_forgets");
+    assert_int_equal(last_deletion(f), last);
+    forget(f, FORGET_CONVERSATION, page, NULL);
+    assert_true(last_deletion(f) > last);
 }
 
 static void test_a_conversation_of_v1_takes_its_blocks_along(void **state)
@@ -133,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(test_what_is_recorded_after_it_was_forgotten_is_not_listed),
+        T(test_what_was_read_before_a_deletion_is_not_kept),
         T(test_a_conversation_of_v1_takes_its_blocks_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

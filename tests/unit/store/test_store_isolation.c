@@ -157,7 +157,8 @@ static bool is_of_all_prompts(int q)
     case QUERY_PROMPT_FORGETS_NOTE_ALL: /* the operator */
     case QUERY_PROMPT_SEAL_REMOVE_ALL:
     case QUERY_PROMPT_EVICT_EXPIRED:
-    case QUERY_PROMPT_FORGET_ALL: /* the operator */
+    case QUERY_PROMPT_FORGET_ALL:   /* the operator */
+    case QUERY_PROMPT_FORGETS_LAST: /* a number that says nothing of anyone */
         return true;
     default:
         return false;
@@ -266,6 +267,7 @@ static bool may_scan(int q)
     case QUERY_MESSAGE_BRANCH:          /* its own branch */
     case QUERY_TOOL_ROUNDS:             /* up to the last message of a person */
     case QUERY_TOOL_SERVER_LIST:        /* a user's and everyone's, fifty of each */
+    case QUERY_PROMPT_FORGETS_LAST:     /* a row for each table that numbers its rows */
     case QUERY_SHARE_FILE:
     case QUERY_BRANCH_IDS:
     case QUERY_SUBTREE_IDS:

@@ -38,4 +38,4 @@ CREATE TABLE tool_runs (
     ends_at INTEGER NOT NULL, -- while it runs: when it has ended or was lost with its process; else when it ended
     PRIMARY KEY (message_id, call_id)
 ) STRICT, WITHOUT ROWID;
-PRAGMA user_version = 32;
+PRAGMA user_version = 30;
