@@ -116,6 +116,7 @@ void disk_cache_close(struct disk_cache **at)
     pthread_mutex_destroy(&c->lock);
     free(c->forgotten);
     free(c->lost);
+    free(c->kept);
     free(c);
 }
 

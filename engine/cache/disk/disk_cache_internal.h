@@ -36,6 +36,10 @@ struct disk_cache {
     bool stop, asked; /* asked: requests wait in the feed */
     bool reconciling;
     uint64_t settled_event; /* the last that the rows show which are being reconciled */
+    /* [n_kept] records that have a newer one whose row was not acknowledged yet: the old row names
+     * them, and a kill now would leave nothing else. */
+    struct stored_ref *kept;
+    int32_t n_kept, cap_kept;
     struct record_table table;
     struct disk_queued_write *oldest, *newest; /* handed over */
     uint64_t queued_bytes;                     /* begun, handed over or being written */
@@ -64,6 +68,8 @@ void disk_report_gone(struct disk_cache *c, const struct prompt_key *key,
 void *disk_writer_run(void *cache);
 /* disk_requests.c: the writer's thread, without the lock. */
 void disk_requests_serve(struct disk_cache *c);
+/* With the lock: while rows are reconciled, this record of an old segment is needed still. */
+void disk_keep_old(struct disk_cache *c, const struct stored_ref *ref);
 /* disk_reader.c */
 void *disk_reader_run(void *cache);
 /* Reads what begins at an offset; false with errno. Buffer, offset and length are aligned. */

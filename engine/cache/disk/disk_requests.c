@@ -93,9 +93,27 @@ static void begin_reconciling(struct disk_cache *c, uint64_t acknowledged)
     pthread_mutex_lock(&c->lock);
     c->settled_event = acknowledged;
     c->reconciling = true;
+    c->n_kept = 0;
     for (uint32_t i = 0; i < c->table.cap; i++)
         c->table.slots[i].seen = false;
     pthread_mutex_unlock(&c->lock);
+}
+
+void disk_keep_old(struct disk_cache *c, const struct stored_ref *ref)
+{
+    if (!c->reconciling)
+        return;
+    if (c->n_kept == c->cap_kept) {
+        int32_t cap = c->cap_kept ? c->cap_kept * 2 : 64;
+        struct stored_ref *kept = realloc(c->kept, (size_t)cap * sizeof *kept);
+        if (!kept) { /* what is old stays as it is until rows tell again */
+            c->reconciling = false;
+            return;
+        }
+        c->kept = kept;
+        c->cap_kept = cap;
+    }
+    c->kept[c->n_kept++] = *ref;
 }
 
 /* A row that names another record than the table does. A newer one that its row does not show yet
@@ -127,10 +145,13 @@ static bool reconcile(struct disk_cache *c, const struct stored_ref *ref)
     pthread_mutex_lock(&c->lock);
     struct record_entry *entry = record_table_find(&c->table, &ref->key);
     const bool elsewhere = entry && entry->place.segment;
-    bool right = elsewhere &&
-                 (is_behind(c, entry) || !memcmp(&entry->place, &ref->place, sizeof ref->place));
-    if (right && !is_behind(c, entry))
+    const bool same = elsewhere && !memcmp(&entry->place, &ref->place, sizeof ref->place);
+    const bool behind = elsewhere && is_behind(c, entry);
+    if (same && !behind)
         entry->seen = true;
+    if (behind && !same)
+        disk_keep_old(c, ref);
+    const bool right = same || behind;
     pthread_mutex_unlock(&c->lock);
     if (elsewhere || !is_there(c, ref))
         return right;
@@ -138,13 +159,13 @@ static bool reconcile(struct disk_cache *c, const struct stored_ref *ref)
     return true;
 }
 
-/* Places of all records, in order; those that rows do not name leave the table, and RAM, and are
- * freed. */
+/* Places of all records, in order, with room for the older ones that rows still name; those that
+ * rows do not name leave the table, and RAM, and are freed. */
 static struct stored_place *collect(struct disk_cache *c, int32_t *n, struct stored_place **gone,
                                     int32_t *n_gone)
 {
     struct record_table *t = &c->table;
-    struct stored_place *live = malloc(((size_t)t->n + 1) * sizeof *live);
+    struct stored_place *live = malloc(((size_t)t->n + (size_t)c->n_kept + 1) * sizeof *live);
     *gone = malloc(((size_t)t->n + 1) * sizeof **gone);
     *n = *n_gone = 0;
     if (!live || !*gone) {
@@ -165,9 +186,18 @@ static struct stored_place *collect(struct disk_cache *c, int32_t *n, struct sto
         record_table_remove(t, entry);
         i--; /* another one may have moved here */
     }
-    segments_sort(live, *n);
     segments_sort(*gone, *n_gone);
     return live;
+}
+
+/* Those that were not forgotten since their rows were read. The list is this thread's as long as
+ * nothing is reconciled. */
+static void add_kept(struct disk_cache *c, struct stored_place *live, int32_t *n)
+{
+    for (int32_t i = 0; i < c->n_kept; i++)
+        if (is_there(c, &c->kept[i]))
+            live[(*n)++] = c->kept[i].place;
+    segments_sort(live, *n);
 }
 
 static void end_reconciling(struct disk_cache *c)
@@ -179,8 +209,10 @@ static void end_reconciling(struct disk_cache *c)
     struct stored_place *live = c->reconciling ? collect(c, &n, &gone, &n_gone) : NULL;
     c->reconciling = false;
     pthread_mutex_unlock(&c->lock);
-    if (live)
+    if (live) {
         segments_free(&c->segments, gone, n_gone);
+        add_kept(c, live, &n);
+    }
     for (int32_t i = c->segments.n - 1, at = n; live && i >= 0; i--) { /* settling may remove it */
         struct segment *segment = &c->segments.list[i];
         while (at && live[at - 1].segment > segment->number) /* a file that was lost */

@@ -64,6 +64,8 @@ static void announce(struct disk_cache *c, const struct disk_write *w,
     if (!entry && (entry = record_table_put(&c->table, &w->about.key)))
         entry->has_state = w->about.state_bytes > 0;
     if (entry) {
+        if (entry->place.segment) /* its row has yet to be told of the newer one */
+            disk_keep_old(c, &(struct stored_ref){.key = entry->key, .place = entry->place});
         entry->place = *place;
         entry->event = record_feed_put(c->params.feed, &ev);
     }

@@ -47,6 +47,12 @@ void disk_rig_close(struct disk_rig *g)
     record_feed_destroy(&g->feed);
 }
 
+void disk_rig_kill(struct disk_rig *g)
+{
+    disk_cache_close(&g->cache);
+    record_feed_destroy(&g->feed);
+}
+
 void disk_rig_fini(struct disk_rig *g)
 {
     char command[96];

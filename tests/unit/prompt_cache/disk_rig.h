@@ -25,6 +25,7 @@ struct disk_rig {
 void disk_rig_init(struct disk_rig *g);
 void disk_rig_open(struct disk_rig *g, uint64_t budget, uint64_t identity);
 void disk_rig_close(struct disk_rig *g);
+void disk_rig_kill(struct disk_rig *g); /* nobody reads the events that wait */
 void disk_rig_fini(struct disk_rig *g); /* and removes the folder */
 /* Record i continues record i - 1, except that every 64th begins a chain of its own. */
 void disk_rig_about(int32_t i, struct record_about *about);
