@@ -1,6 +1,7 @@
 /* sluice-engine: one model behind one unix socket. This thread becomes the I/O thread; loop and
  * monitor are its own. */
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdint.h>
@@ -16,6 +17,7 @@
 #include "engine/base/log_ring.h"
 #include "engine/base/option.h"
 #include "engine/confine/engine_walls.h"
+#include "engine/draft/draft_load.h"
 #include "engine/memory/memory_options.h"
 #include "engine/sched/loop.h"
 #include "engine/sched/watch/notify.h"
@@ -226,11 +228,6 @@ static bool check_prompt_cache(struct options *o, struct err *e)
                      "--cache-dir");
 }
 
-static bool names_draft_model(const struct options *o)
-{
-    return strcmp(o->draft_model, "auto") != 0 && strcmp(o->draft_model, "off") != 0;
-}
-
 static bool check_drafts(struct options *o, struct err *e)
 {
     if (!engine_speculate_parse(o->speculate, &o->speculates, e))
@@ -279,6 +276,7 @@ static void describe(struct status_writer *status, const struct options *o)
 static bool close_off(const struct options *o, struct err *e)
 {
     struct err ignored;
+    char found[PATH_MAX];
     if (strcmp(o->backend, "cpu"))
         vulkan_backend.probe->usable(&ignored);
     if (o->cache_dir)
@@ -287,7 +285,7 @@ static bool close_off(const struct options *o, struct err *e)
         file_mkdirs(o->prompt_cache_dir, 0700, &ignored);
     return engine_walls_enter(
         &(struct engine_walls){.model = o->model,
-                               .draft_model = names_draft_model(o) ? o->draft_model : NULL,
+                               .draft_model = draft_load_path(o->draft_model, o->model, found),
                                .cache_dir = o->cache_dir,
                                .prompt_cache_dir = o->prompt_cache_dir,
                                .without_landlock = o->without_landlock,

@@ -24,6 +24,7 @@
 
 struct backend;
 struct expert_cache;
+struct thread_pool;
 
 /* Bytes of one block in one attention layer: keys and values of BACKEND_BLOCK_TOKENS tokens. A
  * backend's blocks of a layer follow each other at this distance. */
@@ -39,6 +40,9 @@ struct backend_params {
     int32_t max_rows;      /* rows of a step at most (prefill chunk + decodes) */
     int32_t max_sequences; /* sequences of a step at most */
     int32_t n_threads;     /* cpu: 0 = one per core */
+    /* cpu: the threads of another backend that the same thread owns, of as many; it outlives this
+     * one. Threads of their own would spin against those. NULL: it starts its own. */
+    struct thread_pool *team;
     int32_t provisional_rows; /* of the provisional sequences of a step at most, see below; 0: there
                                  are none */
     bool exact;               /* f32 activations everywhere, however slow */
@@ -210,7 +214,16 @@ struct backend_ops {
     /* Measured read bandwidth of the memory that holds the weights, bytes/s (a short probe). 0:
      * unknown. */
     double (*read_bandwidth)(struct backend *b);
+    /* What computes its steps, for a second backend of the same thread: backend_params.team. NULL:
+     * it has no threads of its own. */
+    struct thread_pool *(*team)(const struct backend *b);
 };
+
+/* True: drafts of such a model can be verified, since rejected ones can be taken back. */
+static inline bool backend_verifies(const struct backend_ops *ops, int32_t n_recurrent)
+{
+    return !n_recurrent || ops->keep_rows;
+}
 
 extern const struct backend_ops cpu_backend;
 extern const struct backend_ops

@@ -123,7 +123,8 @@ static void cpu_close(struct backend **bb)
     *bb = NULL;
     if (!b)
         return;
-    thread_pool_destroy(&b->pool);
+    if (!b->params.team)
+        thread_pool_destroy(&b->pool);
     unmap_memory(b->kv, b->kv_bytes);
     unmap_memory(b->state, b->state_values * sizeof(float) * (size_t)b->params.n_states);
     unmap_memory(b->workspace, b->workspace_bytes);
@@ -150,7 +151,7 @@ struct backend *cpu_open_with(const struct model_plan *plan, const struct backen
     b->plan = plan;
     b->params = *p;
     b->kernels = kernels;
-    b->pool = thread_pool_create(p->n_threads, e);
+    b->pool = p->team ? p->team : thread_pool_create(p->n_threads, e);
     if (b->pool)
         b->n_workers = thread_pool_threads(b->pool);
     if (!b->pool || !allocate(b, e))
@@ -230,6 +231,11 @@ static int32_t threads(const struct backend *b)
     return b->n_workers;
 }
 
+static struct thread_pool *team(const struct backend *b)
+{
+    return b->pool;
+}
+
 static double read_bandwidth(struct backend *b)
 {
     return bandwidth_measure(b->pool);
@@ -291,4 +297,5 @@ const struct backend_ops cpu_backend = {
     .device_name = device_name,
     .threads = threads,
     .read_bandwidth = read_bandwidth,
+    .team = team,
 };

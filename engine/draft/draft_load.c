@@ -160,30 +160,53 @@ bool draft_load_begin(struct draft_load *l, enum engine_speculate speculate, con
         return speculate != ENGINE_SPECULATE_DRAFT ||
                err_field(e, ERR_INPUT, "speculate",
                          "draft needs a draft model: --draft-model says where it lies");
-    if (draft_load_plan(l, &p, &why)) {
-        draft_load_reserve(l, other);
-        return true;
-    }
-    draft_load_close(l);
-    if (p.path != found || speculate == ENGINE_SPECULATE_DRAFT)
-        return (*e = why, false);
-    log_warn("the draft model in the model's folder is left out: %s", why.text);
+    const bool planned = draft_load_plan(l, &p, &why);
+    l->found = p.path == found && speculate != ENGINE_SPECULATE_DRAFT;
+    if (!planned)
+        return draft_load_leave_out(l, &why, e);
+    draft_load_reserve(l, other);
     return true;
 }
 
-bool draft_load_open(struct draft_load *l, struct err *e)
+bool draft_load_leave_out(struct draft_load *l, const struct err *why, struct err *e)
 {
+    const bool found = l->found;
+    draft_load_close(l);
+    if (!found) {
+        *e = *why;
+        return false;
+    }
+    snprintf(l->left_out, sizeof l->left_out, "the draft model found is left out: %.90s",
+             why->text);
+    log_warn("the draft model in the model's folder is left out: %s", why->text);
+    return true;
+}
+
+static bool open_model(struct draft_load *l, struct thread_pool *team, struct err *e)
+{
+    const struct backend_params more = {.cache_dir = l->cache_dir, .team = team};
     struct err why = {0};
-    if (!memory_load_open(&l->memory, &(struct backend_params){.cache_dir = l->cache_dir}, &why))
+    if (!memory_load_open(&l->memory, &more, &why))
         return err_field(e, why.code, field, "%.220s", why.text);
     l->sizes.ops = l->memory.ops;
     l->sizes.backend = l->memory.opened;
     l->draft = draft_model_create(&l->sizes, e);
-    if (l->draft)
-        log_info("draft model=%s backend=%s seats=%d window=%d bytes=%llu", l->name,
-                 l->memory.ops->name, l->sizes.n_seats, l->sizes.window,
-                 (unsigned long long)(l->memory.plan.host + l->memory.plan.device));
     return l->draft != NULL;
+}
+
+bool draft_load_open(struct draft_load *l, struct thread_pool *team, struct err *e)
+{
+    const unsigned long long bytes = l->memory.plan.host + l->memory.plan.device;
+    struct err why = {0};
+    if (open_model(l, team, &why)) {
+        log_info("draft model=%s backend=%s seats=%d window=%d bytes=%llu", l->name,
+                 l->memory.ops->name, l->sizes.n_seats, l->sizes.window, bytes);
+        return true;
+    }
+    if (!draft_load_leave_out(l, &why, e))
+        return false;
+    log_warn("what was planned for it stays unused until the next start bytes=%llu", bytes);
+    return true;
 }
 
 void draft_load_close(struct draft_load *l)

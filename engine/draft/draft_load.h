@@ -30,7 +30,9 @@ struct draft_load {
     struct draft_model *draft; /* after draft_load_open */
     struct draft_model_params sizes;
     const char *cache_dir;
-    char name[128]; /* the folder's or file's */
+    char name[128];     /* the folder's or file's */
+    bool found;         /* in the model's folder, and not asked for: the engine runs without, too */
+    char left_out[128]; /* why one that was found is not used; else empty */
 };
 
 /* The folder `draft` in a model's folder, if it has one: written for that model, so it needs no
@@ -44,10 +46,15 @@ const char *draft_load_path(const char *option, const char *model, char found[PA
 bool draft_load_plan(struct draft_load *l, const struct draft_load_params *p, struct err *e);
 /* The request of the other model's plan leaves room for this one. */
 void draft_load_reserve(const struct draft_load *l, struct memory_request *other);
-/* Both, for an engine that runs with these options; p.path is found by them. Leaves *l zeroed where
- * there is to be no draft model: none was asked for, or the one in the model's folder, which was
- * not asked for by name, cannot run, which is logged. */
+/* Both, for an engine that runs with these options; p.path is found by them. l->model stays NULL
+ * where there is to be no draft model: none was asked for, or the one that was found is left out.
+ */
 bool draft_load_begin(struct draft_load *l, enum engine_speculate speculate, const char *option,
                       struct draft_load_params p, struct memory_request *other, struct err *e);
-bool draft_load_open(struct draft_load *l, struct err *e);
+/* One that was found and cannot run: gone, but for `left_out`, and logged. False, with *e: it was
+ * asked for. */
+bool draft_load_leave_out(struct draft_load *l, const struct err *why, struct err *e);
+/* team: backend_params.team, of the model's backend. Where the memory is gone by now, one that was
+ * found is left out. */
+bool draft_load_open(struct draft_load *l, struct thread_pool *team, struct err *e);
 void draft_load_close(struct draft_load *l); /* accepts a zeroed struct */

@@ -105,6 +105,7 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
     p.expert_rows = &cpu_expert_rows;
     if (more) {
         p.cache_dir = more->cache_dir;
+        p.team = more->team;
         p.dump = more->dump;
         p.dump_context = more->dump_context;
         p.route = more->route;

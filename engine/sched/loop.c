@@ -16,7 +16,7 @@
 #include "engine/backend/backend.h"
 #include "engine/base/log.h"
 #include "engine/confine/engine_walls.h"
-#include "engine/draft/draft_load.h"
+#include "engine/draft/draft_plan.h"
 #include "engine/memory/memory_load.h"
 #include "engine/memory/memory_text.h"
 #include "engine/model/model.h"
@@ -126,7 +126,8 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     page->max_rows = size->max_rows;
     snprintf(page->speculate, sizeof page->speculate, "%s",
              engine_speculate_name(l->speculate.applied));
-    snprintf(page->speculate_note, sizeof page->speculate_note, "%s", l->speculate.why);
+    snprintf(page->speculate_note, sizeof page->speculate_note, "%s",
+             l->speculate.why[0] ? l->speculate.why : l->drafts.left_out);
     snprintf(page->draft_model, sizeof page->draft_model, "%s", l->drafts.name);
     page->draft_host_bytes = l->drafts.memory.plan.host;
     page->draft_device_bytes = l->drafts.memory.plan.device;
@@ -262,16 +263,20 @@ static void open_disk(struct loop *l)
     status_end(l->params.status);
 }
 
-/* Where there are to be no drafts after all, it is dropped. */
+/* Threads are shared, since the two models never compute at once. */
 static bool open_draft_model(struct loop *l, struct err *e)
 {
+    const struct backend_ops *ops = l->memory.ops;
     if (l->speculate.applied == ENGINE_SPECULATE_OFF)
         draft_load_close(&l->drafts);
+    if (l->drafts.model &&
+        !draft_load_open(&l->drafts, ops->team ? ops->team(l->memory.opened) : NULL, e))
+        return false;
     l->speculate.by_model = l->drafts.model != NULL;
-    return !l->drafts.model || draft_load_open(&l->drafts, e);
+    return true;
 }
 
-static bool open_backend(struct loop *l, struct err *e)
+static bool plan_backend(struct loop *l, struct err *e)
 {
     const struct loop_params *params = &l->params;
     struct memory_request request = params->memory;
@@ -280,23 +285,34 @@ static bool open_backend(struct loop *l, struct err *e)
     request.n_threads = (int32_t)params->threads;
     request.exact = params->exact;
     request.speculates = params->speculate != ENGINE_SPECULATE_OFF;
-    if (!draft_load_begin(&l->drafts, params->speculate, params->draft_model,
-                          (struct draft_load_params){.target = params->model,
-                                                     .vocab = l->text.vocab,
-                                                     .n_vocab = model_plan(l->model)->n_vocab,
-                                                     .slots = (int32_t)params->slots,
-                                                     .backend = params->backend,
-                                                     .cache_dir = params->cache_dir,
-                                                     .memory = request},
-                          &request, e))
-        return false;
-    if (!memory_load_plan(&l->memory, l->model, params->backend, &request, e))
+    if (!draft_plan_make(
+            &l->drafts, &l->memory,
+            &(struct draft_plan_params){.model = l->model,
+                                        .backend = params->backend,
+                                        .speculate = params->speculate,
+                                        .option = params->draft_model,
+                                        .load = {.target = params->model,
+                                                 .vocab = l->text.vocab,
+                                                 .n_vocab = model_plan(l->model)->n_vocab,
+                                                 .slots = (int32_t)params->slots,
+                                                 .backend = params->backend,
+                                                 .cache_dir = params->cache_dir,
+                                                 .memory = request}},
+            &request, e))
         return false;
     if (request.kv_type == KV_AUTO && kv_type_packed(l->memory.plan.kv_type))
         log_info(
             "KV cache is stored as %s: at 16 bits the context and the pool for %d slots do not "
             "fit; --kv-type f16 takes less of them",
             kv_type_name(l->memory.plan.kv_type), l->memory.plan.size.n_slots);
+    return true;
+}
+
+static bool open_backend(struct loop *l, struct err *e)
+{
+    const struct loop_params *params = &l->params;
+    if (!plan_backend(l, e))
+        return false;
     memory_load_measure(&l->memory, params->cache_dir);
     if (!memory_load_open(&l->memory, &(struct backend_params){.cache_dir = params->cache_dir}, e))
         return false;

@@ -96,7 +96,8 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     char model_path[512], model_name[128], family[32], backend[16], device[128], strategy[32];
     int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows;
     char speculate[12];       /* as engine_speculate_name; "off" also where it can't */
-    char speculate_note[128]; /* why it can't; else empty */
+    char speculate_note[128]; /* why it can't, or why the draft model that was found is
+                                 left out; else empty */
     char draft_model[128];    /* its name; else empty */
     uint64_t draft_host_bytes, draft_device_bytes; /* that it took, all in all */
     int32_t n_threads; /* of the processor that compute steps; 0: only the device does */

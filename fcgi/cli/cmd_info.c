@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/buf.h"
-#include "engine/draft/draft_load.h"
+#include "engine/draft/draft_plan.h"
 #include "engine/memory/memory_load.h"
 #include "engine/memory/memory_options.h"
 #include "engine/memory/memory_text.h"
@@ -50,27 +50,8 @@ static const struct option options[] = {
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
-/* Plans the draft model, for which the other plan leaves room. */
-static void plan_draft_model(struct info *n, struct memory_request *w)
-{
-    char found[PATH_MAX];
-    const struct draft_load_params p = {.path = draft_load_path(n->draft_model, n->path, found),
-                                        .target = n->path,
-                                        .vocab = n->has_text ? n->text.vocab : NULL,
-                                        .n_vocab = model_plan(n->model)->n_vocab,
-                                        .slots = (int32_t)n->slots,
-                                        .backend = n->backend,
-                                        .cache_dir = n->cache_dir,
-                                        .memory = *w};
-    if (!p.path || !n->has_text)
-        return;
-    if (draft_load_plan(&n->drafts, &p, &n->draft_error))
-        draft_load_reserve(&n->drafts, w);
-    else
-        draft_load_close(&n->drafts);
-}
-
-/* As the engine plans with the same options. */
+/* As the engine plans with the same options; where it would not start, the model is planned alone,
+ * beside the reason. */
 static void make_plan(struct info *n)
 {
     struct memory_request w = {.size = {n->ctx, n->slots, n->prefill_chunk, n->kv_memory},
@@ -78,8 +59,25 @@ static void make_plan(struct info *n)
                                .exact = n->exact,
                                .speculates = true};
     memory_options_request(&n->requests, &w);
-    plan_draft_model(n, &w);
-    n->has_plan = memory_load_plan(&n->memory, n->model, n->backend, &w, &n->plan_error);
+    const struct draft_plan_params p = {.model = n->model,
+                                        .backend = n->backend,
+                                        .speculate = ENGINE_SPECULATE_AUTO,
+                                        .option = n->has_text ? n->draft_model : "off",
+                                        .load = {.target = n->path,
+                                                 .vocab = n->has_text ? n->text.vocab : NULL,
+                                                 .n_vocab = model_plan(n->model)->n_vocab,
+                                                 .slots = (int32_t)n->slots,
+                                                 .backend = n->backend,
+                                                 .cache_dir = n->cache_dir,
+                                                 .memory = w}};
+    n->has_plan = draft_plan_make(&n->drafts, &n->memory, &p, &w, &n->plan_error);
+    if (n->drafts.left_out[0])
+        err_set(&n->draft_error, ERR_LIMIT, "%s", n->drafts.left_out);
+    if (!n->has_plan && !strcmp(n->plan_error.field, "draft-model")) {
+        n->draft_error = n->plan_error;
+        n->plan_error = (struct err){0};
+        n->has_plan = memory_load_plan(&n->memory, n->model, n->backend, &w, &n->plan_error);
+    }
     if (n->has_plan)
         memory_load_measure(&n->memory, n->cache_dir);
 }

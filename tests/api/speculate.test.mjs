@@ -1,7 +1,10 @@
 // Drafts (docs/speculation.md): asked for by the server and by a request, shown as applied, counted; no answer changes.
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { start } from './harness.mjs';
+import { demo, start } from './harness.mjs';
 
 let s, off, ngram;
 before(async () => { [s, off, ngram] = await Promise.all([start({ args: ['--draft-model', 'auto'] }), start({ args: ['--speculate', 'off'] }), start({ args: [] })]); });
@@ -102,6 +105,20 @@ test('the demo model has a draft model beside it, which takes what it says', asy
   assert.equal((await s.json('GET', '/v1/models')).body.data[0].sluice.draft_model, 'draft');
   const { timings: { speculation: x } } = await complete(s, { temperature: 0, speculate: 'draft' });
   assert.equal(x.applied, 'draft');
+});
+
+test('a draft model is read behind links as well: a folder that points elsewhere, whose files point on', async (t) => {
+  const dir = mkdtempSync(path.join(os.tmpdir(), 'linked-model-')), model = path.join(dir, 'model'), elsewhere = path.join(dir, 'elsewhere');
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  for (const [to, from] of [[model, demo], [elsewhere, path.join(demo, 'draft')]]) {
+    mkdirSync(to);
+    for (const f of readdirSync(from)) if (f !== 'draft') symlinkSync(path.join(from, f), path.join(to, f));
+  }
+  symlinkSync(elsewhere, path.join(model, 'draft'));
+  const linked = await start({ model, args: ['--draft-model', 'auto'] });
+  t.after(() => linked.stop());
+  const { speculation } = (await linked.json('GET', '/api/admin/status')).body;
+  assert.deepEqual([speculation.draft_model, speculation.note], ['draft', ''], linked.log);
 });
 
 test('a server without a draft model refuses requests that ask for it', async () => {

@@ -1,0 +1,48 @@
+/* draft_plan.h: the draft model first, then the model in what it leaves; and once more without it
+ * where that does not work. */
+#include "engine/draft/draft_plan.h"
+
+#include "engine/model/model.h"
+
+/* Beside it the model does not fit, or less well than alone. */
+static bool is_in_the_way(const struct draft_plan_params *p, const struct memory_request *w,
+                          const struct memory_load *beside)
+{
+    struct memory_load alone;
+    struct err none = {0};
+    return memory_load_plan(&alone, p->model, p->backend, w, &none) &&
+           (!beside || alone.plan.strategy != beside->plan.strategy);
+}
+
+static bool plan_alone(struct memory_load *memory, const struct draft_plan_params *p,
+                       const struct memory_request *w, struct err *e)
+{
+    return memory_load_plan(memory, p->model, p->backend, w, e);
+}
+
+bool draft_plan_make(struct draft_load *drafts, struct memory_load *memory,
+                     const struct draft_plan_params *p, const struct memory_request *w,
+                     struct err *e)
+{
+    struct memory_request beside = *w;
+    struct err why = {0}, small = {0};
+    *memory = (struct memory_load){0};
+    if (!draft_load_begin(drafts, p->speculate, p->option, p->load, &beside, e))
+        return false;
+    if (!drafts->model)
+        return plan_alone(memory, p, w, e);
+    const bool fits = memory_load_plan(memory, p->model, p->backend, &beside, &why);
+    if (fits && !backend_verifies(memory->ops, model_plan(p->model)->n_recurrent)) {
+        draft_load_close(drafts); /* there are no drafts with this model here: speculation.h */
+        return plan_alone(memory, p, w, e);
+    }
+    if (fits && !drafts->found)
+        return true;
+    if (!is_in_the_way(p, w, fits ? memory : NULL)) {
+        *e = why;
+        return fits;
+    }
+    err_field(&small, ERR_LIMIT, "draft-model",
+              "there is no memory for it beside the model%s%.150s", fits ? "" : ": ", why.text);
+    return draft_load_leave_out(drafts, &small, e) && plan_alone(memory, p, w, e);
+}
