@@ -290,9 +290,11 @@ void drafting_make(struct scheduler *s, struct job *const *members, int32_t n, b
     const double start = clock_ms();
     for (int32_t i = 0; i < n; i++)
         make_free_drafts(s, members[i]);
+    const double asked = clock_ms();
+    s->free_drafts_ms = asked - start;
     if (s->params.draft_model && (alone || s->params.forced_drafts))
         ask_model(s, members, n);
     for (int32_t i = 0; i < n; i++)
         choose(s, members[i], n);
-    s->drafting_ms = clock_ms() - start;
+    s->drafting_ms = clock_ms() - asked;
 }

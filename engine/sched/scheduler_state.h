@@ -40,7 +40,8 @@ struct scheduler {
     struct draft_costs draft_costs;
     struct draft_habit draft_habit; /* over all jobs */
     struct draft_trials draft_trials;
-    double drafting_ms; /* making the drafts of the step that is being built */
+    double drafting_ms;    /* asking a draft model, for the step that is being built */
+    double free_drafts_ms; /* and making the other drafts */
 
     struct job *ended; /* linked by next; their last events are sent after the status page */
     struct sampler_workspace *work;

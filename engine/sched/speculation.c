@@ -12,7 +12,7 @@ void speculation_apply(enum engine_speculate asked, const struct backend_ops *op
                        const struct model_plan *plan, struct speculation_applied *out)
 {
     *out = (struct speculation_applied){.applied = asked};
-    if (asked == ENGINE_SPECULATE_OFF || !plan->n_recurrent || ops->keep_rows)
+    if (asked == ENGINE_SPECULATE_OFF || backend_verifies(ops, plan->n_recurrent))
         return;
     out->applied = ENGINE_SPECULATE_OFF;
     snprintf(out->why, sizeof out->why,
@@ -105,7 +105,7 @@ void speculation_plan(struct scheduler *s, struct job *const *members, int32_t n
     struct draft_offer offers[MOST_DRAFTING];
     int32_t most = clamp(s->params.max_rows - BACKEND_BLOCK_TOKENS - n, DRAFT_ROWS_MAX);
     const bool forced = s->params.forced_drafts > 0;
-    s->drafting_ms = 0;
+    s->drafting_ms = s->free_drafts_ms = 0;
     for (int32_t i = 0; i < n; i++)
         speculation_clear(&members[i]->drafts);
     if (!n || n > MOST_DRAFTING)
@@ -181,7 +181,8 @@ void speculation_drop(struct scheduler *s, int32_t member)
 
 void speculation_note_step(struct scheduler *s, int32_t first, int32_t n, double ms)
 {
-    struct draft_step step = {.rows = n, .ms = ms, .draft_ms = s->drafting_ms};
+    struct draft_step step = {
+        .rows = n, .ms = ms, .draft_ms = s->drafting_ms, .free_ms = s->free_drafts_ms};
     for (int32_t i = first; i < first + n; i++) {
         const struct job_drafts *d = &s->members[i]->drafts;
         step.drafted += d->n_rows;

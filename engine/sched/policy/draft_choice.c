@@ -79,10 +79,11 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
     smooth(&row[drafted], s->ms);
     row[drafted].at = c->n_notes;
     const double plain = row[0].ms;
+    /* Drafts that are made anyway are no loss of the choice where none of them was verified. */
     if (!drafted)
         c->balance_ms += PAID * s->ms;
     else
-        c->balance_ms += plain * s->tokens / s->rows - s->ms;
+        c->balance_ms += plain * s->tokens / s->rows - s->ms - s->free_ms;
     c->balance_ms -= s->draft_ms;
     c->balance_ms = within(c->balance_ms, -2 * MOST_LOST * plain, MOST_WON * plain);
 }

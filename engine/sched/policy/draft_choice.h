@@ -47,7 +47,8 @@ struct draft_step {  /* one that ran, without rows of prompts */
     int32_t drafted; /* rows beside them */
     int32_t tokens;  /* that came out */
     double ms;
-    double draft_ms; /* making drafts took before it */
+    double draft_ms; /* asking a draft model took before it, */
+    double free_ms;  /* and the drafts that are made for every step */
 };
 void draft_costs_note(struct draft_costs *c, const struct draft_step *s);
 /* Are drafts to be verified in such a step at all? Not before plain ones were timed, and not while
