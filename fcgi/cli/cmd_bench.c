@@ -398,6 +398,8 @@ static bool check_options(const struct options *o, struct err *e)
     const size_t len = strlen(o->model);
     if (strcmp(o->isa, "auto") && strcmp(o->backend, "cpu"))
         return err_field(e, ERR_INPUT, "isa", "needs --backend cpu");
+    if (o->grammar && strcmp(o->isa, "auto"))
+        return err_field(e, ERR_INPUT, "isa", "has no effect with --grammar, which runs no model");
     if (o->compare && (o->json || o->grammar))
         return err_field(e, ERR_INPUT, "compare", "goes with the table alone");
     if (o->compare && (len < 5 || strcmp(o->model + len - 5, ".gguf")))

@@ -26,6 +26,7 @@ test("--isa takes a lower instruction set and shows it, and refuses what the pro
     assert.equal(r.code === 0, flags.includes(flag), isa);
   }
   assert.match((await sluice(["bench", "--model", demo, "--isa", "generic"])).err, /isa.*--backend cpu/);
+  assert.match((await sluice(["bench", "--model", demo, "--backend", "cpu", "--isa", "generic", "--grammar"])).err, /isa.*no effect with --grammar/);
   assert.equal((await sluice([...args, "--isa", "sse"])).code, 2);
 });
 
