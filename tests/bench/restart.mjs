@@ -5,7 +5,8 @@
 // before each start, as a reboot does; --realtime gives what is measured the processor over all others, on a machine that has other
 // work (both need root). `total` is from the request's first byte to the first token's arrival; `load` what
 // the engine took for the records; `queue` and `prefill` the engine's other stages; `rest` is nginx, parsing, template, tokenizing, look-up
-// and the way back. --exact also asks one question before and after a restart, and compares tokens and log probabilities bit for bit. The bound is the disk's own: the same records' files read by dd, 4 MiB at a time past the page cache.
+// and the way back. --exact also asks one question before and after a restart, and compares tokens and log probabilities bit for bit. The bound is the disk's own: the same records' files read by dd, 4 MiB at a time past the page cache, before the start and after the answer;
+// `share` is of both together, since a disk that others use changes by the second. --least SHARE: status 1 when the median share of a length is below it.
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
@@ -15,7 +16,7 @@ import { leaveCleanly } from '../soak/leave.mjs';
 import { alive, family } from '../soak/processes.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : process.argv[i + 1]; };
-const LENGTHS = option('tokens', '8192,32768').split(',').map(Number), ROUNDS = Number(option('rounds', 3)), THREADS = option('threads', '2');
+const LENGTHS = option('tokens', '8192,32768').split(',').map(Number), ROUNDS = Number(option('rounds', 3)), THREADS = option('threads', '2'), LEAST = Number(option('least', 0));
 const WORDS = 'river mill bridge town winter letter garden stone window market summer harbour lantern orchard captain morning'.split(' ');
 
 /** The demo model, able to take more tokens than it was trained with. */
@@ -79,6 +80,7 @@ function realtime(on) {
   if (process.argv.includes('--realtime')) execFileSync('chrt', ['-a', ...(on ? ['-r', '-p', '5'] : ['-o', '-p', '0']), String(process.pid)]);
 }
 
+/** -> what the start took, and what the disk gave before it. */
 async function again() {
   const all = [server.child.pid, ...family(server)];
   for (const pid of all) { try { process.kill(pid, 'SIGKILL'); } catch { /* it went with another */ } }
@@ -88,10 +90,10 @@ async function again() {
   if (process.argv.includes('--drop-caches')) writeFileSync('/proc/sys/vm/drop_caches', '3');
   server.ended = undefined;
   realtime(true);
-  const began = performance.now();
+  const rate = diskRate(), began = performance.now();
   server.spawn();
   await server.ready();
-  return performance.now() - began;
+  return { start_ms: performance.now() - began, rate };
 }
 
 const folder = () => path.join(server.dir, 'state/cache/prompt-cache');
@@ -103,22 +105,24 @@ function diskRate() {
   return bytes / (performance.now() - began) * 1000;
 }
 
-const round = (n) => Math.round(n * 10) / 10;
+const round = (n) => Math.round(n * 10) / 10, hundredths = (n) => Math.round(n * 100) / 100;
 const rows = [];
 for (const n of LENGTHS) {
   const said = [{ role: 'user', content: await text(n) }], cold = await ask(said);
   said.push({ role: 'assistant', content: cold.said });
   await settled(cold.usage.prompt_tokens);
   for (let i = 0; i < ROUNDS; i++) {
-    const start_ms = await again(), warm = await ask([...said, { role: 'user', content: `And then, ${i}?` }]), t = warm.timings;
-    const rate = diskRate();
+    const { start_ms, rate: first } = await again(), warm = await ask([...said, { role: 'user', content: `And then, ${i}?` }]), t = warm.timings;
+    const second = diskRate(), rate = 2 / (1 / first + 1 / second);
     realtime(false);
     const load = t.cache.ms, bytes = t.cache.read_bytes;
     rows.push({ tokens: warm.usage.prompt_tokens, from_disk: t.cache.from.disk, cold: round(cold.first), start: round(start_ms), total: round(warm.first), load: round(load),
       queue: round(t.queue_ms - load), prefill: round(t.prefill_ms), rest: round(warm.first - t.queue_ms - t.prefill_ms), MB: round(bytes / 1e6),
-      'GB/s': round(bytes / load / 1e5) / 10, 'disk GB/s': round(rate / 1e8) / 10 });
+      'GB/s': hundredths(bytes / load / 1e6), 'disk GB/s': [first, second].map((r) => hundredths(r / 1e9)).join(' '), share: hundredths(bytes / load * 1e3 / rate) });
     console.log(JSON.stringify(rows.at(-1)));
   }
+  const shares = rows.slice(-ROUNDS).map((r) => r.share).sort((a, b) => a - b);
+  if (shares[ROUNDS >> 1] < LEAST) process.exitCode = 1;
   if (process.argv.includes('--exact')) {
     const messages = [...said, { role: 'user', content: 'And in the end?' }], before = await answer(messages);
     await settled(cold.usage.prompt_tokens);
