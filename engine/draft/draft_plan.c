@@ -10,8 +10,10 @@ static bool is_in_the_way(const struct draft_plan_params *p, const struct memory
 {
     struct memory_load alone;
     struct err none = {0};
+    const struct memory_plan *a = &alone.plan, *b = beside ? &beside->plan : NULL;
     return memory_load_plan(&alone, p->model, p->backend, w, &none) &&
-           (!beside || alone.plan.strategy != beside->plan.strategy);
+           (!b || a->strategy != b->strategy || a->kv_stored != b->kv_stored ||
+            a->size.n_ctx != b->size.n_ctx || a->size.n_slots != b->size.n_slots);
 }
 
 static bool plan_alone(struct memory_load *memory, const struct draft_plan_params *p,
