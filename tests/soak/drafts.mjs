@@ -12,10 +12,10 @@ const [ANSWERS, CLIENTS, KILLS] = [option('answers', 10000), option('clients', 4
 const DRAFT = text('draft', 'auto'), ways = DRAFT === 'off' ? ['ngram', 'auto'] : ['ngram', 'draft', 'auto'];
 const words = 'river stone lamp winter garden number letter bridge story apple engine window paper quiet morning'.split(' ');
 const pick = (list) => list[Math.floor(Math.random() * list.length)];
-const server = await start({ model: text('model'), args: ['--threads', '2', '--slots', '4', '--ctx', '1024', '--kv-memory', '5000000', '--draft-model', DRAFT] });
+const server = await start({ model: text('model'), args: ['--threads', '2', '--slots', '4', '--ctx', '640', '--kv-memory', '1700000', '--draft-model', DRAFT] });
 leaveCleanly(() => server.stop());
 
-const count = { questions: 0, answers: 0, cancelled: 0, kills: 0, differed: 0, failed: 0, drafted: 0, accepted: 0, from_disk: 0, by: {} };
+const count = { blocks: await server.metric('kv_cache_blocks'), preempted: 0, questions: 0, answers: 0, cancelled: 0, kills: 0, differed: 0, failed: 0, drafted: 0, accepted: 0, from_disk: 0, by: {} };
 let away = 0;
 
 /** Texts that repeat, lists, code and prose: where drafts come true, and where they do not. */
@@ -58,7 +58,7 @@ async function cancel(body) {
 
 async function client() {
   while (count.answers < ANSWERS) {
-    const body = { prompt: question(), max_tokens: 12 + Math.floor(Math.random() * 36), temperature: 0, logprobs: 2, ...(Math.random() < 0.2 ? { stop: ['.'] } : {}) };
+    const body = { prompt: question(), max_tokens: Math.random() < 0.2 ? 240 : 12 + Math.floor(Math.random() * 36), temperature: 0, logprobs: 2, ...(Math.random() < 0.2 ? { stop: ['.'] } : {}) };
     count.questions++;
     const plain = await ask({ ...body, speculate: 'off' });
     for (const speculate of ways) {
@@ -76,6 +76,7 @@ async function kill() {
     while (count.answers < ANSWERS * i / (KILLS + 1)) await sleep(50);
     for (let n = count.answers; count.answers < n + 2;) await sleep(5); // in the middle of something
     count.kills++;
+    count.preempted += await server.metric('preemptions_total'); // it counts anew
     away = Date.now() + 60000;
     process.kill(server.pid('engine'), 'SIGKILL');
   }
@@ -83,7 +84,7 @@ async function kill() {
 
 const began = Date.now();
 await Promise.all([kill(), ...Array.from({ length: CLIENTS }, client)]);
-const preempted = await server.metric('preemptions_total');
-console.log(JSON.stringify({ ...count, preempted, minutes: Math.round((Date.now() - began) / 6000) / 10 }, null, 1));
+count.preempted += await server.metric('preemptions_total');
+console.log(JSON.stringify({ ...count, minutes: Math.round((Date.now() - began) / 6000) / 10 }, null, 1));
 await server.stop();
 process.exit(count.differed || count.failed ? 1 : 0);
