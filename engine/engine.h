@@ -27,6 +27,7 @@
 #define ENGINE_MAX_EXPERTS_PER_TOKEN 1024
 #define ENGINE_MAX_GRAMMAR_BYTES ((uint32_t)8 << 20)
 #define ENGINE_MAX_PREDICTION 65536 /* tokens */
+#define ENGINE_MAX_TEXTS 2048       /* of one embedding job */
 #define ENGINE_MAX_DRAFT 16         /* tokens of a job that one step verifies */
 
 /* Where drafts of the next tokens come from. They never change an answer, only its speed. */
@@ -39,6 +40,15 @@ enum engine_speculate {
     ENGINE_SPECULATE_DRAFT, /* a smaller model of the same vocabulary, as far as it pays */
     ENGINE_SPECULATE__N
 };
+
+/* What an engine's model is for, and what a job asks of it. */
+enum engine_task {
+    ENGINE_TASK_TEXT,  /* an answer */
+    ENGINE_TASK_EMBED, /* a vector of each text */
+    ENGINE_TASK_SCORE, /* how well each text, a query and a document, fits together: 0 to 1 */
+    ENGINE_TASK__N
+};
+const char *engine_task_name(enum engine_task task); /* "text", "embed", "score" */
 
 struct engine_bias {
     int32_t id;
@@ -113,6 +123,14 @@ struct engine_job_params {
     const void *grammar; /* [n_grammar] bytes, a program of engine/grammar: the answer follows it to
                             its end; NULL: free */
     uint32_t n_grammar;
+    /* EMBED and SCORE: the prompt is so many texts, one behind the other. What belongs to an answer
+     * is ignored. */
+    enum engine_task task;
+    const int32_t *text_ends;   /* [n_texts] place behind each in the prompt, ascending */
+    const int32_t *text_firsts; /* [n_texts] tokens of its first part, where the model tells two
+                                   parts apart; 0: it has one */
+    int32_t n_texts;
+    int32_t dimensions; /* values of each vector, the first ones, scaled to length 1; 0: all */
 };
 
 struct engine_token {
@@ -132,6 +150,7 @@ enum engine_event_type {
     ENGINE_PROMPT_SCORES, /* tokens of the prompt from position `done` on, with their log
                              probabilities */
     ENGINE_TOKENS,        /* new tokens and the text that may now be shown (either may be empty) */
+    ENGINE_VECTORS,       /* vectors (or scores, of one value) of texts from `done` on */
     ENGINE_DONE,          /* finish reason, usage, timings; the last event */
     ENGINE_FAILED,        /* error; the last event */
 };
@@ -201,7 +220,9 @@ struct engine_event {
     enum engine_event_type type;
     uint64_t job;
     int32_t queue_position;
-    int32_t done, total, cached; /* PROGRESS; PROMPT_SCORES: done */
+    int32_t done, total, cached; /* PROGRESS; PROMPT_SCORES, VECTORS: done */
+    int32_t n_vectors, dimensions;
+    const float *values; /* VECTORS [n_vectors, dimensions]; valid as tokens are */
     const struct engine_token
         *tokens; /* TOKENS, PROMPT_SCORES; valid until the next call on this job */
     int32_t n_tokens;

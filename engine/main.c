@@ -22,7 +22,8 @@
 #include "engine/sched/loop.h"
 #include "engine/sched/watch/notify.h"
 
-#define STOP_MS 5000 /* for the running step at the end */
+#define BESIDE_ANSWERS 5 /* niceness of other tasks: answers that run beside them go first */
+#define STOP_MS 5000     /* for the running step at the end */
 
 struct options {
     const char *model, *socket, *status, *backend, *cache_dir, *group, *peer, *log_level, *log_ring;
@@ -31,7 +32,9 @@ struct options {
     const char *prompt_cache_dir, *prompt_cache_disk, *prompt_cache_ram;
     int64_t prompt_cache_bytes; /* of prompt_cache_disk */
     int64_t ram_bytes;          /* of prompt_cache_ram */
-    const char *speculate, *draft_model;
+    const char *speculate, *draft_model, *task_name;
+    int64_t beside;
+    enum engine_task task;
     enum engine_speculate speculates;
     bool exact, prefix_cache, without_landlock, without_seccomp, help, version;
 };
@@ -53,6 +56,13 @@ static const struct option table[] = {
      .offset = FIELD(status),
      .value = "FILE",
      .help = "Status page: a small file that readers map."},
+    {.name = "task",
+     .type = OPTION_CHOICE,
+     .offset = FIELD(task_name),
+     .fallback = "text",
+     .choices = "text|embed|score",
+     .help = "What the model is for: answers, embeddings, or scores of documents (rerank); the "
+             "latter two run on the processor."},
     {.name = "backend",
      .type = OPTION_CHOICE,
      .offset = FIELD(backend),
@@ -141,6 +151,12 @@ static const struct option table[] = {
      .help =
          "A smaller model with the same vocabulary that makes drafts; auto: the folder draft in "
          "the model's, if it has one."},
+    {.name = "beside",
+     .type = OPTION_BYTES,
+     .offset = FIELD(beside),
+     .max = 1e15,
+     .value = "BYTES",
+     .help = "Memory to leave to engines that run beside this one."},
     {.name = "exact",
      .type = OPTION_BOOL,
      .offset = FIELD(exact),
@@ -241,6 +257,28 @@ static bool check_drafts(struct options *o, struct err *e)
                      "--speculate draft needs one: auto, or where it lies");
 }
 
+/* What belongs to answers alone is switched off for the other tasks, or refused if it was asked
+ * for.
+ */
+static bool check_task(struct options *o, struct err *e)
+{
+    for (o->task = ENGINE_TASK_TEXT; strcmp(engine_task_name(o->task), o->task_name); o->task++)
+        ;
+    if (o->task == ENGINE_TASK_TEXT)
+        return true;
+    if (!strcmp(o->backend, "vulkan"))
+        return err_field(e, ERR_UNSUPPORTED, "backend",
+                         "embeddings and scores run on the processor only");
+    if (strcmp(o->draft_model, "off") != 0)
+        return err_field(e, ERR_INPUT, "draft-model", "only answers have drafts");
+    if (o->prompt_cache_bytes > 0 || o->ram_bytes > 0)
+        return err_field(e, ERR_INPUT, "prompt-cache-disk", "only prompts of answers are kept");
+    o->backend = "cpu";
+    o->speculates = ENGINE_SPECULATE_OFF;
+    o->prefix_cache = false;
+    return true;
+}
+
 static bool check(struct options *o, gid_t *group, uid_t *peer, struct err *e)
 {
     if (!o->model || !o->socket || !o->status)
@@ -248,7 +286,7 @@ static bool check(struct options *o, gid_t *group, uid_t *peer, struct err *e)
     if (o->prefill_chunk && o->prefill_chunk < 32)
         return err_field(e, ERR_INPUT, "prefill-chunk", "%d is less than 32",
                          (int)o->prefill_chunk);
-    if (!check_prompt_cache(o, e) || !check_drafts(o, e))
+    if (!check_prompt_cache(o, e) || !check_drafts(o, e) || !check_task(o, e))
         return false;
     *group = (gid_t)-1;
     if (!find_peer(o->peer, peer, e))
@@ -316,6 +354,8 @@ static struct loop *start_loop(const struct options *o, const struct loop_params
     p.exact = o->exact;
     p.speculate = o->speculates;
     p.draft_model = o->draft_model;
+    p.task = o->task;
+    p.memory.beside_host = (uint64_t)o->beside;
     p.experts_per_token = o->memory.experts_per_token;
     p.prefix_cache = o->prefix_cache;
     p.without_seccomp = o->without_seccomp;
@@ -333,6 +373,8 @@ static int serve(const struct options *o, gid_t group, uid_t peer, struct err *e
     struct loop *loop = NULL;
     struct record_feed *feed = NULL;
     int exit_status = 1;
+    if (o->task != ENGINE_TASK_TEXT && nice(BESIDE_ANSWERS) == -1)
+        log_warn("runs at the same priority as answers");
     struct status_writer *status = status_create(o->status, e);
     if (!status)
         return fail(e, exit_status);

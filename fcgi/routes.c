@@ -18,7 +18,9 @@
     X(ollama)                                                                                      \
     X(ollama_models)                                                                               \
     X(ollama_pull)                                                                                 \
+    X(ollama_embed)                                                                                \
     X(embeddings)                                                                                  \
+    X(rerank)                                                                                      \
     X(models)                                                                                      \
     X(text)                                                                                        \
     X(tokenizer)                                                                                   \

@@ -39,7 +39,8 @@
 
 struct options {
     const char *pool, *state, *run, *engine_run, *log_ring, *cache_dir, *model, *model_name,
-        *socket, *status_socket, *socket_group, *cors, *audit_log, *log_level;
+        *embedding_model, *rerank_model, *socket, *status_socket, *socket_group, *cors, *audit_log,
+        *log_level;
     bool without_landlock, without_seccomp;
     int64_t min_idle, max_children, grace_s;
 };
@@ -61,6 +62,10 @@ static const struct option options[] = {
      "the engine's model: folder or GGUF file"},
     {"model-name", OPTION_STRING, FIELD(model_name), NULL, 0, 0, NULL, "NAME",
      "the model's id in the API (default: the folder's name)"},
+    {"embedding-model", OPTION_STRING, FIELD(embedding_model), NULL, 0, 0, NULL, "PATH",
+     "the model of the engine that makes embeddings: --task embed, on --engine-run/embed.sock"},
+    {"rerank-model", OPTION_STRING, FIELD(rerank_model), NULL, 0, 0, NULL, "PATH",
+     "the model of the engine that scores documents: --task score, on --engine-run/score.sock"},
     {"socket", OPTION_STRING, FIELD(socket), NULL, 0, 0, NULL, "PATH",
      "where nginx connects (default: --run/POOL.sock)"},
     {"status-socket", OPTION_STRING, FIELD(status_socket), NULL, 0, 0, NULL, "PATH",
@@ -208,6 +213,9 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
         !(w->shared = shared_open(shared, e)) || !open_text(w, e))
         return false;
     name_model(w, o->model_name);
+    if ((o->embedding_model && !side_model_open(w, ENGINE_TASK_EMBED, o->embedding_model, e)) ||
+        (o->rerank_model && !side_model_open(w, ENGINE_TASK_SCORE, o->rerank_model, e)))
+        return false;
     struct err ignored;
     if (!log_ring_attach(w->log_path, worker_pool_name(w->pool), &ignored)) /* it serves anyway */
         log_warn("the admin's page will not show this process's log");
@@ -299,6 +307,7 @@ int main(int argc, char **argv)
     if (!ok)
         fprintf(stderr, "sluice-worker: %s%s%s\n", e.field, e.field[0] ? ": " : "", e.text);
     close_text(w.text);
+    side_models_close(&w);
     setting_cache_destroy(&w.settings);
     shared_close(&w.shared);
     arena_destroy(&arena);

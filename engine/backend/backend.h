@@ -89,6 +89,7 @@ struct step_sequence {
     int32_t n_experts; /* routed experts that its rows use of a layer, the best ones, where the plan
                           has more; 0: the plan's */
     bool want_logits;  /* whole rows, beside the candidates */
+    int32_t n_first;   /* encoders: tokens of the text's first part, whose segment is 0; 0: all */
     bool provisional;  /* its recurrent state stays before the rows until keep_rows says how many of
                           them count; only where the backend has keep_rows, with at most
                           BACKEND_PROVISIONAL_ROWS rows */
@@ -100,12 +101,16 @@ struct step_row { /* one wanted row, in the order of sequences and tokens; memor
     const float *top_logits; /* [n_top] */
     float log_sum_exp;       /* natural log of sum of exp(logit) over the vocabulary, unscaled */
     const float *logits;     /* [n_vocab] or NULL */
+    const float *hidden;     /* [d] of a step that wants it; then there is nothing else */
 };
 
 struct step {
     const struct step_sequence *sequences;
     int32_t n_sequences;
     int32_t n_top; /* candidates per wanted row, 1 .. BACKEND_MAX_TOP */
+    /* Wanted rows as the final norm (or, without one, the last layer) leaves them, in place of
+     * candidates: what embeddings and scores are made of. Only where the backend has `embeds`. */
+    bool hidden;
 };
 
 struct backend_memory {                /* bytes as really allocated */
@@ -191,6 +196,7 @@ struct backend_ops {
     bool streams;     /* takes backend_params.experts */
     bool prefetches;  /* prefetches streamed experts, and calls backend_params.predict */
     bool splits;      /* dense weights on the device, experts in RAM */
+    bool embeds;      /* runs encoders, and steps that want hidden rows */
     const struct backend_probe *probe;
     struct backend *(*open)(const struct model_plan *plan, const struct backend_params *p,
                             struct err *e);

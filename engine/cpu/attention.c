@@ -116,7 +116,7 @@ static struct attend heads_of(struct worker *w, const struct layer_plan *layer, 
     const struct kv_view *view = &b->views[layer->kv_index];
     const struct step_sequence *s = &b->step->sequences[b->rows.sequence[row]];
     int32_t group = a->n_head / a->n_kv_head, stride = query_stride(a),
-            end = b->rows.position[row] + 1;
+            end = a->bidirectional ? s->n_tokens : b->rows.position[row] + 1;
     int32_t from = a->window && end > a->window ? end - a->window : 0, head = kv_head * group;
     const float *q = b->q + (size_t)row * (size_t)a->wq.rows + (size_t)(head * stride);
     float *out =
@@ -148,6 +148,7 @@ static void attend_tile(struct worker *w, const struct layer_plan *layer, struct
     const struct attention_plan *a = &layer->attention;
     struct attend_rows rows = {.first = heads_of(w, layer, t.first, kv_head),
                                .n = t.n,
+                               .level = a->bidirectional,
                                .window = a->window,
                                .q_row = (size_t)a->wq.rows,
                                .out_row = (size_t)(a->n_head * a->d_head),

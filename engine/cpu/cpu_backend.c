@@ -284,6 +284,7 @@ const struct backend_ops cpu_backend = {
     .name = "cpu",
     .streams = true,
     .prefetches = true,
+    .embeds = true,
     .probe = &cpu_probe,
     .open = cpu_open,
     .close = cpu_close,

@@ -98,7 +98,9 @@ static void route(struct worker *w, const struct layer_plan *layer, int32_t inde
 static unsigned input_kinds(const struct worker *w, const struct layer_plan *layer,
                             const struct mlp_plan *mlp)
 {
-    unsigned kinds = mlp ? matmul_kinds(w, &mlp->gate) | matmul_kinds(w, &mlp->up) : 0u;
+    unsigned kinds = mlp ? matmul_kinds(w, &mlp->gate) : 0u;
+    if (mlp && mlp->up.type != WEIGHT_NONE)
+        kinds |= matmul_kinds(w, &mlp->up);
     if (layer->ffn == FFN_MOE) {
         kinds |= matmul_kinds(w, &layer->moe.gate) | matmul_kinds(w, &layer->moe.up);
         kinds |= matmul_kinds(w, &layer->moe.router);

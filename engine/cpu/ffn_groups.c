@@ -126,7 +126,8 @@ static void gate_up_tile(struct worker *w, const struct groups *g, const struct 
     int32_t count = rows - row < lanes ? rows - row : lanes;
     struct weight local[2];
     struct tile gate = tile_of(w, g, group, group->gate, row, 0, &local[0]);
-    struct tile up = tile_of(w, g, group, group->up, row, 1, &local[1]);
+    const bool alone = group->up->type == WEIGHT_NONE; /* the activation has one factor */
+    struct tile up = alone ? gate : tile_of(w, g, group, group->up, row, 1, &local[1]);
     gate.panel = up.panel = &g->input;
     for (int32_t first = 0; first < group->n; first += KERNEL_MAX_TILE_ROWS) {
         int32_t left = group->n - first,
@@ -135,7 +136,8 @@ static void gate_up_tile(struct worker *w, const struct groups *g, const struct 
         gate.first = up.first = first;
         gate.n = up.n = n;
         k->tile(&gate, w->backend->params.exact, w->tile[0]);
-        k->tile(&up, w->backend->params.exact, w->tile[1]);
+        if (!alone)
+            k->tile(&up, w->backend->params.exact, w->tile[1]);
         add_bias(w->tile[0], group->b_gate, row, rows, n, lanes);
         add_bias(w->tile[1], group->b_up, row, rows, n, lanes);
         k->activate(g->layer->activation, w->tile[0], w->tile[1], n * lanes);

@@ -43,24 +43,32 @@ static bool reserve(struct backend *b, int32_t n, int32_t rows, struct err *e)
 bool head_reserve(struct backend *b, struct err *e)
 {
     int32_t n = b->rows.n_out;
-    return reserve(b, n, b->rows.keep_logits ? n : n < HEAD_ROWS ? n : HEAD_ROWS, e);
+    return b->step->hidden || reserve(b, n,
+                                      b->rows.keep_logits ? n
+                                      : n < HEAD_ROWS     ? n
+                                                          : HEAD_ROWS,
+                                      e);
 }
 
 bool head_reserve_decode(struct backend *b, struct err *e)
 {
     int32_t n = b->params.max_sequences;
-    return reserve(b, n, n < HEAD_ROWS ? n : HEAD_ROWS, e);
+    return b->plan->encoder || reserve(b, n, n < HEAD_ROWS ? n : HEAD_ROWS, e);
 }
 
 size_t head_decode_bytes(const struct model_plan *plan, int32_t n)
 {
     size_t rows = (size_t)(n < HEAD_ROWS ? n : HEAD_ROWS);
+    if (plan->encoder)
+        return 0;
     return rows * (size_t)plan->n_vocab * sizeof(float) + (size_t)n * (BACKEND_MAX_TOP * 8 + 4);
 }
 
 void head_publish(const struct backend *b, struct step_row *rows)
 {
-    for (int32_t i = 0; i < b->rows.n_out; i++)
+    for (int32_t i = 0; b->step->hidden && i < b->rows.n_out; i++)
+        rows[i] = (struct step_row){.hidden = b->y + (size_t)i * (size_t)b->plan->d_model};
+    for (int32_t i = 0; !b->step->hidden && i < b->rows.n_out; i++)
         rows[i] = (struct step_row){
             .top_ids = b->top_ids + (size_t)i * BACKEND_MAX_TOP,
             .top_logits = b->top_logits + (size_t)i * BACKEND_MAX_TOP,
@@ -205,11 +213,32 @@ static void dump_final_norm(struct worker *w)
             .what = "final_norm", .data = b->y, .rows = b->rows.n, .cols = b->plan->d_model});
 }
 
+/* Wanted rows one behind the other in b->y, which no layer needs any more. */
+static void keep_hidden(struct worker *w)
+{
+    struct backend *b = w->backend;
+    const size_t d = (size_t)b->plan->d_model;
+    const float *norm = b->plan->final_norm.at;
+    int32_t from, to;
+    worker_share(w, b->rows.n_out, &from, &to);
+    for (int32_t i = from; i < to; i++) {
+        const float *x = b->x + (size_t)b->rows.out[i] * d;
+        if (norm)
+            b->kernels->rms_norm(x, norm, b->plan->norm_eps, (int32_t)d, b->y + (size_t)i * d);
+        else
+            memcpy(b->y + (size_t)i * d, x, d * sizeof(float));
+    }
+}
+
 void head_run(struct worker *w)
 {
     struct backend *b = w->backend;
-    if (b->params.dump)
+    if (b->params.dump && b->plan->final_norm.at)
         dump_final_norm(w);
+    if (b->step->hidden) {
+        keep_hidden(w);
+        return;
+    }
     for (int32_t first = 0; first < b->rows.n_out; first += HEAD_ROWS) {
         int32_t left = b->rows.n_out - first;
         run_group(w, first, left < HEAD_ROWS ? left : HEAD_ROWS);

@@ -228,7 +228,9 @@ static uint64_t mlp_bytes(const struct mlp_plan *m)
 
 uint64_t layout_weight_bytes(const struct model_plan *plan)
 {
-    uint64_t sum = stack_bytes(&plan->embed) +
+    uint64_t sum = stack_bytes(&plan->embed) + stack_bytes(&plan->embedding.positions) +
+                   stack_bytes(&plan->embedding.types) + stack_bytes(&plan->scorer.dense) +
+                   stack_bytes(&plan->scorer.out) +
                    (plan->head.data != plan->embed.data ? stack_bytes(&plan->head) : 0);
     for (int32_t i = 0; i < plan->n_layer; i++) {
         const struct layer_plan *l = &plan->layers[i];

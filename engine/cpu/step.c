@@ -8,6 +8,7 @@
 #include "engine/cpu/ffn.h"
 #include "engine/cpu/head.h"
 #include "engine/cpu/mixer.h"
+#include "engine/cpu/residual_norm.h"
 #include "engine/cpu/rope.h"
 #include "engine/experts/cache/expert_cache.h"
 
@@ -21,6 +22,9 @@ static bool check_sequence(const struct backend *b, const struct step_sequence *
     if (s->provisional && (s->start == 0 || s->n_tokens > BACKEND_PROVISIONAL_ROWS))
         return err_set(e, ERR_INTERNAL, "step: sequence %d has %d provisional rows at %d", i,
                        s->n_tokens, s->start);
+    if (b->plan->encoder && (s->start || s->n_first < 0 || s->n_first > s->n_tokens))
+        return err_set(e, ERR_INTERNAL, "step: sequence %d begins at %d, an encoder wants it whole",
+                       i, s->start);
     if (s->n_experts < 0)
         return err_set(e, ERR_INTERNAL, "step: sequence %d wants %d experts", i, s->n_experts);
     if (end > b->plan->n_ctx)
@@ -65,7 +69,9 @@ static bool flatten(struct backend *b, const struct step *s, struct err *e)
     if (s->n_sequences < 1 || s->n_sequences > b->params.max_sequences)
         return err_set(e, ERR_INTERNAL, "step: %d sequences, want 1..%d", s->n_sequences,
                        b->params.max_sequences);
-    if (s->n_top < 1 || s->n_top > BACKEND_MAX_TOP)
+    if (b->plan->encoder && !s->hidden)
+        return err_set(e, ERR_INTERNAL, "step: an encoder has hidden rows only");
+    if (!s->hidden && (s->n_top < 1 || s->n_top > BACKEND_MAX_TOP))
         return err_set(e, ERR_INTERNAL, "step: %d candidates, want 1..%d", s->n_top,
                        BACKEND_MAX_TOP);
     for (int32_t i = 0; i < s->n_sequences; i++) {
@@ -115,6 +121,7 @@ static void begin(struct worker *w)
     for (int32_t t = from; t < to; t++) {
         weight_row_f32(&b->plan->embed, 0, b->rows.token[t],
                        b->x + (size_t)t * (size_t)b->plan->d_model);
+        residual_begin(w, t);
         w->weight_bytes += weight_matrix_bytes(&b->plan->embed) / (size_t)b->plan->embed.rows;
         for (int32_t i = 0; i < b->plan->n_layer; i++) {
             const struct rope_table *r = &b->ropes[i];
@@ -144,6 +151,7 @@ static void forward(void *context, int32_t member)
             delta_net_run(w, layer, i);
         worker_dump(w, i,
                     &(struct worker_values){.what = "mixer", .data = b->y, .rows = n, .cols = d});
+        residual_norm(w, &layer->after_mixer);
         worker_dump(
             w, i,
             &(struct worker_values){.what = "after_mixer", .data = b->x, .rows = n, .cols = d});
@@ -152,6 +160,7 @@ static void forward(void *context, int32_t member)
             return;
         worker_dump(w, i,
                     &(struct worker_values){.what = "ffn", .data = b->y, .rows = n, .cols = d});
+        residual_norm(w, &layer->after_ffn);
         worker_dump(
             w, i, &(struct worker_values){.what = "after_ffn", .data = b->x, .rows = n, .cols = d});
     }
@@ -161,9 +170,11 @@ static void forward(void *context, int32_t member)
 bool step_run(struct backend *b, const struct step *s, struct step_row *rows, struct err *e)
 {
     uint64_t began = clock_ns();
-    if (!flatten(b, s, e) || !head_reserve(b, e))
-        return false;
     b->step = s;
+    if (!flatten(b, s, e) || !head_reserve(b, e)) {
+        b->step = NULL;
+        return false;
+    }
     b->stream.failed = false;
     b->stream.predicts = b->params.experts && (!b->params.route || b->params.predict) &&
                          expert_cache_prefetching(b->params.experts);

@@ -120,6 +120,10 @@ static bool collect(struct weight_lock *l, const struct model_plan *plan)
     struct collector c = {.to = l, .page = (uintptr_t)sysconf(_SC_PAGESIZE)};
     add(&c, &plan->embed);
     add(&c, &plan->head);
+    add(&c, &plan->embedding.positions);
+    add(&c, &plan->embedding.types);
+    add(&c, &plan->scorer.dense);
+    add(&c, &plan->scorer.out);
     for (int32_t i = 0; i < plan->n_layer; i++)
         add_layer(&c, &plan->layers[i]);
     merge(l);

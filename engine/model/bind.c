@@ -18,6 +18,8 @@ static const char *const prefixes[][2] = {{"model.", ""},
                                           {"language_model.model.", "language_model."},
                                           {"model.language_model.", ""},
                                           {"", ""}};
+/* An encoder has no norm at its end: its embedding tells where it lies. */
+static const char *const encoder_prefixes[] = {"", "bert.", "roberta."};
 
 void bind_init(struct binder *b, struct tensor_table *tensors, const struct config *c,
                struct arena *arena)
@@ -28,14 +30,24 @@ void bind_init(struct binder *b, struct tensor_table *tensors, const struct conf
                          .gguf = c->gguf != NULL,
                          .layer = -1,
                          .model_prefix = "model.",
-                         .head_prefix = ""};
+                         .head_prefix = "",
+                         .layer_word = "layers"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !b->gguf; i++) {
         char path[PATH_SIZE];
         snprintf(path, sizeof path, "%snorm.weight", prefixes[i][0]);
         if (tensor_table_find(tensors, path)) {
             b->model_prefix = prefixes[i][0];
             b->head_prefix = prefixes[i][1];
-            break;
+            return;
+        }
+    }
+    for (size_t i = 0; i < sizeof encoder_prefixes / sizeof *encoder_prefixes && !b->gguf; i++) {
+        char path[PATH_SIZE];
+        snprintf(path, sizeof path, "%sembeddings.word_embeddings.weight", encoder_prefixes[i]);
+        if (tensor_table_find(tensors, path)) {
+            b->model_prefix = encoder_prefixes[i];
+            b->layer_word = "encoder.layer";
+            return;
         }
     }
 }
@@ -72,13 +84,14 @@ bool bind_finish(const struct binder *b, struct err *e)
 static void full_path(const struct binder *b, const char *name, char *path)
 {
     int len = (int)strcspn(name, "|");
-    bool head = !strncmp(name, "lm_head", 7);
+    bool head = b->outside || !strncmp(name, "lm_head", 7);
     if (b->gguf && b->layer >= 0)
         snprintf(path, PATH_SIZE, "blk.%d.%.*s", b->layer, len, name);
     else if (b->gguf)
         snprintf(path, PATH_SIZE, "%.*s", len, name);
     else if (b->layer >= 0)
-        snprintf(path, PATH_SIZE, "%slayers.%d.%.*s", b->model_prefix, b->layer, len, name);
+        snprintf(path, PATH_SIZE, "%s%s.%d.%.*s", b->model_prefix, b->layer_word, b->layer, len,
+                 name);
     else
         snprintf(path, PATH_SIZE, "%s%.*s", head ? b->head_prefix : b->model_prefix, len, name);
 }

@@ -28,7 +28,9 @@ struct binder {
     struct arena *arena; /* for vectors and tables: the model's */
     bool gguf;
     const char *model_prefix; /* "model.", "language_model.model.", ... */
-    const char *head_prefix;  /* in front of lm_head */
+    const char *head_prefix;  /* in front of lm_head, and of names while `outside` is set */
+    const char *layer_word;   /* "layers"; BERT's: "encoder.layer" */
+    bool outside;             /* names are those of a head beside the model (a classifier) */
     int32_t layer;            /* names are relative to it; -1: to the model */
     uint64_t copied_bytes;    /* of matrices that had to be laid out anew */
     bool failed;

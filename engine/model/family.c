@@ -9,12 +9,11 @@
 #include "engine/format/gguf.h"
 
 extern const struct family family_qwen3_moe, family_qwen3_5_moe, family_bailing_moe, family_gpt_oss,
-    family_qwen3, family_llama, family_qwen2_moe, family_glm4_moe;
+    family_qwen3, family_llama, family_qwen2_moe, family_glm4_moe, family_bert;
 
 static const struct family *const families[] = {
-    &family_qwen3_moe, &family_qwen3_5_moe, &family_bailing_moe,
-    &family_gpt_oss,   &family_qwen3,       &family_llama,
-    &family_qwen2_moe, &family_glm4_moe,    NULL,
+    &family_qwen3_moe, &family_qwen3_5_moe, &family_bailing_moe, &family_gpt_oss, &family_qwen3,
+    &family_llama,     &family_qwen2_moe,   &family_glm4_moe,    &family_bert,    NULL,
 };
 
 static bool listed(const char *const *list, const char *name)
@@ -101,8 +100,10 @@ static void build_layer(const struct family *f, struct config *c, struct binder 
     struct layer_plan *l = &p->layers[i];
     bool less_one = f->norm_less_one && f->norm_less_one(b);
     b->layer = i;
-    bind_vector(b, &l->mixer_norm, f->mixer_norm, p->d_model);
-    bind_vector(b, &l->ffn_norm, f->ffn_norm, p->d_model);
+    if (!f->ends) {
+        bind_vector(b, &l->mixer_norm, f->mixer_norm, p->d_model);
+        bind_vector(b, &l->ffn_norm, f->ffn_norm, p->d_model);
+    }
     f->layer(c, b, p, i);
     if (less_one) {
         add_one(&l->mixer_norm);
@@ -149,7 +150,10 @@ bool family_build(const struct family *f, struct config *c, struct binder *b, st
     p->layers = arena_alloc(b->arena, (size_t)p->n_layer * sizeof *p->layers);
     if (!p->layers)
         return err_set(e, ERR_NOMEM, "no memory for %d layers", p->n_layer);
-    build_ends(f, c, b, p);
+    if (f->ends)
+        f->ends(c, b, p);
+    else
+        build_ends(f, c, b, p);
     for (int32_t i = 0; i < p->n_layer && !c->failed && !b->failed; i++)
         build_layer(f, c, b, p, i);
     if (c->failed && e)

@@ -19,6 +19,9 @@ struct family {
      * family has the usual two ("input_layernorm", "post_attention_layernorm"). */
     void (*layer)(struct config *c, struct binder *b, struct model_plan *p, int32_t i);
     struct names embed, final_norm, mixer_norm, ffn_norm;
+    /* What lies outside of the layers, where it isn't an embedding, a final norm and a head; the
+     * layers' norms are the family's own then. NULL: the usual. */
+    void (*ends)(struct config *c, struct binder *b, struct model_plan *p);
     /* Whether this file stores norm weights as w - 1; NULL: never. */
     bool (*norm_less_one)(struct binder *b);
 };

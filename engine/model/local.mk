@@ -7,6 +7,7 @@ libsluice_model_a_SOURCES = \
 	%D%/kv_type.h %D%/model_stats.c %D%/model_stats.h \
 	%D%/family.c %D%/family.h \
 	%D%/family_bailing_moe.c \
+	%D%/family_bert.c \
 	%D%/family_glm4_moe.c \
 	%D%/family_gpt_oss.c \
 	%D%/family_llama.c \
@@ -18,6 +19,7 @@ libsluice_model_a_SOURCES = \
 	%D%/tensor_manifest.c %D%/tensor_manifest.h \
 	%D%/plan.h \
 	%D%/plan_parts.c %D%/plan_parts.h \
+	%D%/pooling.c %D%/pooling.h \
 	%D%/plan_weights.c %D%/plan_weights.h \
 	%D%/rope_frequencies.c \
 	%D%/model_source.c %D%/model_source.h \

@@ -13,6 +13,7 @@
 #include "engine/model/model_source.h"
 #include "engine/model/model_stats.h"
 #include "engine/model/plan_weights.h"
+#include "engine/model/pooling.h"
 
 #define PATH_BYTES 4096
 
@@ -91,7 +92,8 @@ struct model *model_open(const char *path, struct err *e)
         err_set(e, ERR_NOMEM, "no memory for a model");
         return NULL;
     }
-    bool ok = model_source_open(&m->source, path, m->arena, e) && build(m, e);
+    bool ok = model_source_open(&m->source, path, m->arena, e) && build(m, e) &&
+              pooling_read(&m->source.config, path, &m->plan, e);
     if (!ok) {
         model_close(&m);
         return NULL;

@@ -26,12 +26,34 @@ static uint64_t layer_vectors(const struct layer_plan *l)
     const struct attention_plan *a = &l->attention;
     const struct delta_net_plan *d = &l->delta_net;
     const struct moe_plan *m = &l->moe;
-    const struct vector *all[] = {
-        &l->mixer_norm,   &l->ffn_norm,      &a->bq,          &a->bk,           &a->bv,
-        &a->bo,           &a->q_norm,        &a->k_norm,      &a->sinks,        &d->conv,
-        &d->a_log,        &d->dt_bias,       &d->norm,        &l->dense.b_gate, &l->dense.b_up,
-        &l->dense.b_down, &m->router_bias,   &m->select_bias, &m->b_gate,       &m->b_up,
-        &m->b_down,       &m->shared.b_gate, &m->shared.b_up, &m->shared.b_down};
+    const struct vector *all[] = {&l->after_mixer.weight,
+                                  &l->after_mixer.bias,
+                                  &l->after_ffn.weight,
+                                  &l->after_ffn.bias,
+                                  &l->mixer_norm,
+                                  &l->ffn_norm,
+                                  &a->bq,
+                                  &a->bk,
+                                  &a->bv,
+                                  &a->bo,
+                                  &a->q_norm,
+                                  &a->k_norm,
+                                  &a->sinks,
+                                  &d->conv,
+                                  &d->a_log,
+                                  &d->dt_bias,
+                                  &d->norm,
+                                  &l->dense.b_gate,
+                                  &l->dense.b_up,
+                                  &l->dense.b_down,
+                                  &m->router_bias,
+                                  &m->select_bias,
+                                  &m->b_gate,
+                                  &m->b_up,
+                                  &m->b_down,
+                                  &m->shared.b_gate,
+                                  &m->shared.b_up,
+                                  &m->shared.b_down};
     uint64_t n = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         n += all[i]->at ? (uint64_t)all[i]->n : 0;
@@ -45,7 +67,7 @@ void model_stats_from_plan(struct model_stats *f, const struct model_plan *p)
     struct weight row = p->embed;
     row.rows = 1;
     f->active_bytes += weight_matrix_bytes(&row);
-    if (p->head.data == p->embed.data) {
+    if (!p->encoder && p->head.data == p->embed.data) {
         f->active_bytes += weight_matrix_bytes(&p->embed);
         f->active_parameters += parameters_of(&p->embed, 1);
     } else {

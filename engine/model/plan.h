@@ -18,6 +18,11 @@ struct vector { /* f32 copy of a small tensor (norm weights, biases, sinks); own
     int32_t n;
 };
 
+/* (x - mean) / sqrt(variance + eps) * weight + bias, over a row of d values. */
+struct layer_norm_plan {
+    struct vector weight, bias; /* weight absent: there is no such norm */
+};
+
 struct rope_plan {
     int32_t n_dims; /* dimensions of a head that rotate (even; <= d_head); the rest pass through */
     bool interleaved; /* pairs (2i, 2i+1); else (i, i + n_dims/2) */
@@ -40,6 +45,9 @@ struct attention_plan {
     struct vector q_norm, k_norm; /* [d_head] RMS norm per head before rope, or absent */
     struct vector sinks;          /* [n_head] extra logit in the softmax's denominator, or absent */
     bool output_gate;             /* attention output times sigmoid(gate) before wo */
+    /* A token sees all of its sequence, also what comes after it, so a step must have the sequence
+     * whole. */
+    bool bidirectional;
 };
 
 struct delta_net_plan {                           /* gated DeltaNet (Qwen3-Next / Qwen3.5) */
@@ -57,13 +65,15 @@ struct delta_net_plan {                           /* gated DeltaNet (Qwen3-Next 
 
 enum activation {
     ACT_SWIGLU,
-    ACT_SWIGLU_CLAMP /* gpt-oss: clamp 7, (up + 1) * gate * sigmoid(1.702 gate) */
+    ACT_SWIGLU_CLAMP, /* gpt-oss: clamp 7, (up + 1) * gate * sigmoid(1.702 gate) */
+    ACT_GELU          /* x * Phi(x), exact; no up matrix (BERT) */
 };
 
 struct mlp_plan { /* dense feed-forward or shared expert */
     int32_t d_ff;
-    struct weight gate, up; /* [d_ff, d] */
-    struct weight down;     /* [d, d_ff] */
+    struct weight gate,
+        up;             /* [d_ff, d]; up is absent where the activation takes no second factor */
+    struct weight down; /* [d, d_ff] */
     struct vector b_gate, b_up, b_down;
 };
 
@@ -97,17 +107,41 @@ enum mixer_type { MIXER_ATTENTION, MIXER_DELTA_NET };
 enum ffn_type { FFN_DENSE, FFN_MOE };
 
 struct layer_plan {
-    struct vector mixer_norm; /* [d], weight as applied (1 + w where the family stores w) */
+    struct vector mixer_norm; /* [d], weight as applied (1 + w where the family stores w); absent:
+                                 the mixer reads the residual stream as it is */
+    /* Norms of the residual stream itself, after the mixer's and the feed-forward's results were
+     * added to it (post-norm, as in BERT). */
+    struct layer_norm_plan after_mixer, after_ffn;
     enum mixer_type mixer;
     struct attention_plan attention;
     struct delta_net_plan delta_net;
     int32_t kv_index;       /* attention layers count 0.. ; -1 for others: index into KV storage */
     int32_t state_index;    /* recurrent layers count 0.. ; -1 for others */
-    struct vector ffn_norm; /* [d] */
+    struct vector ffn_norm; /* [d]; absent: as mixer_norm */
     enum ffn_type ffn;
     enum activation activation;
     struct mlp_plan dense;
     struct moe_plan moe;
+};
+
+/* What an encoder adds to a token's row before the first layer (BERT, RoBERTa). */
+struct embed_plan {
+    struct weight positions; /* [n_ctx + first_position, d], or absent */
+    int32_t first_position;  /* row of position 0: RoBERTa's tables begin behind the padding's id */
+    struct weight types; /* [segments, d]: the row of a text's first or second part, or absent */
+    struct layer_norm_plan norm;
+};
+
+/* How the rows of a text become its vector. */
+enum pooling { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST };
+
+/* From a vector to a score: out . tanh(dense x + bias) + bias (BERT's and RoBERTa's heads for one
+ * label). */
+struct scorer_plan {
+    struct weight dense; /* [d, d] */
+    struct vector dense_bias;
+    struct weight out; /* [1, d]; absent: the model has no scorer */
+    struct vector out_bias;
 };
 
 struct model_plan {
@@ -116,8 +150,12 @@ struct model_plan {
     int32_t n_attention, n_recurrent; /* layers of each kind */
     float norm_eps;
     struct weight embed; /* [n_vocab, d] */
-    struct weight head;  /* [n_vocab, d]; the same view as embed where tied */
-    struct vector final_norm;
+    struct weight head;  /* [n_vocab, d]; the same view as embed where tied; encoders have none */
+    struct vector final_norm; /* absent: rows are what the last layer left */
+    struct embed_plan embedding;
+    bool encoder;         /* its layers are bidirectional and it has no head: it writes no text */
+    enum pooling pooling; /* as the files say; NONE: nobody trained it to embed */
+    struct scorer_plan scorer;
     struct layer_plan *layers; /* [n_layer] */
     int32_t eos[PLAN_MAX_EOS];
     int n_eos;

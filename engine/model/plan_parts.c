@@ -61,6 +61,10 @@ void plan_parts_of(struct plan_parts *p, const struct model_plan *plan)
 {
     *p = (struct plan_parts){0};
     add(p, PART_ENDS, &plan->embed);
+    add(p, PART_ENDS, &plan->embedding.positions);
+    add(p, PART_ENDS, &plan->embedding.types);
+    add(p, PART_ENDS, &plan->scorer.dense);
+    add(p, PART_ENDS, &plan->scorer.out);
     if (plan->head.data != plan->embed.data)
         add(p, PART_ENDS, &plan->head);
     for (int32_t i = 0; i < plan->n_layer; i++)

@@ -10,7 +10,8 @@
 
 static bool visit_mlp(const struct mlp_plan *m, plan_visit visit, void *context)
 {
-    return visit(context, &m->gate, false, 1) && visit(context, &m->up, false, 1) &&
+    return visit(context, &m->gate, false, 1) &&
+           (m->up.type == WEIGHT_NONE || visit(context, &m->up, false, 1)) &&
            visit(context, &m->down, false, 1);
 }
 
@@ -35,11 +36,22 @@ static bool visit_moe(const struct moe_plan *m, plan_visit visit, void *context)
             visit(context, &m->shared_gate, false, 1));
 }
 
+/* Tables of positions and types, read a row a token, and the scorer's, read once a text. */
+static bool visit_encoder(const struct model_plan *p, plan_visit visit, void *context)
+{
+    const struct weight *all[] = {&p->embedding.positions, &p->embedding.types, &p->scorer.dense,
+                                  &p->scorer.out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]->type != WEIGHT_NONE && !visit(context, all[i], false, 0))
+            return false;
+    return true;
+}
+
 bool plan_each_weight(const struct model_plan *p, plan_visit visit, void *context)
 {
-    if (!visit(context, &p->embed, false, 0))
+    if (!visit(context, &p->embed, false, 0) || !visit_encoder(p, visit, context))
         return false;
-    if (p->head.data != p->embed.data && !visit(context, &p->head, false, 1))
+    if (!p->encoder && p->head.data != p->embed.data && !visit(context, &p->head, false, 1))
         return false;
     for (int32_t i = 0; i < p->n_layer; i++) {
         const struct layer_plan *l = &p->layers[i];

@@ -79,9 +79,37 @@ static bool check_speculate(const struct inbox_limits *l, const struct engine_jo
         l->speculate.why[0] ? l->speculate.why : "the server runs with --speculate off");
 }
 
+/* A model does one thing. */
+static bool check_task(const struct inbox_limits *l, const struct engine_job_params *p,
+                       struct err *e)
+{
+    static const char *const makes[] = {[ENGINE_TASK_TEXT] = "writes text",
+                                        [ENGINE_TASK_EMBED] = "makes embeddings",
+                                        [ENGINE_TASK_SCORE] = "scores documents"};
+    if (p->task != l->task)
+        return err_field(e, ERR_INPUT, "model", "this model %s and does nothing else",
+                         makes[l->task]);
+    if (p->dimensions > l->dimensions)
+        return err_field(e, ERR_INPUT, "dimensions", "%d, this model's vectors have %d",
+                         p->dimensions, l->dimensions);
+    return true;
+}
+
+static bool check_texts(const struct inbox_limits *l, const struct engine_job_params *p,
+                        struct err *e)
+{
+    for (int32_t i = 0, from = 0; i < p->n_texts; from = p->text_ends[i++])
+        if (p->text_ends[i] - from > l->n_ctx)
+            return err_field(e, ERR_LIMIT, "input", "text %d has %d tokens, the model takes %d", i,
+                             p->text_ends[i] - from, l->n_ctx);
+    return true;
+}
+
 static bool check_length(const struct inbox_limits *l, struct engine_job_params *p, struct err *e)
 {
     int32_t room = l->n_ctx - p->n_prompt;
+    if (p->n_texts)
+        return check_texts(l, p, e);
     if (room < 0 || (room == 0 && p->max_tokens > 0))
         return err_field(e, ERR_LIMIT, "prompt", "the prompt has %d tokens, the context holds %d%s",
                          p->n_prompt, l->n_ctx, room == 0 ? " and needs room for an answer" : "");
@@ -126,9 +154,9 @@ bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t queued, 
         ok = true;
     pthread_mutex_unlock(&in->lock);
     *position = waiting;
-    return ok && check_ids(&limits, p, e) && check_experts(&limits, p, e) &&
-           check_speculate(&limits, p, e) && check_length(&limits, p, e) &&
-           check_grammar(&limits, p, e);
+    return ok && check_task(&limits, p, e) && check_ids(&limits, p, e) &&
+           check_experts(&limits, p, e) && check_speculate(&limits, p, e) &&
+           check_length(&limits, p, e) && check_grammar(&limits, p, e);
 }
 
 void inbox_push(struct inbox *in, struct job *j)

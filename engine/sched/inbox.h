@@ -13,6 +13,8 @@ struct inbox_limits {
     int32_t n_vocab, n_ctx, max_queue;
     int32_t trained_top_k; /* experts of a layer per token, as trained; 0: the model has none */
     struct speculation_applied speculate;
+    enum engine_task task;
+    int32_t dimensions; /* of the model's vectors */
 };
 
 enum inbox_state { INBOX_LOADING, INBOX_OPEN, INBOX_CLOSED };

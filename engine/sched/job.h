@@ -69,7 +69,8 @@ struct job {
     int32_t n_computed;  /* tokens whose KV is computed */
     int32_t n_generated; /* sampled so far, an end-of-sequence token included */
     int32_t n_scored;    /* prompt_scores.h: rows of the prompt whose scores were sent */
-    int32_t n_cached;    /* prompt tokens found in the cache at the first admission */
+    int32_t n_texts_begun, n_texts_done; /* embed/embedder.h: in steps, and with their vectors */
+    int32_t n_cached; /* prompt tokens found in the cache at the first admission */
     struct job_cache cache;
     int32_t *blocks; /* [n_blocks], each with a reference of ours */
     int32_t n_blocks, cap_blocks;

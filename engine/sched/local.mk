@@ -4,6 +4,9 @@ libsluice_sched_a_SOURCES = \
 	%D%/batch.c \
 	%D%/connection.c %D%/connection.h \
 	%D%/drafting.c %D%/drafting.h \
+	%D%/embed/embed_load.c %D%/embed/embed_load.h \
+	%D%/embed/embedder.c %D%/embed/embedder.h \
+	%D%/embed/text_vector.c %D%/embed/text_vector.h \
 	%D%/event_log.c %D%/event_log.h \
 	%D%/expert_stats.c %D%/expert_stats.h \
 	%D%/fair_queue.c %D%/fair_queue.h \
@@ -12,6 +15,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/job_table.c %D%/job_table.h \
 	%D%/listener.c %D%/listener.h \
 	%D%/loop.c %D%/loop.h \
+	%D%/watch/model_facts.c %D%/watch/model_facts.h \
 	%D%/watch/monitor.c %D%/watch/monitor.h \
 	%D%/watch/notify.c %D%/watch/notify.h \
 	%D%/policy/draft_choice.c %D%/policy/draft_choice.h \

@@ -20,7 +20,8 @@
 #include "engine/memory/memory_load.h"
 #include "engine/memory/memory_text.h"
 #include "engine/model/model.h"
-#include "engine/model/plan_parts.h"
+#include "engine/sched/embed/embed_load.h"
+#include "engine/sched/watch/model_facts.h"
 #include "engine/sched/watch/notify.h"
 #include "engine/sched/scheduler.h"
 #include "engine/text/text_model.h"
@@ -38,32 +39,11 @@ struct loop {
     struct memory_load memory; /* plan and backend */
     struct draft_load drafts;
     struct disk_tier disk;
-    struct scheduler *scheduler;
+    struct scheduler *scheduler; /* of answers; or */
+    struct embedder *embedder;   /* of vectors and scores */
     struct speculation_applied speculate;
     double load_ms;
 };
-
-static void describe_parts(const struct model_plan *plan, struct status_page *page)
-{
-    struct plan_parts parts;
-    struct status_part *to = page->parts;
-    _Static_assert(STATUS_PARTS >= PART__N && STATUS_PART_FORMATS <= PART_MAX_FORMATS,
-                   "room for all parts");
-    plan_parts_of(&parts, plan);
-    memset(page->parts, 0, sizeof page->parts);
-    for (int i = 0; i < PART__N; i++) {
-        if (!parts.bytes[i])
-            continue;
-        snprintf(to->name, sizeof to->name, "%s", plan_part_name((enum plan_part)i));
-        to->bytes = parts.bytes[i];
-        for (int k = 0; k < STATUS_PART_FORMATS; k++) {
-            snprintf(to->formats[k].text, sizeof to->formats[k].text, "%s",
-                     parts.formats[i][k].text);
-            to->formats[k].bytes = parts.formats[i][k].bytes;
-        }
-        to++;
-    }
-}
 
 /* The most experts that a token uses in any layer; 0: no layer has experts. */
 static int32_t most_experts(const struct model_plan *plan)
@@ -77,34 +57,13 @@ static int32_t most_experts(const struct model_plan *plan)
 
 static void describe_model(const struct loop *l, struct status_page *page)
 {
-    const struct model_plan *plan = model_plan(l->model);
-    const struct model_stats *stats = model_stats(l->model);
     snprintf(page->model_name, sizeof page->model_name, "%s", l->text.name);
-    snprintf(page->family, sizeof page->family, "%s", plan->family);
-    page->n_layer = plan->n_layer;
-    page->experts_per_token = most_experts(plan);
+    snprintf(page->task, sizeof page->task, "%s", engine_task_name(l->params.task));
+    page->experts_per_token = most_experts(model_plan(l->model));
     page->trained_top_k = l->trained_top_k;
-    page->n_vocab = plan->n_vocab;
-    page->model_fingerprint = plan->fingerprint;
-    page->n_attention = plan->n_attention;
-    page->n_recurrent = plan->n_recurrent;
-    page->n_unused_tensors = stats->n_unused_tensors;
-    page->kv_bytes_per_token = stats->kv_bytes_per_token;
-    page->state_bytes_per_sequence = stats->state_bytes;
-    describe_parts(plan, page);
-    page->file_bytes = stats->file_bytes;
-    page->weight_bytes = stats->weight_bytes;
-    page->dense_bytes = stats->dense_bytes;
-    page->expert_bytes = stats->expert_bytes;
-    page->active_bytes = stats->active_bytes;
-    page->parameters = stats->parameters;
-    page->active_parameters = stats->active_parameters;
-}
-
-/* Members of the plan as JSON, without braces. */
-static void append_plan(const struct loop *l, struct buf *b)
-{
-    memory_plan_json(&l->memory.plan, &l->memory.estimate, b);
+    model_facts(l->model, page);
+    if (l->params.task == ENGINE_TASK_EMBED)
+        model_facts_of_vectors(l->model, page);
 }
 
 static void describe_backend(const struct loop *l, struct status_page *page)
@@ -142,7 +101,7 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     page->host_bytes = m.host;
     page->locked_weight_bytes = memory_load_locked(from);
     buf_putc(&plan, '{');
-    append_plan(l, &plan);
+    memory_plan_json(&from->plan, &from->estimate, &plan); /* members, without braces */
     buf_putc(&plan, '}');
     if (!plan.failed && plan.len < sizeof page->plan) /* truncated JSON would be invalid */
         memcpy(page->plan, plan.data, plan.len + 1);
@@ -159,7 +118,7 @@ static void print_ready(const struct loop *l)
     buf_printf(&b, ",\"backend\":\"%s\",\"device\":", l->memory.ops->name);
     buf_json_string(&b, device, strlen(device));
     buf_putc(&b, ',');
-    append_plan(l, &b);
+    memory_plan_json(&l->memory.plan, &l->memory.estimate, &b);
     buf_printf(&b, ",\"speculate\":\"%s\"", engine_speculate_name(l->speculate.applied));
     if (l->drafts.draft) {
         buf_puts(&b, ",\"draft_model\":");
@@ -173,6 +132,22 @@ static void print_ready(const struct loop *l)
         fflush(stdout);
     }
     buf_fini(&b);
+}
+
+static bool open_embedder(struct loop *l, struct err *e)
+{
+    const struct sizing *size = &l->memory.plan.size;
+    struct embedder_params p = {.ops = l->memory.ops,
+                                .backend = l->memory.opened,
+                                .plan = model_plan(l->model),
+                                .task = l->params.task,
+                                .n_blocks = size->n_blocks,
+                                .max_rows = size->max_rows,
+                                .max_sequences = size->n_slots,
+                                .status = l->params.status};
+    embed_load_words(l->text.vocab, &p.yes, &p.no);
+    l->embedder = embedder_create(&p, e);
+    return l->embedder != NULL;
 }
 
 static bool open_scheduler(struct loop *l, struct err *e)
@@ -285,17 +260,20 @@ static bool plan_backend(struct loop *l, struct err *e)
     request.n_threads = (int32_t)params->threads;
     request.exact = params->exact;
     request.speculates = params->speculate != ENGINE_SPECULATE_OFF;
+    const char *backend = params->task == ENGINE_TASK_TEXT ? params->backend : "cpu";
+    if (params->task != ENGINE_TASK_TEXT && !embed_load_request(model_plan(l->model), &request, e))
+        return false;
     if (!draft_plan_make(
             &l->drafts, &l->memory,
             &(struct draft_plan_params){.model = l->model,
-                                        .backend = params->backend,
+                                        .backend = backend,
                                         .speculate = params->speculate,
                                         .option = params->draft_model,
                                         .load = {.target = params->model,
                                                  .vocab = l->text.vocab,
                                                  .n_vocab = model_plan(l->model)->n_vocab,
                                                  .slots = (int32_t)params->slots,
-                                                 .backend = params->backend,
+                                                 .backend = backend,
                                                  .cache_dir = params->cache_dir,
                                                  .memory = request}},
             &request, e))
@@ -348,7 +326,8 @@ static bool load(struct loop *l, struct err *e)
         return false;
     l->text_open = true;
     l->model = model_open(params->model, e);
-    if (!l->model || !limit_experts(l, e))
+    if (!l->model || !limit_experts(l, e) ||
+        !embed_load_check(params->task, model_plan(l->model), l->text.vocab, e))
         return false;
     struct status_page *page = status_begin(params->status);
     describe_model(l, page);
@@ -356,8 +335,9 @@ static bool load(struct loop *l, struct err *e)
     monitor_set_model(params->monitor, l->model);
     if (!open_backend(l, e))
         return false;
-    open_disk(l);
-    if (!open_scheduler(l, e))
+    if (params->task == ENGINE_TASK_TEXT)
+        open_disk(l);
+    if (!(params->task == ENGINE_TASK_TEXT ? open_scheduler : open_embedder)(l, e))
         return false;
     l->load_ms = clock_ms() - start;
     return true;
@@ -393,12 +373,18 @@ static void announce(struct loop *l)
         page->error[0] = 0;
     }
     status_end(l->params.status);
-    scheduler_publish(l->scheduler);
-    inbox_open(l->params.inbox, &(struct inbox_limits){.n_vocab = model_plan(l->model)->n_vocab,
-                                                       .n_ctx = l->memory.plan.size.n_ctx,
-                                                       .max_queue = (int32_t)l->params.max_queue,
-                                                       .trained_top_k = l->trained_top_k,
-                                                       .speculate = l->speculate});
+    if (l->embedder)
+        embedder_publish(l->embedder);
+    else
+        scheduler_publish(l->scheduler);
+    inbox_open(l->params.inbox,
+               &(struct inbox_limits){.n_vocab = model_plan(l->model)->n_vocab,
+                                      .n_ctx = l->memory.plan.size.n_ctx,
+                                      .max_queue = (int32_t)l->params.max_queue,
+                                      .trained_top_k = l->trained_top_k,
+                                      .speculate = l->speculate,
+                                      .task = l->params.task,
+                                      .dimensions = model_plan(l->model)->d_model});
     print_ready(l);
     notify_manager("READY=1");
     log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d kv_type=%s "
@@ -442,6 +428,34 @@ static void run_steps(struct loop *l)
     }
 }
 
+/* The same for vectors and scores. */
+static void run_texts(struct loop *l)
+{
+    bool stop = false;
+    struct err e = {0};
+    while (!stop) {
+        const bool idle = embedder_idle(l->embedder);
+        const double before = clock_ms();
+        struct job *list = inbox_take(l->params.inbox, idle ? IDLE_MS : 0, &stop);
+        if (idle)
+            embedder_note_idle(l->embedder, (clock_ms() - before) * 1e-3);
+        for (struct job *j; (j = list);) {
+            list = j->next;
+            embedder_add(l->embedder, j);
+        }
+        monitor_step(l->params.monitor, true);
+        const bool ok = embedder_step(l->embedder, &e);
+        monitor_step(l->params.monitor, false);
+        inbox_report(l->params.inbox, embedder_waiting(l->embedder),
+                     embedder_expected_wait(l->embedder));
+        server_wake(l->params.server);
+        if (!ok) {
+            fail_engine(l, ENGINE_LOST_DEVICE, LOOP_EXIT_DEVICE_LOST, &e);
+            return;
+        }
+    }
+}
+
 static void *run(void *context)
 {
     struct loop *l = context;
@@ -449,10 +463,11 @@ static void *run(void *context)
     if (load(l, &e)) {
         engine_walls_loaded(l->params.without_seccomp);
         announce(l);
-        run_steps(l);
+        (l->embedder ? run_texts : run_steps)(l);
     } else {
         fail_engine(l, ENGINE_DOWN, LOOP_EXIT_LOAD_FAILED, &e);
     }
+    embedder_destroy(&l->embedder);
     scheduler_destroy(&l->scheduler); /* fails the jobs that are left and tells their readers */
     draft_load_close(&l->drafts);
     disk_tier_close(&l->disk);

@@ -24,6 +24,7 @@ struct loop_params {
     int64_t kv_bytes;             /* 0: chosen by the planner */
     struct memory_request memory; /* strategy and budgets; sizes come from the fields here */
     enum engine_speculate speculate;
+    enum engine_task task;
     const char *draft_model; /* "auto": the one in the model's folder, if there is one; "off"; or
                                 where it lies */
     bool exact, prefix_cache;

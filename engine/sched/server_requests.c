@@ -125,7 +125,7 @@ bool server_handle_frame(struct server *s, struct connection *c, const struct fr
     }
     if (f->type == FRAME_ATTACH)
         return attach(s, c, f, e);
-    if (f->type >= FRAME_CACHE_FOLLOW)
+    if (f->type >= FRAME_CACHE_FOLLOW && f->type <= FRAME_CACHE_RECONCILE_END)
         return server_feed_frame(s, c, f, e);
     return err_set(e, ERR_FORMAT, "unexpected frame of type %d", (int)f->type);
 }

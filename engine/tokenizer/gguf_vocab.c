@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/tokenizer/gguf_words.h"
 #include "engine/tokenizer/vocab_source.h"
 
 enum { TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_USER_DEFINED = 4, TOKEN_UNUSED = 5 };
@@ -85,11 +86,19 @@ bool gguf_vocab_source(const struct gguf *g, struct vocab_source *s, struct err 
     if (!gguf_get_string(g, "tokenizer.ggml.model", &kind) ||
         (kind.len == 4 && !memcmp(kind.at, "none", 4)))
         return err_set(e, ERR_NOTFOUND, "the file has no tokenizer");
-    if (kind.len != 4 || memcmp(kind.at, "gpt2", 4))
+    const bool bert = kind.len == 4 && !memcmp(kind.at, "bert", 4),
+               t5 = kind.len == 2 && !memcmp(kind.at, "t5", 2),
+               bpe = kind.len == 4 && !memcmp(kind.at, "gpt2", 4);
+    if (!bert && !t5 && !bpe)
         return err_field(e, ERR_UNSUPPORTED, "tokenizer.ggml.model",
-                         "'%.*s': only byte-level BPE (gpt2) is read here",
+                         "'%.*s': gpt2 (byte-level BPE), bert and t5 are read here",
                          (int)(kind.len < 40 ? kind.len : 40), kind.at);
-    return read_tokens(s, g, e) && read_merges(s, g, e);
+    if (!read_tokens(s, g, e) || !(bert ? gguf_words_wordpiece(g, s, e)
+                                   : t5 ? gguf_words_unigram(g, s, e)
+                                        : read_merges(s, g, e)))
+        return false;
+    gguf_words_around(g, s);
+    return true;
 }
 
 bool gguf_vocab_image(const struct file_map *m, struct buf *image, struct err *e)
@@ -101,7 +110,7 @@ bool gguf_vocab_image(const struct file_map *m, struct buf *image, struct err *e
     bool ok = gguf_read(&g, m->data, m->size, e) && gguf_vocab_source(&g, &s, e);
     if (ok && gguf_get_string(&g, "tokenizer.ggml.pre", &pre))
         snprintf(name, sizeof name, "%.*s", (int)(pre.len < 79 ? pre.len : 79), pre.at);
-    ok = ok && vocab_source_pre(&s, name, e) && vocab_build(&s, image, e);
+    ok = ok && (s.kind != VOCAB_BPE || vocab_source_pre(&s, name, e)) && vocab_build(&s, image, e);
     vocab_source_fini(&s);
     gguf_fini(&g);
     return ok;

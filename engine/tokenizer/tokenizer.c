@@ -10,7 +10,9 @@
 #include "engine/tokenizer/pretokenize.h"
 #include "engine/tokenizer/added_tokens.h"
 #include "engine/tokenizer/normalizer.h"
+#include "engine/tokenizer/unigram.h"
 #include "engine/tokenizer/vocab_image.h"
+#include "engine/tokenizer/wordpiece.h"
 
 enum { TEXT_MAX = 1 << 28, IDLE_MAX = 8, IDLE_TEXT_MAX = 1 << 18 };
 
@@ -18,6 +20,8 @@ enum { TEXT_MAX = 1 << 28, IDLE_MAX = 8, IDLE_TEXT_MAX = 1 << 18 };
 struct scratch {
     struct scratch *next;
     struct bpe bpe;
+    struct wordpiece wordpiece;
+    struct unigram unigram;
     struct pretokenizer_scratch *pretokenizer;
     struct normalizer repaired, composed, prefixed;
     struct text_span *spans; /* of one section */
@@ -34,6 +38,7 @@ struct tokenizer {
     const struct vocab *vocab;
     struct pretokenizer *pretokenizer;
     struct added_tokens raw, normalized;
+    struct unigram_model unigram;
     struct pool *pool;
 };
 
@@ -62,6 +67,8 @@ static void scratch_destroy(struct scratch **s)
     if (!*s)
         return;
     bpe_fini(&(*s)->bpe);
+    wordpiece_fini(&(*s)->wordpiece);
+    unigram_fini(&(*s)->unigram);
     pretokenizer_scratch_destroy(&(*s)->pretokenizer);
     normalizer_fini(&(*s)->repaired);
     normalizer_fini(&(*s)->composed);
@@ -113,6 +120,8 @@ struct tokenizer *tokenizer_create(const struct vocab *v, struct err *e)
     }
     pthread_mutex_init(&t->pool->lock, NULL);
     t->vocab = v;
+    if (v->header->kind == VOCAB_UNIGRAM)
+        unigram_model_init(&t->unigram, v);
     added_tokens_init(&t->raw, v, false);
     added_tokens_init(&t->normalized, v, true);
     t->pretokenizer = pretokenizer_create(v, e);
@@ -180,6 +189,14 @@ static bool section(struct call *c, const struct text_view *view, struct text_sp
 
 static bool encode_words(struct call *c, const char *text, size_t len)
 {
+    const struct vocab *v = c->t->vocab;
+    const struct unigram_input input = {v, text, len};
+    if (v->header->kind == VOCAB_WORDPIECE)
+        return wordpiece_encode(&c->s->wordpiece, v, text, len, c->out) ||
+               err_set(c->e, ERR_NOMEM, "out of memory for token ids");
+    if (v->header->kind == VOCAB_UNIGRAM)
+        return unigram_encode(&c->s->unigram, &c->t->unigram, &input, c->out) ||
+               err_set(c->e, ERR_NOMEM, "out of memory for token ids");
     struct text_view view = {text, len, NULL, 0};
     if (c->t->vocab->header->prefix_space && !normalizer_prefix_space(&c->s->prefixed, &view))
         return err_set(c->e, ERR_NOMEM, "out of memory");

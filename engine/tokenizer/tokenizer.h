@@ -1,5 +1,6 @@
-/* Text to token ids: added tokens, normalizer, pre-tokenizer (PCRE2), byte-level BPE. Exact against
- * Hugging Face `tokenizers`; linear in the text's length, words of any length included.
+/* Text to token ids: added tokens, normalizer, pre-tokenizer (PCRE2), byte-level BPE; or WordPiece,
+ * or a unigram model, as the vocabulary is. Exact against Hugging Face `tokenizers`; linear in the
+ * text's length, words of any length included.
  *
  * A tokenizer is immutable after tokenizer_create; tokenizer_encode is thread-safe. */
 #pragma once

@@ -29,7 +29,7 @@ static const void *section(const struct vocab *v, enum vocab_section s, size_t e
 
 static bool bind_sections(struct vocab *v)
 {
-    size_t n_offsets, n_text, n_flags, n_bytes, n_hash, n_pairs, n_added, n_splits;
+    size_t n_offsets, n_text, n_flags, n_bytes, n_hash, n_pairs, n_added, n_splits, n_scores;
     size_t n_ids = v->header->n_ids;
     v->offsets = section(v, VOCAB_OFFSETS, sizeof *v->offsets, &n_offsets);
     v->text = section(v, VOCAB_TEXT, 1, &n_text);
@@ -39,11 +39,14 @@ static bool bind_sections(struct vocab *v)
     v->pairs = section(v, VOCAB_PAIR_HASH, sizeof *v->pairs, &n_pairs);
     v->added = section(v, VOCAB_ADDED_LIST, sizeof *v->added, &n_added);
     v->splits = section(v, VOCAB_SPLIT_LIST, sizeof *v->splits, &n_splits);
+    v->scores = section(v, VOCAB_SCORES, sizeof *v->scores, &n_scores);
+    v->charsmap = section(v, VOCAB_CHARSMAP, 1, &v->n_charsmap);
     if (!v->offsets || !v->text || !v->flags || !v->byte_ids || !v->token_hash || !v->pairs ||
-        !v->added || !v->splits)
+        !v->added || !v->splits || !v->scores || !v->charsmap)
         return false;
     if (n_ids == 0 || n_ids > VOCAB_IDS_MAX || n_offsets != n_ids + 1 || n_flags != n_ids ||
-        n_bytes != 256 || n_splits > VOCAB_SPLITS_MAX)
+        n_bytes != 256 || n_splits > VOCAB_SPLITS_MAX ||
+        n_scores != (v->header->kind == VOCAB_UNIGRAM ? n_ids : 0))
         return false;
     v->n_token_hash = (uint32_t)n_hash;
     v->n_pairs = (uint32_t)n_pairs;
@@ -62,6 +65,25 @@ static bool bind_sections(struct vocab *v)
         if (v->splits[i].offset > n_text || v->splits[i].len > n_text - v->splits[i].offset)
             return false;
     return true;
+}
+
+static bool check_around(const struct vocab *v)
+{
+    const struct vocab_around *a = &v->header->around;
+    const struct {
+        const int32_t *ids;
+        int32_t n;
+    } lists[] = {{a->before, a->n_before}, {a->between, a->n_between}, {a->after, a->n_after}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        if (lists[i].n < 0 || lists[i].n > VOCAB_AROUND_MAX)
+            return false;
+        for (int32_t k = 0; k < lists[i].n; k++)
+            if (lists[i].ids[k] < 0 || (uint32_t)lists[i].ids[k] >= v->header->n_ids)
+                return false;
+    }
+    return v->header->kind < VOCAB_KIND__N &&
+           (v->header->kind == VOCAB_BPE ||
+            (v->header->unknown_id >= 0 && v->header->unknown_id < (int32_t)v->header->n_ids));
 }
 
 /* Every id in range, and an empty place in each table, without which a search would not end. */
@@ -107,7 +129,7 @@ bool vocab_bind(struct vocab *v, const void *image, size_t size, struct err *e)
     size_t from = offsetof(struct vocab_header, fingerprint);
     if (h->checksum != hash64(v->image + from, size - from, VOCAB_VERSION))
         return err_set(e, ERR_FORMAT, "compiled vocabulary is damaged (checksum)");
-    if (!bind_sections(v) || !check_tables(v))
+    if (!bind_sections(v) || !check_around(v) || !check_tables(v))
         return err_set(e, ERR_FORMAT, "compiled vocabulary is damaged (tables)");
     return true;
 }
@@ -283,6 +305,11 @@ int32_t vocab_find(const struct vocab *v, const char *bytes, size_t len)
 int32_t vocab_find_plain(const struct vocab *v, const char *bytes, size_t len)
 {
     return find(v, bytes, len, VOCAB_IN_MODEL, VOCAB_SPECIAL);
+}
+
+const struct vocab_around *vocab_around(const struct vocab *v)
+{
+    return &v->header->around;
 }
 
 uint64_t vocab_fingerprint(const struct vocab *v)

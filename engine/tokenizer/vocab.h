@@ -34,5 +34,15 @@ const char *vocab_bytes(const struct vocab *v, int32_t id, size_t *len);
 unsigned vocab_flags(const struct vocab *v, int32_t id);
 /* Exact look-up of a token by its bytes, added ones first; -1 when there is none. */
 int32_t vocab_find(const struct vocab *v, const char *bytes, size_t len);
+/* What is put around a text before a model reads it, where the vocabulary says so: [CLS] and [SEP],
+ * or the end that an embedding is taken from. */
+#define VOCAB_AROUND_MAX 4
+struct vocab_around {
+    int32_t before[VOCAB_AROUND_MAX], n_before;
+    int32_t between[VOCAB_AROUND_MAX], n_between; /* of two texts that are read together */
+    int32_t after[VOCAB_AROUND_MAX], n_after;
+    int32_t second_type; /* 1: the second text is a segment of its own */
+};
+const struct vocab_around *vocab_around(const struct vocab *v);
 /* Hash of everything that decides ids: part of cache fingerprints. */
 uint64_t vocab_fingerprint(const struct vocab *v);

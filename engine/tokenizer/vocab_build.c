@@ -14,6 +14,7 @@
 void vocab_source_fini(struct vocab_source *s)
 {
     free(s->tokens);
+    free(s->scores);
     free(s->merges);
     free(s->added);
     arena_destroy(&s->strings);
@@ -176,6 +177,8 @@ static bool put_tokens(struct builder *b, uint32_t *offsets, uint8_t *flags, str
             buf_append(&b->out, a->text.at, a->text.len);
         } else if (!t.at) {
             flags[id] |= VOCAB_UNUSED;
+        } else if (b->source->kind != VOCAB_BPE) {
+            buf_append(&b->out, t.at, t.len);
         } else if (buf_reserve(&b->out, t.len)) {
             size_t n = unspell(b, t, (unsigned char *)b->out.data + b->out.len);
             if (n > 0) {
@@ -272,7 +275,8 @@ static bool put_token_hash(struct builder *b, const uint32_t *offsets, const uin
                 bytes[(unsigned char)text[offsets[id]]] = (int32_t)id;
         }
     for (int c = 0; c < 0xF5; c++)
-        if (b->source->unknown_token && bytes[c] < 0 && c != 0xC0 && c != 0xC1) {
+        if (b->source->kind == VOCAB_BPE && b->source->unknown_token && bytes[c] < 0 && c != 0xC0 &&
+            c != 0xC1) {
             free(table);
             return err_set(e, ERR_UNSUPPORTED, "byte %02x has no token and would be unknown", c);
         }
@@ -321,6 +325,19 @@ static bool put_pairs(struct builder *b, const uint8_t *flags, struct err *e)
     return ok;
 }
 
+/* Of a unigram model, and its map of characters. */
+static void put_unigram(struct builder *b)
+{
+    const struct vocab_source *s = b->source;
+    section_begin(b, VOCAB_SCORES);
+    for (size_t id = 0; s->scores && id < b->n_ids; id++)
+        buf_append(&b->out, id < s->n_tokens ? &s->scores[id] : &(double){0}, sizeof(double));
+    section_end(b, VOCAB_SCORES);
+    section_begin(b, VOCAB_CHARSMAP);
+    buf_append(&b->out, s->charsmap.at, s->charsmap.len);
+    section_end(b, VOCAB_CHARSMAP);
+}
+
 static void finish_header(struct builder *b)
 {
     struct vocab_header *h = &b->header;
@@ -333,6 +350,10 @@ static void finish_header(struct builder *b)
     h->nfc = b->source->nfc;
     h->prefix_space = b->source->prefix_space;
     h->ignore_merges = b->source->ignore_merges;
+    h->kind = b->source->kind;
+    h->words = b->source->words;
+    h->unknown_id = b->source->unknown_id;
+    h->around = b->source->around;
     uint64_t flags = hash64(
         &h->n_ids, offsetof(struct vocab_header, sections) - offsetof(struct vocab_header, n_ids),
         VOCAB_VERSION);
@@ -362,6 +383,7 @@ bool vocab_build(const struct vocab_source *s, struct buf *out, struct err *e)
          put_token_hash(&b, offsets, flags, e) && put_pairs(&b, flags, e);
     if (!ok)
         goto out;
+    put_unigram(&b);
     section_begin(&b, VOCAB_OFFSETS);
     buf_append(&b.out, offsets, (b.n_ids + 1) * sizeof *offsets);
     section_end(&b, VOCAB_OFFSETS);

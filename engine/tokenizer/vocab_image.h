@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 #include "engine/tokenizer/vocab.h"
+#include "engine/tokenizer/vocab_kind.h"
 
-enum { VOCAB_VERSION = 1, VOCAB_ALIGN = 64 };
+enum { VOCAB_VERSION = 2, VOCAB_ALIGN = 64 };
 #define VOCAB_MAGIC "SLUICEvo"
 /* Beside enum vocab_flag: a token that byte-level text can become. */
 #define VOCAB_IN_MODEL 128u
@@ -20,6 +21,8 @@ enum vocab_section {
     VOCAB_PAIR_HASH,  /* struct vocab_pair[], open addressing by (left, right) */
     VOCAB_ADDED_LIST, /* struct vocab_image_added[], sorted by bytes */
     VOCAB_SPLIT_LIST, /* struct vocab_image_split[] */
+    VOCAB_SCORES,     /* double[n_ids] of a unigram model; else empty */
+    VOCAB_CHARSMAP,   /* its map of characters as SentencePiece wrote it, or empty */
     VOCAB_SECTION__N
 };
 
@@ -34,7 +37,10 @@ struct vocab_header {
     uint64_t checksum;    /* hash64 over the file from `fingerprint` on */
     uint64_t fingerprint; /* hash64 over the sections and the flags below */
     uint32_t n_ids, n_merges;
-    uint32_t nfc, prefix_space, ignore_merges, reserved;
+    uint32_t nfc, prefix_space, ignore_merges;
+    uint32_t kind, words; /* enum vocab_kind, enum vocab_words */
+    int32_t unknown_id;   /* WordPiece, unigram */
+    struct vocab_around around;
     struct vocab_range sections[VOCAB_SECTION__N];
 };
 
@@ -72,6 +78,9 @@ struct vocab { /* pointers into the image */
     uint32_t n_added;
     const struct vocab_image_split *splits;
     uint32_t n_splits;
+    const double *scores;
+    const unsigned char *charsmap;
+    size_t n_charsmap;
 };
 
 /* Checks the image and fills v's pointers; does not take ownership. */

@@ -1,5 +1,6 @@
-/* tokenizer.json to vocab_source: byte-level BPE as Hugging Face `tokenizers` writes it. What it
- * does not know it refuses by name, since a rule left out would silently give other ids. */
+/* tokenizer.json to vocab_source: byte-level BPE as Hugging Face `tokenizers` writes it; what only
+ * encoders have is in vocab_json_words.c. What it does not know it refuses by name, since a rule
+ * left out would silently give other ids. */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/json/json.h"
 #include "engine/base/json/json_cursor.h"
+#include "engine/tokenizer/vocab_json_words.h"
 #include "engine/tokenizer/vocab_source.h"
 
 enum { REST_MAX = 64 << 20 };
@@ -198,17 +200,14 @@ static bool parse_rest(struct vocab_source *s, const char *text, size_t len, con
     return s->tree != NULL;
 }
 
-static bool read_model(struct vocab_source *s, const struct large *l, struct err *e)
+static bool read_bpe(struct vocab_source *s, const cJSON *model, const struct large *l,
+                     struct err *e)
 {
-    const cJSON *model = NULL;
     bool fallback = false;
-    if (!json_get_object(s->tree, "model", &model, e))
-        return false;
-    if (!model)
-        return err_field(e, ERR_FORMAT, "model", "missing");
     /* files from before the type was written have merges */
     if (json_member(model, "type") && strcmp(type_of(model), "BPE"))
-        return err_field(e, ERR_UNSUPPORTED, "model.type", "%s; only BPE is read", type_of(model));
+        return err_field(e, ERR_UNSUPPORTED, "model.type",
+                         "%s; BPE, WordPiece and Unigram are read", type_of(model));
     if (!want_empty(model, "continuing_subword_prefix", e) ||
         !want_empty(model, "end_of_word_suffix", e) || !want_empty(model, "dropout", e) ||
         !json_get_bool(model, "byte_fallback", &fallback, e) ||
@@ -223,6 +222,26 @@ static bool read_model(struct vocab_source *s, const struct large *l, struct err
     struct json_cursor vocab = {l->vocab.at, l->vocab.at + l->vocab.len, s->strings};
     struct json_cursor merges = {l->merges.at, l->merges.at + l->merges.len, s->strings};
     return read_tokens(s, &vocab, e) && read_merges(s, &merges, e);
+}
+
+static bool read_model(struct vocab_source *s, const struct large *l, struct err *e)
+{
+    const cJSON *model = NULL;
+    if (!json_get_object(s->tree, "model", &model, e))
+        return false;
+    if (!model)
+        return err_field(e, ERR_FORMAT, "model", "missing");
+    const bool wordpiece = !strcmp(type_of(model), "WordPiece");
+    s->kind = wordpiece                            ? VOCAB_WORDPIECE
+              : !strcmp(type_of(model), "Unigram") ? VOCAB_UNIGRAM
+                                                   : VOCAB_BPE;
+    if (s->kind == VOCAB_BPE)
+        return read_bpe(s, model, l, e);
+    if (!l->vocab.at)
+        return err_field(e, ERR_FORMAT, "model.vocab", "missing");
+    struct json_cursor vocab = {l->vocab.at, l->vocab.at + l->vocab.len, s->strings};
+    return wordpiece ? read_tokens(s, &vocab, e) && vocab_json_wordpiece(s, s->tree, e)
+                     : vocab_json_unigram(s, s->tree, vocab, e);
 }
 
 static bool read_added(struct vocab_source *s, const cJSON *root, struct err *e)
@@ -355,8 +374,11 @@ static bool read_rules(struct vocab_source *s, struct err *e)
 {
     const cJSON *pre = NULL;
     bool byte_level = false;
-    if (!read_added(s, s->tree, e) ||
-        !read_normalizer(s, json_member(s->tree, "normalizer"), 0, e) ||
+    if (!read_added(s, s->tree, e) || !vocab_json_around(s, s->tree, e))
+        return false;
+    if (s->kind != VOCAB_BPE)
+        return true;
+    if (!read_normalizer(s, json_member(s->tree, "normalizer"), 0, e) ||
         !json_get_object(s->tree, "pre_tokenizer", &pre, e))
         return false;
     if (pre && !read_pre_tokenizer(s, pre, 0, &byte_level, e))

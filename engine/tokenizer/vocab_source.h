@@ -9,6 +9,8 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
+#include "engine/tokenizer/vocab.h"
+#include "engine/tokenizer/vocab_kind.h"
 
 enum { VOCAB_IDS_MAX = 1 << 22, VOCAB_SPLITS_MAX = 8 };
 
@@ -49,8 +51,15 @@ struct vocab_split {
     enum vocab_split_kind kind;
 };
 
-struct vocab_source {            /* owner calls vocab_source_fini; zeroed = empty */
-    struct vocab_string *tokens; /* by id, spelled in the byte-level alphabet; at NULL: no token */
+struct vocab_source { /* owner calls vocab_source_fini; zeroed = empty */
+    enum vocab_kind kind;
+    unsigned words;     /* enum vocab_words */
+    int32_t unknown_id; /* WordPiece, unigram */
+    double *scores;     /* [n_tokens] unigram; else NULL */
+    struct vocab_string charsmap;
+    struct vocab_around around;
+    struct vocab_string *tokens; /* by id; at NULL: no token. BPE: spelled in the byte-level
+                                    alphabet; WordPiece: plain, behind ## where a word goes on */
     size_t n_tokens;
     struct vocab_merge *merges; /* by rank */
     size_t n_merges;

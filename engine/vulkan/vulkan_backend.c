@@ -97,6 +97,11 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
         err_set(e, ERR_NOMEM, "no memory for the backend");
         return NULL;
     }
+    if (plan->encoder) {
+        err_set(e, ERR_UNSUPPORTED, "encoders have no kernels on the GPU yet");
+        backend_close(&b);
+        return NULL;
+    }
     b->plan = plan;
     b->params = *p;
     b->kv_type = kv_type_stored(p->kv_type, !p->exact);

@@ -11,7 +11,8 @@
 static const enum frame_type types[] = {
     [ENGINE_ACCEPTED] = FRAME_ACCEPTED, [ENGINE_PROGRESS] = FRAME_PROGRESS,
     [ENGINE_TOKENS] = FRAME_TOKENS,     [ENGINE_PROMPT_SCORES] = FRAME_PROMPT_SCORES,
-    [ENGINE_DONE] = FRAME_DONE,         [ENGINE_FAILED] = FRAME_ERROR,
+    [ENGINE_VECTORS] = FRAME_VECTORS,   [ENGINE_DONE] = FRAME_DONE,
+    [ENGINE_FAILED] = FRAME_ERROR,
 };
 
 static void put_tokens(struct buf *b, const struct engine_event *ev)
@@ -92,6 +93,9 @@ void message_put_event(struct buf *b, const struct engine_event *ev)
         break;
     case ENGINE_TOKENS:
         put_tokens(b, ev);
+        break;
+    case ENGINE_VECTORS:
+        message_put_vectors(b, ev);
         break;
     case ENGINE_DONE:
         put_done(b, ev);
@@ -222,6 +226,11 @@ bool message_get_event(const struct frame *f, struct engine_event *ev, struct ev
         if (!get_tokens(&r, ev, box, e))
             return false;
         break;
+    case FRAME_VECTORS:
+        ev->type = ENGINE_VECTORS;
+        if (!message_get_vectors(&r, ev, box, e))
+            return false;
+        break;
     case FRAME_DONE:
         ev->type = ENGINE_DONE;
         get_done(&r, ev, box);
@@ -246,5 +255,6 @@ bool message_get_event(const struct frame *f, struct engine_event *ev, struct ev
 void event_box_fini(struct event_box *box)
 {
     free(box->tokens);
+    free(box->values);
     *box = (struct event_box){0};
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/wire/cache_message.h"
+#include "engine/wire/message_parts.h"
 
 /* flags of a SUBMIT */
 enum {
@@ -201,7 +202,7 @@ bool message_check_params(const struct engine_job_params *p, struct err *e)
     if (!terminated(p->key, sizeof p->key) || !terminated(p->scope, sizeof p->scope) ||
         !terminated(p->request_id, sizeof p->request_id))
         return err_field(e, ERR_INPUT, "key", "key, scope or request id is too long");
-    if (!check_stored(p, e))
+    if (!check_stored(p, e) || !message_check_texts(p, e))
         return false;
     if (p->detached && (!p->key[0] || p->key[0] == '#'))
         return err_field(e, ERR_INPUT, "key",
@@ -277,6 +278,7 @@ bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct
     frame_put_u32(b, (uint32_t)p->speculate);
     put_ids(b, p->prediction, p->n_prediction);
     frame_put_bytes(b, p->grammar, p->n_grammar);
+    message_put_texts(b, p);
     frame_end(b, start);
     if (b->failed)
         return err_set(e, ERR_NOMEM, "no memory for a prompt of %d tokens", p->n_prompt);
@@ -422,7 +424,8 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     p->experts_per_token = (int32_t)frame_get_u32(&r);
     p->speculate = (enum engine_speculate)frame_get_u32(&r);
     const struct id_list prediction = {&p->prediction, &p->n_prediction, ENGINE_MAX_PREDICTION};
-    if (!get_ids(&r, &prediction, a, e) || !get_grammar(&r, p, a, e))
+    if (!get_ids(&r, &prediction, a, e) || !get_grammar(&r, p, a, e) ||
+        !message_get_texts(&r, p, a, e))
         return false;
     if (!at_end(&r) || flags > SUBMIT_ALL)
         return malformed(e, "SUBMIT");

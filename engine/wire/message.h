@@ -8,10 +8,11 @@
 #include "engine/engine.h"
 #include "engine/wire/frame.h"
 
-/* The largest SUBMIT frame: 2 Mi tokens, references to stored blocks, a prediction, and the smaller
- * fields. */
+/* The largest SUBMIT frame: 2 Mi tokens, references to stored blocks, a prediction, the ends of
+ * texts, and the smaller fields. */
 #define MESSAGE_MAX_SUBMIT                                                                         \
-    ((uint32_t)(8 << 20) + ENGINE_MAX_STORED * 32u + ENGINE_MAX_PREDICTION * 4u + (64 << 10))
+    ((uint32_t)(8 << 20) + ENGINE_MAX_STORED * 32u + ENGINE_MAX_PREDICTION * 4u +                  \
+     ENGINE_MAX_TEXTS * 8u + (64 << 10))
 
 void message_put_hello(struct buf *b, const char *program);
 /* ERR_UNSUPPORTED: another protocol version (the text has both). */
@@ -41,6 +42,8 @@ void message_put_event(struct buf *b, const struct engine_event *ev);
 struct event_box {
     struct engine_token *tokens;
     int32_t cap_tokens;
+    float *values;
+    int64_t cap_values;
     char stop_string[ENGINE_MAX_STOP_BYTES + 1];
 };
 /* ev points into the frame and the box: valid until either changes. */

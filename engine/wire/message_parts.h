@@ -4,5 +4,18 @@
 #include "engine/engine.h"
 #include "engine/wire/frame.h"
 
+struct arena;
+struct event_box;
+
 void message_put_speculation(struct buf *b, const struct engine_speculation *s);
 void message_get_speculation(struct frame_reader *r, struct engine_speculation *s);
+
+/* The texts of an embedding job: the rules, and both ways. */
+bool message_check_texts(const struct engine_job_params *p, struct err *e);
+void message_put_texts(struct buf *b, const struct engine_job_params *p);
+bool message_get_texts(struct frame_reader *r, struct engine_job_params *p, struct arena *a,
+                       struct err *e);
+/* A malformed frame sets r->failed and is no error yet; the error is memory. */
+void message_put_vectors(struct buf *b, const struct engine_event *ev);
+bool message_get_vectors(struct frame_reader *r, struct engine_event *ev, struct event_box *box,
+                         struct err *e);

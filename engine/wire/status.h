@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 
 #define STATUS_MAGIC 0x53544c53u
-#define STATUS_VERSION 7
+#define STATUS_VERSION 8
 #define STATUS_BUCKETS 20
 #define STATUS_JOBS 64
 #define STATUS_PARTS 5
@@ -100,7 +100,10 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
                                  left out; else empty */
     char draft_model[128];    /* its name; else empty */
     uint64_t draft_host_bytes, draft_device_bytes; /* that it took, all in all */
-    int32_t n_threads; /* of the processor that compute steps; 0: only the device does */
+    char task[12];                                 /* engine_task_name */
+    char pooling[8];    /* of embeddings: "mean", "cls", "last"; else empty */
+    int32_t dimensions; /* of vectors; 0: there are none */
+    int32_t n_threads;  /* of the processor that compute steps; 0: only the device does */
     uint64_t model_fingerprint;
     int32_t experts_per_token,
         trained_top_k; /* used, and as trained: using fewer is lossy; 0: no experts */

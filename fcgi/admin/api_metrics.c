@@ -401,6 +401,42 @@ static void pools(struct buf *b, const struct shared *s)
                    worker_pool_name((enum worker_pool)p), (unsigned long long)s->pool[p].crashed);
 }
 
+/* Engines that embed or score: none where there are none. */
+static void side_engines(struct buf *b, const struct worker *w)
+{
+    static const struct {
+        const char *name, *type, *help;
+    } rows[] = {
+        {"side_engine_up", "gauge", "1 while an engine for embeddings or scores is ready"},
+        {"side_jobs_running", "gauge", "requests that it computes"},
+        {"side_jobs_waiting", "gauge", "requests that wait for it"},
+        {"side_jobs_total", "counter", "requests that it ended"},
+        {"side_tokens_total", "counter", "tokens that it read"},
+        {"side_memory_bytes", "gauge", "bytes that it takes"},
+    };
+    struct status_page page[SIDE_MODELS];
+    for (int i = 0; i < SIDE_MODELS; i++)
+        if (w->side[i].path && !status_read(w->side[i].status_path, &page[i], NULL))
+            page[i] = (struct status_page){0};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        head(b, rows[k].name, rows[k].type, rows[k].help);
+        for (int i = 0; i < SIDE_MODELS; i++) {
+            const struct status_page *p = &page[i];
+            if (!w->side[i].path)
+                continue;
+            const double values[] = {
+                p->state == ENGINE_READY,
+                p->jobs_running,
+                p->jobs_waiting,
+                (double)(status_jobs_succeeded(p->jobs_done) + p->jobs_done[OUTCOME_FAILED]),
+                (double)p->prompt_tokens,
+                (double)p->resident_bytes};
+            buf_printf(b, "sluice_%s{task=\"%s\"} %.17g\n", rows[k].name,
+                       engine_task_name(w->side[i].task), values[k]);
+        }
+    }
+}
+
 static bool metrics(struct request *r, struct err *e)
 {
     struct buf b = {0};
@@ -415,6 +451,7 @@ static bool metrics(struct request *r, struct err *e)
     http_totals(&b, r->worker->shared);
     pools(&b, r->worker->shared);
     upstream_metrics_put(&b, r->worker->run_dir);
+    side_engines(&b, r->worker);
     if (b.failed) {
         buf_fini(&b);
         return err_set(e, ERR_NOMEM, "no memory for the figures");

@@ -81,6 +81,12 @@ static const struct option options[] = {
     {"draft-model", OPTION_STRING, FIELD(draft_model), "off", 0, 0, NULL, "PATH|auto|off",
      "a smaller model with the same vocabulary that makes drafts; auto: the folder draft in the "
      "model's, if it has one"},
+    {"embedding-model", OPTION_STRING, FIELD(embedding_model), NULL, 0, 0, NULL, "PATH",
+     "a model for /v1/embeddings, in an engine of its own on the processor; as --model is named"},
+    {"rerank-model", OPTION_STRING, FIELD(rerank_model), NULL, 0, 0, NULL, "PATH",
+     "a model for /v1/rerank, likewise"},
+    {"embedding-threads", OPTION_INT, FIELD(embedding_threads), "0", 0, 1024, NULL, "N",
+     "threads of each of these engines; 0: one per two cores"},
     {"prefill-chunk", OPTION_INT, FIELD(prefill_chunk), "0", 0, 65536, NULL, "TOKENS",
      "prompt tokens of a step at most; 0: chosen"},
     MEMORY_OPTION_ROWS(struct up, memory),
@@ -188,7 +194,7 @@ static bool work_out_paths(struct up *u, struct err *e)
     u->url = arena_printf(u->arena, "http://%s:%lld", u->host, (long long)u->port);
     if (!u->models)
         u->models = up_in_dir(u, u->state, "models");
-    if (!up_hub_model(u, e))
+    if (!up_hub_model(u, &u->model, e) || !up_side_models(u, e))
         return false;
     if (!u->model)
         u->model = last_model(u);
@@ -350,6 +356,7 @@ static bool up(struct up *u, struct err *e)
                      "the machine; --user NAME runs them as a user of its own");
         if (u->engine_user.given) /* it writes there too, by its group */
             chmod(u->log_ring, 0660);
+        up_forget_side_engines(u);
         unlink(u->status); /* the last run's page says nothing of this one */
         s.report_path = up_in_dir(u, u->state, "processes.json");
         ok = up_add_children(u, &s, e) && begin_model_switch(u, &s, e);

@@ -131,6 +131,7 @@ bool generation_event(struct generation *g, const struct engine_event *ev, struc
         g->cached = ev->cached;
         break;
     case ENGINE_PROMPT_SCORES:
+    case ENGINE_VECTORS: /* of other jobs */
         break;
     case ENGINE_TOKENS:
         ok = take_tokens(g, ev, e);

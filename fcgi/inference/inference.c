@@ -88,19 +88,6 @@ static void explain_limit(struct request *r, int32_t prompt_tokens, struct err *
              (int)page.n_ctx, (int)prompt_tokens);
 }
 
-/* The queue is full; or the user has as many jobs waiting as one may have, which is theirs to mend.
- */
-static void explain_busy(struct request *r, struct err *e)
-{
-    r->error_override.code = "queue_full";
-    if (strcmp(e->field, ENGINE_OWN_JOBS) != 0)
-        return;
-    r->error_override.status = 429;
-    r->error_override.code = "rate_limit_exceeded";
-    e->field[0] = 0; /* no field of the request is at fault */
-    err_reason(e, "answers_at_once");
-}
-
 bool inference_start(struct inference *x, struct request *r, const struct inference_params *p,
                      struct err *e)
 {
@@ -121,7 +108,7 @@ bool inference_start(struct inference *x, struct request *r, const struct infere
             else if (e->code == ERR_LIMIT)
                 explain_limit(r, x->n_prompt[i], e);
             else if (e->code == ERR_BUSY)
-                explain_busy(r, e);
+                model_gate_explain_busy(r, e);
             return false;
         }
     r->job = engine_job_id(x->jobs[0]);

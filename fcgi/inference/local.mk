@@ -20,5 +20,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/stored_answer.c %D%/stored_answer.h \
 	%D%/sealed_prompt.c %D%/sealed_prompt.h \
 	%D%/stored_prompt.c %D%/stored_prompt.h \
+	%D%/text_job.c %D%/text_job.h \
 	%D%/usage.c %D%/usage.h \
 	%D%/watch.c %D%/watch.h

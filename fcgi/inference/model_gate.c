@@ -113,3 +113,14 @@ struct engine_job *model_gate_submit(struct request *r, const struct engine_job_
     stored_prompt_fini(&stored);
     return submitted;
 }
+
+void model_gate_explain_busy(struct request *r, struct err *e)
+{
+    r->error_override.code = "queue_full";
+    if (strcmp(e->field, ENGINE_OWN_JOBS) != 0)
+        return;
+    r->error_override.status = 429;
+    r->error_override.code = "rate_limit_exceeded";
+    e->field[0] = 0; /* no field of the request is at fault */
+    err_reason(e, "answers_at_once");
+}

@@ -28,3 +28,6 @@ const char *model_gate_reason(const struct request *r, const struct status_page 
  * engine_submit's own errors. */
 struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p,
                                      struct err *e);
+/* Of an ERR_BUSY: the queue is full; or the user has as many jobs waiting as one may have, which is
+ * theirs to mend. */
+void model_gate_explain_busy(struct request *r, struct err *e);

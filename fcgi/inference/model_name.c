@@ -36,7 +36,7 @@ static bool matches(const char *alias, const char *name)
     return alias[len - 1] == '*' ? !strncmp(alias, name, len - 1) : !strcmp(alias, name);
 }
 
-static bool is_own(const struct request *r, const char *name)
+bool model_name_is_own(const struct request *r, const char *name)
 {
     return !strcmp(name, r->worker->model_id) || !strcmp(name, r->worker->text->name);
 }
@@ -44,7 +44,7 @@ static bool is_own(const struct request *r, const char *name)
 static bool is_served(const struct request *r, const char *name)
 {
     char alias[ALIAS_BYTES];
-    if (is_own(r, name))
+    if (model_name_is_own(r, name))
         return true;
     for (const char *list = server_setting_text(r, SETTING_MODEL_ALIASES);
          next_alias(&list, alias);)
@@ -93,7 +93,7 @@ bool model_name_take(struct request *r, const char *name, struct err *e)
 {
     char bare[ALIAS_BYTES];
     struct err why = {0};
-    if (is_own(r, name) || find(r, name, &why) ||
+    if (model_name_is_own(r, name) || find(r, name, &why) ||
         (why.code == ERR_NOTFOUND && without_tag(name, bare) && find(r, bare, &why)) ||
         model_name_is_served(r, name))
         return true;

@@ -21,6 +21,9 @@ int64_t model_name_user(const struct request *r);
 /* Of what answers the request. */
 const char *model_name_of(const struct request *r);
 
+/* Its id or its folder's name, and no alias. */
+bool model_name_is_own(const struct request *r, const char *name);
+
 typedef bool (*model_alias_fn)(void *context, const char *name); /* false: enough */
 /* Each alias that is a name, without the patterns. */
 void model_name_each_alias(const struct request *r, model_alias_fn fn, void *context);

@@ -65,6 +65,16 @@ void usage_note(struct inference *x)
         r->slot->user_id = 0;
 }
 
+void usage_note_texts(struct request *r, int64_t tokens)
+{
+    struct err e = {0};
+    const struct store_usage row = {
+        .user_id = r->who.user_id, .key_id = r->who.key_id, .requests = 1, .prompt_tokens = tokens};
+    r->prompt_tokens = (int)tokens;
+    if (r->store && !store_usage_add(r->store, &row, &e))
+        log_warn("id=%s not counted: %s", r->id, e.text);
+}
+
 static void sweep_slot(struct shared_child *c, struct store *store)
 {
     struct err e = {0};

@@ -9,7 +9,6 @@
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_name.h"
 #include "fcgi/ollama/ollama.h"
-#include "fcgi/openai/openai.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
 #include "sql/models/store_models.h"
@@ -142,13 +141,13 @@ static bool refuse(struct request *r, struct err *e)
                    "server, and an admin chooses the one that is served");
 }
 
-#define REFUSED(m, p, refuses, words)                                                              \
+#define REFUSED(m, p, words)                                                                       \
     {.method = (m),                                                                                \
      .path = (p),                                                                                  \
      .auth = ROUTE_USER,                                                                           \
      .pool = POOL_SHORT,                                                                           \
      .body_limit = ROUTE_JSON_BODY,                                                                \
-     .handler = (refuses),                                                                         \
+     .handler = refuse,                                                                            \
      .scope = SCOPE_INFERENCE,                                                                     \
      .doc = {.summary = "Refused with 501: " words,                                                \
              .body = "OllamaRefused",                                                              \
@@ -204,12 +203,10 @@ const struct route api_ollama_models_routes[] = {
              OLLAMA_FORM,
              .statuses = "200 404"},
      .dialect = &ollama_dialect},
-    REFUSED(HTTP_POST, "/api/embed", embeddings_refuse, "the model makes no embeddings"),
-    REFUSED(HTTP_POST, "/api/embeddings", embeddings_refuse, "the model makes no embeddings"),
-    REFUSED(HTTP_POST, "/api/create", refuse, "models are not made here"),
-    REFUSED(HTTP_POST, "/api/copy", refuse, "models are not copied"),
-    REFUSED(HTTP_DELETE, "/api/delete", refuse, "models are not deleted"),
-    REFUSED(HTTP_POST, "/api/push", refuse, "models are not pushed"),
+    REFUSED(HTTP_POST, "/api/create", "models are not made here"),
+    REFUSED(HTTP_POST, "/api/copy", "models are not copied"),
+    REFUSED(HTTP_DELETE, "/api/delete", "models are not deleted"),
+    REFUSED(HTTP_POST, "/api/push", "models are not pushed"),
     {.method = HTTP_POST,
      .path = "/api/blobs/{digest}",
      .auth = ROUTE_USER,

@@ -2,6 +2,7 @@
 
 libsluice_fcgi_a_SOURCES += \
 	%D%/api_ollama.c \
+	%D%/api_ollama_embed.c \
 	%D%/api_ollama_models.c \
 	%D%/api_ollama_pull.c \
 	%D%/ollama.c %D%/ollama.h \

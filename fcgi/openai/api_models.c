@@ -1,5 +1,5 @@
-/* GET /v1/models and /v1/models/{id}: the model that the engine holds with its aliases, and those
- * of other servers that the caller may use. */
+/* GET /v1/models and /v1/models/{id}: the model that the engine holds with its aliases, those of
+ * the engines beside it, and those of other servers that the caller may use. */
 #include <string.h>
 
 #include "fcgi/http/reply.h"
@@ -76,6 +76,9 @@ static bool list_models(struct request *r, struct err *e)
     struct listing l = {.r = r, .page = &page, .data = cJSON_AddArrayToObject(o, "data")};
     cJSON_AddItemToArray(l.data, model_object_create(r, &page));
     model_name_each_alias(r, add_alias, &l);
+    for (int i = 0; i < SIDE_MODELS; i++)
+        if (r->worker->side[i].path)
+            cJSON_AddItemToArray(l.data, model_object_of_side(&r->worker->side[i]));
     bool ok = store_model_list(r->store, model_name_user(r), add_relayed, &l, e) &&
               cut_page(r, l.data, &more, e);
     if (ok) {
@@ -88,10 +91,22 @@ static bool list_models(struct request *r, struct err *e)
     return ok;
 }
 
+static bool reply_side(struct request *r, const struct side_model *m)
+{
+    cJSON *o = model_object_of_side(m);
+    reply_json(r, 200, o);
+    cJSON_Delete(o);
+    return true;
+}
+
 static bool show_model(struct request *r, struct err *e)
 {
     struct status_page page;
-    if (!model_name_take(r, request_param(r, "id"), e))
+    const char *id = request_param(r, "id");
+    for (int i = 0; i < SIDE_MODELS; i++)
+        if (r->worker->side[i].path && !strcmp(id, r->worker->side[i].id))
+            return reply_side(r, &r->worker->side[i]);
+    if (!model_name_take(r, id, e))
         return false;
     engine_status_read(r, &page);
     cJSON *o = r->model ? model_object_relayed(r->model) : model_object_create(r, &page);

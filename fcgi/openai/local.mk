@@ -5,6 +5,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_completions.c \
 	%D%/api_embeddings.c \
 	%D%/api_models.c \
+	%D%/api_rerank.c \
 	%D%/api_text.c \
 	%D%/api_tokenizer.c \
 	%D%/chat_build.c %D%/chat_build.h \

@@ -68,17 +68,50 @@ static void add_client_members(cJSON *o, const char *id, int64_t created_s, int6
         cJSON_AddNumberToObject(o, lengths[i], (double)n_ctx);
 }
 
+/* What every model has; the caller adds `sluice`. */
+static cJSON *begin(const char *id, int64_t created, int32_t n_ctx)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "id", id);
+    cJSON_AddStringToObject(o, "object", "model");
+    cJSON_AddNumberToObject(o, "created", (double)created);
+    cJSON_AddStringToObject(o, "owned_by", "sluice");
+    add_client_members(o, id, created, n_ctx);
+    return o;
+}
+
+cJSON *model_object_of_side(const struct side_model *m)
+{
+    struct status_page page = {0};
+    status_read(m->status_path, &page, NULL);
+    cJSON *o = begin(m->id, m->created, page.n_ctx ? page.n_ctx : m->text.n_ctx);
+    cJSON *s = cJSON_AddObjectToObject(o, "sluice");
+    cJSON_AddStringToObject(s, "task", engine_task_name(m->task));
+    cJSON_AddStringToObject(s, "state", engine_state_name(page.state));
+    if (!page.n_ctx)
+        return o;
+    cJSON_AddStringToObject(s, "family", page.family);
+    cJSON_AddStringToObject(s, "backend", page.backend);
+    cJSON_AddStringToObject(s, "device", page.device);
+    cJSON_AddNumberToObject(s, "context", page.n_ctx);
+    if (page.dimensions) {
+        cJSON_AddNumberToObject(s, "dimensions", page.dimensions);
+        cJSON_AddStringToObject(s, "pooling", page.pooling);
+    }
+    cJSON_AddNumberToObject(s, "parameters", (double)page.parameters);
+    cJSON_AddNumberToObject(s, "weight_bytes", (double)page.weight_bytes);
+    cJSON_AddNumberToObject(s, "host_bytes", (double)page.host_bytes);
+    cJSON_AddNumberToObject(s, "jobs_running", page.jobs_running);
+    cJSON_AddNumberToObject(s, "jobs_waiting", page.jobs_waiting);
+    cJSON_AddNumberToObject(s, "tokens", (double)page.prompt_tokens);
+    return o;
+}
+
 cJSON *model_object_create(const struct request *r, const struct status_page *page)
 {
     const struct worker *w = r->worker;
     char fingerprint[24];
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "id", w->model_id);
-    cJSON_AddStringToObject(o, "object", "model");
-    cJSON_AddNumberToObject(o, "created", (double)w->model_created);
-    cJSON_AddStringToObject(o, "owned_by", "sluice");
-    add_client_members(o, w->model_id, w->model_created,
-                       page->n_ctx ? page->n_ctx : w->text->n_ctx);
+    cJSON *o = begin(w->model_id, w->model_created, page->n_ctx ? page->n_ctx : w->text->n_ctx);
     cJSON *s = cJSON_AddObjectToObject(o, "sluice");
     cJSON_AddStringToObject(s, "state", engine_state_name(page->state));
     add_traits(s, w->text);

@@ -12,3 +12,6 @@ struct status_page;
 cJSON *model_object_create(const struct request *r, const struct status_page *page);
 /* The same for a model that another server answers. */
 cJSON *model_object_relayed(const struct store_model *m);
+struct side_model;
+/* The same of a model of an engine beside it, whose `sluice` object says what it is for. */
+cJSON *model_object_of_side(const struct side_model *m);

@@ -39,5 +39,5 @@ void openai_token_members(struct buf *b, const struct vocab *v, int32_t id, floa
 /* Appends the items of choices[].logprobs.content for these tokens, comma-separated. */
 void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens,
                      int n);
-/* The handler of every path for embeddings: 501, with the reason. */
-bool embeddings_refuse(struct request *r, struct err *e);
+/* A vector as a list of numbers, with the digits that a float has. */
+void embeddings_put_vector(struct buf *b, const float *v, int32_t n);

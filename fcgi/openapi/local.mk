@@ -13,6 +13,7 @@ OPENAPI_SCHEMAS = \
 	%D%/chat.json \
 	%D%/completions.json \
 	%D%/conversations.json \
+	%D%/embeddings.json \
 	%D%/error.json \
 	%D%/export.json \
 	%D%/import.json \

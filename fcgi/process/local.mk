@@ -9,6 +9,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/shared_audit.c \
 	%D%/shared_known.c \
 	%D%/shared_limit.c \
+	%D%/side_model.c %D%/side_model.h \
 	%D%/state.h \
 	%D%/stream_abort.c %D%/stream_abort.h \
 	%D%/work_gate.c %D%/work_gate.h %D%/work_use.c %D%/work_use.h \

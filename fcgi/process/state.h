@@ -6,6 +6,10 @@
 
 #define STATE_DATABASE "sluice.db" /* sql/core/store.h */
 #define STATE_ENGINE_SOCKET "engine.sock"
+#define STATE_EMBED_SOCKET "embed.sock" /* the engine that makes embeddings, and its page */
+#define STATE_EMBED_STATUS "embed.status"
+#define STATE_SCORE_SOCKET "score.sock" /* the engine that scores documents, and its page */
+#define STATE_SCORE_STATUS "score.status"
 #define STATE_STATUS "status" /* engine/wire/status.h */
 #define STATE_ENGINE "engine" /* folder of an engine of another user: socket, status, cache */
 #define STATE_CACHE "cache"   /* folder: vocabularies, pipelines */

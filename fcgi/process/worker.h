@@ -6,6 +6,7 @@
 
 #include "engine/text/text_model.h"
 #include "fcgi/process/shared.h"
+#include "fcgi/process/side_model.h"
 
 struct http_hooks;
 struct setting_cache;
@@ -18,15 +19,16 @@ struct worker {
     const char *engine_socket, *status_path, *db_path, *cache_dir, *model_path;
     const char *log_path; /* engine/base/log_ring.h */
     const struct text_model *text;
-    const char *cors_origins;       /* cors.h; NULL: none */
-    const char *audit_log;          /* recorder/audit_ship.h; NULL or "": not shipped */
-    bool network;                   /* this pool connects to other machines: worker_walls.h */
-    bool without_landlock;          /* attachments/file_reading.h; worker_walls.h */
-    bool without_seccomp;           /* worker_walls.h */
-    char model_id[128];             /* what /v1/models lists and requests name */
-    int64_t model_created;          /* Unix seconds: the model's config file */
-    struct shared *shared;          /* never NULL */
-    struct setting_cache *settings; /* server_settings.h; locks itself */
+    struct side_model side[SIDE_MODELS]; /* the engines beside it */
+    const char *cors_origins;            /* cors.h; NULL: none */
+    const char *audit_log;               /* recorder/audit_ship.h; NULL or "": not shipped */
+    bool network;                        /* this pool connects to other machines: worker_walls.h */
+    bool without_landlock;               /* attachments/file_reading.h; worker_walls.h */
+    bool without_seccomp;                /* worker_walls.h */
+    char model_id[128];                  /* what /v1/models lists and requests name */
+    int64_t model_created;               /* Unix seconds: the model's config file */
+    struct shared *shared;               /* never NULL */
+    struct setting_cache *settings;      /* server_settings.h; locks itself */
     const struct http_hooks *hooks; /* http/route.h: what routes ask of the rooms above theirs */
 };
 

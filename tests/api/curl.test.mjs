@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { start, top } from './harness.mjs';
+import { sideModels, sidesReady, start, top } from './harness.mjs';
 
 const text = readFileSync(path.join(top, 'docs/API.md'), 'utf8');
 const blocks = [...text.matchAll(/^```sh\n([^]*?)^```$/gm)].map((m) => m[1]);
@@ -25,13 +25,14 @@ function shell(command) {
 }
 
 let s;
-before(async () => { s = await start(); });
+before(async () => { s = await start({ args: sideModels }); await sidesReady(s); });
 after(() => s?.stop());
 
 test('each endpoint has an example', async () => {
   const doc = (await s.json('GET', '/openapi.json')).body;
   const without = ['/ready', '/v1/health', '/ping', '/chat/completions', '/completions', '/responses', '/models', // other names of what has one
-    '/v1/responses/{id}/cancel', '/v1/embeddings', '/embeddings', '/embedding', // never a good answer
+    '/embeddings', '/embedding', '/rerank', '/v2/rerank',
+    '/v1/responses/{id}/cancel', // never a good answer
     '/infill']; // none with the demo model, which has no tokens for it
   const missing = Object.keys(doc.paths).filter((p) => !p.startsWith('/api/') && !without.includes(p))
     .filter((p) => !new RegExp(`\\$SLUICE_URL${p.replace(/\{\w+\}/g, '[^/ ]+').replaceAll('.', '\\.')}[" \\n?]`).test(examples.join('\n')));

@@ -8,7 +8,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { modelFiles, startHub } from '../cli/hub.mjs';
-import { demo, sleep, start, top } from './harness.mjs';
+import { demo, sideModels, sidesReady, sleep, start, top } from './harness.mjs';
 
 const LANGUAGES = { sh: 'curl', python: 'Python', js: 'JavaScript' };
 const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');
@@ -17,9 +17,9 @@ const read = (f) => readFileSync(path.join(top, f), 'utf8');
 
 // What a program alone can't do, or what never has a good answer: docs/examples/README.md says so too.
 const WITHOUT = [/^\w+ \/api\/(login\/)?passkey(?!s$)/, /^POST \/api\/passkeys$/, /^\w+ \/api\/oidc\/(callback|code|link|sign-in|unlink)/, /^POST \/api\/second-factor\//,
-  /^POST \/api\/session\/confirm\/options/, /^\w+ \/api\/(embed|embeddings|create|copy|delete|push|blobs)\b/, /^POST (\/v1)?\/embeddings?$/,
+  /^POST \/api\/session\/confirm\/options/, /^\w+ \/api\/(create|copy|delete|push|blobs)\b/,
   /^POST \/v1\/responses\/\{\w+\}\/cancel$/, /^POST \/infill$/, // the demo model has no tokens for it
-  /^\w+ \/(ready|v1\/health|chat\/completions|completions|responses|models)$/]; // other names
+  /^\w+ \/(ready|v1\/health|chat\/completions|completions|responses|models|embeddings?|(v2\/)?rerank)$/]; // other names
 // Blocks of other documents that need another machine, another client or root, and what runs them.
 const ELSEWHERE = {
   'README.md': { './quickstart': '.ci/run' },
@@ -83,7 +83,8 @@ before(async () => {
   symlinkSync(modules, path.join(dir, 'node_modules'));
   const files = modelFiles(demo);
   hub = await startHub(files, { blobs: true });
-  s = await start({ args: ['--hub', hub.url] });
+  s = await start({ args: ['--hub', hub.url, ...sideModels] });
+  await sidesReady(s);
   proxy = await startProxy(s.port);
   url = `http://127.0.0.1:${proxy.address().port}`;
 });

@@ -17,6 +17,18 @@ export const slow = (process.env.SLUICE_TEST_SANITIZED ? 4 : 1) * Math.max(1, Ma
 const built = path.join(prefix, '..', /^(\w+)-root$/.exec(path.basename(prefix))?.[1] ?? 'release');
 export const demo = path.join(top, 'engine/demo-model');
 
+/** Models of engines beside the one that answers: tiny, random, and right by their golden.json. */
+const side = (name) => path.join(top, 'tests/data/embedding', name);
+export const sideModels = ['--embedding-model', side('bert'), '--rerank-model', side('xlmr')];
+/** Waits for their engines. */
+export async function sidesReady(server) {
+  for (const id of ['bert', 'xlmr']) for (let i = 0; ; i++) {
+    if ((await server.json('GET', `/v1/models/${id}`)).body.sluice?.state === 'ready') break;
+    if (i === 300 * slow) throw new Error(`${id} is not ready:\n${server.log}`);
+    await sleep(100);
+  }
+}
+
 export const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
 /** A request again while it gets 429: nginx lets sixty logins and the like through at once and ten a second after that. */

@@ -221,7 +221,7 @@ test('a page that still asks the old path for its tags is sent on', async () => 
 
 test('what this server does not do says why', async () => {
   for (const [method, where, body] of [['POST', '/api/create', { model: 'x', from: 'y' }], ['POST', '/api/copy', { source: 'a', destination: 'b' }], ['DELETE', '/api/delete', { model: 'demo-model' }],
-    ['POST', '/api/push', { model: 'x' }], ['POST', '/api/embed', { model: 'demo-model', input: 'x' }], ['POST', '/api/embeddings', { model: 'demo-model', prompt: 'x' }]]) {
+    ['POST', '/api/push', { model: 'x' }]]) {
     const r = await s.json(method, where, body);
     assert.equal(r.status, 501, r.text);
     assert.ok(r.body.error.length > 30, r.text);

@@ -9,13 +9,6 @@ after(() => s?.stop());
 
 const fake = (o) => `fake:${JSON.stringify(o)}`;
 
-test('embeddings are refused with 501 and the reason', async () => {
-  const r = await s.json('POST', '/v1/embeddings', { model: 'demo-model', input: 'x' });
-  assert.deepEqual([r.status, r.body.error.code, r.body.error.type], [501, 'not_implemented', 'invalid_request_error'], r.text);
-  assert.match(r.body.error.message, /embed/);
-  assert.equal(r.headers.get('x-should-retry'), 'false', 'an SDK must not ask again');
-});
-
 test('tokens go there and back', async () => {
   for (const text of ['Hello world', 'Grüße 世界 🦉\n\t x', '']) {
     const t = await s.json('POST', '/tokenize', { prompt: text });

@@ -257,7 +257,10 @@ static void test_batch_agrees_with_each_alone(void **state)
                                               .n_out = 1,
                                               .want_logits = true};
     }
-    must(r.ops->step(r.backend, &(struct step){sequences, N, 1}, rows, &e), &e);
+    must(r.ops->step(r.backend,
+                     &(struct step){.sequences = sequences, .n_sequences = N, .n_top = 1}, rows,
+                     &e),
+         &e);
     for (int i = 0; i < N; i++) {
         float d = golden_distance(rows[i].logits, alone[i].at, VOCAB);
         print_message("sequence %d: largest difference %.6f\n", i, (double)d);

@@ -126,7 +126,7 @@ static struct span_rows span_of(const struct attend_rows *a, int32_t at)
 {
     struct span_rows s = {.at = at, .low = SPAN_TOKENS};
     for (int32_t i = 0; i < a->n; i++) {
-        const int32_t end = a->first.to + i, to = end - at,
+        const int32_t end = a->first.to + (a->level ? 0 : i), to = end - at,
                       from = (a->window && end > a->window ? end - a->window : a->first.from) - at;
         s.from[i] = from > 0 ? from : 0;
         s.to[i] = to < SPAN_TOKENS ? to : SPAN_TOKENS;
@@ -188,8 +188,8 @@ static void attend_rows(const struct attend_rows *a)
         memset(f->out + (size_t)row * a->out_row + (size_t)head * f->out_stride, 0,
                (size_t)d * sizeof(float));
     }
-    for (int32_t at = f->from / SPAN_TOKENS * SPAN_TOKENS; at < f->to + a->n - 1;
-         at += SPAN_TOKENS) {
+    const int32_t end = f->to + (a->level ? 0 : a->n - 1);
+    for (int32_t at = f->from / SPAN_TOKENS * SPAN_TOKENS; at < end; at += SPAN_TOKENS) {
         const struct span_rows s = span_of(a, at);
         score_span(a, &s);
         for (int32_t i = 0; i < a->n * f->n_query; i++)

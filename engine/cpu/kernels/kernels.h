@@ -54,9 +54,10 @@ struct attend { /* the query heads that share one kv head, of one row */
 #define ATTEND_WIDEST_HEAD 256 /* and dimensions of a head, at most */
 #define ATTEND_ROWS_SCORES (ATTEND_QUERIES * ATTEND_SPAN * 32)
 
-struct attend_rows {       /* successive rows of one sequence; each sees one position more */
+struct attend_rows {       /* successive rows of one sequence */
     struct attend first;   /* of the first row; scores: scratch [ATTEND_ROWS_SCORES] */
-    int32_t n;             /* rows */
+    int32_t n;             /* rows; each sees one position more than the one before, */
+    bool level;            /* or all of them the same ones */
     int32_t window;        /* positions that a row sees at most; 0: all from first.from on */
     size_t q_row, out_row; /* strides of rows */
     float *block;          /* scratch [32 * ATTEND_WIDEST_HEAD] */
@@ -98,11 +99,14 @@ struct kernels {
     void (*tile)(const struct tile *t, bool exact, float *acc);
     /* out = x / sqrt(mean(x^2) + eps) * weight; out may be x. */
     void (*rms_norm)(const float *x, const float *weight, float eps, int32_t n, float *out);
+    /* out = (x - mean) / sqrt(variance + eps) * weight + bias; out may be x. */
+    void (*layer_norm)(const struct layer_norm_plan *p, const float *x, float eps, int32_t n,
+                       float *out);
     /* v *= factor / sqrt(sum of v^2 + 1e-6) */
     void (*l2_normalize)(float *v, int32_t n, float factor);
     void (*convolve)(const struct convolution *c);
     void (*delta_scan)(const struct delta_scan *s);
-    /* gate = activation(gate, up) */
+    /* gate = activation(gate, up); ACT_GELU reads no up */
     void (*activate)(enum activation a, float *gate, const float *up, int32_t n);
     /* Rotates a head as packed types are stored (kv_type.h), and back. */
     void (*rotate)(float *head, int32_t d_head);

@@ -67,6 +67,20 @@ static void rms_norm(const float *x, const float *weight, float eps, int32_t n, 
         out[i] = x[i] * factor * weight[i];
 }
 
+static void layer_norm(const struct layer_norm_plan *p, const float *x, float eps, int32_t n,
+                       float *out)
+{
+    float sum = 0, squares = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += x[i];
+    const float mean = sum / (float)n;
+    for (int32_t i = 0; i < n; i++)
+        squares += (x[i] - mean) * (x[i] - mean);
+    const float factor = 1 / sqrtf(squares / (float)n + eps);
+    for (int32_t i = 0; i < n; i++)
+        out[i] = (x[i] - mean) * factor * p->weight.at[i] + p->bias.at[i];
+}
+
 static float clampf(float v, float low, float high)
 {
     return v < low ? low : v > high ? high : v;
@@ -75,7 +89,9 @@ static float clampf(float v, float low, float high)
 static void activate(enum activation a, float *gate, const float *up, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
-        if (a == ACT_SWIGLU) {
+        if (a == ACT_GELU) {
+            gate[i] = 0.5f * gate[i] * (1 + erff(gate[i] * 0.70710678f));
+        } else if (a == ACT_SWIGLU) {
             gate[i] = gate[i] / (1 + expf(-gate[i])) * up[i];
         } else {
             float g = gate[i] > 7 ? 7 : gate[i], u = clampf(up[i], -7, 7);
@@ -254,6 +270,7 @@ const struct kernels kernels_generic = {
     .pack = pack,
     .tile = tile,
     .rms_norm = rms_norm,
+    .layer_norm = layer_norm,
     .l2_normalize = l2_normalize,
     .convolve = convolve,
     .delta_scan = delta_scan,

@@ -189,6 +189,7 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .pack = pack,
     .tile = tile,
     .rms_norm = rms_norm,
+    .layer_norm = layer_norm,
     .l2_normalize = l2_normalize,
     .convolve = convolve,
     .delta_scan = delta_scan,

@@ -289,6 +289,51 @@ static void rms_norm(const float *x, const float *weight, float eps, int32_t n, 
                    n - i);
 }
 
+static void layer_norm(const struct layer_norm_plan *p, const float *x, float eps, int32_t n,
+                       float *out)
+{
+    const float *weight = p->weight.at, *bias = p->bias.at;
+    vf sum = vf_zero(), squares = vf_zero();
+    int32_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        sum = vf_add(sum, vf_load(x + i));
+    const int32_t whole = i;
+    if (i < n)
+        sum = vf_add(sum, vf_load_n(x + i, n - i));
+    const float mean = vf_sum(sum) / (float)n;
+    for (i = 0; i < whole; i += LANES) {
+        const vf v = vf_sub(vf_load(x + i), vf_set1(mean));
+        squares = vf_fma(v, v, squares);
+    }
+    float rest = 0;
+    for (; i < n; i++)
+        rest += (x[i] - mean) * (x[i] - mean);
+    const float factor = 1 / sqrtf((vf_sum(squares) + rest) / (float)n + eps);
+    for (i = 0; i < whole; i += LANES)
+        vf_store(out + i, vf_fma(vf_mul(vf_sub(vf_load(x + i), vf_set1(mean)), vf_set1(factor)),
+                                 vf_load(weight + i), vf_load(bias + i)));
+    for (; i < n; i++)
+        out[i] = (x[i] - mean) * factor * weight[i] + bias[i];
+}
+
+/* v Phi(v) = v (1 + erf(v / sqrt 2)) / 2, by Abramowitz and Stegun 7.1.26 with error below 1.5e-7:
+ * for u = |v| / sqrt 2, erf u = 1 - (a1 t + .. + a5 t^5) e^(-u^2), t = 1 / (1 + p u). */
+static inline vf vf_gelu(vf v)
+{
+    static const float a[] = {1.061405429f, -1.453152027f, 1.421413741f, -0.284496736f,
+                              0.254829592f};
+    const vf u = vf_mul(vf_abs(v), vf_set1(0.70710678f));
+    const vf t = vf_div(vf_set1(1), vf_fma(vf_set1(0.3275911f), u, vf_set1(1)));
+    vf sum = vf_set1(a[0]);
+    for (int i = 1; i < 5; i++)
+        sum = vf_fma(sum, t, vf_set1(a[i]));
+    /* half of 1 - erf u: what Phi lacks to 1 on the right, and what it is on the left */
+    const vf tail =
+        vf_mul(vf_mul(vf_mul(sum, t), vf_exp(vf_sub(vf_zero(), vf_mul(u, u)))), vf_set1(0.5f));
+    /* max(v, 0) - |v| tail is v (1 - tail) on the right and v tail on the left */
+    return vf_sub(vf_max(v, vf_zero()), vf_mul(vf_abs(v), tail));
+}
+
 /* v / (1 + e^(-slope v)) */
 static inline vf vf_silu(vf v, float slope)
 {
@@ -297,6 +342,8 @@ static inline vf vf_silu(vf v, float slope)
 
 static inline vf activate_lanes(enum activation a, vf gate, vf up)
 {
+    if (a == ACT_GELU)
+        return vf_gelu(gate);
     if (a == ACT_SWIGLU)
         return vf_mul(vf_silu(gate, 1), up);
     gate = vf_min(gate, vf_set1(7));

@@ -124,7 +124,9 @@ static bool time_decode(struct bench *b, const struct bench_case *c, struct err 
                                                   .blocks = cli_run_blocks(r, s),
                                                   .state = r->plan->n_recurrent ? s : -1,
                                                   .n_out = 1};
-        ok = r->ops->step(r->backend, &(struct step){sequences, c->batch, 1}, rows, e);
+        ok = r->ops->step(
+            r->backend, &(struct step){.sequences = sequences, .n_sequences = c->batch, .n_top = 1},
+            rows, e);
         for (int32_t s = 0; ok && s < c->batch; s++)
             ids[s] = rows[s].top_ids[0];
     }

@@ -12,12 +12,13 @@ char *up_in_dir(struct up *u, const char *dir, const char *name)
     return arena_printf(u->arena, "%s/%s", dir, name);
 }
 
-static char *number(struct up *u, int64_t v)
+char *up_number(struct up *u, int64_t v)
 {
     return arena_printf(u->arena, "%lld", (long long)v);
 }
 
-static void add_child(struct supervisor *s, const char *name, char *const *argv, int stop_signal)
+struct child *up_add_child(struct supervisor *s, const char *name, char *const *argv,
+                           int stop_signal)
 {
     struct child *c = &s->children[s->n_children++];
     c->name = name;
@@ -26,6 +27,7 @@ static void add_child(struct supervisor *s, const char *name, char *const *argv,
     for (; argv[n] && n < SUPERVISOR_MAX_ARGS - 1; n++)
         c->argv[n] = argv[n];
     c->argv[n] = NULL;
+    return c;
 }
 
 /* Puts words, up to their NULL, behind those in argv, which has room for them. */
@@ -44,29 +46,29 @@ static void append_plan(struct up *u, char **argv)
     char *const words[] = {"--backend",
                            (char *)u->backend,
                            "--ctx",
-                           number(u, u->ctx),
+                           up_number(u, u->ctx),
                            "--slots",
-                           number(u, u->slots),
+                           up_number(u, u->slots),
                            "--threads",
-                           number(u, u->threads),
+                           up_number(u, u->threads),
                            "--strategy",
                            (char *)u->memory.strategy,
                            "--ram-budget",
-                           number(u, u->memory.ram_budget),
+                           up_number(u, u->memory.ram_budget),
                            "--gpu-budget",
-                           number(u, u->memory.gpu_budget),
+                           up_number(u, u->memory.gpu_budget),
                            "--expert-cache",
-                           number(u, u->memory.expert_cache),
+                           up_number(u, u->memory.expert_cache),
                            "--experts-per-token",
-                           number(u, u->memory.experts_per_token),
+                           up_number(u, u->memory.experts_per_token),
                            "--hybrid-experts",
                            (char *)u->memory.hybrid_experts,
                            "--kv-type",
                            (char *)u->memory.kv_type,
                            "--kv-memory",
-                           number(u, u->kv_memory),
+                           up_number(u, u->kv_memory),
                            "--prefill-chunk",
-                           number(u, u->prefill_chunk),
+                           up_number(u, u->prefill_chunk),
                            "--speculate",
                            (char *)u->speculate,
                            u->exact ? "--exact" : "--no-exact",
@@ -87,7 +89,7 @@ static void add_engine(struct up *u, struct supervisor *s)
         "--cache-dir",
         u->engine_cache,
         "--max-queue",
-        number(u, u->max_queue),
+        up_number(u, u->max_queue),
         "--log-level",
         (char *)u->log_level,
         "--log-ring",
@@ -101,12 +103,14 @@ static void add_engine(struct up *u, struct supervisor *s)
         u->without_landlock ? "--without-landlock" : "--no-without-landlock",
         u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
         NULL};
-    char *const peer[] = {"--peer", number(u, (int64_t)u->user.uid), NULL};
+    char *const beside[] = {"--beside", up_number(u, (int64_t)u->beside), NULL};
+    char *const peer[] = {"--peer", up_number(u, (int64_t)u->user.uid), NULL};
     append_plan(u, argv);
+    if (u->beside)
+        append(argv, beside);
     if (u->engine_user.given)
         append(argv, peer);
-    add_child(s, "engine", argv, SIGTERM);
-    s->children[0].as = u->engine_user.given ? &u->engine_user : NULL;
+    up_add_child(s, "engine", argv, SIGTERM)->as = u->engine_user.given ? &u->engine_user : NULL;
 }
 
 static void add_pool(struct up *u, struct supervisor *s, char *pool, const char *name, char *socket)
@@ -132,7 +136,13 @@ static void add_pool(struct up *u, struct supervisor *s, char *pool, const char 
         socket ? "--socket" : NULL,
         socket,
         NULL};
-    add_child(s, name, argv, SIGTERM);
+    char *const embedding[] = {"--embedding-model", (char *)u->embedding_model, NULL};
+    char *const rerank[] = {"--rerank-model", (char *)u->rerank_model, NULL};
+    if (u->embedding_model)
+        append(argv, embedding);
+    if (u->rerank_model)
+        append(argv, rerank);
+    up_add_child(s, name, argv, SIGTERM);
 }
 
 /* --name, and what --host and the machine are called. */
@@ -170,13 +180,14 @@ static bool add_nginx(struct up *u, struct supervisor *s, struct err *e)
     char *argv[] = {
         (char *)program, "-p", u->nginx_run, "-c", up_in_dir(u, u->nginx_run, "nginx.conf"), "-e",
         "stderr",        NULL};
-    add_child(s, "nginx", argv, SIGQUIT);
+    up_add_child(s, "nginx", argv, SIGQUIT);
     return true;
 }
 
 bool up_add_children(struct up *u, struct supervisor *s, struct err *e)
 {
     add_engine(u, s);
+    up_add_side_engines(u, s);
     add_pool(u, s, "record", "recorder", NULL);
     add_pool(u, s, "relay", "relay", NULL);
     add_pool(u, s, "short", "workers-short", u->short_socket);

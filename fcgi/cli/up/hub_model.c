@@ -47,12 +47,12 @@ static bool load(struct up *u, const struct hub_name *name, char *out, struct er
     return ok;
 }
 
-bool up_hub_model(struct up *u, struct err *e)
+bool up_hub_model(struct up *u, const char **model, struct err *e)
 {
     struct hub_name name;
-    if (!u->model || !hub_name_is(u->model) || file_exists(u->model))
+    if (!*model || !hub_name_is(*model) || file_exists(*model))
         return true;
-    if (!hub_name_parse(u->model, &name, e))
+    if (!hub_name_parse(*model, &name, e))
         return false;
     char *out = up_in_dir(u, u->models, name.folder);
     if (!out)
@@ -61,6 +61,6 @@ bool up_hub_model(struct up *u, struct err *e)
         return false;
     if (!file_is_dir(out) && (!file_mkdirs(u->models, 0750, e) || !load(u, &name, out, e)))
         return false;
-    u->model = out;
+    *model = out;
     return true;
 }

@@ -243,11 +243,15 @@ static void test_row_wise_kernels_agree_with_generic(void **state)
             k->rms_norm(want, weight, 1e-6f, n, got);
             g->rms_norm(want, weight, 1e-6f, n, expected);
             expect_close("rms_norm", k, got, expected, n, 2e-6, 1e-12);
-            for (int a = 0; a < 2; a++) {
+            const struct layer_norm_plan norm = {{weight, n}, {up, n}};
+            k->layer_norm(&norm, want, 1e-5f, n, got);
+            g->layer_norm(&norm, want, 1e-5f, n, expected);
+            expect_close("layer_norm", k, got, expected, n, 4e-6, 4e-6);
+            for (int a = ACT_SWIGLU; a <= ACT_GELU; a++) {
                 memcpy(got, want, sizeof got);
                 memcpy(expected, want, sizeof got);
-                k->activate(a ? ACT_SWIGLU_CLAMP : ACT_SWIGLU, got, up, n);
-                g->activate(a ? ACT_SWIGLU_CLAMP : ACT_SWIGLU, expected, up, n);
+                k->activate((enum activation)a, got, up, n);
+                g->activate((enum activation)a, expected, up, n);
                 expect_close("activate", k, got, expected, n, 2e-6, 1e-7);
             }
             float top = g->max(want, n), sum = g->sum_exp(want, n, top),

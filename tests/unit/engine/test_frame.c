@@ -303,16 +303,101 @@ static void check_failed(struct round_trip *r)
     assert_string_equal(r->out.error.text, "full");
 }
 
+static void check_vectors(struct round_trip *r)
+{
+    static const float values[] = {0.5f, -0.25f, 1, 0, 0, 1};
+    write_and_read(r, &(struct engine_event){.type = ENGINE_VECTORS,
+                                             .job = 5,
+                                             .done = 7,
+                                             .n_vectors = 2,
+                                             .dimensions = 3,
+                                             .values = values});
+    assert_true(r->out.done == 7 && r->out.n_vectors == 2 && r->out.dimensions == 3);
+    assert_memory_equal(r->out.values, values, sizeof values);
+}
+
 /* One after the other through the same box, as a client reads them. */
 static void test_events_read_back_as_written(void **state)
 {
     struct round_trip r = {0};
     check_tokens(&r);
     check_prompt_scores(&r);
+    check_vectors(&r);
     check_done(&r);
     check_failed(&r);
     event_box_fini(&r.box);
     buf_fini(&r.written);
+}
+
+static const int32_t ends[] = {2, 3}, firsts[] = {1, 0};
+
+static struct engine_job_params text_params(void)
+{
+    static const int32_t tokens[] = {5, 6, 7};
+    return (struct engine_job_params){.prompt = tokens,
+                                      .n_prompt = 3,
+                                      .sampling = {.top_p = 1, .repetition_penalty = 1},
+                                      .top_logprobs = -1,
+                                      .task = ENGINE_TASK_EMBED,
+                                      .text_ends = ends,
+                                      .text_firsts = firsts,
+                                      .n_texts = 2,
+                                      .dimensions = 16};
+}
+
+static void test_texts_read_back_as_written(void **state)
+{
+    struct engine_job_params in = text_params(), out;
+    struct buf b = {0};
+    struct err e = {0};
+    struct frame f;
+    struct arena *a = arena_create(1 << 20);
+    assert_true(message_put_submit(&b, &in, &e));
+    parse_one(&b, &f);
+    assert_true(message_get_submit(&f, &out, a, &e));
+    assert_true(out.task == ENGINE_TASK_EMBED && out.n_texts == 2 && out.dimensions == 16);
+    assert_memory_equal(out.text_ends, ends, sizeof ends);
+    assert_memory_equal(out.text_firsts, firsts, sizeof firsts);
+    arena_destroy(&a);
+    buf_fini(&b);
+}
+
+static void test_texts_that_are_not_there_are_refused(void **state)
+{
+    static const int32_t bad_ends[][2] = {{0, 3}, {2, 2}, {3, 2}, {2, 4}, {1, 2}};
+    struct engine_job_params p = text_params();
+    struct err e = {0};
+    for (size_t i = 0; i < sizeof bad_ends / sizeof *bad_ends; i++) {
+        p.text_ends = bad_ends[i];
+        assert_false(message_check_params(&p, &e));
+        assert_string_equal(e.field, "input");
+    }
+    p = text_params();
+    p.text_firsts = (const int32_t[]){3, 0};
+    assert_false(message_check_params(&p, &e));
+    p = text_params();
+    p.task = ENGINE_TASK_TEXT;
+    assert_false(message_check_params(&p, &e));
+}
+
+static void test_vectors_that_lie_are_refused(void **state)
+{
+    struct buf b = {0};
+    struct engine_event out;
+    struct event_box box = {0};
+    struct err e = {0};
+    struct frame f;
+    size_t start = frame_begin(&b, FRAME_VECTORS);
+    frame_put_u64(&b, 1);
+    frame_put_u32(&b, 0);
+    frame_put_u32(&b, 60000); /* vectors that are not there */
+    frame_put_u32(&b, 60000);
+    frame_end(&b, start);
+    parse_one(&b, &f);
+    assert_false(message_get_event(&f, &out, &box, &e));
+    assert_null(box.values);
+    event_box_fini(&box);
+    buf_fini(&b);
 }
 
 static void test_token_count_that_lies_is_refused(void **state)
@@ -367,6 +452,9 @@ int main(void)
         cmocka_unit_test(test_submit_cut_anywhere_is_refused),
         cmocka_unit_test(test_params_out_of_range_name_the_field),
         cmocka_unit_test(test_events_read_back_as_written),
+        cmocka_unit_test(test_texts_read_back_as_written),
+        cmocka_unit_test(test_texts_that_are_not_there_are_refused),
+        cmocka_unit_test(test_vectors_that_lie_are_refused),
         cmocka_unit_test(test_token_count_that_lies_is_refused),
         cmocka_unit_test(test_header_out_of_bounds_is_refused),
         cmocka_unit_test(test_reader_gives_zero_past_the_end),

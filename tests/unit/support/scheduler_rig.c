@@ -188,6 +188,8 @@ static void read_event(const struct engine_event *ev, struct outcome *o)
         o->failed = true;
         o->error = ev->error;
         break;
+    case ENGINE_VECTORS: /* of embedders */
+        break;
     case ENGINE_PROMPT_SCORES:
     case ENGINE_ACCEPTED:
         break;

@@ -1,0 +1,321 @@
+/* text_job.h: what a request asks for, checked and sent, and its values as they come. */
+#include "fcgi/inference/text_job.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/wire/status.h"
+#include "fcgi/auth/limits.h"
+#include "fcgi/http/request.h"
+#include "fcgi/inference/model_gate.h"
+#include "fcgi/inference/model_name.h"
+#include "fcgi/inference/usage.h"
+#include "fcgi/inference/watch.h"
+#include "fcgi/process/shared.h"
+#include "fcgi/process/worker.h"
+
+#define RETRY_S 3
+
+static const char *const wants[] = {
+    [ENGINE_TASK_EMBED] = "makes embeddings", [ENGINE_TASK_SCORE] = "scores documents"};
+static const char *const options[] = {
+    [ENGINE_TASK_EMBED] = "--embedding-model", [ENGINE_TASK_SCORE] = "--rerank-model"};
+
+/* "NAME" or "NAME:latest", as Ollama's clients say. */
+static bool is_named(const struct side_model *m, const char *name)
+{
+    const size_t n = strlen(m->id);
+    return !strncmp(name, m->id, n) && (!name[n] || !strcmp(name + n, ":latest"));
+}
+
+static bool refuse(struct request *r, enum engine_task task, const char *name, struct err *e)
+{
+    const struct side_model *m = side_model_of(r->worker, task);
+    const enum engine_task other =
+        task == ENGINE_TASK_EMBED ? ENGINE_TASK_SCORE : ENGINE_TASK_EMBED;
+    const struct side_model *o = side_model_of(r->worker, other);
+    if (name && o && is_named(o, name))
+        return err_field(e, ERR_INPUT, "model", "'%.100s' %s and does nothing else", name,
+                         wants[other]);
+    if (name && model_name_is_own(r, name))
+        return err_field(e, ERR_INPUT, "model",
+                         "'%.100s' is trained to continue text; it is no model that %s", name,
+                         wants[task]);
+    r->error_override.code = "model_not_found";
+    if (!m)
+        return err_field(e, ERR_NOTFOUND, "model",
+                         "there is no model here that %s; an operator names one with %s",
+                         wants[task], options[task]);
+    return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; what %s is '%s'", name,
+                     wants[task], m->id);
+}
+
+bool text_job_begin(struct text_job *j, struct request *r, enum engine_task task, const char *name,
+                    struct err *e)
+{
+    const struct side_model *m = side_model_of(r->worker, task);
+    struct status_page page;
+    *j = (struct text_job){.r = r, .model = m};
+    if (!m || (name && !is_named(m, name) &&
+               (model_name_is_own(r, name) || !model_name_is_served(r, name))))
+        return refuse(r, task, name, e);
+    if (!status_read(m->status_path, &page, e) || page.state != ENGINE_READY) {
+        r->error_override.retry_after_s = RETRY_S;
+        err_set(e, ERR_UNAVAILABLE, "the engine that %s is not ready: %s", wants[task],
+                page.error[0] ? page.error : "it has not started");
+        return err_reason(e, page.state == ENGINE_LOADING ? "model_loading" : "engine_unavailable");
+    }
+    j->n_ctx = page.n_ctx;
+    return true;
+}
+
+static bool push_ids(struct text_job *j, const int32_t *ids, int32_t n)
+{
+    bool ok = true;
+    for (int32_t i = 0; i < n && ok; i++)
+        ok = ids_push(&j->ids, ids[i]);
+    return ok;
+}
+
+static bool encode(const struct text_job *j, const char *text, struct ids *out, struct err *e)
+{
+    return tokenizer_encode(
+        j->model->text.tokenizer,
+        &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_PLAIN}, out,
+        e);
+}
+
+/* What was pushed since `from` is a text. first: tokens of its first part, or 0. */
+static bool end_text(struct text_job *j, size_t from, size_t first, struct err *e)
+{
+    const size_t n = j->ids.n - from;
+    if (!n)
+        return err_set(e, ERR_INPUT, "is empty");
+    if (n > (size_t)j->n_ctx) {
+        j->r->error_override.code = "context_length_exceeded";
+        return err_set(e, ERR_LIMIT, "has %zu tokens, the model takes %d", n, (int)j->n_ctx);
+    }
+    if (j->n_texts == ENGINE_MAX_TEXTS)
+        return err_set(e, ERR_LIMIT, "at most %d texts are taken at once", ENGINE_MAX_TEXTS);
+    if (!j->ends) {
+        j->ends = malloc(ENGINE_MAX_TEXTS * sizeof *j->ends);
+        j->firsts = malloc(ENGINE_MAX_TEXTS * sizeof *j->firsts);
+    }
+    if (!j->ends || !j->firsts)
+        return err_set(e, ERR_NOMEM, "no memory for texts");
+    j->ends[j->n_texts] = (int32_t)j->ids.n;
+    j->firsts[j->n_texts++] = (int32_t)first;
+    return true;
+}
+
+/* Cuts what was pushed since `from`, so that `behind` more tokens fit. */
+static void cut(struct text_job *j, size_t from, size_t behind)
+{
+    const size_t most = (size_t)j->n_ctx > behind ? (size_t)j->n_ctx - behind : 0;
+    if (j->truncate && j->ids.n - from > most)
+        j->ids.n = from + most;
+}
+
+bool text_job_add(struct text_job *j, const char *text, struct err *e)
+{
+    const struct vocab_around *a = vocab_around(j->model->text.vocab);
+    const size_t from = j->ids.n;
+    if (!push_ids(j, a->before, a->n_before) || !encode(j, text, &j->ids, e))
+        return err_set(e, ERR_NOMEM, "no memory for texts");
+    cut(j, from, (size_t)a->n_after);
+    return (push_ids(j, a->after, a->n_after) || err_set(e, ERR_NOMEM, "no memory for texts")) &&
+           end_text(j, from, 0, e);
+}
+
+bool text_job_add_ids(struct text_job *j, const int32_t *ids, int32_t n, struct err *e)
+{
+    const size_t from = j->ids.n;
+    if (!push_ids(j, ids, n))
+        return err_set(e, ERR_NOMEM, "no memory for texts");
+    cut(j, from, 0);
+    return end_text(j, from, 0, e);
+}
+
+/* [CLS] query [SEP] document [SEP] */
+static bool add_segments(struct text_job *j, const struct text_pair *p, struct err *e)
+{
+    const struct vocab_around *a = vocab_around(j->model->text.vocab);
+    const size_t from = j->ids.n;
+    bool ok = push_ids(j, a->before, a->n_before) && encode(j, p->query, &j->ids, e) &&
+              push_ids(j, a->between, a->n_between);
+    const size_t first = j->ids.n - from;
+    ok = ok && encode(j, p->document, &j->ids, e);
+    cut(j, from, (size_t)a->n_after);
+    return (ok && push_ids(j, a->after, a->n_after) &&
+            end_text(j, from, a->second_type ? first : 0, e)) ||
+           (e->code != ERR_NONE ? false : err_set(e, ERR_NOMEM, "no memory for texts"));
+}
+
+/* A part of a prompt that is ours: its control tokens count as such. */
+static bool push_words(struct text_job *j, const char *text, struct err *e)
+{
+    return tokenizer_encode(
+        j->model->text.tokenizer,
+        &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_SPECIAL},
+        &j->ids, e);
+}
+
+/* What Qwen3-Reranker was trained with; its model card has the words. */
+static bool add_judgement(struct text_job *j, const struct text_pair *p, struct err *e)
+{
+    static const char before[] =
+        "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query "
+        "and the Instruct provided. Note that the answer can only be \"yes\" or \"no\"."
+        "<|im_end|>\n<|im_start|>user\n";
+    static const char after[] = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+    static const char usual[] =
+        "Given a web search query, retrieve relevant passages that answer the query";
+    const size_t from = j->ids.n;
+    struct ids behind = {0};
+    struct buf text = {0};
+    buf_printf(&text, "<Instruct>: %s\n<Query>: %s\n<Document>: %s",
+               p->instruction ? p->instruction : usual, p->query, p->document);
+    bool ok = !text.failed || err_set(e, ERR_NOMEM, "no memory for texts");
+    ok = ok && push_words(j, before, e) && encode(j, text.data, &j->ids, e);
+    const size_t end = j->ids.n;
+    ok = ok && push_words(j, after, e);
+    for (size_t i = end; ok && i < j->ids.n; i++)
+        ok = ids_push(&behind, j->ids.at[i]) || err_set(e, ERR_NOMEM, "no memory for texts");
+    if (ok) {
+        j->ids.n = end;
+        cut(j, from, behind.n);
+        ok = push_ids(j, behind.at, (int32_t)behind.n) ||
+             err_set(e, ERR_NOMEM, "no memory for texts");
+    }
+    ids_fini(&behind);
+    buf_fini(&text);
+    return ok && end_text(j, from, 0, e);
+}
+
+bool text_job_add_pair(struct text_job *j, const struct text_pair *p, struct err *e)
+{
+    return vocab_around(j->model->text.vocab)->n_between ? add_segments(j, p, e)
+                                                         : add_judgement(j, p, e);
+}
+
+/* --- running --- */
+
+static bool take_vectors(struct text_job *j, const struct engine_event *ev, struct err *e)
+{
+    if (!j->values) {
+        j->dimensions = ev->dimensions;
+        j->values = calloc((size_t)j->n_texts * (size_t)ev->dimensions, sizeof *j->values);
+        if (!j->values)
+            return err_set(e, ERR_NOMEM, "no memory for %d vectors", (int)j->n_texts);
+    }
+    if (ev->dimensions != j->dimensions || ev->done < 0 || ev->n_vectors > j->n_texts - ev->done)
+        return err_set(e, ERR_INTERNAL, "the engine sent vectors that nobody asked for");
+    memcpy(j->values + (size_t)ev->done * (size_t)j->dimensions, ev->values,
+           (size_t)ev->n_vectors * (size_t)j->dimensions * sizeof *j->values);
+    return true;
+}
+
+/* All events that are there. *over: the last one was. */
+static bool drain(struct text_job *j, struct engine_job *job, bool *over, struct err *e)
+{
+    struct engine_event ev;
+    int n;
+    while (!*over && (n = engine_next(job, &ev, 0, e)) != 0) {
+        if (n < 0) {
+            atomic_fetch_add_explicit(&j->r->worker->shared->engine_lost, 1, memory_order_relaxed);
+            return false;
+        }
+        if (ev.type == ENGINE_VECTORS && !take_vectors(j, &ev, e))
+            return false;
+        if (ev.type == ENGINE_FAILED) {
+            *e = ev.error;
+            return false;
+        }
+        if (ev.type == ENGINE_DONE) {
+            *over = true;
+            j->tokens = ev.usage.prompt_tokens;
+            j->queue_ms = ev.usage.queue_ms;
+            j->compute_ms = ev.usage.prefill_ms;
+        }
+    }
+    return true;
+}
+
+static bool wait_for_all(struct text_job *j, struct engine_job *job, struct err *e)
+{
+    bool over = false;
+    while (!over) {
+        int which = 0;
+        switch (watch_jobs(j->r, &job, 1, -1, &which)) {
+        case WATCH_EVENT:
+            if (!drain(j, job, &over, e))
+                return false;
+            break;
+        case WATCH_TIMEOUT:
+            break;
+        case WATCH_GONE:
+            return err_set(e, ERR_CANCELLED, "the client closed the connection");
+        case WATCH_SHUTDOWN:
+            return err_set(e, ERR_UNAVAILABLE, "the server is restarting") ||
+                   err_reason(e, "server_restarting");
+        }
+    }
+    return j->values || err_set(e, ERR_INTERNAL, "the engine sent no vectors");
+}
+
+static bool submit(struct text_job *j, const struct engine_job_params *p, struct engine_job **job,
+                   struct err *e)
+{
+    const uint64_t began = clock_ns();
+    *job = engine_submit(j->model->engine_socket, p, e);
+    j->r->engine_ns += clock_ns() - began;
+    if (*job)
+        return true;
+    if (e->code == ERR_BUSY)
+        model_gate_explain_busy(j->r, e);
+    return false;
+}
+
+bool text_job_run(struct text_job *j, int32_t dimensions, struct err *e)
+{
+    struct request *r = j->r;
+    struct engine_job *job = NULL;
+    struct engine_job_params p = {.prompt = j->ids.at,
+                                  .n_prompt = (int32_t)j->ids.n,
+                                  .sampling = {.top_p = 1, .repetition_penalty = 1},
+                                  .top_logprobs = -1,
+                                  .user = (uint64_t)r->who.user_id,
+                                  .cache_keep_seconds = -1,
+                                  .task = j->model->task,
+                                  .text_ends = j->ends,
+                                  .text_firsts = j->firsts,
+                                  .n_texts = j->n_texts,
+                                  .dimensions = dimensions};
+    snprintf(p.request_id, sizeof p.request_id, "%s", r->id);
+    if (!limits_enter(r, p.n_prompt, 1, e))
+        return false;
+    bool ok = submit(j, &p, &job, e);
+    if (!ok)
+        limits_spend(r, -(int64_t)p.n_prompt); /* nothing of it was read */
+    else
+        r->job = engine_job_id(job);
+    const bool started = ok;
+    ok = ok && wait_for_all(j, job, e);
+    engine_close(&job);
+    if (started)
+        usage_note_texts(r, ok ? j->tokens : p.n_prompt);
+    limits_leave(r);
+    return ok;
+}
+
+void text_job_fini(struct text_job *j)
+{
+    ids_fini(&j->ids);
+    free(j->ends);
+    free(j->firsts);
+    free(j->values);
+    *j = (struct text_job){0};
+}

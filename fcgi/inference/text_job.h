@@ -1,0 +1,47 @@
+/* One request's texts, made into vectors or scores by the engine beside the one that answers
+ * (fcgi/process/side_model.h): tokenized here, sent as one job, counted and limited as a prompt is.
+ * Thread: the request's. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/engine.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "fcgi/process/side_model.h"
+
+struct request;
+
+struct text_job { /* text_job_fini in any case; zeroed = empty */
+    struct request *r;
+    const struct side_model *model;
+    bool truncate;  /* a text that is too long is cut at its end, instead of refused */
+    int32_t n_ctx;  /* tokens of a text at most */
+    struct ids ids; /* of all texts */
+    int32_t *ends, *firsts;
+    int32_t n_texts;
+    float *values; /* [n_texts, dimensions] after text_job_run */
+    int32_t dimensions;
+    int64_t tokens; /* that the engine read */
+    double queue_ms, compute_ms;
+};
+
+/* The engine for the task, if `name` (NULL: any) means its model. 404 where there is none or the
+ * name is another's, 400 where the name is that of a model that does something else. */
+bool text_job_begin(struct text_job *j, struct request *r, enum engine_task task, const char *name,
+                    struct err *e);
+/* One more text, with what the model wants around it. ERR_LIMIT: too long, or too many. Errors are
+ * of the text numbered j->n_texts. */
+bool text_job_add(struct text_job *j, const char *text, struct err *e);
+/* The same of tokens, as they are. */
+bool text_job_add_ids(struct text_job *j, const int32_t *ids, int32_t n, struct err *e);
+/* A query and a document that are scored together; cut, if it is, at the document's end.
+ * instruction: for models that are told their task; NULL: the usual one. */
+struct text_pair {
+    const char *query, *document, *instruction;
+};
+bool text_job_add_pair(struct text_job *j, const struct text_pair *p, struct err *e);
+/* Runs all of them. dimensions: 0 for all. ERR_CANCELLED: the client has gone. */
+bool text_job_run(struct text_job *j, int32_t dimensions, struct err *e);
+void text_job_fini(struct text_job *j);

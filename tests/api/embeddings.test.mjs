@@ -1,0 +1,165 @@
+// Embeddings and rerank over real engines of tiny models, whose vectors and scores sentence-transformers and transformers gave.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { load, sideModels, sidesReady, start, top } from './harness.mjs';
+
+const data = path.join(top, 'tests/data/embedding');
+const bert = JSON.parse(readFileSync(path.join(data, 'bert/golden.json')));
+const xlmr = JSON.parse(readFileSync(path.join(data, 'xlmr/golden.json')));
+const n = bert.vectors[0].length;
+let s;
+
+const cosine = (a, b) => {
+  const dot = (x, y) => x.reduce((sum, v, i) => sum + v * y[i], 0);
+  return dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
+};
+const embed = (body) => s.json('POST', '/v1/embeddings', body);
+const rerank = (body) => s.json('POST', '/v1/rerank', body);
+const near = (got, want, what) => assert.ok(cosine(got, want) > 0.99999, `${what}: ${cosine(got, want)}`);
+
+before(async () => {
+  s = await start({ args: sideModels });
+  await sidesReady(s);
+});
+after(() => s?.stop());
+
+test('texts become the vectors of sentence-transformers', async () => {
+  const r = await embed({ model: 'bert', input: bert.texts });
+  assert.equal(r.status, 200, r.text);
+  assert.deepEqual([r.body.object, r.body.model, r.body.data.length], ['list', 'bert', bert.texts.length]);
+  r.body.data.forEach((d, i) => {
+    assert.deepEqual([d.object, d.index, d.embedding.length], ['embedding', i, n]);
+    near(d.embedding, bert.vectors[i], bert.texts[i]);
+  });
+  const tokens = bert.ids.reduce((sum, ids) => sum + ids.length + 2, 0); // [CLS] and [SEP]
+  assert.deepEqual(r.body.usage, { prompt_tokens: tokens, total_tokens: tokens });
+});
+
+test('one text, tokens, lists of tokens and base64 give the same vector', async () => {
+  const one = (await embed({ input: bert.texts[1] })).body.data[0].embedding;
+  near(one, bert.vectors[1], 'a text alone');
+  const whole = [2, ...bert.ids[1], 3];
+  for (const input of [whole, [whole]]) {
+    const r = await embed({ input });
+    assert.equal(r.status, 200, r.text);
+    assert.deepEqual(r.body.data[0].embedding, one);
+    assert.equal(r.body.usage.prompt_tokens, whole.length);
+  }
+  const packed = Buffer.from((await embed({ input: bert.texts[1], encoding_format: 'base64' })).body.data[0].embedding, 'base64');
+  assert.deepEqual([...new Float32Array(packed.buffer.slice(packed.byteOffset, packed.byteOffset + packed.length))].map(Math.fround), one.map(Math.fround));
+});
+
+test('fewer dimensions are the first ones, at length 1', async () => {
+  const few = (await embed({ input: bert.texts[0], dimensions: 8 })).body.data[0].embedding;
+  assert.equal(few.length, 8);
+  near(few, bert.vectors[0].slice(0, 8), '8 dimensions');
+  assert.ok(Math.abs(few.reduce((sum, v) => sum + v * v, 0) - 1) < 1e-5);
+});
+
+test('what is wrong is named', async () => {
+  for (const [body, status, param] of [
+    [{}, 400, 'input'], [{ input: [] }, 400, 'input'], [{ input: 5 }, 400, 'input'], [{ input: {} }, 400, 'input'],
+    [{ input: ['a', 5] }, 400, 'input[1]'], [{ input: [1, 99999] }, 400, 'input'], [{ input: [[1.5]] }, 400, 'input[0]'],
+    [{ input: 'x', dimensions: n + 1 }, 400, 'dimensions'], [{ input: 'x', dimensions: 0 }, 400, 'dimensions'],
+    [{ input: 'x', encoding_format: 'int8' }, 400, 'encoding_format'], [{ input: 'the '.repeat(200) }, 400, 'input'],
+    [{ input: Array(2049).fill('x') }, 400, 'input[2048]'],
+    [{ input: 'x', model: 'demo-model' }, 400, 'model'], [{ input: 'x', model: 'xlmr' }, 400, 'model'], [{ input: 'x', model: 'nothing' }, 404, 'model']]) {
+    const r = await embed(body);
+    assert.deepEqual([r.status, r.body.error?.param], [status, param], `${JSON.stringify(body).slice(0, 80)}: ${r.text.slice(0, 300)}`);
+    assert.equal(r.headers.get('x-should-retry'), 'false');
+  }
+  assert.equal((await embed({ input: 'the '.repeat(200), truncate: true })).body.usage.prompt_tokens, 64);
+  assert.equal((await s.json('GET', '/v1/embeddings')).status, 405);
+  assert.equal((await s.json('POST', '/v1/embeddings', { input: 'x' }, { authorization: 'Bearer no' })).status, 401);
+});
+
+test('documents are ranked by the scores of transformers', async () => {
+  const [query] = xlmr.pairs[0], documents = xlmr.pairs.map((p) => p[1]);
+  const r = await rerank({ model: 'xlmr', query, documents });
+  assert.equal(r.status, 200, r.text);
+  assert.equal(r.body.results.length, documents.length);
+  for (const { index, relevance_score: score } of r.body.results) assert.ok(Math.abs(score - xlmr.scores[index]) < 2e-3, `${index}: ${score}, want ${xlmr.scores[index]}`);
+  const scores = r.body.results.map((x) => x.relevance_score);
+  assert.deepEqual(scores, [...scores].sort((a, b) => b - a));
+  assert.equal(r.body.usage.prompt_tokens, xlmr.pair_ids.reduce((sum, ids) => sum + ids.length, 0));
+  const top2 = await rerank({ query, documents: documents.map((text) => ({ text })), top_n: 2, return_documents: true });
+  assert.deepEqual(top2.body.results.map((x) => x.index), r.body.results.slice(0, 2).map((x) => x.index));
+  assert.equal(top2.body.results[0].document.text, documents[top2.body.results[0].index]);
+  for (const where of ['/rerank', '/v2/rerank']) assert.equal((await s.json('POST', where, { query, documents })).status, 200);
+});
+
+test('bad rerank requests are named', async () => {
+  for (const [body, status, param] of [[{ documents: ['a'] }, 400, 'query'], [{ query: 'a' }, 400, 'documents'], [{ query: 'a', documents: [] }, 400, 'documents'],
+    [{ query: 'a', documents: [5] }, 400, 'documents[0]'], [{ query: 'a', documents: ['b', {}] }, 400, 'documents[1]'],
+    [{ query: 'a', documents: ['b'], top_n: 0 }, 400, 'top_n'], [{ query: 'a', documents: ['the '.repeat(200)], truncate: false }, 400, 'documents[0]'],
+    [{ query: 'a', documents: ['b'], model: 'bert' }, 400, 'model'], [{ query: 'a', documents: ['b'], model: 'nothing' }, 404, 'model']]) {
+    const r = await rerank(body);
+    assert.deepEqual([r.status, r.body.error?.param], [status, param], `${JSON.stringify(body).slice(0, 80)}: ${r.text.slice(0, 300)}`);
+  }
+});
+
+test("Ollama's clients get the same vectors", async () => {
+  const r = await s.json('POST', '/api/embed', { model: 'bert:latest', input: bert.texts.slice(0, 2) });
+  assert.equal(r.status, 200, r.text);
+  r.body.embeddings.forEach((v, i) => near(v, bert.vectors[i], `text ${i}`));
+  assert.equal(r.body.prompt_eval_count, bert.ids[0].length + bert.ids[1].length + 4);
+  const old = await s.json('POST', '/api/embeddings', { model: 'bert', prompt: bert.texts[0] });
+  near(old.body.embedding, bert.vectors[0], 'the older form');
+  const none = await s.json('POST', '/api/embed', { model: 'nothing', input: 'x' });
+  assert.equal(none.status, 404);
+  assert.equal(typeof none.body.error, 'string');
+});
+
+test("OpenAI's client library unpacks what it asks for", async () => {
+  const { default: OpenAI } = await load('openai');
+  const client = new OpenAI({ baseURL: `${s.url}/v1`, apiKey: s.key });
+  const r = await client.embeddings.create({ model: 'bert', input: bert.texts.slice(0, 3) }); // base64, unless it is asked otherwise
+  r.data.forEach((d, i) => near([...d.embedding], bert.vectors[i], bert.texts[i]));
+});
+
+test('models say what they are for', async () => {
+  const { data: list } = (await s.json('GET', '/v1/models')).body;
+  assert.equal(list[0].id, 'demo-model');
+  const of = Object.fromEntries(list.map((m) => [m.id, m.sluice]));
+  assert.deepEqual([of.bert.task, of.bert.dimensions, of.bert.pooling, of.bert.context, of.bert.state], ['embed', n, 'mean', 64, 'ready']);
+  assert.deepEqual([of.xlmr.task, of.xlmr.dimensions, of.xlmr.state], ['score', undefined, 'ready']);
+});
+
+test('tokens count for the user, and a limit of tokens holds', async () => {
+  const before = (await s.json('GET', '/api/usage')).body;
+  const { usage } = (await embed({ input: bert.texts })).body;
+  const now = (await s.json('GET', '/api/usage')).body;
+  assert.equal(JSON.stringify(before) === JSON.stringify(now), false);
+  assert.ok(usage.prompt_tokens > 0);
+});
+
+test('many texts and many clients at once', async () => {
+  const input = Array.from({ length: 2048 }, (_, i) => bert.texts[i % bert.texts.length]);
+  const all = await Promise.all(Array.from({ length: 4 }, () => embed({ input })));
+  for (const r of all) {
+    assert.equal(r.status, 200, r.text.slice(0, 300));
+    assert.equal(r.body.data.length, 2048);
+    near(r.body.data[2047].embedding, bert.vectors[2047 % bert.texts.length], 'the last one');
+  }
+});
+
+test('without such models both endpoints say what is missing', async () => {
+  const bare = await start({ fake: true });
+  try {
+    for (const [where, body, option] of [['/v1/embeddings', { input: 'x' }, '--embedding-model'], ['/v1/rerank', { query: 'a', documents: ['b'] }, '--rerank-model']]) {
+      const r = await bare.json('POST', where, body);
+      assert.deepEqual([r.status, r.body.error.code, r.body.error.param], [404, 'model_not_found', 'model'], r.text);
+      assert.ok(r.body.error.message.includes(option), r.text);
+    }
+    const own = await bare.json('POST', '/v1/embeddings', { input: 'x', model: 'demo-model' });
+    assert.deepEqual([own.status, own.body.error.param], [400, 'model'], own.text);
+  } finally {
+    await bare.stop();
+  }
+});
+
+test('a model that cannot embed is refused at the start', async () => {
+  await assert.rejects(start({ args: ['--embedding-model', path.join(top, 'engine/demo-model')] }), /embed/);
+});
