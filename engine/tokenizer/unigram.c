@@ -222,7 +222,8 @@ bool unigram_encode(struct unigram *u, const struct unigram_model *m,
     for (size_t at = 0; at < len;) {
         uint32_t c;
         const size_t n = utf8_next((const unsigned char *)text + at, &c);
-        const bool space = unicode_class(c) == UNICODE_SPACE;
+        const bool space =
+            v->header->words & VOCAB_WORDS_END ? c == ' ' : unicode_class(c) == UNICODE_SPACE;
         if (space && u->word.len && !encode_word(u, m, v, out))
             return false;
         if (space)
@@ -232,5 +233,7 @@ bool unigram_encode(struct unigram *u, const struct unigram_model *m,
             return false;
         at += n;
     }
+    if (!u->word.len && len && v->header->words & VOCAB_WORDS_END && !buf_puts(&u->word, low_line))
+        return false;
     return !u->word.len || encode_word(u, m, v, out);
 }

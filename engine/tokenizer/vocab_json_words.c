@@ -145,9 +145,9 @@ static bool read_charsmap(struct vocab_source *s, const cJSON *n, struct err *e)
     return true;
 }
 
-/* "Replace" of runs of spaces by one, and the strips of SentencePiece's own: pieces of white space
- * are dropped here anyway. */
-static bool read_normalizer(struct vocab_source *s, const cJSON *n, int depth, struct err *e)
+/* *collapses: runs of spaces become one. */
+static bool read_normalizer(struct vocab_source *s, const cJSON *n, int depth, bool *collapses,
+                            struct err *e)
 {
     if (!n)
         return true;
@@ -156,27 +156,32 @@ static bool read_normalizer(struct vocab_source *s, const cJSON *n, int depth, s
     const cJSON *pattern = json_member(n, "pattern");
     const cJSON *regex = json_member(pattern, "Regex"), *content = json_member(n, "content");
     if (is_type(n, "Replace") && cJSON_IsString(regex) && !strcmp(regex->valuestring, " {2,}") &&
-        cJSON_IsString(content) &&
-        (!strcmp(content->valuestring, " ") || !strcmp(content->valuestring, "\xe2\x96\x81")))
+        cJSON_IsString(content) && !strcmp(content->valuestring, " ")) {
+        *collapses = true;
         return true;
-    if (is_type(n, "Strip"))
-        return true;
+    }
     if (!is_type(n, "Sequence") || depth > 4)
         return err_field(e, ERR_UNSUPPORTED, "normalizer", "%s is not known here", type_of(n));
     for (const cJSON *one = json_member(n, "normalizers")->child; one; one = one->next)
-        if (!read_normalizer(s, one, depth + 1, e))
+        if (!read_normalizer(s, one, depth + 1, collapses, e))
             return false;
     return true;
 }
 
-static bool read_metaspace(const cJSON *p, int depth, bool *found, struct err *e)
+struct words { /* steps of the pre-tokenizer that were met */
+    bool metaspace, split;
+};
+
+static bool read_metaspace(const cJSON *p, int depth, struct words *found, struct err *e)
 {
-    if (is_type(p, "WhitespaceSplit"))
+    if (is_type(p, "WhitespaceSplit")) {
+        found->split = true;
         return true;
+    }
     const cJSON *scheme = json_member(p, "prepend_scheme");
     const cJSON *old = json_member(p, "add_prefix_space");
     if (is_type(p, "Metaspace")) {
-        *found = true;
+        found->metaspace = true;
         return (cJSON_IsString(scheme) ? !strcmp(scheme->valuestring, "always")
                                        : !cJSON_IsFalse(old)) ||
                err_field(e, ERR_UNSUPPORTED, "pre_tokenizer.prepend_scheme", "want \"always\"");
@@ -195,7 +200,8 @@ bool vocab_json_unigram(struct vocab_source *s, const struct cJSON *root, struct
                         struct err *e)
 {
     const cJSON *model = json_member(root, "model"), *pre = json_member(root, "pre_tokenizer");
-    bool fallback = false, metaspace = false;
+    struct words words = {0};
+    bool fallback = false, collapses = false;
     int64_t unknown = -1;
     if (!read_pieces(s, &vocab, e) || !json_get_bool(model, "byte_fallback", &fallback, e) ||
         !json_get_int(model, "unk_id", 0, (int64_t)s->n_tokens - 1, &unknown, e))
@@ -204,10 +210,15 @@ bool vocab_json_unigram(struct vocab_source *s, const struct cJSON *root, struct
         return err_field(e, ERR_UNSUPPORTED, "model.unk_id",
                          "a unigram model without an unknown token, or with byte_fallback");
     s->unknown_id = (int32_t)unknown;
-    if (!pre || !read_metaspace(pre, 0, &metaspace, e))
-        return pre ? false : err_field(e, ERR_UNSUPPORTED, "pre_tokenizer", "no Metaspace");
-    return (metaspace || err_field(e, ERR_UNSUPPORTED, "pre_tokenizer", "no Metaspace")) &&
-           read_normalizer(s, json_member(root, "normalizer"), 0, e);
+    if (pre && !read_metaspace(pre, 0, &words, e))
+        return false;
+    if (!words.metaspace)
+        return err_field(e, ERR_UNSUPPORTED, "pre_tokenizer", "no Metaspace");
+    if (!read_normalizer(s, json_member(root, "normalizer"), 0, &collapses, e))
+        return false;
+    s->words = words.split ? 0u : (unsigned)VOCAB_WORDS_END;
+    return words.split || collapses ||
+           err_field(e, ERR_UNSUPPORTED, "pre_tokenizer", "spaces that are words of their own");
 }
 
 /* --- what is put around a text --- */

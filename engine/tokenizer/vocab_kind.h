@@ -8,10 +8,11 @@ enum vocab_kind {
     VOCAB_KIND__N
 };
 
-/* What WordPiece does to text before it looks for pieces. */
+/* What happens to text before pieces are looked for. */
 enum vocab_words {
     VOCAB_WORDS_CLEAN = 1,   /* control characters are dropped */
     VOCAB_WORDS_CHINESE = 2, /* each Chinese character is a word */
     VOCAB_WORDS_LOWER = 4,
     VOCAB_WORDS_STRIP = 8, /* accents are dropped */
+    VOCAB_WORDS_END = 16,  /* unigram: white space at a text's end is a word, of a lone low line */
 };

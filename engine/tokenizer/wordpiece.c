@@ -22,6 +22,7 @@ static bool is_space(uint32_t c)
     return unicode_class(c) == UNICODE_SPACE;
 }
 
+/* Code points that nobody assigned are kept, as there. */
 static bool is_dropped(uint32_t c)
 {
     if (c == 0 || c == 0xFFFD)
@@ -29,8 +30,7 @@ static bool is_dropped(uint32_t c)
     if (c == '\t' || c == '\n' || c == '\r')
         return false;
     const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CN ||
-           k == UTF8PROC_CATEGORY_CO;
+    return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CO;
 }
 
 static bool is_chinese(uint32_t c)
@@ -41,6 +41,8 @@ static bool is_chinese(uint32_t c)
            (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
+/* `tokenizers` has the tables of an older Unicode here: it takes the marks of scripts that came
+ * after 2015 for letters. */
 static bool is_punctuation(uint32_t c)
 {
     if (c < 0x80)
