@@ -11,7 +11,7 @@
 #include "engine/cache/prefix_index.h"
 #include "engine/engine.h"
 #include "engine/grammar/grammar.h"
-#include "engine/sched/event_log.h"
+#include "engine/sched/client/event_log.h"
 #include "engine/sched/sampling/sampler.h"
 #include "engine/sched/sampling/token_rules.h"
 #include "engine/sched/policy/slot_turns.h"
@@ -69,7 +69,7 @@ struct job {
     int32_t n_computed;  /* tokens whose KV is computed */
     int32_t n_generated; /* sampled so far, an end-of-sequence token included */
     int32_t n_scored;    /* prompt_scores.h: rows of the prompt whose scores were sent */
-    int32_t n_texts_begun, n_texts_done; /* embed/embedder.h: in steps, and with their vectors */
+    int32_t n_texts_begun, n_texts_done; /* embedder.h: in steps, and with their vectors */
     int32_t n_cached; /* prompt tokens found in the cache at the first admission */
     struct job_cache cache;
     int32_t *blocks; /* [n_blocks], each with a reference of ours */

@@ -5,15 +5,15 @@ libsluice_sched_a_SOURCES = \
 	%D%/connection.c %D%/connection.h \
 	%D%/drafting.c %D%/drafting.h \
 	%D%/embed/embed_load.c %D%/embed/embed_load.h \
-	%D%/embed/embedder.c %D%/embed/embedder.h \
+	%D%/embedder.c %D%/embedder.h \
 	%D%/embed/text_vector.c %D%/embed/text_vector.h \
-	%D%/event_log.c %D%/event_log.h \
+	%D%/client/event_log.c %D%/client/event_log.h \
 	%D%/expert_stats.c %D%/expert_stats.h \
 	%D%/fair_queue.c %D%/fair_queue.h \
 	%D%/inbox.c %D%/inbox.h \
 	%D%/job.c %D%/job.h \
 	%D%/job_table.c %D%/job_table.h \
-	%D%/listener.c %D%/listener.h \
+	%D%/client/listener.c %D%/client/listener.h \
 	%D%/loop.c %D%/loop.h \
 	%D%/watch/model_facts.c %D%/watch/model_facts.h \
 	%D%/watch/monitor.c %D%/watch/monitor.h \

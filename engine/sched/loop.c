@@ -21,6 +21,7 @@
 #include "engine/memory/memory_text.h"
 #include "engine/model/model.h"
 #include "engine/sched/embed/embed_load.h"
+#include "engine/sched/embedder.h"
 #include "engine/sched/watch/model_facts.h"
 #include "engine/sched/watch/notify.h"
 #include "engine/sched/scheduler.h"

@@ -4,7 +4,7 @@
 #pragma once
 #include "engine/sched/connection.h"
 #include "engine/sched/job_table.h"
-#include "engine/sched/listener.h"
+#include "engine/sched/client/listener.h"
 #include "engine/sched/server.h"
 
 struct server {

@@ -1,4 +1,4 @@
-/* See gguf_words.h. */
+/* Reads the vocabularies of encoders from GGUF metadata, spelled as tokenizer.json spells them. */
 #include "engine/tokenizer/gguf_words.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* See unigram.h. */
+/* Maps a text's characters, divides it into words and finds each word's best pieces. */
 #include "engine/tokenizer/unigram.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* See vocab_json_words.h. */
+/* Reads what encoders have in tokenizer.json, and refuses by name what would give other ids. */
 #include "engine/tokenizer/vocab_json_words.h"
 
 #include <cjson/cJSON.h>

@@ -1,4 +1,4 @@
-/* See side_model.h. */
+/* Opens the text sides of the models beside the one that answers, and finds them by their task. */
 #include "fcgi/process/side_model.h"
 
 #include <stdio.h>

@@ -205,26 +205,52 @@ BLOCK_ROWS(block_rows_halves, HALVES)
 BLOCK_ROWS(block_rows_min_halves, WITH_MIN | HALVES)
 #undef BLOCK_ROWS
 
+/* Rows whose sums fit into the registers beside one vector of weights, which is then read once for
+ * all of them. */
+#define FLOAT_ROWS (LANES == 16 ? 6 : 3)
+
+static inline __attribute__((always_inline)) void floats_rows(const struct lanes *l, int32_t block,
+                                                              float w[32][LANES], int32_t first,
+                                                              int n, float *acc)
+{
+    const struct panel *p = l->tile->panel;
+    const float *x[FLOAT_ROWS];
+    vf sum[FLOAT_ROWS][4];
+    UNROLL
+    for (int r = 0; r < n; r++)
+        x[r] = p->f32 + cell(p, block, l->index[first + r]) * PANEL_BLOCK;
+    UNROLL
+    for (int c = 0; c < 4; c++) {
+        const vf weight = vf_load(w[c]);
+        UNROLL
+        for (int r = 0; r < n; r++)
+            sum[r][c] = vf_mul(weight, vf_set1(x[r][c]));
+    }
+    UNROLL
+    for (int c = 4; c < 32; c++) {
+        const vf weight = vf_load(w[c]);
+        UNROLL
+        for (int r = 0; r < n; r++)
+            sum[r][c % 4] = vf_fma(weight, vf_set1(x[r][c]), sum[r][c % 4]);
+    }
+    UNROLL
+    for (int r = 0; r < n; r++) {
+        float *to = acc + (first + r) * LANES;
+        vf all = vf_add(vf_add(sum[r][0], sum[r][1]), vf_add(sum[r][2], sum[r][3]));
+        vf_store(to, vf_add(vf_load(to), all));
+    }
+}
+
 /* The f32 path: weights of a block, [32 columns][LANES rows]. Four partial sums by column. */
 static __attribute__((noinline)) void block_floats(const struct lanes *l, int32_t block,
                                                    float w[32][LANES], float *acc)
 {
-    const struct panel *p = l->tile->panel;
+    int32_t i = 0;
     fetch_ahead(l, block);
-    for (int32_t i = 0; i < l->tile->n; i++) {
-        const float *x = p->f32 + cell(p, block, l->index[i]) * PANEL_BLOCK;
-        vf sum[4];
-        UNROLL
-        for (int c = 0; c < 4; c++)
-            sum[c] = vf_mul(vf_load(w[c]), vf_set1(x[c]));
-        UNROLL
-        for (int c = 4; c < 32; c += 4)
-            UNROLL
-        for (int k = 0; k < 4; k++)
-            sum[k] = vf_fma(vf_load(w[c + k]), vf_set1(x[c + k]), sum[k]);
-        vf all = vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3]));
-        vf_store(acc + i * LANES, vf_add(vf_load(acc + i * LANES), all));
-    }
+    for (; i + FLOAT_ROWS <= l->tile->n; i += FLOAT_ROWS)
+        floats_rows(l, block, w, i, FLOAT_ROWS, acc);
+    for (; i < l->tile->n; i++)
+        floats_rows(l, block, w, i, 1, acc);
 }
 
 /* An unpacked block as floats, for f32 activations. Pair i of the two orders (panel.h) holds these

@@ -1,4 +1,4 @@
-/* See embed_load.h. */
+/* Decides whether a model can embed or score, and how large its steps are. */
 #include "engine/sched/embed/embed_load.h"
 
 #include "engine/backend/backend.h"

@@ -8,7 +8,6 @@
 #include "engine/engine.h"
 #include "engine/memory/memory_plan.h"
 #include "engine/model/plan.h"
-#include "engine/sched/embed/embedder.h"
 #include "engine/tokenizer/vocab.h"
 
 /* ERR_UNSUPPORTED: the model is not made for the task. */

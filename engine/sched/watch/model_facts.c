@@ -1,4 +1,4 @@
-/* See model_facts.h. */
+/* Copies what is known of a model into the status page. */
 #include "engine/sched/watch/model_facts.h"
 
 #include <stdio.h>

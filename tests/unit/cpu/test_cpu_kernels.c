@@ -252,7 +252,8 @@ static void test_row_wise_kernels_agree_with_generic(void **state)
                 memcpy(expected, want, sizeof got);
                 k->activate((enum activation)a, got, up, n);
                 g->activate((enum activation)a, expected, up, n);
-                expect_close("activate", k, got, expected, n, 2e-6, 1e-7);
+                /* erf is approximated: within 1.5e-7, times a value of at most 12 */
+                expect_close("activate", k, got, expected, n, 2e-6, a == ACT_GELU ? 2e-6 : 1e-7);
             }
             float top = g->max(want, n), sum = g->sum_exp(want, n, top),
                   fast = k->sum_exp(want, n, top);

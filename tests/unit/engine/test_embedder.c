@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sched/embed/embedder.h"
+#include "engine/sched/embedder.h"
 #include "engine/wire/message.h"
 
 #define D 4

@@ -1,6 +1,6 @@
 /* Stores a job's encoded events in one buffer that the loop thread appends to and the I/O thread
  * reads from. */
-#include "engine/sched/event_log.h"
+#include "engine/sched/client/event_log.h"
 
 #include <string.h>
 

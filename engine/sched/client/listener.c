@@ -1,6 +1,6 @@
 /* Opens the engine's socket, and accepts without a busy loop where descriptors run out. */
 #define LOG_MODULE "server"
-#include "engine/sched/listener.h"
+#include "engine/sched/client/listener.h"
 
 #include <errno.h>
 #include <string.h>

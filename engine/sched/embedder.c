@@ -1,5 +1,5 @@
-/* See embedder.h. */
-#include "engine/sched/embed/embedder.h"
+/* Puts whole texts of many jobs into steps and sends their vectors or scores as they are made. */
+#include "engine/sched/embedder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
