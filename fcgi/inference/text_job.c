@@ -57,7 +57,7 @@ bool text_job_begin(struct text_job *j, struct request *r, enum engine_task task
                     struct err *e)
 {
     const struct side_model *m = side_model_of(r->worker, task);
-    struct status_page page;
+    struct status_page page = {0};
     *j = (struct text_job){.r = r, .model = m};
     if (!m || (name && !is_named(m, name) &&
                (model_name_is_own(r, name) || !model_name_is_served(r, name))))
@@ -72,12 +72,12 @@ bool text_job_begin(struct text_job *j, struct request *r, enum engine_task task
     return true;
 }
 
-static bool push_ids(struct text_job *j, const int32_t *ids, int32_t n)
+static bool push_ids(struct text_job *j, const int32_t *ids, int32_t n, struct err *e)
 {
-    bool ok = true;
-    for (int32_t i = 0; i < n && ok; i++)
-        ok = ids_push(&j->ids, ids[i]);
-    return ok;
+    for (int32_t i = 0; i < n; i++)
+        if (!ids_push(&j->ids, ids[i]))
+            return err_set(e, ERR_NOMEM, "no memory for texts");
+    return true;
 }
 
 static bool encode(const struct text_job *j, const char *text, struct ids *out, struct err *e)
@@ -123,18 +123,17 @@ bool text_job_add(struct text_job *j, const char *text, struct err *e)
 {
     const struct vocab_around *a = vocab_around(j->model->text.vocab);
     const size_t from = j->ids.n;
-    if (!push_ids(j, a->before, a->n_before) || !encode(j, text, &j->ids, e))
-        return err_set(e, ERR_NOMEM, "no memory for texts");
+    if (!push_ids(j, a->before, a->n_before, e) || !encode(j, text, &j->ids, e))
+        return false;
     cut(j, from, (size_t)a->n_after);
-    return (push_ids(j, a->after, a->n_after) || err_set(e, ERR_NOMEM, "no memory for texts")) &&
-           end_text(j, from, 0, e);
+    return push_ids(j, a->after, a->n_after, e) && end_text(j, from, 0, e);
 }
 
 bool text_job_add_ids(struct text_job *j, const int32_t *ids, int32_t n, struct err *e)
 {
     const size_t from = j->ids.n;
-    if (!push_ids(j, ids, n))
-        return err_set(e, ERR_NOMEM, "no memory for texts");
+    if (!push_ids(j, ids, n, e))
+        return false;
     cut(j, from, 0);
     return end_text(j, from, 0, e);
 }
@@ -144,23 +143,25 @@ static bool add_segments(struct text_job *j, const struct text_pair *p, struct e
 {
     const struct vocab_around *a = vocab_around(j->model->text.vocab);
     const size_t from = j->ids.n;
-    bool ok = push_ids(j, a->before, a->n_before) && encode(j, p->query, &j->ids, e) &&
-              push_ids(j, a->between, a->n_between);
-    const size_t first = j->ids.n - from;
-    ok = ok && encode(j, p->document, &j->ids, e);
+    if (!push_ids(j, a->before, a->n_before, e) || !encode(j, p->query, &j->ids, e) ||
+        !push_ids(j, a->between, a->n_between, e))
+        return false;
+    const size_t first = a->second_type ? j->ids.n - from : 0;
+    if (!encode(j, p->document, &j->ids, e))
+        return false;
     cut(j, from, (size_t)a->n_after);
-    return (ok && push_ids(j, a->after, a->n_after) &&
-            end_text(j, from, a->second_type ? first : 0, e)) ||
-           (e->code != ERR_NONE ? false : err_set(e, ERR_NOMEM, "no memory for texts"));
+    /* a query that fills all of it leaves nothing of the document */
+    return push_ids(j, a->after, a->n_after, e) &&
+           end_text(j, from, first < j->ids.n - from ? first : 0, e);
 }
 
 /* A part of a prompt that is ours: its control tokens count as such. */
-static bool push_words(struct text_job *j, const char *text, struct err *e)
+static bool push_words(const struct text_job *j, const char *text, struct ids *out, struct err *e)
 {
     return tokenizer_encode(
         j->model->text.tokenizer,
-        &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_SPECIAL},
-        &j->ids, e);
+        &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_SPECIAL}, out,
+        e);
 }
 
 /* What Qwen3-Reranker was trained with; its model card has the words. */
@@ -179,20 +180,14 @@ static bool add_judgement(struct text_job *j, const struct text_pair *p, struct 
     buf_printf(&text, "<Instruct>: %s\n<Query>: %s\n<Document>: %s",
                p->instruction ? p->instruction : usual, p->query, p->document);
     bool ok = !text.failed || err_set(e, ERR_NOMEM, "no memory for texts");
-    ok = ok && push_words(j, before, e) && encode(j, text.data, &j->ids, e);
-    const size_t end = j->ids.n;
-    ok = ok && push_words(j, after, e);
-    for (size_t i = end; ok && i < j->ids.n; i++)
-        ok = ids_push(&behind, j->ids.at[i]) || err_set(e, ERR_NOMEM, "no memory for texts");
-    if (ok) {
-        j->ids.n = end;
+    ok = ok && push_words(j, before, &j->ids, e) && encode(j, text.data, &j->ids, e) &&
+         push_words(j, after, &behind, e);
+    if (ok)
         cut(j, from, behind.n);
-        ok = push_ids(j, behind.at, (int32_t)behind.n) ||
-             err_set(e, ERR_NOMEM, "no memory for texts");
-    }
+    ok = ok && push_ids(j, behind.at, (int32_t)behind.n, e) && end_text(j, from, 0, e);
     ids_fini(&behind);
     buf_fini(&text);
-    return ok && end_text(j, from, 0, e);
+    return ok;
 }
 
 bool text_job_add_pair(struct text_job *j, const struct text_pair *p, struct err *e)

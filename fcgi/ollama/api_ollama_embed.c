@@ -1,7 +1,7 @@
 /* Ollama's POST /api/embed and the older /api/embeddings: the same vectors as /v1/embeddings. */
+#include <stdio.h>
 #include <string.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/json/json.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -36,16 +36,28 @@ static bool begin(struct request *r, const cJSON *body, struct text_job *j, stru
     return text_job_begin(j, r, ENGINE_TASK_EMBED, name, e);
 }
 
+/* What is wrong with a text, behind the field that it came in. */
+static bool add_text(struct text_job *j, const char *field, const char *text, struct err *e)
+{
+    char what[sizeof e->text];
+    if (text_job_add(j, text, e))
+        return true;
+    if (e->field[0] || (e->code != ERR_INPUT && e->code != ERR_LIMIT))
+        return false;
+    snprintf(what, sizeof what, "%s", e->text);
+    return err_field(e, e->code, field, "text %d %s", (int)j->n_texts, what);
+}
+
 static bool add_texts(struct text_job *j, const cJSON *input, struct err *e)
 {
     if (cJSON_IsString(input))
-        return text_job_add(j, input->valuestring, e);
+        return add_text(j, "input", input->valuestring, e);
     if (!cJSON_IsArray(input))
         return err_field(e, ERR_INPUT, "input", "is needed: a text, or a list of texts");
     for (const cJSON *one = input->child; one; one = one->next) {
         if (!cJSON_IsString(one))
             return err_field(e, ERR_INPUT, "input", "text %d is no string", (int)j->n_texts);
-        if (!text_job_add(j, one->valuestring, e))
+        if (!add_text(j, "input", one->valuestring, e))
             return false;
     }
     return j->n_texts > 0 || err_field(e, ERR_INPUT, "input", "the list is empty");
@@ -100,7 +112,7 @@ static bool embed_one(struct request *r, struct err *e)
               (prompt || err_field(e, ERR_INPUT, "prompt", "is needed: the text")) &&
               begin(r, body, &j, e);
     j.truncate = true;
-    ok = ok && text_job_add(&j, prompt, e) && text_job_run(&j, 0, e);
+    ok = ok && add_text(&j, "prompt", prompt, e) && text_job_run(&j, 0, e);
     if (ok) {
         buf_puts(&b, "{\"embedding\":");
         embeddings_put_vector(&b, j.values, j.dimensions);

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { load, sideModels, sidesReady, start, top } from './harness.mjs';
+import { modelFiles, startHub } from '../cli/hub.mjs';
+import { load, sideModels, sidesReady, sleep, start, top } from './harness.mjs';
 
 const data = path.join(top, 'tests/data/embedding');
 const bert = JSON.parse(readFileSync(path.join(data, 'bert/golden.json')));
@@ -107,6 +108,8 @@ test("Ollama's clients get the same vectors", async () => {
   assert.equal(r.body.prompt_eval_count, bert.ids[0].length + bert.ids[1].length + 4);
   const old = await s.json('POST', '/api/embeddings', { model: 'bert', prompt: bert.texts[0] });
   near(old.body.embedding, bert.vectors[0], 'the older form');
+  const long = await s.json('POST', '/api/embed', { model: 'bert', input: ['a', 'the '.repeat(200)], truncate: false });
+  assert.deepEqual([long.status, /^input: text 1 has \d+ tokens, the model takes 64/.test(long.body.error)], [400, true], long.text);
   const none = await s.json('POST', '/api/embed', { model: 'nothing', input: 'x' });
   assert.equal(none.status, 404);
   assert.equal(typeof none.body.error, 'string');
@@ -157,6 +160,22 @@ test('without such models both endpoints say what is missing', async () => {
     assert.deepEqual([own.status, own.body.error.param], [400, 'model'], own.text);
   } finally {
     await bare.stop();
+  }
+});
+
+test('a name on a hub is loaded once, its pooling with it', async () => {
+  const folder = path.join(data, 'bert');
+  const hub = await startHub({ ...modelFiles(folder), '1_Pooling/config.json': { data: readFileSync(path.join(folder, '1_Pooling/config.json')) } }, { blobs: true });
+  try {
+    const from = await start({ args: ['--hub', hub.url, '--embedding-model', 'hf.co/lab/tiny'] });
+    try {
+      while ((await from.json('GET', '/v1/models/tiny')).body.sluice?.state !== 'ready') await sleep(50);
+      near((await from.json('POST', '/v1/embeddings', { model: 'tiny', input: bert.texts[0] })).body.data[0].embedding, bert.vectors[0], 'from the hub');
+    } finally {
+      await from.stop();
+    }
+  } finally {
+    hub.stop();
   }
 });
 

@@ -53,7 +53,10 @@ await Promise.all(Array.from({ length: CLIENTS }, async () => {
 }));
 const seconds = (performance.now() - began) / 1000;
 await chatting;
-console.log(JSON.stringify({ texts: N, tokens, threads: Number(threads), seconds: +seconds.toFixed(1), texts_per_s: Math.round(N / seconds), tokens_per_s: Math.round(tokens / seconds),
+/** Processor seconds of the engine so far: what other work on the machine does not change. */
+const used = readFileSync(`/proc/${server.pid('engine-embed')}/stat`, 'utf8').split(') ')[1].split(' ');
+const cpu = (Number(used[11]) + Number(used[12])) / 100;
+console.log(JSON.stringify({ texts: N, tokens, threads: Number(threads), seconds: +seconds.toFixed(1), texts_per_s: Math.round(N / seconds), tokens_per_s: Math.round(tokens / seconds), engine_cpu_s: +cpu.toFixed(1), texts_per_cpu_s: Math.round(N / cpu),
   ...(CHATS ? { chats: CHATS, ms_per_token_alone: +quiet.toFixed(2), ms_per_token_beside: +busy.toFixed(2) } : {}) }));
 
 if (peer) {
@@ -66,9 +69,9 @@ torch.set_num_threads(${threads})
 texts = json.load(open(sys.argv[1]))
 m = SentenceTransformer(${JSON.stringify(model)}, device="cpu")
 m.encode(texts[:64])
-began = time.time()
+began, used = time.time(), time.process_time()
 v = m.encode(texts, batch_size=64, normalize_embeddings=True)
-print(json.dumps({"texts_per_s": round(len(texts) / (time.time() - began))}))
+print(json.dumps({"texts_per_s": round(len(texts) / (time.time() - began)), "texts_per_cpu_s": round(len(texts) / (time.process_time() - used))}))
 v.astype("<f4").tofile(sys.argv[2])`;
   const r = spawnSync(peer, ['-c', program, path.join(dir, 'texts.json'), path.join(dir, 'vectors')], { encoding: 'utf8', env: { ...process.env, OPENBLAS_CORETYPE: undefined } });
   if (r.status !== 0) throw new Error(r.stderr);

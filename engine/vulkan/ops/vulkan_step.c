@@ -17,6 +17,8 @@ static int32_t round_rows(int32_t n, int32_t most)
 static bool check(const struct backend *b, const struct step *s, struct err *e)
 {
     int64_t rows = 0, blocks = 0;
+    if (s->hidden)
+        return err_set(e, ERR_UNSUPPORTED, "hidden rows stay on the GPU");
     if (s->n_sequences < 1 || s->n_sequences > b->params.max_sequences) {
         return err_set(e, ERR_LIMIT, "%d sequences in a step; at most %d", s->n_sequences,
                        b->params.max_sequences);
