@@ -43,11 +43,9 @@ static bool reserve(struct backend *b, int32_t n, int32_t rows, struct err *e)
 bool head_reserve(struct backend *b, struct err *e)
 {
     int32_t n = b->rows.n_out;
-    return b->step->hidden || reserve(b, n,
-                                      b->rows.keep_logits ? n
-                                      : n < HEAD_ROWS     ? n
-                                                          : HEAD_ROWS,
-                                      e);
+    if (b->step->hidden)
+        return true;
+    return reserve(b, n, b->rows.keep_logits ? n : n < HEAD_ROWS ? n : HEAD_ROWS, e);
 }
 
 bool head_reserve_decode(struct backend *b, struct err *e)
