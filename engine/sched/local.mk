@@ -14,7 +14,7 @@ libsluice_sched_a_SOURCES = \
 	%D%/job.c %D%/job.h \
 	%D%/job_table.c %D%/job_table.h \
 	%D%/client/listener.c %D%/client/listener.h \
-	%D%/loop.c %D%/loop.h \
+	%D%/loop.c %D%/loop.h %D%/loop_report.c %D%/loop_state.h \
 	%D%/watch/model_facts.c %D%/watch/model_facts.h \
 	%D%/watch/monitor.c %D%/watch/monitor.h \
 	%D%/watch/notify.c %D%/watch/notify.h \

@@ -1,6 +1,6 @@
 /* Runs the loop thread: it loads the model, announces that the engine is ready, steps while
  * there is work, and shuts down in order. */
-#include "engine/sched/loop.h"
+#include "engine/sched/loop_state.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -18,122 +18,14 @@
 #include "engine/confine/engine_walls.h"
 #include "engine/draft/draft_plan.h"
 #include "engine/memory/memory_load.h"
-#include "engine/memory/memory_text.h"
 #include "engine/model/model.h"
 #include "engine/sched/embed/embed_load.h"
 #include "engine/sched/embedder.h"
-#include "engine/sched/watch/model_facts.h"
 #include "engine/sched/watch/notify.h"
 #include "engine/sched/scheduler.h"
 #include "engine/text/text_model.h"
 
 #define IDLE_MS 1000 /* how often idle time is counted; a job ends the wait early */
-
-struct loop {
-    struct loop_params params;
-    pthread_t thread;
-    /* the thread's own */
-    struct text_model text;
-    bool text_open;
-    struct model *model;
-    int32_t trained_top_k;     /* per token, as trained */
-    struct memory_load memory; /* plan and backend */
-    struct draft_load drafts;
-    struct disk_tier disk;
-    struct scheduler *scheduler; /* of answers; or */
-    struct embedder *embedder;   /* of vectors and scores */
-    struct speculation_applied speculate;
-    double load_ms;
-};
-
-/* The most experts that a token uses in any layer; 0: no layer has experts. */
-static int32_t most_experts(const struct model_plan *plan)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < plan->n_layer; i++)
-        if (plan->layers[i].ffn == FFN_MOE && plan->layers[i].moe.n_used > n)
-            n = plan->layers[i].moe.n_used;
-    return n;
-}
-
-static void describe_model(const struct loop *l, struct status_page *page)
-{
-    snprintf(page->model_name, sizeof page->model_name, "%s", l->text.name);
-    snprintf(page->task, sizeof page->task, "%s", engine_task_name(l->params.task));
-    page->experts_per_token = most_experts(model_plan(l->model));
-    page->trained_top_k = l->trained_top_k;
-    model_facts(l->model, page);
-    if (l->params.task == ENGINE_TASK_EMBED)
-        model_facts_of_vectors(l->model, page);
-}
-
-static void describe_backend(const struct loop *l, struct status_page *page)
-{
-    struct backend_memory m = {0};
-    struct buf plan = {0};
-    const struct memory_load *from = &l->memory;
-    const struct sizing *size = &from->plan.size;
-    from->ops->memory(from->opened, &m);
-    snprintf(page->backend, sizeof page->backend, "%s", from->ops->name);
-    snprintf(page->device, sizeof page->device, "%s", from->ops->device_name(from->opened));
-    snprintf(page->backend_note, sizeof page->backend_note, "%s", from->plan.reason);
-    snprintf(page->strategy, sizeof page->strategy, "%s", strategy_name(from->plan.strategy));
-    page->n_ctx = size->n_ctx;
-    page->n_slots = size->n_slots;
-    page->max_queue = (int32_t)l->params.max_queue;
-    page->block_tokens = BACKEND_BLOCK_TOKENS;
-    page->n_blocks = size->n_blocks;
-    page->max_rows = size->max_rows;
-    snprintf(page->speculate, sizeof page->speculate, "%s",
-             engine_speculate_name(l->speculate.applied));
-    snprintf(page->speculate_note, sizeof page->speculate_note, "%s",
-             l->speculate.why[0] ? l->speculate.why : l->drafts.left_out);
-    snprintf(page->draft_model, sizeof page->draft_model, "%s", l->drafts.name);
-    page->draft_host_bytes = l->drafts.memory.plan.host;
-    page->draft_device_bytes = l->drafts.memory.plan.device;
-    page->n_threads = from->ops->threads ? from->ops->threads(from->opened) : 0;
-    page->loaded_weight_bytes = m.weights;
-    page->kv_bytes = m.kv;
-    page->kv_stored_bytes_per_token = from->plan.kv_per_token;
-    snprintf(page->kv_type, sizeof page->kv_type, "%s", kv_type_name(m.kv_type));
-    page->state_bytes = m.state;
-    page->work_bytes = m.work;
-    page->device_bytes = m.device;
-    page->host_bytes = m.host;
-    page->locked_weight_bytes = memory_load_locked(from);
-    buf_putc(&plan, '{');
-    memory_plan_json(&from->plan, &from->estimate, &plan); /* members, without braces */
-    buf_putc(&plan, '}');
-    if (!plan.failed && plan.len < sizeof page->plan) /* truncated JSON would be invalid */
-        memcpy(page->plan, plan.data, plan.len + 1);
-    buf_fini(&plan);
-}
-
-/* One line on standard output, for whoever started the engine. */
-static void print_ready(const struct loop *l)
-{
-    struct buf b = {0};
-    const char *device = l->memory.ops->device_name(l->memory.opened);
-    buf_printf(&b, "{\"event\":\"ready\",\"pid\":%d,\"model\":", (int)getpid());
-    buf_json_string(&b, l->text.name, strlen(l->text.name));
-    buf_printf(&b, ",\"backend\":\"%s\",\"device\":", l->memory.ops->name);
-    buf_json_string(&b, device, strlen(device));
-    buf_putc(&b, ',');
-    memory_plan_json(&l->memory.plan, &l->memory.estimate, &b);
-    buf_printf(&b, ",\"speculate\":\"%s\"", engine_speculate_name(l->speculate.applied));
-    if (l->drafts.draft) {
-        buf_puts(&b, ",\"draft_model\":");
-        buf_json_string(&b, l->drafts.name, strlen(l->drafts.name));
-        buf_printf(&b, ",\"draft_model_bytes\":%llu",
-                   (unsigned long long)(l->drafts.memory.plan.host + l->drafts.memory.plan.device));
-    }
-    buf_printf(&b, ",\"load_ms\":%.1f}\n", l->load_ms);
-    if (!b.failed) {
-        fputs(b.data, stdout);
-        fflush(stdout);
-    }
-    buf_fini(&b);
-}
 
 static bool open_embedder(struct loop *l, struct err *e)
 {
@@ -161,7 +53,7 @@ static bool open_scheduler(struct loop *l, struct err *e)
         .ops = l->memory.ops,
         .backend = l->memory.opened,
         .experts = memory_load_experts(&l->memory),
-        .experts_per_token = most_experts(plan),
+        .experts_per_token = loop_most_experts(plan),
         .trained_top_k = l->trained_top_k,
         .vocab = l->text.vocab,
         .eos = l->text.n_eos ? l->text.eos : plan->eos,
@@ -308,12 +200,12 @@ static bool open_backend(struct loop *l, struct err *e)
 static bool limit_experts(struct loop *l, struct err *e)
 {
     int32_t n = (int32_t)l->params.experts_per_token;
-    l->trained_top_k = most_experts(model_plan(l->model));
+    l->trained_top_k = loop_most_experts(model_plan(l->model));
     if (!n)
         return true;
     if (!model_limit_experts(l->model, n, e))
         return false;
-    if (most_experts(model_plan(l->model)) < l->trained_top_k)
+    if (loop_most_experts(model_plan(l->model)) < l->trained_top_k)
         log_warn("every token uses %d experts a layer, the model says %d: answers are lossy", n,
                  l->trained_top_k);
     return true;
@@ -331,7 +223,7 @@ static bool load(struct loop *l, struct err *e)
         !embed_load_check(params->task, model_plan(l->model), l->text.vocab, e))
         return false;
     struct status_page *page = status_begin(params->status);
-    describe_model(l, page);
+    loop_describe_model(l, page);
     status_end(params->status);
     monitor_set_model(params->monitor, l->model);
     if (!open_backend(l, e))
@@ -368,7 +260,7 @@ static void fail_engine(struct loop *l, enum engine_state state, int exit_status
 static void announce(struct loop *l)
 {
     struct status_page *page = status_begin(l->params.status);
-    describe_backend(l, page);
+    loop_describe_backend(l, page);
     if (page->state == ENGINE_LOADING) { /* else it is stopping already */
         page->state = ENGINE_READY;
         page->error[0] = 0;
@@ -386,7 +278,7 @@ static void announce(struct loop *l)
                                       .speculate = l->speculate,
                                       .task = l->params.task,
                                       .dimensions = model_plan(l->model)->d_model});
-    print_ready(l);
+    loop_print_ready(l);
     notify_manager("READY=1");
     log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d kv_type=%s "
              "load_ms=%.1f",

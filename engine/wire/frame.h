@@ -32,7 +32,7 @@ enum frame_type {
     FRAME_CACHE_RECONCILE_BEGIN,
     FRAME_CACHE_RECONCILE,
     FRAME_CACHE_RECONCILE_END,
-    FRAME_RELAY, /* to the relay: an answer that another server gives (struct engine_relay) */
+    FRAME_RELAY,   /* to the relay: an answer that another server gives (struct engine_relay) */
     FRAME_VECTORS, /* to the client: of an embedding job */
     FRAME__N
 };

@@ -18,7 +18,7 @@
 #include "fcgi/inference/cache_scope.h"
 #include "fcgi/inference/model_gate.h"
 #include "fcgi/inference/model_name.h"
-#include "fcgi/inference/relay_error.h"
+#include "fcgi/http/relay_error.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/inference/stored_answer.h"
 #include "fcgi/inference/stored_prompt.h"

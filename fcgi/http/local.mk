@@ -9,6 +9,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/http_method.c \
 	%D%/identity.h \
 	%D%/ignored.c %D%/ignored.h \
+	%D%/relay_error.c %D%/relay_error.h \
 	%D%/json_put.c %D%/json_put.h \
 	%D%/multipart.c %D%/multipart.h \
 	%D%/path_id.c %D%/path_id.h \

@@ -8,7 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
-#include "fcgi/inference/relay_error.h"
+#include "fcgi/http/relay_error.h"
 
 static struct generation_call *add_call(struct generation *g)
 {

@@ -11,7 +11,7 @@
 #include "fcgi/auth/limits.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_gate.h"
-#include "fcgi/inference/relay_error.h"
+#include "fcgi/http/relay_error.h"
 #include "fcgi/inference/speculation_usage.h"
 #include "fcgi/inference/usage.h"
 #include "fcgi/inference/watch.h"

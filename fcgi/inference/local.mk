@@ -11,7 +11,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/model_gate.c %D%/model_gate.h \
 	%D%/model_name.c %D%/model_name.h \
 	%D%/prompt.c %D%/prompt.h \
-	%D%/relay_error.c %D%/relay_error.h \
 	%D%/reduced_top_k.c %D%/reduced_top_k.h \
 	%D%/server_defaults.c \
 	%D%/settings.c %D%/settings.h \

@@ -8,7 +8,7 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/relay_error.h"
+#include "fcgi/http/relay_error.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/upstreams/upstream_status.h"

@@ -5,7 +5,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/engine.h"
-#include "fcgi/inference/relay_error.h"
+#include "fcgi/http/relay_error.h"
 
 static const char question[] =
     "{\"messages\":[{\"role\":\"user\",\"content\":\"Say OK.\"}],\"max_tokens\":16}";

@@ -1,6 +1,6 @@
 /* relay_error.h: one table from reasons to replies. What an upstream says of its key or of the
  * server behind it is never a client's 401 or 404. */
-#include "fcgi/inference/relay_error.h"
+#include "fcgi/http/relay_error.h"
 
 #include <stdio.h>
 #include <string.h>
