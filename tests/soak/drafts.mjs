@@ -15,7 +15,7 @@ const pick = (list) => list[Math.floor(Math.random() * list.length)];
 const server = await start({ model: text('model'), args: ['--threads', '2', '--slots', '4', '--ctx', '640', '--kv-memory', '1700000', '--draft-model', DRAFT] });
 leaveCleanly(() => server.stop());
 
-const count = { blocks: await server.metric('kv_cache_blocks'), preempted: 0, questions: 0, answers: 0, cancelled: 0, kills: 0, differed: 0, failed: 0, drafted: 0, accepted: 0, from_disk: 0, by: {} };
+const count = { blocks: await server.metric('kv_cache_blocks'), preempted: 0, questions: 0, answers: 0, cancelled: 0, kills: 0, differed: 0, failed: 0, broken: 0, drafted: 0, accepted: 0, from_disk: 0, by: {} };
 let away = 0;
 
 /** Texts that repeat, lists, code and prose: where drafts come true, and where they do not. */
@@ -27,7 +27,7 @@ function question() {
 }
 
 async function ask(body) {
-  for (;;) {
+  for (let tries = 0; ;) {
     let r;
     try { r = await server.json('POST', '/v1/completions', body); } catch (e) { r = { status: 0, text: e.message }; }
     if (r.status === 200) {
@@ -39,7 +39,8 @@ async function ask(body) {
       if (x.drafted) count.by[body.speculate] = (count.by[body.speculate] ?? 0) + 1;
       return JSON.stringify(r.body.choices);
     }
-    if (Date.now() > away) {
+    if (r.status === 0 && tries++ < 3) count.broken++; // a connection that was idle for too long: asked again
+    else if (Date.now() > away) {
       count.failed++;
       console.log(`failed: ${r.status} ${r.text.slice(0, 300)}`);
       return null;
