@@ -14,7 +14,7 @@
 #include "engine/base/mapped_file.h"
 #include "fcgi/process/work_gate.h"
 
-#define SHARED_ROUTES 192 /* rows for routes; the last one counts requests without a route */
+#define SHARED_ROUTES 256 /* rows for routes; the last one counts requests without a route */
 #define SHARED_STATUSES 25
 #define SHARED_BUCKETS 20
 #define SHARED_CHILDREN 512      /* processes of one pool */

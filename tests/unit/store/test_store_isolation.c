@@ -190,6 +190,8 @@ static bool serves_everyone(int q)
     case QUERY_PART_ADD_FILE:
     case QUERY_SEARCH_FILL: /* the recorder: what the index of all users held, no more */
     case QUERY_SEARCH_FILL_FILES:
+    case QUERY_SEARCH_SIZES:
+    case QUERY_SEARCH_SIZES_FILES:
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_CLEAR_USER_RESPONSE: /* of a removed user */
     case QUERY_CLEAR_USER_ITEM:
@@ -272,6 +274,9 @@ static bool may_scan(int q)
     case QUERY_BRANCH_IDS:
     case QUERY_SUBTREE_IDS:
     case QUERY_LEAF_LEAVE:
+    case QUERY_SEARCH_SIZES: /* no further than the caller's bound, where the index has few pages */
+    case QUERY_SEARCH_SIZES_FILES:
+    case QUERY_SEARCH_SIZES_PARTS:
     case QUERY_SEARCH_SMALL: /* as far as its limit */
     case QUERY_SEARCH_SMALL_FILES:
     case QUERY_SEARCH_FILL: /* of a small index, after a removal */
