@@ -7,10 +7,11 @@ import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { Authenticator } from './authenticator.mjs';
 import { start, top } from './harness.mjs';
+import { startMcp } from './mcp_server.mjs';
 
 const MARK = 'anns-own-words';
 const none = { authorization: null };
-let s, doc, routes, ann, bob, owned;
+let s, mcp, doc, routes, ann, bob, owned;
 
 const each = async (list, fn, width = 8) => {
   const queue = [...list];
@@ -47,6 +48,7 @@ async function things(who, word) {
   out['/api/prompts'] = (await make('/api/prompts', { name: word, text: word })).id;
   out['/api/attachments'] = (await make(`/api/attachments?name=${word}.txt`, word, { 'content-type': 'application/octet-stream' })).id;
   out['/api/shares'] = (await make(`/api/conversations/${out['/api/conversations']}/shares`, {})).id;
+  out['/api/tool-servers'] = (await make('/api/tool-servers', { name: word.slice(0, 20), url: mcp.url })).id;
   const passkey = new Authenticator(s.url).create(await make('/api/passkeys/options', undefined, who.session));
   out['/api/passkeys'] = (await make('/api/passkeys', { name: word, passkey }, who.session)).id;
   return out;
@@ -60,7 +62,8 @@ const FREE = { '/v1/models': 'everyone sees the models', '/api/blobs': 'always r
 before(async () => {
   s = await start({ fake: true });
   s.url = `http://localhost:${s.port}`; // no passkeys at an address
-  await s.json('PATCH', '/api/admin/settings', { share_links: true, sign_up: 'open', passkeys: true });
+  mcp = await startMcp();
+  await s.json('PATCH', '/api/admin/settings', { share_links: true, sign_up: 'open', passkeys: true, tool_servers: 'users', tool_servers_private: true });
   doc = (await s.json('GET', '/openapi.json')).body;
   routes = Object.entries(doc.paths).flatMap(([p, item]) => Object.entries(item).map(([m, op]) => ({ path: p, method: m.toUpperCase(), op,
     open: op.security.length === 0, params: op.parameters.filter((x) => x.in === 'query').map((x) => x.name),
@@ -71,7 +74,7 @@ before(async () => {
   bob.things = await things(bob, 'bobs');
   owned = [...new Set([...Object.values(ann.things), ann.id])];
 });
-after(() => s?.stop());
+after(async () => { await s?.stop(); await mcp?.stop(); });
 
 test('each kind of thing that a path names is one that Ann has', () => {
   const kinds = new Set(routes.filter((r) => r.path.includes('{') && !ADMINS.test(r.path)).map((r) => kindOf(r.path)));

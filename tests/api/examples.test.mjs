@@ -9,6 +9,7 @@ import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { modelFiles, startHub } from '../cli/hub.mjs';
 import { demo, sideModels, sidesReady, sleep, start, top } from './harness.mjs';
+import { startMcp } from './mcp_server.mjs';
 
 const LANGUAGES = { sh: 'curl', python: 'Python', js: 'JavaScript' };
 const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');
@@ -18,6 +19,7 @@ const read = (f) => readFileSync(path.join(top, f), 'utf8');
 // What a program alone can't do, or what never has a good answer: docs/examples/README.md says so too.
 const WITHOUT = [/^\w+ \/api\/(login\/)?passkey(?!s$)/, /^POST \/api\/passkeys$/, /^\w+ \/api\/oidc\/(callback|code|link|sign-in|unlink)/, /^POST \/api\/second-factor\//,
   /^POST \/api\/session\/confirm\/options/, /^\w+ \/api\/(create|copy|delete|push|blobs)\b/,
+  /^POST \/api\/messages\/\{\w+\}\/calls\//, // of an answer that calls a tool: tools.test.mjs
   /^POST \/v1\/responses\/\{\w+\}\/cancel$/, /^POST \/infill$/, // the demo model has no tokens for it
   /^\w+ \/(ready|v1\/health|chat\/completions|completions|responses|models|embeddings?|(v2\/)?rerank)$/]; // other names
 // Blocks of other documents that need another machine, another client or root, and what runs them.
@@ -37,6 +39,7 @@ const ELSEWHERE = {
   'docs/clients/opencode.md': { export: 'tests/clients/opencode.mjs' },
   'docs/clients/pi.md': { export: 'tests/clients/pi.mjs' },
   'docs/clients/qwen-code.md': { export: 'tests/clients/qwen_code.mjs' },
+  'docs/SCALING.md': { 'sluice upstream add': 'tests/api/upstreams.test.mjs', 'gpu$': 'tests/api/upstream_peers.test.mjs' },
   'docs/operations/install.md': { 'sudo apt': 'tests/package/chroot.sh', 'podman run': 'tests/package/image.sh', autoreconf: 'quickstart' },
 };
 
@@ -56,7 +59,7 @@ const elsewhere = (b) => Object.entries(ELSEWHERE[b.page] ?? {}).find(([begin]) 
 const setUp = Object.fromEntries(blocks('docs/examples/README.md').map((b) => [b.language, b.text]));
 const examples = all.filter((b) => b.page !== 'docs/examples/README.md' && !elsewhere(b));
 
-let s, hub, proxy, dir, url;
+let s, hub, mcp, proxy, dir, url;
 const asked = { sh: new Set(), python: new Set(), js: new Set() };
 let running = 'sh', good = 0;
 const bad = [];
@@ -83,8 +86,10 @@ before(async () => {
   symlinkSync(modules, path.join(dir, 'node_modules'));
   const files = modelFiles(demo);
   hub = await startHub(files, { blobs: true });
+  mcp = await startMcp();
   s = await start({ args: ['--hub', hub.url, ...sideModels] });
   await sidesReady(s);
+  await s.json('PATCH', '/api/admin/settings', { tool_servers: 'admin', tool_servers_private: true }); // ours is on this machine
   proxy = await startProxy(s.port);
   url = `http://127.0.0.1:${proxy.address().port}`;
 });
@@ -93,6 +98,7 @@ after(async () => {
   proxy?.close();
   await s?.stop();
   hub?.stop();
+  await mcp?.stop();
   if (dir) rmSync(dir, { recursive: true, force: true });
 });
 
@@ -106,7 +112,7 @@ function run(b) {
   mkdirSync(where);
   const own = b.page.startsWith('docs/examples/');
   const lines = b.language === 'sh' ? setUp.sh.replace(/^\. .*\n/, '') : own ? setUp[b.language] : '';
-  const text = b.text.replace(/^\. var\/quickstart.env\n/m, '').replaceAll('http://127.0.0.1:8080', url).replaceAll('sk-sluice-YOUR-KEY', s.key).replaceAll('"MODEL"', '"demo-model"');
+  const text = b.text.replace(/^\. var\/quickstart.env\n/m, '').replaceAll('http://127.0.0.1:8080', url).replaceAll('https://tools.example.com/mcp', mcp.url).replaceAll('sk-sluice-YOUR-KEY', s.key).replaceAll('"MODEL"', '"demo-model"');
   writeFileSync(path.join(where, name), (b.language === 'sh' ? CURL : '') + lines + text);
   running = b.language;
   return new Promise((done) => {

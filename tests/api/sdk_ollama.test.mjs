@@ -76,7 +76,7 @@ test('errors carry the server\'s words and status', async () => {
   const fails = (promise, status, words) => assert.rejects(promise, (e) => e.name === 'ResponseError' && e.status_code === status && words.test(e.message));
   await fails(client.chat({ ...ask, model: 'nope' }), 404, /^model 'nope' not found$/);
   await fails(client.chat({ ...ask, options: { temperature: 9 } }), 400, /^options\.temperature: /);
-  await fails(client.embed({ model: 'demo-model', input: 'x' }), 501, /embed/);
+  await fails(client.embed({ model: 'demo-model', input: 'x' }), 400, /makes embeddings/);
   await fails(client.delete({ model: 'demo-model' }), 501, /admin/);
   await fails(client.create({ model: 'x', from: 'demo-model' }), 501, /admin/);
   await fails(client.chat({ ...ask, messages: [{ role: 'user', content: 'x '.repeat(6000) }] }), 400, /maximum context length/);

@@ -57,7 +57,7 @@ test('a prediction is where drafts come from, and its tokens are counted apart',
   assert.deepEqual([plain.usage.completion_tokens_details.accepted_prediction_tokens, plain.usage.completion_tokens_details.rejected_prediction_tokens], [0, 0]);
   let accepted = 0;
   for (const content of [text, [{ type: 'text', text: text.slice(0, 40) }, { type: 'text', text: text.slice(40) }]])
-    for (let i = 0; i < 10; i++) {
+    for (let i = 0; i < 10 || (i < 60 && !accepted); i++) { // where plain steps have been faster, drafts are tried now and then
       const body = await ask({ prediction: { type: 'content', content } });
       assert.equal(body.choices[0].message.content, text);
       assert.equal(body.ignored, undefined);

@@ -82,7 +82,7 @@ test('the admin page has engine, pools, database and processes', async () => {
   const r = await s.json('GET', '/api/admin/status');
   assert.equal(r.status, 200);
   assert.equal(r.body.engine.state, 'ready');
-  assert.equal(r.body.pools.length, 3);
+  assert.equal(r.body.pools.length, 4);
   assert.ok(r.body.database.users >= 1);
   assert.match(r.body.database.sqlite_version, /^3\./);
   assert.ok(r.body.processes.some((p) => p.name === 'engine'));
