@@ -16,6 +16,7 @@
 #include "engine/wire/prompt_cache.h"
 
 #define ENGINE_PROTOCOL_VERSION 9
+#define ENGINE_MAX_PROMPT (2 << 20) /* tokens */
 #define ENGINE_MAX_STOP 16
 #define ENGINE_MAX_STOP_BYTES 512
 #define ENGINE_MAX_TOP_LOGPROBS 20

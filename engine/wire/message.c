@@ -16,8 +16,6 @@ enum {
     SUBMIT_ALL = 15
 };
 
-#define MAX_PROMPT ((uint32_t)2 << 20)
-
 static bool malformed(struct err *e, const char *what)
 {
     return err_set(e, ERR_FORMAT, "malformed %s frame", what);
@@ -173,9 +171,9 @@ bool message_check_params(const struct engine_job_params *p, struct err *e)
 {
     if (p->n_prompt < 1)
         return err_field(e, ERR_INPUT, "prompt", "the prompt is empty");
-    if ((uint32_t)p->n_prompt > MAX_PROMPT)
-        return err_field(e, ERR_LIMIT, "prompt", "%d tokens, at most %u are taken", p->n_prompt,
-                         MAX_PROMPT);
+    if (p->n_prompt > ENGINE_MAX_PROMPT)
+        return err_field(e, ERR_LIMIT, "prompt", "%d tokens, at most %d are taken", p->n_prompt,
+                         ENGINE_MAX_PROMPT);
     if (p->max_tokens < 0)
         return err_field(e, ERR_INPUT, "max_tokens", "%d, expected 0 or more", p->max_tokens);
     if (p->top_logprobs < -1 || p->top_logprobs > ENGINE_MAX_TOP_LOGPROBS)
@@ -390,7 +388,7 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     struct engine_sampling *s = &p->sampling;
     *p = (struct engine_job_params){0};
     frame_reader_init(&r, f);
-    if (!get_ids(&r, &(struct id_list){&p->prompt, &p->n_prompt, MAX_PROMPT}, a, e))
+    if (!get_ids(&r, &(struct id_list){&p->prompt, &p->n_prompt, ENGINE_MAX_PROMPT}, a, e))
         return false;
     p->max_tokens = (int32_t)frame_get_u32(&r);
     s->temperature = frame_get_f32(&r);

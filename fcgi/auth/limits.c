@@ -153,7 +153,7 @@ static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
         return true;
     if (!store_used_tokens(r->store, r->who.user_id, now / DAY_S, &used, e))
         return false;
-    if (used + prompt_tokens <= limit)
+    if (used + (prompt_tokens ? prompt_tokens : 1) <= limit) /* not known yet: at least one */
         return true;
     atomic_fetch_add_explicit(&r->worker->shared->limited[LIMIT_DAY], 1, memory_order_relaxed);
     r->error_override.status = 429;
@@ -241,6 +241,11 @@ bool limits_enter(struct request *r, int64_t prompt_tokens, int jobs, struct err
         return true;
     limits_leave(r);
     return false;
+}
+
+bool limits_take(struct request *r, int64_t prompt_tokens, struct err *e)
+{
+    return check_day(r, prompt_tokens, e) && take_from_all(r, LIMIT_TOKENS, prompt_tokens, e);
 }
 
 void limits_spend(struct request *r, int64_t tokens)

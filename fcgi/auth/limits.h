@@ -26,7 +26,9 @@ bool limits_load(struct request *r,
                  struct err *e);          /* the user's; once per request, after auth_identify */
 bool limits_any(const struct request *r); /* has the caller's key one? */
 bool limits_request(struct request *r, struct err *e); /* counts one */
+/* prompt_tokens: 0 where they aren't known yet and limits_take takes them later. */
 bool limits_enter(struct request *r, int64_t prompt_tokens, int jobs, struct err *e);
+bool limits_take(struct request *r, int64_t prompt_tokens, struct err *e); /* of an entered job */
 void limits_spend(struct request *r, int64_t tokens); /* generated; negative: given back */
 void limits_leave(struct request *r); /* the jobs of limits_enter have ended; harmless without it */
 /* May the user keep so many bytes more? 413. Asked before work is done for it; of several who come

@@ -18,6 +18,7 @@
 #include "fcgi/process/worker.h"
 
 #define RETRY_S 3
+#define LOOK_EVERY 16 /* texts, after which a client may have gone */
 
 static const char *const wants[] = {
     [ENGINE_TASK_EMBED] = "makes embeddings", [ENGINE_TASK_SCORE] = "scores documents"};
@@ -69,13 +70,14 @@ bool text_job_begin(struct text_job *j, struct request *r, enum engine_task task
         return err_reason(e, page.state == ENGINE_LOADING ? "model_loading" : "engine_unavailable");
     }
     j->n_ctx = page.n_ctx;
-    return true;
+    /* Before any work is done for the texts; their tokens are taken once they are known. */
+    return limits_enter(r, 0, 1, e);
 }
 
-static bool push_ids(struct text_job *j, const int32_t *ids, int32_t n, struct err *e)
+static bool push_ids(struct ids *to, const int32_t *ids, int32_t n, struct err *e)
 {
     for (int32_t i = 0; i < n; i++)
-        if (!ids_push(&j->ids, ids[i]))
+        if (!ids_push(to, ids[i]))
             return err_set(e, ERR_NOMEM, "no memory for texts");
     return true;
 }
@@ -100,6 +102,13 @@ static bool end_text(struct text_job *j, size_t from, size_t first, struct err *
     }
     if (j->n_texts == ENGINE_MAX_TEXTS)
         return err_set(e, ERR_LIMIT, "at most %d texts are taken at once", ENGINE_MAX_TEXTS);
+    if (j->ids.n > ENGINE_MAX_PROMPT)
+        return err_set(e, ERR_LIMIT,
+                       "is one too many: the texts of a request have at most %d tokens "
+                       "together",
+                       ENGINE_MAX_PROMPT);
+    if (j->n_texts % LOOK_EVERY == 0 && request_client_gone(j->r))
+        return err_set(e, ERR_CANCELLED, "the client closed the connection");
     if (!j->ends) {
         j->ends = malloc(ENGINE_MAX_TEXTS * sizeof *j->ends);
         j->firsts = malloc(ENGINE_MAX_TEXTS * sizeof *j->firsts);
@@ -123,36 +132,30 @@ bool text_job_add(struct text_job *j, const char *text, struct err *e)
 {
     const struct vocab_around *a = vocab_around(j->model->text.vocab);
     const size_t from = j->ids.n;
-    if (!push_ids(j, a->before, a->n_before, e) || !encode(j, text, &j->ids, e))
+    if (!push_ids(&j->ids, a->before, a->n_before, e) || !encode(j, text, &j->ids, e))
         return false;
     cut(j, from, (size_t)a->n_after);
-    return push_ids(j, a->after, a->n_after, e) && end_text(j, from, 0, e);
+    return push_ids(&j->ids, a->after, a->n_after, e) && end_text(j, from, 0, e);
 }
 
 bool text_job_add_ids(struct text_job *j, const int32_t *ids, int32_t n, struct err *e)
 {
     const size_t from = j->ids.n;
-    if (!push_ids(j, ids, n, e))
+    if (!push_ids(&j->ids, ids, n, e))
         return false;
     cut(j, from, 0);
     return end_text(j, from, 0, e);
 }
 
+/* --- a query and its documents: what stands around a document is tokenized once --- */
+
 /* [CLS] query [SEP] document [SEP] */
-static bool add_segments(struct text_job *j, const struct text_pair *p, struct err *e)
+static bool begin_segments(struct text_job *j, const char *query, struct err *e)
 {
     const struct vocab_around *a = vocab_around(j->model->text.vocab);
-    const size_t from = j->ids.n;
-    if (!push_ids(j, a->before, a->n_before, e) || !encode(j, p->query, &j->ids, e) ||
-        !push_ids(j, a->between, a->n_between, e))
-        return false;
-    const size_t first = a->second_type ? j->ids.n - from : 0;
-    if (!encode(j, p->document, &j->ids, e))
-        return false;
-    cut(j, from, (size_t)a->n_after);
-    /* a query that fills all of it leaves nothing of the document */
-    return push_ids(j, a->after, a->n_after, e) &&
-           end_text(j, from, first < j->ids.n - from ? first : 0, e);
+    return push_ids(&j->before, a->before, a->n_before, e) && encode(j, query, &j->before, e) &&
+           push_ids(&j->before, a->between, a->n_between, e) &&
+           push_ids(&j->after, a->after, a->n_after, e);
 }
 
 /* A part of a prompt that is ours: its control tokens count as such. */
@@ -164,8 +167,9 @@ static bool push_words(const struct text_job *j, const char *text, struct ids *o
         e);
 }
 
-/* What Qwen3-Reranker was trained with; its model card has the words. */
-static bool add_judgement(struct text_job *j, const struct text_pair *p, struct err *e)
+/* What Qwen3-Reranker was trained with; its model card has the words. The space behind the last
+ * colon begins the document's first word (text_job_add_document). */
+static bool begin_judgement(struct text_job *j, const struct text_query *q, struct err *e)
 {
     static const char before[] =
         "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query "
@@ -174,26 +178,50 @@ static bool add_judgement(struct text_job *j, const struct text_pair *p, struct 
     static const char after[] = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
     static const char usual[] =
         "Given a web search query, retrieve relevant passages that answer the query";
-    const size_t from = j->ids.n;
-    struct ids behind = {0};
     struct buf text = {0};
-    buf_printf(&text, "<Instruct>: %s\n<Query>: %s\n<Document>: %s",
-               p->instruction ? p->instruction : usual, p->query, p->document);
-    bool ok = !text.failed || err_set(e, ERR_NOMEM, "no memory for texts");
-    ok = ok && push_words(j, before, &j->ids, e) && encode(j, text.data, &j->ids, e) &&
-         push_words(j, after, &behind, e);
-    if (ok)
-        cut(j, from, behind.n);
-    ok = ok && push_ids(j, behind.at, (int32_t)behind.n, e) && end_text(j, from, 0, e);
-    ids_fini(&behind);
+    buf_printf(&text,
+               "<Instruct>: %s\n<Query>: %s\n<Document>:", q->instruction ? q->instruction : usual,
+               q->text);
+    const bool ok = (!text.failed || err_set(e, ERR_NOMEM, "no memory for texts")) &&
+                    push_words(j, before, &j->before, e) && encode(j, text.data, &j->before, e) &&
+                    push_words(j, after, &j->after, e);
     buf_fini(&text);
     return ok;
 }
 
-bool text_job_add_pair(struct text_job *j, const struct text_pair *p, struct err *e)
+bool text_job_begin_query(struct text_job *j, const struct text_query *q, struct err *e)
 {
-    return vocab_around(j->model->text.vocab)->n_between ? add_segments(j, p, e)
-                                                         : add_judgement(j, p, e);
+    const bool segments = vocab_around(j->model->text.vocab)->n_between > 0;
+    if (!(segments ? begin_segments(j, q->text, e) : begin_judgement(j, q, e)))
+        return false;
+    const size_t n = j->before.n + j->after.n;
+    if (n < (size_t)j->n_ctx)
+        return true;
+    j->r->error_override.code = "context_length_exceeded";
+    return err_field(
+        e, ERR_LIMIT, "query",
+        "has %zu tokens with what the model wants around it; the model takes %d, and a "
+        "document needs some of them",
+        n, (int)j->n_ctx);
+}
+
+bool text_job_add_document(struct text_job *j, const char *document, struct err *e)
+{
+    const struct vocab_around *a = vocab_around(j->model->text.vocab);
+    const size_t from = j->ids.n;
+    struct buf text = {0};
+    if (!a->n_between)
+        buf_putc(&text, ' ');
+    buf_puts(&text, document);
+    const bool ok = (!text.failed || err_set(e, ERR_NOMEM, "no memory for texts")) &&
+                    push_ids(&j->ids, j->before.at, (int32_t)j->before.n, e) &&
+                    (!text.len || encode(j, text.data, &j->ids, e));
+    buf_fini(&text);
+    if (!ok)
+        return false;
+    cut(j, from, j->after.n);
+    return push_ids(&j->ids, j->after.at, (int32_t)j->after.n, e) &&
+           end_text(j, from, a->n_between && a->second_type ? j->before.n : 0, e);
 }
 
 /* --- running --- */
@@ -290,7 +318,7 @@ bool text_job_run(struct text_job *j, int32_t dimensions, struct err *e)
                                   .n_texts = j->n_texts,
                                   .dimensions = dimensions};
     snprintf(p.request_id, sizeof p.request_id, "%s", r->id);
-    if (!limits_enter(r, p.n_prompt, 1, e))
+    if (!limits_take(r, p.n_prompt, e))
         return false;
     bool ok = submit(j, &p, &job, e);
     if (!ok)
@@ -308,7 +336,11 @@ bool text_job_run(struct text_job *j, int32_t dimensions, struct err *e)
 
 void text_job_fini(struct text_job *j)
 {
+    if (j->r)
+        limits_leave(j->r);
     ids_fini(&j->ids);
+    ids_fini(&j->before);
+    ids_fini(&j->after);
     free(j->ends);
     free(j->firsts);
     free(j->values);

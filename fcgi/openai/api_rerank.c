@@ -64,12 +64,14 @@ static bool add_documents(struct text_job *j, const struct rerank *q, struct err
 {
     char field[32], text[sizeof e->text];
     int i = 0;
+    if (!text_job_begin_query(j, &(struct text_query){q->query, q->instruction}, e))
+        return false;
     for (const cJSON *one = q->documents->child; one; one = one->next, i++) {
         snprintf(field, sizeof field, "documents[%d]", i);
-        const struct text_pair p = {q->query, text_of(one), q->instruction};
-        if (!p.document)
+        const char *document = text_of(one);
+        if (!document)
             return err_field(e, ERR_INPUT, field, "neither a text nor an object with \"text\"");
-        if (text_job_add_pair(j, &p, e))
+        if (text_job_add_document(j, document, e))
             continue;
         if (e->field[0] || (e->code != ERR_INPUT && e->code != ERR_LIMIT))
             return false;

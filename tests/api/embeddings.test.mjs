@@ -9,6 +9,7 @@ import { load, sideModels, sidesReady, sleep, start, top } from './harness.mjs';
 const data = path.join(top, 'tests/data/embedding');
 const bert = JSON.parse(readFileSync(path.join(data, 'bert/golden.json')));
 const xlmr = JSON.parse(readFileSync(path.join(data, 'xlmr/golden.json')));
+const qwen3 = JSON.parse(readFileSync(path.join(data, 'qwen3/golden.json')));
 const n = bert.vectors[0].length;
 let s;
 
@@ -91,9 +92,26 @@ test('documents are ranked by the scores of transformers', async () => {
   for (const where of ['/rerank', '/v2/rerank']) assert.equal((await s.json('POST', where, { query, documents })).status, 200);
 });
 
+test('a decoder judges documents as it was trained to', async () => {
+  const judge = await start({ args: ['--rerank-model', path.join(data, 'qwen3')] });
+  try {
+    while ((await judge.json('GET', '/v1/models/qwen3')).body.sluice?.state !== 'ready') await sleep(50);
+    const [query] = qwen3.pairs[0], documents = qwen3.pairs.map((p) => p[1]);
+    const r = await judge.json('POST', '/v1/rerank', { query, documents });
+    assert.equal(r.status, 200, r.text);
+    for (const { index, relevance_score: score } of r.body.results) assert.ok(Math.abs(score - qwen3.scores[index]) < 2e-3, `${index}: ${score}, want ${qwen3.scores[index]}`);
+    assert.equal(r.body.usage.prompt_tokens, qwen3.pair_ids.reduce((sum, ids) => sum + ids.length, 0));
+    const asked = await judge.json('POST', '/v1/rerank', { query, documents, instruction: 'Answer '.repeat(600) });
+    assert.deepEqual([asked.status, asked.body.error?.param, asked.body.error?.code], [400, 'query', 'context_length_exceeded'], asked.text);
+  } finally {
+    await judge.stop();
+  }
+});
+
 test('bad rerank requests are named', async () => {
   for (const [body, status, param] of [[{ documents: ['a'] }, 400, 'query'], [{ query: 'a' }, 400, 'documents'], [{ query: 'a', documents: [] }, 400, 'documents'],
     [{ query: 'a', documents: [5] }, 400, 'documents[0]'], [{ query: 'a', documents: ['b', {}] }, 400, 'documents[1]'],
+    [{ query: 'the '.repeat(200), documents: ['b'] }, 400, 'query'],
     [{ query: 'a', documents: ['b'], top_n: 0 }, 400, 'top_n'], [{ query: 'a', documents: ['the '.repeat(200)], truncate: false }, 400, 'documents[0]'],
     [{ query: 'a', documents: ['b'], model: 'bert' }, 400, 'model'], [{ query: 'a', documents: ['b'], model: 'nothing' }, 404, 'model']]) {
     const r = await rerank(body);
