@@ -11,6 +11,8 @@
 
 #define UNKNOWN_PENALTY 10.0 /* below the worst piece */
 #define SMALL_CLUSTER 6 /* bytes: shorter clusters are mapped as a whole if the table has them */
+#define MOST_GROWTH                                                                                \
+    16 /* times; the longest compatibility form, of U+FDFA, has 11 times its bytes */
 
 static const char low_line[] = "\xe2\x96\x81";
 
@@ -76,7 +78,18 @@ static uint32_t unit_offset(uint32_t unit)
     return (unit >> 10) << ((unit & (1u << 9)) >> 6);
 }
 
-/* The text that replaces the bytes from the first prefix on that the table has; NULL: none. */
+/* What stands there, if it is a whole text that may replace so many bytes. */
+static const char *charsmap_text(const struct charsmap *m, uint32_t place, size_t replaced)
+{
+    const size_t left = place < m->n_texts ? m->n_texts - place : 0, most = replaced * MOST_GROWTH;
+    const char *text = m->texts + (left ? place : 0);
+    const char *end = left ? memchr(text, 0, left < most + 1 ? left : most + 1) : NULL;
+    const size_t len = end ? (size_t)(end - text) : 0;
+    return end && utf8_valid((const unsigned char *)text, len) == len ? text : NULL;
+}
+
+/* The text that replaces the bytes from the first prefix on that the table has; NULL: none. What
+ * follows takes texts for well-formed, so one that isn't is none. */
 static const char *charsmap_find(const struct charsmap *m, const char *text, size_t len)
 {
     uint32_t at = 0, unit = unit_at(m, 0);
@@ -90,12 +103,8 @@ static const char *charsmap_find(const struct charsmap *m, const char *text, siz
         if ((unit & ((1u << 31) | 0xFFu)) != c)
             return NULL;
         at ^= unit_offset(unit);
-        if (unit >> 8 & 1) {
-            const uint32_t place = unit_at(m, at) & ((1u << 31) - 1);
-            return place < m->n_texts && memchr(m->texts + place, 0, m->n_texts - place)
-                       ? m->texts + place
-                       : NULL;
-        }
+        if (unit >> 8 & 1)
+            return charsmap_text(m, unit_at(m, at) & ((1u << 31) - 1), i + 1);
     }
     return NULL;
 }

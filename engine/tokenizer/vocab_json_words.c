@@ -162,7 +162,10 @@ static bool read_normalizer(struct vocab_source *s, const cJSON *n, int depth, b
     }
     if (!is_type(n, "Sequence") || depth > 4)
         return err_field(e, ERR_UNSUPPORTED, "normalizer", "%s is not known here", type_of(n));
-    for (const cJSON *one = json_member(n, "normalizers")->child; one; one = one->next)
+    const cJSON *list = json_member(n, "normalizers");
+    if (!cJSON_IsArray(list))
+        return err_field(e, ERR_FORMAT, "normalizer", "a Sequence without its \"normalizers\"");
+    for (const cJSON *one = list->child; one; one = one->next)
         if (!read_normalizer(s, one, depth + 1, collapses, e))
             return false;
     return true;

@@ -322,6 +322,52 @@ static void test_threads_share_one_tokenizer(void **state)
     vocab_close(&v);
 }
 
+/* A unigram model whose map of characters replaces "x" by the bytes whose base64 this is. */
+static struct ids encode_mapped(const char *base64, const char *text)
+{
+    char json[2048], zeros[641];
+    struct err e = {0};
+    memset(zeros, 'A', 640); /* units of the double array that nothing leads to */
+    zeros[640] = 0;
+    snprintf(json, sizeof json,
+             "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],"
+             "[\"\u2581a\",-1],[\"\u2581x\",-1],[\"a\",-2],[\"x\",-2]]},\"normalizer\":"
+             "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"6AEAAAAE%sAIB4BQAA%s\"},"
+             "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
+             "{\"type\":\"WhitespaceSplit\"},{\"type\":\"Metaspace\"}]}}",
+             zeros, base64);
+    struct vocab *v = text_cases_inline(json, &e);
+    if (!v)
+        fail_msg("%s: %s", e.field, e.text);
+    struct tokenizer *t = tokenizer_create(v, &e);
+    assert_non_null(t);
+    struct ids ids = encode(t, text, strlen(text), TOKENIZE_PLAIN, NULL, 0);
+    tokenizer_destroy(&t);
+    vocab_close(&v);
+    return ids;
+}
+
+static void test_a_map_to_what_is_no_text_maps_nothing(void **state)
+{
+    static const struct {
+        const char *to;
+        int32_t first;
+    } cases[] = {
+        {"YQA=", 1},                     /* "a" */
+        {"8AA=", 2},                     /* the first byte of four */
+        {"wwA=", 2},                     /* of two */
+        {"YYAA", 2},                     /* "a" and a byte that follows nothing */
+        {"YWFhYWFhYWFhYWFhYWFhYWEA", 2}, /* 17 bytes for one */
+        {"YWE=", 2},                     /* no end */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ids ids = encode_mapped(cases[i].to, "x");
+        assert_int_equal(ids.n, 1);
+        assert_int_equal(ids.at[0], cases[i].first);
+        ids_fini(&ids);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 2 && !strcmp(argv[1], "--cases")) {
@@ -344,6 +390,7 @@ int main(int argc, char **argv)
                                         demo_close),
         cmocka_unit_test_setup_teardown(test_spans_out_of_order_are_refused, demo_open, demo_close),
         cmocka_unit_test(test_added_tokens_take_space_and_want_words),
+        cmocka_unit_test(test_a_map_to_what_is_no_text_maps_nothing),
         cmocka_unit_test_setup_teardown(test_time_is_linear, demo_open, demo_close),
         cmocka_unit_test(test_threads_share_one_tokenizer),
     };

@@ -192,6 +192,10 @@ static void test_what_is_not_known_is_refused_by_name(void **state)
         "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"vocab\":{\"a\":0},\"merges\":[]},"
         "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
         ERR_UNSUPPORTED, "unknown");
+    refuse("{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0]]},"
+           "\"normalizer\":{\"type\":\"Sequence\"},"
+           "\"pre_tokenizer\":{\"type\":\"Metaspace\"}}",
+           ERR_FORMAT, "normalizer");
     refuse("[]", ERR_FORMAT, "object");
     refuse("{\"model\":{\"type\":\"BPE\"", ERR_FORMAT, "/tmp/");
     refuse("GGUF", ERR_FORMAT, "ends inside the header");
