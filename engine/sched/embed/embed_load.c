@@ -33,7 +33,8 @@ bool embed_load_check(enum engine_task task, const struct model_plan *plan, cons
                                 "embeddings"
                               : "this model is trained to continue text, not to embed it: its "
                                 "files name no pooling");
-    if (plan->encoder ? scorer : yes >= 0 && no >= 0)
+    /* the head has a row of each token that the model knows; the tokenizer may have more */
+    if (plan->encoder ? scorer : yes >= 0 && no >= 0 && yes < plan->n_vocab && no < plan->n_vocab)
         return true;
     return err_set(e, ERR_UNSUPPORTED, "%s",
                    plan->encoder ? "this model has no head that scores pairs of texts"

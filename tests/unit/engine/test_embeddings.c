@@ -309,6 +309,23 @@ static void test_a_model_is_refused_for_what_it_is_not_made_for(void **state)
     }
 }
 
+/* A tokenizer may have more tokens than the model has rows for. */
+static void test_words_to_score_with_lie_within_the_head(void **state)
+{
+    struct fixture f = {0};
+    struct err e = {0};
+    int32_t yes, no;
+    open_model(&f, "qwen3");
+    embed_load_words(f.text.vocab, &yes, &no);
+    struct model_plan plan = *model_plan(f.model);
+    plan.n_vocab = (yes > no ? yes : no) + 1;
+    assert_true(embed_load_check(ENGINE_TASK_SCORE, &plan, f.text.vocab, &e));
+    plan.n_vocab--;
+    assert_false(embed_load_check(ENGINE_TASK_SCORE, &plan, f.text.vocab, &e));
+    assert_int_equal(e.code, ERR_UNSUPPORTED);
+    close_model(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +335,7 @@ int main(void)
         cmocka_unit_test(test_a_text_s_vector_does_not_depend_on_the_others),
         cmocka_unit_test(test_fewer_dimensions_are_the_first_ones_at_length_1),
         cmocka_unit_test(test_a_model_is_refused_for_what_it_is_not_made_for),
+        cmocka_unit_test(test_words_to_score_with_lie_within_the_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
