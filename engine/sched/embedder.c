@@ -12,6 +12,8 @@
 #include "engine/sched/stats.h"
 #include "engine/wire/message.h"
 
+#define EVENT_BYTES 256 /* of vectors, without their values: more than enough */
+
 struct member { /* a text of the step that is being made */
     struct job *job;
     int32_t text, n_tokens;
@@ -111,9 +113,19 @@ static void fail_job(struct embedder *m, struct job *j, const struct err *e)
     end_job(m, j, &ev, OUTCOME_FAILED);
 }
 
+static int32_t dimensions_of(const struct embedder *m, const struct job *j)
+{
+    if (m->params.task == ENGINE_TASK_SCORE)
+        return 1;
+    return j->params.dimensions ? j->params.dimensions : m->params.plan->d_model;
+}
+
 void embedder_add(struct embedder *m, struct job *j)
 {
     struct err e = {0};
+    /* All vectors may be there before the reader takes the first. */
+    event_log_allow(&j->log, (size_t)j->params.n_texts *
+                                 ((size_t)dimensions_of(m, j) * sizeof(float) + EVENT_BYTES));
     if (fair_queue_push(m->queue, j, false))
         return;
     err_set(&e, ERR_NOMEM, "no memory to queue the job");
@@ -165,13 +177,6 @@ static bool take_text(struct embedder *m)
     m->leaving = j;
     m->n_leaving++;
     return true;
-}
-
-static int32_t dimensions_of(const struct embedder *m, const struct job *j)
-{
-    if (m->params.task == ENGINE_TASK_SCORE)
-        return 1;
-    return j->params.dimensions ? j->params.dimensions : m->params.plan->d_model;
 }
 
 /* Values of members first .. end - 1, successive texts of one job, as one event. */
@@ -287,9 +292,12 @@ bool embedder_step(struct embedder *m, struct err *e)
     m->n_members = m->n_rows = m->n_blocks_used = 0;
     while (take_text(m))
         ;
-    if (m->n_members && !run(m, e)) {
-        ok = e->code != ERR_DEVICE;
-        fail(m, e, !ok);
+    if (m->n_members) {
+        embedder_publish(m); /* while it runs: who is in it */
+        if (!run(m, e)) {
+            ok = e->code != ERR_DEVICE;
+            fail(m, e, !ok);
+        }
     }
     embedder_publish(m);
     send_last_events(m);
@@ -304,6 +312,7 @@ bool embedder_idle(const struct embedder *m)
 static void list_job(void *context, struct job *j)
 {
     struct status_page *page = context;
+    page->jobs_running += j->state == JOB_PREFILL;
     if (page->n_jobs == STATUS_JOBS)
         return;
     struct status_job *out = &page->jobs[page->n_jobs++];
@@ -314,7 +323,6 @@ static void list_job(void *context, struct job *j)
                                .done_tokens = j->n_computed,
                                .started_s = (double)j->submitted_wall_ms * 1e-3};
     snprintf(out->request_id, sizeof out->request_id, "%s", j->params.request_id);
-    page->jobs_running += j->state == JOB_PREFILL;
 }
 
 void embedder_publish(struct embedder *m)
@@ -331,6 +339,8 @@ void embedder_publish(struct embedder *m)
     page->kv_bytes_read = c.kv_bytes_read;
     page->n_jobs = page->jobs_running = 0;
     fair_queue_each(m->queue, list_job, page);
+    for (struct job *j = m->leaving; j; j = j->next)
+        list_job(page, j);
     /* Jobs that were accepted but are still in the inbox count as waiting. */
     page->jobs_waiting = (int32_t)(page->jobs_accepted - status_jobs_succeeded(page->jobs_done) -
                                    page->jobs_done[OUTCOME_FAILED]) -

@@ -29,9 +29,7 @@ struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job
     j->submitted_wall_ms = clock_wall_ms();
     j->times.submitted = clock_ms();
     atomic_init(&j->references, 1);
-    /* Vectors of all texts may be there before the reader takes the first. */
-    event_log_init(&j->log, params->detached || params->n_texts ? KEPT_LOG_LIMIT : LOG_LIMIT,
-                   params->detached);
+    event_log_init(&j->log, params->detached ? KEPT_LOG_LIMIT : LOG_LIMIT, params->detached);
     atomic_init(&j->queued, true);
     j->state = JOB_WAITING;
     j->slot = -1;

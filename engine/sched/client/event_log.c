@@ -20,6 +20,14 @@ void event_log_fini(struct event_log *l)
     pthread_mutex_destroy(&l->lock);
 }
 
+void event_log_allow(struct event_log *l, size_t limit)
+{
+    pthread_mutex_lock(&l->lock);
+    if (limit > l->limit)
+        l->limit = limit;
+    pthread_mutex_unlock(&l->lock);
+}
+
 bool event_log_append(struct event_log *l, const struct buf *frames, bool last)
 {
     bool ok = !frames->failed;

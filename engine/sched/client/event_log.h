@@ -20,6 +20,7 @@ struct event_log {
 
 void event_log_init(struct event_log *l, size_t limit, bool keep);
 void event_log_fini(struct event_log *l);
+void event_log_allow(struct event_log *l, size_t limit); /* at least so much, from now on */
 /* False when more than `limit` bytes would be held (a reader that does not read, an answer without
  * end) or memory ran out: nothing was appended. `last`: allowed beyond the limit; the stream ends
  * after it. */

@@ -8,19 +8,23 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/sched/embedder.h"
 #include "engine/wire/message.h"
 
 #define D 4
+#define MOST_D 4200
 #define MAX_ROWS 40
 #define MAX_SEQUENCES 3
 
 struct backend { /* one at a time */
-    float hidden[MAX_ROWS][D];
+    float hidden[MAX_ROWS][MOST_D];
     int32_t rows, sequences, steps;
     enum err_code fails;
     struct job *cancels; /* in the middle of the next step */
+    const char *status;  /* NULL, or the page that a step looks at */
+    int32_t seen_running, seen_waiting;
 };
 
 /* Each row: the sum of its text's tokens, then zeros. */
@@ -34,6 +38,11 @@ static bool step(struct backend *b, const struct step *s, struct step_row *rows,
     if (b->cancels)
         atomic_store(&b->cancels->cancel, true);
     b->cancels = NULL;
+    struct status_page page = {0};
+    if (b->status && status_read(b->status, &page, e)) {
+        b->seen_running = page.jobs_running;
+        b->seen_waiting = page.jobs_waiting;
+    }
     if (b->fails)
         return err_set(e, b->fails, "as the test wants");
     for (int32_t i = 0; i < s->n_sequences; i++) {
@@ -43,7 +52,7 @@ static bool step(struct backend *b, const struct step *s, struct step_row *rows,
             sum += (float)q->tokens[t];
         b->rows += q->n_tokens;
         for (int32_t t = 0; t < q->n_out; t++, n++) {
-            memset(b->hidden[n], 0, sizeof b->hidden[n]);
+            memset(b->hidden[n], 0, D * sizeof *b->hidden[n]);
             b->hidden[n][0] = sum;
             b->hidden[n][1] = 1;
             rows[n] = (struct step_row){.hidden = b->hidden[n]};
@@ -61,24 +70,33 @@ static void counters(const struct backend *b, struct backend_counters *c)
 static const struct backend_ops ops = {.name = "sums", .step = step, .counters = counters};
 static const struct model_plan plan = {.d_model = D, .encoder = true, .pooling = POOLING_CLS};
 
+static const struct model_plan wide_plan = {
+    .d_model = MOST_D, .encoder = true, .pooling = POOLING_CLS};
+
 struct rig {
     struct backend backend;
     struct embedder *embedder;
 };
 
-static void open_rig(struct rig *r)
+static void open_with(struct rig *r, const struct model_plan *of, struct status_writer *status)
 {
     struct err e = {0};
     *r = (struct rig){0};
     r->embedder = embedder_create(&(struct embedder_params){.ops = &ops,
                                                             .backend = &r->backend,
-                                                            .plan = &plan,
+                                                            .plan = of,
                                                             .task = ENGINE_TASK_EMBED,
                                                             .n_blocks = 8,
                                                             .max_rows = MAX_ROWS,
-                                                            .max_sequences = MAX_SEQUENCES},
+                                                            .max_sequences = MAX_SEQUENCES,
+                                                            .status = status},
                                   &e);
     assert_non_null(r->embedder);
+}
+
+static void open_rig(struct rig *r)
+{
+    open_with(r, &plan, NULL);
 }
 
 /* n texts of `length` tokens: text i is i + 1 again and again. The caller has one reference. */
@@ -250,6 +268,46 @@ static void test_a_lost_device_ends_all_jobs(void **state)
     embedder_destroy(&r.embedder);
 }
 
+static void test_all_vectors_of_the_largest_job_wait_for_their_reader(void **state)
+{
+    struct rig r;
+    struct err e = {0};
+    open_with(&r, &wide_plan, NULL);
+    struct job *j = add(&r, 1, ENGINE_MAX_TEXTS, 1);
+    while (!embedder_idle(r.embedder))
+        assert_true(embedder_step(r.embedder, &e));
+    assert_false(atomic_load(&j->cancel));
+    assert_int_equal(j->n_texts_done, ENGINE_MAX_TEXTS);
+    assert_true(event_log_bytes(&j->log) > ENGINE_MAX_TEXTS * MOST_D * sizeof(float));
+    job_unref(&j);
+    embedder_destroy(&r.embedder);
+}
+
+static void test_jobs_in_a_step_are_said_to_run(void **state)
+{
+    char path[] = "/tmp/sluice-embedder-XXXXXX";
+    struct rig r;
+    struct err e = {0};
+    close(mkstemp(path));
+    unlink(path);
+    struct status_writer *status = status_create(path, &e);
+    assert_non_null(status);
+    open_with(&r, &plan, status);
+    r.backend.status = path;
+    status_begin(status)->jobs_accepted = 3;
+    status_end(status);
+    struct job *whole = add(&r, 1, 1, 5), *more = add(&r, 2, 5, 5), *later = add(&r, 3, 5, 36);
+    assert_true(embedder_step(r.embedder, &e));
+    assert_int_equal(r.backend.seen_running, 2); /* one of them has no text left for the next */
+    assert_int_equal(r.backend.seen_waiting, 1);
+    embedder_destroy(&r.embedder);
+    status_close(&status);
+    job_unref(&whole);
+    job_unref(&more);
+    job_unref(&later);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +317,8 @@ int main(void)
         cmocka_unit_test(test_a_cancelled_job_ends_between_two_steps),
         cmocka_unit_test(test_a_step_that_fails_ends_its_jobs_alone),
         cmocka_unit_test(test_a_lost_device_ends_all_jobs),
+        cmocka_unit_test(test_all_vectors_of_the_largest_job_wait_for_their_reader),
+        cmocka_unit_test(test_jobs_in_a_step_are_said_to_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
