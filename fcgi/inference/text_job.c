@@ -1,6 +1,7 @@
 /* text_job.h: what a request asks for, checked and sent, and its values as they come. */
 #include "fcgi/inference/text_job.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,8 +237,14 @@ static bool take_vectors(struct text_job *j, const struct engine_event *ev, stru
     }
     if (ev->dimensions != j->dimensions || ev->done < 0 || ev->n_vectors > j->n_texts - ev->done)
         return err_set(e, ERR_INTERNAL, "the engine sent vectors that nobody asked for");
-    memcpy(j->values + (size_t)ev->done * (size_t)j->dimensions, ev->values,
-           (size_t)ev->n_vectors * (size_t)j->dimensions * sizeof *j->values);
+    const size_t n = (size_t)ev->n_vectors * (size_t)j->dimensions;
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(ev->values[i])) /* JSON has no such thing, and nobody could compare it */
+            return err_set(e, ERR_INTERNAL, "the model gave no number for text %d",
+                           (int)ev->done + (int)(i / (size_t)j->dimensions));
+    memcpy(j->values + (size_t)ev->done * (size_t)j->dimensions, ev->values, n * sizeof *j->values);
+    if (ev->n_vectors > 0)
+        j->tokens += j->ends[ev->done + ev->n_vectors - 1] - (ev->done ? j->ends[ev->done - 1] : 0);
     return true;
 }
 
@@ -259,6 +266,8 @@ static bool drain(struct text_job *j, struct engine_job *job, bool *over, struct
         }
         if (ev.type == ENGINE_DONE) {
             *over = true;
+            if (ev.finish != ENGINE_STOP_EOS)
+                return err_set(e, ERR_UNAVAILABLE, "the engine ended before it had read all texts");
             j->tokens = ev.usage.prompt_tokens;
             j->queue_ms = ev.usage.queue_ms;
             j->compute_ms = ev.usage.prefill_ms;
@@ -320,16 +329,14 @@ bool text_job_run(struct text_job *j, int32_t dimensions, struct err *e)
     snprintf(p.request_id, sizeof p.request_id, "%s", r->id);
     if (!limits_take(r, p.n_prompt, e))
         return false;
-    bool ok = submit(j, &p, &job, e);
-    if (!ok)
-        limits_spend(r, -(int64_t)p.n_prompt); /* nothing of it was read */
-    else
-        r->job = engine_job_id(job);
-    const bool started = ok;
-    ok = ok && wait_for_all(j, job, e);
-    engine_close(&job);
+    const bool started = submit(j, &p, &job, e);
     if (started)
-        usage_note_texts(r, ok ? j->tokens : p.n_prompt);
+        r->job = engine_job_id(job);
+    const bool ok = started && wait_for_all(j, job, e);
+    engine_close(&job);
+    limits_spend(r, j->tokens - p.n_prompt); /* what was not read is given back */
+    if (started)
+        usage_note_texts(r, j->tokens);
     limits_leave(r);
     return ok;
 }

@@ -24,7 +24,7 @@ struct text_job { /* text_job_fini in any case; zeroed = empty */
     int32_t n_texts;
     float *values; /* [n_texts, dimensions] after text_job_run */
     int32_t dimensions;
-    int64_t tokens; /* that the engine read */
+    int64_t tokens; /* that the engine read; of a job that failed: of the texts that came back */
     double queue_ms, compute_ms;
 };
 
@@ -46,6 +46,7 @@ struct text_query {
 };
 bool text_job_begin_query(struct text_job *j, const struct text_query *q, struct err *e);
 bool text_job_add_document(struct text_job *j, const char *document, struct err *e);
-/* Runs all of them. dimensions: 0 for all. ERR_CANCELLED: the client has gone. */
+/* Runs all of them. dimensions: 0 for all. Values are finite. ERR_CANCELLED: the client has gone;
+ * ERR_UNAVAILABLE: the engine ended the job; ERR_INTERNAL: the model gave what is no number. */
 bool text_job_run(struct text_job *j, int32_t dimensions, struct err *e);
 void text_job_fini(struct text_job *j);

@@ -141,14 +141,13 @@ static bool read_format(const cJSON *body, bool *base64, struct err *e)
                      format);
 }
 
-static bool embed(struct request *r, struct err *e)
+static bool embed_texts(struct request *r, struct err *e)
 {
     struct text_job j = {0};
     const cJSON *body = field_body(r, e);
     const char *model = NULL;
     int64_t dimensions = 0;
     bool base64 = false, truncate = false;
-    reply_header(r, "X-Should-Retry", "false"); /* of an error: clients ask again for nothing */
     if (!body || !fields_take(r, body, fields, e) || !json_get_string(body, "model", &model, e) ||
         !json_get_int(body, "dimensions", 1, 65536, &dimensions, e) ||
         !json_get_bool(body, "truncate", &truncate, e) || !read_format(body, &base64, e))
@@ -160,6 +159,11 @@ static bool embed(struct request *r, struct err *e)
          text_job_run(&j, (int32_t)dimensions, e) && reply(r, &j, base64);
     text_job_fini(&j);
     return ok;
+}
+
+static bool embed(struct request *r, struct err *e)
+{
+    return embed_texts(r, e) || openai_error_again(r, e);
 }
 
 #define EMBEDDINGS(where, words)                                                                   \

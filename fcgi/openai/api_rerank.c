@@ -134,16 +134,20 @@ static bool reply(struct request *r, const struct text_job *j, const struct rera
     return true;
 }
 
-static bool rerank(struct request *r, struct err *e)
+static bool rank_documents(struct request *r, struct err *e)
 {
     struct rerank q;
     struct text_job j = {0};
-    reply_header(r, "X-Should-Retry", "false");
     bool ok = read_request(r, &q, e) && text_job_begin(&j, r, ENGINE_TASK_SCORE, q.model, e);
     j.truncate = q.truncate;
     ok = ok && add_documents(&j, &q, e) && text_job_run(&j, 0, e) && reply(r, &j, &q, e);
     text_job_fini(&j);
     return ok;
+}
+
+static bool rerank(struct request *r, struct err *e)
+{
+    return rank_documents(r, e) || openai_error_again(r, e);
 }
 
 #define RERANK(where, words)                                                                       \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_name.h"
 #include "fcgi/inference/cache_usage.h"
@@ -19,6 +20,14 @@
 void openai_id(char out[OPENAI_ID_SIZE], const char *prefix, const struct request *r)
 {
     snprintf(out, OPENAI_ID_SIZE, "%s%s", prefix, r->id + strlen("req_"));
+}
+
+bool openai_error_again(struct request *r, const struct err *e)
+{
+    const int status = reply_error_status(r, e);
+    if (status != 429 && status != 503)
+        reply_header(r, "X-Should-Retry", "false");
+    return false;
 }
 
 void openai_head(struct buf *b, const char *id, const char *object, const struct request *r)

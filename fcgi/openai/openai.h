@@ -16,6 +16,9 @@ struct stream_options;
 
 /* "chatcmpl-..." from the request's id, so that log, header and answer name each other. */
 void openai_id(char out[OPENAI_ID_SIZE], const char *prefix, const struct request *r);
+/* Tells OpenAI's clients not to send a request again that failed, unless it is the server's state
+ * that may be another one then (429, 503). Always false. */
+bool openai_error_again(struct request *r, const struct err *e);
 /* {"id":...,"object":...,"created":...,"model":...,"system_fingerprint":...  (no closing brace) */
 void openai_head(struct buf *b, const char *id, const char *object, const struct request *r);
 /* {"prompt_tokens":...}; reasoning_tokens < 0: not said */

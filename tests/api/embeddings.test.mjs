@@ -1,6 +1,7 @@
 // Embeddings and rerank over real engines of tiny models, whose vectors and scores sentence-transformers and transformers gave.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { modelFiles, startHub } from '../cli/hub.mjs';
@@ -154,6 +155,67 @@ test('tokens count for the user, and a limit of tokens holds', async () => {
   const now = (await s.json('GET', '/api/usage')).body;
   assert.equal(JSON.stringify(before) === JSON.stringify(now), false);
   assert.ok(usage.prompt_tokens > 0);
+});
+
+const limited = async (server, limits) => {
+  const { key } = (await server.json('POST', '/api/keys', { name: 'of a test', limits })).body;
+  return { authorization: `Bearer ${key}` };
+};
+
+test('what may be asked again later is not said to be in vain', async () => {
+  const as = await limited(s, { tokens_per_minute: 5 });
+  for (const [where, body] of [['/v1/embeddings', { input: bert.texts[0] }], ['/v1/rerank', { query: 'a', documents: ['b'] }]]) {
+    for (let status = 0; status !== 429;) {
+      const r = await s.json('POST', where, body, as);
+      status = r.status;
+      assert.ok([200, 429].includes(status), r.text);
+      assert.equal(r.headers.get('x-should-retry'), null);
+    }
+  }
+});
+
+/** A copy of a model whose last layer overflows: one of its norms has the largest 32-bit weights. */
+function overflowing(name, tensor, into) {
+  const folder = path.join(into, name), file = path.join(folder, 'model.safetensors');
+  cpSync(path.join(data, name), folder, { recursive: true });
+  const bytes = readFileSync(file), start = 8 + Number(bytes.readBigUInt64LE()), header = JSON.parse(bytes.subarray(8, start)), parts = [];
+  let at = 0;
+  for (const [key, t] of Object.entries(header)) {
+    if (key === '__metadata__') continue;
+    let part = bytes.subarray(start + t.data_offsets[0], start + t.data_offsets[1]);
+    if (key === tensor) {
+      t.dtype = 'F32';
+      part = Buffer.from(new Float32Array(t.shape[0]).fill(3e38).buffer);
+    }
+    t.data_offsets = [at, at += part.length];
+    parts.push(part);
+  }
+  const text = Buffer.from(JSON.stringify(header).padEnd(8192)), length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  writeFileSync(file, Buffer.concat([length, text, ...parts]));
+  return folder;
+}
+
+test('a model that gives no number is a 500, and its texts are not charged', async () => {
+  const dir = mkdtempSync(path.join(os.tmpdir(), 'sluice-overflow-'));
+  const models = [overflowing('bert', 'encoder.layer.1.output.LayerNorm.weight', dir), overflowing('xlmr', 'roberta.encoder.layer.1.output.LayerNorm.weight', dir)];
+  const bad = await start({ args: ['--embedding-model', models[0], '--rerank-model', models[1]] });
+  try {
+    await sidesReady(bad);
+    const as = await limited(bad, { tokens_per_minute: 5 });
+    for (let i = 0; i < 2; i++) { // the first one's tokens were given back
+      for (const [where, body] of [['/v1/embeddings', { input: bert.texts }], ['/v1/rerank', { query: 'a', documents: ['b'] }], ['/api/embed', { model: 'bert', input: 'a' }]]) {
+        const r = await bad.json('POST', where, body, as);
+        assert.equal(r.status, 500, r.text);
+        assert.match(r.body.error.message ?? r.body.error, /the model gave no number for text 0/);
+      }
+    }
+    const counted = [...(await bad.json('GET', '/api/usage')).text.matchAll(/"prompt_tokens":(\d+)/g)].map((m) => Number(m[1]));
+    assert.ok(counted.length && counted.every((tokens) => tokens === 0), counted.join(' '));
+  } finally {
+    await bad.stop();
+    rmSync(dir, { recursive: true });
+  }
 });
 
 test('many texts and many clients at once', async () => {
