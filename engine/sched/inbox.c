@@ -132,26 +132,45 @@ static int32_t user_share(int32_t max_queue)
     return share < max_queue ? share : max_queue;
 }
 
-bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t queued, int32_t *position,
-                 struct err *e)
+/* Beside how many jobs wait: how many tokens. A job that is alone is taken, however long it is. */
+static bool check_room(const struct engine_job_params *p, const struct jobs_waiting *w,
+                       double wait_s, struct err *e)
+{
+    if (!p->n_texts)
+        return true;
+    if (w->text_tokens + p->n_prompt > INBOX_TEXT_TOKENS)
+        return err_set(e, ERR_BUSY,
+                       "texts of %lld tokens are waiting already; try again in about %.0f s",
+                       (long long)w->text_tokens, wait_s);
+    if (w->own_text_tokens && w->own_text_tokens + p->n_prompt > INBOX_TEXT_TOKENS / 4)
+        return err_field(e, ERR_BUSY, ENGINE_OWN_JOBS,
+                         "texts of yours of %lld tokens are waiting already, and one user may have "
+                         "%lld; try again in about %.0f s",
+                         (long long)w->own_text_tokens, (long long)INBOX_TEXT_TOKENS / 4, wait_s);
+    return true;
+}
+
+bool inbox_check(struct inbox *in, struct engine_job_params *p, const struct jobs_waiting *w,
+                 int32_t *position, struct err *e)
 {
     bool ok = false;
     pthread_mutex_lock(&in->lock);
     struct inbox_limits limits = in->limits;
-    int32_t waiting = in->n_waiting + in->n_pending;
+    const int32_t waiting = in->n_waiting + in->n_pending;
+    const double wait_s = in->expected_wait_s < 1 ? 1 : in->expected_wait_s;
     if (in->state != INBOX_OPEN)
         *e = in->refusal;
     else if (waiting >= limits.max_queue)
         err_set(e, ERR_BUSY, "%d jobs are waiting already; try again in about %.0f s", waiting,
-                in->expected_wait_s < 1 ? 1 : in->expected_wait_s);
-    else if (queued >= user_share(limits.max_queue))
+                wait_s);
+    else if (w->own >= user_share(limits.max_queue))
         err_field(
             e, ERR_BUSY, ENGINE_OWN_JOBS,
             "%d of your jobs are waiting already, which is one user's share of the queue; try "
             "again in about %.0f s",
-            queued, in->expected_wait_s < 1 ? 1 : in->expected_wait_s);
+            w->own, wait_s);
     else
-        ok = true;
+        ok = check_room(p, w, wait_s, e);
     pthread_mutex_unlock(&in->lock);
     *position = waiting;
     return ok && check_task(&limits, p, e) && check_ids(&limits, p, e) &&

@@ -7,6 +7,7 @@
 
 #include "engine/base/err.h"
 #include "engine/sched/job.h"
+#include "engine/sched/job_table.h"
 #include "engine/sched/speculation.h"
 
 struct inbox_limits {
@@ -35,12 +36,17 @@ struct inbox {
 void inbox_init(struct inbox *in); /* loading: submissions are refused as ERR_UNAVAILABLE */
 void inbox_fini(struct inbox *in); /* releases jobs that were not taken */
 
+/* Tokens of texts that wait to be read, of all embedding jobs together; a user who has some waiting
+ * may have a quarter. */
+#define INBOX_TEXT_TOKENS ((int64_t)4 << 20)
+/* What a token takes while its job waits: as it came, and in the job's history. */
+#define INBOX_TOKEN_BYTES (2 * sizeof(int32_t))
+
 /* I/O thread. Checks a job against the limits and cuts max_tokens to what the context leaves;
- * queued: jobs of its user that wait already, 0 for no particular user; *position: how many wait
- * before it. ERR_UNAVAILABLE, ERR_BUSY (with an estimate; field ENGINE_OWN_JOBS: its user has
- * waiting what one user may have), ERR_LIMIT, ERR_INPUT. */
-bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t queued, int32_t *position,
-                 struct err *e);
+ * *position: how many wait before it. ERR_UNAVAILABLE, ERR_BUSY (with an estimate; field
+ * ENGINE_OWN_JOBS: its user has waiting what one user may have), ERR_LIMIT, ERR_INPUT. */
+bool inbox_check(struct inbox *in, struct engine_job_params *p, const struct jobs_waiting *waiting,
+                 int32_t *position, struct err *e);
 void inbox_push(struct inbox *in, struct job *j); /* takes over one reference */
 void inbox_wake(struct inbox *in); /* a cancel flag was set; ends a wait in inbox_take */
 void inbox_stop(struct inbox *in); /* the loop is to end */

@@ -99,12 +99,20 @@ int32_t job_table_running(const struct job_table *t)
     return n;
 }
 
-int32_t job_table_queued(const struct job_table *t, uint64_t user)
+struct jobs_waiting job_table_waiting(const struct job_table *t, uint64_t user)
 {
-    int32_t n = 0;
-    for (int32_t i = 0; i < t->n; i++)
-        n += t->entries[i].job->params.user == user && atomic_load(&t->entries[i].job->queued);
-    return n;
+    struct jobs_waiting w = {0};
+    for (int32_t i = 0; i < t->n; i++) {
+        const struct job *j = t->entries[i].job;
+        if (!atomic_load(&j->queued))
+            continue;
+        const bool own = user && j->params.user == user;
+        const int32_t tokens = j->params.n_texts ? j->params.n_prompt : 0;
+        w.own += own;
+        w.text_tokens += tokens;
+        w.own_text_tokens += own ? tokens : 0;
+    }
+    return w;
 }
 
 int32_t job_table_kept(const struct job_table *t)

@@ -32,6 +32,11 @@ struct job *job_table_find(const struct job_table *t, const char *key);
  * rest fit the budget. */
 void job_table_sweep(struct job_table *t, double now_ms);
 int32_t job_table_running(const struct job_table *t);
-int32_t job_table_queued(const struct job_table *t, uint64_t user); /* that wait for a slot */
+/* Those that wait for a slot, and the tokens of those that are made of texts. */
+struct jobs_waiting {
+    int32_t own; /* of the user; 0 for no particular one */
+    int64_t text_tokens, own_text_tokens;
+};
+struct jobs_waiting job_table_waiting(const struct job_table *t, uint64_t user);
 int32_t job_table_kept(const struct job_table *t);
 void job_table_cancel_all(struct job_table *t);

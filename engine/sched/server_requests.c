@@ -61,8 +61,8 @@ static bool submit(struct server *s, struct connection *c, const struct frame *f
         return err_set(e, ERR_NOMEM, "no memory for a job");
     if (!message_get_submit(f, p, to.arena, e))
         goto refuse;
-    int32_t queued = p->user ? job_table_queued(&s->jobs, p->user) : 0;
-    if (!inbox_check(s->params.inbox, p, queued, &to.position, e))
+    const struct jobs_waiting waiting = job_table_waiting(&s->jobs, p->user);
+    if (!inbox_check(s->params.inbox, p, &waiting, &to.position, e))
         goto refuse;
     struct job *same = p->detached ? job_table_find(&s->jobs, p->key) : NULL;
     if (same && !atomic_load(&same->over)) {

@@ -11,11 +11,14 @@
 #include "engine/memory/memory_plan.h"
 #include "engine/model/model.h"
 #include "engine/sched/embed/embed_load.h"
+#include "engine/sched/inbox.h"
 #include "fcgi/cli/up/up.h"
 #include "fcgi/process/side_model.h"
 
 #define SLOTS 64      /* texts of a step at most */
 #define MAX_QUEUE 256 /* requests that wait; a quarter of them of one user */
+/* Of the texts that wait, and of the largest job, which is being read meanwhile. */
+#define WAITING_BYTES ((INBOX_TEXT_TOKENS + ENGINE_MAX_PROMPT) * INBOX_TOKEN_BYTES)
 
 struct side { /* one of them as options */
     const char *option, *child;
@@ -56,7 +59,7 @@ static bool add_memory(struct up *u, const struct side *s, struct err *e)
                                          .kv_type = request.kv_type,
                                          .exact = u->exact};
         ok = cpu_backend.probe->estimate(model_plan(m), &p, &taken, e);
-        u->beside += ok ? taken.host + MEMORY_PROCESS_BYTES : 0;
+        u->beside += ok ? taken.host + WAITING_BYTES + MEMORY_PROCESS_BYTES : 0;
     }
     vocab_close(&v);
     model_close(&m);

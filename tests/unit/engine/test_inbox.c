@@ -14,6 +14,7 @@
 #include "engine/sched/job_table.h"
 
 static const int32_t prompt[] = {1, 2, 3};
+static const struct jobs_waiting nothing;
 
 static struct job *make_job(uint64_t id, const char *key)
 {
@@ -33,7 +34,7 @@ static bool check(struct inbox *in, int32_t n_prompt, int32_t max_tokens, int32_
     static int32_t zeros[200];
     int32_t position;
     struct engine_job_params p = {.prompt = zeros, .n_prompt = n_prompt, .max_tokens = max_tokens};
-    bool ok = inbox_check(in, &p, 0, &position, e);
+    bool ok = inbox_check(in, &p, &nothing, &position, e);
     *cut = p.max_tokens;
     return ok;
 }
@@ -90,16 +91,16 @@ static void test_drafts_are_refused_where_there_are_none(void **state)
     inbox_open(&in, &limits);
     for (int s = ENGINE_SPECULATE_SERVER; s <= ENGINE_SPECULATE_OFF; s++) {
         p.speculate = (enum engine_speculate)s;
-        assert_true(inbox_check(&in, &p, 0, &position, &e));
+        assert_true(inbox_check(&in, &p, &nothing, &position, &e));
     }
     p.speculate = ENGINE_SPECULATE_NGRAM;
-    assert_false(inbox_check(&in, &p, 0, &position, &e));
+    assert_false(inbox_check(&in, &p, &nothing, &position, &e));
     assert_string_equal(e.field, "speculate");
     assert_int_equal(e.code, ERR_INPUT);
     p.speculate = ENGINE_SPECULATE_AUTO;
     p.prediction = outside;
     p.n_prediction = 2;
-    assert_false(inbox_check(&in, &p, 0, &position, &e));
+    assert_false(inbox_check(&in, &p, &nothing, &position, &e));
     assert_string_equal(e.field, "prediction");
     inbox_fini(&in);
 }
@@ -109,7 +110,7 @@ static bool check_experts(struct inbox *in, int32_t experts, struct err *e)
     int32_t position;
     struct engine_job_params p = {
         .prompt = prompt, .n_prompt = 3, .max_tokens = 1, .experts_per_token = experts};
-    return inbox_check(in, &p, 0, &position, e);
+    return inbox_check(in, &p, &nothing, &position, e);
 }
 
 static void test_more_experts_than_the_model_has_are_refused(void **state)
@@ -167,7 +168,7 @@ static bool check_user(struct inbox *in, int32_t queued, struct err *e)
 {
     int32_t position;
     struct engine_job_params p = {.prompt = prompt, .n_prompt = 3, .max_tokens = 1};
-    return inbox_check(in, &p, queued, &position, e);
+    return inbox_check(in, &p, &(struct jobs_waiting){.own = queued}, &position, e);
 }
 
 static void test_one_user_has_a_share_of_the_queue(void **state)
@@ -192,6 +193,37 @@ static void test_one_user_has_a_share_of_the_queue(void **state)
     inbox_fini(&small);
 }
 
+static bool check_text(struct inbox *in, int64_t all, int64_t own, struct err *e)
+{
+    static const int32_t end = 3, first = 0;
+    int32_t position;
+    struct engine_job_params p = {
+        .prompt = prompt, .n_prompt = 3, .text_ends = &end, .text_firsts = &first, .n_texts = 1};
+    *e = (struct err){0};
+    return inbox_check(in, &p, &(struct jobs_waiting){.text_tokens = all, .own_text_tokens = own},
+                       &position, e);
+}
+
+static void test_tokens_that_wait_are_bounded(void **state)
+{
+    struct inbox in;
+    struct err e;
+    const int64_t all = INBOX_TEXT_TOKENS, share = all / 4;
+    inbox_init(&in);
+    inbox_open(&in, &(struct inbox_limits){.n_vocab = 10, .n_ctx = 100, .max_queue = 256});
+    assert_true(check_text(&in, all - 3, 0, &e));
+    assert_false(check_text(&in, all - 2, 0, &e));
+    assert_int_equal(e.code, ERR_BUSY);
+    assert_string_equal(e.field, "");
+    assert_true(check_text(&in, share, share - 3, &e));
+    assert_false(check_text(&in, share, share - 2, &e));
+    assert_int_equal(e.code, ERR_BUSY);
+    assert_string_equal(e.field, ENGINE_OWN_JOBS);
+    assert_true(ENGINE_MAX_PROMPT <= all); /* a job that is alone is taken */
+    assert_true(check_user(&in, 0, &e));   /* answers are counted by their number */
+    inbox_fini(&in);
+}
+
 static void test_the_table_counts_what_a_user_has_waiting(void **state)
 {
     struct job_table t = {0};
@@ -199,13 +231,19 @@ static void test_the_table_counts_what_a_user_has_waiting(void **state)
     for (int i = 0; i < 3; i++) {
         jobs[i] = make_job((uint64_t)i + 1, NULL);
         jobs[i]->params.user = i ? 5 : 6;
+        jobs[i]->params.n_texts = i; /* three tokens, of none, one or two texts */
         assert_true(job_table_add(&t, jobs[i]));
     }
-    assert_int_equal(job_table_queued(&t, 5), 2);
-    assert_int_equal(job_table_queued(&t, 6), 1);
-    assert_int_equal(job_table_queued(&t, 7), 0);
+    assert_int_equal(job_table_waiting(&t, 5).own, 2);
+    assert_int_equal(job_table_waiting(&t, 6).own, 1);
+    assert_int_equal(job_table_waiting(&t, 7).own, 0);
+    assert_int_equal(job_table_waiting(&t, 0).own, 0); /* of nobody in particular */
+    assert_int_equal(job_table_waiting(&t, 5).own_text_tokens, 6);
+    assert_int_equal(job_table_waiting(&t, 6).own_text_tokens, 0);
+    assert_int_equal(job_table_waiting(&t, 6).text_tokens, 6);
     atomic_store(&jobs[1]->queued, false); /* it got a slot */
-    assert_int_equal(job_table_queued(&t, 5), 1);
+    assert_int_equal(job_table_waiting(&t, 5).own, 1);
+    assert_int_equal(job_table_waiting(&t, 6).text_tokens, 3);
     for (int i = 0; i < 3; i++)
         job_unref(&jobs[i]);
     job_table_fini(&t);
@@ -327,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_more_experts_than_the_model_has_are_refused),
         cmocka_unit_test(test_queue_is_bounded_by_all_that_wait),
         cmocka_unit_test(test_one_user_has_a_share_of_the_queue),
+        cmocka_unit_test(test_tokens_that_wait_are_bounded),
         cmocka_unit_test(test_the_table_counts_what_a_user_has_waiting),
         cmocka_unit_test(test_poke_ends_the_wait),
         cmocka_unit_test(test_log_forgets_what_was_sent_unless_kept),
