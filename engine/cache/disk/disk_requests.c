@@ -198,6 +198,11 @@ static void add_kept(struct disk_cache *c, struct stored_place *live, int32_t *n
         if (is_there(c, &c->kept[i]))
             live[(*n)++] = c->kept[i].place;
     segments_sort(live, *n);
+    int32_t kept = 0; /* a row may have been kept and, later, found to be right */
+    for (int32_t i = 0; i < *n; i++)
+        if (!kept || memcmp(&live[kept - 1], &live[i], sizeof *live) != 0)
+            live[kept++] = live[i];
+    *n = kept;
 }
 
 static void end_reconciling(struct disk_cache *c)

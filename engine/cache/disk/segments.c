@@ -307,23 +307,32 @@ static bool overwrite(int fd, const unsigned char *zeros, uint64_t from, uint64_
     return true;
 }
 
+struct gap {
+    uint64_t from, to;
+    bool whole; /* all of it was records; else what lies there is not known */
+};
+
 /* Where there can be no hole, records are overwritten, the header last: what was forgotten is not
- * on the disk any more, and no record that somebody could count off again. */
-static void blank(int fd, uint64_t from, uint64_t to)
+ * on the disk any more, and no record that somebody could count off again. Of a whole gap that
+ * holds also where a header is damaged. */
+static void blank(int fd, const struct gap *g)
 {
+    uint64_t from = g->from;
     unsigned char *header = aligned_alloc(RECORD_ALIGN, RECORD_ALIGN);
     unsigned char *zeros = aligned_alloc(RECORD_ALIGN, BLANK_BYTES);
     struct prompt_key key;
     if (zeros)
         memset(zeros, 0, BLANK_BYTES);
-    for (uint32_t bytes; header && zeros && from < to; from += bytes) {
-        bytes = RECORD_ALIGN;
-        if (pread(fd, header, RECORD_ALIGN, (off_t)from) != (ssize_t)RECORD_ALIGN)
+    for (uint32_t bytes; header && zeros && from < g->to; from += bytes) {
+        const bool read = pread(fd, header, RECORD_ALIGN, (off_t)from) == (ssize_t)RECORD_ALIGN;
+        if (!read && !g->whole)
             break;
-        if (!record_peek(header, &key, &bytes) || bytes > to - from)
+        bytes = RECORD_ALIGN;
+        const bool is_record = read && record_peek(header, &key, &bytes) && bytes <= g->to - from;
+        if (!is_record)
             bytes = RECORD_ALIGN;
-        else if (!overwrite(fd, zeros, from + RECORD_ALIGN, from + bytes) ||
-                 !overwrite(fd, zeros, from, from + RECORD_ALIGN))
+        if ((is_record || g->whole) && (!overwrite(fd, zeros, from + RECORD_ALIGN, from + bytes) ||
+                                        !overwrite(fd, zeros, from, from + RECORD_ALIGN)))
             log_warn("a forgotten record of the prompt cache could not be overwritten");
     }
     free(header);
@@ -331,17 +340,17 @@ static void blank(int fd, uint64_t from, uint64_t to)
 }
 
 /* False: the space stays taken until the file is empty. */
-static bool give_back(struct segments *s, struct segment *segment, uint64_t from, uint64_t to)
+static bool give_back(struct segments *s, struct segment *segment, const struct gap *g)
 {
     bool direct, punched;
-    if (from >= to)
+    if (g->from >= g->to)
         return true;
     int fd = open_file(s, segment->number, O_RDWR, &direct);
     if (fd < 0)
         return false;
-    punched = punch(s, segment, fd, from, to);
+    punched = punch(s, segment, fd, g->from, g->to);
     if (!punched)
-        blank(fd, from, to);
+        blank(fd, g);
     close(fd);
     return punched;
 }
@@ -373,7 +382,7 @@ static void free_in(struct segments *s, struct segment *segment, const struct st
         uint64_t to = places[i].offset + places[i].bytes;
         for (end = i + 1; end < n && places[end].offset == to; end++)
             to += places[end].bytes;
-        give_back(s, segment, places[i].offset, to);
+        give_back(s, segment, &(struct gap){places[i].offset, to, .whole = true});
     }
 }
 
@@ -400,11 +409,11 @@ void segments_settle(struct segments *s, struct segment *segment, const struct s
     }
     bool punched = true;
     for (int32_t i = 0; i < n; i++) {
-        punched = give_back(s, segment, at, live[i].offset) && punched;
+        punched = give_back(s, segment, &(struct gap){at, live[i].offset, false}) && punched;
         at = live[i].offset + live[i].bytes;
         bytes += live[i].bytes;
     }
-    if (!give_back(s, segment, at, segment->size) || !punched)
+    if (!give_back(s, segment, &(struct gap){at, segment->size, false}) || !punched)
         return;
     s->disk_bytes += bytes - segment->disk;
     segment->disk = bytes;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,27 @@ static void test_without_holes_a_record_is_counted_off_once(void **state)
     assert_int_equal(disk_rig_counters(&g).disk_bytes, disk_rig_blocks(&g, 4));
 }
 
+/* It could be read with other tools, whatever its header says. */
+static void test_without_holes_a_damaged_record_is_overwritten_too(void **state)
+{
+    static unsigned char junk[64], bytes[1 << 16];
+    char path[160];
+    g.cache->segments.cannot_punch = true;
+    disk_rig_write_many(&g, 0, 4);
+    const struct stored_ref row = g.rows[1];
+    disk_rig_path(&g, 1, path);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0 && row.place.bytes <= sizeof bytes);
+    assert_int_equal(pwrite(fd, junk, sizeof junk, (off_t)row.place.offset), sizeof junk);
+    disk_rig_forget(&g, 1);
+    assert_int_equal(pread(fd, bytes, row.place.bytes, (off_t)row.place.offset), row.place.bytes);
+    for (uint32_t i = 0; i < row.place.bytes; i++)
+        assert_int_equal(bytes[i], 0);
+    close(fd);
+    assert_int_equal(disk_rig_load(&g, 2, 2), 2); /* its neighbours are whole */
+    assert_int_equal(disk_rig_load(&g, 0, 1), 1);
+}
+
 /* Rows that a recorder was about to write do not make their records orphans. */
 static void test_a_record_that_is_being_announced_survives_a_reconciliation(void **state)
 {
@@ -312,6 +334,7 @@ int main(void)
         CASE(test_a_row_stays_while_its_block_is_stored_again),
         CASE(test_an_old_record_stays_until_the_new_ones_row_is_acknowledged),
         CASE(test_without_holes_a_record_is_counted_off_once),
+        CASE(test_without_holes_a_damaged_record_is_overwritten_too),
         CASE(test_a_record_that_is_being_announced_survives_a_reconciliation),
         CASE(test_copies_in_ram_are_read_in_place_of_the_disk),
         CASE(test_who_asks_for_ram_is_told_what_it_is_good_for),
