@@ -196,16 +196,27 @@ void relay_answer_flush(struct relay_answer *a)
     a->fresh = 0;
 }
 
+static int64_t at_most(int64_t v, int64_t most)
+{
+    const int64_t bound = most > 0 ? most : RELAY_MOST_TOKENS;
+    return v < bound ? v : bound;
+}
+
+/* A user is charged for what came at least, and never for more than was asked for. */
+static void bound_figures(struct relay_answer *a)
+{
+    const int64_t told = a->has_usage ? at_most(a->completion_tokens, a->most_tokens) : 0;
+    a->completion_tokens = told > a->counted ? told : a->counted;
+    a->prompt_tokens = at_most(a->prompt_tokens, a->most_prompt);
+}
+
 void relay_answer_done(struct relay_answer *a, int64_t estimate)
 {
     struct engine_event ev = {.type = ENGINE_DONE, .job = a->job, .finish = a->finish};
     struct engine_usage *u = &ev.usage;
     finish_calls(a);
     relay_answer_flush(a);
-    if (!a->has_usage)
-        a->completion_tokens = a->counted;
-    while (a->counted < a->completion_tokens) /* pieces were longer than tokens: the rest of them */
-        put_tokens(a, (int32_t)(a->completion_tokens - a->counted));
+    bound_figures(a);
     u->prompt_tokens = (int32_t)(a->prompt_tokens ? a->prompt_tokens : estimate);
     u->cached_tokens =
         (int32_t)(a->cached_tokens < u->prompt_tokens ? a->cached_tokens : u->prompt_tokens);
@@ -222,6 +233,7 @@ void relay_answer_done(struct relay_answer *a, int64_t estimate)
 void relay_answer_fail(struct relay_answer *a, const struct err *why)
 {
     relay_answer_flush(a);
+    bound_figures(a);
     message_put_event(a->events,
                       &(struct engine_event){.type = ENGINE_FAILED, .job = a->job, .error = *why});
 }
@@ -240,7 +252,11 @@ void relay_answer_fini(struct relay_answer *a)
 
 void relay_answer_again(struct relay_answer *a)
 {
-    const struct relay_answer kept = {.job = a->job, .events = a->events, .asked_ms = a->asked_ms};
+    const struct relay_answer kept = {.job = a->job,
+                                      .events = a->events,
+                                      .asked_ms = a->asked_ms,
+                                      .most_prompt = a->most_prompt,
+                                      .most_tokens = a->most_tokens};
     relay_answer_fini(a);
     *a = kept;
 }

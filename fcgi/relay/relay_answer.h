@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 
 #define RELAY_MAX_CALLS 64
+#define RELAY_MOST_TOKENS (1 << 20)
 
 struct relay_answer { /* zeroed = empty; owner calls relay_answer_fini */
     uint64_t job;
@@ -29,8 +30,10 @@ struct relay_answer { /* zeroed = empty; owner calls relay_answer_fini */
     bool finished, has_usage;
     enum engine_finish finish;
     int64_t prompt_tokens, cached_tokens, completion_tokens;
-    struct err failed; /* the upstream's own error in its stream */
-    bool retry;        /* and another upstream may be asked instead */
+    int64_t most_prompt, most_tokens; /* no figure of the upstream's above them counts; 0: not said,
+                                         RELAY_MOST_TOKENS */
+    struct err failed;                /* the upstream's own error in its stream */
+    bool retry;                       /* and another upstream may be asked instead */
 };
 
 void relay_answer_text(struct relay_answer *a, bool reasoning, const char *text, size_t len);
@@ -39,12 +42,14 @@ void relay_answer_text(struct relay_answer *a, bool reasoning, const char *text,
 void relay_answer_call(struct relay_answer *a, int64_t index, const char *name,
                        const char *arguments, size_t len);
 void relay_answer_progress(struct relay_answer *a, int64_t done, int64_t total, int64_t cached);
-/* Figures below 0 are not known. */
+/* Figures below 0 are not known. What is charged is bounded at the answer's end: an upstream may
+ * say anything. */
 void relay_answer_usage(struct relay_answer *a, int64_t prompt, int64_t cached, int64_t completion);
 void relay_answer_finish(struct relay_answer *a, enum engine_finish finish);
 /* Encodes what came since the last flush as one event. */
 void relay_answer_flush(struct relay_answer *a);
-/* The last event. estimate: tokens of the prompt where the upstream tells none. */
+/* The last event. estimate: tokens of the prompt where the upstream tells none. The figures are
+ * then what is charged. */
 void relay_answer_done(struct relay_answer *a, int64_t estimate);
 void relay_answer_fail(struct relay_answer *a, const struct err *why);
 /* Forgets an attempt that gave nothing. */

@@ -15,6 +15,7 @@
 #define KEEP_MS 300000.0              /* a detached job's events, after its end */
 #define KEEP_BYTES ((size_t)64 << 20) /* of all of them */
 #define LOG_BYTES ((size_t)16 << 20)  /* that a reader who is slow may leave unread */
+#define PROMPT_EXTRA 65536 /* tokens that templates and images add: a byte is one at most */
 
 static void accept_job(struct relay_job *j)
 {
@@ -150,6 +151,16 @@ static bool choose(struct relay_job *j, const struct err *before, struct err *e)
 
 /* ---- a job's life */
 
+/* 0: the request does not say. */
+static int64_t most_tokens(const cJSON *chat)
+{
+    int64_t most = 0;
+    if (!json_get_int(chat, "max_tokens", 1, RELAY_MOST_TOKENS, &most, NULL))
+        return 0;
+    return json_get_int(chat, "max_completion_tokens", 1, RELAY_MOST_TOKENS, &most, NULL) ? most
+                                                                                          : 0;
+}
+
 static struct relay_job *create(struct relay *r, const struct engine_relay *p, struct err *e)
 {
     struct relay_job *j = calloc(1, sizeof *j);
@@ -170,6 +181,8 @@ static struct relay_job *create(struct relay *r, const struct engine_relay *p, s
     memcpy(j->request_id, p->request_id, sizeof j->request_id);
     j->answer = (struct relay_answer){.job = j->id, .events = &j->log};
     j->chat = json_parse(p->request, p->n_request, &(struct json_limits){.max_depth = 128}, e);
+    j->answer.most_tokens = most_tokens(j->chat);
+    j->answer.most_prompt = (int64_t)p->n_request + PROMPT_EXTRA;
     return j;
 }
 

@@ -138,10 +138,43 @@ static void test_the_upstreams_count_is_the_answers(void **state)
     relay_answer_usage(&h.a, 100, 40, 9000);
     relay_answer_done(&h.a, 3);
     hear(&h);
-    assert_int_equal(h.g.n_tokens, 9000);
+    assert_int_equal(h.events, 2); /* the rest of the count needs no events */
     assert_int_equal(h.g.usage.prompt_tokens, 100);
     assert_int_equal(h.g.usage.cached_tokens, 40);
     assert_int_equal(h.g.usage.completion_tokens, 9000);
+    end(&h);
+}
+
+static void done_with(struct heard *h, int64_t prompt, int64_t tokens)
+{
+    relay_answer_usage(&h->a, prompt, 0, tokens);
+    relay_answer_done(&h->a, 3);
+    assert_in_range(h->frames.len, 1, 4096); /* a wild count once made 16 GB of events */
+    hear(h);
+}
+
+static void test_a_wild_count_is_bounded(void **state)
+{
+    struct heard h;
+    (void)state;
+    begin(&h);
+    h.a.most_tokens = 50;
+    h.a.most_prompt = 700;
+    text(&h, false, "a");
+    done_with(&h, 999999999, 999999999);
+    assert_int_equal(h.g.usage.completion_tokens, 50);
+    assert_int_equal(h.g.usage.prompt_tokens, 700);
+    end(&h);
+    begin(&h); /* nobody said how long it may be */
+    done_with(&h, 5, 999999999);
+    assert_int_equal(h.g.usage.completion_tokens, RELAY_MOST_TOKENS);
+    assert_int_equal(h.g.usage.prompt_tokens, 5);
+    end(&h);
+    begin(&h); /* what came counts, whatever it says */
+    for (int i = 0; i < 3; i++)
+        text(&h, false, "a");
+    done_with(&h, 5, 1);
+    assert_int_equal(h.g.usage.completion_tokens, 3);
     end(&h);
 }
 
@@ -203,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_bytes_that_are_our_marks_do_not_come_from_outside),
         cmocka_unit_test(test_calls_whose_pieces_are_mixed_come_out_whole),
         cmocka_unit_test(test_the_upstreams_count_is_the_answers),
+        cmocka_unit_test(test_a_wild_count_is_bounded),
         cmocka_unit_test(test_an_attempt_that_gave_nothing_leaves_nothing),
         cmocka_unit_test(test_a_request_is_read_as_it_was_put_and_cut_ones_are_refused),
     };
