@@ -179,6 +179,15 @@ void generation_fini(struct generation *g)
     g->n_calls = 0;
 }
 
+bool generation_was_asked(const struct generation *g)
+{
+    static const char *const unasked[] = {"upstream_queue", "upstream_down", "upstream_none"};
+    for (size_t i = 0; g->state == GENERATION_FAILED && i < sizeof unasked / sizeof *unasked; i++)
+        if (!g->n_tokens && !strcmp(g->error.reason, unasked[i]))
+            return false;
+    return true;
+}
+
 int64_t generation_spent(const struct generation *g)
 {
     if (!g->prompt_estimate || g->state != GENERATION_DONE)

@@ -80,6 +80,9 @@ bool generation_event(struct generation *g, const struct engine_event *ev, struc
 void generation_break(struct generation *g, const struct err *why);
 void generation_fini(struct generation *g);
 
+/* Of another server's answer: has any server got the prompt, and may charge for it? As far as is
+ * known: where none was asked, the reason of the failure says so. */
+bool generation_was_asked(const struct generation *g);
 /* Tokens that count for limits at the end: those generated, and what the prompt had more than was
  * estimated. */
 int64_t generation_spent(const struct generation *g);

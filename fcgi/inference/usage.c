@@ -16,7 +16,8 @@ struct engine_usage usage_so_far(const struct inference *x)
     for (int i = 0; i < x->n; i++) {
         const struct generation *g = &x->generations[i];
         bool done = g->state == GENERATION_DONE;
-        int read = g->n_tokens ? x->n_prompt[i] : g->done;
+        const bool relayed = x->relayed && generation_was_asked(g);
+        int read = g->n_tokens || relayed ? x->n_prompt[i] : g->done;
         sum.completion_tokens += done ? g->usage.completion_tokens : g->n_tokens;
         if (i % x->per_prompt == 0) {
             sum.prompt_tokens += done ? g->usage.prompt_tokens : read;

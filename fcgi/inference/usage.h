@@ -2,7 +2,8 @@
  *
  * Each prompt counts once, even when n answers were requested, and so does each generated token.
  * For an answer that was broken off (by its client or by the engine) the part of the prompt that
- * was read counts (all of it once a token came), and the tokens that arrived. While an inference
+ * was read counts (all of it once a token came; where another server was asked, all of it as it was
+ * estimated), and the tokens that arrived. While an inference
  * runs, its figures stand in the process's slot in shared memory; the next process that looks
  * counts what a killed one left there. Figures are lost only when the database and the shared
  * memory both are: in a power cut. */
