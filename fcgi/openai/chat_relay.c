@@ -7,6 +7,7 @@
 #include "engine/base/json/json.h"
 #include "engine/chat/chat_parser.h"
 #include "fcgi/http/request.h"
+#include "fcgi/relay/relay_estimate.h"
 #include "sql/models/store_models.h"
 
 /* What settings_read has checked, by OpenAI's and vLLM's names, which upstreams share. */
@@ -149,6 +150,43 @@ static void put_thinking(struct buf *out, const cJSON *kwargs)
         buf_putc(out, '}');
 }
 
+/* An address would be fetched from where the other server stands, its network included, for whoever
+ * may ask: only images that are sent along go on. */
+static bool is_sent_along(const char *url)
+{
+    const char *data = url && !strncmp(url, "data:image/", 11) ? strstr(url, ";base64,") : NULL;
+    if (!data || strcspn(url, ",") != (size_t)(data - url) + 7)
+        return false;
+    data += 8;
+    const size_t n =
+        strspn(data, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=");
+    return n > 0 && !data[n];
+}
+
+static bool check_images(const cJSON *messages, struct err *e)
+{
+    const cJSON *m, *part;
+    char path[64];
+    int i = 0, k;
+    cJSON_ArrayForEach (m, messages) {
+        const cJSON *content = json_member(m, "content");
+        k = 0;
+        if (cJSON_IsArray(content))
+            cJSON_ArrayForEach (part, content) {
+                const cJSON *image = json_member(part, "image_url");
+                const char *url =
+                    cJSON_IsString(image) ? image->valuestring : json_text(image, "url");
+                snprintf(path, sizeof path, "messages[%d].content[%d].image_url", i, k++);
+                if (image && !is_sent_along(url))
+                    return err_field(e, ERR_INPUT, path,
+                                     "must be the image itself, as data:image/...;base64,...: "
+                                     "no addresses are passed on to another server");
+            }
+        i++;
+    }
+    return true;
+}
+
 bool chat_relay_put(struct buf *out, struct request *r, const struct chat_request *c, struct err *e)
 {
     const cJSON *m;
@@ -159,6 +197,8 @@ bool chat_relay_put(struct buf *out, struct request *r, const struct chat_reques
         return refuse(e, "logprobs");
     if (c->prompt_logprobs >= 0)
         return refuse(e, "prompt_logprobs");
+    if (!check_images(c->messages, e))
+        return false;
     buf_puts(out, "{\"messages\":[");
     cJSON_ArrayForEach (m, c->messages) {
         buf_puts(out, comma);
@@ -200,7 +240,7 @@ uint64_t chat_relay_affinity(const struct request *r, const cJSON *messages)
 
 int64_t chat_relay_tokens(const struct buf *request)
 {
-    return (int64_t)(request->len / 4) + 1; /* as the relay estimates */
+    return relay_estimate(request->data, request->len);
 }
 
 bool chat_relay_make(struct inference_params *p, struct request *r, struct chat_request *c,

@@ -119,9 +119,25 @@ static void add_format(cJSON *out, const cJSON *chat)
         cJSON_AddBoolToObject(out, "think", false);
 }
 
+static bool names_address(const cJSON *messages)
+{
+    const cJSON *m, *part;
+    cJSON_ArrayForEach (m, messages)
+        cJSON_ArrayForEach (part, json_member(m, "content")) {
+            const cJSON *v = json_member(part, "image_url");
+            const char *url = cJSON_IsString(v) ? v->valuestring : json_text(v, "url");
+            if (v && (!url || !strstr(url, ";base64,")))
+                return true;
+        }
+    return false;
+}
+
 static bool put_request(struct buf *out, const cJSON *chat, const char *remote, struct err *e)
 {
     const cJSON *messages = json_member(chat, "messages"), *m, *tools = json_member(chat, "tools");
+    if (names_address(messages))
+        return err_field(e, ERR_UNSUPPORTED, "messages",
+                         "this model's upstream takes no addresses of images");
     if (json_member(chat, "tool_choice"))
         return err_field(e, ERR_UNSUPPORTED, "tool_choice",
                          "this model's upstream can't be told which function to call");
