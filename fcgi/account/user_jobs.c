@@ -1,4 +1,5 @@
-/* user_jobs.h: detached jobs are found in the database, others on the engine's status page. */
+/* user_jobs.h: detached jobs are found in the database, others on the engine's status page; the
+ * relay finds its own. */
 #include "fcgi/account/user_jobs.h"
 
 #include <stdio.h>
@@ -6,6 +7,7 @@
 #include "engine/engine.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
+#include "fcgi/relay/relay.h"
 #include "fcgi/status/engine_status.h"
 #include "sql/chats/store_record.h"
 
@@ -25,10 +27,12 @@ static bool cancel_detached(void *context, const struct store_running *row)
 void user_jobs_cancel(struct request *r, int64_t user_id)
 {
     struct status_page page;
+    char key[32];
     store_running_list(r->store, cancel_detached, &(struct owner){r, user_id}, NULL);
+    snprintf(key, sizeof key, RELAY_USER_KEY "%llu", (unsigned long long)user_id);
+    engine_cancel_async(r->worker->relay_socket, key, NULL);
     engine_status_read(r, &page);
     for (int i = 0; i < page.n_jobs && i < STATUS_JOBS; i++) {
-        char key[24];
         if (page.jobs[i].user != (uint64_t)user_id)
             continue;
         snprintf(key, sizeof key, "#%llu", (unsigned long long)page.jobs[i].id);

@@ -1,4 +1,4 @@
-/* Cancels the jobs that the engine still runs for a user who may no longer use it. */
+/* Cancels the jobs that the engine and the relay still run for a user who may no longer use it. */
 #pragma once
 #include <stdint.h>
 

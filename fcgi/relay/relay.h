@@ -10,11 +10,17 @@
 #pragma once
 #include "fcgi/process/worker.h"
 
-#define RELAY_CONNECT_MS 5000L             /* an upstream that takes longer to accept is down */
-#define RELAY_QUEUE_MS 30000.0             /* a job waits this long for room on an upstream */
-#define RELAY_QUEUE_MAX 256                /* jobs that wait */
-#define RELAY_FIRST_WORD_MS 3000.0         /* a job that is not detached is accepted by then */
-#define RELAY_LINE_BYTES ((size_t)4 << 20) /* of an upstream's answer: more is rubbish */
+#define RELAY_CONNECT_MS 5000L               /* an upstream that takes longer to accept is down */
+#define RELAY_QUEUE_MS 30000.0               /* a job waits this long for room on an upstream */
+#define RELAY_QUEUE_MAX 256                  /* jobs that wait */
+#define RELAY_FIRST_WORD_MS 3000.0           /* a job that is not detached is accepted by then */
+#define RELAY_HELD_BYTES ((size_t)256 << 20) /* requests that may still be sent to another */
+#define RELAY_HELD_SHARE ((size_t)64 << 20)  /* of one user */
+#define RELAY_LINE_BYTES ((size_t)4 << 20)   /* of an upstream's answer: more is rubbish */
+
+/* A CANCEL by this and a user's number ends all that the relay does for the user; it has no reply.
+ * No job has such a key. */
+#define RELAY_USER_KEY "user:"
 
 /* The process's main: until SIGTERM, and until its jobs have ended or SIGUSR2. Exit status. */
 int relay_run(const struct worker *w);

@@ -105,6 +105,16 @@ static bool take_bytes(struct relay_call *c, const char *data, size_t len)
     return true;
 }
 
+/* The last line may lack its end, and the last event its empty line. */
+static void take_rest(struct relay_call *c)
+{
+    if (c->line.len && !take_line(c, c->line.data, c->line.len))
+        return;
+    buf_clear(&c->line);
+    if (!c->p.to->dialect->lines)
+        end_event(c);
+}
+
 static size_t take(char *data, size_t size, size_t n, void *context)
 {
     struct relay_call *c = context;
@@ -247,6 +257,16 @@ bool relay_call_lingers(const struct relay_call *c, double now)
     return c->over && now - c->heard > LINGER_MS;
 }
 
+bool relay_call_forget_sent(struct relay_call *c)
+{
+    curl_off_t sent = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
+    if (sent < (curl_off_t)c->body.len)
+        return false;
+    buf_fini(&c->body);
+    return true;
+}
+
 void relay_call_end(struct relay_call **at)
 {
     struct relay_call *c = *at;
@@ -359,8 +379,8 @@ enum relay_verdict relay_call_verdict(struct relay_call *c, CURLcode rc, const c
     const struct relay_answer *a = c->p.answer;
     if (late)
         return timed_out(late, e);
-    if (rc == CURLE_OK && c->status == 200 && !c->over && !c->p.to->dialect->lines)
-        end_event(c); /* the last one may lack its empty line */
+    if (rc == CURLE_OK && c->status == 200 && !c->over && !c->rubbish.code)
+        take_rest(c);
     if (c->status && c->status != 200)
         return by_status(c, wait_ms, e);
     if (a->failed.code) {

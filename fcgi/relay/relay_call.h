@@ -43,6 +43,8 @@ enum relay_verdict relay_call_verdict(struct relay_call *c, CURLcode rc, const c
 const char *relay_call_detail(const struct relay_call *c);
 /* The upstream has said all, but does not end its reply. */
 bool relay_call_lingers(const struct relay_call *c, double now);
+/* Frees the request's body. False: some of it is still to be sent. */
+bool relay_call_forget_sent(struct relay_call *c);
 /* Takes it out of the multi handle; where it still runs its connection is closed, which is how an
  * upstream learns that nobody waits any more. Accepts NULL, nulls *c. */
 void relay_call_end(struct relay_call **c);

@@ -18,7 +18,8 @@ int64_t relay_estimate(const char *request, size_t len)
     size_t left_out = 0;
     int64_t images = 0;
     while (at < stop && (image = memmem(at, (size_t)(stop - at), member, sizeof member - 1))) {
-        const char *data = image + sizeof member - 1, *end = memchr(data, '"', (size_t)(stop - data));
+        const char *data = image + sizeof member - 1,
+                   *end = memchr(data, '"', (size_t)(stop - data));
         at = data;
         if (!end || (!follows(request, image, "\"") && !follows(request, image, "\"image_")))
             continue;

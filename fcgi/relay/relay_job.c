@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/wire/message.h"
 #include "fcgi/relay/relay.h"
+#include "fcgi/relay/relay_estimate.h"
 
 #define KEEP_MS 300000.0              /* a detached job's events, after its end */
 #define KEEP_BYTES ((size_t)64 << 20) /* of all of them */
@@ -32,9 +33,12 @@ static void accept_job(struct relay_job *j)
 static void release(struct relay_job *j)
 {
     relay_call_end(&j->call);
+    if (j->to && j->trial)
+        j->to->trying = false; /* another one may try */
     if (j->to)
         upstream_release(&j->relay->upstreams, j->to);
     j->to = NULL;
+    j->trial = false;
     j->relay->attend = true; /* there is room now */
 }
 
@@ -44,27 +48,50 @@ static void stop_waiting(struct relay_job *j)
     j->waiting = false;
 }
 
+/* The request is sent to nobody any more. */
+static void let_go(struct relay_job *j)
+{
+    cJSON_Delete(j->chat);
+    j->chat = NULL;
+    j->held = 0;
+}
+
 static void finish(struct relay_job *j)
 {
     stop_waiting(j);
     j->over = true;
     j->over_ms = clock_ms();
-    cJSON_Delete(j->chat);
-    j->chat = NULL;
+    let_go(j);
     relay_answer_fini(&j->answer);
     relay_server_send(j);
 }
 
+static void count_tokens(struct relay_job *j)
+{
+    struct upstream *u = j->to;
+    const struct relay_answer *a = &j->answer;
+    u->prompt_tokens += (uint64_t)(a->prompt_tokens ? a->prompt_tokens : j->estimate);
+    u->completion_tokens += (uint64_t)(a->has_usage ? a->completion_tokens : a->counted);
+    if (a->first_ms) {
+        const double ms = a->first_ms - a->asked_ms;
+        u->first_ms = u->first_ms > 0 ? 0.9 * u->first_ms + 0.1 * ms : ms;
+    }
+}
+
 static void fail(struct relay_job *j, const struct err *why)
 {
+    if (j->accepted)
+        relay_answer_fail(&j->answer, why); /* bounds the figures */
+    if (j->to && j->answer.any)
+        count_tokens(j);
     release(j);
     if (!j->accepted) {
         stop_waiting(j);
+        let_go(j);
         j->over = true;
         relay_server_refuse(j, why);
         return;
     }
-    relay_answer_fail(&j->answer, why);
     finish(j);
 }
 
@@ -81,6 +108,13 @@ static void see_progress(void *context)
 {
     struct relay_job *j = context;
     accept_job(j);
+    if (j->trial) {
+        upstream_answers(&j->relay->upstreams, j->to);
+        j->trial = false;
+        j->relay->attend = true;
+    }
+    if (j->answer.any && j->held && relay_call_forget_sent(j->call))
+        let_go(j);
     if (j->log.len > (j->detached ? KEEP_BYTES : LOG_BYTES))
         relay_job_cancel(j);
     relay_server_send(j);
@@ -101,7 +135,8 @@ static bool begin(struct relay_job *j, struct upstream_route *route, struct err 
     j->to = route->to;
     j->to->in_flight++;
     j->to->requests++;
-    j->to->trying |= j->to->open_until > 0;
+    j->trial = j->to->open_until > 0;
+    j->to->trying |= j->trial;
     j->relay->upstreams.changed = true;
     stop_waiting(j);
     return true;
@@ -175,7 +210,8 @@ static struct relay_job *create(struct relay *r, const struct engine_relay *p, s
                             .model = p->model,
                             .only = p->upstream,
                             .detached = p->detached,
-                            .estimate = (int64_t)(p->n_request / 4) + 1,
+                            .held = p->n_request,
+                            .estimate = relay_estimate(p->request, p->n_request),
                             .asked_ms = clock_ms()};
     memcpy(j->key, p->key, sizeof j->key);
     memcpy(j->request_id, p->request_id, sizeof j->request_id);
@@ -194,6 +230,23 @@ static void destroy(struct relay_job *j)
     free(j);
 }
 
+/* Requests are kept in memory until their answers begin, which an upstream that hangs puts off. */
+static bool has_memory(const struct relay *r, const struct engine_relay *p, struct err *e)
+{
+    size_t all = p->n_request, own = p->n_request;
+    for (const struct relay_job *j = r->jobs; j; j = j->next) {
+        all += j->held;
+        own += j->user == p->user ? j->held : 0;
+    }
+    if (all <= RELAY_HELD_BYTES && own <= RELAY_HELD_SHARE)
+        return true;
+    refuse(e, ERR_BUSY, "upstream_busy",
+           own > RELAY_HELD_SHARE
+               ? "your requests that wait for the upstreams are too large together"
+               : "the requests that wait for the upstreams are too large together");
+    return false;
+}
+
 struct relay_job *relay_job_submit(struct relay *r, const struct engine_relay *p, struct err *e)
 {
     if (r->stopping) {
@@ -205,7 +258,7 @@ struct relay_job *relay_job_submit(struct relay *r, const struct engine_relay *p
         err_field(e, ERR_CONFLICT, "key", "a job with this key is running");
         return NULL;
     }
-    struct relay_job *j = create(r, p, e);
+    struct relay_job *j = has_memory(r, p, e) ? create(r, p, e) : NULL;
     if (!j)
         return NULL;
     if (!j->chat || !choose(j, NULL, e)) {
@@ -234,16 +287,11 @@ void relay_job_cancel(struct relay_job *j)
     j->relay->attend = true;
 }
 
-static void count_tokens(struct relay_job *j)
+void relay_jobs_cancel_user(struct relay *r, uint64_t user)
 {
-    struct upstream *u = j->to;
-    const struct relay_answer *a = &j->answer;
-    u->prompt_tokens += (uint64_t)(a->prompt_tokens ? a->prompt_tokens : j->estimate);
-    u->completion_tokens += (uint64_t)(a->has_usage ? a->completion_tokens : a->counted);
-    if (a->first_ms) {
-        const double ms = a->first_ms - a->asked_ms;
-        u->first_ms = u->first_ms > 0 ? 0.9 * u->first_ms + 0.1 * ms : ms;
-    }
+    for (struct relay_job *j = r->jobs; j; j = j->next)
+        if (j->user == user && !j->over)
+            relay_job_cancel(j);
 }
 
 /* The attempt gave nothing that was shown: the next one. */
@@ -297,7 +345,6 @@ static void judge(struct relay_job *j, CURLcode rc, const char *late)
         break;
     case RELAY_MISSING:
         note_tried(j);
-        j->to->trying = false;
         again(j, &why);
         break;
     case RELAY_DOWN:
@@ -317,11 +364,9 @@ void relay_job_ended(struct relay_job *j, CURLcode rc)
 /* A cancelled answer ends as an engine's does: with what there is, and its count. */
 static void end_cancelled(struct relay_job *j)
 {
-    if (j->to)
-        j->to->trying = false;
     relay_answer_finish(&j->answer, ENGINE_CANCELLED);
     accept_job(j);
-    relay_answer_done(&j->answer, j->answer.any ? j->estimate : 0);
+    relay_answer_done(&j->answer, j->to ? j->estimate : 0);
     if (j->to)
         count_tokens(j);
     release(j);

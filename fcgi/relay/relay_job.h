@@ -37,7 +37,8 @@ struct relay_job {
     int64_t model, only;
     bool detached;
     char key[ENGINE_KEY_SIZE], request_id[48];
-    cJSON *chat;
+    cJSON *chat;      /* until the answer has begun: no other upstream is asked then */
+    size_t held;      /* bytes of the request while it is kept; 0: it is not any more */
     int64_t estimate; /* tokens of the prompt, until the upstream tells */
     struct buf log;   /* its events as frames, from position `base` on */
     uint64_t base;
@@ -46,6 +47,7 @@ struct relay_job {
     double asked_ms, over_ms, wait_until;
     struct relay_call *call;
     struct upstream *to;
+    bool trial; /* it finds out whether `to` is well again */
     int64_t tried[RELAY_MAX_TRIED];
     int n_tried;
     struct relay_answer answer;
@@ -76,6 +78,7 @@ struct relay {
 struct relay_job *relay_job_submit(struct relay *r, const struct engine_relay *p, struct err *e);
 struct relay_job *relay_job_find(struct relay *r, const char *key);
 void relay_job_cancel(struct relay_job *j);
+void relay_jobs_cancel_user(struct relay *r, uint64_t user);
 /* libcurl has ended its transfer. */
 void relay_job_ended(struct relay_job *j, CURLcode rc);
 /* Cancelled jobs, jobs that wait for room. */

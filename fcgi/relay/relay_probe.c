@@ -58,7 +58,7 @@ void relay_probe_due(struct relay *r, double now)
     for (struct upstream *u = r->upstreams.first; u; u = u->next) {
         if (u->gone || u->probing || now < u->next_probe || r->stopping)
             continue;
-        if (u->open_until > 0 && (now < u->open_until || u->trying))
+        if (now < u->open_until)
             continue;
         u->next_probe = now + UPSTREAM_PROBE_MS;
         begin(r, u);
@@ -76,15 +76,11 @@ bool relay_probe_ended(struct relay *r, CURL *easy, CURLcode rc)
         return false;
     struct upstream *u = p->to;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    u->probed_at = clock_wall_ms();
-    u->probe_ok = rc == CURLE_OK && status < 500;
-    if (u->probe_ok)
-        upstream_succeeded(&r->upstreams, u);
-    else
-        upstream_failed(&r->upstreams, u, rc == CURLE_COULDNT_CONNECT,
-                        rc == CURLE_OK ? "a probe got an error of the server's own"
-                                       : curl_easy_strerror(rc));
-    if (u->open_until > 0)
+    const char *why = rc != CURLE_OK ? curl_easy_strerror(rc)
+                      : status < 500 ? NULL
+                                     : "a probe got an error of the server's own";
+    upstream_probed(&r->upstreams, u, rc == CURLE_COULDNT_CONNECT, why);
+    if (u->open_until > clock_ms())
         u->next_probe = u->open_until;
     r->attend = r->attend || u->probe_ok;
     end(p);

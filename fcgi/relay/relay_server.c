@@ -14,10 +14,12 @@
 #include "fcgi/process/listen.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
+#include "fcgi/relay/relay.h"
 #include "fcgi/relay/relay_job.h"
 
 #define MAX_CONNECTIONS 4096
 #define READ_BYTES ((size_t)64 << 10)
+#define KEPT_BYTES ((size_t)4 << 10)    /* of what was read, while a job runs */
 #define SUBMIT_BYTES ((size_t)49 << 20) /* of a frame */
 #define NO_JOB_MS 30000.0               /* a connection that asks for nothing is closed */
 #define FORGET_STEP ((size_t)64 << 10)  /* dropping the front of a log moves the rest down */
@@ -181,6 +183,12 @@ static bool cancel(struct relay_connection *c, const struct frame *f, struct err
     char key[ENGINE_KEY_SIZE];
     if (!message_get_key(f, key, e))
         return false;
+    unsigned long long user;
+    if (sscanf(key, RELAY_USER_KEY "%llu", &user) == 1) {
+        relay_jobs_cancel_user(c->relay, user);
+        c->closing = true;
+        return true;
+    }
     struct relay_job *j = key[0] ? relay_job_find(c->relay, key) : c->job;
     if (!j)
         return err_field(e, ERR_NOTFOUND, "key", "no such job, or forgotten since");
@@ -235,6 +243,8 @@ static void handle_input(struct relay_connection *c)
     if (c->dead)
         return;
     buf_consume(&c->in, at);
+    if (!c->in.len && c->in.cap > KEPT_BYTES)
+        buf_fini(&c->in); /* a request of megabytes came, and nothing like it follows */
     flush(c);
 }
 

@@ -34,49 +34,44 @@ static void sweep(struct upstreams *all)
     }
 }
 
+/* What the database says, apart from what is in force until all of it was read. */
 struct loading {
-    struct upstreams *all;
+    struct upstreams fresh;
     bool failed;
 };
 
-static struct upstream *find(const struct upstreams *all, int64_t id)
+static struct upstream *find(struct upstream *first, int64_t id)
 {
-    struct upstream *u = all->first;
-    while (u && (u->id != id || u->gone))
-        u = u->next;
-    return u;
+    while (first && first->id != id)
+        first = first->next;
+    return first;
 }
 
 static bool see(void *context, const struct store_upstream *row)
 {
     struct loading *l = context;
     const struct relay_dialect *d = relay_dialect_find(row->dialect);
-    struct upstream *u = NULL;
-    for (u = l->all->first; u && u->id != row->id; u = u->next)
-        ;
-    if (!u && d && (u = calloc(1, sizeof *u))) {
-        u->next = l->all->first;
-        l->all->first = u;
-        u->id = row->id;
-    }
+    struct upstream *u = d ? calloc(1, sizeof *u) : NULL;
     if (!u)
         return !(l->failed = d != NULL);
-    u->gone = false;
-    u->dialect = d;
+    *u = (struct upstream){.id = row->id,
+                           .dialect = d,
+                           .drained = row->drained,
+                           .max_streams = row->max_streams,
+                           .first_byte_ms = row->first_byte_ms,
+                           .idle_ms = row->idle_ms,
+                           .next = l->fresh.first};
     snprintf(u->name, sizeof u->name, "%s", row->name);
     snprintf(u->url, sizeof u->url, "%s", row->url);
-    u->drained = row->drained;
-    u->max_streams = row->max_streams;
-    u->first_byte_ms = row->first_byte_ms;
-    u->idle_ms = row->idle_ms;
+    l->fresh.first = u;
     return true;
 }
 
 static bool see_route(void *context, const struct store_model_route *row)
 {
     struct loading *l = context;
-    struct upstreams *all = l->all;
-    struct upstream *to = find(all, row->upstream_id);
+    struct upstreams *all = &l->fresh;
+    struct upstream *to = find(all->first, row->upstream_id);
     if (all->n_routes == all->cap_routes) {
         const int cap = all->cap_routes ? 2 * all->cap_routes : 32;
         struct upstream_route *grown = realloc(all->routes, (size_t)cap * sizeof *grown);
@@ -92,6 +87,46 @@ static bool see_route(void *context, const struct store_model_route *row)
         .model = row->model_id, .to = to, .priority = row->priority, .weight = row->weight};
     snprintf(r->remote, sizeof r->remote, "%s", row->remote);
     return true;
+}
+
+static void update(struct upstream *u, const struct upstream *row)
+{
+    u->gone = false;
+    u->dialect = row->dialect;
+    memcpy(u->name, row->name, sizeof u->name);
+    memcpy(u->url, row->url, sizeof u->url);
+    u->drained = row->drained;
+    u->max_streams = row->max_streams;
+    u->first_byte_ms = row->first_byte_ms;
+    u->idle_ms = row->idle_ms;
+}
+
+/* Those that are known keep how they are; `fresh` is empty after it. */
+static void take_over(struct upstreams *all, struct upstreams *fresh)
+{
+    for (struct upstream *u = all->first; u; u = u->next)
+        u->gone = true;
+    for (int i = 0; i < fresh->n_routes; i++) {
+        struct upstream *known = find(all->first, fresh->routes[i].to->id);
+        if (known)
+            fresh->routes[i].to = known;
+    }
+    while (fresh->first) {
+        struct upstream *row = fresh->first, *known = find(all->first, row->id);
+        fresh->first = row->next;
+        if (known) {
+            update(known, row);
+            drop(row);
+        } else {
+            row->next = all->first;
+            all->first = row;
+        }
+    }
+    free(all->routes);
+    all->routes = fresh->routes;
+    all->n_routes = fresh->n_routes;
+    all->cap_routes = fresh->cap_routes;
+    *fresh = (struct upstreams){0};
 }
 
 static void load_keys(struct upstreams *all, struct store *s)
@@ -115,19 +150,19 @@ static void load_keys(struct upstreams *all, struct store *s)
 
 bool upstreams_load(struct upstreams *all, struct store *s, bool anyhow, struct err *e)
 {
-    struct loading l = {.all = all};
+    struct loading l = {0};
     int64_t version = 0;
     if (!store_upstreams_version(s, &version, e))
         return false;
     if (version == all->version && !anyhow)
         return true;
-    for (struct upstream *u = all->first; u; u = u->next)
-        u->gone = true;
-    all->n_routes = 0;
-    if (!store_upstream_list(s, see, &l, e) || !store_model_route_list(s, see_route, &l, e))
+    bool ok = store_upstream_list(s, see, &l, e) && store_model_route_list(s, see_route, &l, e) &&
+              (!l.failed || err_set(e, ERR_NOMEM, "no memory for the list of upstreams"));
+    if (!ok) {
+        upstreams_fini(&l.fresh);
         return false;
-    if (l.failed)
-        return err_set(e, ERR_NOMEM, "no memory for the list of upstreams");
+    }
+    take_over(all, &l.fresh);
     load_keys(all, s);
     sweep(all);
     all->version = version;
@@ -251,43 +286,82 @@ enum upstream_choice upstreams_choose(struct upstreams *all, const struct upstre
 
 /* ---- how they are */
 
-void upstream_succeeded(struct upstreams *all, struct upstream *u)
+static void close_breaker(struct upstreams *all, struct upstream *u)
 {
     if (u->open_until > 0) {
         log_info("upstream=%s is well again", u->name);
         all->turned = true;
     }
-    u->failures = 0;
-    u->open_until = u->open_ms = 0;
+    u->open_until = 0;
     u->trying = false;
     all->changed = true;
 }
 
-void upstream_failed(struct upstreams *all, struct upstream *u, bool down, const char *why)
+void upstream_succeeded(struct upstreams *all, struct upstream *u)
 {
-    const double now = clock_ms();
-    u->failures++;
+    close_breaker(all, u);
+    u->failures = 0;
+    u->open_ms = 0;
+}
+
+void upstream_answers(struct upstreams *all, struct upstream *u)
+{
+    close_breaker(all, u);
+    if (u->failures >= UPSTREAM_FAILURES)
+        u->failures = UPSTREAM_FAILURES - 1;
+}
+
+static void note_failure(struct upstreams *all, struct upstream *u, const char *why)
+{
     u->errors++;
     u->failed_at = clock_wall_ms();
     snprintf(u->last_error, sizeof u->last_error, "%s", why);
-    const bool was_open = u->open_until > 0;
-    if (down || was_open || u->failures >= UPSTREAM_FAILURES) {
-        if (!was_open || u->trying)
-            u->open_ms =
-                u->open_ms > 0 ? fmin(2 * u->open_ms, UPSTREAM_OPEN_MAX_MS) : UPSTREAM_OPEN_MS;
-        u->open_until = now + u->open_ms;
-        u->trying = false;
-        all->turned = true;
-        if (!was_open)
-            log_warn("upstream=%s gets no more requests for now: %s", u->name, why);
-    }
     all->changed = true;
+}
+
+static void open_breaker(struct upstreams *all, struct upstream *u, bool longer)
+{
+    if (u->open_until <= 0)
+        log_warn("upstream=%s gets no more requests for now: %s", u->name, u->last_error);
+    if (longer)
+        u->open_ms = u->open_ms > 0 ? fmin(2 * u->open_ms, UPSTREAM_OPEN_MAX_MS) : UPSTREAM_OPEN_MS;
+    u->open_until = clock_ms() + u->open_ms;
+    u->trying = false;
+    all->turned = true;
+}
+
+void upstream_failed(struct upstreams *all, struct upstream *u, bool down, const char *why)
+{
+    const bool was_open = u->open_until > 0;
+    u->failures += !down && u->failures < UPSTREAM_FAILURES;
+    note_failure(all, u, why);
+    if (down || was_open || u->failures >= UPSTREAM_FAILURES)
+        open_breaker(all, u, !was_open || u->trying);
+}
+
+void upstream_probed(struct upstreams *all, struct upstream *u, bool down, const char *why)
+{
+    u->probed_at = clock_wall_ms();
+    u->probe_ok = !why;
+    all->changed = true;
+    if (why) {
+        u->probe_failures++;
+        note_failure(all, u, why);
+        if (down || u->open_until > 0 || u->probe_failures >= UPSTREAM_FAILURES)
+            open_breaker(all, u, true);
+        return;
+    }
+    u->probe_failures = 0;
+    if (u->open_until > 0 && u->failures < UPSTREAM_FAILURES) {
+        close_breaker(all, u);
+        u->open_ms = 0;
+    }
+    u->trying = false; /* one that hangs does not keep the next from trying */
 }
 
 void upstream_is_busy(struct upstreams *all, struct upstream *u, double ms)
 {
     u->busy_until = clock_ms() + fmin(fmax(ms, 100), UPSTREAM_BUSY_MAX_MS);
-    u->trying = false;
     all->changed = true;
 }
 

@@ -27,12 +27,13 @@ struct upstream {
     int64_t max_streams, first_byte_ms, idle_ms;
 
     int in_flight;
-    int failures;      /* in a row */
-    double open_until; /* clock_ms; 0: the breaker is closed */
-    double open_ms;    /* how long it was opened the last time */
-    bool trying;       /* a request or a probe finds out whether it is well again */
-    double busy_until; /* it said 429 */
-    double next_probe; /* clock_ms */
+    int failures;       /* of answers, in a row; those that nobody listened to do not count */
+    int probe_failures; /* in a row */
+    double open_until;  /* clock_ms; 0: the breaker is closed */
+    double open_ms;     /* how long it was opened the last time */
+    bool trying;        /* a request or a probe finds out whether it is well again */
+    double busy_until;  /* it said 429 */
+    double next_probe;  /* clock_ms */
     bool probing;
     int64_t probed_at; /* Unix ms; 0: never */
     bool probe_ok;
@@ -83,10 +84,15 @@ enum upstream_choice {
 enum upstream_choice upstreams_choose(struct upstreams *all, const struct upstream_wish *wish,
                                       struct upstream_route **out);
 
-/* What became of a request or a probe. */
+/* What became of a request. */
 void upstream_succeeded(struct upstreams *all, struct upstream *u);
+/* Its trial has begun to answer: others need not wait for its end. One failure opens it again. */
+void upstream_answers(struct upstreams *all, struct upstream *u);
 /* down: nobody listens, so that there is no need to count. */
 void upstream_failed(struct upstreams *all, struct upstream *u, bool down, const char *why);
+/* A probe asks for a list, which says little of answers: one that is well (why NULL) closes a
+ * breaker that connections or probes opened. Where answers failed it permits one more trial. */
+void upstream_probed(struct upstreams *all, struct upstream *u, bool down, const char *why);
 void upstream_is_busy(struct upstreams *all, struct upstream *u, double ms);
 void upstream_release(struct upstreams *all, struct upstream *u); /* one stream less */
 const char *upstream_state(const struct upstream *u, double now); /* "ok", "open", "trying",

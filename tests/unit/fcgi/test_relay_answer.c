@@ -10,6 +10,7 @@
 #include "fcgi/inference/generation.h"
 #include "fcgi/relay/relay_answer.h"
 #include "fcgi/relay/relay_dialect.h"
+#include "fcgi/relay/relay_estimate.h"
 
 struct heard {
     struct buf frames;
@@ -229,6 +230,25 @@ static void test_a_request_is_read_as_it_was_put_and_cut_ones_are_refused(void *
     buf_fini(&b);
 }
 
+static int64_t estimate(const char *request)
+{
+    return relay_estimate(request, strlen(request));
+}
+
+static void test_an_image_counts_as_one_however_large(void **state)
+{
+    char image[4096] = "{\"image_url\":{\"url\":\"data:image/png;base64,";
+    (void)state;
+    assert_int_equal(estimate("{}"), 1);
+    assert_int_equal(estimate("0123456789abcdef"), 5);
+    const size_t head = strlen(image);
+    memset(image + head, 'A', 4000);
+    memcpy(image + head + 4000, "\"}}", 4);
+    assert_in_range(estimate(image), RELAY_IMAGE_TOKENS, RELAY_IMAGE_TOKENS + 20);
+    memcpy(image, "{\"text\":       \"\\\"url\\\":\\\"da", 27); /* a text that looks like one */
+    assert_in_range(estimate(image), 1000, 1030);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_the_upstreams_count_is_the_answers),
         cmocka_unit_test(test_a_wild_count_is_bounded),
         cmocka_unit_test(test_an_attempt_that_gave_nothing_leaves_nothing),
+        cmocka_unit_test(test_an_image_counts_as_one_however_large),
         cmocka_unit_test(test_a_request_is_read_as_it_was_put_and_cut_ones_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
