@@ -148,9 +148,15 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
 static bool make_relay(struct request *r, struct posting *p, const struct conversation_ask *ask,
                        struct err *e)
 {
+    const cJSON *tools = json_member(p->offered, "tools"); /* those of servers among them */
+    if (cJSON_GetArraySize(tools) == 0)
+        tools = NULL;
+    if (tools && !r->model->tools)
+        return err_field(e, ERR_UNSUPPORTED, "tools", "this model does not call functions") ||
+               err_reason(e, "model_without_tools");
     struct chat_request c = {.source = "messages",
                              .messages = conversation_messages(r, ask, e),
-                             .tools = json_member(p->settings, "tools"),
+                             .tools = tools,
                              .kwargs = p->kwargs,
                              .given = p->settings,
                              .constraint = {.schema = json_member(p->settings, "json_schema")},
