@@ -61,6 +61,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/files/attachment_files.c \
 	%D%/files/attachments_internal.h \
 	%D%/files/store_attachments.c %D%/files/store_attachments.h \
+	%D%/models/models_internal.h \
 	%D%/models/store_models.c %D%/models/store_models.h \
 	%D%/models/store_upstreams.c %D%/models/store_upstreams.h \
 	%D%/prompts/store_prompt_blocks.c %D%/prompts/store_prompt_blocks.h \

@@ -100,12 +100,16 @@ static bool show(struct request *r, int status, int64_t id, struct err *e)
 
 /* ---- changing */
 
-struct route_wish {
-    const char *model, *remote;
-    int64_t priority, weight;
-};
+static bool is_model_name(const char *name)
+{
+    const size_t n = name ? strlen(name) : 0;
+    for (const char *c = name; n && *c; c++)
+        if ((unsigned char)*c <= ' ' || *c == 0x7f)
+            return false;
+    return n > 0 && n <= STORE_MODEL_NAME_BYTES;
+}
 
-static bool read_routes(const cJSON *body, struct route_wish *out, int *n, struct err *e)
+static bool read_routes(const cJSON *body, struct store_route_wish *out, int *n, struct err *e)
 {
     const cJSON *items = NULL, *item;
     *n = -1;
@@ -113,10 +117,10 @@ static bool read_routes(const cJSON *body, struct route_wish *out, int *n, struc
         return false;
     *n = items ? 0 : -1;
     cJSON_ArrayForEach (item, items) {
-        struct route_wish *w = &out[*n];
+        struct store_route_wish *w = &out[*n];
         if (*n == MAX_ROUTES)
             return err_field(e, ERR_LIMIT, "models", "has more than %d entries", MAX_ROUTES);
-        *w = (struct route_wish){.weight = 1};
+        *w = (struct store_route_wish){.weight = 1};
         if (cJSON_IsString(item))
             w->model = item->valuestring;
         else if (!cJSON_IsObject(item))
@@ -126,59 +130,16 @@ static bool read_routes(const cJSON *body, struct route_wish *out, int *n, struc
                  !json_get_int(item, "priority", 0, 100, &w->priority, e) ||
                  !json_get_int(item, "weight", 1, 1000, &w->weight, e))
             return false;
-        if (!w->model || !*w->model)
-            return err_field(e, ERR_INPUT, "models", "each needs a model");
+        if (!is_model_name(w->model))
+            return err_field(e, ERR_INPUT, "models",
+                             "each needs a model: 1 to %d bytes without blanks",
+                             STORE_MODEL_NAME_BYTES);
         if (!w->remote)
             w->remote = w->model;
         if (!*w->remote || strlen(w->remote) > 256)
             return err_field(e, ERR_INPUT, "models", "remote must have 1 to 256 bytes");
         ++*n;
     }
-    return true;
-}
-
-struct dropping {
-    struct request *r;
-    int64_t upstream;
-    const struct route_wish *keep;
-    int n_keep, n;
-    int64_t models[MAX_ROUTES * 4];
-};
-
-static bool see_old(void *context, const struct store_model_route *route)
-{
-    struct dropping *d = context;
-    if (route->upstream_id != d->upstream)
-        return true;
-    for (int i = 0; i < d->n_keep; i++)
-        if (!strcmp(d->keep[i].model, route->model))
-            return true;
-    if (d->n < MAX_ROUTES * 4)
-        d->models[d->n++] = route->model_id;
-    return true;
-}
-
-/* After it the upstream answers for these models and no others. */
-static bool set_routes(struct request *r, int64_t upstream, const struct route_wish *list, int n,
-                       struct err *e)
-{
-    struct dropping d = {.r = r, .upstream = upstream, .keep = list, .n_keep = n};
-    for (int i = 0; i < n; i++) {
-        struct store_model_route route = {.upstream_id = upstream,
-                                          .remote = list[i].remote,
-                                          .priority = list[i].priority,
-                                          .weight = list[i].weight};
-        if (!store_model_make(r->store, r->arena, list[i].model, &route.model_id, e) ||
-            !store_model_route_set(r->store, &route, e))
-            return false;
-    }
-    if (n < 0)
-        return true;
-    if (!store_model_route_list(r->store, see_old, &d, e))
-        return false;
-    for (int i = 0; i < d.n; i++)
-        if (!store_model_route_remove(r->store, d.models[i], upstream, e))
-            return false;
     return true;
 }
 
@@ -216,7 +177,7 @@ static bool add(struct request *r, struct err *e)
     const cJSON *body = request_json(r, e);
     const char *key = NULL, *url = NULL;
     struct store_upstream u = {.dialect = "openai"};
-    struct route_wish routes[MAX_ROUTES];
+    struct store_route_wish routes[MAX_ROUTES];
     char clean[UPSTREAM_URL_BYTES + 1];
     int64_t id;
     int n, known = 0;
@@ -234,7 +195,9 @@ static bool add(struct request *r, struct err *e)
     if (!u.name || !*u.name || strlen(u.name) > 64 || strpbrk(u.name, " \t\r\n\""))
         return err_field(e, ERR_INPUT, "name", "must have 1 to 64 bytes without blanks");
     u.url = clean;
-    if (!store_upstream_add(r->store, &u, key, &id, e) || !set_routes(r, id, routes, n, e))
+    const struct store_route_wishes wishes = {.at = routes, .n = n};
+    u.models = n >= 0 ? &wishes : NULL;
+    if (!store_upstream_add(r->store, &u, key, &id, e))
         return false;
     audit_record_id(r, "upstream.add", "upstream", id);
     return show(r, 201, id, e);
@@ -246,7 +209,7 @@ static bool change(struct request *r, struct err *e)
     const cJSON *body = request_json(r, e);
     struct store_upstream_change c = {
         .drained = -1, .max_streams = -1, .first_byte_ms = -1, .idle_ms = -1};
-    struct route_wish routes[MAX_ROUTES];
+    struct store_route_wish routes[MAX_ROUTES];
     bool drained = false;
     int n;
     if (!path_id_param(r, "id", &id, e) || !body || !fields_check(r, body, change_fields, e) ||
@@ -257,7 +220,9 @@ static bool change(struct request *r, struct err *e)
         return false;
     if (json_member(body, "drained"))
         c.drained = drained;
-    if (!store_upstream_change(r->store, id, &c, e) || !set_routes(r, id, routes, n, e))
+    const struct store_route_wishes wishes = {.at = routes, .n = n};
+    c.models = n >= 0 ? &wishes : NULL;
+    if (!store_upstream_change(r->store, id, &c, e))
         return false;
     audit_record_id(r,
                     c.drained == 1   ? "upstream.drain"

@@ -7,6 +7,7 @@
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
 #include "sql/core/store.h"
+#include "sql/models/models_internal.h"
 
 static bool check_name(const char *name, const char *field, struct err *e)
 {
@@ -237,4 +238,19 @@ bool store_model_make(struct store *s, struct arena *a, const char *name, int64_
     if (e)
         *e = why;
     return false;
+}
+
+bool models_make(struct store *s, const char *name, int64_t *id, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_FIND, e);
+    if (!q)
+        return false;
+    statement_bind_text(q, ":name", name);
+    statement_bind_id(q, ":user_id", 0);
+    const int rc = statement_step(s, q, e);
+    if (rc == 1)
+        *id = borrow(q).id;
+    statement_end(q);
+    const struct store_model made = {.name = name, .tools = true, .everyone = true};
+    return rc == 1 || (rc == 0 && check_name(name, "models", e) && add(s, &made, id, e));
 }

@@ -9,6 +9,8 @@
 #include "sql/core/secret.h"
 #include "sql/core/statement.h"
 #include "sql/core/store.h"
+#include "sql/models/models_internal.h"
+#include "sql/models/store_models.h"
 
 static void seal_name(char out[48], int64_t id)
 {
@@ -58,6 +60,88 @@ static bool insert(struct store *s, const struct store_upstream *u, int64_t *id,
     return false;
 }
 
+static bool set_route(struct store *s, const struct store_model_route *r, struct err *e)
+{
+    struct err why = {0};
+    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_ROUTE_SET, &why);
+    if (q) {
+        statement_bind_int(q, ":model_id", r->model_id);
+        statement_bind_int(q, ":upstream_id", r->upstream_id);
+        statement_bind_text(q, ":remote", r->remote);
+        statement_bind_int(q, ":priority", r->priority);
+        statement_bind_int(q, ":weight", r->weight);
+    }
+    bool ok = q && statement_run(s, q, NULL, &why);
+    if (!ok && sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_FOREIGNKEY)
+        err_set(&why, ERR_NOTFOUND, "there is no such model or upstream");
+    if (!ok && e)
+        *e = why;
+    return ok;
+}
+
+static bool remove_route(struct store *s, int64_t model_id, int64_t upstream_id, struct err *e)
+{
+    int changed = 0;
+    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_ROUTE_REMOVE, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":model_id", model_id);
+    statement_bind_int(q, ":upstream_id", upstream_id);
+    return statement_run(s, q, &changed, e) &&
+           (changed || err_set(e, ERR_NOTFOUND, "the upstream does not answer for that model"));
+}
+
+struct routes { /* of one upstream: which models it answered for */
+    int64_t upstream, models[STORE_MODELS_MAX];
+    int n;
+};
+
+static bool see_route(void *context, const struct store_model_route *r)
+{
+    struct routes *o = context;
+    if (r->upstream_id == o->upstream && o->n < STORE_MODELS_MAX)
+        o->models[o->n++] = r->model_id;
+    return true;
+}
+
+/* The place of the model in the list, or -1. */
+static int place(const struct routes *list, int64_t model)
+{
+    int i = list->n;
+    while (--i >= 0 && list->models[i] != model)
+        ;
+    return i;
+}
+
+/* An alias and a name are one model: they are compared by its id. */
+static bool set_routes(struct store *s, int64_t upstream, const struct store_route_wishes *w,
+                       struct err *e)
+{
+    struct routes old = {.upstream = upstream}, kept = {.upstream = upstream};
+    if (!w)
+        return true;
+    if (!store_model_route_list(s, see_route, &old, e))
+        return false;
+    for (int i = 0; i < w->n; i++) {
+        const struct store_route_wish *x = &w->at[i];
+        struct store_model_route r = {.upstream_id = upstream,
+                                      .remote = x->remote,
+                                      .priority = x->priority,
+                                      .weight = x->weight};
+        if (!models_make(s, x->model, &r.model_id, e))
+            return false;
+        if (kept.n == STORE_MODELS_MAX || place(&kept, r.model_id) >= 0)
+            return err_field(e, ERR_INPUT, "models", "'%.100s' is there twice", x->model);
+        kept.models[kept.n++] = r.model_id;
+        if (!set_route(s, &r, e))
+            return false;
+    }
+    for (int i = 0; i < old.n; i++)
+        if (place(&kept, old.models[i]) < 0 && !remove_route(s, old.models[i], upstream, e))
+            return false;
+    return true;
+}
+
 static bool count_one(void *context, const struct store_upstream *u)
 {
     (void)u;
@@ -73,7 +157,8 @@ static bool add(struct store *s, const struct store_upstream *u, const char *key
         return false;
     if (n >= STORE_UPSTREAMS_MAX)
         return err_set(e, ERR_LIMIT, "there are %d upstreams, and no more can be added", n);
-    return insert(s, u, id, e) && (!key || !*key || set_key(s, *id, key, e));
+    return insert(s, u, id, e) && (!key || !*key || set_key(s, *id, key, e)) &&
+           set_routes(s, *id, u->models, e);
 }
 
 bool store_upstream_add(struct store *s, const struct store_upstream *u, const char *key,
@@ -102,7 +187,7 @@ static bool change(struct store *s, int64_t id, const struct store_upstream_chan
     bind_given(q, ":idle_ms", c->idle_ms);
     return statement_run(s, q, &changed, e) &&
            (changed || err_set(e, ERR_NOTFOUND, "there is no such upstream")) &&
-           (!c->key || set_key(s, id, c->key, e));
+           (!c->key || set_key(s, id, c->key, e)) && set_routes(s, id, c->models, e);
 }
 
 bool store_upstream_change(struct store *s, int64_t id, const struct store_upstream_change *c,
@@ -193,38 +278,13 @@ bool store_upstream_key(struct store *s, int64_t id, char key[STORE_UPSTREAM_KEY
 
 bool store_model_route_set(struct store *s, const struct store_model_route *r, struct err *e)
 {
-    struct err why = {0};
-    if (!store_write_begin(s, e))
-        return false;
-    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_ROUTE_SET, &why);
-    if (q) {
-        statement_bind_int(q, ":model_id", r->model_id);
-        statement_bind_int(q, ":upstream_id", r->upstream_id);
-        statement_bind_text(q, ":remote", r->remote);
-        statement_bind_int(q, ":priority", r->priority);
-        statement_bind_int(q, ":weight", r->weight);
-    }
-    bool ok = q && statement_run(s, q, NULL, &why);
-    if (!ok && sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_FOREIGNKEY)
-        err_set(&why, ERR_NOTFOUND, "there is no such model or upstream");
-    if (!ok && e)
-        *e = why;
-    return store_write_end(s, ok, e);
+    return store_write_begin(s, e) && store_write_end(s, set_route(s, r, e), e);
 }
 
 bool store_model_route_remove(struct store *s, int64_t model_id, int64_t upstream_id, struct err *e)
 {
-    int changed = 0;
-    if (!store_write_begin(s, e))
-        return false;
-    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_ROUTE_REMOVE, e);
-    if (q) {
-        statement_bind_int(q, ":model_id", model_id);
-        statement_bind_int(q, ":upstream_id", upstream_id);
-    }
-    bool ok = q && statement_run(s, q, &changed, e) &&
-              (changed || err_set(e, ERR_NOTFOUND, "the upstream does not answer for that model"));
-    return store_write_end(s, ok, e);
+    return store_write_begin(s, e) &&
+           store_write_end(s, remove_route(s, model_id, upstream_id, e), e);
 }
 
 bool store_model_route_list(struct store *s, store_model_route_fn fn, void *context, struct err *e)

@@ -14,6 +14,17 @@ struct store;
 #define STORE_UPSTREAM_FIRST_BYTE_MS 300000
 #define STORE_UPSTREAM_IDLE_MS 120000
 
+/* A model that an upstream answers for; one that nobody is called is made. */
+struct store_route_wish {
+    const char *model; /* its name or an alias */
+    const char *remote;
+    int64_t priority, weight;
+};
+struct store_route_wishes {
+    const struct store_route_wish *at;
+    int n;
+};
+
 struct store_upstream {
     int64_t id;
     const char *name;
@@ -23,13 +34,16 @@ struct store_upstream {
     int64_t max_streams; /* at once; 0: no limit */
     int64_t first_byte_ms, idle_ms;
     int64_t created_at;
+    const struct store_route_wishes *models; /* of store_upstream_add: what it answers for */
 };
-/* key: NULL or "": none. ERR_CONFLICT: the name is taken; ERR_LIMIT: too many. */
+/* key: NULL or "": none. All of it is written, or nothing. ERR_CONFLICT: the name is taken;
+ * ERR_LIMIT: too many. */
 bool store_upstream_add(struct store *s, const struct store_upstream *u, const char *key,
                         int64_t *id, struct err *e);
 struct store_upstream_change { /* -1 and NULL leave what is there */
     int64_t drained, max_streams, first_byte_ms, idle_ms;
-    const char *key; /* "": none from now on */
+    const char *key;                         /* "": none from now on */
+    const struct store_route_wishes *models; /* these and no others from now on */
 };
 bool store_upstream_change(struct store *s, int64_t id, const struct store_upstream_change *c,
                            struct err *e);
