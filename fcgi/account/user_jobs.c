@@ -7,7 +7,6 @@
 #include "engine/engine.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/relay/relay.h"
 #include "fcgi/status/engine_status.h"
 #include "sql/chats/store_record.h"
 
@@ -29,7 +28,7 @@ void user_jobs_cancel(struct request *r, int64_t user_id)
     struct status_page page;
     char key[32];
     store_running_list(r->store, cancel_detached, &(struct owner){r, user_id}, NULL);
-    snprintf(key, sizeof key, RELAY_USER_KEY "%llu", (unsigned long long)user_id);
+    snprintf(key, sizeof key, WORKER_USER_KEY "%llu", (unsigned long long)user_id);
     engine_cancel_async(r->worker->relay_socket, key, NULL);
     engine_status_read(r, &page);
     for (int i = 0; i < page.n_jobs && i < STATUS_JOBS; i++) {

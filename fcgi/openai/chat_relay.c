@@ -7,7 +7,7 @@
 #include "engine/base/json/json.h"
 #include "engine/chat/chat_parser.h"
 #include "fcgi/http/request.h"
-#include "fcgi/relay/relay_estimate.h"
+#include "fcgi/process/relay_estimate.h"
 #include "sql/models/store_models.h"
 
 /* What settings_read has checked, by OpenAI's and vLLM's names, which upstreams share. */

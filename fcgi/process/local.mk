@@ -13,5 +13,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/state.h \
 	%D%/stream_abort.c %D%/stream_abort.h \
 	%D%/work_gate.c %D%/work_gate.h %D%/work_use.c %D%/work_use.h \
+	%D%/relay_estimate.c %D%/relay_estimate.h \
 	%D%/worker.c %D%/worker.h \
 	%D%/worker_walls.c %D%/worker_walls.h

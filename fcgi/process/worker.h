@@ -35,6 +35,9 @@ struct worker {
 /* Detached jobs that the relay carries have keys that begin with this, so that everyone knows whom
  * to ask for them. */
 #define WORKER_RELAYED_KEY "up:"
+/* A CANCEL by this and a user's number ends all that the relay does for the user; it has no reply,
+ * and no job has such a key. */
+#define WORKER_USER_KEY "user:"
 /* Who has the detached job of this key. */
 const char *worker_job_socket(const struct worker *w, const char *key);
 bool worker_job_relayed(const char *key);

@@ -6,7 +6,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/relay_anthropic.c \
 	%D%/relay_call.c %D%/relay_call.h \
 	%D%/relay_dialect.c %D%/relay_dialect.h \
-	%D%/relay_estimate.c %D%/relay_estimate.h \
 	%D%/relay_job.c %D%/relay_job.h \
 	%D%/relay_ollama.c \
 	%D%/relay_openai.c \

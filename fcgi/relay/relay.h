@@ -18,9 +18,5 @@
 #define RELAY_HELD_SHARE ((size_t)64 << 20)  /* of one user */
 #define RELAY_LINE_BYTES ((size_t)4 << 20)   /* of an upstream's answer: more is rubbish */
 
-/* A CANCEL by this and a user's number ends all that the relay does for the user; it has no reply.
- * No job has such a key. */
-#define RELAY_USER_KEY "user:"
-
 /* The process's main: until SIGTERM, and until its jobs have ended or SIGUSR2. Exit status. */
 int relay_run(const struct worker *w);

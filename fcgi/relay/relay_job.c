@@ -11,7 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/wire/message.h"
 #include "fcgi/relay/relay.h"
-#include "fcgi/relay/relay_estimate.h"
+#include "fcgi/process/relay_estimate.h"
 
 #define KEEP_MS 300000.0              /* a detached job's events, after its end */
 #define KEEP_BYTES ((size_t)64 << 20) /* of all of them */

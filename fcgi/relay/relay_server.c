@@ -14,7 +14,6 @@
 #include "fcgi/process/listen.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/relay/relay.h"
 #include "fcgi/relay/relay_job.h"
 
 #define MAX_CONNECTIONS 4096
@@ -184,7 +183,7 @@ static bool cancel(struct relay_connection *c, const struct frame *f, struct err
     if (!message_get_key(f, key, e))
         return false;
     unsigned long long user;
-    if (sscanf(key, RELAY_USER_KEY "%llu", &user) == 1) {
+    if (sscanf(key, WORKER_USER_KEY "%llu", &user) == 1) {
         relay_jobs_cancel_user(c->relay, user);
         c->closing = true;
         return true;
@@ -287,7 +286,12 @@ static void take(struct relay *r, int fd)
     r->n_connections++;
     message_put_hello(&c->out, "sluice-relay");
     watch(c, EPOLL_CTL_ADD);
-    flush(c);
+    const ssize_t n = send_some(c, c->out.data, c->out.len);
+    if (n < 0)
+        buf_clear(
+            &c->out); /* it has gone, but what it asked may be there: a CANCEL needs no reply */
+    else
+        buf_consume(&c->out, (size_t)n);
 }
 
 /* The socket is 0660 in a folder of ours: whoever can connect is our user or of its group. */

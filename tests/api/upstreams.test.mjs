@@ -19,8 +19,8 @@ const until = async (what, ms = 5000 * slow) => {
   }
 };
 const bent = async (knobs, run) => { up.knobs = knobs; up.seen = []; try { return await run(); } finally { up.knobs = {}; } };
-/** A breaker that a fault opened is closed by a probe. */
-const well = async (name = 'near') => { await sleep(300); await until(async () => (await stateOf(server, name)) === 'ok', 40000); };
+/** A breaker that failed answers opened is closed by an answer. */
+const well = async (name = 'near', model = 'far') => { await sleep(300); await until(async () => { await server.chat(ask({ model })); await sleep(100); return (await stateOf(server, name)) === 'ok'; }, 40000); };
 
 before(async () => {
   server = await start({ fake: true });
@@ -226,7 +226,7 @@ test('without one in whom the fault lies the next upstream answers: no error bef
     assert.equal(await text(), 'B', JSON.stringify(knobs));
     a.knobs = { words: ['A'] };
     await sleep(1200);
-    await well('first');
+    await well('first', 'pair');
   }
   await a.kill();
   assert.equal(await text(), 'B');
@@ -241,6 +241,25 @@ test('without one in whom the fault lies the next upstream answers: no error bef
   assert.equal(refused.status, 503, refused.text);
   assert.equal((await running).body.choices[0].message.content, 'xyz');
   await b.stop();
+});
+
+test('a trial that has begun to answer lets others in, and a good probe does not close what answers opened', async () => {
+  const sick = await FakeUpstream.open({ status: 500 });
+  await addUpstream(server, 'sick', sick.url, ['ill']);
+  for (let i = 0; i < 3; i++) assert.equal((await server.chat(ask({ model: 'ill' }))).status, 502);
+  assert.equal((await server.chat(ask({ model: 'ill' }))).status, 503);
+  sick.knobs = { words: Array(40).fill('w '), delay: 100 };
+  await sleep(1500);
+  const seen = sick.seen.length;
+  assert.notEqual(await stateOf(server, 'sick'), 'ok', 'its list of models is well, its answers are not known to be');
+  const long = server.stream(ask({ model: 'ill' }));
+  await until(() => sick.seen.length > seen);
+  await sleep(400);
+  sick.knobs = { words: ['b'] };
+  const second = await server.chat(ask({ model: 'ill' }));
+  assert.equal(second.status, 200, second.text);
+  assert.equal(joined((await long).chunks).content, 'w '.repeat(40));
+  await sick.stop();
 });
 
 test('an upstream takes as many answers at once as it may, the others wait', async () => {
@@ -300,6 +319,127 @@ test('what the upstream counts is what the user has used', async () => {
   await until(async () => (await used()) === before + 1234);
   await bent({ usage: { prompt_tokens: 1000, completion_tokens: 234 } }, () => server.stream(ask()));
   await until(async () => (await used()) === before + 2468);
+});
+
+const usedBy = async (headers) => (await server.json('GET', '/api/usage', undefined, headers)).body.items.reduce((n, d) => n + d.prompt_tokens + d.completion_tokens, 0);
+
+test('a wild count is bounded by what was asked for', async () => {
+  const wild = { usage: { prompt_tokens: 999999999, completion_tokens: 999999999 } };
+  const r = await bent(wild, () => server.chat(ask({ max_tokens: 40 })));
+  assert.equal(r.status, 200, r.text);
+  assert.equal(r.body.usage.completion_tokens, 40);
+  assert.ok(r.body.usage.prompt_tokens < 70000, r.text);
+});
+
+test('an answer that breaks off, or whose client leaves, is counted', async () => {
+  const text = 'word '.repeat(4000);
+  const messages = [{ role: 'user', content: text }];
+  const before = await usedBy();
+  await bent({ words: ['a', 'b', 'c', 'd'], delay: 10, dieAfter: 2 }, () => server.stream(ask({ messages })));
+  await until(async () => (await usedBy()) >= before + 5002);
+  const second = await usedBy();
+  await bent({ words: Array(500).fill('w '), delay: 20 }, async () => {
+    const stop = new AbortController();
+    await assert.rejects(server.stream(ask({ messages }), { signal: stop.signal, onChunk: (c) => { if (c.choices[0]?.delta?.content) stop.abort(); } }));
+  });
+  await until(async () => (await usedBy()) > second + 5000);
+  const third = await usedBy();
+  const made = await server.json('POST', '/api/conversations', { settings: { model: 'far' } });
+  await bent({ words: ['a', 'b'], delay: 10, dieAfter: 1 }, () => server.request('POST', `/api/conversations/${made.body.id}/messages`, { content: text }).then((r) => r.text()));
+  await until(async () => (await usedBy()) > third + 5000);
+  await well();
+});
+
+test('an image goes on as itself only: an address of the other server\'s network does not', async () => {
+  const model = (await server.json('GET', '/api/admin/registry')).body.items.find((m) => m.name === 'far');
+  assert.equal((await server.json('PATCH', `/api/admin/registry/${model.id}`, { vision: true })).status, 200);
+  const see = (url) => bent({}, async () => ({ r: await server.chat(ask({ messages: [{ role: 'user', content: [{ type: 'text', text: 'What is it?' }, { type: 'image_url', image_url: { url } }] }] })), seen: up.seen }));
+  for (const url of ['http://169.254.169.254/latest', 'https://example.org/a.png', 'file:///etc/passwd', 'data:text/html;base64,QUJD', 'data:image/png,QUJD', 'data:image/png;base64,', 'data:image/png;base64,http://h/', 'data:image/png;x,;base64,QUJD']) {
+    const { r, seen } = await see(url);
+    assert.equal(r.status, 400, `${url}: ${r.text}`);
+    assert.equal(r.body.error.param, 'messages[0].content[1].image_url');
+    assert.equal(seen.length, 0);
+  }
+  const big = await bent({ usage: null }, async () => ({ r: await server.chat(ask({ messages: [{ role: 'user', content: [{ type: 'text', text: 'What is it?' }, { type: 'image_url', image_url: { url: `data:image/png;base64,${'A'.repeat(400000)}` } }] }] })), seen: up.seen }));
+  assert.equal(big.r.status, 200, big.r.text);
+  assert.equal(big.seen[0].body.messages[0].content[1].image_url.url.length, 400022);
+  assert.ok(big.r.body.usage.prompt_tokens < 2000, big.r.text);
+  assert.equal((await server.json('PATCH', `/api/admin/registry/${model.id}`, { vision: false })).status, 200);
+});
+
+test('a conversation\'s functions are not offered to a model that calls none', async () => {
+  const tools = [{ type: 'function', function: { name: 'look', parameters: { type: 'object' } } }];
+  const model = (await server.json('GET', '/api/admin/registry')).body.items.find((m) => m.name === 'far');
+  const made = await server.json('POST', '/api/conversations', { settings: { model: 'far', tools } });
+  assert.equal(made.status, 201, made.text);
+  const post = () => server.request('POST', `/api/conversations/${made.body.id}/messages`, { content: 'Hi.' }).then(async (r) => ({ status: r.status, text: await r.text() }));
+  const with_ = await bent({}, async () => ({ r: await post(), seen: up.seen }));
+  assert.equal(with_.seen[0].body.tools[0].function.name, 'look');
+  assert.equal((await server.json('PATCH', `/api/admin/registry/${model.id}`, { tools: false })).status, 200);
+  const without = await post();
+  assert.equal(without.status, 400, without.text);
+  assert.equal(JSON.parse(without.text).error.reason, 'model_without_tools');
+  assert.equal((await server.json('PATCH', `/api/admin/registry/${model.id}`, { tools: true })).status, 200);
+});
+
+test('requests that wait for an upstream have a budget of memory', async () => {
+  const mute = await FakeUpstream.open({ hang: 15000 });
+  await addUpstream(server, 'mute', mute.url, ['silent']);
+  const content = 'x'.repeat(15 << 20);
+  const stop = new AbortController();
+  const running = [0, 1, 2, 3].map(() => server.stream(ask({ model: 'silent', messages: [{ role: 'user', content }] }), { signal: stop.signal }).catch(() => {}));
+  await until(() => mute.open === 4, 20000);
+  const r = await server.chat(ask({ model: 'silent', messages: [{ role: 'user', content }] }));
+  assert.equal(r.status, 429, r.text);
+  assert.equal(r.body.error.reason, 'upstream_busy');
+  stop.abort();
+  await Promise.all(running);
+  await until(() => mute.open === 0);
+  await mute.stop();
+});
+
+test('the answers of a user who is disabled end, detached or not', async () => {
+  const made = await server.json('POST', '/api/users', { name: 'mallory', password: 'a long password' });
+  const key = JSON.parse(execFileSync(program('sluice'), ['key', 'add', 'mallory', '--state', path.join(server.dir, 'state'), '--name', 'k', '--json'], { encoding: 'utf8' })).key;
+  await bent({ words: Array(500).fill('w '), delay: 20 }, async () => {
+    const gone = up.gone;
+    const running = server.chat(ask(), { authorization: `Bearer ${key}` }).catch(() => {});
+    await until(() => up.open === 1);
+    assert.equal((await server.json('PATCH', `/api/users/${made.body.id}`, { disabled: true })).status, 200);
+    await until(() => up.gone > gone, 3000 * slow);
+    await running;
+  });
+});
+
+test('a last line without its end is read', async () => {
+  const r = await bent({ raw: 'data: {"choices":[{"delta":{"content":"a"}}]}\n\ndata: {"choices":[{"delta":{"content":"b"},"finish_reason":"stop"}]}' }, () => server.chat(ask()));
+  assert.equal(r.status, 200, r.text);
+  assert.equal(r.body.choices[0].message.content, 'ab');
+});
+
+test('an upstream\'s models are written as a whole, and an alias is its model', async () => {
+  const other = await FakeUpstream.open();
+  const made = await addUpstream(server, 'whole', other.url, ['whole-a', 'whole-b']);
+  const names = async () => (await server.json('GET', '/api/admin/upstreams')).body.items.find((u) => u.name === 'whole')?.models.map((m) => m.model).sort();
+  const set = (models) => server.json('PATCH', `/api/admin/upstreams/${made.id}`, { models });
+  const a = (await server.json('GET', '/api/admin/registry')).body.items.find((m) => m.name === 'whole-a');
+  assert.equal((await server.json('PATCH', `/api/admin/registry/${a.id}`, { aliases: ['first-of-all'] })).status, 200);
+  assert.equal((await set(['first-of-all'])).status, 200);
+  assert.deepEqual(await names(), ['whole-a']);
+  for (const models of [['whole-c', 'not a name'], ['whole-c', ''], ['whole-c', 'x'.repeat(200)], ['whole-c', 'whole-a', 'first-of-all']]) {
+    const r = await set(models);
+    assert.equal(r.status, 400, r.text);
+    assert.equal(r.body.error.param, 'models');
+    assert.deepEqual(await names(), ['whole-a']);
+  }
+  const r = await server.json('POST', '/api/admin/upstreams', { name: 'half', url: other.url, models: ['whole-a', 'first-of-all'] });
+  assert.equal(r.status, 400, r.text);
+  const list = await server.json('GET', '/api/admin/upstreams');
+  assert.ok(!list.body.items.some((u) => u.name === 'half'), 'nothing of it was written');
+  assert.ok(!(await server.json('GET', '/api/admin/registry')).body.items.some((m) => m.name === 'whole-c'));
+  assert.equal((await set([])).status, 200);
+  assert.deepEqual(await names(), []);
+  await other.stop();
 });
 
 test('bad input of an admin names its field', async () => {

@@ -10,7 +10,7 @@
 #include "fcgi/inference/generation.h"
 #include "fcgi/relay/relay_answer.h"
 #include "fcgi/relay/relay_dialect.h"
-#include "fcgi/relay/relay_estimate.h"
+#include "fcgi/process/relay_estimate.h"
 
 struct heard {
     struct buf frames;

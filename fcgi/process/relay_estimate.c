@@ -1,6 +1,6 @@
 /* relay_estimate.h: looks for the members that hold images. Inside a string a quote is escaped, so
  * that no text can look like one. */
-#include "fcgi/relay/relay_estimate.h"
+#include "fcgi/process/relay_estimate.h"
 
 #include <stdbool.h>
 #include <string.h>
