@@ -140,8 +140,7 @@ bool stored_answer_row(const struct generation *g, int64_t id, struct stored_ans
         row->cached_tokens = g->usage.cached_tokens;
         row->completion_tokens = g->usage.completion_tokens;
     } else if (g->state == GENERATION_FAILED) {
-        if (g->prompt_estimate &&
-            generation_was_asked(g)) { /* another server has read and written it */
+        if (g->prompt_estimate && generation_was_asked(g)) { /* another server may charge for it */
             row->has_usage = true;
             row->prompt_tokens = g->prompt_estimate;
             row->completion_tokens = g->n_tokens;

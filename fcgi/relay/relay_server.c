@@ -287,9 +287,8 @@ static void take(struct relay *r, int fd)
     message_put_hello(&c->out, "sluice-relay");
     watch(c, EPOLL_CTL_ADD);
     const ssize_t n = send_some(c, c->out.data, c->out.len);
-    if (n < 0)
-        buf_clear(
-            &c->out); /* it has gone, but what it asked may be there: a CANCEL needs no reply */
+    if (n < 0) /* it has gone, but what it asked may be there: a CANCEL needs no reply */
+        buf_clear(&c->out);
     else
         buf_consume(&c->out, (size_t)n);
 }
