@@ -249,6 +249,20 @@ static void test_an_image_counts_as_one_however_large(void **state)
     assert_in_range(estimate(image), 1000, 1030);
 }
 
+static void test_ollamas_dialect_drops_no_image_in_silence(void **state)
+{
+    static const char chat[] = "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
+                               "\"image_url\",\"image_url\":{\"url\":\"http://h/a.png\"}}]}]}";
+    struct buf out = {0};
+    struct err e = {0};
+    (void)state;
+    cJSON *o = cJSON_Parse(chat);
+    assert_false(relay_ollama.put_request(&out, o, "m", &e));
+    assert_int_equal(e.code, ERR_UNSUPPORTED);
+    cJSON_Delete(o);
+    buf_fini(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +273,7 @@ int main(void)
         cmocka_unit_test(test_a_wild_count_is_bounded),
         cmocka_unit_test(test_an_attempt_that_gave_nothing_leaves_nothing),
         cmocka_unit_test(test_an_image_counts_as_one_however_large),
+        cmocka_unit_test(test_ollamas_dialect_drops_no_image_in_silence),
         cmocka_unit_test(test_a_request_is_read_as_it_was_put_and_cut_ones_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
