@@ -15,7 +15,8 @@
 #define CLOSE_MS 1000.0
 #define REPLY_MS 3000.0
 #define MAX_PAGES 16
-#define MAX_REPLIES 8 /* to requests of the server's, in one exchange */
+#define MAX_VALUES 100000 /* of a message: each costs 64 bytes, however short its text */
+#define MAX_REPLIES 8     /* to requests of the server's, in one exchange */
 
 /* The newest is asked for. */
 static const char *const versions[] = {"2025-06-18", "2025-03-26", "2024-11-05", NULL};
@@ -28,6 +29,7 @@ struct exchange {
     struct buf whole; /* an answer that is no stream */
     cJSON *answer;    /* the message with the id */
     int replies;
+    bool too_large;
 };
 
 static bool post(struct mcp_session *s, const char *method, const char *body, double until,
@@ -60,16 +62,9 @@ static void reply_to(struct exchange *x, const cJSON *request)
     buf_fini(&body);
 }
 
-/* False: the answer has come. Old servers send several messages as one array. */
-static bool take_message(struct exchange *x, cJSON *m)
+/* False: the answer has come: m itself, which is the exchange's then. */
+static bool take_one(struct exchange *x, cJSON *m)
 {
-    cJSON *one;
-    if (cJSON_IsArray(m)) {
-        cJSON_ArrayForEach (one, m)
-            if (!take_message(x, one))
-                return false;
-        return true;
-    }
     if (json_text(m, "method")) {
         if (json_member(m, "id"))
             reply_to(x, m);
@@ -77,8 +72,24 @@ static bool take_message(struct exchange *x, cJSON *m)
     }
     if (!has_id(m, x->id) || (!json_member(m, "result") && !json_member(m, "error")))
         return true;
-    x->answer = cJSON_Duplicate(m, true);
+    x->answer = m;
     return false;
+}
+
+/* m is taken. False: the answer has come. Old servers send several messages as one array. */
+static bool take_message(struct exchange *x, cJSON *m)
+{
+    bool more = true;
+    while (more && cJSON_IsArray(m) && m->child) {
+        cJSON *one = cJSON_DetachItemFromArray(m, 0);
+        more = take_one(x, one);
+        if (more)
+            cJSON_Delete(one);
+    }
+    if (!cJSON_IsArray(m) && !take_one(x, m))
+        return false;
+    cJSON_Delete(m);
+    return more;
 }
 
 static bool take_text(void *context, const char *text, size_t len)
@@ -86,10 +97,9 @@ static bool take_text(void *context, const char *text, size_t len)
     struct exchange *x = context;
     const struct json_limits limits = {
         .max_bytes = TOOL_HTTP_BYTES, .allow_duplicates = true, .allow_nul = true};
-    cJSON *m = json_parse(text, len, &limits, NULL);
-    const bool more = m && take_message(x, m);
-    cJSON_Delete(m);
-    return more;
+    x->too_large = json_count_values(text, len) > MAX_VALUES;
+    cJSON *m = x->too_large ? NULL : json_parse(text, len, &limits, NULL);
+    return m && take_message(x, m);
 }
 
 static bool take_bytes(void *context, const char *type, const char *data, size_t len)
@@ -165,6 +175,11 @@ static cJSON *take_result(struct exchange *x, struct err *e)
     if (cJSON_IsObject(result))
         return result;
     cJSON_Delete(result);
+    if (x->too_large) {
+        err_set(e, ERR_LIMIT, "the tool server's answer holds more than %d values", MAX_VALUES);
+        err_reason(e, "tool_too_large");
+        return NULL;
+    }
     if (error) {
         const char *words = json_text(error, "message");
         err_set(e, ERR_UNAVAILABLE, "the tool server says: %.200s", words ? words : "an error");
