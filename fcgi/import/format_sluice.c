@@ -161,6 +161,24 @@ static bool read_json(struct draft *d, struct json_slice o, const struct json_fi
     return (*out = keep(d, s, e)) != NULL;
 }
 
+/* Which tool servers a chat uses is for its user to say, never for a file: a name in it may be that
+ * of another server here. */
+static bool read_settings(struct draft *d, const cJSON *item, struct json_slice text, struct err *e)
+{
+    const cJSON *settings = json_member(item, "settings");
+    struct buf b = {0};
+    if (!read_json(d, text, &settings_field, &d->out.settings, e))
+        return false;
+    if (!cJSON_GetObjectItemCaseSensitive(settings, "tool_servers"))
+        return true;
+    cJSON *own = cJSON_Duplicate(settings, true);
+    cJSON_DeleteItemFromObjectCaseSensitive(own, "tool_servers");
+    d->out.settings = own && json_write(&b, own) ? arena_copy(d->arena, b.data, b.len) : NULL;
+    cJSON_Delete(own);
+    buf_fini(&b);
+    return d->out.settings || draft_no_memory(e);
+}
+
 static bool read_usage(const cJSON *o, struct store_import_message *m, struct err *e)
 {
     static const char *const members[] = {"prompt_tokens", "cached_tokens", "completion_tokens",
@@ -320,8 +338,8 @@ static bool read(struct draft *d, const cJSON *item, struct json_slice text, str
         !get_flag(item, "pinned", &c->pinned, e) || !get_flag(item, "archived", &c->archived, e) ||
         !get_count_or_null(item, "trashed_at", 0, &c->trashed_at, e) ||
         !read_key(item, "fork_of", true, &c->fork_of, e) || !read_tags(d, item, e) ||
-        !read_json(d, text, &settings_field, &c->settings, e) ||
-        !get_count_or_null(item, "leaf", 1, &leaf, e) || !read_messages(d, item, text, e))
+        !read_settings(d, item, text, e) || !get_count_or_null(item, "leaf", 1, &leaf, e) ||
+        !read_messages(d, item, text, e))
         return false;
     c->leaf = (int)leaf - 1;
     return must("title", strlen(c->title) <= STORE_TITLE_BYTES, "at most 512 bytes long", e) &&
