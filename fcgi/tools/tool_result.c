@@ -6,6 +6,8 @@
 #include "engine/base/json/json.h"
 #include "engine/base/utf8.h"
 
+#define MAX_TYPE 40 /* bytes of a kind that is not known */
+
 static const char *or_empty(const char *text)
 {
     return text ? text : "";
@@ -15,6 +17,15 @@ static const char *or_empty(const char *text)
 static size_t bytes_of(const char *data)
 {
     return data ? strlen(data) / 4 * 3 : 0;
+}
+
+/* Not cut within a character. */
+static void put_unknown(struct buf *out, const char *type)
+{
+    size_t n = strlen(type);
+    if (n > MAX_TYPE)
+        n = utf8_valid((const unsigned char *)type, MAX_TYPE);
+    buf_printf(out, "[%.*s: not known here]", (int)n, type);
 }
 
 static void put_part(struct buf *out, const cJSON *part)
@@ -37,7 +48,7 @@ static void put_part(struct buf *out, const cJSON *part)
                    or_empty(json_text(resource, "uri")), or_empty(json_text(resource, "mimeType")),
                    bytes_of(json_text(resource, "blob")));
     else
-        buf_printf(out, "[%.40s: not known here]", *type ? type : "content");
+        put_unknown(out, *type ? type : "content");
 }
 
 static void cut(struct buf *out, size_t most)
