@@ -22,7 +22,8 @@
 #define LATE_MS 15000 /* after its time a run that still says that it runs was lost */
 #define STOP_LOOK_MS 400.0
 
-static const struct field_row run_fields[] = {{"allow", FIELD_READ}, {0}};
+static const struct field_row run_fields[] = {
+    {"allow", FIELD_READ}, {"definition", FIELD_READ}, {0}};
 
 enum allow { ALLOW_IF_PERMITTED, ALLOW_ONCE, ALLOW_ALWAYS, ALLOW_NO };
 
@@ -31,7 +32,9 @@ struct running {
     struct store_tool_run run;
     struct tool_offer_call found;
     cJSON *arguments;
-    double looked; /* clock_ms, when it was last asked whether it goes on */
+    enum allow allow;
+    const char *definition; /* the hash of what the user was shown; NULL: none was sent */
+    double looked;          /* clock_ms, when it was last asked whether it goes on */
     bool stopped;
     bool written_here; /* a job of this chat wrote the call: it came by no import, edit or fork */
 };
@@ -50,41 +53,67 @@ static bool is_stopped(void *context)
     return x->stopped;
 }
 
-static bool read_allow(struct request *r, enum allow *out, struct err *e)
+static bool read_allow(struct request *r, struct running *x, struct err *e)
 {
     static const char *const names[] = {"", "once", "always", "no"};
     const cJSON *body = request_json(r, e);
     const char *allow = NULL;
     if (!body || !fields_check(r, body, run_fields, e) ||
-        !json_get_string(body, "allow", &allow, e))
+        !json_get_string(body, "allow", &allow, e) ||
+        !json_get_string(body, "definition", &x->definition, e))
         return false;
     for (int i = 1; allow && i <= ALLOW_NO; i++)
         if (!strcmp(allow, names[i])) {
-            *out = (enum allow)i;
+            x->allow = (enum allow)i;
             return true;
         }
-    *out = ALLOW_IF_PERMITTED;
+    x->allow = ALLOW_IF_PERMITTED;
     return !allow || err_field(e, ERR_INPUT, "allow", "must be once, always or no");
 }
 
+/* OpenAI's form has them as a text; an import may bring the object itself, which the page shows. */
 static bool read_arguments(struct running *x, const cJSON *call, struct err *e)
 {
-    const char *text = json_text(json_member(call, "function"), "arguments");
-    if (!text || !*text)
+    const cJSON *sent = json_member(json_member(call, "function"), "arguments");
+    const char *text = cJSON_GetStringValue(sent);
+    if (!sent || (text && !*text))
         return true;
-    x->arguments = json_parse(text, strlen(text), NULL, NULL);
+    x->arguments = text                   ? json_parse(text, strlen(text), NULL, NULL)
+                   : cJSON_IsObject(sent) ? cJSON_Duplicate(sent, true)
+                                          : NULL;
     return cJSON_IsObject(x->arguments) ||
            err_set(e, ERR_INPUT, "the call's arguments are not a JSON object") ||
            err_reason(e, "tool_arguments");
 }
 
-/* The call in the answer, and whose tool it is. *bad: its arguments can't be read. */
+/* *name: of the call's function, in `calls`. Of two calls with one id nobody knows which of them
+ * somebody was shown. *bad: its arguments can't be read. */
+static bool pick_call(struct running *x, const cJSON *calls, const char **name, struct err *bad,
+                      struct err *e)
+{
+    const cJSON *call, *found = NULL;
+    cJSON_ArrayForEach (call, calls) {
+        const char *id = json_text(call, "id");
+        if (!id || strcmp(id, x->run.call_id) != 0)
+            continue;
+        if (found)
+            return err_set(e, ERR_CONFLICT, "another call of the answer has the same id") ||
+                   err_reason(e, "tool_call_twice");
+        found = call;
+    }
+    *name = json_text(json_member(found, "function"), "name");
+    if (!*name)
+        return err_set(e, ERR_NOTFOUND, "the answer has no such call");
+    read_arguments(x, found, bad);
+    return true;
+}
+
+/* The call in the answer, and whose tool it is. */
 static bool find_call(struct request *r, struct running *x, struct err *bad, struct err *e)
 {
     const struct store_ref ref = {.user_id = r->who.user_id, .id = x->run.message_id};
     struct store_message m;
     struct store_conversation c;
-    const cJSON *call;
     const char *name = NULL;
     if (!store_message_get(r->store, r->arena, &ref, &m, e) ||
         !store_conversation_get(
@@ -97,22 +126,28 @@ static bool find_call(struct request *r, struct running *x, struct err *bad, str
                err_reason(e, "answer_running");
     cJSON *calls = m.tool_calls ? json_parse(m.tool_calls, strlen(m.tool_calls), NULL, NULL) : NULL;
     cJSON *settings = json_parse(c.settings, strlen(c.settings), NULL, e);
-    cJSON_ArrayForEach (call, calls)
-        if (json_text(call, "id") && !strcmp(json_text(call, "id"), x->run.call_id)) {
-            name = json_text(json_member(call, "function"), "name");
-            read_arguments(x, call, bad);
-            break;
-        }
-    const bool ok = settings && (name ? tool_offer_find(r, settings, name, &x->found, e)
-                                      : err_set(e, ERR_NOTFOUND, "the answer has no such call"));
+    const bool ok = settings && pick_call(x, calls, &name, bad, e) &&
+                    tool_offer_find(r, settings, name, &x->found, e);
     cJSON_Delete(calls);
     cJSON_Delete(settings);
     return ok;
 }
 
+/* A person allows what they were shown: the tool as its list describes it now, and not as another
+ * tab or a refresh has it by then. */
+static bool was_shown(const struct running *x, struct err *e)
+{
+    if (!x->definition)
+        return err_field(e, ERR_INPUT, "definition",
+                         "is needed with allow: the tool's in /api/tool-servers");
+    return !strcmp(x->definition, json_text(x->found.tool, "hash")) ||
+           err_set(e, ERR_CONFLICT, "the tool is described differently now: look at it again") ||
+           err_reason(e, "tool_changed");
+}
+
 /* Asked each time, but for tools that run always; and these too after so many rounds, or where the
  * call came from elsewhere: nobody's file decides what runs here. */
-static bool may_run(struct running *x, enum allow allow, struct err *e)
+static bool may_run(struct running *x, struct err *e)
 {
     struct request *r = x->r;
     const struct store_tool_permission p = {.user_id = r->who.user_id,
@@ -122,10 +157,9 @@ static bool may_run(struct running *x, enum allow allow, struct err *e)
     const int64_t most = server_setting_int(r, SETTING_TOOL_ROUNDS);
     bool allowed = false;
     int64_t rounds = 0;
-    if (allow == ALLOW_ONCE)
-        return true;
-    if (allow == ALLOW_ALWAYS)
-        return store_tool_permission_add(r->store, &p, e);
+    if (x->allow == ALLOW_ONCE || x->allow == ALLOW_ALWAYS)
+        return was_shown(x, e) &&
+               (x->allow == ALLOW_ONCE || store_tool_permission_add(r->store, &p, e));
     if (!store_tool_permission_find(r->store, &p, &allowed, e) ||
         !store_tool_rounds(r->store,
                            &(struct store_ref){.user_id = r->who.user_id, .id = x->run.message_id},
@@ -162,9 +196,7 @@ static void call_tool(struct running *x, const char *secret, double until, struc
     const struct mcp_server server = {.url = x->found.server.url,
                                       .header = x->found.server.header,
                                       .secret = secret,
-                                      .anywhere =
-                                          !x->found.server.user_id ||
-                                          server_setting_bool(x->r, SETTING_TOOL_SERVERS_PRIVATE),
+                                      .anywhere = tool_offer_anywhere(x->r, &x->found.server),
                                       .until = until,
                                       .stopped = is_stopped,
                                       .context = x};
@@ -253,17 +285,17 @@ static bool run_call(struct request *r, struct err *e)
 {
     struct running x = {.r = r};
     struct err bad = {0};
-    enum allow allow;
-    bool ok = take_call(r, &x.run, e) && read_allow(r, &allow, e) && find_call(r, &x, &bad, e);
+    bool ok = take_call(r, &x.run, e) && read_allow(r, &x, e) && find_call(r, &x, &bad, e);
     if (ok) {
         x.run.server = x.found.server.name;
         x.run.tool = json_text(x.found.tool, "name");
-        if (allow == ALLOW_NO)
+        x.run.again = x.allow != ALLOW_IF_PERMITTED;
+        if (x.allow == ALLOW_NO)
             ok = end_at_once(&x, RUN_REFUSED, "The user did not allow this call.", e);
         else if (bad.code)
             ok = end_at_once(&x, RUN_FAILED, "Error: the arguments are not a JSON object.", e);
         else
-            ok = may_run(&x, allow, e) && run(&x, e);
+            ok = may_run(&x, e) && run(&x, e);
     }
     ok = ok && send_run(r, &x.run, e);
     tool_offer_call_fini(&x.found);

@@ -45,8 +45,10 @@ static cJSON *shown_tools(const struct store_tool_server *x)
     cJSON *list = json_parse(x->tools, strlen(x->tools), NULL, NULL), *tool;
     cJSON *allowed = json_parse(x->allowed, strlen(x->allowed), NULL, NULL);
     cJSON_ArrayForEach (tool, list) {
+        cJSON *hash = cJSON_DetachItemFromObjectCaseSensitive(tool, "hash");
         cJSON_DeleteItemFromObjectCaseSensitive(tool, "parameters");
-        cJSON_DeleteItemFromObjectCaseSensitive(tool, "hash");
+        if (!cJSON_AddItemToObject(tool, "definition", hash))
+            cJSON_Delete(hash);
         cJSON_AddBoolToObject(tool, "always", is_in(allowed, json_text(tool, "name")));
     }
     cJSON_Delete(allowed);
@@ -174,6 +176,14 @@ static bool read_server(const cJSON *body, struct store_tool_server *x, const ch
     return true;
 }
 
+/* Once users may add no servers, theirs are asked for nothing more either. */
+static bool may_ask(const struct request *r, const struct store_tool_server *x, struct err *e)
+{
+    return !x->user_id || tool_offer_own(r) ||
+           err_set(e, ERR_FORBIDDEN, "users may have no tool servers of their own here") ||
+           err_reason(e, "tool_servers_closed");
+}
+
 /* Asks the server; its answer goes to x->tools, in the request's arena. A failure is the request's:
  * field url. */
 static bool fetch_tools(struct request *r, struct store_tool_server *x, const char *secret,
@@ -184,12 +194,11 @@ static bool fetch_tools(struct request *r, struct store_tool_server *x, const ch
     cJSON *tools = NULL;
     if (!secret && !store_tool_server_secret(r->store, r->arena, x, &secret, e))
         return false;
-    const struct mcp_server server = {
-        .url = x->url,
-        .header = x->header,
-        .secret = secret && *secret ? secret : NULL,
-        .anywhere = !x->user_id || server_setting_bool(r, SETTING_TOOL_SERVERS_PRIVATE),
-        .until = clock_ms() + LIST_MS};
+    const struct mcp_server server = {.url = x->url,
+                                      .header = x->header,
+                                      .secret = secret && *secret ? secret : NULL,
+                                      .anywhere = tool_offer_anywhere(r, x),
+                                      .until = clock_ms() + LIST_MS};
     if (!work_begin(r, WORK_TOOL, e))
         return false;
     bool ok = mcp_open(&session, &server, e);
@@ -224,11 +233,8 @@ static bool add_server(struct request *r, struct err *e)
         return err_field(e, ERR_INPUT, x.name ? "url" : "name", "is needed");
     if (everyone && !r->who.admin)
         return err_field(e, ERR_FORBIDDEN, "everyone", "is for admins");
-    if (!everyone && !tool_offer_own(r))
-        return err_set(e, ERR_FORBIDDEN, "users may not add tool servers here") ||
-               err_reason(e, "tool_servers_closed");
     x.user_id = everyone ? 0 : r->who.user_id;
-    if (!fetch_tools(r, &x, secret ? secret : "", e) ||
+    if (!may_ask(r, &x, e) || !fetch_tools(r, &x, secret ? secret : "", e) ||
         !store_tool_server_add(r->store, &x, secret, &id, e))
         return false;
     audit_record_id(r, "tool_server.add", "tool_server", id);
@@ -258,9 +264,9 @@ static bool change_server(struct request *r, struct err *e)
         return false;
     const bool asks = secret || strcmp(x.name, before.name) || strcmp(x.url, before.url) ||
                       strcmp(x.header, before.header);
-    if (asks && !fetch_tools(r, &x, secret, e))
-        return false;
-    if (!store_tool_server_change(r->store, &x, secret, e))
+    const bool only_off = !asks && !x.enabled;
+    if ((!only_off && !may_ask(r, &x, e)) || (asks && !fetch_tools(r, &x, secret, e)) ||
+        !store_tool_server_change(r->store, &before, &x, secret, e))
         return false;
     audit_record_id(r, "tool_server.change", "tool_server", x.id);
     return send_server(r, 200, x.id, e);
@@ -269,8 +275,8 @@ static bool change_server(struct request *r, struct err *e)
 static bool refresh_server(struct request *r, struct err *e)
 {
     struct store_tool_server x;
-    return get_own(r, &x, e) && fetch_tools(r, &x, NULL, e) &&
-           store_tool_server_change(r->store, &x, NULL, e) && send_server(r, 200, x.id, e);
+    return get_own(r, &x, e) && may_ask(r, &x, e) && fetch_tools(r, &x, NULL, e) &&
+           store_tool_server_relist(r->store, &x, e) && send_server(r, 200, x.id, e);
 }
 
 static bool remove_server(struct request *r, struct err *e)

@@ -53,9 +53,20 @@ static void make_call(const cJSON *list, const char *server, const char *name,
         snprintf(out, TOOL_LIST_CALL + 1, "%.52s_%d", base, i);
 }
 
-static void put_hash(cJSON *o, const char *name, const char *description, const char *schema)
+static const char *or_empty(const char *text)
 {
-    const char *const parts[] = {name, description ? description : "", schema};
+    return text ? text : "";
+}
+
+/* o: with title and hints, as a person is shown them. */
+static void put_hash(cJSON *o, const char *description, const char *schema)
+{
+    const char *const parts[] = {json_text(o, "name"),
+                                 or_empty(description),
+                                 schema,
+                                 or_empty(json_text(o, "title")),
+                                 cJSON_IsTrue(json_member(o, "read_only")) ? "reads" : "",
+                                 cJSON_IsTrue(json_member(o, "destructive")) ? "destroys" : ""};
     struct digest d;
     char text[DIGEST_TEXT_SIZE];
     digest_begin(&d);
@@ -116,7 +127,7 @@ static void put_tool(cJSON *list, const char *server, const cJSON *tool)
     put_text(o, "description", description, MAX_DESCRIPTION);
     put_hints(o, tool);
     const bool fits = !sent || json_write(&schema, sent);
-    put_hash(o, name, description, fits && schema.data ? schema.data : "{}");
+    put_hash(o, description, fits && schema.data ? schema.data : "{}");
     cJSON *parameters = fits && cJSON_IsObject(sent) ? cJSON_Duplicate(sent, true) : NULL;
     if (!parameters)
         cJSON_AddStringToObject(parameters = cJSON_CreateObject(), "type", "object");
@@ -145,13 +156,26 @@ bool tool_list_make(const char *server, const cJSON *mcp, struct buf *out, struc
               : err_set(e, ERR_NOMEM, "no memory for a list of tools");
 }
 
+static bool is_offered(const cJSON *functions, const char *call)
+{
+    const cJSON *x;
+    cJSON_ArrayForEach (x, functions) {
+        const char *name = json_text(json_member(x, "function"), "name");
+        if (name && !strcmp(name, call))
+            return true;
+    }
+    return false;
+}
+
 bool tool_list_offer(const cJSON *list, int most, cJSON *functions)
 {
     const cJSON *tool;
     cJSON_ArrayForEach (tool, list) {
         if (cJSON_GetArraySize(functions) >= most)
             return true;
-        if (!json_member(tool, "problem") && !cJSON_AddItemToArray(functions, function_of(tool)))
+        if (json_member(tool, "problem") || is_offered(functions, json_text(tool, "call")))
+            continue;
+        if (!cJSON_AddItemToArray(functions, function_of(tool)))
             return false;
     }
     return true;

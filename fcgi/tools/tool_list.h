@@ -19,7 +19,7 @@
 /* server: its name here. mcp: mcp_list_tools. */
 bool tool_list_make(const char *server, const cJSON *mcp, struct buf *out, struct err *e);
 /* Adds what the model is to be told of the list's tools to an array in OpenAI's form, as long as it
- * has at most `most`. */
+ * has at most `most`; a name that it has already is not added. */
 bool tool_list_offer(const cJSON *list, int most, cJSON *functions);
 /* The tool that the model calls by this name, if it is offered; NULL: none is. */
 const cJSON *tool_list_find(const cJSON *list, const char *call);

@@ -23,6 +23,12 @@ bool tool_offer_usable(const struct request *r, const struct store_tool_server *
            (!strcmp(who, "users") || (!server->user_id && !strcmp(who, "admin")));
 }
 
+bool tool_offer_anywhere(const struct request *r, const struct store_tool_server *server)
+{
+    return !server->user_id ||
+           (tool_offer_own(r) && server_setting_bool(r, SETTING_TOOL_SERVERS_PRIVATE));
+}
+
 static bool names_it(const cJSON *names, const char *name)
 {
     const cJSON *x;
@@ -39,7 +45,8 @@ struct walk {
     const char *call; /* NULL: none is looked for */
     struct tool_offer_call found;
     int64_t found_id;
-    int n; /* servers that were named */
+    int n;       /* servers that were named */
+    int n_found; /* whose tool the model calls so */
     bool failed;
 };
 
@@ -54,11 +61,12 @@ static bool look_at(void *context, const struct store_tool_server *server)
     cJSON *list = json_parse(server->tools, strlen(server->tools), NULL, NULL);
     w->failed = !list || (w->functions && !tool_list_offer(list, MAX_TOOLS, w->functions));
     const cJSON *tool = w->call ? tool_list_find(list, w->call) : NULL;
-    if (tool) {
+    w->n_found += tool != NULL;
+    if (tool && w->n_found == 1) {
         w->found_id = server->id;
         w->found.list = list;
         w->found.tool = tool;
-        return false;
+        return true;
     }
     cJSON_Delete(list);
     return !w->failed;
@@ -122,12 +130,17 @@ bool tool_offer_find(struct request *r, const cJSON *settings, const char *call,
                      struct tool_offer_call *out, struct err *e)
 {
     struct walk w = {.r = r, .names = json_member(settings, "tool_servers"), .call = call};
-    if (!walk(&w, e))
+    *out = (struct tool_offer_call){0};
+    const bool ok = walk(&w, e);
+    *out = w.found;
+    if (!ok)
         return false;
-    if (!w.found.tool)
+    if (!w.n_found)
         return err_set(e, ERR_NOTFOUND, "no tool server of this conversation has the tool") ||
                err_reason(e, "tool_unknown");
-    *out = w.found;
+    if (w.n_found > 1)
+        return err_set(e, ERR_CONFLICT, "two tool servers of this conversation have the tool") ||
+               err_reason(e, "tool_ambiguous");
     const struct store_ref ref = {.user_id = r->who.user_id, .id = w.found_id};
     if (store_tool_server_get(r->store, r->arena, &ref, &out->server, e))
         return true;

@@ -13,6 +13,8 @@ struct request;
 bool tool_offer_own(const struct request *r);
 /* Is it switched on, and of a kind that the setting tool_servers allows? */
 bool tool_offer_usable(const struct request *r, const struct store_tool_server *server);
+/* May it be beside this machine, and not only at a public address? */
+bool tool_offer_anywhere(const struct request *r, const struct store_tool_server *server);
 /* A conversation's settings with the tools of its servers (settings.tool_servers, names) behind its
  * own (settings.tools): what the prompt is made with. A server that is gone or switched off has
  * none. The caller owns it. NULL: *e. */
@@ -28,7 +30,8 @@ struct tool_offer_call {
     const cJSON *tool;               /* in it */
 };
 /* Whose tool the model calls by this name, among those of the settings' servers; ERR_NOTFOUND with
- * the reason tool_unknown. */
+ * the reason tool_unknown; ERR_CONFLICT with tool_ambiguous: more than one's. *out is to be given
+ * to tool_offer_call_fini then, too. */
 bool tool_offer_find(struct request *r, const cJSON *settings, const char *call,
                      struct tool_offer_call *out, struct err *e);
 void tool_offer_call_fini(struct tool_offer_call *c);

@@ -26,7 +26,12 @@ RETURNING id;
 -- name: tool_server_change
 UPDATE tool_servers SET name = :name, url = :url, header = :header, sealed = :sealed, enabled = :enabled, tools = :tools,
     listed_at = :listed_at
-WHERE id = :id AND user_id IS :user_id;
+WHERE id = :id AND user_id IS :user_id AND name = :was_name AND url = :was_url AND header = :was_header AND sealed IS :was_sealed
+  AND enabled = :was_enabled AND listed_at = :was_listed_at;
+
+-- name: tool_server_relist
+UPDATE tool_servers SET tools = :tools, listed_at = :listed_at
+WHERE id = :id AND user_id IS :user_id AND name = :name AND url = :url AND header = :header;
 
 -- name: tool_server_remove
 DELETE FROM tool_servers WHERE id = :id AND user_id IS :user_id;
@@ -49,16 +54,21 @@ SELECT definition FROM tool_permissions WHERE user_id = :user_id AND server_id =
 -- name: tool_permission_remove
 DELETE FROM tool_permissions WHERE user_id = :user_id AND server_id = :id AND (:tool IS NULL OR tool = :tool);
 
--- Nothing where it runs already, or the message is not the user's.
+-- Nothing where it runs already, where it ended or was lost and nobody says :again, where its result is a message by now, or where
+-- the message is not the user's. A refusal takes the place of no result.
 -- name: tool_run_begin
 INSERT INTO tool_runs (message_id, call_id, server, tool, state, result, began_at, ends_at)
 SELECT m.id, :call_id, :server, :tool, :state, :result, :now, :ends_at
 FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM messages x WHERE x.parent_id = m.id AND x.role = 'tool')
 ON CONFLICT (message_id, call_id) DO UPDATE
 SET server = excluded.server, tool = excluded.tool, state = excluded.state, result = excluded.result,
     began_at = excluded.began_at, ends_at = excluded.ends_at
-WHERE tool_runs.state <> 'running' OR tool_runs.ends_at < :now;
+WHERE :again AND CASE tool_runs.state WHEN 'running' THEN tool_runs.ends_at < :now ELSE excluded.state <> 'refused' END;
+
+-- name: tool_run_goes
+SELECT count(*) FROM tool_runs WHERE message_id = :id AND call_id = :call_id AND state = 'running' AND ends_at >= :now;
 
 -- name: tool_run_end
 UPDATE tool_runs SET state = :state, result = :result, ends_at = :now

@@ -28,6 +28,20 @@ static sqlite3_stmt *begin(struct store *s, enum query which, const struct store
     return q;
 }
 
+/* Why nothing was begun: always false. */
+static bool say_why_not(struct store *s, const struct store_tool_run *run, struct err *e)
+{
+    int64_t n = 0;
+    sqlite3_stmt *q = begin(s, QUERY_TOOL_RUN_GOES, run, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":now", run->began_at);
+    if (!statement_int(s, q, &n, e))
+        return false;
+    return n ? err_set(e, ERR_CONFLICT, "this call runs already") || err_reason(e, "tool_running")
+             : err_set(e, ERR_CONFLICT, "this call has run already") || err_reason(e, "tool_ran");
+}
+
 static bool insert(struct store *s, int64_t user_id, const struct store_tool_run *run,
                    struct err *e)
 {
@@ -42,10 +56,8 @@ static bool insert(struct store *s, int64_t user_id, const struct store_tool_run
     statement_bind_text(q, ":result", run->result ? run->result : "");
     statement_bind_int(q, ":now", run->began_at);
     statement_bind_int(q, ":ends_at", run->ends_at);
-    if (!statement_run(s, q, &changed, e))
-        return false;
-    return changed || err_set(e, ERR_CONFLICT, "this call runs already") ||
-           err_reason(e, "tool_running");
+    statement_bind_int(q, ":again", run->again);
+    return statement_run(s, q, &changed, e) && (changed || say_why_not(s, run, e));
 }
 
 bool store_tool_run_begin(struct store *s, int64_t user_id, const struct store_tool_run *run,

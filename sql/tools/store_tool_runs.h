@@ -28,13 +28,15 @@ struct store_tool_run {
     int64_t message_id;
     const char *call_id;
     const char *server, *tool; /* their names then */
+    bool again;                /* to begin: somebody says that what ran may run once more */
     enum store_run_state state;
     const char *result; /* "" while it runs */
     int64_t began_at, ends_at;
 };
 
-/* The row, in the state that it says; an earlier run of the call is replaced. ERR_CONFLICT: it
- * runs; ERR_NOTFOUND: no message of the user's. */
+/* The row, in the state that it says. An earlier run of the call is replaced where `again` says so;
+ * by RUN_REFUSED only one that was lost, since what a call gave stays known. ERR_CONFLICT with the
+ * reason tool_running: it runs; tool_ran: it did, or its result is a message already. */
 bool store_tool_run_begin(struct store *s, int64_t user_id, const struct store_tool_run *run,
                           struct err *e);
 /* Of *run: message_id, call_id, began_at say which, state and result what became of it. A run that

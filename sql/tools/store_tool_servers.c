@@ -174,8 +174,16 @@ static bool keep_permissions(struct store *s, int64_t id, struct err *e)
     return statement_run(s, q, NULL, e);
 }
 
-static bool update(struct store *s, const struct store_tool_server *x,
-                   const struct store_sealed *sealed, struct err *e)
+static bool changed_meanwhile(struct err *e)
+{
+    return err_set(e, ERR_CONFLICT, "the tool server was changed or removed meanwhile") ||
+           err_reason(e, "tool_server_changed");
+}
+
+/* Only over the row as it was read: asking the server takes its time. */
+static bool update(struct store *s, const struct store_tool_server *was,
+                   const struct store_tool_server *x, const struct store_sealed *sealed,
+                   struct err *e)
 {
     int changed = 0;
     sqlite3_stmt *q = name_free(s, x, e) ? statement_begin(s, QUERY_TOOL_SERVER_CHANGE, e) : NULL;
@@ -185,20 +193,50 @@ static bool update(struct store *s, const struct store_tool_server *x,
     statement_bind_int(q, ":id", x->id);
     statement_bind_int(q, ":enabled", x->enabled);
     statement_bind_int(q, ":listed_at", x->listed_at);
+    statement_bind_text(q, ":was_name", was->name);
+    statement_bind_text(q, ":was_url", was->url);
+    statement_bind_text(q, ":was_header", was->header);
+    statement_bind_blob(q, ":was_sealed", was->sealed.bytes, was->sealed.len);
+    statement_bind_int(q, ":was_enabled", was->enabled);
+    statement_bind_int(q, ":was_listed_at", was->listed_at);
     if (!statement_run(s, q, &changed, e))
         return false;
-    return changed ? keep_permissions(s, x->id, e)
-                   : err_set(e, ERR_NOTFOUND, "there is no such tool server");
+    return changed ? keep_permissions(s, x->id, e) : changed_meanwhile(e);
 }
 
-bool store_tool_server_change(struct store *s, const struct store_tool_server *server,
-                              const char *secret, struct err *e)
+static bool relist(struct store *s, const struct store_tool_server *x, struct err *e)
+{
+    int changed = 0;
+    sqlite3_stmt *q = statement_begin(s, QUERY_TOOL_SERVER_RELIST, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":id", x->id);
+    statement_bind_id(q, ":user_id", x->user_id);
+    statement_bind_text(q, ":name", x->name);
+    statement_bind_text(q, ":url", x->url);
+    statement_bind_text(q, ":header", x->header);
+    statement_bind_text(q, ":tools", x->tools);
+    statement_bind_int(q, ":listed_at", x->listed_at);
+    if (!statement_run(s, q, &changed, e))
+        return false;
+    return changed ? keep_permissions(s, x->id, e) : changed_meanwhile(e);
+}
+
+bool store_tool_server_relist(struct store *s, const struct store_tool_server *server,
+                              struct err *e)
+{
+    return store_write_begin(s, e) && store_write_end(s, relist(s, server, e), e);
+}
+
+bool store_tool_server_change(struct store *s, const struct store_tool_server *was,
+                              const struct store_tool_server *server, const char *secret,
+                              struct err *e)
 {
     struct store_sealed sealed = server->sealed;
     struct arena *a = arena_create(0);
     bool ok = a != NULL || err_set(e, ERR_NOMEM, "no memory for a tool server");
     ok = ok && (!secret || seal(s, a, server, secret, &sealed, e)) && store_write_begin(s, e) &&
-         store_write_end(s, update(s, server, &sealed, e), e);
+         store_write_end(s, update(s, was, server, &sealed, e), e);
     arena_destroy(&a);
     return ok;
 }

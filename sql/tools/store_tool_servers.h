@@ -37,11 +37,16 @@ bool store_tool_server_get(struct store *s, struct arena *a, const struct store_
  * whoever sees it sees another of this name already; ERR_LIMIT: there are too many. */
 bool store_tool_server_add(struct store *s, const struct store_tool_server *server,
                            const char *secret, int64_t *id, struct err *e);
-/* Puts *server in the place of its row (id and user_id say which). secret NULL: `sealed` stays as
- * it is; "": none. Permissions of tools that are described differently now are taken back.
- * ERR_CONFLICT as above, ERR_NOTFOUND. */
-bool store_tool_server_change(struct store *s, const struct store_tool_server *server,
-                              const char *secret, struct err *e);
+/* Puts *server in the place of its row (id and user_id say which), which must still be as *was was
+ * read. secret NULL: `sealed` stays as it is; "": none. Permissions of tools that are described
+ * differently now are taken back. ERR_CONFLICT as above, or with the reason tool_server_changed. */
+bool store_tool_server_change(struct store *s, const struct store_tool_server *was,
+                              const struct store_tool_server *server, const char *secret,
+                              struct err *e);
+/* Its tools and listed_at alone, while name, url and header are what they were when it was asked;
+ * ERR_CONFLICT with the reason tool_server_changed. Permissions as above. */
+bool store_tool_server_relist(struct store *s, const struct store_tool_server *server,
+                              struct err *e);
 /* user_id 0: everyone's. */
 bool store_tool_server_remove(struct store *s, const struct store_ref *server, struct err *e);
 /* The header's value in the arena; NULL: none. False: it can't be opened. */

@@ -1,6 +1,6 @@
 // A server of the Model Context Protocol for tests, by streamable HTTP: it does what the protocol says, and in other ways what it
 // should not. `how` decides (a test changes it between two requests): sse, secret, session, version, pages, ping, list and call (what
-// to do instead: hang, rubbish, html, huge, trickle, status, redirect, drop, error, deep). It keeps what came.
+// to do instead: hang, rubbish, html, huge, trickle, status, redirect, drop, error, deep, many), list_ms. It keeps what came.
 import http from 'node:http';
 
 const TOOLS = [
@@ -57,6 +57,7 @@ const FAULTS = {
   drop: (response) => response.destroy(),
   error: (response, id) => { response.writeHead(200, { 'content-type': 'application/json' }); response.end(JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32602, message: 'no such tool' } })); },
   deep: (response, id) => { response.writeHead(200, { 'content-type': 'application/json' }); response.end(`{"jsonrpc":"2.0","id":${id},"result":${'['.repeat(5000)}${']'.repeat(5000)}}`); },
+  many: (response, id) => { response.writeHead(200, { 'content-type': 'application/json' }); response.end(`{"jsonrpc":"2.0","id":${id},"result":{"tools":[],"x":[${'0,'.repeat(150000)}0]}}`); },
   shapeless: (response, id) => { response.writeHead(200, { 'content-type': 'application/json' }); response.end(`{"jsonrpc":"2.0","id":${id},"result":{"tools":7,"content":"x"}}`); },
 };
 
@@ -88,6 +89,7 @@ async function serve(m, request, body, response) {
     answer({ protocolVersion: how.version ?? '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'test', version: '1' } }, how.session ? { 'mcp-session-id': id } : {});
   } else if (message.method === 'tools/list') {
     if (FAULTS[how.list]) { FAULTS[how.list](response, message.id); return; }
+    if (how.list_ms) await new Promise((done) => { setTimeout(done, how.list_ms); });
     const from = Number(message.params.cursor ?? 0);
     const to = how.pages ? from + 2 : m.tools.length;
     answer({ tools: m.tools.slice(from, to), ...(to < m.tools.length && { nextCursor: String(to) }) });

@@ -35,8 +35,21 @@ const post = async (id, body, key = s.key) => {
   return out.last.message;
 };
 const read = async (id) => (await s.json('GET', `/api/conversations/${id}`)).body;
-const run = (message, call, body = {}, key = s.key) => s.json('POST', `/api/messages/${message.id}/calls/${call.id}/run`, body, as(key));
+/** With allow, what the user was shown goes along: the tool as it is in the list. */
+const shown = async (name, key) => (await list(key)).flatMap((x) => x.tools).find((t) => t.call === name)?.definition ?? 'none';
+const run = async (message, call, body = {}, key = s.key) => s.json('POST', `/api/messages/${message.id}/calls/${encodeURIComponent(call.id)}/run`,
+  { ...(/once|always/.test(body.allow) && { definition: await shown(call.function.name, key) }), ...body }, as(key));
 const stop = (message, call, key = s.key) => s.request('POST', `/api/messages/${message.id}/calls/${call.id}/stop`, undefined, as(key));
+/** A chat as a file brings it, with an answer that makes these calls; its servers are chosen by hand. */
+async function imported(key, calls, servers = ['calc']) {
+  const doc = (await s.json('GET', `/api/export?format=json&conversation=${(await chat([])).id}`)).body;
+  const message = (id, parent, role, more) => ({ id, parent, role, status: 'done', content: 'x', reasoning: '', tool_calls: null, tool_call_id: null, error: null, model: null, usage: null, timings: null, created_at: 1, finished_at: 1, attachments: [], ...more });
+  Object.assign(doc.conversations[0], { key, title: key, leaf: 2, messages: [message(1, null, 'user'), message(2, 1, 'assistant', { tool_calls: calls })] });
+  assert.equal((await s.json('POST', '/api/import', doc)).body.imported, 1);
+  const { id } = (await s.json('GET', `/api/conversations?q=${key}`)).body.items[0];
+  assert.equal((await s.json('PATCH', `/api/conversations/${id}`, { settings: { tool_servers: servers } })).status, 200);
+  return read(id);
+}
 /** A chat whose first answer calls these tools; then `says`. */
 async function asked(servers, calls, says = 'Done.') {
   const c = await chat(servers);
@@ -80,7 +93,7 @@ test('what is wrong is refused, with the field', async () => {
 });
 
 test('servers that do not answer as they should are named as what they are', async () => {
-  const cases = [[{ begin: 'html' }, 'tool_rubbish'], [{ list: 'rubbish' }, 'tool_rubbish'], [{ list: 'shapeless' }, 'tool_rubbish'], [{ list: 'deep' }, 'tool_rubbish'], [{ list: 'huge' }, 'tool_too_large'], [{ begin: 'status' }, 'tool_status'],
+  const cases = [[{ begin: 'html' }, 'tool_rubbish'], [{ list: 'rubbish' }, 'tool_rubbish'], [{ list: 'shapeless' }, 'tool_rubbish'], [{ list: 'deep' }, 'tool_rubbish'], [{ list: 'huge' }, 'tool_too_large'], [{ list: 'many' }, 'tool_too_large'], [{ begin: 'status' }, 'tool_status'],
     [{ begin: 'redirect' }, 'tool_status'], [{ begin: 'drop' }, 'tool_unreachable'], [{ list: 'error' }, 'tool_error'], [{ version: '1999-01-01' }, 'tool_protocol']];
   for (const [how, reason] of cases) {
     mcp.how = how;
@@ -226,7 +239,7 @@ test('a call that runs can be stopped, runs once, and outlives its client', asyn
 
   const y = await asked(['calc'], [['calc_wait', { ms: 1500 }]]);
   const leaves = new AbortController();
-  const gone = fetch(`${s.url}/api/messages/${y.answer.id}/calls/${y.calls[0].id}/run`, { method: 'POST', signal: leaves.signal, body: '{"allow":"once"}', headers: { ...as(s.key), 'content-type': 'application/json' } }).catch(() => {});
+  const gone = fetch(`${s.url}/api/messages/${y.answer.id}/calls/${y.calls[0].id}/run`, { method: 'POST', signal: leaves.signal, body: JSON.stringify({ allow: 'once', definition: await shown('calc_wait') }), headers: { ...as(s.key), 'content-type': 'application/json' } }).catch(() => {});
   while (!(await read(y.c.id)).messages[1].runs?.length) await sleep(50);
   leaves.abort();
   await gone;
@@ -234,35 +247,122 @@ test('a call that runs can be stopped, runs once, and outlives its client', asyn
   assert.deepEqual((({ state, result }) => [state, result])((await read(y.c.id)).messages[1].runs[0]), ['done', '{"done":true}']);
 });
 
-test('arguments that are no object never reach a server', async () => {
-  const c = await chat(['calc']);
-  const imported = await s.json('GET', `/api/export?format=json&conversation=${c.id}`);
-  const doc = imported.body;
-  const message = (id, parent, role, more) => ({ id, parent, role, status: 'done', content: 'x', reasoning: '', tool_calls: null, tool_call_id: null, error: null, model: null, usage: null, timings: null, created_at: 1, finished_at: 1, attachments: [], ...more });
-  Object.assign(doc.conversations[0], { key: 'bad-arguments', leaf: 2, messages: [message(1, null, 'user'), message(2, 1, 'assistant', { tool_calls: [{ id: 'call/1 ü', type: 'function', function: { name: 'calc_add', arguments: '[1]' } }] })] });
-  assert.equal((await s.json('POST', '/api/import', doc)).body.imported, 1);
-  const made = (await s.json('GET', '/api/conversations?limit=1')).body.items.find(() => true);
-  const all = (await s.json('GET', '/api/conversations?limit=199')).body.items;
-  const found = (await Promise.all(all.map((i) => read(i.id)))).find((x) => x.messages[1]?.tool_calls?.[0]?.id === 'call/1 ü');
-  assert.ok(found, JSON.stringify(made));
+test('arguments that are no object never reach a server; an object goes as it is shown', async () => {
   const before = mcp.calls.length;
-  const r = await s.json('POST', `/api/messages/${found.messages[1].id}/calls/${encodeURIComponent('call/1 ü')}/run`, { allow: 'once' });
-  assert.equal(r.body.state, 'failed', r.text);
+  for (const [i, args] of ['[1]', 7, true, [1], '{"a":'].entries()) {
+    const { messages: [, answer] } = await imported(`bad-arguments-${i}`, [{ id: 'call/1 ü', type: 'function', function: { name: 'calc_add', arguments: args } }]);
+    const r = await run(answer, answer.tool_calls[0], { allow: 'once' });
+    assert.deepEqual([r.body.state, r.body.result], ['failed', 'Error: the arguments are not a JSON object.'], r.text);
+  }
   assert.equal(mcp.calls.length, before);
+  const { messages: [, answer] } = await imported('object-arguments', [{ id: 'c', type: 'function', function: { name: 'calc_add', arguments: { a: 20, b: 3 } } }]);
+  assert.equal((await run(answer, answer.tool_calls[0], { allow: 'once' })).body.result, '23');
+  assert.deepEqual(mcp.calls.at(-1).arguments, { a: 20, b: 3 });
+});
+
+test('a call runs once: again only when somebody says so, and never when its result is in the chat', async () => {
+  const x = await asked(['calc'], [['calc_add', { a: 1, b: 1 }]]);
+  assert.equal((await run(x.answer, x.calls[0], { allow: 'always' })).status, 200);
+  const before = mcp.calls.length;
+  const twice = await run(x.answer, x.calls[0]);
+  assert.deepEqual([twice.status, twice.body.error.reason], [409, 'tool_ran'], 'another tab');
+  const late = await run(x.answer, x.calls[0], { allow: 'no' });
+  assert.deepEqual([late.status, late.body.error.reason], [409, 'tool_ran'], 'it did run');
+  assert.equal(mcp.calls.length, before);
+  assert.equal((await run(x.answer, x.calls[0], { allow: 'once' })).body.result, '2', 'a person may');
+  await post(x.c.id, { parent_id: x.answer.id, tool_results: [{ tool_call_id: x.calls[0].id }] });
+  for (const body of [{}, { allow: 'once' }, { allow: 'no' }]) {
+    const r = await run(x.answer, x.calls[0], body);
+    assert.deepEqual([r.status, r.body.error.reason], [409, 'tool_ran'], JSON.stringify(body));
+  }
+  assert.equal(mcp.calls.length, before + 1);
+});
+
+test('of two calls with one id neither runs', async () => {
+  const call = (args) => ({ id: 'same', type: 'function', function: { name: 'calc_add', arguments: JSON.stringify(args) } });
+  const { messages: [, answer] } = await imported('same-id', [call({ a: 1, b: 1 }), call({ a: 2, b: 2 })]);
+  const before = mcp.calls.length;
+  const r = await run(answer, answer.tool_calls[0], { allow: 'once' });
+  assert.deepEqual([r.status, r.body.error.reason], [409, 'tool_call_twice'], r.text);
+  assert.equal(mcp.calls.length, before);
+});
+
+test('what is allowed is the tool as it was shown', async () => {
+  const x = await asked(['calc'], [['calc_add', { a: 1, b: 1 }]]);
+  const definition = await shown('calc_add');
+  const bare = await run(x.answer, x.calls[0], { allow: 'once', definition: null });
+  assert.deepEqual([bare.status, bare.body.error.param], [400, 'definition']);
+  mcp.tools[0].annotations = { readOnlyHint: true, destructiveHint: true };
+  const [{ id }] = await list();
+  assert.equal((await s.json('POST', `/api/tool-servers/${id}/refresh`)).status, 200);
+  for (const allow of ['once', 'always']) {
+    const r = await run(x.answer, x.calls[0], { allow, definition });
+    assert.deepEqual([r.status, r.body.error.reason], [409, 'tool_changed'], r.text);
+  }
+  assert.equal((await run(x.answer, x.calls[0])).status, 403, 'nor does it run unasked any more');
+  assert.equal((await run(x.answer, x.calls[0], { allow: 'once' })).status, 200);
+  mcp.tools[0].annotations = { readOnlyHint: true };
+  assert.equal((await s.json('POST', `/api/tool-servers/${id}/refresh`)).status, 200);
+});
+
+test('a name that two servers of a chat have is offered once, and runs at neither', async () => {
+  mcp.how = {};
+  const own = mcp.tools;
+  const added = [];
+  for (const [name, tool] of [['hub', 'x_y'], ['hub_x', 'y']]) {
+    mcp.tools = [{ name: tool, description: 'd', inputSchema: { type: 'object' } }];
+    const r = await add({ name, url: `${mcp.url}?${name}` });
+    assert.deepEqual(r.body.tools.map((t) => t.call), ['hub_x_y']);
+    added.push(r.body.id);
+  }
+  mcp.tools = own;
+  const x = await asked(['hub', 'hub_x'], [['hub_x_y', {}]]);
+  const before = mcp.calls.length;
+  const r = await run(x.answer, x.calls[0], { allow: 'once' });
+  assert.deepEqual([r.status, r.body.error.reason], [409, 'tool_ambiguous'], r.text);
+  assert.equal(mcp.calls.length, before);
+  const told = (await post((await chat(['hub', 'hub_x'])).id, { content: order({ say_prompt: true }) })).content;
+  assert.equal(told.split('"hub_x_y"').length, 2, told);
+  for (const id of added) assert.equal((await s.request('DELETE', `/api/tool-servers/${id}`)).status, 204);
+  mcp.how = { secret: 'Bearer geheim-4711' };
+});
+
+test('a server that answers late overwrites nothing that was changed meanwhile', async () => {
+  const calc = (await list()).find((x) => x.name === 'calc');
+  const at = `/api/tool-servers/${calc.id}`;
+  mcp.how = { secret: 'Bearer geheim-4711', list_ms: 1500 };
+  const slowly = s.json('POST', `${at}/refresh`);
+  await sleep(300);
+  assert.equal((await s.json('PATCH', at, { enabled: false })).status, 200);
+  assert.equal((await slowly).status, 200, 'its list is right all the same');
+  assert.equal((await list()).find((x) => x.name === 'calc').enabled, false, 'it stays off');
+  const renaming = s.json('PATCH', at, { name: 'sums' });
+  await sleep(300);
+  const refreshing = s.json('POST', `${at}/refresh`);
+  await sleep(300);
+  assert.equal((await s.json('PATCH', at, { enabled: true })).status, 200);
+  const lost = await renaming;
+  assert.deepEqual([lost.status, lost.body.error?.reason], [409, 'tool_server_changed'], lost.text);
+  assert.equal((await refreshing).status, 200);
+  const now = (await list()).find((x) => x.id === calc.id);
+  assert.deepEqual([now.name, now.enabled], ['calc', true]);
+  mcp.how = { secret: 'Bearer geheim-4711' };
 });
 
 test('a call that came by an import, an edit or a fork asks, though its tool always runs', async () => {
   const { c, answer, calls } = await asked(['calc'], [['calc_add', { a: 1, b: 1 }]]);
   assert.equal((await run(answer, calls[0], { allow: 'always' })).status, 200);
-  assert.equal((await run(answer, calls[0])).status, 200);
   const doc = (await s.json('GET', `/api/export?format=json&conversation=${c.id}`)).body;
   Object.assign(doc.conversations[0], { key: 'crafted', title: 'crafted' });
   assert.equal((await s.json('POST', '/api/import', doc)).body.imported, 1);
   const crafted = await read((await s.json('GET', '/api/conversations?q=crafted')).body.items[0].id);
   const fork = await read((await s.json('POST', `/api/conversations/${c.id}/fork`, { from_message_id: answer.id })).body.id);
   const before = mcp.calls.length;
+  assert.deepEqual(doc.conversations[0].settings.tool_servers, ['calc']);
+  assert.deepEqual([crafted.settings.tool_servers, crafted.settings.thinking], [undefined, false], 'nor which servers a chat has');
+  assert.equal((await run(crafted.messages[1], crafted.messages[1].tool_calls[0], { allow: 'once' })).body.error.reason, 'tool_unknown');
+  assert.equal((await s.json('PATCH', `/api/conversations/${crafted.id}`, { settings: { tool_servers: ['calc'] } })).status, 200);
   for (const chat of [crafted, fork]) {
-    assert.deepEqual(chat.settings.tool_servers, ['calc']);
     const r = await run(chat.messages[1], chat.messages[1].tool_calls[0]);
     assert.deepEqual([r.status, r.body.error?.reason], [403, 'tool_permission'], r.text);
   }
@@ -314,6 +414,13 @@ test('another address needs the secret again; what is off or gone is offered to 
   await set({ tool_servers: 'admin' });
   assert.equal((await run(answer, calls[0], { allow: 'once' })).status, 404, 'a user\'s own');
   assert.deepEqual([(await add({ name: 'mine' }, other)).body.error.reason], ['tool_servers_closed']);
+  const asks = mcp.requests.length;
+  for (const [method, where, body] of [['POST', '/refresh'], ['PATCH', '', { url: `${mcp.url}?x=2`, secret: '' }], ['PATCH', '', { secret: 'x', enabled: false }], ['PATCH', '', { enabled: true }]]) {
+    const r = await s.json(method, at + where, body);
+    assert.deepEqual([r.status, r.body.error?.reason], [403, 'tool_servers_closed'], `${method} ${JSON.stringify(body)}`);
+  }
+  assert.equal(mcp.requests.length, asks, 'nothing was asked');
+  assert.equal((await s.json('PATCH', at, { enabled: false })).status, 200);
   await set({ tool_servers: 'users' });
   assert.equal((await s.request('DELETE', at)).status, 204);
   const c = await read(answer.conversation_id);

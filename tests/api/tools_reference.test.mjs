@@ -30,7 +30,8 @@ async function run(tool, args) {
   const text = `<tool_call>\n${JSON.stringify({ name: `all_${tool.replace(/[^a-z]/g, '-')}`, arguments: args })}\n</tool_call>`;
   const out = await follow(await s.request('POST', `/api/conversations/${c.id}/messages`, { content: `fake:${JSON.stringify({ steps: [text, 'Done.'] })}` }));
   const answer = out.last.message;
-  const r = await s.json('POST', `/api/messages/${answer.id}/calls/${answer.tool_calls[0].id}/run`, { allow: 'once' });
+  const { definition } = (await s.json('GET', '/api/tool-servers')).body.items[0].tools.find((t) => t.call === answer.tool_calls[0].function.name);
+  const r = await s.json('POST', `/api/messages/${answer.id}/calls/${answer.tool_calls[0].id}/run`, { allow: 'once', definition });
   assert.equal(r.status, 200, r.text);
   const next = await follow(await s.request('POST', `/api/conversations/${c.id}/messages`, { parent_id: answer.id, tool_results: [{ tool_call_id: answer.tool_calls[0].id }] }));
   assert.equal(next.last.message.content, 'Done.');

@@ -73,7 +73,8 @@ export function drawCalls(box, message) {
   let calls = message.tool_calls || [];
   if (typeof calls === "string") { try { calls = JSON.parse(calls); } catch { calls = []; } }
   const results = resultsOf(message);
-  const open = calls.length && message.status === "done" && !results.size && state.current?.leaf_id === message.id;
+  const twice = new Set(calls.map((c) => c.id)).size < calls.length; // nobody could say which of them is allowed, or answered
+  const open = calls.length && !twice && message.status === "done" && !results.size && state.current?.leaf_id === message.id;
   if (open && mayRun(message)) {
     import("./tool_runs.js").then((m) => m.drawRuns(box, { message, calls, fresh: written.has(message.id) }, () => drawByHand(box, message, calls)), () => drawByHand(box, message, calls));
     return;

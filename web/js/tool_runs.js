@@ -25,6 +25,11 @@ function toolOf(servers, name) {
   return null;
 }
 
+async function findTools(view) {
+  const servers = await toolServers();
+  for (const c of view.calls) view.tools.set(c.id, toolOf(servers, nameOf(c)));
+}
+
 async function refresh(view) {
   const whole = await call("GET", `/api/conversations/${view.message.conversation_id}`);
   const fresh = whole.messages.find((m) => m.id === view.message.id);
@@ -53,22 +58,32 @@ function run(view, c, allow) {
   view.notes.delete(c.id);
   view.mine = true;
   draw(view);
-  view.last = view.last.then(() => runNow(view, c, allow));
+  const { queue } = view;
+  const definition = allow === "once" || allow === "always" ? view.tools.get(c.id)?.tool.definition : undefined; // as it is shown now
+  view.last = view.last.then(() => queue === view.queue && runNow(view, c, { allow, definition }));
 }
 
-/** allow: "once", "always", "no", or nothing for a tool that always runs. */
-async function runNow(view, c, allow) {
+/** Someone else decides about these calls too: none that waits here runs any more. */
+function stopQueue(view) {
+  view.queue = {};
+  view.mine = false;
+  for (const [id, now] of [...view.runs]) if (now.state === "waiting") keep(view, id, null);
+}
+
+/** said.allow: "once", "always", "no", or nothing for a tool that always runs. */
+async function runNow(view, c, said) {
   keep(view, c.id, { call_id: c.id, state: "running", began_at: Date.now() });
   draw(view);
   try {
-    const done = await call("POST", `/api/messages/${view.message.id}/calls/${encodeURIComponent(c.id)}/run`, allow ? { allow } : {});
+    const done = await call("POST", `/api/messages/${view.message.id}/calls/${encodeURIComponent(c.id)}/run`, said);
     keep(view, c.id, done);
-    if (allow === "always") forgetToolServers();
+    if (said.allow === "always") forgetToolServers();
     if (done.state === "stopped") view.mine = false; // who stops a call decides what comes next
   } catch (error) {
     keep(view, c.id, null);
     view.notes.set(c.id, { text: error.message, reason: error.reason });
-    if (error.reason === "tool_running") { view.mine = false; await watch(view); }
+    if (error.reason === "tool_running" || error.reason === "tool_ran") { stopQueue(view); await watch(view); }
+    if (error.reason === "tool_changed") { forgetToolServers(); await findTools(view); }
   }
   if (state.current?.id !== view.message.conversation_id) return;
   const runnable = view.calls.filter((x) => view.tools.get(x.id));
@@ -94,7 +109,7 @@ function question(view, c, { server, tool }) {
   const words = lost ? t("toolServers.lost") : note && note.reason !== "tool_permission" ? note.text : t(server.everyone ? "toolServers.askShared" : "toolServers.ask", { server: server.name, tool: tool.title || tool.name });
   return el("div", { class: "call-ask", role: "group", ariaLabel: t("toolServers.askTitle", { tool: tool.title || tool.name }), data: { key: `ask ${lost} ${note?.text || ""}` } },
     el("p", {}, words), tool.destructive ? el("p", { class: "call-warn" }, t("toolServers.destructive")) : null,
-    el("div", { class: "call-buttons" }, button("primary", t(lost || (note && !/^tool_(permission|rounds)$/.test(note.reason)) ? "toolServers.runAgain" : "toolServers.once"), () => run(view, c, "once"), "once"),
+    el("div", { class: "call-buttons" }, button("primary", t(lost || (note && !/^tool_(permission|rounds|changed)$/.test(note.reason)) ? "toolServers.runAgain" : "toolServers.once"), () => run(view, c, "once"), "once"),
       tool.always && !note ? null : button("quiet", t("toolServers.always"), () => run(view, c, "always"), "always"), button("quiet", t("toolServers.deny"), () => run(view, c, "no"), "no")));
 }
 
@@ -153,10 +168,9 @@ export async function drawRuns(box, { message, calls, fresh }, nobody) {
     draw(old);
     return;
   }
-  const view = { message, calls, box, list: el("div"), foot: el("div"), runs: new Map((message.runs || []).map((r) => [r.call_id, r])), notes: new Map(), tools: new Map(), mine: false, first: true, last: Promise.resolve() };
+  const view = { message, calls, box, list: el("div"), foot: el("div"), runs: new Map((message.runs || []).map((r) => [r.call_id, r])), notes: new Map(), tools: new Map(), mine: false, first: true, queue: {}, last: Promise.resolve() };
   live.set(message.id, view);
-  const servers = await toolServers();
-  for (const c of calls) view.tools.set(c.id, toolOf(servers, nameOf(c)));
+  await findTools(view);
   if (![...view.tools.values()].some(Boolean) && !view.runs.size) { live.delete(message.id); nobody(); return; }
   draw(view);
   if (view.runs.size) { watch(view); return; } // begun before this page: what comes next is a button

@@ -176,7 +176,12 @@ static void test_the_hash_changes_with_all_that_describes_the_tool(void **state)
     static const char *const others[] = {
         "[{\"name\":\"b\",\"description\":\"d\",\"inputSchema\":{}}]",
         "[{\"name\":\"a\",\"description\":\"e\",\"inputSchema\":{}}]",
-        "[{\"name\":\"a\",\"description\":\"d\",\"inputSchema\":{\"x\":1}}]"};
+        "[{\"name\":\"a\",\"description\":\"d\",\"inputSchema\":{\"x\":1}}]",
+        "[{\"name\":\"a\",\"description\":\"d\",\"inputSchema\":{},\"title\":\"t\"}]",
+        "[{\"name\":\"a\",\"description\":\"d\",\"inputSchema\":{},\"annotations\":"
+        "{\"readOnlyHint\":true}}]",
+        "[{\"name\":\"a\",\"description\":\"d\",\"inputSchema\":{},\"annotations\":"
+        "{\"destructiveHint\":true}}]"};
     cJSON *one = made("s", same), *two = made("other", same);
     assert_string_equal(text_at(one, 0, "hash"), text_at(two, 0, "hash"));
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
@@ -213,6 +218,8 @@ static void test_results_become_text(void **state)
     check_text("{\"content\":[7,{\"type\":\"text\"},{\"type\":5}]}", 100,
                "[content: not known here]\n\n[text: not known here]\n\n[content: not known here]",
                false);
+    check_text("{\"content\":[{\"type\":\"012345678901234567890123456789012345678\xC3\xBC\"}]}",
+               100, "[012345678901234567890123456789012345678: not known here]", false);
     check_text("{\"content\":[{\"type\":\"text\",\"text\":\"\xC3\xBC\xC3\xBC\xC3\xBC\"}]}", 5,
                "\xC3\xBC\xC3\xBC\n[cut: the first 4 of 6 bytes]", false);
     (void)state;
