@@ -7,6 +7,8 @@ const READ = "read";
 const WANTED = "wanted"; // while this cache is there, something is to be kept at all: this worker outlives its registration
 const READ_DAYS = 30;
 const PARTS = /^\/($|(css|js|strings|vendor)\/(?!admin)|icon[\w-]*\.(svg|png)$|manifest\.webmanifest$)/;
+const FORGETS = /^\/api\/(conversations\/bulk|trash|messages\/\d+)$/; // what is changed there may delete chats, or parts of them
+const CHAT = /^\/api\/conversations\/(\d+)(?!\d)/;
 const READS = /^\/api\/(session$|conversations($|\/\d+(\/texts)?$)|conversation-tags$)/;
 
 self.addEventListener("install", () => self.skipWaiting());
@@ -24,7 +26,7 @@ async function copyOf(response, key) {
 }
 
 let renewing = null;
-let sessions = 0; // that ended: what was asked for before is nobody's any more
+let sessions = 0; // that ended, and deletions: what was asked for before is not kept
 
 async function renew(cache) {
   for (const { url } of await cache.keys()) {
@@ -57,23 +59,38 @@ async function answer(event, name, key) {
     if (kept && (name === PAGE || Date.now() - Number(kept.headers.get("x-kept-at")) < READ_DAYS * 86400000)) return kept;
     throw cause;
   }
-  if (response.status === 200) event.waitUntil(keep(name, key, response.clone(), session).catch(() => {})); // the disk may be full
+  const looks = event.request.headers.has("x-only-looks"); // js/offline.js: is it there still?
+  if (response.status === 200 && !looks) event.waitUntil(keep(name, key, response.clone(), session).catch(() => {})); // the disk may be full
   else if (response.status === 401) { sessions++; event.waitUntil(caches.delete(READ)); } // nobody is signed in
-  else if (name === READ && response.status === 404) event.waitUntil(caches.open(READ).then((cache) => cache.delete(key)));
+  else if (name === READ && response.status === 404) event.waitUntil(forget(CHAT.exec(key)?.[1]));
   return response;
 }
 
-/** A chat that is deleted or changed here goes from what is kept. */
+/** A chat that is gone goes from what is kept. */
 async function forget(id) {
   const cache = await caches.open(READ);
-  for (const { url } of await cache.keys()) if (new URL(url).pathname.startsWith(`/api/conversations/${id}`)) await cache.delete(url);
+  for (const { url } of await cache.keys()) if (id && CHAT.exec(new URL(url).pathname)?.[1] === id) await cache.delete(url);
+}
+
+/** What was deleted stands in lists and in chats: all goes, and pages are told, which ask for what is left. Once more behind the answer,
+ *  since what was asked for meanwhile may still have had it. */
+async function deleting(request) {
+  const forgetAll = () => { sessions++; return caches.delete(READ); };
+  await forgetAll();
+  try { return await fetch(request); } finally {
+    await forgetAll();
+    for (const client of await self.clients.matchAll()) client.postMessage("forgotten");
+  }
 }
 
 self.addEventListener("fetch", (event) => {
   const url = new URL(event.request.url);
   if (url.origin !== self.location.origin) return;
-  const changed = event.request.method === "DELETE" && /^\/api\/conversations\/(\d+)$/.exec(url.pathname)?.[1];
-  if (changed) event.waitUntil(forget(changed));
-  const name = event.request.method === "GET" ? nameOf(url) : "";
+  const { method } = event.request;
+  if (method !== "GET" && (FORGETS.test(url.pathname) || (method === "DELETE" && /^\/api\/conversations\/\d+$/.test(url.pathname)))) {
+    event.respondWith(deleting(event.request));
+    return;
+  }
+  const name = method === "GET" ? nameOf(url) : "";
   if (name) event.respondWith(answer(event, name, keyOf(url)));
 });

@@ -223,9 +223,11 @@ function signedOut() {
   showLogin();
 }
 
+const forgetKept = () => globalThis.caches?.delete("read").catch(() => {}); // sw.js
+
 /** Of who was here before nothing stays in this tab. */
 async function beginAnew() {
-  await globalThis.caches?.delete("read").catch(() => {}); // sw.js
+  await forgetKept();
   closeCurrent();
   forgetDrafts();
   history.replaceState(null, "", "#/");
@@ -259,6 +261,7 @@ function showApp(session) {
 }
 
 async function signOut() {
+  await forgetKept(); // first, and without a network too
   try { await call("POST", "/api/logout"); } catch (error) {
     if (error.status !== 401) { toast(error.message, 5000); return; } // 401: the session was gone already
   }

@@ -11,7 +11,12 @@ await loadStrings();
 const NEWEST = 30; // chats that are kept without having been opened
 const NEEDED = ["/", "/vendor/markdown-it.min.js", "/vendor/purify.min.js", "/vendor/highlight.min.js", "/js/clean.js", "/js/markdown.js"];
 const TEXTS = 80; // as history.js asks
-const WANTED = "wanted"; // as in sw.js
+const WANTED = "wanted"; // as in sw.js, with the next two
+const READ = "read";
+const READ_DAYS = 30;
+const REFILL_MS = 3000; // after a deletion: often it is not the only one
+
+let policy; // a name is given once only
 
 /** Only where the page's origin is one that browsers trust, which is TLS or this machine. */
 const canOffline = () => Boolean(navigator.serviceWorker);
@@ -24,6 +29,21 @@ async function fill() {
   await call("GET", "/api/session");
   const { items } = await call("GET", `/api/conversations?limit=${NEWEST}`);
   for (const { id } of items) await call("GET", `/api/conversations/${id}?texts=${TEXTS}`).catch(() => {});
+  await prune(new Set(items.map((x) => String(x.id))));
+}
+
+/** What is too old goes; older chats that somebody opened stay while they are there: sw.js drops those that are not. */
+async function prune(newest) {
+  if (!await caches.has(READ)) return;
+  const cache = await caches.open(READ);
+  const others = new Set();
+  for (const request of await cache.keys()) {
+    const at = Number((await cache.match(request))?.headers.get("x-kept-at"));
+    const id = /^\/api\/conversations\/(\d+)/.exec(new URL(request.url).pathname)?.[1];
+    if (Date.now() - at > READ_DAYS * 86400000) await cache.delete(request);
+    else if (id && !newest.has(id)) others.add(id);
+  }
+  for (const id of others) await fetch(`/api/conversations/${id}?texts=1`, { headers: { "x-only-looks": "1" }, cache: "no-store" }).then((r) => r.blob()).catch(() => {});
 }
 
 async function ready() {
@@ -35,7 +55,8 @@ async function ready() {
 async function turnOn() {
   if (!await confirmDialog(t("offlineChats.title"), t("offlineChats.text"), t("offlineChats.turnOn"), { safe: true })) return;
   try {
-    const url = globalThis.trustedTypes?.createPolicy("sluice-worker", { createScriptURL: () => "/sw.js" }).createScriptURL("") ?? "/sw.js";
+    policy ??= globalThis.trustedTypes?.createPolicy("sluice-worker", { createScriptURL: () => "/sw.js" });
+    const url = policy?.createScriptURL("") ?? "/sw.js";
     await caches.open(WANTED);
     await navigator.serviceWorker.register(url);
     await ready();
@@ -57,6 +78,13 @@ export async function toggleOffline() {
   if (await isOffline()) await turnOff();
   else await turnOn();
 }
+
+let refill;
+navigator.serviceWorker?.addEventListener("message", ({ data }) => {
+  if (data !== "forgotten") return;
+  clearTimeout(refill);
+  refill = setTimeout(refreshOffline, REFILL_MS);
+});
 
 /** At the page's start, when the network is there: what is new since is kept too. */
 export async function refreshOffline() {
