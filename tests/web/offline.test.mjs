@@ -48,6 +48,44 @@ test('nothing is kept until somebody asks for it; then the newest chats are, and
   assert.ok(csrf && !session.includes(csrf), session);
 });
 
+test('what is deleted here is not kept either, in whichever way; what is left is kept again', opts, async () => {
+  const at = page.url();
+  const make = async () => (await house.server.json('POST', '/api/conversations', {})).body.id;
+  const deletions = [
+    (id) => ['POST', '/api/conversations/bulk', { ids: [id], deleted: true }],
+    () => ['DELETE', '/api/trash'],
+    (id) => ['DELETE', `/api/conversations/${id}`],
+  ];
+  for (const ask of deletions) {
+    const id = await make();
+    await page.evaluate((x) => fetch(`/api/conversations/${x}?texts=80`).then((r) => r.text()), id);
+    await waitKept('read', `/api/conversations/${id}?`);
+    await page.evaluate(async ([method, path, body]) => {
+      const { csrf } = await (await fetch('/api/session', { cache: 'no-store' })).json();
+      const r = await fetch(path, { method, headers: { 'x-csrf-token': csrf, 'content-type': 'application/json' }, ...(body && { body: JSON.stringify(body) }) });
+      if (!r.ok) throw new Error(await r.text());
+    }, ask(id));
+    assert.ok(!(await kept('read')).some((u) => u.includes(`/conversations/${id}?`)), ask(id).join(' '));
+  }
+  await waitKept('read', `/api/conversations/${/#\/c\/(\w+)/.exec(at)[1]}?`);
+});
+
+test('a chat that was deleted elsewhere goes when the page begins; so does what is too old', opts, async () => {
+  const { id } = (await house.server.json('POST', '/api/conversations', {})).body;
+  await page.evaluate(async (x) => {
+    await (await fetch(`/api/conversations/${x}?texts=80`)).text();
+  }, id);
+  await waitKept('read', `/api/conversations/${id}?`);
+  await page.evaluate(async () => (await caches.open('read')).put('/api/conversations/999?texts=80', new Response('{}', { headers: { 'x-kept-at': String(Date.now() - 31 * 86400000) } })));
+  assert.equal((await house.server.request('DELETE', `/api/conversations/${id}`)).status, 204);
+  const problems = house.problems.length;
+  await page.reload();
+  for (let i = 0; i < 100 && (await kept('read')).some((u) => u.includes(`/conversations/${id}?`) || u.includes('/999?')); i++) await page.waitForTimeout(50);
+  assert.deepEqual((await kept('read')).filter((u) => u.includes(`/conversations/${id}?`) || u.includes('/999?')), []);
+  await page.waitForTimeout(300);
+  house.problems.splice(problems); // the 404, which the browser writes into its console
+});
+
 test('new code runs at once, with the network', opts, async () => {
   appendFileSync(path.join(web, 'js/theme.js'), '\nglobalThis.isNew = 2;\n');
   await page.reload();
@@ -70,6 +108,35 @@ test('turned off, nothing is left; on again, and signed out, no chat is', opts, 
   for (let i = 0; i < 100 && (await kept('read')).length; i++) await page.waitForTimeout(50);
   assert.deepEqual(await kept('read'), []);
   await signIn();
+});
+
+test('signing out without a network leaves no chat on the device', opts, async () => {
+  await page.waitForSelector('#app:not([hidden])');
+  await waitKept('read', '/api/conversations/');
+  await page.waitForTimeout(1000); // what is being kept is
+  await page.route('**/api/logout', (route) => route.abort());
+  const problems = house.problems.length;
+  await page.click('#account');
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  for (let i = 0; i < 100 && (await kept('read')).length; i++) await page.waitForTimeout(50);
+  assert.deepEqual(await kept('read'), []);
+  await page.unrouteAll();
+  house.problems.splice(problems);
+});
+
+test('off and on again in one page', opts, async () => {
+  await page.reload();
+  await page.waitForSelector('#app:not([hidden])');
+  const becomes = async (n) => { for (let i = 0; i < 100 && await registered() !== n; i++) await page.waitForTimeout(50); assert.equal(await registered(), n); };
+  for (let i = 0; i < 2; i++) {
+    await toggle();
+    await becomes(0);
+    await page.waitForTimeout(300);
+    await toggle();
+    await page.getByRole('button', { name: 'Keep chats here' }).click();
+    await becomes(1);
+    await waitKept('read', '/api/conversations/');
+  }
 });
 
 test('a page that began without the server writes again when it is back', opts, async () => {

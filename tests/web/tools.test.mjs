@@ -96,7 +96,9 @@ test('a tool that is always allowed runs by itself, until one is asked again', o
   file.conversations[0].messages.length = 2;
   const before = mcp.calls.length;
   await house.server.json('POST', '/api/import', file);
-  await page.goto(`${house.server.url}/#/c/${(await house.server.json('GET', '/api/conversations?q=crafted')).body.items[0].id}`);
+  const { id } = (await house.server.json('GET', '/api/conversations?q=crafted')).body.items[0];
+  await house.server.json('PATCH', `/api/conversations/${id}`, { settings: { tool_servers: ['calc'] } });
+  await page.goto(`${house.server.url}/#/c/${id}`);
   await page.waitForSelector('.call-ask'); // nobody's file decides what runs here
   await page.waitForTimeout(300);
   assert.equal(mcp.calls.length, before);
@@ -110,6 +112,37 @@ test('a tool that is always allowed runs by itself, until one is asked again', o
   await choose('calc');
   await say(page, twice());
   await page.waitForSelector('.call-ask');
+});
+
+test('two calls of one id are shown, and nothing can be done with them', opts, async () => {
+  const file = (await house.server.json('GET', `/api/export?format=json&conversation=${(await house.server.json('GET', '/api/conversations?q=crafted')).body.items[0].id}`)).body;
+  const [chat] = file.conversations;
+  Object.assign(chat, { key: 'samesame', title: 'samesame' });
+  chat.messages[1].tool_calls = [1, 2].map((a) => ({ ...chat.messages[1].tool_calls[0], function: { name: 'calc_add', arguments: JSON.stringify({ a, b: a }) } }));
+  assert.equal((await house.server.json('POST', '/api/import', file)).body.imported, 1);
+  const { id } = (await house.server.json('GET', '/api/conversations?q=samesame')).body.items[0];
+  await house.server.json('PATCH', `/api/conversations/${id}`, { settings: { tool_servers: ['calc'] } });
+  await page.goto(`${house.server.url}/#/c/${id}`);
+  await until(page, () => document.querySelectorAll('.call').length === 2);
+  await page.waitForTimeout(500);
+  assert.equal(await page.locator('.call-ask, .call-form, .call-buttons').count(), 0);
+});
+
+test('calls that another tab ran meanwhile run once: the rest waits for somebody', opts, async () => {
+  await fresh();
+  await choose('calc');
+  await say(page, order({ steps: [calling(['calc_add', { a: 7, b: 1 }], ['calc_add', { a: 7, b: 2 }]), 'Both.'] }));
+  await until(page, () => document.querySelectorAll('.call-ask').length === 2);
+  const [, answer] = (await stored()).messages;
+  const { definition } = (await house.server.json('GET', '/api/tool-servers')).body.items[0].tools.find((x) => x.call === 'calc_add');
+  await house.server.json('POST', `/api/messages/${answer.id}/calls/${answer.tool_calls[0].id}/run`, { allow: 'once', definition });
+  const before = mcp.calls.length;
+  await page.evaluate(() => { for (const box of document.querySelectorAll('.call-ask')) box.querySelectorAll('button')[2].click(); }); // denied, both
+  await page.locator('.call-result pre').first().waitFor();
+  await until(page, () => document.querySelectorAll('.call-ask').length === 1);
+  assert.equal(await page.textContent('.call-result pre'), '8', 'what it gave');
+  assert.deepEqual((await stored()).messages[1].runs.map((r) => r.state), ['done'], 'the second waits');
+  assert.equal(mcp.calls.length, before);
 });
 
 test('two calls: one is denied, one fails; the model hears of both', opts, async () => {
