@@ -61,14 +61,15 @@ INSERT INTO tool_runs (message_id, call_id, server, tool, state, result, began_a
 SELECT m.id, :call_id, :server, :tool, :state, :result, :now, :ends_at
 FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL
-  AND NOT EXISTS (SELECT 1 FROM messages x WHERE x.parent_id = m.id AND x.role = 'tool')
+  AND NOT EXISTS (SELECT 1 FROM messages x WHERE x.conversation_id = m.conversation_id AND x.parent_id = m.id AND x.role = 'tool')
 ON CONFLICT (message_id, call_id) DO UPDATE
 SET server = excluded.server, tool = excluded.tool, state = excluded.state, result = excluded.result,
     began_at = excluded.began_at, ends_at = excluded.ends_at
 WHERE :again AND CASE tool_runs.state WHEN 'running' THEN tool_runs.ends_at < :now ELSE excluded.state <> 'refused' END;
 
 -- name: tool_run_goes
-SELECT count(*) FROM tool_runs WHERE message_id = :id AND call_id = :call_id AND state = 'running' AND ends_at >= :now;
+SELECT count(*) FROM tool_runs r JOIN messages m ON m.id = r.message_id JOIN conversations c ON c.id = m.conversation_id
+WHERE r.message_id = :id AND r.call_id = :call_id AND r.state = 'running' AND r.ends_at >= :now AND c.user_id = :user_id;
 
 -- name: tool_run_end
 UPDATE tool_runs SET state = :state, result = :result, ends_at = :now

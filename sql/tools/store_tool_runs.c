@@ -29,12 +29,14 @@ static sqlite3_stmt *begin(struct store *s, enum query which, const struct store
 }
 
 /* Why nothing was begun: always false. */
-static bool say_why_not(struct store *s, const struct store_tool_run *run, struct err *e)
+static bool say_why_not(struct store *s, int64_t user_id, const struct store_tool_run *run,
+                        struct err *e)
 {
     int64_t n = 0;
     sqlite3_stmt *q = begin(s, QUERY_TOOL_RUN_GOES, run, e);
     if (!q)
         return false;
+    statement_bind_int(q, ":user_id", user_id);
     statement_bind_int(q, ":now", run->began_at);
     if (!statement_int(s, q, &n, e))
         return false;
@@ -57,7 +59,7 @@ static bool insert(struct store *s, int64_t user_id, const struct store_tool_run
     statement_bind_int(q, ":now", run->began_at);
     statement_bind_int(q, ":ends_at", run->ends_at);
     statement_bind_int(q, ":again", run->again);
-    return statement_run(s, q, &changed, e) && (changed || say_why_not(s, run, e));
+    return statement_run(s, q, &changed, e) && (changed || say_why_not(s, user_id, run, e));
 }
 
 bool store_tool_run_begin(struct store *s, int64_t user_id, const struct store_tool_run *run,
