@@ -126,6 +126,18 @@ bool tool_offer_check(struct request *r, const cJSON *names, struct err *e)
                                      "names a tool server that is not there, or one twice"));
 }
 
+/* Whether the chat has a function of its own with the name: the model was told of that one. */
+static bool is_own_function(const cJSON *settings, const char *call)
+{
+    const cJSON *tool;
+    cJSON_ArrayForEach (tool, json_member(settings, "tools")) {
+        const char *name = cJSON_GetStringValue(json_member(json_member(tool, "function"), "name"));
+        if (name && !strcmp(name, call))
+            return true;
+    }
+    return false;
+}
+
 bool tool_offer_find(struct request *r, const cJSON *settings, const char *call,
                      struct tool_offer_call *out, struct err *e)
 {
@@ -138,8 +150,8 @@ bool tool_offer_find(struct request *r, const cJSON *settings, const char *call,
     if (!w.n_found)
         return err_set(e, ERR_NOTFOUND, "no tool server of this conversation has the tool") ||
                err_reason(e, "tool_unknown");
-    if (w.n_found > 1)
-        return err_set(e, ERR_CONFLICT, "two tool servers of this conversation have the tool") ||
+    if (w.n_found > 1 || is_own_function(settings, call))
+        return err_set(e, ERR_CONFLICT, "this conversation has two tools of the name") ||
                err_reason(e, "tool_ambiguous");
     const struct store_ref ref = {.user_id = r->who.user_id, .id = w.found_id};
     if (store_tool_server_get(r->store, r->arena, &ref, &out->server, e))

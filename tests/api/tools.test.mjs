@@ -327,6 +327,17 @@ test('a name that two servers of a chat have is offered once, and runs at neithe
   mcp.how = { secret: 'Bearer geheim-4711' };
 });
 
+test('a function of the chat itself keeps its name from a server\'s tool', async () => {
+  mcp.how = {};
+  const x = await asked(['calc'], [['calc_add', { a: 1, b: 2 }]]);
+  const { settings } = (await s.json('GET', `/api/conversations/${x.c.id}`)).body;
+  const tools = [{ type: 'function', function: { name: 'calc_add', parameters: { type: 'object' } } }];
+  assert.equal((await s.json('PATCH', `/api/conversations/${x.c.id}`, { settings: { ...settings, tools } })).status, 200);
+  const before = mcp.calls.length, r = await run(x.answer, x.calls[0], { allow: 'once' });
+  assert.deepEqual([r.status, r.body.error.reason], [409, 'tool_ambiguous'], r.text);
+  assert.equal(mcp.calls.length, before);
+});
+
 test('a server that answers late overwrites nothing that was changed meanwhile', async () => {
   const calc = (await list()).find((x) => x.name === 'calc');
   const at = `/api/tool-servers/${calc.id}`;
