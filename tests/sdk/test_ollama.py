@@ -144,7 +144,7 @@ class Errors(unittest.TestCase):
         self.raises(404, "model 'nope' not found", lambda: client().chat(model="nope", messages=says()))
         self.raises(400, "options.temperature", lambda: client().chat(model=MODEL, messages=says(), options={"temperature": 9}))
         self.raises(401, "key", lambda: client("sk-no").list())
-        self.raises(501, "embed", lambda: client().embed(model=MODEL, input="x"))
+        self.raises(400, "makes embeddings", lambda: client().embed(model=MODEL, input="x"))
         self.raises(501, "admin", lambda: client().create(model="x", from_=MODEL))
         self.raises(404, "not found", lambda: client().pull("llama3.2"))
 

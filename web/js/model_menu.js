@@ -67,8 +67,15 @@ function thinkingItems() {
     item("off", t("composer.instant"), t("composer.instantHint"), { thinking: false })];
 }
 
+// What is to be in the menu is asked for first: who has pressed Escape or gone on by then gets no menu in their way.
+let asked = 0;
+pill.addEventListener("keydown", (event) => { if (event.key === "Escape") asked++; });
+
 pill.addEventListener("click", async () => {
+  const mine = ++asked;
+  pill.focus(); // not every browser does so with a click
   const [, all] = await Promise.all([learn(), models(), others()]);
+  if (mine !== asked || document.activeElement !== pill) return;
   const model = state.status?.model?.name ? state.status.model : null;
   const now = settings().model || "";
   const thinking = thinkingItems();
