@@ -21,13 +21,12 @@ static bool malformed(struct err *e, const char *what)
     return err_set(e, ERR_FORMAT, "malformed %s frame", what);
 }
 
-static void put_string(struct buf *b, const char *s)
+void message_put_string(struct buf *b, const char *s)
 {
     frame_put_bytes(b, s, (uint32_t)strlen(s));
 }
 
-/* Into a fixed array; a string that does not fit, or holds a NUL, is an error of the frame. */
-static void get_string(struct frame_reader *r, char *out, size_t size)
+void message_get_string(struct frame_reader *r, char *out, size_t size)
 {
     uint32_t len;
     const char *s = frame_get_bytes(r, (uint32_t)size - 1, &len);
@@ -47,7 +46,7 @@ void message_put_hello(struct buf *b, const char *program)
 {
     size_t start = frame_begin(b, FRAME_HELLO);
     frame_put_u32(b, ENGINE_PROTOCOL_VERSION);
-    put_string(b, program);
+    message_put_string(b, program);
     frame_end(b, start);
 }
 
@@ -57,7 +56,7 @@ bool message_get_hello(const struct frame *f, struct err *e)
     char program[128];
     frame_reader_init(&r, f);
     uint32_t version = frame_get_u32(&r);
-    get_string(&r, program, sizeof program);
+    message_get_string(&r, program, sizeof program);
     if (f->type != FRAME_HELLO || r.failed)
         return malformed(e, "HELLO");
     /* a later version may say more after the name: only the number decides */
@@ -239,7 +238,7 @@ static void put_stops(struct buf *b, const struct engine_job_params *p)
 {
     frame_put_u32(b, (uint32_t)p->n_stop);
     for (int32_t i = 0; i < p->n_stop; i++)
-        put_string(b, p->stop[i]);
+        message_put_string(b, p->stop[i]);
     put_ids(b, p->stop_ids, p->n_stop_ids);
     frame_put_u32(b, (uint32_t)p->min_tokens);
     put_ids(b, p->allowed_ids, p->n_allowed_ids);
@@ -255,22 +254,22 @@ bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct
     frame_put_u32(b, (uint32_t)p->max_tokens);
     put_sampling(b, &p->sampling);
     put_stops(b, p);
-    put_string(b, p->answer_format);
+    message_put_string(b, p->answer_format);
     frame_put_u32(b, (uint32_t)p->answer_begins);
     frame_put_u32(b, (uint32_t)p->prompt_scores);
     frame_put_u32(b, (uint32_t)p->top_logprobs);
     frame_put_u32(
         b, (p->ignore_eos ? SUBMIT_IGNORE_EOS : 0u) | (p->special_text ? SUBMIT_SPECIAL_TEXT : 0u) |
                (p->detached ? SUBMIT_DETACHED : 0u) | (p->keep_stop ? SUBMIT_KEEP_STOP : 0u));
-    put_string(b, p->key);
+    message_put_string(b, p->key);
     frame_put_u64(b, p->user);
-    put_string(b, p->scope);
+    message_put_string(b, p->scope);
     cache_message_put_refs(b, p->stored, p->n_stored);
-    put_string(b, p->cache_owner);
+    message_put_string(b, p->cache_owner);
     frame_put_u64(b, (uint64_t)p->cache_keep_seconds);
     frame_put_u64(b, (uint64_t)p->cache_forgets_seen);
     frame_put_bytes(b, p->cache_seal.key, p->cache_seal.on ? sizeof p->cache_seal.key : 0);
-    put_string(b, p->request_id);
+    message_put_string(b, p->request_id);
     frame_put_u32(b, (uint32_t)p->priority);
     frame_put_u32(b, (uint32_t)p->experts_per_token);
     frame_put_u32(b, (uint32_t)p->speculate);
@@ -332,7 +331,7 @@ static bool get_stops(struct frame_reader *r, struct engine_job_params *p, struc
     const char **stop = arena_alloc(a, n ? n * sizeof *stop : 1);
     for (uint32_t i = 0; stop && i < n; i++) {
         char text[ENGINE_MAX_STOP_BYTES + 1];
-        get_string(r, text, sizeof text);
+        message_get_string(r, text, sizeof text);
         stop[i] = arena_strdup(a, text);
         if (!stop[i])
             stop = NULL;
@@ -370,7 +369,7 @@ static bool get_cache(struct frame_reader *r, struct engine_job_params *p, struc
     if (!cache_message_get_refs(r, &p->stored, &p->n_stored, a))
         return r->failed ? malformed(e, "SUBMIT")
                          : err_set(e, ERR_NOMEM, "no memory for references to stored blocks");
-    get_string(r, p->cache_owner, sizeof p->cache_owner);
+    message_get_string(r, p->cache_owner, sizeof p->cache_owner);
     p->cache_keep_seconds = (int64_t)frame_get_u64(r);
     p->cache_forgets_seen = (int64_t)frame_get_u64(r);
     uint32_t len;
@@ -403,7 +402,7 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     s->seed = frame_get_u64(&r);
     if (!get_bias(&r, s, a, e) || !get_stops(&r, p, a, e))
         return false;
-    get_string(&r, p->answer_format, sizeof p->answer_format);
+    message_get_string(&r, p->answer_format, sizeof p->answer_format);
     p->answer_begins = (int32_t)frame_get_u32(&r);
     p->prompt_scores = (int32_t)frame_get_u32(&r);
     p->top_logprobs = (int32_t)frame_get_u32(&r);
@@ -412,12 +411,12 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     p->special_text = flags & SUBMIT_SPECIAL_TEXT;
     p->detached = flags & SUBMIT_DETACHED;
     p->keep_stop = flags & SUBMIT_KEEP_STOP;
-    get_string(&r, p->key, sizeof p->key);
+    message_get_string(&r, p->key, sizeof p->key);
     p->user = frame_get_u64(&r);
-    get_string(&r, p->scope, sizeof p->scope);
+    message_get_string(&r, p->scope, sizeof p->scope);
     if (!get_cache(&r, p, a, e))
         return false;
-    get_string(&r, p->request_id, sizeof p->request_id);
+    message_get_string(&r, p->request_id, sizeof p->request_id);
     p->priority = (int32_t)frame_get_u32(&r);
     p->experts_per_token = (int32_t)frame_get_u32(&r);
     p->speculate = (enum engine_speculate)frame_get_u32(&r);
@@ -433,7 +432,7 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
 void message_put_key(struct buf *b, enum frame_type type, const char *key)
 {
     size_t start = frame_begin(b, type);
-    put_string(b, key ? key : "");
+    message_put_string(b, key ? key : "");
     frame_end(b, start);
 }
 
@@ -444,6 +443,6 @@ bool message_get_key(const struct frame *f, char key[ENGINE_KEY_SIZE], struct er
     if (!f->len)
         return true;
     frame_reader_init(&r, f);
-    get_string(&r, key, ENGINE_KEY_SIZE);
+    message_get_string(&r, key, ENGINE_KEY_SIZE);
     return at_end(&r) || malformed(e, "key");
 }

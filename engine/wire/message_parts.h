@@ -1,4 +1,4 @@
-/* Parts of frames whose code has a file of its own. For message.c and event.c. */
+/* Parts of frames whose code has a file of its own. For the files that encode messages. */
 #pragma once
 #include "engine/base/buf.h"
 #include "engine/engine.h"
@@ -6,6 +6,10 @@
 
 struct arena;
 struct event_box;
+
+void message_put_string(struct buf *b, const char *s);
+/* Into a fixed array; a string that does not fit, or holds a NUL, is an error of the frame. */
+void message_get_string(struct frame_reader *r, char *out, size_t size);
 
 void message_put_speculation(struct buf *b, const struct engine_speculation *s);
 void message_get_speculation(struct frame_reader *r, struct engine_speculation *s);

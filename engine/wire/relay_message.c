@@ -2,24 +2,9 @@
 #include <string.h>
 
 #include "engine/wire/message.h"
+#include "engine/wire/message_parts.h"
 
 #define MAX_REQUEST ((uint32_t)48 << 20)
-
-static void put_text(struct buf *b, const char *s)
-{
-    frame_put_bytes(b, s, (uint32_t)strlen(s));
-}
-
-static void get_text(struct frame_reader *r, char *out, size_t size)
-{
-    uint32_t len;
-    const char *s = frame_get_bytes(r, (uint32_t)size - 1, &len);
-    if (len && memchr(s, 0, len))
-        r->failed = true;
-    if (len)
-        memcpy(out, s, len);
-    out[len] = 0;
-}
 
 bool message_put_relay(struct buf *b, const struct engine_relay *p, struct err *e)
 {
@@ -32,8 +17,8 @@ bool message_put_relay(struct buf *b, const struct engine_relay *p, struct err *
     frame_put_u64(b, p->user);
     frame_put_u64(b, p->affinity);
     frame_put_u32(b, p->detached);
-    put_text(b, p->key);
-    put_text(b, p->request_id);
+    message_put_string(b, p->key);
+    message_put_string(b, p->request_id);
     frame_put_bytes(b, p->request, (uint32_t)p->n_request);
     frame_end(b, start);
     return !b->failed || err_set(e, ERR_NOMEM, "no memory for a request");
@@ -50,8 +35,8 @@ bool message_get_relay(const struct frame *f, struct engine_relay *p, struct err
     p->user = frame_get_u64(&r);
     p->affinity = frame_get_u64(&r);
     const uint32_t detached = frame_get_u32(&r);
-    get_text(&r, p->key, sizeof p->key);
-    get_text(&r, p->request_id, sizeof p->request_id);
+    message_get_string(&r, p->key, sizeof p->key);
+    message_get_string(&r, p->request_id, sizeof p->request_id);
     p->request = frame_get_bytes(&r, MAX_REQUEST, &n);
     p->n_request = n;
     p->detached = detached == 1;
