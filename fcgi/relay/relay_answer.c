@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/json/json.h"
 #include "engine/chat/chat_parser.h"
 #include "engine/wire/message.h"
 
@@ -150,6 +151,14 @@ void relay_answer_progress(struct relay_answer *a, int64_t done, int64_t total, 
                                                         .done = (int32_t)done,
                                                         .total = (int32_t)total,
                                                         .cached = (int32_t)cached});
+}
+
+int64_t relay_answer_figure(const cJSON *o, const char *name)
+{
+    const cJSON *v = json_member(o, name);
+    return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble < 1e9
+               ? (int64_t)v->valuedouble
+               : -1;
 }
 
 static void take_figure(int64_t *at, int64_t v)

@@ -1,6 +1,7 @@
 /* What an upstream's answer becomes: the events of a job. A dialect (relay_dialect.h) says what
  * came; here it is counted, marked (CHAT_RELAYED_FORMAT) and encoded. One thread owns it. */
 #pragma once
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +43,8 @@ void relay_answer_text(struct relay_answer *a, bool reasoning, const char *text,
 void relay_answer_call(struct relay_answer *a, int64_t index, const char *name,
                        const char *arguments, size_t len);
 void relay_answer_progress(struct relay_answer *a, int64_t done, int64_t total, int64_t cached);
+/* A member as a figure, at most 1e9; -1: it is not there, or none. */
+int64_t relay_answer_figure(const cJSON *o, const char *name);
 /* Figures below 0 are not known. What is charged is bounded at the answer's end: an upstream may
  * say anything. */
 void relay_answer_usage(struct relay_answer *a, int64_t prompt, int64_t cached, int64_t completion);

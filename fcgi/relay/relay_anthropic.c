@@ -187,19 +187,12 @@ static bool put_request(struct buf *out, const cJSON *chat, const char *remote, 
 
 /* ---- the stream */
 
-static int64_t figure(const cJSON *o, const char *name)
-{
-    const cJSON *v = json_member(o, name);
-    return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble < 1e9
-               ? (int64_t)v->valuedouble
-               : -1;
-}
-
 /* Anthropic counts what came from a cache apart from the input. */
 static void take_input(struct relay_answer *a, const cJSON *u)
 {
-    const int64_t input = figure(u, "input_tokens"), read = figure(u, "cache_read_input_tokens"),
-                  made = figure(u, "cache_creation_input_tokens");
+    const int64_t input = relay_answer_figure(u, "input_tokens"),
+                  read = relay_answer_figure(u, "cache_read_input_tokens"),
+                  made = relay_answer_figure(u, "cache_creation_input_tokens");
     if (input >= 0)
         relay_answer_usage(a, input + (read > 0 ? read : 0) + (made > 0 ? made : 0), read, -1);
 }
@@ -214,7 +207,7 @@ static void take_delta(struct relay_answer *a, const cJSON *o)
     if (thinking)
         relay_answer_text(a, true, thinking, strlen(thinking));
     if (json)
-        relay_answer_call(a, figure(o, "index"), NULL, json, strlen(json));
+        relay_answer_call(a, relay_answer_figure(o, "index"), NULL, json, strlen(json));
 }
 
 static bool take(struct relay_answer *a, const cJSON *o, bool *over, struct err *e)
@@ -228,7 +221,7 @@ static bool take(struct relay_answer *a, const cJSON *o, bool *over, struct err 
         const cJSON *block = json_member(o, "content_block");
         const char *name = json_text(block, "name"), *text = json_text(block, "text");
         if (name)
-            relay_answer_call(a, figure(o, "index"), name, "", 0);
+            relay_answer_call(a, relay_answer_figure(o, "index"), name, "", 0);
         else if (text)
             relay_answer_text(a, false, text, strlen(text));
     } else if (!strcmp(type, "content_block_delta")) {
@@ -237,7 +230,7 @@ static bool take(struct relay_answer *a, const cJSON *o, bool *over, struct err 
         const char *reason = json_text(json_member(o, "delta"), "stop_reason");
         const cJSON *usage = json_member(o, "usage");
         take_input(a, usage);
-        relay_answer_usage(a, -1, -1, figure(usage, "output_tokens"));
+        relay_answer_usage(a, -1, -1, relay_answer_figure(usage, "output_tokens"));
         if (reason)
             relay_answer_finish(a, strcmp(reason, "max_tokens") ? ENGINE_STOP_EOS : ENGINE_LENGTH);
     } else if (!strcmp(type, "error")) {

@@ -158,14 +158,6 @@ static bool put_request(struct buf *out, const cJSON *chat, const char *remote, 
 
 /* ---- the stream */
 
-static int64_t figure(const cJSON *o, const char *name)
-{
-    const cJSON *v = json_member(o, name);
-    return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble < 1e9
-               ? (int64_t)v->valuedouble
-               : -1;
-}
-
 /* Calls come whole, each of them once. */
 static void take_calls(struct relay_answer *a, const cJSON *calls)
 {
@@ -197,7 +189,8 @@ static bool take(struct relay_answer *a, const cJSON *o, bool *over, struct err 
     take_calls(a, json_member(m, "tool_calls"));
     if (!cJSON_IsTrue(json_member(o, "done")))
         return true;
-    relay_answer_usage(a, figure(o, "prompt_eval_count"), -1, figure(o, "eval_count"));
+    relay_answer_usage(a, relay_answer_figure(o, "prompt_eval_count"), -1,
+                       relay_answer_figure(o, "eval_count"));
     relay_answer_finish(a, reason && !strcmp(reason, "length") ? ENGINE_LENGTH : ENGINE_STOP_EOS);
     return *over = true;
 }

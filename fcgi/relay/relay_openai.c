@@ -21,20 +21,13 @@ static bool put_request(struct buf *out, const cJSON *chat, const char *remote, 
     return !out->failed || err_set(e, ERR_NOMEM, "no memory for the upstream's request");
 }
 
-static int64_t figure(const cJSON *o, const char *name)
-{
-    const cJSON *v = json_member(o, name);
-    return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble < 1e9
-               ? (int64_t)v->valuedouble
-               : -1;
-}
-
 static void take_usage(struct relay_answer *a, const cJSON *u)
 {
     if (cJSON_IsObject(u))
-        relay_answer_usage(a, figure(u, "prompt_tokens"),
-                           figure(json_member(u, "prompt_tokens_details"), "cached_tokens"),
-                           figure(u, "completion_tokens"));
+        relay_answer_usage(
+            a, relay_answer_figure(u, "prompt_tokens"),
+            relay_answer_figure(json_member(u, "prompt_tokens_details"), "cached_tokens"),
+            relay_answer_figure(u, "completion_tokens"));
 }
 
 static void take_finish(struct relay_answer *a, const char *reason)
@@ -56,7 +49,7 @@ static void take_calls(struct relay_answer *a, const cJSON *calls)
     cJSON_ArrayForEach (call, calls) {
         const cJSON *f = json_member(call, "function");
         const char *arguments = json_text(f, "arguments");
-        const int64_t index = figure(call, "index");
+        const int64_t index = relay_answer_figure(call, "index");
         relay_answer_call(a, index >= 0 ? index : place, json_text(f, "name"),
                           arguments ? arguments : "", arguments ? strlen(arguments) : 0);
         place++;
@@ -87,8 +80,9 @@ static bool take(struct relay_answer *a, const cJSON *o, bool *over, struct err 
     const cJSON *delta = json_member(choice, "delta");
     const cJSON *progress = json_member(o, "prompt_progress"); /* llama.cpp's */
     if (progress)
-        relay_answer_progress(a, figure(progress, "processed"), figure(progress, "total"),
-                              figure(progress, "cache"));
+        relay_answer_progress(a, relay_answer_figure(progress, "processed"),
+                              relay_answer_figure(progress, "total"),
+                              relay_answer_figure(progress, "cache"));
     const char *reasoning = json_text(delta, "reasoning_content");
     take_text(a, true, reasoning ? reasoning : json_text(delta, "reasoning"));
     take_text(a, false, json_text(delta, "content"));
