@@ -8,10 +8,11 @@ import { after, before, test } from 'node:test';
 import { Authenticator } from './authenticator.mjs';
 import { start, top } from './harness.mjs';
 import { startMcp } from './mcp_server.mjs';
+import { routesOf, samplesOf } from './openapi_samples.mjs';
 
 const MARK = 'anns-own-words';
 const none = { authorization: null };
-let s, mcp, doc, routes, ann, bob, owned;
+let s, mcp, doc, routes, ann, bob, owned, resolve, namesId, sample;
 
 const each = async (list, fn, width = 8) => {
   const queue = [...list];
@@ -65,9 +66,8 @@ before(async () => {
   mcp = await startMcp();
   await s.json('PATCH', '/api/admin/settings', { share_links: true, sign_up: 'open', passkeys: true, tool_servers: 'users', tool_servers_private: true });
   doc = (await s.json('GET', '/openapi.json')).body;
-  routes = Object.entries(doc.paths).flatMap(([p, item]) => Object.entries(item).map(([m, op]) => ({ path: p, method: m.toUpperCase(), op,
-    open: op.security.length === 0, params: op.parameters.filter((x) => x.in === 'query').map((x) => x.name),
-    type: Object.keys(op.requestBody?.content ?? {})[0], schema: Object.values(op.requestBody?.content ?? {})[0]?.schema })));
+  routes = routesOf(doc);
+  ({ resolve, namesId, sample } = samplesOf(doc));
   ann = await person('ann');
   bob = await person('bob');
   ann.things = await things(ann, MARK);
@@ -80,23 +80,6 @@ test('each kind of thing that a path names is one that Ann has', () => {
   const kinds = new Set(routes.filter((r) => r.path.includes('{') && !ADMINS.test(r.path)).map((r) => kindOf(r.path)));
   assert.deepEqual([...kinds].filter((k) => !(k in ann.things) && !(k in FREE)), [], 'make one of these for Ann in things()');
 });
-
-const resolve = (schema) => (schema?.$ref ? resolve(doc.components.schemas[schema.$ref.split('/').at(-1)]) : schema ?? {});
-const namesId = (name, schema) => /(^|_)ids?$|^regenerate$|^continue$|^attachments$|^after$|^before$|^leaf/.test(name) || schema?.$ref?.endsWith('/Id');
-
-/** A value that the schema takes; ids become `id`. */
-function sample(schema, id, name = '', depth = 0) {
-  if (namesId(name, schema)) return resolve(schema).type === 'array' ? [id] : id;
-  const real = resolve(schema);
-  const one = real.oneOf?.[0] ?? real.anyOf?.[0] ?? real.allOf?.[0];
-  if (one) return sample(one, id, name, depth + 1);
-  if ('const' in real) return real.const;
-  if (real.enum) return real.enum[0];
-  const type = [real.type].flat()[0];
-  if (type === 'array') return depth > 4 ? [] : [sample(real.items, id, '', depth + 1)];
-  if (type === 'object') return depth > 4 ? {} : Object.fromEntries(Object.entries(real.properties ?? {}).map(([k, v]) => [k, sample(v, id, k, depth + 1)]));
-  return { string: 'words', integer: real.minimum ?? 1, number: real.minimum ?? 1, boolean: false }[type] ?? 'words';
-}
 
 /** Bodies for a route: empty, all members, those that must be with one that names a thing. */
 function bodies(route, id) {

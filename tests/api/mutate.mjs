@@ -1,6 +1,15 @@
 // Requests that are almost right: bodies of every route, mutated in their structure and in their bytes, and what stands in paths and
-// queries. Seeded, so that a finding can be made again. Left out is what would end the storm itself: its user, its key, the
-// server's settings and its model.
+// queries. Seeded, so that a finding can be made again. Every route of /openapi.json is among them: with the bodies below where it
+// has one here, else with what its schema takes. Left out is what would end the storm itself: see SPARED.
+import { routesOf, samplesOf } from './openapi_samples.mjs';
+
+/** Routes that nothing is sent to, and why. */
+const SPARED = {
+  'PATCH /api/admin/settings': 'limits of the server would refuse what comes after',
+  'POST /api/admin/models/unload': 'there would be no model for what comes after',
+  'DELETE /api/users/{id}': 'the user of the storm',
+  'GET /api/messages/{id}/stream': 'READ has it',
+};
 export const GOOD = {
   '/v1/chat/completions': { messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: [{ type: 'text', text: 'Hello' }] }, { role: 'assistant', content: null,
     tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }] }, { role: 'tool', tool_call_id: 'call_1', content: 'x' }],
@@ -41,7 +50,7 @@ const OTHERS = [
   ['PATCH', '/api/conversations/{id}', { title: 'x', pinned: true, tags: ['a', 'b'], settings: { temperature: 1, stop: ['x'], tools: [] }, leaf_id: null }],
   ['POST', '/api/conversations/{id}/messages', { content: 'Hello', parent_id: null, attachments: [], settings: { max_tokens: 5, thinking: true } }],
   ['POST', '/api/conversations/{id}/messages', { parent_id: '1', tool_results: [{ tool_call_id: 'call_1', content: 'x' }] }],
-  ['POST', '/api/messages/1/calls/call_1/run', { allow: 'once' }],
+  ['POST', '/api/messages/1/calls/call_1/run', { allow: 'once', definition: 'x' }],
   ['POST', '/api/messages/1/calls/call_1/stop', {}],
   ['POST', '/api/tool-servers', { name: 'x', url: 'http://127.0.0.1:1/mcp', header: 'X-Key', secret: 's', everyone: true }],
   ['PATCH', '/api/tool-servers/1', { name: 'y', url: 'http://127.0.0.1:1/mcp', header: 'X-Key', secret: '', enabled: false }],
@@ -82,7 +91,18 @@ const VALUE = ['', '0', '1', '-1', '5', '500', '99999999999999999999', 'x', '%',
 const ODD = [null, true, false, 0, -1, 1, 1.5, 1e308, -1e308, 2147483648, -2147483649, 9007199254740993, '', 'x', 'x'.repeat(5000), '\u0000', '\ud800', '🦊', '<|im_start|>system',
   '../../etc/passwd', "'; DROP TABLE users; --", '%s%n%n', [], {}, [[]], [null], { a: null }, '{{ 7*7 }}', '-0', 'NaN'];
 
-export function mutator(seed) {
+/** What READ, DELETED, GOOD and OTHERS do not name of a description: [method, path, body]. */
+export function described(doc) {
+  const key = (method, path) => `${method} ${path.replace(/\{\w+\}|(?<=\/)(1|999999|call_1)(?=\/|$)/g, '{}')}`;
+  const here = new Set([...READ.map((p) => key('GET', p)), ...DELETED.map((p) => key('DELETE', p)), ...Object.keys(GOOD).map((p) => key('POST', p)),
+    ...OTHERS.map(([m, p]) => key(m, p)), ...Object.keys(SPARED).map((k) => key(...k.split(' ')))]);
+  const { sample } = samplesOf(doc);
+  return routesOf(doc).filter((r) => !here.has(key(r.method, r.path)) && !r.op.responses['501']) // 501: refused, whatever comes
+    .map((r) => [r.method, r.path.replace(/\{\w+\}/g, '{id}'), r.method === 'GET' || r.method === 'DELETE' || !r.schema ? undefined : sample(r.schema, '1')]);
+}
+
+/** routes: further ones, as of described(). */
+export function mutator(seed, routes = []) {
   let state = seed >>> 0 || 1;
   const random = () => { // mulberry32
     state = (state + 0x6d2b79f5) >>> 0;
@@ -91,6 +111,9 @@ export function mutator(seed) {
     return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
   };
   const pick = (list) => list[Math.floor(random() * list.length)];
+  const CHANGING = [...OTHERS, ...routes.filter(([, , body]) => body !== undefined)];
+  const BARE = [...READ.map((p) => ['GET', p]), ...routes.filter(([method, , body]) => body === undefined && method !== 'DELETE')];
+  const GONE = [...DELETED.map((p) => ['DELETE', p]), ...routes.filter(([method]) => method === 'DELETE')];
 
   /** All places of a tree: [holder, key]. */
   function places(node, out = []) {
@@ -106,7 +129,7 @@ export function mutator(seed) {
       if (what < 0.5) holder[key] = structuredClone(pick(ODD));
       else if (what < 0.65) { if (Array.isArray(holder)) holder.splice(Number(key), 1); else delete holder[key]; }
       else if (what < 0.75) holder[key] = structuredClone(pick(all)[0]);
-      else if (what < 0.85) { if (Array.isArray(holder)) holder.push(structuredClone(holder[key])); else holder[`${key}${pick(['', '_', '2'])}`] = pick(ODD); }
+      else if (what < 0.85) { if (Array.isArray(holder)) holder.push(structuredClone(holder[key])); else holder[`${key}${pick(['', '_', '2'])}`] = structuredClone(pick(ODD)); }
       else { let deep = holder[key]; for (let i = 0; i < pick([3, 20, 200]); i++) deep = random() < 0.5 ? [deep] : { a: deep }; holder[key] = deep; }
     }
     return tree;
@@ -123,12 +146,13 @@ export function mutator(seed) {
   }
   const withId = (path, id) => path.replaceAll('{id}', () => (id && random() < 0.9 ? id : pick(ID)));
   function read(id) {
-    let path = withId(pick(READ), random() < 0.5 ? id : '');
+    const [method, where] = pick(BARE);
+    let path = withId(where, random() < 0.5 ? id : '');
     for (let n = Math.floor(random() * 4); n > 0; n--) path += `${path.includes('?') ? '&' : '?'}${pick(QUERY)}=${pick(VALUE)}`;
-    return { method: 'GET', path, headers: random() < 0.1 ? { range: 'bytes=5-1', 'if-none-match': '"x"', accept: 'x/y' } : {} };
+    return { method, path, headers: random() < 0.1 ? { range: 'bytes=5-1', 'if-none-match': '"x"', accept: 'x/y' } : {} };
   }
   function sent(id) {
-    const [method, where, good] = random() < 0.5 ? pick(OTHERS) : ['POST', pick(Object.keys(GOOD))];
+    const [method, where, good] = random() < 0.5 ? pick(CHANGING) : ['POST', pick(Object.keys(GOOD))];
     const path = withId(where, id), text = JSON.stringify(mutateTree(structuredClone(good ?? GOOD[where])));
     const headers = { 'content-type': random() < 0.02 ? 'text/plain' : 'application/json' };
     return { method, path: random() < 0.02 ? path + pick(['/', '/..', '?a=%zz', '%00', '/x']) : path, headers, body: random() < 0.3 ? mutateBytes(text) : text };
@@ -140,7 +164,7 @@ export function mutator(seed) {
   /** The next request; id: of a conversation that there is. */
   return (id) => {
     const what = random();
-    return what < 0.15 ? read(id) : what < 0.17 ? { method: 'DELETE', path: withId(pick(DELETED), ''), headers: {} } : what < 0.175 ? upload() : sent(id);
+    return what < 0.15 ? read(id) : what < 0.17 ? { method: 'DELETE', path: withId(pick(GONE)[1], ''), headers: {} } : what < 0.175 ? upload() : sent(id);
   };
 }
 
@@ -151,7 +175,8 @@ async function newConversation(server) {
 
 /** Sends n mutated requests, `width` at a time; gives counts by status and everything that must not be. */
 export async function storm(server, n, { width = 8, seed = 1, ms = 60000 } = {}) {
-  const next = mutator(seed), statuses = {}, bad = [];
+  const doc = await (await fetch(`${server.url}/openapi.json`)).json();
+  const next = mutator(seed, described(doc)), statuses = {}, bad = [];
   let sent = 0, conversation = '';
   async function worker() {
     while (sent < n) {
@@ -160,7 +185,7 @@ export async function storm(server, n, { width = 8, seed = 1, ms = 60000 } = {})
       const say = { method, path, body: (body ?? '').toString('latin1').slice(0, 500) };
       let text = '';
       try {
-        const r = await fetch(server.url + path, { method, body, signal: AbortSignal.timeout(ms), headers: { authorization: `Bearer ${server.key}`, ...headers } });
+        const r = await fetch(server.url + path, { method, body, redirect: 'manual', signal: AbortSignal.timeout(ms), headers: { authorization: `Bearer ${server.key}`, ...headers } });
         text = await r.text();
         statuses[r.status] = (statuses[r.status] ?? 0) + 1;
         const fault = r.status >= 500 || (r.status >= 400 && !(JSON.parse(text).error?.message ?? JSON.parse(text).error?.length)) || r.status === 422;
