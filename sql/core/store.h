@@ -121,6 +121,9 @@ struct store_usage_filter {
 typedef bool (*store_usage_fn)(void *context, const struct store_usage *u); /* false: enough */
 bool store_usage_list(struct store *s, const struct store_usage_filter *f, store_usage_fn fn,
                       void *context, struct err *e);
+/* A user's keys put together, user by user and then by day; key_id is 0. */
+bool store_usage_days(struct store *s, const struct store_usage_filter *f, store_usage_fn fn,
+                      void *context, struct err *e);
 
 /* The audit log, who did what: rows can only be added, and removed when they are old; the schema
  * refuses to change any and to delete one of the last day. Never secrets. */

@@ -95,15 +95,10 @@ bool store_usage_add(struct store *s, const struct store_usage *u, struct err *e
     return store_write_begin_unsynced(s, e) && store_write_end(s, server_add_usage(s, u, e), e);
 }
 
-bool store_usage_list(struct store *s, const struct store_usage_filter *f, store_usage_fn fn,
-                      void *context, struct err *e)
+/* The rows of a statement that was begun and bound; ends it. */
+static bool each_usage(struct store *s, sqlite3_stmt *q, store_usage_fn fn, void *context,
+                       struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, f->user_id ? QUERY_USAGE_LIST : QUERY_USAGE_LIST_ALL, e);
-    if (!q)
-        return false;
-    if (f->user_id)
-        statement_bind_int(q, ":user_id", f->user_id);
-    statement_bind_int(q, ":day", f->first_day);
     int rc;
     while ((rc = statement_step(s, q, e)) == 1) {
         const struct store_usage u = {
@@ -120,6 +115,29 @@ bool store_usage_list(struct store *s, const struct store_usage_filter *f, store
     }
     statement_end(q);
     return rc >= 0;
+}
+
+bool store_usage_list(struct store *s, const struct store_usage_filter *f, store_usage_fn fn,
+                      void *context, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, f->user_id ? QUERY_USAGE_LIST : QUERY_USAGE_LIST_ALL, e);
+    if (!q)
+        return false;
+    if (f->user_id)
+        statement_bind_int(q, ":user_id", f->user_id);
+    statement_bind_int(q, ":day", f->first_day);
+    return each_usage(s, q, fn, context, e);
+}
+
+bool store_usage_days(struct store *s, const struct store_usage_filter *f, store_usage_fn fn,
+                      void *context, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_USAGE_DAYS, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", f->user_id);
+    statement_bind_int(q, ":day", f->first_day);
+    return each_usage(s, q, fn, context, e);
 }
 
 bool store_audit_add(struct store *s, const struct store_audit *a, struct err *e)

@@ -80,7 +80,7 @@ const OTHERS = [
     reasoning: { effort: 'low' }, thinking: { type: 'enabled', budget_tokens: 5 }, think: true, prompt_logprobs: 1, guided_choice: ['a', 'b'], stream_options: { include_usage: true } }],
 ];
 const READ = ['/api/tool-servers', '/v1/responses/{id}', '/v1/responses/{id}/input_items', '/v1/models', '/v1/models/{id}', '/api/keys', '/api/users', '/api/users/{id}/sessions', '/api/users/{id}/keys', '/api/invites',
-  '/api/admin/audit', '/api/usage', '/api/admin/usage', '/api/admin/log', '/api/admin/history', '/api/changes', '/api/conversations', '/api/conversations/{id}', '/api/conversations/{id}/texts',
+  '/api/admin/audit', '/api/usage', '/api/admin/usage', '/api/admin/usage/daily', '/api/admin/log', '/api/admin/history', '/api/changes', '/api/conversations', '/api/conversations/{id}', '/api/conversations/{id}/texts',
   '/api/tags', '/api/messages/{id}/stream', '/api/attachments/{id}', '/api/attachments/{id}/content', '/api/attachments/{id}/text', '/api/shares', '/api/conversations/{id}/shares',
   '/api/shared/{id}', '/api/shared/{id}/attachments/{id}', '/metrics', '/health', '/tokenizer_info', '/openapi.json'];
 const DELETED = ['/api/tool-servers/{id}', '/api/attachments/{id}', '/api/conversations/{id}', '/api/invites/{id}', '/api/messages/{id}', '/api/presets/{id}', '/api/prompts/{id}', '/api/shares/{id}', '/v1/responses/{id}', '/api/admin/jobs/{id}'];

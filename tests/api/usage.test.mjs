@@ -1,9 +1,12 @@
 // Usage per user and key equals the sum of the answers' own figures: whole, streamed, n > 1, lists of prompts, answers
 // that were cut off, workers that were killed.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import path from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { order, sleep, slow, start } from './harness.mjs';
 
+const python = process.env.SLUICE_PYTHON ?? 'python3';
 let s, key, id;
 before(async () => { s = await start({ fake: true }); });
 after(() => s?.stop());
@@ -145,4 +148,39 @@ test('everyone\'s usage is for admins, one\'s own for each', async () => {
   const all = await s.json('GET', '/api/admin/usage?days=1');
   assert.ok(all.body.items.some((x) => x.key_id === id && x.user_id));
   assert.equal((await s.json('GET', '/api/usage?days=0')).status, 400);
+});
+
+test('by user and day: the same numbers as the rows, put together', async () => {
+  await s.chat({ messages: order({ text: 'some words' }) }, as());
+  await counted(1);
+  const today = Math.floor(Date.now() / 86400000);
+  const rows = [[today - 29, 7, 3, 4, 1, 5], [today - 29, 8, 1, 10, 0, 20], [today - 3, 0, 2, 6, 0, 8], [today - 30, 0, 9, 9, 9, 9]];
+  execFileSync(python, ['-c', `import json, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=20)
+db.executemany("INSERT INTO usage (user_id, day, key_id, requests, prompt_tokens, cached_tokens, completion_tokens) VALUES (1, ?, ?, ?, ?, ?, ?)", json.loads(sys.argv[2]))
+db.commit()`, path.join(s.dir, 'state/sluice.db'), JSON.stringify(rows)]);
+  const daily = (await s.json('GET', '/api/admin/usage/daily?days=30')).body;
+  const { items, total } = (await s.json('GET', '/api/admin/usage?days=30')).body;
+  assert.deepEqual(daily.total, total);
+  assert.equal(daily.from, new Date((today - 29) * 86400000).toISOString().slice(0, 10));
+  for (const [name, column] of [['requests', 'requests'], ['prompt_tokens', 'prompt_tokens'], ['completion_tokens', 'completion_tokens']]) {
+    for (const u of daily.users) {
+      const wanted = Array(30).fill(0);
+      for (const x of items.filter((i) => i.user_id === u.user_id)) wanted[Math.round((Date.parse(x.day) - Date.parse(daily.from)) / 86400000)] += x[name];
+      assert.deepEqual(u[column], wanted, `${name} of ${u.user_id}`);
+    }
+  }
+  const [first] = daily.users;
+  assert.deepEqual([first.requests[0], first.prompt_tokens[0], first.completion_tokens[0], first.requests[26]], [4, 14, 25, 2]);
+  assert.deepEqual((await s.json('GET', '/api/admin/usage/daily?days=30&user_id=1')).body.users, [first]);
+  assert.deepEqual((await s.json('GET', '/api/admin/usage/daily?user_id=999')).body.users, []);
+  for (const query of ['days=0', 'days=367', 'days=x', 'user_id=0', 'user_id=x']) {
+    const r = await s.json('GET', `/api/admin/usage/daily?${query}`);
+    assert.equal(r.status, 400, query);
+    assert.equal(r.body.error.param, query.split('=')[0]);
+  }
+  const login = await s.json('POST', '/api/login', { name: 'una', password: 'a long password' }, { authorization: null });
+  const cookie = { authorization: null, cookie: login.headers.get('set-cookie').split(';')[0] };
+  assert.equal((await s.json('GET', '/api/admin/usage/daily', undefined, cookie)).status, 403);
+  assert.equal((await s.json('POST', '/api/admin/usage/daily', {})).status, 405);
 });
