@@ -4,7 +4,7 @@
 webdir = $(pkgdatadir)/web
 dist_web_DATA = %D%/index.html %D%/manifest.webmanifest %D%/icon-maskable.svg %D%/icon-180.png %D%/admin.html %D%/icon.svg %D%/samples.html %D%/sw.js
 webjsdir = $(webdir)/js
-dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/attach.js %D%/js/blocks.js %D%/js/budget.js %D%/js/clean.js %D%/js/code.js %D%/js/composer.js %D%/js/dialogs.js %D%/js/dom.js %D%/js/files_view.js \
+dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/attach.js %D%/js/blocks.js %D%/js/budget.js %D%/js/clean.js %D%/js/code.js %D%/js/composer.js %D%/js/dom.js %D%/js/files_view.js \
 	%D%/js/format.js %D%/js/i18n.js %D%/js/main.js %D%/js/markdown-rules.js %D%/js/markdown.js %D%/js/math.js %D%/js/sidebar.js %D%/js/state.js %D%/js/status.js %D%/js/theme.js \
 	%D%/js/thread.js
 webstringsdir = $(webdir)/strings
@@ -15,7 +15,7 @@ webstringslaterdir = $(webstringsdir)/later
 dist_webstringslater_DATA = %D%/strings/later/en.json %D%/strings/later/de.json
 webadmindir = $(webdir)/js/admin
 dist_webadmin_DATA = %D%/js/admin/main.js %D%/js/admin/view.js %D%/js/admin/status.js %D%/js/admin/jobs.js \
-	%D%/js/admin/settings.js %D%/js/admin/checks.js %D%/js/admin/chart.js %D%/js/admin/load.js %D%/js/admin/logs.js %D%/js/admin/models.js %D%/js/admin/hub.js %D%/js/admin/upstreams.js
+	%D%/js/admin/settings.js %D%/js/admin/checks.js %D%/js/admin/chart.js %D%/js/admin/load.js %D%/js/admin/logs.js %D%/js/admin/models.js %D%/js/admin/hub.js %D%/js/admin/upstreams.js %D%/js/admin/overview.js %D%/js/admin/spark.js
 web_icons = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg %D%/icons/clip.svg %D%/icons/close.svg %D%/icons/copy.svg %D%/icons/done.svg \
 	%D%/icons/down.svg %D%/icons/edit.svg %D%/icons/file.svg %D%/icons/key.svg %D%/icons/keyboard.svg %D%/icons/left.svg \
 	%D%/icons/language.svg %D%/icons/lock.svg %D%/icons/menu.svg %D%/icons/more.svg %D%/icons/out.svg %D%/icons/plus.svg \
@@ -26,6 +26,11 @@ dist_webjs_DATA += %D%/js/calls.js %D%/js/live.js %D%/js/message_menu.js %D%/js/
 web_icons += %D%/icons/fork.svg %D%/icons/tool.svg %D%/icons/prompt.svg
 dist_webjs_DATA += %D%/js/add_menu.js %D%/js/compare.js %D%/js/edit_answer.js %D%/js/footnotes.js %D%/js/header.js %D%/js/model_menu.js %D%/js/own_message.js %D%/js/palette.js %D%/js/preview.js %D%/js/queue.js \
 	%D%/js/samples.js %D%/js/speak.js %D%/js/temporary.js
+# the settings window: all that a user can set, loaded when it is opened
+websettingsdir = $(webdir)/js/settings
+dist_websettings_DATA = %D%/js/settings/appearance.js %D%/js/settings/chat.js %D%/js/settings/data.js %D%/js/settings/general.js %D%/js/settings/keyboard.js \
+	%D%/js/settings/keys.js %D%/js/settings/prompts.js %D%/js/settings/rows.js %D%/js/settings/sections.js %D%/js/settings/usage.js %D%/js/settings/window.js
+dist_webjs_DATA += %D%/js/bars.js
 dist_webjs_DATA += %D%/js/offline.js %D%/js/suggestions.js %D%/js/tool_runs.js %D%/js/tool_servers.js
 dist_webjs_DATA += %D%/js/render.js %D%/js/oidc.js %D%/js/errors.js %D%/js/first_run.js %D%/js/trouble.js
 # the list of chats, long threads, read-only links
@@ -53,12 +58,12 @@ dist_webjs_DATA += %D%/js/import.js
 web_icons += %D%/icons/import.svg
 
 # Styles: one file for the page, of one for each component, with a rule for each icon, so that it costs one request. admin.css
-# is the admin's alone, samples.css that of a page of samples.
+# is the admin's alone, settings.css comes with the settings window, bars.css with both, samples.css is that of a page of samples.
 web_css = %D%/css/tokens.css %D%/css/base.css %D%/css/button.css %D%/css/field.css %D%/css/menu.css %D%/css/dialog.css %D%/css/toast.css \
 	%D%/css/layout.css %D%/css/sidebar.css %D%/css/composer.css %D%/css/message.css %D%/css/prose.css %D%/css/account.css %D%/css/share.css \
 	%D%/css/export.css %D%/css/import.css %D%/css/tools.css
 webcssdir = $(webdir)/css
-dist_webcss_DATA = %D%/css/admin.css %D%/css/samples.css
+dist_webcss_DATA = %D%/css/admin.css %D%/css/bars.css %D%/css/samples.css %D%/css/settings.css
 nodist_webcss_DATA = %D%/css/page.css
 EXTRA_DIST += $(web_css) $(web_icons) %D%/css/icons.sed
 CLEANFILES += %D%/css/page.css

@@ -29,7 +29,7 @@ async function section(id) {
 test('the account menu leads there; who is no admin is told so', opts, async () => {
   await page.click('#account');
   await page.getByRole('menuitem', { name: 'Administration' }).click();
-  await page.waitForSelector('#admin:not([hidden]) .admin-facts');
+  await page.waitForSelector('#admin:not([hidden]) .tiles');
   await house.server.json('POST', '/api/users', { name: 'ulla', password: 'a long password', role: 'user' });
   const other = await (await house.browser.newContext({ locale: 'de' })).newPage();
   await other.goto(`${house.server.url}/admin`);
@@ -104,7 +104,7 @@ test('settings: a wrong value is named at its field, a right one holds, the bann
   await page.getByLabel('Temperature').fill('0.3');
   await page.getByLabel('Banner', { exact: false }).first().fill('Back at <b>noon</b>');
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('Saved').waitFor();
+  await page.locator('.toast', { hasText: /^Saved$/ }).waitFor();
   const items = (await house.server.json('GET', '/api/admin/settings')).body.items;
   assert.equal(items.find((i) => i.name === 'default_temperature').value, 0.3);
   await page.goto(house.server.url);
@@ -137,6 +137,7 @@ test('log and checks', opts, async () => {
   await until(page, () => document.querySelectorAll('.log li:not([hidden])').length === 1);
   assert.ok(all > 3);
   await section('checks');
+  await page.locator('.checks-fine summary').click(); // what is fine is folded away
   await page.getByText('state folder').waitFor();
   await page.getByRole('button', { name: 'Full database check' }).click();
   await page.getByText('whole (quick_check)').waitFor();

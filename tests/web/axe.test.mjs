@@ -46,7 +46,7 @@ async function check(context, least, rules) {
   for (const name of least) assert.ok(names.includes(name), `no scene ${name} in ${names}`);
 }
 
-const LEAST = ['login', 'welcome', 'chat', 'list', 'settings-dialog', 'help-dialog', 'keys-dialog', 'password-dialog', 'account-menu', 'shared', 'admin-status'];
+const LEAST = ['login', 'welcome', 'chat', 'list', 'settings-dialog', 'account-menu', 'settings-general', 'settings-keys', 'settings-security', 'settings-data', 'settings-search', 'shared', 'admin-overview', 'admin-status'];
 
 test('each page and dialog on a desktop', opts, () => check({ viewport: { width: 1280, height: 800 } }, LEAST, { type: 'tag', values: RULES }));
 test('each page and dialog on a phone: targets large enough, nothing beside the screen', opts, () => check({ viewport: { width: 375, height: 700 }, hasTouch: true, isMobile: true },

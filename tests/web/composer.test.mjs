@@ -1,7 +1,7 @@
 // The message box and the bar on top: model and effort, "+", the ring, the queue, the title's menu, temporary chats, the palette.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
+import { answered, closeSettings, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house;
@@ -197,8 +197,8 @@ test('Ctrl-K finds chats, actions and settings, by keyboard alone', opts, async 
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('ArrowUp');
   await page.keyboard.press('Enter');
-  await page.waitForSelector('#help-dialog[open]');
-  await page.keyboard.press('Escape');
+  await page.waitForSelector('#settings-window[open] #help-list');
+  await closeSettings(page);
   await page.keyboard.press('Control+k');
   await page.keyboard.press('Escape');
   await until(page, () => !document.querySelector('dialog[open]'));

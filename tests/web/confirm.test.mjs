@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { noBrowser, openHouse } from './page.mjs';
+import { noBrowser, openHouse, openSettings } from './page.mjs';
 
 let house, page;
 const skip = noBrowser;
@@ -25,10 +25,7 @@ db.commit()`, path.join(house.server.dir, 'state/sluice.db')]);
 }
 
 async function wantKey(name) {
-  if (!await page.locator('#keys-dialog').isVisible()) {
-    await page.click('#account');
-    await page.click('.menu button:has(.i-key)');
-  }
+  if (!await page.locator('#keys-form').isVisible()) await openSettings(page, 'keys');
   await page.fill('#keys-name', name);
   await page.click('#keys-form .primary');
 }

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { unzip } from '../api/unzip.mjs';
-import { answered, noBrowser, openHouse, say, until } from './page.mjs';
+import { answered, noBrowser, openHouse, openSettings, say, until } from './page.mjs';
 import { vectors, watch } from './vectors.mjs';
 
 const opts = { skip: noBrowser };
@@ -21,8 +21,8 @@ before(async () => {
 after(async () => { await house?.close(); });
 
 async function open() {
-  await page.click('#account');
-  await page.click('.menu >> text=Export chats');
+  await openSettings(page, 'data');
+  await page.click('[data-pref=export] button');
   await page.waitForSelector('#export-dialog[open]');
 }
 
@@ -47,7 +47,7 @@ test('this chat, or all, as a file with a name', opts, async () => {
   const all = await take('zip', 'all');
   assert.match(all.name, /^sluice-\d{4}-\d\d-\d\d\.zip$/);
   assert.equal(Object.keys(unzip(readFileSync(all.path))).length, 3);
-  assert.equal(await page.evaluate(() => document.activeElement.id), 'account', 'the focus is back');
+  assert.equal(await page.evaluate(() => document.activeElement.closest('[data-pref]')?.dataset.pref), 'export', 'the focus is back');
 });
 
 test('the exported page runs nothing and loads nothing', opts, async () => {
@@ -146,8 +146,8 @@ test('a failure is said in the dialog', opts, async () => {
 });
 
 test('one click saves the whole account', opts, async () => {
-  await page.click('#account');
-  const [download] = await Promise.all([page.waitForEvent('download'), page.click('.menu >> text=Download all my data')]);
+  await openSettings(page, 'data');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.click('[data-pref=account] button')]);
   const files = unzip(readFileSync(await download.path()));
   assert.equal(JSON.parse(files['account.json']).user.name, 'admin');
 });

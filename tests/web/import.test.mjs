@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { chatgpt, claude, zip } from '../api/exports.mjs';
-import { noBrowser, openHouse, until } from './page.mjs';
+import { noBrowser, openHouse, openSettings, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page;
@@ -14,8 +14,8 @@ before(async () => {
 after(async () => { await house?.close(); });
 
 async function open() {
-  await page.click('#account');
-  await page.click('.menu >> text=Import chats');
+  await openSettings(page, 'data');
+  await page.click('[data-pref=import] button');
   await page.waitForSelector('#import-dialog[open]');
 }
 const give = (data, name = 'conversations.json') => page.setInputFiles('#import-dialog input[type=file]',
@@ -37,7 +37,7 @@ test('a look first, then the import, then the list', opts, async () => {
   await page.waitForSelector('#import-dialog', { state: 'detached' });
   await page.locator('#conversations >> text=Files').waitFor();
   assert.equal(await chats(), 2);
-  assert.equal(await page.evaluate(() => document.activeElement.id), 'account', 'the focus is back');
+  assert.equal(await page.evaluate(() => document.activeElement.closest('[data-pref]')?.dataset.pref), 'import', 'the focus is back');
 });
 
 test('the same again offers nothing; what is no export is refused in words', opts, async () => {

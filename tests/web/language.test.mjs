@@ -1,7 +1,7 @@
 // The page's language: as the browser asks, or as chosen in the account menu; numbers and plurals follow.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
+import { answered, closeSettings, lastAnswer, noBrowser, openHouse, openSettings, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house;
@@ -29,9 +29,8 @@ test('a language can be chosen, is remembered, and can follow the system again',
   const page = await house.page();
   assert.equal(await page.getAttribute('html', 'lang'), 'en');
   const choose = async (name) => {
-    await page.click('#account');
-    await page.locator('.menu button:has(.i-language)').click();
-    await Promise.all([page.waitForEvent('load'), page.click(`.menu >> text=${name}`)]);
+    await openSettings(page, 'general');
+    await Promise.all([page.waitForEvent('load'), page.selectOption('[name=language]', { label: name })]);
     await page.waitForSelector('#app:not([hidden])');
   };
   await page.fill('#composer-text', 'not sent yet');
@@ -41,10 +40,9 @@ test('a language can be chosen, is remembered, and can follow the system again',
   await page.reload();
   await page.waitForSelector('#app:not([hidden])');
   assert.equal(await page.textContent('#welcome h2'), 'Wie kann ich dir helfen?');
-  await page.click('#account');
-  await page.locator('.menu button:has(.i-language)').click();
-  assert.equal(await page.locator('.menu [aria-checked=true]').textContent(), 'Deutsch');
-  await page.keyboard.press('Escape');
+  await openSettings(page, 'general');
+  assert.equal(await page.inputValue('[name=language]'), 'de');
+  await closeSettings(page);
   await choose('Wie das System');
   assert.equal(await page.getAttribute('html', 'lang'), 'en');
   await page.context().close();

@@ -1,7 +1,7 @@
 // The list at the side: groups, a long list with few elements, search to the very message, selection, trash, tags, keys.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { answered, noBrowser, openHouse, say, until } from './page.mjs';
+import { answered, closeSettings, noBrowser, openHouse, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page;
@@ -238,21 +238,21 @@ test('a link is made and revoked in the dialog', opts, async () => {
   await page.keyboard.press('Escape');
 });
 
-test('the help sheet lists every shortcut, and those of a single key can be turned on and off', opts, async () => {
+test('the settings list every shortcut, and those of a single key can be turned on and off', opts, async () => {
   await page.click('#account');
   await page.click('.menu button:has(.i-keyboard)');
-  await page.waitForSelector('#help-dialog[open]');
+  await page.waitForSelector('#settings-window[open] #help-list');
   assert.ok(await page.locator('#help-list dt').count() >= 19);
   await shot('help');
   await page.check('#help-single'); // or it is already
-  await page.keyboard.press('Escape');
+  await closeSettings(page);
   await page.locator('#scroller').click();
   await page.keyboard.press('?');
-  await page.waitForSelector('#help-dialog[open]');
+  await page.waitForSelector('#settings-window[open] #help-list');
   await page.uncheck('#help-single');
-  await page.keyboard.press('Escape');
+  await closeSettings(page);
   await page.keyboard.press('?');
-  assert.ok(await page.isHidden('#help-dialog'));
+  assert.ok(await page.isHidden('#settings-window'));
   await page.fill('#composer-text', '');
   await page.evaluate(() => document.activeElement.blur());
   const before = page.url();

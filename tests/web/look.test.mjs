@@ -53,8 +53,9 @@ test('everything can be done by keyboard', opts, async () => {
   await page.evaluate(() => document.activeElement.blur());
   await page.evaluate(() => localStorage.setItem('single-keys', '1')); // by the switch of that very sheet
   await page.keyboard.press('?');
-  assert.ok(await page.isVisible('#help-dialog'));
+  await page.waitForSelector('#settings-window[open] #help-list');
   await page.keyboard.press('Escape');
+  await page.waitForSelector('#settings-window', { state: 'detached' });
   await page.focus('#account');
   await page.keyboard.press('Enter');
   assert.equal(await page.evaluate(() => document.activeElement.getAttribute('role')), 'menuitem');

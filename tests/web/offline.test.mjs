@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { appendFileSync, cpSync, realpathSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { answered, noBrowser, openHouse, order, say, until } from './page.mjs';
+import { answered, closeSettings, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page, web;
@@ -21,11 +21,12 @@ after(async () => { await house?.browser.close(); await house?.server.stop(); })
 
 const registered = () => page.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).length);
 const kept = (name) => page.evaluate(async (n) => (await (await caches.open(n)).keys()).map((r) => r.url.replace(location.origin, '')), name);
-const toggle = async () => { await page.click('#account'); await page.getByRole('menuitemcheckbox', { name: 'Read offline' }).click(); };
+const toggle = async () => { await openSettings(page, 'general'); await page.click('[data-pref=offline] input'); };
 async function turnOn() {
   await toggle();
   await page.getByRole('button', { name: 'Keep chats here' }).click();
   await page.getByText('You can now read your chats offline').waitFor();
+  await closeSettings(page);
 }
 const signIn = async () => {
   await page.fill('#login-name', house.server.admin.name);

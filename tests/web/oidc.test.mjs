@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { appCode, realProvider } from '../api/oidc_rig.mjs';
-import { noBrowser, openHouse, patience, until } from './page.mjs';
+import { noBrowser, openHouse, openSettings, patience, until } from './page.mjs';
 
 const skip = noBrowser;
 const PASSWORD = 'paulas password';
@@ -82,8 +82,7 @@ test('somebody signs in by the button and the provider\'s pages, and stays signe
   assert.ok(!/code|state/.test(page.url()), 'nothing of it stays in the address bar');
   await page.reload();
   await page.waitForSelector('#app:not([hidden])');
-  await page.click('#account');
-  await page.click('.menu button:has(.i-shield)');
+  await openSettings(page, 'security');
   const part = page.locator('.security-part', { hasText: 'Single sign-on' });
   await part.locator('li', { hasText: 'olga@example.org' }).waitFor();
   assert.match(await part.innerText(), /no password/);
@@ -99,8 +98,7 @@ test('a user links an account, signs in by it, and unlinks it', { skip }, async 
   await page.click('#login-form .primary');
   await page.waitForSelector('#app:not([hidden])');
   const security = async () => {
-    await page.click('#account');
-    await page.click('.menu button:has(.i-shield)');
+    await openSettings(page, 'security');
     return page.locator('.security-part', { hasText: 'Single sign-on' });
   };
   const part = await security();
@@ -139,8 +137,7 @@ test('where the second factor here is asked for as well, the login asks for noth
     const { csrf } = await (await fetch('/api/session')).json();
     await fetch('/api/second-factor/confirm', { method: 'POST', headers: { 'content-type': 'application/json', 'x-csrf-token': csrf }, body: JSON.stringify({ code }) });
   }, appCode(secret, -1));
-  await page.click('#account');
-  await page.click('.menu button:has(.i-shield)');
+  await openSettings(page, 'security');
   const part = page.locator('.security-part', { hasText: 'Single sign-on' });
   await part.getByRole('button', { name: 'Link House ID account' }).click();
   await part.locator('input[type="password"]').fill(PASSWORD);

@@ -1,7 +1,8 @@
 // The operator's page where it used to mislead: invitations, buttons that name what they do, charts, a status without a model.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { noBrowser, openHouse, patience, until } from './page.mjs';
+import { chatgpt } from '../api/exports.mjs';
+import { noBrowser, openHouse, openSettings, order, patience, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page;
@@ -20,10 +21,25 @@ async function section(name) {
 
 test('an admin of a new server is led through the first steps, until they are closed', opts, async () => {
   await page.waitForSelector('#first-run');
-  assert.deepEqual(await page.locator('#first-run li').allInnerTexts(), ['Choose a model', 'Invite people', 'Import your chats']);
-  await page.click('#first-run li button');
+  const steps = page.locator('#first-run li');
+  assert.deepEqual(await steps.locator('b').allInnerTexts(), ['Choose a model that fits', 'Invite people', 'Bring your chats along']);
+  assert.match(await page.innerText('#first-run'), /\d of 3 done/);
+  assert.equal(await steps.nth(0).locator('a').getAttribute('href'), '/admin#/models');
+  await steps.nth(1).getByRole('button', { name: 'Create invitation' }).click();
+  const link = await page.locator('#first-run .invite-link').innerText();
+  assert.match(link, /\/#\/invite\/[\w-]{43}$/);
+  const guest = await (await house.browser.newContext()).newPage();
+  await guest.goto(link);
+  await guest.locator('#sign-up-text', { hasText: 'invited' }).waitFor();
+  await guest.context().close();
+  await house.server.json('PATCH', '/api/admin/settings', { sign_up: 'closed' });
+  await steps.nth(2).getByRole('button').click();
   await page.waitForSelector('#import-dialog[open]');
-  await page.keyboard.press('Escape');
+  await page.setInputFiles('#import-dialog input[type=file]', { name: 'c.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify([chatgpt()])) });
+  await page.click('#import-dialog .import-start');
+  await page.waitForSelector('#first-run li.is-done >> nth=-1 >> text=Bring your chats along');
+  await page.reload(); // the card stays over the first chats
+  await page.waitForSelector('#first-run');
   await page.click('#first-run > button');
   await page.reload();
   await until(page, () => document.querySelector('#welcome-model').textContent && document.querySelector('#conversations').dataset.query !== undefined);
@@ -31,10 +47,78 @@ test('an admin of a new server is led through the first steps, until they are cl
 });
 
 test('the first page of an operator begins with what needs a hand', opts, async () => {
-  await section('status');
+  await section('overview');
   const lines = page.locator('.admin-block').first().locator('li');
   await lines.first().waitFor();
   assert.match(await lines.first().innerText(), /^There’s no backup yet/);
+});
+
+test('the overview shows what was counted', opts, async () => {
+  for (const text of ['one two three', 'four five']) await house.server.chat({ messages: [{ role: 'user', content: order({ text }) }] });
+  const daily = async () => (await house.server.json('GET', '/api/admin/usage/daily')).body;
+  while ((await daily()).total.requests < 2) await page.waitForTimeout(50); // rows are written after the replies
+  const before = await daily();
+  const tokens = before.total.prompt_tokens + before.total.completion_tokens;
+  assert.ok(tokens > 0);
+  await section('overview');
+  await page.locator('.tile').nth(7).waitFor();
+  const tiles = Object.fromEntries(await page.locator('.tile').evaluateAll((all) => all.map((n) => [n.querySelector('.tile-title').textContent, n.innerText])));
+  assert.match(tiles['People today'], /^People today\s+1\s+of 1 user/);
+  assert.ok(tiles['Tokens today'].includes(`${tokens.toLocaleString('en')} tokens in 30 days`), tiles['Tokens today']);
+  assert.match(tiles['Engine memory'], /Engine memory\s+[\d.]+ (bytes|[kMG]B)/);
+  assert.match(await page.locator('.tile .spark').first().getAttribute('aria-label'), /^Answers right now: \d/);
+  assert.equal((await daily()).total.requests, before.total.requests);
+  await page.locator('.tile', { hasText: 'Engine memory' }).click();
+  await page.waitForSelector('#sections [data-id=status][aria-current]');
+});
+
+test('people: 30 days of use in the table and in the dialog', opts, async () => {
+  await section('users');
+  const month = page.locator('.month').first();
+  await month.waitFor();
+  assert.match(await month.locator('svg').getAttribute('aria-label'), /^admin: [\d,]+ tokens on the last day, most on .*\([\d,]+ tokens\)$/);
+  await page.locator('.name-button').first().click();
+  const bars = page.locator('.person .bars');
+  await bars.waitFor();
+  assert.equal(await bars.locator('.bars-hit').count(), 30);
+  assert.equal(await bars.locator('.bars-bar').count(), 1, 'all of it today');
+  assert.ok(await bars.locator('.bars-label').count() >= 6);
+  await page.keyboard.press('Escape');
+});
+
+test('settings: sizes have units, changes are counted and can be taken back, a search leaves what was looked for', opts, async () => {
+  await section('settings');
+  await page.locator('#setting-attachment_bytes').waitFor();
+  assert.deepEqual([await page.inputValue('#setting-attachment_bytes'), await page.locator('#setting-attachment_bytes + select').inputValue()], ['10485.76', 'kilobyte']);
+  assert.equal(await page.getAttribute('#setting-share_links', 'role'), 'switch');
+  await page.fill('#setting-attachment_bytes', '2.5');
+  await page.locator('#setting-attachment_bytes + select').selectOption('megabyte');
+  await page.check('#setting-share_links');
+  assert.equal(await page.innerText('.settings-state'), '2 unsaved changes');
+  await page.getByRole('button', { name: 'Discard' }).click();
+  assert.equal(await page.isChecked('#setting-share_links'), false);
+  await page.fill('#setting-attachment_bytes', '2.5');
+  await page.locator('#setting-attachment_bytes + select').selectOption('megabyte');
+  await page.fill('#setting-suggestions', 'One?\nTwo?');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.locator('.toast', { hasText: /^Saved$/ }).waitFor();
+  const items = (await house.server.json('GET', '/api/admin/settings')).body.items;
+  const value = (name) => items.find((i) => i.name === name).value;
+  assert.deepEqual([value('attachment_bytes'), value('suggestions'), value('share_links')], [2500000, 'One? | Two?', false]);
+  assert.deepEqual([await page.inputValue('#setting-attachment_bytes'), await page.locator('#setting-attachment_bytes + select').inputValue()], ['2.5', 'megabyte']);
+  await page.getByLabel('Search settings').fill('shar link');
+  assert.deepEqual(await page.locator('.setting:not([hidden]) label').allInnerTexts(), ['Link sharing']);
+  await page.getByLabel('Search settings').fill('');
+  await house.server.json('PATCH', '/api/admin/settings', { suggestions: '', attachment_bytes: 10485760 });
+});
+
+test('checks: what needs a look is in sight, the rest is folded away', opts, async () => {
+  await section('checks');
+  await page.locator('.checks-fine:not([hidden])').waitFor();
+  const bad = await page.locator('#view > .checks > li').count();
+  assert.equal(await page.locator('#view > .checks > .check-ok').count(), 0);
+  assert.equal(await page.locator('.checks-fine').evaluate((d) => d.open), bad === 0);
+  assert.match(await page.innerText('.checks-fine summary'), /^\d+ checks are OK$/);
 });
 
 test('while sign-up is closed no invitation is made; one press opens it, and the link works', opts, async () => {
@@ -129,8 +213,7 @@ test('charts: whole numbers of jobs, round times, labels that fit, points that s
 test('two-factor set-up asks for the code of the app alone', opts, async () => {
   await page.goto(house.server.url);
   await page.waitForSelector('#app:not([hidden])');
-  await page.click('#account');
-  await page.click('.menu button:has(.i-shield)');
+  await openSettings(page, 'security');
   await page.waitForSelector('.security .keys li');
   await page.locator('.security-part', { hasText: 'Two-factor' }).getByRole('button').click();
   await page.fill('.security .proof input', house.server.admin.password);

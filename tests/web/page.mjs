@@ -86,3 +86,14 @@ export async function answered(page) {
   const last = lastAnswer(page);
   return { status: await last.getAttribute('data-status'), text: await last.locator('.answer').innerText() };
 }
+
+/** Opens a section of the settings window by its address, and waits until it is drawn. */
+export async function openSettings(page, section) {
+  await page.evaluate((name) => { location.hash = `#settings/${name}`; }, section);
+  await page.waitForSelector(`#settings-window[open] .settings-${section}[data-drawn]`);
+}
+
+export async function closeSettings(page) {
+  await page.click('#settings-window > .dialog-close');
+  await page.waitForSelector('#settings-window', { state: 'detached' });
+}

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { noBrowser, openHouse } from './page.mjs';
+import { closeSettings, noBrowser, openHouse, openSettings } from './page.mjs';
 
 let house, page, devtools, authenticatorId;
 const skip = noBrowser;
@@ -23,11 +23,10 @@ before(async () => {
 after(() => house?.close());
 
 async function openSecurity() {
-  await page.click('#account');
-  await page.click('.menu button:has(.i-shield)');
+  await openSettings(page, 'security');
   await page.waitForSelector('.security .keys li');
 }
-const part = () => page.locator('.security-part', { has: page.locator('h3', { hasText: 'Passkeys' }) });
+const part = () => page.locator('.security-part', { has: page.locator('h4', { hasText: 'Passkeys' }) });
 async function signOut() {
   await page.click('#account');
   await page.click('.menu button:has(.i-out)');
@@ -52,7 +51,7 @@ test('a passkey is added in the account\'s dialog', { skip }, async () => {
   await part().locator('button', { hasText: 'Add passkey' }).click();
   await part().locator('.primary').click();
   await part().locator('.form-error', { hasText: 'already has a passkey for your account' }).waitFor();
-  await page.locator('.security .dialog-row .quiet').last().click();
+  await closeSettings(page);
 });
 
 test('it signs in, without a name or a password', { skip }, async () => {
@@ -64,8 +63,7 @@ test('it signs in, without a name or a password', { skip }, async () => {
 
 test('it confirms what matters', { skip }, async () => {
   age();
-  await page.click('#account');
-  await page.click('.menu button:has(.i-key)');
+  await openSettings(page, 'keys');
   await page.fill('#keys-name', 'by passkey');
   await page.click('#keys-form .primary');
   await page.click('#confirm-session .passkey');
@@ -88,7 +86,7 @@ test('deleted, it is of no use', { skip }, async () => {
   await part().locator('li', { hasText: 'last used' }).waitFor();
   await part().locator('li button', { hasText: 'Delete' }).click();
   await part().locator('li').waitFor({ state: 'detached' });
-  await page.locator('.security .dialog-row .quiet').last().click();
+  await closeSettings(page);
   await signOut();
   await page.click('#login-passkey');
   await page.locator('#login-error', { hasText: 'accepted' }).waitFor();

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { noBrowser, openHouse, patience, until } from './page.mjs';
+import { noBrowser, openHouse, openSettings, patience, until } from './page.mjs';
 
 let house, admin, link;
 const skip = noBrowser;
@@ -39,8 +39,7 @@ async function stranger(where = '/') {
 }
 
 async function openSecurity(page) {
-  await page.click('#account');
-  await page.click('.menu button:has(.i-shield)');
+  await openSettings(page, 'security');
   await page.waitForSelector('.security .keys li');
 }
 
@@ -90,7 +89,7 @@ test('a second factor is set up by its code, asked for, and a recovery code help
   await signIn(page);
   await page.waitForSelector('#app:not([hidden])');
   await openSecurity(page);
-  await page.locator('.security-part').nth(2).getByRole('button').click();
+  await page.locator('[data-part=factor]').getByRole('button').click();
   await page.fill('.security .proof input', 'doras password');
   await page.click('.security .proof .primary');
   const secret = await page.locator('.secret').innerText();
@@ -110,7 +109,7 @@ test('a second factor is set up by its code, asked for, and a recovery code help
   await page.keyboard.press('Escape');
   await openSecurity(page);
   await until(page, () => document.querySelectorAll('.security .keys li').length === 3);
-  await page.locator('.security-part').nth(1).locator('> div > .small').click();
+  await page.locator('[data-part=sessions]').locator('> div > .small').click();
   await until(page, () => document.querySelectorAll('.security .keys li').length === 1);
   await third.reload();
   await third.waitForSelector('#login-form:not([hidden])');
@@ -234,14 +233,14 @@ test('a password is changed, and the API keys are revoked when that is asked for
   await page.waitForSelector('#app:not([hidden])');
   const keys = () => page.evaluate(() => fetch('/api/keys').then((r) => r.json()).then((l) => l.items.length));
   const change = async (revoke) => {
-    await page.click('#account');
-    await page.click('.menu button:has(.i-lock)');
+    await openSettings(page, 'security');
+    await page.locator('[data-part=password]').getByRole('button').click();
     await page.fill('#password-form [name=current]', 'doras password');
     await page.fill('#password-form [name=new]', 'doras password');
     assert.equal(await page.isChecked('#password-form [name=keys]'), false);
     if (revoke) await page.check('#password-form [name=keys]');
     await page.click('#password-form .primary');
-    await until(page, () => !document.querySelector('#password-dialog').open);
+    await page.waitForSelector('#password-form', { state: 'detached' });
   };
   await page.evaluate(async () => {
     const { call } = await import('/js/api.js');
@@ -259,7 +258,7 @@ test('the account is deleted by its owner, with the password', { skip }, async (
   await signIn(page);
   await page.waitForSelector('#app:not([hidden])');
   await openSecurity(page);
-  const last = page.locator('.security-part').last();
+  const last = page.locator('[data-part=delete]');
   await last.getByRole('button').click();
   await last.locator('input').fill('not the password');
   await last.locator('.danger').click();

@@ -1,7 +1,7 @@
 // Who reaches what: fingers on a phone, and a keyboard without a mouse. (axe: axe.test.mjs)
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
+import { answered, lastAnswer, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 const FINGER = 44; // pixels
@@ -12,7 +12,7 @@ after(async () => { await house?.close(); });
 
 /** Buttons, fields and rows that can be pressed and are smaller than a finger; within text they may be. */
 async function small(page, where) {
-  return page.evaluate(([least, name]) => [...document.querySelectorAll('button, summary, select, input, [role=option], [role=menuitem], .conversation-link')]
+  return page.evaluate(([least, name]) => [...document.querySelectorAll('button, summary, select, input, [role=option], [role=menuitem], .conversation-link, .admin-link, .tile')]
     .filter((n) => n.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && !n.closest('.sr, [inert], .prose p, .prose li'))
     .map((n) => ({ n, box: (n.closest('label') || n).getBoundingClientRect() }))
     .filter(({ box }) => box.width > 0 && (box.height < least - 2.5 || box.width < Math.min(least - 12, 32)))
@@ -40,6 +40,25 @@ test('on a phone everything to be pressed is as high as a finger', opts, async (
   await page.click('#settings');
   await page.waitForSelector('#settings-dialog[open]');
   bad.push(...await small(page, 'settings'));
+  await page.click('#settings-dialog .dialog-close');
+  await openSettings(page, 'general');
+  for (const section of await page.locator('.settings-tab').evaluateAll((all) => all.map((tab) => tab.dataset.section))) {
+    await openSettings(page, section);
+    bad.push(...await small(page, section));
+  }
+  await page.click('.settings-back');
+  bad.push(...await small(page, 'settings list'));
+  await page.goto(`${house.server.url}/admin`);
+  await page.waitForSelector('.tile');
+  for (const section of await page.locator('#sections a').evaluateAll((all) => all.map((a) => a.dataset.id))) {
+    await page.click(`#sections a[data-id=${section}]`);
+    await page.waitForTimeout(400); // what it shows arrives
+    bad.push(...await small(page, `admin ${section}`));
+  }
+  await page.click('#sections a[data-id=users]');
+  await page.locator('.name-button').first().click();
+  await page.waitForSelector('.person .bars');
+  bad.push(...await small(page, 'person'));
   assert.deepEqual([...new Set(bad)], []);
   await page.context().close();
 });

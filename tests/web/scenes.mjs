@@ -1,6 +1,6 @@
 // Every page and dialog, one after the other: what axe looks at, and what screenshots.mjs takes. Menus and the admin's
 // sections are walked as they are found, so that what is added there comes here by itself; the rest is a line in EXTRA.
-import { answered, say, until } from './page.mjs';
+import { answered, closeSettings, openSettings, say, until } from './page.mjs';
 
 /** An answer with all that Markdown has. */
 export const SAMPLE = `## Tides in one page
@@ -151,11 +151,20 @@ export async function* scenes(house, context = {}) {
   yield { name: 'person', page };
   await page.goto(house.server.url);
   await page.waitForSelector('#app:not([hidden])');
-  await list();
-  await page.click('#account');
-  await page.click('.menu button:has(.i-shield)');
+  await openSettings(page, 'general');
+  for (const section of await page.locator('.settings-tab').evaluateAll((all) => all.map((tab) => tab.dataset.section))) {
+    await openSettings(page, section);
+    await page.waitForTimeout(150); // its parts arrive
+    yield { name: `settings-${section}`, page };
+  }
+  if (await page.locator('.settings-back').isVisible()) await page.click('.settings-back');
+  yield { name: 'settings-list', page };
+  await page.fill('.settings-search input', 'e');
+  yield { name: 'settings-search', page };
+  await closeSettings(page);
+  await openSettings(page, 'security');
   await page.waitForSelector('.security .keys li');
-  await page.locator('.security-part').nth(2).getByRole('button').click();
+  await page.locator('[data-part=factor]').getByRole('button').click();
   await page.fill('.security .proof input', house.server.admin.password);
   await page.click('.security .proof .primary');
   await page.waitForSelector('.qr');

@@ -1,7 +1,7 @@
 // Settings: where values come from, presets, defaults, the server's words at the field; prompts, slash commands, the meter.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { answered, noBrowser, openHouse, order, say, until } from './page.mjs';
+import { answered, closeSettings, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page;
@@ -13,8 +13,12 @@ before(async () => {
 after(async () => { await house?.close(); });
 
 const fresh = async () => { await page.goto(`${house.server.url}/#/`); await page.waitForSelector('#welcome:not([hidden])'); };
-const open = async () => { await page.click('#settings'); await page.waitForSelector('#settings-dialog[open]'); };
-const save = async () => { await page.click('#settings-form .primary'); await until(page, () => !document.querySelector('#settings-dialog').open); };
+const open = async () => {
+  await page.click('#settings');
+  await page.waitForSelector('#settings-dialog[open]');
+  await page.evaluate(() => { document.querySelector('.settings-advanced').open = true; });
+};
+const save = async () => { await page.click('#settings-form .primary'); await until(page, () => !document.querySelector('#settings-dialog')); };
 const origin = (name) => page.textContent(`[data-field=${name}] .origin`);
 const current = async () => (await house.server.json('GET', `/api/conversations/${/#\/c\/(\w+)/.exec(page.url())[1]}`)).body;
 
@@ -82,12 +86,12 @@ test('a prompt of the library is used by its name, and asks for its variables', 
   await page.fill('#prompts-form input', 'translate');
   await page.fill('#prompts-form textarea', 'Into {{language}}: {{ text }} ({{language}})');
   await page.click('#prompts-form .primary');
-  await until(page, () => document.querySelector('#prompts-dialog li code')?.textContent === '/translate');
+  await until(page, () => document.querySelector('.settings-prompts li code')?.textContent === '/translate');
   await page.fill('#prompts-form input', 'translate');
   await page.fill('#prompts-form textarea', 'x');
   await page.click('#prompts-form .primary');
-  await page.waitForSelector('#prompts-dialog .form-error:not([hidden])');
-  await page.keyboard.press('Escape');
+  await page.waitForSelector('.settings-prompts .form-error:not([hidden])');
+  await closeSettings(page);
   await page.fill('#composer-text', '/');
   await page.waitForSelector('#slash-list:not([hidden])');
   assert.ok(await page.locator('#slash-list li').count() > 5);
@@ -144,6 +148,98 @@ test('the meter says what the engine then counts', opts, async () => {
   await page.evaluate(() => { location.hash = '#/'; });
   await page.waitForSelector('#welcome:not([hidden])');
   assert.ok(await page.isHidden('#meter'), 'the figure of the chat before does not stay');
+});
+
+const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+
+test('one window has all settings: by its key, by an address, by the keyboard alone', opts, async () => {
+  await fresh();
+  await page.keyboard.press('Control+,');
+  await page.waitForSelector('#settings-window[open] .settings-general[data-drawn]');
+  await page.focus('.settings-tab[aria-selected=true]');
+  await page.keyboard.press('ArrowDown');
+  await page.waitForSelector('.settings-appearance[data-drawn]');
+  assert.deepEqual(await page.evaluate(() => [document.activeElement.getAttribute('role'), document.activeElement.getAttribute('aria-selected'), document.activeElement.getAttribute('aria-controls')]), ['tab', 'true', 'settings-panel']);
+  assert.equal(await page.getAttribute('#settings-panel', 'aria-labelledby'), 'settings-tab-appearance');
+  await page.keyboard.press('End');
+  await page.waitForSelector('.settings-keyboard[data-drawn]');
+  await page.keyboard.press('Home');
+  await page.waitForSelector('.settings-general[data-drawn]');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('#settings-window', { state: 'detached' });
+  const here = page.url();
+  await openSettings(page, 'security');
+  assert.equal(page.url(), here, 'the chat keeps its address');
+  await page.reload();
+  await page.goto(`${house.server.url}/#settings/keys`);
+  await page.waitForSelector('.settings-keys[data-drawn]');
+  await page.goto('about:blank');
+  await page.goto(`${house.server.url}/#settings/data`); // as the first thing of all
+  await page.waitForSelector('.settings-data[data-drawn]');
+  await closeSettings(page);
+});
+
+test('the search finds a setting by its words, in any language, and points at it', opts, async () => {
+  await openSettings(page, 'general');
+  await page.fill('.settings-search input', 'temper');
+  assert.deepEqual(await page.locator('.settings-result b').allInnerTexts(), ['Temperature']);
+  await page.keyboard.press('Enter');
+  await until(page, () => document.activeElement?.name === 'temperature');
+  assert.ok(await page.isVisible('[name=temperature]'), 'what was folded away is open');
+  await page.fill('.settings-search input', 'qqq');
+  assert.match(await page.innerText('.settings-found'), /No results/);
+  await page.keyboard.press('Escape'); // first the words
+  assert.ok(await page.isVisible('.settings-tabs'));
+  await closeSettings(page);
+  for (const [locale, typed, label, section] of [['de-DE', 'zwei faktor', 'Zwei-Faktor-Authentifizierung', 'security']]) {
+    const other = await house.page({ locale });
+    await openSettings(other, 'general');
+    await other.fill('.settings-search input', typed);
+    assert.equal(await other.locator('.settings-result b').first().innerText(), label);
+    await other.locator('.settings-result').first().click();
+    await other.waitForSelector(`.settings-${section}[data-drawn]`);
+    await other.context().close();
+  }
+});
+
+test('on a phone: the list, a section, and back', opts, async () => {
+  const phone = await house.page(PHONE);
+  await phone.click('#sidebar-open');
+  await phone.click('#account');
+  await phone.getByRole('menuitem', { name: /^Settings/ }).click();
+  await phone.waitForSelector('#settings-window[open]');
+  assert.ok(await phone.isVisible('.settings-tabs'));
+  assert.ok(await phone.isHidden('.settings-main'));
+  await phone.getByRole('tab', { name: 'Appearance' }).click();
+  await phone.waitForSelector('.settings-appearance[data-drawn]');
+  assert.ok(await phone.isHidden('.settings-tabs'));
+  await phone.locator('.theme-card', { hasText: 'Dark' }).click();
+  assert.equal(await phone.evaluate(() => document.documentElement.dataset.theme), 'dark');
+  await phone.locator('.segments-row label', { hasText: 'Large' }).click();
+  assert.equal(await phone.evaluate(() => getComputedStyle(document.documentElement).fontSize), '18px');
+  await phone.reload();
+  assert.equal(await phone.evaluate(() => getComputedStyle(document.documentElement).fontSize), '18px', 'remembered');
+  await openSettings(phone, 'usage');
+  await phone.click('.settings-back');
+  assert.ok(await phone.isVisible('.settings-tabs'));
+  assert.ok(await phone.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  await phone.context().close();
+});
+
+test('chat defaults and usage', opts, async () => {
+  await openSettings(page, 'chat');
+  await page.fill('[name=system]', 'Be brief.');
+  await page.click('#settings-form .primary');
+  await page.locator('.toast').waitFor();
+  assert.equal((await house.server.json('GET', '/api/defaults')).body.system, 'Be brief.');
+  await house.server.json('PATCH', '/api/defaults', { system: null });
+  await openSettings(page, 'usage');
+  const bars = page.locator('.bars');
+  assert.equal(await bars.locator('.bars-hit').count(), 30);
+  const { items } = (await house.server.json('GET', '/api/usage')).body;
+  const sum = items.reduce((n, u) => n + u.prompt_tokens + u.completion_tokens, 0);
+  assert.match(await bars.getAttribute('aria-label'), new RegExp(`: ${sum.toLocaleString('en')} tokens on the last day`));
+  await closeSettings(page);
 });
 
 test('nothing failed in the page meanwhile', opts, () => { assert.deepEqual(house.problems, []); });

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { load, sleep } from '../api/harness.mjs';
 import { startMcp } from '../api/mcp_server.mjs';
-import { answered, noBrowser, openHouse, order, say, until } from './page.mjs';
+import { answered, closeSettings, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 const pictures = process.env.SLUICE_PICTURES;
@@ -38,12 +38,12 @@ test('an admin adds a server: what is wrong is said at the form, what is right i
   await fresh();
   await openTools();
   await page.getByRole('menuitem', { name: /^Manage/ }).click();
-  await page.waitForSelector('#tools-dialog[open]');
+  await page.waitForSelector('.settings-tools[data-drawn]');
   assert.match(await page.textContent('.servers'), /No tool servers yet/);
   await page.fill('#tools-form input[type=url]', 'http://127.0.0.1:1/mcp');
   await page.fill('#tools-form input:not([type])', 'calc');
   await page.click('#tools-form .primary');
-  await until(page, () => /can’t be reached/.test(document.querySelector('#tools-dialog .form-error')?.textContent));
+  await until(page, () => /can’t be reached/.test(document.querySelector('.settings-tools .form-error')?.textContent));
   await page.fill('#tools-form input[type=url]', mcp.url);
   await page.fill('#tools-form input[type=password]', 'Bearer x');
   await page.click('#tools-form .primary');
@@ -53,8 +53,7 @@ test('an admin adds a server: what is wrong is said at the form, what is right i
   await page.click('.server-tools summary');
   assert.deepEqual(await page.locator('.server-tools li b').allTextContents(), ['Add numbers', 'wipe.disk', 'wait', 'fail', 'picture']);
   await picture('tools-dialog');
-  await page.keyboard.press('Escape');
-  await until(page, () => !document.querySelector('#tools-dialog'));
+  await closeSettings(page);
 });
 
 test('a call asks, is allowed, and its result goes to the model; a reload shows the same', opts, async () => {
@@ -107,7 +106,7 @@ test('a tool that is always allowed runs by itself, until one is asked again', o
   await page.click('.server-tools summary');
   await page.getByRole('button', { name: 'Ask again' }).click();
   await until(page, () => !document.querySelector('.server-tools li button'));
-  await page.keyboard.press('Escape');
+  await closeSettings(page);
   await fresh();
   await choose('calc');
   await say(page, twice());
@@ -247,7 +246,7 @@ test('by keyboard alone, and clean for axe in both themes, on a phone in German 
   await phone.click('#add');
   await phone.locator('.menu .i-tool').click();
   await phone.getByRole('menuitem', { name: /^Toolserver verwalten/ }).click();
-  await phone.waitForSelector('#tools-dialog[open] .server');
+  await phone.waitForSelector('.settings-tools[data-drawn] .server');
   await phone.click('.server-tools summary');
   await picture('tools-dialog-phone', phone);
   await clean(phone, 'dialog');

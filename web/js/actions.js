@@ -4,8 +4,7 @@ import { copyText, $ } from "./dom.js";
 import { findNeeded, openFind } from "./find.js";
 import { t } from "./i18n.js";
 import { shareDialog } from "./share.js";
-import { promptsDialog } from "./prompts.js";
-import { helpDialog, initShortcuts, keysOf } from "./shortcuts.js";
+import { initShortcuts, keysOf } from "./shortcuts.js";
 import { change, currentRow, editTags, neighbour, rename } from "./sidebar.js";
 import { walk } from "./message_menu.js";
 import { branch, emit, isRunning, on, state } from "./state.js";
@@ -28,12 +27,12 @@ function paletteActions(actions, can) {
   return [
     ...IN_PALETTE.map(([icon, what, name]) => ({ icon, label: t(what), keys: keysOf(name), can: () => can(name), run: actions[name] })),
     { icon: "ghost", label: t("header.temporary"), run: () => { actions.new(); emit("temporary", true); } },
-    { icon: "export", label: t("export.menu"), run: () => emit("command-export") },
-    { icon: "import", label: t("import.menu"), run: () => emit("command-import") },
+    { icon: "export", label: t("slash.export"), run: () => emit("command-export") },
+    { icon: "import", label: t("slash.import"), run: () => emit("command-import") },
     setting("tune", t("page.settings"), () => emit("command-settings")),
-    setting("prompt", t("prompts.title"), promptsDialog),
-    setting("keyboard", t("account.help"), helpDialog),
-    setting("shield", t("account.security"), async () => (await import("./security.js")).securityDialog()),
+    { ...setting("tune", t("account.settings"), () => emit("open-settings")), keys: keysOf("settings") },
+    ...[["prompt", "prompts.title", "prompts"], ["key", "account.keys", "keys"], ["keyboard", "account.help", "keyboard"], ["shield", "account.security", "security"], ["language", "account.language", "general"]]
+      .map(([icon, label, section]) => setting(icon, t(label), () => emit("open-settings", section))),
     ...themes().map(({ icon, label, run }) => setting(icon, `${t("theme.title")}: ${label}`, run)),
     { ...setting("admin", t("page.admin"), () => location.assign("/admin")), can: () => state.user?.role === "admin" },
   ];
@@ -76,7 +75,8 @@ export function initActions(frame) {
     trash: () => change([currentRow()], { trashed: true }),
     "close-list": () => $("sidebar-close").click(),
     stop: () => $("stop").click(),
-    help: helpDialog,
+    help: () => emit("open-settings", "keyboard"),
+    settings: () => emit("open-settings"),
   };
   const needs = {
     find: findNeeded, "close-list": () => !$("scrim").hidden, stop: () => isRunning(state.current), "edit-last": () => lastOf("user") && !isRunning(state.current),

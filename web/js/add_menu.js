@@ -17,13 +17,13 @@ function promptsMenu(own) {
 
 /** The servers whose tools this chat may use, each on or off. */
 async function toolsMenu(button) {
-  const { chooseServer, chosenServers, toolServers, toolServersDialog } = await import("./tool_servers.js");
+  const { chooseServer, chosenServers, toolServers } = await import("./tool_servers.js");
   const chosen = chosenServers();
   const usable = (await toolServers()).filter((x) => x.usable);
   openMenu(button, [{ head: t("tools.title") },
     ...usable.map((x) => ({ label: x.name, hint: t("tools.count", { n: x.tools.length }), many: true, checked: chosen.includes(x.name), run: () => chooseServer(x.name, !chosen.includes(x.name)) })),
     ...(usable.length ? [{ line: true }] : []),
-    { label: t("tools.manage"), icon: "tune", run: toolServersDialog }, { label: t("tools.byHand"), icon: "source", run: () => emit("command-settings", "tools") }]);
+    { label: t("tools.manage"), icon: "tune", run: () => emit("open-settings", "tools") }, { label: t("tools.byHand"), icon: "source", run: () => emit("command-settings", "tools") }]);
 }
 
 // Beside "+", while the chat has some.

@@ -2,11 +2,9 @@
 
 import { call } from "./api.js";
 import { drawComposer } from "./composer.js";
-import { helpDialog } from "./shortcuts.js";
 import { $, toast } from "./dom.js";
 import { t } from "./i18n.js";
 import { canContinue, continueAnswer, forkFrom } from "./message_menu.js";
-import { promptsDialog } from "./prompts.js";
 import { emit, isRunning, on, state } from "./state.js";
 
 /** Throws what the server says. */
@@ -35,10 +33,14 @@ on("choose-settings", async (values) => {
 async function openSettings(field = "") {
   const draft = Object.keys(state.draftSettings).length ? state.draftSettings : null;
   const { settingsDialog } = await import("./settings.js");
-  await settingsDialog(state.current ? state.current.settings : draft, saveSettings);
-  if (field) $("settings-form").elements[field]?.focus();
+  await settingsDialog(state.current ? state.current.settings : draft, saveSettings, field);
 }
 $("settings").addEventListener("click", () => openSettings());
+
+/** The window with everything else that can be set; section as in settings/sections.js. */
+on("open-settings", async (section) => {
+  try { await (await import("./settings/window.js")).openSettings(section); } catch { toast(t("errors.unreachable")); }
+});
 
 const leaf = () => state.current?.messages.get(state.current.leaf_id);
 on("command-settings", (field) => openSettings(field));
@@ -46,8 +48,8 @@ on("command-system", async (system) => {
   if (!system) { openSettings(); return; }
   try { await saveSettings({ ...(state.current?.settings || state.draftSettings), system }); toast(t("slash.systemSet")); } catch (error) { toast(error.message); }
 });
-on("command-prompts", () => promptsDialog());
+on("command-prompts", () => emit("open-settings", "prompts"));
 on("command-continue", () => { const m = leaf(); if (m && canContinue(m)) continueAnswer(m); else toast(t("slash.nothing")); });
 on("command-again", () => { const m = leaf(); if (m?.role === "assistant") emit("regenerate", m); else toast(t("slash.nothing")); });
 on("command-fork", () => { const m = leaf(); if (m && !state.current.temporary && !isRunning(state.current)) forkFrom(m); else toast(t("slash.nothing")); });
-on("command-help", () => helpDialog());
+on("command-help", () => emit("open-settings", "keyboard"));

@@ -88,10 +88,10 @@ function menuItem(item, close) {
   const label = item.hint ? el("span", { class: "menu-words" }, item.label, el("small", {}, item.hint)) : item.label;
   return el("button", { type: "button", role: item.checked === undefined ? "menuitem" : item.many ? "menuitemcheckbox" : "menuitemradio", class: item.bad ? "bad" : "", disabled: Boolean(item.disabled),
     ...(item.checked === undefined ? {} : { ariaChecked: String(item.checked) }),
-    on: { click: () => { close(true); item.run(); } } }, icon(item.icon || (item.checked ? "check" : "none")), label);
+    on: { click: () => { close(true); item.run(); } } }, icon(item.icon || (item.checked ? "check" : "none")), label, item.keys ? el("small", { class: "menu-keys" }, ...item.keys) : null);
 }
 
-/** A menu at a button: items are {label, hint, icon, bad, disabled, run}, in a choice also `checked` (`many`: of several); {head} and {line} part them. Closes
+/** A menu at a button: items are {label, hint, keys (nodes), icon, bad, disabled, run}, in a choice also `checked` (`many`: of several); {head} and {line} part them. Closes
  *  on choice, Escape, Tab, a click elsewhere. */
 export function openMenu(button, items) {
   const menu = el("div", { class: "menu", role: "menu" });
@@ -128,6 +128,8 @@ export function openMenu(button, items) {
   document.addEventListener("pointerdown", outside, true);
   (menu.querySelector("[aria-checked=true]") || choices()[0]).focus();
 }
+
+document.addEventListener("click", ({ target }) => { if (target.closest?.("[data-close]")) target.closest("dialog").close(); });
 
 /** Every dialog has a cross, last in the order of the keyboard. */
 document.addEventListener("toggle", ({ target, newState }) => {

@@ -3,8 +3,10 @@
 import { ApiError } from "./api.js";
 import { $, el, toast } from "./dom.js";
 import { bytes } from "./format.js";
-import { t } from "./i18n.js";
+import { loadStrings, t } from "./i18n.js";
 import { state } from "./state.js";
+
+await loadStrings();
 
 const FORMATS = [["json", "export.json", "export.jsonHint"], ["markdown", "export.markdown", "export.markdownHint"],
   ["html", "export.html", "export.htmlHint"], ["text", "export.text", "export.textHint"],

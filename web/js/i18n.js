@@ -89,6 +89,13 @@ export function date(ms, options = { dateStyle: "medium" }) {
   return formatter(Intl.DateTimeFormat, options).format(ms);
 }
 
+/** "5 minutes ago", "yesterday": n of a unit, negative for what is past. */
+export function relativeTime(n, unit) {
+  const key = "relative";
+  if (!formatters.has(key)) formatters.set(key, new Intl.RelativeTimeFormat(locale, { numeric: "auto" }));
+  return formatters.get(key).format(n, unit);
+}
+
 /** [[code, name in its own words], ...] */
 export function languages() {
   return Object.entries(LANGUAGES);

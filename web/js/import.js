@@ -3,8 +3,10 @@
 
 import { upload } from "./api.js";
 import { $, announce, el, icon, toast } from "./dom.js";
-import { number, t } from "./i18n.js";
+import { number, loadStrings, t } from "./i18n.js";
 import { emit } from "./state.js";
+
+await loadStrings();
 
 const SENT = 0.3; // of the bar: the way up; the rest is the reading
 

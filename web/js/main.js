@@ -5,13 +5,11 @@ import { takeFiles } from "./attach.js";
 import { call, hasCsrf, setCsrf, setSignedOutHandler } from "./api.js";
 import { leaveAll, resume, stopAnswer } from "./answer.js";
 import { drawComposer, focusComposer, forgetDrafts, keepDraft, takeDraft } from "./composer.js";
-import { keysDialog, passwordDialog } from "./dialogs.js";
 import { $, openMenu, toast } from "./dom.js";
 import { initHeader } from "./header.js";
 import { clearMarks, goToMessage } from "./found.js";
 import { readConversation, readTexts } from "./history.js";
-import { drawFirstRun } from "./first_run.js";
-import { chooseLanguage, chosen, languages, t, translatePage } from "./i18n.js";
+import { t, translatePage } from "./i18n.js";
 import { forgetTag, startLive } from "./live.js";
 import { initLogin, invitation, loginReturn, showLogin, showSignUp } from "./login.js";
 import { loadMarkdown } from "./markdown.js";
@@ -22,9 +20,8 @@ import "./model_menu.js";
 import "./meter.js";
 import "./queue.js";
 import "./suggestions.js";
-import { promptsDialog } from "./prompts.js";
 import { placeOf, post } from "./sending.js";
-import { helpDialog } from "./shortcuts.js";
+import { keysOf, shownKeysOf } from "./shortcuts.js";
 import { runCommand } from "./slash.js";
 import { drawList, loadConversations, refreshList, touchConversation } from "./sidebar.js";
 import { emit, isRunning, leafUnder, on, showLeaf, state } from "./state.js";
@@ -92,6 +89,15 @@ function openNew() {
   state.draftSettings = {};
   takeDraft("");
   drawAll();
+}
+
+/** #settings/SECTION opens the settings over the chat that is shown, whose place stays in the address. */
+function settingsLink(before) {
+  const [link, section] = /^#settings(?:\/(\w+))?$/.exec(location.hash) || [];
+  if (!link) return false;
+  history.replaceState(null, "", before || "#/");
+  emit("open-settings", section);
+  return true;
 }
 
 function route() {
@@ -181,31 +187,16 @@ $("sidebar-open").addEventListener("click", () => { showSidebar(true); if (narro
 $("sidebar-close").addEventListener("click", () => { showSidebar(false); $("sidebar-open").focus(); });
 $("scrim").addEventListener("click", () => showSidebar(false));
 $("new-chat").addEventListener("click", () => frame.openNew());
-let keepsChats = Boolean(navigator.serviceWorker?.controller); // on this device, for reading offline
-on("keeps-chats", (now) => { keepsChats = now; });
 $("account").addEventListener("click", () => openMenu($("account"), [
-  { label: t("export.menu"), icon: "export", run: () => withExport((m) => m.exportDialog()) },
-  { label: t("import.menu"), icon: "import", run: openImport },
-  { label: t("export.account"), icon: "download", run: () => withExport((m) => m.exportAccount()) },
-  { label: t("prompts.title"), icon: "prompt", run: promptsDialog },
-  { label: t("account.keys"), icon: "key", run: keysDialog },
-  { label: t("account.password"), icon: "lock", run: passwordDialog },
-  { label: t("account.security"), icon: "shield", run: async () => (await import("./security.js")).securityDialog() },
-  { label: t("account.help"), icon: "keyboard", run: helpDialog },
-  { label: t("account.language"), icon: "language", run: languageMenu },
-  ...(navigator.serviceWorker ? [{ label: t("offline.menu"), icon: "download", many: true, checked: keepsChats, run: async () => (await import("./offline.js")).toggleOffline() }] : []),
+  { label: t("account.settings"), icon: "tune", keys: shownKeysOf(keysOf("settings")), run: () => emit("open-settings") },
+  { label: t("account.help"), icon: "keyboard", run: () => emit("open-settings", "keyboard") },
   ...(state.user?.role === "admin" ? [{ label: t("page.admin"), icon: "admin", run: () => location.assign("/admin") }] : []),
   { label: t("account.signOut"), icon: "out", run: signOut },
 ]));
 on("imported", () => loadConversations());
-on("list-read", (empty) => drawFirstRun(empty, openImport));
+on("list-read", (empty) => { if (state.user?.role === "admin") import("./first_run.js").then((m) => m.drawFirstRun(empty), () => { /* without a network */ }); });
 async function withExport(use) {
   try { use(await import("./export.js")); } catch { toast(t("errors.unreachable")); }
-}
-function languageMenu() {
-  openMenu($("account"), [["system", t("language.system")], ...languages()].map(([code, label]) => ({
-    label, icon: code === chosen ? "check" : "none", checked: code === chosen, run: () => { if (code !== chosen) chooseLanguage(code); },
-  })));
 }
 on("suggestion", (content) => post({ content, parent_id: null }));
 
@@ -257,6 +248,7 @@ function showApp(session) {
   if (!started) { startStatus(); startLive(); }
   started = true;
   if (navigator.serviceWorker?.controller) import("./offline.js").then((m) => m.refreshOffline(), () => {});
+  settingsLink("#/");
   route();
 }
 
@@ -280,7 +272,8 @@ async function start() {
   else if (back) toast(returnText(back), 6000);
   $("splash").hidden = true;
   $("composer-text").addEventListener("input", () => loadMarkdown(), { once: true }); // not needed to paint, but by the first answer
-  addEventListener("hashchange", () => {
+  addEventListener("hashchange", ({ oldURL }) => {
+    if (!app.hidden && settingsLink(new URL(oldURL).hash)) return;
     if (!invitation()) { route(); return; }
     app.hidden = true;
     showSignUp();

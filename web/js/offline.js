@@ -4,7 +4,6 @@
 import { call } from "./api.js";
 import { confirmDialog, toast } from "./dom.js";
 import { loadStrings, t } from "./i18n.js";
-import { emit } from "./state.js";
 
 await loadStrings();
 
@@ -20,7 +19,7 @@ let policy; // a name is given once only
 
 /** Only where the page's origin is one that browsers trust, which is TLS or this machine. */
 const canOffline = () => Boolean(navigator.serviceWorker);
-const isOffline = async () => canOffline() && Boolean(await navigator.serviceWorker.getRegistration("/"));
+export const isOffline = async () => canOffline() && Boolean(await navigator.serviceWorker.getRegistration("/"));
 
 /** Asks for all that reading needs, so that it is kept: what this page has asked for, and the newest chats. */
 async function fill() {
@@ -61,7 +60,6 @@ async function turnOn() {
     await navigator.serviceWorker.register(url);
     await ready();
     await fill();
-    emit("keeps-chats", true);
     toast(t("offlineChats.on"));
   } catch (error) { toast(error.message, 5000); }
 }
@@ -70,7 +68,6 @@ async function turnOff() {
   await caches.delete(WANTED);
   for (const registration of await navigator.serviceWorker.getRegistrations()) await registration.unregister();
   for (const name of await caches.keys()) await caches.delete(name);
-  emit("keeps-chats", false);
   toast(t("offlineChats.off"));
 }
 

@@ -2,9 +2,11 @@
 // styles. Nothing links to it; whoever changes a style looks here, and tests/web/samples.test.mjs photographs it.
 
 import { el, icon } from "./dom.js";
-import { t, translatePage } from "./i18n.js";
+import { loadStrings, t, translatePage } from "./i18n.js";
 import { loadMarkdown, MarkdownView } from "./markdown.js";
 import { initTheme } from "./theme.js";
+
+await loadStrings();
 
 const TYPE = ["12", "13", "14", "16", "20", "26"];
 const COLOURS = ["bg", "bg-side", "bg-raised", "bg-hover", "bg-active", "bg-bubble", "line", "line-strong", "text-muted", "text", "accent", "accent-fill", "accent-soft", "danger", "danger-soft",

@@ -1,13 +1,14 @@
-// One's own account: what it may use, where it is signed in, its second factor, its end. Loaded when it is asked for.
+// One's own account, a section of the settings window: its password, where it is signed in, its second factor, its end.
 
-import { bytes } from "./admin/view.js";
 import { call } from "./api.js";
 import { copyText, el, rounds, toast } from "./dom.js";
-import { date, number, t } from "./i18n.js";
+import { date, loadStrings, t } from "./i18n.js";
 import { drawProvider } from "./oidc.js";
 import { makePasskey, passkeysWork } from "./passkeys.js";
 import { render } from "./render.js";
 import { emit } from "./state.js";
+
+await loadStrings();
 
 const when = (ms) => date(ms, { dateStyle: "medium", timeStyle: "short" });
 
@@ -35,8 +36,8 @@ function action(label, run, kind = "quiet") {
   return el("button", { type: "button", class: `${kind} small`, data: { key: label }, on: { click: run } }, label);
 }
 
-/** A part of the dialog: draw(redraw, step) gives what it shows; step(...nodes) is what a press of a button leads to. */
-function part(title, draw) {
+/** A part of the section: draw(redraw, step) gives what it shows; step(...nodes) is what a press of a button leads to. */
+function part(id, title, draw) {
   const body = el("div", {});
   const begin = rounds();
   const step = (...nodes) => {
@@ -53,28 +54,36 @@ function part(title, draw) {
       section.hidden = !nodes.length;
     } catch (error) { if (counts()) render(body, el("p", { class: "form-error", role: "alert" }, error.message)); }
   };
-  const section = el("section", { class: "security-part" }, el("h3", {}, title), body);
+  const section = el("section", { class: "security-part", data: { part: id } }, el("h4", {}, title), body);
   redraw();
   return section;
 }
 
-// --- what may be used -----------------------------------------------------------------------------------------------
+// --- the password ---------------------------------------------------------------------------------------------------
 
-function quota(label, used, limit, text) {
-  const bar = limit ? el("progress", { max: limit, value: Math.min(used, limit), ariaLabel: label }) : null;
-  return el("div", { class: "quota" }, el("span", {}, label),
-    el("span", { class: "muted" }, limit ? t("security.usedOf", { used: text(used), limit: text(limit) }) : text(used)), bar);
+function passwordForm(redraw) {
+  const problem = el("p", { class: "form-error", role: "alert", hidden: true });
+  const field = (name, label, more) => el("label", {}, el("span", {}, t(label)), el("input", { name, type: "password", required: true, ...more }));
+  const form = el("form", { id: "password-form", class: "proof", on: { submit: async (event) => {
+    event.preventDefault();
+    problem.hidden = true;
+    try {
+      await call("POST", "/api/password", { current: form.current.value, new: form.new.value, revoke_keys: form.keys.checked });
+      toast(t("password.changed"));
+      redraw();
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+    }
+  } } }, field("current", "password.current", { autocomplete: "current-password" }), field("new", "password.new", { autocomplete: "new-password", minLength: 8 }),
+  el("label", { class: "check-line" }, el("input", { name: "keys", type: "checkbox" }), el("span", {}, t("password.revokeKeys"))), problem,
+  el("div", { class: "dialog-row" }, el("button", { type: "button", class: "quiet", on: { click: redraw } }, t("common.cancel")), el("button", { class: "primary" }, t("password.change"))));
+  return form;
 }
 
-async function drawLimits() {
-  const { limits, used, day_ends_at } = await call("GET", "/api/account/limits");
-  const rows = [quota(t("security.tokensToday"), used.tokens_today, limits.tokens_per_day, number),
-    quota(t("security.stored"), used.storage_bytes, limits.storage_bytes, bytes)];
-  if (limits.tokens_per_day) rows.push(el("p", { class: "muted" }, t("security.dayEnds", { time: when(day_ends_at) })));
-  const more = [["requests_per_minute", "security.requests"], ["tokens_per_minute", "security.tokens"], ["max_jobs", "security.jobs"]]
-    .filter(([name]) => limits[name]).map(([name, key]) => t(key, { n: limits[name] }));
-  if (more.length) rows.push(el("p", { class: "muted" }, more.join(" · ")));
-  return rows;
+async function drawPassword(redraw, step) {
+  const { password } = await call("GET", "/api/session/confirm"); // whose account has none signs in otherwise
+  return password ? [action(t("password.title"), () => step(passwordForm(redraw)))] : [];
 }
 
 // --- where one is signed in -----------------------------------------------------------------------------------------
@@ -215,15 +224,10 @@ function drawRemoval(redraw, step) {
   })];
 }
 
-export function securityDialog() {
-  const dialog = el("dialog", { class: "dialog security", ariaLabel: t("account.security") },
-    el("h2", {}, t("account.security")),
-    part(t("security.use"), drawLimits), part(t("security.sessions"), drawSessions),
-    part(t("security.factor"), drawFactor), part(t("passkeys.title"), drawPasskeys),
-    part(t("oidc.title"), (redraw, step) => drawProvider(redraw, step, { proof, action })),
-    part(t("security.deleteTitle"), drawRemoval),
-    el("form", { method: "dialog", class: "dialog-row" }, el("button", { class: "quiet" }, t("common.close"))));
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+export function draw(panel) {
+  panel.classList.add("security");
+  panel.append(part("password", t("login.password"), drawPassword), part("sessions", t("security.sessions"), drawSessions),
+    part("factor", t("security.factor"), drawFactor), part("passkeys", t("passkeys.title"), drawPasskeys),
+    part("oidc", t("oidc.title"), (redraw, step) => drawProvider(redraw, step, { proof, action })),
+    part("delete", t("security.deleteTitle"), drawRemoval));
 }

@@ -1,4 +1,4 @@
-// Every shortcut of the page in one table: the handler and the help sheet both read it. None takes a key from the browser
+// Every shortcut of the page in one table: the handler and the list in the settings both read it. None takes a key from the browser
 // or from a screen reader: single letters count only outside of text fields, and the others have Ctrl (Command on a Mac).
 
 import { el, $ } from "./dom.js";
@@ -32,6 +32,7 @@ const TABLE = [
   { keys: "mod Shift Backspace", what: "help.trash", run: "trash" },
   { keys: "Escape", run: "close-list" },
   { keys: "Escape", what: "help.stop", run: "stop" },
+  { keys: "mod ,", what: "help.settings", run: "settings" },
   { keys: "?", what: "help.this", run: "help", alone: true },
 ];
 
@@ -58,7 +59,7 @@ const STORED = "single-keys"; // kept on this device, as the theme is
 
 /** Keys that are a single letter or sign are for those who turn them on: others type a message before they have clicked into the box,
  *  and who speaks to the page presses them by accident. */
-function singleKeys() {
+export function singleKeys() {
   try { return localStorage.getItem(STORED) === "1"; } catch { return false; } // private mode
 }
 
@@ -102,12 +103,9 @@ export function shownKeysOf(keys) {
 const { key: newKey } = parts(TABLE.find((s) => s.run === "new"));
 $("new-chat").append(el("kbd", {}, `${mac ? "⌘" : t("help.keyControl")} ⇧ ${newKey.toUpperCase()}`));
 
-export function helpDialog() {
-  $("help-list").replaceChildren(...TABLE.filter((s) => s.what).flatMap((s) => el("div", {}, el("dt", {}, ...shownKeysOf(s.keys)), el("dd", {}, t(s.what)))));
-  $("help-single").checked = singleKeys();
-  $("help-dialog").showModal();
-}
+/** Those that are shown to people: {keys, what: key of its words}. */
+export const shortcuts = () => TABLE.filter((s) => s.what);
 
-$("help-single").addEventListener("change", () => {
-  try { localStorage.setItem(STORED, $("help-single").checked ? "1" : "0"); } catch { /* private mode */ }
-});
+export function chooseSingleKeys(wanted) {
+  try { localStorage.setItem(STORED, wanted ? "1" : "0"); } catch { /* private mode */ }
+}

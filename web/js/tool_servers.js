@@ -1,4 +1,4 @@
-// Tool servers: which of them this chat uses, and the dialog in which they are added, tried, and taken away.
+// Tool servers: which of them this chat uses, and the section of the settings in which they are added, tried, and taken away.
 
 import { call } from "./api.js";
 import { confirmDialog, el, icon, toast } from "./dom.js";
@@ -104,12 +104,13 @@ function makeForm(ui) {
       edit(null);
       await ui.draw();
     } catch (error) { ui.complain(error); } finally { save.disabled = false; }
-  } } }, title, el("div", { class: "grid" }, field(t("toolServers.name"), name), field(t("toolServers.secret"), secret, t("toolServers.secretHint"))), field(t("toolServers.url"), url), everyoneLine, enabledLine,
+  } } }, title, el("div", { class: "grid" }, field(t("toolServers.name"), name), field(t("toolServers.secret"), secret, t("toolServers.secretHint"))), field(t("toolServers.url"), url, admin ? t("toolServers.urlHint") : ""), everyoneLine, enabledLine,
   ui.problem, el("div", { class: "dialog-row" }, cancel, save));
   return { node, edit };
 }
 
-export async function toolServersDialog() {
+/** The section of the settings window. */
+export async function draw(panel) {
   const rows = el("ul", { class: "keys servers" });
   const problem = el("p", { class: "form-error", role: "alert", hidden: true });
   const ui = { problem, mayAdd: () => mayAdd, complain: (error) => { problem.textContent = error?.message || ""; problem.hidden = !error; }, draw: async () => {
@@ -121,13 +122,7 @@ export async function toolServersDialog() {
   await toolServers();
   const { node: form, edit } = makeForm(ui);
   ui.edit = edit;
-  document.getElementById("tools-dialog")?.remove();
-  const dialog = el("dialog", { id: "tools-dialog", class: "dialog tools-dialog" }, el("h2", { id: "tools-dialog-title" }, t("tools.title")), el("p", { class: "muted" }, t("toolServers.intro")), rows, form,
-    el("div", { class: "dialog-row dialog-foot" }, el("button", { class: "quiet", type: "button", on: { click: () => dialog.close() } }, t("common.close"))));
-  dialog.setAttribute("aria-labelledby", "tools-dialog-title");
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
+  panel.append(el("p", { class: "muted" }, t("toolServers.intro")), rows, form);
   edit(null);
   await ui.draw();
-  dialog.showModal();
 }

@@ -9,6 +9,8 @@ const ORDER = ["failed", "warning", "ok"];
 
 function open(view, signal) {
   const list = el("ul", { class: "checks" });
+  const folded = el("ul", { class: "checks" });
+  const rest = el("details", { class: "checks-fine", hidden: true }, el("summary", {}), folded); // what is fine needs no reading
   const sums = el("p", { class: "muted", role: "status" });
   const again = el("button", { class: "quiet", type: "button" }, t("admin.checkAgain"));
   const whole = el("button", { class: "quiet", type: "button" }, t("admin.checkDatabase"));
@@ -21,8 +23,15 @@ function open(view, signal) {
       sums.textContent = [["failed", "admin.sumFailed"], ["warning", "admin.sumWarnings"], ["ok", "admin.sumOk"]]
         .filter(([verdict]) => n(verdict)).map(([verdict, key]) => t(key, { n: n(verdict) })).join(" · ");
       items.sort((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict)); // what needs a hand comes first
-      list.replaceChildren(...items.map((c) => el("li", { class: `check check-${c.verdict}` }, el("span", { class: "check-verdict" }, t(`admin.verdict_${c.verdict}`)),
-        el("div", {}, el("b", {}, c.check), el("p", {}, c.found), c.fix ? el("p", { class: "muted" }, t("admin.fix", { text: c.fix })) : null))));
+      const row = (c) => el("li", { class: `check check-${c.verdict}` }, el("span", { class: "check-verdict" }, t(`admin.verdict_${c.verdict}`)),
+        el("div", {}, el("b", {}, c.check), el("p", {}, c.found), c.fix ? el("p", { class: "muted" }, t("admin.fix", { text: c.fix })) : null));
+      const fine = items.filter((c) => c.verdict === "ok");
+      const bad = items.filter((c) => c.verdict !== "ok");
+      list.replaceChildren(...bad.map(row));
+      folded.replaceChildren(...fine.map(row));
+      rest.hidden = !fine.length;
+      rest.firstChild.textContent = t("admin.checksFine", { n: fine.length });
+      rest.open = !bad.length || rest.open;
     } catch (error) {
       list.replaceChildren(problem(error));
     }
@@ -30,7 +39,7 @@ function open(view, signal) {
   };
   again.addEventListener("click", () => run(false));
   whole.addEventListener("click", () => run(true));
-  view.append(el("div", { class: "admin-row" }, again, whole), sums, list);
+  view.append(el("div", { class: "admin-row" }, again, whole), sums, list, rest);
   run(false);
 }
 

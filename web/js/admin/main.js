@@ -1,4 +1,4 @@
-// The admin's page: the frame, and which section is shown (#/status, #/load, ...). The page holds no secret: every route
+// The admin's page: the frame, and which section is shown (#/overview, #/load, ...). The page holds no secret: every route
 // that it calls is checked by the server.
 //
 // A section is one module: { id, title, open(view, signal) }. open draws into `view` and stops what it began (timers,
@@ -13,13 +13,21 @@ import { jobsSection } from "./jobs.js";
 import { loadSection } from "./load.js";
 import { logsSection } from "./logs.js";
 import { modelsSection } from "./models.js";
+import { overviewSection } from "./overview.js";
 import { settingsSection } from "./settings.js";
 import { statusSection } from "./status.js";
 import { upstreamsSection } from "./upstreams.js";
 import { usersSection } from "./users.js";
 import { t, translatePage } from "../i18n.js";
 
-const SECTIONS = [statusSection, loadSection, jobsSection, modelsSection, upstreamsSection, usersSection, auditSection, settingsSection, logsSection, checksSection];
+const GROUPS = [ // [what they are called together, the sections]
+  ["", [overviewSection]],
+  ["admin.navActivity", [loadSection, jobsSection]],
+  ["admin.navModels", [modelsSection, upstreamsSection]],
+  ["admin.navPeople", [usersSection, auditSection]],
+  ["admin.navServer", [settingsSection, statusSection, checksSection, logsSection]],
+];
+const SECTIONS = GROUPS.flatMap(([, sections]) => sections);
 let leave = null;
 
 function show() {
@@ -27,7 +35,7 @@ function show() {
   const section = SECTIONS.find((s) => s.id === wanted) || SECTIONS[0];
   leave?.abort();
   leave = new AbortController();
-  for (const link of $("sections").children) {
+  for (const link of $("sections").querySelectorAll("a")) {
     if (link.dataset.id === section.id) {
       link.setAttribute("aria-current", "page");
       link.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -59,7 +67,8 @@ async function start() {
   try { session = await call("GET", "/api/session"); } catch { signedOut(); return; }
   if (session.user.role !== "admin") { gate(t("admin.gateUser"), t("admin.gateUserText"), t("admin.back")); return; }
   setCsrf(session.csrf);
-  $("sections").append(...SECTIONS.map((s) => el("a", { class: "admin-link", href: `#/${s.id}`, data: { id: s.id } }, s.title)));
+  $("sections").append(...GROUPS.map(([name, sections]) => el("div", { class: "nav-group" }, name ? el("span", { class: "nav-title" }, t(name)) : null,
+    ...sections.map((s) => el("a", { class: "admin-link", href: `#/${s.id}`, data: { id: s.id } }, s.title)))));
   $("admin").hidden = false;
   addEventListener("hashchange", show);
   show();

@@ -1,12 +1,17 @@
 // One user, for admins: role, limits, password, second factor, sessions, keys, the end.
 
 import { call } from "../api.js";
+import { dayBars } from "../bars.js";
 import { el, icon, rounds, toast } from "../dom.js";
-import { date, t } from "../i18n.js";
+import { date, loadStrings, t } from "../i18n.js";
 import { render } from "../render.js";
 import { sessionList } from "../security.js";
 import { bytes, count, dateTime, facts, problem } from "./view.js";
 
+await loadStrings();
+
+const DAYS = 30;
+const DAY_MS = 86400000;
 const LIMITS = ["tokens_per_day", "storage_bytes", "requests_per_minute", "tokens_per_minute", "max_jobs"];
 
 /** A button that wants a second press before it acts. */
@@ -54,14 +59,21 @@ function keyList(user, items, redraw) {
     } } }, icon("trash")))));
 }
 
-async function fetchPerson(id) {
-  const [user, { items: sessions }] = await Promise.all([
-    call("GET", `/api/users?limit=1&after=${id - 1}`).then(({ items }) => items[0]), call("GET", `/api/users/${id}/sessions`)]);
-  if (user?.id !== id) throw new Error(t("users.gone")); // the list says who comes next
-  return { user, sessions, keys: (await call("GET", `/api/users/${id}/keys`)).items };
+/** The last 30 days as columns. */
+function monthChart({ from, days, users: [own] }) {
+  const values = own ? own.prompt_tokens.map((n, i) => n + own.completion_tokens[i]) : Array(days).fill(0);
+  return dayBars({ label: t("users.monthTokens"), first: Math.round(Date.parse(from) / DAY_MS), values });
 }
 
-function parts({ user, sessions, keys }, close, redraw) {
+async function fetchPerson(id) {
+  const [user, { items: sessions }, daily] = await Promise.all([
+    call("GET", `/api/users?limit=1&after=${id - 1}`).then(({ items }) => items[0]), call("GET", `/api/users/${id}/sessions`),
+    call("GET", `/api/admin/usage/daily?days=${DAYS}&user_id=${id}`)]);
+  if (user?.id !== id) throw new Error(t("users.gone")); // the list says who comes next
+  return { user, sessions, daily, keys: (await call("GET", `/api/users/${id}/keys`)).items };
+}
+
+function parts({ user, sessions, daily, keys }, close, redraw) {
   const path = `/api/users/${user.id}`;
   const run = async (method, at, payload, done) => {
     try {
@@ -80,6 +92,7 @@ function parts({ user, sessions, keys }, close, redraw) {
       careful(t(user.disabled ? "users.enable" : "users.disable"), () => change({ disabled: !user.disabled })),
       user.second_factor ? careful(t("users.dropFactor"), () => change({ second_factor: false })) : "",
       careful(t("users.remove"), () => run("DELETE", path, undefined, close))),
+    el("h3", {}, t("users.monthTokens")), monthChart(daily),
     el("h3", {}, t("users.limits")), limitsForm(user, change),
     el("h3", {}, t("users.newPassword")), passwordForm(change),
     el("h3", {}, t("security.sessions")),

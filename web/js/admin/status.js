@@ -1,10 +1,8 @@
 // Status: what runs, where the model's bytes lie, the processes, the database, versions.
 
-import { call } from "../api.js";
 import { el } from "../dom.js";
 import { number, t } from "../i18n.js";
 import { render } from "../render.js";
-import { attentionBlock } from "./attention.js";
 import { block, bytes, count, dateTime, facts, percent, poll, problem, short, span, stack, table } from "./view.js";
 
 function engineBlock(s) {
@@ -100,15 +98,11 @@ function versionBlock(s) {
 function open(view, signal) {
   const body = el("div", { class: "admin-grid" });
   view.append(body);
-  let checks = [];
-  let last = null;
   const draw = (s) => {
-    last = s;
     const processes = processBlock(s);
     processes.querySelector("details").open = body.querySelector("details")?.open;
-    render(body, attentionBlock(s, checks), engineBlock(s), loadBlock(s), memoryBlock(s), promptCacheBlock(s), processes, databaseBlock(s), versionBlock(s));
+    render(body, engineBlock(s), loadBlock(s), memoryBlock(s), promptCacheBlock(s), processes, databaseBlock(s), versionBlock(s));
   };
-  call("GET", "/api/admin/checks").then(({ items }) => { checks = items; if (last && !signal.aborted) draw(last); }, () => { /* the section of that name says why */ });
   poll(signal, 3000, "/api/admin/status", draw, (error) => { if (!body.childElementCount) render(body, problem(error)); });
 }
 

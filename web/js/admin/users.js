@@ -2,10 +2,11 @@
 
 import { call } from "../api.js";
 import { personDialog } from "./person.js";
+import { dayBarsSmall } from "../bars.js";
 import { copyText, el, rounds, toast } from "../dom.js";
 import { date, t } from "../i18n.js";
 import { render } from "../render.js";
-import { block, bytes, count, dateTime, problem, table } from "./view.js";
+import { ago, block, bytes, count, dateTime, problem, short, table } from "./view.js";
 
 const PAGE = 500; // the server's most
 
@@ -18,6 +19,26 @@ async function allUsers() {
   }
 }
 
+const DAYS = 30;
+const DAY_MS = 86400000;
+
+/** The last 30 days of each user by id: {first (days since 1970), of(id): tokens a day}. */
+async function dailyTokens() {
+  const { from, days, users } = await call("GET", `/api/admin/usage/daily?days=${DAYS}`);
+  const by = new Map(users.map((u) => [u.user_id, u.prompt_tokens.map((n, i) => n + u.completion_tokens[i])]));
+  return { first: Math.round(Date.parse(from) / DAY_MS), of: (id) => by.get(id) || Array(days).fill(0) };
+}
+
+/** "3 hours ago", "yesterday"; exactly when is told under the pointer. */
+function lastSeen(ms) {
+  return ms ? el("time", { title: dateTime(ms), dateTime: new Date(ms).toISOString() }, ago(ms)) : t("admin.never");
+}
+
+function monthOf(user, daily) {
+  const values = daily.of(user.id);
+  return el("span", { class: "month" }, dayBarsSmall({ label: user.name, first: daily.first, values, words: (n) => t("thread.tokens", { n }) }), short(values.reduce((a, b) => a + b, 0)));
+}
+
 function stateOf(user) {
   const words = [t(`users.role_${user.role}`)];
   if (user.disabled) words.push(t("users.disabled"));
@@ -25,10 +46,10 @@ function stateOf(user) {
   return words.join(", ");
 }
 
-function usersTable(users, open) {
-  return table(t("users.title"), [t("users.name"), t("users.state"), t("users.seen"), t("users.tokensToday"), t("users.stored"), t("users.access")],
+function usersTable({ users, daily }, open) {
+  return table(t("users.title"), [t("users.name"), t("users.state"), t("users.seen"), t("users.tokensToday"), t("users.month"), t("users.stored"), t("users.access")],
     users.map((u) => [el("button", { type: "button", class: "name-button", data: { key: u.name }, on: { click: () => open(u.id) } }, u.name), stateOf(u),
-      u.last_seen_at ? dateTime(u.last_seen_at) : t("admin.never"), count(u.used.tokens_today), bytes(u.used.storage_bytes),
+      lastSeen(u.last_seen_at), count(u.used.tokens_today), monthOf(u, daily), bytes(u.used.storage_bytes),
       `${t("users.sessionsOf", { n: u.sessions })}, ${t("users.keysOf", { n: u.keys })}`]), users.map((u) => u.id));
 }
 
@@ -104,7 +125,10 @@ function closedNote(draw) {
 }
 
 async function open(view, signal) {
-  const [people, drawPeople] = list(signal, allUsers, (users, draw) => [usersTable(users, (id) => personDialog(id, draw))]);
+  const [people, drawPeople] = list(signal, async () => {
+    const [users, daily] = await Promise.all([allUsers(), dailyTokens()]);
+    return { users, daily };
+  }, (found, draw) => [usersTable(found, (id) => personDialog(id, draw))]);
   const [closed, drawClosed] = list(signal, () => call("GET", "/api/sign-up"), ({ policy }, draw) => {
     invite.hidden = policy === "closed"; // a link that nobody could use is not made
     return policy === "closed" ? [closedNote(draw)] : [];
@@ -113,7 +137,7 @@ async function open(view, signal) {
     items.length ? inviteTable(items, draw) : el("p", { class: "muted" }, t("users.noInvites"))]);
   const link = el("div", {});
   const invite = inviteForm((made) => { link.replaceChildren(inviteLink(made)); drawInvites(); });
-  view.append(el("div", { class: "blocks" }, block(t("users.all"), people, newUserForm(drawPeople)), block(t("users.invites"), closed, invite, link, invites)));
+  view.append(el("div", { class: "blocks" }, block(t("users.invites"), closed, invite, link, invites), block(t("users.all"), people, newUserForm(drawPeople))));
   await Promise.all([drawPeople(), drawClosed(), drawInvites()]);
 }
 

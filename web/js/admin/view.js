@@ -3,7 +3,7 @@
 import { call } from "../api.js";
 import { el, rounds } from "../dom.js";
 import { bytes as inBytes } from "../format.js";
-import { date, number, t } from "../i18n.js";
+import { date, number, relativeTime, t } from "../i18n.js";
 
 export const count = (n) => (n === null || n === undefined ? "–" : number(n, { maximumFractionDigits: 0 }));
 export const short = (n) => (n === null || n === undefined ? "–" : number(n, { maximumSignificantDigits: 3 }));
@@ -22,6 +22,15 @@ export function span(s) {
   if (s < 3600) return two(Math.floor(s / 60), "min", Math.floor(s % 60), "s");
   if (s < 86400) return two(Math.floor(s / 3600), "h", Math.floor(s / 60) % 60, "min");
   return two(Math.floor(s / 86400), "d", Math.floor(s / 3600) % 24, "h");
+}
+
+const relative = [[60, "second", 1], [3600, "minute", 60], [86400, "hour", 3600], [30 * 86400, "day", 86400], [365 * 86400, "month", 30 * 86400], [Infinity, "year", 365 * 86400]];
+
+/** How long ago a moment (ms) was, in words: "5 minutes ago", "yesterday". */
+export function ago(ms) {
+  const s = Math.max(0, (Date.now() - ms) / 1000);
+  const [, unit, seconds] = relative.find(([most]) => s < most);
+  return relativeTime(-Math.floor(s / seconds), unit);
 }
 
 /** A titled block. */
