@@ -13,6 +13,20 @@ webstringsadmindir = $(webstringsdir)/admin
 dist_webstringsadmin_DATA = %D%/strings/admin/en.json %D%/strings/admin/de.json
 webstringslaterdir = $(webstringsdir)/later
 dist_webstringslater_DATA = %D%/strings/later/en.json %D%/strings/later/de.json
+# Further languages: a whole catalogue each in languages/, which is split into the parts that the page loads.
+web_languages = fr
+nodist_webstrings_DATA = $(web_languages:%=%D%/strings/%.json)
+nodist_webstringsadmin_DATA = $(web_languages:%=%D%/strings/admin/%.json)
+nodist_webstringslater_DATA = $(web_languages:%=%D%/strings/later/%.json)
+web_split = $(AM_V_GEN)$(MKDIR_P) $(@D) && $(AWK) -f $(srcdir)/%D%/languages/split.awk
+$(nodist_webstrings_DATA): %D%/strings/%.json: %D%/languages/%.json %D%/strings/en.json %D%/languages/split.awk
+	$(web_split) $(srcdir)/%D%/strings/en.json $(srcdir)/%D%/languages/$*.json > $@.new && mv $@.new $@
+$(nodist_webstringsadmin_DATA): %D%/strings/admin/%.json: %D%/languages/%.json %D%/strings/admin/en.json %D%/languages/split.awk
+	$(web_split) $(srcdir)/%D%/strings/admin/en.json $(srcdir)/%D%/languages/$*.json > $@.new && mv $@.new $@
+$(nodist_webstringslater_DATA): %D%/strings/later/%.json: %D%/languages/%.json %D%/strings/later/en.json %D%/languages/split.awk
+	$(web_split) $(srcdir)/%D%/strings/later/en.json $(srcdir)/%D%/languages/$*.json > $@.new && mv $@.new $@
+EXTRA_DIST += $(web_languages:%=%D%/languages/%.json) %D%/languages/split.awk
+CLEANFILES += $(nodist_webstrings_DATA) $(nodist_webstringsadmin_DATA) $(nodist_webstringslater_DATA)
 webadmindir = $(webdir)/js/admin
 dist_webadmin_DATA = %D%/js/admin/main.js %D%/js/admin/view.js %D%/js/admin/status.js %D%/js/admin/jobs.js \
 	%D%/js/admin/settings.js %D%/js/admin/checks.js %D%/js/admin/chart.js %D%/js/admin/load.js %D%/js/admin/logs.js %D%/js/admin/models.js %D%/js/admin/hub.js %D%/js/admin/upstreams.js %D%/js/admin/overview.js %D%/js/admin/spark.js

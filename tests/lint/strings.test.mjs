@@ -1,5 +1,6 @@
 // The page's texts: every visible one is in the catalogues, the catalogues say the same things, and nothing is left over.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import test from "node:test";
@@ -7,9 +8,12 @@ import { fileURLToPath } from "node:url";
 
 const web = join(dirname(fileURLToPath(import.meta.url)), "../../web");
 const read = (f) => readFileSync(join(web, f), "utf8");
-const names = readdirSync(join(web, "strings")).filter((f) => f.endsWith(".json")).map((f) => f.replace(".json", ""));
+const catalogues = (dir) => readdirSync(join(web, dir)).filter((f) => f.endsWith(".json")).map((f) => f.replace(".json", ""));
+const whole = catalogues("languages"); // in one file, which the build splits
+const names = [...catalogues("strings"), ...whole];
 const further = readdirSync(join(web, "strings"), { withFileTypes: true }).filter((f) => f.isDirectory()).map((f) => f.name); // of other pages than the chat
-const files = (name) => [name, ...further.map((page) => `${page}/${name}`)].map((f) => `strings/${f}.json`);
+const files = (name) => (whole.includes(name) ? [`languages/${name}.json`] : parts(name));
+const parts = (name) => [name, ...further.map((page) => `${page}/${name}`)].map((f) => `strings/${f}.json`);
 const scripts = readdirSync(join(web, "js"), { recursive: true }).filter((f) => f.endsWith(".js")).map((f) => join("js", f));
 const pages = readdirSync(web).filter((f) => f.endsWith(".html"));
 
@@ -29,8 +33,25 @@ const texts = (value) => (typeof value === "string" ? [value] : Object.values(va
 const placeholders = (text) => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]))].sort().join(" ");
 const english = flat("en");
 
-test("both catalogues have the same keys, in the same order", () => {
+test("the catalogues have the same keys, in the same order", () => {
   for (const name of names) assert.deepEqual(Object.keys(flat(name)), Object.keys(english), name);
+});
+
+test("a language in one file is split into the parts that English has, and nothing of it is lost", () => {
+  for (const name of whole) {
+    for (const part of parts("en")) {
+      const made = execFileSync("awk", ["-f", join(web, "languages/split.awk"), join(web, part), join(web, `languages/${name}.json`)], { encoding: "utf8", maxBuffer: 1 << 24 });
+      const all = JSON.parse(read(`languages/${name}.json`));
+      assert.deepEqual(JSON.parse(made), Object.fromEntries(Object.keys(JSON.parse(read(part))).map((section) => [section, all[section]])), `${name} ${part}`);
+    }
+  }
+});
+
+test("each language has its name in the page and its line in the build", () => {
+  const known = /const LANGUAGES = \{([^}]*)\}/.exec(read("js/i18n.js"))[1];
+  const built = /^web_languages = (.*)$/m.exec(read("local.mk"))[1].split(/\s+/);
+  assert.deepEqual([...known.matchAll(/^ {2}(\w+): /gm)].map((m) => m[1]).sort(), [...names].sort());
+  assert.deepEqual(built.sort(), whole.sort());
 });
 
 test("no section and no key stands twice", () => {

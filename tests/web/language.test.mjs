@@ -1,4 +1,4 @@
-// The page's language: as the browser asks, or as chosen in the account menu; numbers and plurals follow.
+// The page's language: as the browser asks, or as chosen in the settings; numbers and plurals follow.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { answered, closeSettings, lastAnswer, noBrowser, openHouse, openSettings, say, until } from './page.mjs';
@@ -45,6 +45,20 @@ test('a language can be chosen, is remembered, and can follow the system again',
   await closeSettings(page);
   await choose('Wie das System');
   assert.equal(await page.getAttribute('html', 'lang'), 'en');
+  await page.context().close();
+});
+
+test('a language that is one file is loaded in parts, as they are wanted', opts, async () => {
+  const page = await house.page({ locale: 'fr-CA' });
+  assert.equal(await page.getAttribute('html', 'lang'), 'fr');
+  assert.equal(await page.textContent('#welcome h2'), 'Comment puis-je vous aider\u202f?');
+  const asked = () => page.evaluate(() => performance.getEntriesByType('resource').map((r) => new URL(r.name).pathname).filter((p) => p.startsWith('/strings/')));
+  assert.deepEqual(await asked(), ['/strings/fr.json']);
+  await openSettings(page, 'keys');
+  assert.equal(await page.innerText('#keys-form .primary'), 'Créer une clé');
+  assert.deepEqual(await asked(), ['/strings/fr.json', '/strings/later/fr.json']);
+  await page.goto(`${house.server.url}/admin#/users`);
+  await page.getByRole('heading', { name: 'Tous les utilisateurs' }).waitFor();
   await page.context().close();
 });
 

@@ -191,7 +191,7 @@ test('the search finds a setting by its words, in any language, and points at it
   await page.keyboard.press('Escape'); // first the words
   assert.ok(await page.isVisible('.settings-tabs'));
   await closeSettings(page);
-  for (const [locale, typed, label, section] of [['de-DE', 'zwei faktor', 'Zwei-Faktor-Authentifizierung', 'security']]) {
+  for (const [locale, typed, label, section] of [['de-DE', 'zwei faktor', 'Zwei-Faktor-Authentifizierung', 'security'], ['fr-FR', 'double auth', 'Double authentification', 'security'], ['fr-FR', 'theme sombre', 'Thème', 'appearance']]) {
     const other = await house.page({ locale });
     await openSettings(other, 'general');
     await other.fill('.settings-search input', typed);

@@ -2,7 +2,11 @@
 // data-strings="admin" has strings/admin/LANGUAGE.json beside it; strings/later/ is for what is loaded when it is wanted. A value is a text with {names} in it, or, where a number decides, one text for each plural form ({"one": ..., "other": ...}).
 // Importing this module waits until the catalogue is here, so t() may be used anywhere, also at a module's top level.
 
-const LANGUAGES = { en: "English", de: "Deutsch" }; // each in its own words
+const LANGUAGES = { // each in its own words
+  en: "English",
+  de: "Deutsch",
+  fr: "Français",
+};
 const STORED = "language";
 
 /** "system", or one of languages(). Kept on this device, as the theme is. */
