@@ -108,6 +108,8 @@ static const struct option options[] = {
     {"audit-log", OPTION_STRING, FIELD(audit_log), NULL, 0, 0, NULL, "FILE",
      "also write the audit log there, as JSON lines; - is standard output, syslog the machine's "
      "log"},
+    {"tool-programs", OPTION_STRING, FIELD(tool_programs), NULL, 0, 0, NULL, "FILE",
+     "programs that admins may offer as tool servers, as JSON; each runs in a sandbox"},
     {"env-file", OPTION_STRING, FIELD(env_file), NULL, 0, 0, NULL, "FILE",
      "write URL and the first admin's name, password and key there (0600)"},
     {"bin-dir", OPTION_STRING, FIELD(bin_dir), NULL, 0, 0, NULL, "DIR",

@@ -27,6 +27,7 @@
 #define STATE_HISTORY "history" /* fcgi/status/history.h: figures over time, for charts */
 #define STATE_RECORD_SOCKET                                                                        \
     "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */
+#define STATE_TOOLS_SOCKET "tools.sock"  /* toolhost/toolhost.h: tool servers that are programs */
 #define STATE_RELAY_SOCKET "relay.sock"  /* fcgi/relay/relay.h: answers of other servers */
 #define STATE_UPSTREAMS "upstreams.json" /* how these are, as the relay sees them */
 #define STATE_STATUS_SOCKET                                                                        \

@@ -13,6 +13,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/http/work.h"
 #include "fcgi/openai/chat_request.h"
+#include "fcgi/process/worker.h"
 #include "fcgi/tools/mcp.h"
 #include "fcgi/tools/tool_offer.h"
 #include "fcgi/tools/tool_result.h"
@@ -194,6 +195,7 @@ static void call_tool(struct running *x, const char *secret, double until, struc
     struct mcp_session session;
     struct err e = {0};
     const struct mcp_server server = {.url = x->found.server.url,
+                                      .run_dir = x->r->worker->run_dir,
                                       .header = x->found.server.header,
                                       .secret = secret,
                                       .anywhere = tool_offer_anywhere(x->r, &x->found.server),

@@ -15,6 +15,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/http/work.h"
 #include "fcgi/openai/chat_request.h"
+#include "fcgi/process/worker.h"
 #include "fcgi/tools/mcp.h"
 #include "fcgi/tools/tool_list.h"
 #include "fcgi/tools/tool_offer.h"
@@ -148,6 +149,39 @@ static bool check_secret(const char *secret, struct err *e)
     return true;
 }
 
+/* Programs are set up in a file on the server, and given out by admins to everyone. */
+static bool check_program(const struct store_tool_server *x, const char *url, struct err *e)
+{
+    const char *name = tool_pipe_program(url);
+    const size_t n = strlen(name), plain = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+    if (!n || n > STORE_TOOL_NAME || plain != n)
+        return err_field(e, ERR_INPUT, "url", "must end with the name of a program: stdio://NAME");
+    return !x->user_id ||
+           err_field(e, ERR_FORBIDDEN, "url", "programs are for everyone, and admins add them") ||
+           err_reason(e, "tool_program_admin");
+}
+
+/* What HTTP has, and a program has not. */
+static bool check_no_head(const struct store_tool_server *x, const char *header, const char *secret,
+                          struct err *e)
+{
+    if (header)
+        return err_field(e, ERR_INPUT, "header", "a program gets none");
+    if (secret && *secret)
+        return err_field(e, ERR_INPUT, "secret", "a program gets none: see its env");
+    return secret || !x->sealed.bytes ||
+           err_field(e, ERR_INPUT, "secret", "a program gets none: send \"\"");
+}
+
+static bool put_fields(struct store_tool_server *x, const char *name, const char *url,
+                       const char *header)
+{
+    x->name = name ? name : x->name;
+    x->url = url ? url : x->url;
+    x->header = header ? header : x->header;
+    return true;
+}
+
 /* What is sent, over what is there. *secret NULL: it stays. */
 static bool read_server(const cJSON *body, struct store_tool_server *x, const char **secret,
                         struct err *e)
@@ -161,6 +195,10 @@ static bool read_server(const cJSON *body, struct store_tool_server *x, const ch
     if ((name && !check_name(name, e)) || (header && !check_header(header, e)) ||
         (*secret && !check_secret(*secret, e)))
         return false;
+    const char *to = url ? url : x->url;
+    if (to && tool_pipe_program(to))
+        return check_program(x, to, e) && check_no_head(x, header, *secret, e) &&
+               put_fields(x, name, url, header);
     if (url && (strlen(url) > STORE_TOOL_URL || !setting_is_url(url, true)))
         return err_field(e, ERR_INPUT, "url",
                          "must begin with https:// (or http:// on this machine: localhost, "
@@ -170,10 +208,7 @@ static bool read_server(const cJSON *body, struct store_tool_server *x, const ch
         return err_field(e, ERR_INPUT, "secret",
                          "was saved for another address: send it again, or \"\" for none") ||
                err_reason(e, "tool_secret_again");
-    x->name = name ? name : x->name;
-    x->url = url ? url : x->url;
-    x->header = header ? header : x->header;
-    return true;
+    return put_fields(x, name, url, header);
 }
 
 /* Once users may add no servers, theirs are asked for nothing more either. */
@@ -195,6 +230,7 @@ static bool fetch_tools(struct request *r, struct store_tool_server *x, const ch
     if (!secret && !store_tool_server_secret(r->store, r->arena, x, &secret, e))
         return false;
     const struct mcp_server server = {.url = x->url,
+                                      .run_dir = r->worker->run_dir,
                                       .header = x->header,
                                       .secret = secret && *secret ? secret : NULL,
                                       .anywhere = tool_offer_anywhere(r, x),
@@ -227,13 +263,15 @@ static bool add_server(struct request *r, struct err *e)
     bool everyone = false;
     int64_t id;
     if (!body || !fields_check(r, body, add_fields, e) ||
-        !json_get_bool(body, "everyone", &everyone, e) || !read_server(body, &x, &secret, e))
+        !json_get_bool(body, "everyone", &everyone, e))
         return false;
-    if (!x.name || !x.url)
-        return err_field(e, ERR_INPUT, x.name ? "url" : "name", "is needed");
     if (everyone && !r->who.admin)
         return err_field(e, ERR_FORBIDDEN, "everyone", "is for admins");
     x.user_id = everyone ? 0 : r->who.user_id;
+    if (!read_server(body, &x, &secret, e))
+        return false;
+    if (!x.name || !x.url)
+        return err_field(e, ERR_INPUT, x.name ? "url" : "name", "is needed");
     if (!may_ask(r, &x, e) || !fetch_tools(r, &x, secret ? secret : "", e) ||
         !store_tool_server_add(r->store, &x, secret, &id, e))
         return false;

@@ -9,4 +9,5 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/tool_http.c %D%/tool_http.h \
 	%D%/tool_list.c %D%/tool_list.h \
 	%D%/tool_offer.c %D%/tool_offer.h \
+	%D%/tool_pipe.c %D%/tool_pipe.h \
 	%D%/tool_result.c %D%/tool_result.h

@@ -1,4 +1,4 @@
-/* mcp.h: JSON-RPC messages, one request of HTTP each. */
+/* mcp.h: JSON-RPC messages, one request of HTTP each, or one line to a program. */
 #include "fcgi/tools/mcp.h"
 
 #include <stdio.h>
@@ -112,6 +112,23 @@ static bool take_bytes(void *context, const char *type, const char *data, size_t
     return mcp_events_feed(&x->events, data, len);
 }
 
+/* What is no message is passed over: some programs also print words for people. */
+static bool take_line(void *context, const char *line, size_t len)
+{
+    struct exchange *x = context;
+    take_text(x, line, len);
+    return !x->answer && !x->too_large;
+}
+
+/* A message to a program; x: what comes back is for it. */
+static bool say(struct mcp_session *s, const char *body, struct exchange *x,
+                struct tool_http_answer *answer, struct err *e)
+{
+    *answer = (struct tool_http_answer){.status = 200};
+    return !body || (tool_pipe_send(&s->pipe, body, e) &&
+                     (!x || !x->id || tool_pipe_read(&s->pipe, take_line, x, e)));
+}
+
 static bool is_stopped(void *context)
 {
     const struct exchange *x = context;
@@ -124,6 +141,8 @@ static bool post(struct mcp_session *s, const char *method, const char *body, do
                  struct exchange *x, struct tool_http_answer *answer, struct err *e)
 {
     const struct mcp_server *server = s->server;
+    if (s->pipe.fd >= 0)
+        return say(s, body, x, answer, e);
     struct buf secret = {0}, session = {0}, version = {0};
     struct tool_http h = {.url = server->url,
                           .method = method,
@@ -256,7 +275,14 @@ bool mcp_open(struct mcp_session *s, const struct mcp_server *server, struct err
 {
     struct tool_http_answer answer;
     struct exchange note = {.session = s};
-    *s = (struct mcp_session){.server = server};
+    const char *program = tool_pipe_program(server->url);
+    *s = (struct mcp_session){.server = server,
+                              .pipe = {.fd = -1,
+                                       .until = server->until,
+                                       .stopped = server->stopped,
+                                       .context = server->context}};
+    if (program && !tool_pipe_open(&s->pipe, server->run_dir, program, e))
+        return false;
     cJSON *params = cJSON_CreateObject();
     cJSON_AddStringToObject(params, "protocolVersion", versions[0]);
     cJSON_AddObjectToObject(params, "capabilities");
@@ -265,7 +291,7 @@ bool mcp_open(struct mcp_session *s, const struct mcp_server *server, struct err
     cJSON_AddStringToObject(info, "version", PACKAGE_VERSION);
     cJSON *result = request(s, "initialize", params, &answer, e);
     if (!result)
-        return false;
+        return mcp_close(s), false;
     if (is_plain(answer.session))
         memcpy(s->id, answer.session, sizeof s->id);
     const bool ok = take_version(s, result, e);
@@ -286,6 +312,7 @@ void mcp_close(struct mcp_session *s)
     if (s->id[0])
         post(s, "DELETE", NULL, clock_ms() + CLOSE_MS, NULL, &ignored, &unheard);
     s->id[0] = '\0';
+    tool_pipe_close(&s->pipe);
 }
 
 /* Moves a page's tools into the list. False: it is full, or the page holds none. */

@@ -1,13 +1,14 @@
-/* A client of the Model Context Protocol over streamable HTTP: a session with one server in which
- * its tools are listed or one is called. Answers come as JSON or as a stream of events; a ping in
- * between is answered, any other request of the server's is refused, since nothing is offered to
- * it. What the server says is outside text: it is checked for shape here and never trusted.
+/* A client of the Model Context Protocol over streamable HTTP, or over the standard input and
+ * output of a program (tool_pipe.h): a session with one server in which its tools are listed or one
+ * is called. Answers come as JSON or as a stream of events; a ping in between is answered, any
+ * other request of the server's is refused, since nothing is offered to it. What the server says is
+ * outside text: it is checked for shape here and never trusted.
  *
  * Thread: the request's, behind WORK_TOOL. All functions fail with ERR_UNAVAILABLE, ERR_LIMIT,
- * ERR_FORBIDDEN or ERR_CANCELLED and a reason of tool_http.h, or tool_refused (the server wants
- * another secret), tool_status (it answers with an error of HTTP), tool_rubbish (what it says is
- * not the protocol), tool_protocol (a version that is not spoken here), tool_error (an error that
- * it explains itself). */
+ * ERR_FORBIDDEN or ERR_CANCELLED and a reason of tool_http.h or tool_pipe.h, or tool_refused (the
+ * server wants another secret), tool_status (it answers with an error of HTTP), tool_rubbish (what
+ * it says is not the protocol), tool_protocol (a version that is not spoken here), tool_error (an
+ * error that it explains itself). */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -15,11 +16,13 @@
 
 #include "engine/base/err.h"
 #include "fcgi/tools/tool_http.h"
+#include "fcgi/tools/tool_pipe.h"
 
 #define MCP_TOOLS_MAX 128 /* of one server */
 
 struct mcp_server {
     const char *url;
+    const char *run_dir;         /* for a program */
     const char *header, *secret; /* secret NULL: no header is sent */
     bool anywhere;               /* tool_http.h */
     double until;                /* clock_ms: all of the session */
@@ -31,6 +34,7 @@ struct mcp_session {
     const struct mcp_server *server;
     char id[TOOL_HTTP_SESSION]; /* "": the server keeps none */
     char version[16];
+    struct tool_pipe pipe; /* fd -1: it is asked by HTTP */
     int64_t last_id;
 };
 

@@ -70,6 +70,7 @@ function layOut(dir, fake) {
   const binDir = path.join(dir, 'bin');
   mkdirSync(binDir);
   symlinkSync(program('sluice-worker'), path.join(binDir, 'sluice-worker'));
+  symlinkSync(program('sluice-toolhost'), path.join(binDir, 'sluice-toolhost'));
   symlinkSync(program(fake ? 'scripted_engine' : 'sluice-engine'), path.join(binDir, 'sluice-engine'));
   const share = path.join(dir, 'share');
   mkdirSync(share);

@@ -1,29 +1,59 @@
 // Tools that run, with the protocol's own reference server (@modelcontextprotocol/server-everything): sessions, streams with progress
 // and log messages before the result, all kinds of content, requests that the server makes of its client.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
+import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { sleep, slow, start, top } from './harness.mjs';
+import { program as find, sleep, slow, start, top } from './harness.mjs';
 
 const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');
 const program = path.join(modules, '@modelcontextprotocol/server-everything/dist/index.js');
-let s, child, url;
+const noise = `process.stdout.write("words for people\\n"); process.stdin.resume(); process.stdin.on("end", () => {});`; // and it never ends by itself
+/** Says what it can reach, as a tool. */
+const probe = `
+const fs = require("fs"), net = require("net");
+const tryIt = (f) => { try { return f(); } catch (e) { return e.code || e.message; } };
+let held = "";
+process.stdin.on("data", (d) => { held += d; for (let i; (i = held.indexOf("\\n")) >= 0; held = held.slice(i + 1)) take(JSON.parse(held.slice(0, i))); });
+const send = (id, result) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result }) + "\\n");
+function take(m) {
+  if (m.method === "initialize") send(m.id, { protocolVersion: m.params.protocolVersion, capabilities: {}, serverInfo: { name: "p", version: "1" } });
+  if (m.method === "tools/list") send(m.id, { tools: [{ name: "look", inputSchema: { type: "object" } }, { name: "hang", inputSchema: { type: "object" } }, { name: "flood", inputSchema: { type: "object" } }] });
+  if (m.method !== "tools/call") return;
+  if (m.params.name === "flood") { for (let i = 0; i < 600; i++) process.stdout.write("x".repeat(10000)); return; }
+  if (m.params.name === "hang") { fs.writeFileSync(process.env.PLACE + "/pid", String(process.pid)); return; }
+  const state = tryIt(() => fs.readdirSync(process.env.STATE).length), own = tryIt(() => { fs.writeFileSync(process.env.PLACE + "/x", "1"); return "written"; });
+  const outside = tryIt(() => fs.writeFileSync("/tmp/from-a-tool", "1"));
+  const done = (network) => send(m.id, { content: [{ type: "text", text: JSON.stringify({ state, own, outside, network, env: Object.keys(process.env).sort(), cwd: process.cwd() }) }] });
+  const c = net.connect(Number(process.env.PORT), "127.0.0.1", () => done("connected")).on("error", (e) => done(e.code));
+}`;
+let s, child, url, place;
 let said = '';
 
 const freePort = () => new Promise((done) => { const n = net.createServer().listen(0, '127.0.0.1', () => { const { port } = n.address(); n.close(() => done(port)); }); });
 before(async () => {
-  s = await start({ fake: true });
   const port = await freePort();
+  place = mkdtempSync(path.join(os.tmpdir(), 'slt-tool-'));
+  const node = (...args) => ({ command: process.execPath, args, folder: place });
+  const reach = { write: [place], env: { PLACE: place, STATE: os.tmpdir(), PORT: String(port) } };
+  const file = path.join(place, 'programs.json');
+  writeFileSync(file, JSON.stringify({ programs: {
+    everything: { ...node(program, 'stdio'), read: [modules] },
+    probe: { ...node('-e', probe), ...reach },
+    online: { ...node('-e', probe), ...reach, network: true },
+    noise: node('-e', noise), crash: node('-e', 'process.exit(3)') } }));
+  s = await start({ fake: true, args: ['--tool-programs', file] });
   url = `http://127.0.0.1:${port}/mcp`;
   child = spawn(process.execPath, [program, 'streamableHttp'], { env: { ...process.env, PORT: String(port) }, stdio: ['ignore', 'pipe', 'pipe'] });
   for (const out of [child.stdout, child.stderr]) out.on('data', (d) => { said += d; });
   for (let i = 0; i < 200 * slow && !/listening/.test(said); i++) await sleep(50);
   assert.match(said, /listening/, said);
 });
-after(async () => { child?.kill('SIGKILL'); await s?.stop(); });
+after(async () => { child?.kill('SIGKILL'); await s?.stop(); rmSync(place, { recursive: true, force: true }); });
 
 async function run(tool, args) {
   const c = (await s.json('POST', '/api/conversations', { settings: { tool_servers: ['all'], thinking: false } })).body;
@@ -64,4 +94,105 @@ test('what its arguments must be it says itself, as the call\'s result', async (
   const r = await run('get-sum', { a: 'x' });
   assert.equal(r.state, 'failed');
   assert.match(r.result, /number|invalid/i);
+});
+
+// --- the same server as a program, over its standard input and output ---------------------------------------------------------
+
+async function addProgram(name, more = {}) {
+  return s.json('POST', '/api/tool-servers', { name, url: `stdio://${name}`, everyone: true, ...more });
+}
+
+async function call(name, args = {}) {
+  const [server] = name.split('_');
+  const c = (await s.json('POST', '/api/conversations', { settings: { tool_servers: [server], thinking: false } })).body;
+  const text = `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`;
+  const out = await follow(await s.request('POST', `/api/conversations/${c.id}/messages`, { content: `fake:${JSON.stringify({ steps: [text, 'Done.'] })}` }));
+  const answer = out.last.message;
+  const { definition } = (await s.json('GET', '/api/tool-servers')).body.items.find((x) => x.name === server).tools.find((t) => t.call === name);
+  return s.json('POST', `/api/messages/${answer.id}/calls/${answer.tool_calls[0].id}/run`, { allow: 'once', definition });
+}
+
+test('as a program it does the same, and nobody but an admin offers one', async () => {
+  const r = await addProgram('everything');
+  assert.equal(r.status, 201, r.text);
+  assert.deepEqual(r.body.tools.map((t) => t.name), (await s.json('GET', '/api/tool-servers')).body.items.find((x) => x.name === 'all').tools.map((t) => t.name));
+  const sum = await call('everything_get-sum', { a: 17, b: 25 });
+  assert.equal(sum.body.state, 'done', sum.text);
+  assert.match(sum.body.result, /42/);
+  assert.equal((await addProgram('nobody')).body.error.reason, 'tool_program');
+  assert.equal((await addProgram('everything', { name: 'mine', everyone: false })).status, 403);
+  for (const [field, body] of [['url', { url: 'stdio://' }], ['url', { url: 'stdio://../x' }], ['secret', { secret: 'x' }], ['header', { header: 'X-Key' }]]) {
+    const bad = await addProgram('probe', body);
+    assert.equal(bad.status, 400, JSON.stringify(body));
+    assert.equal(bad.body.error.param, field);
+  }
+  const kept = await s.json('PATCH', `/api/tool-servers/${r.body.id}`, { secret: 'x' }); // one that is there gets none either
+  assert.deepEqual([kept.status, kept.body.error.param], [400, 'secret']);
+  await s.json('PATCH', '/api/admin/settings', { tool_servers: 'users' });
+  await s.json('POST', '/api/users', { name: 'ed', password: 'a long password' });
+  const login = await s.json('POST', '/api/login', { name: 'ed', password: 'a long password' }, { authorization: null });
+  const r2 = await s.json('POST', '/api/tool-servers', { name: 'x', url: 'stdio://everything' }, { authorization: null, cookie: login.headers.get('set-cookie').split(';')[0], 'x-csrf-token': login.body.csrf });
+  assert.equal(r2.status, 403, r2.text);
+});
+
+test('a program reaches its own folder and nothing else: no state, no network, no variables of ours', async () => {
+  assert.equal((await addProgram('probe')).status, 201);
+  const saw = JSON.parse((await call('probe_look')).body.result);
+  assert.equal(saw.state, 'EACCES');
+  assert.equal(saw.own, 'written');
+  assert.equal(saw.outside, 'EACCES');
+  assert.ok(['EAFNOSUPPORT', 'EACCES', 'EPERM'].includes(saw.network), saw.network);
+  assert.deepEqual(saw.env, ['HOME', 'LANG', 'PATH', 'PLACE', 'PORT', 'STATE']);
+  assert.equal(saw.cwd, place);
+});
+
+test('one that may, has a network', async () => {
+  assert.equal((await addProgram('online')).status, 201);
+  assert.equal(JSON.parse((await call('online_look')).body.result).network, 'connected');
+});
+
+test('time, output and words between the messages are bounded; who ends at once is started later and later', async () => {
+  await s.json('PATCH', '/api/admin/settings', { tool_call_seconds: 2 });
+  const alive = (pid) => { try { return !/\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
+  const hung = await call('probe_hang');
+  assert.equal(hung.body.state, 'failed');
+  assert.match(hung.body.result, /in time/);
+  const pid = readFileSync(path.join(place, 'pid'), 'utf8');
+  for (let i = 0; alive(pid) && i < 100; i++) await sleep(50);
+  assert.ok(!alive(pid), 'it is killed when the call is over');
+  assert.match((await call('probe_flood')).body.result, /larger than/);
+  const mute = await addProgram('noise'); // prints words, never answers
+  assert.equal(mute.status, 400);
+  await s.json('PATCH', '/api/admin/settings', { tool_call_seconds: 60 });
+  const first = await addProgram('crash');
+  assert.equal(first.body.error.reason, 'tool_program_failed', first.text);
+  const again = await addProgram('crash'); // refused without a start
+  assert.equal(again.body.error.reason, 'tool_program_failed', again.text);
+  assert.equal((s.log.match(/program crash ended by itself/g) || []).length, 1, s.log.slice(-2000));
+});
+
+test('a killed worker takes its programs along', async () => {
+  const known = readFileSync(path.join(place, 'pid'), 'utf8');
+  const running = call('probe_hang').catch(() => {});
+  for (let i = 0; i < 200; i++) { try { if (readFileSync(path.join(place, 'pid'), 'utf8') !== known) break; } catch { /* not yet */ } await sleep(20); }
+  const pid = readFileSync(path.join(place, 'pid'), 'utf8');
+  const alive = () => { try { return !/\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
+  assert.ok(alive());
+  for (const worker of s.childrenOf(s.pid('workers-short'))) try { process.kill(worker, 'SIGKILL'); } catch { /* gone */ }
+  for (let i = 0; alive() && i < 100; i++) await sleep(50);
+  assert.ok(!alive());
+  await running;
+});
+
+test('a file of programs that is wrong says where, and nothing starts', () => {
+  const file = path.join(place, 'bad.json');
+  for (const [text, words] of [['{', /JSON|json|end/], ['{}', /"programs"/], ['{"programs": {"X": {"command": "/bin/cat"}}}', /'X': its name/], ['{"programs": {"a": {}}}', /'a': command/],
+    ['{"programs": {"a": {"command": "cat"}}}', /'a': command must be the absolute path/], ['{"programs": {"a": {"command": "/bin/cat", "netwrok": true}}}', /'a': netwrok is not a field/],
+    ['{"programs": {"a": {"command": "/bin/cat", "read": ["x"]}}}', /'a': read must hold absolute paths/], ['{"programs": {"a": {"command": "/bin/cat", "env": {"A": 1}}}}', /'a': env/],
+    ['{"programs": {"a": {"command": "/bin/cat", "memory_mb": 1}}}', /'a': memory_mb: must be from/]]) {
+    writeFileSync(file, text);
+    const r = spawnSync(find('sluice-toolhost'), ['--programs', file, '--socket', path.join(place, 's')], { encoding: 'utf8', timeout: 5000 });
+    assert.equal(r.status, 1, text);
+    assert.match(r.stderr, words, text);
+  }
 });

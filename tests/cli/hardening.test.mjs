@@ -29,7 +29,7 @@ test("no program says where it was built", { skip: sanitized }, () => {
 
 test("the programs of an installation are all looked at", () => {
   const names = programs.map((p) => p.slice(p.lastIndexOf("/") + 1)).sort();
-  assert.deepEqual(names, ["sluice", "sluice-engine", "sluice-reader", "sluice-worker"]);
+  assert.deepEqual(names, ["sluice", "sluice-engine", "sluice-reader", "sluice-toolhost", "sluice-worker"]);
 });
 
 for (const program of programs) {

@@ -1,22 +1,27 @@
 // Tools that run, on the page: servers are added and chosen, a call asks, runs, shows what it gave, and the chat goes on.
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { load, sleep } from '../api/harness.mjs';
+import { load, sleep, top } from '../api/harness.mjs';
 import { startMcp } from '../api/mcp_server.mjs';
-import { answered, closeSettings, noBrowser, openHouse, order, say, until } from './page.mjs';
+import { answered, closeSettings, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 const pictures = process.env.SLUICE_PICTURES;
-let house, page, mcp;
+const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');
+let house, page, mcp, dir;
 before(async () => {
   if (noBrowser) return;
-  house = await openHouse({ fake: true });
+  dir = mkdtempSync(path.join(os.tmpdir(), 'slt-tools-'));
+  writeFileSync(path.join(dir, 'programs.json'), JSON.stringify({ programs: { everything: { command: process.execPath,
+    args: [path.join(modules, '@modelcontextprotocol/server-everything/dist/index.js'), 'stdio'], read: [modules] } } }));
+  house = await openHouse({ fake: true, args: ['--tool-programs', path.join(dir, 'programs.json')] });
   mcp = await startMcp();
   page = await house.page();
 });
-after(async () => { await house?.close(); await mcp?.stop(); });
+after(async () => { await house?.close(); await mcp?.stop(); if (dir) rmSync(dir, { recursive: true, force: true }); });
 
 const picture = async (name, p = page) => {
   if (!pictures) return;
@@ -251,6 +256,25 @@ test('by keyboard alone, and clean for axe in both themes, on a phone in German 
   await picture('tools-dialog-phone', phone);
   await clean(phone, 'dialog');
   await phone.context().close();
+});
+
+test('a program that the server\'s file names is offered by an admin, and runs', opts, async () => {
+  await openSettings(page, 'tools');
+  await page.fill('#tools-form input:not([type])', 'all');
+  await page.fill('#tools-form input[type=url]', 'stdio://nobody');
+  await page.click('#tools-form .primary');
+  await until(page, () => /No program of this name/.test(document.querySelector('.settings-tools .form-error')?.textContent));
+  await page.fill('#tools-form input[type=url]', 'stdio://everything');
+  await page.click('#tools-form .primary');
+  await page.locator('.server', { hasText: 'all' }).waitFor();
+  await closeSettings(page);
+  await fresh();
+  await choose('all');
+  await say(page, order({ steps: [calling(['all_get-sum', { a: 17, b: 25 }]), 'It is 42.'] }));
+  await page.getByRole('button', { name: 'Allow once' }).click();
+  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
+  assert.equal((await answered(page)).text.trim(), 'It is 42.');
+  assert.match(await page.textContent('.call-result pre'), /42/);
 });
 
 test('nothing failed in the page meanwhile', opts, () => {

@@ -145,6 +145,25 @@ static void add_pool(struct up *u, struct supervisor *s, char *pool, const char 
     up_add_child(s, name, argv, SIGTERM);
 }
 
+/* Programs that are tool servers; without a file of them there is nobody to run any. */
+static void add_toolhost(struct up *u, struct supervisor *s)
+{
+    char *argv[] = {up_in_dir(u, u->bin_dir, "sluice-toolhost"),
+                    "--programs",
+                    (char *)u->tool_programs,
+                    "--socket",
+                    up_in_dir(u, u->state, STATE_TOOLS_SOCKET),
+                    "--log-level",
+                    (char *)u->log_level,
+                    "--log-ring",
+                    u->log_ring,
+                    u->without_landlock ? "--without-landlock" : "--no-without-landlock",
+                    u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
+                    NULL};
+    if (u->tool_programs)
+        up_add_child(s, "toolhost", argv, SIGTERM);
+}
+
 /* --name, and what --host and the machine are called. */
 static char *known_names(struct up *u)
 {
@@ -190,6 +209,7 @@ bool up_add_children(struct up *u, struct supervisor *s, struct err *e)
     up_add_side_engines(u, s);
     add_pool(u, s, "record", "recorder", NULL);
     add_pool(u, s, "relay", "relay", NULL);
+    add_toolhost(u, s);
     add_pool(u, s, "short", "workers-short", u->short_socket);
     add_pool(u, s, "stream", "workers-stream", u->stream_socket);
     return add_nginx(u, s, e);

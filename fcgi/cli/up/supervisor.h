@@ -10,7 +10,7 @@
 #include "engine/base/err.h"
 #include "fcgi/cli/up/run_as.h"
 
-#define SUPERVISOR_MAX_CHILDREN 8
+#define SUPERVISOR_MAX_CHILDREN 9
 #define SUPERVISOR_MAX_ARGS 64
 
 struct child {

@@ -16,7 +16,7 @@ struct up {
     const char *state, *model, *models, *hub, *backend, *host, *names, *env_file, *bin_dir,
         *share_dir, *cors, *audit_log, *log_level, *user_name, *engine_user_name,
         *prompt_cache_disk, *prompt_cache_ram, *speculate, *draft_model, *embedding_model,
-        *rerank_model;
+        *rerank_model, *tool_programs;
     int64_t embedding_threads, port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
     bool exact, without_landlock, without_seccomp, without_first_admin;
