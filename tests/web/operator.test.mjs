@@ -89,7 +89,7 @@ test('people: 30 days of use in the table and in the dialog', opts, async () => 
 test('settings: sizes have units, changes are counted and can be taken back, a search leaves what was looked for', opts, async () => {
   await section('settings');
   await page.locator('#setting-attachment_bytes').waitFor();
-  assert.deepEqual([await page.inputValue('#setting-attachment_bytes'), await page.locator('#setting-attachment_bytes + select').inputValue()], ['10485.76', 'kilobyte']);
+  assert.deepEqual([await page.inputValue('#setting-attachment_bytes'), await page.locator('#setting-attachment_bytes + select').inputValue()], ['10.48576', 'megabyte']);
   assert.equal(await page.getAttribute('#setting-share_links', 'role'), 'switch');
   await page.fill('#setting-attachment_bytes', '2.5');
   await page.locator('#setting-attachment_bytes + select').selectOption('megabyte');

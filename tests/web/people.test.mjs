@@ -124,7 +124,7 @@ test('an admin sees the user, sets limits, resets the second factor, ends the se
   const secondLimit = dialog.locator('.limits input').nth(1);
   assert.equal(await secondLimit.inputValue(), '');
   await dialog.locator('.limits .primary').click();
-  await until(admin, () => document.querySelectorAll('.person .limits input')[1].value === String(32 * 2 ** 30)); // drawn again: what holds where nothing else was said
+  await until(admin, () => document.querySelectorAll('.person .limits input')[1].value === '34.359738368' && document.querySelector('.person .limits .with-unit select').value === 'gigabyte'); // drawn again: what holds where nothing else was said
   const drop = dialog.locator('.person-actions button').nth(2);
   await drop.click();
   await drop.click();
@@ -152,7 +152,7 @@ test('what is drawn again takes nothing from the hand: text, a press that wants 
   await disable.click();
   assert.match(await disable.getAttribute('class'), /danger/);
   await held[0].continue();
-  await until(admin, () => document.querySelectorAll('.person .limits input')[1].value === String(32 * 2 ** 30));
+  await until(admin, () => document.querySelectorAll('.person .limits input')[1].value === '34.359738368' && document.querySelector('.person .limits .with-unit select').value === 'gigabyte');
   assert.match(await disable.getAttribute('class'), /danger/);
   assert.ok(await disable.evaluate((b) => b === document.activeElement));
   assert.equal(await dialog.locator('.inline-form input').inputValue(), 'half a new pass');

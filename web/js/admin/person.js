@@ -6,6 +6,7 @@ import { el, icon, rounds, toast } from "../dom.js";
 import { date, loadStrings, t } from "../i18n.js";
 import { render } from "../render.js";
 import { sessionList } from "../security.js";
+import { sizeField } from "./size_field.js";
 import { bytes, count, dateTime, facts, problem } from "./view.js";
 
 await loadStrings();
@@ -31,13 +32,19 @@ function careful(label, run) {
 }
 
 function limitsForm(user, change) {
-  const inputs = LIMITS.map((name) => [name, el("input", { type: "number", min: 0, step: 1, value: user.limits ? String(user.limits[name]) : "",
-    placeholder: t("users.everyones"), ariaLabel: t(`users.limit_${name}`) })]);
+  const fields = LIMITS.map((name) => {
+    const value = user.limits ? user.limits[name] : null;
+    const label = t(`users.limit_${name}`);
+    const props = { placeholder: t("users.everyones"), ariaLabel: label };
+    if (name === "storage_bytes") return { name, label, ...sizeField(value, label, props) };
+    const input = el("input", { ...props, type: "number", min: 0, step: 1, value: value === null ? "" : String(value) });
+    return { name, label, node: input, read: () => (input.value === "" ? null : Number(input.value)) };
+  });
   return el("form", { class: "limits", data: { key: `limits ${JSON.stringify(user.limits)}` }, on: { submit: (event) => {
     event.preventDefault();
-    const given = inputs.filter(([, input]) => input.value !== "");
-    change({ limits: given.length ? Object.fromEntries(given.map(([name, input]) => [name, Number(input.value)])) : null });
-  } } }, ...inputs.map(([name, input]) => el("label", {}, t(`users.limit_${name}`), input)),
+    const given = fields.filter((f) => f.read() !== null);
+    change({ limits: given.length ? Object.fromEntries(given.map((f) => [f.name, f.read()])) : null });
+  } } }, ...fields.map((f) => el("label", {}, f.label, f.node)),
   el("p", { class: "muted" }, t("users.limitsText")), el("div", {}, el("button", { class: "primary small" }, t("users.saveLimits"))));
 }
 

@@ -5,18 +5,17 @@ import { call } from "../api.js";
 import { el, icon, toast } from "../dom.js";
 import { fold } from "../fold.js";
 import { has, number, t } from "../i18n.js";
+import { sizeField } from "./size_field.js";
 import { bytes, problem, short } from "./view.js";
 
 const GROUPS = ["page", "model", "limits", "accounts", "sign_in", "tools", "api"];
 const LINES = new Set(["suggestions"]); // texts with | between their parts: one a line
-const SIZES = [["byte", 1], ["kilobyte", 1e3], ["megabyte", 1e6], ["gigabyte", 1e9], ["terabyte", 1e12]];
 // The server's own words (English) where the catalogue does not know the name yet.
 const label = (row) => (has(`admin.set_${row.name}`) ? t(`admin.set_${row.name}`) : row.name);
 const help = (row) => (has(`admin.help_${row.name}`) ? t(`admin.help_${row.name}`) : row.help);
 const word = (choice) => (has(`admin.choice_${choice}`) ? t(`admin.choice_${choice}`) : choice);
 const unit = (row) => (has(`admin.unit_${row.unit}`) ? t(`admin.unit_${row.unit}`) : row.unit);
 const heading = (group) => (GROUPS.includes(group) ? t(`admin.group_${group}`) : group);
-const sizeName = (name) => number(0, { style: "unit", unit: name, unitDisplay: "short" }).replace(/^0\s?/, "");
 
 function defaultOf(row) {
   const d = row.default;
@@ -28,11 +27,6 @@ function defaultOf(row) {
 function limitsOf(row) {
   if (row.unit === "bytes") return t("admin.between", { min: bytes(row.min), max: bytes(row.max) });
   return row.min === undefined ? "" : t("admin.between", { min: short(row.min), max: number(row.max) });
-}
-
-/** The largest unit in which the value is written with at most three digits behind the point. */
-function sizeFor(value) {
-  return SIZES.findLast(([, factor]) => value >= factor && Number.isInteger(value / factor * 1000)) || SIZES[0];
 }
 
 // Each kind of field: {input, node (with what belongs to it), read()}; read gives what is sent.
@@ -72,13 +66,7 @@ const KINDS = {
       step: row.type === "int" ? 1 : "any", placeholder: row.nullable ? t("admin.none") : "" });
     return { input, node: row.unit ? el("div", { class: "with-unit" }, input, el("span", { class: "muted" }, unit(row))) : input, read: () => (input.value === "" ? null : Number(input.value)) };
   },
-  size(row, common) {
-    const [name, factor] = sizeFor(row.value || 0);
-    const input = el("input", { ...common, type: "number", value: String((row.value || 0) / factor), autocomplete: "off", min: 0, step: "any" });
-    const size = el("select", { ariaLabel: t("admin.unitOf", { name: label(row) }) }, ...SIZES.map(([n]) => el("option", { value: n, selected: n === name }, sizeName(n))));
-    const read = () => (input.value === "" ? null : Math.round(Number(input.value) * SIZES.find(([n]) => n === size.value)[1]));
-    return { input, node: el("div", { class: "with-unit" }, input, size), read };
-  },
+  size: (row, common) => sizeField(row.value, label(row), common),
 };
 
 function fieldOf(row) {
