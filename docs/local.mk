@@ -33,7 +33,7 @@ SITE_PAGES = README.md docs/OPERATIONS.md docs/operations/install.md docs/coming
 	docs/speed/README.md docs/speed/cpu.md docs/speed/vulkan.md docs/speed/page.md docs/speed/prompt_cache.md \
 	docs/speed/speculation.md docs/speed/streaming.md
 EXTRA_DIST += README.md %D%/site/make-site.mjs %D%/site/site.css %D%/images/chat-light.png %D%/images/chat-dark.png \
-	%D%/images/phone.png %D%/images/admin-status.png
+	%D%/images/phone.png %D%/images/admin-overview.png
 all-local: %D%/html/llms.txt
 %D%/html/llms.txt: %D%/local.mk %D%/site/make-site.mjs %D%/site/site.css web/vendor/stamp $(addprefix $(top_srcdir)/,$(SITE_PAGES))
 	$(AM_V_GEN)node $(srcdir)/docs/site/make-site.mjs $(srcdir) docs/html web/vendor/markdown-it.min.js $(SITE_PAGES)
