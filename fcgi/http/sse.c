@@ -14,25 +14,19 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 
-static bool start(struct sse *s, struct request *r, const char *content_type)
+void sse_begin(struct sse *s, struct request *r, const char *content_type)
 {
-    *s = (struct sse){.r = r, .last_ns = clock_ns()};
+    *s = (struct sse){.r = r, .last_ns = clock_ns(), .head_waits = true};
     reply_header(r, "Cache-Control", "no-cache, no-transform");
     reply_header(r, "X-Accel-Buffering", "no");
-    if (!reply_head(r, 200, content_type) || FCGX_FFlush(r->fcgx->out) != 0)
+    if (!reply_head(r, 200, content_type))
         r->client_gone = true;
-    r->first_byte_ns = clock_ns();
-    return !r->client_gone;
 }
 
 bool sse_start(struct sse *s, struct request *r)
 {
-    return start(s, r, "text/event-stream; charset=utf-8");
-}
-
-bool sse_start_lines(struct sse *s, struct request *r)
-{
-    return start(s, r, SSE_LINES_TYPE);
+    sse_begin(s, r, SSE_EVENTS_TYPE);
+    return sse_flush(s);
 }
 
 /* What the master finds when this process dies. */
@@ -47,7 +41,8 @@ void sse_enable_abort(struct sse *s)
     s->abort_enabled = true;
     if (s->r->slot)
         atomic_store(&s->r->slot->dialect, (int32_t)dialect_index(dialect_of(s->r)));
-    mark(s, STREAM_OPEN);
+    if (!s->head_waits) /* an event can't stand before the head */
+        mark(s, STREAM_OPEN);
 }
 
 void sse_event(struct sse *s, const char *event, const char *data, size_t len)
@@ -82,12 +77,16 @@ bool sse_flush(struct sse *s)
         return false; /* never started */
     if (s->out.failed)
         r->client_gone = true; /* no memory: better an ended stream than one with a hole */
-    if (!r->client_gone && s->out.len) {
+    if (!r->client_gone && (s->out.len || s->head_waits)) {
         int n = (int)s->out.len;
-        mark(s, STREAM_WRITING);
-        if (FCGX_PutStr(s->out.data, n, r->fcgx->out) != n || FCGX_FFlush(r->fcgx->out) != 0)
+        if (!s->head_waits)
+            mark(s, STREAM_WRITING);
+        if ((n && FCGX_PutStr(s->out.data, n, r->fcgx->out) != n) || FCGX_FFlush(r->fcgx->out) != 0)
             r->client_gone = true;
         mark(s, STREAM_OPEN);
+        if (s->head_waits)
+            r->first_byte_ns = clock_ns();
+        s->head_waits = false;
         r->bytes_out += s->out.len;
         s->last_ns = clock_ns();
     }

@@ -10,6 +10,7 @@
 
 struct request;
 
+#define SSE_EVENTS_TYPE "text/event-stream; charset=utf-8"
 #define SSE_LINES_TYPE                                                                             \
     "application/x-ndjson"    /* of Ollama's streams: an object a line, in the place of events */
 #define SSE_KEEPALIVE_MS 8000 /* longest silence; proxies cut at 60 s, phones earlier */
@@ -19,13 +20,15 @@ struct sse {
     struct buf out; /* events not yet flushed */
     uint64_t last_ns;
     bool abort_enabled; /* see sse_enable_abort */
+    bool head_waits;    /* for the first flush */
 };
 
 /* Sends the headers (200, text/event-stream, no-cache, no-transform, X-Accel-Buffering: no). */
 bool sse_start(struct sse *s, struct request *r);
-/* The same for a stream of lines (SSE_LINES_TYPE): sse_line takes the place of events and comments.
- */
-bool sse_start_lines(struct sse *s, struct request *r);
+/* The same of one of the types above, but the headers leave with the first flush: what is there
+ * already goes with them, in one packet. Of SSE_LINES_TYPE, sse_line takes the place of events and
+ * comments. */
+void sse_begin(struct sse *s, struct request *r, const char *content_type);
 /* From here on the stream is one of the API's: if this process dies, its master ends it with the
  * error event of the route's dialect. */
 void sse_enable_abort(struct sse *s);

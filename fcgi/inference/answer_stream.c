@@ -5,13 +5,13 @@
 
 void answer_stream_begin(struct answer_stream *s)
 {
-    sse_start(&s->sse, s->r);
+    sse_begin(&s->sse, s->r, SSE_EVENTS_TYPE);
     sse_enable_abort(&s->sse);
 }
 
 void answer_stream_begin_lines(struct answer_stream *s)
 {
-    sse_start_lines(&s->sse, s->r);
+    sse_begin(&s->sse, s->r, SSE_LINES_TYPE);
     sse_enable_abort(&s->sse);
 }
 

@@ -158,11 +158,11 @@ static bool take_event(struct inference *x, int i, struct engine_event *ev, stru
     return true;
 }
 
-/* All events of one job that are there. */
+/* All events of one job that one read brought: the next wait reports what came meanwhile. */
 static bool drain(struct inference *x, int i, struct err *e)
 {
     struct engine_event ev;
-    while (x->jobs[i]) {
+    do {
         int n = engine_next(x->jobs[i], &ev, 0, e);
         if (n == 0)
             return true;
@@ -173,13 +173,23 @@ static bool drain(struct inference *x, int i, struct err *e)
         }
         if (!take_event(x, i, &ev, e))
             return false;
-    }
+    } while (x->jobs[i] && engine_pending(x->jobs[i]));
     return true;
+}
+
+static bool any_pending(const struct inference *x)
+{
+    for (int i = 0; i < x->n; i++)
+        if (x->jobs[i] && engine_pending(x->jobs[i]))
+            return true;
+    return false;
 }
 
 bool inference_run(struct inference *x, struct err *e)
 {
     const struct inference_listener *l = &x->listener;
+    if (l->pause && !any_pending(x))
+        l->pause(l->context); /* a stream's beginning waits for nothing */
     while (x->n_running) {
         int which = 0, timeout = l->idle_ms ? l->idle_ms(l->context) : -1;
         switch (watch_jobs(x->r, x->jobs, x->n, timeout, &which)) {
@@ -198,7 +208,7 @@ bool inference_run(struct inference *x, struct err *e)
             return err_set(e, ERR_UNAVAILABLE, "the server is restarting") ||
                    err_reason(e, "server_restarting");
         }
-        if (l->pause)
+        if (l->pause && x->n_running) /* what is last leaves with the answer's end */
             l->pause(l->context);
         if (x->r->client_gone)
             return err_set(e, ERR_CANCELLED, "the client closed the connection");

@@ -23,9 +23,9 @@ struct inference_listener {
     void (*delta)(void *context, int choice, const struct chat_delta *d);
     void (*progress)(void *context, int choice);
     void (*done)(void *context, int choice); /* the choice's generation has its finish and usage */
-    void (*pause)(void *context);            /* nothing more is pending: flush */
-    int (*idle_ms)(void *context);           /* longest wait before `idle` is called */
-    void (*idle)(void *context);             /* silence: keepalive */
+    void (*pause)(void *context);  /* nothing more is pending, and more will come: flush */
+    int (*idle_ms)(void *context); /* longest wait before `idle` is called */
+    void (*idle)(void *context);   /* silence: keepalive */
 };
 
 struct inference_params {

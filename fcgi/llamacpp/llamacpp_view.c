@@ -304,7 +304,6 @@ static void begin(void *context)
 {
     struct llamacpp_view *v = context;
     answer_stream_begin(&v->stream);
-    sse_flush(&v->stream.sse);
 }
 
 static void end(void *context, const struct err *broken)

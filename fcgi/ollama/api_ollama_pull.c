@@ -63,7 +63,8 @@ static void begin(struct pull *p)
 {
     if (!p->stream)
         return;
-    sse_start_lines(&p->sse, p->r);
+    sse_begin(&p->sse, p->r, SSE_LINES_TYPE);
+    sse_flush(&p->sse);
     sse_enable_abort(&p->sse);
 }
 

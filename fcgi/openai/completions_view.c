@@ -197,7 +197,6 @@ static void begin(void *context)
         if (!echoes_scores(v->c) ||
             prompt_of(v, i)->n == 1) /* else it comes with the prompt's scores */
             send_echo(v, i);
-    sse_flush(&v->stream.sse);
 }
 
 static void end(void *context, const struct err *broken)

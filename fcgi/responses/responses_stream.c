@@ -160,7 +160,6 @@ static void begin(void *context)
     answer_stream_begin(&v->stream);
     send_response(v, "response.created", "in_progress", NULL);
     send_response(v, "response.in_progress", "in_progress", NULL);
-    sse_flush(&v->stream.sse);
 }
 
 /* The stored text is the one that is sent. */
