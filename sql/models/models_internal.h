@@ -7,5 +7,6 @@
 
 struct store;
 
-/* As store_model_make, inside a write transaction of the caller. */
+/* The id of the model that is called `name`, or has it as an alias; made as a chat model for
+ * everyone where there is none. Inside a write transaction of the caller. */
 bool models_make(struct store *s, const char *name, int64_t *id, struct err *e);

@@ -223,23 +223,6 @@ bool store_model_users(struct store *s, int64_t model_id, store_model_user_fn fn
     return rc >= 0;
 }
 
-bool store_model_make(struct store *s, struct arena *a, const char *name, int64_t *id,
-                      struct err *e)
-{
-    struct err why = {0};
-    struct store_model m;
-    if (store_model_find(s, a, &(struct store_model_ask){.name = name}, &m, &why)) {
-        *id = m.id;
-        return true;
-    }
-    if (why.code == ERR_NOTFOUND)
-        return store_model_add(
-            s, &(struct store_model){.name = name, .tools = true, .everyone = true}, id, e);
-    if (e)
-        *e = why;
-    return false;
-}
-
 bool models_make(struct store *s, const char *name, int64_t *id, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_FIND, e);

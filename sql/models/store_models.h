@@ -52,10 +52,5 @@ typedef bool (*store_model_fn)(void *context, const struct store_model *m);
 bool store_model_list(struct store *s, int64_t user_id, store_model_fn fn, void *context,
                       struct err *e);
 typedef bool (*store_model_user_fn)(void *context, int64_t user_id);
-/* The id of the model that is called `name`, or has it as an alias; made as a chat model for
- * everyone where there is none.
- */
-bool store_model_make(struct store *s, struct arena *a, const char *name, int64_t *id,
-                      struct err *e);
 bool store_model_users(struct store *s, int64_t model_id, store_model_user_fn fn, void *context,
                        struct err *e);

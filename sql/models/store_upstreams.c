@@ -114,14 +114,9 @@ static int place(const struct routes *list, int64_t model)
 }
 
 /* An alias and a name are one model: they are compared by its id. */
-static bool set_routes(struct store *s, int64_t upstream, const struct store_route_wishes *w,
-                       struct err *e)
+static bool add_routes(struct store *s, int64_t upstream, const struct store_route_wishes *w,
+                       struct routes *kept, struct err *e)
 {
-    struct routes old = {.upstream = upstream}, kept = {.upstream = upstream};
-    if (!w)
-        return true;
-    if (!store_model_route_list(s, see_route, &old, e))
-        return false;
     for (int i = 0; i < w->n; i++) {
         const struct store_route_wish *x = &w->at[i];
         struct store_model_route r = {.upstream_id = upstream,
@@ -130,12 +125,24 @@ static bool set_routes(struct store *s, int64_t upstream, const struct store_rou
                                       .weight = x->weight};
         if (!models_make(s, x->model, &r.model_id, e))
             return false;
-        if (kept.n == STORE_MODELS_MAX || place(&kept, r.model_id) >= 0)
+        if (kept->n == STORE_MODELS_MAX || place(kept, r.model_id) >= 0)
             return err_field(e, ERR_INPUT, "models", "'%.100s' is there twice", x->model);
-        kept.models[kept.n++] = r.model_id;
+        kept->models[kept->n++] = r.model_id;
         if (!set_route(s, &r, e))
             return false;
     }
+    return true;
+}
+
+/* These and no others. */
+static bool set_routes(struct store *s, int64_t upstream, const struct store_route_wishes *w,
+                       struct err *e)
+{
+    struct routes old = {.upstream = upstream}, kept = {.upstream = upstream};
+    if (!w)
+        return true;
+    if (!store_model_route_list(s, see_route, &old, e) || !add_routes(s, upstream, w, &kept, e))
+        return false;
     for (int i = 0; i < old.n; i++)
         if (place(&kept, old.models[i]) < 0 && !remove_route(s, old.models[i], upstream, e))
             return false;
@@ -194,6 +201,13 @@ bool store_upstream_change(struct store *s, int64_t id, const struct store_upstr
                            struct err *e)
 {
     return store_write_begin(s, e) && store_write_end(s, change(s, id, c, e), e);
+}
+
+bool store_upstream_serve(struct store *s, int64_t id, const struct store_route_wishes *more,
+                          struct err *e)
+{
+    struct routes added = {.upstream = id};
+    return store_write_begin(s, e) && store_write_end(s, add_routes(s, id, more, &added, e), e);
 }
 
 static bool remove_row(struct store *s, int64_t id, struct err *e)

@@ -47,6 +47,9 @@ struct store_upstream_change { /* -1 and NULL leave what is there */
 };
 bool store_upstream_change(struct store *s, int64_t id, const struct store_upstream_change *c,
                            struct err *e);
+/* These too, all of them or none; one that it answers for already is changed. */
+bool store_upstream_serve(struct store *s, int64_t id, const struct store_route_wishes *more,
+                          struct err *e);
 bool store_upstream_remove(struct store *s, int64_t id, struct err *e);
 typedef bool (*store_upstream_fn)(void *context, const struct store_upstream *u);
 /* By name. Strings live until the callback returns. */

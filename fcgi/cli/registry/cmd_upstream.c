@@ -54,6 +54,8 @@ static const struct option options[] = {
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
+#define MAX_ROUTES 64 /* models in one list */
+
 extern const struct command cmd_upstream;
 
 /* ---- finding */
@@ -90,29 +92,39 @@ static bool find(struct store *s, struct finding *f, struct err *e)
 
 /* ---- changing */
 
-static bool serve(struct store *s, struct arena *a, const struct settings *o, int64_t id,
-                  char *word, struct err *e)
-{
-    char *remote = strchr(word, '=');
-    struct store_model_route r = {
-        .upstream_id = id, .priority = o->priority, .weight = o->weight, .remote = word};
-    if (remote) {
-        *remote = 0;
-        r.remote = remote + 1;
-    }
-    return store_model_make(s, a, word, &r.model_id, e) && store_model_route_set(s, &r, e);
-}
-
-/* Adds the models of --models. */
-static bool serve_all(struct store *s, struct arena *a, const struct settings *o, int64_t id,
-                      struct err *e)
+/* The words of --models: NAME, or NAME=REMOTE. */
+static bool read_models(struct arena *a, const struct settings *o,
+                        struct store_route_wish out[MAX_ROUTES], int *n, struct err *e)
 {
     char *list = o->models ? arena_copy(a, o->models, strlen(o->models)) : NULL, *save = NULL;
+    *n = 0;
     for (char *word = list ? strtok_r(list, ",", &save) : NULL; word;
-         word = strtok_r(NULL, ",", &save))
-        if (!serve(s, a, o, id, word, e))
-            return false;
+         word = strtok_r(NULL, ",", &save)) {
+        char *remote = strchr(word, '=');
+        if (*n == MAX_ROUTES)
+            return err_field(e, ERR_LIMIT, "models", "has more than %d entries", MAX_ROUTES);
+        if (remote)
+            *remote++ = 0;
+        if (!*word || (remote && !*remote))
+            return err_field(e, ERR_INPUT, "models", "has an entry without a name");
+        out[(*n)++] = (struct store_route_wish){.model = word,
+                                                .remote = remote ? remote : word,
+                                                .priority = o->priority,
+                                                .weight = o->weight};
+    }
     return true;
+}
+
+/* More models of an upstream that is there. */
+static bool serve(struct store *s, struct arena *a, const struct settings *o, int64_t id,
+                  struct err *e)
+{
+    struct store_route_wish wishes[MAX_ROUTES];
+    int n;
+    if (!o->models)
+        return err_field(e, ERR_INPUT, "models", "is needed");
+    return read_models(a, o, wishes, &n, e) &&
+           store_upstream_serve(s, id, &(struct store_route_wishes){.at = wishes, .n = n}, e);
 }
 
 static bool add(struct store *s, struct arena *a, const struct settings *o, char **words,
@@ -120,7 +132,10 @@ static bool add(struct store *s, struct arena *a, const struct settings *o, char
 {
     char url[UPSTREAM_URL_BYTES + 1], key[SECRET_PASSWORD_MAX + 1] = "";
     int64_t id;
+    struct store_route_wish routes[MAX_ROUTES];
+    struct store_route_wishes wishes = {.at = routes};
     const struct store_upstream u = {.name = words[0],
+                                     .models = &wishes,
                                      .dialect = o->dialect,
                                      .url = url,
                                      .max_streams = o->max_streams,
@@ -128,9 +143,9 @@ static bool add(struct store *s, struct arena *a, const struct settings *o, char
                                      .idle_ms = o->idle_ms};
     if (!words[0] || !words[1] || words[2])
         return cli_store_usage(&cmd_upstream, e);
-    bool ok = upstream_url_read(words[1], url, e) &&
+    bool ok = upstream_url_read(words[1], url, e) && read_models(a, o, routes, &wishes.n, e) &&
               (!o->key_file || cli_store_password(o->key_file, key, e)) &&
-              store_upstream_add(s, &u, key, &id, e) && serve_all(s, a, o, id, e);
+              store_upstream_add(s, &u, key, &id, e);
     secret_wipe(key, sizeof key);
     if (ok) {
         cli_store_audit(s, "upstream.add", "upstream", id);
@@ -318,8 +333,7 @@ static bool with_name(struct store *s, struct arena *a, const struct settings *o
     if (!strcmp(verb, "remove"))
         return remove_row(s, f.id, e);
     if (!strcmp(verb, "serve"))
-        return o->models ? serve_all(s, a, o, f.id, e)
-                         : err_field(e, ERR_INPUT, "models", "is needed");
+        return serve(s, a, o, f.id, e);
     if (!strcmp(verb, "drain") || !strcmp(verb, "resume") || !strcmp(verb, "key"))
         return change(s, o, verb, f.id, e);
     return err_set(e, ERR_INPUT, "no verb '%.40s'; usage: sluice upstream %s", verb,
