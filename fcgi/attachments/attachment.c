@@ -28,14 +28,15 @@ bool attachments_read(struct request *r, const cJSON *body, int64_t *ids, int *n
 
 struct gathering {
     struct buf *out;
+    bool sees; /* images go along as themselves */
     bool image;
 };
 
 static bool gather(void *context, const char *name, const char *text)
 {
     struct gathering *g = context;
-    g->image |= !text;
-    return text && attachment_frame(g->out, name, text);
+    g->image |= !text && !g->sees;
+    return text ? attachment_frame(g->out, name, text) : g->sees;
 }
 
 static bool gathered(const struct gathering *g, const char *content, struct err *e)
@@ -54,7 +55,7 @@ static bool gathered(const struct gathering *g, const char *content, struct err 
 bool attachments_prompt(struct request *r, const struct attachment_list *files, const char *content,
                         struct buf *out, struct err *e)
 {
-    struct gathering g = {.out = out};
+    struct gathering g = {.out = out, .sees = attachments_are_seen(r)};
     for (int i = 0; i < files->n && out->len <= ATTACHMENT_PROMPT_BYTES && !g.image; i++) {
         struct err why = {0};
         if (store_attachment_text(
@@ -74,6 +75,8 @@ bool attachments_prompt(struct request *r, const struct attachment_list *files, 
 static bool gather_kept(void *context, const char *name, const char *text)
 {
     struct gathering *g = context;
+    if (!text && g->sees)
+        return true;
     return text ? attachment_frame(g->out, name, text)
                 : buf_printf(g->out, "Attached image: %s (not shown)\n\n", name);
 }
@@ -81,7 +84,7 @@ static bool gather_kept(void *context, const char *name, const char *text)
 bool attachments_prompt_of(struct request *r, int64_t message_id, const char *content,
                            struct buf *out, struct err *e)
 {
-    struct gathering g = {.out = out};
+    struct gathering g = {.out = out, .sees = attachments_are_seen(r)};
     return store_attachment_texts(r->store,
                                   &(struct store_ref){.user_id = r->who.user_id, .id = message_id},
                                   gather_kept, &g, e) &&

@@ -50,10 +50,25 @@ struct attachment_list {
     const int64_t *ids; /* [n] */
     int n;
 };
-/* Puts the files before `content`. ERR_UNSUPPORTED: one is an image. Nothing is appended when there
- * are no files. */
+/* Puts the files before `content`. ERR_UNSUPPORTED: one is an image, and the model sees none.
+ * Nothing is appended when there are no files with a text. */
 bool attachments_prompt(struct request *r, const struct attachment_list *files, const char *content,
                         struct buf *out, struct err *e);
 /* The same for a message that is in the database already. */
 bool attachments_prompt_of(struct request *r, int64_t message_id, const char *content,
                            struct buf *out, struct err *e);
+
+#define ATTACHMENT_PICTURE_BYTES (16 << 20) /* of one message; and of those before it together */
+/* Pictures are shown by the page, and to models that see; nothing else that a user uploaded is ever
+ * more than a download. */
+bool attachment_is_picture(const char *type);
+/* The request's model takes pictures: they are parts of messages then. */
+bool attachments_are_seen(const struct request *r);
+/* Appends the pictures among the files, as parts of a message in OpenAI's form: none where the
+ * model sees none. ERR_LIMIT, ERR_UNSUPPORTED (a type that nobody takes): field "attachments". */
+bool attachments_pictures(struct request *r, const struct attachment_list *files, cJSON *parts,
+                          struct err *e);
+/* The same of a message that is in the database: rows as store_message.attachments has them. What
+ * exceeds *room bytes, of which the shown ones are taken off, is named instead. */
+bool attachments_pictures_of(struct request *r, const cJSON *rows, int64_t *room, cJSON *parts,
+                             struct err *e);

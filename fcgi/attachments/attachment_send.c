@@ -9,14 +9,6 @@
 #include "fcgi/http/request.h"
 #include "sql/files/store_attachments.h"
 
-/* Pictures are shown by the page; nothing else that a user uploaded is ever more than a download.
- */
-static bool is_picture(const char *type)
-{
-    return !strcmp(type, "image/png") || !strcmp(type, "image/jpeg") ||
-           !strcmp(type, "image/webp") || !strcmp(type, "image/gif");
-}
-
 /* Foreign bytes from our own origin: no script, no guess at the type, no use by other sites. nginx
  * says nosniff. */
 static void guard_headers(struct request *r, const char *etag)
@@ -46,9 +38,10 @@ bool attachment_send(struct request *r, const struct store_attachment *a, struct
         return reply_empty(r, 304);
     if (!file_map(path, &m, e))
         return err_set(e, ERR_IO, "the attachment's file is missing");
-    file_name_disposition(is_picture(a->type) ? "inline" : "attachment", a->name, disposition);
+    file_name_disposition(attachment_is_picture(a->type) ? "inline" : "attachment", a->name,
+                          disposition);
     reply_header(r, "Content-Disposition", disposition);
-    reply_bytes(r, 200, is_picture(a->type) ? a->type : "application/octet-stream",
+    reply_bytes(r, 200, attachment_is_picture(a->type) ? a->type : "application/octet-stream",
                 (const char *)m.data, m.size);
     file_unmap(&m);
     return true;

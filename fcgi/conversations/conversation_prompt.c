@@ -15,6 +15,7 @@ struct branch {
     cJSON *messages;
     bool running, failed;
     int64_t last_id;
+    int64_t room;   /* bytes of pictures that may still be shown */
     struct err why; /* an attachment could not be read; code ERR_NONE: all could */
 };
 
@@ -47,14 +48,41 @@ static cJSON *add_message(cJSON *messages, const char *role, const char *content
     return m;
 }
 
+/* A message of pictures and a text; parts is taken over. Without pictures it is the text. */
+static cJSON *add_parts(cJSON *messages, const char *role, cJSON *parts, const char *content)
+{
+    if (!parts || !parts->child) {
+        cJSON_Delete(parts);
+        return add_message(messages, role, content);
+    }
+    cJSON *m = cJSON_CreateObject(), *text = *content ? cJSON_CreateObject() : NULL;
+    bool ok = cJSON_AddItemToArray(messages, m) && cJSON_AddStringToObject(m, "role", role) &&
+              cJSON_AddItemToObject(m, "content", parts);
+    if (!ok)
+        cJSON_Delete(parts);
+    ok = ok && (!text || (cJSON_AddItemToArray(parts, text) &&
+                          cJSON_AddStringToObject(text, "type", "text") &&
+                          cJSON_AddStringToObject(text, "text", content)));
+    return ok ? m : NULL;
+}
+
 /* The content with the message's files before it. */
 static cJSON *add_with_files(struct branch *b, const struct store_message *row)
 {
     struct buf framed = {0};
-    cJSON *m = NULL;
-    if (attachments_prompt_of(b->r, row->id, row->content, &framed, &b->why))
-        m = add_message(b->messages, store_role_name(row->role),
-                        framed.len ? framed.data : row->content);
+    cJSON *m = NULL, *parts = NULL, *rows = NULL;
+    if (attachments_are_seen(b->r)) {
+        parts = cJSON_CreateArray();
+        rows = json_parse(row->attachments, strlen(row->attachments), NULL, &b->why);
+    }
+    if (attachments_pictures_of(b->r, rows, &b->room, parts, &b->why) &&
+        attachments_prompt_of(b->r, row->id, row->content, &framed, &b->why)) {
+        m = add_parts(b->messages, store_role_name(row->role), parts,
+                      framed.len ? framed.data : row->content);
+        parts = NULL;
+    }
+    cJSON_Delete(parts);
+    cJSON_Delete(rows);
     buf_fini(&framed);
     return m;
 }
@@ -91,9 +119,14 @@ static bool add_question(struct request *r, const struct conversation_ask *ask, 
                          struct err *e)
 {
     struct buf framed = {0};
-    bool ok = attachments_prompt(r, &ask->attachments, ask->content, &framed, e);
+    cJSON *parts = cJSON_CreateArray();
+    bool ok = attachments_prompt(r, &ask->attachments, ask->content, &framed, e) &&
+              attachments_pictures(r, &ask->attachments, parts, e);
     if (ok)
-        b->failed |= !add_message(b->messages, "user", framed.len ? framed.data : ask->content);
+        b->failed |=
+            !add_parts(b->messages, "user", parts, framed.len ? framed.data : ask->content);
+    else
+        cJSON_Delete(parts);
     buf_fini(&framed);
     return ok;
 }
@@ -142,7 +175,7 @@ bool conversation_fits(struct request *r, const struct prompt *p, struct err *e)
 cJSON *conversation_messages(struct request *r, const struct conversation_ask *ask, struct err *e)
 {
     const char *system = NULL;
-    struct branch b = {.r = r, .messages = cJSON_CreateArray()};
+    struct branch b = {.r = r, .messages = cJSON_CreateArray(), .room = ATTACHMENT_PICTURE_BYTES};
     if (!b.messages) {
         err_set(e, ERR_NOMEM, "no memory for the prompt");
         return NULL;

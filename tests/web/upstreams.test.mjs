@@ -2,6 +2,7 @@
 // operator's section about these servers.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { png } from '../api/files.mjs';
 import { FakeUpstream, addUpstream } from '../api/upstream_rig.mjs';
 import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
 
@@ -39,8 +40,20 @@ test('a model of another server is chosen in the message box, and its answer say
   assert.deepEqual(house.problems, []);
 });
 
-test('an upstream that is down is told in the reader\'s words', opts, async () => {
+test('a picture goes along where the chosen model sees, and says so where it does not', opts, async () => {
+  const model = (await house.server.json('GET', '/api/admin/registry')).body.items.find((m) => m.name === 'far-model');
+  assert.equal((await house.server.json('PATCH', `/api/admin/registry/${model.id}`, { vision: true })).status, 200);
+  await page.setInputFiles('#attach-input', { name: 'dot.png', mimeType: 'image/png', buffer: png });
+  await page.locator('#files .file[data-state="image"]').waitFor(); // the server's own model reads text
   await pick('far-model');
+  await page.locator('#files .file[data-state="ready"]').waitFor();
+  await say(page, 'What is it?');
+  assert.equal((await answered(page)).text.trim(), 'From far away.');
+  assert.equal(up.seen.at(-1).body.messages.at(-1).content[0].image_url.url, `data:image/png;base64,${png.toString('base64')}`);
+  assert.deepEqual(house.problems, []);
+});
+
+test('an upstream that is down is told in the reader\'s words', opts, async () => {
   up.knobs = { status: 500 };
   await say(page, 'Hello?');
   assert.equal((await answered(page)).status, 'error');

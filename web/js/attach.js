@@ -5,19 +5,23 @@ import { announce, el, $, toast } from "./dom.js";
 import { chip } from "./files_view.js";
 import { bytes, isImage } from "./format.js";
 import { t } from "./i18n.js";
-import { emit } from "./state.js";
+import { emit, on, state } from "./state.js";
 
 const MOST = 20;           // of one message
 const PASTE_AS_FILE = 6000; // characters; a shorter text is pasted into the box
 let files = [];            // {name, bytes, state: uploading|ready|image|failed, id, ..., abort, progress}
+let looks = 0;
+let sees = false;          // the model that answers here takes pictures
 let draftOf = null;        // whose files these are; null: before the first chat is shown
 const list = $("files");
 
 // --- what is there ----------------------------------------------------------------------------------------------------
 
+const isReady = (f) => f.state === "ready" || (f.state === "image" && sees);
+
 /** How many there are, and whether they could be sent as they are. */
 export function attached() {
-  return { n: files.length, ready: files.every((f) => f.state === "ready") };
+  return { n: files.length, ready: files.every(isReady) };
 }
 
 /** The ids of those that are there already. */
@@ -90,8 +94,8 @@ function draw() {
 
 function chipOf(f) {
   const words = f.state === "uploading" ? t("attach.uploading", { size: bytes(f.bytes) }) : f.state === "failed" ? f.problem
-    : f.state === "image" ? t("attach.imageRefused") : undefined;
-  const node = chip(f, { words, status: f.state, remove: () => remove(f) });
+    : f.state === "image" && !sees ? t("attach.imageRefused") : undefined;
+  const node = chip(f, { words, status: isReady(f) ? "ready" : f.state, remove: () => remove(f) });
   if (f.state === "uploading") node.append(f.bar = el("progress", { max: 1, value: f.progress || 0, ariaLabel: t("attach.progress", { name: f.name }) }));
   return node;
 }
@@ -105,6 +109,21 @@ function remove(f) {
   (list.children[Math.min(at, files.length - 1)]?.querySelector(".file-remove") || $("composer-text")).focus();
   announce(t("attach.removed", { name: f.name }));
 }
+
+/** Asks whether the chosen model takes pictures, where there are some: the server's own does not. */
+async function look() {
+  const mine = ++looks;
+  const { model } = state.current?.settings || state.draftSettings;
+  let now = false;
+  if (model && files.some((f) => f.state === "image")) {
+    try { now = Boolean((await call("GET", `/v1/models/${encodeURIComponent(model)}`)).sluice?.vision); } catch { /* it is gone */ }
+  }
+  if (mine !== looks || now === sees) return;
+  sees = now;
+  draw();
+  emit("files-changed");
+}
+for (const name of ["thread-drawn", "settings-changed"]) on(name, look);
 
 // --- uploading ------------------------------------------------------------------------------------------------------------
 
@@ -127,6 +146,7 @@ async function send(f, blob) {
       progress: (share) => { f.progress = share; if (f.bar) f.bar.value = share; },
     });
     Object.assign(f, row, { state: isImage(row) ? "image" : "ready" });
+    await look();
     announce(t("attach.done", { name: f.name }));
   } catch (error) {
     if (error.name === "AbortError") return;
