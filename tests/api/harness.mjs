@@ -57,7 +57,7 @@ export function program(name) {
   return found;
 }
 
-async function freePort() {
+export async function freePort() {
   return new Promise((done) => {
     const s = net.createServer().listen(0, '127.0.0.1', () => {
       const { port } = s.address();
