@@ -15,7 +15,7 @@
 #include "engine/base/err.h"
 #include "engine/wire/prompt_cache.h"
 
-#define ENGINE_PROTOCOL_VERSION 9
+#define ENGINE_PROTOCOL_VERSION 10
 #define ENGINE_MAX_PROMPT (2 << 20) /* tokens */
 #define ENGINE_MAX_STOP 16
 #define ENGINE_MAX_STOP_BYTES 512
@@ -25,6 +25,7 @@
 #define ENGINE_MAX_ALLOWED_IDS 16384
 #define ENGINE_MAX_BANNED 8192
 #define ENGINE_KEY_SIZE 48
+#define ENGINE_VIA_SIZE 512
 #define ENGINE_MAX_EXPERTS_PER_TOKEN 1024
 #define ENGINE_MAX_GRAMMAR_BYTES ((uint32_t)8 << 20)
 #define ENGINE_MAX_PREDICTION 65536 /* tokens */
@@ -252,11 +253,16 @@ struct engine_job *engine_submit(const char *socket_path, const struct engine_jo
 struct engine_relay {
     int64_t model;       /* of the registry: sql/models/store_models.h */
     int64_t upstream;    /* the only one that may be asked; 0: whichever is best */
-    const char *request; /* [n_request] a chat in OpenAI's form, without model and stream */
+    const char *request; /* [n_request] a chat in OpenAI's form, without model and stream: an object
+                            that begins with '{' and has members */
     size_t n_request;
+    int64_t most_tokens;       /* that the answer may have, and be charged for; 0: not said */
+    char via[ENGINE_VIA_SIZE]; /* the servers of this kind that it came through (relay_via.h) */
     uint64_t user;
     uint64_t affinity; /* the same for what begins alike: such jobs go to one server, as far as it
                           is not busier than the others; 0: none */
+    bool text;         /* {"prompt": ...}, a text to go on with, in the place of a chat */
+    bool logprobs;     /* it asks for them: an upstream without any is refused by that name */
     bool detached;
     char key[ENGINE_KEY_SIZE]; /* as of a job */
     char request_id[48];
@@ -266,6 +272,8 @@ struct engine_relay {
  * (relay_error.h). */
 struct engine_job *engine_relay(const char *socket_path, const struct engine_relay *p,
                                 struct err *e);
+/* Numbers of the relay's jobs begin here, so that they are none of the engine's (CANCEL by "#"). */
+#define ENGINE_RELAYED_JOBS ((uint64_t)1 << 40)
 #define ENGINE_RELAY_REASON "upstream:"
 /* Reads a detached job's events from the first. ERR_NOTFOUND: unknown, or forgotten since. */
 struct engine_job *engine_attach(const char *socket_path, const char *key, struct err *e);

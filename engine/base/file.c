@@ -128,20 +128,27 @@ static bool give_name(int fd, const char *path, char *name, size_t size)
     return linkat(AT_FDCWD, open_file, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
 }
 
-static bool write_and_sync(int fd, const void *data, size_t len, unsigned mode)
+struct content {
+    const void *data;
+    size_t len;
+    unsigned mode;
+    bool synced; /* the disk is waited for */
+};
+
+static bool write_content(int fd, const struct content *c)
 {
-    return write_all(fd, data, len) && fchmod(fd, mode) == 0 && fsync(fd) == 0;
+    return write_all(fd, c->data, c->len) && fchmod(fd, c->mode) == 0 &&
+           (!c->synced || fsync(fd) == 0);
 }
 
-bool file_write_atomic(const char *path, const void *data, size_t len, unsigned mode, struct err *e)
+static bool replace(const char *path, const struct content *c, struct err *e)
 {
     char temporary[4096];
     int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     if (n < 0 || (size_t)n + 16 >= sizeof temporary)
         return err_set(e, ERR_LIMIT, "%s: path too long", path);
     int fd = open_unnamed(path);
-    bool ok = fd >= 0 && write_and_sync(fd, data, len, mode) &&
-              give_name(fd, path, temporary, sizeof temporary);
+    bool ok = fd >= 0 && write_content(fd, c) && give_name(fd, path, temporary, sizeof temporary);
     if (!ok) { /* The file system has no nameless files, or /proc is missing: a temporary name from
                   the beginning. */
         if (fd >= 0)
@@ -150,7 +157,7 @@ bool file_write_atomic(const char *path, const void *data, size_t len, unsigned 
         fd = mkostemp(temporary, O_CLOEXEC);
         if (fd < 0)
             return err_errno(e, "%s", temporary);
-        ok = write_and_sync(fd, data, len, mode) || err_errno(e, "%s", temporary);
+        ok = write_content(fd, c) || err_errno(e, "%s", temporary);
     }
     if (close(fd) != 0 && ok)
         ok = err_errno(e, "%s", temporary);
@@ -158,9 +165,21 @@ bool file_write_atomic(const char *path, const void *data, size_t len, unsigned 
         ok = err_errno(e, "%s", path);
     if (!ok)
         unlink(temporary);
-    else
+    else if (c->synced)
         sync_folder(path);
     return ok;
+}
+
+bool file_write_atomic(const char *path, const void *data, size_t len, unsigned mode, struct err *e)
+{
+    return replace(path, &(struct content){.data = data, .len = len, .mode = mode, .synced = true},
+                   e);
+}
+
+bool file_write_unsynced(const char *path, const void *data, size_t len, unsigned mode,
+                         struct err *e)
+{
+    return replace(path, &(struct content){.data = data, .len = len, .mode = mode}, e);
 }
 
 bool file_mkdirs(const char *path, unsigned mode, struct err *e)

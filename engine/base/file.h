@@ -24,6 +24,10 @@ bool file_read_fd(int fd, size_t max, struct buf *b, struct err *e);
  * nothing behind, except on file systems without nameless files. */
 bool file_write_atomic(const char *path, const void *data, size_t len, unsigned mode,
                        struct err *e);
+/* The same without waiting for the disk: for what is worth nothing after a crash of the machine,
+ * written by a thread that others wait for. */
+bool file_write_unsynced(const char *path, const void *data, size_t len, unsigned mode,
+                         struct err *e);
 /* Makes the file `size` bytes long, with its blocks: a mapped file that has holes is SIGBUS when
  * the disk is full. ERR_FULL. Its content stays. */
 bool file_allocate(int fd, size_t size, struct err *e);

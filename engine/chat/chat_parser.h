@@ -59,7 +59,10 @@ enum chat_relayed {
     CHAT_RELAYED_CALL, /* the name follows */
     CHAT_RELAYED_ARGUMENTS,
     CHAT_RELAYED_CALL_END,
+    CHAT_RELAYED_LOGPROBS, /* of what follows, as chat_relayed_logprobs reads them: no text */
 };
+/* The first such piece of an event's text from *at on; *at moves behind it. 0: there is none. */
+size_t chat_relayed_logprobs(const char **at, const char *end, const char **piece);
 
 struct chat_parser *chat_parser_create(const struct chat_parser_params *p, struct err *e);
 bool chat_parser_push(struct chat_parser *p, const char *text, size_t len, struct err *e);

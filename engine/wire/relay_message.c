@@ -5,6 +5,9 @@
 #include "engine/wire/message_parts.h"
 
 #define MAX_REQUEST ((uint32_t)48 << 20)
+#define DETACHED 1u
+#define LOGPROBS 2u
+#define TEXT 4u
 
 bool message_put_relay(struct buf *b, const struct engine_relay *p, struct err *e)
 {
@@ -16,9 +19,12 @@ bool message_put_relay(struct buf *b, const struct engine_relay *p, struct err *
     frame_put_u64(b, (uint64_t)p->upstream);
     frame_put_u64(b, p->user);
     frame_put_u64(b, p->affinity);
-    frame_put_u32(b, p->detached);
+    frame_put_u32(b, (p->detached ? DETACHED : 0) | (p->logprobs ? LOGPROBS : 0) |
+                         (p->text ? TEXT : 0));
     message_put_string(b, p->key);
     message_put_string(b, p->request_id);
+    message_put_string(b, p->via);
+    frame_put_u64(b, (uint64_t)p->most_tokens);
     frame_put_bytes(b, p->request, (uint32_t)p->n_request);
     frame_end(b, start);
     return !b->failed || err_set(e, ERR_NOMEM, "no memory for a request");
@@ -34,13 +40,19 @@ bool message_get_relay(const struct frame *f, struct engine_relay *p, struct err
     p->upstream = (int64_t)frame_get_u64(&r);
     p->user = frame_get_u64(&r);
     p->affinity = frame_get_u64(&r);
-    const uint32_t detached = frame_get_u32(&r);
+    const uint32_t flags = frame_get_u32(&r);
     message_get_string(&r, p->key, sizeof p->key);
     message_get_string(&r, p->request_id, sizeof p->request_id);
+    message_get_string(&r, p->via, sizeof p->via);
+    p->most_tokens = (int64_t)frame_get_u64(&r);
     p->request = frame_get_bytes(&r, MAX_REQUEST, &n);
     p->n_request = n;
-    p->detached = detached == 1;
-    if (r.failed || r.at != r.end || detached > 1 || p->model <= 0 || p->detached == !p->key[0])
+    p->detached = flags & DETACHED;
+    p->logprobs = flags & LOGPROBS;
+    p->text = flags & TEXT;
+    const bool object = n > 2 && p->request[0] == '{' && p->request[n - 1] == '}';
+    if (r.failed || r.at != r.end || flags > (DETACHED | LOGPROBS | TEXT) || p->model <= 0 ||
+        p->most_tokens < 0 || !object || p->detached == !p->key[0])
         return err_set(e, ERR_FORMAT, "malformed relay frame");
     return true;
 }

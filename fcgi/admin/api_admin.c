@@ -11,6 +11,7 @@
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
+#include "fcgi/upstreams/upstream_status.h"
 #include "sql/core/secret.h"
 #include "sql/core/store.h"
 #include "sql/prompts/store_prompt_blocks.h"
@@ -191,6 +192,16 @@ static void add_jobs(cJSON *list, const struct status_page *p)
     }
 }
 
+/* Those that other servers answer stand behind the engine's. */
+static void add_relayed_jobs(cJSON *list, const struct worker *w)
+{
+    cJSON *status = upstream_status_read(w->run_dir);
+    const cJSON *o;
+    cJSON_ArrayForEach (o, json_member(status, "jobs"))
+        cJSON_AddItemToArray(list, cJSON_Duplicate(o, true));
+    cJSON_Delete(status);
+}
+
 static void add_child(cJSON *list, const struct shared_child *c)
 {
     static const char *const states[] = {"none", "starting", "idle", "busy", "leaving"};
@@ -307,7 +318,9 @@ static bool admin_status(struct request *r, struct err *e)
     add_experts(cJSON_AddObjectToObject(o, "experts"), &page);
     add_load(cJSON_AddObjectToObject(o, "load"), &page);
     add_prompt_cache(cJSON_AddObjectToObject(o, "prompt_cache"), r, &page);
-    add_jobs(cJSON_AddArrayToObject(o, "jobs"), &page);
+    cJSON *jobs = cJSON_AddArrayToObject(o, "jobs");
+    add_jobs(jobs, &page);
+    add_relayed_jobs(jobs, r->worker);
     add_pools(cJSON_AddArrayToObject(o, "pools"), r->worker->shared);
     cJSON *database = cJSON_AddObjectToObject(o, "database");
     add_store(database, r);

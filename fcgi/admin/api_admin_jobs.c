@@ -1,5 +1,5 @@
-/* DELETE /api/admin/jobs/{id}: ends any job of the engine. Its prompt and its answer are not shown
- * here. */
+/* DELETE /api/admin/jobs/{id}: ends any job, of the engine or of the relay. Its prompt and its
+ * answer are not shown here. */
 #include <stdio.h>
 
 #include "engine/engine.h"
@@ -16,7 +16,8 @@ static bool cancel_job(struct request *r, struct err *e)
     if (!path_id_param(r, "id", &id, e))
         return false;
     snprintf(key, sizeof key, "#%lld", (long long)id);
-    if (!engine_cancel_key(r->worker->engine_socket, key, e))
+    const bool relayed = (uint64_t)id >= ENGINE_RELAYED_JOBS;
+    if (!engine_cancel_key(relayed ? r->worker->relay_socket : r->worker->engine_socket, key, e))
         return false;
     snprintf(target, sizeof target, "job:%lld", (long long)id);
     audit_record(r, r->who.user_id, r->who.name, "job.cancel", target);

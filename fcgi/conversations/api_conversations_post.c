@@ -49,6 +49,7 @@ struct posting {
     struct prompt prompt;
     struct buf relay; /* what is sent on where another server answers (r->model) */
     uint64_t affinity;
+    int64_t most_tokens; /* of a relayed answer; -1: nothing says */
 };
 
 static const struct field_row fields[] = {{"content", FIELD_READ},      {"parent_id", FIELD_READ},
@@ -167,6 +168,7 @@ static bool make_relay(struct request *r, struct posting *p, const struct conver
     bool ok = c.messages && settings_read(&c.settings, p->settings, NULL, r->arena, e) &&
               chat_relay_put(&p->relay, r, &c, e);
     p->affinity = ok ? chat_relay_affinity(r, c.messages) : 0;
+    p->most_tokens = chat_relay_most(&c);
     p->prompt.format = CHAT_RELAYED_FORMAT;
     cJSON_Delete(c.messages);
     return ok;
@@ -308,6 +310,7 @@ static struct engine_job *submit_relay(struct request *r, const struct posting *
     struct engine_relay relay = {.model = r->model->id,
                                  .request = p->relay.data,
                                  .n_request = p->relay.len,
+                                 .most_tokens = p->most_tokens > 0 ? p->most_tokens : 0,
                                  .user = (uint64_t)r->who.user_id,
                                  .affinity = p->affinity,
                                  .detached = true};

@@ -21,6 +21,7 @@ static const struct {
     {"upstream_error", 502, "upstream_error", 0},
     {"upstream_key", 502, "upstream_error", 0},
     {"upstream_model", 502, "upstream_error", 0},
+    {"upstream_loop", 508, "upstream_loop", 0},
     {"upstream_refused", 400, "upstream_refused", 0},
     {"upstream_busy", 429, "rate_limit_exceeded", 2},
     {"upstream_queue", 408, "upstream_timeout", 5},

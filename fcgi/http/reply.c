@@ -66,6 +66,7 @@ static const struct {
     {503, "Service Unavailable"},
     {504, "Gateway Timeout"},
     {507, "Insufficient Storage"},
+    {508, "Loop Detected"},
 };
 
 const char *reply_reason(int status)

@@ -108,7 +108,7 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
     struct ollama_view *v = context;
     (void)choice;
     if (v->o->chat.top_logprobs >= 0)
-        openai_logprobs(&v->logprobs, v->stream.r->worker->text->vocab, ev->tokens, ev->n_tokens);
+        openai_event_logprobs(&v->logprobs, v->stream.r, ev);
 }
 
 /* ---- whole */

@@ -8,8 +8,12 @@
 static bool answer(struct request *r, const struct completions_request *c, struct err *e)
 {
     struct inference x = {0};
-    struct inference_params p = completions_params(c, r);
+    struct inference_params p;
     struct completions_view view;
+    if (!r->model)
+        p = completions_params(c, r);
+    else if (!completions_relay_params(&p, c, r, e))
+        return false;
     struct answer_view v = completions_view(&view, r, c, &x);
     bool ok = answer_view_run(&x, r, &p, &v, e);
     completions_view_fini(&view);

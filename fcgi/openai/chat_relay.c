@@ -6,9 +6,14 @@
 
 #include "engine/base/json/json.h"
 #include "engine/chat/chat_parser.h"
+#include "fcgi/http/relay_error.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/relay_estimate.h"
+#include "fcgi/process/relay_via.h"
+#include "fcgi/process/worker.h"
 #include "sql/models/store_models.h"
+
+#define AFFINE_BYTES 1024 /* of a text: what begins so alike shares a prompt cache */
 
 /* What settings_read has checked, by OpenAI's and vLLM's names, which upstreams share. */
 static const struct {
@@ -52,7 +57,14 @@ static void put_value(struct buf *out, const char *name, const cJSON *v)
     json_write(out, v);
 }
 
-static bool put_settings(struct buf *out, const struct chat_request *c, struct err *e)
+int64_t chat_relay_most(const struct chat_request *c)
+{
+    const struct settings *s = &c->settings;
+    const int64_t most = s->max_tokens;
+    return s->most_tokens && (most < 0 || most > s->most_tokens) ? s->most_tokens : most;
+}
+
+bool chat_relay_put_settings(struct buf *out, const struct chat_request *c, struct err *e)
 {
     const struct settings *s = &c->settings;
     for (int i = 0; own[i]; i++)
@@ -66,9 +78,7 @@ static bool put_settings(struct buf *out, const struct chat_request *c, struct e
     /* Of several choices each would be the same: they are asked for one by one. */
     if (s->seed_given && c->n == 1)
         buf_printf(out, ",\"seed\":%lld", (long long)s->sampling.seed);
-    int64_t most = s->max_tokens;
-    if (s->most_tokens && (most < 0 || most > s->most_tokens))
-        most = s->most_tokens;
+    const int64_t most = chat_relay_most(c);
     if (most >= 0)
         buf_printf(out, ",\"%s\":%lld",
                    json_member(c->given, "max_completion_tokens") ? "max_completion_tokens"
@@ -193,8 +203,6 @@ bool chat_relay_put(struct buf *out, struct request *r, const struct chat_reques
     const char *comma = "";
     if (strcmp(r->model->kind, "chat") != 0)
         return err_field(e, ERR_UNSUPPORTED, "model", "'%.100s' does not chat", r->model->name);
-    if (c->top_logprobs >= 0)
-        return refuse(e, "logprobs");
     if (c->prompt_logprobs >= 0)
         return refuse(e, "prompt_logprobs");
     if (!check_images(c->messages, e))
@@ -208,7 +216,9 @@ bool chat_relay_put(struct buf *out, struct request *r, const struct chat_reques
     buf_putc(out, ']');
     put_tools(out, c);
     put_thinking(out, c->kwargs);
-    if (!put_settings(out, c, e) || !put_format(out, &c->constraint, e))
+    if (c->top_logprobs >= 0)
+        buf_printf(out, ",\"logprobs\":true,\"top_logprobs\":%d", c->top_logprobs);
+    if (!chat_relay_put_settings(out, c, e) || !put_format(out, &c->constraint, e))
         return false;
     return (buf_putc(out, '}') && !out->failed) ||
            err_set(e, ERR_NOMEM, "no memory for the upstream's request");
@@ -238,6 +248,22 @@ uint64_t chat_relay_affinity(const struct request *r, const cJSON *messages)
     return h ? h : 1;
 }
 
+uint64_t chat_relay_affinity_of(const struct request *r, const char *text)
+{
+    const uint64_t h =
+        mix(0xCBF29CE484222325u, (const char *)&r->who.user_id, sizeof r->who.user_id);
+    return mix(h, text, strnlen(text, AFFINE_BYTES)) | 1;
+}
+
+bool chat_relay_origin(struct engine_relay *out, struct request *r, struct err *e)
+{
+    snprintf(out->request_id, sizeof out->request_id, "%s", r->id);
+    if (relay_via_read(out->via, request_header(r, "Via"), r->worker->shared, e))
+        return true;
+    relay_error_explain(r, e);
+    return false;
+}
+
 int64_t chat_relay_tokens(const struct buf *request)
 {
     return relay_estimate(request->data, request->len);
@@ -250,15 +276,17 @@ bool chat_relay_make(struct inference_params *p, struct request *r, struct chat_
     buf_clear(out); /* it may be made again, of fewer messages */
     if (!chat_relay_put(out, r, c, e))
         return false;
+    const int64_t most = chat_relay_most(c);
     *p = (struct inference_params){.n = c->n, .one_call = c->one_call, .source = c->source};
     p->job.n_prompt = (int32_t)chat_relay_tokens(out);
     p->relay = (struct engine_relay){.model = r->model->id,
                                      .request = out->data,
                                      .n_request = out->len,
+                                     .most_tokens = most > 0 ? most : 0,
+                                     .logprobs = c->top_logprobs >= 0,
                                      .user = (uint64_t)r->who.user_id,
                                      .affinity = chat_relay_affinity(r, c->messages)};
-    snprintf(p->relay.request_id, sizeof p->relay.request_id, "%s", r->id);
     p->generation = (struct generation_params){
         .format = CHAT_RELAYED_FORMAT, .tools = c->tools, .stream_calls = true};
-    return true;
+    return chat_relay_origin(&p->relay, r, e);
 }

@@ -52,8 +52,7 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
 {
     struct chat_stream *s = context;
     if (s->c->top_logprobs >= 0)
-        openai_logprobs(&s->logprobs[choice], s->stream.r->worker->text->vocab, ev->tokens,
-                        ev->n_tokens);
+        openai_event_logprobs(&s->logprobs[choice], s->stream.r, ev);
 }
 
 static void take_delta(void *context, int choice, const struct chat_delta *d)
@@ -147,7 +146,6 @@ static void begin(void *context)
         buf_puts(&s->stream.line, "\"role\":\"assistant\",\"content\":\"\",\"refusal\":null");
         end_chunk(s, i, NULL);
     }
-    sse_flush(&s->stream.sse);
 }
 
 /* The usage chunk, or the error; then [DONE]. */

@@ -10,7 +10,7 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
 {
     struct chat_whole *w = context;
     if (w->c->top_logprobs >= 0)
-        openai_logprobs(&w->logprobs[choice], w->r->worker->text->vocab, ev->tokens, ev->n_tokens);
+        openai_event_logprobs(&w->logprobs[choice], w->r, ev);
 }
 
 static void put_text(struct buf *b, const struct buf *text)

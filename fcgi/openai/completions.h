@@ -27,6 +27,9 @@ struct completions_request {
     int prompt_logprobs; /* vLLM's, of the prompt's tokens; -1: none */
     int scores;          /* engine_job_params.prompt_scores */
     const char *salt;
+    struct buf relay; /* the request to another server; empty: this one answers */
+    int64_t most_tokens;
+    uint64_t affinity;
 };
 bool completions_read(struct completions_request *c, struct request *r, struct err *e);
 /* Its steps that llama.cpp's form (llamacpp.h) shares: is there room for one prompt more, a token
@@ -35,6 +38,12 @@ bool completions_room(const struct completions_request *c, struct err *e);
 bool completions_push_id(struct ids *out, const struct vocab *v, const cJSON *item, struct err *e);
 bool completions_read_form(struct completions_request *c, struct request *r, const cJSON *body,
                            struct err *e);
+/* Of a model that another server answers (r->model): the prompt and what of the settings goes on.
+ * ERR_UNSUPPORTED names a field that needs this server's own engine. */
+bool completions_relay_read(struct completions_request *c, struct request *r, const cJSON *body,
+                            struct err *e);
+bool completions_relay_params(struct inference_params *p, const struct completions_request *c,
+                              struct request *r, struct err *e);
 /* Makes the engine's job; the caller still sets the listener. The job points into *c. */
 struct inference_params completions_params(const struct completions_request *c,
                                            const struct request *r);

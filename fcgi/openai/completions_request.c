@@ -7,6 +7,7 @@
 #include "engine/tokenizer/detokenizer.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
+#include "fcgi/inference/model_name.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/openai/completions.h"
 #include "fcgi/process/worker.h"
@@ -163,14 +164,19 @@ bool completions_read(struct completions_request *c, struct request *r, struct e
     const struct text_model *m = r->worker->text;
     *c = (struct completions_request){.n = 1, .salt = ""};
     cJSON *body = field_body(r, e);
-    if (!body || !fields_take(r, body, fields, e) || !field_model(r, body, e))
+    const char *model = NULL;
+    if (!body || !fields_take(r, body, fields, e) || !json_get_string(body, "model", &model, e) ||
+        (model && !model_name_take(r, model, e)))
         return false;
     settings_begin(&c->settings, r);
     c->settings.max_tokens = DEFAULT_MAX_TOKENS;
     c->settings.least_tokens = 0;
-    return field_stream(r, body, &c->streaming, e) &&
-           settings_read(&c->settings, body, m, r->arena, e) &&
-           json_get_bool(body, "echo", &c->echo, e) &&
+    if (!field_stream(r, body, &c->streaming, e) ||
+        !settings_read(&c->settings, body, r->model ? NULL : m, r->arena, e))
+        return false;
+    if (r->model)
+        return completions_relay_read(c, r, body, e);
+    return json_get_bool(body, "echo", &c->echo, e) &&
            json_get_string(body, "cache_salt", &c->salt, e) &&
            completions_read_form(c, r, body, e) && read_prompts(c, m, body, e) &&
            read_counts(c, r, body, e);
@@ -195,6 +201,7 @@ struct inference_params completions_params(const struct completions_request *c,
 
 void completions_request_fini(struct completions_request *c)
 {
+    buf_fini(&c->relay);
     buf_fini(&c->grammar);
     for (int i = 0; i < INFERENCE_MAX_CHOICES; i++) {
         ids_fini(&c->prompts[i]);

@@ -21,6 +21,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/chat_thinking.c \
 	%D%/chat_whole.c \
 	%D%/completions.h \
+	%D%/completions_relay.c \
 	%D%/completions_request.c \
 	%D%/completions_view.c \
 	%D%/constraint_fields.c \

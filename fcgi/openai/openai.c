@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/chat/chat_parser.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_name.h"
@@ -162,6 +163,22 @@ void openai_logprobs(struct buf *items, const struct vocab *v, const struct engi
             buf_putc(items, '}');
         }
         buf_puts(items, "]}");
+    }
+}
+
+void openai_event_logprobs(struct buf *items, const struct request *r,
+                           const struct engine_event *ev)
+{
+    const char *at = ev->text, *const end = at + ev->text_len, *piece;
+    size_t n;
+    if (!r->model) {
+        openai_logprobs(items, r->worker->text->vocab, ev->tokens, ev->n_tokens);
+        return;
+    }
+    while ((n = chat_relayed_logprobs(&at, end, &piece)) > 0) {
+        if (items->len)
+            buf_putc(items, ',');
+        buf_append(items, piece, n);
     }
 }
 

@@ -42,5 +42,8 @@ void openai_token_members(struct buf *b, const struct vocab *v, int32_t id, floa
 /* Appends the items of choices[].logprobs.content for these tokens, comma-separated. */
 void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens,
                      int n);
+/* The same of an event, also of one that another server's answer made. */
+void openai_event_logprobs(struct buf *items, const struct request *r,
+                           const struct engine_event *ev);
 /* A vector as a list of numbers, with the digits that a float has. */
 void embeddings_put_vector(struct buf *b, const float *v, int32_t n);

@@ -14,5 +14,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/stream_abort.c %D%/stream_abort.h \
 	%D%/work_gate.c %D%/work_gate.h %D%/work_use.c %D%/work_use.h \
 	%D%/relay_estimate.c %D%/relay_estimate.h \
+	%D%/relay_via.c %D%/relay_via.h \
 	%D%/worker.c %D%/worker.h \
 	%D%/worker_walls.c %D%/worker_walls.h

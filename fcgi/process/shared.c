@@ -25,7 +25,7 @@ const char *worker_pool_name(enum worker_pool p)
 }
 
 #define SHARED_MAGIC 0x53574b31u
-#define SHARED_VERSION 12
+#define SHARED_VERSION 13
 #define THROTTLE_PROBES 8
 #define THROTTLE_FORGET_MS ((int64_t)15 * 60 * 1000)
 
@@ -36,16 +36,17 @@ const double shared_bounds[SHARED_BUCKETS - 1] = {
 /* The statuses that the workers send; the last column takes any other. */
 static const int statuses[SHARED_STATUSES] = {200, 201, 202, 204, 301, 304, 400, 401, 403,
                                               404, 405, 408, 409, 411, 413, 415, 429, 431,
-                                              499, 500, 501, 503, 504, 507, 0};
+                                              499, 500, 501, 503, 504, 507, 508, 0};
 
 /* Of processes that open a new file at once the first one's words hold for all. */
-static bool draw_throttle_key(struct shared *s, struct err *e)
+static bool draw_numbers(struct shared *s, struct err *e)
 {
-    for (int i = 0; i < 2; i++) {
+    _Atomic uint64_t *const drawn[3] = {&s->throttle_key[0], &s->throttle_key[1], &s->via_id};
+    for (int i = 0; i < 3; i++) {
         uint64_t none = 0, word;
         if (getrandom(&word, sizeof word, 0) != sizeof word)
             return err_errno(e, "random numbers");
-        atomic_compare_exchange_strong(&s->throttle_key[i], &none, word | 1);
+        atomic_compare_exchange_strong(drawn[i], &none, word | 1);
     }
     return true;
 }
@@ -55,7 +56,7 @@ struct shared *shared_open(const char *path, struct err *e)
     const struct mapped_header layout = {
         .magic = SHARED_MAGIC, .version = SHARED_VERSION, .size = sizeof(struct shared)};
     struct shared *s = mapped_file_open(path, layout, 0660, e);
-    if (s && !draw_throttle_key(s, e))
+    if (s && !draw_numbers(s, e))
         shared_close(&s);
     return s;
 }

@@ -15,7 +15,7 @@
 #include "fcgi/process/work_gate.h"
 
 #define SHARED_ROUTES 256 /* rows for routes; the last one counts requests without a route */
-#define SHARED_STATUSES 25
+#define SHARED_STATUSES 26
 #define SHARED_BUCKETS 20
 #define SHARED_CHILDREN 512      /* processes of one pool */
 #define SHARED_THROTTLE_TABLES 4 /* a kind of guesses never pushes out those of another */
@@ -115,6 +115,7 @@ struct shared {
     struct shared_pool pool[POOL__N];
     _Atomic uint64_t throttle_key[2]; /* drawn when the file is made: nobody can compute names whose
                                          rows would push out another's */
+    _Atomic uint64_t via_id; /* drawn likewise: by what this server knows itself (relay_via.h) */
     struct shared_throttle throttle[SHARED_THROTTLE_TABLES][SHARED_THROTTLES];
     struct shared_limit limit[SHARED_LIMITS];
     struct shared_known known[KNOWN__N][SHARED_KNOWN];

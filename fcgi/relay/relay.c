@@ -23,6 +23,7 @@
 #define LOAD_MS 500.0    /* how soon a change of the database is obeyed */
 #define STATUS_MS 1000.0 /* how old the status on disk may be */
 #define EVENTS 64
+#define STATUS_MOST 256 /* jobs that the status lists, the oldest first */
 #define CONNECTIONS_KEPT 256L
 
 /* ---- libcurl's sockets and timer */
@@ -58,12 +59,6 @@ static int set_timer(CURLM *multi, long ms, void *context)
     return 0;
 }
 
-static void act(struct relay *r, curl_socket_t fd, int mask)
-{
-    int running;
-    curl_multi_socket_action(r->multi, fd, mask, &running);
-}
-
 static void collect(struct relay *r)
 {
     CURLMsg *m;
@@ -76,20 +71,68 @@ static void collect(struct relay *r)
     }
 }
 
+/* What one read brought, an answer's end with it, leaves as one write. */
+static void act(struct relay *r, curl_socket_t fd, int mask)
+{
+    int running;
+    curl_multi_socket_action(r->multi, fd, mask, &running);
+    collect(r);
+    relay_jobs_send(r);
+}
+
 /* ---- the clock */
+
+/* Those that are not over: who and how long, never what. */
+static void put_jobs(struct buf *out, const struct relay *r)
+{
+    const double now = clock_ms();
+    const int64_t wall = clock_wall_ms();
+    int n = 0;
+    buf_putc(out, '[');
+    for (const struct relay_job *j = r->jobs; j && n < STATUS_MOST; j = j->next) {
+        if (j->over)
+            continue;
+        buf_printf(
+            out,
+            "%s{\"id\":\"%llu\",\"user_id\":\"%llu\",\"state\":\"%s\",\"prompt_tokens\":%lld,"
+            "\"done_tokens\":0,\"completion_tokens\":%d,\"started\":%.3f",
+            n++ ? "," : "", (unsigned long long)j->id, (unsigned long long)j->user,
+            j->answer.any ? "decode"
+            : j->to       ? "prefill"
+                          : "queued",
+            (long long)(j->answer.prompt_tokens ? j->answer.prompt_tokens : j->estimate),
+            (int)j->answer.counted, ((double)wall - (now - j->asked_ms)) / 1e3);
+        buf_json_member(out, "request_id", j->request_id);
+        buf_json_member(out, "upstream", j->to ? j->to->name : NULL);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
+}
 
 static void write_status(struct relay *r)
 {
     char path[4096];
     struct buf b = {0};
     struct err e = {0};
+    buf_printf(&b, "{\"at\":%lld,\"upstreams\":", (long long)clock_wall_ms());
     upstreams_put_status(&b, &r->upstreams);
+    buf_puts(&b, ",\"jobs\":");
+    put_jobs(&b, r);
+    buf_putc(&b, '}');
     if (!b.failed && file_join(path, sizeof path, r->w->run_dir, STATE_UPSTREAMS, &e))
-        file_write_atomic(path, b.data, b.len, 0640, &e);
+        file_write_unsynced(path, b.data, b.len, 0640, &e);
     if (e.code)
         log_warn("%s", e.text);
     buf_fini(&b);
     r->upstreams.changed = r->upstreams.turned = false;
+}
+
+static bool running(const struct relay *r)
+{
+    for (const struct relay_job *j = r->jobs; j; j = j->next)
+        if (!j->over || j->readers)
+            return true;
+    return false;
 }
 
 static void tick(struct relay *r, double now)
@@ -104,7 +147,7 @@ static void tick(struct relay *r, double now)
     relay_jobs_tick(r, now);
     relay_probe_due(r, now);
     relay_server_sweep(r, now);
-    if (r->upstreams.turned || (r->upstreams.changed && now >= r->next_status)) {
+    if (r->upstreams.turned || ((r->upstreams.changed || running(r)) && now >= r->next_status)) {
         r->next_status = now + STATUS_MS;
         write_status(r);
     }
@@ -147,14 +190,6 @@ static int wait_ms(const struct relay *r, double now)
     return until <= now ? 0 : (int)ceil(until - now);
 }
 
-static bool running(const struct relay *r)
-{
-    for (const struct relay_job *j = r->jobs; j; j = j->next)
-        if (!j->over || j->readers)
-            return true;
-    return false;
-}
-
 static void loop(struct relay *r)
 {
     struct epoll_event events[EVENTS];
@@ -167,7 +202,6 @@ static void loop(struct relay *r)
             r->curl_at = INFINITY;
             act(r, CURL_SOCKET_TIMEOUT, 0);
         }
-        collect(r);
         if (r->attend)
             relay_jobs_attend(r);
         if (now >= r->next_tick)

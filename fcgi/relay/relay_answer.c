@@ -142,6 +142,48 @@ static void finish_calls(struct relay_answer *a)
     }
 }
 
+/* Nothing but what OpenAI's form has goes on. */
+static void put_known(struct buf *out, const cJSON *item, bool top)
+{
+    static const char *const names[] = {"token", "logprob", "bytes"};
+    const cJSON *more, *v;
+    for (int i = 0; i < 3; i++) {
+        buf_printf(out, "%c\"%s\":", i ? ',' : '{', names[i]);
+        v = json_member(item, names[i]);
+        if (!v || !json_write(out, v))
+            buf_puts(out, "null");
+    }
+    if (top) {
+        const char *comma = "";
+        buf_puts(out, ",\"top_logprobs\":[");
+        cJSON_ArrayForEach (more, json_member(item, "top_logprobs")) {
+            buf_puts(out, comma);
+            put_known(out, more, false);
+            comma = ",";
+        }
+        buf_putc(out, ']');
+    }
+    buf_putc(out, '}');
+}
+
+void relay_answer_logprobs(struct relay_answer *a, const cJSON *items)
+{
+    struct buf text = {.limit = MAX_HELD};
+    const cJSON *item;
+    if (!cJSON_IsArray(items) || !items->child)
+        return;
+    cJSON_ArrayForEach (item, items) {
+        if (text.len)
+            buf_putc(&text, ',');
+        put_known(&text, item, true);
+    }
+    a->mark = 0; /* said again, in each event */
+    mark(a, CHAT_RELAYED_LOGPROBS);
+    append(a, text.data ? text.data : "", text.len);
+    a->text.failed |= text.failed;
+    buf_fini(&text);
+}
+
 void relay_answer_progress(struct relay_answer *a, int64_t done, int64_t total, int64_t cached)
 {
     if (done < 0 || total < 1 || done > total || total > INT32_MAX || cached < 0 || a->any)
@@ -265,6 +307,7 @@ void relay_answer_again(struct relay_answer *a)
                                       .events = a->events,
                                       .asked_ms = a->asked_ms,
                                       .most_prompt = a->most_prompt,
+                                      .wants_logprobs = a->wants_logprobs,
                                       .most_tokens = a->most_tokens};
     relay_answer_fini(a);
     *a = kept;

@@ -34,7 +34,7 @@ struct relay_answer { /* zeroed = empty; owner calls relay_answer_fini */
     int64_t most_prompt, most_tokens; /* no figure of the upstream's above them counts; 0: not said,
                                          RELAY_MOST_TOKENS */
     struct err failed;                /* the upstream's own error in its stream */
-    bool retry;                       /* and another upstream may be asked instead */
+    bool wants_logprobs, lacks_logprobs; /* lacks: a text came without them */
 };
 
 void relay_answer_text(struct relay_answer *a, bool reasoning, const char *text, size_t len);
@@ -42,6 +42,8 @@ void relay_answer_text(struct relay_answer *a, bool reasoning, const char *text,
  * given out one after the other. */
 void relay_answer_call(struct relay_answer *a, int64_t index, const char *name,
                        const char *arguments, size_t len);
+/* The log probabilities of the text that comes next: a list as OpenAI's logprobs.content. */
+void relay_answer_logprobs(struct relay_answer *a, const cJSON *items);
 void relay_answer_progress(struct relay_answer *a, int64_t done, int64_t total, int64_t cached);
 /* A member as a figure, at most 1e9; -1: it is not there, or none. */
 int64_t relay_answer_figure(const cJSON *o, const char *name);

@@ -12,16 +12,19 @@
 
 #define MAX_ERROR_BYTES ((size_t)16 << 10) /* of a refusal's body */
 #define LINGER_MS 1000.0
+#define ONE_PIECE ((size_t)32 << 10) /* of a request, copied behind its beginning */
 #define MAX_ANSWER_BYTES ((size_t)256 << 20)
 
 struct relay_call {
     struct relay_call_params p;
     CURL *easy;
     struct curl_slist *headers;
-    struct buf body;  /* what is sent */
-    struct buf line;  /* what came of a line so far */
-    struct buf event; /* the data lines of an event so far */
-    struct buf error; /* the body of a refusal */
+    struct buf body;   /* what is sent, */
+    const char *tail;  /* [n_tail] and after it */
+    size_t n_tail, at; /* at: bytes that libcurl has taken */
+    struct buf line;   /* what came of a line so far */
+    struct buf event;  /* the data lines of an event so far */
+    struct buf error;  /* the body of a refusal */
     char why[CURL_ERROR_SIZE], detail[200];
     long status;         /* 0: no head came */
     double begun, heard; /* clock_ms; heard 0: nothing came yet */
@@ -190,12 +193,76 @@ CURL *relay_call_handle(const struct upstream *to, const char *path, struct curl
     return NULL;
 }
 
+/* A request of one piece leaves in one packet with its head. A long one is not copied. */
+static bool put_body(struct relay_call *c, struct err *e)
+{
+    const struct relay_dialect *d = c->p.to->dialect;
+    if (c->p.text && !d->text_path)
+        return err_field(e, ERR_UNSUPPORTED, "model", "this model's upstream takes chats only");
+    if (d->put_begin) {
+        d->put_begin(&c->body, c->p.remote);
+        c->tail = c->p.chat + 1;
+        c->n_tail = c->p.n_chat - 1;
+        if (c->n_tail <= ONE_PIECE) {
+            buf_append(&c->body, c->tail, c->n_tail);
+            c->n_tail = 0;
+        }
+        return !c->body.failed || err_set(e, ERR_NOMEM, "no memory for the upstream's request");
+    }
+    cJSON *chat = json_parse(c->p.chat, c->p.n_chat, &(struct json_limits){.max_depth = 128}, e);
+    bool ok = chat && d->put_request(&c->body, chat, c->p.remote, e);
+    cJSON_Delete(chat);
+    return ok;
+}
+
+static size_t give(char *out, size_t size, size_t n, void *context)
+{
+    struct relay_call *c = context;
+    size_t given = 0;
+    const size_t room = size * n;
+    while (given < room && c->at < c->body.len + c->n_tail) {
+        const bool first = c->at < c->body.len;
+        const char *from = first ? c->body.data + c->at : c->tail + (c->at - c->body.len);
+        size_t len = first ? c->body.len - c->at : c->n_tail - (c->at - c->body.len);
+        len = len < room - given ? len : room - given;
+        memcpy(out + given, from, len);
+        given += len;
+        c->at += len;
+    }
+    return given;
+}
+
+/* A kept connection that turns out to be closed is replaced: libcurl sends again. */
+static int rewind_body(void *context, curl_off_t to, int origin)
+{
+    struct relay_call *c = context;
+    if (origin != SEEK_SET || to < 0 || (size_t)to > c->body.len + c->n_tail)
+        return CURL_SEEKFUNC_FAIL;
+    c->at = (size_t)to;
+    return CURL_SEEKFUNC_OK;
+}
+
+static bool set_body(struct relay_call *c)
+{
+    if (!c->n_tail)
+        return !curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->body.data) &&
+               !curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->body.len);
+    return !curl_easy_setopt(c->easy, CURLOPT_POST, 1L) &&
+           !curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                             (curl_off_t)(c->body.len + c->n_tail)) &&
+           !curl_easy_setopt(c->easy, CURLOPT_READFUNCTION, give) &&
+           !curl_easy_setopt(c->easy, CURLOPT_READDATA, c) &&
+           !curl_easy_setopt(c->easy, CURLOPT_SEEKFUNCTION, rewind_body) &&
+           !curl_easy_setopt(c->easy, CURLOPT_SEEKDATA, c);
+}
+
 static bool prepare(struct relay_call *c)
 {
-    c->easy = relay_call_handle(c->p.to, c->p.to->dialect->path, &c->headers);
-    return c->easy && !curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->body.data) &&
-           !curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->body.len) &&
-           !curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, take) &&
+    if (c->p.via && !add_header(&c->headers, "Via: ", c->p.via))
+        return false;
+    const struct relay_dialect *d = c->p.to->dialect;
+    c->easy = relay_call_handle(c->p.to, c->p.text ? d->text_path : d->path, &c->headers);
+    return c->easy && set_body(c) && !curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, take) &&
            !curl_easy_setopt(c->easy, CURLOPT_WRITEDATA, c) &&
            !curl_easy_setopt(c->easy, CURLOPT_HEADERFUNCTION, take_head) &&
            !curl_easy_setopt(c->easy, CURLOPT_HEADERDATA, c) &&
@@ -214,7 +281,7 @@ struct relay_call *relay_call_begin(const struct relay_call_params *p, struct er
     c->p = *p;
     c->begun = clock_ms();
     p->answer->asked_ms = c->begun;
-    if (!p->to->dialect->put_request(&c->body, p->chat, p->remote, e)) {
+    if (!put_body(c, e)) {
         relay_call_end(&c);
         return NULL;
     }
@@ -257,13 +324,19 @@ bool relay_call_lingers(const struct relay_call *c, double now)
     return c->over && now - c->heard > LINGER_MS;
 }
 
+size_t relay_call_held(const struct relay_call *c)
+{
+    return c->body.len;
+}
+
 bool relay_call_forget_sent(struct relay_call *c)
 {
     curl_off_t sent = 0;
     curl_easy_getinfo(c->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
-    if (sent < (curl_off_t)c->body.len)
+    if (sent < (curl_off_t)(c->body.len + c->n_tail))
         return false;
     buf_fini(&c->body);
+    c->n_tail = c->at = 0;
     return true;
 }
 
@@ -347,6 +420,10 @@ static enum relay_verdict by_status(struct relay_call *c, double *wait_ms, struc
     case 404:
         refuse(e, ERR_UNAVAILABLE, "upstream_model", "the upstream does not have this model");
         return RELAY_MISSING;
+    case 508:
+        refuse(e, ERR_UNAVAILABLE, "upstream_loop",
+               "the upstream and this server ask each other in a circle");
+        return RELAY_MISSING;
     case 408:
     case 429:
     case 503:
@@ -383,6 +460,11 @@ enum relay_verdict relay_call_verdict(struct relay_call *c, CURLcode rc, const c
         take_rest(c);
     if (c->status && c->status != 200)
         return by_status(c, wait_ms, e);
+    if (a->lacks_logprobs) {
+        err_field(e, ERR_UNSUPPORTED, "logprobs",
+                  "this model's upstream gives no log probabilities");
+        return RELAY_REFUSED;
+    }
     if (a->failed.code) {
         snprintf(c->detail, sizeof c->detail, "%.199s", a->failed.text);
         refuse(e, ERR_UNAVAILABLE, "upstream_error", "the upstream broke off with an error");

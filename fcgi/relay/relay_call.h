@@ -15,7 +15,10 @@ struct relay_call_params {
     CURLM *multi;
     const struct upstream *to;
     const char *remote; /* the model's name there */
-    const cJSON *chat;
+    bool text;          /* engine_relay.text */
+    const char *chat; /* [n_chat] JSON; stays until the call ends, or has forgotten what it sent */
+    size_t n_chat;
+    const char *via;                 /* the value of a header, NULL: none */
     struct relay_answer *answer;     /* what comes is told to it */
     void (*progress)(void *context); /* something came; the answer has been flushed */
     void *context;
@@ -30,7 +33,7 @@ const char *relay_call_late(const struct relay_call *c, double now);
 enum relay_verdict {
     RELAY_WHOLE,   /* the answer came to its end */
     RELAY_REFUSED, /* the request's own fault: no other upstream is asked */
-    RELAY_MISSING, /* it has no such model, which says nothing of how it is */
+    RELAY_MISSING, /* it has no such model, or asks us for it: that says nothing of how it is */
     RELAY_BUSY,    /* 429 or the like: another one may have room */
     RELAY_DOWN,    /* nobody listens there */
     RELAY_FAILED,  /* it broke, or speaks nonsense */
@@ -43,7 +46,9 @@ enum relay_verdict relay_call_verdict(struct relay_call *c, CURLcode rc, const c
 const char *relay_call_detail(const struct relay_call *c);
 /* The upstream has said all, but does not end its reply. */
 bool relay_call_lingers(const struct relay_call *c, double now);
-/* Frees the request's body. False: some of it is still to be sent. */
+/* Bytes that it holds of the request, besides the chat. */
+size_t relay_call_held(const struct relay_call *c);
+/* Frees the request's body; the chat is not needed after it. False: some is still to be sent. */
 bool relay_call_forget_sent(struct relay_call *c);
 /* Takes it out of the multi handle; where it still runs its connection is closed, which is how an
  * upstream learns that nobody waits any more. Accepts NULL, nulls *c. */

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json/json.h"
 #include "engine/base/log.h"
 #include "engine/wire/message.h"
 #include "fcgi/relay/relay.h"
 #include "fcgi/process/relay_estimate.h"
+#include "fcgi/process/relay_via.h"
 
 #define KEEP_MS 300000.0              /* a detached job's events, after its end */
 #define KEEP_BYTES ((size_t)64 << 20) /* of all of them */
@@ -51,7 +51,7 @@ static void stop_waiting(struct relay_job *j)
 /* The request is sent to nobody any more. */
 static void let_go(struct relay_job *j)
 {
-    cJSON_Delete(j->chat);
+    free(j->chat);
     j->chat = NULL;
     j->held = 0;
 }
@@ -117,7 +117,21 @@ static void see_progress(void *context)
         let_go(j);
     if (j->log.len > (j->detached ? KEEP_BYTES : LOG_BYTES))
         relay_job_cancel(j);
-    relay_server_send(j);
+    if (j->unsent)
+        return;
+    j->unsent = true;
+    j->next_unsent = j->relay->unsent;
+    j->relay->unsent = j;
+}
+
+void relay_jobs_send(struct relay *r)
+{
+    while (r->unsent) {
+        struct relay_job *j = r->unsent;
+        r->unsent = j->next_unsent;
+        j->unsent = false;
+        relay_server_send(j);
+    }
 }
 
 static bool begin(struct relay_job *j, struct upstream_route *route, struct err *e)
@@ -125,7 +139,10 @@ static bool begin(struct relay_job *j, struct upstream_route *route, struct err 
     const struct relay_call_params p = {.multi = j->relay->multi,
                                         .to = route->to,
                                         .remote = route->remote,
+                                        .text = j->text,
                                         .chat = j->chat,
+                                        .n_chat = j->held,
+                                        .via = j->via[0] ? j->via : NULL,
                                         .answer = &j->answer,
                                         .progress = see_progress,
                                         .context = j};
@@ -186,45 +203,43 @@ static bool choose(struct relay_job *j, const struct err *before, struct err *e)
 
 /* ---- a job's life */
 
-/* 0: the request does not say. */
-static int64_t most_tokens(const cJSON *chat)
-{
-    int64_t most = 0;
-    if (!json_get_int(chat, "max_tokens", 1, RELAY_MOST_TOKENS, &most, NULL))
-        return 0;
-    return json_get_int(chat, "max_completion_tokens", 1, RELAY_MOST_TOKENS, &most, NULL) ? most
-                                                                                          : 0;
-}
-
 static struct relay_job *create(struct relay *r, const struct engine_relay *p, struct err *e)
 {
     struct relay_job *j = calloc(1, sizeof *j);
-    if (!j) {
+    char *chat = j ? malloc(p->n_request) : NULL;
+    if (!chat) {
         err_set(e, ERR_NOMEM, "no memory for a job");
+        free(j);
         return NULL;
     }
+    memcpy(chat, p->request, p->n_request);
     *j = (struct relay_job){.relay = r,
-                            .id = ++r->last_id,
+                            .id = ENGINE_RELAYED_JOBS + ++r->last_id,
                             .user = p->user,
                             .affinity = p->affinity,
                             .model = p->model,
                             .only = p->upstream,
                             .detached = p->detached,
+                            .text = p->text,
+                            .chat = chat,
                             .held = p->n_request,
                             .estimate = relay_estimate(p->request, p->n_request),
                             .asked_ms = clock_ms()};
     memcpy(j->key, p->key, sizeof j->key);
     memcpy(j->request_id, p->request_id, sizeof j->request_id);
-    j->answer = (struct relay_answer){.job = j->id, .events = &j->log};
-    j->chat = json_parse(p->request, p->n_request, &(struct json_limits){.max_depth = 128}, e);
-    j->answer.most_tokens = most_tokens(j->chat);
-    j->answer.most_prompt = (int64_t)p->n_request + PROMPT_EXTRA;
+    relay_via_put(j->via, p->via, r->w->shared);
+    j->answer = (struct relay_answer){.job = j->id,
+                                      .events = &j->log,
+                                      .most_tokens =
+                                          p->most_tokens <= RELAY_MOST_TOKENS ? p->most_tokens : 0,
+                                      .wants_logprobs = p->logprobs,
+                                      .most_prompt = (int64_t)p->n_request + PROMPT_EXTRA};
     return j;
 }
 
 static void destroy(struct relay_job *j)
 {
-    cJSON_Delete(j->chat);
+    free(j->chat);
     relay_answer_fini(&j->answer);
     buf_fini(&j->log);
     free(j);
@@ -235,8 +250,9 @@ static bool has_memory(const struct relay *r, const struct engine_relay *p, stru
 {
     size_t all = p->n_request, own = p->n_request;
     for (const struct relay_job *j = r->jobs; j; j = j->next) {
-        all += j->held;
-        own += j->user == p->user ? j->held : 0;
+        const size_t held = j->held + (j->call ? relay_call_held(j->call) : 0);
+        all += held;
+        own += j->user == p->user ? held : 0;
     }
     if (all <= RELAY_HELD_BYTES && own <= RELAY_HELD_SHARE)
         return true;
@@ -261,7 +277,7 @@ struct relay_job *relay_job_submit(struct relay *r, const struct engine_relay *p
     struct relay_job *j = has_memory(r, p, e) ? create(r, p, e) : NULL;
     if (!j)
         return NULL;
-    if (!j->chat || !choose(j, NULL, e)) {
+    if (!choose(j, NULL, e)) {
         destroy(j);
         return NULL;
     }
@@ -275,8 +291,10 @@ struct relay_job *relay_job_submit(struct relay *r, const struct engine_relay *p
 struct relay_job *relay_job_find(struct relay *r, const char *key)
 {
     struct relay_job *found = NULL;
+    unsigned long long id = 0;
+    const bool by_id = sscanf(key, "#%llu", &id) == 1;
     for (struct relay_job *j = r->jobs; j; j = j->next)
-        if (j->detached && !strcmp(j->key, key))
+        if (by_id ? j->id == id && !j->over : j->detached && !strcmp(j->key, key))
             found = j;
     return found;
 }

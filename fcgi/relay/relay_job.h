@@ -35,10 +35,11 @@ struct relay_job {
     struct relay *relay;
     uint64_t id, user, affinity;
     int64_t model, only;
-    bool detached;
+    bool detached, text; /* text: as of engine_relay */
     char key[ENGINE_KEY_SIZE], request_id[48];
-    cJSON *chat;      /* until the answer has begun: no other upstream is asked then */
-    size_t held;      /* bytes of the request while it is kept; 0: it is not any more */
+    char *chat;  /* [held] until the answer has begun: no other upstream is asked then */
+    size_t held; /* 0: it is not kept any more */
+    char via[ENGINE_VIA_SIZE];
     int64_t estimate; /* tokens of the prompt, until the upstream tells */
     struct buf log;   /* its events as frames, from position `base` on */
     uint64_t base;
@@ -52,6 +53,8 @@ struct relay_job {
     int n_tried;
     struct relay_answer answer;
     struct relay_job *next;
+    bool unsent; /* in the relay's list of those whose readers are to be told */
+    struct relay_job *next_unsent;
 };
 
 struct relay {
@@ -63,6 +66,7 @@ struct relay {
     struct relay_connection *connections;
     int n_connections;
     struct relay_job *jobs, *last_job; /* the oldest first */
+    struct relay_job *unsent;
     int n_waiting;
     uint64_t last_id;
     struct upstreams upstreams;
@@ -76,11 +80,14 @@ struct relay {
 /* relay_job.c */
 /* Refused (*e): nothing was made. */
 struct relay_job *relay_job_submit(struct relay *r, const struct engine_relay *p, struct err *e);
+/* By the key of a detached job, or "#" and any job's number; NULL: there is none. */
 struct relay_job *relay_job_find(struct relay *r, const char *key);
 void relay_job_cancel(struct relay_job *j);
 void relay_jobs_cancel_user(struct relay *r, uint64_t user);
 /* libcurl has ended its transfer. */
 void relay_job_ended(struct relay_job *j, CURLcode rc);
+/* What came since the last call, to those who read it: one event of libcurl's is one frame. */
+void relay_jobs_send(struct relay *r);
 /* Cancelled jobs, jobs that wait for room. */
 void relay_jobs_attend(struct relay *r);
 /* Every now and then: patience, acceptance, forgetting. */

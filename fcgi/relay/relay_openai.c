@@ -5,20 +5,11 @@
 #include "engine/base/json/json.h"
 #include "fcgi/relay/relay_dialect.h"
 
-static bool put_request(struct buf *out, const cJSON *chat, const char *remote, struct err *e)
+static void put_begin(struct buf *out, const char *remote)
 {
-    const cJSON *member;
     buf_puts(out, "{\"model\":");
     buf_json_string(out, remote, strlen(remote));
-    buf_puts(out, ",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
-    cJSON_ArrayForEach (member, chat) {
-        buf_putc(out, ',');
-        buf_json_string(out, member->string, strlen(member->string));
-        buf_putc(out, ':');
-        json_write(out, member);
-    }
-    buf_putc(out, '}');
-    return !out->failed || err_set(e, ERR_NOMEM, "no memory for the upstream's request");
+    buf_puts(out, ",\"stream\":true,\"stream_options\":{\"include_usage\":true},");
 }
 
 static void take_usage(struct relay_answer *a, const cJSON *u)
@@ -83,9 +74,16 @@ static bool take(struct relay_answer *a, const cJSON *o, bool *over, struct err 
         relay_answer_progress(a, relay_answer_figure(progress, "processed"),
                               relay_answer_figure(progress, "total"),
                               relay_answer_figure(progress, "cache"));
-    const char *reasoning = json_text(delta, "reasoning_content");
+    const cJSON *logprobs = json_member(json_member(choice, "logprobs"), "content");
+    const char *reasoning = json_text(delta, "reasoning_content"),
+               *content = json_text(delta, "content");
+    if (a->wants_logprobs)
+        relay_answer_logprobs(a, logprobs);
+    if (a->wants_logprobs && content && *content && !cJSON_IsArray(logprobs))
+        return !(a->lacks_logprobs = true);
     take_text(a, true, reasoning ? reasoning : json_text(delta, "reasoning"));
-    take_text(a, false, json_text(delta, "content"));
+    take_text(a, false, content);
+    take_text(a, false, json_text(choice, "text")); /* of a text that goes on */
     take_text(a, false, json_text(delta, "refusal"));
     take_calls(a, json_member(delta, "tool_calls"));
     take_finish(a, json_text(choice, "finish_reason"));
@@ -94,7 +92,8 @@ static bool take(struct relay_answer *a, const cJSON *o, bool *over, struct err 
 
 const struct relay_dialect relay_openai = {.name = "openai",
                                            .path = "/chat/completions",
+                                           .text_path = "/completions",
                                            .models_path = "/models",
                                            .key_header = "Authorization: Bearer ",
-                                           .put_request = put_request,
+                                           .put_begin = put_begin,
                                            .take = take};

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -66,10 +67,11 @@ static void watch(struct relay_connection *c, int operation)
 }
 
 /* Bytes sent; 0: the peer is slow; -1: gone. */
-static ssize_t send_some(struct relay_connection *c, const char *data, size_t len)
+static ssize_t send_some(struct relay_connection *c, const struct iovec parts[2])
 {
+    const struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = 2};
     for (;;) {
-        ssize_t n = send(c->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n >= 0)
             return n;
         if (errno == EAGAIN)
@@ -95,18 +97,33 @@ static void forget_sent(struct relay_job *j)
     }
 }
 
-/* False: the connection is gone. */
+static void note_sent(struct relay_connection *c, size_t n)
+{
+    const size_t own = n < c->out.len ? n : c->out.len;
+    buf_consume(&c->out, own);
+    c->position += n - own;
+}
+
+/* What is said before a job's first event, HELLO, waits for that event: its reader would be woken
+ * for nothing. False: the connection is gone. */
 static bool flush(struct relay_connection *c)
 {
     const bool was_blocked = c->blocked;
     const struct relay_job *j = c->job;
     ssize_t n = 1;
-    while (c->out.len && (n = send_some(c, c->out.data, c->out.len)) > 0)
-        buf_consume(&c->out, (size_t)n);
-    while (n > 0 && j && j->accepted && c->position < j->base + j->log.len) {
-        const size_t at = (size_t)(c->position - j->base);
-        n = send_some(c, j->log.data + at, j->log.len - at);
-        c->position += n > 0 ? (uint64_t)n : 0;
+    if (j && !j->accepted && !c->closing)
+        return true;
+    while (n > 0) {
+        const size_t at = j ? (size_t)(c->position - j->base) : 0;
+        const struct iovec parts[2] = {
+            {c->out.data, c->out.len},
+            {j ? j->log.data + at : NULL, j ? j->log.len - at : 0},
+        };
+        if (!parts[0].iov_len && !parts[1].iov_len)
+            break;
+        n = send_some(c, parts);
+        if (n > 0)
+            note_sent(c, (size_t)n);
     }
     const bool all = n > 0 && !c->out.len;
     if (n < 0 || (all && (c->closing || (j && j->over && c->position == j->base + j->log.len)))) {
@@ -286,11 +303,7 @@ static void take(struct relay *r, int fd)
     r->n_connections++;
     message_put_hello(&c->out, "sluice-relay");
     watch(c, EPOLL_CTL_ADD);
-    const ssize_t n = send_some(c, c->out.data, c->out.len);
-    if (n < 0) /* it has gone, but what it asked may be there: a CANCEL needs no reply */
-        buf_clear(&c->out);
-    else
-        buf_consume(&c->out, (size_t)n);
+    relay_server_serve(c, EPOLLIN); /* whoever connects has something to ask */
 }
 
 /* The socket is 0660 in a folder of ours: whoever can connect is our user or of its group. */

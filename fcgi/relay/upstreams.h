@@ -97,5 +97,5 @@ void upstream_is_busy(struct upstreams *all, struct upstream *u, double ms);
 void upstream_release(struct upstreams *all, struct upstream *u); /* one stream less */
 const char *upstream_state(const struct upstream *u, double now); /* "ok", "open", "trying",
                                                                      "drained" */
-/* What the admin's page, /metrics and the command show, as JSON. */
+/* What the admin's page, /metrics and the command show, as a JSON array. */
 void upstreams_put_status(struct buf *out, const struct upstreams *all);

@@ -226,7 +226,7 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
     struct responses_view *v = context;
     (void)choice;
     if (v->q->logprobs)
-        openai_logprobs(&v->pending, v->stream.r->worker->text->vocab, ev->tokens, ev->n_tokens);
+        openai_event_logprobs(&v->pending, v->stream.r, ev);
 }
 
 static void take_delta(void *context, int choice, const struct chat_delta *d)

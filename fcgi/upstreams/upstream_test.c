@@ -33,6 +33,7 @@ bool upstream_test_run(const struct upstream_test *t, struct upstream_tested *ou
                                    .upstream = t->upstream,
                                    .request = question,
                                    .n_request = strlen(question),
+                                   .most_tokens = 16,
                                    .request_id = "test"};
     const double began = clock_ms(), until = began + UPSTREAM_TEST_MS;
     *out = (struct upstream_tested){0};

@@ -31,6 +31,23 @@ test('another Sluice answers through this one as it answers itself', async () =>
   assert.equal(joined(stream.chunks).content, own.body.choices[0].message.content);
 });
 
+test('a text goes on there, with a conversation\'s log probabilities, and servers in a circle are found out', async () => {
+  const text = { prompt: 'The river', max_tokens: 12, temperature: 0, seed: 1 };
+  const own = await back.json('POST', '/v1/completions', { model: 'demo-model', ...text });
+  const relayed = await front.json('POST', '/v1/completions', { model: 'theirs', ...text });
+  assert.equal(relayed.status, 200, relayed.text);
+  assert.equal(relayed.body.choices[0].text, own.body.choices[0].text);
+  const ask = { messages, temperature: 0, seed: 1, max_tokens: 6, logprobs: true, top_logprobs: 2 };
+  const scored = await front.chat({ model: 'theirs', ...ask });
+  assert.equal(scored.status, 200, scored.text);
+  assert.deepEqual(scored.body.choices[0].logprobs, (await back.chat({ model: 'demo-model', ...ask })).body.choices[0].logprobs);
+  await addUpstream(back, 'front', `${front.url}/v1`, ['circle'], { key: front.key });
+  await addUpstream(front, 'again', `${back.url}/v1`, ['circle'], { key: back.key });
+  const circle = await front.chat({ model: 'circle', messages, max_tokens: 4 });
+  assert.equal(circle.status, 508, circle.text);
+  assert.equal(circle.body.error.reason, 'upstream_loop');
+});
+
 test('what the other Sluice had in its cache is told, and a turn later it has the conversation', async () => {
   const ask = { model: 'theirs', temperature: 0, max_tokens: 8, messages: [{ role: 'system', content: 'You write about rivers and mills. '.repeat(40) }, ...messages] };
   const first = await front.chat(ask);

@@ -5,7 +5,7 @@ import { sleep } from './harness.mjs';
 const chunk = (delta, more = {}) => `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason: null }], ...more })}\n\n`;
 
 export class FakeUpstream {
-  knobs = {}; // status, body, hang, refuseAfter, raw, words, delay, dieAfter, key, usage, head
+  knobs = {}; // status, body, hang, together, logprobs, refuseAfter, raw, words, delay, dieAfter, key, usage, head
   seen = []; // {path, headers, body}
   open = 0; // streams at this moment
   most = 0;
@@ -36,6 +36,7 @@ export class FakeUpstream {
     this.most = Math.max(this.most, this.open);
     res.on('close', () => { this.open--; if (!res.writableEnded) this.gone++; });
     if (k.hang) { await sleep(k.hang); }
+    for (const end = Date.now() + 20000; this.most < (k.together ?? 0) && Date.now() < end;) await sleep(20); // nobody begins before all are there
     if (res.destroyed) return;
     if (k.status) {
       res.writeHead(k.status, { 'content-type': 'application/json', ...k.head }).end(JSON.stringify(k.body ?? { error: { message: `it is ${k.status}` } }));
@@ -53,6 +54,12 @@ export class FakeUpstream {
     const k = this.knobs;
     const words = k.words ?? ['Hel', 'lo ', 'you'];
     res.writeHead(200, { 'content-type': 'text/event-stream' });
+    if (body.prompt !== undefined) {
+      for (const w of words) await this.write(res, `data: ${JSON.stringify({ object: 'text_completion', choices: [{ index: 0, text: w, logprobs: null, finish_reason: null }] })}\n\n`);
+      await this.write(res, `data: ${JSON.stringify({ choices: [{ index: 0, text: '', finish_reason: 'length' }], usage: { prompt_tokens: 3, completion_tokens: 4 } })}\n\ndata: [DONE]\n\n`);
+      res.end();
+      return;
+    }
     await this.write(res, chunk({ role: 'assistant', content: '' }));
     for (const r of k.reasoning ?? []) await this.write(res, chunk({ reasoning_content: r }));
     let n = 0;
@@ -61,7 +68,7 @@ export class FakeUpstream {
       if (res.destroyed) return;
       if (k.dieAfter === n) { res.destroy(); return; }
       if (k.silentAfter === n) await sleep(60000);
-      await this.write(res, chunk({ content: w }));
+      await this.write(res, chunk({ content: w }, body.logprobs && k.logprobs && { choices: [{ index: 0, delta: { content: w }, finish_reason: null, logprobs: { content: [k.logprobs(w)] } }] }));
       n++;
     }
     for (const c of k.calls ?? []) await this.write(res, chunk({ tool_calls: [c] }));

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { joined, start as server } from '../api/harness.mjs';
+import { addUpstream } from '../api/upstream_rig.mjs';
 import { once, serve } from './lib/serving.mjs';
 
 const start = once(async (c, kind) => {
@@ -15,7 +17,7 @@ const start = once(async (c, kind) => {
     const text = await r.text();
     return { status: r.status, text, body: text.startsWith('{') ? JSON.parse(text) : null, events: text.split('\n').filter((l) => l.startsWith('data: {')).map((l) => JSON.parse(l.slice(6))) };
   };
-  return { ...proxy, post, chat: (content, more) => post('/v1/chat/completions', { messages: [{ role: 'user', content }], ...more }) };
+  return { ...proxy, key, post, chat: (content, more) => post('/v1/chat/completions', { messages: [{ role: 'user', content }], ...more }) };
 });
 
 const order = (text) => `fake:${JSON.stringify({ text })}`;
@@ -61,6 +63,26 @@ export default [{
         assert.equal(r.status, 400, r.text);
         assert.match(r.text, /ContextWindowExceededError/, r.text);
       }
+    },
+    'as an upstream of Sluice: answers, calls, counts and refusals (scripted)': async (c) => {
+      const proxy = await start(c, 'scripted'), limited = await start(c, 'limited'), front = await server({ fake: true });
+      try {
+        await addUpstream(front, 'litellm', `${proxy.url}/v1`, [{ model: 'far', remote: 'demo-model' }], { key: proxy.key });
+        await addUpstream(front, 'narrow', `${limited.url}/v1`, [{ model: 'short', remote: 'demo-model' }], { key: limited.key });
+        await addUpstream(front, 'locked', `${proxy.url}/v1`, [{ model: 'locked', remote: 'demo-model' }], { key: 'sk-wrong' });
+        const ask = (content, more) => ({ model: 'far', messages: [{ role: 'user', content }], ...more }), said = order('<think>\nA port.\n</think>\n\nKiel lies by the sea.');
+        const whole = await front.chat(ask(said)), own = await proxy.chat(said);
+        assert.deepEqual([whole.body.choices[0].message.content, whole.body.choices[0].message.reasoning_content, whole.body.choices[0].finish_reason], ['Kiel lies by the sea.', 'A port.', 'stop'], whole.text);
+        for (const name of ['prompt_tokens', 'completion_tokens']) assert.equal(whole.body.usage[name], own.body.usage[name], name);
+        const stream = joined((await front.stream(ask(said))).chunks);
+        assert.deepEqual([stream.content, stream.reasoning, stream.finish], ['Kiel lies by the sea.', 'A port.', ['stop']]);
+        const called = (await front.chat(ask(c.call('weather', { town: 'Kiel' }), { tools }))).body.choices[0];
+        assert.deepEqual([called.finish_reason, called.message.tool_calls.map((t) => [t.function.name, JSON.parse(t.function.arguments)])], ['tool_calls', [['weather', { town: 'Kiel' }]]]);
+        const long = await front.chat({ ...ask('some words of a long question '.repeat(9000)), model: 'short' });
+        assert.equal(long.status, 400, long.text);
+        const locked = await front.chat({ ...ask('Hi.'), model: 'locked' });
+        assert.equal(locked.body.error.reason, 'upstream_key', locked.text);
+      } finally { await front.stop(); }
     },
     'an answer of the real engine': async (c) => {
       const proxy = await start(c, 'real');

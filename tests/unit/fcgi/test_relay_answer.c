@@ -3,6 +3,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -11,6 +13,8 @@
 #include "fcgi/relay/relay_answer.h"
 #include "fcgi/relay/relay_dialect.h"
 #include "fcgi/process/relay_estimate.h"
+#include "fcgi/process/relay_via.h"
+#include "fcgi/process/shared.h"
 
 struct heard {
     struct buf frames;
@@ -207,8 +211,10 @@ static void test_a_request_is_read_as_it_was_put_and_cut_ones_are_refused(void *
     size_t used;
     const struct engine_relay p = {.model = 3,
                                    .upstream = 4,
-                                   .request = "{}",
-                                   .n_request = 2,
+                                   .request = "{\"a\":1}",
+                                   .n_request = 7,
+                                   .most_tokens = 9,
+                                   .via = "1.1 sluice-0123456789abcdef",
                                    .user = 5,
                                    .affinity = 6,
                                    .detached = true,
@@ -221,13 +227,83 @@ static void test_a_request_is_read_as_it_was_put_and_cut_ones_are_refused(void *
     assert_int_equal(f.type, FRAME_RELAY);
     assert_true(message_get_relay(&f, &got, &e));
     assert_true(got.model == 3 && got.upstream == 4 && got.user == 5 && got.affinity == 6);
-    assert_true(got.detached && got.n_request == 2 && !memcmp(got.request, "{}", 2));
+    assert_true(got.detached && got.n_request == 7 && !memcmp(got.request, "{\"a\":1}", 7));
+    assert_true(got.most_tokens == 9);
+    assert_string_equal(got.via, p.via);
     assert_string_equal(got.key, "up:k");
     for (uint32_t n = 0; n < f.len; n++) {
         const struct frame cut = {.type = f.type, .payload = f.payload, .len = n};
         assert_false(message_get_relay(&cut, &got, &e));
     }
     buf_fini(&b);
+}
+
+static void test_a_request_knows_which_servers_it_came_through(void **state)
+{
+    struct shared *a = calloc(1, sizeof *a), *b = calloc(1, sizeof *b);
+    char via[ENGINE_VIA_SIZE], next[ENGINE_VIA_SIZE], header[2048];
+    struct err e = {0};
+    (void)state;
+    a->via_id = 0xA1;
+    b->via_id = 0xB2;
+    assert_true(relay_via_read(via, NULL, a, &e));
+    assert_string_equal(via, "");
+    relay_via_put(next, via, a);
+    assert_string_equal(next, "1.1 sluice-00000000000000a1");
+    snprintf(header, sizeof header, "1.0 fred, %s (x), HTTP/1.1 p.example ,%s", next, next);
+    assert_true(relay_via_read(via, header, b, &e));
+    assert_string_equal(via,
+                        "1.1 sluice-00000000000000a1"); /* the one with a comment is not ours */
+    relay_via_put(next, via, b);
+    assert_string_equal(next, "1.1 sluice-00000000000000a1, 1.1 sluice-00000000000000b2");
+    assert_false(relay_via_read(via, next, a, &e));
+    assert_int_equal(e.code, ERR_UNAVAILABLE);
+    assert_string_equal(e.reason, "upstream_loop");
+    int servers = 1;
+    for (relay_via_put(next, "", b); relay_via_read(via, next, a, &e); servers++) {
+        b->via_id++;
+        relay_via_put(next, via, b);
+    }
+    assert_int_equal(servers, RELAY_VIA_MOST);
+    free(a);
+    free(b);
+}
+
+/* The text of the frame's first event, and what it says of log probabilities. */
+static void test_log_probabilities_stand_beside_the_text(void **state)
+{
+    struct heard h;
+    struct frame f;
+    struct engine_event ev;
+    struct event_box box = {0};
+    struct err e = {0};
+    size_t used;
+    cJSON *items = cJSON_Parse("[{\"token\":\"a\",\"logprob\":-1.5,\"bytes\":[97],\"more\":1,"
+                               "\"top_logprobs\":[{\"token\":\"a\",\"logprob\":-1.5}]},"
+                               "{\"token\":\"b\",\"logprob\":-2}]");
+    (void)state;
+    begin(&h);
+    text(&h, true, "hm");
+    relay_answer_logprobs(&h.a, items);
+    text(&h, false, "ab");
+    relay_answer_flush(&h.a);
+    assert_int_equal(frame_parse(h.frames.data, h.frames.len, &f, &used, &e), 1);
+    assert_true(message_get_event(&f, &ev, &box, &e));
+    const char *at = ev.text, *end_of = at + ev.text_len, *piece;
+    const size_t n = chat_relayed_logprobs(&at, end_of, &piece);
+    static const char known[] =
+        "{\"token\":\"a\",\"logprob\":-1.5,\"bytes\":[97],\"top_logprobs\":[{\"token\":\"a\","
+        "\"logprob\":-1.5,\"bytes\":null}]},{\"token\":\"b\",\"logprob\":-2,\"bytes\":null,"
+        "\"top_logprobs\":[]}";
+    assert_int_equal(n, sizeof known - 1);
+    assert_memory_equal(piece, known, n);
+    assert_int_equal(chat_relayed_logprobs(&at, end_of, &piece), 0);
+    hear(&h);
+    assert_string_equal(h.g.content.data, "ab");
+    assert_string_equal(h.g.reasoning.data, "hm");
+    event_box_fini(&box);
+    cJSON_Delete(items);
+    end(&h);
 }
 
 static int64_t estimate(const char *request)
@@ -275,6 +351,8 @@ int main(void)
         cmocka_unit_test(test_an_image_counts_as_one_however_large),
         cmocka_unit_test(test_ollamas_dialect_drops_no_image_in_silence),
         cmocka_unit_test(test_a_request_is_read_as_it_was_put_and_cut_ones_are_refused),
+        cmocka_unit_test(test_a_request_knows_which_servers_it_came_through),
+        cmocka_unit_test(test_log_probabilities_stand_beside_the_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
