@@ -152,10 +152,12 @@ static void serve_all(const struct child_params *p, FCGX_Request *fcgx, void *se
         if (woken == WOKEN_LEAVE || !accept_connection(fcgx, &exhausted))
             continue;
         if (alone) {
-            stream_abort_hand_over(p->stream_abort_fd, p->slot_index, fcgx->ipcFd, fcgx->requestId);
-            set_state(p, CHILD_BUSY);
-            ssize_t n = write(p->wake_fd, &one, sizeof one);
-            (void)n;
+            set_state(p, CHILD_BUSY); /* first: the master counts the idle ones when it wakes */
+            if (!stream_abort_hand_over(p->stream_abort_fd, p->slot_index, fcgx->ipcFd,
+                                        fcgx->requestId)) {
+                ssize_t n = write(p->wake_fd, &one, sizeof one);
+                (void)n;
+            }
         }
         atomic_fetch_add_explicit(&p->slot->requests, 1, memory_order_relaxed);
         service->serve(server, keep_store(p->worker, &store, &next_try));

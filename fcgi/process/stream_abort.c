@@ -50,7 +50,7 @@ void stream_abort_forget(struct stream_abort *a)
     a->master_fd = -1;
 }
 
-void stream_abort_hand_over(int child_fd, int slot, int connection, int request)
+bool stream_abort_hand_over(int child_fd, int slot, int connection, int request)
 {
     struct handover h = {.slot = slot, .request = request};
     struct iovec iov = {.iov_base = &h, .iov_len = sizeof h};
@@ -62,8 +62,7 @@ void stream_abort_hand_over(int child_fd, int slot, int connection, int request)
                        .msg_control = &control,
                        .msg_controllen = sizeof control};
     memcpy(CMSG_DATA(&control.head), &connection, sizeof connection);
-    ssize_t n = sendmsg(child_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-    (void)n; /* if this fails, the stream is still served */
+    return sendmsg(child_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof h;
 }
 
 static bool receive(int fd, struct handover *h, int *connection)

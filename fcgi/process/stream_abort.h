@@ -37,8 +37,9 @@ void stream_abort_fini(struct stream_abort *a);
 /* In a fresh child: closes the copies that fork made of the master's descriptors, or streams would
  * not end. */
 void stream_abort_forget(struct stream_abort *a);
-/* In a child: sends the master the connection that it accepted. Never waits. */
-void stream_abort_hand_over(int child_fd, int slot, int connection, int request);
+/* In a child: sends the master, which is woken by it, the connection that it accepted. Never waits.
+ * False: it was not told, and the stream is served all the same. */
+bool stream_abort_hand_over(int child_fd, int slot, int connection, int request);
 /* In the master: receives what children handed over. */
 void stream_abort_collect(struct stream_abort *a);
 /* In the master, when the child of a slot is gone: writes the error event, unless STREAM_NONE, and

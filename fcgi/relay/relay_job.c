@@ -39,7 +39,7 @@ static void release(struct relay_job *j)
         upstream_release(&j->relay->upstreams, j->to);
     j->to = NULL;
     j->trial = false;
-    j->relay->attend = true; /* there is room now */
+    j->relay->attend |= j->relay->n_waiting > 0; /* there is room now */
 }
 
 static void stop_waiting(struct relay_job *j)

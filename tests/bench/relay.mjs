@@ -69,7 +69,10 @@ async function measure(name, of, args, per = 1) {
   console.log(`${''.padEnd(28)} added    p50=${(at('relayed', 'p50') - at('direct', 'p50')).toFixed(1)} p99=${(at('relayed', 'p99') - at('direct', 'p99')).toFixed(1)}; processor us a piece: ${Object.entries(used).map(([k, v]) => `${k}=${((v * 1000) / pieces).toFixed(1)}`).join(' ')}; relay's memory ${rss(relay)} KiB`);
 }
 
-if (ONLY.includes('request')) await measure('a request, one piece', 'request_us', [1, 400, 1, 0]);
+if (ONLY.includes('request')) {
+  await measure('a request, to its last event', 'done_us', [1, 400, 1, 0]);
+  await measure('the same, to the end of HTTP', 'request_us', [1, 400, 1, 0]);
+}
 if (ONLY.includes('piece')) await measure('delay of a piece, 1 stream', 'piece_us', [1, 1, 200, 5000]);
 if (ONLY.includes('many')) await measure(`delay of a piece, ${STREAMS} streams`, 'piece_us', [STREAMS, 1, 40, 100000]);
 if (ONLY.includes('burst')) await measure('a piece of 1,000 at once', 'request_us', [1, 10, 1000, 0], 1000);

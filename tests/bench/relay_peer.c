@@ -254,12 +254,13 @@ struct asker {
     int64_t began;
     char *in;
     size_t len, seen; /* seen: what was looked at for pieces */
+    bool done;
 };
 
 struct load {
     char request[1024];
     size_t n_request;
-    struct times whole, pieces;
+    struct times whole, done, pieces; /* whole: to the end of HTTP's answer; done: to [DONE] */
     int64_t tokens, got; /* got: pieces of all answers */
     int running;
 };
@@ -267,6 +268,7 @@ struct load {
 static void ask_again(struct asker *a, const struct load *l)
 {
     a->len = a->seen = 0;
+    a->done = false;
     a->began = now_ns();
     write_all(a->fd, l->request, l->n_request);
 }
@@ -298,6 +300,10 @@ static void take_answer(struct asker *a, struct load *l)
         exit(1);
     }
     take_pieces(a, l, at);
+    if (!a->done && memmem(a->in + a->len - (size_t)n, (size_t)n, "[DONE]", 6)) {
+        a->done = true;
+        note(&l->done, (double)(at - a->began) / 1e3);
+    }
     if (a->len < 5 || memcmp(a->in + a->len - 5, "0\r\n\r\n", 5) != 0) {
         if (a->len > ROOM / 2 && a->seen == a->len) {
             memmove(a->in + 12, a->in + a->len - 8,
@@ -369,6 +375,8 @@ static int ask(char **words)
     printf("{\"wall_ms\":%.1f,\"missing\":%lld,", (double)(now_ns() - began) / 1e6,
            (long long)(l.tokens * streams * requests - l.got));
     print_times("request_us", &l.whole);
+    printf(",");
+    print_times("done_us", &l.done);
     printf(",");
     print_times("piece_us", &l.pieces);
     printf("}\n");
