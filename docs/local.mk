@@ -5,7 +5,7 @@ EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-fields.md %D%
 	%D%/coming-from/llama-cpp.md %D%/coming-from/ollama.md %D%/coming-from/open-webui.md %D%/clients/README.md %D%/clients/aider.md %D%/clients/claude-code.md %D%/clients/cline.md \
 	%D%/clients/codex.md %D%/clients/gptme.md %D%/clients/litellm.md %D%/clients/lm-eval.md %D%/clients/ollama.md \
 	%D%/clients/open-webui.md %D%/clients/opencode.md %D%/clients/pi.md %D%/clients/qwen-code.md \
-	%D%/speed/README.md %D%/speed/cpu.md %D%/speed/page.md %D%/speed/prompt_cache.md %D%/speed/speculation.md %D%/speed/streaming.md %D%/speed/vulkan.md \
+	%D%/speed/README.md %D%/speed/cpu.md %D%/speed/page.md %D%/speed/prompt_cache.md %D%/speed/relay.md %D%/speed/speculation.md %D%/speed/streaming.md %D%/speed/vulkan.md \
 	%D%/operations/backup.md %D%/operations/failures.md %D%/operations/install.md %D%/operations/memory.md %D%/operations/speculation.md %D%/operations/tools.md %D%/operations/users.md \
 	%D%/security/builds.md %D%/security/fuzzing.md %D%/security/sbom.md %D%/security/siege.md %D%/security/threat-model.md %D%/grafana-dashboard.json %D%/make-man.sh %D%/audit.mjs %D%/sbom.mjs
 # what an export looks like, for whoever reads one
@@ -31,7 +31,7 @@ SITE_PAGES = README.md docs/OPERATIONS.md docs/operations/install.md docs/coming
 	docs/operations/failures.md docs/operations/memory.md docs/operations/speculation.md docs/operations/tools.md docs/security/threat-model.md docs/security/siege.md docs/security/builds.md \
 	docs/security/sbom.md docs/security/fuzzing.md SECURITY.md docs/ARCHITECTURE.md docs/ADDING.md docs/STYLE.md CONTRIBUTING.md docs/COMPARISON.md \
 	docs/speed/README.md docs/speed/cpu.md docs/speed/vulkan.md docs/speed/page.md docs/speed/prompt_cache.md \
-	docs/speed/speculation.md docs/speed/streaming.md
+	docs/speed/relay.md docs/speed/speculation.md docs/speed/streaming.md
 EXTRA_DIST += README.md %D%/site/make-site.mjs %D%/site/site.css %D%/images/chat-light.png %D%/images/chat-dark.png \
 	%D%/images/phone.png %D%/images/admin-overview.png
 all-local: %D%/html/llms.txt

@@ -12,7 +12,7 @@ export class FakeUpstream {
   gone = 0; // clients that left in the middle
 
   static async open(knobs = {}, port = 0) {
-    const u = new FakeUpstream();
+    const u = new this();
     u.knobs = knobs;
     u.server = http.createServer((req, res) => u.serve(req, res).catch(() => res.destroy()));
     await new Promise((done) => { u.server.listen(port, '127.0.0.1', done); });
