@@ -696,6 +696,7 @@ test('the operator\'s command adds, lists, tests, drains and removes', async () 
   const other = await FakeUpstream.open();
   const run = (...args) => new Promise((done, fail) => { // not execFileSync: the upstream lives in this process
     const child = execFile(program('sluice'), [...args, '--state', path.join(server.dir, 'state')], (e, stdout, stderr) => (e ? fail(new Error(stderr)) : done(stdout)));
+    child.stdin.on('error', () => {}); // one that is refused early reads nothing
     child.stdin.end(`${SECRET}\n`);
   });
   await run('upstream', 'add', 'cli', other.url, '--models', 'typed=typed-far,plain', '--key-file', '-');
