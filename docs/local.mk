@@ -28,7 +28,7 @@ SITE_PAGES = README.md docs/OPERATIONS.md docs/operations/install.md docs/coming
 	docs/clients/aider.md docs/clients/claude-code.md docs/clients/cline.md docs/clients/codex.md docs/clients/gptme.md \
 	docs/clients/litellm.md docs/clients/lm-eval.md docs/clients/ollama.md docs/clients/open-webui.md docs/clients/opencode.md \
 	docs/clients/pi.md docs/clients/qwen-code.md docs/CLIENTS.md docs/SCALING.md docs/operations/users.md docs/operations/backup.md \
-	docs/operations/failures.md docs/operations/memory.md docs/operations/speculation.md docs/operations/tools.md docs/security/threat-model.md docs/security/siege.md docs/security/builds.md \
+	docs/operations/failures.md docs/operations/memory.md docs/operations/models.md docs/operations/speculation.md docs/operations/tools.md docs/security/threat-model.md docs/security/siege.md docs/security/builds.md \
 	docs/security/sbom.md docs/security/fuzzing.md SECURITY.md docs/ARCHITECTURE.md docs/ADDING.md docs/STYLE.md CONTRIBUTING.md docs/COMPARISON.md \
 	docs/speed/README.md docs/speed/cpu.md docs/speed/vulkan.md docs/speed/page.md docs/speed/prompt_cache.md \
 	docs/speed/relay.md docs/speed/speculation.md docs/speed/streaming.md

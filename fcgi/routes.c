@@ -46,6 +46,7 @@
     X(admin_search)                                                                                \
     X(upstreams)                                                                                   \
     X(registry)                                                                                    \
+    X(local_models)                                                                                \
     X(log)                                                                                         \
     X(history)                                                                                     \
     X(admin_checks)                                                                                \

@@ -24,6 +24,7 @@
 #include "fcgi/http/serve.h"
 #include "fcgi/inference/usage.h"
 #include "fcgi/process/listen.h"
+#include "fcgi/process/local_model.h"
 #include "fcgi/process/pool_master.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/state.h"
@@ -102,6 +103,7 @@ static int record(const struct worker *w)
     return recorder_run(&(struct recorder_params){.db_path = w->db_path,
                                                   .engine_socket = w->engine_socket,
                                                   .relay_socket = w->relay_socket,
+                                                  .engine_run = w->engine_run,
                                                   .run_dir = w->run_dir,
                                                   .status_path = w->status_path,
                                                   .history_path = named ? history : NULL,
@@ -171,6 +173,8 @@ static bool reload(struct worker *w)
     }
     if (other)
         name_model(w, NULL);
+    if (!local_models_open(w, &e))
+        log_error("%s", e.text);
     return true;
 }
 
@@ -214,7 +218,8 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
         return false;
     name_model(w, o->model_name);
     if ((o->embedding_model && !side_model_open(w, ENGINE_TASK_EMBED, o->embedding_model, e)) ||
-        (o->rerank_model && !side_model_open(w, ENGINE_TASK_SCORE, o->rerank_model, e)))
+        (o->rerank_model && !side_model_open(w, ENGINE_TASK_SCORE, o->rerank_model, e)) ||
+        !local_models_open(w, e))
         return false;
     struct err ignored;
     if (!log_ring_attach(w->log_path, worker_pool_name(w->pool), &ignored)) /* it serves anyway */
@@ -306,6 +311,7 @@ int main(int argc, char **argv)
     bool ok = arena && prepare(&w, &o, arena, &e) && run(&w, &o, &e);
     if (!ok)
         fprintf(stderr, "sluice-worker: %s%s%s\n", e.field, e.field[0] ? ": " : "", e.text);
+    local_models_close(&w);
     close_text(w.text);
     side_models_close(&w);
     setting_cache_destroy(&w.settings);

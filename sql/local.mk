@@ -19,7 +19,8 @@ SQL_MIGRATIONS = \
 	%D%/migrations/0023_prompt_blocks.sql %D%/migrations/0024_deleted_items.sql \
 	%D%/migrations/0025_prompt_places.sql %D%/migrations/0026_error_detail.sql \
 	%D%/migrations/0027_prompt_forgets.sql %D%/migrations/0028_forget_numbers.sql \
-	%D%/migrations/0029_models.sql %D%/migrations/0030_tool_servers.sql
+	%D%/migrations/0029_models.sql %D%/migrations/0030_tool_servers.sql \
+	%D%/migrations/0031_local_models.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a
@@ -62,6 +63,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/files/attachments_internal.h \
 	%D%/files/store_attachments.c %D%/files/store_attachments.h \
 	%D%/models/models_internal.h \
+	%D%/models/store_local_models.c %D%/models/store_local_models.h \
 	%D%/models/store_models.c %D%/models/store_models.h \
 	%D%/models/store_upstreams.c %D%/models/store_upstreams.h \
 	%D%/prompts/store_prompt_blocks.c %D%/prompts/store_prompt_blocks.h \

@@ -540,6 +540,15 @@ CREATE TABLE models (
     everyone INTEGER NOT NULL DEFAULT 1 CHECK (everyone IN (0, 1)), -- 0: those in model_users, and admins
     created_at INTEGER NOT NULL
 ) STRICT;
+-- Of the models above, those of this machine beside the one that `sluice up` was started with: answered by engines of their own.
+CREATE TABLE local_models (
+    model_id INTEGER PRIMARY KEY REFERENCES models (id) ON DELETE CASCADE,
+    path TEXT NOT NULL CHECK (length(path) BETWEEN 1 AND 4095), -- a folder or a GGUF file
+    pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), -- stays in memory, once it is there
+    preload INTEGER NOT NULL DEFAULT 0 CHECK (preload IN (0, 1)), -- is loaded when the server starts
+    idle_s INTEGER NOT NULL DEFAULT 900 CHECK (idle_s >= 0), -- unloaded when unused for so long; 0: only for room
+    defaults TEXT CHECK (length(defaults) <= 1000) -- a JSON object: what requests leave open; NULL: as the model says
+) STRICT;
 CREATE TABLE model_aliases (
     alias TEXT PRIMARY KEY CHECK (length(alias) BETWEEN 1 AND 128),
     model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE
@@ -610,4 +619,4 @@ CREATE TRIGGER response_remove AFTER DELETE ON responses BEGIN
     SELECT u.id, OLD.id, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) FROM users u
     WHERE u.id = OLD.user_id AND OLD.created_at > (julianday('now') - 2440588.5) * 86400000;
 END;
-PRAGMA user_version = 30;
+PRAGMA user_version = 31;

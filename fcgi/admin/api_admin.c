@@ -171,7 +171,8 @@ static void add_load(cJSON *o, const struct status_page *p)
     add_number(o, "idle_seconds", p->idle_seconds);
 }
 
-static void add_jobs(cJSON *list, const struct status_page *p)
+/* model: of an engine beside the first, whose jobs have numbers of their own; else NULL. */
+static void add_jobs(cJSON *list, const struct status_page *p, const char *model)
 {
     static const char *const states[] = {"", "queued", "prefill", "decode"};
     for (int i = 0; i < p->n_jobs && i < STATUS_JOBS; i++) {
@@ -188,6 +189,8 @@ static void add_jobs(cJSON *list, const struct status_page *p)
         add_number(o, "completion_tokens", j->completion_tokens);
         add_number(o, "started", j->started_s);
         cJSON_AddStringToObject(o, "request_id", j->request_id);
+        if (model)
+            cJSON_AddStringToObject(o, "model", model);
         cJSON_AddItemToArray(list, o);
     }
 }
@@ -200,6 +203,15 @@ static void add_relayed_jobs(cJSON *list, const struct worker *w)
     cJSON_ArrayForEach (o, json_member(status, "jobs"))
         cJSON_AddItemToArray(list, cJSON_Duplicate(o, true));
     cJSON_Delete(status);
+}
+
+static void add_all_jobs(cJSON *list, const struct worker *w, const struct status_page *first)
+{
+    struct status_page page;
+    add_jobs(list, first, NULL);
+    for (int i = 0; i < w->n_locals; i++)
+        if (status_read(w->locals[i].status_path, &page, NULL) && page.state == ENGINE_READY)
+            add_jobs(list, &page, w->locals[i].model_id);
 }
 
 static void add_child(cJSON *list, const struct shared_child *c)
@@ -319,7 +331,7 @@ static bool admin_status(struct request *r, struct err *e)
     add_load(cJSON_AddObjectToObject(o, "load"), &page);
     add_prompt_cache(cJSON_AddObjectToObject(o, "prompt_cache"), r, &page);
     cJSON *jobs = cJSON_AddArrayToObject(o, "jobs");
-    add_jobs(jobs, &page);
+    add_all_jobs(jobs, r->worker, &page);
     add_relayed_jobs(jobs, r->worker);
     add_pools(cJSON_AddArrayToObject(o, "pools"), r->worker->shared);
     cJSON *database = cJSON_AddObjectToObject(o, "database");

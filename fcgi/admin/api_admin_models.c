@@ -58,7 +58,8 @@ static bool list_models(struct request *r, struct err *e)
 }
 
 /* Only listed models can be loaded, because an admin of the page is not an admin of the machine. */
-static bool is_listed(const struct request *r, const cJSON *state, const char *path, struct err *e)
+bool local_models_listed(const struct request *r, const cJSON *state, const char *path,
+                         struct err *e)
 {
     struct status_page page;
     const cJSON *item;
@@ -112,7 +113,7 @@ static bool change(struct request *r, const char *action, struct err *e)
     if (load && !path)
         return err_field(e, ERR_INPUT, "path", "is needed");
     cJSON *state = local_models_state(r->worker->state_dir, e);
-    bool ok = state && !busy(state, e) && (!load || is_listed(r, state, path, e)) &&
+    bool ok = state && !busy(state, e) && (!load || local_models_listed(r, state, path, e)) &&
               ask(r, action, path, grace_s, e);
     cJSON_Delete(state);
     return ok;

@@ -13,10 +13,13 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_gate.h"
+#include "fcgi/inference/model_name.h"
 #include "fcgi/inference/prompt.h"
+#include "fcgi/process/local_model.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
+#include "sql/models/store_models.h"
 
 #define MAX_SUGGESTIONS 8
 
@@ -94,6 +97,11 @@ static void add_model(cJSON *o, const struct request *r, const struct status_pag
     cJSON_AddStringToObject(model, "device", page->device);
 }
 
+struct loading { /* models that are being loaded, of those that the user may use */
+    struct shared *shared;
+    cJSON *names;
+};
+
 static void add_banner(cJSON *o, const struct request *r)
 {
     const char *text = server_setting_text(r, SETTING_BANNER);
@@ -123,6 +131,15 @@ static void add_suggestions(cJSON *o, const struct request *r)
     }
 }
 
+static bool add_loading(void *context, const struct store_model *m)
+{
+    struct loading *l = context;
+    const struct shared_local *at = m->path ? local_model_state(l->shared, m->id) : NULL;
+    if (at && at->state == LOCAL_LOADING)
+        cJSON_AddItemToArray(l->names, cJSON_CreateString(m->name));
+    return true;
+}
+
 static bool status(struct request *r, struct err *e)
 {
     struct status_page page;
@@ -148,6 +165,12 @@ static bool status(struct request *r, struct err *e)
     cJSON_AddNumberToObject(part, "running", alive ? page.jobs_running : 0);
     cJSON_AddNumberToObject(part, "waiting", alive ? page.jobs_waiting : 0);
     cJSON_AddNumberToObject(part, "tokens_per_second", alive ? page.decode_tokens_per_s : 0);
+    struct loading l = {r->worker->shared, cJSON_AddArrayToObject(o, "loading")};
+    if (r->store && r->worker->n_locals > 0 &&
+        !store_model_list(r->store, model_name_user(r), add_loading, &l, e)) {
+        cJSON_Delete(o);
+        return false;
+    }
     return reply_and_free(r, 200, o);
 }
 

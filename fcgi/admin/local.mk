@@ -16,4 +16,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_users.c \
 	%D%/diagnostics.c %D%/diagnostics.h \
 	%D%/hub_pull.c %D%/hub_pull.h \
+	%D%/api_local_models.c \
+	%D%/local_metrics.c %D%/local_metrics.h \
 	%D%/local_models.c %D%/local_models.h

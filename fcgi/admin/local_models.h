@@ -19,6 +19,11 @@ void local_models_scan(const char *folder, cJSON *list);
 void local_models_add(const char *path, cJSON *list);
 /* models.json as `sluice up` wrote it; NULL: it does not run here (systemd does), *e says so. */
 cJSON *local_models_state(const char *state_dir, struct err *e);
+struct request;
+/* Does a model of the list that the admin's page shows lie there? ERR_NOTFOUND, the field `path`.
+ */
+bool local_models_listed(const struct request *r, const cJSON *state, const char *path,
+                         struct err *e);
 /* True if something was asked for that `sluice up` has not begun. */
 bool local_models_pending(const char *state_dir);
 bool local_models_ask(const char *state_dir, const cJSON *request, struct err *e);

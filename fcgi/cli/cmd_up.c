@@ -21,9 +21,10 @@
 #include "engine/memory/memory_options.h"
 #include "engine/wire/status.h"
 #include "fcgi/cli/cli_options.h"
-#include "fcgi/cli/up/run_as.h"
+#include "fcgi/cli/up/local_engines.h"
 #include "fcgi/cli/up/model_switch.h"
 #include "fcgi/cli/up/nginx_conf.h"
+#include "fcgi/cli/up/run_as.h"
 #include "fcgi/cli/up/supervisor.h"
 #include "fcgi/cli/up/up.h"
 #include "fcgi/process/state.h"
@@ -289,6 +290,7 @@ static void tick(void *context)
     struct up *u = context;
     announce(u);
     model_switch_tick(&u->model_switch);
+    local_engines_tick(u->local_engines);
     model_search_tick(&u->model_search);
 }
 
@@ -361,9 +363,11 @@ static bool up(struct up *u, struct err *e)
         up_forget_side_engines(u);
         unlink(u->status); /* the last run's page says nothing of this one */
         s.report_path = up_in_dir(u, u->state, "processes.json");
-        ok = up_add_children(u, &s, e) && begin_model_switch(u, &s, e);
+        ok = up_add_children(u, &s, e) && begin_model_switch(u, &s, e) &&
+             (u->local_engines = local_engines_begin(u, &s, e)) != NULL;
         if (ok) {
             ok = supervisor_run(&s, e);
+            local_engines_end(&u->local_engines);
             model_switch_end(&u->model_switch);
             unlink(u->engine_socket); /* which the engine can't: engine_walls.h */
         }

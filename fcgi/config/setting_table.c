@@ -93,6 +93,10 @@ const struct setting_row setting_rows[SETTING__N] = {
          false,
          "names that also mean the served model, separated by blanks: sonnet gpt-4o claude-*; "
          "* is any name"},
+    [SETTING_MODEL_WAIT_SECONDS] = {"model_wait_seconds", "api", SETTING_TYPE_INT, "120", 0, 3000,
+                                    NULL, "s", false,
+                                    "how long a request waits for a model of this machine that has "
+                                    "to be loaded first; then it is told to come again"},
     [SETTING_KEYS_OPTIONAL_ON_LOOPBACK] =
         {"keys_optional_on_loopback", "api", SETTING_TYPE_TEXT, "\"\"", 0, STORE_NAME_MAX * 4, NULL,
          NULL, false,

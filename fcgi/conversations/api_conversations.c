@@ -175,6 +175,7 @@ static bool note_key(void *context, const struct store_message *m)
 static bool remove_conversation(struct request *r, struct err *e)
 {
     int64_t id;
+    char socket[WORKER_SOCKET_BYTES];
     struct keys keys = {0};
     if (!path_id_param(r, "id", &id, e) ||
         !store_message_running(r->store, &(struct store_ref){.user_id = r->who.user_id, .id = id},
@@ -183,7 +184,7 @@ static bool remove_conversation(struct request *r, struct err *e)
         return false;
     /* Should the engine not hear it now, the recorder tells it again. */
     for (int i = 0; i < keys.n; i++)
-        engine_cancel_async(worker_job_socket(r->worker, keys.key[i]), keys.key[i], NULL);
+        engine_cancel_async(worker_job_socket(r->worker, keys.key[i], socket), keys.key[i], NULL);
     recorder_notify(r->worker->run_dir, id);
     audit_record_id(r, "conversation.delete", "conversation", id);
     return reply_empty(r, 204);
@@ -194,6 +195,7 @@ static bool remove_conversation(struct request *r, struct err *e)
 static bool stop_answer(struct request *r, struct err *e)
 {
     int64_t id;
+    char socket[WORKER_SOCKET_BYTES];
     struct store_message m;
     struct err why = {0};
     if (!path_id_param(r, "id", &id, e) ||
@@ -201,7 +203,7 @@ static bool stop_answer(struct request *r, struct err *e)
                            &(struct store_ref){.user_id = r->who.user_id, .id = id}, &m, e))
         return false;
     if (m.status == MESSAGE_RUNNING &&
-        !engine_cancel_key(worker_job_socket(r->worker, m.job_key), m.job_key, &why)) {
+        !engine_cancel_key(worker_job_socket(r->worker, m.job_key, socket), m.job_key, &why)) {
         recorder_notify(r->worker->run_dir, id);
         if (why.code != ERR_NOTFOUND && why.code != ERR_UNAVAILABLE) {
             *e = why;

@@ -16,6 +16,7 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
+#include "fcgi/inference/local_gate.h"
 #include "fcgi/inference/model_gate.h"
 #include "fcgi/inference/model_name.h"
 #include "fcgi/http/relay_error.h"
@@ -24,6 +25,7 @@
 #include "fcgi/inference/stored_prompt.h"
 #include "fcgi/openai/chat_relay.h"
 #include "fcgi/openai/chat_request.h"
+#include "fcgi/process/local_model.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"
 #include "fcgi/tools/tool_offer.h"
@@ -366,19 +368,35 @@ static void fail_at_once(struct request *r, int64_t message_id, const struct err
     buf_fini(&detail);
 }
 
+/* Unguessable, and so unique; with whose job it is. */
+static void make_key(const struct request *r, char key[ENGINE_KEY_SIZE])
+{
+    char token[SECRET_TOKEN_SIZE], at[32] = "";
+    secret_token(token);
+    if (r->model)
+        snprintf(at, sizeof at, WORKER_RELAYED_KEY);
+    else if (r->worker->local_id)
+        snprintf(at, sizeof at, "%c%lld:", LOCAL_MODEL_KEY, (long long)r->worker->local_id);
+    snprintf(key, ENGINE_KEY_SIZE, "%s%.36s", at, token);
+}
+
 static bool post(struct request *r, struct posting *p, struct err *e)
 {
-    char token[SECRET_TOKEN_SIZE], key[ENGINE_KEY_SIZE]; /* unguessable, and so unique */
+    char key[ENGINE_KEY_SIZE];
     struct store_posted posted;
     struct err failed = {0};
     if (!path_id_param(r, "id", &p->conversation_id, e) || !read_body(r, p, e) ||
         !make_prompt(r, p, e))
         return false;
-    secret_token(token);
-    snprintf(key, sizeof key, "%s%s", r->model ? WORKER_RELAYED_KEY : "", token);
+    make_key(r, key);
     const int64_t tokens = prompt_tokens(r, p);
     if (!limits_storage(r, new_bytes(p), e) || !limits_enter(r, tokens, 1, e))
         return false;
+    if (!local_gate_wait(r, true, e)) { /* before the rows, which would soon count as given up */
+        limits_spend(r, -tokens);
+        limits_leave(r);
+        return false;
+    }
     bool committed = keep_settings(r, p, e) && commit(r, p, key, &posted, e);
     limits_leave(r); /* from now on the row counts as the user's job */
     struct engine_job *job = committed ? submit(r, p, key, &failed) : NULL;

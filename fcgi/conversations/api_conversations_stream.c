@@ -262,7 +262,7 @@ static void follow_job(struct follow *f, struct engine_job *job)
 /* Is it of use to wait for who carries the job? */
 static bool answers(const struct request *r, const char *key, struct err *e)
 {
-    return worker_job_relayed(key) || model_gate_answers(r, e);
+    return worker_job_relayed(key) || model_gate_answers(r, key, e);
 }
 
 /* Attaches to the job, and waits as long as the engine's heartbeat is fresh. */
@@ -270,7 +270,9 @@ static struct engine_job *ask(struct follow *f, const char *key)
 {
     struct err e = {0};
     int attached = -1;
-    struct engine_job *job = engine_attach_async(worker_job_socket(f->r->worker, key), key, &e);
+    char socket[WORKER_SOCKET_BYTES];
+    struct engine_job *job =
+        engine_attach_async(worker_job_socket(f->r->worker, key, socket), key, &e);
     while (job && (attached = engine_attach_poll(job, &e)) == 0)
         if (!answers(f->r, key, &e) || !nap_for(f, job, ATTACH_RETRY_MS))
             break;

@@ -83,7 +83,7 @@ static bool check_names(const cJSON *o, struct err *e)
 bool conversation_model(struct request *r, const cJSON *settings, struct err *e)
 {
     const char *name = NULL;
-    r->model = NULL;
+    model_name_leave(r);
     if (!json_get_string(settings, "model", &name, e))
         return false;
     if (!name || model_name_take(r, name, e))

@@ -13,6 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
 #include "fcgi/http/work.h"
+#include "fcgi/process/worker.h"
 
 #define MAX_PATH_BYTES 4096
 
@@ -65,7 +66,7 @@ static bool split_uri(struct request *r, struct err *e)
 bool request_begin(struct request *r, struct store *store, struct err *e)
 {
     struct request fresh = {.arena = r->arena,
-                            .worker = r->worker,
+                            .worker = r->worker->first ? r->worker->first : r->worker,
                             .fcgx = r->fcgx,
                             .slot = r->slot,
                             .headers = r->headers,

@@ -30,7 +30,8 @@ struct request_pair {
 
 struct request {
     struct arena *arena;
-    const struct worker *worker; /* this process: paths, text model, counters */
+    const struct worker *worker; /* this process: paths, text model, counters; of the model that the
+                                    request is for (process/local_model.h) */
     struct store *store;         /* this thread's connection to SQLite */
     struct FCGX_Request *fcgx;
     struct shared_child
@@ -50,6 +51,8 @@ struct request {
     cJSON *json;                     /* parsed by request_json; freed by request_end */
     const struct store_model *model; /* another server's, that the request asks for; NULL: the one
                                         that runs here (inference/model_name.h) */
+    const struct store_model *local; /* the row of a model of this machine beside the first; NULL:
+                                        the first, or another server's */
     struct identity who;             /* who.user_id 0: nobody */
     int64_t forgets_seen; /* of routes that submit jobs: engine_job_params.cache_forgets_seen, taken
                               before any row was read for it */

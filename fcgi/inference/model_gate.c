@@ -2,6 +2,7 @@
  * job is submitted. */
 #include "fcgi/inference/model_gate.h"
 
+#include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,14 +10,18 @@
 #include "engine/base/clock.h"
 #include "engine/engine.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/local_gate.h"
 #include "fcgi/inference/sealed_prompt.h"
 #include "fcgi/inference/stored_prompt.h"
+#include "fcgi/process/local_model.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
 
 #define RETRY_S 3
 #define RETRY_UNLOADED_S 60
+#define TRIES 3         /* of an engine that ends meanwhile, */
+#define AGAIN_MS 300    /* with time for `sluice up` to see it */
 #define HEARTBEAT_S 5.0 /* the status page calls it down then */
 
 /* Two paths may name one folder. An engine without a path has not started, and refuses jobs by
@@ -41,10 +46,18 @@ static bool hangs(const struct status_page *page, struct err *e)
     return true;
 }
 
-bool model_gate_answers(const struct request *r, struct err *e)
+bool model_gate_answers(const struct request *r, const char *key, struct err *e)
 {
-    struct status_page page;
-    engine_status_read(r, &page);
+    struct status_page page = {0};
+    struct err ignored;
+    char path[WORKER_SOCKET_BYTES];
+    const int64_t local = local_model_of_job(key);
+    if (local) {
+        local_model_status(path, r->worker->engine_run, local);
+        status_read(path, &page, &ignored);
+    } else {
+        engine_status_read(r, &page);
+    }
     return !hangs(&page, e);
 }
 
@@ -76,6 +89,10 @@ const char *model_gate_reason(const struct request *r, const struct status_page 
 
 static bool gate_open(struct request *r, struct status_page *page, struct err *e)
 {
+    if (r->worker->local_id) {
+        engine_status_read(r, page);
+        return !hangs(page, e);
+    }
     const int gate = atomic_load_explicit(&r->worker->shared->model_gate, memory_order_relaxed);
     r->error_override.retry_after_s = gate == GATE_UNLOADED ? RETRY_UNLOADED_S : RETRY_S;
     if (gate == GATE_UNLOADED) {
@@ -93,8 +110,8 @@ static bool gate_open(struct request *r, struct status_page *page, struct err *e
     return true;
 }
 
-struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p,
-                                     struct err *e)
+static struct engine_job *submit_once(struct request *r, const struct engine_job_params *p,
+                                      struct err *e)
 {
     struct status_page page;
     struct stored_prompt stored;
@@ -112,6 +129,25 @@ struct engine_job *model_gate_submit(struct request *r, const struct engine_job_
     explicit_bzero(&job.cache_seal, sizeof job.cache_seal);
     stored_prompt_fini(&stored);
     return submitted;
+}
+
+/* An engine beside the first may end between the look and the submission, for idleness or by a
+ * crash: it is asked for again. */
+struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p,
+                                     struct err *e)
+{
+    struct engine_job *job = NULL;
+    for (int i = 0; i < (r->worker->local_id ? TRIES : 1) && !job; i++) {
+        if (i > 0)
+            poll(NULL, 0, AGAIN_MS);
+        *e = (struct err){0};
+        if (!local_gate_wait(r, p->detached, e))
+            return NULL;
+        job = submit_once(r, p, e);
+        if (!job && e->code != ERR_UNAVAILABLE)
+            return NULL;
+    }
+    return job;
 }
 
 void model_gate_explain_busy(struct request *r, struct err *e)

@@ -19,8 +19,9 @@ enum model_gate {
     GATE_UNLOADED
 }; /* shared.h: model_gate, set by `sluice up` */
 
-/* False, ERR_UNAVAILABLE: the engine hangs, as its status page tells. */
-bool model_gate_answers(const struct request *r, struct err *e);
+/* False, ERR_UNAVAILABLE: the engine that has the job of this key hangs, as its status page tells.
+ */
+bool model_gate_answers(const struct request *r, const char *key, struct err *e);
 /* Why no job is taken now, as an error's reason: "model_unloaded", "model_switching",
  * "model_loading", "engine_hangs", "device_failed", "engine_unavailable"; NULL: jobs are taken. */
 const char *model_gate_reason(const struct request *r, const struct status_page *page);

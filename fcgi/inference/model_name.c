@@ -7,10 +7,13 @@
 
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/request.h"
+#include "fcgi/process/local_model.h"
 #include "fcgi/process/worker.h"
 #include "sql/models/store_models.h"
 
 #define ALIAS_BYTES 128
+#define RETRY_NEW_S 1
+#define RETRY_BROKEN_S 60
 
 /* The next word of *list, copied; false at its end. Words that are too long are passed over. */
 static bool next_alias(const char **list, char out[ALIAS_BYTES])
@@ -75,6 +78,30 @@ int64_t model_name_user(const struct request *r)
     return r->who.user_id ? r->who.user_id : -1; /* 0 would be anyone */
 }
 
+bool model_name_enter(struct request *r, const struct store_model *m, struct err *e)
+{
+    const struct worker *w = local_model_of(r->worker, m->id),
+                        *first = r->worker->first ? r->worker->first : r->worker;
+    if (!w || !w->text) {
+        r->error_override.retry_after_s = w ? RETRY_BROKEN_S : RETRY_NEW_S;
+        err_set(e, ERR_UNAVAILABLE, "the model '%.100s' %s", m->name,
+                w                     ? "can't be opened; the server's log says why"
+                : first->n_locals < 0 ? "needs `sluice up`, which does not run here"
+                                      : "has just been added; try again in a moment");
+        return err_reason(e, w || first->n_locals < 0 ? "model_broken" : "model_loading");
+    }
+    r->worker = w;
+    r->local = m;
+    return true;
+}
+
+void model_name_leave(struct request *r)
+{
+    r->model = r->local = NULL;
+    if (r->worker->first)
+        r->worker = r->worker->first;
+}
+
 static bool find(struct request *r, const char *name, struct err *e)
 {
     struct store_model *m = arena_alloc(r->arena, sizeof *m);
@@ -85,6 +112,8 @@ static bool find(struct request *r, const char *name, struct err *e)
                           &(struct store_model_ask){.user_id = model_name_user(r), .name = name}, m,
                           e))
         return false;
+    if (m->path)
+        return model_name_enter(r, m, e);
     r->model = m;
     return true;
 }
@@ -93,6 +122,7 @@ bool model_name_take(struct request *r, const char *name, struct err *e)
 {
     char bare[ALIAS_BYTES];
     struct err why = {0};
+    model_name_leave(r);
     if (model_name_is_own(r, name) || find(r, name, &why) ||
         (why.code == ERR_NOTFOUND && without_tag(name, bare) && find(r, bare, &why)) ||
         model_name_is_served(r, name))

@@ -10,12 +10,18 @@
 #include "engine/base/err.h"
 
 struct request;
+struct store_model;
 
 bool model_name_is_served(const struct request *r, const char *name);
-/* Finds what the request means: a model of another server that its user may use becomes r->model.
- * Names of the model that runs here come first, patterns of aliases last. False, ERR_NOTFOUND with
- * the code model_not_found: nothing is called that, for this user. */
+/* Finds what the request means: a model of another server that its user may use becomes r->model,
+ * one of this machine r->local and its worker r->worker. Names of the first model come first,
+ * patterns of aliases last. False, ERR_NOTFOUND with the code model_not_found: nothing is called
+ * that, for this user; ERR_UNAVAILABLE: it can't be opened here. */
 bool model_name_take(struct request *r, const char *name, struct err *e);
+/* From now on the request is one for this model of the machine. ERR_UNAVAILABLE, as above. */
+bool model_name_enter(struct request *r, const struct store_model *m, struct err *e);
+/* And again for the first. */
+void model_name_leave(struct request *r);
 /* Whose models are listed and found: of nobody in particular, where no user is known. */
 int64_t model_name_user(const struct request *r);
 /* Of what answers the request. */

@@ -2,6 +2,7 @@
  * model's. */
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/local_defaults.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/process/worker.h"
 
@@ -42,4 +43,5 @@ void settings_begin(struct settings *s, const struct request *r)
     if (server_setting_number(r, SETTING_DEFAULT_MAX_TOKENS, &v))
         s->max_tokens = (int32_t)v;
     s->most_tokens = (int32_t)server_setting_int(r, SETTING_MAX_ANSWER_TOKENS);
+    local_defaults_apply(s, r);
 }

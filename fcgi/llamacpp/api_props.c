@@ -6,6 +6,7 @@
 #include "engine/base/json/json.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/model_name.h"
 #include "fcgi/llamacpp/llamacpp.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
@@ -15,6 +16,18 @@ static bool need_engine(struct request *r, struct status_page *page, struct err 
     return engine_status_read(r, page) ||
            err_set(e, ERR_UNAVAILABLE, "%s",
                    page->error[0] ? page->error : "the engine is still loading the model");
+}
+
+/* As llama.cpp's router has it: ?model= names the one that is meant. */
+static bool take_model(struct request *r, struct err *e)
+{
+    const char *name = request_query(r, "model");
+    if (!name)
+        return true;
+    if (!model_name_take(r, name, e))
+        return false;
+    return !r->model ||
+           err_field(e, ERR_UNSUPPORTED, "model", "'%.100s' is answered by another server", name);
 }
 
 /* What a request begins with where it says nothing. */
@@ -53,7 +66,7 @@ static void add_template(cJSON *o, const struct text_model *m)
 static bool show_props(struct request *r, struct err *e)
 {
     struct status_page page;
-    if (!need_engine(r, &page, e))
+    if (!take_model(r, e) || !need_engine(r, &page, e))
         return false;
     cJSON *o = cJSON_CreateObject(), *modalities;
     bool ok = add_defaults(o, r, &page, e);
@@ -78,7 +91,7 @@ static bool list_slots(struct request *r, struct err *e)
 {
     struct status_page page;
     int64_t must_be_free = 0;
-    if (!request_query_int(r, "fail_on_no_slot", 0, 1, &must_be_free, e) ||
+    if (!request_query_int(r, "fail_on_no_slot", 0, 1, &must_be_free, e) || !take_model(r, e) ||
         !need_engine(r, &page, e))
         return false;
     if (must_be_free && page.jobs_running >= page.n_slots)
@@ -106,6 +119,7 @@ const struct route api_props_routes[] = {
      .handler = show_props,
      .scope = SCOPE_INFERENCE,
      .doc = {.summary = "Describe the server, in llama.cpp's form",
+             .query = "PropsQuery",
              .reply = "LlamacppProps",
              .statuses = "200"}},
     {.method = HTTP_GET,

@@ -4,6 +4,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
 #include "fcgi/inference/inference.h"
+#include "fcgi/inference/local_gate.h"
 #include "fcgi/ollama/ollama.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
@@ -57,6 +58,8 @@ static bool run(struct request *r, struct ollama_request *o, struct err *e)
 static bool say_loaded(struct request *r, const struct ollama_request *o, struct err *e)
 {
     struct status_page page;
+    if (r->worker->local_id && !local_gate_wait(r, false, e))
+        return false;
     if (!r->model && !engine_status_read(r, &page))
         return err_set(e, ERR_UNAVAILABLE, "the model is not loaded (%s)",
                        engine_state_name(page.state));

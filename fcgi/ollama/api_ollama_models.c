@@ -9,6 +9,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_name.h"
 #include "fcgi/ollama/ollama.h"
+#include "fcgi/process/local_model.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
 #include "sql/models/store_models.h"
@@ -26,12 +27,61 @@ static bool add_alias(void *context, const char *name)
     return cJSON_AddItemToArray(models, o);
 }
 
-/* Another server's model, as far as it is known. */
-static bool add_relayed(void *context, const struct store_model *row)
+struct tags {
+    struct request *r;
+    cJSON *models;
+    bool running; /* only what is in memory */
+};
+
+/* Memory as it was taken at the start, and of it the device's. */
+static cJSON *running_entry(const struct request *r, const struct status_page *page)
 {
-    cJSON *models = context, *o = cJSON_CreateObject(), *details;
-    if (strcmp(row->kind, "chat") != 0)
+    cJSON *m = ollama_facts_entry(r, page);
+    cJSON_DeleteItemFromObject(m, "modified_at");
+    cJSON *size = cJSON_CreateNumber((double)(page->loaded_weight_bytes + page->kv_bytes +
+                                              page->state_bytes + page->work_bytes));
+    cJSON_ReplaceItemInObjectCaseSensitive(m, "size", size);
+    cJSON_AddNumberToObject(m, "size_vram", (double)page->device_bytes);
+    return m;
+}
+
+/* One of this machine beside the first. It is unloaded when it was not used for its time. */
+static bool add_local(struct tags *t, const struct store_model *row)
+{
+    struct status_page page;
+    struct err ignored = {0};
+    char when[OLLAMA_TIME_BYTES];
+    const struct shared_local *l = local_model_state(t->r->worker->shared, row->id);
+    if (!model_name_enter(t->r, row, &ignored)) {
+        t->r->error_override.retry_after_s = 0;
         return true;
+    }
+    const bool ready = engine_status_read(t->r, &page) && l && l->state == LOCAL_READY;
+    if (!t->running) {
+        cJSON_AddItemToArray(t->models, ollama_facts_entry(t->r, &page));
+    } else if (ready) {
+        cJSON *m = running_entry(t->r, &page);
+        const bool stays = row->pinned || !row->idle_s;
+        ollama_time(when,
+                    (l->wanted_ms > l->since_ms ? l->wanted_ms : l->since_ms) + row->idle_s * 1000);
+        cJSON_AddStringToObject(m, "expires_at", stays ? NEVER : when);
+        cJSON_AddNumberToObject(m, "context_length", page.n_ctx);
+        cJSON_AddItemToArray(t->models, m);
+    }
+    model_name_leave(t->r);
+    return true;
+}
+
+/* Another server's model, as far as it is known. */
+static bool add_row(void *context, const struct store_model *row)
+{
+    struct tags *t = context;
+    cJSON *details;
+    if (strcmp(row->kind, "chat") != 0 || (t->running && !row->path))
+        return true;
+    if (row->path)
+        return add_local(t, row);
+    cJSON *o = cJSON_CreateObject();
     char full[160], modified[OLLAMA_TIME_BYTES];
     ollama_facts_name(full, sizeof full, row->name);
     ollama_time(modified, row->created_at);
@@ -43,7 +93,7 @@ static bool add_relayed(void *context, const struct store_model *row)
     details = cJSON_AddObjectToObject(o, "details");
     cJSON_AddStringToObject(details, "format", "");
     cJSON_AddStringToObject(details, "family", "");
-    return cJSON_AddItemToArray(models, o);
+    return cJSON_AddItemToArray(t->models, o);
 }
 
 /* Until this version the page's list of its user's tags was here: a page that is still open is sent
@@ -63,34 +113,31 @@ static bool list_models(struct request *r, struct err *e)
     cJSON *o = cJSON_CreateObject(), *models = cJSON_AddArrayToObject(o, "models");
     cJSON_AddItemToArray(models, ollama_facts_entry(r, &page));
     model_name_each_alias(r, add_alias, models);
-    bool ok = store_model_list(r->store, model_name_user(r), add_relayed, models, e);
+    struct tags t = {.r = r, .models = models};
+    bool ok = store_model_list(r->store, model_name_user(r), add_row, &t, e);
     if (ok)
         reply_json(r, 200, o);
     cJSON_Delete(o);
     return ok;
 }
 
-/* Memory as it was taken at the start, and of it the device's. */
 static bool list_running(struct request *r, struct err *e)
 {
     struct status_page page;
-    (void)e;
     const bool ready = engine_status_read(r, &page);
     cJSON *o = cJSON_CreateObject(), *models = cJSON_AddArrayToObject(o, "models");
     if (ready) {
-        cJSON *m = ollama_facts_entry(r, &page);
-        cJSON_DeleteItemFromObject(m, "modified_at");
-        cJSON *size = cJSON_CreateNumber((double)(page.loaded_weight_bytes + page.kv_bytes +
-                                                  page.state_bytes + page.work_bytes));
-        cJSON_ReplaceItemInObjectCaseSensitive(m, "size", size);
-        cJSON_AddNumberToObject(m, "size_vram", (double)page.device_bytes);
+        cJSON *m = running_entry(r, &page);
         cJSON_AddStringToObject(m, "expires_at", NEVER);
         cJSON_AddNumberToObject(m, "context_length", page.n_ctx);
         cJSON_AddItemToArray(models, m);
     }
-    reply_json(r, 200, o);
+    struct tags t = {.r = r, .models = models, .running = true};
+    bool ok = store_model_list(r->store, model_name_user(r), add_row, &t, e);
+    if (ok)
+        reply_json(r, 200, o);
     cJSON_Delete(o);
-    return true;
+    return ok;
 }
 
 static bool show_model(struct request *r, struct err *e)
@@ -174,7 +221,7 @@ const struct route api_ollama_models_routes[] = {
      .pool = POOL_SHORT,
      .handler = list_running,
      .scope = SCOPE_INFERENCE,
-     .doc = {.summary = "The model in memory, in Ollama's form",
+     .doc = {.summary = "The models in memory, in Ollama's form",
              .reply = "OllamaRunning",
              OLLAMA_FORM,
              .statuses = "200"},

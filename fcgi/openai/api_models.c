@@ -1,5 +1,5 @@
 /* GET /v1/models and /v1/models/{id}: the model that the engine holds with its aliases, those of
- * the engines beside it, and those of other servers that the caller may use. */
+ * the engines beside it, and those of this machine and of other servers that the caller may use. */
 #include <string.h>
 
 #include "fcgi/http/reply.h"
@@ -11,7 +11,7 @@
 #include "sql/models/store_models.h"
 
 struct listing {
-    const struct request *r;
+    struct request *r;
     const struct status_page *page;
     cJSON *data;
 };
@@ -26,10 +26,11 @@ static bool add_alias(void *context, const char *name)
     return cJSON_AddItemToArray(l->data, o);
 }
 
-static bool add_relayed(void *context, const struct store_model *m)
+static bool add_row(void *context, const struct store_model *m)
 {
     struct listing *l = context;
-    return cJSON_AddItemToArray(l->data, model_object_relayed(m));
+    return cJSON_AddItemToArray(l->data,
+                                m->path ? model_object_local(l->r, m) : model_object_relayed(m));
 }
 
 static void add_id(cJSON *o, const char *name, const cJSON *model)
@@ -79,7 +80,7 @@ static bool list_models(struct request *r, struct err *e)
     for (int i = 0; i < SIDE_MODELS; i++)
         if (r->worker->side[i].path)
             cJSON_AddItemToArray(l.data, model_object_of_side(&r->worker->side[i]));
-    bool ok = store_model_list(r->store, model_name_user(r), add_relayed, &l, e) &&
+    bool ok = store_model_list(r->store, model_name_user(r), add_row, &l, e) &&
               cut_page(r, l.data, &more, e);
     if (ok) {
         cJSON_AddBoolToObject(o, "has_more", more);
@@ -109,7 +110,9 @@ static bool show_model(struct request *r, struct err *e)
     if (!model_name_take(r, id, e))
         return false;
     engine_status_read(r, &page);
-    cJSON *o = r->model ? model_object_relayed(r->model) : model_object_create(r, &page);
+    cJSON *o = r->model   ? model_object_relayed(r->model)
+               : r->local ? model_object_local(r, r->local)
+                          : model_object_create(r, &page);
     reply_json(r, 200, o);
     cJSON_Delete(o);
     return true;

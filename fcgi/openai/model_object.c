@@ -7,7 +7,9 @@
 #include <time.h>
 
 #include "fcgi/http/request.h"
+#include "fcgi/inference/model_name.h"
 #include "fcgi/inference/settings.h"
+#include "fcgi/process/local_model.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
 #include "sql/models/store_models.h"
@@ -156,6 +158,12 @@ cJSON *model_object_create(const struct request *r, const struct status_page *pa
     return o;
 }
 
+static void add_aliases(cJSON *o, const struct store_model *m)
+{
+    cJSON *aliases = cJSON_Parse(m->aliases);
+    cJSON_AddItemToObject(o, "aliases", aliases ? aliases : cJSON_CreateArray());
+}
+
 cJSON *model_object_relayed(const struct store_model *m)
 {
     cJSON *o = cJSON_CreateObject();
@@ -172,7 +180,30 @@ cJSON *model_object_relayed(const struct store_model *m)
     cJSON_AddBoolToObject(s, "reasoning", m->reasoning);
     if (m->context)
         cJSON_AddNumberToObject(s, "context", (double)m->context);
-    cJSON *aliases = cJSON_Parse(m->aliases);
-    cJSON_AddItemToObject(s, "aliases", aliases ? aliases : cJSON_CreateArray());
+    add_aliases(s, m);
+    return o;
+}
+
+cJSON *model_object_local(struct request *r, const struct store_model *m)
+{
+    struct status_page page = {0};
+    struct err ignored = {0};
+    const struct shared_local *l = local_model_state(r->worker->shared, m->id);
+    const int state = l ? l->state : LOCAL_COLD;
+    const bool opened = model_name_enter(r, m, &ignored);
+    if (opened && state == LOCAL_READY)
+        engine_status_read(r, &page);
+    cJSON *o = opened ? model_object_create(r, &page)
+                      : begin(m->name, m->created_at / 1000, (int32_t)m->context);
+    cJSON *s = opened ? cJSON_GetObjectItemCaseSensitive(o, "sluice")
+                      : cJSON_AddObjectToObject(o, "sluice");
+    model_name_leave(r);
+    r->error_override.retry_after_s = 0; /* a listing is no request for it */
+    cJSON_DeleteItemFromObjectCaseSensitive(s, "state");
+    cJSON_AddStringToObject(s, "state", opened ? local_state_name(state) : "failed");
+    cJSON_AddStringToObject(s, "kind", m->kind);
+    cJSON_AddBoolToObject(s, "on_demand", true);
+    cJSON_AddBoolToObject(s, "pinned", m->pinned);
+    add_aliases(s, m);
     return o;
 }

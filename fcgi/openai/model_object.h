@@ -12,6 +12,8 @@ struct status_page;
 cJSON *model_object_create(const struct request *r, const struct status_page *page);
 /* The same for a model that another server answers. */
 cJSON *model_object_relayed(const struct store_model *m);
+/* The same for one of this machine beside the first, loaded or not. */
+cJSON *model_object_local(struct request *r, const struct store_model *m);
 struct side_model;
 /* The same of a model of an engine beside it, whose `sluice` object says what it is for. */
 cJSON *model_object_of_side(const struct side_model *m);

@@ -3,6 +3,7 @@
 libsluice_fcgi_a_SOURCES += \
 	%D%/child.c %D%/child.h \
 	%D%/listen.c %D%/listen.h \
+	%D%/local_model.c %D%/local_model.h \
 	%D%/pool_master.c %D%/pool_master.h \
 	%D%/reader_program.c %D%/reader_program.h \
 	%D%/shared.c %D%/shared.h \

@@ -22,7 +22,10 @@
 #define SHARED_THROTTLES 8192
 #define SHARED_LIMITS 1024
 #define SHARED_AUDITED 512 /* users whose rows of the audit log are counted at a time */
-#define SHARED_KNOWN 1024  /* of a kind; the one that was noted longest ago makes room */
+#define SHARED_LOCALS                                                                              \
+    32                    /* models of this machine beside the first; sql: STORE_LOCAL_MODELS_MAX  \
+                           */
+#define SHARED_KNOWN 1024 /* of a kind; the one that was noted longest ago makes room */
 
 struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), not cumulative; the
                              last one: above */
@@ -102,6 +105,22 @@ struct shared_audited {
     _Atomic int64_t suppressed_ms; /* since when */
 };
 
+/* An engine beside the first, see local_model.h. `sluice up` alone writes it, but for what is
+ * wanted. */
+enum local_state { LOCAL_COLD, LOCAL_LOADING, LOCAL_READY, LOCAL_LEAVING, LOCAL_FAILED, LOCAL__N };
+enum local_reason { LOCAL_FINE, LOCAL_NO_ROOM, LOCAL_BROKEN };
+struct shared_local {
+    _Atomic int64_t id;       /* of the model's row; 0: free */
+    _Atomic int32_t state;    /* enum local_state */
+    _Atomic int32_t reason;   /* enum local_reason, of LOCAL_FAILED */
+    _Atomic int64_t since_ms; /* Unix time of the last change of the state */
+    _Atomic int64_t heard_ms; /* what was wanted until then has got what there is: the model was
+                                 ended, or can't be loaded */
+    _Atomic uint64_t needed, free; /* bytes, of LOCAL_NO_ROOM */
+    _Atomic int64_t wanted_ms;     /* by anyone, the last time */
+    _Atomic int64_t unload_ms;     /* when an admin asked for its end */
+};
+
 struct shared {
     struct mapped_header head;
     _Atomic uint64_t requests[SHARED_ROUTES][SHARED_STATUSES];
@@ -120,6 +139,7 @@ struct shared {
     struct shared_limit limit[SHARED_LIMITS];
     struct shared_known known[KNOWN__N][SHARED_KNOWN];
     struct shared_audited audited[SHARED_AUDITED];
+    struct shared_local local[SHARED_LOCALS];
 };
 
 /* Maps the file read-write, making it when it is missing or of another layout. */

@@ -18,9 +18,10 @@
 #define STATE_LOG "log"            /* engine/base/log_ring.h: the newest log lines */
 #define STATE_MODELS "models.json" /* fcgi/admin/local_models.h */
 #define STATE_MODELS_REQUEST "models.request"
-#define STATE_SEARCH "search.json"            /* what a search of the admin's page found so far */
-#define STATE_SEARCH_REQUEST "search.request" /* {"query", "limit"}, for `sluice up` */
-#define STATE_PULL "pull.json"                /* how far a pull of the admin's page is */
+#define STATE_LOCAL_MODELS "local-models.json" /* local_model.h: the models beside the first */
+#define STATE_SEARCH "search.json"             /* what a search of the admin's page found so far */
+#define STATE_SEARCH_REQUEST "search.request"  /* {"query", "limit"}, for `sluice up` */
+#define STATE_PULL "pull.json"                 /* how far a pull of the admin's page is */
 #define STATE_MODEL                                                                                \
     "model" /* path of the model that `sluice up` runs; workers read it at SIGHUP                  \
              */

@@ -27,8 +27,12 @@ struct worker {
     bool without_seccomp;                /* worker_walls.h */
     char model_id[128];                  /* what /v1/models lists and requests name */
     int64_t model_created;               /* Unix seconds: the model's config file */
-    struct shared *shared;               /* never NULL */
-    struct setting_cache *settings;      /* server_settings.h; locks itself */
+    struct worker *locals;          /* [n_locals] the same for each further model: local_model.h */
+    int n_locals;                   /* -1: nobody runs engines for them */
+    const struct worker *first;     /* of one of these: whose it is; else NULL */
+    int64_t local_id;               /* of one of these: the row; else 0 */
+    struct shared *shared;          /* never NULL */
+    struct setting_cache *settings; /* server_settings.h; locks itself */
     const struct http_hooks *hooks; /* http/route.h: what routes ask of the rooms above theirs */
 };
 
@@ -38,6 +42,8 @@ struct worker {
 /* A CANCEL by this and a user's number ends all that the relay does for the user; it has no reply,
  * and no job has such a key. */
 #define WORKER_USER_KEY "user:"
-/* Who has the detached job of this key. */
-const char *worker_job_socket(const struct worker *w, const char *key);
+#define WORKER_SOCKET_BYTES 4096
+/* Who has the detached job of this key; into `out`. */
+const char *worker_job_socket(const struct worker *w, const char *key,
+                              char out[WORKER_SOCKET_BYTES]);
 bool worker_job_relayed(const char *key);

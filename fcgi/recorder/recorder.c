@@ -21,6 +21,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "fcgi/auth/limits.h"
+#include "fcgi/process/local_model.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/audit_ship.h"
@@ -251,13 +252,25 @@ static void wait_for_work(struct recorder *r)
         drain_notifications(r);
 }
 
+static void attach(struct recorder *r, struct recorder_answer *a, double now)
+{
+    char socket[WORKER_SOCKET_BYTES], status[WORKER_SOCKET_BYTES];
+    const int64_t local = local_model_of_job(a->key);
+    if (!local) {
+        const char *at = worker_job_relayed(a->key) ? r->p->relay_socket : r->p->engine_socket;
+        recorder_answer_attach(a, at, r->p->status_path, now);
+        return;
+    }
+    local_model_socket(socket, r->p->engine_run, local);
+    local_model_status(status, r->p->engine_run, local);
+    recorder_answer_attach(a, socket, status, now);
+}
+
 static void read_answers(struct recorder *r, double now)
 {
     r->more_to_read = false;
     for (int i = 0; i < r->n; i++) {
-        const char *socket =
-            worker_job_relayed(r->answers[i]->key) ? r->p->relay_socket : r->p->engine_socket;
-        recorder_answer_attach(r->answers[i], socket, r->p->status_path, now);
+        attach(r, r->answers[i], now);
         r->more_to_read |= recorder_answer_read(r->answers[i], READ_EVENTS);
     }
 }

@@ -17,6 +17,7 @@ struct recorder_params {
     const char *db_path; /* made when it is missing */
     const char *engine_socket;
     const char *relay_socket; /* of jobs whose keys say so: process/worker.h */
+    const char *engine_run;   /* folder of the engines of further models: process/local_model.h */
     const char *status_path;  /* the engine's */
     const char *run_dir;      /* of STATE_RECORD_SOCKET; the lock lies beside the database */
     const char *history_path; /* history.h: written once a second; NULL: not kept */

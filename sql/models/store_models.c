@@ -38,10 +38,12 @@ static bool count_one(void *context, const struct store_model *m)
     return true;
 }
 
-static bool add(struct store *s, const struct store_model *m, int64_t *id, struct err *e)
+bool models_add(struct store *s, const struct store_model *m, int64_t *id, struct err *e)
 {
     struct err why = {0};
     int n = 0;
+    if (!check_name(m->name, "name", e))
+        return false;
     if (!store_model_list(s, 0, count_one, &n, e))
         return false;
     if (n >= STORE_MODELS_MAX)
@@ -62,8 +64,7 @@ static bool add(struct store *s, const struct store_model *m, int64_t *id, struc
 
 bool store_model_add(struct store *s, const struct store_model *m, int64_t *id, struct err *e)
 {
-    return check_name(m->name, "name", e) && store_write_begin(s, e) &&
-           store_write_end(s, add(s, m, id, e), e);
+    return store_write_begin(s, e) && store_write_end(s, models_add(s, m, id, e), e);
 }
 
 static bool clear(struct store *s, enum query which, int64_t id, struct err *e)
@@ -135,7 +136,7 @@ static bool change(struct store *s, int64_t id, const struct store_model_change 
     bind_given(q, ":everyone", c->everyone);
     return statement_run(s, q, &changed, e) &&
            (changed || err_set(e, ERR_NOTFOUND, "there is no such model")) &&
-           (!c->aliases || set_aliases(s, id, c->aliases, e)) &&
+           models_change_local(s, id, c, e) && (!c->aliases || set_aliases(s, id, c->aliases, e)) &&
            (!c->users || set_users(s, id, c, e));
 }
 
@@ -170,7 +171,12 @@ static struct store_model borrow(sqlite3_stmt *q)
                                 .reasoning = sqlite3_column_int(q, 6),
                                 .everyone = sqlite3_column_int(q, 7),
                                 .created_at = sqlite3_column_int64(q, 8),
-                                .aliases = statement_column_text(q, 9)};
+                                .aliases = statement_column_text(q, 9),
+                                .path = statement_column_optional(q, 10),
+                                .pinned = sqlite3_column_int(q, 11),
+                                .preload = sqlite3_column_int(q, 12),
+                                .idle_s = sqlite3_column_int64(q, 13),
+                                .defaults = statement_column_optional(q, 14)};
 }
 
 bool store_model_find(struct store *s, struct arena *a, const struct store_model_ask *ask,
@@ -187,7 +193,9 @@ bool store_model_find(struct store *s, struct arena *a, const struct store_model
         *out = borrow(q);
         ok = statement_column_copy(q, 1, a, &out->name, e) &&
              statement_column_copy(q, 2, a, &out->kind, e) &&
-             statement_column_copy(q, 9, a, &out->aliases, e);
+             statement_column_copy(q, 9, a, &out->aliases, e) &&
+             (!out->path || statement_column_copy(q, 10, a, &out->path, e)) &&
+             (!out->defaults || statement_column_copy(q, 14, a, &out->defaults, e));
     }
     statement_end(q);
     return ok;
@@ -235,5 +243,5 @@ bool models_make(struct store *s, const char *name, int64_t *id, struct err *e)
         *id = borrow(q).id;
     statement_end(q);
     const struct store_model made = {.name = name, .tools = true, .everyone = true};
-    return rc == 1 || (rc == 0 && check_name(name, "models", e) && add(s, &made, id, e));
+    return rc == 1 || (rc == 0 && check_name(name, "models", e) && models_add(s, &made, id, e));
 }

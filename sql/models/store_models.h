@@ -1,5 +1,6 @@
-/* Models that other servers answer (store_upstreams.h), and who may use which. The model that runs
- * here has no row. Rules as in sql/core/store.h. */
+/* Models beside the one that `sluice up` was started with, which has no row: those that other
+ * servers answer (store_upstreams.h) and those of this machine (store_local_models.h), and who may
+ * use which. Rules as in sql/core/store.h. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +23,11 @@ struct store_model {
     bool everyone;                 /* false: admins, and users who are named */
     int64_t created_at;
     const char *aliases; /* a JSON array; ignored by store_model_add */
+    /* of this machine; ignored by store_model_add */
+    const char *path; /* a folder or a GGUF file; NULL: other servers answer */
+    bool pinned, preload;
+    int64_t idle_s;       /* unused for so long it is unloaded; 0: only for room */
+    const char *defaults; /* a JSON object: what requests leave open; NULL: as the model says */
 };
 /* ERR_INPUT, ERR_CONFLICT (a model has that name already), ERR_LIMIT. */
 bool store_model_add(struct store *s, const struct store_model *m, int64_t *id, struct err *e);
@@ -31,6 +37,8 @@ struct store_model_names {
 };
 struct store_model_change { /* -1 and NULL leave what is there */
     int64_t context, tools, vision, reasoning, everyone;
+    int64_t pinned, preload, idle_s; /* these: of models of this machine only */
+    const char *defaults;            /* "": as the model says */
     const struct store_model_names *aliases;
     const int64_t *users; /* [n_users] who may use it where not everyone may */
     int n_users;

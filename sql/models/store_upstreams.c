@@ -63,6 +63,7 @@ static bool insert(struct store *s, const struct store_upstream *u, int64_t *id,
 static bool set_route(struct store *s, const struct store_model_route *r, struct err *e)
 {
     struct err why = {0};
+    int changed = 0;
     sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_ROUTE_SET, &why);
     if (q) {
         statement_bind_int(q, ":model_id", r->model_id);
@@ -71,9 +72,11 @@ static bool set_route(struct store *s, const struct store_model_route *r, struct
         statement_bind_int(q, ":priority", r->priority);
         statement_bind_int(q, ":weight", r->weight);
     }
-    bool ok = q && statement_run(s, q, NULL, &why);
+    bool ok = q && statement_run(s, q, &changed, &why);
     if (!ok && sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_FOREIGNKEY)
         err_set(&why, ERR_NOTFOUND, "there is no such model or upstream");
+    ok = ok && (changed || err_field(&why, ERR_CONFLICT, "models",
+                                     "one of these names is a model of this machine"));
     if (!ok && e)
         *e = why;
     return ok;

@@ -1,4 +1,4 @@
--- Models that other servers answer, and these servers.
+-- Models that other servers or further engines of this one answer, and these servers.
 
 -- name: upstream_add
 INSERT INTO upstreams (name, dialect, url, max_streams, first_byte_ms, idle_ms, created_at)
@@ -40,15 +40,28 @@ DELETE FROM models WHERE id = :id;
 
 -- part: model_columns
 m.id, m.name, m.kind, m.context, m.tools, m.vision, m.reasoning, m.everyone, m.created_at,
-    (SELECT json_group_array(alias) FROM (SELECT alias FROM model_aliases a WHERE a.model_id = m.id ORDER BY alias))
+    (SELECT json_group_array(alias) FROM (SELECT alias FROM model_aliases a WHERE a.model_id = m.id ORDER BY alias)),
+    l.path, l.pinned, l.preload, l.idle_s, l.defaults
 
 -- name: model_find
-SELECT @model_columns FROM models m
+SELECT @model_columns FROM models m LEFT JOIN local_models l ON l.model_id = m.id
 WHERE m.id = coalesce((SELECT id FROM models WHERE name = :name), (SELECT model_id FROM model_aliases WHERE alias = :name))
     AND @model_allowed;
 
 -- name: model_list
-SELECT @model_columns FROM models m WHERE @model_allowed ORDER BY m.name;
+SELECT @model_columns FROM models m LEFT JOIN local_models l ON l.model_id = m.id WHERE @model_allowed ORDER BY m.name;
+
+-- name: local_model_add
+INSERT INTO local_models (model_id, path, pinned, preload, idle_s, defaults)
+VALUES (:model_id, :path, :pinned, :preload, :idle_s, :defaults);
+
+-- name: local_model_count
+SELECT count(*) FROM local_models;
+
+-- name: local_model_change
+UPDATE local_models SET pinned = coalesce(:pinned, pinned), preload = coalesce(:preload, preload), idle_s = coalesce(:idle_s, idle_s),
+    defaults = CASE WHEN :defaults = '' THEN NULL ELSE coalesce(:defaults, defaults) END
+WHERE model_id = :model_id;
 
 -- name: model_alias_clear
 DELETE FROM model_aliases WHERE model_id = :model_id;
@@ -56,9 +69,11 @@ DELETE FROM model_aliases WHERE model_id = :model_id;
 -- name: model_alias_add
 INSERT INTO model_aliases (alias, model_id) VALUES (:alias, :model_id);
 
+-- A model of this machine has no upstreams.
 -- name: model_route_set
 INSERT INTO model_upstreams (model_id, upstream_id, remote, priority, weight)
-VALUES (:model_id, :upstream_id, :remote, :priority, :weight)
+SELECT :model_id, :upstream_id, :remote, :priority, :weight
+WHERE NOT EXISTS (SELECT 1 FROM local_models WHERE model_id = :model_id)
 ON CONFLICT (model_id, upstream_id) DO UPDATE SET remote = excluded.remote, priority = excluded.priority,
     weight = excluded.weight;
 

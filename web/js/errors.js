@@ -7,12 +7,13 @@ import { date, has, t } from "./i18n.js";
 /** What stands for the {names} in a text: the numbers, and what they say to people. */
 function values(error) {
   const params = error.params || {};
-  const { used, limit, seconds } = params;
+  const { used, limit, seconds, needed, free } = params;
   return {
     ...params,
     detail: (error.message || "").replace(/^file: /, ""),
     ...(used >= 0 ? { usedSize: bytes(used) } : {}),
     ...(limit >= 0 ? { limitSize: bytes(limit) } : {}),
+    ...(free >= 0 ? { neededSize: bytes(needed), freeSize: bytes(free) } : {}),
     ...(seconds >= 0 ? { in: wait(seconds), at: date(Date.now() + seconds * 1000, { timeStyle: "short" }) } : {}),
   };
 }

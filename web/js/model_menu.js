@@ -11,15 +11,25 @@ const pill = $("model");
 let knows = null; // what the loaded model's template knows: {thinking_switch, effort}
 let knownOf = ""; // the model it is about
 
-let relayed = []; // models that other servers answer
+let others = []; // models beside the first: of this machine, loaded when they are wanted, and of other servers
 
 const settings = () => state.current?.settings || state.draftSettings;
+
+const isOf = (m, name) => m.id === name || (m.sluice.aliases || []).includes(name);
+
+/** What the chosen model's template knows; another server decides for itself. */
+function traits() {
+  const { model } = settings();
+  if (!model) return knows;
+  const own = others.find((m) => isOf(m, model))?.sluice.chat_template;
+  return own ? { thinking_switch: own.thinking_switch, effort: own.reasoning_effort } : null;
+}
 
 /** The choice that stands: "off", an effort, or "" for what the model does by itself. */
 function chosen() {
   const { thinking, reasoning_effort: effort } = settings();
   if (thinking === false) return "off";
-  return effort && knows?.effort ? effort : thinking === true ? "on" : "";
+  return effort && (settings().model || knows?.effort) ? effort : thinking === true ? "on" : "";
 }
 
 function draw() {
@@ -42,8 +52,8 @@ async function learn() {
   try { knows = await call("GET", "/api/defaults/base"); } catch { knows = null; }
 }
 
-async function others() {
-  try { relayed = (await call("GET", "/v1/models")).data.filter((m) => m.sluice?.relayed && m.sluice.kind === "chat"); } catch { /* those that are known */ }
+async function learnOthers() {
+  try { others = (await call("GET", "/v1/models")).data.filter((m) => m.sluice?.kind === "chat"); } catch { /* those that are known */ }
 }
 
 async function models() {
@@ -54,8 +64,7 @@ async function models() {
 const choose = (values) => emit("choose-settings", values);
 
 function thinkingItems() {
-  const now = chosen();
-  if (settings().model) return []; // that server decides
+  const now = chosen(), knows = traits();
   const item = (value, label, hint, values) => ({ label, hint, checked: now === value, run: () => choose(values) });
   if (knows?.effort) {
     return [item("", t("composer.auto"), t("composer.autoHint"), { thinking: null, reasoning_effort: null }),
@@ -74,7 +83,7 @@ pill.addEventListener("keydown", (event) => { if (event.key === "Escape") asked+
 pill.addEventListener("click", async () => {
   const mine = ++asked;
   pill.focus(); // not every browser does so with a click
-  const [, all] = await Promise.all([learn(), models(), others()]);
+  const [, all] = await Promise.all([learn(), models(), learnOthers()]);
   if (mine !== asked || document.activeElement !== pill) return;
   const model = state.status?.model?.name ? state.status.model : null;
   const now = settings().model || "";
@@ -82,9 +91,9 @@ pill.addEventListener("click", async () => {
   openMenu(pill, [
     { head: t("composer.models") },
     ...(model ? [{ label: model.name, hint: model.n_ctx ? t("composer.context", { n: count(model.n_ctx) }) : undefined, checked: !now, run: () => { if (now) choose({ model: null }); } }] : []),
-    ...relayed.map((m) => ({ label: m.id, hint: m.context_length ? t("composer.context", { n: count(m.context_length) }) : t("composer.elsewhere"), checked: now === m.id || (m.sluice.aliases || []).includes(now),
+    ...others.map((m) => ({ label: m.id, hint: m.sluice.on_demand && m.sluice.state !== "ready" ? t(m.sluice.state === "loading" ? "page.state_model_loading" : "composer.onDemand") : m.context_length ? t("composer.context", { n: count(m.context_length) }) : t("composer.elsewhere"), checked: isOf(m, now),
       run: () => choose({ model: m.id, thinking: null, reasoning_effort: null }) })),
-    ...all.filter((m) => m.name !== model?.name).slice(0, 6).map((m) => ({ label: m.name, hint: t("composer.notLoaded"), checked: false, run: () => location.assign("/admin#/models") })),
+    ...all.filter((m) => m.name !== model?.name && !others.some((o) => o.id === m.name)).slice(0, 6).map((m) => ({ label: m.name, hint: t("composer.notLoaded"), checked: false, run: () => location.assign("/admin#/models") })),
     ...(thinking.length ? [{ line: true }, { head: t("composer.effort") }, ...thinking] : []),
     { line: true },
     { label: t("page.settings"), icon: "tune", run: () => emit("command-settings") },

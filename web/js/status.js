@@ -7,7 +7,7 @@ import { el, $ } from "./dom.js";
 import { rate } from "./format.js";
 import { t } from "./i18n.js";
 import { emit, isRunning, state } from "./state.js";
-import { trouble } from "./trouble.js";
+import { loadingWords, trouble } from "./trouble.js";
 
 /** Sets a text only where it is another one: what is read aloud would be read again. */
 function say(node, text) {
@@ -16,7 +16,7 @@ function say(node, text) {
 
 /** The text of the top bar: the model's name, or what is wrong. */
 export function statusWords() {
-  return trouble()?.short ?? state.status?.model?.name ?? "";
+  return loadingWords() || (trouble()?.short ?? state.status?.model?.name ?? "");
 }
 
 function drawWelcome() {
@@ -69,7 +69,7 @@ async function poll() {
     drawStatus();
   }
   clearTimeout(timer); // of a round that ended meanwhile
-  if (!document.hidden) timer = setTimeout(poll, isRunning(state.current) || trouble() ? 2000 : 10000);
+  if (!document.hidden) timer = setTimeout(poll, isRunning(state.current) || loadingWords() || trouble() ? 2000 : 10000);
 }
 
 /** From now on, again and again while the page is looked at: quicker while something is written or the engine is not ready. */

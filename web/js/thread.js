@@ -12,7 +12,7 @@ import { MarkdownView } from "./markdown.js";
 import { addActions, drawActions } from "./message_menu.js";
 import { createUser } from "./own_message.js";
 import { branch, emit, on, siblings, state } from "./state.js";
-import { trouble } from "./trouble.js";
+import { loadingWords, trouble } from "./trouble.js";
 
 const views = new Map(); // message id -> {root, answer, reasoning, pending, ...}
 const scroller = $("scroller");
@@ -138,7 +138,7 @@ function drawWaiting(view, message) {
     bar.removeAttribute("aria-valuenow");
     view.since ??= performance.now();
     const long = performance.now() - view.since >= SILENT_MS;
-    text.textContent = long ? trouble()?.long ?? t("thread.noSign") : "";
+    text.textContent = loadingWords() || (long ? trouble()?.long ?? t("thread.noSign") : "");
     if (!long) view.silence ??= setTimeout(() => drawWaiting(view, message), SILENT_MS - (performance.now() - view.since) + 1);
   }
 }

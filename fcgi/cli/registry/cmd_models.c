@@ -1,6 +1,9 @@
-/* sluice models: the models that other servers answer (sluice upstream), and who may use them. */
+/* sluice models: the models beside the first, of this machine and of other servers (sluice
+ * upstream), and who may use them. */
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/arena.h"
@@ -9,12 +12,15 @@
 #include "engine/base/option.h"
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
+#include "fcgi/cli/registry/models_local.h"
+#include "fcgi/inference/local_defaults.h"
+#include "fcgi/process/shared.h"
 #include "sql/core/store.h"
-#include "sql/models/store_models.h"
+#include "sql/models/store_local_models.h"
 
 struct settings {
-    const char *state, *users, *aliases;
-    int64_t context;
+    const char *state, *users, *aliases, *pinned, *preload, *defaults;
+    int64_t context, idle_s;
     bool json, help;
 };
 
@@ -22,11 +28,21 @@ static const struct option options[] = {
     {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR",
      CLI_STATE_HELP},
     {"users", OPTION_STRING, offsetof(struct settings, users), NULL, 0, 0, NULL, "LIST",
-     "set: who may use it beside admins, by name, separated by commas; \"*\" is everyone"},
+     "add, set: who may use it beside admins, by name, separated by commas; \"*\" is everyone"},
     {"aliases", OPTION_STRING, offsetof(struct settings, aliases), NULL, 0, 0, NULL, "LIST",
-     "set: its other names, separated by commas; \"\" for none"},
+     "add, set: its other names, separated by commas; \"\" for none"},
     {"context", OPTION_INT, offsetof(struct settings, context), "-1", -1, INT32_MAX, NULL, "N",
-     "set: tokens of its context, as /v1/models tells them; 0: not known"},
+     "add, set: tokens of its context; of another server's: as /v1/models tells them; 0: as the "
+     "server or the model has it"},
+    {"pinned", OPTION_CHOICE, offsetof(struct settings, pinned), NULL, 0, 0, "yes|no", NULL,
+     "add, set, of this machine: once it is loaded it stays"},
+    {"preload", OPTION_CHOICE, offsetof(struct settings, preload), NULL, 0, 0, "yes|no", NULL,
+     "add, set, of this machine: it is loaded when the server starts"},
+    {"idle", OPTION_INT, offsetof(struct settings, idle_s), "-1", -1, STORE_LOCAL_IDLE_MAX_S, NULL,
+     "SECONDS", "add, set, of this machine: unloaded when unused for so long; 0: only for room"},
+    {"defaults", OPTION_STRING, offsetof(struct settings, defaults), NULL, 0, 0, NULL, "JSON",
+     "add, set, of this machine: what requests leave open, as {\"temperature\": 0.3}; {}: as the "
+     "model says"},
     {"json", OPTION_BOOL, offsetof(struct settings, json), NULL, 0, 0, NULL, NULL,
      "list: print JSON"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
@@ -37,20 +53,40 @@ enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
 extern const struct command cmd_models;
 
+struct listing {
+    const struct settings *o;
+    struct shared *shared; /* NULL: no server runs here */
+};
+
+static void put_place(struct buf *b, const struct listing *l, const struct store_model *m)
+{
+    if (!m->path)
+        return;
+    buf_json_member(b, "path", m->path);
+    buf_json_member(b, "state", models_local_state(l->shared, m->id));
+    buf_printf(b, ",\"pinned\":%s,\"preload\":%s,\"idle_s\":%lld,\"defaults\":%s",
+               m->pinned ? "true" : "false", m->preload ? "true" : "false", (long long)m->idle_s,
+               m->defaults ? m->defaults : "{}");
+}
+
 static bool print_model(void *context, const struct store_model *m)
 {
-    const struct settings *o = context;
-    if (!o->json) {
-        printf("%-40s %-9s %8lld  %-8s %s\n", m->name, m->kind, (long long)m->context,
-               m->everyone ? "everyone" : "some", m->aliases);
+    const struct listing *l = context;
+    if (!l->o->json) {
+        printf("%-40s %-9s %8lld  %-8s %-9s %s%s%s\n", m->name, m->kind, (long long)m->context,
+               m->everyone ? "everyone" : "some",
+               m->path ? models_local_state(l->shared, m->id) : "elsewhere", m->aliases,
+               m->path ? " " : "", m->path ? m->path : "");
         return true;
     }
     struct buf b = {0};
     buf_puts(&b, "{\"name\":");
     buf_json_string(&b, m->name, strlen(m->name));
     buf_json_member(&b, "kind", m->kind);
-    buf_printf(&b, ",\"context\":%lld,\"everyone\":%s,\"aliases\":%s}", (long long)m->context,
+    buf_printf(&b, ",\"context\":%lld,\"everyone\":%s,\"aliases\":%s", (long long)m->context,
                m->everyone ? "true" : "false", m->aliases);
+    put_place(&b, l, m);
+    buf_putc(&b, '}');
     puts(b.data ? b.data : "");
     buf_fini(&b);
     return true;
@@ -58,9 +94,14 @@ static bool print_model(void *context, const struct store_model *m)
 
 static bool list(struct store *s, const struct settings *o, struct err *e)
 {
+    struct err ignored;
+    struct listing l = {.o = o, .shared = models_local_open(o->state, &ignored)};
     if (!o->json)
-        printf("%-40s %-9s %8s  %-8s %s\n", "name", "kind", "context", "for", "aliases");
-    return store_model_list(s, 0, print_model, (void *)o, e);
+        printf("%-40s %-9s %8s  %-8s %-9s %s\n", "name", "kind", "context", "for", "state",
+               "aliases, path");
+    const bool ok = store_model_list(s, 0, print_model, &l, e);
+    shared_close(&l.shared);
+    return ok;
 }
 
 /* The next word of a list with commas; the list is cut. */
@@ -88,27 +129,114 @@ static bool read_users(struct store *s, struct arena *a, const struct settings *
     return true;
 }
 
+/* A word that OPTION_CHOICE has checked. */
+static int64_t yes_or_no(const char *word)
+{
+    return word ? !strcmp(word, "yes") : -1;
+}
+
+static bool read_defaults(struct arena *a, const struct settings *o, struct store_model_change *c,
+                          struct err *e)
+{
+    if (!o->defaults)
+        return true;
+    cJSON *v = json_parse(o->defaults, strlen(o->defaults), NULL, e);
+    const bool ok =
+        v && (cJSON_IsObject(v) || err_field(e, ERR_INPUT, "defaults", "must be a JSON object")) &&
+        local_defaults_check(v, a, e);
+    c->defaults = ok && v->child ? o->defaults : "";
+    cJSON_Delete(v);
+    return ok;
+}
+
+struct lists {
+    const char *names[STORE_MODEL_ALIASES];
+    struct store_model_names aliases;
+    int64_t ids[MAX_USERS];
+};
+
+static bool read_change(struct store *s, struct arena *a, const struct settings *o,
+                        struct lists *at, struct store_model_change *c, struct err *e)
+{
+    char *list = o->aliases ? arena_copy(a, o->aliases, strlen(o->aliases)) : NULL, *word;
+    *at = (struct lists){.aliases.at = at->names};
+    *c = (struct store_model_change){.context = o->context,
+                                     .tools = -1,
+                                     .vision = -1,
+                                     .reasoning = -1,
+                                     .everyone = -1,
+                                     .pinned = yes_or_no(o->pinned),
+                                     .preload = yes_or_no(o->preload),
+                                     .idle_s = o->idle_s};
+    while ((word = next_word(&list))) {
+        if (at->aliases.n == STORE_MODEL_ALIASES)
+            return err_field(e, ERR_INPUT, "aliases", "at most %d are taken", STORE_MODEL_ALIASES);
+        at->names[at->aliases.n++] = word;
+    }
+    c->aliases = o->aliases ? &at->aliases : NULL;
+    return read_defaults(a, o, c, e) && read_users(s, a, o, c, at->ids, e);
+}
+
 static bool set(struct store *s, struct arena *a, const struct settings *o, const char *name,
                 struct err *e)
 {
-    const char *names[STORE_MODEL_ALIASES];
-    int64_t ids[MAX_USERS];
+    struct lists lists;
     struct store_model m;
-    struct store_model_names aliases = {.at = names};
-    struct store_model_change c = {
-        .context = o->context, .tools = -1, .vision = -1, .reasoning = -1, .everyone = -1};
-    char *list = o->aliases ? arena_copy(a, o->aliases, strlen(o->aliases)) : NULL, *word;
-    while ((word = next_word(&list))) {
-        if (aliases.n == STORE_MODEL_ALIASES)
-            return err_field(e, ERR_INPUT, "aliases", "at most %d are taken", STORE_MODEL_ALIASES);
-        names[aliases.n++] = word;
-    }
-    c.aliases = o->aliases ? &aliases : NULL;
+    struct store_model_change c;
     if (!store_model_find(s, a, &(struct store_model_ask){.name = name}, &m, e) ||
-        !read_users(s, a, o, &c, ids, e) || !store_model_change(s, m.id, &c, e))
+        !read_change(s, a, o, &lists, &c, e) || !store_model_change(s, m.id, &c, e))
         return false;
     cli_store_audit(s, "model.change", "model", m.id);
     return true;
+}
+
+static bool add(struct store *s, struct arena *a, const struct settings *o, char *const *words,
+                struct err *e)
+{
+    char path[PATH_MAX];
+    struct lists lists;
+    struct store_model_change c;
+    int64_t id;
+    if (!realpath(words[1], path))
+        return err_errno(e, "%s", words[1]);
+    if (!read_change(s, a, o, &lists, &c, e))
+        return false;
+    const struct store_model m = {.name = words[0],
+                                  .path = path,
+                                  .tools = true,
+                                  .everyone = c.everyone != 0,
+                                  .context = o->context > 0 ? o->context : 0,
+                                  .pinned = c.pinned > 0,
+                                  .preload = c.preload > 0,
+                                  .idle_s = o->idle_s >= 0 ? o->idle_s : STORE_LOCAL_IDLE_S,
+                                  .defaults = c.defaults};
+    if (!store_local_model_add(s, &m, &id, e))
+        return false;
+    cli_store_audit(s, "model.add", "model", id);
+    if ((!c.aliases && !c.users) || store_model_change(s, id, &c, e))
+        return true;
+    store_model_remove(s, id, NULL); /* all of it or nothing */
+    return false;
+}
+
+/* What the running server does; others have nothing to load. */
+static bool ask_server(struct store *s, struct arena *a, const struct settings *o, const char *name,
+                       bool load, struct err *e)
+{
+    struct store_model m;
+    if (!store_model_find(s, a, &(struct store_model_ask){.name = name}, &m, e))
+        return false;
+    if (!m.path)
+        return err_set(e, ERR_INPUT, "'%.100s' is answered by other servers", name);
+    struct shared *shared = models_local_open(o->state, e);
+    if (!shared)
+        return false;
+    const bool ok =
+        load ? models_local_load(shared, m.id, o->state, e) : models_local_unload(shared, m.id, e);
+    shared_close(&shared);
+    if (ok)
+        cli_store_audit(s, load ? "model.load" : "model.unload", "model", m.id);
+    return ok;
 }
 
 static bool remove_model(struct store *s, struct arena *a, const char *name, struct err *e)
@@ -121,23 +249,34 @@ static bool remove_model(struct store *s, struct arena *a, const char *name, str
     return true;
 }
 
+static bool run_named(struct store *s, struct arena *a, const struct settings *o, char **words,
+                      struct err *e)
+{
+    const char *verb = words[0];
+    if (!strcmp(verb, "add"))
+        return add(s, a, o, words + 1, e);
+    if (!strcmp(verb, "set"))
+        return set(s, a, o, words[1], e);
+    if (!strcmp(verb, "remove"))
+        return remove_model(s, a, words[1], e);
+    if (!strcmp(verb, "load") || !strcmp(verb, "unload"))
+        return ask_server(s, a, o, words[1], verb[0] == 'l', e);
+    return err_set(e, ERR_INPUT, "no verb '%.40s'; usage: sluice models %s", verb,
+                   cmd_models.usage);
+}
+
 static bool run_verb(void *settings, char **words, struct arena *a, struct err *e)
 {
     const struct settings *o = settings;
-    const char *verb = words[0] ? words[0] : "list", *name = words[0] ? words[1] : NULL;
+    const char *verb = words[0] ? words[0] : "list";
     const bool listing = !strcmp(verb, "list");
-    if (listing ? name != NULL : !name || words[2])
+    int n = 0, most = listing ? 1 : !strcmp(verb, "add") ? 3 : 2;
+    while (words[n])
+        n++;
+    if (n > most || (!listing && n < most))
         return cli_store_usage(&cmd_models, e);
     struct store *s = cli_store_open(o->state, false, e);
-    bool ok = false;
-    if (s && listing)
-        ok = list(s, o, e);
-    else if (s && !strcmp(verb, "set"))
-        ok = set(s, a, o, name, e);
-    else if (s && !strcmp(verb, "remove"))
-        ok = remove_model(s, a, name, e);
-    else if (s)
-        err_set(e, ERR_INPUT, "no verb '%.40s'; usage: sluice models %s", verb, cmd_models.usage);
+    const bool ok = s && (listing ? list(s, o, e) : run_named(s, a, o, words, e));
     store_close(&s);
     return ok;
 }
@@ -152,9 +291,11 @@ static int run(int argc, char **argv)
 
 const struct command cmd_models = {
     .name = "models",
-    .usage = "[list] | set NAME [--users LIST] [--aliases LIST] [--context N] | remove NAME  "
-             "[--state DIR] [--json]",
-    .help = "the models that other servers answer, and who may use them",
+    .usage = "[list] | add NAME PATH [--pinned yes] [--preload yes] [--idle SECONDS] | set NAME "
+             "[--users LIST] [--aliases LIST] [--context N] | load NAME | unload NAME | remove "
+             "NAME  [--state DIR] [--json]",
+    .help = "the models beside the first: of this machine and of other servers, and who may use "
+            "them",
     .options = options,
     .n_options = N_OPTIONS,
     .run = run,

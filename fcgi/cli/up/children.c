@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fcgi/cli/up/local_engines.h"
 #include "fcgi/cli/up/nginx_conf.h"
 #include "fcgi/cli/up/up.h"
 #include "fcgi/process/state.h"
@@ -76,40 +77,47 @@ static void append_plan(struct up *u, char **argv)
     append(argv, words);
 }
 
-static void add_engine(struct up *u, struct supervisor *s)
+void up_engine_words(struct up *u, char **argv)
 {
-    char *argv[SUPERVISOR_MAX_ARGS] = {
-        up_in_dir(u, u->bin_dir, "sluice-engine"),
-        "--model",
-        (char *)u->model,
-        "--socket",
-        u->engine_socket,
-        "--status",
-        u->status,
-        "--cache-dir",
-        u->engine_cache,
-        "--max-queue",
-        up_number(u, u->max_queue),
-        "--log-level",
-        (char *)u->log_level,
-        "--log-ring",
-        u->log_ring,
-        "--prompt-cache-disk",
-        (char *)u->prompt_cache_disk,
-        "--prompt-cache-ram",
-        (char *)u->prompt_cache_ram,
-        "--draft-model",
-        (char *)u->draft_model,
-        u->without_landlock ? "--without-landlock" : "--no-without-landlock",
-        u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
-        NULL};
+    char *const words[] = {up_in_dir(u, u->bin_dir, "sluice-engine"),
+                           "--model",
+                           (char *)u->model,
+                           "--socket",
+                           u->engine_socket,
+                           "--status",
+                           u->status,
+                           "--cache-dir",
+                           u->engine_cache,
+                           "--max-queue",
+                           up_number(u, u->max_queue),
+                           "--log-level",
+                           (char *)u->log_level,
+                           "--log-ring",
+                           u->log_ring,
+                           "--prompt-cache-disk",
+                           (char *)u->prompt_cache_disk,
+                           "--prompt-cache-ram",
+                           (char *)u->prompt_cache_ram,
+                           "--draft-model",
+                           (char *)u->draft_model,
+                           u->without_landlock ? "--without-landlock" : "--no-without-landlock",
+                           u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
+                           NULL};
     char *const beside[] = {"--beside", up_number(u, (int64_t)u->beside), NULL};
     char *const peer[] = {"--peer", up_number(u, (int64_t)u->user.uid), NULL};
+    argv[0] = NULL;
+    append(argv, words);
     append_plan(u, argv);
     if (u->beside)
         append(argv, beside);
     if (u->engine_user.given)
         append(argv, peer);
+}
+
+static void add_engine(struct up *u, struct supervisor *s)
+{
+    char *argv[SUPERVISOR_MAX_ARGS];
+    up_engine_words(u, argv);
     up_add_child(s, "engine", argv, SIGTERM)->as = u->engine_user.given ? &u->engine_user : NULL;
 }
 
@@ -207,6 +215,7 @@ bool up_add_children(struct up *u, struct supervisor *s, struct err *e)
 {
     add_engine(u, s);
     up_add_side_engines(u, s);
+    local_engines_add_children(s);
     add_pool(u, s, "record", "recorder", NULL);
     add_pool(u, s, "relay", "relay", NULL);
     add_toolhost(u, s);

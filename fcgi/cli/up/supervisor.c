@@ -31,8 +31,9 @@ static void write_report(const struct supervisor *s)
     struct buf b = {0};
     buf_puts(&b, "[");
     for (size_t i = 0; i < s->n_children; i++)
-        buf_printf(&b, "%s{\"name\":\"%s\",\"pid\":%d,\"restarts\":%d}", i ? "," : "",
-                   s->children[i].name, (int)s->children[i].pid, s->children[i].restarts);
+        if (s->children[i].pid || !s->children[i].on_demand)
+            buf_printf(&b, "%s{\"name\":\"%s\",\"pid\":%d,\"restarts\":%d}", i ? "," : "",
+                       s->children[i].name, (int)s->children[i].pid, s->children[i].restarts);
     buf_puts(&b, "]\n");
     struct err e = {0};
     if (!b.failed && !file_write_atomic(s->report_path, b.data, b.len, 0644, &e))
@@ -186,7 +187,7 @@ static void stop_all(struct supervisor *s, int signal_fd)
 static bool start_first(struct supervisor *s, const sigset_t *old, struct err *e)
 {
     for (size_t i = 0; i < s->n_children; i++)
-        if (!start_child(&s->children[i], old, e))
+        if (!s->children[i].held && !start_child(&s->children[i], old, e))
             return false;
     write_report(s);
     return true;
@@ -216,17 +217,17 @@ bool supervisor_run(struct supervisor *s, struct err *e)
     while (!stop) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         struct signalfd_siginfo info;
-        poll(&p, 1, TICK_MS);
+        poll(&p, 1, s->tick_ms ? s->tick_ms : TICK_MS);
         while (!stop && read(fd, &info, sizeof info) == sizeof info)
             stop = info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM;
         if (stop)
             break;
         bool changed = reap(s, false) > 0;
+        if (s->on_tick)
+            s->on_tick(s->context);
         changed = start_due(s, &old) || changed;
         if (changed)
             write_report(s);
-        if (s->on_tick)
-            s->on_tick(s->context);
     }
     stop_all(s, fd);
     close(fd);

@@ -10,7 +10,7 @@
 #include "engine/base/err.h"
 #include "fcgi/cli/up/run_as.h"
 
-#define SUPERVISOR_MAX_CHILDREN 9
+#define SUPERVISOR_MAX_CHILDREN 48
 #define SUPERVISOR_MAX_ARGS 64
 
 struct child {
@@ -21,7 +21,8 @@ struct child {
     /* run state */
     pid_t pid; /* 0: not running */
     int restarts;
-    bool held; /* not started again until the caller takes this back */
+    bool held;      /* not started again until the caller takes this back */
+    bool on_demand; /* told of only while it runs */
     double started_ms, next_start_ms, backoff_ms;
 };
 
@@ -29,8 +30,9 @@ struct supervisor {
     struct child children[SUPERVISOR_MAX_CHILDREN]; /* stopped in reverse order */
     size_t n_children;
     double stop_ms; /* grace period before SIGKILL */
-    /* Called every 200 ms; may be NULL. */
+    /* Called every 200 ms, or as often as tick_ms says; may be NULL. */
     void (*on_tick)(void *context);
+    int tick_ms; /* 0: 200; on_tick may change it */
     void *context;
     const char *report_path; /* JSON file of pids and restarts for the admin page; NULL: none */
 };

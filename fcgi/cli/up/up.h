@@ -31,6 +31,7 @@ struct up {
     bool announced;
     struct model_switch model_switch;
     struct model_search model_search;
+    struct local_engines *local_engines;
 };
 
 /* DIR/NAME in the arena; NULL: no memory. */
@@ -47,6 +48,8 @@ void up_add_side_engines(struct up *u, struct supervisor *s);
 void up_forget_side_engines(struct up *u);
 /* The command line of searches for the admin's page, which plan as the engine would. */
 void up_set_search(struct up *u);
+/* The command line of an engine that answers, SUPERVISOR_MAX_ARGS at most. */
+void up_engine_words(struct up *u, char **argv);
 /* v in decimal, in the arena. */
 char *up_number(struct up *u, int64_t v);
 struct child *up_add_child(struct supervisor *s, const char *name, char *const *argv,

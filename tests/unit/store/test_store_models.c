@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sql/models/store_local_models.h"
 #include "sql/models/store_models.h"
 #include "sql/models/store_upstreams.h"
 #include "tests/unit/store/store_fixture.h"
@@ -80,6 +81,9 @@ static void test_a_model_for_some_is_not_there_for_others(void **state)
                                    .vision = -1,
                                    .reasoning = -1,
                                    .everyone = -1,
+                                   .pinned = -1,
+                                   .preload = -1,
+                                   .idle_s = -1,
                                    .aliases = &(struct store_model_names){.at = &alias, .n = 1},
                                    .users = &f->other,
                                    .n_users = 1};
@@ -127,6 +131,73 @@ static void test_what_is_removed_takes_its_routes_along(void **state)
     fixture_check_whole(f->path);
 }
 
+static const struct store_model_change nothing = {.context = -1,
+                                                  .tools = -1,
+                                                  .vision = -1,
+                                                  .reasoning = -1,
+                                                  .everyone = -1,
+                                                  .pinned = -1,
+                                                  .preload = -1,
+                                                  .idle_s = -1};
+
+static void test_a_model_of_this_machine_has_a_place_and_no_upstreams(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    int64_t id = 0;
+    struct store_model m = {.name = "near", .path = "/models/near", .idle_s = 60, .everyone = true};
+    struct store_model_change c = nothing;
+    ASSERT_OK(store_local_model_add(f->store, &m, &id, &e));
+    c.pinned = 1;
+    c.defaults = "{\"top_k\":4}";
+    ASSERT_OK(store_model_change(f->store, id, &c, &e));
+    ASSERT_OK(
+        store_model_find(f->store, f->arena, &(struct store_model_ask){.name = "near"}, &m, &e));
+    assert_string_equal(m.path, "/models/near");
+    assert_string_equal(m.defaults, "{\"top_k\":4}");
+    assert_true(m.pinned && !m.preload && m.idle_s == 60);
+    c.pinned = -1;
+    c.defaults = "";
+    ASSERT_OK(store_model_change(f->store, id, &c, &e));
+    ASSERT_OK(
+        store_model_find(f->store, f->arena, &(struct store_model_ask){.name = "near"}, &m, &e));
+    assert_true(m.pinned && !m.defaults);
+    const struct store_model_route r = {
+        .model_id = id, .upstream_id = add_upstream(f, "a", NULL), .remote = "x", .weight = 1};
+    ASSERT_ERR(store_model_route_set(f->store, &r, &e), ERR_CONFLICT);
+    ASSERT_OK(store_model_remove(f->store, id, &e));
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM local_models"), 0);
+    fixture_check_whole(f->path);
+}
+
+static void
+test_what_belongs_to_this_machine_is_refused_elsewhere_and_beyond_its_limits(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    int64_t id = 0;
+    char name[16];
+    struct store_model_change c = nothing;
+    struct store_model m = {.name = name, .path = "models", .everyone = true};
+    c.idle_s = 5;
+    ASSERT_ERR(store_model_change(f->store, add_model(f, "far", true), &c, &e), ERR_INPUT);
+    assert_string_equal(e.field, "idle_s");
+    snprintf(name, sizeof name, "x");
+    ASSERT_ERR(store_local_model_add(f->store, &m, &id, &e), ERR_INPUT);
+    assert_string_equal(e.field, "path");
+    m.path = "/models";
+    for (int i = 0; i < STORE_LOCAL_MODELS_MAX; i++) {
+        snprintf(name, sizeof name, "m%d", i);
+        ASSERT_OK(store_local_model_add(f->store, &m, &id, &e));
+    }
+    ASSERT_ERR(store_local_model_add(f->store, &m, &id, &e), ERR_LIMIT);
+    snprintf(name, sizeof name, "far");
+    ASSERT_OK(store_model_remove(f->store, id, &e));
+    ASSERT_ERR(store_local_model_add(f->store, &m, &id, &e), ERR_CONFLICT);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM local_models"),
+                     STORE_LOCAL_MODELS_MAX - 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(void)
@@ -135,6 +206,8 @@ int main(void)
         T(test_a_key_opens_for_its_own_upstream_only),
         T(test_a_model_for_some_is_not_there_for_others),
         T(test_what_is_removed_takes_its_routes_along),
+        T(test_a_model_of_this_machine_has_a_place_and_no_upstreams),
+        T(test_what_belongs_to_this_machine_is_refused_elsewhere_and_beyond_its_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ function open(view, signal) {
 
   const cancel = async (job) => {
     if (!await confirmDialog(t("admin.jobCancelLabel", { id: job.id }), t("admin.jobCancelText"), t("admin.jobCancelGo"))) return;
-    try { await call("DELETE", `/api/admin/jobs/${job.id}`); toast(t("admin.jobCancelled")); } catch (error) { toast(error.status === 404 ? t("admin.jobGone") : error.message); }
+    try { await call("DELETE", `/api/admin/jobs/${job.id}${job.model ? `?model=${encodeURIComponent(job.model)}` : ""}`); toast(t("admin.jobCancelled")); } catch (error) { toast(error.status === 404 ? t("admin.jobGone") : error.message); }
     again();
   };
   const draw = (s) => {

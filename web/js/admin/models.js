@@ -1,4 +1,4 @@
-// Models: what lies on this machine, which one is loaded, and the way from one to another.
+// Models: what lies on this machine, which one is loaded, the way from one to another, and those that are loaded when they are used.
 
 import { call } from "../api.js";
 import { confirmDialog, el, toast } from "../dom.js";
@@ -15,7 +15,9 @@ function open(view, signal) {
   const list = el("div");
   const progress = el("div", { class: "pull" });
   const hub = block(t("admin.pull"), openHub(signal, () => again()), el("details", {}, el("summary", {}, t("admin.pullByName")), ...pullForm(() => again())), progress);
-  view.append(el("div", { class: "admin-column" }, state, block(t("admin.modelList"), list, el("p", { class: "muted" }, t("admin.modelHelp"))), hub));
+  const further = el("div");
+  let added = []; // paths of models that are loaded when they are used
+  view.append(el("div", { class: "admin-column" }, state, block(t("admin.localList"), further, el("p", { class: "muted" }, t("admin.localHelp"))), block(t("admin.modelList"), list, el("p", { class: "muted" }, t("admin.modelHelp"))), hub));
 
   const graceField = el("label", { class: "model-grace" }, t("admin.modelGrace"), grace);
   let loaded = null; // path of the model that is in memory
@@ -34,6 +36,15 @@ function open(view, signal) {
     text: t(loaded ? "admin.modelLoadText" : "admin.modelLoadFirst"), verb: t("admin.modelLoadGo") });
   const unload = () => ask("unload", {}, { title: t("admin.modelUnloadTitle"), text: t("admin.modelUnloadText"), verb: t("admin.modelUnloadGo") });
 
+  const add = async (item) => {
+    try { await call("POST", "/api/admin/registry", { name: item.name.replace(/\.gguf$/i, "").replace(/\s/g, "-"), path: item.path }); } catch (error) { toast(error.message, 5000); }
+    againFurther();
+    again();
+  };
+  const actions = (m, item, busy) => (item.path === loaded ? t("admin.modelLoaded") : m.can_switch ? el("span", {},
+    el("button", { class: "quiet small", type: "button", disabled: busy, data: { key: `${item.path} ${busy}` }, ariaLabel: t("admin.modelLoadLabel", { name: item.name }), on: { click: () => load(item) } }, t("admin.modelLoad")),
+    " ", added.includes(item.path) ? "" : el("button", { class: "quiet small", type: "button", data: { key: `add ${item.path}` }, ariaLabel: `${t("admin.localAdd")}: ${item.name}`, on: { click: () => add(item) } }, t("admin.localAdd"))) : "");
+
   const draw = (m) => {
     const busy = !RESTING.includes(m.phase);
     const last = (path) => path?.split("/").at(-1) ?? "–";
@@ -49,10 +60,35 @@ function open(view, signal) {
     hub.dispatchEvent(new CustomEvent("pull", { detail: m.pull?.phase === "running" }));
     render(list, table(t("admin.models"), [t("admin.model"), t("admin.family"), t("admin.format"), t("admin.size"), t("admin.modelPath"), ""], m.items.map((item) => [
       item.path === loaded ? el("b", {}, item.name) : item.name, item.model_type || "–", item.format, bytes(item.bytes), el("code", {}, item.path),
-      item.path === loaded ? t("admin.modelLoaded") : m.can_switch ? el("button", { class: "quiet small", type: "button", disabled: busy, data: { key: `${item.path} ${busy}` }, ariaLabel: t("admin.modelLoadLabel", { name: item.name }), on: { click: () => load(item) } }, t("admin.modelLoad")) : ""]),
+      actions(m, item, busy)]),
     m.items.map((item) => item.path)));
   };
   const again = poll(signal, 1000, "/api/admin/models", draw, (error) => render(state, problem(error)));
+  const againFurther = poll(signal, 1000, "/api/admin/registry", ({ items }) => {
+    added = items.map((m) => m.path);
+    drawFurther(further, items.filter((m) => m.path), () => againFurther());
+  }, (error) => render(further, problem(error)));
+}
+
+/** The models that are loaded when they are used: how each is, and what can be done with it. */
+function drawFurther(node, items, again) {
+  if (!items.length) { render(node, el("p", { class: "muted" }, t("admin.localNone"))); return; }
+  const act = async (work) => {
+    try { await work(); } catch (error) { toast(error.message, 5000); }
+    again();
+  };
+  const remove = async (m) => {
+    if (await confirmDialog(t("admin.localRemoveTitle", { name: m.name }), t("admin.localRemoveText"), t("admin.localRemove"))) act(() => call("DELETE", `/api/admin/registry/${m.id}`));
+  };
+  const button = (m, what, words, run) => el("button", { class: "quiet small", type: "button", data: { key: `${what} ${m.id}` }, ariaLabel: `${words}: ${m.name}`, on: { click: run } }, words);
+  const ask = (m, what, words) => button(m, what, words, () => act(() => call("POST", `/api/admin/registry/${m.id}/${what}`)));
+  const pin = (m) => button(m, m.pinned ? "unpin" : "pin", t(m.pinned ? "admin.localUnpin" : "admin.localPin"), () => act(() => call("PATCH", `/api/admin/registry/${m.id}`, { pinned: !m.pinned })));
+  const why = (m) => (m.free_bytes !== undefined ? t("admin.localNoRoom", { needed: bytes(m.needed_bytes), free: bytes(m.free_bytes) }) : m.error || "");
+  render(node, table(t("admin.localList"), [t("admin.model"), t("admin.stateHead"), t("admin.localMemory"), t("admin.localIdle"), t("admin.modelPath"), ""],
+    items.map((m) => [m.name, el("span", { title: m.error || "" }, t(`admin.local_${m.state}`), m.state === "failed" && why(m) ? `: ${why(m)}` : ""), bytes(m.needed_bytes),
+      m.pinned ? t("admin.localPinned") : m.idle_s ? span(m.idle_s) : t("admin.never"), el("code", {}, m.path),
+      el("span", {}, m.state === "ready" ? ask(m, "unload", t("admin.modelUnload")) : ["unloaded", "failed"].includes(m.state) ? ask(m, "load", t("admin.modelLoad")) : "", " ", pin(m), " ", button(m, "remove", t("admin.localRemove"), () => remove(m)))]),
+    items.map((m) => String(m.id))));
 }
 
 function rest(p) {

@@ -1,0 +1,448 @@
+/* local_engines.h: the steps from unloaded to ready and back, one look at each model a tick. */
+#define LOG_MODULE "up"
+#include "fcgi/cli/up/local_engines.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/memory/memory_plan.h"
+#include "engine/wire/status.h"
+#include "fcgi/cli/up/local_plan.h"
+#include "fcgi/cli/up/supervisor.h"
+#include "fcgi/cli/up/up.h"
+#include "fcgi/process/local_model.h"
+#include "fcgi/process/state.h"
+#include "sql/core/store.h"
+
+#define AGAIN_MS 2000    /* a model that failed is tried again at the earliest */
+#define STAY_MS 3000     /* what is loaded answers at least so long before others get its room */
+#define FIRST_MS 30000.0 /* the first engine may plan undisturbed so long */
+#define QUIET_MS 300.0   /* without a job before an engine is told to end: one may be on its way */
+#define CRASHES 3        /* of a model that was ready, before nobody restarts it by himself */
+#define BUSY_TICK_MS 20  /* while something is being loaded or unloaded */
+
+static struct status_page page; /* some 25 KiB; the supervisor's one thread */
+
+/* ---- what is known ---- */
+
+void local_engine_enter(struct local_engine *m, enum local_state state)
+{
+    m->slot->since_ms = clock_wall_ms();
+    m->slot->state = (int32_t)state;
+    if (m->slot->id)
+        log_info("model=%s state=%s", m->name, local_state_name((int)state));
+}
+
+/* False: it is not of the process that runs, or there is none. */
+static bool read_page(const struct local_engines *l, const struct local_engine *m)
+{
+    char path[WORKER_SOCKET_BYTES];
+    struct err ignored;
+    page = (struct status_page){0};
+    local_model_status(path, l->up->engine_run ? l->up->engine_run : l->up->state, m->id);
+    return status_read(path, &page, &ignored) && m->child->pid && page.pid == m->child->pid;
+}
+
+static bool has_memory(const struct local_engine *m)
+{
+    return m->child->pid != 0 ||
+           (m->slot && m->slot->state == LOCAL_LOADING && m->step == STEP_STARTING);
+}
+
+/* A model that may be ended so that another gets its memory, now or in a moment. */
+static bool may_go(const struct local_engine *m)
+{
+    return m->id && has_memory(m) && (m->gone || !m->pinned);
+}
+
+static uint64_t budget(const struct up *u)
+{
+    struct machine machine;
+    struct err ignored;
+    if (u->memory.ram_budget)
+        return (uint64_t)u->memory.ram_budget;
+    return machine_read("", &machine, &ignored) ? machine.total - memory_reserve(machine.total) : 0;
+}
+
+/* What the first engine has, and those for embeddings and scores. */
+static uint64_t taken_by_first(const struct up *u)
+{
+    struct err ignored;
+    const bool runs = status_read(u->status, &page, &ignored) && page.state != ENGINE_DOWN;
+    return u->beside + (runs ? page.host_bytes + page.draft_host_bytes + MEMORY_PROCESS_BYTES : 0);
+}
+
+static struct local_plan_ask room_for(const struct local_engines *l, const struct local_engine *m)
+{
+    struct local_plan_ask ask = {.path = m->path, .ctx = m->ctx};
+    uint64_t taken = taken_by_first(l->up);
+    const uint64_t all = budget(l->up);
+    for (int i = 0; i < LOCAL_ENGINES; i++) {
+        const struct local_engine *other = &l->at[i];
+        if (other == m || !other->id || !has_memory(other))
+            continue;
+        taken += other->needed;
+        ask.returnable += may_go(other) ? other->needed : 0;
+        ask.returnable_device += may_go(other) ? other->device : 0;
+    }
+    ask.room = all > taken ? all - taken : 0;
+    return ask;
+}
+
+/* The first model's plan comes before all others. */
+static bool first_is_settled(const struct local_engines *l)
+{
+    struct err ignored;
+    const enum switch_phase phase = l->up->model_switch.phase;
+    if (phase != SWITCH_READY)
+        return phase == SWITCH_FAILED || phase == SWITCH_UNLOADED;
+    return (status_read(l->up->status, &page, &ignored) && page.state == ENGINE_READY) ||
+           clock_ms() - l->began_ms > FIRST_MS;
+}
+
+/* ---- the steps ---- */
+
+static void fail(struct local_engines *l, struct local_engine *m, enum local_reason reason,
+                 const char *why)
+{
+    snprintf(m->error, sizeof m->error, "%s", why);
+    log_warn("model=%s is not loaded: %s", m->name, why);
+    m->slot->reason = (int32_t)reason;
+    m->slot->heard_ms = clock_wall_ms();
+    m->step = STEP_NONE;
+    m->child->held = true;
+    if (m->child->pid)
+        kill(m->child->pid, SIGTERM);
+    local_engine_enter(m, LOCAL_FAILED);
+    local_rows_write(l);
+}
+
+static void start_check(struct local_engines *l, struct local_engine *m)
+{
+    struct err e = {0};
+    const struct local_plan_ask ask = room_for(l, m);
+    m->step = STEP_CHECKING;
+    m->made_room = false;
+    m->slot->free = ask.room + ask.returnable;
+    l->check_fd = local_plan_start(l->up, &ask, &e);
+    if (l->check_fd < 0)
+        fail(l, m, LOCAL_BROKEN, e.text);
+    else
+        l->checking = m;
+}
+
+static void begin_loading(struct local_engines *l, struct local_engine *m)
+{
+    m->wants_preload = false;
+    local_engine_enter(m, LOCAL_LOADING);
+    start_check(l, m);
+}
+
+/* The server's own command line, with what is this model's. */
+static bool write_command(const struct local_engines *l, struct local_engine *m, struct err *e)
+{
+    char path[WORKER_SOCKET_BYTES];
+    struct up with = *l->up;
+    const char *run = with.engine_run ? with.engine_run : with.state;
+    arena_destroy(&m->arena);
+    if (!(m->arena = arena_create(1 << 20)))
+        return err_set(e, ERR_NOMEM, "no memory");
+    const struct local_plan_ask ask = room_for(l, m);
+    with.arena = m->arena;
+    with.model = m->path;
+    local_model_socket(path, run, m->id);
+    with.engine_socket = arena_strdup(m->arena, path);
+    local_model_status(path, run, m->id);
+    with.status = arena_strdup(m->arena, path);
+    with.ctx = m->planned_ctx;
+    with.kv_memory = 0;
+    with.beside = 0;
+    with.memory = (struct memory_options){.strategy = "auto",
+                                          .hybrid_experts = "auto",
+                                          .kv_type = l->up->memory.kv_type,
+                                          .ram_budget = (int64_t)ask.room};
+    with.draft_model = "off";
+    with.speculate = strcmp(with.speculate, "draft") ? with.speculate : "auto";
+    with.prompt_cache_disk = with.prompt_cache_ram =
+        "off"; /* the rows are of one engine's records */
+    up_engine_words(&with, m->child->argv);
+    m->child->as = with.engine_user.given ? &l->up->engine_user : NULL;
+    unlink(with.status); /* the last run's says nothing of this one */
+    return true;
+}
+
+static void start(struct local_engines *l, struct local_engine *m, uint64_t needed)
+{
+    struct err e = {0};
+    m->needed = needed;
+    if (!write_command(l, m, &e)) {
+        fail(l, m, LOCAL_BROKEN, e.text);
+        return;
+    }
+    m->step = STEP_STARTING;
+    m->pid = 0;
+    m->restarts = m->child->restarts;
+    m->child->held = false;
+    m->child->next_start_ms = m->child->backoff_ms = 0;
+}
+
+static void leave(struct local_engine *m)
+{
+    m->quiet_ms = 0;
+    m->slot->heard_ms = clock_wall_ms();
+    local_engine_enter(m, LOCAL_LEAVING);
+}
+
+/* Whose memory another gets: the one that was used longest ago, and has answered for a while. */
+static struct local_engine *find_oldest(struct local_engines *l, const struct local_engine *m)
+{
+    struct local_engine *oldest = NULL;
+    for (int i = 0; i < LOCAL_ENGINES; i++) {
+        struct local_engine *other = &l->at[i];
+        if (other != m && may_go(other) && other->slot->state == LOCAL_READY &&
+            clock_wall_ms() - other->slot->since_ms >= STAY_MS &&
+            (!oldest || other->used_ms < oldest->used_ms))
+            oldest = other;
+    }
+    return oldest;
+}
+
+/* One after the other is ended, and then the plan is made anew. */
+static void make_room(struct local_engines *l, struct local_engine *m)
+{
+    bool later = false;
+    for (int i = 0; i < LOCAL_ENGINES; i++) {
+        const struct local_engine *other = &l->at[i];
+        if (other->id && other->slot->state == LOCAL_LEAVING) {
+            m->made_room = true;
+            return;
+        }
+        later |= other != m && may_go(other);
+    }
+    struct local_engine *oldest = m->made_room ? NULL : find_oldest(l, m);
+    if (oldest) {
+        m->made_room = true;
+        leave(oldest);
+    } else if (m->made_room || !later) {
+        start_check(l, m);
+    }
+}
+
+static void finish_check(struct local_engines *l)
+{
+    struct local_plan plan;
+    struct local_engine *m = l->checking;
+    if (!m || !local_plan_read(&l->check_fd, &plan))
+        return;
+    l->checking = NULL;
+    m->slot->needed = plan.needed;
+    m->planned_ctx = plan.ctx;
+    if (m->gone)
+        local_engine_enter(m, LOCAL_COLD);
+    else if (plan.verdict == LOCAL_FITS)
+        start(l, m, plan.needed);
+    else if (plan.verdict == LOCAL_FITS_LATER)
+        m->step = STEP_MAKING_ROOM;
+    else if (plan.verdict == LOCAL_UNUSABLE)
+        fail(l, m, LOCAL_BROKEN, plan.text);
+    else
+        fail(l, m, LOCAL_NO_ROOM, "there is no room for it beside those that stay");
+}
+
+static void become_ready(struct local_engines *l, struct local_engine *m)
+{
+    const bool told = m->error[0] != 0;
+    m->step = STEP_NONE;
+    m->pid = m->child->pid;
+    m->restarts = m->child->restarts;
+    m->needed = page.host_bytes + page.draft_host_bytes + MEMORY_PROCESS_BYTES;
+    m->device = page.device_bytes;
+    m->used_ms = clock_ms();
+    m->error[0] = 0;
+    local_engine_enter(m, LOCAL_READY);
+    if (told)
+        local_rows_write(l);
+}
+
+static const char *why_it_ended(const struct local_engines *l, const struct local_engine *m)
+{
+    const bool told = read_page(l, m) || page.pid;
+    return told && page.error[0] ? page.error : "its engine ended; see the log";
+}
+
+static void look_loading(struct local_engines *l, struct local_engine *m)
+{
+    if (m->step == STEP_MAKING_ROOM && !l->checking)
+        make_room(l, m);
+    if (m->step != STEP_STARTING)
+        return;
+    if (read_page(l, m) && page.state == ENGINE_READY)
+        become_ready(l, m);
+    else if (m->child->restarts > m->restarts + (m->pid ? CRASHES : 0))
+        fail(l, m, LOCAL_BROKEN, why_it_ended(l, m));
+    else if (m->gone && m->child->pid)
+        leave(m);
+}
+
+static bool is_used(struct local_engines *l, struct local_engine *m)
+{
+    const bool busy = read_page(l, m) && page.jobs_running + page.jobs_waiting > 0;
+    const double wanted = clock_ms() - (double)(clock_wall_ms() - m->slot->wanted_ms);
+    if (busy)
+        m->used_ms = clock_ms();
+    if (wanted > m->used_ms)
+        m->used_ms = wanted;
+    return busy;
+}
+
+static void look_ready(struct local_engines *l, struct local_engine *m)
+{
+    const bool busy = is_used(l, m);
+    if (m->child->pid != m->pid) { /* it crashed: the supervisor starts it again */
+        m->step = STEP_STARTING;
+        local_engine_enter(m, LOCAL_LOADING);
+    } else if (m->gone || m->slot->unload_ms > m->slot->since_ms ||
+               (!busy && !m->pinned && m->idle_ms &&
+                clock_ms() - m->used_ms >= (double)m->idle_ms)) {
+        leave(m);
+    }
+}
+
+static void look_leaving(struct local_engines *l, struct local_engine *m)
+{
+    if (!m->child->pid) {
+        m->child->held = true;
+        m->needed = m->device = 0;
+        local_engine_enter(m, LOCAL_COLD);
+        return;
+    }
+    if (is_used(l, m))
+        m->quiet_ms = 0;
+    else if (!m->quiet_ms)
+        m->quiet_ms = clock_ms();
+    if (m->quiet_ms && clock_ms() - m->quiet_ms >= QUIET_MS && !m->child->held) {
+        m->child->held = true;
+        kill(m->child->pid, SIGTERM);
+    }
+}
+
+static void look_resting(struct local_engines *l, struct local_engine *m)
+{
+    const bool failed = m->slot->state == LOCAL_FAILED,
+               wanted = m->wants_preload || m->slot->wanted_ms > m->slot->heard_ms;
+    if (m->gone && !m->child->pid) {
+        arena_destroy(&m->arena);
+        m->slot->id = m->id = 0;
+        m->gone = false;
+        l->version = -1; /* a row may have waited for the place */
+        return;
+    }
+    if (!wanted || m->gone || m->child->pid || l->checking || !first_is_settled(l) ||
+        (failed && clock_wall_ms() - m->slot->since_ms < AGAIN_MS))
+        return;
+    begin_loading(l, m);
+}
+
+static void look(struct local_engines *l, struct local_engine *m)
+{
+    switch ((enum local_state)m->slot->state) {
+    case LOCAL_LOADING:
+        look_loading(l, m);
+        break;
+    case LOCAL_READY:
+        look_ready(l, m);
+        break;
+    case LOCAL_LEAVING:
+        look_leaving(l, m);
+        break;
+    default:
+        look_resting(l, m);
+    }
+}
+
+/* ---- the door ---- */
+
+void local_engines_add_children(struct supervisor *s)
+{
+    char *const none[] = {NULL};
+    for (int i = 0; i < LOCAL_ENGINES; i++) {
+        struct child *c = up_add_child(s, "engine-", none, SIGTERM);
+        c->held = c->on_demand = true;
+    }
+}
+
+struct local_engines *local_engines_begin(struct up *u, struct supervisor *s, struct err *e)
+{
+    char path[4096];
+    struct local_engines *l = calloc(1, sizeof *l);
+    if (!l)
+        return err_set(e, ERR_NOMEM, "no memory for the list of models"), NULL;
+    *l = (struct local_engines){.up = u, .supervisor = s, .version = -1, .began_ms = clock_ms()};
+    l->check_fd = -1;
+    if (!file_join(path, sizeof path, u->state, STATE_SHARED, e) ||
+        !(l->shared = shared_open(path, e)) ||
+        !(l->store = store_open(&(struct store_params){.path = u->database}, e))) {
+        local_engines_end(&l);
+        return NULL;
+    }
+    for (size_t i = 0, n = 0; i < s->n_children && n < LOCAL_ENGINES; i++)
+        if (s->children[i].on_demand)
+            l->at[n++].child = &s->children[i];
+    for (int i = 0; i < LOCAL_ENGINES; i++) /* of the last run */
+        l->shared->local[i].id = 0;
+    if (!local_rows_read(l))
+        local_rows_write(l);
+    return l;
+}
+
+void local_engines_tick(struct local_engines *l)
+{
+    static const char *const pools[] = {"workers-short", "workers-stream"};
+    bool moving = false;
+    if (local_rows_read(l))
+        for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++) {
+            const struct child *c = supervisor_child(l->supervisor, pools[i]);
+            if (c && c->pid)
+                kill(c->pid, SIGHUP);
+        }
+    finish_check(l);
+    for (int i = 0; i < LOCAL_ENGINES; i++) {
+        struct local_engine *m = &l->at[i];
+        if (m->id)
+            look(l, m);
+        moving |= m->id && (m->slot->state == LOCAL_LOADING || m->slot->state == LOCAL_LEAVING);
+    }
+    l->supervisor->tick_ms = moving ? BUSY_TICK_MS : 0;
+}
+
+void local_engines_end(struct local_engines **l)
+{
+    char path[WORKER_SOCKET_BYTES];
+    if (!*l)
+        return;
+    const struct up *u = (*l)->up;
+    for (int i = 0; i < LOCAL_ENGINES; i++) {
+        struct local_engine *m = &(*l)->at[i];
+        arena_destroy(&m->arena);
+        if (!m->id)
+            continue;
+        local_model_socket(path, u->engine_run ? u->engine_run : u->state, m->id);
+        unlink(path); /* which the engine can't: engine_walls.h */
+        m->slot->id = 0;
+    }
+    if (file_join(path, sizeof path, u->state, STATE_LOCAL_MODELS, NULL))
+        unlink(path);
+    if ((*l)->check_fd >= 0)
+        close((*l)->check_fd);
+    store_close(&(*l)->store);
+    shared_close(&(*l)->shared);
+    free(*l);
+    *l = NULL;
+}

@@ -1,0 +1,37 @@
+/* Whether a model has room beside the others: planned as its engine would plan it, without its
+ * weights, in a process of its own, because its files are opened for the first time and may be
+ * anything. One thread: the supervisor's. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+
+struct up;
+
+struct local_plan_ask {
+    const char *path;
+    int64_t ctx;         /* of the row; 0: the server's, as far as the model has it, or its own */
+    uint64_t room;       /* bytes of RAM that no other engine has */
+    uint64_t returnable; /* what engines that may be ended for this one have */
+    uint64_t returnable_device;
+};
+
+enum local_verdict {
+    LOCAL_FITS,
+    LOCAL_FITS_LATER, /* when an engine has given its memory back; or it would run faster then */
+    LOCAL_FITS_NEVER, /* as long as those run that must stay */
+    LOCAL_UNUSABLE
+};
+struct local_plan {
+    int32_t verdict; /* enum local_verdict */
+    int64_t ctx;     /* to start it with */
+    uint64_t needed; /* bytes of RAM, with the process */
+    char text[320];  /* LOCAL_UNUSABLE: why */
+};
+
+/* The descriptor that local_plan_read reads; -1: *e. */
+int local_plan_start(const struct up *u, const struct local_plan_ask *ask, struct err *e);
+/* 0: not yet. The descriptor is closed with the answer, and a process that died has found the model
+ * unusable. */
+int local_plan_read(int *fd, struct local_plan *out);

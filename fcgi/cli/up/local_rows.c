@@ -1,0 +1,119 @@
+/* local_engines.h: the rows of the database as engines that there could be, and the file by which
+ * the workers know of them. */
+#define LOG_MODULE "up"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "fcgi/cli/up/local_engines.h"
+#include "fcgi/cli/up/supervisor.h"
+#include "fcgi/cli/up/up.h"
+#include "fcgi/process/state.h"
+#include "sql/models/store_upstreams.h"
+
+struct reading {
+    struct local_engines *l;
+    bool seen[LOCAL_ENGINES], changed;
+};
+
+static struct local_engine *place_of(struct local_engines *l, int64_t id)
+{
+    for (int i = 0; i < LOCAL_ENGINES; i++)
+        if (l->at[i].id == id)
+            return &l->at[i];
+    return NULL;
+}
+
+static void begin_model(struct local_engines *l, struct local_engine *m,
+                        const struct store_model *row)
+{
+    m->id = row->id;
+    snprintf(m->name, sizeof m->name, "%s", row->name);
+    snprintf(m->path, sizeof m->path, "%s", row->path);
+    m->wants_preload = row->preload;
+    m->error[0] = 0;
+    m->needed = m->device = 0;
+    m->step = STEP_NONE;
+    snprintf(m->child_name, sizeof m->child_name, "engine-%lld", (long long)row->id);
+    m->child->name = m->child_name;
+    m->slot = &l->shared->local[m - l->at];
+    m->slot->wanted_ms = m->slot->unload_ms = m->slot->heard_ms = 0;
+    local_engine_enter(m, LOCAL_COLD);
+    m->slot->id = row->id; /* last: now others see it */
+}
+
+static bool take_row(void *context, const struct store_model *row)
+{
+    struct reading *at = context;
+    struct local_engines *l = at->l;
+    if (!row->path || strcmp(row->kind, "chat") != 0)
+        return true;
+    struct local_engine *m = place_of(l, row->id);
+    if (!m && (m = place_of(l, 0))) {
+        begin_model(l, m, row);
+        at->changed = true;
+    }
+    if (!m) /* until one that was removed has ended */
+        return true;
+    at->seen[m - l->at] = true;
+    m->pinned = row->pinned;
+    m->idle_ms = row->idle_s * 1000;
+    m->ctx = row->context;
+    return true;
+}
+
+bool local_rows_read(struct local_engines *l)
+{
+    struct reading at = {.l = l};
+    struct err e = {0};
+    int64_t version = 0;
+    if (!l->store || !store_upstreams_version(l->store, &version, &e) || version == l->version)
+        return false;
+    if (!store_model_list(l->store, 0, take_row, &at, &e)) {
+        log_warn("the list of models can't be read: %s", e.text);
+        return false;
+    }
+    l->version = version;
+    for (int i = 0; i < LOCAL_ENGINES; i++) {
+        struct local_engine *m = &l->at[i];
+        at.changed |= m->id && !m->gone && !at.seen[i];
+        m->gone |= m->id && !at.seen[i];
+    }
+    if (at.changed)
+        local_rows_write(l);
+    return at.changed;
+}
+
+static void put_model(struct buf *b, const struct local_engine *m, bool first)
+{
+    buf_printf(b, "%s{\"id\":%lld,\"name\":", first ? "" : ",", (long long)m->id);
+    buf_json_string(b, m->name, strlen(m->name));
+    buf_json_member(b, "path", m->path);
+    if (m->error[0])
+        buf_json_member(b, "error", m->error);
+    buf_putc(b, '}');
+}
+
+void local_rows_write(const struct local_engines *l)
+{
+    char path[4096];
+    struct buf b = {0};
+    struct err e = {0};
+    bool first = true;
+    buf_printf(&b, "{\"pid\":%d,\"models\":[", (int)getpid());
+    for (int i = 0; i < LOCAL_ENGINES; i++) {
+        if (!l->at[i].id || l->at[i].gone)
+            continue;
+        put_model(&b, &l->at[i], first);
+        first = false;
+    }
+    buf_puts(&b, "]}\n");
+    if (b.failed || !file_join(path, sizeof path, l->up->state, STATE_LOCAL_MODELS, &e) ||
+        !file_write_atomic(path, b.data, b.len, 0640, &e))
+        log_warn("%s", e.text);
+    buf_fini(&b);
+}

@@ -1,0 +1,276 @@
+// Several chat models on one machine: loaded when they are used, ended for room and for idleness, each by an engine of its own.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { follow } from './answers.mjs';
+import { demo, joined, program, sleep, slow, start } from './harness.mjs';
+
+const models = mkdtempSync(path.join(os.tmpdir(), 'slm-'));
+const files = readdirSync(demo).filter((f) => f !== 'draft');
+function folder(name, from) {
+  mkdirSync(path.join(models, name));
+  for (const f of files) symlinkSync(path.join(from(f) ?? demo, f), path.join(models, name, f));
+  return path.join(models, name);
+}
+const twin = folder('twin', () => demo);
+// The demo model's draft model with its tokenizer: another model, whose answers are others.
+const small = folder('small', (f) => (['config.json', 'model.safetensors'].includes(f) ? path.join(demo, 'draft') : demo));
+const broken = path.join(models, 'broken');
+mkdirSync(broken);
+writeFileSync(path.join(broken, 'config.json'), '{"model_type": "qwen3_moe"}');
+writeFileSync(path.join(broken, 'model.safetensors'), 'no tensors');
+
+// Each engine of the demo model takes some 140 MB with its process, that of the small one less: two have room, three have not.
+const ROOM = 340e6;
+let s;
+const id = {};
+const registry = async () => (await s.json('GET', '/api/admin/registry')).body.items;
+const row = async (name) => (await registry()).find((m) => m.name === name);
+const set = (name, change) => s.json('PATCH', `/api/admin/registry/${id[name]}`, change);
+const add = (name, where, more = {}) => s.json('POST', '/api/admin/registry', { name, path: where, ...more });
+const until = async (what, ms = 15000 * slow) => {
+  for (const end = Date.now() + ms; ;) {
+    const got = await what();
+    if (got) return got;
+    if (Date.now() > end) throw new Error(`never: ${what}\n${s.log.slice(-4000)}`);
+    await sleep(20);
+  }
+};
+const state = (name, wanted) => until(async () => (await row(name)).state === wanted);
+const complete = (model, more = {}) => s.json('POST', '/v1/completions', { model, prompt: 'The sun', max_tokens: 8, temperature: 0, ...more });
+const text = (r) => { assert.equal(r.status, 200, r.text); return r.body.choices[0].text; };
+const endless = (model, n) => s.stream({ model, prompt: 'The sun', max_tokens: n, ignore_eos: true }, { where: '/v1/completions' });
+/** Has begun to answer: some tokens are there. */
+const busy = (name) => until(async () => (await s.metric('local_jobs_running', `model="${name}"`)) > 0);
+const lone = (where) => spawnSync(program('sluice'), ['generate', '--model', where, '--backend', 'cpu', '--prompt-file', '-', '--max-tokens', '8', '--json'],
+  { input: 'The sun', encoding: 'utf8' });
+const cli = (...words) => spawnSync(program('sluice'), ['models', ...words, '--state', path.join(s.dir, 'state')], { encoding: 'utf8' });
+
+before(async () => {
+  s = await start({ args: ['--models', models, '--ram-budget', String(ROOM), '--ctx', '512', '--slots', '2'] });
+});
+after(async () => { await s?.stop(); rmSync(models, { recursive: true, force: true }); });
+
+test('without rows there is one model, and no engine but its own', async () => {
+  assert.deepEqual((await s.json('GET', '/v1/models')).body.data.map((m) => m.id), ['demo-model']);
+  assert.deepEqual(JSON.parse(readFileSync(path.join(s.dir, 'state/processes.json'), 'utf8')).map((p) => p.name).filter((n) => n.startsWith('engine')), ['engine']);
+  assert.deepEqual((await s.json('GET', '/api/status')).body.loading, []);
+  assert.ok(!(await s.metrics()).includes('local_engine_up'));
+});
+
+test('an admin adds models of the list, and what is wrong is named', async () => {
+  for (const [name, where, more, status, field] of [
+    [undefined, small, {}, 400, 'name'], ['x', undefined, {}, 400, 'path'], ['x', '/etc', {}, 404, 'path'], ['demo-model', small, {}, 409, 'name'],
+    ['two words', small, {}, 400, 'name'], ['x', small, { idle_s: -1 }, 400, 'idle_s'], ['x', small, { pinned: 'yes' }, 400, 'pinned'],
+    ['x', small, { defaults: { temperature: 9 } }, 400, 'defaults'], ['x', small, { defaults: { seed: 1 } }, 400, 'defaults'], ['x', small, { users: [999999] }, 400, 'users'],
+  ]) {
+    const r = await add(name, where, more);
+    assert.equal(r.status, status, `${field}: ${r.text}`);
+    assert.equal(r.body.error.param, field, r.text);
+  }
+  assert.equal((await registry()).length, 0);
+  for (const [name, where] of [['small', small], ['twin', twin], ['broken', broken]]) {
+    const r = await add(name, where, name === 'small' ? { aliases: ['tiny'] } : {});
+    assert.equal(r.status, 201, r.text);
+    assert.deepEqual([r.body.name, r.body.path, r.body.pinned, r.body.preload, r.body.idle_s, r.body.defaults], [name, where, false, false, 900, {}]);
+    id[name] = r.body.id;
+  }
+  assert.equal((await add('small', twin)).status, 409);
+  await until(async () => (await s.json('GET', '/v1/models')).body.data.filter((m) => m.sluice.on_demand).length === 3);
+  const listed = (await s.json('GET', '/v1/models/small')).body;
+  assert.deepEqual([listed.sluice.state, listed.sluice.kind, listed.sluice.aliases, listed.owned_by], ['unloaded', 'chat', ['tiny'], 'sluice']);
+  assert.equal(listed.sluice.chat_template.format, 'hermes');
+});
+
+test('two models answer in turns through one server, each as it does alone', async () => {
+  const expected = { 'demo-model': JSON.parse(lone(demo).stdout).text, small: JSON.parse(lone(small).stdout).text };
+  assert.notEqual(expected.small, expected['demo-model']);
+  for (const model of ['small', 'demo-model', 'small', 'demo-model', 'tiny']) {
+    const r = await complete(model);
+    assert.equal(text(r), expected[model] ?? expected.small, model);
+    assert.equal(r.body.model, model === 'tiny' ? 'small' : model);
+  }
+  assert.equal((await row('small')).state, 'ready');
+  assert.equal(await s.metric('local_engine_up', 'model="small"'), 1);
+  assert.ok(await s.metric('local_cached_tokens_total', 'model="small"') >= 0);
+  assert.equal((await s.json('GET', '/v1/models/small')).body.sluice.context, 512);
+  const chat = await s.stream({ model: 'small', messages: [{ role: 'user', content: 'Hi.' }], max_tokens: 4 });
+  assert.ok(chat.chunks.every((c) => c.model === 'small') && chat.done);
+});
+
+test('Ollama and llama.cpp see them as they are', async () => {
+  const names = (r) => r.body.models.map((m) => m.name);
+  assert.deepEqual(names(await s.json('GET', '/api/tags')).sort(), ['demo-model:latest', 'small:latest', 'twin:latest']);
+  const ps = await s.json('GET', '/api/ps');
+  assert.deepEqual(names(ps), ['demo-model:latest', 'small:latest']);
+  const at = Date.parse(ps.body.models[1].expires_at) - Date.now();
+  assert.ok(at > 600e3 && at <= 900e3, ps.text);
+  assert.deepEqual([ps.body.models[1].context_length, Date.parse(ps.body.models[0].expires_at) > Date.now() + 1e12], [512, true]);
+  const show = await s.json('POST', '/api/show', { model: 'small' });
+  assert.equal(show.body.model_info['general.basename'], 'small');
+  const said = await s.json('POST', '/api/generate', { model: 'small', prompt: 'The sun', raw: true, stream: false, options: { num_predict: 3 } });
+  assert.equal(said.status, 200, said.text);
+  assert.equal((await s.json('GET', '/props?model=small')).body.model_alias, 'small');
+  assert.equal((await s.json('GET', '/props')).body.model_alias, 'demo-model');
+  assert.equal((await s.json('POST', '/tokenize', { model: 'small', content: 'The sun' })).status, 200);
+});
+
+test('the one used longest ago goes for another\'s room, when its answers have ended', async () => {
+  await sleep(3000); // what has just been loaded stays a moment
+  const running = endless('small', 400);
+  await busy('small');
+  const other = complete('twin');
+  const done = await running;
+  assert.equal(done.chunks.at(-1).choices[0].finish_reason, 'length');
+  text(await other);
+  assert.equal((await row('small')).state, 'unloaded');
+  assert.equal((await row('twin')).state, 'ready');
+  assert.equal(s.pid(`engine-${id.small}`), undefined, 'its process has ended');
+});
+
+test('a pinned one stays, and who then has no room is told the figures', async () => {
+  assert.equal((await set('twin', { pinned: true })).body.pinned, true);
+  const r = await complete('small');
+  assert.equal(r.status, 503, r.text);
+  assert.equal(r.body.error.reason, 'model_no_room', r.text);
+  assert.ok(r.body.error.params.needed > r.body.error.params.free, r.text);
+  assert.ok(Number(r.headers.get('retry-after')) > 0);
+  assert.equal((await row('small')).state, 'failed');
+  assert.equal((await row('twin')).state, 'ready');
+  await set('twin', { pinned: false });
+  text(await complete('small'));
+  assert.equal((await row('twin')).state, 'unloaded');
+});
+
+test('a killed engine takes down its own answers alone, and is there again', async () => {
+  const first = endless('demo-model', 300);
+  const second = endless('small', 100000);
+  await busy('small');
+  process.kill(s.pid(`engine-${id.small}`), 'SIGKILL');
+  const lost = await second;
+  assert.ok(lost.chunks.at(-1).error ?? lost.error, 'the stream says that it broke');
+  text(await complete('small'));
+  const whole = await first;
+  assert.equal(whole.chunks.at(-1).choices[0].finish_reason, 'length');
+  const third = endless('small', 300);
+  await busy('small');
+  process.kill(s.pid('engine'), 'SIGKILL');
+  assert.equal((await third).chunks.at(-1).choices[0].finish_reason, 'length');
+  await until(async () => (await s.json('GET', '/health')).status === 200);
+});
+
+test('only who may use a model sees it', async () => {
+  const made = await s.json('POST', '/api/users', { name: 'eve', password: 'a long password' });
+  const key = spawnSync(program('sluice'), ['key', 'add', 'eve', '--state', path.join(s.dir, 'state'), '--name', 'k', '--json'], { encoding: 'utf8' });
+  const as = { authorization: `Bearer ${JSON.parse(key.stdout).key}` };
+  const seen = async () => (await s.json('GET', '/v1/models', undefined, as)).body.data.map((m) => m.id);
+  assert.equal((await set('small', { everyone: false })).status, 200);
+  assert.deepEqual((await seen()).includes('small'), false);
+  const r = await s.json('POST', '/v1/completions', { model: 'small', prompt: 'x', max_tokens: 1 }, as);
+  assert.equal(r.status, 404, r.text);
+  assert.equal(r.body.error.code, 'model_not_found');
+  assert.equal((await s.json('POST', '/api/show', { model: 'small' }, as)).status, 404);
+  assert.ok(!(await s.json('GET', '/api/tags', undefined, as)).text.includes('small'));
+  for (const [method, where, body] of [['POST', '/api/admin/registry', { name: 'y', path: small }], ['POST', `/api/admin/registry/${id.small}/load`], ['POST', `/api/admin/registry/${id.small}/unload`]])
+    assert.equal((await s.json(method, where, body, as)).status, 403, where);
+  assert.equal((await set('small', { users: [Number(made.body.id)] })).status, 200);
+  text(await s.json('POST', '/v1/completions', { model: 'small', prompt: 'x', max_tokens: 1 }, as));
+  await set('small', { everyone: true, users: [] });
+});
+
+test('a model\'s own defaults hold where a request says nothing', async () => {
+  const fixed = text(await complete('small'));
+  assert.deepEqual((await set('small', { defaults: { temperature: 0, max_tokens: 8 } })).body.defaults, { temperature: 0, max_tokens: 8 });
+  assert.equal(text(await complete('small', { temperature: undefined, max_tokens: undefined })), fixed);
+  assert.equal(text(await complete('small', { temperature: undefined, max_tokens: 3 })), text(await complete('small', { max_tokens: 3 })));
+  assert.deepEqual((await set('small', { defaults: {} })).body.defaults, {});
+});
+
+test('a conversation remembers its model; its answer is kept, and says who gave it', async () => {
+  const made = await s.json('POST', '/api/conversations', { settings: { model: 'small', max_tokens: 5 } });
+  assert.equal(made.status, 201, made.text);
+  await s.json('POST', `/api/admin/registry/${id.small}/unload`);
+  await state('small', 'unloaded');
+  const got = await follow(await s.request('POST', `/api/conversations/${made.body.id}/messages`, { content: 'Hi.' }));
+  assert.equal(got.names.at(-1), 'done', JSON.stringify(got));
+  const last = async () => (await s.json('GET', `/api/conversations/${made.body.id}`)).body.messages.at(-1);
+  const message = await until(async () => { const m = await last(); return m.status === 'done' && m; });
+  assert.deepEqual([message.model, message.completion_tokens], ['small', 5]);
+  assert.equal(message.content + (message.reasoning ?? ''), got.content + got.reasoning);
+  await set('small', { pinned: true });
+  const settings = await s.json('PATCH', `/api/conversations/${made.body.id}`, { settings: { model: 'small', max_tokens: 200 } });
+  assert.equal(settings.status, 200, settings.text);
+  const begun = await follow(await s.request('POST', `/api/conversations/${made.body.id}/messages`, { content: 'More.', parent_id: message.id }), ({ event }) => event === 'delta');
+  const again = await follow(await s.request('GET', `/api/messages/${begun.start.message.id}/stream`)); // finds the engine by the job's key
+  assert.ok(again.content.length + again.reasoning.length > 0, JSON.stringify(again));
+  await set('small', { pinned: false });
+});
+
+test('who waits too long is told so, and the loading goes on', async () => {
+  await s.json('POST', `/api/admin/registry/${id.small}/unload`);
+  await state('small', 'unloaded');
+  await s.json('PATCH', '/api/settings', { model_wait_seconds: 0 });
+  const r = await complete('small');
+  assert.equal(r.status, 503, r.text);
+  assert.equal(r.body.error.reason, 'model_loading');
+  assert.ok(Number(r.headers.get('retry-after')) > 0);
+  await state('small', 'ready');
+  text(await complete('small'));
+  await s.json('PATCH', '/api/settings', { model_wait_seconds: 120 });
+});
+
+test('an idle one is unloaded, and an admin loads and unloads', async () => {
+  assert.equal((await set('small', { idle_s: 1 })).body.idle_s, 1);
+  await state('small', 'unloaded');
+  assert.equal((await s.json('POST', `/api/admin/registry/${id.small}/unload`)).status, 409);
+  await set('small', { idle_s: 0 });
+  assert.equal((await s.json('POST', `/api/admin/registry/${id.small}/load`)).status, 202);
+  await state('small', 'ready');
+  assert.equal((await s.json('POST', '/api/admin/registry/999/load')).status, 404);
+});
+
+test('a broken model says so to its user without the machine\'s paths, and why to the admin', async () => {
+  const r = await complete('broken');
+  assert.equal(r.status, 503, r.text);
+  assert.equal(r.body.error.reason, 'model_broken');
+  assert.ok(!r.text.includes(models));
+  text(await complete('demo-model'));
+});
+
+test('the command manages them beside the running server', () => {
+  const list = () => Object.fromEntries(cli('list', '--json').stdout.trim().split('\n').filter(Boolean).map((l) => JSON.parse(l)).map((m) => [m.name, m]));
+  assert.equal(list().small.state, 'ready');
+  assert.equal(cli('unload', 'small').status, 0);
+  assert.equal(list().small.state, 'unloaded');
+  const loaded = cli('load', 'tiny');
+  assert.deepEqual([loaded.status, loaded.stderr.trim().split('\n').at(-1)], [0, 'ready']);
+  const added = cli('add', 'third', small, '--aliases', 'other', '--idle', '60', '--pinned', 'yes', '--defaults', '{"top_k": 5}');
+  assert.equal(added.status, 0, added.stderr);
+  assert.deepEqual([list().third.pinned, list().third.idle_s, list().third.defaults, list().third.aliases, list().third.path], [true, 60, { top_k: 5 }, ['other'], small]);
+  assert.equal(cli('set', 'third', '--pinned', 'no').status, 0);
+  assert.equal(list().third.pinned, false);
+  for (const [words, code, match] of [[['add', 'fourth', '/nowhere'], 1, /nowhere/], [['add', 'third', small], 1, /called that already/], [['load', 'broken'], 1, /./], [['load', 'none'], 1, /no such model/],
+    [['add', 'fifth', small, '--defaults', '[]'], 2, /defaults/], [['add', 'fifth'], 2, /usage/], [['load'], 2, /usage/]]) {
+    const r = cli(...words);
+    assert.deepEqual([r.status, match.test(r.stderr)], [code, true], `${words}: ${r.status} ${r.stderr}`);
+  }
+  assert.equal(cli('remove', 'third').status, 0);
+  assert.equal(list().third, undefined);
+});
+
+test('a removed model is gone, and its answers end first', async () => {
+  const ended = endless('small', 100000);
+  const job = await until(async () => (await s.json('GET', '/api/admin/status')).body.jobs.find((j) => j.model === 'small'));
+  assert.equal((await s.json('DELETE', `/api/admin/jobs/${job.id}?model=small`)).status, 204);
+  assert.ok((await ended).rest === '' || (await ended).status);
+  const running = endless('small', 200);
+  await busy('small');
+  assert.equal((await s.json('DELETE', `/api/admin/registry/${id.small}`)).status, 204);
+  assert.equal((await complete('small')).status, 404);
+  assert.equal((await running).chunks.at(-1).choices[0].finish_reason, 'length');
+  await until(() => s.pid(`engine-${id.small}`) === undefined);
+  assert.equal(joined((await s.stream({ messages: [{ role: 'user', content: 'Hi.' }], max_tokens: 2 })).chunks).finish.length, 1);
+});
