@@ -47,7 +47,7 @@ enum server_setting {
     SETTING_STRICT_PARAMETERS,
     SETTING_GENERIC_TOOL_PROMPT,       /* prompt.h */
     SETTING_MODEL_ALIASES,             /* model_name.h */
-    SETTING_MODEL_WAIT_SECONDS,        /* inference/local_gate.h */
+    SETTING_MODEL_WAIT_SECONDS,        /* inference/local/local_gate.h */
     SETTING_KEYS_OPTIONAL_ON_LOOPBACK, /* loopback.h */
     SETTING_PASSKEYS,                  /* auth/passkeys.h */
     SETTING_PASSKEY_ORIGIN,            /* "": as the page was asked for */

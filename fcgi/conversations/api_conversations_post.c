@@ -16,7 +16,7 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
-#include "fcgi/inference/local_gate.h"
+#include "fcgi/inference/local/local_gate.h"
 #include "fcgi/inference/model_gate.h"
 #include "fcgi/inference/model_name.h"
 #include "fcgi/http/relay_error.h"

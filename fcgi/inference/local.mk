@@ -8,8 +8,8 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/constraint.c %D%/constraint.h \
 	%D%/generation.c %D%/generation.h \
 	%D%/inference.c %D%/inference.h \
-	%D%/local_defaults.c %D%/local_defaults.h \
-	%D%/local_gate.c %D%/local_gate.h \
+	%D%/local/local_defaults.c %D%/local/local_defaults.h \
+	%D%/local/local_gate.c %D%/local/local_gate.h \
 	%D%/model_gate.c %D%/model_gate.h \
 	%D%/model_name.c %D%/model_name.h \
 	%D%/prompt.c %D%/prompt.h \

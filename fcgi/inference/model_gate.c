@@ -10,7 +10,7 @@
 #include "engine/base/clock.h"
 #include "engine/engine.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/local_gate.h"
+#include "fcgi/inference/local/local_gate.h"
 #include "fcgi/inference/sealed_prompt.h"
 #include "fcgi/inference/stored_prompt.h"
 #include "fcgi/process/local_model.h"

@@ -2,7 +2,7 @@
  * model's. */
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/local_defaults.h"
+#include "fcgi/inference/local/local_defaults.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/process/worker.h"
 

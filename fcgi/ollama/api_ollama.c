@@ -4,7 +4,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
 #include "fcgi/inference/inference.h"
-#include "fcgi/inference/local_gate.h"
+#include "fcgi/inference/local/local_gate.h"
 #include "fcgi/ollama/ollama.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"

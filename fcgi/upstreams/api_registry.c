@@ -12,7 +12,7 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/local_defaults.h"
+#include "fcgi/inference/local/local_defaults.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/local_model.h"
 #include "fcgi/process/state.h"

@@ -13,7 +13,7 @@
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
 #include "fcgi/cli/registry/models_local.h"
-#include "fcgi/inference/local_defaults.h"
+#include "fcgi/inference/local/local_defaults.h"
 #include "fcgi/process/shared.h"
 #include "sql/core/store.h"
 #include "sql/models/store_local_models.h"

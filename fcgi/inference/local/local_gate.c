@@ -1,6 +1,6 @@
 /* local_gate.h: looks at the model's row in shared memory until it is ready, has failed, or
  * patience ends. */
-#include "fcgi/inference/local_gate.h"
+#include "fcgi/inference/local/local_gate.h"
 
 #include <poll.h>
 

@@ -1,5 +1,5 @@
 /* local_defaults.h: read by the reader of requests, so that names and limits are the same. */
-#include "fcgi/inference/local_defaults.h"
+#include "fcgi/inference/local/local_defaults.h"
 
 #include <string.h>
 
