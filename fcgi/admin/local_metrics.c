@@ -16,7 +16,6 @@ static void put_name(struct buf *b, const char *figure, const char *model)
     buf_puts(b, "\"}");
 }
 
-/* Engines of models beside the first, by their names: none where there are none. */
 void local_metrics_put(struct buf *b, const struct worker *w)
 {
     static const struct {
@@ -32,7 +31,7 @@ void local_metrics_put(struct buf *b, const struct worker *w)
         {"local_memory_bytes", "gauge", "bytes that it takes"},
     };
     struct status_page page;
-    for (size_t k = 0; k < sizeof rows / sizeof *rows && w->n_locals > 0; k++) {
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         buf_printf(b, "# HELP sluice_%s %s\n# TYPE sluice_%s %s\n", rows[k].name, rows[k].help,
                    rows[k].name, rows[k].type);
         for (int i = 0; i < w->n_locals; i++) {

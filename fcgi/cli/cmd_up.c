@@ -363,7 +363,8 @@ static bool up(struct up *u, struct err *e)
         up_forget_side_engines(u);
         unlink(u->status); /* the last run's page says nothing of this one */
         s.report_path = up_in_dir(u, u->state, "processes.json");
-        ok = up_add_children(u, &s, e) && begin_model_switch(u, &s, e) &&
+        ok = local_engines_keep_room(u, e) && up_add_children(u, &s, e) &&
+             begin_model_switch(u, &s, e) &&
              (u->local_engines = local_engines_begin(u, &s, e)) != NULL;
         if (ok) {
             ok = supervisor_run(&s, e);

@@ -100,6 +100,19 @@ static bool reply_side(struct request *r, const struct side_model *m)
     return true;
 }
 
+/* A model of this machine that can't be opened here, or not yet, as the list has it. */
+static bool reply_unopened(struct request *r, const char *id, struct err *e)
+{
+    struct store_model m;
+    const struct store_model_ask ask = {.user_id = model_name_user(r), .name = id};
+    if (!store_model_find(r->store, r->arena, &ask, &m, e))
+        return false;
+    cJSON *o = model_object_local(r, &m);
+    reply_json(r, 200, o);
+    cJSON_Delete(o);
+    return true;
+}
+
 static bool show_model(struct request *r, struct err *e)
 {
     struct status_page page;
@@ -108,7 +121,7 @@ static bool show_model(struct request *r, struct err *e)
         if (r->worker->side[i].path && !strcmp(id, r->worker->side[i].id))
             return reply_side(r, &r->worker->side[i]);
     if (!model_name_take(r, id, e))
-        return false;
+        return e->code == ERR_UNAVAILABLE && reply_unopened(r, id, e);
     engine_status_read(r, &page);
     cJSON *o = r->model   ? model_object_relayed(r->model)
                : r->local ? model_object_local(r, r->local)

@@ -61,7 +61,7 @@ test('without rows there is one model, and no engine but its own', async () => {
   assert.deepEqual((await s.json('GET', '/v1/models')).body.data.map((m) => m.id), ['demo-model']);
   assert.deepEqual(JSON.parse(readFileSync(path.join(s.dir, 'state/processes.json'), 'utf8')).map((p) => p.name).filter((n) => n.startsWith('engine')), ['engine']);
   assert.deepEqual((await s.json('GET', '/api/status')).body.loading, []);
-  assert.ok(!(await s.metrics()).includes('local_engine_up'));
+  assert.ok(!(await s.metrics()).includes('local_engine_up{'));
 });
 
 test('an admin adds models of the list, and what is wrong is named', async () => {
@@ -273,4 +273,18 @@ test('a removed model is gone, and its answers end first', async () => {
   assert.equal(ends(await running).filter((e) => e === 'length').length, 7);
   await until(() => s.pid(`engine-${id.small}`) === undefined);
   assert.equal(joined((await s.stream({ messages: [{ role: 'user', content: 'Hi.' }], max_tokens: 2 })).chunks).finish.length, 1);
+});
+
+test('after a restart the rows are there, and one is loaded before anybody asks, in room that the first leaves it', async () => {
+  assert.equal(cli('add', 'small', small, '--preload', 'yes').status, 0);
+  s.child.kill('SIGTERM');
+  await s.exited;
+  s.ended = undefined;
+  s.spawn();
+  await s.ready();
+  await state('small', 'ready');
+  const words = readFileSync(`/proc/${s.pid('engine')}/cmdline`, 'utf8').split('\0');
+  assert.ok(Number(words[words.indexOf('--beside') + 1]) > 96e6, words.join(' '));
+  text(await complete('small'));
+  assert.deepEqual(readdirSync(path.join(s.dir, 'state')).filter((f) => /^model-\d+\.sock$/.test(f)).length, 1);
 });

@@ -21,12 +21,13 @@
 #include "fcgi/process/state.h"
 #include "sql/core/store.h"
 
-#define AGAIN_MS 2000    /* a model that failed is tried again at the earliest */
-#define STAY_MS 3000     /* what is loaded answers at least so long before others get its room */
-#define FIRST_MS 30000.0 /* the first engine may plan undisturbed so long */
-#define QUIET_MS 300.0   /* without a job before an engine is told to end: one may be on its way */
-#define CRASHES 3        /* of a model that was ready, before nobody restarts it by himself */
-#define BUSY_TICK_MS 20  /* while something is being loaded or unloaded */
+#define AGAIN_MS 2000     /* a model that failed is tried again at the earliest */
+#define STAY_MS 3000      /* what is loaded answers at least so long before others get its room */
+#define FIRST_MS 30000.0  /* the first engine may plan undisturbed so long */
+#define QUIET_MS 300.0    /* without a job before an engine is told to end: one may be on its way */
+#define CRASHES 3         /* of a model that was ready, before nobody restarts it by himself */
+#define CHECK_MS 120000.0 /* for the plan of a model, whose files may lie on a slow disk */
+#define BUSY_TICK_MS 20   /* while something is being loaded or unloaded */
 
 static struct status_page page; /* some 25 KiB; the supervisor's one thread */
 
@@ -62,7 +63,7 @@ static bool may_go(const struct local_engine *m)
     return m->id && has_memory(m) && (m->gone || !m->pinned);
 }
 
-static uint64_t budget(const struct up *u)
+uint64_t local_engines_budget(const struct up *u)
 {
     struct machine machine;
     struct err ignored;
@@ -83,7 +84,7 @@ static struct local_plan_ask room_for(const struct local_engines *l, const struc
 {
     struct local_plan_ask ask = {.path = m->path, .ctx = m->ctx};
     uint64_t taken = taken_by_first(l->up);
-    const uint64_t all = budget(l->up);
+    const uint64_t all = local_engines_budget(l->up);
     for (int i = 0; i < LOCAL_ENGINES; i++) {
         const struct local_engine *other = &l->at[i];
         if (other == m || !other->id || !has_memory(other))
@@ -136,6 +137,7 @@ static void start_check(struct local_engines *l, struct local_engine *m)
         fail(l, m, LOCAL_BROKEN, e.text);
     else
         l->checking = m;
+    l->check_until_ms = clock_ms() + CHECK_MS;
 }
 
 static void begin_loading(struct local_engines *l, struct local_engine *m)
@@ -163,7 +165,7 @@ static bool write_command(const struct local_engines *l, struct local_engine *m,
     with.status = arena_strdup(m->arena, path);
     with.ctx = m->planned_ctx;
     with.kv_memory = 0;
-    with.beside = 0;
+    with.beside = with.kept = 0;
     with.memory = (struct memory_options){.strategy = "auto",
                                           .hybrid_experts = "auto",
                                           .kv_type = l->up->memory.kv_type,
@@ -239,8 +241,17 @@ static void finish_check(struct local_engines *l)
 {
     struct local_plan plan;
     struct local_engine *m = l->checking;
-    if (!m || !local_plan_read(&l->check_fd, &plan))
+    if (!m)
         return;
+    if (!local_plan_read(&l->check_fd, &plan)) {
+        if (clock_ms() < l->check_until_ms)
+            return;
+        close(l->check_fd); /* others need not wait for it */
+        l->check_fd = -1;
+        l->checking = NULL;
+        fail(l, m, LOCAL_BROKEN, "its files can't be read in time");
+        return;
+    }
     l->checking = NULL;
     m->slot->needed = plan.needed;
     m->planned_ctx = plan.ctx;

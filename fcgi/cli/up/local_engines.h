@@ -67,9 +67,13 @@ struct local_engines {
     double began_ms;
     struct local_engine *checking; /* the only one whose plan is being made */
     int check_fd;
+    double check_until_ms; /* clock_ms */
     struct local_engine at[LOCAL_ENGINES];
 };
 
+/* u->kept: the first engine's plan leaves room for models that are loaded at the start, or stay
+ * once they are. One that can't be planned has none. */
+bool local_engines_keep_room(struct up *u, struct err *e);
 /* Their places among the children, between the engines and the pools, which end first. */
 void local_engines_add_children(struct supervisor *s);
 /* Before the pools start, which read the list. NULL: *e. */
@@ -77,6 +81,8 @@ struct local_engines *local_engines_begin(struct up *u, struct supervisor *s, st
 void local_engines_tick(struct local_engines *l);
 void local_engines_end(struct local_engines **l);
 
+/* RAM for all engines together. */
+uint64_t local_engines_budget(const struct up *u);
 /* local_rows.c: takes over what the database says now. True: the list of models is another one, and
  * was written for the workers. */
 bool local_rows_read(struct local_engines *l);

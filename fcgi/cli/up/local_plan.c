@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -127,4 +128,15 @@ int local_plan_read(int *fd, struct local_plan *out)
                  "its files could not even be opened: the check of them died");
     }
     return 1;
+}
+
+bool local_plan_now(const struct up *u, const struct local_plan_ask *ask, struct local_plan *out,
+                    struct err *e)
+{
+    int fd = local_plan_start(u, ask, e);
+    if (fd < 0)
+        return false;
+    while (!local_plan_read(&fd, out))
+        poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
+    return true;
 }

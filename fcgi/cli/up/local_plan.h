@@ -32,6 +32,9 @@ struct local_plan {
 
 /* The descriptor that local_plan_read reads; -1: *e. */
 int local_plan_start(const struct up *u, const struct local_plan_ask *ask, struct err *e);
+/* The same at once. */
+bool local_plan_now(const struct up *u, const struct local_plan_ask *ask, struct local_plan *out,
+                    struct err *e);
 /* 0: not yet. The descriptor is closed with the answer, and a process that died has found the model
  * unusable. */
 int local_plan_read(int *fd, struct local_plan *out);

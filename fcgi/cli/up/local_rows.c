@@ -10,9 +10,11 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "fcgi/cli/up/local_engines.h"
+#include "fcgi/cli/up/local_plan.h"
 #include "fcgi/cli/up/supervisor.h"
 #include "fcgi/cli/up/up.h"
 #include "fcgi/process/state.h"
+#include "sql/core/store.h"
 #include "sql/models/store_upstreams.h"
 
 struct reading {
@@ -116,4 +118,31 @@ void local_rows_write(const struct local_engines *l)
         !file_write_atomic(path, b.data, b.len, 0640, &e))
         log_warn("%s", e.text);
     buf_fini(&b);
+}
+
+struct keeping {
+    struct up *up;
+    uint64_t budget;
+};
+
+static bool keep_for(void *context, const struct store_model *row)
+{
+    const struct keeping *k = context;
+    const struct local_plan_ask ask = {
+        .path = row->path, .ctx = row->context, .room = k->budget - k->up->kept};
+    struct local_plan plan;
+    struct err ignored;
+    if (row->path && (row->pinned || row->preload) && k->budget > k->up->kept &&
+        local_plan_now(k->up, &ask, &plan, &ignored) && plan.verdict == LOCAL_FITS)
+        k->up->kept += plan.needed;
+    return true;
+}
+
+bool local_engines_keep_room(struct up *u, struct err *e)
+{
+    struct keeping k = {.up = u, .budget = local_engines_budget(u)};
+    struct store *s = store_open(&(struct store_params){.path = u->database}, e);
+    const bool ok = s && store_model_list(s, 0, keep_for, &k, e);
+    store_close(&s);
+    return ok;
 }

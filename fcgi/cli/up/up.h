@@ -27,6 +27,7 @@ struct up {
     char *engine_socket, *status, *cache, *engine_cache, *database, *stream_socket, *short_socket,
         *record_socket;
     uint64_t beside; /* memory that the engines beside the one that answers take */
+    uint64_t kept;   /* that is left to further models which are loaded at the start, or stay */
     char *web, *url, *nginx_run, *log_ring;
     bool announced;
     struct model_switch model_switch;
