@@ -88,7 +88,7 @@ bool conversation_model(struct request *r, const cJSON *settings, struct err *e)
         return false;
     if (!name || model_name_take(r, name, e))
         return true;
-    return err_reason(e, "model_gone");
+    return e->code == ERR_NOTFOUND && err_reason(e, "model_gone");
 }
 
 static bool check_settings(struct request *r, const cJSON *o, struct err *e)

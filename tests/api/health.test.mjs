@@ -41,7 +41,7 @@ test('every line of /metrics is Prometheus text, histograms add up', async () =>
 
 test('the page\'s status has what docs/API-pages.md promises', async () => {
   const r = await s.json('GET', '/api/status');
-  assert.deepEqual(Object.keys(r.body).sort(), ['banner', 'engine', 'load', 'model', 'suggestions', 'version']);
+  assert.deepEqual(Object.keys(r.body).sort(), ['banner', 'engine', 'load', 'loading', 'model', 'suggestions', 'version']);
   assert.equal(r.body.engine.state, 'ready');
   assert.equal(r.body.engine.error, null);
   for (const k of ['id', 'name', 'family', 'n_ctx', 'thinking', 'thinking_switch', 'tools', 'backend', 'device']) assert.ok(k in r.body.model, k);

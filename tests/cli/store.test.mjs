@@ -141,6 +141,16 @@ test('an export is JSON; a backup is a database of its own', () => {
   assert.equal(run(['export', 'nobody']).code, 1);
 });
 
+test('models of this machine are added without a server, and loaded by none', () => {
+  assert.equal(run(['models', 'add', 'near', dir, '--idle', '60', '--users', 'ada']).code, 0);
+  const near = JSON.parse(run(['models', 'list', '--json']).out);
+  assert.deepEqual([near.name, near.path, near.state, near.idle_s, near.everyone], ['near', dir, '-', 60, false]);
+  for (const verb of ['load', 'unload']) assert.match(run(['models', verb, 'near']).err, /no `sluice up` runs/);
+  assert.equal(run(['models', 'set', 'near', '--pinned', 'maybe']).code, 2);
+  assert.equal(run(['models', 'remove', 'near']).code, 0);
+  assert.equal(run(['models', 'remove', 'near']).code, 1);
+});
+
 test('wrong use says how to use it', () => {
   for (const args of [['user'], ['user', 'add'], ['user', 'fly', 'x'], ['user', 'list', 'x'], ['key'], ['key', 'add'], ['key', 'remove', 'ada'],
     ['export'], ['backup'], ['backup', 'a', 'b'], ['user', 'list', '--bogus']]) {

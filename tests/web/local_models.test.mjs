@@ -9,12 +9,14 @@ import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.m
 
 const opts = { skip: noBrowser };
 const models = mkdtempSync(path.join(os.tmpdir(), 'slm-'));
-mkdirSync(path.join(models, 'second'));
-for (const f of readdirSync(demo)) symlinkSync(path.join(demo, f), path.join(models, 'second', f));
+for (const name of ['second', 'third']) {
+  mkdirSync(path.join(models, name));
+  for (const f of readdirSync(demo)) symlinkSync(path.join(demo, f), path.join(models, name, f));
+}
 let house, page;
 before(async () => {
   if (noBrowser) return;
-  house = await openHouse({ fake: true, args: ['--models', models] });
+  house = await openHouse({ fake: true, args: ['--models', models, '--ram-budget', '300000000'] });
   page = await house.page();
 });
 after(async () => { await house?.close(); rmSync(models, { recursive: true, force: true }); });
@@ -46,6 +48,24 @@ test('it is chosen in the message box, loaded by the first message, and its answ
   await page.getByRole('menuitemradio').first().click();
   await until(page, () => document.querySelector('#model .model-name').textContent !== 'second');
   assert.deepEqual(house.problems, []);
+});
+
+test('one that has no room beside those that stay says so in the reader\'s words, and the text is still there', opts, async () => {
+  const { items } = (await house.server.json('GET', '/api/admin/registry')).body;
+  assert.equal((await house.server.json('PATCH', `/api/admin/registry/${items[0].id}`, { pinned: true })).status, 200);
+  const added = await house.server.json('POST', '/api/admin/registry', { name: 'third', path: path.join(models, 'third') });
+  assert.equal(added.status, 201, added.text);
+  for (let n = 0; n < 200 && (await house.server.json('GET', '/v1/models/third')).body.sluice?.chat_template === undefined; n++) await page.waitForTimeout(50);
+  await page.click('#model');
+  await page.getByRole('menuitemradio', { name: /third/ }).click();
+  await until(page, () => document.querySelector('#model .model-name').textContent === 'third');
+  await page.fill('#composer-text', 'Is there room?');
+  await page.press('#composer-text', 'Enter');
+  await until(page, () => document.body.innerText.includes('doesn’t fit into the server’s memory right now: it needs'));
+  assert.equal(await page.locator('#composer-text').inputValue(), 'Is there room?');
+  house.problems.length = 0; // the 503 is a line of the console
+  await house.server.json('DELETE', `/api/admin/registry/${added.body.id}`);
+  await house.server.json('PATCH', `/api/admin/registry/${items[0].id}`, { pinned: false });
 });
 
 test('the operator pins, unloads and removes it', opts, async () => {
