@@ -190,6 +190,7 @@ cJSON *model_object_local(struct request *r, const struct store_model *m)
     struct err ignored = {0};
     const struct shared_local *l = local_model_state(r->worker->shared, m->id);
     const int state = l ? l->state : LOCAL_COLD;
+    const struct worker *w = local_model_of(r->worker, m->id);
     const bool opened = model_name_enter(r, m, &ignored);
     if (opened && state == LOCAL_READY)
         engine_status_read(r, &page);
@@ -200,7 +201,7 @@ cJSON *model_object_local(struct request *r, const struct store_model *m)
     model_name_leave(r);
     r->error_override.retry_after_s = 0; /* a listing is no request for it */
     cJSON_DeleteItemFromObjectCaseSensitive(s, "state");
-    cJSON_AddStringToObject(s, "state", opened ? local_state_name(state) : "failed");
+    cJSON_AddStringToObject(s, "state", w && !w->text ? "failed" : local_state_name(state));
     cJSON_AddStringToObject(s, "kind", m->kind);
     cJSON_AddBoolToObject(s, "on_demand", true);
     cJSON_AddBoolToObject(s, "pinned", m->pinned);

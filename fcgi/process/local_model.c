@@ -2,6 +2,8 @@
 #define LOG_MODULE "worker"
 #include "fcgi/process/local_model.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,13 +110,27 @@ static bool open_one(const struct worker *w, const cJSON *line, struct worker *m
     return true;
 }
 
-bool local_models_open(struct worker *w, struct err *e)
+/* The list of a `sluice up` that was killed says nothing: other engines may run here since, as
+ * units. */
+static cJSON *read_list(const struct worker *w)
 {
     char path[4096];
     struct err ignored;
-    cJSON *v = file_join(path, sizeof path, w->run_dir, STATE_LOCAL_MODELS, e) && file_exists(path)
-                   ? json_parse_file(path, MAX_FILE, &ignored)
-                   : NULL;
+    int64_t pid = 0;
+    cJSON *v =
+        file_join(path, sizeof path, w->run_dir, STATE_LOCAL_MODELS, &ignored) && file_exists(path)
+            ? json_parse_file(path, MAX_FILE, &ignored)
+            : NULL;
+    if (v && json_get_int(v, "pid", 1, INT32_MAX, &pid, &ignored) &&
+        (kill((pid_t)pid, 0) == 0 || errno != ESRCH))
+        return v;
+    cJSON_Delete(v);
+    return NULL;
+}
+
+bool local_models_open(struct worker *w, struct err *e)
+{
+    cJSON *v = read_list(w);
     const cJSON *line, *list = json_member(v, "models");
     const int n = cJSON_GetArraySize(list);
     local_models_close(w);

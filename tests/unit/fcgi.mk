@@ -1,6 +1,6 @@
 # tests of fcgi/ without a web server; those with one are in tests/api
 FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_stream_abort %D%/test_openapi %D%/test_limits \
-	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool_master %D%/test_ollama_messages %D%/test_work_gate %D%/test_worker_walls %D%/test_unzip %D%/test_relay_answer %D%/test_upstreams %D%/test_tools
+	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool_master %D%/test_ollama_messages %D%/test_work_gate %D%/test_worker_walls %D%/test_unzip %D%/test_relay_answer %D%/test_upstreams %D%/test_local_model %D%/test_tools
 check_PROGRAMS += $(FCGI_TESTS)
 TESTS += $(FCGI_TESTS)
 FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
@@ -11,6 +11,8 @@ FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
 %C%_test_generation_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_settings_SOURCES = %D%/fcgi/test_settings.c
 %C%_test_settings_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_local_model_SOURCES = %D%/fcgi/test_local_model.c
+%C%_test_local_model_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_shared_SOURCES = %D%/fcgi/test_shared.c
 %C%_test_shared_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_work_gate_SOURCES = %D%/fcgi/test_work_gate.c
