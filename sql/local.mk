@@ -5,7 +5,7 @@ SQL_QUERIES = \
 	%D%/queries/attachments.sql %D%/queries/search.sql %D%/queries/tree.sql %D%/queries/server.sql \
 	%D%/queries/shares.sql %D%/queries/sorting.sql %D%/queries/library.sql %D%/queries/import.sql \
 	%D%/queries/people.sql %D%/queries/export.sql %D%/queries/openai.sql %D%/queries/oidc.sql %D%/queries/passkeys.sql \
-	%D%/queries/prompts.sql %D%/queries/models.sql %D%/queries/tools.sql
+	%D%/queries/prompts.sql %D%/queries/models.sql %D%/queries/tools.sql %D%/queries/projects.sql
 SQL_MIGRATIONS = \
 	%D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql %D%/migrations/0003_responses.sql \
 	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql \
@@ -20,7 +20,7 @@ SQL_MIGRATIONS = \
 	%D%/migrations/0025_prompt_places.sql %D%/migrations/0026_error_detail.sql \
 	%D%/migrations/0027_prompt_forgets.sql %D%/migrations/0028_forget_numbers.sql \
 	%D%/migrations/0029_models.sql %D%/migrations/0030_tool_servers.sql \
-	%D%/migrations/0031_local_models.sql
+	%D%/migrations/0031_local_models.sql %D%/migrations/0032_projects.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a
@@ -29,6 +29,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/backup/store_copy.c %D%/backup/store_copy.h \
 	%D%/chats/building.c %D%/chats/building_internal.h \
 	%D%/chats/continue_internal.h \
+	%D%/chats/conversations_internal.h \
 	%D%/chats/messages_internal.h \
 	%D%/chats/store_changes.c \
 	%D%/chats/store_continue.c \
@@ -51,6 +52,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/core/fold.c %D%/core/fold.h \
 	%D%/core/migrate.c %D%/core/migrate.h \
 	%D%/core/otp.c %D%/core/otp.h \
+	%D%/core/search_chunks.c %D%/core/search_chunks_internal.h \
 	%D%/core/search_internal.h \
 	%D%/core/secret.c %D%/core/secret.h \
 	%D%/core/server_internal.h \
@@ -66,6 +68,10 @@ libsluice_sql_a_SOURCES = \
 	%D%/models/store_local_models.c %D%/models/store_local_models.h \
 	%D%/models/store_models.c %D%/models/store_models.h \
 	%D%/models/store_upstreams.c %D%/models/store_upstreams.h \
+	%D%/projects/chunking.c %D%/projects/chunking.h \
+	%D%/projects/ranking.c %D%/projects/ranking.h \
+	%D%/projects/store_project_files.c %D%/projects/store_project_files.h \
+	%D%/projects/store_projects.c %D%/projects/store_projects.h \
 	%D%/prompts/store_prompt_blocks.c %D%/prompts/store_prompt_blocks.h \
 	%D%/prompts/store_prompt_seal.c %D%/prompts/store_prompt_seal.h \
 	%D%/prompts/store_prompt_cache.c %D%/prompts/store_prompt_cache.h \

@@ -47,6 +47,19 @@ CREATE TABLE api_keys (
 ) STRICT;
 CREATE INDEX api_keys_by_user ON api_keys (user_id);
 
+-- Folders of chats, with instructions and files of their own.
+CREATE TABLE projects (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    key TEXT NOT NULL CHECK (length(key) BETWEEN 1 AND 64), -- its name in exports, the same on every server
+    name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+    colour INTEGER NOT NULL DEFAULT 0 CHECK (colour BETWEEN 0 AND 7), -- one of the theme's eight
+    instructions TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    UNIQUE (user_id, key)
+) STRICT;
+
 -- leaf_id names a message of this very conversation: the pair is the foreign key. Deferred, since a
 -- conversation and its messages come and go in one transaction.
 CREATE TABLE conversations (
@@ -62,7 +75,7 @@ CREATE TABLE conversations (
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     trashed_at INTEGER, -- in the trash; the recorder deletes it after 30 days
-    deleted_at INTEGER, -- deleted by its owner; the recorder clears it away
+    deleted_at INTEGER, project_id INTEGER REFERENCES projects (id) ON DELETE SET NULL, -- deleted by its owner; the recorder clears it away
     FOREIGN KEY (id, leaf_id) REFERENCES messages (conversation_id, id) DEFERRABLE INITIALLY DEFERRED
 ) STRICT;
 CREATE INDEX conversations_by_user ON conversations (user_id, updated_at DESC, id DESC)
@@ -71,6 +84,7 @@ CREATE INDEX conversations_by_owner ON conversations (user_id);
 CREATE UNIQUE INDEX conversations_by_key ON conversations (user_id, key) WHERE deleted_at IS NULL;
 CREATE INDEX conversations_deleted ON conversations (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX conversations_trashed ON conversations (trashed_at) WHERE trashed_at IS NOT NULL;
+CREATE INDEX conversations_by_project ON conversations (project_id, updated_at DESC, id DESC) WHERE project_id IS NOT NULL;
 CREATE INDEX conversations_forks ON conversations (fork_of) WHERE fork_of IS NOT NULL;
 
 CREATE TABLE conversation_tags (
@@ -100,7 +114,7 @@ CREATE TABLE messages (
     cached_tokens INTEGER,
     completion_tokens INTEGER,
     created_at INTEGER NOT NULL,
-    finished_at INTEGER, error_detail TEXT CHECK (error_detail GLOB '{*}'),
+    finished_at INTEGER, error_detail TEXT CHECK (error_detail GLOB '{*}'), sources TEXT CHECK (sources GLOB '{*}'),
     UNIQUE (conversation_id, id),
     FOREIGN KEY (conversation_id, parent_id) REFERENCES messages (conversation_id, id),
     CHECK (status <> 'running' OR (role = 'assistant' AND job_key IS NOT NULL AND finished_at IS NULL)),
@@ -137,7 +151,21 @@ CREATE TABLE message_attachments (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX message_attachments_by_attachment ON message_attachments (attachment_id);
 CREATE TRIGGER attachment_loosened AFTER DELETE ON message_attachments
-WHEN NOT EXISTS (SELECT 1 FROM message_attachments WHERE attachment_id = OLD.attachment_id) BEGIN
+WHEN NOT EXISTS (SELECT 1 FROM message_attachments WHERE attachment_id = OLD.attachment_id)
+ AND NOT EXISTS (SELECT 1 FROM project_files WHERE attachment_id = OLD.attachment_id) BEGIN
+    UPDATE attachments SET loose_at = 0 WHERE id = OLD.attachment_id;
+END;
+
+-- A project's files are attachments, which stay as long as a message or a project has them.
+CREATE TABLE project_files (
+    project_id INTEGER NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
+    attachment_id INTEGER NOT NULL REFERENCES attachments (id),
+    PRIMARY KEY (project_id, attachment_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX project_files_by_attachment ON project_files (attachment_id);
+CREATE TRIGGER project_file_loosened AFTER DELETE ON project_files
+WHEN NOT EXISTS (SELECT 1 FROM message_attachments WHERE attachment_id = OLD.attachment_id)
+ AND NOT EXISTS (SELECT 1 FROM project_files WHERE attachment_id = OLD.attachment_id) BEGIN
     UPDATE attachments SET loose_at = 0 WHERE id = OLD.attachment_id;
 END;
 
@@ -176,6 +204,21 @@ SELECT p.id, p.message_id, p.attachment_id,
 FROM search_parts p WHERE p.state = 'indexed';
 CREATE VIRTUAL TABLE part_search USING fts5 (
     text, content = 'search_part_texts', content_rowid = 'id', tokenize = 'trigram', detail = none
+);
+
+-- Passages of the text of projects' files, some 1600 letters each, for the search by words. The recorder puts them into chunk_search,
+-- a few in a transaction. The index keeps no text; owner is 'u' and the user's id, so that a search reads no other user's entries.
+CREATE TABLE file_chunks (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    attachment_id INTEGER NOT NULL REFERENCES attachments (id),
+    start INTEGER NOT NULL CHECK (start >= 0), -- bytes of the attachment's text before it
+    bytes INTEGER NOT NULL CHECK (bytes > 0),
+    state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'indexed')),
+    UNIQUE (attachment_id, start)
+) STRICT;
+CREATE INDEX file_chunks_waiting ON file_chunks (attachment_id, id) WHERE state = 'waiting';
+CREATE VIRTUAL TABLE chunk_search USING fts5 (
+    owner, text, content = '', tokenize = 'unicode61 remove_diacritics 2'
 );
 
 -- Read-only links: who holds the token sees the branch that ends with leaf_id, as it was when the link was made (a message
@@ -369,7 +412,8 @@ CREATE TABLE user_texts (
 CREATE VIEW message_bytes AS
 SELECT m.id, c.user_id, length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB))
     + length(CAST(coalesce(m.tool_calls, '') || coalesce(m.tool_call_id, '') || coalesce(m.error, '') || coalesce(m.model, '')
-        || coalesce(m.job_key, '') || coalesce(m.parser, '') || coalesce(m.timings, '') || coalesce(m.error_detail, '') AS BLOB)) AS bytes
+        || coalesce(m.job_key, '') || coalesce(m.parser, '') || coalesce(m.timings, '') || coalesce(m.error_detail, '')
+        || coalesce(m.sources, '') AS BLOB)) AS bytes
 FROM messages m JOIN conversations c ON c.id = m.conversation_id;
 CREATE TRIGGER user_texts_begin AFTER INSERT ON users BEGIN
     INSERT INTO user_texts (user_id, bytes) VALUES (NEW.id, 0);
@@ -389,6 +433,16 @@ END;
 CREATE TRIGGER user_texts_remove BEFORE DELETE ON messages BEGIN
     UPDATE user_texts SET bytes = bytes - (SELECT b.bytes FROM message_bytes b WHERE b.id = OLD.id)
     WHERE user_id = (SELECT b.user_id FROM message_bytes b WHERE b.id = OLD.id);
+END;
+CREATE TRIGGER user_texts_project_add AFTER INSERT ON projects BEGIN
+    UPDATE user_texts SET bytes = bytes + length(CAST(NEW.name || NEW.instructions AS BLOB)) WHERE user_id = NEW.user_id;
+END;
+CREATE TRIGGER user_texts_project_change AFTER UPDATE ON projects BEGIN
+    UPDATE user_texts SET bytes = bytes + length(CAST(NEW.name || NEW.instructions AS BLOB))
+        - length(CAST(OLD.name || OLD.instructions AS BLOB)) WHERE user_id = NEW.user_id;
+END;
+CREATE TRIGGER user_texts_project_remove AFTER DELETE ON projects BEGIN
+    UPDATE user_texts SET bytes = bytes - length(CAST(OLD.name || OLD.instructions AS BLOB)) WHERE user_id = OLD.user_id;
 END;
 CREATE TRIGGER user_texts_response_add AFTER INSERT ON responses BEGIN
     UPDATE user_texts SET bytes = bytes + length(CAST(NEW.input AS BLOB)) + length(CAST(NEW.response AS BLOB))
@@ -619,4 +673,4 @@ CREATE TRIGGER response_remove AFTER DELETE ON responses BEGIN
     SELECT u.id, OLD.id, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) FROM users u
     WHERE u.id = OLD.user_id AND OLD.created_at > (julianday('now') - 2440588.5) * 86400000;
 END;
-PRAGMA user_version = 31;
+PRAGMA user_version = 32;

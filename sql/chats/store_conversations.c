@@ -8,17 +8,19 @@
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
+#include "sql/chats/conversations_internal.h"
 #include "sql/chats/tags_internal.h"
 #include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
 
 #define MAX_TERMS_BYTES 4096
 /* Columns of a search beyond those of every conversation. */
-#define C_MATCH_ID 13
-#define C_MATCH_TEXT 14
-#define C_MATCH_FILE 15
-#define C_MATCH_FILE_NAME 16
-#define C_MATCH_FILE_TEXT 17
+#define C_PROJECT 13
+#define C_MATCH_ID 14
+#define C_MATCH_TEXT 15
+#define C_MATCH_FILE 16
+#define C_MATCH_FILE_NAME 17
+#define C_MATCH_FILE_TEXT 18
 
 static bool no_conversation(struct err *e)
 {
@@ -56,8 +58,11 @@ bool store_conversation_add(struct store *s, const struct store_conversation_new
 {
     if (!check_texts(c->title, c->settings, e) || !store_write_begin(s, e))
         return false;
-    sqlite3_stmt *q = statement_begin(s, QUERY_CONVERSATION_ADD, e);
+    sqlite3_stmt *q = conversations_project_fits(s, c->user_id, c->project_id, e)
+                          ? statement_begin(s, QUERY_CONVERSATION_ADD, e)
+                          : NULL;
     if (q) {
+        statement_bind_id(q, ":project", c->project_id > 0 ? c->project_id : 0);
         statement_bind_int(q, ":user_id", c->user_id);
         statement_bind_text(q, ":title", c->title ? c->title : "");
         statement_bind_text(q, ":settings", c->settings ? c->settings : "{}");
@@ -66,6 +71,21 @@ bool store_conversation_add(struct store *s, const struct store_conversation_new
     bool ok = q && statement_int(s, q, id, e);
     return store_write_end(s, ok && (!c->title || !*c->title || own_title(s, c->user_id, *id, e)),
                            e);
+}
+
+bool conversations_project_fits(struct store *s, int64_t user_id, int64_t project_id, struct err *e)
+{
+    if (!project_id || project_id == STORE_NO_PROJECT)
+        return true;
+    sqlite3_stmt *q = statement_begin(s, QUERY_PROJECT_OWN, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":id", project_id);
+    const int rc = statement_step(s, q, e);
+    statement_end(q);
+    return rc == 1 ||
+           (rc == 0 && err_field(e, ERR_INPUT, "project_id", "there is no such project"));
 }
 
 static void borrow_match(const struct store *s, sqlite3_stmt *q, struct store_conversation *c)
@@ -100,6 +120,7 @@ static void borrow(const struct store *s, sqlite3_stmt *q, struct store_conversa
         .trashed_at = sqlite3_column_int64(q, 10),
         .fork_of = sqlite3_column_int64(q, 11),
         .tags = statement_column_text(q, 12),
+        .project_id = sqlite3_column_int64(q, C_PROJECT),
     };
     if (sqlite3_column_count(q) > C_MATCH_FILE_TEXT)
         borrow_match(s, q, c);
@@ -212,6 +233,8 @@ static sqlite3_stmt *begin_list(struct store *s, const struct store_page *page, 
     bind_which(q, ":pinned", page->pinned);
     bind_which(q, ":archived", page->archived);
     statement_bind_int(q, ":trashed", page->trashed);
+    if (page->project)
+        statement_bind_int(q, ":project", page->project == STORE_NO_PROJECT ? 0 : page->project);
     statement_bind_int(q, ":limit", page->limit);
     return q;
 }
@@ -301,9 +324,12 @@ static bool change(struct store *s, const struct store_ref *which,
                    const struct store_conversation_change *c, const cJSON *tags, struct err *e)
 {
     int changed = 0;
-    sqlite3_stmt *q = statement_begin(s, QUERY_CONVERSATION_CHANGE, e);
+    sqlite3_stmt *q = conversations_project_fits(s, which->user_id, c->project_id, e)
+                          ? statement_begin(s, QUERY_CONVERSATION_CHANGE, e)
+                          : NULL;
     if (!q)
         return false;
+    statement_bind_id(q, ":project", c->project_id);
     statement_bind_int(q, ":user_id", which->user_id);
     statement_bind_int(q, ":id", which->id);
     statement_bind_int(q, ":now", clock_wall_ms());

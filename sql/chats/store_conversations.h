@@ -18,8 +18,9 @@ struct store;
 #define STORE_CONTENT_BYTES (4 << 20) /* of one message that is posted */
 #define STORE_PAGE_MAX 200
 #define STORE_TAG_BYTES 64
-#define STORE_TAGS_MAX 32   /* of one conversation */
-#define STORE_PAGE_TAGS 16  /* that one list asks for */
+#define STORE_TAGS_MAX 32  /* of one conversation */
+#define STORE_PAGE_TAGS 16 /* that one list asks for */
+#define STORE_NO_PROJECT (-1)
 #define STORE_TRASH_DAYS 30 /* then what is in the trash is deleted */
 
 struct store_conversation {
@@ -33,6 +34,7 @@ struct store_conversation {
     int64_t trashed_at; /* 0: not in the trash */
     int64_t fork_of;    /* the conversation whose messages it began with; 0: none, or deleted */
     const char *tags;   /* JSON array of texts */
+    int64_t project_id; /* 0: in none */
     int64_t match_id; /* only of a search: the newest message with the text, or with a file that has
                          it; 0: it is in the title alone */
     const char
@@ -68,6 +70,8 @@ struct store_message {
     const char *tool_call_id; /* of a tool's message: the call that it answers; else NULL */
     const char *runs; /* JSON array of an answer's calls that were run (tools/store_tool_runs.h) and
                          whose results are no messages yet; or NULL */
+    const char *sources;      /* JSON object: what the answer was given of its project
+                                 (fcgi/projects/project.h); NULL: it was in none */
     const char *error;        /* why, in words; NULL when nothing failed */
     const char *error_detail; /* the same as {"code", "params"}; NULL: the words are all there is */
     const char *model;        /* NULL for a user's message */
@@ -85,6 +89,7 @@ struct store_message {
 struct store_conversation_new {
     int64_t user_id;
     const char *title, *settings; /* NULL: none; settings must be a JSON object */
+    int64_t project_id; /* 0: in none; ERR_INPUT "project_id": the user has no such project */
 };
 bool store_conversation_add(struct store *s, const struct store_conversation_new *c, int64_t *id,
                             struct err *e);
@@ -108,6 +113,7 @@ struct store_page {
     int n_tags;              /* at most STORE_PAGE_TAGS */
     enum store_which pinned, archived;
     bool trashed;     /* those in the trash; else those that are not */
+    int64_t project;  /* only those of this one; STORE_NO_PROJECT: of none; 0: all */
     int64_t from, to; /* updated_at, from <= it < to; 0: without that bound */
 };
 /* Newest first by (updated_at, id): paging by key, so rows that come or go between pages shift
@@ -144,7 +150,8 @@ struct store_conversation_change { /* NULL / 0: left as it is */
     const char *title, *settings;
     int64_t leaf_id; /* must be a message of this conversation: else ERR_INPUT */
     enum store_which pinned, archived, trashed; /* WHICH_ANY: left as it is */
-    const char *tags; /* JSON array of all its tags: texts of 1 to STORE_TAG_BYTES bytes, without
+    int64_t project_id; /* STORE_NO_PROJECT: in none; ERR_INPUT as in store_conversation_new */
+    const char *tags;   /* JSON array of all its tags: texts of 1 to STORE_TAG_BYTES bytes, without
                          control characters */
 };
 bool store_conversation_change(struct store *s, int64_t user_id, int64_t id,
@@ -201,6 +208,7 @@ struct store_post {
     int n_attachments; /* at most STORE_MESSAGE_ATTACHMENTS */
     const char *title; /* given to a conversation that has none; NULL: none */
     const char *model, *job_key, *parser; /* of the answer; job_key is unique */
+    const char *sources;                  /* of the answer, as in struct store_message */
     int64_t storage_bytes; /* that the user may keep in all, this with it (the answer comes on top);
                               0: no limit */
 };

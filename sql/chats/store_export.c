@@ -76,6 +76,7 @@ bool store_export_each(struct store *s, const struct store_export *which,
             .trashed_at = sqlite3_column_int64(q, 9),
             .fork_of = statement_column_optional(q, 10),
             .tags = statement_column_text(q, 11),
+            .project = statement_column_optional(q, 12),
         };
         if (!fn(context, &c))
             break;

@@ -36,7 +36,9 @@ struct store_export_conversation {
     int64_t id;
     const char *key, *title;
     const char *settings, *tags; /* JSON object; JSON array of texts */
-    int64_t leaf_id;             /* 0: none */
+    const char *project; /* {"key","name","colour","instructions","files":[{"sha256","name","mime",
+                            "size"}]}; NULL: in none */
+    int64_t leaf_id;     /* 0: none */
     bool pinned, archived;
     int64_t created_at, updated_at, trashed_at; /* trashed_at 0: not in the trash */
     const char *fork_of; /* key of the original when that is exported too (it came earlier); NULL */

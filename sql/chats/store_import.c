@@ -12,6 +12,8 @@
 #include "sql/core/statement.h"
 #include "sql/files/attachments_internal.h"
 #include "sql/files/store_attachments.h"
+#include "sql/projects/store_project_files.h"
+#include "sql/projects/store_projects.h"
 
 bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known,
                         struct err *e)
@@ -42,6 +44,7 @@ static bool add_conversation(struct store *s, const struct store_import *c, int6
     statement_bind_int(q, ":pinned", c->pinned);
     statement_bind_int(q, ":archived", c->archived);
     statement_bind_text(q, ":fork_of", c->fork_of);
+    statement_bind_text(q, ":project", c->project ? c->project->key : NULL);
     statement_bind_int(q, ":created_at", c->created_at);
     statement_bind_int(q, ":updated_at", c->updated_at);
     statement_bind_id(q, ":trashed_at", c->trashed_at);
@@ -98,6 +101,7 @@ static bool add_message(const struct importing *x, int i, struct err *e)
     statement_bind_text(q, ":error", m->error);
     statement_bind_text(q, ":model", m->model);
     statement_bind_text(q, ":timings", m->timings);
+    statement_bind_text(q, ":sources", m->sources);
     if (m->has_usage) {
         statement_bind_int(q, ":prompt_tokens", m->prompt_tokens);
         statement_bind_int(q, ":cached_tokens", m->cached_tokens);
@@ -228,9 +232,9 @@ static bool check_new(const struct importing *x, struct err *e)
 
 static int64_t size_of(const struct store_import_message *m)
 {
-    const char *const texts[] = {m->content, m->reasoning, m->tool_calls};
+    const char *const texts[] = {m->content, m->reasoning, m->tool_calls, m->sources};
     int64_t n = 0;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         n += texts[i] ? (int64_t)strlen(texts[i]) : 0;
     return n;
 }
@@ -274,10 +278,51 @@ static bool add_rest(struct importing *x, struct err *e)
     return true;
 }
 
+/* One file of a project that is made. What the project can't take (its limits) is missing. */
+static bool add_project_file(struct store *s, const struct store_import *c, int64_t project_id,
+                             const struct store_import_file *f, struct store_imported *out,
+                             struct err *e)
+{
+    struct err why = {0};
+    struct file_list l = {.n = 0};
+    if (!store_write_begin_unsynced(s, e) ||
+        !store_write_end(s, take_file(s, c->user_id, f, &l, e), e))
+        return false;
+    const struct store_project_file_ref at = {
+        .user_id = c->user_id, .project_id = project_id, .attachment_id = l.n ? l.ids[0] : 0};
+    const bool taken = l.n && store_project_file_add(s, &at, &why);
+    out->n_files += taken;
+    out->n_missing += !taken;
+    return taken || !l.n || why.code == ERR_LIMIT || why.code == ERR_UNSUPPORTED ||
+           err_set(e, why.code, "%s", why.text);
+}
+
+/* The conversation's project is there afterwards: before it, and in transactions of its own, since
+ * its files' passages are many rows. */
+static bool make_project(struct store *s, const struct store_import *c, struct store_imported *out,
+                         struct err *e)
+{
+    int64_t id = 0;
+    const struct store_import_project *p = c->project;
+    if (!p || !store_project_by_key(s, c->user_id, p->key, &id, e) || id)
+        return !p || id;
+    const struct store_project_change made = {.key = p->key,
+                                              .name = p->name,
+                                              .instructions = p->instructions,
+                                              .colour = p->colour,
+                                              .storage_bytes = c->storage_bytes};
+    bool ok = store_project_add(s, c->user_id, &made, &id, e);
+    for (int i = 0; i < p->n_files && ok; i++)
+        ok = add_project_file(s, c, id, &p->files[i], out, e);
+    return ok;
+}
+
 bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out,
                       struct err *e)
 {
     *out = (struct store_imported){0};
+    if (!make_project(s, c, out, e))
+        return false;
     struct importing x = {.s = s,
                           .c = c,
                           .to = {s, c->user_id, 0, c->storage_bytes},

@@ -26,11 +26,20 @@ struct store_import_message {
     const char *tool_calls; /* JSON array; NULL: none */
     const char *tool_call_id, *error, *model;
     const char *timings; /* JSON object; NULL: none */
+    const char *sources; /* JSON object, as in struct store_message; NULL: none */
     bool has_usage;
     int64_t prompt_tokens, cached_tokens, completion_tokens;
     int64_t created_at, finished_at;
     const struct store_import_file *files;
     int n_files; /* at most STORE_MESSAGE_ATTACHMENTS */
+};
+
+struct store_import_project {
+    const char *key; /* of a project that the user has already: that one is meant, as it is */
+    const char *name, *instructions;
+    int colour;
+    const struct store_import_file *files;
+    int n_files;
 };
 
 struct store_import {
@@ -45,6 +54,7 @@ struct store_import {
     int64_t created_at, updated_at;
     int64_t trashed_at;  /* 0: not in the trash */
     const char *fork_of; /* key of another conversation of the user; NULL, or not there: none */
+    const struct store_import_project *project; /* that it is in; NULL: none */
     const struct store_import_message *messages;
     int n_messages;
     int leaf; /* index of the last message of the branch that is shown; -1: none */
@@ -52,8 +62,8 @@ struct store_import {
 
 struct store_imported {
     int64_t id;
-    int n_files, n_missing; /* attachments that the messages have now; those that no file of the
-                               user serves for */
+    int n_files, n_missing; /* attachments that the messages, and a project that was made, have
+                               now; those that no file of the user serves for */
 };
 
 /* *known: the user has a conversation with this key. */

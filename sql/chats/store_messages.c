@@ -66,6 +66,7 @@ enum column {
     C_CREATED,
     C_FINISHED,
     C_ERROR_DETAIL,
+    C_SOURCES,
     C_ATTACHMENTS,
     C_RUNS
 };
@@ -85,6 +86,7 @@ static void borrow(sqlite3_stmt *q, struct store_message *m)
         .tool_calls = statement_column_optional(q, C_CALLS),
         .error = statement_column_optional(q, C_ERROR),
         .error_detail = statement_column_optional(q, C_ERROR_DETAIL),
+        .sources = statement_column_optional(q, C_SOURCES),
         .model = statement_column_optional(q, C_MODEL),
         .job_key = statement_column_optional(q, C_JOB_KEY),
         .parser = statement_column_optional(q, C_PARSER),
@@ -109,6 +111,7 @@ static bool copy(sqlite3_stmt *q, struct arena *a, struct store_message *m, stru
            statement_column_copy(q, C_CALLS, a, &m->tool_calls, e) &&
            statement_column_copy(q, C_ERROR, a, &m->error, e) &&
            statement_column_copy(q, C_ERROR_DETAIL, a, &m->error_detail, e) &&
+           statement_column_copy(q, C_SOURCES, a, &m->sources, e) &&
            statement_column_copy(q, C_MODEL, a, &m->model, e) &&
            statement_column_copy(q, C_JOB_KEY, a, &m->job_key, e) &&
            statement_column_copy(q, C_PARSER, a, &m->parser, e) &&
@@ -329,6 +332,7 @@ static bool insert_answer(const struct posting *p, struct err *e)
         statement_bind_text(q, ":model", post->model);
         statement_bind_text(q, ":job_key", post->job_key);
         statement_bind_text(q, ":parser", post->parser);
+        statement_bind_text(q, ":sources", post->sources);
     }
     const bool after_new = post->content || post->n_results;
     const int64_t parent = after_new ? p->out->user_message_id : post->parent_id;

@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
+#include "sql/chats/conversations_internal.h"
 #include "sql/chats/tags_internal.h"
 #include "sql/core/statement.h"
 
@@ -96,6 +97,7 @@ static bool mark(struct store *s, const struct store_ref *conversation, const st
         bind_which(q, ":pinned", b->pinned);
         bind_which(q, ":archived", b->archived);
         bind_which(q, ":trashed", b->trashed);
+        statement_bind_id(q, ":project", b->project_id);
     }
     return statement_run(s, q, changed, e);
 }
@@ -117,6 +119,8 @@ static bool change_all(struct store *s, const struct store_bulk *b, const struct
                        int *changed, struct err *e)
 {
     *changed = 0;
+    if (!conversations_project_fits(s, b->user_id, b->project_id, e))
+        return false;
     for (int i = 0; i < b->n; i++) {
         const struct store_ref conversation = {.user_id = b->user_id, .id = b->ids[i]};
         int one = 0;

@@ -14,6 +14,7 @@ struct store_bulk { /* WHICH_ANY, NULL, false: left as it is */
     const int64_t *ids;
     int n; /* 1..STORE_BULK_MAX */
     enum store_which pinned, archived, trashed;
+    int64_t project_id;                 /* as in store_conversation_change; 0: left as it is */
     const char *add_tags, *remove_tags; /* JSON arrays of texts, as in store_conversation_change */
     bool remove;                        /* delete them for good; the rest is then without effect */
 };

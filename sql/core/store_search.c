@@ -18,6 +18,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
+#include "sql/core/search_chunks_internal.h"
 #include "sql/core/server_internal.h"
 #include "sql/core/statement.h"
 
@@ -46,7 +47,10 @@ static const struct index {
               "search_merged_files_at"},
   of_parts = {QUERY_SEARCH_MERGE_PARTS, QUERY_SEARCH_SMALL_PARTS, QUERY_SEARCH_SIZES_PARTS,
               QUERY_SEARCH_EMPTY_PARTS, QUERY_SEARCH_FILL_PARTS,  "search_merge_parts",
-              "search_merged_parts_at"};
+              "search_merged_parts_at"},
+  of_chunks = {QUERY_SEARCH_MERGE_CHUNKS, QUERY_SEARCH_SMALL_CHUNKS, QUERY_SEARCH_SIZES_CHUNKS,
+               QUERY_SEARCH_EMPTY_CHUNKS, QUERY_SEARCH_FILL_CHUNKS,  "search_merge_chunks",
+               "search_merged_chunks_at"};
 
 static const struct kind { /* of what is searched */
     enum query bytes, add, remove, add_parts, indexed_part, drop_parts;
@@ -183,7 +187,12 @@ bool search_remove_file(struct store *s, const struct store_ref *file, int64_t *
     const int rc = statement_step(s, q, e);
     statement_end(q);
     *done = true;
-    return rc == 1 ? remove_some(s, &files, file->id, letters, done, e) : rc == 0;
+    if (rc != 1)
+        return rc == 0;
+    bool any;
+    return search_chunks_remove(s, file->id, letters, done, &any, e) &&
+           (!any || server_set_setting(s, of_chunks.state, "2", e)) &&
+           (!*done || remove_some(s, &files, file->id, letters, done, e));
 }
 
 /* The next part that waits: of the user after the last one, so that everybody has a turn. 0: none.
@@ -227,7 +236,9 @@ bool search_index(struct store *s, bool *more, struct err *e)
         return false;
     s->search.last_user = last;
     *more = id != 0;
-    return !id || (store_write_begin_unsynced(s, e) && store_write_end(s, index_parts(s, e), e));
+    if (!id)
+        return search_chunks_index(s, more, e);
+    return store_write_begin_unsynced(s, e) && store_write_end(s, index_parts(s, e), e);
 }
 
 bool search_is_indexing(struct store *s, int64_t user_id, bool *out, struct err *e)
@@ -348,7 +359,8 @@ static bool clear_index(struct store *s, const struct index *x, bool *more, stru
 bool search_clear(struct store *s, bool *more, struct err *e)
 {
     return clear_index(s, &of_messages, more, e) && (*more || clear_index(s, &of_files, more, e)) &&
-           (*more || clear_index(s, &of_parts, more, e));
+           (*more || clear_index(s, &of_parts, more, e)) &&
+           (*more || clear_index(s, &of_chunks, more, e));
 }
 
 static const char *next_letter(const char *p)
@@ -427,7 +439,8 @@ bool search_functions(struct store *s, struct err *e)
                                      text_folded, NULL, NULL) &&
             !sqlite3_create_function(s->db, "text_has", 1, flags, s, text_has, NULL, NULL) &&
             !sqlite3_create_function(s->db, "text_has_within", 1, flags, s, text_has_within, NULL,
-                                     NULL)) ||
+                                     NULL) &&
+            search_chunks_functions(s, e)) ||
            store_failed(s, e);
 }
 

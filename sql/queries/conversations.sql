@@ -3,10 +3,12 @@
 c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
        EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
        c.pinned, c.archived, c.trashed_at, c.fork_of,
-       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
+       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id), c.project_id
 
 -- Whether a list shows a conversation. :tags is a JSON array of folded tags, all of which it must have, or NULL.
+-- :project is a project's id, 0 for conversations in none, or NULL.
 -- part: conversation_filter
+(:project IS NULL OR c.project_id IS nullif(:project, 0)) AND
 (:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
   AND (c.trashed_at IS NOT NULL) = :trashed
   AND (:tags IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:tags) WHERE json_each.value NOT IN (
@@ -16,7 +18,7 @@ c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
 -- part: message_columns
 m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
        m.tool_call_id, m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
-       m.completion_tokens, m.created_at, m.finished_at, m.error_detail
+       m.completion_tokens, m.created_at, m.finished_at, m.error_detail, m.sources
 
 -- Of an answer with calls those that were run and are no messages yet. What outlived its time was lost with its process.
 -- part: message_runs
@@ -33,8 +35,9 @@ m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, 
         FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id)
 
 -- name: conversation_add
-INSERT INTO conversations (user_id, key, title, settings, created_at, updated_at)
-SELECT id, lower(hex(randomblob(16))), :title, :settings, :now, :now FROM users WHERE id = :user_id AND deleted_at IS NULL
+INSERT INTO conversations (user_id, key, title, settings, project_id, created_at, updated_at)
+SELECT id, lower(hex(randomblob(16))), :title, :settings,
+       (SELECT p.id FROM projects p WHERE p.id = :project AND p.user_id = :user_id), :now, :now FROM users WHERE id = :user_id AND deleted_at IS NULL
 RETURNING id;
 
 -- name: conversation_get
@@ -125,6 +128,8 @@ LIMIT :limit;
 UPDATE conversations
 SET title = coalesce(:title, title), settings = coalesce(:settings, settings),
     leaf_id = coalesce(:leaf_id, leaf_id),
+    project_id = CASE WHEN :project IS NULL THEN project_id
+                      ELSE (SELECT p.id FROM projects p WHERE p.id = :project AND p.user_id = :user_id) END,
     pinned = coalesce(:pinned, pinned), archived = coalesce(:archived, archived),
     trashed_at = CASE :trashed WHEN 1 THEN coalesce(trashed_at, :now) WHEN 0 THEN NULL ELSE trashed_at END
 WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
@@ -206,8 +211,8 @@ WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 RETURNING id;
 
 -- name: message_add_answer
-INSERT INTO messages (conversation_id, parent_id, role, status, model, job_key, parser, created_at)
-SELECT c.id, :parent_id, 'assistant', 'running', :model, :job_key, :parser, :now
+INSERT INTO messages (conversation_id, parent_id, role, status, model, job_key, parser, sources, created_at)
+SELECT c.id, :parent_id, 'assistant', 'running', :model, :job_key, :parser, :sources, :now
 FROM conversations c
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 RETURNING id;

@@ -20,7 +20,13 @@ SELECT c.id, c.key, c.title, c.settings, c.leaf_id, c.pinned, c.archived, c.crea
           AND (:ids IS NULL OR o.id IN (SELECT value FROM json_each(:ids)))
           AND (:archived IS NULL OR o.archived = :archived)
           AND (:trashed IS NULL OR (o.trashed_at IS NOT NULL) = :trashed)),
-       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
+       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id),
+       (SELECT json_object('key', p.key, 'name', p.name, 'colour', p.colour, 'instructions', p.instructions, 'files', json((
+            SELECT json_group_array(json_object('sha256', f.sha256, 'name', f.name, 'mime', f.type, 'size', f.bytes))
+            FROM (SELECT a.sha256, a.name, a.type, a.bytes
+                  FROM project_files x JOIN attachments a ON a.id = x.attachment_id AND a.user_id = :user_id
+                  WHERE x.project_id = p.id ORDER BY a.id) f)))
+        FROM projects p WHERE p.id = c.project_id AND p.user_id = :user_id)
 FROM conversations c
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL
   AND @export_filter
@@ -36,12 +42,19 @@ FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 ORDER BY m.id;
 
--- Each content once, however many messages have it.
+-- Each content once, however many messages and projects have it. Of an export of everything also those of projects without chats.
 -- name: export_files
 SELECT a.sha256, a.type, a.bytes, min(a.created_at)
-FROM conversations c JOIN messages m ON m.conversation_id = c.id
-     JOIN message_attachments t ON t.message_id = m.id
-     JOIN attachments a ON a.id = t.attachment_id AND a.user_id = :user_id
-WHERE c.user_id = :user_id AND c.deleted_at IS NULL
-  AND @export_filter
+FROM (SELECT t.attachment_id AS id FROM conversations c JOIN messages m ON m.conversation_id = c.id
+           JOIN message_attachments t ON t.message_id = m.id
+      WHERE c.user_id = :user_id AND c.deleted_at IS NULL
+        AND @export_filter
+      UNION
+      SELECT f.attachment_id FROM conversations c JOIN project_files f ON f.project_id = c.project_id
+      WHERE c.user_id = :user_id AND c.deleted_at IS NULL
+        AND @export_filter
+      UNION
+      SELECT f.attachment_id FROM projects p JOIN project_files f ON f.project_id = p.id
+      WHERE p.user_id = :user_id AND :ids IS NULL AND :archived IS NULL AND :trashed IS NULL) x
+     JOIN attachments a ON a.id = x.id AND a.user_id = :user_id
 GROUP BY a.sha256 ORDER BY a.sha256;

@@ -5,18 +5,19 @@ SELECT count(*) FROM conversations WHERE user_id = :user_id AND key = :key AND d
 
 -- Begins as building_internal.h says.
 -- name: import_conversation
-INSERT INTO conversations (user_id, key, title, settings, pinned, archived, fork_of, created_at, updated_at, trashed_at, deleted_at)
+INSERT INTO conversations (user_id, key, title, settings, pinned, archived, fork_of, project_id, created_at, updated_at, trashed_at, deleted_at)
 SELECT u.id, :key, :title, :settings, :pinned, :archived,
        (SELECT o.id FROM conversations o WHERE o.user_id = u.id AND o.key = :fork_of AND o.deleted_at IS NULL),
+       (SELECT p.id FROM projects p WHERE p.user_id = u.id AND p.key = :project),
        :created_at, :updated_at, :trashed_at, :until
 FROM users u WHERE u.id = :user_id AND u.deleted_at IS NULL
 RETURNING id;
 
 -- name: import_message
 INSERT INTO messages (conversation_id, parent_id, role, status, content, reasoning, tool_calls, tool_call_id, error, model,
-                      timings, prompt_tokens, cached_tokens, completion_tokens, created_at, finished_at)
+                      timings, prompt_tokens, cached_tokens, completion_tokens, created_at, finished_at, sources)
 SELECT c.id, :parent_id, :role, :status, :content, :reasoning, :tool_calls, :tool_call_id, :error, :model,
-       :timings, :prompt_tokens, :cached_tokens, :completion_tokens, :created_at, :finished_at
+       :timings, :prompt_tokens, :cached_tokens, :completion_tokens, :created_at, :finished_at, :sources
 FROM conversations c WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NOT NULL
 RETURNING id;
 

@@ -25,8 +25,8 @@ ORDER BY m.id DESC LIMIT :limit;
 
 -- Begins as building_internal.h says.
 -- name: conversation_fork
-INSERT INTO conversations (user_id, key, title, settings, fork_of, created_at, updated_at, deleted_at)
-SELECT user_id, lower(hex(randomblob(16))), coalesce(:title, title), settings, id, :now, :now, :until FROM conversations
+INSERT INTO conversations (user_id, key, title, settings, fork_of, project_id, created_at, updated_at, deleted_at)
+SELECT user_id, lower(hex(randomblob(16))), coalesce(:title, title), settings, id, project_id, :now, :now, :until FROM conversations
 WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL
 RETURNING id;
 
@@ -44,9 +44,9 @@ WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
 -- name: message_copy
 INSERT INTO messages (conversation_id, parent_id, role, status, content, reasoning, tool_calls, tool_call_id, error, error_detail,
-                      model, timings, prompt_tokens, cached_tokens, completion_tokens, created_at, finished_at)
+                      model, timings, prompt_tokens, cached_tokens, completion_tokens, created_at, finished_at, sources)
 SELECT :fork_id, :parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls, m.tool_call_id, m.error, m.error_detail,
-       m.model, m.timings, m.prompt_tokens, m.cached_tokens, m.completion_tokens, m.created_at, m.finished_at
+       m.model, m.timings, m.prompt_tokens, m.cached_tokens, m.completion_tokens, m.created_at, m.finished_at, m.sources
 FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL
 RETURNING id, length(CAST(content AS BLOB)) + length(CAST(reasoning AS BLOB)) + coalesce(length(CAST(tool_calls AS BLOB)), 0);
@@ -94,8 +94,8 @@ WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL AND le
 
 -- What somebody made of an answer, beside it: their text, the rest as it was.
 -- name: message_add_version
-INSERT INTO messages (conversation_id, parent_id, role, status, content, reasoning, model, created_at, finished_at)
-SELECT m.conversation_id, m.parent_id, m.role, 'done', :content, m.reasoning, m.model, :now, :now
+INSERT INTO messages (conversation_id, parent_id, role, status, content, reasoning, model, sources, created_at, finished_at)
+SELECT m.conversation_id, m.parent_id, m.role, 'done', :content, m.reasoning, m.model, m.sources, :now, :now
 FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND m.role = 'assistant' AND m.status <> 'running'
   AND c.user_id = :user_id AND c.deleted_at IS NULL

@@ -310,8 +310,12 @@ static bool remove_user(struct store *s, int64_t id, struct err *e)
         return false;
     if (!remove_keys(s, id, e) || !users_unlink_oidc(s, id, e))
         return false;
-    sqlite3_stmt *q = statement_begin(s, QUERY_USER_REMOVE_CONVERSATIONS, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_REMOVE_PROJECTS, e);
     if (!q)
+        return false;
+    statement_bind_int(q, ":id", id);
+    if (!statement_run(s, q, NULL, e) ||
+        !(q = statement_begin(s, QUERY_USER_REMOVE_CONVERSATIONS, e)))
         return false;
     statement_bind_int(q, ":id", id);
     statement_bind_int(q, ":now", clock_wall_ms());

@@ -165,6 +165,25 @@ static bool is_of_all_prompts(int q)
     }
 }
 
+/* The index of passages is one for all, like those of messages. */
+static bool is_of_all_passages(int q)
+{
+    switch (q) {
+    case QUERY_SEARCH_SIZES_CHUNKS:
+    case QUERY_SEARCH_FILL_CHUNKS:
+    case QUERY_CHUNK_ADD:       /* of a file whose text was read by a statement that compared */
+    case QUERY_CHUNK_NEXT_FILE: /* the recorder */
+    case QUERY_CHUNK_WAITING:
+    case QUERY_CHUNK_MARK:
+    case QUERY_CHUNK_TEXT:
+    case QUERY_CHUNK_SOME: /* after SEARCH_FILE_LOOSE, which compares */
+    case QUERY_CHUNK_REMOVE:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Statements that may see conversations and messages of all users, and why. */
 static bool serves_everyone(int q)
 {
@@ -192,6 +211,7 @@ static bool serves_everyone(int q)
     case QUERY_SEARCH_FILL_FILES:
     case QUERY_SEARCH_SIZES:
     case QUERY_SEARCH_SIZES_FILES:
+    case QUERY_USER_REMOVE_PROJECTS: /* the user is its :id */
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_CLEAR_USER_RESPONSE: /* of a removed user */
     case QUERY_CLEAR_USER_ITEM:
@@ -220,7 +240,7 @@ static bool serves_everyone(int q)
     case QUERY_PROMPT_BLOCKS_FROM:        /* its caller compares each row's user, from an index */
         return true;
     default:
-        return is_of_all_prompts(q);
+        return is_of_all_prompts(q) || is_of_all_passages(q);
     }
 }
 
@@ -229,7 +249,8 @@ static void test_every_statement_on_user_data_compares_the_user(void **state)
     static const char *const of_users[] = {
         "conversations",  "messages",       "attachments",  "shares",    "library",
         "second_factors", "recovery_codes", "user_limits",  "responses", "openai_",
-        "prompt_blocks",  "prompt_forgets", "prompt_seals", "tool_"};
+        "prompt_blocks",  "prompt_forgets", "prompt_seals", "tool_",     "projects",
+        "project_files",  "file_chunks"};
     int checked = 0;
     for (int q = 0; q < QUERY__N; q++) {
         const char *text = query_text[q];
@@ -254,10 +275,11 @@ static bool may_scan(int q)
     case QUERY_OBJECT_COUNT:
     case QUERY_HAS_ATTACHMENTS: /* the schema, and all files: by the backup */
     case QUERY_COPY_FILES:
-    case QUERY_FACTOR_ALL:      /* a row for each user at most: by the checks */
-    case QUERY_EXPORT_MESSAGES: /* f is what was found by an index */
-    case QUERY_EXPORT_FILES:    /* the files of one export, each once */
-    case QUERY_IMPORT_FILE:     /* a user's uploads of one content */
+    case QUERY_FACTOR_ALL:           /* a row for each user at most: by the checks */
+    case QUERY_EXPORT_MESSAGES:      /* f is what was found by an index */
+    case QUERY_EXPORT_CONVERSATIONS: /* f is the files of one project */
+    case QUERY_EXPORT_FILES:         /* the files of one export, each once */
+    case QUERY_IMPORT_FILE:          /* a user's uploads of one content */
     case QUERY_USER_COUNT:
     case QUERY_USER_LIST:
     case QUERY_SETTING_LIST:
@@ -283,7 +305,13 @@ static bool may_scan(int q)
     case QUERY_SEARCH_FILL_FILES:
     case QUERY_SEARCH_SMALL_PARTS:
     case QUERY_SEARCH_FILL_PARTS:
-    case QUERY_PART_ADD: /* the places in one text */
+    case QUERY_SEARCH_SIZES_CHUNKS:
+    case QUERY_SEARCH_SMALL_CHUNKS:
+    case QUERY_SEARCH_FILL_CHUNKS:
+    case QUERY_CHUNK_NEXT_FILE: /* the first of the partial index */
+    case QUERY_PROJECT_LIST:    /* STORE_PROJECTS_MAX */
+    case QUERY_PROJECT_FILES:   /* STORE_PROJECT_FILES */
+    case QUERY_PART_ADD:        /* the places in one text */
     case QUERY_PART_ADD_FILE:
     case QUERY_PROMPT_TOTALS:      /* a row for each user */
     case QUERY_PROMPT_FACTS:       /* and what is removed in a moment */
@@ -319,6 +347,7 @@ static void test_no_statement_reads_a_whole_table(void **state)
                             NULL); /* the store's connections have them */
     sqlite3_create_function(db, "text_has_within", 1, SQLITE_UTF8, NULL, stub, NULL, NULL);
     sqlite3_create_function(db, "text_folded", 1, SQLITE_UTF8, NULL, stub, NULL, NULL);
+    sqlite3_create_function(db, "chunk_counts", 1, SQLITE_UTF8, NULL, stub, NULL, NULL);
     for (int q = 0; q < QUERY__N; q++) {
         char sql[8192];
         sqlite3_stmt *plan = NULL;
