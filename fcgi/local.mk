@@ -20,6 +20,7 @@ include %D%/ollama/local.mk
 include %D%/openai/local.mk
 include %D%/openapi/local.mk
 include %D%/process/local.mk
+include %D%/projects/local.mk
 include %D%/recorder/local.mk
 include %D%/relay/local.mk
 include %D%/responses/local.mk

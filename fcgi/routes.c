@@ -57,6 +57,7 @@
     X(conversations)                                                                               \
     X(prompt_cache)                                                                                \
     X(attachments)                                                                                 \
+    X(projects)                                                                                    \
     X(tool_servers)                                                                                \
     X(tool_runs)                                                                                   \
     X(shares)                                                                                      \

@@ -21,6 +21,8 @@ struct text_model;
 
 #define ATTACHMENT_PROMPT_BYTES ((size_t)8 << 20) /* text of all files of one message */
 
+/* A text under a line of its own, between fences that are longer than any in it. */
+bool attachment_block(struct buf *out, const char *head, const char *text);
 /* A file as the prompt shows it. */
 bool attachment_frame(struct buf *out, const char *name, const char *text);
 

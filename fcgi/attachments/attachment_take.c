@@ -31,14 +31,19 @@ static void put_fence(struct buf *out, int n)
         buf_putc(out, '`');
 }
 
-bool attachment_frame(struct buf *out, const char *name, const char *text)
+bool attachment_block(struct buf *out, const char *head, const char *text)
 {
     int n = fence_length(text);
-    buf_printf(out, "Attached file: %s\n", name);
+    buf_printf(out, "%s\n", head);
     put_fence(out, n);
     buf_printf(out, "\n%s\n", text);
     put_fence(out, n);
     return buf_puts(out, "\n\n");
+}
+
+bool attachment_frame(struct buf *out, const char *name, const char *text)
+{
+    return buf_puts(out, "Attached file: ") && attachment_block(out, name, text);
 }
 
 /* Tokens of that; -1: *e. */

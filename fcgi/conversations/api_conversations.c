@@ -73,6 +73,17 @@ static bool read_marks(struct request *r, const cJSON *body, struct store_conver
     return ok || err_set(e, ERR_NOMEM, "no memory for the tags");
 }
 
+bool conversation_read_project(const cJSON *body, int64_t *out, struct err *e)
+{
+    const char *id = NULL;
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(body, "project_id");
+    if (cJSON_IsNull(v))
+        *out = STORE_NO_PROJECT;
+    else if (!json_get_string(body, "project_id", &id, e) || (id && !path_id_parse(id, out)))
+        return err_field(e, ERR_INPUT, "project_id", "must be the id of a project, or null");
+    return true;
+}
+
 /* title, settings, leaf_id of a body; *settings is JSON text in the arena, or NULL. */
 static bool read_change(struct request *r, const cJSON *body, const char *stored,
                         struct store_conversation_change *c, struct err *e)
@@ -81,7 +92,8 @@ static bool read_change(struct request *r, const cJSON *body, const char *stored
     const char *leaf = NULL;
     if (!json_get_string(body, "title", &c->title, e) ||
         !json_get_object(body, "settings", &settings, e) ||
-        !json_get_string(body, "leaf_id", &leaf, e))
+        !json_get_string(body, "leaf_id", &leaf, e) ||
+        !conversation_read_project(body, &c->project_id, e))
         return false;
     if (leaf && !path_id_parse(leaf, &c->leaf_id))
         return err_field(e, ERR_INPUT, "leaf_id", "is not a message of this conversation");
@@ -114,6 +126,7 @@ static bool make_conversation(struct request *r, struct err *e)
     return store_conversation_add(r->store,
                                   &(struct store_conversation_new){.user_id = r->who.user_id,
                                                                    .title = c.title,
+                                                                   .project_id = c.project_id,
                                                                    .settings = c.settings},
                                   &id, e) &&
            conversation_send(r, 201, id, e);

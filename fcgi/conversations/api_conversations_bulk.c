@@ -16,10 +16,9 @@
 #define MAX_REPLY ((size_t)512 << 20)
 
 static const struct field_row bulk_fields[] = {
-    {"ids", FIELD_READ},      {"pinned", FIELD_READ},
-    {"archived", FIELD_READ}, {"trashed", FIELD_READ},
-    {"add_tags", FIELD_READ}, {"remove_tags", FIELD_READ},
-    {"deleted", FIELD_READ},  {0}};
+    {"ids", FIELD_READ},     {"pinned", FIELD_READ},     {"archived", FIELD_READ},
+    {"trashed", FIELD_READ}, {"add_tags", FIELD_READ},   {"remove_tags", FIELD_READ},
+    {"deleted", FIELD_READ}, {"project_id", FIELD_READ}, {0}};
 
 static bool read_ids(struct request *r, const cJSON *body, struct store_bulk *b, struct err *e)
 {
@@ -70,6 +69,7 @@ bool conversation_bulk(struct request *r, struct err *e)
         !conversation_read_which(body, "archived", &b.archived, e) ||
         !conversation_read_which(body, "trashed", &b.trashed, e) ||
         !json_get_bool(body, "deleted", &b.remove, e) ||
+        !conversation_read_project(body, &b.project_id, e) ||
         !read_tags(r, body, "add_tags", &b.add_tags, e) ||
         !read_tags(r, body, "remove_tags", &b.remove_tags, e) || !read_ids(r, body, &b, e) ||
         !store_conversation_bulk(r->store, &b, &changed, e))

@@ -30,6 +30,7 @@ void conversation_json(struct buf *out, const struct store_conversation *c)
     buf_printf(out, c->trashed_at ? ",\"trashed_at\":%lld" : ",\"trashed_at\":null",
                (long long)c->trashed_at);
     put_id(out, "fork_of", c->fork_of);
+    put_id(out, "project_id", c->project_id);
 }
 
 struct listing {
@@ -143,11 +144,22 @@ static bool read_tags(struct request *r, const char *tags[STORE_PAGE_TAGS], stru
     return true;
 }
 
+/* An id, or none. */
+static bool read_project(struct request *r, int64_t *out, struct err *e)
+{
+    const char *v = request_query(r, "project");
+    if (v && !strcmp(v, "none"))
+        *out = STORE_NO_PROJECT;
+    else if (v && !path_id_parse(v, out))
+        return err_field(e, ERR_INPUT, "project", "must be the id of a project, or none");
+    return true;
+}
+
 static bool read_filters(struct request *r, struct store_page *page, struct err *e)
 {
     int64_t trash = 0;
     page->archived = WHICH_NO;
-    if (!read_which(r, "pinned", &page->pinned, e) ||
+    if (!read_project(r, &page->project, e) || !read_which(r, "pinned", &page->pinned, e) ||
         !read_which(r, "archived", &page->archived, e) ||
         !request_query_int(r, "trash", 0, 1, &trash, e) ||
         !request_query_int(r, "from", 0, INT64_MAX, &page->from, e) ||

@@ -49,7 +49,8 @@ struct posting {
     cJSON *offered; /* the settings with the tools of servers */
     struct buf grammar;
     struct prompt prompt;
-    struct buf relay; /* what is sent on where another server answers (r->model) */
+    struct buf sources; /* what the answer is given of its project */
+    struct buf relay;   /* what is sent on where another server answers (r->model) */
     uint64_t affinity;
     int64_t most_tokens; /* of a relayed answer; -1: nothing says */
 };
@@ -191,7 +192,11 @@ static bool make_prompt(struct request *r, struct posting *p, struct err *e)
         .n_results = p->results.n,
         .attachments = {.ids = p->attachments, .n = p->n_attachments},
         .settings = p->offered,
-        .kwargs = p->kwargs};
+        .kwargs = p->kwargs,
+        .given = !p->again.id       ? NULL
+                 : p->again.sources ? p->again.sources
+                                    : "{}",
+        .sources = &p->sources};
     if (r->model)
         return make_relay(r, p, &ask, e);
     if (!conversation_prompt(r, &ask, &p->prompt, e))
@@ -253,21 +258,23 @@ static bool write_rows(struct request *r, const struct posting *p, const struct 
         title_make(p->content, title);
     if (!title[0] && p->n_attachments && !title_of_file(r, p, title, e))
         return false;
-    return store_message_post(r->store,
-                              &(struct store_post){.user_id = r->who.user_id,
-                                                   .conversation_id = p->conversation_id,
-                                                   .parent_id = p->parent_id,
-                                                   .content = p->content,
-                                                   .attachments = p->attachments,
-                                                   .n_attachments = p->n_attachments,
-                                                   .results = p->results.at,
-                                                   .n_results = p->results.n,
-                                                   .title = title[0] ? title : NULL,
-                                                   .model = model_name_of(r),
-                                                   .job_key = job->key,
-                                                   .parser = job->parser,
-                                                   .storage_bytes = r->who.limits.storage_bytes},
-                              out, e);
+    return store_message_post(
+        r->store,
+        &(struct store_post){.user_id = r->who.user_id,
+                             .conversation_id = p->conversation_id,
+                             .parent_id = p->parent_id,
+                             .content = p->content,
+                             .attachments = p->attachments,
+                             .n_attachments = p->n_attachments,
+                             .results = p->results.at,
+                             .n_results = p->results.n,
+                             .title = title[0] ? title : NULL,
+                             .model = model_name_of(r),
+                             .job_key = job->key,
+                             .parser = job->parser,
+                             .sources = p->sources.len ? p->sources.data : NULL,
+                             .storage_bytes = r->who.limits.storage_bytes},
+        out, e);
 }
 
 static bool commit(struct request *r, const struct posting *p, const char *key,
@@ -419,6 +426,7 @@ bool conversation_post(struct request *r, struct err *e)
     cJSON_Delete(p.kwargs);
     cJSON_Delete(p.offered);
     buf_fini(&p.grammar);
+    buf_fini(&p.sources);
     buf_fini(&p.relay);
     conversation_resume_fini(&p.earlier);
     prompt_fini(&p.prompt);

@@ -56,6 +56,8 @@ bool conversation_message_list_item(void *context, const struct store_message *m
 /* A boolean of a body that may be absent or null: then *out stays. */
 bool conversation_read_which(const cJSON *body, const char *name, enum store_which *out,
                              struct err *e);
+/* The member project_id of a body: absent leaves *out, null is STORE_NO_PROJECT. */
+bool conversation_read_project(const cJSON *body, int64_t *out, struct err *e);
 /* `stored` (JSON text) with the members of `change` put over it (null removes one), checked. Caller
  * owns the tree. */
 cJSON *conversation_settings(struct request *r, const char *stored, const cJSON *change,
@@ -81,8 +83,14 @@ struct conversation_ask {
     int n_results;
     struct attachment_list attachments; /* that go along with content */
     const cJSON *settings, *kwargs;
+    const char *given; /* of an answer that is resumed: its sources (fcgi/projects/project.h), "{}"
+                          when it has none */
+    bool search;       /* no file of the project is given whole */
+    struct buf *sources; /* set to those of the new answer, empty without a project; NULL: nobody
+                            wants them */
 };
-/* The messages of it, for a model that another server answers. Caller owns the list. NULL: *e. */
+/* The messages of it, the project's part among them, for a model that another server answers.
+ * Caller owns the list. NULL: *e. */
 cJSON *conversation_messages(struct request *r, const struct conversation_ask *ask, struct err *e);
 /* Whatever its length. */
 bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out,

@@ -28,6 +28,8 @@ void conversation_message_json(struct buf *out, const struct store_message *m, b
     if (m->tool_call_id)
         buf_json_member(out, "tool_call_id", m->tool_call_id);
     buf_json_member(out, "status", store_status_name(m->status));
+    if (m->sources)
+        put_json(out, "sources", m->sources);
     buf_json_member(out, "error", m->error);
     put_json(out, "error_detail", m->error_detail);
     buf_json_member(out, "model", m->model);

@@ -7,12 +7,19 @@
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
+#include "fcgi/projects/project.h"
 #include "fcgi/status/engine_status.h"
 #include "sql/chats/store_conversations.h"
+
+#define SHORT_QUESTION 60 /* bytes */
+#define ROOM_TOKENS 256   /* for an answer, beside files that are given whole */
 
 struct branch {
     struct request *r;
     cJSON *messages;
+    cJSON *question; /* the last user's message, until its passages stand before it */
+    cJSON *earlier;  /* its text, and that of the question before: strings, for a search */
+    int last_number; /* of passages so far */
     bool running, failed;
     int64_t last_id;
     int64_t room;   /* bytes of pictures that may still be shown */
@@ -87,6 +94,58 @@ static cJSON *add_with_files(struct branch *b, const struct store_message *row)
     return m;
 }
 
+/* Before the message's text, which stands behind its pictures where it has some. */
+static bool put_before(cJSON *message, struct buf *text)
+{
+    cJSON *content = json_member(message, "content"), *holder = message;
+    const char *name = "content";
+    if (cJSON_IsArray(content)) {
+        name = "text";
+        holder = cJSON_GetArrayItem(content, cJSON_GetArraySize(content) - 1);
+        if (!json_text(holder, name)) { /* pictures alone */
+            cJSON *part = cJSON_CreateObject();
+            return cJSON_AddItemToArray(content, part) &&
+                   cJSON_AddStringToObject(part, "type", name) &&
+                   cJSON_AddStringToObject(part, name, text->data);
+        }
+    }
+    buf_puts(text, json_text(holder, name));
+    cJSON *whole = text->failed ? NULL : cJSON_CreateString(text->data);
+    return whole && cJSON_ReplaceItemInObjectCaseSensitive(holder, name, whole);
+}
+
+/* Passages that a question was given with stand before it again in each later prompt. */
+static void put_passages(struct branch *b, const cJSON *sources)
+{
+    struct buf text = {0};
+    const int last = project_last_number(sources);
+    if (last > b->last_number)
+        b->last_number = last;
+    b->failed |= !project_put_passages(&text, sources);
+    if (text.len && b->question && !b->failed) {
+        b->failed |= !put_before(b->question, &text);
+        b->question = NULL;
+    }
+    buf_fini(&text);
+}
+
+static void put_stored(struct branch *b, const char *text)
+{
+    cJSON *sources = json_parse(text, strlen(text), NULL, NULL);
+    b->failed |= !sources;
+    if (sources)
+        put_passages(b, sources);
+    cJSON_Delete(sources);
+}
+
+static void note_question(struct branch *b, cJSON *message, const char *content)
+{
+    b->question = message;
+    b->failed |= !cJSON_AddItemToArray(b->earlier, cJSON_CreateString(content));
+    while (cJSON_GetArraySize(b->earlier) > 2)
+        cJSON_DeleteItemFromArray(b->earlier, 0);
+}
+
 /* Failed answers stay in, with what they have: roles must go on alternating. */
 static bool add_row(void *context, const struct store_message *row)
 {
@@ -96,6 +155,10 @@ static bool add_row(void *context, const struct store_message *row)
     cJSON *m = files ? add_with_files(b, row)
                      : add_message(b->messages, store_role_name(row->role), row->content);
     b->last_id = row->id;
+    if (row->role == ROLE_USER)
+        note_question(b, m, row->content);
+    if (row->sources)
+        put_stored(b, row->sources);
     b->running |= row->status == MESSAGE_RUNNING;
     b->failed |= !m || (*row->reasoning && !json_member(m, "reasoning_content") &&
                         !cJSON_AddStringToObject(m, "reasoning_content", row->reasoning));
@@ -122,11 +185,13 @@ static bool add_question(struct request *r, const struct conversation_ask *ask, 
     cJSON *parts = cJSON_CreateArray();
     bool ok = attachments_prompt(r, &ask->attachments, ask->content, &framed, e) &&
               attachments_pictures(r, &ask->attachments, parts, e);
-    if (ok)
-        b->failed |=
-            !add_parts(b->messages, "user", parts, framed.len ? framed.data : ask->content);
-    else
+    if (ok) {
+        cJSON *m = add_parts(b->messages, "user", parts, framed.len ? framed.data : ask->content);
+        b->failed |= !m;
+        note_question(b, m, ask->content);
+    } else {
         cJSON_Delete(parts);
+    }
     buf_fini(&framed);
     return ok;
 }
@@ -172,32 +237,113 @@ bool conversation_fits(struct request *r, const struct prompt *p, struct err *e)
     return err_param(e, "limit", page.n_ctx);
 }
 
-cJSON *conversation_messages(struct request *r, const struct conversation_ask *ask, struct err *e)
+/* The project's beginning, then the user's own prompt, as one message. */
+static bool add_system(struct branch *b, const struct project_given *g, const cJSON *settings,
+                       struct err *e)
 {
-    const char *system = NULL;
-    struct branch b = {.r = r, .messages = cJSON_CreateArray(), .room = ATTACHMENT_PICTURE_BYTES};
-    if (!b.messages) {
-        err_set(e, ERR_NOMEM, "no memory for the prompt");
-        return NULL;
+    const char *own = NULL;
+    struct buf text = {0};
+    if (!json_get_string(settings, "system", &own, e))
+        return false;
+    if (g->preamble.len)
+        buf_append(&text, g->preamble.data, g->preamble.len);
+    if (own && *own)
+        buf_printf(&text, "%s%s", text.len ? "\n\n" : "", own);
+    b->failed |= text.failed || (text.len && !add_message(b->messages, "system", text.data));
+    buf_fini(&text);
+    return true;
+}
+
+/* What the question alone does not say ("and the second one?") the one before may. */
+static bool search_project(struct request *r, struct branch *b, struct project_given *g,
+                           struct err *e)
+{
+    struct buf text = {0};
+    const int n = cJSON_GetArraySize(b->earlier);
+    const char *last = cJSON_GetStringValue(cJSON_GetArrayItem(b->earlier, n - 1));
+    buf_puts(&text, last ? last : "");
+    if (n > 1 && text.len < SHORT_QUESTION)
+        buf_printf(&text, "\n%s", cJSON_GetStringValue(cJSON_GetArrayItem(b->earlier, 0)));
+    bool ok = text.failed ? err_set(e, ERR_NOMEM, "no memory for the question")
+                          : project_search(r, g, text.len ? text.data : "", b->last_number + 1, e);
+    buf_fini(&text);
+    if (ok)
+        put_passages(b, g->sources);
+    return ok && (!b->failed || err_set(e, ERR_NOMEM, "no memory for the prompt's messages"));
+}
+
+static bool read_all(struct request *r, const struct conversation_ask *ask, struct branch *b,
+                     struct project_given *g, struct err *e)
+{
+    if (!add_system(b, g, ask->settings, e) || !read_branch(r, ask, b, e))
+        return false;
+    if (ask->given)
+        put_stored(b, ask->given);
+    else if (g->files.n && !g->whole && b->question && !ask->n_results &&
+             !search_project(r, b, g, e))
+        return false;
+    if (ask->sources) {
+        ask->sources->len = 0;
+        b->failed |= g->preamble.len && !json_write(ask->sources, g->sources);
     }
-    bool ok = json_get_string(ask->settings, "system", &system, e);
-    b.failed = ok && system && *system && !add_message(b.messages, "system", system);
-    if (ok && read_branch(r, ask, &b, e))
+    return !b->failed || err_set(e, ERR_NOMEM, "no memory for the prompt's messages");
+}
+
+/* *whole: files of the project stand in it whole. */
+static cJSON *make_messages(struct request *r, const struct conversation_ask *ask, bool *whole,
+                            struct err *e)
+{
+    struct project_given g;
+    struct branch b = {.r = r,
+                       .messages = cJSON_CreateArray(),
+                       .earlier = cJSON_CreateArray(),
+                       .room = ATTACHMENT_PICTURE_BYTES};
+    bool ok = b.messages && b.earlier;
+    if (!ok)
+        err_set(e, ERR_NOMEM, "no memory for the prompt");
+    ok = project_give(r, ask->conversation_id, ask->search, &g, ok ? e : NULL) && ok &&
+         read_all(r, ask, &b, &g, e);
+    *whole = g.whole;
+    project_given_fini(&g);
+    cJSON_Delete(b.earlier);
+    if (ok)
         return b.messages;
     cJSON_Delete(b.messages);
     return NULL;
 }
 
+cJSON *conversation_messages(struct request *r, const struct conversation_ask *ask, struct err *e)
+{
+    bool whole;
+    return make_messages(r, ask, &whole, e);
+}
+
+static bool fills(struct request *r, const struct prompt *p)
+{
+    struct status_page page;
+    return engine_status_read(r, &page) && page.n_ctx > 0 &&
+           p->ids.n + ROOM_TOKENS > (size_t)page.n_ctx;
+}
+
+/* Where a long chat leaves no room for the project's files in their whole, passages of them serve.
+ */
 bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out,
                          struct err *e)
 {
-    struct prompt_input in = {.messages = conversation_messages(r, ask, e),
+    bool whole;
+    struct conversation_ask again = *ask;
+    struct prompt_input in = {.messages = make_messages(r, ask, &whole, e),
                               .kwargs = ask->kwargs,
                               .tools = json_member(ask->settings, "tools"),
                               .generic_tools = prompt_generic_tools(r)};
     bool ok = in.messages && prompt_make(r->worker->text, &in, out, e);
     cJSON_Delete(in.messages);
-    return ok;
+    if (!ok || !whole || ask->search || !fills(r, out))
+        return ok;
+    prompt_fini(out);
+    *out = (struct prompt){0};
+    again.search = true;
+    return conversation_render(r, &again, out, e);
 }
 
 bool conversation_prompt(struct request *r, const struct conversation_ask *ask, struct prompt *out,

@@ -25,6 +25,7 @@ OPENAPI_SCHEMAS = \
 	%D%/ollama.json \
 	%D%/passkeys.json \
 	%D%/people.json \
+	%D%/projects.json \
 	%D%/prompt_cache.json \
 	%D%/responses.json \
 	%D%/shares.json \

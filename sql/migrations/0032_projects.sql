@@ -63,4 +63,4 @@ CREATE INDEX file_chunks_waiting ON file_chunks (attachment_id, id) WHERE state 
 CREATE VIRTUAL TABLE chunk_search USING fts5 (
     owner, text, content = '', tokenize = 'unicode61 remove_diacritics 2'
 );
-PRAGMA user_version = 33;
+PRAGMA user_version = 32;

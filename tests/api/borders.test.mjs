@@ -48,6 +48,9 @@ async function things(who, word) {
   out['/api/presets'] = (await make('/api/presets', { name: word, settings: { system: word } })).id;
   out['/api/prompts'] = (await make('/api/prompts', { name: word, text: word })).id;
   out['/api/attachments'] = (await make(`/api/attachments?name=${word}.txt`, word, { 'content-type': 'application/octet-stream' })).id;
+  out['/api/projects'] = (await make('/api/projects', { name: word, instructions: word })).id;
+  const file = await make(`/api/attachments?name=p${word}.txt`, word, { 'content-type': 'application/octet-stream' });
+  await make(`/api/projects/${out['/api/projects']}/files`, { attachment_id: file.id });
   out['/api/shares'] = (await make(`/api/conversations/${out['/api/conversations']}/shares`, {})).id;
   out['/api/tool-servers'] = (await make('/api/tool-servers', { name: word.slice(0, 20), url: mcp.url })).id;
   const passkey = new Authenticator(s.url).create(await make('/api/passkeys/options', undefined, who.session));

@@ -40,6 +40,7 @@ export const GOOD = {
   '/apply-template': { messages: [{ role: 'user', content: 'Hello' }], add_generation_prompt: true, chat_template_kwargs: { enable_thinking: false } },
   '/api/prompts': { name: 'x', text: 'Say {{what}}' },
   '/api/presets': { name: 'x', settings: { temperature: 1, reasoning_effort: 'none', json_schema: { type: 'object' }, tools: [] } },
+  '/api/projects': { name: 'x', colour: 3, instructions: 'Be brief.' },
   '/api/count': { content: 'x', parent_id: null, settings: { thinking: false } },
   '/api/conversations': { title: 'x', settings: { temperature: 1, stop: ['x'], thinking: true } },
   '/api/keys': { name: 'x', scopes: ['inference'], expires_at: 5, limits: { max_jobs: 1 } },
@@ -61,6 +62,8 @@ const OTHERS = [
   ['POST', '/api/conversations/bulk', { ids: ['999999'], pinned: true, add_tags: ['a'], remove_tags: ['b'] }],
   ['PATCH', '/api/defaults', { temperature: 1, top_k: 5, json_schema: { type: 'object' }, system: 'Be brief.' }],
   ['PATCH', '/api/presets/1', { name: 'y', settings: { seed: 3 } }],
+  ['PATCH', '/api/projects/1', { name: 'y', colour: 0, instructions: 'x' }],
+  ['POST', '/api/projects/1/files', { attachment_id: '1' }],
   ['PATCH', '/api/prompts/1', { name: 'y', text: 'Say it' }],
   ['PATCH', '/api/keys/999999', { name: 'x', limits: { max_jobs: 1 }, strict_parameters: true }],
   ['PATCH', '/api/users/999999', { role: 'user', disabled: true, limits: { tokens_per_day: 5 } }],
@@ -81,10 +84,10 @@ const OTHERS = [
 ];
 const READ = ['/api/tool-servers', '/v1/responses/{id}', '/v1/responses/{id}/input_items', '/v1/models', '/v1/models/{id}', '/api/keys', '/api/users', '/api/users/{id}/sessions', '/api/users/{id}/keys', '/api/invites',
   '/api/admin/audit', '/api/usage', '/api/admin/usage', '/api/admin/usage/daily', '/api/admin/log', '/api/admin/history', '/api/changes', '/api/conversations', '/api/conversations/{id}', '/api/conversations/{id}/texts',
-  '/api/tags', '/api/messages/{id}/stream', '/api/attachments/{id}', '/api/attachments/{id}/content', '/api/attachments/{id}/text', '/api/shares', '/api/conversations/{id}/shares',
+  '/api/tags', '/api/messages/{id}/stream', '/api/attachments/{id}', '/api/attachments/{id}/content', '/api/attachments/{id}/text', '/api/shares', '/api/projects', '/api/projects/{id}', '/api/conversations/{id}/shares',
   '/api/shared/{id}', '/api/shared/{id}/attachments/{id}', '/metrics', '/health', '/tokenizer_info', '/openapi.json'];
-const DELETED = ['/api/tool-servers/{id}', '/api/attachments/{id}', '/api/conversations/{id}', '/api/invites/{id}', '/api/messages/{id}', '/api/presets/{id}', '/api/prompts/{id}', '/api/shares/{id}', '/v1/responses/{id}', '/api/admin/jobs/{id}'];
-const QUERY = ['limit', 'before', 'after', 'q', 'tag', 'pinned', 'archived', 'trash', 'from', 'to', 'texts', 'days', 'seconds', 'level', 'since', 'until', 'user', 'action', 'order', 'stream', 'conversation',
+const DELETED = ['/api/tool-servers/{id}', '/api/attachments/{id}', '/api/conversations/{id}', '/api/invites/{id}', '/api/messages/{id}', '/api/presets/{id}', '/api/prompts/{id}', '/api/projects/{id}', '/api/projects/{id}/files/{id}', '/api/shares/{id}', '/v1/responses/{id}', '/api/admin/jobs/{id}'];
+const QUERY = ['limit', 'before', 'after', 'q', 'tag', 'pinned', 'archived', 'trash', 'project', 'chats', 'from', 'to', 'texts', 'days', 'seconds', 'level', 'since', 'until', 'user', 'action', 'order', 'stream', 'conversation',
   'after_id', 'before_id', 'x'];
 const ID = ['0', '-1', '999999', '99999999999999999999', 'x', '%00', '..%2f', '%f0%9f%a6%8a', '1.5', '1e3', '%27%20or%201', 'a'.repeat(300), ''];
 const VALUE = ['', '0', '1', '-1', '5', '500', '99999999999999999999', 'x', '%', '%zz', '%00', '%22', '%F0%9F%A6%8A', '%ff', 'any', 'true', 'desc', '1-2', '1&limit=2', 'y'.repeat(2000), '[1]', '%25_%25'];

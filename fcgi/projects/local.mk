@@ -1,0 +1,8 @@
+# projects: their API, and what answers are given of them
+
+libsluice_fcgi_a_SOURCES += \
+	%D%/api_projects.c \
+	%D%/project.h \
+	%D%/project_json.c %D%/project_json.h \
+	%D%/project_prompt.c \
+	%D%/project_sources.c
