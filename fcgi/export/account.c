@@ -7,6 +7,7 @@
 #include "fcgi/export/export.h"
 #include "sql/chats/store_library.h"
 #include "sql/core/store.h"
+#include "sql/projects/store_projects.h"
 #include "sql/users/store_oidc.h"
 #include "sql/users/store_users.h"
 
@@ -41,6 +42,20 @@ static bool put_entry(void *context, const struct store_entry *entry)
         buf_json_string(l->out, entry->body, strlen(entry->body));
     buf_printf(l->out, ",\"created_at\":%lld,\"updated_at\":%lld}", (long long)entry->created_at,
                (long long)entry->updated_at);
+    return true;
+}
+
+static bool put_project(void *context, const struct store_project *p)
+{
+    struct listing *l = context;
+    next(l);
+    put_text(l->out, "key", p->key);
+    buf_putc(l->out, ',');
+    put_text(l->out, "name", p->name);
+    buf_printf(l->out, ",\"colour\":%d,", p->colour);
+    put_text(l->out, "instructions", p->instructions);
+    buf_printf(l->out, ",\"created_at\":%lld,\"updated_at\":%lld}", (long long)p->created_at,
+               (long long)p->updated_at);
     return true;
 }
 
@@ -126,6 +141,8 @@ bool export_account(struct buf *out, const struct export_params *p, struct arena
     ok = ok &&
          store_library_list(s, &(struct store_entry_ref){.user_id = user_id, .kind = KIND_PROMPT},
                             put_entry, &l, e);
+    begin(&l, "projects", false);
+    ok = ok && store_project_list(s, user_id, put_project, &l, e);
     begin(&l, "keys", false);
     ok = ok && store_key_list(s, user_id, put_key, &l, e);
     begin(&l, "sessions", false);

@@ -43,6 +43,8 @@ static void open_conversation(struct export_writer *w, const struct store_export
     put_json(out, "tags", c->tags);
     put_json(out, "settings", c->settings);
     put_number(out, "leaf", t->leaf);
+    if (c->project)
+        put_json(out, "project", c->project);
     buf_puts(out, ",\"messages\":[");
 }
 
@@ -80,6 +82,8 @@ static void put_message(struct export_writer *w, const struct export_tree *t, ui
     buf_printf(out, ",\"created_at\":%lld,\"finished_at\":%lld", (long long)m->created_at,
                (long long)(running ? w->exported_at : m->finished_at));
     put_json(out, "attachments", m->attachments);
+    if (m->sources)
+        put_json(out, "sources", m->sources);
     buf_putc(out, '}');
 }
 

@@ -8,6 +8,7 @@
 #include "fcgi/http/file_name.h"
 #include "fcgi/import/formats.h"
 #include "fcgi/import/import.h"
+#include "fcgi/projects/project.h"
 #include "sql/files/store_attachments.h"
 
 #define SCHEMA "sluice-export"
@@ -16,6 +17,8 @@
 static const char *const conversation_members[] = {
     "key",     "title", "created_at", "updated_at", "pinned",   "archived", "trashed_at",
     "fork_of", "tags",  "settings",   "leaf",       "messages", NULL};
+static const char *const conversation_more[] = {"project", NULL}; /* that may be there */
+static const char *const message_more[] = {"sources", NULL};
 static const char *const message_members[] = {
     "id",         "parent",       "role",        "status", "content", "reasoning",
     "tool_calls", "tool_call_id", "error",       "model",  "usage",   "timings",
@@ -40,8 +43,16 @@ static bool is(const cJSON *item)
            cJSON_IsArray(json_member(item, "messages")) && json_member(item, "settings");
 }
 
-/* All that are named are there, and no others. */
-static bool check_members(const cJSON *o, const char *const *names, struct err *e)
+static bool is_among(const char *name, const char *const *names)
+{
+    while (names && *names && strcmp(*names, name) != 0)
+        names++;
+    return names && *names;
+}
+
+/* All that are named are there, and no others but those of `more` (NULL: none). */
+static bool check_members(const cJSON *o, const char *const *names, const char *const *more,
+                          struct err *e)
 {
     const cJSON *m;
     int n = 0;
@@ -49,10 +60,7 @@ static bool check_members(const cJSON *o, const char *const *names, struct err *
         if (!cJSON_GetObjectItemCaseSensitive(o, names[n]))
             return err_field(e, ERR_INPUT, names[n], "is missing");
     cJSON_ArrayForEach (m, o) {
-        int i = 0;
-        while (names[i] && strcmp(names[i], m->string) != 0)
-            i++;
-        if (!names[i])
+        if (!is_among(m->string, names) && !is_among(m->string, more))
             return err_field(e, ERR_INPUT, m->string, "is not known to version %d", VERSION);
     }
     return true;
@@ -144,6 +152,7 @@ struct json_field { /* a member that is kept as the JSON that it is */
 };
 static const struct json_field tool_calls_field = {"tool_calls", '[', true, IMPORT_TEXT_BYTES};
 static const struct json_field timings_field = {"timings", '{', true, IMPORT_TEXT_BYTES};
+static const struct json_field sources_field = {"sources", '{', false, PROJECT_SOURCES_BYTES};
 static const struct json_field settings_field = {"settings", '{', false, STORE_SETTINGS_BYTES};
 
 /* As written, when it is of that type; NULL for null. */
@@ -187,7 +196,7 @@ static bool read_usage(const cJSON *o, struct store_import_message *m, struct er
     m->has_usage = cJSON_IsObject(usage);
     if (!m->has_usage)
         return must("usage", cJSON_IsNull(usage), "an object or null", e);
-    return check_members(usage, members, e) &&
+    return check_members(usage, members, NULL, e) &&
            get_count(usage, "prompt_tokens", 0, &m->prompt_tokens, e) &&
            get_count(usage, "cached_tokens", 0, &m->cached_tokens, e) &&
            get_count(usage, "completion_tokens", 0, &m->completion_tokens, e);
@@ -230,7 +239,7 @@ static bool read_file(struct draft *d, const cJSON *o, struct store_import_file 
     char clean_name[FILE_NAME_SIZE];
     int64_t size;
     if (!must("attachments", cJSON_IsObject(o), "an array of objects", e) ||
-        !check_members(o, members, e) || !get_text(o, "sha256", false, &f->sha256, e) ||
+        !check_members(o, members, NULL, e) || !get_text(o, "sha256", false, &f->sha256, e) ||
         !get_text(o, "name", false, &f->name, e) || !get_text(o, "mime", false, &mime, e) ||
         !get_count(o, "size", 0, &size, e))
         return false;
@@ -267,6 +276,46 @@ static bool read_files(struct draft *d, const cJSON *list, struct store_import_m
     return true;
 }
 
+/* What it was given of its project; absent in an answer that was in none. */
+static bool read_sources(struct draft *d, const cJSON *o, struct json_slice text,
+                         struct store_import_message *m, struct err *e)
+{
+    const cJSON *sources = cJSON_GetObjectItemCaseSensitive(o, "sources");
+    return !sources ||
+           (must("sources", project_sources_fit(sources), "what docs/export.schema.json says", e) &&
+            read_json(d, text, &sources_field, &m->sources, e));
+}
+
+static bool read_project(struct draft *d, const cJSON *item, struct err *e)
+{
+    static const char *const members[] = {"key", "name", "colour", "instructions", "files", NULL};
+    const cJSON *o = cJSON_GetObjectItemCaseSensitive(item, "project"), *f;
+    const cJSON *files = json_member(o, "files");
+    int64_t colour;
+    if (!o)
+        return true;
+    struct store_import_project *p = arena_alloc(d->arena, sizeof *p);
+    struct store_import_file *list = arena_alloc(d->arena, STORE_PROJECT_FILES * sizeof *list);
+    if (!p || !list)
+        return draft_no_memory(e);
+    *p = (struct store_import_project){.files = list};
+    if (!must("project", cJSON_IsObject(o), "an object", e) ||
+        !check_members(o, members, NULL, e) || !read_key(o, "key", false, &p->key, e) ||
+        !get_text(o, "name", false, &p->name, e) ||
+        !get_text(o, "instructions", false, &p->instructions, e) ||
+        !get_count(o, "colour", 0, &colour, e) ||
+        !must("colour", colour < STORE_PROJECT_COLOURS, "0 to 7", e) ||
+        !must("files", cJSON_IsArray(files) && cJSON_GetArraySize(files) <= STORE_PROJECT_FILES,
+              "an array of at most 100 files", e))
+        return false;
+    p->colour = (int)colour;
+    cJSON_ArrayForEach (f, files)
+        if (!read_file(d, f, &list[p->n_files++], e))
+            return false;
+    d->out.project = p;
+    return true;
+}
+
 /* The page draws a card for each. */
 static bool are_objects(const cJSON *list)
 {
@@ -282,7 +331,8 @@ static bool read_message(struct draft *d, const cJSON *o, struct json_slice text
                          struct store_import_message *m, struct err *e)
 {
     const cJSON *attachments = json_member(o, "attachments");
-    if (!must("", cJSON_IsObject(o), "an object", e) || !check_members(o, message_members, e) ||
+    if (!must("", cJSON_IsObject(o), "an object", e) ||
+        !check_members(o, message_members, message_more, e) ||
         !read_place(o, d->out.n_messages, m, e) || !read_words(o, m, e) ||
         !get_text(o, "content", false, &m->content, e) ||
         !get_text(o, "reasoning", false, &m->reasoning, e) ||
@@ -291,7 +341,7 @@ static bool read_message(struct draft *d, const cJSON *o, struct json_slice text
         !read_usage(o, m, e) || !read_json(d, text, &tool_calls_field, &m->tool_calls, e) ||
         !must("tool_calls", are_objects(json_member(o, "tool_calls")),
               "an array of objects or null", e) ||
-        !read_json(d, text, &timings_field, &m->timings, e) ||
+        !read_json(d, text, &timings_field, &m->timings, e) || !read_sources(d, o, text, m, e) ||
         !get_count(o, "created_at", 0, &m->created_at, e) ||
         !get_count(o, "finished_at", 0, &m->finished_at, e) ||
         !must("attachments", cJSON_IsArray(attachments), "an array", e))
@@ -330,7 +380,7 @@ static bool read(struct draft *d, const cJSON *item, struct json_slice text, str
 {
     struct store_import *c = &d->out;
     int64_t leaf;
-    if (!check_members(item, conversation_members, e) ||
+    if (!check_members(item, conversation_members, conversation_more, e) ||
         !read_key(item, "key", false, &c->key, e) ||
         !get_text(item, "title", false, &c->title, e) ||
         !get_count(item, "created_at", 0, &c->created_at, e) ||
@@ -338,8 +388,8 @@ static bool read(struct draft *d, const cJSON *item, struct json_slice text, str
         !get_flag(item, "pinned", &c->pinned, e) || !get_flag(item, "archived", &c->archived, e) ||
         !get_count_or_null(item, "trashed_at", 0, &c->trashed_at, e) ||
         !read_key(item, "fork_of", true, &c->fork_of, e) || !read_tags(d, item, e) ||
-        !read_settings(d, item, text, e) || !get_count_or_null(item, "leaf", 1, &leaf, e) ||
-        !read_messages(d, item, text, e))
+        !read_settings(d, item, text, e) || !read_project(d, item, e) ||
+        !get_count_or_null(item, "leaf", 1, &leaf, e) || !read_messages(d, item, text, e))
         return false;
     c->leaf = (int)leaf - 1;
     return must("title", strlen(c->title) <= STORE_TITLE_BYTES, "at most 512 bytes long", e) &&

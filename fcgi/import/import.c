@@ -16,6 +16,7 @@
 #include "fcgi/import/import_internal.h"
 #include "sql/chats/store_import.h"
 #include "sql/core/secret.h"
+#include "sql/projects/store_projects.h"
 
 #define ARENA_BYTES ((size_t)192 << 20)
 #define BUSY_TRIES 6 /* of 5 s each: others write long */
@@ -75,20 +76,44 @@ void import_see(struct import_seen *seen, const char *text)
     seen->table[at] = hash_of(text);
 }
 
+static bool look_for_file(struct import_run *x, const char *sha256, struct store_imported *out,
+                          struct err *e)
+{
+    bool known = seen_in(&x->files, sha256);
+    if (!known &&
+        !store_import_file_known(x->params->store, x->params->user_id, sha256, &known, e))
+        return false;
+    out->n_files += known;
+    out->n_missing += !known;
+    return true;
+}
+
+/* The files of a project that the conversation would make. */
+static bool look_for_project(struct import_run *x, const struct store_import *c,
+                             struct store_imported *out, struct err *e)
+{
+    int64_t id = 0;
+    const struct store_import_project *p = c->project;
+    const char *key = p ? arena_printf(x->arena, "project %s", p->key) : NULL;
+    if (!key || seen_in(&x->keys, key))
+        return true;
+    import_see(&x->keys, key);
+    if (!store_project_by_key(x->params->store, x->params->user_id, p->key, &id, e))
+        return false;
+    for (int i = 0; i < p->n_files && !id; i++)
+        if (!look_for_file(x, p->files[i].sha256, out, e))
+            return false;
+    return true;
+}
+
 /* A dry run counts the files that a real one would have, from the archive or from before. */
 static bool look_for_files(struct import_run *x, const struct store_import *c,
                            struct store_imported *out, struct err *e)
 {
     for (int i = 0; i < c->n_messages; i++)
-        for (int k = 0; k < c->messages[i].n_files; k++) {
-            const char *sha256 = c->messages[i].files[k].sha256;
-            bool known = seen_in(&x->files, sha256);
-            if (!known &&
-                !store_import_file_known(x->params->store, x->params->user_id, sha256, &known, e))
+        for (int k = 0; k < c->messages[i].n_files; k++)
+            if (!look_for_file(x, c->messages[i].files[k].sha256, out, e))
                 return false;
-            out->n_files += known;
-            out->n_missing += !known;
-        }
     return true;
 }
 
@@ -103,7 +128,7 @@ static bool write_or_look(struct import_run *x, const struct store_import *c, bo
     if (p->dry_run) {
         *known = *known || seen_in(&x->keys, c->key);
         import_see(&x->keys, c->key);
-        return look_for_files(x, c, out, e);
+        return look_for_files(x, c, out, e) && (*known || look_for_project(x, c, out, e));
     }
     if (*known)
         return true;

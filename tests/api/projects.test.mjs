@@ -1,9 +1,11 @@
 // Projects: rows and chats in them, what goes into prompts of them (instructions, whole files, passages with their places), what is
-// kept with an answer, and that nothing of another user's or of what was deleted is there.
+// kept with an answer, export and import, and that nothing of another user's or of what was deleted is there.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { patiently, sleep, slow, start } from './harness.mjs';
+import { load, patiently, sleep, slow, start, top } from './harness.mjs';
 import { cleared, holding } from './state_folder.mjs';
 
 let s, other;
@@ -205,6 +207,44 @@ test('an answer that is continued has the passages it began with', async () => {
   const more = await post(c.id, { continue: said.last.message.id });
   assert.ok(more.last.message, JSON.stringify(more.body));
   assert.deepEqual(more.last.message.sources, before);
+  await s.request('DELETE', `/api/projects/${p.id}?chats=trash`);
+});
+
+test('an export has projects, to its schema, and comes back whole on another account', async () => {
+  const p = await make({ name: 'Büro', colour: 2, instructions: 'Sei kurz.' });
+  await addFile(p, 'handbuch.txt', long('Der Kaffee steht im dritten Schrank.'));
+  await indexed(p.id);
+  const c = await chat(p.id);
+  await post(c.id, { content: `Wo steht der Kaffee? fake:${JSON.stringify({ text: 'Im dritten Schrank [1].' })}` });
+  await s.request('DELETE', '/api/trash');
+  const get = (query, headers) => patiently(() => s.request('GET', `/api/export${query}`, undefined, headers));
+  const [{ default: Ajv }] = [await load('ajv/dist/2020.js')];
+  const check = new (Ajv.default ?? Ajv)().compile(JSON.parse(readFileSync(path.join(top, 'docs/export.schema.json'), 'utf8')));
+  const query = `&conversation=${c.id}`;
+  const json = await (await get(`?format=json${query}`)).json();
+  assert.ok(check(json), JSON.stringify(check.errors));
+  assert.equal(json.conversations[0].project.name, 'Büro');
+  assert.equal(json.conversations[0].project.files[0].name, 'handbuch.txt');
+  assert.ok(json.conversations[0].messages[1].sources.passages.length);
+  const zip = Buffer.from(await (await get(`?format=zip${query}`)).arrayBuffer());
+  const as = await signIn('frida');
+  for (const fresh of [true, false]) {
+    const r = await s.json('POST', '/api/import', zip, { 'content-type': 'application/zip', ...as });
+    assert.deepEqual([r.status, r.body.imported, r.body.duplicates, r.body.failed, r.body.attachments_missing], fresh ? [200, 1, 0, 0, 0] : [200, 0, 1, 0, 0], r.text);
+  }
+  const [q] = (await s.json('GET', '/api/projects', undefined, as)).body.items;
+  assert.deepEqual([q.name, q.colour, q.instructions, q.chats, q.n_files], ['Büro', 2, 'Sei kurz.', 1, 1]);
+  const back = await (await get('?format=json', as)).json();
+  assert.deepEqual(back.conversations, json.conversations, 'the same again');
+  const [, answer] = (await s.json('GET', `/api/conversations/${(await s.json('GET', '/api/conversations', undefined, as)).body.items[0].id}`, undefined, as)).body.messages;
+  assert.deepEqual(answer.sources, json.conversations[0].messages[1].sources);
+  for (const [change, field] of [[(x) => { x.project.colour = 9; }, 'colour'], [(x) => { delete x.project.files; }, 'files'], [(x) => { x.messages[1].sources = { project: 1 }; }, 'sources'], [(x) => { x.project = 'x'; }, 'project']]) {
+    const bad = structuredClone(json);
+    bad.conversations[0].key = `bad.${field}`;
+    change(bad.conversations[0]);
+    const r = await s.json('POST', '/api/import', bad, as);
+    assert.deepEqual([r.body.failed, r.body.problems[0].path.endsWith(field)], [1, true], r.text);
+  }
   await s.request('DELETE', `/api/projects/${p.id}?chats=trash`);
 });
 
