@@ -53,6 +53,8 @@ dist_webjs_DATA += %D%/js/actions.js %D%/js/block_window.js %D%/js/share_page.js
 	%D%/js/list_pages.js %D%/js/list_filters.js %D%/js/list_query.js %D%/js/list_row.js %D%/js/list_selection.js %D%/js/shortcuts.js %D%/js/tags.js %D%/js/kept.js %D%/js/fold.js %D%/js/sending.js %D%/js/virtual_rows.js
 web_icons += %D%/icons/archive.svg %D%/icons/filter.svg %D%/icons/pin.svg %D%/icons/restore.svg %D%/icons/select.svg \
 	%D%/icons/share.svg %D%/icons/tag.svg
+dist_webjs_DATA += %D%/js/project_doors.js %D%/js/project_style.js %D%/js/project_window.js %D%/js/projects.js %D%/js/sources.js
+web_icons += %D%/icons/folder.svg
 # accounts: signing in and up, one's own, users and the audit log for admins
 dist_webjs_DATA += %D%/js/confirm.js %D%/js/passkeys.js %D%/js/login.js %D%/js/security.js
 dist_webadmin_DATA += %D%/js/admin/attention.js %D%/js/admin/users.js %D%/js/admin/person.js %D%/js/admin/audit.js
@@ -77,7 +79,7 @@ web_css = %D%/css/tokens.css %D%/css/base.css %D%/css/button.css %D%/css/field.c
 	%D%/css/layout.css %D%/css/sidebar.css %D%/css/composer.css %D%/css/message.css %D%/css/prose.css %D%/css/account.css %D%/css/share.css \
 	%D%/css/export.css %D%/css/import.css %D%/css/tools.css
 webcssdir = $(webdir)/css
-dist_webcss_DATA = %D%/css/admin.css %D%/css/bars.css %D%/css/samples.css %D%/css/settings.css
+dist_webcss_DATA = %D%/css/admin.css %D%/css/bars.css %D%/css/projects.css %D%/css/samples.css %D%/css/settings.css
 nodist_webcss_DATA = %D%/css/page.css
 EXTRA_DIST += $(web_css) $(web_icons) %D%/css/icons.sed
 CLEANFILES += %D%/css/page.css

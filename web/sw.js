@@ -9,7 +9,7 @@ const READ_DAYS = 30;
 const PARTS = /^\/($|(css|js|strings|vendor)\/(?!admin)|icon[\w-]*\.(svg|png)$|manifest\.webmanifest$)/;
 const FORGETS = /^\/api\/(conversations\/bulk|trash|messages\/\d+)$/; // what is changed there may delete chats, or parts of them
 const CHAT = /^\/api\/conversations\/(\d+)(?!\d)/;
-const READS = /^\/api\/(session$|conversations($|\/\d+(\/texts)?$)|conversation-tags$)/;
+const READS = /^\/api\/(session$|conversations($|\/\d+(\/texts)?$)|conversation-tags$|projects$)/;
 
 self.addEventListener("install", () => self.skipWaiting());
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
@@ -87,7 +87,7 @@ self.addEventListener("fetch", (event) => {
   const url = new URL(event.request.url);
   if (url.origin !== self.location.origin) return;
   const { method } = event.request;
-  if (method !== "GET" && (FORGETS.test(url.pathname) || (method === "DELETE" && /^\/api\/conversations\/\d+$/.test(url.pathname)))) {
+  if (method !== "GET" && (FORGETS.test(url.pathname) || (method === "DELETE" && /^\/api\/(conversations|projects)\/\d+/.test(url.pathname)))) {
     event.respondWith(deleting(event.request));
     return;
   }

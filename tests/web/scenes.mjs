@@ -56,7 +56,7 @@ async function* menuOf(page, button, name, begin) {
     await begin();
     await page.click(button);
     const item = page.locator('.menu [role=menuitem]').nth(i);
-    if (await item.locator('.i-out, .i-language, .i-trash, .i-edit, .i-pin, .i-archive, .i-select').count()) { await closeDialogs(page); continue; }
+    if (await item.locator('.i-out, .i-language, .i-trash, .i-edit, .i-pin, .i-archive, .i-select, .i-folder').count()) { await closeDialogs(page); continue; }
     const here = page.url();
     await page.evaluate(() => document.querySelectorAll('.toast').forEach((n) => n.remove()));
     await item.click();
@@ -129,6 +129,21 @@ export async function* scenes(house, context = {}) {
   yield { name: 'list', page };
   yield* menuOf(page, '#account', 'account', list);
   yield* menuOf(page, '.conversation >> nth=0 >> .conversation-more', 'conversation', list);
+
+  const project = (await house.server.json('POST', '/api/projects', { name: 'Tides and currents', colour: 1, instructions: 'Answer in metres.' })).body;
+  await house.server.json('POST', '/api/conversations/bulk', { ids: [here.split('/').pop()], project_id: project.id });
+  await page.reload();
+  await list();
+  await page.locator('.project-open').click();
+  await page.locator('.project-chat a').waitFor();
+  yield { name: 'project-folder', page };
+  await page.locator('.project-row .icon-button').click();
+  await page.locator('.menu button:has(.i-tune)').click();
+  await page.waitForSelector('#project-dialog[open]');
+  await page.setInputFiles('#project-dialog input[type=file]', { name: 'tides.md', mimeType: 'text/plain', buffer: Buffer.from('The range at Saint-Malo is 13 metres.') });
+  await page.waitForSelector('#project-dialog .file-remove');
+  yield { name: 'project-dialog', page };
+  await closeDialogs(page);
 
   await house.server.json('PATCH', '/api/admin/settings', { share_links: true });
   const shared = await house.server.json('POST', `/api/conversations/${here.split('/').pop()}/shares`, {});

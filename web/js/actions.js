@@ -27,6 +27,7 @@ function paletteActions(actions, can) {
   return [
     ...IN_PALETTE.map(([icon, what, name]) => ({ icon, label: t(what), keys: keysOf(name), can: () => can(name), run: actions[name] })),
     { icon: "ghost", label: t("header.temporary"), run: () => { actions.new(); emit("temporary", true); } },
+    { icon: "folder", label: t("projects.new"), run: () => emit("command-project") },
     { icon: "export", label: t("slash.export"), run: () => emit("command-export") },
     { icon: "import", label: t("slash.import"), run: () => emit("command-import") },
     setting("tune", t("page.settings"), () => emit("command-settings")),

@@ -13,7 +13,7 @@ const content = (file) => `/api/attachments/${file.id}/content`;
 /** Size and tokens; those only while they are the present model's. */
 function about(file) {
   const counted = Number.isInteger(file.tokens) && (!file.model || file.model === (state.status?.model?.id ?? file.model));
-  return [bytes(file.bytes), counted ? t("thread.tokens", { n: file.tokens }) : ""].filter(Boolean).join(" · ");
+  return [file.bytes === undefined ? "" : bytes(file.bytes), counted ? t("thread.tokens", { n: file.tokens }) : ""].filter(Boolean).join(" · ");
 }
 
 /** One file. words: instead of size and tokens. remove: what its button does; none without. */
@@ -21,7 +21,7 @@ export function chip(file, { words, remove, status = "ready" } = {}) {
   const known = Boolean(file.id);
   const picture = known && isImage(file);
   const open = el("button", { type: "button", class: "file-open", disabled: !known, title: file.note || file.name,
-    on: { click: () => preview(file) } },
+    on: { click: () => openFile(file) } },
   picture ? el("img", { class: "file-thumb", src: content(file), alt: "", loading: "lazy", width: 38, height: 38 }) : icon("file"),
   el("span", { class: "file-words" }, el("bdi", { class: "file-name" }, file.name), el("span", { class: "file-about" }, words || about(file))));
   return el("li", { class: "file", data: { state: status } }, open,
@@ -50,22 +50,28 @@ async function inside(file) {
   return pre;
 }
 
+async function lookAt(file) {
+  const now = await call("GET", `/api/attachments/${file.id}`); // is it still there, and what was it read as?
+  return { about: now, node: await inside(file) };
+}
+
 let previews = 0; // how often one was opened
 
-async function preview(file) {
+/** look: what is shown of it, {about, node}; else what the server has. */
+export async function openFile(file, look = lookAt) {
   const mine = ++previews;
   const dialog = $("file-dialog");
   $("file-title").textContent = file.name;
   $("file-about").textContent = [about(file), file.note].filter(Boolean).join(" · ");
-  $("file-download").href = content(file);
-  $("file-download").download = file.name;
+  const download = (f) => Object.assign($("file-download"), { href: content(f), download: f.name, hidden: !f.id });
+  download(file);
   $("file-body").replaceChildren(el("p", { class: "muted" }, t("attach.loading")));
   dialog.showModal();
   try {
-    const now = await call("GET", `/api/attachments/${file.id}`); // is it still there, and what was it read as?
-    const node = await inside(file);
+    const { about: now, node } = await look(file);
     if (!dialog.open || mine !== previews) return;
-    $("file-about").textContent = [about(now), now.type, now.note].filter(Boolean).join(" · ");
+    if (now) download(now);
+    if (now) $("file-about").textContent = [about(now), now.type, now.note].filter(Boolean).join(" · ");
     $("file-body").replaceChildren(node);
   } catch (error) {
     if (mine === previews) $("file-body").replaceChildren(el("p", { class: "form-error", role: "alert" }, error.message));

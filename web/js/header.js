@@ -2,6 +2,7 @@
 
 import { $, openMenu } from "./dom.js";
 import { t } from "./i18n.js";
+import { move } from "./project_doors.js";
 import { shareDialog } from "./share.js";
 import { change, currentRow, editTags, rename } from "./sidebar.js";
 import { emit, on, state } from "./state.js";
@@ -16,6 +17,7 @@ export function initHeader(frame) {
       { label: t("list.rename"), icon: "edit", run: () => { frame.showSidebar(true); rename(c); } },
       { label: t(c.pinned ? "list.unpin" : "list.pin"), icon: "pin", run: () => change([c], { pinned: !c.pinned }) },
       { label: t("list.tags"), icon: "tag", run: () => editTags([c]) },
+      { label: t("projects.move"), icon: "folder", run: () => move([c], $("title-button")) },
       { label: t("list.share"), icon: "share", run: () => shareDialog(c) },
       { label: t("list.export"), icon: "export", run: () => emit("export-chosen", [c.id]) },
       { line: true },

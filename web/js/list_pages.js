@@ -41,7 +41,7 @@ export class ListPages {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries({ limit: PAGE, ...this.params, ...more })) for (const one of [value].flat()) query.append(name, one);
     if (this.text) query.set("q", this.text);
-    if (this.plain) query.set("pinned", "0");
+    if (this.plain) { query.set("pinned", "0"); query.set("project", "none"); } // those in projects stand in their folders
     return call("GET", `/api/conversations?${query}`);
   }
 
@@ -141,6 +141,6 @@ export class ListPages {
     if (this.text || (!this.plain && !old)) return;
     this.remove(new Set([item.id]));
     if (item.pinned && this.plain) this.pinned.unshift(item);
-    else if (!this.cut && !(this.plain && item.archived)) this.items.unshift(item);
+    else if (!this.cut && !(this.plain && (item.archived || item.project_id))) this.items.unshift(item);
   }
 }

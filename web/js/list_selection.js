@@ -51,6 +51,7 @@ class Selection {
           act("pin", t("list.pin"), (all) => doors.change(all, { pinned: all.some((c) => !c.pinned) })),
           act("archive", t("list.archive"), (all) => doors.change(all, { archived: all.some((c) => !c.archived) })),
           act("tag", t("list.tags"), doors.editTags),
+          act("folder", t("projects.move"), (all) => doors.move(all, root.firstChild)),
           act("share", t("list.export"), (all) => emit("export-chosen", all.map((c) => c.id))),
           act("trash", t("list.delete"), (all) => doors.change(all, { trashed: true }), true),
         ]),

@@ -20,6 +20,7 @@ import "./model_menu.js";
 import "./meter.js";
 import "./queue.js";
 import "./suggestions.js";
+import { showProjects } from "./project_doors.js";
 import { placeOf, post } from "./sending.js";
 import { keysOf, shownKeysOf } from "./shortcuts.js";
 import { runCommand } from "./slash.js";
@@ -86,6 +87,7 @@ function showFound(messageId) {
 
 function openNew() {
   closeCurrent();
+  state.project = /^#\/p\/(\d+)$/.exec(location.hash)?.[1];
   state.draftSettings = {};
   takeDraft("");
   drawAll();
@@ -194,7 +196,7 @@ $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("account.signOut"), icon: "out", run: signOut },
 ]));
 on("imported", () => loadConversations());
-on("list-read", (empty) => { if (state.user?.role === "admin") import("./first_run.js").then((m) => m.drawFirstRun(empty), () => { /* without a network */ }); });
+on("list-read", (empty) => { if (state.user?.role === "admin") import("./first_run.js").then((m) => m.drawFirstRun(empty && $("projects").hidden), () => { /* without a network */ }); });
 async function withExport(use) {
   try { use(await import("./export.js")); } catch { toast(t("errors.unreachable")); }
 }
@@ -245,6 +247,7 @@ function showApp(session) {
   try { side = localStorage.getItem("sidebar") || "1"; } catch { /* private mode */ }
   showSidebar(!narrow.matches && side === "1");
   loadConversations();
+  showProjects();
   if (!started) { startStatus(); startLive(); }
   started = true;
   if (navigator.serviceWorker?.controller) import("./offline.js").then((m) => m.refreshOffline(), () => {});

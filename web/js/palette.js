@@ -20,6 +20,11 @@ async function chats(typed) {
   return items.map((c) => ({ label: titleOf(c), icon: "chat", note: dayGroup(c.updated_at), run: () => { location.hash = `#/c/${c.id}`; } }));
 }
 
+async function projects() {
+  const { items } = await call("GET", "/api/projects");
+  return items.map((p) => ({ label: p.name, icon: "folder", run: () => { location.hash = `#/p/${p.id}`; } }));
+}
+
 class Palette {
   constructor() {
     this.field = el("input", { type: "text", role: "combobox", autocomplete: "off", placeholder: t("palette.placeholder"), ariaLabel: t("palette.title"), ariaExpanded: "true",
@@ -28,6 +33,7 @@ class Palette {
     this.dialog = el("dialog", { id: "palette", class: "dialog palette", ariaLabel: t("palette.title") },
       el("div", { class: "palette-field" }, icon("search"), this.field), this.list);
     this.found = [];
+    this.projects = [];
     this.timer = 0;
     this.begin = rounds();
     this.field.addEventListener("input", () => this.search());
@@ -42,6 +48,7 @@ class Palette {
     this.field.focus();
     this.draw([]);
     this.ask("");
+    projects().then((all) => { this.projects = all; if (this.dialog.open && all.length) this.draw(this.chats); }, () => {});
   }
 
   get typed() { return this.field.value.trim(); }
@@ -65,7 +72,7 @@ class Palette {
     this.chats = found;
     const { words } = this;
     const can = actions.filter((a) => (!a.can || a.can()) && matches(a.label, words));
-    const groups = [["palette.chats", words.length ? found : found.slice(0, 4)], ["palette.actions", can.filter((a) => a.group !== "settings")], ["palette.settings", can.filter((a) => a.group === "settings")]];
+    const groups = [["palette.chats", words.length ? found : found.slice(0, 4)], ["palette.projects", this.projects.filter((p) => matches(p.label, words)).slice(0, MOST)], ["palette.actions", can.filter((a) => a.group !== "settings")], ["palette.settings", can.filter((a) => a.group === "settings")]];
     this.found = groups.flatMap(([, items]) => items);
     let i = 0;
     this.list.replaceChildren(...groups.filter(([, items]) => items.length).flatMap(([name, items]) => [

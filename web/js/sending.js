@@ -26,7 +26,7 @@ async function ensureConversation() {
     moveDraft(state.current.id);
     return state.current;
   }
-  const row = await call("POST", "/api/conversations", { settings: state.draftSettings });
+  const row = await call("POST", "/api/conversations", { settings: state.draftSettings, project_id: state.project });
   const made = { ...row, settings: row.settings || {}, messages: new Map(), leaf_id: null };
   if (state.visit !== mine) return made; // it is written to all the same, but not shown
   state.current = made;

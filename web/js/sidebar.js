@@ -9,6 +9,7 @@ import { parseQuery } from "./list_query.js";
 import { ListPages, PAGE } from "./list_pages.js";
 import { drawRow, heightOf, HEIGHT, titleOf } from "./list_row.js";
 import { selection } from "./list_selection.js";
+import { move, renameInFolder } from "./project_doors.js";
 import { shareDialog } from "./share.js";
 import { emit, on, state } from "./state.js";
 import { tagsDialog } from "./tags.js";
@@ -85,8 +86,8 @@ export function refreshList() {
 
 /** Puts a conversation at the top, or updates its row. */
 export function touchConversation(conversation, running) {
-  const { id, title } = conversation;
-  pages.touch({ id, title, updated_at: Date.now(), running });
+  const { id, title, project_id } = conversation;
+  pages.touch({ id, title, project_id, updated_at: Date.now(), running });
   drawList();
 }
 
@@ -112,14 +113,15 @@ $("filters").addEventListener("click", () => filtersMenu($("filters"), search.va
 const rowOf = (target) => target.closest?.(".conversation");
 const conversationOf = (target) => pages.find(rowOf(target)?.dataset.id);
 
-function rowMenu(c, button) {
+on("moved", (ids) => { selection.clear(); if (pages.plain) pages.remove(new Set(ids)); drawList(); refreshList(); });
+export function rowMenu(c, button) {
   openMenu(button, c.trashed_at ? [
     { label: t("list.restore"), icon: "restore", run: () => change([c], { trashed: false }) },
     { label: t("list.deleteNow"), icon: "trash", bad: true, run: () => removeForGood([c]) },
   ] : [
     { label: t("list.rename"), icon: "edit", run: () => rename(c) },
     { label: t(c.pinned ? "list.unpin" : "list.pin"), icon: "pin", run: () => change([c], { pinned: !c.pinned }) },
-    { label: t("list.tags"), icon: "tag", run: () => editTags([c]) },
+    { label: t("list.tags"), icon: "tag", run: () => editTags([c]) }, { label: t("projects.move"), icon: "folder", run: () => move([c], button) },
     { label: t("list.share"), icon: "share", run: () => shareDialog(c) }, { label: t("list.kept"), icon: "file", run: async () => (await import("./kept.js")).keptDialog(c) },
     { label: t("list.choose"), icon: "select", run: () => { selection.toggle(c.id); drawList(); } },
     { label: t(c.archived ? "list.unarchive" : "list.archive"), icon: "archive", run: () => change([c], { archived: !c.archived }) },
@@ -190,7 +192,7 @@ export async function editTags(conversations) {
 export function rename(c) {
   const i = rows.rows.findIndex((row) => row.key === c.id);
   const root = i < 0 ? null : rows.show(i);
-  if (!root) return;
+  if (!root) { renameInFolder(c); return; }
   const input = el("input", { type: "text", value: c.title || "", maxLength: 200, ariaLabel: t("list.newTitle"), dir: "auto" });
   renaming = c.id;
   const end = async (save, byKey) => {
@@ -289,7 +291,7 @@ export function currentRow() {
 
 selection.bar($("selection"), {
   chosen: () => selection.ids().map((id) => pages.find(id)).filter(Boolean),
-  change, editTags, removeForGood, drawList, inTrash: () => pages.params.trash === "1",
+  change, editTags, move, removeForGood, drawList, inTrash: () => pages.params.trash === "1",
 });
 
 on("answer-end", (message) => {

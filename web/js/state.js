@@ -10,6 +10,7 @@ export const state = {
   found: null,           // {id, text} of the message that a click on a search result opens
   current: null,         // the open conversation, with messages: Map by id
   visit: 0,              // how often one went somewhere else: what was begun before acts there no more
+  project: undefined,    // id of the project in which a new chat would begin
   draftSettings: {},     // for a chat that has no row yet
   temporary: false,      // the chat that is shown, or would begin, is kept nowhere
 };

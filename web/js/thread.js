@@ -163,6 +163,7 @@ function drawWhole(view, message) {
     drawProblem(view, message);
     drawCalls(view.root.querySelector(".calls"), message);
     drawStats(view, message);
+    if (message.sources) import("./sources.js").then((m) => m.drawSources(view.root, message), () => {});
   }
   drawVersions(view.root, message);
   drawActions(view.root, message);
