@@ -9,6 +9,7 @@ import { plainText } from "./list_row.js";
 import "./project_style.js";
 import { state } from "./state.js";
 
+const BEFORE = 60, SNIPPET = 240; // characters
 const AROUND = 60_000; // bytes of a long text on either side of a passage
 
 /** Those of the answer, or of the one before the calls that it follows. */
@@ -69,10 +70,25 @@ function link(answer, byNumber) {
   }
 }
 
-function row(source) {
+/** The passage's text from shortly before the longest word of the question that stands in it. */
+function snippet(text, question) {
+  const line = plainText(text).trim();
+  const words = (question.toLowerCase().match(/[\p{L}\p{N}]{4,}/gu) || []).sort((a, b) => b.length - a.length);
+  const at = Math.max(0, ...words.map((word) => line.toLowerCase().indexOf(word)).filter((i) => i >= 0).slice(0, 1));
+  const from = at > BEFORE ? line.indexOf(" ", at - BEFORE) + 1 : 0;
+  return (from ? "…" : "") + line.slice(from, from + SNIPPET);
+}
+
+function questionOf(message) {
+  let m = message;
+  while (m && m.role !== "user") m = state.current?.messages.get(m.parent_id);
+  return m?.content || "";
+}
+
+function row(source, question) {
   return el("li", {}, el("button", { class: "source", type: "button", ariaLabel: t("sources.open", { n: source.n, name: source.name }), on: { click: () => show(source) } },
     el("span", { class: "source-number" }, String(source.n)), el("bdi", { class: "source-name" }, source.name),
-    source.text ? el("span", { class: "source-text", dir: "auto" }, plainText(source.text).trim().slice(0, 240)) : null));
+    source.text ? el("span", { class: "source-text", dir: "auto" }, snippet(source.text, question)) : null));
 }
 
 /** Under an answer that has ended; again, when it is drawn again. */
@@ -84,5 +100,5 @@ export function drawSources(root, message) {
   link(root.querySelector(".answer"), new Map(all.map((s) => [s.n, s])));
   root.querySelector(".answer").after(el("details", { class: "sources" },
     el("summary", {}, icon("chevron"), t(sources.passages.length ? "sources.passages" : "sources.files", { n: all.length }), sources.indexing ? ` · ${t("project.indexing")}` : ""),
-    el("ol", {}, ...all.map(row))));
+    el("ol", {}, ...all.map((s) => row(s, questionOf(message))))));
 }
