@@ -101,9 +101,13 @@ static bool changes(struct request *r, struct err *e)
     return ok;
 }
 
-static const struct field_row count_fields[] = {
-    {"conversation_id", FIELD_READ}, {"parent_id", FIELD_READ}, {"content", FIELD_READ},
-    {"attachments", FIELD_READ},     {"settings", FIELD_READ},  {0}};
+static const struct field_row count_fields[] = {{"conversation_id", FIELD_READ},
+                                                {"parent_id", FIELD_READ},
+                                                {"content", FIELD_READ},
+                                                {"attachments", FIELD_READ},
+                                                {"settings", FIELD_READ},
+                                                {"project_id", FIELD_READ},
+                                                {0}};
 
 static bool read_ask(struct request *r, const cJSON *body, struct conversation_ask *ask,
                      const char **stored, struct err *e)
@@ -113,8 +117,11 @@ static bool read_ask(struct request *r, const cJSON *body, struct conversation_a
     if (!fields_check(r, body, count_fields, e) ||
         !json_get_string(body, "conversation_id", &id, e) ||
         !json_get_string(body, "parent_id", &parent, e) ||
-        !json_get_string(body, "content", &ask->content, e))
+        !json_get_string(body, "content", &ask->content, e) ||
+        !conversation_read_project(body, &ask->project_id, e))
         return false;
+    if (ask->project_id == STORE_NO_PROJECT)
+        ask->project_id = 0;
     if (id && !path_id_parse(id, &ask->conversation_id))
         return err_set(e, ERR_NOTFOUND, "there is no such conversation");
     if (id &&

@@ -83,9 +83,10 @@ struct conversation_ask {
     int n_results;
     struct attachment_list attachments; /* that go along with content */
     const cJSON *settings, *kwargs;
-    const char *given; /* of an answer that is resumed: its sources (fcgi/projects/project.h), "{}"
-                          when it has none */
-    bool search;       /* no file of the project is given whole */
+    const char *given;  /* of an answer that is resumed: its sources (fcgi/projects/project.h), "{}"
+                           when it has none */
+    int64_t project_id; /* without a conversation: of the one that would begin; 0: none */
+    bool search;        /* no file of the project is given whole */
     struct buf *sources; /* set to those of the new answer, empty without a project; NULL: nobody
                             wants them */
 };

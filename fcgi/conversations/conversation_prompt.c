@@ -301,8 +301,10 @@ static cJSON *make_messages(struct request *r, const struct conversation_ask *as
     bool ok = b.messages && b.earlier;
     if (!ok)
         err_set(e, ERR_NOMEM, "no memory for the prompt");
-    ok = project_give(r, ask->conversation_id, ask->search, &g, ok ? e : NULL) && ok &&
-         read_all(r, ask, &b, &g, e);
+    const struct project_place at = {.conversation_id = ask->conversation_id,
+                                     .project_id = ask->project_id,
+                                     .search = ask->search};
+    ok = project_give(r, &at, &g, ok ? e : NULL) && ok && read_all(r, ask, &b, &g, e);
     *whole = g.whole;
     project_given_fini(&g);
     cJSON_Delete(b.earlier);

@@ -41,10 +41,14 @@ struct project_given {
     struct buf preamble; /* before the user's system prompt; empty: nothing */
     cJSON *sources;      /* as above; NULL: none */
 };
-/* Reads the project of a conversation. search: no file is given whole, whatever its size.
- * project_given_fini in any case. */
-bool project_give(struct request *r, int64_t conversation_id, bool search,
-                  struct project_given *out, struct err *e);
+struct project_place {
+    int64_t conversation_id; /* whose project; 0: none that is there */
+    int64_t project_id;      /* in which one would begin; 0: in none */
+    bool search;             /* no file is given whole, whatever its size */
+};
+/* Reads the project. ERR_NOTFOUND: project_id. project_given_fini in any case. */
+bool project_give(struct request *r, const struct project_place *at, struct project_given *out,
+                  struct err *e);
 /* Adds to the sources the passages that match; their numbers begin at `first`. */
 bool project_search(struct request *r, struct project_given *g, const char *question, int first,
                     struct err *e);

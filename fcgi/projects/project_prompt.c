@@ -137,14 +137,21 @@ static bool put_preamble(struct request *r, struct project_given *g, bool search
     return !out->failed || err_set(e, ERR_NOMEM, "no memory for the project's files");
 }
 
-bool project_give(struct request *r, int64_t conversation_id, bool search,
-                  struct project_given *out, struct err *e)
+static bool find_project(struct request *r, const struct project_place *at,
+                         struct store_project *out, struct err *e)
 {
-    const struct store_ref chat = {.user_id = r->who.user_id, .id = conversation_id};
+    const struct store_ref chat = {.user_id = r->who.user_id, .id = at->conversation_id};
+    const struct store_ref project = {.user_id = r->who.user_id, .id = at->project_id};
+    if (at->conversation_id)
+        return store_project_of_chat(r->store, r->arena, &chat, out, e);
+    return !at->project_id || store_project_get(r->store, r->arena, &project, out, e);
+}
+
+bool project_give(struct request *r, const struct project_place *at, struct project_given *out,
+                  struct err *e)
+{
     *out = (struct project_given){0};
-    if (!conversation_id)
-        return true;
-    if (!store_project_of_chat(r->store, r->arena, &chat, &out->project, e))
+    if (!find_project(r, at, &out->project, e))
         return false;
     if (!out->project.id)
         return true;
@@ -153,7 +160,7 @@ bool project_give(struct request *r, int64_t conversation_id, bool search,
         return false;
     out->n_ctx = context_tokens(r);
     return (begin_sources(out) || err_set(e, ERR_NOMEM, "no memory for the project")) &&
-           put_preamble(r, out, search, e);
+           put_preamble(r, out, at->search, e);
 }
 
 struct passage { /* on its way out of its file's text */

@@ -225,19 +225,18 @@ bool store_project_file_remove(struct store *s, const struct store_project_file_
     return store_write_begin(s, e) && store_write_end(s, remove_file(s, f, e), e);
 }
 
-/* The row's passage; false: the index gave something else than it should. */
-static bool read_passage(sqlite3_stmt *q, struct ranking_passage *p, int n_terms)
+static void read_passage(sqlite3_stmt *q, struct ranking_passage *p, int n_terms)
 {
     const int32_t *counts = sqlite3_column_blob(q, 4);
     *p = (struct ranking_passage){.file = sqlite3_column_int64(q, 1),
                                   .start = sqlite3_column_int64(q, 2),
                                   .bytes = sqlite3_column_int64(q, 3)};
     /* Of the words, then the owner's, which says nothing, then the terms'. */
-    if (!counts || sqlite3_column_bytes(q, 4) != (int)sizeof *counts * (2 + n_terms))
-        return false;
+    const int n = sqlite3_column_bytes(q, 4) / (int)sizeof *counts - 2;
+    if (!counts || n < 0)
+        return;
     p->words = counts[0];
-    memcpy(p->counts, counts + 2, (size_t)n_terms * sizeof *counts);
-    return true;
+    memcpy(p->counts, counts + 2, (size_t)(n < n_terms ? n : n_terms) * sizeof *counts);
 }
 
 static bool collect(struct store *s, sqlite3_stmt *q, struct store_passages *out, struct err *e)
@@ -254,8 +253,7 @@ static bool collect(struct store *s, sqlite3_stmt *q, struct store_passages *out
             }
             out->at = more;
         }
-        ok = read_passage(q, &out->at[out->n++], out->n_terms) ||
-             err_set(e, ERR_INTERNAL, "the index of passages counts wrong");
+        read_passage(q, &out->at[out->n++], out->n_terms);
     }
     statement_end(q);
     return ok && rc >= 0;

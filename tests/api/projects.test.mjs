@@ -126,6 +126,9 @@ test('instructions stand before the user\'s own prompt, and the answer keeps wha
   assert.match((await post(c.id, { content: `again ${ECHO}` })).content, /SPEAK-GREEK/);
   assert.equal((await message(c.id, said.last.message.id)).sources.instructions, 'SPEAK-LATIN', 'an older answer had others');
   const count = await s.json('POST', '/api/count', { conversation_id: c.id, content: 'x' });
+  const fresh = (body) => s.json('POST', '/api/count', { content: 'x', ...body });
+  assert.ok((await fresh({ project_id: p.id })).body.prompt_tokens > (await fresh({})).body.prompt_tokens + 5, 'also of a chat that would begin in it');
+  assert.equal((await s.json('POST', '/api/count', { content: 'x', project_id: p.id }, other)).status, 404);
   await s.json('PATCH', `/api/conversations/${c.id}`, { project_id: null });
   assert.ok((await s.json('POST', '/api/count', { conversation_id: c.id, content: 'x' })).body.prompt_tokens < count.body.prompt_tokens, 'the count knows them');
   const out = await post(c.id, { content: `out ${ECHO}`, parent_id: null });

@@ -133,11 +133,12 @@ export async function* scenes(house, context = {}) {
   const project = (await house.server.json('POST', '/api/projects', { name: 'Tides and currents', colour: 1, instructions: 'Answer in metres.' })).body;
   await house.server.json('POST', '/api/conversations/bulk', { ids: [here.split('/').pop()], project_id: project.id });
   await page.reload();
+  await page.locator(`.project-open[data-id="${project.id}"]`).waitFor({ state: 'attached' });
   await list();
-  await page.locator('.project-open').click();
+  await page.locator(`.project-open[data-id="${project.id}"]`).click();
   await page.locator('.project-chat a').waitFor();
   yield { name: 'project-folder', page };
-  await page.locator('.project-row .icon-button').click();
+  await page.locator(`.project-row[data-id="${project.id}"] .icon-button`).click();
   await page.locator('.menu button:has(.i-tune)').click();
   await page.waitForSelector('#project-dialog[open]');
   await page.setInputFiles('#project-dialog input[type=file]', { name: 'tides.md', mimeType: 'text/plain', buffer: Buffer.from('The range at Saint-Malo is 13 metres.') });

@@ -64,7 +64,7 @@ async function countDraft() {
   const files = readyIds();
   if (!(content || files.length) || isRunning(conversation) || /^\/\S*$/.test(content)) { drawUsed(); return; }
   const before = conversation && branch(conversation).findLast((m) => m.role === "assistant");
-  const body = conversation && !conversation.temporary ? { conversation_id: conversation.id, parent_id: conversation.leaf_id || null, content } : { content, settings: state.draftSettings };
+  const body = conversation && !conversation.temporary ? { conversation_id: conversation.id, parent_id: conversation.leaf_id || null, content } : { content, settings: state.draftSettings, project_id: state.temporary ? undefined : state.project };
   if (files.length) body.attachments = files;
   try {
     const { prompt_tokens, n_ctx } = await call("POST", "/api/count", body);

@@ -298,6 +298,7 @@ static void test_passages_are_found_in_their_project_after_the_recorders_steps(v
     assert_true(text + start <= word && word < text + start + CHUNK_BYTES);
     assert_int_equal(found_in(f, empty, "gluhwurmchen", NULL), 0);
     assert_true(found_in(f, project, "things", NULL) > 35);
+    assert_int_equal(found_in(f, project, "— „“ Glühwürmchen —?", NULL), 1); /* no words */
     struct store_project_files files;
     ASSERT_OK(
         store_project_files(f->store, f->arena, &(struct store_ref){f->user, project}, &files, &e));
