@@ -115,15 +115,13 @@ static bool fits(struct store *s, const struct store_project_file_ref *f, int64_
     if (files >= STORE_PROJECT_FILES) {
         err_field(e, ERR_LIMIT, "attachment_id", "a project takes at most %d files",
                   STORE_PROJECT_FILES);
-        err_reason(e, "project_files");
-        return err_param(e, "limit", STORE_PROJECT_FILES);
+        return err_reason(e, "project_full");
     }
     if (held + bytes > STORE_PROJECT_TEXT_BYTES) {
         err_field(e, ERR_LIMIT, "attachment_id",
                   "the project's files would have more than %lld bytes of text",
                   (long long)STORE_PROJECT_TEXT_BYTES);
-        err_reason(e, "project_text");
-        return err_param(e, "limit", STORE_PROJECT_TEXT_BYTES);
+        return err_reason(e, "project_full");
     }
     return true;
 }

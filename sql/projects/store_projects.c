@@ -145,9 +145,7 @@ static bool add(struct store *s, int64_t user_id, const struct store_project_cha
     statement_bind_int(q, ":most", STORE_PROJECTS_MAX);
     if (!statement_int(s, q, id, &why))
         return why.code == ERR_NOTFOUND
-                   ? err_set(e, ERR_LIMIT, "at most %d projects are kept", STORE_PROJECTS_MAX) ||
-                         err_reason(e, "too_many_projects") ||
-                         err_param(e, "limit", STORE_PROJECTS_MAX)
+                   ? err_set(e, ERR_LIMIT, "at most %d projects are kept", STORE_PROJECTS_MAX)
                    : err_set(e, why.code, "%s", why.text);
     return users_check_quota(s, user_id, c->storage_bytes, e);
 }
