@@ -97,7 +97,7 @@ static cJSON *add_with_files(struct branch *b, const struct store_message *row)
 /* Before the message's text, which stands behind its pictures where it has some. */
 static bool put_before(cJSON *message, struct buf *text)
 {
-    cJSON *content = json_member(message, "content"), *holder = message;
+    cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content"), *holder = message;
     const char *name = "content";
     if (cJSON_IsArray(content)) {
         name = "text";
