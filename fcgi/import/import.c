@@ -80,8 +80,7 @@ static bool look_for_file(struct import_run *x, const char *sha256, struct store
                           struct err *e)
 {
     bool known = seen_in(&x->files, sha256);
-    if (!known &&
-        !store_import_file_known(x->params->store, x->params->user_id, sha256, &known, e))
+    if (!known && !store_import_file_known(x->params->store, x->params->user_id, sha256, &known, e))
         return false;
     out->n_files += known;
     out->n_missing += !known;
