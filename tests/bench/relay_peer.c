@@ -261,7 +261,7 @@ struct load {
     char request[1024];
     size_t n_request;
     struct times whole, done, pieces; /* whole: to the end of HTTP's answer; done: to [DONE] */
-    int64_t tokens, got; /* got: pieces of all answers */
+    int64_t tokens, got;              /* got: pieces of all answers */
     int running;
 };
 
