@@ -12,6 +12,7 @@ const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`
 const CLIENTS = option('clients', 32), SECONDS = option('seconds', 6), CONVERSATIONS = 48, TURNS = 6;
 
 const spawned = new Set();
+process.on('exit', () => { for (const c of spawned) c.kill('SIGKILL'); });
 async function upstream(port = 0) {
   const child = spawn(process.execPath, [path.join(top, 'tests/bench/failover_upstream.mjs'), String(port)], { stdio: ['ignore', 'pipe', 'inherit'] });
   spawned.add(child);
