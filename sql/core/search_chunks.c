@@ -213,6 +213,20 @@ bool search_chunks_index(struct store *s, bool *more, struct err *e)
     return ok;
 }
 
+bool search_chunks_fill(struct store *s, struct err *e)
+{
+    int64_t file = 0;
+    int rc;
+    while ((rc = next_file(s, &file, e)) == 1) {
+        struct file_text t = {0};
+        const bool ok = read_text(s, file, &t, e) && index_some(s, file, &t, e);
+        free_text(&t);
+        if (!ok)
+            return false;
+    }
+    return rc == 0;
+}
+
 bool search_chunks_remove(struct store *s, int64_t attachment_id, int64_t *letters, bool *done,
                           bool *any, struct err *e)
 {

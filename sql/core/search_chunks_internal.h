@@ -17,6 +17,9 @@ struct store;
 bool search_chunks_functions(struct store *s, struct err *e);
 /* One short step of indexing what waits for it; *more: call again. Opens its own transaction. */
 bool search_chunks_index(struct store *s, bool *more, struct err *e);
+/* All that waits, within a transaction: of a small index that was emptied, so that nobody finds it
+ * without its passages. */
+bool search_chunks_fill(struct store *s, struct err *e);
 /* Takes passages of a file out, rows and entries, while *letters lasts; *done: none is left. Within
  * a transaction, before the file's row is deleted. *any: some left the index. */
 bool search_chunks_remove(struct store *s, int64_t attachment_id, int64_t *letters, bool *done,

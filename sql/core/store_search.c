@@ -309,7 +309,8 @@ static bool write_anew(struct store *s, const struct index *x, struct err *e)
         if (!q || !statement_run(s, q, NULL, e))
             return false;
     }
-    return server_set_setting(s, x->state, "0", e) && note_merged(s, x, e);
+    return (x != &of_chunks || search_chunks_fill(s, e)) &&
+           server_set_setting(s, x->state, "0", e) && note_merged(s, x, e);
 }
 
 /* FTS5 changes fewer than two rows when nothing was left to merge. */

@@ -352,6 +352,25 @@ static void test_what_leaves_a_project_leaves_the_index(void **state)
     free(text);
 }
 
+static void test_what_stays_is_found_while_the_index_is_cleared(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    char *text = long_text("Rarebit");
+    const int64_t project = make_project(f, f->user, "p");
+    struct store_project_file_ref at = {f->user, project, attachment_add(f, f->user, "a", text)};
+    ASSERT_OK(store_project_file_add(f->store, &at, &e));
+    at.attachment_id = attachment_add(f, f->user, "b.txt", "other words");
+    ASSERT_OK(store_project_file_add(f->store, &at, &e));
+    attachment_clear(f);
+    ASSERT_OK(store_project_file_remove(f->store, &at, &e));
+    for (bool more = true; more;) {
+        ASSERT_OK(store_clear(f->store, &more, &e));
+        assert_int_equal(found_in(f, project, "rarebit", NULL), 1);
+    }
+    free(text);
+}
+
 static void test_a_removed_user_leaves_no_project(void **state)
 {
     struct fixture *f = *state;
@@ -424,6 +443,7 @@ int main(void)
         T(test_passages_are_found_in_their_project_after_the_recorders_steps),
         T(test_words_of_scripts_without_blanks_are_found),
         T(test_what_leaves_a_project_leaves_the_index),
+        T(test_what_stays_is_found_while_the_index_is_cleared),
         T(test_a_removed_user_leaves_no_project),
         T(test_the_limits_of_a_project_hold),
     };
