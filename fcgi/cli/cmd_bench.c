@@ -17,7 +17,8 @@ extern const struct command cmd_bench;
 
 struct options {
     struct memory_options memory;
-    const char *model, *backend, *isa, *prompts, *depths, *batches, *routing;
+    struct bench_lists lists;
+    const char *model, *backend, *isa, *routing;
     int64_t tokens, repeats, chunk, threads, seed;
     double guess;
     bool exact, json, grammar, compare;
@@ -29,11 +30,14 @@ static const struct option options[] = {
     {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what computes"},
     {"isa", OPTION_CHOICE, AT(isa), "auto", 0, 0, "auto|avx512vnni|avx512|avx2|generic", NULL,
      "cpu: kernels of a lower instruction set than the processor has"},
-    {"prompts", OPTION_STRING, AT(prompts), "128,512", 0, 0, NULL, "LIST",
+    {"prompts", OPTION_STRING, AT(lists.prompts), "128,512", 0, 0, NULL, "LIST",
      "prefill lengths (none: \"\")"},
-    {"depths", OPTION_STRING, AT(depths), "0", 0, 0, NULL, "LIST", "tokens in the cache before"},
-    {"batches", OPTION_STRING, AT(batches), "1,4,16", 0, 0, NULL, "LIST",
+    {"depths", OPTION_STRING, AT(lists.depths), "0", 0, 0, NULL, "LIST",
+     "tokens in the cache before"},
+    {"batches", OPTION_STRING, AT(lists.batches), "1,4,16", 0, 0, NULL, "LIST",
      "sequences that decode together (none: \"\")"},
+    {"rows", OPTION_STRING, AT(lists.rows), "", 0, 0, NULL, "LIST",
+     "rows of one sequence in a step, as drafted tokens are verified"},
     {"tokens", OPTION_INT, AT(tokens), "64", 1, 65536, NULL, "N", "decode steps of one repeat"},
     {"repeats", OPTION_INT, AT(repeats), "5", 1, BENCH_MAX_REPEATS, NULL, "N",
      "repeats, after one that is not counted"},
@@ -54,51 +58,6 @@ static const struct option options[] = {
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
-struct list {
-    int32_t at[BENCH_MAX_LIST];
-    int n;
-};
-
-static bool read_list(const char *name, const char *text, long min, struct list *out, struct err *e)
-{
-    for (const char *at = text; *at;) {
-        char *end;
-        long v = strtol(at, &end, 10);
-        if (end == at || (*end && *end != ',') || v < min || v > 1 << 24 ||
-            out->n == BENCH_MAX_LIST)
-            return err_field(e, ERR_INPUT, name,
-                             "'%.60s' is not a list of at most %d numbers from %ld", text,
-                             BENCH_MAX_LIST, min);
-        out->at[out->n++] = (int32_t)v;
-        at = *end ? end + 1 : end;
-    }
-    return true;
-}
-
-static bool make_cases(struct bench *b, const struct options *o, struct err *e)
-{
-    struct list prompts = {.n = 0}, depths = {.n = 0}, batches = {.n = 0};
-    if (!read_list("prompts", o->prompts, 1, &prompts, e) ||
-        !read_list("depths", o->depths, 0, &depths, e) ||
-        !read_list("batches", o->batches, 1, &batches, e))
-        return false;
-    b->cases = calloc((size_t)(prompts.n + batches.n) * (size_t)depths.n + 1, sizeof *b->cases);
-    if (!b->cases)
-        return err_set(e, ERR_NOMEM, "no memory for the cases");
-    for (int d = 0; d < depths.n; d++) {
-        for (int i = 0; i < prompts.n; i++)
-            b->cases[b->n_cases++] = (struct bench_case){
-                .kind = BENCH_PREFILL, .depth = depths.at[d], .batch = 1, .tokens = prompts.at[i]};
-        for (int i = 0; i < batches.n; i++)
-            b->cases[b->n_cases++] = (struct bench_case){.kind = BENCH_DECODE,
-                                                         .depth = depths.at[d],
-                                                         .batch = batches.at[i],
-                                                         .tokens = (int32_t)o->tokens};
-    }
-    return b->n_cases ||
-           err_set(e, ERR_INPUT, "nothing to measure: --prompts, --depths or --batches is empty");
-}
-
 /* Gigabytes that one step read, as counted. */
 static double per_step(uint64_t bytes, const struct bench_case *c)
 {
@@ -107,7 +66,7 @@ static double per_step(uint64_t bytes, const struct bench_case *c)
 
 static double mb_per_token(uint64_t bytes, const struct bench_case *c)
 {
-    return (double)bytes / ((double)c->tokens * c->batch * c->n_ms) / 1e6;
+    return (double)bytes / ((double)c->tokens * c->batch * c->rows * c->n_ms) / 1e6;
 }
 
 static double hit_rate(const struct bench_disk *d)
@@ -143,11 +102,10 @@ static void print_disk(const struct bench *b, const struct options *o)
            "hit", "miss MB/tok", "read MB/tok", "disk GB/s", "of disk", "bound");
     for (int32_t i = 0; i < b->n_cases; i++) {
         const struct bench_case *c = &b->cases[i];
-        printf("%-8s %6d %6d %6d %6.1f%% %12.3f %12.3f %10.2f %7.1f%%",
-               c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth, c->batch,
-               hit_rate(&c->disk) * 100, mb_per_token(c->disk.needed_bytes, c),
-               mb_per_token(c->disk.read_bytes, c), disk_rate(&c->disk) / 1e9,
-               disk_rate(&c->disk) / b->disk_bandwidth * 100);
+        printf("%-8s %6d %6d %6d %6.1f%% %12.3f %12.3f %10.2f %7.1f%%", bench_kind_name(c->kind),
+               c->tokens, c->depth, c->batch, hit_rate(&c->disk) * 100,
+               mb_per_token(c->disk.needed_bytes, c), mb_per_token(c->disk.read_bytes, c),
+               disk_rate(&c->disk) / 1e9, disk_rate(&c->disk) / b->disk_bandwidth * 100);
         if (c->disk.compute_ms > 0)
             printf(" %6.1f%%\n", bench_disk_share(b, c) * 100);
         else
@@ -183,10 +141,9 @@ static void print_split(const struct bench *b)
             printf("\n%-8s %6s %6s %6s %10s %10s %14s %14s\n", "what", "tokens", "depth", "batch",
                    "on device", "on cpu", "bus MB/step", "copied MB/step");
         any = true;
-        printf("%-8s %6d %6d %6d %9.1f%% %9.1f%% %14.3f %14.3f\n",
-               c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth, c->batch,
-               split_rate(c) * 100, cpu_rate(c) * 100, per_step(c->bus_bytes, c) * 1e3,
-               per_step(c->copied_bytes, c) * 1e3);
+        printf("%-8s %6d %6d %6d %9.1f%% %9.1f%% %14.3f %14.3f\n", bench_kind_name(c->kind),
+               c->tokens, c->depth, c->batch, split_rate(c) * 100, cpu_rate(c) * 100,
+               per_step(c->bus_bytes, c) * 1e3, per_step(c->copied_bytes, c) * 1e3);
     }
     if (any)
         printf("\non device: distinct experts of a step that the device had; on cpu: that the "
@@ -235,10 +192,9 @@ static void print_text(const struct bench *b, const struct options *o, bool real
     for (int32_t i = 0; i < b->n_cases; i++) {
         const struct bench_case *c = &b->cases[i];
         struct bench_rate rate = bench_rate(c);
-        printf("%-8s %6d %6d %6d %10.1f %10.1f %10.1f %11.4f %9.4f",
-               c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth, c->batch,
-               rate.median, rate.min, rate.max, per_step(c->weight_bytes, c),
-               per_step(c->kv_bytes, c));
+        printf("%-8s %6d %6d %6d %10.1f %10.1f %10.1f %11.4f %9.4f", bench_kind_name(c->kind),
+               c->tokens, c->depth, c->batch, rate.median, rate.min, rate.max,
+               per_step(c->weight_bytes, c), per_step(c->kv_bytes, c));
         if (b->bandwidth > 0)
             printf(" %6.1f%%\n", bench_share(b, c) * 100);
         else
@@ -248,6 +204,7 @@ static void print_text(const struct bench *b, const struct options *o, bool real
            "them at the measured\n"
            "bandwidth would take. One token needs %.4f GB of weights by the plan.\n",
            bench_planned_weights(r, 1) / 1e9);
+    bench_rows_print(b);
     print_split(b);
     if (r->memory.streaming)
         print_disk(b, o);
@@ -285,9 +242,10 @@ static void print_case(const struct bench *b, const struct bench_case *c)
            "\"min\": %.3f, \"max\": %.3f}, \"steps\": %" PRIu64
            ", \"weight_bytes_per_step\": %.0f, "
            "\"kv_bytes_per_step\": %.0f, ",
-           c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth, c->batch,
-           rate.median, rate.min, rate.max, c->steps, per_step(c->weight_bytes, c) * 1e9,
-           per_step(c->kv_bytes, c) * 1e9);
+           bench_kind_name(c->kind), c->tokens, c->depth, c->batch, rate.median, rate.min, rate.max,
+           c->steps, per_step(c->weight_bytes, c) * 1e9, per_step(c->kv_bytes, c) * 1e9);
+    if (c->kind == BENCH_ROWS)
+        printf("\"rows\": %d, \"step_ms\": %.3f, ", c->rows, bench_step_ms(c));
     if (c->kind == BENCH_DECODE)
         printf("\"planned_weight_bytes_per_step\": %.0f, ",
                bench_planned_weights(&b->run, c->batch));
@@ -423,7 +381,7 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     if (o->grammar)
         return bench_grammar(o->model, o->json, e);
     b->n_repeats = (int32_t)o->repeats;
-    if (!make_cases(b, o, e))
+    if (!bench_cases(b, &o->lists, (int32_t)o->tokens, e))
         return false;
     if (!(b->filled = calloc((size_t)bench_sequences(b), sizeof *b->filled)))
         return err_set(e, ERR_NOMEM, "no memory for the sequences");

@@ -46,6 +46,16 @@ test("--compare prints lines for llama.cpp's tools with the same lengths", async
   assert.match((await sluice([...args, "--compare", "--json"])).err, /compare/);
 });
 
+test("--rows measures steps of several rows of one sequence beside steps of one", async () => {
+  const args = ["bench", "--model", demo, "--prompts", "", "--batches", "", "--rows", "1,4", ...quick];
+  const [one, four] = JSON.parse((await sluice([...args, "--json"])).out).cases;
+  assert.deepEqual([one.kind, one.rows, one.steps, four.rows, four.steps], ["rows", 1, 4, 4, 4]);
+  assert.ok(four.weight_bytes_per_step > one.weight_bytes_per_step && four.step_ms > 0);
+  const table = (await sluice(args)).out.match(/^ +4 +0 +[\d.]+ +[\d.]+ +([\d.]+)$/m);
+  assert.ok(Number(table[1]) > 1, table[0]); // more experts than one row has
+  assert.match((await sluice([...args, "--rows", "x"])).err, /rows.*list of at most/);
+});
+
 test("tokens of a synthetic model choose experts of their own in every format", async (t) => {
   for (const format of ["gguf-q4_0", "gguf-q4_k", "gguf-iq4_nl", "gguf-q6_k"]) {
     const file = await model(t, format);

@@ -16,7 +16,7 @@ int32_t bench_positions(const struct bench *b)
     int32_t most = 1;
     for (int32_t i = 0; i < b->n_cases; i++) {
         const struct bench_case *c = &b->cases[i];
-        int32_t n = c->depth + c->tokens + (c->kind == BENCH_DECODE ? BENCH_LEAD : 0);
+        int32_t n = c->depth + c->tokens * c->rows + (c->kind == BENCH_PREFILL ? 0 : BENCH_LEAD);
         most = n > most ? n : most;
     }
     return most;
@@ -89,7 +89,7 @@ static bool fill(struct bench *b, const struct bench_case *c, struct err *e)
     bool ok = true;
     for (int32_t s = 0; ok && s < c->batch; s++)
         ok = fill_one(b, c, s, e);
-    for (int32_t s = 0; ok && c->kind == BENCH_DECODE && s < c->batch; s++)
+    for (int32_t s = 0; ok && c->kind != BENCH_PREFILL && s < c->batch; s++)
         ok = feed(b,
                   &(struct cli_run_feed){.sequence = s,
                                          .tokens = own_text(b, s) + c->depth,
@@ -136,6 +136,27 @@ static bool time_decode(struct bench *b, const struct bench_case *c, struct err 
     return ok;
 }
 
+/* The rows are known before, as those of drafts are; all of them count. */
+static bool time_rows(struct bench *b, const struct bench_case *c, struct err *e)
+{
+    struct cli_run *r = &b->run;
+    struct step_row *rows = calloc((size_t)c->rows, sizeof *rows);
+    bool ok = rows || err_set(e, ERR_NOMEM, "no memory for %d rows", c->rows);
+    for (int32_t i = 0; ok && i < c->tokens; i++) {
+        const int32_t start = c->depth + BENCH_LEAD + i * c->rows;
+        const struct step_sequence s = {.tokens = own_text(b, 0) + start,
+                                        .n_tokens = c->rows,
+                                        .start = start,
+                                        .blocks = cli_run_blocks(r, 0),
+                                        .state = r->plan->n_recurrent ? 0 : -1,
+                                        .n_out = c->rows};
+        ok = r->ops->step(r->backend, &(struct step){.sequences = &s, .n_sequences = 1, .n_top = 1},
+                          rows, e);
+    }
+    free(rows);
+    return ok;
+}
+
 static void look(const struct bench *b, struct expert_counters *c)
 {
     if (b->run.memory.streaming)
@@ -145,7 +166,9 @@ static void look(const struct bench *b, struct expert_counters *c)
 static bool time_case(struct bench *b, const struct bench_case *c, double *ms, struct err *e)
 {
     double begin = clock_ms();
-    bool ok = c->kind == BENCH_PREFILL ? time_prefill(b, c, e) : time_decode(b, c, e);
+    bool ok = c->kind == BENCH_PREFILL  ? time_prefill(b, c, e)
+              : c->kind == BENCH_DECODE ? time_decode(b, c, e)
+                                        : time_rows(b, c, e);
     *ms = clock_ms() - begin;
     return ok;
 }
@@ -249,12 +272,17 @@ bool bench_run(struct bench *b, struct err *e)
 
 struct bench_rate bench_rate(const struct bench_case *c)
 {
-    double n = (double)c->tokens * c->batch * 1000, low = INFINITY, high = 0;
+    double n = (double)c->tokens * c->batch * c->rows * 1000, low = INFINITY, high = 0;
     for (int32_t i = 0; i < c->n_ms; i++) {
         low = fmin(low, n / c->ms[i]);
         high = fmax(high, n / c->ms[i]);
     }
     return (struct bench_rate){n / median_ms(c), low, high};
+}
+
+double bench_step_ms(const struct bench_case *c)
+{
+    return c->steps ? median_ms(c) / (double)c->steps : 0;
 }
 
 double bench_planned_weights(const struct cli_run *r, int32_t batch)

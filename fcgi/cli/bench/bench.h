@@ -21,13 +21,18 @@
     16 /* tokens of its own that each sequence of a batch reads before it decodes                  \
         */
 
-enum bench_kind { BENCH_PREFILL, BENCH_DECODE };
+enum bench_kind {
+    BENCH_PREFILL,
+    BENCH_DECODE,
+    BENCH_ROWS /* several rows of one sequence in each step, as drafted tokens are verified */
+};
 
 struct bench_case {
     enum bench_kind kind;
     int32_t depth;                /* tokens in KV before */
-    int32_t batch;                /* sequences of a step (PREFILL: 1) */
-    int32_t tokens;               /* PREFILL: length; DECODE: steps */
+    int32_t batch;                /* sequences of a step (PREFILL, ROWS: 1) */
+    int32_t rows;                 /* of each sequence in a step (PREFILL, DECODE: 1) */
+    int32_t tokens;               /* PREFILL: length; DECODE, ROWS: steps */
     double ms[BENCH_MAX_REPEATS]; /* of one repeat */
     int32_t n_ms;
     /* of the last repeat, from the backend's counters */
@@ -52,6 +57,12 @@ struct bench {
     int32_t n_rates;
 };
 
+struct bench_lists { /* of numbers, as text: "1,2,4" */
+    const char *prompts, *depths, *batches, *rows;
+};
+/* The cases of all these lists, with so many steps of decoding each. */
+bool bench_cases(struct bench *b, const struct bench_lists *lists, int32_t steps, struct err *e);
+const char *bench_kind_name(enum bench_kind kind);
 /* Tokens per sequence and states that the cases need. */
 int32_t bench_positions(const struct bench *b);
 int32_t bench_sequences(const struct bench *b);
@@ -75,6 +86,10 @@ double bench_planned_weights(const struct cli_run *r, int32_t batch);
  * experts resident and of reading the needed bytes at the disk's full rate; 0 where the former was
  * not measured. */
 double bench_disk_share(const struct bench *b, const struct bench_case *c);
+/* Median time of a step. */
+double bench_step_ms(const struct bench_case *c);
+/* Prints what steps of several rows cost beside those of one. */
+void bench_rows_print(const struct bench *b);
 /* What the planner says of one stream at the case's depth: tokens/s, the median over the rates
  * measured between repeats. 0: not known, or no decoding at batch 1. hit_rate < 0: as the planner
  * expects it. */
