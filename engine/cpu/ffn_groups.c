@@ -243,8 +243,7 @@ static void add_row(struct backend *b, const struct group *group, int32_t i, con
 {
     float weight = group->weights ? group->weights[i] : 1;
     float *y = b->y + (size_t)(group->rows ? group->rows[i] : i) * (size_t)b->plan->d_model + row;
-    for (int32_t j = 0; j < count; j++)
-        y[j] += weight * values[j];
+    b->kernels->add_scaled(y, values, weight, count);
 }
 
 static void down_tile(struct worker *w, const struct groups *g, const struct group *group,
@@ -336,9 +335,10 @@ static void finish_columns(struct worker *w, const struct groups *g, int32_t row
             add_row(b, &group, r, g->parts + (size_t)(group.part + r) * (size_t)d + row, row,
                     end - row);
     }
-    for (int32_t t = 0; t < b->rows.n; t++)
-        for (int32_t j = row; j < end; j++)
-            b->x[(size_t)t * (size_t)d + j] += b->y[(size_t)t * (size_t)d + j];
+    for (int32_t t = 0; t < b->rows.n && row < end; t++) {
+        const size_t at = (size_t)t * (size_t)d + (size_t)row;
+        b->kernels->add_scaled(b->x + at, b->y + at, 1, end - row);
+    }
 }
 
 struct finishing {

@@ -1,6 +1,11 @@
 /* Packs activations, and runs several products as one parallel loop over tiles. */
 #include "engine/cpu/matmul.h"
 
+#include <string.h>
+
+/* Rows of a panel, or of the products with it, that have forms of their own. */
+#define FEW_ROWS 16
+
 unsigned matmul_kinds(const struct worker *w, const struct weight *weight)
 {
     return w->backend->kernels->panel_kinds(weight, w->backend->params.exact);
@@ -55,19 +60,19 @@ int32_t matmul_tiles(const struct worker *w, int32_t rows)
     return (rows + lanes - 1) / lanes;
 }
 
-static void store(const struct product *p, int32_t row, int32_t first, int32_t n, int32_t lanes,
-                  const float *acc)
+static void store(const struct worker *w, const struct product *p, int32_t row, int32_t first,
+                  int32_t n)
 {
-    int32_t left = p->weight->rows - row, count = left < lanes ? left : lanes;
+    const struct kernels *k = w->backend->kernels;
+    const float *acc = w->tile[0];
+    const int32_t left = p->weight->rows - row, count = left < k->lanes ? left : k->lanes;
     for (int32_t i = 0; i < n; i++) {
-        float *out = p->out + (size_t)(first + i) * p->stride + row;
-        for (int32_t j = 0; j < count; j++)
-            out[j] = p->bias ? acc[i * lanes + j] + p->bias[row + j] : acc[i * lanes + j];
-        if (!p->residual)
-            continue;
-        float *sum = p->residual + (size_t)(first + i) * p->stride + row;
-        for (int32_t j = 0; j < count; j++)
-            sum[j] += out[j];
+        const size_t at = (size_t)(first + i) * p->stride + (size_t)row;
+        memcpy(p->out + at, acc + i * k->lanes, (size_t)count * sizeof *acc);
+        if (p->bias)
+            k->add_scaled(p->out + at, p->bias + row, 1, count);
+        if (p->residual)
+            k->add_scaled(p->residual + at, p->out + at, 1, count);
     }
 }
 
@@ -84,7 +89,7 @@ static void run_tile(struct worker *w, const struct product *p, int32_t tile)
                                .first = first,
                                .n = n},
                 w->backend->params.exact, w->tile[0]);
-        store(p, row, first, n, k->lanes, w->tile[0]);
+        store(w, p, row, first, n);
     }
 }
 

@@ -115,6 +115,8 @@ struct kernels {
                      const float *k, const float *v);
     void (*attend)(const struct attend *a);
     /* The same, bit for bit, for rows of f16 or f32 keys and values; NULL: one after the other. */
+    /* to += weight * from, rounded after the product and after the sum */
+    void (*add_scaled)(float *to, const float *from, float weight, int32_t n);
     void (*attend_rows)(const struct attend_rows *a);
     float (*max)(const float *x, int32_t n);
     /* sum of exp(x - top) */

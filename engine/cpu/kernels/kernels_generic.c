@@ -190,6 +190,12 @@ static void attend(const struct attend *a)
         attend_one(a, i);
 }
 
+static void add_scaled(float *to, const float *from, float weight, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        to[i] += weight * from[i];
+}
+
 static float max(const float *x, int32_t n)
 {
     float top = x[0];
@@ -278,6 +284,7 @@ const struct kernels kernels_generic = {
     .rotate = kv_pack_rotate,
     .store_kv = store_kv,
     .attend = attend,
+    .add_scaled = add_scaled,
     .max = max,
     .sum_exp = sum_exp,
 };

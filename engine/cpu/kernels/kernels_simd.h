@@ -201,3 +201,4 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .max = max,
     .sum_exp = sum_exp,
 };
+    .add_scaled = add_scaled,

@@ -362,6 +362,18 @@ static void activate(enum activation a, float *gate, const float *up, int32_t n)
 }
 
 static float max(const float *x, int32_t n)
+static void add_scaled(float *to, const float *from, float weight, int32_t n)
+{
+    const vf factor = vf_set1(weight);
+    int32_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        vf_store(to + i, vf_add(vf_load(to + i), vf_mul(factor, vf_load(from + i))));
+    if (i < n)
+        vf_store_n(to + i,
+                   vf_add(vf_load_n(to + i, n - i), vf_mul(factor, vf_load_n(from + i, n - i))),
+                   n - i);
+}
+
 {
     vf top = vf_set1(-INFINITY);
     int32_t i = 0;

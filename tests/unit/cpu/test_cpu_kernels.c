@@ -255,6 +255,11 @@ static void test_row_wise_kernels_agree_with_generic(void **state)
                 /* erf is approximated: within 1.5e-7, times a value of at most 12 */
                 expect_close("activate", k, got, expected, n, 2e-6, a == ACT_GELU ? 2e-6 : 1e-7);
             }
+            memcpy(got, want, sizeof got);
+            memcpy(expected, want, sizeof got);
+            k->add_scaled(got, up, 0.3f, n);
+            g->add_scaled(expected, up, 0.3f, n);
+            expect_close("add_scaled", k, got, expected, n, 0, 0);
             float top = g->max(want, n), sum = g->sum_exp(want, n, top),
                   fast = k->sum_exp(want, n, top);
             assert_true(k->max(want, n) == top);
