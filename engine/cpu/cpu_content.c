@@ -7,9 +7,13 @@
 
 #include "engine/cpu/cpu_worker.h"
 
+/* Counted up when kernels add in another order than before: what they store is not the same then.
+ */
+#define ORDER_OF_SUMS 2
+
 static void format(const struct backend *b, char *out, size_t size)
 {
-    snprintf(out, size, "cpu %s %s%s", b->kernels->name,
+    snprintf(out, size, "cpu %s.%d %s%s", b->kernels->name, ORDER_OF_SUMS,
              kv_type_name(b->plan->n_attention ? b->views[0].type : KV_F32),
              b->params.exact ? " exact" : "");
 }

@@ -4,6 +4,7 @@
 #include "engine/cpu/kernels/attend_simd.h"
 #include "engine/cpu/kernels/delta_simd.h"
 #include "engine/cpu/kernels/ops_simd.h"
+#include "engine/cpu/kernels/tile_floats.h"
 #include "engine/cpu/kernels/tile_formats.h"
 #include "engine/cpu/kernels/tile_rare.h"
 #ifdef __AVX512VNNI__
@@ -105,15 +106,10 @@ static inline __attribute__((always_inline)) void run_format(const struct lanes 
 
 static void run_floats(const struct lanes *l, float *acc)
 {
-    const struct weight *w = l->tile->weight;
-    if (w->cols % PANEL_BLOCK)
+    if (l->tile->weight->cols % PANEL_BLOCK)
         tile_plain_floats(l, acc);
-    else if (w->type == WEIGHT_F32)
-        tile_f32(l, acc);
-    else if (w->type == WEIGHT_F16)
-        tile_16_bit(l, true, acc);
     else
-        tile_16_bit(l, false, acc);
+        tile_floats(l, acc);
 }
 
 static void run_call(const struct lanes *l, float *acc)
