@@ -2,14 +2,15 @@
  * lanes, and the activations lie in the same order (panel.h), so that no product needs a shuffle
  * and sums never cross lanes before a row's end, where they are summed in one order.
  *
- * One row of activations, or two, takes a weight row at once, as bytes where the format has few
- * enough numbers: half the unpacking. More rows share the unpacking of two weight rows to pairs of
- * int16, whose sums need no joining, eight at a time in registers. Both ways sum exactly, so they
- * give the same bits. */
+ * A few rows of activations take a weight row at once, as bytes where the format has few enough
+ * numbers: half the unpacking. More rows share the unpacking of two weight rows to pairs of int16,
+ * whose sums need no joining, eight at a time in registers. Both ways sum exactly, so they give the
+ * same bits. */
 #pragma once
 #include "engine/cpu/kernels/octet_products.h"
 
-#define OCTET_FEW 4 /* rows up to which weights are read row after row */
+#define OCTET_FEW 4       /* rows up to which weights are read row after row */
+#define OCTET_FEW_PAIRS 2 /* the same of a format without bytes, whose pairs fill the registers */
 
 typedef void (*octet_unpack)(const struct weight *w, const struct octet_at *at, struct octet *o);
 /* sums[.][0] is of the pair's first weight row, sums[.][1] of its second. */
@@ -21,10 +22,10 @@ struct octet_format {
     octet_run run; /* many rows */
     int bytes;     /* of an octet, in data */
     unsigned kind; /* of panel */
-    bool planes;   /* one and two read the panel's planes of bytes */
-    /* Weight rows one after the other, for one row of activations or two. */
-    void (*one)(const struct lanes *l, const uint8_t *const *rows, float *acc);
-    void (*two)(const struct lanes *l, const uint8_t *const *rows, float *acc);
+    bool planes;   /* few rows read the panel's planes of bytes */
+    /* Weight rows one after the other, for n rows of activations: at most OCTET_FEW of planes,
+     * OCTET_FEW_PAIRS of pairs. */
+    void (*few)(const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc);
 };
 
 /* Blocks left of a row whose number is no multiple of eight, zeros after them. */
@@ -78,7 +79,7 @@ static __attribute__((noinline)) struct octet_at octet_place_tail(const struct l
 
 typedef vf (*octet_last)(const struct lanes *l, int32_t r, const uint8_t *x, vf sum);
 
-/* A row of weights times one row of activations or two: the lanes' sums. `last` adds what is left
+/* A row of weights times a few rows of activations: the lanes' sums. `last` adds what is left
  * after the whole octets; the loop has no call, so that the sums stay in registers. */
 static inline __attribute__((always_inline)) void
 octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
@@ -88,8 +89,13 @@ octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
     const struct octet_join join = octet_join();
     const size_t scales = octet_scales(w);
     struct octet_at at = octet_place(l, bytes, r, 0);
-    const uint8_t *x[2] = {rows[0], rows[count - 1]};
-    vf sum[2] = {vf_zero(), vf_zero()};
+    const uint8_t *x[OCTET_FEW];
+    vf sum[OCTET_FEW];
+    UNROLL
+    for (int t = 0; t < count; t++) {
+        x[t] = rows[t];
+        sum[t] = vf_zero();
+    }
     for (int32_t g = l->blocks / 8; g > 0; g--) {
         struct octet o;
         unpack(w, &at, &o);
@@ -118,6 +124,19 @@ static inline vf sum_lanes(const vf v[8])
     return vf_add(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
 }
 
+/* Eight rows of weights times `count` rows of activations. */
+static inline __attribute__((always_inline)) void
+octet_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
+            const uint8_t *const *rows, int count, float *acc)
+{
+    vf v[8 * OCTET_FEW];
+    for (int32_t r = 0; r < 8; r++)
+        octet_line(l, unpack, last, shape, bytes, r, rows, count, v + r);
+    UNROLL
+    for (int t = 0; t < count; t++)
+        vf_store(acc + t * LANES, sum_lanes(v + 8 * t));
+}
+
 /* Bytes become pairs. */
 static inline void octet_widen(struct octet *o)
 {
@@ -128,7 +147,7 @@ static inline void octet_widen(struct octet *o)
     bytes_to_pairs(v, o->q);
 }
 
-/* Each format: its unpacking for several rows, and one row or two with it inlined. */
+/* Each format: its unpacking for several rows, and few rows with it inlined. */
 #define OCTET_FORMAT(name, call, shape, bytes)                                                     \
     static inline __attribute__((always_inline)) void name##_inline(                               \
         const struct weight *w, const struct octet_at *at, struct octet *o)                        \
@@ -153,22 +172,17 @@ static inline void octet_widen(struct octet *o)
         name##_inline(l->tile->weight, &at, &o);                                                   \
         return octet_dot(&o, shape, x, &join, sum);                                                \
     }                                                                                              \
-    static __attribute__((noinline)) void name##_one(const struct lanes *l,                        \
-                                                     const uint8_t *const *rows, float *acc)       \
+    static __attribute__((noinline)) void name##_few(                                              \
+        const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc)                  \
     {                                                                                              \
-        vf v[8];                                                                                   \
-        for (int32_t r = 0; r < 8; r++)                                                            \
-            octet_line(l, name##_inline, name##_last, shape, bytes, r, rows, 1, v + r);            \
-        vf_store(acc, sum_lanes(v));                                                               \
-    }                                                                                              \
-    static __attribute__((noinline)) void name##_two(const struct lanes *l,                        \
-                                                     const uint8_t *const *rows, float *acc)       \
-    {                                                                                              \
-        vf v[16];                                                                                  \
-        for (int32_t r = 0; r < 8; r++)                                                            \
-            octet_line(l, name##_inline, name##_last, shape, bytes, r, rows, 2, v + r);            \
-        vf_store(acc, sum_lanes(v));                                                               \
-        vf_store(acc + LANES, sum_lanes(v + 8));                                                   \
+        if (n == 1)                                                                                \
+            octet_lines(l, name##_inline, name##_last, shape, bytes, rows, 1, acc);                \
+        else if (n == 2)                                                                           \
+            octet_lines(l, name##_inline, name##_last, shape, bytes, rows, 2, acc);                \
+        else if (octet_depth(shape) && n == 3)                                                     \
+            octet_lines(l, name##_inline, name##_last, shape, bytes, rows, 3, acc);                \
+        else if (octet_depth(shape))                                                               \
+            octet_lines(l, name##_inline, name##_last, shape, bytes, rows, 4, acc);                \
     }
 OCTET_FORMAT(octet_q8_0, octet_q8_0(at, o), OCTET_PLAIN, 272)
 OCTET_FORMAT(octet_q4_0, octet_q4_0(at, o), OCTET_BYTES(8) | OCTET_LESS(8), 144)
@@ -191,8 +205,7 @@ static const struct octet_format *octet_format(const struct weight *w)
 {
 #define OCTET_ENTRY(name, run, kind, planes, bytes)                                                \
     {                                                                                              \
-        name##_unpack, octet_rows_##run, bytes, PANEL_##kind##_OCTETS, planes, name##_one,         \
-            name##_two                                                                             \
+        name##_unpack, octet_rows_##run, bytes, PANEL_##kind##_OCTETS, planes, name##_few          \
     }
     static const struct octet_format affine[9] = {
         [4] = OCTET_ENTRY(octet_affine_4, min, NIBBLE, true, 128),
@@ -284,16 +297,15 @@ static void octet_tile(const struct lanes *l, float *acc)
                           : f->kind == PANEL_PLANE_OCTETS  ? p->plane_octets
                                                            : p->byte_octets;
     const bool few = !f->planes || p->kinds & PANEL_OCTET_PLANES;
-    const int32_t part = f->planes && few ? 2 : OCTET_PART;
+    const int32_t most = f->planes ? OCTET_FEW : OCTET_FEW_PAIRS,
+                  part = f->planes && few ? OCTET_FEW : OCTET_PART;
     struct octet_rows x;
     for (int32_t first = 0; first < t->n; first += part) {
         x.n = t->n - first < part ? t->n - first : part;
         for (int32_t i = 0; i < x.n; i++)
             x.row[i] = from + (size_t)l->index[first + i] * panel_octet_row(p->blocks);
-        if (few && x.n == 1)
-            f->one(l, x.row, acc + first * LANES);
-        else if (few && x.n == 2)
-            f->two(l, x.row, acc + first * LANES);
+        if (few && x.n <= most)
+            f->few(l, x.row, x.n, acc + first * LANES);
         else
             octet_part(l, f, &x, acc + first * LANES);
     }
