@@ -26,11 +26,9 @@ struct panel matmul_panel(const struct worker *w, const struct pack *p)
 {
     struct panel panel;
     const int32_t rows = w->backend->rows.n;
-    const bool own = rows <= PRIVATE_ROWS, lone = p->n == 1 || (p->lone_rows && rows <= PART_ROWS);
-    const bool few = p->n <= PRIVATE_ROWS || lone;
-    const unsigned drop =
-        (lone ? 0u : (unsigned)PANEL_HALVES) | (few ? 0u : (unsigned)PANEL_OCTET_PLANES);
-    panel_place(&panel, p->n, p->cols, p->kinds & ~drop,
+    const bool own = rows <= PRIVATE_ROWS,
+               few = p->n <= FEW_ROWS || (p->lone_rows && rows <= PART_ROWS);
+    panel_place(&panel, p->n, p->cols, p->kinds & ~(few ? 0u : (unsigned)PANEL_FEW_FORMS),
                 own ? w->panels[p->slot] : w->backend->panels[p->slot]);
     return panel;
 }

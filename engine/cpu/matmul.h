@@ -10,7 +10,7 @@ struct pack {
     int32_t n, cols;
     unsigned kinds;    /* of the weights that will read it */
     const float *norm; /* RMS norm with these weights first; NULL: as is */
-    bool lone_rows; /* products take single rows of it, as experts do; of one row they do anyhow */
+    bool lone_rows;    /* products take few rows of it at a time, as experts do */
 };
 
 /* Packs rows into a panel: few rows by every thread for itself, many in shares and a barrier. */

@@ -90,8 +90,7 @@ struct kernels {
     int32_t lanes;  /* weight rows per tile */
     bool half_kv;   /* attention reads f16 keys and values at full speed */
     unsigned kinds; /* all forms of a panel that these read */
-    /* Those that `tile` reads for this weight: one of values and, if a tile of one row reads them
-     * where the panel has them, PANEL_HALVES. exact: f32 activations, whatever the weight. */
+    /* Those that `tile` reads for this weight. exact: f32 activations, whatever the weight. */
     unsigned (*panel_kinds)(const struct weight *w, bool exact);
     /* Writes row `row` of a panel, all forms in p->kinds, from x [cols]. */
     void (*pack)(struct panel *p, int32_t row, const float *x);
@@ -115,9 +114,9 @@ struct kernels {
                      const float *k, const float *v);
     void (*attend)(const struct attend *a);
     /* The same, bit for bit, for rows of f16 or f32 keys and values; NULL: one after the other. */
+    void (*attend_rows)(const struct attend_rows *a);
     /* to += weight * from, rounded after the product and after the sum */
     void (*add_scaled)(float *to, const float *from, float weight, int32_t n);
-    void (*attend_rows)(const struct attend_rows *a);
     float (*max)(const float *x, int32_t n);
     /* sum of exp(x - top) */
     float (*sum_exp)(const float *x, int32_t n, float top);

@@ -7,45 +7,21 @@
 #include "engine/cpu/kernels/tile_floats.h"
 #include "engine/cpu/kernels/tile_formats.h"
 #include "engine/cpu/kernels/tile_rare.h"
-#ifdef __AVX512VNNI__
-#include "engine/cpu/kernels/tile_one.h"
-#else
-#define ONE_ROW_KINDS 0u
-static inline bool has_one_row(const struct weight *w)
-{
-    (void)w;
-    return false;
-}
-static inline vf one_row(const struct lanes *l)
-{
-    (void)l;
-    return vf_zero();
-}
-#endif
 
 #if LANES == 8
 #include "engine/cpu/kernels/attend_rows_simd.h"
 #include "engine/cpu/kernels/octet_tile.h"
 #define ATTENDS_ROWS attend_rows
+#define FAST_KINDS OCTET_KINDS
 #else
-#define OCTET_KINDS PANEL_NIBBLE /* none of them; but the form that they stand in for */
 #define ATTENDS_ROWS NULL
-static inline unsigned octet_kinds(const struct weight *w)
-{
-    (void)w;
-    return 0;
-}
+#ifdef __AVX512VNNI__
+#include "engine/cpu/kernels/tile_one.h"
+#define FAST_KINDS (PANEL_NIBBLE | PANEL_NIBBLE_HALVES | PANEL_BYTE_HALVES)
+#else
+#define FAST_KINDS PANEL_NIBBLE
 #endif
-
-static unsigned panel_kinds(const struct weight *w, bool exact)
-{
-    if (exact || !block_is_packed(w))
-        return PANEL_F32;
-    if (octet_kinds(w))
-        return octet_kinds(w);
-    const bool nibbles = w->type == WEIGHT_MXFP4 || (w->type == WEIGHT_AFFINE && w->bits == 4);
-    return (nibbles ? PANEL_NIBBLE : PANEL_BYTE) | (has_one_row(w) ? PANEL_HALVES : 0u);
-}
+#endif
 
 /* Formats of tile_formats.h; the others go through run_rare. */
 static bool is_common(const struct weight *w)
@@ -121,16 +97,30 @@ static void run_call(const struct lanes *l, float *acc)
         run_rare(l, &sums);
 }
 
+/* The ways that one instruction set has for 16-bit activations, and the form of a panel that they
+ * read; 0: none for this weight. */
 #if LANES == 8
-/* Every format of tile_formats.h has octets. */
-static void run_packed(const struct lanes *l, float *acc)
+static unsigned fast_kinds(const struct weight *w)
 {
-    if (octet_kinds(l->tile->weight) && !l->exact)
-        octet_tile(l, acc);
-    else
-        run_call(l, acc);
+    return octet_kinds(w);
+}
+
+static void run_fast(const struct lanes *l, float *acc)
+{
+    octet_tile(l, acc);
 }
 #else
+static unsigned fast_kinds(const struct weight *w)
+{
+    const bool nibbles = w->type == WEIGHT_MXFP4 || (w->type == WEIGHT_AFFINE && w->bits == 4);
+    const unsigned kinds = !is_common(w) ? 0u : nibbles ? PANEL_NIBBLE : PANEL_BYTE;
+#ifdef __AVX512VNNI__
+    return kinds | bytes_kind(w);
+#else
+    return kinds;
+#endif
+}
+
 static void run_many(const struct lanes *l, float *acc)
 {
     run_format(l, MODE_MANY, &(struct sums){.many = acc});
@@ -138,26 +128,46 @@ static void run_many(const struct lanes *l, float *acc)
 
 static void run_one(const struct lanes *l, float *acc)
 {
-    const struct tile *t = l->tile;
     struct sums sums = {.one = vf_zero()};
-    if (has_one_row(t->weight) && t->panel->total && t->row + LANES <= t->weight->rows)
-        sums.one = one_row(l);
-    else
-        run_format(l, MODE_ONE, &sums);
+    run_format(l, MODE_ONE, &sums);
     vf_store(acc, sums.one);
 }
 
-static void run_packed(const struct lanes *l, float *acc)
+static void run_fast(const struct lanes *l, float *acc)
 {
     const struct tile *t = l->tile;
-    if (l->exact || !is_common(t->weight))
-        run_call(l, acc);
-    else if (t->n == 1)
+#ifdef __AVX512VNNI__
+    if (t->panel->total && t->n == 1 && has_one_row(t->weight) &&
+        t->row + LANES <= t->weight->rows) {
+        vf_store(acc, one_row(l));
+        return;
+    }
+    if (t->panel->total && bytes_are_faster(t->weight, t->n)) {
+        bytes_of(t->weight)(l, acc);
+        return;
+    }
+#endif
+    if (t->n == 1)
         run_one(l, acc);
     else
         run_many(l, acc);
 }
 #endif
+
+static unsigned panel_kinds(const struct weight *w, bool exact)
+{
+    if (exact || !block_is_packed(w))
+        return PANEL_F32;
+    return fast_kinds(w) ? fast_kinds(w) : PANEL_BYTE;
+}
+
+static void run_packed(const struct lanes *l, float *acc)
+{
+    if (fast_kinds(l->tile->weight) && !l->exact)
+        run_fast(l, acc);
+    else
+        run_call(l, acc);
+}
 
 static void tile(const struct tile *t, bool exact, float *acc)
 {
@@ -180,7 +190,7 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .name = KERNELS_TEXT(KERNELS),
     .lanes = LANES,
     .half_kv = true,
-    .kinds = PANEL_F32 | PANEL_BYTE | ONE_ROW_KINDS | OCTET_KINDS,
+    .kinds = PANEL_F32 | PANEL_BYTE | FAST_KINDS,
     .panel_kinds = panel_kinds,
     .pack = pack,
     .tile = tile,
@@ -194,7 +204,7 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .store_kv = store_kv,
     .attend = attend,
     .attend_rows = ATTENDS_ROWS,
+    .add_scaled = add_scaled,
     .max = max,
     .sum_exp = sum_exp,
 };
-    .add_scaled = add_scaled,

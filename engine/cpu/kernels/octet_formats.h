@@ -48,20 +48,6 @@ struct octet_at { /* where eight blocks begin */
                                     (at) + 6 * (size_t)(bytes),                                    \
                                     (at) + 7 * (size_t)(bytes)}
 
-/* Keeps the compiler from computing with this in vector registers, which have enough to do. */
-static inline uint64_t general(uint64_t v)
-{
-    __asm__("" : "+r"(v));
-    return v;
-}
-
-static inline uint64_t word_at(const uint8_t *p)
-{
-    uint16_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
 static inline uint64_t four_words(const uint8_t *p, size_t bytes)
 {
     return general(word_at(p)) | general(word_at(p + bytes)) << 16 |

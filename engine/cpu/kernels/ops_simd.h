@@ -27,9 +27,9 @@ static const uint8_t byte_order[16] = {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10,
 static const uint8_t nibble_order[16] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
 
 #ifdef __AVX512VNNI__
-/* A block's quotients, in order, as tile_one.h reads them. */
+/* A block's quotients, in order, as tile_one.h and tile_bytes.h read them, and their sums. */
 static inline void pack_halves(struct panel *p, int32_t number, int32_t row, vi values,
-                               int32_t total)
+                               const int32_t sums[2])
 {
     static const uint8_t even_odd[16] = {0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15};
     static const uint8_t low_high[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
@@ -37,8 +37,9 @@ static inline void pack_halves(struct panel *p, int32_t number, int32_t row, vi 
                  k = (size_t)(number % PANEL_SPAN);
     const vi half = _mm512_set1_epi16(128),
              bytes = _mm512_xor_si512(_mm512_add_epi16(values, half), half); /* low, high */
-    p->total[span * PANEL_SPAN + k] = total;
-    if (p->kinds & PANEL_NIBBLE) {
+    p->total[span * (2 * PANEL_SPAN) + k] = sums[0] + sums[1];
+    p->total[span * (2 * PANEL_SPAN) + PANEL_SPAN + k] = sums[0];
+    if (p->kinds & PANEL_NIBBLE_HALVES) {
         int8_t *to = p->nibble_halves + span * PANEL_SPAN_HALVES + 16 * k;
         const vi v = _mm512_permutexvar_epi32(
             _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
@@ -48,7 +49,7 @@ static inline void pack_halves(struct panel *p, int32_t number, int32_t row, vi 
         _mm_storeu_si128((__m128i *)(to + 128), _mm512_extracti32x4_epi32(v, 2));
         _mm_storeu_si128((__m128i *)(to + 192), _mm512_extracti32x4_epi32(v, 3));
     }
-    if (p->kinds & PANEL_BYTE) {
+    if (p->kinds & PANEL_BYTE_HALVES) {
         int8_t *to = p->byte_halves + span * PANEL_SPAN_HALVES + 32 * k;
         const vi v = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7),
                                               vi_shuffle8(bytes, low_high));
@@ -200,7 +201,7 @@ static void pack_octet_tail(struct panel *p, int32_t row)
 #define OCTET_KINDS (OCTET_FORMS | PANEL_OCTET_PLANES)
 #define PACKED_KINDS (PANEL_NIBBLE | PANEL_BYTE | OCTET_FORMS)
 #else
-#define PACKED_KINDS (PANEL_NIBBLE | PANEL_BYTE)
+#define PACKED_KINDS (PANEL_NIBBLE | PANEL_BYTE | PANEL_NIBBLE_HALVES | PANEL_BYTE_HALVES)
 #endif
 
 static inline void pack_block(struct panel *p, int32_t number, int32_t row, const float x[32])
@@ -229,7 +230,7 @@ static inline void pack_block(struct panel *p, int32_t number, int32_t row, cons
     sum_halves(block, sums);
 #ifdef __AVX512VNNI__
     if (p->total)
-        pack_halves(p, number, row, block[0], sums[0] + sums[1]);
+        pack_halves(p, number, row, block[0], sums);
 #endif
 #if LANES == 8
     if (p->kinds & OCTET_FORMS)
@@ -361,7 +362,6 @@ static void activate(enum activation a, float *gate, const float *up, int32_t n)
                    activate_lanes(a, vf_load_n(gate + i, n - i), vf_load_n(up + i, n - i)), n - i);
 }
 
-static float max(const float *x, int32_t n)
 static void add_scaled(float *to, const float *from, float weight, int32_t n)
 {
     const vf factor = vf_set1(weight);
@@ -374,6 +374,7 @@ static void add_scaled(float *to, const float *from, float weight, int32_t n)
                    n - i);
 }
 
+static float max(const float *x, int32_t n)
 {
     vf top = vf_set1(-INFINITY);
     int32_t i = 0;

@@ -17,11 +17,11 @@ static void *part(char *memory, size_t *at, size_t bytes)
 static void place_halves(struct panel *p, char *memory, size_t *at)
 {
     const size_t spans = (size_t)p->rows * (size_t)((p->blocks + PANEL_SPAN - 1) / PANEL_SPAN);
-    if (p->kinds & PANEL_NIBBLE)
+    if (p->kinds & PANEL_NIBBLE_HALVES)
         p->nibble_halves = part(memory, at, spans * PANEL_SPAN_HALVES);
-    if (p->kinds & PANEL_BYTE)
+    if (p->kinds & PANEL_BYTE_HALVES)
         p->byte_halves = part(memory, at, spans * PANEL_SPAN_HALVES);
-    p->total = part(memory, at, spans * PANEL_SPAN * sizeof *p->total);
+    p->total = part(memory, at, spans * 2 * PANEL_SPAN * sizeof *p->total);
 }
 
 static size_t place(struct panel *p, int32_t rows, int32_t cols, unsigned kinds, char *memory)
@@ -34,12 +34,13 @@ static size_t place(struct panel *p, int32_t rows, int32_t cols, unsigned kinds,
         p->nibble = part(memory, &at, cells * PANEL_BLOCK * sizeof *p->nibble);
     if (kinds & PANEL_BYTE)
         p->byte = part(memory, &at, cells * PANEL_BLOCK * sizeof *p->byte);
-    if (kinds & (PANEL_NIBBLE | PANEL_BYTE)) {
+    const unsigned halves = PANEL_NIBBLE_HALVES | PANEL_BYTE_HALVES;
+    if (kinds & (PANEL_NIBBLE | PANEL_BYTE | halves)) {
         p->scale = part(memory, &at, cells * sizeof *p->scale);
         p->sum = part(memory, &at, cells * 2 * sizeof *p->sum);
-        if (kinds & PANEL_HALVES)
-            place_halves(p, memory, &at);
     }
+    if (kinds & halves)
+        place_halves(p, memory, &at);
     const size_t octets = (size_t)rows * panel_octet_row(p->blocks);
     if (kinds & PANEL_BYTE_OCTETS)
         p->byte_octets = part(memory, &at, octets);

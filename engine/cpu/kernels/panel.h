@@ -21,7 +21,9 @@ enum panel_kind {
     PANEL_F32 = 1,    /* values as they are */
     PANEL_NIBBLE = 2, /* int16, pairs (i, i + 4) of each 8 columns */
     PANEL_BYTE = 4,   /* int16, pairs (i, i + 2) of each 4 columns */
-    PANEL_HALVES = 8, /* beside an int16 form: its bytes, for products with one row */
+    /* Beside an int16 form: its bytes, for products with few rows. */
+    PANEL_NIBBLE_HALVES = 8,
+    PANEL_BYTE_HALVES = 512,
     /* Of eight blocks (an octet) at a time, a block in each lane. */
     PANEL_BYTE_OCTETS = 16,   /* int16 alone, in the pairs of PANEL_PLANE_OCTETS */
     PANEL_PLANE_OCTETS = 32,  /* columns in order */
@@ -30,6 +32,9 @@ enum panel_kind {
     PANEL_OCTET_PLANES = 256, /* octets hold two planes of bytes, which few rows at a time are
                                  faster with, instead of int16 */
 };
+
+/* Forms that only products with few rows read. */
+#define PANEL_FEW_FORMS (PANEL_NIBBLE_HALVES | PANEL_BYTE_HALVES | PANEL_OCTET_PLANES)
 
 /* An octet of one row, in one of two forms of the same quotients, 256 high + low, both signed
  * bytes. Planes: eight vectors of high bytes, of four columns in each lane, then eight of low ones.
@@ -58,15 +63,14 @@ struct panel {
     float *f32;      /* [blocks, rows, 32] */
     int16_t *nibble; /* [blocks, rows, 32] */
     int16_t *byte;   /* [blocks, rows, 32] */
-    float *scale;    /* [blocks, rows] of the int16 forms */
+    float *scale;    /* [blocks, rows] of the forms above and of halves */
     float *sum; /* [blocks, rows, 2]: scale times the sum of the quotients of each half block */
-    /* The quotients as two signed bytes, 256 high + low, by spans of PANEL_SPAN blocks; NULL where
-     * there are none. The last span's missing blocks hold anything. Written by the kernels that
-     * read them. */
+    /* The quotients as two signed bytes, 256 high + low, by spans of PANEL_SPAN blocks. The last
+     * span's missing blocks hold anything. Written by the kernels that read them. */
     int8_t *nibble_halves; /* [spans, rows, low and high, even and odd columns, PANEL_SPAN, 16] */
     int8_t *byte_halves;   /* [spans, rows, low and high, PANEL_SPAN, 32] */
     uint8_t *byte_octets, *plane_octets, *nibble_octets, *k_octets; /* [rows, panel_octet_row()] */
-    int32_t *total; /* [spans, rows, PANEL_SPAN] sum of a block's quotients */
+    int32_t *total; /* [spans, rows, 2, PANEL_SPAN] sums of quotients: of blocks, of first halves */
 };
 
 static inline int32_t panel_blocks(int32_t cols)

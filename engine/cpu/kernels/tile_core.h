@@ -34,6 +34,20 @@ static inline int32_t segment_blocks(const struct lanes *l, int32_t first)
     return l->blocks - first < SEGMENT_BLOCKS ? l->blocks - first : SEGMENT_BLOCKS;
 }
 
+/* Keeps the compiler from computing with this in vector registers, which have enough to do. */
+static inline uint64_t general(uint64_t v)
+{
+    __asm__("" : "+r"(v));
+    return v;
+}
+
+static inline uint64_t word_at(const uint8_t *p)
+{
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
 static inline void fetch_lines(const uint8_t *at, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 64)

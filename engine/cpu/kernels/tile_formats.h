@@ -351,16 +351,12 @@ static inline __attribute__((always_inline)) void tile_k4(const struct lanes *l,
     }
 }
 
-static inline void q6_bytes(const struct lanes *l, size_t at, int sub, vi v[8])
+/* 32 columns of Q6_K, four in each lane, from their low four bits and from the two bits above them
+ * of four blocks. */
+static inline __attribute__((always_inline)) void q6_quarter(const vi low[8], const vi high[8],
+                                                             int quarter, vi v[8])
 {
-    int half = sub / 4, quarter = sub % 4;
-    size_t low_at = at + (size_t)(half * 64 + quarter % 2 * 32),
-           high_at = at + 128 + (size_t)half * 32;
-    vi low[8], high[8], nibbles = vi_set1(0x0f0f0f0f), twos = vi_set1(0x30303030);
-    load_rows16(l->data, low_at, low);
-    load_rows16(l->data, low_at + 16, low + 4);
-    load_rows16(l->data, high_at, high);
-    load_rows16(l->data, high_at + 16, high + 4);
+    const vi nibbles = vi_set1(0x0f0f0f0f), twos = vi_set1(0x30303030);
     UNROLL
     for (int j = 0; j < 8; j++) {
         vi nibble = vi_and(quarter / 2 ? vi_shr(low[j], 4) : low[j], nibbles);
@@ -370,6 +366,28 @@ static inline void q6_bytes(const struct lanes *l, size_t at, int sub, vi v[8])
                                 : vi_shr(high[j], 2);
         v[j] = vi_or(nibble, vi_and(two, twos));
     }
+}
+
+static inline void q6_bytes(const struct lanes *l, size_t at, int sub, vi v[8])
+{
+    int half = sub / 4, quarter = sub % 4;
+    size_t low_at = at + (size_t)(half * 64 + quarter % 2 * 32),
+           high_at = at + 128 + (size_t)half * 32;
+    vi low[8], high[8];
+    load_rows16(l->data, low_at, low);
+    load_rows16(l->data, low_at + 16, low + 4);
+    load_rows16(l->data, high_at, high);
+    load_rows16(l->data, high_at + 16, high + 4);
+    q6_quarter(low, high, quarter, v);
+}
+
+/* Scales of the halves of a block: two of a dword's four bytes. */
+static inline void q6_scales(vi bytes, vf d, int odd, vf scale[2])
+{
+    const vi low = odd ? vi_shl(bytes, 8) : vi_shl(bytes, 24),
+             high = odd ? bytes : vi_shl(bytes, 16);
+    scale[0] = vf_mul(d, vf_from_int(vi_sar(low, 24)));
+    scale[1] = vf_mul(d, vf_from_int(vi_sar(high, 24)));
 }
 
 static inline __attribute__((always_inline)) void tile_q6_k(const struct lanes *l, enum mode mode,
@@ -384,15 +402,13 @@ static inline __attribute__((always_inline)) void tile_q6_k(const struct lanes *
         UNROLL
         for (int sub = 0; sub < 8; sub++) {
             vi v[8], q[16];
+            vf scale[2];
             q6_bytes(l, at, sub, v);
             bytes_to_pairs(v, q);
             UNROLL
             for (int i = 0; i < 16; i++)
                 q[i] = vi_sub16(q[i], offset);
-            vi low = sub % 2 ? vi_shl(s[sub / 2], 8) : vi_shl(s[sub / 2], 24);
-            vi high = sub % 2 ? s[sub / 2] : vi_shl(s[sub / 2], 16);
-            vf scale[2] = {vf_mul(d, vf_from_int(vi_sar(low, 24))),
-                           vf_mul(d, vf_from_int(vi_sar(high, 24)))};
+            q6_scales(s[sub / 2], d, sub % 2, scale);
             block_apply(l, super * 8 + sub, q, scale, zero, HALVES, PANEL_BYTE, mode, acc);
         }
     }

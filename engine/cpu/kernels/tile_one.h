@@ -4,7 +4,7 @@
  * * x = 256 * sum of weight * high + sum of weight * low - offset * sum of x The sums are exact,
  * and scales enter as in tile_core.h: the same bits, from fewer instructions. */
 #pragma once
-#include "engine/cpu/kernels/tile_formats.h"
+#include "engine/cpu/kernels/tile_bytes.h"
 
 struct span_halves { /* 128 activations in the order of the weights' bytes that multiply them */
     vi low[2], high[2];
@@ -87,7 +87,7 @@ dot_span(const struct lanes *l, struct one_format f, vi table, int32_t block, in
             vi_set1(f.offset),
             _mm512_permutexvar_epi32(
                 _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
-                vi_load_bytes(p->total + at * PANEL_SPAN, 16)));
+                vi_load_bytes(p->total + at * 2 * PANEL_SPAN, 16)));
     UNROLL
     for (int i = 0; i < 4; i++) {
         vi v[4];
@@ -161,14 +161,12 @@ static __attribute__((noinline)) vf one_mxfp4(const struct lanes *l)
     return sum;
 }
 
-#define ONE_ROW_KINDS PANEL_HALVES
-
 static inline bool has_one_row(const struct weight *w)
 {
     return w->type == WEIGHT_MXFP4 || (w->type == WEIGHT_AFFINE && (w->bits == 4 || w->bits == 8));
 }
 
-/* Sixteen whole rows of such a weight, of a panel that has halves. */
+/* Sixteen whole rows of such a weight. */
 static inline vf one_row(const struct lanes *l)
 {
     const struct weight *w = l->tile->weight;

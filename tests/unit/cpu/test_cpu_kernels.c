@@ -151,7 +151,7 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
     size_t bytes = (size_t)k->lanes * sizeof *crowd;
     k->tile(&(struct tile){.weight = w, .panel = &p.panel, .n = MAX_N}, exact, crowd);
     for (int i = 0; i < MAX_N; i++) {
-        struct packed one = pack_but(k, w, 1, exact, PANEL_HALVES);
+        struct packed one = pack_but(k, w, 1, exact, i % 2 ? PANEL_FEW_FORMS : 0u);
         k->pack(&one.panel, 0, x[i]);
         k->tile(&(struct tile){.weight = w, .panel = &one.panel, .n = 1}, exact, alone);
         if (memcmp(alone, crowd + i * k->lanes, bytes))
@@ -161,7 +161,7 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
     k->tile(&(struct tile){.weight = w, .panel = &p.panel, .index = index, .n = 9}, exact, picked);
     for (int i = 0; i < 9; i++)
         assert_memory_equal(picked + i * k->lanes, crowd + index[i] * k->lanes, bytes);
-    for (int n = 2; n <= 6; n++) {
+    for (int n = 2; n <= 9; n++) {
         k->tile(&(struct tile){.weight = w, .panel = &p.panel, .first = 3, .n = n}, exact, picked);
         assert_memory_equal(picked, crowd + 3 * k->lanes, (size_t)n * bytes);
     }
@@ -174,7 +174,7 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
         assert_memory_equal(alone, crowd + other * k->lanes, bytes);
     }
     free(p.memory);
-    p = pack_but(k, w, MAX_N, exact, PANEL_OCTET_PLANES); /* as a panel of many rows is packed */
+    p = pack_but(k, w, MAX_N, exact, PANEL_FEW_FORMS); /* as a panel of many rows is packed */
     for (int n = 1; n <= MAX_N; n += n < 6 ? 1 : 29) {
         static _Alignas(64) float pairs[MAX_N * KERNEL_MAX_LANES];
         k->tile(&(struct tile){.weight = w, .panel = &p.panel, .n = n}, exact, pairs);
