@@ -77,6 +77,16 @@ static __attribute__((noinline)) struct octet_at octet_place_tail(const struct l
     return (struct octet_at){tail->data, tail->scales, tail->biases};
 }
 
+/* What follows row r's last block is blocks of the same matrix: they may be read as the rest of its
+ * last octet, in which activations are zeros, so they add nothing. */
+static inline bool octet_goes_on(const struct lanes *l, int32_t bytes, int32_t r)
+{
+    const struct weight *w = l->tile->weight;
+    const size_t blocks = (size_t)l->blocks, scales = octet_scales(w) * blocks / 8;
+    return l->row[r] + 8 < w->rows && w->row_bytes == (size_t)bytes * blocks / 8 && blocks >= 4 &&
+           (!scales || w->scale_row_bytes == scales);
+}
+
 typedef vf (*octet_last)(const struct lanes *l, int32_t r, const uint8_t *x, vf sum);
 
 /* A row of weights times a few rows of activations: the lanes' sums. `last` adds what is left
@@ -96,7 +106,8 @@ octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
         x[t] = rows[t];
         sum[t] = vf_zero();
     }
-    for (int32_t g = l->blocks / 8; g > 0; g--) {
+    const bool copied = l->blocks % 8 && !octet_goes_on(l, bytes, r);
+    for (int32_t g = (l->blocks + (copied ? 0 : 7)) / 8; g > 0; g--) {
         struct octet o;
         unpack(w, &at, &o);
         UNROLL
@@ -110,7 +121,7 @@ octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
     }
     UNROLL
     for (int t = 0; t < count; t++)
-        out[8 * t] = l->blocks % 8 ? last(l, r, x[t], sum[t]) : sum[t];
+        out[8 * t] = copied ? last(l, r, x[t], sum[t]) : sum[t];
 }
 
 /* Lane r of the result: the lanes of v[r] summed. */
