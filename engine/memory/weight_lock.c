@@ -118,8 +118,12 @@ static void merge(struct weight_lock *l)
 static bool collect(struct weight_lock *l, const struct model_plan *plan)
 {
     struct collector c = {.to = l, .page = (uintptr_t)sysconf(_SC_PAGESIZE)};
-    add(&c, &plan->embed);
-    add(&c, &plan->head);
+    if (!plan->shares_ends) {
+        add(&c, &plan->embed);
+        add(&c, &plan->head);
+    }
+    add(&c, &plan->joint.fc);
+    add(&c, &plan->context.fc);
     add(&c, &plan->embedding.positions);
     add(&c, &plan->embedding.types);
     add(&c, &plan->scorer.dense);

@@ -9,7 +9,7 @@
 #include "engine/format/gguf.h"
 
 extern const struct family family_qwen3_moe, family_qwen3_5_moe, family_bailing_moe, family_gpt_oss,
-    family_qwen3, family_llama, family_qwen2_moe, family_glm4_moe, family_bert;
+    family_qwen3, family_llama, family_qwen2_moe, family_glm4_moe, family_bert, family_dflash;
 
 static const struct family *const families[] = {
     &family_qwen3_moe, &family_qwen3_5_moe, &family_bailing_moe, &family_gpt_oss, &family_qwen3,
@@ -34,6 +34,8 @@ static void list_names(char *out, size_t size)
 const struct family *family_find(const struct config *c, struct err *e)
 {
     const char *type = NULL, *text_type = NULL;
+    if (!c->gguf && json_member(c->root, "dflash_config"))
+        return &family_dflash; /* its model_type is that of the layers that it is made of */
     if (!c->gguf) {
         json_get_string(c->root, "model_type", &type, NULL);
         json_get_string(c->text, "model_type", &text_type, NULL);
@@ -147,7 +149,8 @@ bool family_build(const struct family *f, struct config *c, struct binder *b, st
         return false;
     }
     add_config_eos(c, p);
-    p->layers = arena_alloc(b->arena, (size_t)p->n_layer * sizeof *p->layers);
+    /* one more than there are: next_layer.c */
+    p->layers = arena_alloc(b->arena, (size_t)(p->n_layer + 1) * sizeof *p->layers);
     if (!p->layers)
         return err_set(e, ERR_NOMEM, "no memory for %d layers", p->n_layer);
     if (f->ends)

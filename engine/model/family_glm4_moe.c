@@ -1,7 +1,7 @@
 /* GLM-4.5, GLM-4.5-Air, GLM-4.6: the router of DeepSeek V3 (sigmoid, a bias that only chooses,
  * groups) over plain attention; part of each head rotates, biases on q, k and v, norms of q and k
- * in the large one; plain shared expert, first layers dense. The draft layer behind the last is
- * passed over. */
+ * in the large one; plain shared expert, first layers dense. The next-token layer lies behind
+ * the last. */
 #include "engine/model/family.h"
 
 #include <string.h>

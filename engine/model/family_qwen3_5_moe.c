@@ -1,6 +1,6 @@
 /* Qwen3.5 and Qwen3.6, MoE and dense: three layers of gated DeltaNet, then one of gated attention;
  * a quarter of each head rotates; shared expert behind a sigmoid gate. Files are multimodal: the
- * text part is read, vision tensors and the draft layer (mtp.*) are passed over by name. */
+ * text part is read, with the next-token layer (mtp.*); vision tensors are passed over by name. */
 #include "engine/model/family.h"
 
 #include <math.h>
@@ -78,7 +78,7 @@ static void moe(struct config *c, struct binder *b, struct moe_plan *m, int32_t 
 static void layer(struct config *c, struct binder *b, struct model_plan *p, int32_t i)
 {
     struct layer_plan *l = &p->layers[i];
-    if (is_attention(c, i)) {
+    if (i == p->n_layer || is_attention(c, i)) { /* the next-token layer is one of attention */
         l->mixer = MIXER_ATTENTION;
         l->attention.output_gate = config_bool(c, "attn_output_gate", NULL, true);
         family_read_attention(c, &l->attention, p->d_model);

@@ -8,6 +8,7 @@ libsluice_model_a_SOURCES = \
 	%D%/family.c %D%/family.h \
 	%D%/family_bailing_moe.c \
 	%D%/family_bert.c \
+	%D%/family_dflash.c \
 	%D%/family_glm4_moe.c \
 	%D%/family_gpt_oss.c \
 	%D%/family_llama.c \
@@ -16,6 +17,7 @@ libsluice_model_a_SOURCES = \
 	%D%/family_qwen3_5_moe.c \
 	%D%/family_qwen3_moe.c \
 	%D%/model.c %D%/model.h \
+	%D%/next_layer.c %D%/next_layer.h \
 	%D%/tensor_manifest.c %D%/tensor_manifest.h \
 	%D%/plan.h \
 	%D%/plan_parts.c %D%/plan_parts.h \

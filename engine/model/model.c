@@ -12,6 +12,7 @@
 #include "engine/model/family.h"
 #include "engine/model/model_source.h"
 #include "engine/model/model_stats.h"
+#include "engine/model/next_layer.h"
 #include "engine/model/plan_weights.h"
 #include "engine/model/pooling.h"
 
@@ -24,6 +25,8 @@ struct model {
     struct model_stats stats;
     const char **unused;
     int n_unused;
+    struct model *next; /* model_next: only plan and stats are its own; NULL: none */
+    struct err next_why;
 };
 
 /* generation_config.json may name more end tokens than config.json; a broken one is the text side's
@@ -65,6 +68,40 @@ static bool list_unused(struct model *m, struct err *e)
     return true;
 }
 
+/* All of it stays resident, its experts too. */
+static void count_next(struct model_stats *f, const struct model_plan *plan)
+{
+    model_stats_from_plan(f, plan);
+    f->dense_bytes += f->expert_bytes;
+    f->expert_bytes = 0;
+}
+
+/* A model runs without its next-token layer, too. False: no memory. */
+static bool build_next(struct model *m, const struct family *family, const struct binder *b,
+                       struct err *e)
+{
+    const int32_t n = m->source.tensors.n;
+    bool *used = calloc((size_t)n + 1, sizeof *used);
+    m->next = calloc(1, sizeof *m->next);
+    if (!m->next || !used) {
+        free(used);
+        return err_set(e, ERR_NOMEM, "no memory for a model");
+    }
+    for (int32_t i = 0; i < n; i++)
+        used[i] = m->source.tensors.at[i].used;
+    if (next_layer_build(family, &m->source.config, b, &m->plan, &m->next->plan, &m->next_why) &&
+        plan_check_values(&m->next->plan, &m->next_why)) {
+        count_next(&m->next->stats, &m->next->plan);
+    } else {
+        for (int32_t i = 0; i < n; i++)
+            m->source.tensors.at[i].used = used[i];
+        free(m->next);
+        m->next = NULL;
+    }
+    free(used);
+    return true;
+}
+
 static bool build(struct model *m, struct err *e)
 {
     const struct family *family = family_find(&m->source.config, e);
@@ -73,7 +110,7 @@ static bool build(struct model *m, struct err *e)
     struct binder b;
     bind_init(&b, &m->source.tensors, &m->source.config, m->arena);
     if (!family_build(family, &m->source.config, &b, &m->plan, e) ||
-        !plan_check_values(&m->plan, e))
+        !plan_check_values(&m->plan, e) || !build_next(m, family, &b, e))
         return false;
     model_stats_from_plan(&m->stats, &m->plan);
     m->stats.copied_bytes = b.copied_bytes;
@@ -84,7 +121,7 @@ static bool build(struct model *m, struct err *e)
     return list_unused(m, e);
 }
 
-struct model *model_open(const char *path, struct err *e)
+struct model *model_open_drafter(const char *path, struct err *e)
 {
     struct model *m = calloc(1, sizeof *m);
     if (!m || !(m->arena = arena_create(0))) {
@@ -102,11 +139,24 @@ struct model *model_open(const char *path, struct err *e)
     return m;
 }
 
+struct model *model_open(const char *path, struct err *e)
+{
+    struct model *m = model_open_drafter(path, e);
+    if (!m || !m->plan.shares_ends)
+        return m;
+    err_set(e, ERR_UNSUPPORTED,
+            "it is a DFlash drafter, which runs beside the model that it was trained for: "
+            "--draft-model names it there");
+    model_close(&m);
+    return NULL;
+}
+
 void model_close(struct model **pm)
 {
     struct model *m = *pm;
     if (!m)
         return;
+    free(m->next);
     model_source_close(&m->source);
     arena_destroy(&m->arena);
     free(m);
@@ -116,6 +166,19 @@ void model_close(struct model **pm)
 const struct model_plan *model_plan(const struct model *m)
 {
     return &m->plan;
+}
+
+struct model *model_next(const struct model *m, struct err *why)
+{
+    if (!m->next)
+        *why = m->next_why;
+    return m->next;
+}
+
+void model_next_share(struct model *next, const struct model_plan *from)
+{
+    next->plan.embed = from->embed;
+    next->plan.head = from->head;
 }
 
 bool model_limit_experts(struct model *m, int32_t n, struct err *e)

@@ -13,10 +13,19 @@
 struct model;
 
 /* path: a folder (config.json + *.safetensors, plain or MLX-quantized) or a GGUF file.
- * ERR_FORMAT names the file and the tensor; ERR_UNSUPPORTED the architecture. */
+ * ERR_FORMAT names the file and the tensor; ERR_UNSUPPORTED the architecture, or that it is a
+ * drafter that can't do anything alone. */
 struct model *model_open(const char *path, struct err *e);
+/* The same for one that may be such a drafter: its plan.shares_ends, and it has neither embedding
+ * nor head before model_next_share. */
+struct model *model_open_drafter(const char *path, struct err *e);
 void model_close(struct model **m);
 const struct model_plan *model_plan(const struct model *m);
+/* The model's own next-token layer as a model beside it, which lives as long: one layer that begins
+ * from hidden states of this one. NULL: there is none, or none that can be run; *why says so. */
+struct model *model_next(const struct model *m, struct err *why);
+/* The layer reads embedding and head where `from` has them: the plan that the model runs by. */
+void model_next_share(struct model *next, const struct model_plan *from);
 /* Limits every token to the n experts of a layer with the highest router weights: faster and lossy.
  * Changes the plan, its fingerprint and the active bytes, so it is called once, straight after
  * model_open. n not below what the model uses: nothing changes. ERR_INPUT: n < 1, or no layer has

@@ -63,13 +63,13 @@ static uint64_t layer_vectors(const struct layer_plan *l)
 void model_stats_from_plan(struct model_stats *f, const struct model_plan *p)
 {
     plan_each_weight(p, add_weight, f);
-    /* The token's row of the embedding is read in any case; a tied head is read whole. */
+    /* The token's row of the embedding is read in any case; a tied or shared head is read whole. */
     struct weight row = p->embed;
     row.rows = 1;
-    f->active_bytes += weight_matrix_bytes(&row);
-    if (!p->encoder && p->head.data == p->embed.data) {
-        f->active_bytes += weight_matrix_bytes(&p->embed);
-        f->active_parameters += parameters_of(&p->embed, 1);
+    f->active_bytes += row.type == WEIGHT_NONE ? 0 : weight_matrix_bytes(&row);
+    if (!p->encoder && (p->shares_ends || p->head.data == p->embed.data)) {
+        f->active_bytes += p->head.type == WEIGHT_NONE ? 0 : weight_matrix_bytes(&p->head);
+        f->active_parameters += parameters_of(&p->head, 1);
     } else {
         f->active_parameters += (uint64_t)p->d_model;
     }

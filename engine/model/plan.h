@@ -12,6 +12,7 @@
 
 #define PLAN_MAX_EOS 16
 #define PLAN_MAX_ROPE_PAIRS 256
+#define PLAN_MAX_TAPS 16
 
 struct vector { /* f32 copy of a small tensor (norm weights, biases, sinks); owned by the model */
     const float *at; /* NULL: absent */
@@ -144,6 +145,26 @@ struct scorer_plan {
     struct vector out_bias;
 };
 
+/* How a next-token layer begins (multi-token prediction, as in DeepSeek V3, GLM-4.5, Qwen3-Next):
+ * x = fc . [norm(embedding of a token), norm(hidden state of the position before it)]. The hidden
+ * state is what a final norm left: the model's, and behind it the layer's own. */
+struct joint_plan {
+    struct vector embed_norm, hidden_norm; /* [d] */
+    struct weight fc;                      /* [d, 2 d]; absent: rows begin as embeddings */
+};
+
+/* What a block-diffusion drafter goes on from (DFlash, arXiv 2602.06036): c = fc . [the model's
+ * residual stream behind some of its layers] of each token of the text, of which its layers keep
+ * keys and values, k = wk norm(c), v = wv norm(c), as of a row of their own. A draft is one step:
+ * the text's last token and mask tokens behind it, each of which sees all of them. */
+struct context_plan {
+    struct weight fc;                    /* [d, n_taps * d]; absent: the plan is no such drafter */
+    struct vector norm;                  /* [d] */
+    int32_t taps[PLAN_MAX_TAPS], n_taps; /* the model's layers, from 0 */
+    int32_t mask_token, block;           /* tokens of a block, the text's last one included */
+    int32_t model_layers;                /* of the model that it was made for */
+};
+
 struct model_plan {
     const char *family; /* "qwen3_moe" */
     int32_t n_layer, d_model, n_vocab, n_ctx;
@@ -153,6 +174,9 @@ struct model_plan {
     struct weight head;  /* [n_vocab, d]; the same view as embed where tied; encoders have none */
     struct vector final_norm; /* absent: rows are what the last layer left */
     struct embed_plan embedding;
+    struct joint_plan joint;
+    struct context_plan context;
+    bool shares_ends;     /* embed and head are those of another plan, which counts them */
     bool encoder;         /* its layers are bidirectional and it has no head: it writes no text */
     enum pooling pooling; /* as the files say; NONE: nobody trained it to embed */
     struct scorer_plan scorer;

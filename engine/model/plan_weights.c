@@ -49,9 +49,15 @@ static bool visit_encoder(const struct model_plan *p, plan_visit visit, void *co
 
 bool plan_each_weight(const struct model_plan *p, plan_visit visit, void *context)
 {
-    if (!visit(context, &p->embed, false, 0) || !visit_encoder(p, visit, context))
+    if ((!p->shares_ends && !visit(context, &p->embed, false, 0)) ||
+        !visit_encoder(p, visit, context))
         return false;
-    if (!p->encoder && p->head.data != p->embed.data && !visit(context, &p->head, false, 1))
+    if (p->joint.fc.type != WEIGHT_NONE && !visit(context, &p->joint.fc, false, 1))
+        return false;
+    if (p->context.fc.type != WEIGHT_NONE && !visit(context, &p->context.fc, false, 1))
+        return false;
+    if (!p->encoder && !p->shares_ends && p->head.data != p->embed.data &&
+        !visit(context, &p->head, false, 1))
         return false;
     for (int32_t i = 0; i < p->n_layer; i++) {
         const struct layer_plan *l = &p->layers[i];

@@ -2,6 +2,7 @@
 #include "engine/model/weight_files.h"
 
 #include <dirent.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,17 @@ static bool choose(struct weight_files *f, const char *folder, const struct list
     return f->n || err_set(e, ERR_NOTFOUND, "no weights: the folder has no *.safetensors");
 }
 
+/* Next-token layers in a file of their own belong to the model however its other files are found.
+ */
+static bool add_next_layer(struct weight_files *f, const struct listing *l, struct err *e)
+{
+    static const char own[] = "mtp.safetensors";
+    bool known = !is_in(l->found, l->n, own);
+    for (int i = 0; i < f->n && !known; i++)
+        known = !strcmp(f->names[i], own);
+    return known || keep(f->names, &f->n, (char *)(uintptr_t)own, e);
+}
+
 bool weight_files_find(struct weight_files *f, const char *folder, struct arena *arena,
                        struct err *e)
 {
@@ -207,7 +219,8 @@ bool weight_files_find(struct weight_files *f, const char *folder, struct arena 
     f->skipped = arena_alloc(arena, 2 * MAX_FILES * sizeof *f->skipped);
     if (!l.found || !f->names || !f->skipped)
         return err_set(e, ERR_NOMEM, "no memory for file names");
-    bool ok = list_folder(folder, arena, &l, e) && choose(f, folder, &l, arena, e);
+    bool ok = list_folder(folder, arena, &l, e) && choose(f, folder, &l, arena, e) &&
+              add_next_layer(f, &l, e);
     qsort(f->names, (size_t)f->n, sizeof *f->names, by_name);
     for (int i = 0; ok && i < l.n; i++) {
         int number;

@@ -4,7 +4,9 @@
  * tensor
  *   2. else model.safetensors alone
  *   3. else one complete set NAME-00001-of-0000N.safetensors
- *   4. else every *.safetensors there is; two tensors of one name are refused later */
+ *   4. else every *.safetensors there is; two tensors of one name are refused later
+ *
+ * mtp.safetensors, which holds a next-token layer, belongs to each of them. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
