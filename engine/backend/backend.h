@@ -45,9 +45,11 @@ struct backend_params {
     struct thread_pool *team;
     int32_t provisional_rows; /* of the provisional sequences of a step at most, see below; 0: there
                                  are none */
-    bool exact;               /* f32 activations everywhere, however slow */
-    enum kv_type kv_type;     /* as asked for: f32 is stored in place of f16 with `exact` */
-    const char *cache_dir;    /* pipeline cache; NULL: none */
+    /* Layers whose results step_sequence.hidden shows, by number; none: the final norm's. */
+    int32_t taps[PLAN_MAX_TAPS], n_taps;
+    bool exact;            /* f32 activations everywhere, however slow */
+    enum kv_type kv_type;  /* as asked for: f32 is stored in place of f16 with `exact` */
+    const char *cache_dir; /* pipeline cache; NULL: none */
     /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are
      * where the plan says. The store outlives the backend, whose owner thread is the store's. */
     struct expert_cache *experts;
@@ -82,6 +84,14 @@ struct backend_params {
 struct step_sequence {
     const int32_t *tokens; /* [n_tokens] input ids */
     int32_t n_tokens;
+    /* Where the plan begins from hidden states (plan.joint), and in steps of a context: those of
+     * the tokens' rows. */
+    const float *given; /* [n_tokens, d], or [n_tokens, context.n_taps * d] */
+    /* NULL, or where the last n_hidden rows are to be put beside whatever else is wanted of them:
+     * as the final norm leaves them, or, of a backend with taps, as those layers leave them, side
+     * by side. May be `given`. Only where the backend has `hands_hidden`. */
+    float *hidden; /* [n_hidden, d], or [n_hidden, n_taps * d] */
+    int32_t n_hidden;
     int32_t start; /* position of tokens[0]; positions before it are in KV (and state) already */
     const int32_t *blocks; /* block ids that hold positions 0 .. start + n_tokens - 1, in order */
     int32_t state;         /* recurrent state's index, or -1; start == 0 begins from zeros */
@@ -111,6 +121,9 @@ struct step {
     /* Wanted rows as the final norm (or, without one, the last layer) leaves them, in place of
      * candidates: what embeddings and scores are made of. Only where the backend has `embeds`. */
     bool hidden;
+    /* Of a plan with a context: the rows are the context's, and leave keys and values only; `given`
+     * decides them, tokens don't matter. */
+    bool context;
 };
 
 struct backend_memory {                /* bytes as really allocated */
@@ -192,11 +205,12 @@ struct backend_content {
 };
 
 struct backend_ops {
-    const char *name; /* "cpu", "vulkan" */
-    bool streams;     /* takes backend_params.experts */
-    bool prefetches;  /* prefetches streamed experts, and calls backend_params.predict */
-    bool splits;      /* dense weights on the device, experts in RAM */
-    bool embeds;      /* runs encoders, and steps that want hidden rows */
+    const char *name;  /* "cpu", "vulkan" */
+    bool streams;      /* takes backend_params.experts */
+    bool prefetches;   /* prefetches streamed experts, and calls backend_params.predict */
+    bool splits;       /* dense weights on the device, experts in RAM */
+    bool embeds;       /* runs encoders, and steps that want hidden rows */
+    bool hands_hidden; /* fills step_sequence.hidden, and runs plans that begin from `given` */
     const struct backend_probe *probe;
     struct backend *(*open)(const struct model_plan *plan, const struct backend_params *p,
                             struct err *e);

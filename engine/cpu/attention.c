@@ -57,6 +57,22 @@ static void norm_and_rotate(struct worker *w, const struct attention_plan *a,
         rope_apply(&a->rope, cos_sin, head);
 }
 
+/* Key and value of one kv head in one row: finished and stored. */
+static void keep_head(struct worker *w, const struct layer_plan *layer, int32_t index, int32_t row,
+                      int32_t kv_head)
+{
+    struct backend *b = w->backend;
+    const struct attention_plan *a = &layer->attention;
+    const struct step_sequence *s = &b->step->sequences[b->rows.sequence[row]];
+    const float *cos_sin = b->ropes[index].cos_sin + (size_t)row * (size_t)a->rope.n_dims;
+    const int32_t position = b->rows.position[row];
+    float *k = b->k + (size_t)row * (size_t)a->wk.rows + (size_t)(kv_head * a->d_head);
+    const float *v = b->v + (size_t)row * (size_t)a->wv.rows + (size_t)(kv_head * a->d_head);
+    norm_and_rotate(w, a, &a->k_norm, cos_sin, k);
+    b->kernels->store_kv(&b->views[layer->kv_index], s->blocks[position / KV_TOKENS],
+                         position % KV_TOKENS, kv_head, k, v);
+}
+
 /* Queries, key and value of one kv head in one row: finished, and the latter two stored. */
 static void finish_heads(struct worker *w, const struct layer_plan *layer, int32_t index,
                          int32_t row, int32_t kv_head)
@@ -64,21 +80,50 @@ static void finish_heads(struct worker *w, const struct layer_plan *layer, int32
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
     const struct kv_view *view = &b->views[layer->kv_index];
-    const struct step_sequence *s = &b->step->sequences[b->rows.sequence[row]];
     const float *cos_sin = b->ropes[index].cos_sin + (size_t)row * (size_t)a->rope.n_dims;
-    int32_t group = a->n_head / a->n_kv_head, stride = query_stride(a),
-            position = b->rows.position[row];
+    int32_t group = a->n_head / a->n_kv_head, stride = query_stride(a);
     float *q = b->q + (size_t)row * (size_t)a->wq.rows + (size_t)(kv_head * group * stride);
-    float *k = b->k + (size_t)row * (size_t)a->wk.rows + (size_t)(kv_head * a->d_head);
-    const float *v = b->v + (size_t)row * (size_t)a->wv.rows + (size_t)(kv_head * a->d_head);
     for (int32_t i = 0; i < group; i++) {
         norm_and_rotate(w, a, &a->q_norm, cos_sin, q + i * stride);
         if (kv_type_packed(view->type))
             b->kernels->rotate(q + i * stride, a->d_head);
     }
-    norm_and_rotate(w, a, &a->k_norm, cos_sin, k);
-    b->kernels->store_kv(view, s->blocks[position / KV_TOKENS], position % KV_TOKENS, kv_head, k,
-                         v);
+    keep_head(w, layer, index, row, kv_head);
+}
+
+void attention_keep(struct worker *w, const struct layer_plan *layer, int32_t index,
+                    const float *norm)
+{
+    struct backend *b = w->backend;
+    const struct attention_plan *a = &layer->attention;
+    const int32_t n = b->rows.n, d = b->plan->d_model;
+    int32_t from, to;
+    struct panel panel =
+        matmul_pack(w, &(struct pack){.slot = PANEL_INPUT,
+                                      .x = b->x,
+                                      .stride = (size_t)d,
+                                      .n = n,
+                                      .cols = d,
+                                      .kinds = matmul_kinds(w, &a->wk) | matmul_kinds(w, &a->wv),
+                                      .norm = norm});
+    struct product products[2] = {{.weight = &a->wk,
+                                   .panel = &panel,
+                                   .n = n,
+                                   .bias = a->bk.at,
+                                   .out = b->k,
+                                   .stride = (size_t)a->wk.rows},
+                                  {.weight = &a->wv,
+                                   .panel = &panel,
+                                   .n = n,
+                                   .bias = a->bv.at,
+                                   .out = b->v,
+                                   .stride = (size_t)a->wv.rows}};
+    matmul_run(w, products, 2);
+    worker_barrier(w);
+    worker_share(w, n * a->n_kv_head, &from, &to);
+    for (int32_t u = from; u < to; u++)
+        keep_head(w, layer, index, u / a->n_kv_head, u % a->n_kv_head);
+    worker_barrier(w);
 }
 
 static void apply_gate(const struct attention_plan *a, const float *q, int32_t group, float *out)
@@ -116,7 +161,7 @@ static struct attend heads_of(struct worker *w, const struct layer_plan *layer, 
     const struct kv_view *view = &b->views[layer->kv_index];
     const struct step_sequence *s = &b->step->sequences[b->rows.sequence[row]];
     int32_t group = a->n_head / a->n_kv_head, stride = query_stride(a),
-            end = a->bidirectional ? s->n_tokens : b->rows.position[row] + 1;
+            end = a->bidirectional ? s->start + s->n_tokens : b->rows.position[row] + 1;
     int32_t from = a->window && end > a->window ? end - a->window : 0, head = kv_head * group;
     const float *q = b->q + (size_t)row * (size_t)a->wq.rows + (size_t)(head * stride);
     float *out =

@@ -285,6 +285,7 @@ const struct backend_ops cpu_backend = {
     .streams = true,
     .prefetches = true,
     .embeds = true,
+    .hands_hidden = true,
     .probe = &cpu_probe,
     .open = cpu_open,
     .close = cpu_close,

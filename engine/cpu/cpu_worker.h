@@ -50,6 +50,9 @@ struct step_rows { /* a step, flattened */
     int32_t n;
     int32_t *sequence, *position, *token; /* [n] */
     int32_t *experts;                     /* [n] as step_sequence.n_experts */
+    const float *
+        *given;     /* [n] the hidden state that the row begins from, where the plan wants it */
+    float **hidden; /* [n] where its own goes; NULL: nowhere */
     int32_t n_out;
     int32_t *out;      /* [n_out] rows whose logits are wanted */
     bool *want;        /* [n_out] whole logits wanted */

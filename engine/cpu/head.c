@@ -228,6 +228,19 @@ static void keep_hidden(struct worker *w)
     }
 }
 
+/* Rows that another plan goes on from, to their owners. */
+static void hand_hidden(struct worker *w)
+{
+    struct backend *b = w->backend;
+    const int32_t d = b->plan->d_model;
+    int32_t from, to;
+    worker_share(w, b->rows.n, &from, &to);
+    for (int32_t t = from; t < to; t++)
+        if (b->rows.hidden[t] && !b->params.n_taps)
+            b->kernels->rms_norm(b->x + (size_t)t * (size_t)d, b->plan->final_norm.at,
+                                 b->plan->norm_eps, d, b->rows.hidden[t]);
+}
+
 void head_run(struct worker *w)
 {
     struct backend *b = w->backend;
@@ -237,6 +250,7 @@ void head_run(struct worker *w)
         keep_hidden(w);
         return;
     }
+    hand_hidden(w);
     for (int32_t first = 0; first < b->rows.n_out; first += HEAD_ROWS) {
         int32_t left = b->rows.n_out - first;
         run_group(w, first, left < HEAD_ROWS ? left : HEAD_ROWS);

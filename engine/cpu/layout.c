@@ -46,6 +46,10 @@ static struct widest measure(const struct layout *l)
 {
     const struct model_plan *plan = l->plan;
     struct widest m = {.row = (size_t)plan->d_model};
+    if (plan->joint.fc.type != WEIGHT_NONE) /* joint.h */
+        m.q = m.mixed = (size_t)plan->joint.fc.cols;
+    if (plan->context.fc.type != WEIGHT_NONE) /* context.h */
+        m.q = m.mixed = (size_t)plan->context.fc.cols;
     for (int32_t i = 0; i < plan->n_layer; i++)
         widen(&m, &plan->layers[i]);
     if (l->params->experts ||
@@ -158,6 +162,8 @@ size_t layout_workspace(const struct layout *l, struct backend *b, char *memory)
     b->rows.position = placer_take(&p, n * sizeof(int32_t));
     b->rows.token = placer_take(&p, n * sizeof(int32_t));
     b->rows.experts = placer_take(&p, n * sizeof(int32_t));
+    b->rows.given = placer_take(&p, n * sizeof *b->rows.given);
+    b->rows.hidden = placer_take(&p, n * sizeof *b->rows.hidden);
     b->rows.out = placer_take(&p, n * sizeof(int32_t));
     b->rows.want = placer_take(&p, n * sizeof(bool));
     b->x = placer_take(&p, n * d * sizeof(float));
@@ -228,10 +234,12 @@ static uint64_t mlp_bytes(const struct mlp_plan *m)
 
 uint64_t layout_weight_bytes(const struct model_plan *plan)
 {
-    uint64_t sum = stack_bytes(&plan->embed) + stack_bytes(&plan->embedding.positions) +
-                   stack_bytes(&plan->embedding.types) + stack_bytes(&plan->scorer.dense) +
-                   stack_bytes(&plan->scorer.out) +
-                   (plan->head.data != plan->embed.data ? stack_bytes(&plan->head) : 0);
+    uint64_t sum = stack_bytes(&plan->embedding.positions) + stack_bytes(&plan->embedding.types) +
+                   stack_bytes(&plan->scorer.dense) + stack_bytes(&plan->scorer.out) +
+                   stack_bytes(&plan->joint.fc) + stack_bytes(&plan->context.fc);
+    if (!plan->shares_ends)
+        sum += stack_bytes(&plan->embed) +
+               (plan->head.data != plan->embed.data ? stack_bytes(&plan->head) : 0);
     for (int32_t i = 0; i < plan->n_layer; i++) {
         const struct layer_plan *l = &plan->layers[i];
         const struct attention_plan *a = &l->attention;

@@ -4,6 +4,10 @@
 #include "engine/cpu/cpu_worker.h"
 
 void attention_run(struct worker *w, const struct layer_plan *layer, int32_t index);
+/* Only keys and values, of rows that are not part of the residual stream: k = wk norm(x), v = wv
+ * norm(x) for each row of b->x. */
+void attention_keep(struct worker *w, const struct layer_plan *layer, int32_t index,
+                    const float *norm);
 void delta_net_run(struct worker *w, const struct layer_plan *layer, int32_t index);
 
 /* Values of one sequence's recurrent state in this layer: convolution [n_conv - 1, channels], then

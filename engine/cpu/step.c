@@ -6,7 +6,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/cpu/ffn.h"
+#include "engine/cpu/context.h"
 #include "engine/cpu/head.h"
+#include "engine/cpu/joint.h"
 #include "engine/cpu/mixer.h"
 #include "engine/cpu/residual_norm.h"
 #include "engine/cpu/rope.h"
@@ -25,6 +27,10 @@ static bool check_sequence(const struct backend *b, const struct step_sequence *
     if (b->plan->encoder && (s->start || s->n_first < 0 || s->n_first > s->n_tokens))
         return err_set(e, ERR_INTERNAL, "step: sequence %d begins at %d, an encoder wants it whole",
                        i, s->start);
+    if (s->n_hidden < 0 || s->n_hidden > s->n_tokens ||
+        (b->step->context || b->plan->joint.fc.type != WEIGHT_NONE) != (s->given != NULL))
+        return err_set(e, ERR_INTERNAL, "step: sequence %d has %d hidden rows, %s given", i,
+                       s->n_hidden, s->given ? "some" : "none");
     if (s->n_experts < 0)
         return err_set(e, ERR_INTERNAL, "step: sequence %d wants %d experts", i, s->n_experts);
     if (end > b->plan->n_ctx)
@@ -59,6 +65,16 @@ static bool hold(struct backend *b, const struct step_sequence *s, int32_t i, in
     return true;
 }
 
+static void place_hidden(struct backend *b, const struct step_sequence *q, int32_t t)
+{
+    const size_t d = (size_t)b->plan->d_model, n_taps = (size_t)b->params.n_taps,
+                 in = b->step->context ? (size_t)b->plan->context.fc.cols : d;
+    const int32_t at = t - (q->n_tokens - q->n_hidden);
+    b->rows.given[b->rows.n] = q->given ? q->given + (size_t)t * in : NULL;
+    b->rows.hidden[b->rows.n] =
+        q->hidden && at >= 0 ? q->hidden + (size_t)at * d * (n_taps ? n_taps : 1) : NULL;
+}
+
 static bool flatten(struct backend *b, const struct step *s, struct err *e)
 {
     struct step_rows *rows = &b->rows;
@@ -69,6 +85,8 @@ static bool flatten(struct backend *b, const struct step *s, struct err *e)
     if (s->n_sequences < 1 || s->n_sequences > b->params.max_sequences)
         return err_set(e, ERR_INTERNAL, "step: %d sequences, want 1..%d", s->n_sequences,
                        b->params.max_sequences);
+    if (s->context && b->plan->context.fc.type == WEIGHT_NONE)
+        return err_set(e, ERR_INTERNAL, "step: the plan has no context");
     if (b->plan->encoder && !s->hidden)
         return err_set(e, ERR_INTERNAL, "step: an encoder has hidden rows only");
     if (!s->hidden && (s->n_top < 1 || s->n_top > BACKEND_MAX_TOP))
@@ -86,6 +104,7 @@ static bool flatten(struct backend *b, const struct step *s, struct err *e)
             rows->position[rows->n] = q->start + t;
             rows->token[rows->n] = q->tokens[t];
             rows->experts[rows->n] = q->n_experts;
+            place_hidden(b, q, t);
             if (t < q->n_tokens - q->n_out)
                 continue;
             rows->want[rows->n_out] = q->want_logits;
@@ -133,6 +152,23 @@ static void begin(struct worker *w)
     }
 }
 
+/* What a layer left, to those who want it: its place among the taps. */
+static void show_tap(struct worker *w, int32_t layer)
+{
+    struct backend *b = w->backend;
+    const size_t d = (size_t)b->plan->d_model;
+    int32_t from, to, k = 0;
+    while (k < b->params.n_taps && b->params.taps[k] != layer)
+        k++;
+    if (k == b->params.n_taps)
+        return;
+    worker_share(w, b->rows.n, &from, &to);
+    for (int32_t t = from; t < to; t++)
+        if (b->rows.hidden[t])
+            memcpy(b->rows.hidden[t] + (size_t)k * d, b->x + (size_t)t * d, d * sizeof(float));
+    worker_barrier(w);
+}
+
 /* Runs in every thread of the pool at once. */
 static void forward(void *context, int32_t member)
 {
@@ -141,6 +177,11 @@ static void forward(void *context, int32_t member)
     int32_t n = b->rows.n, d = b->plan->d_model;
     begin(w);
     worker_barrier(w);
+    joint_run(w);
+    if (b->step->context) {
+        context_run(w);
+        return;
+    }
     worker_dump(w, -1,
                 &(struct worker_values){.what = "embed", .data = b->x, .rows = n, .cols = d});
     for (int32_t i = 0; i < b->plan->n_layer; i++) {
@@ -161,6 +202,7 @@ static void forward(void *context, int32_t member)
         worker_dump(w, i,
                     &(struct worker_values){.what = "ffn", .data = b->y, .rows = n, .cols = d});
         residual_norm(w, &layer->after_ffn);
+        show_tap(w, i);
         worker_dump(
             w, i, &(struct worker_values){.what = "after_ffn", .data = b->x, .rows = n, .cols = d});
     }

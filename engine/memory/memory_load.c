@@ -106,6 +106,8 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
     if (more) {
         p.cache_dir = more->cache_dir;
         p.team = more->team;
+        memcpy(p.taps, more->taps, sizeof p.taps);
+        p.n_taps = more->n_taps;
         p.dump = more->dump;
         p.dump_context = more->dump_context;
         p.route = more->route;
@@ -191,6 +193,11 @@ bool memory_load_open(struct memory_load *l, const struct backend_params *more, 
 struct expert_cache *memory_load_experts(const struct memory_load *l)
 {
     return l->streaming ? streaming_cache(l->streaming) : NULL;
+}
+
+const struct model_plan *memory_load_running(const struct memory_load *l)
+{
+    return l->streaming ? streaming_plan(l->streaming) : model_plan(l->model);
 }
 
 uint64_t memory_load_locked(const struct memory_load *l)

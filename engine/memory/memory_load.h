@@ -40,9 +40,11 @@ bool memory_load_plan(struct memory_load *l, const struct model *m, const char *
 /* Measures the rates for the estimate and the best queue depth of the disk, in about a second. What
  * cannot be measured stays unknown. Call before memory_load_open. */
 void memory_load_measure(struct memory_load *l, const char *cache_dir);
-/* more: parameters that the plan does not decide (team; cache_dir, where the use history of experts
- * is also kept; dump; route), or NULL. */
+/* more: parameters that the plan does not decide (team; taps; cache_dir, where the use history of
+ * experts is also kept; dump; route), or NULL. */
 bool memory_load_open(struct memory_load *l, const struct backend_params *more, struct err *e);
+/* The plan that it is open with: the model's, or with experts that are streamed. */
+const struct model_plan *memory_load_running(const struct memory_load *l);
 /* The cache of experts of an open ssd_streaming plan, else NULL. */
 struct expert_cache *memory_load_experts(const struct memory_load *l);
 /* Bytes of locked weights, without those in the expert cache. */
