@@ -129,7 +129,8 @@ uninstall-katex-fonts:
 demodir = $(pkgdatadir)/demo-model
 dist_demo_DATA = engine/demo-model/config.json engine/demo-model/generation_config.json \
 	engine/demo-model/tokenizer.json engine/demo-model/tokenizer_config.json \
-	engine/demo-model/chat_template.jinja engine/demo-model/model.safetensors engine/demo-model/README.md
+	engine/demo-model/chat_template.jinja engine/demo-model/model.safetensors engine/demo-model/mtp.safetensors \
+	engine/demo-model/README.md
 demodraftdir = $(demodir)/draft
 dist_demodraft_DATA = engine/demo-model/draft/config.json engine/demo-model/draft/model.safetensors \
 	engine/demo-model/draft/README.md

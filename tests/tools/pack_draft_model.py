@@ -6,7 +6,6 @@ MODEL_DIR is the model that it drafts for: its special token ids are taken over.
 import json, struct, sys
 import numpy as np
 
-weights, about, model_dir, out_dir = sys.argv[1:5]
 GRID = np.array([0, .5, 1, 1.5, 2, 3, 4, 6], dtype=np.float32)
 EDGE = np.array([.25, .75, 1.25, 1.75, 2.5, 3.5, 5], dtype=np.float32)
 
@@ -47,31 +46,45 @@ def affine8(w):
     return words(q.reshape(w.shape), 8), scale[..., 0], bias[..., 0]
 
 
-out = {}
-for name, w in read(weights):
-    stem = name.removesuffix(".weight")
-    if stem == "model.embed_tokens":
-        out[name], out[stem + ".scales"], out[stem + ".biases"] = affine8(w)
-    elif stem.endswith("_proj"):
-        out[name], out[stem + ".scales"] = mxfp4(w)
-    else:
-        out[name] = bf16(w)
-TYPE = {"uint32": "U32", "uint16": "BF16", "uint8": "U8"}
-header, at = {"__metadata__": {"format": "mlx"}}, 0
-order = sorted(out, key=lambda n: (-out[n].itemsize, n))  # aligned
-for n in order:
-    header[n] = {"dtype": TYPE[out[n].dtype.name], "shape": list(out[n].shape), "data_offsets": [at, at + out[n].nbytes]}
-    at += out[n].nbytes
-text = json.dumps(header, separators=(",", ":")).encode()
-text += b" " * (-len(text) % 8)
-with open(f"{out_dir}/model.safetensors", "wb") as f:
-    f.write(struct.pack("<Q", len(text)) + text)
+TYPE = {"uint32": "U32", "int32": "I32", "uint16": "BF16", "uint8": "U8", "float32": "F32"}
+
+
+def write(path, tensors):
+    """A safetensors file, wide values first so that all are aligned. Returns the bytes of the values."""
+    header, at = {"__metadata__": {"format": "mlx"}}, 0
+    order = sorted(tensors, key=lambda n: (-tensors[n].itemsize, n))
     for n in order:
-        f.write(np.ascontiguousarray(out[n]).tobytes())
-model = json.load(open(f"{model_dir}/config.json"))
-quantization = {"group_size": 32, "bits": 4, "mode": "mxfp4", "model.embed_tokens": {"group_size": 64, "bits": 8, "mode": "affine"}}
-config = dict(architectures=["Qwen3ForCausalLM"], model_type="qwen3", **json.load(open(about))["config"], hidden_act="silu", attention_bias=False,
-              tie_word_embeddings=True, rope_scaling=None, use_sliding_window=False, torch_dtype="bfloat16",
-              **{k: model[k] for k in ("bos_token_id", "eos_token_id", "pad_token_id")}, quantization=quantization, quantization_config=quantization)
-json.dump(config, open(f"{out_dir}/config.json", "w"), indent=1)
-print(out_dir, at, "bytes of weights")
+        header[n] = {"dtype": TYPE[tensors[n].dtype.name], "shape": list(tensors[n].shape), "data_offsets": [at, at + tensors[n].nbytes]}
+        at += tensors[n].nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for n in order:
+            f.write(np.ascontiguousarray(tensors[n]).tobytes())
+    return at
+
+
+def main():
+    weights, about, model_dir, out_dir = sys.argv[1:5]
+    out = {}
+    for name, w in read(weights):
+        stem = name.removesuffix(".weight")
+        if stem == "model.embed_tokens":
+            out[name], out[stem + ".scales"], out[stem + ".biases"] = affine8(w)
+        elif stem.endswith("_proj"):
+            out[name], out[stem + ".scales"] = mxfp4(w)
+        else:
+            out[name] = bf16(w)
+    at = write(f"{out_dir}/model.safetensors", out)
+    model = json.load(open(f"{model_dir}/config.json"))
+    quantization = {"group_size": 32, "bits": 4, "mode": "mxfp4", "model.embed_tokens": {"group_size": 64, "bits": 8, "mode": "affine"}}
+    config = dict(architectures=["Qwen3ForCausalLM"], model_type="qwen3", **json.load(open(about))["config"], hidden_act="silu", attention_bias=False,
+                  tie_word_embeddings=True, rope_scaling=None, use_sliding_window=False, torch_dtype="bfloat16",
+                  **{k: model[k] for k in ("bos_token_id", "eos_token_id", "pad_token_id")}, quantization=quantization, quantization_config=quantization)
+    json.dump(config, open(f"{out_dir}/config.json", "w"), indent=1)
+    print(out_dir, at, "bytes of weights")
+
+
+if __name__ == "__main__":  # pack_mtp_layer.py takes the packing from here
+    main()

@@ -408,49 +408,54 @@ def save(students, figures, step, tokens):
         json.dump({"config": cfg, "figures": f, "steps": step, "tokens": tokens}, open(f"{out_dir}/{name}.json", "w"))
 
 
-with torch.no_grad():
-    whole = teacher["emb"].float() * teacher["nf"]
-    basis = torch.linalg.svd(whole.T @ whole)[0]
-    start = whole @ basis
-    start = start / start[:, :128].std() * .03
-students = [Student(STUDENTS[n], start) for n in names]
-for n, s in zip(names, students):
-    log(n, "parameters", sum(p.numel() for p in s.parameters()) / 1e6)
-opts = [torch.optim.AdamW([{"params": [p for p in s.parameters() if p.ndim > 1], "weight_decay": .02},
-                           {"params": [p for p in s.parameters() if p.ndim == 1], "weight_decay": 0}], lr=1e-3, betas=(.9, .98), fused=DEV == "cuda") for s in students]
-pool = Pool()
-for _ in range(1 if TINY else 8):
-    pool.add(n_val, len(ids))
-sets = [own_text(T + 300, n_val) for _ in range(1 if TINY else 3)] if n_val > 2 * T + 300 else [own_text(0, len(ids))]
-log("own text", sum(x.numel() for x in pool.x))
-LR, step, saved, began = 3e-3, 0, time.time(), time.time()
-tail = 2 if TINY else 15  # seconds for the last figures
-while True:
-    f = (time.time() - began) / max(1, STARTED + seconds - tail - began)
-    if f >= 1:
-        break
-    if saved + 120 < time.time():
-        save(students, [None] * len(students), step, step * B * T)
-        saved = time.time()
-        log("saved")
-    on = f > .6
-    lr = LR * min(1, (step + 1) / 200) * (1 if f < .4 else max(.01, (1 - f) / .6))
-    for o in opts:
-        for g in o.param_groups:
-            g["lr"] = lr
-    if not TINY and step % 200 == 199:
+def main():
+    with torch.no_grad():
+        whole = teacher["emb"].float() * teacher["nf"]
+        basis = torch.linalg.svd(whole.T @ whole)[0]
+        start = whole @ basis
+        start = start / start[:, :128].std() * .03
+    students = [Student(STUDENTS[n], start) for n in names]
+    for n, s in zip(names, students):
+        log(n, "parameters", sum(p.numel() for p in s.parameters()) / 1e6)
+    opts = [torch.optim.AdamW([{"params": [p for p in s.parameters() if p.ndim > 1], "weight_decay": .02},
+                               {"params": [p for p in s.parameters() if p.ndim == 1], "weight_decay": 0}], lr=1e-3, betas=(.9, .98), fused=DEV == "cuda") for s in students]
+    pool = Pool()
+    for _ in range(1 if TINY else 8):
         pool.add(n_val, len(ids))
-    x, w = pool.batch() if rng.random() < .6 else corpus_batch(n_val, len(ids))
-    loss = learn(students, x, w, on)
-    for s, o in zip(students, opts):
-        nn.utils.clip_grad_norm_(s.parameters(), 1.0)
-        o.step()
-        o.zero_grad(set_to_none=True)
-    step += 1
-    if step % (2 if TINY else 200) == 0:
-        log(f"step {step} f {f:.2f} on {int(on)} lr {lr:.1e}", *(f"{n} {l.item():.3f}" for n, l in zip(names, loss)))
-figures = measure(students, sets, True)
-save(students, figures, step, step * B * T)
-for n, f in zip(names, figures):
-    log(n, json.dumps(f))
-log("end", step)
+    sets = [own_text(T + 300, n_val) for _ in range(1 if TINY else 3)] if n_val > 2 * T + 300 else [own_text(0, len(ids))]
+    log("own text", sum(x.numel() for x in pool.x))
+    LR, step, saved, began = 3e-3, 0, time.time(), time.time()
+    tail = 2 if TINY else 15  # seconds for the last figures
+    while True:
+        f = (time.time() - began) / max(1, STARTED + seconds - tail - began)
+        if f >= 1:
+            break
+        if saved + 120 < time.time():
+            save(students, [None] * len(students), step, step * B * T)
+            saved = time.time()
+            log("saved")
+        on = f > .6
+        lr = LR * min(1, (step + 1) / 200) * (1 if f < .4 else max(.01, (1 - f) / .6))
+        for o in opts:
+            for g in o.param_groups:
+                g["lr"] = lr
+        if not TINY and step % 200 == 199:
+            pool.add(n_val, len(ids))
+        x, w = pool.batch() if rng.random() < .6 else corpus_batch(n_val, len(ids))
+        loss = learn(students, x, w, on)
+        for s, o in zip(students, opts):
+            nn.utils.clip_grad_norm_(s.parameters(), 1.0)
+            o.step()
+            o.zero_grad(set_to_none=True)
+        step += 1
+        if step % (2 if TINY else 200) == 0:
+            log(f"step {step} f {f:.2f} on {int(on)} lr {lr:.1e}", *(f"{n} {l.item():.3f}" for n, l in zip(names, loss)))
+    figures = measure(students, sets, True)
+    save(students, figures, step, step * B * T)
+    for n, f in zip(names, figures):
+        log(n, json.dumps(f))
+    log("end", step)
+
+
+if __name__ == "__main__":  # train_mtp_layer.py takes the teacher and the text from here
+    main()
