@@ -37,9 +37,11 @@ enum engine_speculate {
     ENGINE_SPECULATE_SERVER, /* a job: as the engine runs */
     ENGINE_SPECULATE_AUTO,   /* any drafter that is there, as far as it pays */
     ENGINE_SPECULATE_OFF,
-    ENGINE_SPECULATE_NGRAM, /* text that stood before in prediction, prompt or answer, as far as it
-                               pays */
-    ENGINE_SPECULATE_DRAFT, /* a smaller model of the same vocabulary, as far as it pays */
+    ENGINE_SPECULATE_NGRAM,  /* text that stood before in prediction, prompt or answer, as far as it
+                                pays */
+    ENGINE_SPECULATE_DRAFT,  /* a smaller model of the same vocabulary, as far as it pays */
+    ENGINE_SPECULATE_MTP,    /* the model's own next-token layer, as far as it pays */
+    ENGINE_SPECULATE_DFLASH, /* a DFlash drafter made for the model, as far as it pays */
     ENGINE_SPECULATE__N
 };
 

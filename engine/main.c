@@ -140,7 +140,7 @@ static const struct option table[] = {
      .type = OPTION_STRING,
      .offset = FIELD(speculate),
      .fallback = "auto",
-     .value = "auto|off|ngram|draft",
+     .value = "auto|off|ngram|draft|mtp|dflash",
      .help = "Where drafts of the next tokens come from, which steps verify as far as it pays; no "
              "answer changes."},
     {.name = "draft-model",
@@ -249,12 +249,15 @@ static bool check_drafts(struct options *o, struct err *e)
     if (!engine_speculate_parse(o->speculate, &o->speculates, e))
         return false;
     if (strcmp(o->draft_model, "off") != 0 &&
-        (o->speculates == ENGINE_SPECULATE_OFF || o->speculates == ENGINE_SPECULATE_NGRAM))
+        (o->speculates == ENGINE_SPECULATE_OFF || o->speculates == ENGINE_SPECULATE_NGRAM ||
+         o->speculates == ENGINE_SPECULATE_MTP))
         return err_field(e, ERR_INPUT, "draft-model", "with --speculate %s nothing would use it",
                          o->speculate);
-    return o->speculates != ENGINE_SPECULATE_DRAFT || strcmp(o->draft_model, "off") != 0 ||
+    const bool needed =
+        o->speculates == ENGINE_SPECULATE_DRAFT || o->speculates == ENGINE_SPECULATE_DFLASH;
+    return !needed || strcmp(o->draft_model, "off") != 0 ||
            err_field(e, ERR_INPUT, "draft-model",
-                     "--speculate draft needs one: auto, or where it lies");
+                     "--speculate %s needs one: auto, or where it lies", o->speculate);
 }
 
 /* What belongs to answers alone is switched off for the other tasks, or refused if it was asked

@@ -11,6 +11,11 @@
 
 static const char field[] = "draft-model";
 
+static const char *field_of(const struct draft_load *l)
+{
+    return l->layer ? "speculate" : field;
+}
+
 bool draft_load_find(const char *model, char *path, size_t size)
 {
     char config[PATH_MAX];
@@ -66,6 +71,11 @@ static bool belongs_to(const char *path, const char *target)
            realpath(path, b) && !strcmp(a, b);
 }
 
+static bool is_block(const struct draft_load *l)
+{
+    return l->model && model_plan(l->model)->context.n_taps > 0;
+}
+
 static bool check_vocabulary(const struct draft_load *l, const struct draft_load_params *p,
                              struct err *e)
 {
@@ -73,14 +83,31 @@ static bool check_vocabulary(const struct draft_load *l, const struct draft_load
     const int32_t n = model_plan(l->model)->n_vocab;
     struct vocab *own = vocab_load(p->path, p->cache_dir, &none);
     bool same = own && same_vocabulary(own, p->vocab, e);
-    if (!own && !belongs_to(p->path, p->target))
+    if (!own && !is_block(l) && !belongs_to(p->path, p->target))
         err_field(e, ERR_UNSUPPORTED, field,
                   "whether its vocabulary is the same can't be told: %.150s", none.text);
     else if (!own)
-        same = n == p->n_vocab || err_field(e, ERR_UNSUPPORTED, field,
-                                            "it has %d tokens, the model %d", n, p->n_vocab);
+        same = n == p->n_vocab ||
+               err_field(e, ERR_UNSUPPORTED, field,
+                         "its vocabulary has %d tokens, that of the model %d", n, p->n_vocab);
     vocab_close(&own);
     return same;
+}
+
+/* A DFlash drafter has no tokenizer of its own; the shape of the model that it was made for tells
+ * whether it is this one. */
+static bool check_block(const struct draft_load *l, const struct draft_load_params *p,
+                        struct err *e)
+{
+    const struct model_plan *own = model_plan(l->model), *target = model_plan(p->target_model);
+    if (!is_block(l))
+        return true;
+    if (own->d_model == target->d_model && own->context.model_layers == target->n_layer)
+        return true;
+    return err_field(e, ERR_UNSUPPORTED, field,
+                     "it was made for a model of %d layers and %d dimensions, this one has %d and "
+                     "%d",
+                     own->context.model_layers, own->d_model, target->n_layer, target->d_model);
 }
 
 /* Sizes: as many seats as may have drafts at once, each with a window of the text's end. */
@@ -90,14 +117,17 @@ static bool choose_sizes(struct draft_load *l, const struct draft_load_params *p
     int32_t window = plan->n_ctx < DRAFT_WINDOW ? plan->n_ctx : DRAFT_WINDOW;
     window -= window % BACKEND_BLOCK_TOKENS;
     if (window < 2 * DRAFT_FRESH)
-        return err_field(e, ERR_UNSUPPORTED, field, "it has %d positions, %d are needed",
+        return err_field(e, ERR_UNSUPPORTED, field_of(l), "it has %d positions, %d are needed",
                          plan->n_ctx, 2 * DRAFT_FRESH);
     l->sizes =
         (struct draft_model_params){.n_vocab = plan->n_vocab,
                                     .target_vocab = p->n_vocab,
                                     .n_recurrent = plan->n_recurrent,
                                     .n_seats = p->slots < DRAFT_SEATS ? p->slots : DRAFT_SEATS,
-                                    .window = window};
+                                    .window = window,
+                                    .d_hidden = l->layer ? plan->d_model : plan->context.fc.cols,
+                                    .block = plan->context.block,
+                                    .mask_token = plan->context.mask_token};
     return true;
 }
 
@@ -119,11 +149,13 @@ static bool plan_memory(struct draft_load *l, const struct draft_load_params *p,
                               .max_rows = DRAFT_STEP_ROWS,
                               .n_states = n->n_recurrent ? n->n_seats * DRAFT_SEAT_STATES : 0};
     struct err why = {0};
-    if (!memory_load_plan(&l->memory, l->model, p->backend, &w, &why))
-        return err_field(e, why.code, field, "%.220s", why.text);
+    if (!memory_load_plan(&l->memory, l->model, draft_load_shares(l) ? "cpu" : p->backend, &w,
+                          &why))
+        return err_field(e, why.code, field_of(l), "%.220s", why.text);
     if (l->memory.plan.strategy != STRATEGY_FULL_GPU &&
         l->memory.plan.strategy != STRATEGY_CPU_ONLY)
-        return err_field(e, ERR_LIMIT, field, "there is no memory to keep all of it resident (%s)",
+        return err_field(e, ERR_LIMIT, field_of(l),
+                         "there is no memory to keep all of it resident (%s)",
                          strategy_name(l->memory.plan.strategy));
     return true;
 }
@@ -134,16 +166,61 @@ bool draft_load_plan(struct draft_load *l, const struct draft_load_params *p, st
     const char *slash = strrchr(p->path, '/');
     *l = (struct draft_load){.cache_dir = p->cache_dir};
     snprintf(l->name, sizeof l->name, "%s", slash && slash[1] ? slash + 1 : p->path);
-    l->model = model_open(p->path, &why);
+    l->model = model_open_drafter(p->path, &why);
     if (!l->model)
         return err_field(e, why.code, field, "%.220s", why.text);
-    return check_vocabulary(l, p, e) && choose_sizes(l, p, e) && plan_memory(l, p, e);
+    return check_vocabulary(l, p, e) && check_block(l, p, e) && choose_sizes(l, p, e) &&
+           plan_memory(l, p, e);
+}
+
+bool draft_load_plan_layer(struct draft_load *l, const struct draft_load_params *p, struct err *e)
+{
+    struct err why = {0};
+    *l = (struct draft_load){.cache_dir = p->cache_dir, .layer = true};
+    l->model = model_next(p->target_model, &why);
+    if (!l->model)
+        return err_field(e, why.code, field_of(l), "mtp: %.200s", why.text);
+    return choose_sizes(l, p, e) && plan_memory(l, p, e);
+}
+
+bool draft_load_shares(const struct draft_load *l)
+{
+    return l->model && model_plan(l->model)->shares_ends;
+}
+
+enum engine_speculate draft_load_by(const struct draft_load *l)
+{
+    return !l->model     ? ENGINE_SPECULATE_SERVER
+           : l->layer    ? ENGINE_SPECULATE_MTP
+           : is_block(l) ? ENGINE_SPECULATE_DFLASH
+                         : ENGINE_SPECULATE_DRAFT;
+}
+
+uint64_t draft_load_host_bytes(const struct draft_load *l)
+{
+    return l->model ? l->memory.plan.host + draft_model_seat_bytes(&l->sizes) : 0;
 }
 
 void draft_load_reserve(const struct draft_load *l, struct memory_request *other)
 {
-    other->beside_host += l->memory.plan.host;
+    other->beside_host += draft_load_host_bytes(l);
     other->beside_device += l->memory.plan.device;
+}
+
+static bool begin_layer(struct draft_load *l, bool asked, const struct draft_load_params *p,
+                        struct memory_request *other, struct err *e)
+{
+    struct err why = {0};
+    const bool planned = draft_load_plan_layer(l, p, &why);
+    l->found = !asked;
+    if (!planned && !asked && why.code == ERR_NOTFOUND) {
+        draft_load_close(l);
+        return true;
+    }
+    if (!planned)
+        return draft_load_leave_out(l, &why, e);
+    draft_load_reserve(l, other);
+    return true;
 }
 
 bool draft_load_begin(struct draft_load *l, enum engine_speculate speculate, const char *option,
@@ -151,17 +228,25 @@ bool draft_load_begin(struct draft_load *l, enum engine_speculate speculate, con
 {
     char found[PATH_MAX];
     struct err why = {0};
-    const bool used = speculate == ENGINE_SPECULATE_AUTO || speculate == ENGINE_SPECULATE_DRAFT;
+    const bool asked = speculate == ENGINE_SPECULATE_DRAFT || speculate == ENGINE_SPECULATE_DFLASH;
+    const bool used = speculate == ENGINE_SPECULATE_AUTO || asked;
     *l = (struct draft_load){0};
     p.path = used ? draft_load_path(option, p.target, found) : NULL;
     if (used && !p.path && strcmp(option, "off") != 0)
         log_info("the model has no folder 'draft': there is no draft model");
+    if (!p.path && (speculate == ENGINE_SPECULATE_AUTO || speculate == ENGINE_SPECULATE_MTP))
+        return begin_layer(l, speculate == ENGINE_SPECULATE_MTP, &p, other, e);
     if (!p.path)
-        return speculate != ENGINE_SPECULATE_DRAFT ||
-               err_field(e, ERR_INPUT, "speculate",
-                         "draft needs a draft model: --draft-model says where it lies");
-    const bool planned = draft_load_plan(l, &p, &why);
-    l->found = p.path == found && speculate != ENGINE_SPECULATE_DRAFT;
+        return !asked || err_field(e, ERR_INPUT, "speculate",
+                                   "%s needs a draft model: --draft-model says where it lies",
+                                   engine_speculate_name(speculate));
+    bool planned = draft_load_plan(l, &p, &why);
+    l->found = p.path == found && !asked;
+    if (planned && asked && is_block(l) != (speculate == ENGINE_SPECULATE_DFLASH))
+        planned = err_field(&why, ERR_INPUT, "speculate",
+                            is_block(l) ? "draft: %s is a DFlash drafter, which dflash or auto runs"
+                                        : "dflash: %s is no DFlash drafter",
+                            l->name);
     if (!planned)
         return draft_load_leave_out(l, &why, e);
     draft_load_reserve(l, other);
@@ -171,14 +256,14 @@ bool draft_load_begin(struct draft_load *l, enum engine_speculate speculate, con
 bool draft_load_leave_out(struct draft_load *l, const struct err *why, struct err *e)
 {
     const bool found = l->found;
+    const char *what = l->layer ? "the model's next-token layer" : "the draft model found";
     draft_load_close(l);
     if (!found) {
         *e = *why;
         return false;
     }
-    snprintf(l->left_out, sizeof l->left_out, "the draft model found is left out: %.90s",
-             why->text);
-    log_warn("the draft model in the model's folder is left out: %s", why->text);
+    snprintf(l->left_out, sizeof l->left_out, "%s is left out: %.80s", what, why->text);
+    log_warn("%s is left out: %s", what, why->text);
     return true;
 }
 
@@ -187,7 +272,7 @@ static bool open_model(struct draft_load *l, struct thread_pool *team, struct er
     const struct backend_params more = {.cache_dir = l->cache_dir, .team = team};
     struct err why = {0};
     if (!memory_load_open(&l->memory, &more, &why))
-        return err_field(e, why.code, field, "%.220s", why.text);
+        return err_field(e, why.code, field_of(l), "%.220s", why.text);
     l->sizes.ops = l->memory.ops;
     l->sizes.backend = l->memory.opened;
     l->draft = draft_model_create(&l->sizes, e);
@@ -196,11 +281,12 @@ static bool open_model(struct draft_load *l, struct thread_pool *team, struct er
 
 bool draft_load_open(struct draft_load *l, struct thread_pool *team, struct err *e)
 {
-    const unsigned long long bytes = l->memory.plan.host + l->memory.plan.device;
+    const unsigned long long bytes = draft_load_host_bytes(l) + l->memory.plan.device;
     struct err why = {0};
     if (open_model(l, team, &why)) {
-        log_info("draft model=%s backend=%s seats=%d window=%d bytes=%llu", l->name,
-                 l->memory.ops->name, l->sizes.n_seats, l->sizes.window, bytes);
+        log_info("draft model=%s backend=%s seats=%d window=%d bytes=%llu",
+                 l->layer ? "mtp" : l->name, l->memory.ops->name, l->sizes.n_seats, l->sizes.window,
+                 bytes);
         return true;
     }
     if (!draft_load_leave_out(l, &why, e))
@@ -213,6 +299,7 @@ void draft_load_close(struct draft_load *l)
 {
     draft_model_destroy(&l->draft);
     memory_load_close(&l->memory);
-    model_close(&l->model);
+    if (!l->layer)
+        model_close(&l->model);
     *l = (struct draft_load){0};
 }

@@ -10,41 +10,33 @@
 #include "engine/base/clock.h"
 #define LOG_MODULE "draft"
 #include "engine/base/log.h"
-#include "engine/draft/drafter.h"
+#include "engine/draft/draft_model_state.h"
 
-#define SIZES 8        /* steps with 1, 2, 3 to 4, .., 65 and more rows */
 #define SMOOTH_N 16    /* measurements that a smoothed time stands for */
 #define OUTLIER 1.5    /* a longer step was disturbed, and counts as this many times usual */
 #define FIRST_ROW 0.25 /* of a step's fixed part, per further row, before it was measured */
 
-struct seat {
-    struct draft_model *model;
-    int32_t *blocks;     /* [window / BACKEND_BLOCK_TOKENS] */
-    int32_t state, kept; /* recurrent states: that steps move on; as it was before drafts did */
-    int32_t from;        /* place in the text of the seat's position 0 */
-    int32_t n_read;      /* tokens from there on that were gone through */
-    int32_t ahead[DRAFT_MAX]; /* drafted ones behind them that were gone through as well */
-    int32_t n_ahead;
-    bool went_ahead; /* recurrent: `kept` is what was read */
-    bool taken;
-};
+uint64_t draft_model_seat_bytes(const struct draft_model_params *p)
+{
+    return (uint64_t)p->n_seats * (DRAFT_HIDDEN_ROWS + 1) * (uint64_t)p->d_hidden * sizeof(float);
+}
 
-struct step_time {
-    double ms;
-    int32_t n; /* measurements, up to where it no longer matters */
-};
-
-struct draft_model {
-    struct draft_model_params params;
-    struct seat *seats;              /* [n_seats] */
-    int32_t *blocks;                 /* of all seats */
-    struct step_sequence *sequences; /* [n_seats] */
-    struct step_row *rows;           /* [n_seats] */
-    struct draft_ask **members;      /* [n_seats] of the step being built */
-    float *wide;                     /* [target_vocab] a row's logits, where its own are fewer */
-    struct step_time times[SIZES];
-    struct draft_model_counts counts;
-};
+static void place_seats(struct draft_model *m, int32_t each)
+{
+    const struct draft_model_params *p = &m->params;
+    const size_t rows = DRAFT_HIDDEN_ROWS * (size_t)p->d_hidden;
+    for (int32_t i = 0; i < p->n_seats * each; i++)
+        m->blocks[i] = i;
+    for (int32_t i = 0; i < p->n_seats; i++) {
+        struct draft_seat *seat = &m->seats[i];
+        *seat = (struct draft_seat){
+            .model = m, .blocks = m->blocks + i * each, .state = i, .kept = p->n_seats + i};
+        if (!p->d_hidden)
+            continue;
+        seat->hidden = m->hidden + (size_t)i * (rows + (size_t)p->d_hidden);
+        seat->fed = seat->hidden + rows;
+    }
+}
 
 struct draft_model *draft_model_create(const struct draft_model_params *p, struct err *e)
 {
@@ -59,18 +51,15 @@ struct draft_model *draft_model_create(const struct draft_model_params *p, struc
     m->seats = calloc(n, sizeof *m->seats);
     m->blocks = calloc(n * (size_t)each, sizeof *m->blocks);
     m->sequences = calloc(n, sizeof *m->sequences);
-    m->rows = calloc(n, sizeof *m->rows);
+    m->rows = calloc(DRAFT_STEP_ROWS, sizeof *m->rows);
     m->members = calloc(n, sizeof *m->members);
     m->wide =
         p->n_vocab < p->target_vocab ? malloc((size_t)p->target_vocab * sizeof *m->wide) : NULL;
+    m->hidden = p->d_hidden ? malloc(draft_model_seat_bytes(p)) : NULL;
     if (!m->seats || !m->blocks || !m->sequences || !m->rows || !m->members ||
-        (p->n_vocab < p->target_vocab && !m->wide))
+        (p->d_hidden && !m->hidden) || (p->n_vocab < p->target_vocab && !m->wide))
         goto nomem;
-    for (int32_t i = 0; i < p->n_seats * each; i++)
-        m->blocks[i] = i;
-    for (int32_t i = 0; i < p->n_seats; i++)
-        m->seats[i] = (struct seat){
-            .model = m, .blocks = m->blocks + i * each, .state = i, .kept = p->n_seats + i};
+    place_seats(m, each);
     return m;
 nomem:
     err_set(e, ERR_NOMEM, "no memory for the draft model's seats");
@@ -89,9 +78,17 @@ void draft_model_destroy(struct draft_model **at)
     free(m->sequences);
     free(m->rows);
     free(m->members);
+    free(m->hidden);
     free(m->wide);
     free(m);
     *at = NULL;
+}
+
+enum draft_kind draft_model_kind(const struct draft_model *m)
+{
+    return m->params.block      ? DRAFT_KIND_BLOCK
+           : m->params.d_hidden ? DRAFT_KIND_LAYER
+                                : DRAFT_KIND_MODEL;
 }
 
 struct draft_model_counts draft_model_counts(const struct draft_model *m)
@@ -99,65 +96,24 @@ struct draft_model_counts draft_model_counts(const struct draft_model *m)
     return m->counts;
 }
 
-static void *take_seat(struct draft_model *m, struct err *e)
-{
-    for (int32_t i = 0; i < m->params.n_seats; i++)
-        if (!m->seats[i].taken) {
-            m->seats[i].taken = true;
-            m->seats[i].from = m->seats[i].n_read = m->seats[i].n_ahead = 0;
-            m->seats[i].went_ahead = false;
-            m->counts.taken++;
-            return &m->seats[i];
-        }
-    err_set(e, ERR_LIMIT, "all %d seats of the draft model are taken", m->params.n_seats);
-    return NULL;
-}
-
-static void leave_seat(void *state)
-{
-    struct seat *seat = state;
-    if (!seat)
-        return;
-    seat->taken = false;
-    seat->model->counts.taken--;
-}
-
-/* What was drafted and came true is gone through already, but for recurrent states, which are not
- * there any more. At least the text's last token is left, whose row is wanted. */
-static void follow(struct seat *seat, const struct draft_text *text)
-{
-    const struct draft_model_params *p = &seat->model->params;
-    int32_t at = seat->from + seat->n_read;
-    if (p->n_recurrent)
-        seat->n_ahead = 0;
-    for (int32_t i = 0; i < seat->n_ahead && at < text->n_tokens; i++, at++)
-        if (text->tokens[at] != seat->ahead[i])
-            break;
-    seat->n_ahead = 0;
-    if (at >= text->n_tokens && !p->n_recurrent)
-        at = text->n_tokens - 1;
-    seat->n_read = at - seat->from;
-    if (at < text->n_tokens && text->n_tokens - at <= DRAFT_FRESH &&
-        text->n_tokens - seat->from + DRAFT_MAX <= p->window)
-        return;
-    seat->from = text->n_tokens > DRAFT_FRESH ? text->n_tokens - DRAFT_FRESH : 0;
-    seat->n_read = 0;
-}
-
 static int32_t size_of(int32_t rows)
 {
     int32_t size = 0;
-    for (int32_t most = 1; rows > most && size < SIZES - 1; most *= 2)
+    for (int32_t most = 1; rows > most && size < DRAFT_SIZES - 1; most *= 2)
         size++;
     return size;
 }
 
-static void note_time(struct draft_model *m, int32_t rows, double ms)
+static void note_time(struct draft_model *m, int32_t rows, double ms, bool context)
 {
-    struct step_time *t = &m->times[size_of(rows)];
+    struct draft_step_time *t = &m->times[size_of(rows)];
     m->counts.steps++;
     m->counts.rows += (uint64_t)rows;
     m->counts.ms += ms;
+    if (context) {
+        m->context_ms += (ms / rows - m->context_ms) / (m->context_ms > 0 ? SMOOTH_N : 1);
+        return;
+    }
     if (t->n && ms > OUTLIER * t->ms)
         ms = OUTLIER * t->ms;
     if (t->n < SMOOTH_N)
@@ -166,13 +122,13 @@ static void note_time(struct draft_model *m, int32_t rows, double ms)
 }
 
 /* By the nearest size that was measured. */
-static double expected_ms(const struct draft_model *m, int32_t rows)
+double draft_model_expected_ms(const struct draft_model *m, int32_t rows)
 {
     const int32_t size = size_of(rows);
-    for (int32_t i = 0; i < SIZES; i++)
+    for (int32_t i = 0; i < DRAFT_SIZES; i++)
         for (int32_t sign = -1; sign <= 1; sign += 2) {
             const int32_t at = size + sign * i;
-            if (at >= 0 && at < SIZES && m->times[at].n)
+            if (at >= 0 && at < DRAFT_SIZES && m->times[at].n)
                 return m->times[at].ms * (1 + FIRST_ROW * rows) / (1 + FIRST_ROW * (1 << at));
         }
     return 0;
@@ -181,20 +137,21 @@ static double expected_ms(const struct draft_model *m, int32_t rows)
 static struct draft_price price_of(const struct draft_model *m, const void *state,
                                    const struct draft_text *text)
 {
-    struct seat seat = {.model = (struct draft_model *)(uintptr_t)m};
+    struct draft_seat seat = {.model = (struct draft_model *)(uintptr_t)m};
+    const struct draft_text own = draft_seat_reads(m, *text);
     if (state)
-        seat = *(const struct seat *)state;
-    follow(&seat, text);
-    const double one = expected_ms(m, 1);
-    const double read = expected_ms(m, text->n_tokens - seat.from - seat.n_read);
+        seat = *(const struct draft_seat *)state;
+    draft_seat_follow(&seat, &own);
+    const double one = draft_model_expected_ms(m, 1);
+    const double read = draft_model_expected_ms(m, own.n_tokens - seat.from - seat.n_read);
     return (struct draft_price){.read = read > one ? read - one : 0, .first = one, .further = one};
 }
 
-/* One step over the members. Returns the candidates of a row; 0: it failed, and so did they. */
-static int32_t run_step(struct draft_model *m, int32_t n, int32_t rows)
+int32_t draft_model_run(struct draft_model *m, int32_t n, int32_t rows, bool context)
 {
     struct err e = {0};
-    struct step step = {.sequences = m->sequences, .n_sequences = n, .n_top = 1};
+    struct step step = {
+        .sequences = m->sequences, .n_sequences = n, .n_top = 1, .context = context};
     for (int32_t i = 0; i < n; i++)
         if (m->members[i]->picker.n_top > step.n_top)
             step.n_top = m->members[i]->picker.n_top;
@@ -202,7 +159,7 @@ static int32_t run_step(struct draft_model *m, int32_t n, int32_t rows)
         step.n_top = m->params.n_vocab;
     const double start = clock_ms();
     if (m->params.ops->step(m->params.backend, &step, m->rows, &e)) {
-        note_time(m, rows, clock_ms() - start);
+        note_time(m, rows, clock_ms() - start, context);
         return step.n_top;
     }
     log_warn("the draft model fails: %s", e.text);
@@ -232,9 +189,8 @@ static enum draft_ground ground_of(double p)
     return (enum draft_ground)g;
 }
 
-/* Adds the row's token to the draft. False: the draft ends. */
-static bool add_token(struct draft_model *m, struct draft_ask *ask, struct step_row *row,
-                      int32_t n_top, double *chance)
+bool draft_model_add_token(struct draft_model *m, struct draft_ask *ask, struct step_row *row,
+                           int32_t n_top, double *chance)
 {
     struct draft *d = &ask->out;
     struct engine_token token;
@@ -251,7 +207,7 @@ static bool add_token(struct draft_model *m, struct draft_ask *ask, struct step_
 static void add_member(struct draft_model *m, int32_t at, struct draft_ask *ask,
                        const int32_t *tokens, int32_t n, int32_t start, bool out)
 {
-    struct seat *seat = ask->state;
+    struct draft_seat *seat = ask->state;
     m->members[at] = ask;
     m->sequences[at] = (struct step_sequence){.tokens = tokens,
                                               .n_tokens = n,
@@ -262,6 +218,18 @@ static void add_member(struct draft_model *m, int32_t at, struct draft_ask *ask,
                                               .want_logits = out && ask->picker.want_logits};
 }
 
+/* A next-token layer's member goes on from these rows, and leaves its own last one. */
+static void give_hidden(struct draft_model *m, int32_t at, const float *given)
+{
+    struct step_sequence *q = &m->sequences[at];
+    const struct draft_seat *seat = m->members[at]->state;
+    if (!m->params.d_hidden)
+        return;
+    q->given = given;
+    q->hidden = q->n_out ? seat->fed : NULL;
+    q->n_hidden = q->n_out;
+}
+
 /* A step over what is new of the texts, as much as fits. Returns the members; 0: all is read. */
 static int32_t build_reading(struct draft_model *m, struct draft_ask *asks, int32_t n,
                              int32_t *rows)
@@ -269,13 +237,14 @@ static int32_t build_reading(struct draft_model *m, struct draft_ask *asks, int3
     int32_t members = 0;
     *rows = 0;
     for (int32_t i = 0; i < n && *rows < DRAFT_STEP_ROWS; i++) {
-        struct seat *seat = asks[i].state;
+        struct draft_seat *seat = asks[i].state;
         const int32_t at = seat->from + seat->n_read, left = asks[i].text.n_tokens - at;
         const int32_t take = left < DRAFT_STEP_ROWS - *rows ? left : DRAFT_STEP_ROWS - *rows;
-        if (asks[i].failed || !left)
+        if (asks[i].failed || seat->blind || left <= 0)
             continue;
-        add_member(m, members++, &asks[i], asks[i].text.tokens + at, take, seat->n_read,
+        add_member(m, members, &asks[i], asks[i].text.tokens + at, take, seat->n_read,
                    take == left);
+        give_hidden(m, members++, draft_seat_hidden(seat, at));
         *rows += take;
     }
     return members;
@@ -291,7 +260,7 @@ static bool copy_state(const struct draft_model *m, int32_t from, int32_t to)
 }
 
 /* A recurrent state can't be taken back, so it is copied before drafts move it on, */
-static bool go_ahead(const struct draft_model *m, struct seat *seat)
+static bool go_ahead(const struct draft_model *m, struct draft_seat *seat)
 {
     if (m->params.n_recurrent)
         seat->went_ahead = copy_state(m, seat->state, seat->kept);
@@ -299,7 +268,7 @@ static bool go_ahead(const struct draft_model *m, struct seat *seat)
 }
 
 /* and copied back before the text is read on. */
-static bool come_back(const struct draft_model *m, struct seat *seat)
+static bool come_back(const struct draft_model *m, struct draft_seat *seat)
 {
     const bool ahead = seat->went_ahead;
     seat->went_ahead = false;
@@ -319,16 +288,17 @@ static void read_texts(struct draft_model *m, struct draft_ask *asks, int32_t n,
 {
     int32_t rows, members;
     while ((members = build_reading(m, asks, n, &rows)) > 0) {
-        const int32_t n_top = run_step(m, members, rows);
+        const int32_t n_top = draft_model_run(m, members, rows, false);
         for (int32_t i = 0, row = 0; n_top && i < members; i++) {
             struct draft_ask *ask = m->members[i];
-            struct seat *seat = ask->state;
+            struct draft_seat *seat = ask->state;
             const int32_t which = (int32_t)(ask - asks);
             seat->n_read += m->sequences[i].n_tokens;
             if (!m->sequences[i].n_out)
                 continue;
             goes_on[which] =
-                add_token(m, ask, &m->rows[row++], n_top, &chances[which]) && go_ahead(m, seat);
+                draft_model_add_token(m, ask, &m->rows[row++], n_top, &chances[which]) &&
+                go_ahead(m, seat);
         }
     }
 }
@@ -339,17 +309,19 @@ static bool extend(struct draft_model *m, struct draft_ask *asks, int32_t n, dou
 {
     int32_t members = 0;
     for (int32_t i = 0; i < n; i++) {
-        struct seat *seat = asks[i].state;
+        struct draft_seat *seat = asks[i].state;
         if (!goes_on[i] || asks[i].failed)
             continue;
         const int32_t *last = &asks[i].out.ids[asks[i].out.n - 1];
-        add_member(m, members++, &asks[i], last, 1, seat->n_read + seat->n_ahead, true);
+        add_member(m, members, &asks[i], last, 1, seat->n_read + seat->n_ahead, true);
+        give_hidden(m, members++, seat->fed);
         seat->ahead[seat->n_ahead++] = *last;
     }
-    const int32_t n_top = members ? run_step(m, members, members) : 0;
+    const int32_t n_top = members ? draft_model_run(m, members, members, false) : 0;
     for (int32_t i = 0; n_top && i < members; i++) {
         const int32_t which = (int32_t)(m->members[i] - asks);
-        goes_on[which] = add_token(m, m->members[i], &m->rows[i], n_top, &chances[which]);
+        goes_on[which] =
+            draft_model_add_token(m, m->members[i], &m->rows[i], n_top, &chances[which]);
     }
     return n_top > 0;
 }
@@ -360,23 +332,35 @@ static void model_draft(struct draft_model *m, struct draft_ask *asks, int32_t n
     bool goes_on[DRAFT_SEATS] = {false};
     assert(n <= DRAFT_SEATS && n <= m->params.n_seats);
     for (int32_t i = 0; i < n; i++) {
-        struct seat *seat = asks[i].state;
-        follow(seat, &asks[i].text);
+        struct draft_seat *seat = asks[i].state;
+        asks[i].text = draft_seat_reads(m, asks[i].text);
+        draft_seat_follow(seat, &asks[i].text);
         chances[i] = 1;
-        asks[i].failed =
-            !come_back(m, seat) || !can_read(m, &asks[i].text, seat->from + seat->n_read);
+        asks[i].failed = !come_back(m, seat) ||
+                         (!seat->blind && !can_read(m, &asks[i].text, seat->from + seat->n_read));
     }
     read_texts(m, asks, n, chances, goes_on);
     while (extend(m, asks, n, chances, goes_on))
         ;
 }
 
+const struct drafter layer_drafter = {
+    .name = "mtp",
+    .foresees = true,
+    .seated = true,
+    .create = draft_seat_take,
+    .destroy = draft_seat_leave,
+    .draft = model_draft,
+    .price = price_of,
+    .hidden = draft_seat_place_hidden,
+};
+
 const struct drafter model_drafter = {
     .name = "draft",
     .foresees = true,
     .seated = true,
-    .create = take_seat,
-    .destroy = leave_seat,
+    .create = draft_seat_take,
+    .destroy = draft_seat_leave,
     .draft = model_draft,
     .price = price_of,
 };

@@ -1,6 +1,7 @@
-/* Plans a model and the draft model beside it: the engine and `sluice info` ask here, so that what
- * is shown is what runs. A draft model that was named is planned or refused; one that was only
- * found in the model's folder never costs the model anything that it needs. One thread. */
+/* Plans a model and the draft model, or its next-token layer, beside it: the engine and `sluice
+ * info` ask here, so that what is shown is what runs. A draft model that was named is planned or
+ * refused; one that was only found in the model's folder never costs the model anything that it
+ * needs. One thread. */
 #pragma once
 #include <stdbool.h>
 

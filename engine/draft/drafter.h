@@ -13,6 +13,8 @@
 
 #define DRAFT_MAX ENGINE_MAX_DRAFT
 
+#define DRAFT_HIDDEN_MOST 64
+
 struct draft_model;
 struct step_row;
 
@@ -95,16 +97,21 @@ struct drafter {
     /* NULL: it costs next to nothing. state NULL: of one that has none yet. */
     struct draft_price (*price)(const struct draft_model *m, const void *state,
                                 const struct draft_text *text);
+    /* NULL: it does without the model's hidden states. Otherwise where a step leaves those of the
+     * text's places start .. start + n - 1, of which n is at most DRAFT_HIDDEN_MOST. */
+    float *(*hidden)(void *state, int32_t start, int32_t n);
 };
 
 extern const struct drafter lookup_drafter; /* "ngram": text that stood before */
 extern const struct drafter
     forced_drafter; /* part of "auto": what a grammar leaves no choice about */
 extern const struct drafter model_drafter; /* "draft": a smaller model, see draft_model.h */
+extern const struct drafter block_drafter; /* "dflash": a drafter of whole blocks, likewise */
+extern const struct drafter layer_drafter; /* "mtp": the model's own next-token layer, likewise */
 
 #define DRAFTERS_MAX 3 /* of one job */
 
-/* Fills `out` with those that are there, cheapest first; returns their number. m NULL: there is no
- * draft model. */
+/* Fills `out` with those that are there, cheapest first; returns their number. m NULL: there is
+ * neither a draft model nor a next-token layer. */
 int32_t drafter_list(enum engine_speculate s, bool grammar, const struct draft_model *m,
                      const struct drafter *out[DRAFTERS_MAX]);

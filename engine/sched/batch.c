@@ -39,6 +39,7 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens, int
         .provisional = drafts && s->params.n_recurrent,
         .want_logits = scored || (sample && (j->grammar || sampler_wants_logits(j->sampler))),
     };
+    speculation_hand_hidden(s, j, &s->sequences[s->n_members - 1]);
     if (j->state == JOB_DECODE)
         s->decode_rows += n_tokens + drafts;
     if (j->times.first_row <= 0)

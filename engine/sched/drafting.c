@@ -52,8 +52,7 @@ static struct draft_text text_of(const struct job *j)
                                .n_prediction = j->params.n_prediction};
 }
 
-/* False: it has no state and can't have one now. */
-static bool has_state(struct scheduler *s, struct made_draft *m)
+bool drafting_state(struct scheduler *s, struct made_draft *m)
 {
     struct err e = {0};
     if (!m->state)
@@ -189,7 +188,7 @@ static void make_free_drafts(struct scheduler *s, struct job *j)
     const int32_t most = drafting_most(s, j);
     for (int32_t k = 0; k < j->drafts.n_made && most > 0; k++) {
         struct made_draft *m = &j->drafts.made[k];
-        if (!m->by->price && !m->gone && has_state(s, m))
+        if (!m->by->price && !m->gone && drafting_state(s, m))
             ask_freely(s, j, m, most);
     }
     j->drafts.used.draft_ms += clock_ms() - start;
@@ -233,7 +232,7 @@ static void join(struct scheduler *s, struct job *j, struct made_draft *m, int32
 {
     struct draft_ask *ask = &r->asks[r->n];
     *ask = (struct draft_ask){.text = text_of(j), .most = drafting_most(s, j)};
-    if (ask->most <= 0 || !is_worth_it(s, j, m, rows, r, ask) || !has_state(s, m) ||
+    if (ask->most <= 0 || !is_worth_it(s, j, m, rows, r, ask) || !drafting_state(s, m) ||
         !look_ahead(s, j, &r->sights[r->n], &ask->picker))
         return;
     fill_shares(s, j, r->shares[r->n]);

@@ -11,5 +11,8 @@ struct scheduler;
 
 /* Tokens that the job could take beside its own in one step; not above 0: none. */
 int32_t drafting_most(const struct scheduler *s, const struct job *j);
+struct made_draft;
+/* False: it has no state and can't have one now. */
+bool drafting_state(struct scheduler *s, struct made_draft *m);
 /* Fills job.drafts of each member; `alone`: no prompt is read in the step. */
 void drafting_make(struct scheduler *s, struct job *const *members, int32_t n, bool alone);

@@ -63,15 +63,20 @@ static bool check_experts(const struct inbox_limits *l, const struct engine_job_
 static bool check_speculate(const struct inbox_limits *l, const struct engine_job_params *p,
                             struct err *e)
 {
+    static const char *const needs[ENGINE_SPECULATE__N] = {
+        [ENGINE_SPECULATE_DRAFT] = "a draft model",
+        [ENGINE_SPECULATE_MTP] = "the model's next-token layer",
+        [ENGINE_SPECULATE_DFLASH] = "a DFlash drafter"};
     for (int32_t i = 0; i < p->n_prediction; i++)
         if (p->prediction[i] < 0 || p->prediction[i] >= l->n_vocab)
             return err_field(e, ERR_INPUT, "prediction",
                              "token %d is %d, outside the vocabulary of %d", i, p->prediction[i],
                              l->n_vocab);
-    if (p->speculate == ENGINE_SPECULATE_DRAFT && l->speculate.applied != ENGINE_SPECULATE_OFF &&
-        !l->speculate.by_model)
+    if (l->speculate.applied != ENGINE_SPECULATE_OFF && p->speculate != l->speculate.by &&
+        needs[p->speculate])
         return err_field(e, ERR_INPUT, "speculate",
-                         "draft is asked for, but the server runs without a draft model");
+                         "%s is asked for, but the server runs without %s",
+                         engine_speculate_name(p->speculate), needs[p->speculate]);
     if (p->speculate <= ENGINE_SPECULATE_OFF || l->speculate.applied != ENGINE_SPECULATE_OFF)
         return true;
     return err_field(

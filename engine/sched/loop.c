@@ -137,10 +137,12 @@ static bool open_draft_model(struct loop *l, struct err *e)
     const struct backend_ops *ops = l->memory.ops;
     if (l->speculate.applied == ENGINE_SPECULATE_OFF)
         draft_load_close(&l->drafts);
+    if (draft_load_shares(&l->drafts))
+        model_next_share(l->drafts.model, memory_load_running(&l->memory));
     if (l->drafts.model &&
         !draft_load_open(&l->drafts, ops->team ? ops->team(l->memory.opened) : NULL, e))
         return false;
-    l->speculate.by_model = l->drafts.model != NULL;
+    l->speculate.by = draft_load_by(&l->drafts);
     return true;
 }
 
@@ -163,6 +165,7 @@ static bool plan_backend(struct loop *l, struct err *e)
                                         .speculate = params->speculate,
                                         .option = params->draft_model,
                                         .load = {.target = params->model,
+                                                 .target_model = l->model,
                                                  .vocab = l->text.vocab,
                                                  .n_vocab = model_plan(l->model)->n_vocab,
                                                  .slots = (int32_t)params->slots,
@@ -185,7 +188,13 @@ static bool open_backend(struct loop *l, struct err *e)
     if (!plan_backend(l, e))
         return false;
     memory_load_measure(&l->memory, params->cache_dir);
-    if (!memory_load_open(&l->memory, &(struct backend_params){.cache_dir = params->cache_dir}, e))
+    struct backend_params more = {.cache_dir = params->cache_dir};
+    if (l->drafts.model) {
+        const struct context_plan *c = &model_plan(l->drafts.model)->context;
+        memcpy(more.taps, c->taps, sizeof more.taps);
+        more.n_taps = c->n_taps;
+    }
+    if (!memory_load_open(&l->memory, &more, e))
         return false;
     speculation_apply(params->speculate, l->memory.ops, model_plan(l->model), &l->speculate);
     if (l->speculate.why[0])

@@ -50,7 +50,9 @@ void loop_describe_backend(const struct loop *l, struct status_page *page)
     snprintf(page->speculate_note, sizeof page->speculate_note, "%s",
              l->speculate.why[0] ? l->speculate.why : l->drafts.left_out);
     snprintf(page->draft_model, sizeof page->draft_model, "%s", l->drafts.name);
-    page->draft_host_bytes = l->drafts.memory.plan.host;
+    const uint64_t drafts_host = draft_load_host_bytes(&l->drafts);
+    page->draft_host_bytes = l->drafts.layer ? 0 : drafts_host;
+    page->mtp_host_bytes = l->drafts.layer ? drafts_host : 0;
     page->draft_device_bytes = l->drafts.memory.plan.device;
     page->n_threads = from->ops->threads ? from->ops->threads(from->opened) : 0;
     page->loaded_weight_bytes = m.weights;
@@ -81,7 +83,10 @@ void loop_print_ready(const struct loop *l)
     buf_putc(&b, ',');
     memory_plan_json(&l->memory.plan, &l->memory.estimate, &b);
     buf_printf(&b, ",\"speculate\":\"%s\"", engine_speculate_name(l->speculate.applied));
-    if (l->drafts.draft) {
+    if (l->drafts.draft && l->drafts.layer) {
+        buf_printf(&b, ",\"mtp_bytes\":%llu",
+                   (unsigned long long)draft_load_host_bytes(&l->drafts));
+    } else if (l->drafts.draft) {
         buf_puts(&b, ",\"draft_model\":");
         buf_json_string(&b, l->drafts.name, strlen(l->drafts.name));
         buf_printf(&b, ",\"draft_model_bytes\":%llu",

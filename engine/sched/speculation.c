@@ -39,6 +39,20 @@ void speculation_clear(struct job_drafts *d)
     d->n_rows = d->n_taken = 0;
 }
 
+void speculation_hand_hidden(struct scheduler *s, struct job *j, struct step_sequence *q)
+{
+    for (int32_t k = 0; k < j->drafts.n_made; k++) {
+        struct made_draft *m = &j->drafts.made[k];
+        const int32_t end = q->start + q->n_tokens;
+        const int32_t first = j->n_tokens - DRAFT_HIDDEN_MOST; /* the text's end is enough */
+        const int32_t from = first > q->start ? first : q->start;
+        if (!m->by->hidden || m->gone || from >= end || !drafting_state(s, m))
+            continue;
+        q->n_hidden = end - from;
+        q->hidden = m->by->hidden(m->state, from, q->n_hidden);
+    }
+}
+
 static void end_states(struct job_drafts *d, bool seated)
 {
     for (int32_t k = 0; k < d->n_made; k++)
@@ -176,6 +190,7 @@ void speculation_drop(struct scheduler *s, int32_t member)
     struct job_drafts *d = &s->members[member]->drafts;
     s->sequences[member].n_tokens -= d->n_rows;
     s->sequences[member].n_out -= d->n_rows;
+    s->sequences[member].n_hidden -= s->sequences[member].hidden ? d->n_rows : 0;
     d->n_rows = 0;
 }
 

@@ -15,6 +15,7 @@ struct backend_ops;
 struct job;
 struct model_plan;
 struct scheduler;
+struct step_sequence;
 
 struct made_draft { /* by one of a job's drafters */
     const struct drafter *by;
@@ -42,8 +43,8 @@ static inline const struct draft *drafts_chosen(const struct job_drafts *d)
 
 struct speculation_applied {
     enum engine_speculate applied;
-    bool by_model; /* a draft model is there */
-    char why[128]; /* why it is off although it was asked for; else empty */
+    enum engine_speculate by; /* the drafter that computes; SERVER: there is none */
+    char why[128];            /* why it is off although it was asked for; else empty */
 };
 
 /* What becomes of --speculate with this backend and model. */
@@ -57,6 +58,8 @@ void speculation_end(struct job_drafts *d);   /* frees; any thread, accepts a ze
 /* What a draft of the job is expected to give. */
 void speculation_offer(const struct scheduler *s, const struct job *j, const struct draft *d,
                        struct draft_offer *o);
+/* The step leaves hidden states of the job's rows where its drafter wants them. */
+void speculation_hand_hidden(struct scheduler *s, struct job *j, struct step_sequence *q);
 /* Before decoding jobs become members: sets n_rows of each, and puts the drafted tokens behind the
  * job's own. `members`: how many decode in this step; `alone`: no prompt is read in it. */
 void speculation_plan(struct scheduler *s, struct job *const *members, int32_t n, bool alone);

@@ -6,14 +6,8 @@
 static const char *const names[ENGINE_SPECULATE__N] = {
     [ENGINE_SPECULATE_SERVER] = "server", [ENGINE_SPECULATE_AUTO] = "auto",
     [ENGINE_SPECULATE_OFF] = "off",       [ENGINE_SPECULATE_NGRAM] = "ngram",
-    [ENGINE_SPECULATE_DRAFT] = "draft",
-};
-
-static const struct {
-    const char *name, *reason;
-} absent[] = {
-    {"mtp", "the model's own next-token layers are not run yet"},
-    {"dflash", "DFlash drafters are not run yet"},
+    [ENGINE_SPECULATE_DRAFT] = "draft",   [ENGINE_SPECULATE_MTP] = "mtp",
+    [ENGINE_SPECULATE_DFLASH] = "dflash",
 };
 
 const char *engine_speculate_name(enum engine_speculate s)
@@ -28,12 +22,8 @@ bool engine_speculate_parse(const char *name, enum engine_speculate *out, struct
             *out = (enum engine_speculate)i;
             return true;
         }
-    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
-        if (!strcmp(name, absent[i].name))
-            return err_field(e, ERR_UNSUPPORTED, "speculate",
-                             "%s: %s; want auto, off, ngram or draft", name, absent[i].reason);
-    return err_field(e, ERR_INPUT, "speculate", "%.32s is unknown, want auto, off, ngram or draft",
-                     name);
+    return err_field(e, ERR_INPUT, "speculate",
+                     "%.32s is unknown, want auto, off, ngram, draft, mtp or dflash", name);
 }
 
 void message_put_speculation(struct buf *b, const struct engine_speculation *s)

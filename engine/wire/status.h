@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 
 #define STATUS_MAGIC 0x53544c53u
-#define STATUS_VERSION 8
+#define STATUS_VERSION 9
 #define STATUS_BUCKETS 20
 #define STATUS_JOBS 64
 #define STATUS_PARTS 5
@@ -96,11 +96,13 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     char model_path[512], model_name[128], family[32], backend[16], device[128], strategy[32];
     int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows;
     char speculate[12];       /* as engine_speculate_name; "off" also where it can't */
-    char speculate_note[128]; /* why it can't, or why the draft model that was found is
-                                 left out; else empty */
+    char speculate_note[128]; /* why it can't, or why the draft model or next-token layer that was
+                                 found is left out; else empty */
     char draft_model[128];    /* its name; else empty */
     uint64_t draft_host_bytes, draft_device_bytes; /* that it took, all in all */
-    char task[12];                                 /* engine_task_name */
+    uint64_t
+        mtp_host_bytes; /* the same of the model's own next-token layer; 0: it makes no drafts */
+    char task[12];      /* engine_task_name */
     char pooling[8];    /* of embeddings: "mean", "cls", "last"; else empty */
     int32_t dimensions; /* of vectors; 0: there are none */
     int32_t n_threads;  /* of the processor that compute steps; 0: only the device does */

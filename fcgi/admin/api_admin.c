@@ -143,6 +143,7 @@ static void add_speculation(cJSON *o, const struct status_page *p)
     cJSON_AddStringToObject(o, "draft_model", p->draft_model);
     add_number(o, "draft_host_bytes", (double)p->draft_host_bytes);
     add_number(o, "draft_device_bytes", (double)p->draft_device_bytes);
+    add_number(o, "mtp_host_bytes", (double)p->mtp_host_bytes);
     add_number(o, "steps", (double)p->draft_steps);
     add_number(o, "drafted", (double)p->drafted_tokens);
     add_number(o, "accepted", (double)p->accepted_tokens);

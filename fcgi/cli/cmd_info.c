@@ -64,6 +64,7 @@ static void make_plan(struct info *n)
                                         .speculate = ENGINE_SPECULATE_AUTO,
                                         .option = n->has_text ? n->draft_model : "off",
                                         .load = {.target = n->path,
+                                                 .target_model = n->model,
                                                  .vocab = n->has_text ? n->text.vocab : NULL,
                                                  .n_vocab = model_plan(n->model)->n_vocab,
                                                  .slots = (int32_t)n->slots,
@@ -161,7 +162,7 @@ static bool slow_prefill(const struct info *n)
 
 static uint64_t draft_bytes(const struct info *n)
 {
-    return n->drafts.memory.plan.host + n->drafts.memory.plan.device;
+    return draft_load_host_bytes(&n->drafts) + n->drafts.memory.plan.device;
 }
 
 static void print_plan(const struct info *n)
@@ -172,11 +173,14 @@ static void print_plan(const struct info *n)
     else
         buf_printf(&b, "  can't run               %s\n", n->plan_error.text);
     printf("\nhere\n%s", b.data ? b.data : "");
-    if (n->drafts.model)
+    if (n->drafts.model && n->drafts.layer)
+        printf("  next-token layer        makes drafts, %.2f MB all in all\n",
+               (double)draft_bytes(n) / 1e6);
+    else if (n->drafts.model)
         printf("  draft model             %s, %.2f MB all in all\n", n->drafts.name,
                (double)draft_bytes(n) / 1e6);
     else if (n->draft_error.code)
-        printf("  no draft model          %s\n", n->draft_error.text);
+        printf("  no drafts by a model    %s\n", n->draft_error.text);
     if (slow_prefill(n))
         puts("  prefill                 on plain arithmetic, not on matrix units (no "
              "VK_KHR_cooperative_matrix)");
@@ -302,8 +306,10 @@ static void json_plan(const struct info *n, struct buf *b)
 
 static void json_draft_model(const struct info *n, struct buf *b)
 {
+    if (n->drafts.model && n->drafts.layer)
+        buf_printf(b, ",\n \"mtp\": {\"bytes\": %" PRIu64 "}", draft_bytes(n));
     buf_puts(b, ",\n \"draft_model\": ");
-    if (!n->drafts.model && !n->draft_error.code) {
+    if (n->drafts.layer || (!n->drafts.model && !n->draft_error.code)) {
         buf_puts(b, "null");
         return;
     }

@@ -76,7 +76,8 @@ static const struct option options[] = {
     {"prompt-cache-ram", OPTION_STRING, FIELD(prompt_cache_ram), "auto", 0, 0, NULL,
      "BYTES|auto|off",
      "with a GPU: copies of that in RAM; auto: a quarter of what the memory plan leaves there"},
-    {"speculate", OPTION_STRING, FIELD(speculate), "auto", 0, 0, NULL, "auto|off|ngram|draft",
+    {"speculate", OPTION_STRING, FIELD(speculate), "auto", 0, 0, NULL,
+     "auto|off|ngram|draft|mtp|dflash",
      "where drafts of the next tokens come from, which are verified as far as it pays; no answer "
      "changes"},
     {"draft-model", OPTION_STRING, FIELD(draft_model), "off", 0, 0, NULL, "PATH|auto|off",

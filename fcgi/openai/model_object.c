@@ -135,6 +135,8 @@ cJSON *model_object_create(const struct request *r, const struct status_page *pa
         cJSON_AddStringToObject(s, "speculate_note", page->speculate_note);
     if (page->draft_model[0])
         cJSON_AddStringToObject(s, "draft_model", page->draft_model);
+    if (page->mtp_host_bytes)
+        cJSON_AddBoolToObject(s, "mtp", true);
     cJSON_AddNumberToObject(s, "context", page->n_ctx);
     cJSON_AddNumberToObject(s, "layers", page->n_layer);
     cJSON_AddNumberToObject(s, "attention_layers", page->n_attention);

@@ -6,9 +6,9 @@ import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { demo, start } from './harness.mjs';
 
-let s, off, ngram;
-before(async () => { [s, off, ngram] = await Promise.all([start({ args: ['--draft-model', 'auto'] }), start({ args: ['--speculate', 'off'] }), start({ args: [] })]); });
-after(() => Promise.all([s?.stop(), off?.stop(), ngram?.stop()]));
+let s, off, plain; // `plain` has nothing but what the demo model's own files have: a next-token layer
+before(async () => { [s, off, plain] = await Promise.all([start({ args: ['--draft-model', 'auto'] }), start({ args: ['--speculate', 'off'] }), start({ args: [] })]); });
+after(() => Promise.all([s?.stop(), off?.stop(), plain?.stop()]));
 
 const line = 'The quick brown fox jumps over the lazy dog. ';
 const repeated = { prompt: line.repeat(12), max_tokens: 120, ignore_eos: true, seed: 3 };
@@ -19,14 +19,15 @@ const complete = async (server, more) => {
 };
 
 for (const temperature of [0, 0.8]) test(`answers are those without drafts at temperature ${temperature}, log probabilities too`, async () => {
-  const plain = await complete(s, { temperature, speculate: 'off', logprobs: 3 });
-  assert.deepEqual([plain.timings.speculation.applied, plain.timings.speculation.drafted], ['off', 0]);
-  for (const speculate of ['auto', 'ngram', 'draft', undefined]) {
-    const drafted = await complete(s, { temperature, speculate, logprobs: 3 });
-    assert.deepEqual(drafted.choices, plain.choices);
-    assert.equal(drafted.usage.completion_tokens, plain.usage.completion_tokens);
+  const without = await complete(s, { temperature, speculate: 'off', logprobs: 3 });
+  assert.deepEqual([without.timings.speculation.applied, without.timings.speculation.drafted], ['off', 0]);
+  for (const [server, speculate] of [[s, 'auto'], [s, 'ngram'], [s, 'draft'], [s, undefined], [plain, 'mtp'], [plain, 'auto']]) {
+    const drafted = await complete(server, { temperature, speculate, logprobs: 3 });
+    assert.deepEqual(drafted.choices, without.choices);
+    assert.equal(drafted.usage.completion_tokens, without.usage.completion_tokens);
+    if (speculate) assert.equal(drafted.timings.speculation.applied, speculate);
   }
-  assert.deepEqual((await complete(off, { temperature, logprobs: 3 })).choices, plain.choices);
+  assert.deepEqual((await complete(off, { temperature, logprobs: 3 })).choices, without.choices);
 });
 
 test('what drafts did is counted: in timings, and over all answers in the metrics', async () => {
@@ -70,10 +71,10 @@ test('a prediction is where drafts come from, and its tokens are counted apart',
 test('wrong words are refused by name', async () => {
   const ask = (more) => s.json('POST', '/v1/chat/completions', { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 1, ...more });
   for (const [more, field, words] of [
-    [{ speculate: 'fast' }, 'speculate', /unknown, want auto, off, ngram or draft/],
+    [{ speculate: 'fast' }, 'speculate', /unknown, want auto, off, ngram, draft, mtp or dflash/],
     [{ speculate: 3 }, 'speculate', /string/],
-    [{ speculate: 'mtp' }, 'speculate', /next-token layers/],
-    [{ speculate: 'dflash' }, 'speculate', /DFlash/],
+    [{ speculate: 'mtp' }, 'speculate', /without the model's next-token layer/],
+    [{ speculate: 'dflash' }, 'speculate', /without a DFlash drafter/],
     [{ prediction: 'x' }, 'prediction', /object/],
     [{ prediction: { type: 'tokens', content: 'x' } }, 'prediction.type', /content/],
     [{ prediction: { type: 'content' } }, 'prediction.content', /string or a list/],
@@ -121,23 +122,32 @@ test('a draft model is read behind links as well: a folder that points elsewhere
   assert.deepEqual([speculation.draft_model, speculation.note], ['draft', ''], linked.log);
 });
 
+test('the demo model has a next-token layer, which is used and shown where there is no draft model', async () => {
+  const { speculation } = (await plain.json('GET', '/api/admin/status')).body;
+  assert.ok(speculation.mtp_host_bytes > 7e5 && speculation.mtp_host_bytes < 1e8, JSON.stringify(speculation));
+  assert.deepEqual([speculation.applied, speculation.note, speculation.draft_model, speculation.draft_host_bytes], ['auto', '', '', 0]);
+  assert.equal((await plain.json('GET', '/v1/models')).body.data[0].sluice.mtp, true);
+  assert.match(plain.log, /"mtp_bytes":\d+/);
+  assert.equal((await s.json('GET', '/api/admin/status')).body.speculation.mtp_host_bytes, 0); // the draft model is asked
+  assert.equal((await s.json('GET', '/v1/models')).body.data[0].sluice.mtp, undefined);
+});
+
 test('a server without a draft model refuses requests that ask for it', async () => {
-  assert.equal((await ngram.json('GET', '/api/admin/status')).body.speculation.draft_model, '');
-  assert.equal((await ngram.json('GET', '/v1/models')).body.data[0].sluice.draft_model, undefined);
-  const { status, body } = await ngram.json('POST', '/v1/completions', { ...repeated, speculate: 'draft' });
+  assert.equal((await plain.json('GET', '/v1/models')).body.data[0].sluice.draft_model, undefined);
+  const { status, body } = await plain.json('POST', '/v1/completions', { ...repeated, speculate: 'draft' });
   assert.deepEqual([status, body.error.param], [400, 'speculate']);
   assert.match(body.error.message, /without a draft model/);
 });
 
-test('a draft model keeps to the grammar, and the answer is the one without it', async () => {
+test('a draft model and a next-token layer keep to the grammar, and the answer is the one without it', async () => {
   const schema = { type: 'array', minItems: 3, items: { type: 'object', properties: { name: { type: 'string', maxLength: 12 }, age: { type: 'integer', minimum: 1, maximum: 99 } }, required: ['name', 'age'], additionalProperties: false } };
   for (const temperature of [0, 0.8]) {
-    const ask = async (speculate) => {
-      const { status, body } = await s.json('POST', '/v1/chat/completions', { messages: [{ role: 'user', content: 'Name three people.' }], max_tokens: 150, temperature, seed: 5, speculate, response_format: { type: 'json_schema', json_schema: { name: 'people', schema } } });
+    const ask = async (server, speculate) => {
+      const { status, body } = await server.json('POST', '/v1/chat/completions', { messages: [{ role: 'user', content: 'Name three people.' }], max_tokens: 150, temperature, seed: 5, speculate, response_format: { type: 'json_schema', json_schema: { name: 'people', schema } } });
       assert.equal(status, 200, JSON.stringify(body));
       return body.choices;
     };
-    const plain = await ask('off');
-    for (let i = 0; i < 3; i++) assert.deepEqual(await ask('draft'), plain);
+    const without = await ask(s, 'off');
+    for (let i = 0; i < 3; i++) for (const [server, speculate] of [[s, 'draft'], [plain, 'mtp']]) assert.deepEqual(await ask(server, speculate), without);
   }
 });

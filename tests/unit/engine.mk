@@ -2,7 +2,8 @@
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_sampler_rules %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_scheduler_stops %D%/test_prefix_reuse %D%/test_engine %D%/test_engine_faults %D%/test_inbox \
 	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_slot_turns %D%/test_fair_queue %D%/test_backend_select %D%/test_monitor %D%/test_engine_walls \
-	%D%/test_speculation %D%/test_speculation_models %D%/test_draft_choice %D%/test_draft_worth %D%/test_draft_load %D%/test_lookup %D%/test_embedder %D%/test_embeddings
+	%D%/test_speculation %D%/test_speculation_models %D%/test_draft_choice %D%/test_draft_worth %D%/test_draft_load %D%/test_lookup %D%/test_embedder %D%/test_embeddings \
+	%D%/test_next_layer %D%/test_dflash
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
 
@@ -29,14 +30,19 @@ scheduler_rig = %D%/support/scheduler_rig.c %D%/support/scheduler_rig.h %D%/supp
 %C%_test_scheduler_stops_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_speculation_SOURCES = %D%/engine/test_speculation.c $(scheduler_rig)
 %C%_test_speculation_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
-%C%_test_speculation_models_SOURCES = %D%/engine/test_speculation_models.c $(scheduler_rig) %D%/support/expert_models.c %D%/support/expert_models.h
+drafter_folder = %D%/support/drafter_folder.c %D%/support/drafter_folder.h %D%/support/expert_models.c %D%/support/expert_models.h
+%C%_test_next_layer_SOURCES = %D%/engine/test_next_layer.c $(drafter_folder)
+%C%_test_next_layer_LDADD = $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_dflash_SOURCES = %D%/engine/test_dflash.c $(drafter_folder)
+%C%_test_dflash_LDADD = $(DRAFT_LIBS) $(MEMORY_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_speculation_models_SOURCES = %D%/engine/test_speculation_models.c $(scheduler_rig) $(drafter_folder)
 %C%_test_speculation_models_LDADD = $(SCHED_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_draft_choice_SOURCES = %D%/engine/test_draft_choice.c
 %C%_test_draft_choice_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_draft_worth_SOURCES = %D%/engine/test_draft_worth.c
 %C%_test_draft_worth_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_draft_load_SOURCES = %D%/engine/test_draft_load.c %D%/support/expert_models.c %D%/support/expert_models.h
-%C%_test_draft_load_LDADD = $(DRAFT_LIBS) $(MEMORY_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_draft_load_LDADD = $(DRAFT_LIBS) $(MEMORY_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_embedder_SOURCES = %D%/engine/test_embedder.c
 %C%_test_embedder_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_embeddings_SOURCES = %D%/engine/test_embeddings.c

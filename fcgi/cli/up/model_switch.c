@@ -102,8 +102,8 @@ static bool write_current(struct model_switch *m, struct err *e)
 /* ---- the steps ---- */
 
 /* The argument after --model, of a program that starts the next time. A draft model that was named
- * belongs to the model that `up` was started with; others take the one in their folder, and do
- * without where there is none. */
+ * and a next-token layer belong to the model that `up` was started with; others take what they
+ * have, and do without where there is nothing. */
 static void set_model(const struct model_switch *m, struct child *c, char *path)
 {
     static char own[] = "auto";
@@ -113,7 +113,9 @@ static void set_model(const struct model_switch *m, struct child *c, char *path)
             c->argv[i + 1] = path;
         else if (!strcmp(c->argv[i], "--draft-model") && strcmp(m->draft_model, "off") != 0)
             c->argv[i + 1] = first ? (char *)m->draft_model : own;
-        else if (!strcmp(c->argv[i], "--speculate") && !strcmp(m->speculate, "draft"))
+        else if (!strcmp(c->argv[i], "--speculate") &&
+                 (!strcmp(m->speculate, "draft") || !strcmp(m->speculate, "mtp") ||
+                  !strcmp(m->speculate, "dflash")))
             c->argv[i + 1] = first ? (char *)m->speculate : own;
 }
 

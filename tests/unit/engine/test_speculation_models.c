@@ -13,6 +13,7 @@
 #include "engine/model/model.h"
 #include "engine/wire/message.h"
 #include "tests/unit/support/expert_models.h"
+#include "tests/unit/support/drafter_folder.h"
 #include "tests/unit/support/sanitized.h"
 #include "tests/unit/support/scheduler_rig.h"
 
@@ -40,6 +41,7 @@ static int32_t prompts[JOBS][PROMPT], predictions[JOBS][ANSWER];
 static struct said plain[JOBS];
 static struct model *drafting; /* the draft model of rigs that are made from now on; NULL: none */
 static struct backend *draft_backend;
+static bool by_layer; /* `drafting` is the model's own next-token layer */
 static struct draft_model *draft_model;
 
 static void open_draft_model(void)
@@ -56,15 +58,18 @@ static void open_draft_model(void)
         &e);
     if (!draft_backend)
         fail_msg("%s", e.text);
-    draft_model =
-        draft_model_create(&(struct draft_model_params){.ops = &cpu_backend,
-                                                        .backend = draft_backend,
-                                                        .n_vocab = plan->n_vocab,
-                                                        .target_vocab = model_plan(model)->n_vocab,
-                                                        .n_recurrent = plan->n_recurrent,
-                                                        .n_seats = SEATS,
-                                                        .window = WINDOW},
-                           &e);
+    draft_model = draft_model_create(
+        &(struct draft_model_params){.ops = &cpu_backend,
+                                     .backend = draft_backend,
+                                     .n_vocab = plan->n_vocab,
+                                     .target_vocab = model_plan(model)->n_vocab,
+                                     .n_recurrent = plan->n_recurrent,
+                                     .n_seats = SEATS,
+                                     .window = WINDOW,
+                                     .d_hidden = by_layer ? plan->d_model : plan->context.fc.cols,
+                                     .block = plan->context.block,
+                                     .mask_token = plan->context.mask_token},
+        &e);
     assert_non_null(draft_model);
 }
 
@@ -77,16 +82,17 @@ static void open_rig(struct rig *r, enum engine_speculate speculate, int32_t for
     *r = (struct rig){0};
     if (drafting)
         open_draft_model();
-    r->backend = cpu_backend.open(
-        plan,
-        &(struct backend_params){.n_blocks = BLOCKS,
-                                 .n_states = plan->n_recurrent ? JOBS + CHECKPOINTS : 0,
-                                 .max_rows = 96,
-                                 .max_sequences = JOBS,
-                                 .n_threads = 1,
-                                 .provisional_rows = PROVISIONAL,
-                                 .experts = experts},
-        &e);
+    struct backend_params p = {.n_blocks = BLOCKS,
+                               .n_states = plan->n_recurrent ? JOBS + CHECKPOINTS : 0,
+                               .max_rows = 96,
+                               .max_sequences = JOBS,
+                               .n_threads = 1,
+                               .provisional_rows = PROVISIONAL,
+                               .n_taps = drafting ? model_plan(drafting)->context.n_taps : 0,
+                               .experts = experts};
+    if (drafting)
+        memcpy(p.taps, model_plan(drafting)->context.taps, sizeof p.taps);
+    r->backend = cpu_backend.open(plan, &p, &e);
     if (!r->backend)
         fail_msg("%s", e.text);
     r->scheduler = scheduler_create(
@@ -300,6 +306,81 @@ static void test_a_draft_model_that_knows_nothing_changes_no_answer(void **state
     }
 }
 
+/* Of files in which it is trained (the demo model's) or random, behind attention and behind
+ * recurrent layers; over a window that is shorter than prompt and answer together; while blocks run
+ * out, so that jobs are preempted. */
+static void ask_its_own_layer(const char *path, int32_t least)
+{
+    struct err e = {0};
+    model = model_open(path, &e);
+    drafting = model ? model_next(model, &e) : NULL;
+    if (!drafting)
+        fail_msg("%s", e.text);
+    ask_plainly();
+    by_layer = true;
+    for (int32_t depth = 1; depth <= DRAFT_MAX; depth += 5) {
+        const struct drafted d = ask_and_compare(ENGINE_SPECULATE_MTP, depth);
+        if (d.drafted < 300 || d.accepted < least)
+            fail_msg("depth %d: %d of %d came true", depth, d.accepted, d.drafted);
+    }
+    ask_and_compare(ENGINE_SPECULATE_AUTO, 3); /* with predictions and text before */
+    ask_and_compare(ENGINE_SPECULATE_AUTO, 0); /* as it pays */
+    by_layer = false;
+    drafting = NULL;
+    model_close(&model);
+}
+
+static void test_a_next_token_layer_changes_no_answer(void **state)
+{
+    ask_its_own_layer(expert_model_path(*state), 60); /* of tokens that fit no text */
+}
+
+static void test_a_random_next_token_layer_changes_no_answer(void **state)
+{
+    struct drafter_folder f;
+    drafter_folder_make_layer(&f, *state);
+    ask_its_own_layer(f.path, 0);
+    drafter_folder_remove(&f);
+}
+
+/* A DFlash drafter of random values; behind recurrent layers, and while experts are streamed.
+ * Prompt and answer together are longer than its window. */
+static void test_a_dflash_drafter_changes_no_answer(void **state)
+{
+    struct drafter_folder f;
+    struct err e = {0};
+    model = model_open(expert_model_path(*state), &e);
+    if (!model)
+        fail_msg("%s", e.text);
+    const struct model_plan *plan = model_plan(model);
+    const bool streams = plan->d_model == 512;
+    drafter_folder_make_dflash(&f, &(struct dflash_shape){.d = plan->d_model,
+                                                          .n_vocab = plan->n_vocab,
+                                                          .n_layer = plan->n_layer,
+                                                          .block = 6});
+    ask_plainly();
+    if (streams)
+        streaming = streaming_open(
+            model,
+            &(struct streaming_params){.cache_bytes = model_stats(model)->expert_bytes * 2 / 5},
+            &e);
+    struct model *own = drafting = model_open_drafter(f.path, &e);
+    if (!own || (streams && !streaming))
+        fail_msg("%s", e.text);
+    model_next_share(own, streaming ? streaming_plan(streaming) : plan);
+    for (int32_t depth = 2; depth <= DRAFT_MAX; depth += 7) {
+        const struct drafted d = ask_and_compare(ENGINE_SPECULATE_DFLASH, depth);
+        assert_true(d.drafted > 300);
+    }
+    ask_and_compare(ENGINE_SPECULATE_AUTO, 3); /* with predictions and text before */
+    ask_and_compare(ENGINE_SPECULATE_AUTO, 0); /* as it pays */
+    drafting = NULL;
+    model_close(&own);
+    streaming_close(&streaming);
+    model_close(&model);
+    drafter_folder_remove(&f);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[64];
@@ -315,6 +396,23 @@ int main(void)
                                              .test_func = test_a_draft_model_changes_no_answer,
                                              .initial_state = (void *)expert_models[i]};
     }
+    tests[n++] = (struct CMUnitTest){.name = "next-token layer: engine/demo-model",
+                                     .test_func = test_a_next_token_layer_changes_no_answer,
+                                     .initial_state = "engine/demo-model"};
+    static const char *const random[] = {"tests/data/golden/glm4moe/hf",
+                                         "tests/data/golden/qwen35moe/mlx-mixed3"};
+    for (size_t i = 0; i < 2; i++)
+        tests[n++] =
+            (struct CMUnitTest){.name = random[i],
+                                .test_func = test_a_random_next_token_layer_changes_no_answer,
+                                .initial_state = (void *)random[i]};
+    static const char *const blocks[] = {"tests/data/golden/glm4moe/hf",
+                                         "tests/data/golden/qwen35moe/mlx-mixed3",
+                                         "engine/demo-model"};
+    for (size_t i = 0; i < 3; i++)
+        tests[n++] = (struct CMUnitTest){.name = blocks[i],
+                                         .test_func = test_a_dflash_drafter_changes_no_answer,
+                                         .initial_state = (void *)blocks[i]};
     tests[n++] =
         (struct CMUnitTest){.name = "a foreign draft model",
                             .test_func = test_a_draft_model_that_knows_nothing_changes_no_answer,
