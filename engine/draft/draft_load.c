@@ -198,7 +198,10 @@ enum engine_speculate draft_load_by(const struct draft_load *l)
 
 uint64_t draft_load_host_bytes(const struct draft_load *l)
 {
-    return l->model ? l->memory.plan.host + draft_model_seat_bytes(&l->sizes) : 0;
+    /* whole logits of all rows of a step of blocks, where grammars want them */
+    const uint64_t logits =
+        l->sizes.block ? DRAFT_STEP_ROWS * (uint64_t)l->sizes.n_vocab * sizeof(float) : 0;
+    return l->model ? l->memory.plan.host + draft_model_seat_bytes(&l->sizes) + logits : 0;
 }
 
 void draft_load_reserve(const struct draft_load *l, struct memory_request *other)

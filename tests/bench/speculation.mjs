@@ -1,6 +1,6 @@
 // How much drafts gain: each question by turns with `speculate: off` and each drafter on one engine, decode time from
 // the engine's own clock. Answers must be equal. Run:
-// node tests/bench/speculation.mjs [--rounds 5] [--streams 1,4,16] [--modes ngram,draft,auto] [--kinds code,prose]
+// node tests/bench/speculation.mjs [--rounds 5] [--streams 1,4,16] [--modes ngram,draft,mtp,auto] [--kinds code,prose]
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { start, top } from '../api/harness.mjs';
@@ -35,7 +35,7 @@ const s = await start({ args: [...engine, ...(modes.includes("draft") ? ["--draf
 const rows = [];
 for (const n of streams) for (const temperature of [0, 0.8]) for (const [name, make] of Object.entries(cases)) {
   if (kinds.length && !kinds.some((k) => name.includes(k))) continue;
-  const sum = Object.fromEntries(['off', ...modes].map((m) => [m, { ms: 0, tokens: 0, drafted: 0, accepted: 0, making: 0, ratios: [] }]));
+  const sum = Object.fromEntries(['off', ...modes].map((m) => [m, { ms: 0, tokens: 0, drafted: 0, accepted: 0, making: 0, ratios: [], at: [], right: [] }]));
   for (let round = 0; round <= rounds; round++) { // the first is not counted: it fills caches
     const once = {}, answers = {}, turn = ['off', ...modes];
     turn.unshift(...turn.splice(round % turn.length));
@@ -48,7 +48,7 @@ for (const n of streams) for (const temperature of [0, 0.8]) for (const [name, m
       }));
       answers[speculate] = JSON.stringify(bodies.map((b) => b.choices));
       once[speculate] = { ms: bodies.reduce((a, b) => a + b.timings.decode_ms, 0), tokens: bodies.reduce((a, b) => a + b.usage.completion_tokens - 1, 0) };
-      if (round) for (const { timings: { speculation: x } } of bodies) { sum[speculate].drafted += x.drafted; sum[speculate].accepted += x.accepted; sum[speculate].making += x.draft_ms; }
+      if (round) for (const { timings: { speculation: x } } of bodies) { sum[speculate].drafted += x.drafted; sum[speculate].accepted += x.accepted; sum[speculate].making += x.draft_ms; x.drafted_at.forEach((k, i) => { sum[speculate].at[i] = (sum[speculate].at[i] ?? 0) + k; sum[speculate].right[i] = (sum[speculate].right[i] ?? 0) + x.accepted_at[i]; }); }
       if (answers[speculate] !== answers[turn[0]]) throw new Error(`${name}: the answers differ\n${answers[turn[0]]}\n${answers[speculate]}`);
     }
     if (!round) continue;
@@ -61,10 +61,10 @@ for (const n of streams) for (const temperature of [0, 0.8]) for (const [name, m
   const rate = (x) => (x.tokens / x.ms * 1000 * n).toFixed(0);
   for (const m of modes) {
     const x = sum[m], at = x.ratios.sort((a, b) => a - b);
-    rows.push(`| ${name} | ${temperature} | ${n} | ${m} | ${rate(sum.off)} | ${rate(x)} | ${(sum.off.ms / x.ms).toFixed(2)} | ${at[at.length >> 1].toFixed(2)} (${at[0].toFixed(2)} to ${at.at(-1).toFixed(2)}) | ${x.drafted} | ${(100 * x.accepted / (x.drafted || 1)).toFixed(0)} % | ${(100 * x.making / x.ms).toFixed(1)} % |`);
+    rows.push(`| ${name} | ${temperature} | ${n} | ${m} | ${rate(sum.off)} | ${rate(x)} | ${(sum.off.ms / x.ms).toFixed(2)} | ${at[at.length >> 1].toFixed(2)} (${at[0].toFixed(2)} to ${at.at(-1).toFixed(2)}) | ${x.drafted} | ${(100 * x.accepted / (x.drafted || 1)).toFixed(0)} % | ${x.at.slice(0, 4).filter(Boolean).map((k, i) => `${x.right[i]}/${k}`).join(' ')} | ${(100 * x.making / x.ms).toFixed(1)} % |`);
     console.error(rows.at(-1));
   }
 }
-console.log('| text | temperature | streams | drafts | plain tok/s | with drafts | ratio of all | of turns, median (range) | drafted | accepted | share of time making them |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |');
+console.log('| text | temperature | streams | drafts | plain tok/s | with drafts | ratio of all | of turns, median (range) | drafted | accepted | by place | share of time making them |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |');
 console.log(rows.join('\n'));
 await s.stop();
