@@ -145,6 +145,20 @@ struct backend_counters { /* since open; written by the owner thread only */
     uint64_t expert_on_cpu; /* of the misses, computed by the processor instead */
 };
 
+#define BACKEND_MAX_OPERATIONS 64
+
+struct backend_operation { /* of one step, all that have this name together */
+    const char *name;      /* static */
+    int32_t n;
+    double us; /* on the device */
+};
+
+struct backend_profile {                                 /* in the order of their first runs */
+    struct backend_operation at[BACKEND_MAX_OPERATIONS]; /* names beyond count under the last one */
+    int32_t n;
+    double us; /* from the first operation's begin to the last one's end */
+};
+
 struct backend_device { /* what computes, before anything is opened on it */
     char name[128];
     bool in_ram;       /* its memory is RAM: integrated, or a CPU that plays a GPU */
@@ -218,6 +232,11 @@ struct backend_ops {
     /* rows: at least the sum of n_out entries. On failure nothing of the step counts; ERR_DEVICE
      * means that the device is lost and every later step will fail as well. */
     bool (*step)(struct backend *b, const struct step *s, struct step_row *rows, struct err *e);
+    /* Measurements only: a step as `step` runs it, with the time of each operation on the device.
+     * ERR_UNSUPPORTED where the device has no clock or the step is not one piece of work for it.
+     * NULL: the backend can't tell. */
+    bool (*profile)(struct backend *b, const struct step *s, struct step_row *rows,
+                    struct backend_profile *out, struct err *e);
     /* After a step: the recurrent state of its provisional sequence with this index goes on by its
      * first `rows` rows, once per step. NULL: recurrent states can't be held back, so there are no
      * provisional sequences. */

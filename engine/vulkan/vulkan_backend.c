@@ -12,6 +12,7 @@
 #include "engine/vulkan/measure/vulkan_speed.h"
 #include "engine/vulkan/ops/device_bandwidth.h"
 #include "engine/vulkan/ops/delta_net_ops.h"
+#include "engine/vulkan/ops/step_profile.h"
 #include "engine/vulkan/ops/vulkan_step.h"
 
 static uint64_t mlp_bytes(const struct mlp_plan *m)
@@ -410,6 +411,7 @@ const struct backend_ops vulkan_backend = {
     .open = backend_open,
     .close = backend_close,
     .step = vulkan_step_run,
+    .profile = step_profile_run,
     .copy_state = backend_copy_state,
     .copy_blocks = backend_copy_blocks,
     .content = &vulkan_content,

@@ -21,7 +21,7 @@ struct options {
     const char *model, *backend, *isa, *routing;
     int64_t tokens, repeats, chunk, threads, seed;
     double guess;
-    bool exact, json, grammar, compare;
+    bool exact, json, grammar, compare, profile;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -55,6 +55,8 @@ static const struct option options[] = {
      "measure constrained decoding alone: needs the tokenizer only"},
     {"compare", OPTION_BOOL, AT(compare), NULL, 0, 0, NULL, NULL,
      "print lines that measure the same with llama.cpp's tools: needs a GGUF file"},
+    {"profile", OPTION_BOOL, AT(profile), NULL, 0, 0, NULL, NULL,
+     "vulkan: time also each operation of a step of every case"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
@@ -209,6 +211,7 @@ static void print_text(const struct bench *b, const struct options *o, bool real
     if (r->memory.streaming)
         print_disk(b, o);
     print_estimates(b);
+    bench_profile_print(b);
     if (o->compare) {
         struct buf lines = {0};
         bench_peer_lines(b, o->model, &lines);
@@ -264,6 +267,8 @@ static void print_case(const struct bench *b, const struct bench_case *c)
                per_step(c->copied_bytes, c) * 1e9);
     if (b->run.memory.streaming)
         print_case_disk(b, c);
+    if (b->profiles)
+        bench_profile_json(c);
     putchar('}');
 }
 
@@ -358,6 +363,10 @@ static bool check_options(const struct options *o, struct err *e)
         return err_field(e, ERR_INPUT, "isa", "needs --backend cpu");
     if (o->grammar && strcmp(o->isa, "auto"))
         return err_field(e, ERR_INPUT, "isa", "has no effect with --grammar, which runs no model");
+    if (o->grammar && o->profile)
+        return err_field(e, ERR_INPUT, "profile", "has no effect with --grammar");
+    if (o->profile && !strcmp(o->backend, "cpu"))
+        return err_field(e, ERR_INPUT, "profile", "needs a GPU: --backend vulkan");
     if (o->compare && (o->json || o->grammar))
         return err_field(e, ERR_INPUT, "compare", "goes with the table alone");
     if (o->compare && (len < 5 || strcmp(o->model + len - 5, ".gguf")))
@@ -381,6 +390,7 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     if (o->grammar)
         return bench_grammar(o->model, o->json, e);
     b->n_repeats = (int32_t)o->repeats;
+    b->profiles = o->profile;
     if (!bench_cases(b, &o->lists, (int32_t)o->tokens, e))
         return false;
     if (!(b->filled = calloc((size_t)bench_sequences(b), sizeof *b->filled)))

@@ -34,6 +34,7 @@ struct bench {
     int32_t *tokens, *blocks;
     int32_t blocks_each;
     bool profile;
+    struct backend_profile *out; /* of the next steps; NULL: none */
     double bandwidth;
 };
 
@@ -50,7 +51,9 @@ static void step(struct bench *t, int32_t n_sequences, int32_t n_tokens, int32_t
                                       .n_out = 1};
     }
     struct step s = {.sequences = q, .n_sequences = n_sequences, .n_top = 1};
-    must(vulkan_backend.step(t->b, &s, t->rows, &e), &e);
+    must(t->out ? vulkan_backend.profile(t->b, &s, t->rows, t->out, &e)
+                : vulkan_backend.step(t->b, &s, t->rows, &e),
+         &e);
 }
 
 static void forget_recorded(struct backend *b)
@@ -62,17 +65,16 @@ static void forget_recorded(struct backend *b)
 
 static void profiled(struct bench *t, int32_t n_sequences, int32_t n_tokens, int32_t start)
 {
-    static struct profile p;
-    struct err e = {0};
-    must(profile_open(&p, &t->b->gpu, &e), &e);
-    forget_recorded(t->b);
-    t->b->profile = &p;
-    step(t, n_sequences, n_tokens, start);
-    step(t, n_sequences, n_tokens, start);
-    profile_print(&p, &t->b->gpu);
-    t->b->profile = NULL;
-    forget_recorded(t->b);
-    profile_close(&p, &t->b->gpu);
+    struct backend_profile p = {.n = 0};
+    for (int i = 0; i < 2; i++) {
+        t->out = &p;
+        step(t, n_sequences, n_tokens, start);
+    }
+    t->out = NULL;
+    for (int32_t i = 0; i < p.n; i++)
+        printf("  %-24s n=%-4d us=%9.1f each=%7.2f\n", p.at[i].name, p.at[i].n, p.at[i].us,
+               p.at[i].us / p.at[i].n);
+    printf("  %-24s        us=%9.1f\n", "whole", p.us);
 }
 
 static void decode(struct bench *t, int32_t n, int32_t depth)

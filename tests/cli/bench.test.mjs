@@ -66,3 +66,23 @@ test("tokens of a synthetic model choose experts of their own in every format", 
     assert.ok(share > 0.8, `${format}: ${share}`); // planned for routing that is uniform
   }
 });
+
+test("--profile times the operations of a step, and is refused where nothing can time them", async () => {
+  const args = ["bench", "--model", demo, "--prompts", "16", "--batches", "2", "--tokens", "2", "--repeats", "1", "--profile"];
+  const vulkan = JSON.parse((await sluice(["info", demo, "--backend", "vulkan", "--json"])).out).plan?.strategy;
+  if (vulkan) {
+    const r = await sluice([...args, "--backend", "vulkan", "--json"]);
+    assert.equal(r.code, 0, r.err);
+    const layers = JSON.parse(readFileSync(join(demo, "config.json"), "utf8")).num_hidden_layers;
+    for (const c of JSON.parse(r.out).cases) {
+      const of = new Map(c.profile.operations.map((o) => [o.name, o]));
+      for (const name of ["qkv", "wo", "router"]) assert.equal(of.get(name).count, layers, `${c.kind}: ${name}`);
+      assert.equal(of.get("head").count, 1);
+      assert.ok(c.profile.operations.every((o) => o.us > 0), r.out);
+      const sum = c.profile.operations.reduce((us, o) => us + o.us, 0);
+      assert.ok(Math.abs(sum / c.profile.us - 1) < 0.01, `${sum} of ${c.profile.us} us`);
+    }
+  }
+  assert.match((await sluice([...args, "--backend", "cpu"])).err, /profile.*--backend vulkan/);
+  assert.match((await sluice([...args, "--grammar"])).err, /profile.*no effect/);
+});

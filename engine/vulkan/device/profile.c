@@ -1,8 +1,6 @@
-/* Timestamps between barriers, summed by op. */
+/* Timestamps between barriers. */
 #include "engine/vulkan/device/profile.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 bool profile_open(struct profile *p, struct gpu *g, struct err *e)
@@ -11,6 +9,8 @@ bool profile_open(struct profile *p, struct gpu *g, struct err *e)
                                   .queryType = VK_QUERY_TYPE_TIMESTAMP,
                                   .queryCount = PROFILE_MAX};
     memset(p, 0, sizeof *p);
+    if (!(g->caps.timestamp_ns > 0))
+        return err_set(e, ERR_UNSUPPORTED, "%s has no clock for what it computes", g->caps.name);
     VKTRY(vkCreateQueryPool(g->device, &info, NULL, &p->pool));
     return true;
 fail:
@@ -39,29 +39,18 @@ void profile_mark(struct profile *p, VkCommandBuffer c, const char *label)
     }
 }
 
-void profile_print(struct profile *p, struct gpu *g)
+int profile_read(struct profile *p, struct gpu *g, double us[PROFILE_MAX], struct err *e)
 {
     static uint64_t at[PROFILE_MAX];
-    if (p->n < 2 ||
-        vkGetQueryPoolResults(g->device, p->pool, 0, (uint32_t)p->n, sizeof at, at, 8,
-                              VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) != VK_SUCCESS) {
-        return;
+    if (p->n < 2) {
+        err_set(e, ERR_INTERNAL, "nothing was recorded between two timestamps");
+        return 0;
     }
-    double ns = g->caps.timestamp_ns;
-    for (int i = 1; i < p->n; i++) {
-        double sum = 0;
-        int n = 0;
-        bool first = true;
-        for (int j = 1; j < p->n; j++) {
-            if (!strcmp(p->label[j], p->label[i])) {
-                first = first && j >= i;
-                sum += (double)(at[j] - at[j - 1]) * ns / 1e3;
-                n++;
-            }
-        }
-        if (first)
-            printf("  %-24s n=%-4d us=%9.1f each=%7.2f\n", p->label[i], n, sum, sum / n);
-    }
-    printf("  %-24s n=%-4d us=%9.1f\n", "whole", p->n - 1,
-           (double)(at[p->n - 1] - at[0]) * ns / 1e3);
+    VKTRY(vkGetQueryPoolResults(g->device, p->pool, 0, (uint32_t)p->n, sizeof at, at, 8,
+                                VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT));
+    for (int i = 1; i < p->n; i++)
+        us[i - 1] = (double)(at[i] - at[i - 1]) * g->caps.timestamp_ns / 1e3;
+    return p->n - 1;
+fail:
+    return 0;
 }

@@ -216,8 +216,11 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
         if (!forward_run_by_layer(b, &shape, offload, e))
             return false;
     } else {
-        VkCommandBuffer c = recorded(b, &shape, e);
-        if (!c || !gpu_run(&b->gpu, c, e))
+        VkCommandBuffer c = b->profile ? forward_record(b, &shape, e) : recorded(b, &shape, e);
+        const bool ok = c && gpu_run(&b->gpu, c, e);
+        if (b->profile) /* with timestamps: not for later steps */
+            gpu_command_free(&b->gpu, &c);
+        if (!ok)
             return false;
     }
     count(b, &exact);

@@ -238,6 +238,47 @@ static bool measure_computing(struct bench *b, struct err *e)
     return ok;
 }
 
+#define PROFILE_TRIES 5 /* the one that took least counts */
+
+/* One step of the case: a row of each sequence, or the prompt's last chunk. */
+static bool profile_case(struct bench *b, struct bench_case *c, struct err *e)
+{
+    const struct cli_run *r = &b->run;
+    const bool prefill = c->kind == BENCH_PREFILL;
+    const int32_t n = !prefill ? 1 : c->tokens < r->chunk ? c->tokens : r->chunk,
+                  start = prefill ? c->depth + c->tokens - n : c->depth + BENCH_LEAD;
+    struct step_sequence *sequences = calloc((size_t)c->batch, sizeof *sequences);
+    struct step_row *rows = calloc((size_t)c->batch, sizeof *rows);
+    bool ok = (sequences && rows) || err_set(e, ERR_NOMEM, "no memory for a profile");
+    for (int32_t s = 0; ok && s < c->batch; s++)
+        sequences[s] = (struct step_sequence){.tokens = own_text(b, s) + start,
+                                              .n_tokens = n,
+                                              .start = start,
+                                              .blocks = cli_run_blocks(r, s),
+                                              .state = r->plan->n_recurrent ? s : -1,
+                                              .n_out = 1};
+    const struct step step = {.sequences = sequences, .n_sequences = c->batch, .n_top = 1};
+    ok = ok && fill(b, c, e) && (!prefill || time_prefill(b, c, e));
+    for (int i = 0; ok && i < PROFILE_TRIES; i++) {
+        struct backend_profile p;
+        ok = r->ops->profile(r->backend, &step, rows, &p, e);
+        if (ok && (!c->profile.n || p.us < c->profile.us))
+            c->profile = p;
+    }
+    free(sequences);
+    free(rows);
+    return ok;
+}
+
+/* After all timing: a step with a clock at each operation is not what is timed. */
+static bool profile_cases(struct bench *b, struct err *e)
+{
+    bool ok = true;
+    for (int32_t i = 0; ok && b->profiles && i < b->n_cases; i++)
+        ok = profile_case(b, &b->cases[i], e);
+    return ok;
+}
+
 /* Before each repeat, the best counts: what disturbs one does not disturb all. */
 static bool measure_bandwidth(struct bench *b, int32_t repeat, struct err *e)
 {
@@ -252,6 +293,9 @@ static bool measure_bandwidth(struct bench *b, int32_t repeat, struct err *e)
 
 bool bench_run(struct bench *b, struct err *e)
 {
+    if (b->profiles && !b->run.ops->profile)
+        return err_field(e, ERR_UNSUPPORTED, "profile", "the %s backend times no operations",
+                         b->run.ops->name);
     for (int32_t repeat = -1; repeat < b->n_repeats; repeat++) {
         if (!measure_bandwidth(b, repeat, e))
             return false;
@@ -267,7 +311,7 @@ bool bench_run(struct bench *b, struct err *e)
                 return false;
         }
     }
-    return measure_computing(b, e);
+    return measure_computing(b, e) && profile_cases(b, e);
 }
 
 struct bench_rate bench_rate(const struct bench_case *c)

@@ -40,6 +40,7 @@ struct bench_case {
     uint64_t split_hits, split_misses, split_on_cpu, bus_bytes,
         copied_bytes;       /* hybrid: struct backend_counters says what they are */
     struct bench_disk disk; /* where experts are streamed: of all repeats */
+    struct backend_profile profile; /* with bench.profiles: of one step, behind the others */
 };
 
 struct bench {
@@ -48,6 +49,7 @@ struct bench {
     int32_t n_prompt;
     struct bench_case *cases;
     int32_t n_cases, n_repeats;
+    bool profiles;           /* each case's step is also timed operation by operation */
     int32_t *filled;         /* [sequences] tokens of its own text that each has in its cache */
     struct routing *routing; /* NULL: the model's router chooses */
     double bandwidth;        /* bytes/s as measured; 0: unknown */
@@ -111,6 +113,10 @@ bool bench_prompt(const struct bench_prompt_params *p, struct ids *out, bool *re
 
 /* Appends lines that measure the same cases, at the same lengths, with llama.cpp's tools. */
 void bench_peer_lines(const struct bench *b, const char *model, struct buf *out);
+
+/* What the profiles say, printed as tables, and as a member of a case's JSON. */
+void bench_profile_print(const struct bench *b);
+void bench_profile_json(const struct bench_case *c);
 
 /* Measures constrained decoding over the model's vocabulary and prints it; needs no weights. */
 bool bench_grammar(const char *model, bool json, struct err *e);
