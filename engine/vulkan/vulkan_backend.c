@@ -12,6 +12,7 @@
 #include "engine/vulkan/measure/vulkan_speed.h"
 #include "engine/vulkan/ops/device_bandwidth.h"
 #include "engine/vulkan/ops/delta_net_ops.h"
+#include "engine/vulkan/ops/router_fold.h"
 #include "engine/vulkan/ops/step_profile.h"
 #include "engine/vulkan/ops/vulkan_step.h"
 
@@ -112,12 +113,15 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
                                 .head_rows = 2,
                                 .up_rows = 2,
                                 .down_rows = 1,
+                                .choice_rows = 4,
                                 .gemm_min_rows = UINT32_MAX, /* until the device is known */
+                                .gemm_expert_rows = UINT32_MAX,
                                 .gemm_head_rows = UINT32_MAX,
                                 .gemm_tile_m = 64,
                                 .gemm_tile_n = 64,
                                 .gemm_buffers = 1};
     b->dense_bytes = dense_bytes(plan);
+    b->model.folds_routers = !p->exact && !p->dump && !p->route && !p->host_experts;
     if (b->sizes.expert > USED_WORDS * 32) {
         err_set(e, ERR_UNSUPPORTED, "%u experts; the Vulkan kernels take %d", b->sizes.expert,
                 USED_WORDS * 32);
@@ -159,13 +163,16 @@ static void tune(struct backend *b)
     /* Tiles share what they read, but a few of them leave most of the device idle; rows alone
      * spread their context over it. */
     b->tuning.split_blocks = 4;
+    b->tuning.deep_splits = 56;
+    b->tuning.router_rows = 64;
     b->tuning.tiled_rows = b->gpu.caps.software ? 8 : b->gpu.caps.cooperative_matrix ? 80 : 160;
     if (b->gpu.caps.cooperative_matrix) {
         b->tuning.wide = b->gpu.caps.max_shared >= 40 << 10 ? WIDE_UNITS : WIDE_NONE;
         b->tuning.wide_groups = 130;
         b->tuning.wide_rows = 32;
         const bool small = b->plan->d_model < 1024; /* does not fill the matrix units */
-        b->tuning.gemm_min_rows = small ? UINT32_MAX : 9;
+        b->tuning.gemm_min_rows = small ? UINT32_MAX : 5;
+        b->tuning.gemm_expert_rows = small ? UINT32_MAX : 9;
         b->tuning.gemm_head_rows = small ? UINT32_MAX : 4;
         return;
     }
@@ -177,7 +184,7 @@ static void tune(struct backend *b)
                                   : 0; /* 4 for each expert */
         b->tuning.gemm_min_rows = rows > b->tuning.gemm_min_rows ? rows : b->tuning.gemm_min_rows;
     }
-    b->tuning.gemm_head_rows = b->tuning.gemm_min_rows;
+    b->tuning.gemm_head_rows = b->tuning.gemm_expert_rows = b->tuning.gemm_min_rows;
 }
 
 struct backend *vulkan_backend_create(const struct model_plan *plan, const struct backend_params *p,
@@ -206,7 +213,8 @@ struct backend *vulkan_backend_create(const struct model_plan *plan, const struc
         goto fail;
     }
     if (!heap_commit(&b->model.heap, &b->gpu, GPU_LOCAL, "weights", e) ||
-        !open_split_experts(b, e) || !workspace_open(b, e) || !expert_cpu_offload_open(b, e)) {
+        !open_split_experts(b, e) || !workspace_open(b, e) || !expert_cpu_offload_open(b, e) ||
+        !router_fold_make(b, e)) {
         goto fail;
     }
     return b;

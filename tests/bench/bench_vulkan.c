@@ -347,7 +347,8 @@ static void open_bench(struct bench *t, const struct options *o)
     if (o->split_blocks)
         t->b->tuning.split_blocks = (uint32_t)o->split_blocks;
     if (o->gemm_rows)
-        t->b->tuning.gemm_min_rows = t->b->tuning.gemm_head_rows = (uint32_t)o->gemm_rows;
+        t->b->tuning.gemm_min_rows = t->b->tuning.gemm_expert_rows = t->b->tuning.gemm_head_rows =
+            (uint32_t)o->gemm_rows;
     if (o->wide_groups)
         t->b->tuning.wide_groups = (uint32_t)o->wide_groups;
     if (o->wide_rows)

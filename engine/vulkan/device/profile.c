@@ -1,4 +1,4 @@
-/* Timestamps between barriers. */
+/* Writes timestamps between barriers, and says how long it was from each to the next. */
 #include "engine/vulkan/device/profile.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Where a step's time goes: a timestamp at every barrier of a recorded step. For measurements; off in
- * service. Same thread as the backend. */
+/* Where a step's time goes: a timestamp at every barrier of a recorded step. For measurements; off
+ * in service. Same thread as the backend. */
 #pragma once
 #include "engine/vulkan/device/gpu.h"
 

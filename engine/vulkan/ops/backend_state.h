@@ -32,6 +32,8 @@ struct workspace { /* device addresses; sizes for max_rows rows; rows are multip
     VkDeviceAddress x_hi, x_lo; /* [rows, widest] halves of activations, and what rounding lost */
     VkDeviceAddress parts_down; /* [rows * n_used, d] */
     VkDeviceAddress sorted, tiles, n_tiles; /* (row, slot) pairs by expert */
+    VkDeviceAddress counts; /* [n_expert] pairs of each, where sorted has a list for each; zero
+                               between layers */
     struct heap heap;
 };
 
@@ -101,9 +103,13 @@ enum wide_products { WIDE_NONE, WIDE_UNITS, WIDE_EMULATED };
 struct tuning {       /* of the kernels for few rows; measured, see docs/speed/vulkan.md */
     uint32_t threads; /* of a workgroup */
     uint32_t linear_rows, head_rows, up_rows, down_rows; /* of W for a subgroup */
-    uint32_t gemm_min_rows;  /* rows of a step from which record_gemm.c records its products */
-    uint32_t gemm_head_rows; /* wanted rows from which the head's is one of them */
-    uint32_t split_blocks;   /* KV blocks of a split of attention at least */
+    uint32_t gemm_min_rows;    /* rows of a step from which record_gemm.c records its products */
+    uint32_t gemm_expert_rows; /* the same for the products of routed experts: no fewer */
+    uint32_t choice_rows;      /* of a step at most whose experts moe_up chooses */
+    uint32_t router_rows;      /* of those, so many at most go one by one through the router */
+    uint32_t gemm_head_rows;   /* wanted rows from which the head's is one of them */
+    uint32_t deep_splits;      /* of attention, from which a workgroup has more heads */
+    uint32_t split_blocks;     /* KV blocks of a split of attention at least */
     int32_t tiled_rows; /* of a sequence in a step, from which its attention is done by tiles */
     uint32_t gemm_tile_m, gemm_tile_n,
         gemm_buffers; /* tile of a matrix product at most, and tiles in shared memory */

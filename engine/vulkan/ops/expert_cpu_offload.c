@@ -39,7 +39,7 @@ static uint64_t rates_key(const struct backend *b)
 static int32_t offload_max_rows(const struct backend *b)
 {
     int32_t n = b->cpu_offload.max_rows;
-    while (n > 0 && gemm_takes(b, (uint32_t)n))
+    while (n > 0 && gemm_takes_experts(b, (uint32_t)n))
         n--;
     return n;
 }

@@ -5,6 +5,7 @@
 #include "engine/vulkan/ops/record_gemm.h"
 #include "engine/vulkan/ops/host_sync.h"
 #include "engine/vulkan/ops/delta_net_ops.h"
+#include "engine/vulkan/ops/router_fold.h"
 
 /* Ends an intermediate: what follows may read it, and the observer sees it. */
 static void complete(struct forward *f, const char *what, int layer)
@@ -22,6 +23,18 @@ static void product(struct forward *f, const struct linear_op *op, bool split)
         record_gemm_linear(&f->r, op, split);
     else
         record_linear(&f->r, op);
+}
+
+/* norm(x) of all rows rounded to 16 bits. */
+static void record_norm_cast(struct forward *f, VkDeviceAddress norm)
+{
+    struct backend *b = f->r.b;
+    record_cast_f16(&f->r, &(struct cast_f16_op){.x = b->workspace.x,
+                                                 .norm = norm,
+                                                 .x_stride = b->sizes.d,
+                                                 .n_chunk = b->sizes.d / 32,
+                                                 .n_x = f->r.n_rows,
+                                                 .eps = b->plan->norm_eps});
 }
 
 /* For many rows: norm(x), or x where norm is 0, rounded to 16 bits for the products that follow. */
@@ -46,7 +59,9 @@ static void projections(struct forward *f, const struct device_layer *l,
 {
     struct backend *b = f->r.b;
     uint32_t at = 0;
-    cast_f16(f, b->workspace.x, l->mixer_norm, b->sizes.d, false);
+    if (!f->x_cast) /* by the layer before */
+        cast_f16(f, b->workspace.x, l->mixer_norm, b->sizes.d, false);
+    f->x_cast = false;
     for (int i = 0; i < n; i++) {
         const struct linear_op op = {.label = "qkv",
                                      .w = &w[i],
@@ -57,19 +72,22 @@ static void projections(struct forward *f, const struct device_layer *l,
                                      .x_stride = b->sizes.d,
                                      .y_stride = b->sizes.qkv,
                                      .n_x = f->r.n_rows,
-                                     .eps = b->plan->norm_eps};
+                                     .eps = b->plan->norm_eps,
+                                     .extra = f->folded && !i ? &l->router_x : NULL};
         product(f, &op, false);
         at += w[i].rows;
     }
     record_barrier(&f->r);
 }
 
-/* x += W mixed + bias; mixed stands in workspace.attn, `width` floats a row. */
-static void output(struct forward *f, const struct device_layer *l, uint32_t width)
+/* x += W mixed + bias; mixed stands in workspace.attn, `width` floats a row, or as halves in x_hi.
+ */
+static void output(struct forward *f, const struct device_layer *l, uint32_t width, bool halves)
 {
     struct backend *b = f->r.b;
     record_barrier(&f->r);
-    cast_f16(f, b->workspace.attn, 0, width, false);
+    if (!halves)
+        cast_f16(f, b->workspace.attn, 0, width, false);
     const struct linear_op op = {.label = "wo",
                                  .w = &l->wo,
                                  .x = b->workspace.attn,
@@ -78,7 +96,9 @@ static void output(struct forward *f, const struct device_layer *l, uint32_t wid
                                  .x_stride = width,
                                  .y_stride = b->sizes.d,
                                  .n_x = f->r.n_rows,
-                                 .add = true};
+                                 .add = true,
+                                 .extra = f->folded ? &l->router_mixed : NULL,
+                                 .extra_add = true};
     product(f, &op, false);
 }
 
@@ -92,13 +112,19 @@ static void attention(struct forward *f, const struct attention_plan *a,
     }
     if (f->shape->n_tiles)
         record_tiled_attention(&f->r, a, l, (uint32_t)f->shape->n_tiles);
+    const uint32_t width = (uint32_t)(a->n_head * a->d_head);
+    const struct attention_op rows = {
+        .prep = f->shape->one_row_each,
+        .halves = gemm_wanted(&f->r) && !f->shape->n_tiles && width % 32 == 0,
+        .n_splits = (uint32_t)f->shape->n_splits,
+    };
     if (f->shape->has_untiled)
-        record_attention(&f->r, a, l, f->shape->one_row_each, (uint32_t)f->shape->n_splits);
+        record_attention(&f->r, a, l, &rows);
     if (f->shape->n_tiles && kv_type_packed(f->r.b->kv_type)) {
         record_barrier(&f->r);
         record_attention_rotate(&f->r, a);
     }
-    output(f, l, (uint32_t)(a->n_head * a->d_head));
+    output(f, l, width, rows.halves);
 }
 
 static void delta_net(struct forward *f, const struct delta_net_plan *p,
@@ -106,13 +132,13 @@ static void delta_net(struct forward *f, const struct delta_net_plan *p,
 {
     projections(f, l, l->delta_net.in, l->delta_net.n_in, NULL);
     delta_net_record(&f->r, p, l, (uint32_t)f->shape->n_sequences);
-    output(f, l, (uint32_t)(p->n_v_head * p->d_v));
+    output(f, l, (uint32_t)(p->n_v_head * p->d_v), false);
 }
 
 /* The logits have f32 precision on the matrix units as well: the choice of experts must not depend
  * on rounding. */
 static void router(struct forward *f, const struct moe_plan *p, const struct device_layer *l,
-                   int layer, bool fused)
+                   int layer, const struct mlp_op *experts)
 {
     struct backend *b = f->r.b;
     struct linear_op op = {.label = "router",
@@ -125,22 +151,47 @@ static void router(struct forward *f, const struct moe_plan *p, const struct dev
                            .y_stride = b->sizes.expert,
                            .n_x = f->r.n_rows,
                            .eps = b->plan->norm_eps};
-    cast_f16(f, b->workspace.x, l->ffn_norm, b->sizes.d, true);
-    product(f, &op, true);
-    if (l->shared_gate.n_matrix) {
+    /* So few rows are faster one by one, beside the cast, which then only the experts wait for. */
+    const bool beside =
+        !experts->tiled || (gemm_wanted(&f->r) && f->r.n_rows <= b->tuning.router_rows);
+    if (beside && experts->tiled)
+        record_norm_cast(f, l->ffn_norm);
+    if (!beside)
+        cast_f16(f, b->workspace.x, l->ffn_norm, b->sizes.d, true);
+    for (int i = 0; i < 1 + (l->shared_gate.n_matrix > 0); i++) {
+        if (beside)
+            record_linear(&f->r, &op);
+        else
+            product(f, &op, true);
         op.w = &l->shared_gate;
         op.y = b->workspace.shared_gate;
         op.y_stride = 1;
         op.bias = 0;
-        product(f, &op, true);
     }
     complete(f, "router_logits", layer);
-    if (!fused) {
-        record_route(&f->r, p, l, layer);
+    if (!experts->route) {
+        record_route(&f->r, p, l, layer, experts->lists);
         complete(f, "experts", layer);
         if (f->r.b->model.pooled)
             host_sync_load_experts(&f->r, layer);
     }
+}
+
+/* Whether `up` chooses the experts. Each of its workgroups repeats the choice, which is worth it
+ * for few rows. It has a dispatch of its own where something must see it before the experts run: an
+ * observer, a pool, a trace, or the processor. */
+static bool choice_fits(const struct forward *f)
+{
+    const struct backend *b = f->r.b;
+    return f->r.n_rows <= b->tuning.choice_rows && !gemm_wanted(&f->r) && !f->observer &&
+           !b->model.pooled && !b->params.route && !f->r.offloads_misses;
+}
+
+/* The norm of the layer that follows, whose cast the last sum of this one does with it. */
+static VkDeviceAddress next_norm(struct forward *f, int layer)
+{
+    f->x_cast = layer + 1 < f->r.b->plan->n_layer && !f->observer;
+    return f->x_cast ? f->r.b->model.layers[layer + 1].mixer_norm : 0;
 }
 
 static void experts(struct forward *f, const struct layer_plan *p, const struct device_layer *l,
@@ -148,26 +199,27 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
 {
     struct backend *b = f->r.b;
     const bool clamp = p->activation == ACT_SWIGLU_CLAMP;
-    /* Each workgroup of `up` repeats the choice, which is worth it for few rows. It has a
-     * dispatch of its own where something must see it before the experts run: an observer, a pool,
-     * a trace, or the processor. */
-    const bool fused = f->r.n_rows <= 8 && !f->observer && !b->model.pooled && !b->params.route &&
-                       !f->r.offloads_misses;
+    const bool fused = choice_fits(f);
     struct mlp_op routed = {.m = &l->mlp,
                             .moe = &p->moe,
                             .layer = l,
                             .index = layer,
                             .h = b->workspace.h,
                             .clamp = clamp,
-                            .route = fused};
+                            .route = fused,
+                            .folded = f->folded};
     struct mlp_op shared = {.m = &l->shared,
                             .layer = l,
                             .index = layer,
                             .h = b->workspace.h_shared,
                             .clamp = clamp,
                             .gate = l->shared_gate.n_matrix ? b->workspace.shared_gate : 0};
-    router(f, &p->moe, l, layer, fused);
-    if (gemm_wanted(&f->r)) {
+    routed.tiled = gemm_takes_experts(b, f->r.n_rows);
+    routed.lists = routed.tiled && record_gemm_lists(&f->r, &routed);
+    if (!f->folded)
+        router(f, &p->moe, l, layer, &routed);
+    if (routed.tiled) {
+        (p->moe.has_shared ? &shared : &routed)->next_norm = next_norm(f, layer);
         record_gemm_mlp(&f->r, &routed);
         if (p->moe.has_shared) {
             record_barrier(&f->r);
@@ -199,6 +251,7 @@ static void feed_forward(struct forward *f, const struct layer_plan *p,
                         .clamp = p->activation == ACT_SWIGLU_CLAMP};
     if (gemm_wanted(&f->r)) {
         cast_f16(f, f->r.b->workspace.x, l->ffn_norm, f->r.b->sizes.d, false);
+        op.next_norm = next_norm(f, layer);
         record_gemm_mlp(&f->r, &op);
         return;
     }
@@ -273,6 +326,7 @@ void forward_record_ops(struct forward *f)
     for (int i = 0; i < plan->n_layer; i++) {
         const struct layer_plan *p = &plan->layers[i];
         const struct device_layer *l = &b->model.layers[i];
+        f->folded = p->ffn == FFN_MOE && choice_fits(f) && router_fold_fits(&f->r, l);
         if (p->mixer == MIXER_ATTENTION)
             attention(f, &p->attention, l);
         else

@@ -131,6 +131,10 @@ void record_linear(struct recorder *r, const struct linear_op *op)
         .y = op->y,
         .bias = op->bias,
         .gather = op->gather,
+        .extra = op->extra ? op->extra->plane[0] : 0,
+        .extra_y = r->b->workspace.router,
+        .groups = w.groups,
+        .extra_stride = r->b->sizes.expert,
         .rows = m->rows,
         .n_chunk = m->layout.n_chunk,
         .x_stride = op->x_stride / 4,
@@ -143,13 +147,14 @@ void record_linear(struct recorder *r, const struct linear_op *op)
                          .format = m->layout.kernel,
                          .push = &push,
                          .push_bytes = sizeof push,
-                         .x = w.groups,
+                         .x = w.groups + (op->extra ? op->extra->rows : 0),
                          .y = divide_up(op->n_x, w.cols),
                          .z = 1};
     spec_gemv_tiling(r, d.spec, &w, op->norm != 0);
     d.spec[SPEC_ADD] = op->add;
     d.spec[SPEC_BIAS] = op->bias != 0;
     d.spec[SPEC_GATHER] = op->gather != 0;
+    d.spec[SPEC_EXTRA] = !op->extra ? 0 : op->extra_add ? 2 : 1;
     dispatch_spec_format(d.spec, m);
     dispatch_op(r, &d);
     r->last = op->label;
@@ -169,6 +174,14 @@ static void spec_route(uint32_t *spec, const struct moe_plan *p)
 static uint64_t used_of(const struct recorder *r, int layer)
 {
     return r->b->workspace.used + (uint64_t)layer * USED_WORDS * 4;
+}
+
+bool record_mlp_up_folds(const struct recorder *r, const struct device_layer *l)
+{
+    const struct device_layout *in = &l->mlp.gate_up.layout;
+    const struct gemv_tiling t =
+        gemv_tiling_of(r, l->mlp.gate_up.rows, in->n_chunk, 1, r->b->tuning.up_rows);
+    return t.steps * r->b->gpu.caps.subgroup >= in->n_chunk;
 }
 
 void record_mlp_up(struct recorder *r, const struct mlp_op *op)
@@ -211,6 +224,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     d.spec[SPEC_BIAS] = op->m->b_gate_up != 0;
     d.spec[SPEC_ROUTED] = op->moe != NULL;
     d.spec[SPEC_ROUTE] = op->route;
+    d.spec[SPEC_FOLDED] = op->folded;
     d.spec[SPEC_SPLIT_EXPERTS] = op->moe && l->split_experts.table;
     d.spec[SPEC_OFFLOADS_MISSES] = op->moe && r->offloads_misses;
     d.spec[SPEC_D_MODEL] = (uint32_t)r->b->plan->d_model;
@@ -256,7 +270,7 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
 }
 
 void record_route(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
-                  int layer)
+                  int layer, bool lists)
 {
     const struct workspace *w = &r->b->workspace;
     const struct gpu_buffer *trace = &r->b->step.trace;
@@ -268,6 +282,8 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
         .weights = w->weights,
         .used = used_of(r, layer),
         .trace = trace->address + (uint64_t)layer * workspace_trace_bytes(r->b),
+        .counts = w->counts,
+        .lists = w->sorted,
         .stride = r->b->sizes.expert,
         .scale = p->scale,
     };
@@ -280,6 +296,7 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
                          .z = 1};
     spec_route(d.spec, p);
     d.spec[SPEC_TRACE] = trace->address != 0;
+    d.spec[SPEC_LIST_ROWS] = lists ? record_list_rows(r->n_rows) : 0;
     dispatch_op(r, &d);
 }
 

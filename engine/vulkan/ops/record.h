@@ -27,6 +27,10 @@ struct linear_op {     /* y (+)= W norm(x) + bias */
     uint32_t n_x;
     float eps;
     bool add;
+    /* few rows: logits (+)= extra x in the same dispatch, without the norm; extra is f32, of as
+     * many columns as w */
+    const struct device_matrix *extra;
+    bool extra_add;
 };
 void record_linear(struct recorder *r, const struct linear_op *op);
 
@@ -34,29 +38,47 @@ struct mlp_op { /* x += sum of experts(norm(x)) */
     const struct device_mlp *m;
     const struct moe_plan *moe; /* routed; NULL: one expert for all rows */
     const struct device_layer *layer;
-    int index;            /* of the layer */
-    VkDeviceAddress h;    /* between up and down */
-    VkDeviceAddress gate; /* not routed: logit of the row's weight, or 0: weight 1 */
+    int index;                 /* of the layer */
+    VkDeviceAddress h;         /* between up and down */
+    VkDeviceAddress gate;      /* not routed: logit of the row's weight, or 0: weight 1 */
+    VkDeviceAddress next_norm; /* many rows: of the layer whose products follow, see
+                                  record_gemm_mlp; 0: none */
     bool clamp;
-    bool route; /* up also chooses the experts (else record_route came before) */
+    bool tiled;  /* by record_gemm_mlp */
+    bool lists;  /* many rows: record_route listed each expert's pairs */
+    bool route;  /* up also chooses the experts (else record_route came before) */
+    bool folded; /* with route: the logits lack the norm's factor, see router_fold.h */
 };
+/* Whether up can take folded logits: it has a whole row of x at once. */
+bool record_mlp_up_folds(const struct recorder *r, const struct device_layer *l);
 void record_mlp_up(struct recorder *r, const struct mlp_op *op);
 void record_mlp_down(struct recorder *r, const struct mlp_op *op);
+
+#define RECORD_LIST_ROWS 64u /* of a step at most, whose experts have lists in place of tiles */
+/* Places of such a list. */
+static inline uint32_t record_list_rows(uint32_t n_rows)
+{
+    return (n_rows + 15) / 16 * 16;
+}
 
 void record_embed(struct recorder *r);
 /* x += rows of d_model floats, one for each of the step. */
 void record_add_rows(struct recorder *r, VkDeviceAddress rows);
+/* lists: also each expert's pairs into workspace.sorted, for record_gemm_mlp. */
 void record_route(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
-                  int layer);
+                  int layer, bool lists);
 void record_rope_kv(struct recorder *r, const struct attention_plan *a,
                     const struct device_layer *l);
 /* Splits of its context that a row at this position has in a step of so many rows, at most. */
 uint32_t record_splits(const struct backend *b, int32_t n_rows, int32_t position);
 uint32_t record_most_splits(const struct backend *b, int32_t n_rows);
-/* prep: the op also does what rope_kv does. n_splits: of any row at most; with more than one a
- * second dispatch merges them. */
+struct attention_op {
+    bool prep;         /* it also does what rope_kv does */
+    bool halves;       /* the result goes to workspace.x_hi, rounded to 16 bits */
+    uint32_t n_splits; /* of any row at most; with more than one a second dispatch merges them */
+};
 void record_attention(struct recorder *r, const struct attention_plan *a,
-                      const struct device_layer *l, bool prep, uint32_t n_splits);
+                      const struct device_layer *l, const struct attention_op *op);
 /* Rows that tiles computed over packed keys and values: rotated back, and gated. */
 void record_attention_rotate(struct recorder *r, const struct attention_plan *a);
 /* Candidates of rows [first, first + n) of the wanted outputs, from work.logits. */

@@ -44,8 +44,9 @@ void record_rope_kv(struct recorder *r, const struct attention_plan *a,
 #define ROUND_BYTES 16384 /* of shared memory for sums over the subgroups */
 #define MOST_SUMS 64      /* of four columns each, of a thread: attn.comp's sum4 */
 
+/* Of a workgroup. Many share what they read; few leave less of the device idle while they wait. */
 #define MOST_HEADS 8
-#define MOST_HEADS_SOFTWARE 2 /* its compiler takes 8 s for eight, 1 s for two */
+#define FEW_HEADS 2 /* also a software GPU's, whose compiler takes 8 s for eight */
 
 struct attention_form {
     uint32_t lanes;   /* threads that share a token's columns, 8 or a multiple of them each */
@@ -63,10 +64,10 @@ static uint32_t shared_bytes(const struct attention_form *f, uint32_t d_head)
     return heads * d_head * 4 + clusters * f->heads * 24 + d_head * 4 + 1024;
 }
 
-static struct attention_form form_of(const struct attention_plan *a, const struct gpu_caps *c)
+static struct attention_form form_of(const struct attention_plan *a, const struct gpu_caps *c,
+                                     uint32_t most_heads)
 {
     const uint32_t group = (uint32_t)(a->n_head / a->n_kv_head), d_head = (uint32_t)a->d_head;
-    const uint32_t most_heads = c->software ? MOST_HEADS_SOFTWARE : MOST_HEADS;
     struct attention_form f = {.lanes = 1, .heads = 1};
     while (f.lanes * 2 <= c->subgroup && d_head % (f.lanes * 16) == 0)
         f.lanes *= 2;
@@ -108,7 +109,7 @@ static void record_merge(struct recorder *r, const struct attention_plan *a,
     const struct push_attn_merge push = {
         .qkv = w->qkv,
         .sinks = l->sinks,
-        .outs = w->attn,
+        .outs = attention->spec[SPEC_HALVES_OUT] ? w->x_hi : w->attn,
         .rows = r->b->step.at_rows,
         .parts = w->parts,
         .stride = r->b->sizes.qkv,
@@ -129,7 +130,7 @@ static void record_merge(struct recorder *r, const struct attention_plan *a,
 }
 
 void record_attention(struct recorder *r, const struct attention_plan *a,
-                      const struct device_layer *l, bool prep, uint32_t n_splits)
+                      const struct device_layer *l, const struct attention_op *op)
 {
     const struct workspace *w = &r->b->workspace;
     const struct push_attn push = {
@@ -138,7 +139,7 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         .k_norm = l->k_norm,
         .inv_freq = l->inv_freq,
         .sinks = l->sinks,
-        .outs = w->attn,
+        .outs = op->halves ? w->x_hi : w->attn,
         .rows = r->b->step.at_rows,
         .tables = r->b->step.at_tables,
         .kv = l->kv,
@@ -152,11 +153,12 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         .rope_scale = a->rope.scale,
         .scale = a->scale,
     };
-    const struct attention_form f = form_of(a, &r->b->gpu.caps);
+    const bool deep = op->n_splits >= r->b->tuning.deep_splits && !r->b->gpu.caps.software;
+    const struct attention_form f = form_of(a, &r->b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
     struct dispatch d = {.shader = "attn",
                          .spec = {[SPEC_THREADS] = f.threads,
                                   [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
-                                  [SPEC_PREP] = prep,
+                                  [SPEC_PREP] = op->prep,
                                   [SPEC_GATE] = a->output_gate,
                                   [SPEC_SINKS] = a->sinks.at != NULL,
                                   [SPEC_ATTN_THREADS] = f.threads,
@@ -165,15 +167,16 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
                                   [SPEC_CLUSTER] = f.lanes,
                                   [SPEC_HEADS] = f.heads,
                                   [SPEC_SUBGROUPS] = f.subgroups,
-                                  [SPEC_ROUND] = f.round},
+                                  [SPEC_ROUND] = f.round,
+                                  [SPEC_HALVES_OUT] = op->halves},
                          .push = &push,
                          .push_bytes = sizeof push,
-                         .x = n_splits,
+                         .x = op->n_splits,
                          .y = (uint32_t)a->n_kv_head * f.groups,
                          .z = r->n_rows};
     spec_rope(r, d.spec, a);
     dispatch_op(r, &d);
-    if (n_splits > 1)
+    if (op->n_splits > 1)
         record_merge(r, a, l, &d);
 }
 

@@ -47,6 +47,7 @@ struct matmul { /* one dispatch of matmul.comp or matmul_wide.comp */
     uint32_t mode, n_x, y_stride, per_row, up_at, tile_n;
     uint32_t max_tiles;  /* routed: at most so many tiles; 0: not routed */
     uint32_t first_tile; /* routed: where their list begins; 0, or that of the small ones */
+    bool lists;          /* routed: each expert has a list in place of tiles */
     bool add, clamp, split;
     bool wide; /* by matmul_wide, in tiles of tile_n */
 };
@@ -95,7 +96,7 @@ static struct push_matmul push_of(const struct recorder *r, const struct matmul 
         .y = m->y,
         .bias = m->bias,
         .tiles = w->tiles + m->first_tile * TILE_BYTES,
-        .n_tiles = w->n_tiles + (m->first_tile ? sizeof(uint32_t) : 0),
+        .n_tiles = m->lists ? w->counts : w->n_tiles + (m->first_tile ? sizeof(uint32_t) : 0),
         .sorted = w->sorted,
         .rows = m->w->rows,
         .n_chunk = m->w->layout.n_chunk,
@@ -160,6 +161,7 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
                          .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, tile.n),
                          .z = 1};
     spec_matmul(d.spec, m);
+    d.spec[SPEC_LIST_ROWS] = m->lists ? record_list_rows(r->n_rows) : 0;
     dispatch_op(r, &d);
     r->last = m->label;
 }
@@ -218,6 +220,7 @@ struct grouping { /* of the pairs of rows and experts in tiles */
     uint32_t max_tiles; /* of the first list, and where the second begins; 0: not routed */
     uint32_t max_small;
     bool wide;
+    bool lists; /* in place of tiles */
 };
 
 /* Whole tiles of 128 rows where most experts have as many, and what is left of an expert's rows in
@@ -243,8 +246,20 @@ static struct grouping grouping_of(const struct recorder *r, const struct mlp_op
         g.wide = true;
         return g;
     }
+    g.lists = op->lists;
     g.max_tiles = most + pairs / g.tile_n;
+    if (op->lists) {
+        const uint32_t places = record_list_rows(r->n_rows);
+        g.max_tiles = n_expert * (places > LIST_SHORT_ROWS ? 1 : divide_up(places, g.tile_n));
+    }
     return g;
+}
+
+bool record_gemm_lists(const struct recorder *r, const struct mlp_op *op)
+{
+    const uint32_t h_stride = op->m->down.layout.n_chunk * 32;
+    return r->n_rows <= RECORD_LIST_ROWS &&
+           !grouping_of(r, op, r->n_rows * (uint32_t)op->moe->n_used, h_stride).wide;
 }
 
 /* The tiles of both lists. */
@@ -253,6 +268,7 @@ static void record_grouped(struct recorder *r, struct matmul m, const struct gro
     m.tile_n = g->tile_n;
     m.max_tiles = g->max_tiles;
     m.wide = g->wide;
+    m.lists = g->lists;
     record_matmul(r, &m);
     if (!g->small)
         return;
@@ -299,16 +315,22 @@ static void record_sum(struct recorder *r, const struct mlp_op *op, uint32_t n_u
         .weights = op->moe ? w->weights : op->gate,
         .ids = w->ids,
         .token_rows = r->b->step.at_rows,
-        .rows = m->rows,
+        .norm = op->next_norm,
+        .outs = w->x_hi,
+        .counts = op->lists ? w->counts : 0,
         .y_stride = r->b->sizes.d,
+        .n_expert = op->lists ? (uint32_t)op->moe->n_expert : 0,
+        .eps = r->b->plan->norm_eps,
     };
     struct dispatch d = {.shader = "moe_sum",
                          .spec = {[SPEC_THREADS] = 256},
                          .push = &push,
                          .push_bytes = sizeof push,
-                         .x = divide_up(m->rows, 256),
-                         .y = r->n_rows,
+                         .x = r->n_rows,
+                         .y = 1,
                          .z = 1};
+    d.spec[SPEC_SUM_CAST] = op->next_norm != 0;
+    d.spec[SPEC_D_MODEL] = m->rows;
     d.spec[SPEC_K] = n_used;
     d.spec[SPEC_BIAS] = op->m->b_down != 0;
     d.spec[SPEC_WEIGHTS] = op->moe ? 0 : op->gate ? 2 : 1;
@@ -321,7 +343,7 @@ void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
     const uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1, pairs = r->n_rows * n_used,
                    h_stride = op->m->down.layout.n_chunk * 32;
     const struct grouping g = grouping_of(r, op, pairs, h_stride);
-    if (op->moe) {
+    if (op->moe && !g.lists) {
         record_sort(r, op->moe, &g, pairs);
         record_barrier(r);
     }

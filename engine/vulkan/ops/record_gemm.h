@@ -9,6 +9,11 @@ static inline bool gemm_takes(const struct backend *b, uint32_t n_rows)
 {
     return !b->params.exact && n_rows >= b->tuning.gemm_min_rows;
 }
+/* The same for the products of its routed experts. */
+static inline bool gemm_takes_experts(const struct backend *b, uint32_t n_rows)
+{
+    return gemm_takes(b, n_rows) && n_rows >= b->tuning.gemm_expert_rows;
+}
 /* The same for the head's product with n wanted rows. */
 static inline bool gemm_takes_head(const struct backend *b, uint32_t n)
 {
@@ -18,6 +23,9 @@ static inline bool gemm_wanted(const struct recorder *r)
 {
     return gemm_takes(r->b, r->n_rows);
 }
+/* Whether each expert of a step of this many rows gets a list of its pairs from record_route, which
+ * spares the sort. */
+bool record_gemm_lists(const struct recorder *r, const struct mlp_op *op);
 /* workspace.x_hi = x [n_x, x_stride] rounded to 16 bits (n columns), normalised when norm; split:
  * workspace.x_lo = what rounding lost. */
 struct cast_f16_op {
@@ -30,7 +38,8 @@ void record_cast_f16(struct recorder *r, const struct cast_f16_op *op);
 /* y (+)= W x_hi + bias; split: both sides carry what rounding lost, which gives f32 precision. */
 void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool split);
 /* Records sort, up, down and sum with the barriers between them, for one expert where the layer is
- * not routed. record_route and record_cast_f16(ffn_norm) must have come before. */
+ * not routed. record_route and record_cast_f16(ffn_norm) must have come before. With next_norm the
+ * sum also leaves in workspace.x_hi what record_cast_f16 with that norm would. */
 void record_gemm_mlp(struct recorder *r, const struct mlp_op *op);
 
 /* Whether every attention layer can be done by attn_coop, or by attn_plain where there are no

@@ -115,7 +115,7 @@ static struct step_shape pad(struct backend *b, struct step_shape exact)
     for (shape.n_sequences = exact.n_sequences > 0; shape.n_sequences < exact.n_sequences;)
         shape.n_sequences *= 2;
     for (shape.n_splits = 1; shape.n_splits < exact.n_splits;)
-        shape.n_splits *= 2;
+        shape.n_splits += shape.n_splits < 32 ? shape.n_splits : 8;
     if (shape.n_sequences > b->params.max_sequences)
         shape.n_sequences = b->params.max_sequences;
     for (int32_t i = exact.n_sequences; i < shape.n_sequences; i++)

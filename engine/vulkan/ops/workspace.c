@@ -104,11 +104,13 @@ bool workspace_plan(struct backend *b, struct err *e)
               plan_clear(h, &w->stats, heads * slices * 2, e);
     if (ok && !b->params.exact) {
         /* 64 floats more: a tile's last loads may reach past its row. */
-        uint64_t widest = s->d > s->attn ? s->d : s->attn, pairs = rows * s->n_used;
+        uint64_t widest = s->d > s->attn ? s->d : s->attn, pairs = rows * s->n_used,
+                 lists = (uint64_t)s->expert * RECORD_LIST_ROWS;
         ok = plan_clear(h, &w->x_hi, rows * widest / 2 + 64, e) &&
              plan_clear(h, &w->x_lo, rows * widest / 2 + 64, e) &&
              plan_clear(h, &w->parts_down, pairs * s->d, e) &&
-             plan_clear(h, &w->sorted, pairs, e) &&
+             plan_clear(h, &w->sorted, pairs > lists ? pairs : lists, e) &&
+             plan_clear(h, &w->counts, s->expert, e) &&
              plan_clear(h, &w->tiles, (s->expert + pairs / 16 + 1) * 4, e) &&
              plan_clear(h, &w->n_tiles, 4, e);
     }

@@ -17,6 +17,7 @@
 layout(constant_id = SPEC_GROUP) const uint G = 4; /* query heads of a KV head */
 layout(constant_id = SPEC_PREP) const bool PREP = false;
 layout(constant_id = SPEC_GATE) const bool GATE = false;
+layout(constant_id = SPEC_HALVES_OUT) const bool HALVES_OUT = false;
 layout(constant_id = SPEC_SINKS) const bool SINKS = false;
 layout(constant_id = SPEC_ATTN_THREADS) const uint THREADS = 64; /* the same as constant 0 */
 layout(constant_id = SPEC_HEADS) const uint HEADS = 4;           /* query heads of a workgroup: a power of two, LANES at most */
@@ -37,6 +38,10 @@ const uint OWN = SCORES > LANES ? SCORES / LANES : 1;        /* scores that a th
 const uint SAME = LANES > SCORES ? LANES / SCORES : 1;       /* threads that end up with the same */
 const uint PER_HEAD = LANES / HEADS;             /* threads of a cluster with scores of the same head */
 const uint GROUPS = (G + HEADS - 1) / HEADS;     /* workgroups that share the query heads of a KV head */
+const uint ROUNDS = (HEADS + 2 + SUBGROUPS - 1) / SUBGROUPS; /* in which subgroups load their heads */
+const bool EARLY = HEADS <= 2;
+/* This position's key and value are taken from shared memory, rounded as they are stored, so that nobody waits for the cache. */
+const bool OWN_FROM_SHARED = PREP && !KV_PACKED && !KV_F32;
 const float LOG2_E = 1.4426950408889634;
 const float GROWTH = 8.0; /* a maximum follows its scores once they are so much greater: weights stay below 2^8 */
 const float NEVER = -1.0e30;
@@ -83,18 +88,22 @@ void main()
     }
     bool owns_row = split == all.n - 1;
     uint last_block = all.last_block, b = all.first_block + split * all.per, end = min(b + all.per, last_block + 1);
-    /* Blocks are looked up one ahead. The one that holds this very position is read only after store_kv. */
+    /* Blocks are looked up one ahead. What a block has of this very position counts only after store_kv. */
     uint block = uint(p.tables.at[row.z + int(b)]), next = uint(p.tables.at[row.z + int(min(b + 1, last_block))]);
-    bool waits = PREP && owns_row && b == last_block;
+    uint last = uint(p.tables.at[row.z + int(last_block)]), own = uint(row.y) % BLOCK_TOKENS;
+    bool has_own = PREP && owns_row, waits = has_own && !OWN_FROM_SHARED && b == last_block;
     if (!waits) {
         run_load(block, kv_head, 0);
         run_load(block, kv_head, 1);
     }
-    prepare(row, t, kv_head, first_head, owns_row);
+    prepare(row, t, kv_head, first_head, owns_row, last);
     barrier();
     if (waits) {
         run_load(block, kv_head, 0);
         run_load(block, kv_head, 1);
+    } else if (OWN_FROM_SHARED && has_own && b == last_block) {
+        run_own(own, 0);
+        run_own(own, 1);
     }
     [[dont_unroll]] for (uint i = gl_LocalInvocationIndex; i < HEADS * D / 4; i += THREADS) {
         uint h = i / (D / 4), at = i % (D / 4);
@@ -113,11 +122,17 @@ void main()
         next = uint(p.tables.at[row.z + int(min(b + 2, last_block))]);
         if (b + 1 < end) {
             run_load(block, kv_head, 0);
+            if (OWN_FROM_SHARED && has_own && b + 1 == last_block) {
+                run_own(own, 0);
+            }
         }
         weigh(row, b, key_scales, s, most, total);
         mix();
         if (b + 1 < end) {
             run_load(block, kv_head, 1);
+            if (OWN_FROM_SHARED && has_own && b + 1 == last_block) {
+                run_own(own, 1);
+            }
         }
     }
     join_clusters(most, total);

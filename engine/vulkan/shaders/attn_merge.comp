@@ -6,6 +6,7 @@
 #include "common.glsl"
 layout(constant_id = SPEC_GROUP) const uint G = 4;
 layout(constant_id = SPEC_GATE) const bool GATE = false;
+layout(constant_id = SPEC_HALVES_OUT) const bool HALVES_OUT = false;
 layout(constant_id = SPEC_SINKS) const bool SINKS = false;
 layout(constant_id = SPEC_ATTN_THREADS) const uint THREADS = 128; /* the same as constant 0 */
 layout(constant_id = SPEC_HEADS) const uint HEADS = 4;
@@ -96,6 +97,11 @@ void main()
         [[unroll]] for (uint i = 0; GATE && i < 4; i++) {
             v[i] *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + 4 * column + i]);
         }
-        F32x4(uint64_t(p.outs)).at[(t * p.n_head + head) * (D / 4) + column] = v;
+        uint at = (t * p.n_head + head) * (D / 4) + column;
+        if (HALVES_OUT) {
+            U32x2(uint64_t(p.outs)).at[at] = uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw));
+        } else {
+            F32x4(uint64_t(p.outs)).at[at] = v;
+        }
     }
 }

@@ -29,16 +29,21 @@ PLANES
 /* shaders of products: each constant names those that have it */
 #define SPEC_ADD 5    /* linear, matmul: the product is added to y */
 #define SPEC_BIAS 6   /* linear, matmul, moe_up, moe_down, moe_sum */
+#define SPEC_EXTRA 8  /* linear: a second product beside it: 0 none, 1 set, 2 added */
 #define SPEC_GATHER 7 /* linear: rows of x are taken through a list */
 #define SPEC_K 5      /* moe_down, moe_sum: experts of a row */
 #define SPEC_WEIGHTS                                                                               \
     7 /* moe_down, moe_sum: 0 routed, 1 all ones, 2 the sigmoid of one logit per row */
 
+/* moe_sum */
+#define SPEC_SUM_CAST 8
+
 /* moe_up */
 #define SPEC_UP_CLAMP 5 /* gpt-oss's activation */
 #define SPEC_ROUTED 7
-#define SPEC_ROUTE 8 /* the shader makes the choice of experts itself */
-#define SPEC_D_MODEL 26
+#define SPEC_FOLDED 9   /* with that: the logits lack the norm's factor (ops/router_fold.h) */
+#define SPEC_ROUTE 8    /* the shader makes the choice of experts itself */
+#define SPEC_D_MODEL 26 /* moe_sum too */
 
 /* matmul, matmul_plain, matmul_wide */
 #define SPEC_TILE_M 1
@@ -51,12 +56,15 @@ PLANES
 #define SPEC_KSPLIT 10
 #define SPEC_BUFFERS 11 /* tiles in shared memory */
 #define SPEC_ODD 12     /* rows of W end in half a step */
+#define SPEC_LIST_ROWS                                                                             \
+    13 /* matmul, moe_route: each expert has a list of its pairs, of so many at most; 0: none */
 
 /* matmul, matmul_wide, attn_coop: a matrix of the units, M x K times K x N; always MATRIX_SIDE. By
  * these three khr_matrices.c tells what a matrix is used for. */
 #define SPEC_MATRIX_M 24
 #define SPEC_MATRIX_N 25
 #define SPEC_MATRIX_K 26
+#define LIST_SHORT_ROWS 32
 #define MATRIX_SIDE 16
 #define WIDE_TILE_M 128 /* rows of W of a tile of matmul_wide */
 
@@ -98,6 +106,7 @@ PLANES
 #define SPEC_HEADS 14   /* query heads of a workgroup */
 #define SPEC_SUBGROUPS 16
 #define SPEC_ROUND 17
+#define SPEC_HALVES_OUT 18 /* attn, attn_merge: the result is rounded to halves */
 
 /* heads and rotary embedding (rope.glsl, kv.glsl, kv_packed.glsl) */
 #define SPEC_D_HEAD 8

@@ -31,6 +31,12 @@ layout(constant_id = SPEC_KSPLIT) const uint KSPLIT = 1;
 layout(constant_id = SPEC_BUFFERS) const uint BUFFERS = 1; /* tiles in shared memory: two: one is filled while the other is used */
 layout(constant_id = SPEC_ODD) const bool ODD = false;  /* rows of W end in half a step */
 
+/* With TILES: each expert has its pairs in sorted[e LIST_ROWS ..], n_tiles[e] of them, and there are no tiles to look up. */
+layout(constant_id = SPEC_LIST_ROWS) const uint LIST_ROWS = 0;
+/* Of short lists each tile has a workgroup; else each list, because too many would find nothing. */
+const bool LIST_LOOPS = LIST_ROWS > LIST_SHORT_ROWS;
+const uint LIST_TILES = LIST_LOOPS || LIST_ROWS == 0 ? 1 : (LIST_ROWS + TN - 1) / TN;
+
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Tiles { uvec4 at[]; };
 
 #define PUSH_MATMUL
@@ -122,23 +128,9 @@ void write_pair(uint matrix, uint col, uint r, uint first)
     }
 }
 
-void main()
+/* One tile: n pairs from first_pair on, rows of W from first_row on. */
+void compute(Planes w, uint matrix, uint first_row, uint first_pair, uint n)
 {
-    uint matrix = 0, first_row = 0, first_pair = gl_WorkGroupID.y * TN, n = TN;
-    Planes w = p.w;
-    if (TILES) {
-        if (gl_WorkGroupID.y >= p.n_tiles.at[0]) {
-            return;
-        }
-        uvec4 t = p.tiles.at[gl_WorkGroupID.y];
-        matrix = t.x * p.rows;
-        first_row = expert_row(t.x, p.rows);
-        w = expert_planes(p.w, t.x, MODE == 1 ? 0 : 1);
-        first_pair = t.y;
-        n = t.z;
-    } else {
-        n = min(TN, p.n_x - first_pair);
-    }
     uint tid = gl_LocalInvocationIndex;
     for (uint i = tid; i < TN; i += THREADS) {
         uint j = first_pair + min(i, n - 1);
@@ -183,7 +175,7 @@ void main()
         [[unroll]] for (uint k = 0; k < B_LOADS; k++) {
             uint i = lane + k * SLICE, at = buffer_at + (X_AT + i / 8) * HALF_PITCH + i % 8;
             if (i < TN * 8) {
-                pool[at] = x[k];
+                pool[at] = SPLIT ? x[k] : halves_order(x[k]);
                 if (SPLIT) {
                     pool[at + TN * HALF_PITCH] = rest[k];
                 }
@@ -206,5 +198,34 @@ void main()
         if (first + r < p.rows) {
             write_pair(matrix, col, r, first);
         }
+    }
+}
+
+void main()
+{
+    if (!TILES) {
+        uint first = gl_WorkGroupID.y * TN;
+        compute(p.w, 0, 0, first, min(TN, p.n_x - first));
+        return;
+    }
+    uvec4 t = uvec4(0);
+    if (LIST_ROWS > 0) {
+        uint e = gl_WorkGroupID.y / LIST_TILES, count = min(p.n_tiles.at[e], LIST_ROWS), from = gl_WorkGroupID.y % LIST_TILES * TN;
+        t = uvec4(e, e * LIST_ROWS + from, max(count, from) - from, 0);
+    } else if (gl_WorkGroupID.y < p.n_tiles.at[0]) {
+        t = p.tiles.at[gl_WorkGroupID.y];
+    }
+    Planes w = expert_planes(p.w, t.x, MODE == 1 ? 0 : 1);
+    if (!LIST_LOOPS) {
+        if (t.z > 0) {
+            compute(w, t.x * p.rows, expert_row(t.x, p.rows), t.y, min(TN, t.z));
+        }
+        return;
+    }
+    [[dont_unroll]] for (uint from = 0; from < t.z; from += TN) {
+        if (from > 0) {
+            barrier();
+        }
+        compute(w, t.x * p.rows, expert_row(t.x, p.rows), t.y + from, min(TN, t.z - from));
     }
 }

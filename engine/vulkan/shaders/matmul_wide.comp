@@ -91,7 +91,7 @@ void put(uint s)
         }
     }
     [[unroll]] for (uint k = 0; k < B_LOADS; k++) {
-        pool[(TM + tid / 8 + k * (THREADS / 8)) * HALF_PITCH + tid % 8] = x[k];
+        pool[(TM + tid / 8 + k * (THREADS / 8)) * HALF_PITCH + tid % 8] = halves_order(x[k]);
     }
 }
 

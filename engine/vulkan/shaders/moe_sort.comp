@@ -30,6 +30,39 @@ uint tiles_of(uint n)
     return n / TILE_ROWS + (n % TILE_ROWS > SMALL_ROWS ? 1 : 0);
 }
 
+/* Pairs, tiles and small ones of n pairs of an expert. */
+uvec3 share_of(uint n)
+{
+    return uvec3(n, tiles_of(n), has_small(n) ? 1 : 0);
+}
+
+/* By one subgroup, each thread a run of experts. */
+void list_tiles()
+{
+    const uint each = (N_EXPERT + gl_SubgroupSize - 1) / gl_SubgroupSize;
+    uint from = min(gl_SubgroupInvocationID * each, N_EXPERT), end = min(from + each, N_EXPERT);
+    uvec3 sum = uvec3(0);
+    for (uint e = from; e < end; e++) {
+        sum += share_of(count[e]);
+    }
+    uvec3 before = subgroupExclusiveAdd(sum);
+    for (uint e = from; e < end; e++) {
+        uint n = count[e], mine = tiles_of(n);
+        start[e] = before.x;
+        for (uint k = 0; k < mine; k++) {
+            p.tiles.at[before.y + k] = uvec4(e, before.x + k * TILE_ROWS, min(TILE_ROWS, n - k * TILE_ROWS), 0);
+        }
+        if (has_small(n)) {
+            p.tiles.at[p.small_at + before.z] = uvec4(e, before.x + mine * TILE_ROWS, n - mine * TILE_ROWS, 0);
+        }
+        before += share_of(n);
+    }
+    if (gl_SubgroupInvocationID == gl_SubgroupSize - 1) {
+        p.n_tiles.at[0] = before.y;
+        p.n_tiles.at[1] = before.z;
+    }
+}
+
 void main()
 {
     for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
@@ -43,25 +76,8 @@ void main()
         }
     }
     barrier();
-    for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
-        uint before = 0, tiles = 0, small = 0, n = count[e];
-        for (uint i = 0; i < e; i++) {
-            before += count[i];
-            tiles += tiles_of(count[i]);
-            small += has_small(count[i]) ? 1 : 0;
-        }
-        start[e] = before;
-        uint mine = tiles_of(n);
-        for (uint k = 0; k < mine; k++) {
-            p.tiles.at[tiles + k] = uvec4(e, before + k * TILE_ROWS, min(TILE_ROWS, n - k * TILE_ROWS), 0);
-        }
-        if (has_small(n)) {
-            p.tiles.at[p.small_at + small] = uvec4(e, before + mine * TILE_ROWS, n - mine * TILE_ROWS, 0);
-        }
-        if (e == N_EXPERT - 1) {
-            p.n_tiles.at[0] = tiles + mine;
-            p.n_tiles.at[1] = small + (has_small(n) ? 1 : 0);
-        }
+    if (gl_SubgroupID == 0) {
+        list_tiles();
     }
     barrier();
     for (uint i = gl_LocalInvocationIndex; i < p.n; i += gl_WorkGroupSize.x) {

@@ -15,6 +15,7 @@ layout(constant_id = SPEC_UP_CLAMP) const bool CLAMP = false; /* gpt-oss's activ
 layout(constant_id = SPEC_BIAS) const bool BIAS = false;
 layout(constant_id = SPEC_ROUTED) const bool ROUTED = true;
 layout(constant_id = SPEC_ROUTE) const bool ROUTE = false;
+layout(constant_id = SPEC_FOLDED) const bool FOLDED = false; /* then a tile has the whole row */
 
 layout(constant_id = SPEC_D_MODEL) const uint D_MODEL = 512;
 const uint ROW_VALUES = 2 * ROWS; /* gate, up, gate, up ... */
@@ -47,13 +48,22 @@ void main()
 {
     uint row0 = (gl_WorkGroupID.x * SUBGROUPS + gl_SubgroupID) * ROWS, slot = gl_WorkGroupID.y;
     uint t = slot / N_USED, k_slot = slot % N_USED;
+    F32x4 x = F32x4(uint64_t(p.x) + 128ul * t * p.n_chunk);
+    vec4 x_part[TILE_LOADS], norm_part[TILE_LOADS]; /* on their way while experts are chosen */
+    tile_ask(x, p.norm, 0, min(TILE_CHUNKS, p.n_chunk), x_part, norm_part);
     int expert = 0;
     if (ROUTE) {
         ivec4 row = p.token_rows.at[t];
         if (k_slot >= row_experts(row, N_USED)) {
             return;
         }
-        expert = route_row(p.logits, p.select_bias, p.ids, p.weights, p.used, p.ids, t, p.router_stride, p.scale, row,
+        float factor = 1.0;
+        if (FOLDED) {
+            tile_put(0, x_part, norm_part, 0, p.n_chunk);
+            barrier();
+            factor = tile_factor(0, 1.0 / float(D_MODEL), p.eps);
+        }
+        expert = route_row(p.logits, p.select_bias, p.ids, p.weights, p.used, p.ids, t, p.router_stride, factor, p.scale, row,
                            gl_WorkGroupID.x == 0 && k_slot == 0, k_slot);
     } else if (ROUTED) {
         expert = p.ids.at[slot];
@@ -66,7 +76,6 @@ void main()
     if (OFFLOADS_MISSES && w.data == 0) {
         return;
     }
-    F32x4 x = F32x4(uint64_t(p.x) + 128ul * t * p.n_chunk);
     float sum[ROW_VALUES];
     [[unroll]] for (uint i = 0; i < ROW_VALUES; i++) {
         sum[i] = 0.0;
@@ -77,9 +86,12 @@ void main()
         uint n = min(TILE_CHUNKS, p.n_chunk - first);
         if (first > 0) {
             barrier();
+            tile_ask(x, p.norm, first, n, x_part, norm_part);
         }
-        tile_load(0, x, p.norm, first, n);
-        barrier();
+        if (!FOLDED) {
+            tile_put(0, x_part, norm_part, first, n);
+            barrier();
+        }
         [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
             load_rows(w, first_row + min(row0, p.rows - 1), first + c + LANES, next);
             vec4 v[8];

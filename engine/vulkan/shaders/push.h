@@ -60,9 +60,12 @@ PUSH(linear)
     F32x4 x, norm;
     F32 y, bias;
     I32 gather;
-    uint rows, n_chunk;      /* of W */
-    uint x_stride, y_stride; /* x in float4, y in floats */
-    uint n_x;                /* rows of x (T) */
+    F32x4 extra; /* f32, with the columns of W: a second matrix for workgroups from `groups` on */
+    F32 extra_y;
+    uint groups, extra_stride; /* of extra_y, floats */
+    uint rows, n_chunk;        /* of W */
+    uint x_stride, y_stride;   /* x in float4, y in floats */
+    uint n_x;                  /* rows of x (T) */
     float eps, inverse_cols;
 }
 PUSH_END(linear);
@@ -94,6 +97,18 @@ PUSH(matmul)
 PUSH_END(matmul);
 #endif
 
+#if defined(__STDC__) || defined(PUSH_ROUTER_FOLD)
+PUSH(router_fold)
+{
+    Planes w;
+    F32 g;
+    F32x4 outs;
+    uint rows, n_chunk; /* of W */
+    uint n_expert, stride;
+}
+PUSH_END(router_fold);
+#endif
+
 #if defined(__STDC__) || defined(PUSH_MOE_ROUTE)
 PUSH(moe_route)
 {
@@ -103,6 +118,7 @@ PUSH(moe_route)
     F32 weights;
     U32 used;
     I32 trace;
+    U32 counts, lists;
     uint stride;
     float scale;
 }
@@ -160,7 +176,11 @@ PUSH(moe_sum)
     F32 parts, y, bias, weights;
     I32 ids;
     Rows token_rows;
-    uint rows, y_stride;
+    F32x2 norm; /* of the layer that reads outs */
+    U32 outs;
+    U32 counts; /* of the experts' lists, [n_expert], emptied for the next layer; NULL: none */
+    uint y_stride, n_expert;
+    float eps;
 }
 PUSH_END(moe_sum);
 #endif

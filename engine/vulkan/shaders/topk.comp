@@ -19,6 +19,8 @@ shared uint histogram[256];
 shared uint picked_bin, picked_above, n_list, least_id;
 shared uint list_key[MAX_TOP], list_id[MAX_TOP];
 
+shared uint cached[SLICE]; /* keys of the first elements: all of a slice */
+
 uint row, first, count, n_top;
 
 uint key_of(float v)
@@ -40,12 +42,30 @@ uint element_at(uint i)
 
 uint element_key(uint i)
 {
-    return key_of(p.values.at[element_at(i)]);
+    return i < SLICE ? cached[i] : key_of(p.values.at[element_at(i)]);
 }
 
 uint element_id(uint i)
 {
     return MERGE ? uint(p.ids.at[element_at(i)]) : first + i;
+}
+
+/* The bin that has the need-th greatest, by one subgroup: each thread a run of bins, the first the greatest. */
+void pick_bin(uint need)
+{
+    uint each = 256 / gl_SubgroupSize, top = 255 - gl_SubgroupInvocationID * each, sum = 0;
+    for (uint i = 0; i < each; i++) {
+        sum += histogram[top - i];
+    }
+    uint above = subgroupExclusiveAdd(sum);
+    for (uint i = 0; i < each; i++) {
+        uint n = histogram[top - i];
+        if (above < need && above + n >= need) {
+            picked_bin = top - i;
+            picked_above = above;
+        }
+        above += n;
+    }
 }
 
 /* Greatest key such that at least n_top elements have it or more; `need`: how many of the equal ones to take. */
@@ -64,15 +84,8 @@ uint find_threshold(inout uint need)
             }
         }
         barrier();
-        for (uint b = gl_LocalInvocationIndex; b < 256; b += THREADS) {
-            uint above = 0;
-            for (uint j = b + 1; j < 256; j++) {
-                above += histogram[j];
-            }
-            if (above < need && above + histogram[b] >= need) {
-                picked_bin = b;
-                picked_above = above;
-            }
+        if (gl_SubgroupID == 0) {
+            pick_bin(need);
         }
         barrier();
         prefix |= picked_bin << shift;
@@ -131,7 +144,7 @@ void sum_exponentials()
     float most = -3.0e38, sum = 0.0;
     uint n = MERGE ? p.n_slices : count;
     for (uint i = gl_LocalInvocationIndex; i < n; i += THREADS) {
-        most = max(most, MERGE ? p.stats.at[row * p.n_slices + i].x : p.values.at[row * p.n + first + i]);
+        most = max(most, MERGE ? p.stats.at[row * p.n_slices + i].x : value_of(cached[i]));
     }
     most = workgroup_max(most);
     for (uint i = gl_LocalInvocationIndex; i < n; i += THREADS) {
@@ -139,7 +152,7 @@ void sum_exponentials()
             vec2 s = p.stats.at[row * p.n_slices + i];
             sum += s.y * exp(s.x - most);
         } else {
-            sum += exp(p.values.at[row * p.n + first + i] - most);
+            sum += exp(value_of(cached[i]) - most);
         }
     }
     sum = workgroup_sum(sum);
@@ -158,6 +171,9 @@ void main()
     n_top = uint(p.n_top_at.at[0]);
     first = MERGE ? 0 : gl_WorkGroupID.x * SLICE;
     count = MERGE ? p.n_slices * n_top : min(SLICE, p.n - first);
+    for (uint i = gl_LocalInvocationIndex; i < min(count, SLICE); i += THREADS) {
+        cached[i] = key_of(p.values.at[element_at(i)]);
+    }
     if (gl_LocalInvocationIndex == 0) {
         n_list = 0;
     }

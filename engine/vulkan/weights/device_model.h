@@ -57,6 +57,9 @@ struct device_layer {
     struct device_experts split_experts;
     struct device_matrix router, shared_gate;
     VkDeviceAddress router_bias, select_bias;
+    /* f32: the router times ffn_norm, and that times wo, made on the device (ops/router_fold.h);
+     * absent where routers are not folded */
+    struct device_matrix router_x, router_mixed;
     struct device_mlp shared;
     VkDeviceAddress kv; /* attention layers: blocks of this layer */
     VkDeviceAddress
@@ -67,6 +70,7 @@ struct device_model {
     struct device_layer *layers; /* [n_layer] */
     struct device_matrix embed, head;
     VkDeviceAddress final_norm;
+    bool folds_routers; /* set before device_model_plan: layers have router_x and router_mixed */
     struct heap heap;
     /* split experts */
     int32_t n_slots;      /* of each layer with experts; 0: no experts are split */

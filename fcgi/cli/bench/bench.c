@@ -245,7 +245,9 @@ static bool profile_case(struct bench *b, struct bench_case *c, struct err *e)
 {
     const struct cli_run *r = &b->run;
     const bool prefill = c->kind == BENCH_PREFILL;
-    const int32_t n = !prefill ? 1 : c->tokens < r->chunk ? c->tokens : r->chunk,
+    const int32_t n = !prefill               ? 1
+                      : c->tokens < r->chunk ? c->tokens
+                                             : r->chunk,
                   start = prefill ? c->depth + c->tokens - n : c->depth + BENCH_LEAD;
     struct step_sequence *sequences = calloc((size_t)c->batch, sizeof *sequences);
     struct step_row *rows = calloc((size_t)c->batch, sizeof *rows);

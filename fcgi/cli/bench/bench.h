@@ -38,8 +38,8 @@ struct bench_case {
     /* of the last repeat, from the backend's counters */
     uint64_t steps, weight_bytes, kv_bytes;
     uint64_t split_hits, split_misses, split_on_cpu, bus_bytes,
-        copied_bytes;       /* hybrid: struct backend_counters says what they are */
-    struct bench_disk disk; /* where experts are streamed: of all repeats */
+        copied_bytes;               /* hybrid: struct backend_counters says what they are */
+    struct bench_disk disk;         /* where experts are streamed: of all repeats */
     struct backend_profile profile; /* with bench.profiles: of one step, behind the others */
 };
 

@@ -1,5 +1,6 @@
-/* Attention of many rows by tiles, with and (where the device has them) without matrix units,
- * against sums in double: heads of every width, rows that fill no tile, windows, sinks, gates. */
+/* Attention of many rows by tiles, with and (where the device has them) without matrix units, and
+ * of one row over splits of its context, against sums in double: heads of every width, rows that
+ * fill no tile, windows, sinks, gates, results as floats and as halves. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -194,10 +195,61 @@ static void test_tiles(void **state)
     }
 }
 
+static float value_of_half(uint32_t h)
+{
+    return f16_to_f32((uint16_t)h);
+}
+
+/* A decode row, which stores its own key and value: compare() finds them in the cache. */
+static void check_row(const struct scene *s, bool halves, uint32_t split_blocks)
+{
+    struct data x;
+    struct err e = {0};
+    set_up(s, &x);
+    const size_t n = (size_t)(x.n_head * s->d);
+    struct rig_span out = rig_take(&rig, n / 2), freq = rig_take(&rig, 32),
+                    parts = rig_take(&rig, n * 16 + 64 * 16);
+    x.rows.rows[0][3] = 0;                                     /* in no tile */
+    x.plan.rope = (struct rope_plan){.n_dims = 2, .scale = 1}; /* which turns nothing */
+    x.layer.inv_freq = freq.at;
+    rig.b.workspace.x_hi = out.at;
+    rig.b.workspace.parts = parts.at;
+    rig.b.sizes.max_splits = 8;
+    rig.b.sizes.decode_rows = 1;
+    rig.b.tuning.split_blocks = split_blocks;
+    struct recorder r = rig_begin(&rig, 1, &e);
+    record_attention(&r, &x.plan, &x.layer,
+                     &(struct attention_op){.prep = true,
+                                            .halves = halves,
+                                            .n_splits = record_splits(&rig.b, 1, s->start)});
+    rig_end(&r);
+    for (size_t i = 0; i < n && halves; i++)
+        x.outs.f[i] = value_of_half(out.u[i / 2] >> (i % 2 * 16) & 0xffff);
+    for (int i = 0; i < s->d; i++) { /* stored as it came */
+        const float v = x.qkv.f[x.n_head * x.q_step + N_KV * s->d + i];
+        assert_true(fabsf(kv_at(s, &x, s->start, 1, 0, i) - v) <= fabsf(v) / 1024);
+    }
+    compare(s, &x);
+}
+
+static void test_rows(void **state)
+{
+    static const struct scene rows[] = {
+        {.d = 64, .group = 8, .start = 70, .n = 1, .sinks = true},
+        {.d = 128, .group = 4, .start = 191, .n = 1, .gate = true},
+        {.d = 96, .group = 2, .start = 0, .n = 1},
+        {.d = 64, .group = 2, .start = 160, .n = 1, .window = 40},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        check_row(&rows[i], i % 2 == 0, i < 2 ? 1 : 4);
+    check_row(&rows[1], true, 4);
+    check_row(&rows[0], false, 8);
+}
+
 int main(void)
 {
     struct err e = {0};
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tiles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tiles), cmocka_unit_test(test_rows)};
     if (!rig_open(&rig, &e)) {
         fprintf(stderr, "skipped: %s\n", e.text);
         return 77;

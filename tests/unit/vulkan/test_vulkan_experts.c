@@ -24,6 +24,8 @@ struct experts {
     struct device_layer layer;
     struct device_mlp mlp;
     struct rig_span x, norm, h, ids, weights, rows, b_gate_up, b_down, gate, before;
+    bool lists; /* many rows: each expert has a list of its pairs */
+    struct rig_span halves, sorted, counts;
 };
 
 static int n_matrix_of(const struct experts *x)
@@ -226,17 +228,27 @@ static void test_experts(void **state)
 
 /* --- experts of many rows: sort, up, down, sum --- */
 
-static void wide_memory(const struct experts *x)
+static void wide_memory(struct experts *x)
 {
     size_t pairs = (size_t)x->n_x * (size_t)x->n_used;
     struct workspace *w = &rig.b.workspace;
-    w->x_hi = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
+    x->halves = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2);
+    w->x_hi = x->halves.at;
     w->x_lo = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
     struct rig_span parts = rig_take(&rig, pairs * (size_t)x->d);
     memset(parts.f, 0xff,
            pairs * (size_t)x->d * sizeof(float)); /* nobody may read what nobody wrote */
     w->parts_down = parts.at;
-    w->sorted = rig_take(&rig, pairs).at;
+    const size_t places = record_list_rows((uint32_t)x->n_x);
+    x->sorted = rig_take(&rig, x->lists ? (size_t)x->n_expert * places : pairs);
+    x->counts = rig_take(&rig, (size_t)x->n_expert);
+    w->sorted = x->sorted.at;
+    w->counts = x->counts.at;
+    for (size_t i = 0; i < pairs && x->lists; i++) {
+        const int expert = x->ids.i[i];
+        if (expert >= 0)
+            x->sorted.u[(size_t)expert * places + x->counts.u[expert]++] = (uint32_t)i;
+    }
     w->tiles = rig_take(&rig, ((size_t)x->n_expert + pairs / 16 + 1) * 4).at;
     w->n_tiles = rig_take(&rig, 4).at;
 }
@@ -245,6 +257,8 @@ static void wide_run(struct experts *x)
 {
     struct err e = {0};
     struct mlp_op op = op_of(x);
+    op.lists = x->lists;
+    op.next_norm = x->norm.at;
     struct recorder r = rig_begin(&rig, (uint32_t)x->n_x, &e);
     record_cast_f16(&r, &(struct cast_f16_op){.x = x->x.at,
                                               .norm = x->norm.at,
@@ -276,6 +290,31 @@ static struct sum wide_sum(const struct experts *x, const struct stack *down,
         total.v += weight * v;
     }
     return total;
+}
+
+static float value_of_half(uint32_t h)
+{
+    const float m = (float)(h & 0x3ff), sign = h & 0x8000 ? -1 : 1;
+    const int exponent = (int)(h >> 10 & 31);
+    return sign * (exponent ? ldexpf(1024 + m, exponent - 25) : ldexpf(m, -24));
+}
+
+/* The sum also leaves the next layer's input in halves, and the lists empty. */
+static void check_next(const struct experts *x)
+{
+    for (int t = 0; t < x->n_x; t++) {
+        const float *row = x->x.f + (size_t)t * padded(x->d);
+        const double factor = rms_factor(row, x->d);
+        for (int i = 0; i < x->d && x->rows.rows[t][1] >= 0; i++) {
+            const size_t at = (size_t)t * padded(x->d) + (size_t)i;
+            const double want = (double)row[i] * (double)x->norm.f[i] * factor,
+                         have = (double)value_of_half(x->halves.u[at / 2] >> (at % 2 * 16));
+            if (!close_to(have, want, 1e-3 * fabs(want) + 1e-6))
+                fail_msg("%s: half %d of row %d is %g, want %g", x->f->name, i, t, have, want);
+        }
+    }
+    for (int i = 0; i < x->n_expert && x->lists; i++)
+        assert_int_equal(x->counts.u[i], 0);
 }
 
 static void check_wide(struct experts *x)
@@ -312,6 +351,7 @@ static void check_wide(struct experts *x)
                 fail_msg("%s, %d experts, %d rows of x: row %d, %d is %g, want %g", x->f->name,
                          x->n_expert, x->n_x, t, i, (double)x->x.f[at], want);
         }
+    check_next(x);
     free(h);
     stack_fini(&gate_up);
     stack_fini(&down);
@@ -325,6 +365,7 @@ static void check_wide_experts(const struct weight_form *f)
             continue;
         struct experts x = shape_of(f, (int)(f - weight_forms) + i, i < 2);
         x.n_x = n_x[i];
+        x.lists = i == 1; /* 33 rows: an expert may have more than one tile of them */
         x.d = cols_of(f, 2);
         x.d_ff = f->cols_step > 1 ? f->cols_step : 70;
         check_wide(&x);
@@ -379,7 +420,8 @@ static void test_route_of_no_numbers(void **state)
             struct rig_span logits = rig_take(&rig, ROWS * STRIDE), rows = rig_take(&rig, ROWS * 4),
                             ids = rig_take(&rig, ROWS * USED);
             struct rig_span weights = rig_take(&rig, ROWS * USED),
-                            used = rig_take(&rig, USED_WORDS);
+                            used = rig_take(&rig, USED_WORDS), counts = rig_take(&rig, EXPERTS),
+                            lists = rig_take(&rig, EXPERTS * 16);
             for (int i = 0; i < ROWS * EXPERTS;
                  i++) { /* row 0 is sound, row 1 has one such expert, the others have no number */
                 const int t = i / EXPERTS, x = i % EXPERTS;
@@ -389,11 +431,20 @@ static void test_route_of_no_numbers(void **state)
                 ids.i[i] = INT32_MIN;
             rig.b.sizes.expert = STRIDE;
             rig.b.step.at_rows = rows.at;
-            rig.b.workspace = (struct workspace){
-                .router = logits.at, .ids = ids.at, .weights = weights.at, .used = used.at};
+            rig.b.workspace = (struct workspace){.router = logits.at,
+                                                 .ids = ids.at,
+                                                 .weights = weights.at,
+                                                 .used = used.at,
+                                                 .counts = counts.at,
+                                                 .sorted = lists.at};
             struct recorder c = rig_begin(&rig, ROWS, &e);
-            record_route(&c, &m, &layer, 0);
+            record_route(&c, &m, &layer, 0, true);
             rig_end(&c);
+            uint32_t listed = 0;
+            for (int x = 0; x < EXPERTS; x++)
+                for (uint32_t i = 0; i < counts.u[x]; i++, listed++)
+                    assert_int_equal(ids.i[lists.u[x * 16 + i]], x);
+            assert_int_equal(listed, ROWS * USED);
             for (int k = 0; k < USED; k++)
                 assert_int_equal(ids.i[k], EXPERTS - 1 - k);
             for (int i = 0; i < ROWS * USED; i++) {

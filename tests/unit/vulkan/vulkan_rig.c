@@ -19,6 +19,7 @@ bool rig_open(struct rig *r, struct err *e)
                                   .head_rows = 2,
                                   .up_rows = 2,
                                   .down_rows = 1,
+                                  .deep_splits = UINT32_MAX,
                                   .gemm_min_rows = 9,
                                   .gemm_tile_m = 64,
                                   .gemm_tile_n = 64,

@@ -52,6 +52,26 @@ void run_load(uint block, uint kv_head, uint is_v)
     }
 }
 
+/* This position's key or value in place of what its block had there. */
+void run_own(uint token, uint is_v)
+{
+    if (cluster() != token / RUN) {
+        return;
+    }
+    [[unroll]] for (uint i = 0; i < EIGHTS; i++) {
+        uint at = ((HEADS + is_v) * D + (i * LANES + lane()) * 8) / 4;
+        vec4 low = heads4[at], high = heads4[at + 1];
+        uvec4 words = uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw));
+        [[unroll]] for (uint u = 0; u < RUN; u++) {
+            if (u == token % RUN && is_v == 1) {
+                v.raw[u * EIGHTS + i] = words;
+            } else if (u == token % RUN) {
+                k.raw[u * EIGHTS + i] = words;
+            }
+        }
+    }
+}
+
 vec4 four_scales(uvec2 halves)
 {
     return vec4(half_values(halves.x), half_values(halves.y));

@@ -23,6 +23,17 @@ void packed_f16(Packed packed, out uvec4 h[4])
 }
 #endif
 
+/* Eight neighbouring halves in the order in which packed_f16 has a word's columns. */
+uvec4 halves_order(uvec4 x)
+{
+#ifdef HALVES_IN_PAIRS
+    return uvec4((x.x & 0xffffu) | (x.z << 16), (x.x >> 16) | (x.z & 0xffff0000u), (x.y & 0xffffu) | (x.w << 16),
+                 (x.y >> 16) | (x.w & 0xffff0000u));
+#else
+    return x;
+#endif
+}
+
 /* A chunk as 32 halves, and what rounding to them lost. */
 void packed_two_f16(Packed packed, out uvec4 h[4], out uvec4 l[4])
 {

@@ -15,39 +15,45 @@ Packed packed_load(Planes w, uint index)
     return p;
 }
 
-vec2 fp4_pair(uint v) /* nibbles at bits 0 and 16 */
+/* Codes k and k + 4 of a word as two halves, times 2^-14. */
+uint fp4_bits(uint q, uint k)
 {
-    return unpackHalf2x16(((v & 0x00070007u) << 9) | ((v & 0x00080008u) << 12));
+    uint size = k < 3 ? q << (9 - 4 * k) : q >> 3;
+    return (size & 0x0e000e00u) | ((q << (12 - 4 * k)) & 0x80008000u);
 }
 
 void packed_decode(Packed p, out vec4 code[8], out float scale, out float offset)
 {
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        vec2 a = fp4_pair(p.q[i]), b = fp4_pair(p.q[i] >> 4), c = fp4_pair(p.q[i] >> 8), d = fp4_pair(p.q[i] >> 12);
-        code[2 * i] = vec4(a.x, b.x, c.x, d.x);
-        code[2 * i + 1] = vec4(a.y, b.y, c.y, d.y);
+        vec2 pair[4];
+        [[unroll]] for (uint k = 0; k < 4; k++) {
+            pair[k] = unpackHalf2x16(fp4_bits(p.q[i], k));
+        }
+        code[2 * i] = vec4(pair[0].x, pair[1].x, pair[2].x, pair[3].x);
+        code[2 * i + 1] = vec4(pair[0].y, pair[1].y, pair[2].y, pair[3].y);
     }
     scale = uintBitsToFloat(max(p.e << 23, 0x00400000u)) * 16384.0;
     offset = 0.0;
 }
 
 #ifdef WANT_HALVES
-/* Straight to halves: the scale is a power of two, applied exactly in two steps that both fit a half's range. */
+/* Straight to halves. The scale is a power of two, applied exactly, where it is large in two steps that both fit a half's range. Codes stay
+ * in pairs as their bits lie: halves_order() puts what they are multiplied by in the same order. */
 #define HAS_HALVES
+#define HALVES_IN_PAIRS
 void packed_f16(Packed p, out uvec4 h[4])
 {
     int e = clamp(int(p.e) - 127 + 14, -24, 29); /* outside it the products leave the halves' range anyway */
-    int e1 = min(e, 15), e2 = e - e1;
-    f16vec2 s1 = f16vec2(exp2(float(e1))), s2 = f16vec2(exp2(float(e2)));
+    f16vec2 scale = f16vec2(exp2(float(min(e, 15)))), more = f16vec2(exp2(float(max(e - 15, 0))));
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        uint v[4];
         [[unroll]] for (uint k = 0; k < 4; k++) {
-            uint n = p.q[i] >> (k * 4);
-            v[k] = packFloat2x16(unpackFloat2x16(((n & 0x00070007u) << 9) | ((n & 0x00080008u) << 12)) * s1 * s2);
+            h[i][k] = packFloat2x16(unpackFloat2x16(fp4_bits(p.q[i], k)) * scale);
         }
-        /* v[k] holds columns k and k + 4 of a word: pairs of neighbours again. */
-        h[i] = uvec4((v[0] & 0xffffu) | (v[1] << 16), (v[2] & 0xffffu) | (v[3] << 16),
-                     (v[0] >> 16) | (v[1] & 0xffff0000u), (v[2] >> 16) | (v[3] & 0xffff0000u));
+    }
+    if (e > 15) {
+        [[unroll]] for (uint i = 0; i < 16; i++) {
+            h[i / 4][i % 4] = packFloat2x16(unpackFloat2x16(h[i / 4][i % 4]) * more);
+        }
     }
 }
 #endif

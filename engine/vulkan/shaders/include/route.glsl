@@ -20,16 +20,21 @@ shared float chosen_weight[N_USED]; /* e^(logit - max), or the sigmoid */
 
 const uint GROUP_SIZE = N_EXPERT / N_GROUP;
 
-uint route_rank(uint e)
+/* Threads that share the counting for an expert: neighbours. */
+const uint RANK_PARTS = gl_WorkGroupSize.x >= 2 * N_EXPERT ? 2 : 1;
+
+uint route_rank(uint e, uint part)
 {
+    const uint each = (EXPERTS4 + RANK_PARTS - 1) / RANK_PARTS;
     float s = route_score(e);
     uvec4 rank = uvec4(0);
-    for (uint i = 0; i < EXPERTS4; i++) {
+    for (uint i = part * each; i < min(part * each + each, EXPERTS4); i++) {
         vec4 o = route_score4[i];
         uvec4 id = i * 4 + uvec4(0, 1, 2, 3);
         rank += uvec4(greaterThan(o, vec4(s))) + uvec4(equal(o, vec4(s))) * uvec4(lessThan(id, uvec4(e)));
     }
-    return rank.x + rank.y + rank.z + rank.w;
+    uint sum = rank.x + rank.y + rank.z + rank.w;
+    return RANK_PARTS == 2 ? sum + subgroupShuffleXor(sum, 1) : sum;
 }
 
 /* Group score: the sum of its two best; groups outside the best N_GROUP_USED drop out. */
@@ -77,9 +82,9 @@ float route_choose(uint n_used)
         most4 = max(most4, route_logit4[i]);
     }
     float most = max(max(most4.x, most4.y), max(most4.z, most4.w));
-    for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
-        uint rank = route_rank(e);
-        if (rank < n_used) {
+    for (uint i = gl_LocalInvocationIndex; i < N_EXPERT * RANK_PARTS; i += gl_WorkGroupSize.x) {
+        uint e = i / RANK_PARTS, rank = route_rank(e, i % RANK_PARTS);
+        if (rank < n_used && i % RANK_PARTS == 0) {
             chosen_id[rank] = int(e);
             chosen_weight[rank] = SCORE == 2 ? sigmoid(route_logit(e)) : exp(route_logit(e) - most);
         }
@@ -101,10 +106,10 @@ float route_choose(uint n_used)
 }
 
 /* Loads the logits of one row, chooses, and returns the expert of slot k; `writes` workgroups also write ids, weights and
- * the bits of experts in use. Slots that the row does not use have expert -1, all of them where it only pads the batch.
+ * the bits of experts in use. The logits count times logit_scale. Slots that the row does not use have expert -1, all of them where it only pads the batch.
  * trace [T, N_USED]: read with TRACE only. */
-int route_row(F32 logits, F32 select_bias, I32 ids, F32 weights, U32 used, I32 trace, uint t, uint stride, float scale,
-              ivec4 row, bool writes, uint k)
+int route_row(F32 logits, F32 select_bias, I32 ids, F32 weights, U32 used, I32 trace, uint t, uint stride, float logit_scale,
+              float scale, ivec4 row, bool writes, uint k)
 {
     bool dead = row.y < 0;
     uint n_used = row_experts(row, N_USED);
@@ -113,7 +118,7 @@ int route_row(F32 logits, F32 select_bias, I32 ids, F32 weights, U32 used, I32 t
             route_logit(e) = route_score(e) = -2.0e30;
             continue;
         }
-        float v = logits.at[t * stride + e];
+        float v = logits.at[t * stride + e] * logit_scale;
         route_logit(e) = v;
         float s = SCORE == 2 ? sigmoid(v) : v;
         route_score(e) = SELECT_BIAS ? s + select_bias.at[e] : s;

@@ -15,12 +15,10 @@ const uint SUBGROUPS = gl_WorkGroupSize.x / LANES;
 shared vec4 tile[COLS * 8 * TILE_STRIDE];
 shared float tile_squares[COLS * SUBGROUPS];
 
-/* Loads chunks [first, first + n) of row `col` of x (address of its start), times the norm's weight; all of a thread's
- * loads are in flight together. Adds its squares to the row's; a barrier comes before any use. */
-void tile_load(uint col, F32x4 x, F32x4 norm, uint first, uint n)
+/* Asks for chunks [first, first + n) of a row of x (address of its start), and of the norm's weight; all of a thread's loads are in
+ * flight together. */
+void tile_ask(F32x4 x, F32x4 norm, uint first, uint n, out vec4 v[TILE_LOADS], out vec4 w[TILE_LOADS])
 {
-    vec4 v[TILE_LOADS], w[TILE_LOADS];
-    float squares = 0.0;
     [[unroll]] for (uint k = 0; k < TILE_LOADS; k++) {
         uint at = first * 8 + min(gl_LocalInvocationIndex + k * gl_WorkGroupSize.x, n * 8 - 1);
         v[k] = x.at[at];
@@ -28,6 +26,13 @@ void tile_load(uint col, F32x4 x, F32x4 norm, uint first, uint n)
             w[k] = norm.at[at];
         }
     }
+}
+
+/* Puts what was asked for into row `col` of the tile, times the norm's weight. Adds its squares to the row's; a barrier comes before any
+ * use. */
+void tile_put(uint col, vec4 v[TILE_LOADS], vec4 w[TILE_LOADS], uint first, uint n)
+{
+    float squares = 0.0;
     [[unroll]] for (uint k = 0; k < TILE_LOADS; k++) {
         uint i = gl_LocalInvocationIndex + k * gl_WorkGroupSize.x;
         if (i < n * 8) {
@@ -45,6 +50,13 @@ void tile_load(uint col, F32x4 x, F32x4 norm, uint first, uint n)
             tile_squares[at] = first == 0 ? squares : tile_squares[at] + squares;
         }
     }
+}
+
+void tile_load(uint col, F32x4 x, F32x4 norm, uint first, uint n)
+{
+    vec4 v[TILE_LOADS], w[TILE_LOADS];
+    tile_ask(x, norm, first, n, v, w);
+    tile_put(col, v, w, first, n);
 }
 
 /* 1 / root mean square of row `col`, after all its tiles. */
