@@ -318,13 +318,14 @@ static void ask_its_own_layer(const char *path, int32_t least)
         fail_msg("%s", e.text);
     ask_plainly();
     by_layer = true;
-    for (int32_t depth = 1; depth <= DRAFT_MAX; depth += 5) {
+    for (int32_t depth = 1; depth <= (least ? 6 : 1); depth += 5) {
         const struct drafted d = ask_and_compare(ENGINE_SPECULATE_MTP, depth);
         if (d.drafted < 300 || d.accepted < least)
             fail_msg("depth %d: %d of %d came true", depth, d.accepted, d.drafted);
     }
     ask_and_compare(ENGINE_SPECULATE_AUTO, 3); /* with predictions and text before */
-    ask_and_compare(ENGINE_SPECULATE_AUTO, 0); /* as it pays */
+    if (least)
+        ask_and_compare(ENGINE_SPECULATE_AUTO, 0); /* as it pays */
     by_layer = false;
     drafting = NULL;
     model_close(&model);
@@ -368,12 +369,9 @@ static void test_a_dflash_drafter_changes_no_answer(void **state)
     if (!own || (streams && !streaming))
         fail_msg("%s", e.text);
     model_next_share(own, streaming ? streaming_plan(streaming) : plan);
-    for (int32_t depth = 2; depth <= DRAFT_MAX; depth += 7) {
-        const struct drafted d = ask_and_compare(ENGINE_SPECULATE_DFLASH, depth);
-        assert_true(d.drafted > 300);
-    }
-    ask_and_compare(ENGINE_SPECULATE_AUTO, 3); /* with predictions and text before */
-    ask_and_compare(ENGINE_SPECULATE_AUTO, 0); /* as it pays */
+    const struct drafted d = ask_and_compare(ENGINE_SPECULATE_DFLASH, 4);
+    assert_true(d.drafted > 300);
+    ask_and_compare(ENGINE_SPECULATE_AUTO, 7); /* with predictions and text before */
     drafting = NULL;
     model_close(&own);
     streaming_close(&streaming);
