@@ -1,6 +1,6 @@
 // Drafts (docs/speculation.md): asked for by the server and by a request, shown as applied, counted; no answer changes.
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
@@ -130,6 +130,40 @@ test('the demo model has a next-token layer, which is used and shown where there
   assert.match(plain.log, /"mtp_bytes":\d+/);
   assert.equal((await s.json('GET', '/api/admin/status')).body.speculation.mtp_host_bytes, 0); // the draft model is asked
   assert.equal((await s.json('GET', '/v1/models')).body.data[0].sluice.mtp, undefined);
+});
+
+/** A DFlash drafter of random values for the demo model, as files of z-lab's are named. */
+function randomDflash(dir) {
+  const d = 512, shapes = { 'fc': [d, 2 * d], 'hidden_norm': [d], 'norm': [d], 'layers.0.input_layernorm': [d], 'layers.0.post_attention_layernorm': [d], 'layers.0.self_attn.q_norm': [32], 'layers.0.self_attn.k_norm': [32],
+    'layers.0.self_attn.q_proj': [64, d], 'layers.0.self_attn.k_proj': [32, d], 'layers.0.self_attn.v_proj': [32, d], 'layers.0.self_attn.o_proj': [d, 64], 'layers.0.mlp.gate_proj': [64, d], 'layers.0.mlp.up_proj': [64, d], 'layers.0.mlp.down_proj': [d, 64] };
+  const header = {}, data = [];
+  let at = 0;
+  for (const [name, shape] of Object.entries(shapes)) {
+    const values = Float32Array.from({ length: shape.reduce((a, b) => a * b) }, () => (shape.length === 1 ? 1 : (Math.random() - 0.5) / 8));
+    header[`${name}.weight`] = { dtype: 'F32', shape, data_offsets: [at, at += values.byteLength] };
+    data.push(Buffer.from(values.buffer));
+  }
+  const text = JSON.stringify(header).padEnd(4096), length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  writeFileSync(path.join(dir, 'model.safetensors'), Buffer.concat([length, Buffer.from(text), ...data]));
+  writeFileSync(path.join(dir, 'config.json'), JSON.stringify({ architectures: ['DFlashDraftModel'], model_type: 'qwen3', hidden_size: d, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1, head_dim: 32,
+    intermediate_size: 64, vocab_size: 8192, max_position_embeddings: 4096, rms_norm_eps: 1e-6, rope_theta: 10000, block_size: 8, num_target_layers: 8, dflash_config: { mask_token_id: 8183, target_layer_ids: [1, 6] } }));
+}
+
+test('a DFlash drafter is named as a draft model is, shown, and changes no answer; a prompt may be longer than its window', async (t) => {
+  const dir = mkdtempSync(path.join(os.tmpdir(), 'dflash-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  randomDflash(dir);
+  const server = await start({ args: ['--draft-model', dir, '--speculate', 'dflash'] });
+  t.after(() => server.stop());
+  const { speculation } = (await server.json('GET', '/api/admin/status')).body;
+  assert.deepEqual([speculation.applied, speculation.note, speculation.draft_model, speculation.mtp_host_bytes], ['dflash', '', path.basename(dir), 0], server.log);
+  for (const temperature of [0, 0.8]) {
+    const more = { temperature, logprobs: 2, prompt: line.repeat(70) }, without = await complete(server, { ...more, speculate: 'off' });
+    for (const speculate of ['dflash', 'auto']) assert.deepEqual((await complete(server, { ...more, speculate })).choices, without.choices);
+  }
+  const { status, body } = await server.json('POST', '/v1/completions', { ...repeated, speculate: 'mtp' });
+  assert.deepEqual([status, body.error.param], [400, 'speculate']);
 });
 
 test('a server without a draft model refuses requests that ask for it', async () => {
