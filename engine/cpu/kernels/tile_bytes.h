@@ -361,10 +361,9 @@ typedef void (*bytes_run)(const struct lanes *l, float *acc);
 static bytes_run bytes_of(const struct weight *w)
 {
     static const bytes_run others[WEIGHT__N] = {
-        [WEIGHT_MXFP4] = bytes_mxfp4,   [WEIGHT_Q8_0] = bytes_q8_0,
-        [WEIGHT_Q4_0] = bytes_q4_0, [WEIGHT_MXFP4_BLOCK] = bytes_mxfp4_block,
-        [WEIGHT_Q4_K] = bytes_q4_k,
-        [WEIGHT_Q6_K] = bytes_q6_k,
+        [WEIGHT_MXFP4] = bytes_mxfp4, [WEIGHT_Q8_0] = bytes_q8_0,
+        [WEIGHT_Q4_0] = bytes_q4_0,   [WEIGHT_MXFP4_BLOCK] = bytes_mxfp4_block,
+        [WEIGHT_Q4_K] = bytes_q4_k,   [WEIGHT_Q6_K] = bytes_q6_k,
     };
     if (w->type == WEIGHT_AFFINE)
         return w->bits == 4 ? bytes_affine_4 : w->bits == 8 ? bytes_affine_8 : NULL;
