@@ -309,6 +309,17 @@ static void head_rows(struct forward *f, uint32_t first, uint32_t n)
     record_barrier(&f->r);
 }
 
+/* The sum over experts empties their lists for the next layer. A step that ended before it, because
+ * an expert could not be read, has left them as they were. */
+static void empty_lists(struct forward *f)
+{
+    const struct backend *b = f->r.b;
+    VkBuffer lists;
+    uint64_t offset;
+    if (b->workspace.counts && record_locate(&f->r, b->workspace.counts, &lists, &offset))
+        vkCmdFillBuffer(f->r.c, lists, offset, (uint64_t)b->sizes.expert * 4, 0);
+}
+
 void forward_record_ops(struct forward *f)
 {
     struct backend *b = f->r.b;
@@ -319,6 +330,7 @@ void forward_record_ops(struct forward *f)
                                                &offset); /* a probe's step may have no layers */
     if (counts)
         vkCmdFillBuffer(f->r.c, used, offset, bytes, 0);
+    empty_lists(f);
     if (b->profile)
         profile_begin(b->profile, f->r.c);
     record_embed(&f->r);

@@ -379,8 +379,8 @@ static void test_auto_measures_once(void **state)
     assert_int_equal(system(path), 0);
 }
 
-/* Experts on disk, few in host memory, fewer in slots: the same sums, and each figure fits the
- * others. */
+/* Experts on disk, few in host memory, fewer in slots: the same sums, but for the routers', and
+ * each figure fits the others. */
 static void stream(bool exact, bool shrink)
 {
     struct err e = {0};
@@ -399,7 +399,10 @@ static void stream(bool exact, bool shrink)
     if (shrink)
         expert_cache_set_budget(store, passing + pool / 2);
     float *got = answer_from(s, experts / 8, pool, exact, &few, &part);
-    assert_memory_equal(want, got, (STEPS + 1) * VOCAB * sizeof *want);
+    if (exact)
+        assert_memory_equal(want, got, (STEPS + 1) * VOCAB * sizeof *want);
+    else /* where no expert is elsewhere, a router is folded into other products (router_fold.h) */
+        assert_true(worst_of(want, got, (STEPS + 1) * VOCAB) <= 0.005f);
     expert_cache_counters(store, &c);
     assert_int_equal(few.weight_bytes_read, whole.weight_bytes_read);
     assert_int_equal(c.asked, c.hits + c.late + c.misses);
