@@ -1,5 +1,7 @@
-/* What a program reaches: the system's own files and what its entry names, no other process, and no
- * network unless that says so. */
+/* What a program reaches: the system's own files and what its entry names, no memory of another
+ * process, no socket of this machine's by its path (Sluice's own are open to its user), and no
+ * network unless its entry says so. Signals reach other processes of the user before Linux 6.12:
+ * refusing them by number would keep a program from ending its own children, too. */
 #pragma once
 #include <stdbool.h>
 

@@ -83,26 +83,40 @@ static bool refuse_typing(scmp_filter_ctx c)
     return true;
 }
 
-static bool is_left(int family, bool network)
+static bool is_left(int family, bool pair, unsigned leave)
 {
-    return family == AF_UNIX ||
-           (network && (family == AF_INET || family == AF_INET6 || family == AF_NETLINK));
+    if (family == AF_UNIX)
+        return pair || leave & CALL_FILTER_UNIX;
+    return leave & CALL_FILTER_NETWORK &&
+           (family == AF_INET || family == AF_INET6 || family == AF_NETLINK);
 }
 
-static bool refuse_sockets(scmp_filter_ctx c, bool network)
+/* One half of a pair of datagrams can be connected anew, to any path; one of a stream can't. */
+static bool refuse_datagram_pairs(scmp_filter_ctx c)
+{
+    static const scmp_datum_t types[] = {SOCK_DGRAM, SOCK_RAW}; /* the kernel takes them for one */
+    for (size_t i = 0; i < 2; i++)
+        if (!added(seccomp_rule_add(c, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socketpair), 2,
+                                    SCMP_A0(SCMP_CMP_MASKED_EQ, UINT32_MAX, AF_UNIX),
+                                    SCMP_A1(SCMP_CMP_MASKED_EQ, 15, types[i]))))
+            return false;
+    return true;
+}
+
+static bool refuse_sockets(scmp_filter_ctx c, unsigned leave)
 {
     static const int calls[] = {SCMP_SYS(socket), SCMP_SYS(socketpair)};
     for (size_t i = 0; i < 2; i++) {
         const uint32_t no = SCMP_ACT_ERRNO(EAFNOSUPPORT);
         for (int f = 0; f < FAMILIES; f++)
-            if (!is_left(f, network) &&
+            if (!is_left(f, i == 1, leave) &&
                 !added(seccomp_rule_add(c, no, calls[i], 1,
                                         SCMP_A0(SCMP_CMP_MASKED_EQ, UINT32_MAX, (scmp_datum_t)f))))
                 return false;
         if (!added(seccomp_rule_add(c, no, calls[i], 1, SCMP_A0(SCMP_CMP_GE, FAMILIES))))
             return false;
     }
-    return true;
+    return leave & CALL_FILTER_UNIX || refuse_datagram_pairs(c);
 }
 
 /* Signals to itself stay (abort), and its own limits. */
@@ -144,8 +158,7 @@ static bool fill_logged(scmp_filter_ctx c, unsigned leave)
 
 static bool fill_quiet(scmp_filter_ctx c, unsigned leave)
 {
-    return refuse_processes(c, leave & CALL_FILTER_FORK) &&
-           refuse_sockets(c, leave & CALL_FILTER_NETWORK) &&
+    return refuse_processes(c, leave & CALL_FILTER_FORK) && refuse_sockets(c, leave) &&
            (leave & CALL_FILTER_SIGNAL || refuse_others(c));
 }
 

@@ -17,6 +17,9 @@ enum call_filter_leave { /* what is taken away as well, unless it is left: */
                          CALL_FILTER_SIGNAL = 8, /* signals to other processes, and their limits */
                          CALL_FILTER_RINGS =
                              16, /* io_uring, whose calls no filter sees; rings that exist stay */
+                         CALL_FILTER_UNIX =
+                             32, /* unix sockets that could be connected to somebody's path, which
+                                    Landlock doesn't hide; pairs stay */
 };
 
 /* For the calling thread and all that it makes; every_thread: for those that exist too. A later

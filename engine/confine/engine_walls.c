@@ -85,7 +85,8 @@ static void allow_model(int rules, const char *model)
 bool engine_walls_enter(const struct engine_walls *w, struct err *e)
 {
     const struct confine c = {.who = "engine",
-                              .leave = CALL_FILTER_RINGS, /* experts are read by them */
+                              /* experts are read by rings; workers connect */
+                              .leave = CALL_FILTER_RINGS | CALL_FILTER_UNIX,
                               .without_landlock = w->without_landlock,
                               .without_seccomp = w->without_seccomp};
     const int rules = landlock_begin(false, true);
@@ -103,5 +104,5 @@ bool engine_walls_enter(const struct engine_walls *w, struct err *e)
 
 void engine_walls_loaded(bool without_seccomp)
 {
-    confine_further(0, without_seccomp);
+    confine_further(CALL_FILTER_UNIX, without_seccomp);
 }

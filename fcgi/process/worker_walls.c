@@ -83,7 +83,7 @@ static void allow_audit_log(int rules, const char *file)
 
 bool worker_walls_master(const struct worker *w, struct err *e)
 {
-    const unsigned leave = CALL_FILTER_FORK | CALL_FILTER_SIGNAL |
+    const unsigned leave = CALL_FILTER_FORK | CALL_FILTER_SIGNAL | CALL_FILTER_UNIX |
                            (w->pool == POOL_RECORD || w->pool == POOL_RELAY ? 0 : CALL_FILTER_RUN) |
                            (w->network ? CALL_FILTER_NETWORK : 0);
     return confine_enter(&(struct confine){.who = worker_pool_name(w->pool),
@@ -116,7 +116,7 @@ bool worker_walls_child(const struct worker *w, struct err *e)
     }
     const bool narrow = w->pool == POOL_RECORD || w->pool == POOL_RELAY;
     if (narrow && !w->without_seccomp &&
-        !call_filter_enter(w->network ? CALL_FILTER_NETWORK : 0, false))
+        !call_filter_enter(CALL_FILTER_UNIX | (w->network ? CALL_FILTER_NETWORK : 0), false))
         return err_errno(e, "the kernel refuses a filter of system calls");
     return true;
 }

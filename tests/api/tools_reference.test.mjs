@@ -12,10 +12,11 @@ import { program as find, sleep, slow, start, top } from './harness.mjs';
 
 const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');
 const program = path.join(modules, '@modelcontextprotocol/server-everything/dist/index.js');
+const sanitized = Boolean(process.env.SLUICE_TEST_SANITIZED); // no filter is loaded
 const noise = `process.stdout.write("words for people\\n"); process.stdin.resume(); process.stdin.on("end", () => {});`; // and it never ends by itself
 /** Says what it can reach, as a tool. */
 const probe = `
-const fs = require("fs"), net = require("net");
+const fs = require("fs"), net = require("net"), cp = require("child_process");
 const tryIt = (f) => { try { return f(); } catch (e) { return e.code || e.message; } };
 let held = "";
 process.stdin.on("data", (d) => { held += d; for (let i; (i = held.indexOf("\\n")) >= 0; held = held.slice(i + 1)) take(JSON.parse(held.slice(0, i))); });
@@ -27,9 +28,11 @@ function take(m) {
   if (m.params.name === "flood") { for (let i = 0; i < 600; i++) process.stdout.write("x".repeat(10000)); return; }
   if (m.params.name === "hang") { fs.writeFileSync(process.env.PLACE + "/pid", String(process.pid)); return; }
   const state = tryIt(() => fs.readdirSync(process.env.STATE).length), own = tryIt(() => { fs.writeFileSync(process.env.PLACE + "/x", "1"); return "written"; });
-  const outside = tryIt(() => fs.writeFileSync("/tmp/from-a-tool", "1"));
-  const done = (network) => send(m.id, { content: [{ type: "text", text: JSON.stringify({ state, own, outside, network, env: Object.keys(process.env).sort(), cwd: process.cwd() }) }] });
-  const c = net.connect(Number(process.env.PORT), "127.0.0.1", () => done("connected")).on("error", (e) => done(e.code));
+  const outside = tryIt(() => fs.writeFileSync("/tmp/from-a-tool", "1")), ran = tryIt(() => cp.execFileSync("/bin/echo", ["ran"], { encoding: "utf8" }).trim());
+  const done = (network, local) => send(m.id, { content: [{ type: "text", text: JSON.stringify({ state, own, outside, ran, network, local, env: Object.keys(process.env).sort(), cwd: process.cwd() }) }] });
+  const connect = (next, ...to) => net.connect(...to, () => next("connected")).on("error", (e) => next(e.code));
+  const sockets = tryIt(() => fs.readFileSync(process.env.PLACE + "/sockets", "utf8").split("\\n"));
+  connect((network) => connect((tools) => connect((short) => done(network, [tools, short]), sockets[1]), sockets[0]), Number(process.env.PORT), "127.0.0.1");
 }`;
 let s, child, url, place;
 let said = '';
@@ -47,6 +50,7 @@ before(async () => {
     online: { ...node('-e', probe), ...reach, network: true },
     noise: node('-e', noise), crash: node('-e', 'process.exit(3)') } }));
   s = await start({ fake: true, args: ['--tool-programs', file] });
+  writeFileSync(path.join(place, 'sockets'), ['tools.sock', 'short.sock'].map((name) => path.join(s.dir, 'state', name)).join('\n'));
   url = `http://127.0.0.1:${port}/mcp`;
   child = spawn(process.execPath, [program, 'streamableHttp'], { env: { ...process.env, PORT: String(port) }, stdio: ['ignore', 'pipe', 'pipe'] });
   for (const out of [child.stdout, child.stderr]) out.on('data', (d) => { said += d; });
@@ -144,11 +148,15 @@ test('a program reaches its own folder and nothing else: no state, no network, n
   assert.ok(['EAFNOSUPPORT', 'EACCES', 'EPERM'].includes(saw.network), saw.network);
   assert.deepEqual(saw.env, ['HOME', 'LANG', 'PATH', 'PLACE', 'PORT', 'STATE']);
   assert.equal(saw.cwd, place);
+  assert.equal(saw.ran, 'ran');
+  if (!sanitized) assert.deepEqual(saw.local, ['EAFNOSUPPORT', 'EAFNOSUPPORT'], 'the sockets of the tool host and of the workers');
 });
 
 test('one that may, has a network', async () => {
   assert.equal((await addProgram('online')).status, 201);
-  assert.equal(JSON.parse((await call('online_look')).body.result).network, 'connected');
+  const saw = JSON.parse((await call('online_look')).body.result);
+  assert.equal(saw.network, 'connected');
+  if (!sanitized) assert.deepEqual(saw.local, ['EAFNOSUPPORT', 'EAFNOSUPPORT']);
 });
 
 test('time, output and words between the messages are bounded; who ends at once is started later and later', async () => {

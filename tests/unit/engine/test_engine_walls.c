@@ -229,6 +229,13 @@ static void connect_out(void *unused)
     CONFINED_EXPECT(socket(AF_NETLINK, SOCK_RAW, 0) >= 0);
     CONFINED_REFUSED(socket(AF_PACKET, SOCK_RAW, 0), EAFNOSUPPORT);
     CONFINED_REFUSED(fork(), EPERM);
+    /* and of unix sockets only what can't be connected to a path */
+    int pair[2];
+    CONFINED_REFUSED(socket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
+    CONFINED_REFUSED(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), EAFNOSUPPORT);
+    CONFINED_REFUSED(socketpair(AF_UNIX, SOCK_RAW, 0, pair), EAFNOSUPPORT);
+    CONFINED_EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    CONFINED_EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
 }
 
 static void test_the_network_is_a_switch(void **unused)
