@@ -17,6 +17,7 @@
 #define LOG_MODULE "toolhost"
 #include "engine/base/log_ring.h"
 #include "engine/base/option.h"
+#include "toolhost/orphans.h"
 #include "toolhost/programs.h"
 #include "toolhost/session.h"
 #include "toolhost/toolhost.h"
@@ -24,6 +25,8 @@
 #define MAX_SESSIONS 32
 #define NAME_MS 5000.0 /* to send a name */
 #define TICK_MS 200
+#define LEFT_MS 10 /* between looks at processes that were told to end */
+#define STOP_MS 1000
 #define BACKLOG 64
 
 struct settings {
@@ -107,6 +110,7 @@ static void run(int listener, const struct session_options *o)
 {
     static struct session all[MAX_SESSIONS];
     struct pollfd p[1 + 2 * MAX_SESSIONS];
+    bool left = false;
     for (int i = 0; i < MAX_SESSIONS; i++)
         all[i].fd = all[i].pidfd = -1;
     while (!stopped) {
@@ -117,17 +121,20 @@ static void run(int listener, const struct session_options *o)
                                            .events = s->pid ? POLLRDHUP : POLLIN | POLLRDHUP};
             p[2 + 2 * i] = (struct pollfd){.fd = s->pidfd, .events = POLLIN};
         }
-        if (poll(p, 1 + 2 * MAX_SESSIONS, TICK_MS) < 0 && errno != EINTR)
+        if (poll(p, 1 + 2 * MAX_SESSIONS, left ? LEFT_MS : TICK_MS) < 0 && errno != EINTR)
             break;
         for (int i = 0; i < MAX_SESSIONS; i++)
             if (all[i].fd >= 0)
                 serve(&all[i], &p[1 + 2 * i], o);
+        left = orphans_end(all, MAX_SESSIONS);
         if (p[0].revents)
             accept_one(listener, all);
     }
     for (int i = 0; i < MAX_SESSIONS; i++)
         if (all[i].fd >= 0)
             session_reap(&all[i], clock_ms());
+    for (int i = 0; i < STOP_MS / LEFT_MS && orphans_end(all, MAX_SESSIONS); i++)
+        poll(NULL, 0, LEFT_MS);
 }
 
 static bool prepare(const struct settings *s, struct programs *programs, struct arena *a,

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,6 +51,7 @@ static void become(const struct session *s, const struct session_options *o)
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     setpgid(0, 0);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* whom its children leave behind is its own until it ends */
     const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (fcntl(s->fd, F_SETFL, 0) != 0 || dup2(s->fd, STDIN_FILENO) < 0 ||
         dup2(s->fd, STDOUT_FILENO) < 0 || (null >= 0 && dup2(null, STDERR_FILENO) < 0))

@@ -2,7 +2,7 @@
 // and log messages before the result, all kinds of content, requests that the server makes of its client.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -23,9 +23,15 @@ process.stdin.on("data", (d) => { held += d; for (let i; (i = held.indexOf("\\n"
 const send = (id, result) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result }) + "\\n");
 function take(m) {
   if (m.method === "initialize") send(m.id, { protocolVersion: m.params.protocolVersion, capabilities: {}, serverInfo: { name: "p", version: "1" } });
-  if (m.method === "tools/list") send(m.id, { tools: [{ name: "look", inputSchema: { type: "object" } }, { name: "hang", inputSchema: { type: "object" } }, { name: "flood", inputSchema: { type: "object" } }] });
+  if (m.method === "tools/list") send(m.id, { tools: [{ name: "look", inputSchema: { type: "object" } }, { name: "hang", inputSchema: { type: "object" } }, { name: "flood", inputSchema: { type: "object" } }, { name: "leave", inputSchema: { type: "object" } }] });
   if (m.method !== "tools/call") return;
   if (m.params.name === "flood") { for (let i = 0; i < 600; i++) process.stdout.write("x".repeat(10000)); return; }
+  if (m.params.name === "leave") { // one child in its group, one apart, and one whose parent ends before
+    const pids = [false, true].map((detached) => cp.spawn("/bin/sleep", ["600"], { detached, stdio: "ignore" }).pid);
+    pids.push(Number(cp.execFileSync("/bin/sh", ["-c", "setsid sleep 600 >&- 2>&- & echo $!"], { encoding: "utf8" })));
+    send(m.id, { content: [{ type: "text", text: JSON.stringify(pids.concat(tryIt(() => process.kill(pids[2], 0)))) }] });
+    return;
+  }
   if (m.params.name === "hang") { fs.writeFileSync(process.env.PLACE + "/pid", String(process.pid)); return; }
   const state = tryIt(() => fs.readdirSync(process.env.STATE).length), own = tryIt(() => { fs.writeFileSync(process.env.PLACE + "/x", "1"); return "written"; });
   const outside = tryIt(() => fs.writeFileSync("/tmp/from-a-tool", "1")), ran = tryIt(() => cp.execFileSync("/bin/echo", ["ran"], { encoding: "utf8" }).trim());
@@ -177,6 +183,16 @@ test('time, output and words between the messages are bounded; who ends at once 
   const again = await addProgram('crash'); // refused without a start
   assert.equal(again.body.error.reason, 'tool_program_failed', again.text);
   assert.equal((s.log.match(/program crash ended by itself/g) || []).length, 1, s.log.slice(-2000));
+});
+
+test('what a program started ends with it, also what left its group, and nothing is left to be collected', async () => {
+  const pids = JSON.parse((await call('probe_leave')).body.result);
+  assert.equal(pids.pop(), true, 'one whose parent has ended lives on while the program does');
+  const there = () => pids.filter((pid) => existsSync(`/proc/${pid}`)); // a zombie is there, too
+  for (let i = 0; there().length && i < 100; i++) await sleep(50);
+  assert.deepEqual(there(), []);
+  const host = s.pid('toolhost');
+  assert.equal(readFileSync(`/proc/${host}/task/${host}/children`, 'utf8').trim(), '');
 });
 
 test('a killed worker takes its programs along', async () => {
