@@ -167,7 +167,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTERM, stop);
     signal(SIGINT, stop);
-    struct arena *a = arena_create((size_t)4 << 20);
+    struct arena *a = arena_create(PROGRAMS_ARENA);
     const int listener = a && prepare(&s, &programs, a, &e) ? listen_at(s.socket, &e) : -1;
     if (listener < 0) {
         log_error("%s", e.text);

@@ -11,6 +11,7 @@
 #define PROGRAMS_MAX 64
 #define PROGRAM_NAME 24 /* characters */
 #define PROGRAM_WORDS 64
+#define PROGRAMS_ARENA ((size_t)4 << 20) /* enough for every file */
 
 struct program {
     const char *name;

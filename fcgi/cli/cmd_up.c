@@ -31,6 +31,7 @@
 #include "sql/core/secret.h"
 #include "sql/core/store.h"
 #include "sql/users/store_users.h"
+#include "toolhost/programs.h"
 
 #define MAX_ENV_FILE 65536
 #define STOP_MS 15000.0 /* what running answers get to end */
@@ -136,14 +137,25 @@ static bool find_programs(struct up *u, struct err *e)
     }
     if (!u->bin_dir)
         u->bin_dir = SLUICE_LIBEXECDIR;
-    const char *const names[] = {"sluice-engine", "sluice-worker"};
-    for (int i = 0; i < 2; i++) {
+    const char *const names[] = {"sluice-engine", "sluice-worker", "sluice-toolhost"};
+    for (int i = 0; i < (u->tool_programs ? 3 : 2); i++) {
         char *path = up_in_dir(u, u->bin_dir, names[i]);
         if (!path || access(path, X_OK) != 0)
             return err_set(e, ERR_NOTFOUND, "%s is not in %s; run `make install` or use --bin-dir",
                            names[i], u->bin_dir);
     }
     return true;
+}
+
+/* The host that runs them would end, again and again, and be known by its log only. */
+static bool check_tool_programs(const struct up *u, struct err *e)
+{
+    struct arena *a = u->tool_programs ? arena_create(PROGRAMS_ARENA) : NULL;
+    struct programs *programs = a ? arena_alloc(a, sizeof *programs) : NULL;
+    const bool ok = !u->tool_programs || (programs ? programs_read(programs, a, u->tool_programs, e)
+                                                   : err_set(e, ERR_NOMEM, "out of memory"));
+    arena_destroy(&a);
+    return ok;
 }
 
 /* What the admin chose on the page stays chosen. */
@@ -353,8 +365,9 @@ static bool up(struct up *u, struct err *e)
     struct supervisor s = {.stop_ms = STOP_MS, .on_tick = tick, .context = u};
     u->arena = arena_create(1 << 20);
     bool ok = u->arena || err_set(e, ERR_NOMEM, "out of memory");
-    ok = ok && become_users(u, e) && find_programs(u, e) && work_out_paths(u, e) &&
-         lock_state(u, e) && log_ring_attach(u->log_ring, "up", e) && prepare_store(u, e);
+    ok = ok && become_users(u, e) && find_programs(u, e) && check_tool_programs(u, e) &&
+         work_out_paths(u, e) && lock_state(u, e) && log_ring_attach(u->log_ring, "up", e) &&
+         prepare_store(u, e);
     if (ok) {
         if (geteuid() == 0)
             log_warn("all programs run as root, nginx's workers too: whoever breaks into one has "

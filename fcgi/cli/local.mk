@@ -2,7 +2,7 @@
 
 bin_PROGRAMS += sluice
 sluice_SOURCES = %D%/main.c %D%/command.h \
-	%D%/cmd_up.c %D%/up/up.h %D%/up/children.c %D%/up/model_switch.c %D%/up/model_switch.h %D%/pull/model_pull.c %D%/pull/model_pull.h %D%/up/supervisor.c %D%/up/supervisor.h %D%/up/nginx_conf.c %D%/up/nginx_conf.h %D%/up/run_as.c %D%/up/run_as.h \
+	%D%/cmd_up.c toolhost/programs.c toolhost/programs.h %D%/up/up.h %D%/up/children.c %D%/up/model_switch.c %D%/up/model_switch.h %D%/pull/model_pull.c %D%/pull/model_pull.h %D%/up/supervisor.c %D%/up/supervisor.h %D%/up/nginx_conf.c %D%/up/nginx_conf.h %D%/up/run_as.c %D%/up/run_as.h \
 	%D%/cmd_doctor.c %D%/client/cli_http.c %D%/client/cli_http.h \
 	%D%/chat/cmd_chat.c %D%/chat/chat.h %D%/chat/chat_key.c %D%/chat/chat_server.c %D%/client/cmd_status.c %D%/client/cmd_logs.c %D%/cmd_completion.c \
 	%D%/launch/cmd_launch.c %D%/launch/launch.h %D%/launch/launch_clients.c %D%/launch/launch_text.c %D%/launch/launch_files.c %D%/launch/launch_key.c %D%/launch/launch_key.h \

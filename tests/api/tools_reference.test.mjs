@@ -219,4 +219,8 @@ test('a file of programs that is wrong says where, and nothing starts', () => {
     assert.equal(r.status, 1, text);
     assert.match(r.stderr, words, text);
   }
+  const up = spawnSync(find('sluice'), ['up', '--state', path.join(place, 'up'), '--bin-dir', s.places.binDir, '--share-dir', s.places.share, '--model', s.places.share, '--port', '9', '--tool-programs', file], { encoding: 'utf8', timeout: 5000 });
+  assert.equal(up.status, 1, up.stderr); // of the whole server, and not of a host that is started anew for ever
+  assert.match(up.stderr, /'a': memory_mb: must be from/);
+  assert.ok(!existsSync(path.join(place, 'up')));
 });
