@@ -50,10 +50,12 @@ static bool read_env(const struct reading *r, const cJSON *o, struct program *p)
     size_t n = 0;
     if (env && !cJSON_IsObject(env))
         return wrong(r, "env", "must be an object of texts");
-    p->env[n++] = arena_strdup(r->arena, "LANG=C.UTF-8");
-    p->env[n++] = arena_printf(r->arena, "HOME=%s", p->folder ? p->folder : "/");
-    if (!json_member(env, "PATH"))
-        p->env[n++] = arena_strdup(r->arena, "PATH=/usr/local/bin:/usr/bin:/bin");
+    const char *const ours[][2] = {{"LANG", "C.UTF-8"},
+                                   {"HOME", p->folder ? p->folder : "/"},
+                                   {"PATH", "/usr/local/bin:/usr/bin:/bin"}};
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+        if (!json_member(env, ours[i][0])) /* of two with a name the first would count */
+            p->env[n++] = arena_printf(r->arena, "%s=%s", ours[i][0], ours[i][1]);
     cJSON_ArrayForEach (x, env) {
         if (!cJSON_IsString(x) || !*x->string || strchr(x->string, '='))
             return wrong(r, "env", "must be an object of texts");

@@ -35,7 +35,7 @@ function take(m) {
   if (m.params.name === "hang") { fs.writeFileSync(process.env.PLACE + "/pid", String(process.pid)); return; }
   const state = tryIt(() => fs.readdirSync(process.env.STATE).length), own = tryIt(() => { fs.writeFileSync(process.env.PLACE + "/x", "1"); return "written"; });
   const outside = tryIt(() => fs.writeFileSync("/tmp/from-a-tool", "1")), ran = tryIt(() => cp.execFileSync("/bin/echo", ["ran"], { encoding: "utf8" }).trim());
-  const done = (network, local) => send(m.id, { content: [{ type: "text", text: JSON.stringify({ state, own, outside, ran, network, local, env: Object.keys(process.env).sort(), cwd: process.cwd() }) }] });
+  const done = (network, local) => send(m.id, { content: [{ type: "text", text: JSON.stringify({ state, own, outside, ran, network, local, env: Object.keys(process.env).sort(), texts: ["HOME", "LANG", "PATH"].map((name) => process.env[name]), cwd: process.cwd() }) }] });
   const connect = (next, ...to) => net.connect(...to, () => next("connected")).on("error", (e) => next(e.code));
   const sockets = tryIt(() => fs.readFileSync(process.env.PLACE + "/sockets", "utf8").split("\\n"));
   connect((network) => connect((tools) => connect((short) => done(network, [tools, short]), sockets[1]), sockets[0]), Number(process.env.PORT), "127.0.0.1");
@@ -53,7 +53,7 @@ before(async () => {
   writeFileSync(file, JSON.stringify({ programs: {
     everything: { ...node(program, 'stdio'), read: [modules] },
     probe: { ...node('-e', probe), ...reach },
-    online: { ...node('-e', probe), ...reach, network: true },
+    online: { ...node('-e', probe), ...reach, env: { ...reach.env, HOME: '/usr', LANG: 'C', PATH: '/bin' }, network: true },
     noise: node('-e', noise), crash: node('-e', 'process.exit(3)') } }));
   s = await start({ fake: true, args: ['--tool-programs', file] });
   writeFileSync(path.join(place, 'sockets'), ['tools.sock', 'short.sock'].map((name) => path.join(s.dir, 'state', name)).join('\n'));
@@ -162,6 +162,7 @@ test('one that may, has a network', async () => {
   assert.equal((await addProgram('online')).status, 201);
   const saw = JSON.parse((await call('online_look')).body.result);
   assert.equal(saw.network, 'connected');
+  assert.deepEqual(saw.texts, ['/usr', 'C', '/bin'], 'what its entry says, not what others get');
   if (!sanitized) assert.deepEqual(saw.local, ['EAFNOSUPPORT', 'EAFNOSUPPORT']);
 });
 
