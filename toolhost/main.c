@@ -144,7 +144,11 @@ static bool prepare(const struct settings *s, struct programs *programs, struct 
         return err_set(e, ERR_INPUT, "--programs and --socket are needed");
     if (s->log_ring && !log_ring_attach(s->log_ring, "toolhost", e))
         return false;
-    return programs_read(programs, a, s->programs, e);
+    if (!programs_read(programs, a, s->programs, e))
+        return false;
+    for (size_t i = 0; i < programs->n; i++)
+        programs_warn(&programs->list[i]);
+    return true;
 }
 
 int main(int argc, char **argv)

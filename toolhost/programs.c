@@ -1,10 +1,14 @@
 /* programs.h: {"programs": {"NAME": {"command", "args", "env", "folder", "read", "write",
  * "network", "memory_mb", "cpu_s"}}}. */
+#define LOG_MODULE "toolhost"
 #include "toolhost/programs.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/json/json.h"
+#include "engine/base/log.h"
 
 #define FILE_BYTES ((size_t)1 << 20)
 #define MEMORY_MB 2048
@@ -135,6 +139,20 @@ bool programs_read(struct programs *out, struct arena *a, const char *path, stru
     }
     cJSON_Delete(v);
     return ok;
+}
+
+static void warn_of_missing(const struct program *p, const char *field, const char *const *paths)
+{
+    for (; *paths; paths++)
+        if (access(*paths, F_OK) != 0)
+            log_warn("program %s: %s: %s: %s; the program can't use it", p->name, field, *paths,
+                     strerror(errno));
+}
+
+void programs_warn(const struct program *p)
+{
+    warn_of_missing(p, "read", p->read);
+    warn_of_missing(p, "write", p->write);
 }
 
 struct program *programs_find(struct programs *p, const char *name)

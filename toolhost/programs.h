@@ -34,5 +34,8 @@ struct programs {
 /* Everything is in the arena. A field that is unknown, missing or wrong is an error that names it.
  */
 bool programs_read(struct programs *out, struct arena *a, const char *path, struct err *e);
+/* Logs which of its paths aren't there: they are no error, as a disk may come later, but no rule
+ * can be made for them. */
+void programs_warn(const struct program *p);
 /* NULL: there is none of that name. */
 struct program *programs_find(struct programs *p, const char *name);

@@ -75,6 +75,7 @@ static bool start(struct session *s, const struct session_options *o)
         no = TOOLHOST_WAIT;
     if (no)
         return answer(s->fd, no), false;
+    programs_warn(s->program);
     answer(s->fd, TOOLHOST_OK); /* before the program says anything */
     s->began = clock_ms();
     s->pid = fork();

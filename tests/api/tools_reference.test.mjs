@@ -51,7 +51,7 @@ before(async () => {
   const reach = { write: [place], env: { PLACE: place, STATE: os.tmpdir(), PORT: String(port) } };
   const file = path.join(place, 'programs.json');
   writeFileSync(file, JSON.stringify({ programs: {
-    everything: { ...node(program, 'stdio'), read: [modules] },
+    everything: { ...node(program, 'stdio'), read: [modules, path.join(place, 'later')] },
     probe: { ...node('-e', probe), ...reach },
     online: { ...node('-e', probe), ...reach, env: { ...reach.env, HOME: '/usr', LANG: 'C', PATH: '/bin' }, network: true },
     noise: node('-e', noise), crash: node('-e', 'process.exit(3)') } }));
@@ -143,6 +143,15 @@ test('as a program it does the same, and nobody but an admin offers one', async 
   const login = await s.json('POST', '/api/login', { name: 'ed', password: 'a long password' }, { authorization: null });
   const r2 = await s.json('POST', '/api/tool-servers', { name: 'x', url: 'stdio://everything' }, { authorization: null, cookie: login.headers.get('set-cookie').split(';')[0], 'x-csrf-token': login.body.csrf });
   assert.equal(r2.status, 403, r2.text);
+});
+
+test('a path that is not there is said in the log, at the start and whenever the program starts', async () => {
+  const said = () => s.log.match(/program everything: read: \/\S*\/later: No such file or directory/g)?.length ?? 0;
+  const before = said();
+  assert.ok(before >= 1, s.log.slice(0, 2000));
+  assert.equal((await call('everything_echo', { message: 'x' })).body.state, 'done'); // the rest of its entry holds
+  for (let i = 0; said() === before && i < 100; i++) await sleep(20);
+  assert.equal(said(), before + 1);
 });
 
 test('a program reaches its own folder and nothing else: no state, no network, no variables of ours', async () => {
