@@ -172,6 +172,7 @@ void relay_answer_logprobs(struct relay_answer *a, const cJSON *items)
     const cJSON *item;
     if (!cJSON_IsArray(items) || !items->child)
         return;
+    a->had_logprobs = true;
     cJSON_ArrayForEach (item, items) {
         if (text.len)
             buf_putc(&text, ',');

@@ -34,7 +34,8 @@ struct relay_answer { /* zeroed = empty; owner calls relay_answer_fini */
     int64_t most_prompt, most_tokens; /* no figure of the upstream's above them counts; 0: not said,
                                          RELAY_MOST_TOKENS */
     struct err failed;                /* the upstream's own error in its stream */
-    bool wants_logprobs, lacks_logprobs; /* lacks: a text came without them */
+    bool wants_logprobs, had_logprobs;
+    bool lacks_logprobs; /* a text came without them, and none had come before */
 };
 
 void relay_answer_text(struct relay_answer *a, bool reasoning, const char *text, size_t len);

@@ -79,7 +79,8 @@ static bool take(struct relay_answer *a, const cJSON *o, bool *over, struct err 
                *content = json_text(delta, "content");
     if (a->wants_logprobs)
         relay_answer_logprobs(a, logprobs);
-    if (a->wants_logprobs && content && *content && !cJSON_IsArray(logprobs))
+    /* One event's items go with its first delta: a later piece without any is no lack of them. */
+    if (a->wants_logprobs && !a->had_logprobs && content && *content && !cJSON_IsArray(logprobs))
         return !(a->lacks_logprobs = true);
     take_text(a, true, reasoning ? reasoning : json_text(delta, "reasoning"));
     take_text(a, false, content);

@@ -68,7 +68,7 @@ export class FakeUpstream {
       if (res.destroyed) return;
       if (k.dieAfter === n) { res.destroy(); return; }
       if (k.silentAfter === n) await sleep(60000);
-      await this.write(res, chunk({ content: w }, body.logprobs && k.logprobs && { choices: [{ index: 0, delta: { content: w }, finish_reason: null, logprobs: { content: [k.logprobs(w)] } }] }));
+      await this.write(res, chunk({ content: w }, body.logprobs && k.logprobs && { choices: [{ index: 0, delta: { content: w }, finish_reason: null, logprobs: k.logprobs(w) && { content: [k.logprobs(w)].flat() } }] }));
       n++;
     }
     for (const c of k.calls ?? []) await this.write(res, chunk({ tool_calls: [c] }));

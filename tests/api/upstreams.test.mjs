@@ -160,6 +160,10 @@ test('log probabilities come through where the upstream has them, and are refuse
   const stream = await bent({ logprobs: item, words, delay: 5 }, () => server.stream(ask(wanted)));
   assert.equal(joined(stream.chunks).content, 'Hello');
   assert.deepEqual(stream.chunks.flatMap((c) => c.choices[0]?.logprobs?.content ?? []), known);
+  const together = await bent({ logprobs: (w) => (w === 'Hel' ? words.map(item) : null), words, delay: 5 }, () => server.chat(ask(wanted))); // a Sluice's items all go with an event's first piece
+  assert.equal(together.status, 200, together.text);
+  assert.equal(together.body.choices[0].message.content, 'Hello');
+  assert.deepEqual(together.body.choices[0].logprobs.content, known);
   const none = await server.chat(ask(wanted));
   assert.equal(none.status, 400, none.text);
   assert.equal(none.body.error.param, 'logprobs');
