@@ -22,8 +22,10 @@ struct branch {
     int last_number; /* of passages so far */
     bool running, failed;
     int64_t last_id;
-    int64_t room;   /* bytes of pictures that may still be shown */
-    struct err why; /* an attachment could not be read; code ERR_NONE: all could */
+    int64_t question_id; /* of the last question, where it is in a row: its pictures have their own
+                            room; 0: it is not */
+    int64_t room;        /* bytes of pictures that may still be shown */
+    struct err why;      /* an attachment could not be read; code ERR_NONE: all could */
 };
 
 /* Joins a text to the last message where both are of one role, as they are once a message was taken
@@ -78,11 +80,13 @@ static cJSON *add_with_files(struct branch *b, const struct store_message *row)
 {
     struct buf framed = {0};
     cJSON *m = NULL, *parts = NULL, *rows = NULL;
+    int64_t own = ATTACHMENT_PICTURE_BYTES;
+    int64_t *room = row->id == b->question_id ? &own : &b->room;
     if (attachments_are_seen(b->r)) {
         parts = cJSON_CreateArray();
         rows = json_parse(row->attachments, strlen(row->attachments), NULL, &b->why);
     }
-    if (attachments_pictures_of(b->r, rows, &b->room, parts, &b->why) &&
+    if (attachments_pictures_of(b->r, rows, room, parts, &b->why) &&
         attachments_prompt_of(b->r, row->id, row->content, &framed, &b->why)) {
         m = add_parts(b->messages, store_role_name(row->role), parts,
                       framed.len ? framed.data : row->content);
@@ -196,15 +200,23 @@ static bool add_question(struct request *r, const struct conversation_ask *ask, 
     return ok;
 }
 
+static bool find_question(void *context, const struct store_message *row)
+{
+    struct branch *b = context;
+    if (row->role == ROLE_USER)
+        b->question_id = row->id;
+    return true;
+}
+
 static bool read_branch(struct request *r, const struct conversation_ask *ask, struct branch *b,
                         struct err *e)
 {
-    if (ask->leaf &&
-        !store_message_branch(r->store,
-                              &(struct store_branch){.user_id = r->who.user_id,
-                                                     .conversation_id = ask->conversation_id,
-                                                     .leaf_id = ask->leaf},
-                              add_row, b, e))
+    const struct store_branch rows = {
+        .user_id = r->who.user_id, .conversation_id = ask->conversation_id, .leaf_id = ask->leaf};
+    if (ask->leaf && !ask->content && attachments_are_seen(r) &&
+        !store_message_branch(r->store, &rows, find_question, b, e))
+        return false;
+    if (ask->leaf && !store_message_branch(r->store, &rows, add_row, b, e))
         return false;
     if (b->why.code) {
         *e = b->why;
