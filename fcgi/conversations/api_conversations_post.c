@@ -149,8 +149,8 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
 }
 
 /* What another server is asked: the same messages and settings, without a template of ours. */
-static bool make_relay(struct request *r, struct posting *p, const struct conversation_ask *ask,
-                       struct err *e)
+static bool put_relay(struct request *r, struct posting *p, const struct conversation_ask *ask,
+                      bool *whole, struct err *e)
 {
     const cJSON *tools = json_member(p->offered, "tools"); /* those of servers among them */
     if (cJSON_GetArraySize(tools) == 0)
@@ -159,7 +159,7 @@ static bool make_relay(struct request *r, struct posting *p, const struct conver
         return err_field(e, ERR_UNSUPPORTED, "tools", "this model does not call functions") ||
                err_reason(e, "model_without_tools");
     struct chat_request c = {.source = "messages",
-                             .messages = conversation_messages(r, ask, e),
+                             .messages = conversation_messages(r, ask, whole, e),
                              .tools = tools,
                              .kwargs = p->kwargs,
                              .given = p->settings,
@@ -175,6 +175,21 @@ static bool make_relay(struct request *r, struct posting *p, const struct conver
     p->prompt.format = CHAT_RELAYED_FORMAT;
     cJSON_Delete(c.messages);
     return ok;
+}
+
+/* A quarter is added to the estimate: the upstream's own count may be higher. */
+static bool make_relay(struct request *r, struct posting *p, const struct conversation_ask *ask,
+                       struct err *e)
+{
+    struct conversation_ask again = *ask;
+    bool whole = false;
+    if (!put_relay(r, p, ask, &whole, e))
+        return false;
+    if (!whole || conversation_leaves_room(r, chat_relay_tokens(&p->relay) * 5 / 4))
+        return true;
+    buf_clear(&p->relay);
+    again.search = true;
+    return put_relay(r, p, &again, &whole, e);
 }
 
 static int64_t prompt_tokens(const struct request *r, const struct posting *p)

@@ -91,8 +91,12 @@ struct conversation_ask {
                             wants them */
 };
 /* The messages of it, the project's part among them, for a model that another server answers.
- * Caller owns the list. NULL: *e. */
-cJSON *conversation_messages(struct request *r, const struct conversation_ask *ask, struct err *e);
+ * *whole: files of the project stand in them whole. Caller owns the list. NULL: *e. */
+cJSON *conversation_messages(struct request *r, const struct conversation_ask *ask, bool *whole,
+                             struct err *e);
+/* A prompt of so many tokens leaves the model's context room for an answer. Where it does not and
+ * has files of the project whole, it is made again with `search`. */
+bool conversation_leaves_room(struct request *r, int64_t tokens);
 /* Whatever its length. */
 bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out,
                          struct err *e);

@@ -301,9 +301,8 @@ static bool read_all(struct request *r, const struct conversation_ask *ask, stru
     return !b->failed || err_set(e, ERR_NOMEM, "no memory for the prompt's messages");
 }
 
-/* *whole: files of the project stand in it whole. */
-static cJSON *make_messages(struct request *r, const struct conversation_ask *ask, bool *whole,
-                            struct err *e)
+cJSON *conversation_messages(struct request *r, const struct conversation_ask *ask, bool *whole,
+                             struct err *e)
 {
     struct project_given g;
     struct branch b = {.r = r,
@@ -326,17 +325,9 @@ static cJSON *make_messages(struct request *r, const struct conversation_ask *as
     return NULL;
 }
 
-cJSON *conversation_messages(struct request *r, const struct conversation_ask *ask, struct err *e)
+bool conversation_leaves_room(struct request *r, int64_t tokens)
 {
-    bool whole;
-    return make_messages(r, ask, &whole, e);
-}
-
-static bool fills(struct request *r, const struct prompt *p)
-{
-    struct status_page page;
-    return engine_status_read(r, &page) && page.n_ctx > 0 &&
-           p->ids.n + ROOM_TOKENS > (size_t)page.n_ctx;
+    return tokens + ROOM_TOKENS <= project_context(r);
 }
 
 /* Where a long chat leaves no room for the project's files in their whole, passages of them serve.
@@ -346,13 +337,13 @@ bool conversation_render(struct request *r, const struct conversation_ask *ask, 
 {
     bool whole;
     struct conversation_ask again = *ask;
-    struct prompt_input in = {.messages = make_messages(r, ask, &whole, e),
+    struct prompt_input in = {.messages = conversation_messages(r, ask, &whole, e),
                               .kwargs = ask->kwargs,
                               .tools = json_member(ask->settings, "tools"),
                               .generic_tools = prompt_generic_tools(r)};
     bool ok = in.messages && prompt_make(r->worker->text, &in, out, e);
     cJSON_Delete(in.messages);
-    if (!ok || !whole || ask->search || !fills(r, out))
+    if (!ok || !whole || ask->search || conversation_leaves_room(r, (int64_t)out->ids.n))
         return ok;
     prompt_fini(out);
     *out = (struct prompt){0};

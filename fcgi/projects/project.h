@@ -46,6 +46,9 @@ struct project_place {
     int64_t project_id;      /* in which one would begin; 0: in none */
     bool search;             /* no file is given whole, whatever its size */
 };
+/* Tokens that prompt and answer of the request's model may have; a guess where another server
+ * answers and its context is not known. */
+int64_t project_context(struct request *r);
 /* Reads the project. ERR_NOTFOUND: project_id. project_given_fini in any case. */
 bool project_give(struct request *r, const struct project_place *at, struct project_given *out,
                   struct err *e);

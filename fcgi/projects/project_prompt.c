@@ -11,10 +11,11 @@
 #include "sql/files/store_attachments.h"
 #include "sql/models/store_models.h"
 
-#define UNKNOWN_CONTEXT 16384 /* tokens, where another server answers and does not say */
-#define BYTES_PER_TOKEN 3     /* where no tokenizer counted */
+#define UNKNOWN_CONTEXT 16384     /* tokens, where another server answers and does not say */
+#define UNKNOWN_WHOLE_TOKENS 2048 /* of files: that context may be a small one */
+#define BYTES_PER_TOKEN 3         /* where no tokenizer counted */
 
-static int64_t context_tokens(struct request *r)
+int64_t project_context(struct request *r)
 {
     struct status_page page;
     if (r->model)
@@ -37,14 +38,16 @@ static double tokens_per_byte(void *context, int64_t file)
     return 1.0 / BYTES_PER_TOKEN;
 }
 
-static bool fit_whole(const struct project_given *g)
+static bool fit_whole(const struct request *r, const struct project_given *g)
 {
+    const bool unknown = r->model && r->model->context <= 0;
+    const int64_t most = unknown ? UNKNOWN_WHOLE_TOKENS : g->n_ctx / 2;
     int64_t tokens = 0, bytes = 0;
     for (int i = 0; i < g->files.n; i++) {
         tokens += file_tokens(&g->files.at[i]);
         bytes += g->files.at[i].text_bytes;
     }
-    return tokens <= g->n_ctx / 2 && bytes <= (int64_t)ATTACHMENT_PROMPT_BYTES;
+    return tokens <= most && bytes <= (int64_t)ATTACHMENT_PROMPT_BYTES;
 }
 
 static const struct store_project_file *file_of(const struct project_given *g, int64_t id)
@@ -127,7 +130,7 @@ static bool put_preamble(struct request *r, struct project_given *g, bool search
     buf_printf(out, "This chat belongs to the project \"%s\".\n\n", g->project.name);
     if (*instructions)
         buf_printf(out, "%s\n\n", instructions);
-    g->whole = g->files.n && !search && fit_whole(g);
+    g->whole = g->files.n && !search && fit_whole(r, g);
     if (g->whole ? !put_files(r, g, e) : false)
         return false;
     if (g->files.n && !g->whole)
@@ -158,7 +161,7 @@ bool project_give(struct request *r, const struct project_place *at, struct proj
     const struct store_ref project = {.user_id = r->who.user_id, .id = out->project.id};
     if (!store_project_files(r->store, r->arena, &project, &out->files, e))
         return false;
-    out->n_ctx = context_tokens(r);
+    out->n_ctx = project_context(r);
     return (begin_sources(out) || err_set(e, ERR_NOMEM, "no memory for the project")) &&
            put_preamble(r, out, at->search, e);
 }
