@@ -67,6 +67,7 @@ int64_t chat_relay_most(const struct chat_request *c)
 bool chat_relay_put_settings(struct buf *out, const struct chat_request *c, struct err *e)
 {
     const struct settings *s = &c->settings;
+    const char *salt = json_text(c->given, "cache_salt");
     for (int i = 0; own[i]; i++)
         if (json_member(c->given, own[i]))
             return refuse(e, own[i]);
@@ -75,6 +76,8 @@ bool chat_relay_put_settings(struct buf *out, const struct chat_request *c, stru
         put_value(out, numbers[i].name,
                   v || !numbers[i].alias ? v : json_member(c->given, numbers[i].alias));
     }
+    if (salt && *salt) /* the cache that it parts is the other server's */
+        buf_json_member(out, "cache_salt", salt);
     /* Of several choices each would be the same: they are asked for one by one. */
     if (s->seed_given && c->n == 1)
         buf_printf(out, ",\"seed\":%lld", (long long)s->sampling.seed);

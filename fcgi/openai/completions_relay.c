@@ -11,7 +11,13 @@
 #include "fcgi/openai/completions.h"
 #include "sql/models/store_models.h"
 
-static bool refuse_own(const cJSON *body, struct err *e)
+/* As many as are asked for anyway. */
+static bool asks_for_no_more(const char *name, const cJSON *v, int64_t n)
+{
+    return !strcmp(name, "best_of") && cJSON_IsNumber(v) && v->valuedouble == (double)n;
+}
+
+static bool refuse_own(const cJSON *body, int64_t n, struct err *e)
 {
     static const struct field_row names[] = {{"logprobs", FIELD_READ},
                                              {"prompt_logprobs", FIELD_READ},
@@ -22,7 +28,7 @@ static bool refuse_own(const cJSON *body, struct err *e)
                                              {0}};
     for (int i = 0; names[i].name; i++) {
         const cJSON *v = json_member(body, names[i].name);
-        if (v && !cJSON_IsFalse(v) && !cJSON_IsNull(v))
+        if (v && !cJSON_IsFalse(v) && !cJSON_IsNull(v) && !asks_for_no_more(names[i].name, v, n))
             return err_field(e, ERR_UNSUPPORTED, names[i].name,
                              "this model is answered by another server, which is not asked for "
                              "this");
@@ -48,8 +54,8 @@ bool completions_relay_read(struct completions_request *c, struct request *r, co
 {
     const char *prompt = read_prompt(body, e);
     int64_t n = 1;
-    if (!prompt || !refuse_own(body, e) ||
-        !json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e))
+    if (!prompt || !json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
+        !refuse_own(body, n, e) || !json_get_string(body, "cache_salt", &c->salt, e))
         return false;
     if (strcmp(r->model->kind, "chat") != 0)
         return err_field(e, ERR_UNSUPPORTED, "model", "'%.100s' writes no texts", r->model->name);

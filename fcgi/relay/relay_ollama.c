@@ -138,6 +138,9 @@ static bool put_request(struct buf *out, const cJSON *chat, const char *remote, 
     if (json_member(chat, "logprobs"))
         return err_field(e, ERR_UNSUPPORTED, "logprobs",
                          "this model's upstream gives no log probabilities");
+    if (json_member(chat, "cache_salt"))
+        return err_field(e, ERR_UNSUPPORTED, "cache_salt",
+                         "this model's upstream does not part its prompt cache");
     if (names_address(messages))
         return err_field(e, ERR_UNSUPPORTED, "messages",
                          "this model's upstream takes no addresses of images");

@@ -132,16 +132,16 @@ test('what only our own engine can do is refused by name', async () => {
 
 test('a text goes on at an upstream, and what only our own engine can do with it is refused by name', async () => {
   const text = (more) => server.json('POST', '/v1/completions', { model: 'far', prompt: 'Once upon', ...more });
-  const { whole, seen } = await bent({}, async () => ({ whole: await text({ max_tokens: 4, stop: ['x'], temperature: 0 }), seen: up.seen }));
+  const { whole, seen } = await bent({}, async () => ({ whole: await text({ max_tokens: 4, stop: ['x'], temperature: 0, cache_salt: 's', best_of: 1 }), seen: up.seen }));
   assert.equal(whole.status, 200, whole.text);
   assert.equal(whole.body.choices[0].text, 'Hello you');
   assert.equal(whole.body.choices[0].finish_reason, 'length');
   assert.deepEqual([whole.body.usage.prompt_tokens, whole.body.usage.completion_tokens], [3, 4]);
   assert.equal(seen[0].path, '/v1/completions');
-  assert.deepEqual(Object.keys(seen[0].body).sort(), ['max_tokens', 'model', 'prompt', 'stop', 'stream', 'stream_options', 'temperature']);
+  assert.deepEqual(Object.keys(seen[0].body).sort(), ['cache_salt', 'max_tokens', 'model', 'prompt', 'stop', 'stream', 'stream_options', 'temperature']);
   const two = await text({ n: 2, stream: true });
   assert.equal(two.text.split('data: {').length - 1 >= 4, true, two.text);
-  for (const [field, value] of [['prompt', [1, 2]], ['prompt', ['a', 'b']], ['prompt', ''], ['echo', true], ['logprobs', 1], ['best_of', 2], ['grammar', 'root ::= "a"'], ['logit_bias', { 5: 1 }]]) {
+  for (const [field, value] of [['prompt', [1, 2]], ['prompt', ['a', 'b']], ['prompt', ''], ['echo', true], ['logprobs', 1], ['best_of', 2], ['cache_salt', 5], ['grammar', 'root ::= "a"'], ['logit_bias', { 5: 1 }]]) {
     const r = await text({ [field]: value });
     assert.equal(r.status, 400, `${field}: ${r.text}`);
     assert.equal(r.body.error.param, field);
@@ -619,7 +619,7 @@ test('Anthropic\'s and Ollama\'s servers are upstreams too', async () => {
     const r = await server.chat({ model, messages, tools, max_tokens: 50 });
     assert.equal(r.status, 200, r.text);
     const m = r.body.choices[0].message;
-    for (const [path, body, param] of [['/v1/completions', { model, prompt: 'x' }, 'model'], ['/v1/chat/completions', { model, messages, logprobs: true }, 'logprobs']]) {
+    for (const [path, body, param] of [['/v1/completions', { model, prompt: 'x' }, 'model'], ['/v1/chat/completions', { model, messages, logprobs: true }, 'logprobs'], ['/v1/chat/completions', { model, messages, cache_salt: 's' }, 'cache_salt']]) {
       const none = await server.json('POST', path, body);
       assert.equal(none.status, 400, none.text);
       assert.equal(none.body.error.param, param);
