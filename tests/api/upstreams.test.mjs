@@ -465,39 +465,6 @@ test('pictures of a conversation go to a model that sees as themselves', async (
   assert.match(named.seen[0].body.messages[0].content, /Attached image: dot\.png \(not shown\)/);
 });
 
-test('a question that is answered again has its pictures, whatever stands before it', async () => {
-  const put = async (fill) => (await (await fetch(`${server.url}/api/attachments?name=${fill}.png`, { method: 'POST', body: Buffer.concat([png, Buffer.alloc(9 << 20, fill)]), headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/octet-stream' } })).json()).id;
-  const model = (await server.json('GET', '/api/admin/registry')).body.items.find((m) => m.name === 'far');
-  assert.equal((await server.json('PATCH', `/api/admin/registry/${model.id}`, { vision: true })).status, 200);
-  const made = await server.json('POST', '/api/conversations', { settings: { model: 'far' } });
-  const post = (body) => bent({}, async () => { const r = await server.request('POST', `/api/conversations/${made.body.id}/messages`, body); return { text: await r.text(), parts: up.seen[0]?.body.messages.filter((m) => m.role === 'user').map((m) => m.content[0].type) }; });
-  const leaf = async () => (await server.json('GET', `/api/conversations/${made.body.id}`)).body.messages.at(-1).id;
-  await post({ content: 'One?', attachments: [await put('a')] });
-  assert.deepEqual((await post({ content: 'Two?', attachments: [await put('b')], parent_id: await leaf() })).parts, ['image_url', 'image_url']);
-  assert.deepEqual((await post({ regenerate: await leaf() })).parts, ['image_url', 'image_url']);
-  assert.equal((await post({ content: 'And?', parent_id: await leaf() })).parts[1], 'text', 'of those before a question 16 MB go along');
-  await server.request('DELETE', `/api/conversations/${made.body.id}`);
-  assert.equal((await server.json('PATCH', `/api/admin/registry/${model.id}`, { vision: false })).status, 200);
-});
-
-test('a project\'s files go on whole where the model\'s context is known and the chat leaves them room', async () => {
-  const model = (await server.json('GET', '/api/admin/registry')).body.items.find((m) => m.name === 'far');
-  const project = (await server.json('POST', '/api/projects', { name: 'Far' })).body;
-  const file = await server.json('POST', '/api/attachments?name=log.txt', 'It says WALNUT here.\n'.repeat(450), { 'content-type': 'application/octet-stream' });
-  const { tokens } = (await server.json('POST', `/api/projects/${project.id}/files`, { attachment_id: file.body.id })).body.files?.[0] ?? (await server.json('GET', `/api/projects/${project.id}`)).body.files[0];
-  assert.ok(tokens > 2048 && tokens < 8000, `${tokens}`);
-  const made = await server.json('POST', '/api/conversations', { settings: { model: 'far' }, project_id: project.id });
-  const system = async (content, context) => {
-    assert.equal((await server.json('PATCH', `/api/admin/registry/${model.id}`, { context })).status, 200);
-    return bent({}, async () => { await (await server.request('POST', `/api/conversations/${made.body.id}/messages`, { content, parent_id: null })).text(); return up.seen[0].body.messages[0].content; });
-  };
-  const whole = /\[1\] log\.txt\n```\nIt says WALNUT/, names = /too long to be given whole/;
-  assert.match(await system('What?', 16384), whole);
-  assert.match(await system(`What? ${'a long story '.repeat(4500)}`, 16384), names, 'a long chat has passages');
-  assert.match(await system('What?', 0), names, 'an unknown context may be small');
-  await server.request('DELETE', `/api/projects/${project.id}?chats=trash`);
-});
-
 test('a conversation\'s functions are not offered to a model that calls none', async () => {
   const tools = [{ type: 'function', function: { name: 'look', parameters: { type: 'object' } } }];
   const model = (await server.json('GET', '/api/admin/registry')).body.items.find((m) => m.name === 'far');
