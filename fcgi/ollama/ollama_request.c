@@ -90,7 +90,7 @@ static cJSON *begin(struct ollama_request *o, struct request *r, bool generates,
     if (!body || !fields_take(r, body, generates ? generate_fields : chat_fields, e) ||
         !ollama_model(r, body, e))
         return NULL;
-    if (r->model)
+    if (r->model || r->local) /* those of chat_request_init are the first model's */
         settings_begin(&o->chat.settings, r);
     o->chat.owned = cJSON_CreateObject();
     o->chat.messages = cJSON_AddArrayToObject(o->chat.owned, "messages");

@@ -127,7 +127,7 @@ bool chat_request_model(struct chat_request *c, struct request *r, const cJSON *
     const char *model = NULL;
     if (!json_get_string(body, "model", &model, e) || (model && !model_name_take(r, model, e)))
         return false;
-    if (r->model)
+    if (r->model || r->local) /* those of chat_request_init are the first model's */
         settings_begin(&c->settings, r);
     return true;
 }

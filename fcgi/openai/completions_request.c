@@ -7,6 +7,7 @@
 #include "engine/tokenizer/detokenizer.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
+#include "fcgi/inference/local/local_defaults.h"
 #include "fcgi/inference/model_name.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/openai/completions.h"
@@ -161,15 +162,16 @@ bool completions_read_form(struct completions_request *c, struct request *r, con
 
 bool completions_read(struct completions_request *c, struct request *r, struct err *e)
 {
-    const struct text_model *m = r->worker->text;
     *c = (struct completions_request){.n = 1, .salt = ""};
     cJSON *body = field_body(r, e);
     const char *model = NULL;
     if (!body || !fields_take(r, body, fields, e) || !json_get_string(body, "model", &model, e) ||
         (model && !model_name_take(r, model, e)))
         return false;
+    const struct text_model *m = r->worker->text; /* of the model that was just named */
     settings_begin(&c->settings, r);
-    c->settings.max_tokens = DEFAULT_MAX_TOKENS;
+    if (!local_defaults_have(r, "max_tokens"))
+        c->settings.max_tokens = DEFAULT_MAX_TOKENS;
     c->settings.least_tokens = 0;
     if (!field_stream(r, body, &c->streaming, e) ||
         !settings_read(&c->settings, body, r->model ? NULL : m, r->arena, e))

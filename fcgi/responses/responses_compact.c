@@ -53,10 +53,10 @@ static bool read_request(struct responses_request *q, struct request *r, struct 
     chat_request_init(&q->chat, r, "input");
     q->truncate = q->compacts = true;
     cJSON *body = field_body(r, e);
-    const int32_t n_ctx = context_of(r);
     if (!body || !fields_take(r, body, compact_fields, e) ||
         !chat_request_model(&q->chat, r, body, e))
         return false;
+    const int32_t n_ctx = context_of(r); /* of the model that was just named */
     q->chat.owned = cJSON_CreateObject();
     q->chat.messages = cJSON_AddArrayToObject(q->chat.owned, "messages");
     struct chat_build b = {.messages = q->chat.messages};

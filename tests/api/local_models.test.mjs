@@ -16,8 +16,13 @@ function folder(name, from) {
   return path.join(models, name);
 }
 const twin = folder('twin', () => demo);
-// The demo model's draft model with its tokenizer: another model, whose answers are others.
+// The demo model's draft model with a tokenizer of its own, in which two words have each other's ids: another model, whose answers are others.
 const small = folder('small', (f) => (['config.json', 'model.safetensors'].includes(f) ? path.join(demo, 'draft') : demo));
+const tokenizer = JSON.parse(readFileSync(path.join(demo, 'tokenizer.json'), 'utf8'));
+const { vocab } = tokenizer.model;
+[vocab.The, vocab['Ġmoon']] = [vocab['Ġmoon'], vocab.The];
+rmSync(path.join(small, 'tokenizer.json'));
+writeFileSync(path.join(small, 'tokenizer.json'), JSON.stringify(tokenizer));
 const broken = path.join(models, 'broken');
 mkdirSync(broken);
 writeFileSync(path.join(broken, 'config.json'), '{"model_type": "qwen3_moe"}');
@@ -186,6 +191,17 @@ test('a model\'s own defaults hold where a request says nothing', async () => {
   assert.deepEqual((await set('small', { defaults: { temperature: 0, max_tokens: 8 } })).body.defaults, { temperature: 0, max_tokens: 8 });
   assert.equal(text(await complete('small', { temperature: undefined, max_tokens: undefined })), fixed);
   assert.equal(text(await complete('small', { temperature: undefined, max_tokens: 3 })), text(await complete('small', { max_tokens: 3 })));
+  const messages = [{ role: 'user', content: 'Hi.' }];
+  for (const [where, body, used] of [
+    ['/v1/completions', { prompt: 'The sun', ignore_eos: true }, (b) => b.usage.completion_tokens],
+    ['/v1/chat/completions', { messages, ignore_eos: true }, (b) => b.usage.completion_tokens],
+    ['/v1/responses', { input: 'Hi.', ignore_eos: true }, (b) => b.usage.output_tokens],
+    ['/api/chat', { messages, stream: false }, (b) => b.eval_count],
+    ['/api/generate', { prompt: 'Hi.', stream: false }, (b) => b.eval_count],
+  ]) {
+    const r = await s.json('POST', where, { model: 'small', ...body });
+    assert.deepEqual([r.status, used(r.body)], [200, 8], `${where}: ${r.text}`);
+  }
   assert.deepEqual((await set('small', { defaults: {} })).body.defaults, {});
 });
 

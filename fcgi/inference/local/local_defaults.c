@@ -35,11 +35,26 @@ bool local_defaults_check(const cJSON *o, struct arena *a, struct err *e)
            err_field(e, ERR_INPUT, "defaults", "%.60s: %.160s", why.field, why.text);
 }
 
-void local_defaults_apply(struct settings *s, const struct request *r)
+/* NULL: its row says nothing. */
+static cJSON *defaults_of(const struct request *r)
 {
     struct err ignored;
     const char *text = r->local ? r->local->defaults : NULL;
-    cJSON *o = text ? json_parse(text, strlen(text), NULL, &ignored) : NULL;
+    return text ? json_parse(text, strlen(text), NULL, &ignored) : NULL;
+}
+
+bool local_defaults_have(const struct request *r, const char *name)
+{
+    cJSON *o = defaults_of(r);
+    const bool has = json_member(o, name) != NULL;
+    cJSON_Delete(o);
+    return has;
+}
+
+void local_defaults_apply(struct settings *s, const struct request *r)
+{
+    struct err ignored;
+    cJSON *o = defaults_of(r);
     if (o && !settings_read(s, o, NULL, r->arena, &ignored))
         settings_default(s,
                          r->worker->text); /* written by another program: as if there were none */

@@ -14,3 +14,5 @@ struct settings;
 bool local_defaults_check(const cJSON *o, struct arena *a, struct err *e);
 /* For the request's model; nothing where its row says nothing. */
 void local_defaults_apply(struct settings *s, const struct request *r);
+/* Does the row of the request's model say something of this setting? */
+bool local_defaults_have(const struct request *r, const char *name);
