@@ -197,6 +197,7 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->log_path = o->log_ring ? o->log_ring : arena_printf(a, "%s/%s", w->run_dir, STATE_LOG);
     w->db_path = arena_printf(a, "%s/%s", o->state, STATE_DATABASE);
     w->model_path = o->model;
+    w->waits_most = (int)(o->max_children + 3) / 4; /* the others answer from what is loaded */
     w->hooks = &hooks;
     w->without_landlock = o->without_landlock;
     w->without_seccomp = o->without_seccomp;

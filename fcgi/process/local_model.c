@@ -42,6 +42,16 @@ struct shared_local *local_model_state(struct shared *s, int64_t id)
     return NULL;
 }
 
+int local_models_waiting(const struct shared *s)
+{
+    int n = 0;
+    for (int i = 0; i < SHARED_CHILDREN; i++) {
+        const struct shared_child *c = &s->pool[POOL_STREAM].child[i];
+        n += c->pid && c->state == CHILD_BUSY && c->waits_local;
+    }
+    return n;
+}
+
 const char *local_state_name(int state)
 {
     static const char *const names[LOCAL__N] = {"unloaded", "loading", "ready", "unloading",

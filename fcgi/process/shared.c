@@ -236,5 +236,6 @@ bool shared_row_claim(struct shared_child *c, pid_t mine)
     if (!atomic_compare_exchange_strong(&c->pid, &owner, (int32_t)mine) && owner != (int32_t)mine)
         return false;
     c->born = born_of(mine);
+    c->waits_local = 0; /* of one that was killed */
     return true;
 }

@@ -54,7 +54,8 @@ struct shared_child {
     _Atomic int32_t state;    /* enum child_state; a threaded child stays IDLE */
     _Atomic int64_t since_ms; /* Unix time of the last change */
     _Atomic uint64_t requests;
-    _Atomic int32_t stream;  /* enum stream_state: see stream_abort.h */
+    _Atomic int32_t waits_local; /* 1: the request waits until a local model is loaded */
+    _Atomic int32_t stream;      /* enum stream_state: see stream_abort.h */
     _Atomic int32_t dialect; /* of the stream, for its error event if the process dies: an index of
                                 http/dialect.h. Set before `stream` */
     /* The inference that runs in it, see usage.h and limits.h. What a killed process leaves here is

@@ -27,6 +27,7 @@ struct worker {
     bool without_seccomp;                /* worker_walls.h */
     char model_id[128];                  /* what /v1/models lists and requests name */
     int64_t model_created;               /* Unix seconds: the model's config file */
+    int waits_most;                      /* requests that may wait for one of these to be loaded */
     struct worker *locals;          /* [n_locals] the same for each further model: local_model.h */
     int n_locals;                   /* -1: nobody runs engines for them */
     const struct worker *first;     /* of one of these: whose it is; else NULL */

@@ -55,12 +55,24 @@ static bool pause_for(struct request *r, bool stays, struct err *e)
     return err_set(e, ERR_CANCELLED, "the client closed the connection");
 }
 
+/* Who waits holds a process of the pool, and the other models' answers need some too. */
+static bool may_wait(struct request *r, struct err *e)
+{
+    if (!r->slot)
+        return true;
+    r->slot->waits_local = 1;
+    if (local_models_waiting(r->worker->shared) <= r->worker->waits_most)
+        return true;
+    r->error_override.code = "queue_full";
+    return err_set(e, ERR_BUSY, "too many requests wait for models that are not loaded");
+}
+
 static bool wait_for(struct request *r, bool stays, struct err *e)
 {
     const int64_t began = clock_wall_ms();
     const double until =
         clock_ms() + 1e3 * (double)server_setting_int(r, SETTING_MODEL_WAIT_SECONDS);
-    for (;;) {
+    for (bool waits = false;; waits = true) {
         struct shared_local *l = local_model_state(r->worker->shared, r->worker->local_id);
         if (l) {
             l->wanted_ms = clock_wall_ms();
@@ -71,6 +83,8 @@ static bool wait_for(struct request *r, bool stays, struct err *e)
         }
         if (clock_ms() >= until)
             return too_long(r, e);
+        if (!waits && !may_wait(r, e))
+            return false;
         if (!pause_for(r, stays, e))
             return false;
     }
@@ -82,6 +96,8 @@ bool local_gate_wait(struct request *r, bool stays, struct err *e)
         return true;
     const uint64_t began = clock_ns();
     const bool ok = wait_for(r, stays, e);
+    if (r->slot)
+        r->slot->waits_local = 0;
     r->engine_ns += clock_ns() - began;
     return ok;
 }

@@ -10,5 +10,6 @@ struct request;
 
 /* Until the request's model is loaded; at once for one that is, and for the first model. stays: the
  * job is wanted though its client has gone. False: ERR_UNAVAILABLE with a reason (it takes too
- * long, does not fit or can't be loaded; r->error_override has the time to wait), ERR_CANCELLED. */
+ * long, does not fit or can't be loaded; r->error_override has the time to wait), ERR_BUSY (too
+ * many wait already), ERR_CANCELLED. */
 bool local_gate_wait(struct request *r, bool stays, struct err *e);

@@ -84,10 +84,32 @@ static void test_a_model_that_cannot_be_opened_has_a_worker_without_text(void **
     rmdir(dir);
 }
 
+static void test_those_who_wait_are_counted_while_they_live(void **state)
+{
+    (void)state;
+    struct shared *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    struct shared_child *c = s->pool[POOL_STREAM].child;
+    for (int i = 0; i < 4; i++) {
+        c[i].pid = getpid();
+        c[i].state = CHILD_BUSY;
+        c[i].waits_local = i > 0;
+    }
+    assert_int_equal(local_models_waiting(s), 3);
+    c[2].state = CHILD_NONE; /* as its master leaves it */
+    c[2].pid = 0;
+    assert_int_equal(local_models_waiting(s), 2);
+    assert_true(shared_row_claim(&c[2], getpid()));
+    c[2].state = CHILD_BUSY; /* the row's next process, which does not wait */
+    assert_int_equal(local_models_waiting(s), 2);
+    free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_jobs_key_says_which_engine_has_it),
+        cmocka_unit_test(test_those_who_wait_are_counted_while_they_live),
         cmocka_unit_test(test_a_model_that_cannot_be_opened_has_a_worker_without_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
