@@ -1,6 +1,6 @@
 // Several chat models on one machine: loaded when they are used, ended for room and for idleness, each by an engine of its own.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -16,11 +16,11 @@ function folder(name, from) {
   return path.join(models, name);
 }
 const twin = folder('twin', () => demo);
-// The demo model's draft model with a tokenizer of its own, in which two words have each other's ids: another model, whose answers are others.
+// The demo model's draft model with a tokenizer of its own, in which words have each other's ids: another model, whose answers are others.
 const small = folder('small', (f) => (['config.json', 'model.safetensors'].includes(f) ? path.join(demo, 'draft') : demo));
 const tokenizer = JSON.parse(readFileSync(path.join(demo, 'tokenizer.json'), 'utf8'));
 const { vocab } = tokenizer.model;
-[vocab.The, vocab['Ġmoon']] = [vocab['Ġmoon'], vocab.The];
+for (const [a, b] of [['The', 'Ġmoon'], ['1', '2']]) [vocab[a], vocab[b]] = [vocab[b], vocab[a]];
 rmSync(path.join(small, 'tokenizer.json'));
 writeFileSync(path.join(small, 'tokenizer.json'), JSON.stringify(tokenizer));
 const broken = path.join(models, 'broken');
@@ -55,6 +55,11 @@ const whole = Array(8).fill('length');
 const busy = (name) => until(async () => (await s.metric('local_jobs_running', `model="${name}"`)) > 0);
 const lone = (where) => spawnSync(program('sluice'), ['generate', '--model', where, '--backend', 'cpu', '--prompt-file', '-', '--max-tokens', '8', '--json'],
   { input: 'The sun', encoding: 'utf8' });
+/** What the first engine's command line says that it leaves to others. */
+const beside = () => {
+  const words = readFileSync(`/proc/${s.pid('engine')}/cmdline`, 'utf8').split('\0');
+  return Number(words[words.indexOf('--beside') + 1]);
+};
 const cli = (...words) => spawnSync(program('sluice'), ['models', ...words, '--state', path.join(s.dir, 'state')], { encoding: 'utf8' });
 
 before(async () => {
@@ -88,7 +93,7 @@ test('an admin adds models of the list, and what is wrong is named', async () =>
   }
   assert.equal((await add('small', twin)).status, 409);
   assert.equal((await s.json('GET', '/v1/models')).body.data.filter((m) => m.sluice.on_demand).length, 3);
-  const listed = await until(async () => { const r = await s.json('GET', '/v1/models/small'); return r.status === 200 && r.body; });
+  const listed = await until(async () => { const r = await s.json('GET', '/v1/models/small'); return r.status === 200 && r.body.sluice.chat_template && r.body; });
   assert.deepEqual([listed.sluice.state, listed.sluice.kind, listed.sluice.aliases, listed.owned_by], ['unloaded', 'chat', ['tiny'], 'sluice']);
   assert.equal(listed.sluice.chat_template.format, 'hermes');
 });
@@ -104,6 +109,10 @@ test('two models answer in turns through one server, each as it does alone', asy
   assert.equal((await row('small')).state, 'ready');
   assert.equal(await s.metric('local_engine_up', 'model="small"'), 1);
   assert.ok(await s.metric('local_cached_tokens_total', 'model="small"') >= 0);
+  await s.json('PATCH', '/api/admin/settings', { metrics_open: true }); // not everyone may know of each
+  assert.equal(await s.metric('local_engine_up', `model="${id.small}"`), 1);
+  assert.ok(!(await s.metrics()).includes('model="small"'));
+  await s.json('PATCH', '/api/admin/settings', { metrics_open: false });
   assert.equal((await s.json('GET', '/v1/models/small')).body.sluice.context, 512);
   const chat = await s.stream({ model: 'small', messages: [{ role: 'user', content: 'Hi.' }], max_tokens: 4 });
   assert.ok(chat.chunks.every((c) => c.model === 'small') && chat.done);
@@ -165,6 +174,14 @@ test('a killed engine takes down its own answers alone, and is there again', asy
   process.kill(s.pid('engine'), 'SIGKILL');
   assert.deepEqual(ends(await third), whole);
   await until(async () => (await s.json('GET', '/health')).status === 200);
+  assert.ok(beside() > 96e6, 'what runs beside it keeps its room');
+});
+
+test('the first model keeps its room while it is down', async () => {
+  process.kill(s.pid('engine'), 'SIGKILL');
+  text(await complete('twin'));
+  assert.equal((await row('small')).state, 'unloaded');
+  await until(async () => (await s.json('GET', '/health')).status === 200);
 });
 
 test('only who may use a model sees it', async () => {
@@ -183,6 +200,11 @@ test('only who may use a model sees it', async () => {
     assert.equal((await s.json(method, where, body, as)).status, 403, where);
   assert.equal((await set('small', { users: [Number(made.body.id)] })).status, 200);
   text(await s.json('POST', '/v1/completions', { model: 'small', prompt: 'x', max_tokens: 1 }, as));
+  assert.equal((await s.json('PATCH', `/api/users/${made.body.id}`, { limits: { max_jobs: 1 } })).status, 200);
+  const running = s.json('POST', '/v1/completions', { prompt: 'The sun', max_tokens: 450, ignore_eos: true }, as);
+  await until(async () => (await s.json('GET', '/api/admin/status')).body.jobs.length > 0);
+  assert.equal((await s.json('POST', '/api/generate', { model: 'small' }, as)).status, 429, 'the wait for a model is an answer of the user\'s');
+  await running;
   await set('small', { everyone: true, users: [] });
 });
 
@@ -225,6 +247,17 @@ test('a conversation remembers its model; its answer is kept, and says who gave 
   await set('small', { pinned: false });
 });
 
+test('an answer goes on with another model by its words, not by its tokens', async () => {
+  const { body: { id: chat } } = await s.json('POST', '/api/conversations', { settings: { temperature: 0, max_tokens: 8, thinking: false } });
+  const post = (body) => s.request('POST', `/api/conversations/${chat}/messages`, body).then((r) => follow(r));
+  const first = (await post({ content: '1 2 3 4 5 6 7 8 9 10 11 12' })).last.message; // it counts on
+  assert.equal(first.status, 'length');
+  assert.match(first.content, /[12]/);
+  const more = (await post({ continue: first.id, settings: { model: 'small', max_tokens: 2 } })).last.message;
+  assert.equal(more.model, 'small');
+  assert.ok(more.content.startsWith(first.content), more.content);
+});
+
 test('who waits too long is told so, and the loading goes on', async () => {
   await s.json('POST', `/api/admin/registry/${id.small}/unload`);
   await state('small', 'unloaded');
@@ -233,6 +266,8 @@ test('who waits too long is told so, and the loading goes on', async () => {
   assert.equal(r.status, 503, r.text);
   assert.equal(r.body.error.reason, 'model_loading');
   assert.ok(Number(r.headers.get('retry-after')) > 0);
+  const loading = await until(async () => { const names = (await s.json('GET', '/api/status')).body.loading; return names.length && names; });
+  assert.deepEqual(loading, ['small', 'tiny']);
   await state('small', 'ready');
   text(await complete('small'));
   await s.json('PATCH', '/api/admin/settings', { model_wait_seconds: 120 });
@@ -293,14 +328,24 @@ test('a removed model is gone, and its answers end first', async () => {
 
 test('after a restart the rows are there, and one is loaded before anybody asks, in room that the first leaves it', async () => {
   assert.equal(cli('add', 'small', small, '--preload', 'yes').status, 0);
+  assert.equal(cli('set', 'twin', '--pinned', 'yes').status, 0);
   s.child.kill('SIGTERM');
   await s.exited;
   s.ended = undefined;
   s.spawn();
   await s.ready();
   await state('small', 'ready');
-  const words = readFileSync(`/proc/${s.pid('engine')}/cmdline`, 'utf8').split('\0');
-  assert.ok(Number(words[words.indexOf('--beside') + 1]) > 96e6, words.join(' '));
+  assert.ok(beside() > 96e6 && beside() < 200e6, `${beside()}: the pinned one has no room beside the first`);
+  assert.match(s.log, /model=twin: no room is kept for it: the first model needs it/);
   text(await complete('small'));
   assert.deepEqual(readdirSync(path.join(s.dir, 'state')).filter((f) => /^model-\d+\.sock$/.test(f)).length, 1);
+});
+
+test('a command that waits for a model ends with the server, also with a killed one', async () => {
+  s.child.kill('SIGSTOP'); // nothing is loaded from now on
+  const waits = spawn(program('sluice'), ['models', 'load', 'twin', '--state', path.join(s.dir, 'state')], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const ended = new Promise((resolve) => { waits.on('exit', resolve); });
+  await new Promise((resolve) => { waits.stderr.once('data', resolve); });
+  s.child.kill('SIGKILL');
+  assert.equal(await ended, 1);
 });

@@ -102,14 +102,13 @@ void up_engine_words(struct up *u, char **argv)
                            (char *)u->draft_model,
                            u->without_landlock ? "--without-landlock" : "--no-without-landlock",
                            u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
+                           "--beside", /* renewed by local_engines.c */
+                           up_number(u, (int64_t)(u->beside + u->kept)),
                            NULL};
-    char *const beside[] = {"--beside", up_number(u, (int64_t)(u->beside + u->kept)), NULL};
     char *const peer[] = {"--peer", up_number(u, (int64_t)u->user.uid), NULL};
     argv[0] = NULL;
     append(argv, words);
     append_plan(u, argv);
-    if (u->beside + u->kept)
-        append(argv, beside);
     if (u->engine_user.given)
         append(argv, peer);
 }

@@ -21,13 +21,12 @@
 #include "fcgi/process/state.h"
 #include "sql/core/store.h"
 
-#define AGAIN_MS 2000     /* a model that failed is tried again at the earliest */
-#define STAY_MS 3000      /* what is loaded answers at least so long before others get its room */
-#define FIRST_MS 30000.0  /* the first engine may plan undisturbed so long */
-#define QUIET_MS 300.0    /* without a job before an engine is told to end: one may be on its way */
-#define CRASHES 3         /* of a model that was ready, before nobody restarts it by himself */
-#define CHECK_MS 120000.0 /* for the plan of a model, whose files may lie on a slow disk */
-#define BUSY_TICK_MS 20   /* while something is being loaded or unloaded */
+#define AGAIN_MS 2000   /* a model that failed is tried again at the earliest */
+#define STAY_MS 3000    /* what is loaded answers at least so long before others get its room */
+#define QUIET_MS 300.0  /* without a job before an engine is told to end: one may be on its way */
+#define LEAVE_MS 120e3  /* for running answers, when others want its room */
+#define KILL_MS 30000.0 /* after it was told to end */
+#define BUSY_TICK_MS 20 /* while something is being loaded or unloaded */
 
 static struct status_page page; /* some 25 KiB; the supervisor's one thread */
 
@@ -51,7 +50,7 @@ static bool read_page(const struct local_engines *l, const struct local_engine *
     return status_read(path, &page, &ignored) && m->child->pid && page.pid == m->child->pid;
 }
 
-static bool has_memory(const struct local_engine *m)
+bool local_engine_has_memory(const struct local_engine *m)
 {
     return m->child->pid != 0 ||
            (m->slot && m->slot->state == LOCAL_LOADING && m->step == STEP_STARTING);
@@ -60,34 +59,17 @@ static bool has_memory(const struct local_engine *m)
 /* A model that may be ended so that another gets its memory, now or in a moment. */
 static bool may_go(const struct local_engine *m)
 {
-    return m->id && has_memory(m) && (m->gone || !m->pinned);
-}
-
-uint64_t local_engines_budget(const struct up *u)
-{
-    struct machine machine;
-    struct err ignored;
-    if (u->memory.ram_budget)
-        return (uint64_t)u->memory.ram_budget;
-    return machine_read("", &machine, &ignored) ? machine.total - memory_reserve(machine.total) : 0;
-}
-
-/* What the first engine has, and those for embeddings and scores. */
-static uint64_t taken_by_first(const struct up *u)
-{
-    struct err ignored;
-    const bool runs = status_read(u->status, &page, &ignored) && page.state != ENGINE_DOWN;
-    return u->beside + (runs ? page.host_bytes + page.draft_host_bytes + MEMORY_PROCESS_BYTES : 0);
+    return m->id && local_engine_has_memory(m) && (m->gone || !m->pinned);
 }
 
 static struct local_plan_ask room_for(const struct local_engines *l, const struct local_engine *m)
 {
     struct local_plan_ask ask = {.path = m->path, .ctx = m->ctx};
-    uint64_t taken = taken_by_first(l->up);
+    uint64_t taken = l->up->beside + l->first_bytes; /* and those for embeddings, scores */
     const uint64_t all = local_engines_budget(l->up);
     for (int i = 0; i < LOCAL_ENGINES; i++) {
         const struct local_engine *other = &l->at[i];
-        if (other == m || !other->id || !has_memory(other))
+        if (other == m || !other->id || !local_engine_has_memory(other))
             continue;
         taken += other->needed;
         ask.returnable += may_go(other) ? other->needed : 0;
@@ -95,17 +77,6 @@ static struct local_plan_ask room_for(const struct local_engines *l, const struc
     }
     ask.room = all > taken ? all - taken : 0;
     return ask;
-}
-
-/* The first model's plan comes before all others. */
-static bool first_is_settled(const struct local_engines *l)
-{
-    struct err ignored;
-    const enum switch_phase phase = l->up->model_switch.phase;
-    if (phase != SWITCH_READY)
-        return phase == SWITCH_FAILED || phase == SWITCH_UNLOADED;
-    return (status_read(l->up->status, &page, &ignored) && page.state == ENGINE_READY) ||
-           clock_ms() - l->began_ms > FIRST_MS;
 }
 
 /* ---- the steps ---- */
@@ -125,6 +96,22 @@ static void fail(struct local_engines *l, struct local_engine *m, enum local_rea
     local_rows_write(l);
 }
 
+/* One that hangs on a file may not even be killed: another would hang beside it. */
+static bool plan_hangs(const struct local_engine *m)
+{
+    return m->check_pid && kill(m->check_pid, 0) == 0;
+}
+
+/* What a GPU has is planned by what is free: one that starts has not taken its part yet. */
+static bool another_starts(const struct local_engines *l)
+{
+    bool starts = false;
+    for (int i = 0; i < LOCAL_ENGINES; i++)
+        starts |=
+            l->at[i].id && l->at[i].slot->state == LOCAL_LOADING && l->at[i].step == STEP_STARTING;
+    return starts && strcmp(l->up->backend, "cpu") != 0;
+}
+
 static void start_check(struct local_engines *l, struct local_engine *m)
 {
     struct err e = {0};
@@ -132,12 +119,12 @@ static void start_check(struct local_engines *l, struct local_engine *m)
     m->step = STEP_CHECKING;
     m->made_room = false;
     m->slot->free = ask.room + ask.returnable;
-    l->check_fd = local_plan_start(l->up, &ask, &e);
+    l->check_fd = local_plan_start(l->up, &ask, &m->check_pid, &e);
     if (l->check_fd < 0)
         fail(l, m, LOCAL_BROKEN, e.text);
     else
         l->checking = m;
-    l->check_until_ms = clock_ms() + CHECK_MS;
+    l->check_until_ms = clock_ms() + LOCAL_PLAN_MS;
 }
 
 static void begin_loading(struct local_engines *l, struct local_engine *m)
@@ -195,9 +182,11 @@ static void start(struct local_engines *l, struct local_engine *m, uint64_t need
     m->child->next_start_ms = m->child->backoff_ms = 0;
 }
 
-static void leave(struct local_engine *m)
+static void leave(struct local_engine *m, struct local_engine *other)
 {
-    m->quiet_ms = 0;
+    m->quiet_ms = m->told_ms = 0;
+    m->leaving_ms = clock_ms();
+    m->leaves_for = other;
     m->slot->heard_ms = clock_wall_ms();
     local_engine_enter(m, LOCAL_LEAVING);
 }
@@ -216,13 +205,20 @@ static struct local_engine *find_oldest(struct local_engines *l, const struct lo
     return oldest;
 }
 
+/* Not one that must end answers first, and does so for another's room. */
+static bool ends_soon(const struct local_engine *m)
+{
+    return m->told_ms > 0 || clock_ms() - m->leaving_ms < STAY_MS;
+}
+
 /* One after the other is ended, and then the plan is made anew. */
 static void make_room(struct local_engines *l, struct local_engine *m)
 {
     bool later = false;
     for (int i = 0; i < LOCAL_ENGINES; i++) {
         const struct local_engine *other = &l->at[i];
-        if (other->id && other->slot->state == LOCAL_LEAVING) {
+        if (other->id && other->slot->state == LOCAL_LEAVING &&
+            (other->leaves_for == m || ends_soon(other))) {
             m->made_room = true;
             return;
         }
@@ -231,7 +227,7 @@ static void make_room(struct local_engines *l, struct local_engine *m)
     struct local_engine *oldest = m->made_room ? NULL : find_oldest(l, m);
     if (oldest) {
         m->made_room = true;
-        leave(oldest);
+        leave(oldest, m);
     } else if (m->made_room || !later) {
         start_check(l, m);
     }
@@ -247,12 +243,14 @@ static void finish_check(struct local_engines *l)
         if (clock_ms() < l->check_until_ms)
             return;
         close(l->check_fd); /* others need not wait for it */
+        kill(m->check_pid, SIGKILL);
         l->check_fd = -1;
         l->checking = NULL;
         fail(l, m, LOCAL_BROKEN, "its files can't be read in time");
         return;
     }
     l->checking = NULL;
+    m->check_pid = 0;
     m->slot->needed = plan.needed;
     m->planned_ctx = plan.ctx;
     if (m->gone)
@@ -290,21 +288,22 @@ static const char *why_it_ended(const struct local_engines *l, const struct loca
 
 static void look_loading(struct local_engines *l, struct local_engine *m)
 {
-    if (m->step == STEP_MAKING_ROOM && !l->checking)
+    if (m->step == STEP_MAKING_ROOM && !l->checking && !another_starts(l))
         make_room(l, m);
     if (m->step != STEP_STARTING)
         return;
     if (read_page(l, m) && page.state == ENGINE_READY)
         become_ready(l, m);
-    else if (m->child->restarts > m->restarts + (m->pid ? CRASHES : 0))
+    else if (m->child->restarts > m->restarts + (m->pid ? LOCAL_CRASHES : 0))
         fail(l, m, LOCAL_BROKEN, why_it_ended(l, m));
     else if (m->gone && m->child->pid)
-        leave(m);
+        leave(m, NULL);
 }
 
 static bool is_used(struct local_engines *l, struct local_engine *m)
 {
-    const bool busy = read_page(l, m) && page.jobs_running + page.jobs_waiting > 0;
+    const bool busy = read_page(l, m) && page.state != ENGINE_DOWN && /* not one that hangs */
+                      page.jobs_running + page.jobs_waiting > 0;
     const double wanted = clock_ms() - (double)(clock_wall_ms() - m->slot->wanted_ms);
     if (busy)
         m->used_ms = clock_ms();
@@ -322,7 +321,33 @@ static void look_ready(struct local_engines *l, struct local_engine *m)
     } else if (m->gone || m->slot->unload_ms > m->slot->since_ms ||
                (!busy && !m->pinned && m->idle_ms &&
                 clock_ms() - m->used_ms >= (double)m->idle_ms)) {
-        leave(m);
+        leave(m, NULL);
+    }
+}
+
+static void tell_to_end(struct local_engine *m)
+{
+    m->child->held = true;
+    m->told_ms = clock_ms();
+    kill(m->child->pid, SIGTERM);
+}
+
+/* Its answers take too long for the one that waits for its room: nothing is cut short for it, and
+ * neither model refuses everyone for ever. Only a step that does not end is (monitor.h). */
+static void stays_after_all(struct local_engines *l, struct local_engine *m)
+{
+    struct local_engine *other = m->leaves_for;
+    if (!other || m->gone || m->told_ms || clock_ms() - m->leaving_ms < LEAVE_MS)
+        return;
+    if (read_page(l, m) && page.state == ENGINE_READY && page.error[0]) {
+        tell_to_end(m);
+        return;
+    }
+    m->leaves_for = NULL;
+    local_engine_enter(m, LOCAL_READY);
+    if (other->slot->state == LOCAL_LOADING && other->step == STEP_MAKING_ROOM) {
+        other->slot->free = room_for(l, other).room;
+        fail(l, other, LOCAL_NO_ROOM, "those that are loaded have long answers to end");
     }
 }
 
@@ -338,9 +363,13 @@ static void look_leaving(struct local_engines *l, struct local_engine *m)
         m->quiet_ms = 0;
     else if (!m->quiet_ms)
         m->quiet_ms = clock_ms();
-    if (m->quiet_ms && clock_ms() - m->quiet_ms >= QUIET_MS && !m->child->held) {
-        m->child->held = true;
-        kill(m->child->pid, SIGTERM);
+    if (m->told_ms) {
+        if (clock_ms() - m->told_ms >= KILL_MS)
+            kill(m->child->pid, SIGKILL);
+    } else if (m->quiet_ms && clock_ms() - m->quiet_ms >= QUIET_MS) {
+        tell_to_end(m);
+    } else {
+        stays_after_all(l, m);
     }
 }
 
@@ -355,7 +384,8 @@ static void look_resting(struct local_engines *l, struct local_engine *m)
         l->version = -1; /* a row may have waited for the place */
         return;
     }
-    if (!wanted || m->gone || m->child->pid || l->checking || !first_is_settled(l) ||
+    if (!wanted || m->gone || m->child->pid || l->checking || !local_first_settled(l) ||
+        another_starts(l) || plan_hangs(m) ||
         (failed && clock_wall_ms() - m->slot->since_ms < AGAIN_MS))
         return;
     begin_loading(l, m);
@@ -395,7 +425,7 @@ struct local_engines *local_engines_begin(struct up *u, struct supervisor *s, st
     struct local_engines *l = calloc(1, sizeof *l);
     if (!l)
         return err_set(e, ERR_NOMEM, "no memory for the list of models"), NULL;
-    *l = (struct local_engines){.up = u, .supervisor = s, .version = -1, .began_ms = clock_ms()};
+    *l = (struct local_engines){.up = u, .supervisor = s, .version = -1};
     l->check_fd = -1;
     if (!file_join(path, sizeof path, u->state, STATE_SHARED, e) ||
         !(l->shared = shared_open(path, e)) ||
@@ -423,6 +453,7 @@ void local_engines_tick(struct local_engines *l)
             if (c && c->pid)
                 kill(c->pid, SIGHUP);
         }
+    local_first_look(l);
     finish_check(l);
     for (int i = 0; i < LOCAL_ENGINES; i++) {
         struct local_engine *m = &l->at[i];

@@ -2,12 +2,16 @@
  * each that is loaded, under one plan for the machine. What is wanted stands in memory that the
  * workers share (fcgi/process/local_model.h); the supervisor's tick does the rest:
  *
- *   unloaded   until somebody wants it, or the server starts and the row says preload
- *   loading    the plan is made in a process of its own (local_plan.h); for room, engines that are
- *              not pinned are ended, the one that was used longest ago first; then the engine
- * starts ready      until it is unused for the row's time, others need its room, or an admin ends
- * it unloading  it gets no new answers; when the running ones have ended it stops failed     it
- * can't be loaded or has no room; whoever wants it makes it try again
+ * - unloaded: until somebody wants it, or the server starts and the row says preload
+ *
+ * - loading: the plan is made in a process of its own (local_plan.h); for room, engines that are
+ *   not pinned are ended, the one that was used longest ago first; then the engine starts
+ *
+ * - ready: until it is unused for the row's time, others need its room, or an admin ends it
+ *
+ * - unloading: it gets no new answers; when the running ones have ended it stops
+ *
+ * - failed: it can't be loaded or has no room; whoever wants it makes it try again
  *
  * RAM is what `--ram-budget` says or the machine has, less what the first engine and those beside
  * it take; a plan also sees what is really free, on a GPU only that. The first model is never
@@ -27,6 +31,7 @@ struct store;
 struct supervisor;
 struct up;
 
+#define LOCAL_CRASHES 3 /* of a model that was ready, before nobody restarts it by himself */
 #define LOCAL_ENGINES STORE_LOCAL_MODELS_MAX
 _Static_assert(LOCAL_ENGINES == SHARED_LOCALS, "each model has a row in shared memory");
 
@@ -40,7 +45,7 @@ enum local_step {
 struct local_engine {
     int64_t id; /* of the row; 0: a free place */
     char name[STORE_MODEL_NAME_BYTES + 1], path[STORE_LOCAL_PATH_BYTES + 1];
-    bool pinned, gone; /* gone: the row was removed, or says another path */
+    bool pinned, gone; /* gone: the row was removed */
     bool wants_preload;
     int64_t idle_ms, ctx;
     int64_t planned_ctx;
@@ -52,9 +57,12 @@ struct local_engine {
     uint64_t needed, device; /* bytes: planned, and when it is ready as it says itself */
     double used_ms;          /* clock_ms when it was last seen busy or wanted */
     double quiet_ms; /* while it is unloading: clock_ms since when it has no job; 0: it has */
-    bool made_room;  /* another was ended for it */
-    int restarts;    /* of its child when it was started, or last ready */
-    pid_t pid;       /* of the process that was ready */
+    double leaving_ms, told_ms; /* clock_ms when it began to unload, and was told to end; 0: not */
+    struct local_engine *leaves_for; /* while it is unloading for another's room; else NULL */
+    pid_t check_pid;                 /* that made its plan the last time; 0: none */
+    bool made_room;                  /* another was ended for it */
+    int restarts;                    /* of its child when it was started, or last ready */
+    pid_t pid;                       /* of the process that was ready */
     char error[320];
 };
 
@@ -63,8 +71,9 @@ struct local_engines {
     struct supervisor *supervisor;
     struct shared *shared;
     struct store *store;
-    int64_t version; /* of the database when the rows were read */
-    double began_ms;
+    int64_t version;      /* of the database when the rows were read */
+    uint64_t first_bytes; /* that the first model's engine had when it was last ready; 0: not yet */
+    char beside[32];      /* a word of its command line */
     struct local_engine *checking; /* the only one whose plan is being made */
     int check_fd;
     double check_until_ms; /* clock_ms */
@@ -81,7 +90,7 @@ struct local_engines *local_engines_begin(struct up *u, struct supervisor *s, st
 void local_engines_tick(struct local_engines *l);
 void local_engines_end(struct local_engines **l);
 
-/* RAM for all engines together. */
+/* local_first.c: RAM for all engines together. */
 uint64_t local_engines_budget(const struct up *u);
 /* local_rows.c: takes over what the database says now. True: the list of models is another one, and
  * was written for the workers. */
@@ -90,3 +99,8 @@ bool local_rows_read(struct local_engines *l);
 void local_rows_write(const struct local_engines *l);
 /* local_engines.c */
 void local_engine_enter(struct local_engine *m, enum local_state state);
+bool local_engine_has_memory(const struct local_engine *m);
+/* local_first.c, each tick: notes what the first engine has, and tells it what others have. */
+void local_first_look(struct local_engines *l);
+/* May others be planned? The first model's plan comes before theirs, unless it can't be loaded. */
+bool local_first_settled(const struct local_engines *l);

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/memory/memory_load.h"
 #include "engine/model/model.h"
 #include "engine/text/text_model.h"
@@ -75,6 +77,7 @@ static void judge(const struct up *u, const struct model *m, const struct local_
         out->needed = then.plan.host + MEMORY_PROCESS_BYTES;
     } else if (fits) {
         out->verdict = LOCAL_FITS;
+        out->strategy = (int32_t)now.plan.strategy;
         out->needed = now.plan.host + MEMORY_PROCESS_BYTES;
     } else if (e.code == ERR_LIMIT || e.code == ERR_NOMEM) {
         out->verdict = LOCAL_FITS_NEVER;
@@ -100,16 +103,17 @@ _Noreturn static void work(const struct up *u, const struct local_plan_ask *ask,
     _exit(n == (ssize_t)sizeof out ? 0 : 1);
 }
 
-int local_plan_start(const struct up *u, const struct local_plan_ask *ask, struct err *e)
+int local_plan_start(const struct up *u, const struct local_plan_ask *ask, pid_t *pid,
+                     struct err *e)
 {
     int fd[2];
     if (pipe2(fd, O_CLOEXEC | O_NONBLOCK) != 0)
         return err_errno(e, "pipe") - 1;
-    const pid_t pid = fork();
-    if (pid == 0)
+    *pid = fork();
+    if (*pid == 0)
         work(u, ask, fd[1]);
     close(fd[1]);
-    if (pid > 0)
+    if (*pid > 0)
         return fd[0];
     close(fd[0]);
     return err_errno(e, "fork") - 1;
@@ -133,10 +137,20 @@ int local_plan_read(int *fd, struct local_plan *out)
 bool local_plan_now(const struct up *u, const struct local_plan_ask *ask, struct local_plan *out,
                     struct err *e)
 {
-    int fd = local_plan_start(u, ask, e);
+    pid_t pid;
+    const double until = clock_ms() + LOCAL_PLAN_MS;
+    int fd = local_plan_start(u, ask, &pid, e);
     if (fd < 0)
         return false;
-    while (!local_plan_read(&fd, out))
-        poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
+    while (!local_plan_read(&fd, out)) {
+        const double left = until - clock_ms();
+        if (left <= 0) {
+            close(fd);
+            kill(pid, SIGKILL);
+            return err_set(e, ERR_UNAVAILABLE, "its files can't be read in time");
+        }
+        poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, (int)left + 1);
+    }
+    waitpid(pid, NULL, 0);
     return true;
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "engine/base/err.h"
 
@@ -24,15 +25,20 @@ enum local_verdict {
     LOCAL_UNUSABLE
 };
 struct local_plan {
-    int32_t verdict; /* enum local_verdict */
-    int64_t ctx;     /* to start it with */
-    uint64_t needed; /* bytes of RAM, with the process */
-    char text[320];  /* LOCAL_UNUSABLE: why */
+    int32_t verdict;  /* enum local_verdict */
+    int64_t ctx;      /* to start it with */
+    uint64_t needed;  /* bytes of RAM, with the process */
+    int32_t strategy; /* enum strategy of memory_plan.h, where it fits */
+    char text[320];   /* LOCAL_UNUSABLE: why */
 };
 
-/* The descriptor that local_plan_read reads; -1: *e. */
-int local_plan_start(const struct up *u, const struct local_plan_ask *ask, struct err *e);
-/* The same at once. */
+#define LOCAL_PLAN_MS 120000 /* for a plan: the model's files may lie on a slow disk */
+
+/* The descriptor that local_plan_read reads; -1: *e. *pid: the process that plans, a child of this
+ * one. Who doesn't wait for it any more kills it. */
+int local_plan_start(const struct up *u, const struct local_plan_ask *ask, pid_t *pid,
+                     struct err *e);
+/* The same at once, within LOCAL_PLAN_MS: ERR_UNAVAILABLE. */
 bool local_plan_now(const struct up *u, const struct local_plan_ask *ask, struct local_plan *out,
                     struct err *e);
 /* 0: not yet. The descriptor is closed with the answer, and a process that died has found the model
