@@ -123,26 +123,59 @@ void local_rows_write(const struct local_engines *l)
 struct keeping {
     struct up *up;
     uint64_t budget;
+    struct local_plan first; /* with all of it */
 };
+
+/* In what is left to it, the first model still fits, and runs by the same strategy. */
+static bool first_fits(const struct keeping *k, uint64_t room)
+{
+    const struct local_plan_ask ask = {.path = k->up->model, .room = room};
+    struct local_plan plan;
+    struct err ignored;
+    return k->first.verdict != LOCAL_FITS || /* it is not for the others to mend that */
+           (local_plan_now(k->up, &ask, &plan, &ignored) && plan.verdict == LOCAL_FITS &&
+            plan.strategy == k->first.strategy);
+}
 
 static bool keep_for(void *context, const struct store_model *row)
 {
     const struct keeping *k = context;
-    const struct local_plan_ask ask = {
-        .path = row->path, .ctx = row->context, .room = k->budget - k->up->kept};
-    struct local_plan plan;
-    struct err ignored;
-    if (row->path && (row->pinned || row->preload) && k->budget > k->up->kept &&
-        local_plan_now(k->up, &ask, &plan, &ignored) && plan.verdict == LOCAL_FITS)
+    if (!row->path || strcmp(row->kind, "chat") != 0 || (!row->pinned && !row->preload))
+        return true;
+    const uint64_t room = k->budget > k->up->kept ? k->budget - k->up->kept : 1;
+    const struct local_plan_ask ask = {.path = row->path, .ctx = row->context, .room = room};
+    struct local_plan plan = {0};
+    struct err e = {0};
+    if (!local_plan_now(k->up, &ask, &plan, &e) || plan.verdict != LOCAL_FITS)
+        log_warn("model=%s: no room is kept for it: %s", row->name,
+                 e.text[0]      ? e.text
+                 : plan.text[0] ? plan.text
+                                : "it does not fit");
+    else if (plan.needed >= room || !first_fits(k, room - plan.needed))
+        log_warn("model=%s: no room is kept for it: the first model needs it", row->name);
+    else
         k->up->kept += plan.needed;
+    return true;
+}
+
+static bool keeps_any(void *context, const struct store_model *row)
+{
+    *(bool *)context |= row->path && (row->pinned || row->preload);
     return true;
 }
 
 bool local_engines_keep_room(struct up *u, struct err *e)
 {
     struct keeping k = {.up = u, .budget = local_engines_budget(u)};
+    struct err ignored;
+    bool any = false;
+    k.budget -= u->beside < k.budget ? u->beside : 0;
     struct store *s = store_open(&(struct store_params){.path = u->database}, e);
-    const bool ok = s && store_model_list(s, 0, keep_for, &k, e);
+    bool ok = s && store_model_list(s, 0, keeps_any, &any, e);
+    const struct local_plan_ask ask = {.path = u->model, .room = k.budget};
+    if (any && !local_plan_now(u, &ask, &k.first, &ignored))
+        k.first.verdict = LOCAL_UNUSABLE;
+    ok = ok && (!any || store_model_list(s, 0, keep_for, &k, e));
     store_close(&s);
     return ok;
 }
