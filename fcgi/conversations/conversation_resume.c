@@ -10,6 +10,7 @@
 #include "engine/tokenizer/detokenizer.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/model_name.h"
 #include "fcgi/process/worker.h"
 #include "sql/chats/store_conversations.h"
 
@@ -178,7 +179,9 @@ bool conversation_resume(struct request *r, const struct store_message *m, struc
                               e) ||
         !json_get_bool(a->parser, "opens_reasoning", &opens, e))
         return false;
-    if (!made.tokens || opens != p->opens_reasoning) {
+    /* another model's tokens are other words */
+    const bool own = !m->model || !strcmp(m->model, model_name_of(r));
+    if (!made.tokens || !own || opens != p->opens_reasoning) {
         if (!take_text(r, p, m, a, e))
             return false;
     } else {
