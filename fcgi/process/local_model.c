@@ -87,8 +87,43 @@ void local_models_close(struct worker *w)
     w->n_locals = -1;
 }
 
-static bool open_one(const struct worker *w, const cJSON *line, struct worker *m)
+/* The text of one that is open already, if it is the same row's and its files are those. */
+static const struct text_model *take_text(struct worker *old, int n_old, const struct worker *m)
 {
+    for (int i = 0; i < n_old; i++) {
+        const struct text_model *text = old[i].text;
+        if (text && old[i].local_id == m->local_id && !strcmp(old[i].model_path, m->model_path) &&
+            old[i].model_created == m->model_created) {
+            old[i].text = NULL;
+            return text;
+        }
+    }
+    return NULL;
+}
+
+struct opening {
+    const struct worker *w;
+    struct worker *old; /* [n_old] those of the last list */
+    int n_old;
+};
+
+static void open_text(const struct opening *o, struct worker *m)
+{
+    struct err e = {0};
+    if ((m->text = take_text(o->old, o->n_old, m)))
+        return;
+    struct text_model *text = calloc(1, sizeof *text);
+    if (text && text_model_open(text, m->model_path, m->cache_dir, &e)) {
+        m->text = text;
+        return;
+    }
+    log_warn("model=%s: %s", m->model_id, e.code ? e.text : "no memory");
+    free(text);
+}
+
+static bool open_one(const struct opening *o, const cJSON *line, struct worker *m)
+{
+    const struct worker *w = o->w;
     char socket[WORKER_SOCKET_BYTES], status[WORKER_SOCKET_BYTES];
     const char *name = NULL, *path = NULL;
     int64_t id = 0;
@@ -105,18 +140,14 @@ static bool open_one(const struct worker *w, const cJSON *line, struct worker *m
     m->local_id = id;
     m->locals = NULL;
     m->n_locals = 0;
-    m->text = calloc(1, sizeof *m->text);
+    m->text = NULL;
     m->model_path = strdup(path);
     m->engine_socket = strdup(socket);
     m->status_path = strdup(status);
     snprintf(m->model_id, sizeof m->model_id, "%s", name);
     m->model_created = stat(path, &st) == 0 ? (int64_t)st.st_mtime : clock_wall_s();
-    if (!m->text || !m->model_path || !m->engine_socket || !m->status_path ||
-        !text_model_open((struct text_model *)m->text, path, w->cache_dir, &e)) {
-        log_warn("model=%s: %s", name, e.code ? e.text : "no memory");
-        free((void *)m->text);
-        m->text = NULL;
-    }
+    if (m->model_path && m->engine_socket && m->status_path)
+        open_text(o, m);
     return true;
 }
 
@@ -140,17 +171,24 @@ static cJSON *read_list(const struct worker *w)
 
 bool local_models_open(struct worker *w, struct err *e)
 {
-    cJSON *v = read_list(w);
+    const bool serves = w->pool == POOL_SHORT || w->pool == POOL_STREAM; /* the others read none */
+    cJSON *v = serves ? read_list(w) : NULL;
     const cJSON *line, *list = json_member(v, "models");
     const int n = cJSON_GetArraySize(list);
-    local_models_close(w);
-    if (!v)
+    struct worker last = *w; /* keeps those of the last list until the new ones are there */
+    struct opening o = {.w = w, .old = last.locals, .n_old = last.n_locals};
+    w->locals = NULL;
+    w->n_locals = -1;
+    if (!v) {
+        local_models_close(&last);
         return true;
+    }
     w->locals = calloc((size_t)n + 1, sizeof *w->locals);
     w->n_locals = 0;
     cJSON_ArrayForEach (line, list)
-        if (w->locals && open_one(w, line, &w->locals[w->n_locals]))
+        if (w->locals && open_one(&o, line, &w->locals[w->n_locals]))
             w->n_locals++;
+    local_models_close(&last);
     cJSON_Delete(v);
     return w->locals || err_set(e, ERR_NOMEM, "no memory for %d models", n);
 }

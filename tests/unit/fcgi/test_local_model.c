@@ -84,6 +84,41 @@ static void test_a_model_that_cannot_be_opened_has_a_worker_without_text(void **
     rmdir(dir);
 }
 
+static void test_a_changed_list_opens_only_what_is_new_in_it(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/local-XXXXXX", model[512], line[640], text[2048];
+    const char *top = getenv("top_srcdir");
+    assert_non_null(mkdtemp(dir));
+    snprintf(model, sizeof model, "%s/engine/demo-model", top ? top : ".");
+    struct worker w = {
+        .pool = POOL_STREAM, .run_dir = dir, .engine_run = dir, .n_locals = -1};
+    snprintf(line, sizeof line, "{\"id\":7,\"name\":\"x\",\"path\":\"%s\"}", model);
+    snprintf(text, sizeof text, "{\"pid\":%d,\"models\":[%s]}", (int)getpid(), line);
+    read_list(&w, text);
+    const struct text_model *first = local_model_of(&w, 7)->text;
+    assert_non_null(first);
+    snprintf(text, sizeof text,
+             "{\"pid\":%d,\"models\":[{\"id\":3,\"name\":\"y\",\"path\":\"%s\"},%s]}",
+             (int)getpid(), model, line);
+    read_list(&w, text);
+    assert_int_equal(w.n_locals, 2);
+    assert_ptr_equal(local_model_of(&w, 7)->text, first);
+    assert_non_null(local_model_of(&w, 3)->text);
+    assert_ptr_not_equal(local_model_of(&w, 3)->text, first);
+    struct worker recorder = w;
+    recorder.pool = POOL_RECORD;
+    recorder.locals = NULL;
+    recorder.n_locals = -1;
+    struct err e = {0};
+    assert_true(local_models_open(&recorder, &e));
+    assert_int_equal(recorder.n_locals, -1); /* it reads no text */
+    local_models_close(&w);
+    snprintf(text, sizeof text, "%s/%s", dir, STATE_LOCAL_MODELS);
+    unlink(text);
+    rmdir(dir);
+}
+
 static void test_those_who_wait_are_counted_while_they_live(void **state)
 {
     (void)state;
@@ -109,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_jobs_key_says_which_engine_has_it),
+        cmocka_unit_test(test_a_changed_list_opens_only_what_is_new_in_it),
         cmocka_unit_test(test_those_who_wait_are_counted_while_they_live),
         cmocka_unit_test(test_a_model_that_cannot_be_opened_has_a_worker_without_text),
     };
