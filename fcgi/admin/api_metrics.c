@@ -10,6 +10,7 @@
 #include "config.h"
 #include "engine/base/log.h"
 #include "fcgi/admin/local_metrics.h"
+#include "fcgi/config/server_settings.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
@@ -453,7 +454,7 @@ static bool metrics(struct request *r, struct err *e)
     pools(&b, r->worker->shared);
     upstream_metrics_put(&b, r->worker->run_dir);
     side_engines(&b, r->worker);
-    local_metrics_put(&b, r->worker);
+    local_metrics_put(&b, r->worker, server_setting_bool(r, SETTING_METRICS_OPEN));
     if (b.failed) {
         buf_fini(&b);
         return err_set(e, ERR_NOMEM, "no memory for the figures");

@@ -16,7 +16,16 @@ static void put_name(struct buf *b, const char *figure, const char *model)
     buf_puts(b, "\"}");
 }
 
-void local_metrics_put(struct buf *b, const struct worker *w)
+/* Who may not use a model does not learn of it where everyone reads the figures. */
+static void put_label(struct buf *b, const char *figure, const struct worker *m, bool open)
+{
+    if (open)
+        buf_printf(b, "sluice_%s{model=\"%lld\"}", figure, (long long)m->local_id);
+    else
+        put_name(b, figure, m->model_id);
+}
+
+void local_metrics_put(struct buf *b, const struct worker *w, bool open)
 {
     static const struct {
         const char *name, *type, *help;
@@ -48,7 +57,7 @@ void local_metrics_put(struct buf *b, const struct worker *w)
                 (double)page.cached_tokens,
                 (double)page.completion_tokens,
                 (double)page.resident_bytes};
-            put_name(b, rows[k].name, w->locals[i].model_id);
+            put_label(b, rows[k].name, &w->locals[i], open);
             buf_printf(b, " %.17g\n", values[k]);
         }
     }
