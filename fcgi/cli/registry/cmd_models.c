@@ -231,8 +231,8 @@ static bool ask_server(struct store *s, struct arena *a, const struct settings *
     struct shared *shared = models_local_open(o->state, e);
     if (!shared)
         return false;
-    const bool ok =
-        load ? models_local_load(shared, m.id, o->state, e) : models_local_unload(shared, m.id, e);
+    const bool ok = load ? models_local_load(shared, m.id, o->state, e)
+                         : models_local_unload(shared, m.id, o->state, e);
     shared_close(&shared);
     if (ok)
         cli_store_audit(s, load ? "model.load" : "model.unload", "model", m.id);

@@ -19,6 +19,7 @@
 
 #define MAX_FILE ((size_t)1 << 20)
 #define LOOK_MS 50
+#define ASK_MS 1000.0
 #define SEEN_MS 5000.0 /* in which `sluice up` sees a new row */
 
 static cJSON *read_told(const char *folder, struct err *e)
@@ -65,6 +66,19 @@ static struct shared_local *find(struct shared *s, int64_t id, struct err *e)
     return l;
 }
 
+/* A killed `sluice up` leaves its rows as they are: asked again every second. */
+static bool still_runs(const char *state, double *asked_ms, struct err *e)
+{
+    char folder[PATH_MAX];
+    if (clock_ms() - *asked_ms < ASK_MS)
+        return true;
+    *asked_ms = clock_ms();
+    cJSON *told = cli_store_folder(state, folder, e) ? read_told(folder, e) : NULL;
+    const bool runs = told != NULL;
+    cJSON_Delete(told);
+    return runs;
+}
+
 /* What it told of the model; the list is written a moment after the state. */
 static bool explain(const struct shared_local *l, int64_t id, const char *state, struct err *e)
 {
@@ -88,8 +102,11 @@ bool models_local_load(struct shared *s, int64_t id, const char *state, struct e
 {
     const int64_t began = clock_wall_ms();
     int last = -1;
+    double asked_ms = clock_ms();
     struct shared_local *l = find(s, id, e);
     while (l && l->id == id) {
+        if (!still_runs(state, &asked_ms, e))
+            return false;
         const int now = l->state;
         if (now != last)
             fprintf(stderr, "%s\n", local_state_name(now));
@@ -104,15 +121,19 @@ bool models_local_load(struct shared *s, int64_t id, const char *state, struct e
     return l && err_set(e, ERR_UNAVAILABLE, "the server has stopped, or the model was removed");
 }
 
-bool models_local_unload(struct shared *s, int64_t id, struct err *e)
+bool models_local_unload(struct shared *s, int64_t id, const char *state, struct err *e)
 {
+    double asked_ms = clock_ms();
     struct shared_local *l = find(s, id, e);
     if (!l)
         return false;
     if (l->state != LOCAL_READY)
         return err_set(e, ERR_CONFLICT, "it is not loaded (%s)", local_state_name(l->state));
     l->unload_ms = clock_wall_ms();
-    while (l->id == id && (l->state == LOCAL_READY || l->state == LOCAL_LEAVING))
+    while (l->id == id && (l->state == LOCAL_READY || l->state == LOCAL_LEAVING)) {
+        if (!still_runs(state, &asked_ms, e))
+            return false;
         poll(NULL, 0, LOOK_MS);
+    }
     return true;
 }

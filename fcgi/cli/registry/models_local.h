@@ -15,4 +15,4 @@ const char *models_local_state(struct shared *s, int64_t id);
 /* Asks for it, and waits until it is done, saying what happens. ERR_UNAVAILABLE: it can't be
  * loaded, *e says why. */
 bool models_local_load(struct shared *s, int64_t id, const char *state, struct err *e);
-bool models_local_unload(struct shared *s, int64_t id, struct err *e);
+bool models_local_unload(struct shared *s, int64_t id, const char *state, struct err *e);
