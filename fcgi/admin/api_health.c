@@ -135,8 +135,15 @@ static bool add_loading(void *context, const struct store_model *m)
 {
     struct loading *l = context;
     const struct shared_local *at = m->path ? local_model_state(l->shared, m->id) : NULL;
-    if (at && at->state == LOCAL_LOADING)
-        cJSON_AddItemToArray(l->names, cJSON_CreateString(m->name));
+    if (!at || at->state != LOCAL_LOADING)
+        return true;
+    cJSON_AddItemToArray(l->names, cJSON_CreateString(m->name));
+    cJSON *aliases = cJSON_Parse(m->aliases); /* a chat's settings may have one */
+    const cJSON *alias;
+    cJSON_ArrayForEach (alias, aliases)
+        if (cJSON_IsString(alias))
+            cJSON_AddItemToArray(l->names, cJSON_CreateString(alias->valuestring));
+    cJSON_Delete(aliases);
     return true;
 }
 

@@ -61,13 +61,13 @@ static bool add(struct request *r, struct err *e)
                                   .defaults = c->defaults};
     if (!store_local_model_add(r->store, &m, &id, e))
         return false;
-    audit_record_id(r, "model.add", "model", id);
     struct err why = {0};
     if ((c->aliases || c->users) && !store_model_change(r->store, id, c, &why)) {
         store_model_remove(r->store, id, NULL); /* all of it or nothing */
         *e = why;
         return false;
     }
+    audit_record_id(r, "model.add", "model", id);
     return registry_reply(r, 201, id, e);
 }
 
