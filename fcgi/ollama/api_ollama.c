@@ -1,7 +1,6 @@
 /* POST /api/chat and /api/generate, in Ollama's form. */
 #include <stdio.h>
 
-#include "fcgi/auth/limits.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
 #include "fcgi/inference/inference.h"
@@ -59,14 +58,8 @@ static bool run(struct request *r, struct ollama_request *o, struct err *e)
 static bool say_loaded(struct request *r, const struct ollama_request *o, struct err *e)
 {
     struct status_page page;
-    if (r->worker->local_id) { /* the wait counts as an answer of the user's */
-        if (!limits_enter(r, 0, 1, e))
-            return false;
-        const bool loaded = local_gate_wait(r, false, e);
-        limits_leave(r);
-        if (!loaded)
-            return false;
-    }
+    if (!local_gate_load(r, e))
+        return false;
     if (!r->model && !engine_status_read(r, &page))
         return err_set(e, ERR_UNAVAILABLE, "the model is not loaded (%s)",
                        engine_state_name(page.state));

@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/size_text.h"
+#include "fcgi/auth/limits.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/child.h"
@@ -99,5 +100,16 @@ bool local_gate_wait(struct request *r, bool stays, struct err *e)
     if (r->slot)
         r->slot->waits_local = 0;
     r->engine_ns += clock_ns() - began;
+    return ok;
+}
+
+bool local_gate_load(struct request *r, struct err *e)
+{
+    if (!r->worker->local_id)
+        return true;
+    if (!limits_enter(r, 0, 1, e))
+        return false;
+    const bool ok = local_gate_wait(r, false, e);
+    limits_leave(r);
     return ok;
 }

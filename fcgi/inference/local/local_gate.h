@@ -13,3 +13,5 @@ struct request;
  * long, does not fit or can't be loaded; r->error_override has the time to wait), ERR_BUSY (too
  * many wait already), ERR_CANCELLED. */
 bool local_gate_wait(struct request *r, bool stays, struct err *e);
+/* The same without a job to follow; the wait counts as an answer of the user's. */
+bool local_gate_load(struct request *r, struct err *e);

@@ -91,8 +91,7 @@ static void test_a_changed_list_opens_only_what_is_new_in_it(void **state)
     const char *top = getenv("top_srcdir");
     assert_non_null(mkdtemp(dir));
     snprintf(model, sizeof model, "%s/engine/demo-model", top ? top : ".");
-    struct worker w = {
-        .pool = POOL_STREAM, .run_dir = dir, .engine_run = dir, .n_locals = -1};
+    struct worker w = {.pool = POOL_STREAM, .run_dir = dir, .engine_run = dir, .n_locals = -1};
     snprintf(line, sizeof line, "{\"id\":7,\"name\":\"x\",\"path\":\"%s\"}", model);
     snprintf(text, sizeof text, "{\"pid\":%d,\"models\":[%s]}", (int)getpid(), line);
     read_list(&w, text);
