@@ -102,7 +102,7 @@ void up_engine_words(struct up *u, char **argv)
                            (char *)u->draft_model,
                            u->without_landlock ? "--without-landlock" : "--no-without-landlock",
                            u->without_seccomp ? "--without-seccomp" : "--no-without-seccomp",
-                           "--beside", /* renewed by local_engines.c */
+                           "--beside", /* renewed by local_first.c */
                            up_number(u, (int64_t)(u->beside + u->kept)),
                            NULL};
     char *const peer[] = {"--peer", up_number(u, (int64_t)u->user.uid), NULL};

@@ -24,6 +24,7 @@
 #define AGAIN_MS 2000   /* a model that failed is tried again at the earliest */
 #define STAY_MS 3000    /* what is loaded answers at least so long before others get its room */
 #define QUIET_MS 300.0  /* without a job before an engine is told to end: one may be on its way */
+#define START_MS 600000 /* others wait so long for one that starts on a GPU */
 #define LEAVE_MS 120e3  /* for running answers, when others want its room */
 #define KILL_MS 30000.0 /* after it was told to end */
 #define BUSY_TICK_MS 20 /* while something is being loaded or unloaded */
@@ -107,8 +108,9 @@ static bool another_starts(const struct local_engines *l)
 {
     bool starts = false;
     for (int i = 0; i < LOCAL_ENGINES; i++)
-        starts |=
-            l->at[i].id && l->at[i].slot->state == LOCAL_LOADING && l->at[i].step == STEP_STARTING;
+        starts |= l->at[i].id && l->at[i].slot->state == LOCAL_LOADING &&
+                  l->at[i].step == STEP_STARTING &&
+                  clock_wall_ms() - l->at[i].slot->since_ms < START_MS;
     return starts && strcmp(l->up->backend, "cpu") != 0;
 }
 

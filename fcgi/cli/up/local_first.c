@@ -19,20 +19,14 @@ uint64_t local_engines_budget(const struct up *u)
     return machine_read("", &machine, &ignored) ? machine.total - memory_reserve(machine.total) : 0;
 }
 
-static bool read_first(const struct local_engines *l, const struct child *c)
-{
-    struct err ignored;
-    return c->pid && status_read(l->up->status, &page, &ignored) && page.pid == c->pid &&
-           page.state == ENGINE_READY;
-}
-
 /* Each tick: what the first engine has. It keeps its part while it is down or loads, since it comes
  * back; what runs beside it then keeps its own, on the command line of its next start. */
 void local_first_look(struct local_engines *l)
 {
     struct child *c = supervisor_child(l->supervisor, "engine");
+    struct err ignored;
     uint64_t others = 0;
-    if (read_first(l, c))
+    if (status_read(l->up->status, &page, &ignored) && page.state == ENGINE_READY)
         l->first_bytes = page.host_bytes + page.draft_host_bytes + MEMORY_PROCESS_BYTES;
     else if (c->held && !c->pid) /* unloaded */
         l->first_bytes = 0;
