@@ -132,10 +132,11 @@ bool store_usage_list(struct store *s, const struct store_usage_filter *f, store
 bool store_usage_days(struct store *s, const struct store_usage_filter *f, store_usage_fn fn,
                       void *context, struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_USAGE_DAYS, e);
+    sqlite3_stmt *q = statement_begin(s, f->user_id ? QUERY_USAGE_DAYS : QUERY_USAGE_DAYS_ALL, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", f->user_id);
+    if (f->user_id)
+        statement_bind_int(q, ":user_id", f->user_id);
     statement_bind_int(q, ":day", f->first_day);
     return each_usage(s, q, fn, context, e);
 }

@@ -31,7 +31,11 @@ WHERE day >= :day ORDER BY day, user_id, key_id;
 
 -- name: usage_days
 SELECT user_id, day, 0, sum(requests), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens) FROM usage
-WHERE (:user_id = 0 OR user_id = :user_id) AND day >= :day GROUP BY user_id, day ORDER BY user_id, day;
+WHERE user_id = :user_id AND day >= :day GROUP BY user_id, day ORDER BY user_id, day;
+
+-- name: usage_days_all
+SELECT user_id, day, 0, sum(requests), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens) FROM usage
+WHERE day >= :day GROUP BY user_id, day ORDER BY user_id, day;
 
 -- name: audit_add
 INSERT INTO audit (at, user_id, user_name, action, target, address)

@@ -286,6 +286,8 @@ static bool may_scan(int q)
     case QUERY_USER_OTHER_ADMINS:
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_USAGE_LIST_ALL:
+    case QUERY_USAGE_DAYS_ALL:
+    case QUERY_LOCAL_MODEL_COUNT:       /* 32 at most */
     case QUERY_CONVERSATION_LIST_ABOVE: /* turns a page round */
     case QUERY_TAG_LIST:                /* the names of one user's tags */
     case QUERY_MESSAGE_BRANCH:          /* its own branch */
@@ -325,9 +327,8 @@ static bool may_scan(int q)
     case QUERY_MODEL_LIST: /* STORE_MODELS_MAX */
     case QUERY_MODEL_FIND: /* the aliases of one */
         return true;
-    default:
-        return false;
     }
+    return false;
 }
 
 static void stub(sqlite3_context *context, int n, sqlite3_value **args)
