@@ -102,6 +102,10 @@ static bool check_block(const struct draft_load *l, const struct draft_load_para
     const struct model_plan *own = model_plan(l->model), *target = model_plan(p->target_model);
     if (!is_block(l))
         return true;
+    if (own->n_vocab != target->n_vocab) /* it uses the model's head, row by row */
+        return err_field(e, ERR_UNSUPPORTED, field,
+                         "its vocabulary has %d tokens, that of the model %d", own->n_vocab,
+                         target->n_vocab);
     if (own->d_model == target->d_model && own->context.model_layers == target->n_layer)
         return true;
     return err_field(e, ERR_UNSUPPORTED, field,
