@@ -240,17 +240,18 @@ static bool measure_computing(struct bench *b, struct err *e)
 
 #define PROFILE_TRIES 5 /* the one that took least counts */
 
-/* One step of the case: a row of each sequence, or the prompt's last chunk. */
+/* One step of the case: a row of each sequence, several of one, or the prompt's last chunk. */
 static bool profile_case(struct bench *b, struct bench_case *c, struct err *e)
 {
     const struct cli_run *r = &b->run;
     const bool prefill = c->kind == BENCH_PREFILL;
-    const int32_t n = !prefill               ? 1
+    const int32_t out = c->kind == BENCH_ROWS ? c->rows : 1,
+                  n = !prefill               ? out
                       : c->tokens < r->chunk ? c->tokens
                                              : r->chunk,
                   start = prefill ? c->depth + c->tokens - n : c->depth + BENCH_LEAD;
     struct step_sequence *sequences = calloc((size_t)c->batch, sizeof *sequences);
-    struct step_row *rows = calloc((size_t)c->batch, sizeof *rows);
+    struct step_row *rows = calloc((size_t)c->batch * (size_t)out, sizeof *rows);
     bool ok = (sequences && rows) || err_set(e, ERR_NOMEM, "no memory for a profile");
     for (int32_t s = 0; ok && s < c->batch; s++)
         sequences[s] = (struct step_sequence){.tokens = own_text(b, s) + start,
@@ -258,7 +259,7 @@ static bool profile_case(struct bench *b, struct bench_case *c, struct err *e)
                                               .start = start,
                                               .blocks = cli_run_blocks(r, s),
                                               .state = r->plan->n_recurrent ? s : -1,
-                                              .n_out = 1};
+                                              .n_out = out};
     const struct step step = {.sequences = sequences, .n_sequences = c->batch, .n_top = 1};
     ok = ok && fill(b, c, e) && (!prefill || time_prefill(b, c, e));
     for (int i = 0; ok && i < PROFILE_TRIES; i++) {

@@ -6,10 +6,15 @@
 static void print_case(const struct bench_case *c)
 {
     const struct backend_profile *p = &c->profile;
-    printf("\none step of %s, %d %s at depth %d: %.0f us on the device\n",
-           c->kind == BENCH_PREFILL ? "prefill" : "decode",
-           c->kind == BENCH_PREFILL ? c->tokens : c->batch,
-           c->kind == BENCH_PREFILL ? "tokens" : "sequences", c->depth, p->us);
+    const struct {
+        const char *what, *of;
+        int32_t n;
+    } kinds[] = {[BENCH_PREFILL] = {"prefill", "tokens", c->tokens},
+                 [BENCH_DECODE] = {"decode", "sequences", c->batch},
+                 [BENCH_ROWS] = {"decode", "rows of one sequence", c->rows}},
+      *kind = &kinds[c->kind];
+    printf("\none step of %s, %d %s at depth %d: %.0f us on the device\n", kind->what, kind->n,
+           kind->of, c->depth, p->us);
     printf("%-16s %6s %10s %10s %7s\n", "operation", "count", "us", "us each", "share");
     for (int32_t i = 0; i < p->n; i++) {
         const struct backend_operation *o = &p->at[i];
