@@ -393,13 +393,13 @@ static void fail_at_once(struct request *r, int64_t message_id, const struct err
 /* Unguessable, and so unique; with whose job it is. */
 static void make_key(const struct request *r, char key[ENGINE_KEY_SIZE])
 {
-    char token[SECRET_TOKEN_SIZE], at[32] = "";
+    char token[SECRET_TOKEN_SIZE], at[24] = ""; /* with a row's number of 20 digits */
     secret_token(token);
     if (r->model)
         snprintf(at, sizeof at, WORKER_RELAYED_KEY);
     else if (r->worker->local_id)
         snprintf(at, sizeof at, "%c%lld:", LOCAL_MODEL_KEY, (long long)r->worker->local_id);
-    snprintf(key, ENGINE_KEY_SIZE, "%s%.36s", at, token);
+    snprintf(key, ENGINE_KEY_SIZE, "%s%.24s", at, token); /* 144 bits */
 }
 
 static bool post(struct request *r, struct posting *p, struct err *e)
