@@ -14,6 +14,7 @@
 #include "sql/files/store_attachments.h"
 #include "sql/projects/store_project_files.h"
 #include "sql/projects/store_projects.h"
+#include "sql/users/users_internal.h"
 
 bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known,
                         struct err *e)
@@ -166,10 +167,11 @@ static bool copy_file(struct store *s, int64_t user_id, const char *name, int64_
     return statement_int(s, q, id, e) && search_add_file(s, *id, e);
 }
 
-struct file_list { /* of one message */
-    int64_t ids[STORE_MESSAGE_ATTACHMENTS];
+struct file_list { /* of one message, or of a project */
+    int64_t ids[STORE_PROJECT_FILES];
     int n;
 };
+static_assert(STORE_MESSAGE_ATTACHMENTS <= STORE_PROJECT_FILES, "a message's fit as well");
 
 static bool holds(const struct file_list *l, int64_t id)
 {
@@ -179,8 +181,7 @@ static bool holds(const struct file_list *l, int64_t id)
     return n > 0;
 }
 
-/* A message that has the same file twice had it uploaded twice: each of its places is a row of its
- * own. */
+/* Who has the same file twice had it uploaded twice: each of its places is a row of its own. */
 static bool take_file(struct store *s, int64_t user_id, const struct store_import_file *f,
                       struct file_list *l, struct err *e)
 {
@@ -278,42 +279,87 @@ static bool add_rest(struct importing *x, struct err *e)
     return true;
 }
 
-/* One file of a project that is made. What the project can't take (its limits) is missing. */
-static bool add_project_file(struct store *s, const struct store_import *c, int64_t project_id,
-                             const struct store_import_file *f, struct store_imported *out,
-                             struct err *e)
+/* A project on the way in. */
+struct making {
+    struct store *s;
+    const struct store_import *c;
+    int64_t id;
+    struct file_list files;
+    struct store_imported *out;
+};
+
+/* What it takes is loose until a project has it. */
+static bool take_project_file(struct making *m, const struct store_import_file *f, struct err *e)
+{
+    return take_file(m->s, m->c->user_id, f, &m->files, e) &&
+           users_check_quota(m->s, m->c->user_id, m->c->storage_bytes, e);
+}
+
+/* What the project can't take (its limits) is missing. */
+static bool add_project_file(struct making *m, const struct store_import_file *f, struct err *e)
 {
     struct err why = {0};
-    struct file_list l = {.n = 0};
-    if (!store_write_begin_unsynced(s, e) ||
-        !store_write_end(s, take_file(s, c->user_id, f, &l, e), e))
+    const int n = m->files.n;
+    if (!store_write_begin_unsynced(m->s, e) ||
+        !store_write_end(m->s, take_project_file(m, f, e), e))
         return false;
-    const struct store_project_file_ref at = {
-        .user_id = c->user_id, .project_id = project_id, .attachment_id = l.n ? l.ids[0] : 0};
-    const bool taken = l.n && store_project_file_add(s, &at, &why);
-    out->n_files += taken;
-    out->n_missing += !taken;
-    return taken || !l.n || why.code == ERR_LIMIT || why.code == ERR_UNSUPPORTED ||
+    const bool found = m->files.n > n;
+    const struct store_project_file_ref at = {.user_id = m->c->user_id,
+                                              .project_id = m->id,
+                                              .attachment_id = found ? m->files.ids[n] : 0};
+    const bool taken = found && store_project_file_add(m->s, &at, &why);
+    m->out->n_files += taken;
+    m->out->n_missing += !taken;
+    return taken || !found || why.code == ERR_LIMIT || why.code == ERR_UNSUPPORTED ||
            err_set(e, why.code, "%s", why.text);
 }
 
+static bool set_key(const struct making *m, bool *known, struct err *e)
+{
+    int changed = 0;
+    sqlite3_stmt *q = statement_begin(m->s, QUERY_IMPORT_PROJECT_KEY, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", m->c->user_id);
+    statement_bind_int(q, ":id", m->id);
+    statement_bind_text(q, ":key", m->c->project->key);
+    const bool ok = statement_run(m->s, q, &changed, e);
+    *known = ok && !changed;
+    return ok;
+}
+
+/* *known: another import has made one with this key since. */
+static bool name_project(const struct making *m, bool *known, struct err *e)
+{
+    return store_write_begin(m->s, e) && store_write_end(m->s, set_key(m, known, e), e);
+}
+
 /* The conversation's project is there afterwards: before it, and in transactions of its own, since
- * its files' passages are many rows. */
+ * its files' passages are many rows. It has its key only once it is whole, so that an import that
+ * is repeated never takes half of one for it. */
 static bool make_project(struct store *s, const struct store_import *c, struct store_imported *out,
                          struct err *e)
 {
-    int64_t id = 0;
+    struct making m = {.s = s, .c = c, .out = out};
     const struct store_import_project *p = c->project;
-    if (!p || !store_project_by_key(s, c->user_id, p->key, &id, e) || id)
-        return !p || id;
-    const struct store_project_change made = {.key = p->key,
-                                              .name = p->name,
+    bool known = false;
+    if (!p || !store_project_by_key(s, c->user_id, p->key, &m.id, e) || m.id)
+        return !p || m.id;
+    const struct store_project_change made = {.name = p->name,
                                               .instructions = p->instructions,
                                               .colour = p->colour,
                                               .storage_bytes = c->storage_bytes};
-    bool ok = store_project_add(s, c->user_id, &made, &id, e);
+    if (!store_project_add(s, c->user_id, &made, &m.id, e))
+        return false;
+    assert(p->n_files <= STORE_PROJECT_FILES);
+    bool ok = true;
     for (int i = 0; i < p->n_files && ok; i++)
-        ok = add_project_file(s, c, id, &p->files[i], out, e);
+        ok = add_project_file(&m, &p->files[i], e);
+    ok = ok && name_project(&m, &known, e);
+    if (!ok || known) {
+        *out = (struct store_imported){0};
+        store_project_remove(s, &(struct store_ref){c->user_id, m.id}, false, &(struct err){0});
+    }
     return ok;
 }
 

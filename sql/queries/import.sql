@@ -30,12 +30,16 @@ ORDER BY name = :name DESC, fresh DESC, id LIMIT 1;
 -- name: import_file_name
 UPDATE attachments SET name = :name WHERE id = :id AND user_id = :user_id AND loose_at IS NOT NULL;
 
--- The same file by another name.
+-- The same file by another name; loose until a message or a project has it.
 -- name: import_file_copy
-INSERT INTO attachments (user_id, sha256, name, type, bytes, tokens, model, note, created_at, text)
-SELECT user_id, sha256, :name, type, bytes, tokens, model, note, :now, text FROM attachments
+INSERT INTO attachments (user_id, sha256, name, type, bytes, tokens, model, note, created_at, loose_at, text)
+SELECT user_id, sha256, :name, type, bytes, tokens, model, note, :now, :now, text FROM attachments
 WHERE id = :id AND user_id = :user_id
 RETURNING id;
+
+-- No row changes: there is another with this key.
+-- name: import_project_key
+UPDATE OR IGNORE projects SET key = :key WHERE id = :id AND user_id = :user_id;
 
 -- Changes nothing, and yet writes a page: see store_import_sync.
 -- name: import_touch

@@ -388,6 +388,56 @@ static void test_an_import_gives_its_files_names_and_keeps_each_once(void **stat
     assert_string_equal(attachment_get(f, f->user, came).name, "a.txt");
 }
 
+static void test_an_imported_project_is_whole_and_keeps_nothing_else(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_imported done;
+    const int64_t had = attachment_add(f, f->user, "a.txt", "known"),
+                  large = attachment_add(f, f->user, "large.txt", "x");
+    attachment_post(f, fixture_conversation(f, f->user, "c"), (int64_t[]){had, large}, 2);
+    const char *known = attachment_get(f, f->user, had).sha256;
+    struct store_import_file files[] = {{known, "a.txt"}, {known, "a.txt"}, {known, "b.txt"}};
+    struct store_import_project p = {
+        .key = "pk", .name = "p", .instructions = "", .files = files, .n_files = 3};
+    struct store_import c = {.user_id = f->user,
+                             .key = "k",
+                             .title = "t",
+                             .settings = "{}",
+                             .created_at = 1,
+                             .updated_at = 1,
+                             .project = &p,
+                             .storage_bytes = 1,
+                             .leaf = -1};
+    /* Without room for one of its files neither half of it nor a lasting file stays. */
+    for (bool ok = false; !ok; c.storage_bytes += 4) {
+        assert_true(c.storage_bytes < 4000);
+        attachment_clear(f);
+        ok = store_import_add(f->store, &c, &done, &e);
+        assert_true(ok || e.code == ERR_LIMIT);
+        assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM projects"), ok);
+        assert_int_equal(
+            fixture_number(f->path, "SELECT count(*) FROM attachments WHERE loose_at IS NULL"),
+            ok ? 4 : 2);
+        e = (struct err){0};
+    }
+    assert_int_equal(done.n_files, 3); /* the same twice, as the project had it */
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM project_files f JOIN projects p "
+                                             "ON p.id = f.project_id WHERE p.key = 'pk'"),
+                     3);
+    /* A picture, which the project can't take: the row with that name is loose. */
+    fixture_number(f->path, "UPDATE attachments SET text = NULL WHERE name = 'large.txt'");
+    files[0] = (struct store_import_file){attachment_get(f, f->user, large).sha256, "picture"};
+    c.key = "k2";
+    p.key = "pk2";
+    p.n_files = 1;
+    ASSERT_OK(store_import_add(f->store, &c, &done, &e));
+    assert_int_equal(done.n_missing, 1);
+    assert_int_equal(fixture_number(f->path, "SELECT loose_at IS NOT NULL FROM attachments "
+                                             "WHERE name = 'picture'"),
+                     1);
+}
+
 /* Eight at once, room for two: two rows, two files, whoever they are. */
 static void test_of_many_at_once_those_who_fit_stay(void **state)
 {
@@ -443,6 +493,7 @@ int main(void)
         T(test_a_row_that_cannot_be_leaves_no_file),
         T(test_files_are_found_by_name_and_text_while_a_message_has_them),
         T(test_an_import_gives_its_files_names_and_keeps_each_once),
+        T(test_an_imported_project_is_whole_and_keeps_nothing_else),
         T(test_of_many_at_once_those_who_fit_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
