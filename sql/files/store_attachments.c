@@ -183,7 +183,7 @@ bool store_attachment_remove(struct store *s, int64_t user_id, int64_t id, struc
     statement_bind_int(q, ":user_id", user_id);
     statement_bind_int(q, ":id", id);
     return statement_int(s, q, &is_there, NULL)
-               ? err_set(e, ERR_CONFLICT, "a message has this attachment")
+               ? err_set(e, ERR_CONFLICT, "a message or a project has this attachment")
                : none(e);
 }
 

@@ -114,7 +114,8 @@ INSERT INTO chunk_search (chunk_search, rowid, owner, text) VALUES ('delete', :i
 -- name: chunk_remove
 DELETE FROM file_chunks WHERE id = :id;
 
--- As for the other indexes in search.sql. One of little text is emptied, and filled again as new passages are.
+-- As for the other indexes in search.sql. One of little text is emptied, and filled again
+-- with all passages, those that wait for it included: so these count, too.
 -- name: search_merge_chunks
 INSERT INTO chunk_search (chunk_search, rank) VALUES ('merge', :pages);
 
@@ -122,7 +123,7 @@ INSERT INTO chunk_search (chunk_search, rank) VALUES ('merge', :pages);
 SELECT count(*) FROM (SELECT 1 FROM chunk_search_data LIMIT :limit);
 
 -- name: search_sizes_chunks
-SELECT bytes FROM file_chunks WHERE state = 'indexed';
+SELECT bytes FROM file_chunks;
 
 -- name: search_empty_chunks
 INSERT INTO chunk_search (chunk_search) VALUES ('delete-all');
