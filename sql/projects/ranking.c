@@ -36,8 +36,27 @@ static size_t without_end(const char *word, size_t len, size_t n)
     return len;
 }
 
-/* "word" or "wor" *; what holds letters that stand alone is a phrase of them. */
-static bool put_term(struct buf *out, const char *word, size_t len)
+/* The first bytes of a longer word, without a part of a letter. */
+static size_t cut(const char *word, size_t len)
+{
+    while (len && (word[len] & 0xc0) == 0x80)
+        len--;
+    return len;
+}
+
+struct term {
+    const char *at;
+    size_t len;
+};
+struct terms {
+    struct term seen[RANKING_TERMS];
+    int n;
+    struct buf *out;
+    const char *owner;
+};
+
+/* "word" or "wor" *; letters that stand alone are a phrase. */
+static void put_term(struct buf *out, const char *word, size_t len)
 {
     struct buf apart = {0};
     const size_t n = letters(word, len);
@@ -51,7 +70,6 @@ static bool put_term(struct buf *out, const char *word, size_t len)
         buf_append(out, word, kept);
     buf_puts(out, n >= 4 && !phrase ? "\" *" : "\"");
     buf_fini(&apart);
-    return !out->failed;
 }
 
 static bool same(const char *a, const char *b, size_t len)
@@ -65,38 +83,77 @@ static bool same(const char *a, const char *b, size_t len)
     return true;
 }
 
+static void add_term(struct terms *t, const char *word, size_t len)
+{
+    int i = 0;
+    while (i < t->n && (t->seen[i].len != len || !same(t->seen[i].at, word, len)))
+        i++;
+    /* A single Latin letter is no word that finds anything. */
+    if (i < t->n || t->n == RANKING_TERMS || !len || (len == 1 && (*word < '0' || *word > '9')))
+        return;
+    if (!t->n)
+        buf_printf(t->out, "owner : \"%s\" AND text : (", t->owner);
+    else
+        buf_puts(t->out, " OR ");
+    put_term(t->out, word, len);
+    t->seen[t->n++] = (struct term){word, len};
+}
+
+static size_t next_letter(const char *word, size_t at, size_t len)
+{
+    do
+        at++;
+    while (at < len && (word[at] & 0xc0) == 0x80);
+    return at;
+}
+
+static bool stands_alone(const char *letter, size_t len)
+{
+    struct buf apart = {0};
+    search_chunks_words(&apart, letter, len);
+    const bool alone = apart.len != len;
+    buf_fini(&apart);
+    return alone;
+}
+
+/* Of a run of letters that stand alone, each pair of neighbours, since nothing says where a word
+ * ends; what stands between such runs is a word. */
+static void add_run(struct terms *t, const char *run, size_t len)
+{
+    for (size_t at = 0, end; at < len && t->n < RANKING_TERMS; at = end) {
+        size_t before = at;
+        bool any = false;
+        const bool alone = stands_alone(run + at, next_letter(run, at, len) - at);
+        for (end = next_letter(run, at, len); end < len;) {
+            const size_t next = next_letter(run, end, len);
+            if (stands_alone(run + end, next - end) != alone)
+                break;
+            if (alone)
+                add_term(t, run + before, next - before);
+            any = true;
+            before = end;
+            end = next;
+        }
+        if (!alone)
+            add_term(t, run + at, end - at < WORD_BYTES ? end - at : cut(run + at, WORD_BYTES));
+        else if (!any)
+            add_term(t, run + at, end - at);
+    }
+}
+
 int ranking_query(struct buf *out, const char *owner, const char *question)
 {
-    struct {
-        const char *at;
-        size_t len;
-    } seen[RANKING_TERMS];
-    int n = 0;
-    for (const char *p = question; *p && n < RANKING_TERMS;) {
+    struct terms t = {.out = out, .owner = owner};
+    for (const char *p = question; *p && t.n < RANKING_TERMS;) {
         size_t len = 0;
         while (in_word(p[len]))
             len++;
-        size_t used = len < WORD_BYTES ? len : WORD_BYTES;
-        while (used && used < len && (p[used] & 0xc0) == 0x80)
-            used--;
-        int i = 0;
-        while (i < n && (seen[i].len != used || !same(seen[i].at, p, used)))
-            i++;
-        /* A single Latin letter is no word that finds anything. */
-        if (i == n && (used > 1 || (used == 1 && *p >= '0' && *p <= '9'))) {
-            if (!n)
-                buf_printf(out, "owner : \"%s\" AND text : (", owner);
-            else
-                buf_puts(out, " OR ");
-            put_term(out, p, used);
-            seen[n].at = p;
-            seen[n++].len = used;
-        }
+        add_run(&t, p, len);
         p += len ? len : 1;
     }
-    if (n)
+    if (t.n)
         buf_putc(out, ')');
-    return n;
+    return t.n;
 }
 
 void ranking_score(struct ranking_passage *p, int n, int n_terms, int64_t n_all)
