@@ -207,7 +207,7 @@ CREATE VIRTUAL TABLE part_search USING fts5 (
 );
 
 -- Passages of the text of projects' files, some 1600 letters each, for the search by words. The recorder puts them into chunk_search,
--- a few in a transaction. The index keeps no text; owner is 'u' and the user's id, so that a search reads no other user's entries.
+-- a few in a transaction. The index keeps no text; owner is 'u' and the user's id, so that a search finds no other user's entries.
 CREATE TABLE file_chunks (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     attachment_id INTEGER NOT NULL REFERENCES attachments (id),

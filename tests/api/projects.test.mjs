@@ -152,7 +152,8 @@ test('files that fit are given whole, in the part that all chats of the project 
   assert.deepEqual([r.status, r.body.error.param], [400, 'attachment_id']);
   for (const bad of [undefined, 'x', 5]) assert.equal((await s.json('POST', `/api/projects/${p.id}/files`, { attachment_id: bad })).body.error.param, 'attachment_id');
   const { files } = (await s.json('GET', `/api/projects/${p.id}`)).body;
-  assert.equal((await s.json('DELETE', `/api/attachments/${files[0].id}`)).status, 409, 'the project has it');
+  const held = await s.json('DELETE', `/api/attachments/${files[0].id}`);
+  assert.deepEqual([held.status, /project/.test(held.text)], [409, true], 'the project has it');
   assert.equal((await s.request('DELETE', `/api/projects/${p.id}/files/${files[0].id}`)).status, 204);
   assert.equal((await s.json('DELETE', `/api/projects/${p.id}/files/${files[0].id}`)).status, 404);
   assert.doesNotMatch((await post(a.id, { content: `later ${ECHO}`, parent_id: null })).content, /WALNUT/);
@@ -192,7 +193,12 @@ test('of files that do not fit, passages that match stand before the question, w
   const none = await post(c.id, { content: `zzzz qqqq xxxx jjjj zzzz qqqq xxxx jjjj zzzz qqqq xxxx jjjj zzzz ${ECHO}`, parent_id: null });
   assert.ok(none.last.message.sources.passages.every((x) => !x.text.includes('Heron')));
   // another user's texts do not change what is found
-  await uploaded('noise.txt', long('Heron heron heron'), other);
+  const theirs = (await s.json('POST', '/api/projects', { name: 'noise' }, other)).body;
+  const noise = await uploaded('noise.txt', long('Heron heron heron'), other);
+  assert.equal((await s.json('POST', `/api/projects/${theirs.id}/files`, { attachment_id: noise.id }, other)).status, 201);
+  for (const end = Date.now() + 20000 * slow; (await s.json('GET', `/api/projects/${theirs.id}`, undefined, other)).body.indexing; await sleep(50)) assert.ok(Date.now() < end);
+  const beside = await post(c.id, { content: `Where did the herons land? ${ECHO}`, parent_id: null });
+  assert.deepEqual(beside.last.message.sources, sources);
   await s.request('DELETE', `/api/projects/${p.id}?chats=trash`);
 });
 
