@@ -143,6 +143,16 @@ static bool add_some(struct store *s, int64_t attachment_id, const struct passag
     return true;
 }
 
+/* Within a transaction. A file that was on its way out may have lost some of them meanwhile. */
+static bool add_missing(struct store *s, int64_t attachment_id, const struct passages *p,
+                        struct err *e)
+{
+    bool ok = true;
+    for (int64_t i = 0; i < p->n && ok; i += PASSAGES_STEP)
+        ok = add_some(s, attachment_id, p, i, e);
+    return ok;
+}
+
 /* Before the file is in the project: what a killed process leaves goes with the attachment. */
 static bool add_passages(struct store *s, int64_t attachment_id, const struct passages *p,
                          struct err *e)
@@ -180,7 +190,8 @@ static bool add(struct store *s, const struct store_project_file_ref *f, const s
         return false;
     statement_bind_int(q, ":user_id", f->user_id);
     return statement_run(s, q, &changed, e) &&
-           (changed || err_set(e, ERR_NOTFOUND, "there is no such project")) && bound(s, f, e);
+           (changed || err_set(e, ERR_NOTFOUND, "there is no such project")) && bound(s, f, e) &&
+           add_missing(s, f->attachment_id, p, e);
 }
 
 bool store_project_file_add(struct store *s, const struct store_project_file_ref *f, struct err *e)

@@ -115,9 +115,11 @@ static bool check(const struct store_project_change *c, struct err *e)
     if (c->name &&
         (!characters || characters > STORE_PROJECT_NAME || strspn(c->name, " ") == strlen(c->name)))
         return err_field(e, ERR_INPUT, "name", "must have 1 to %d characters", STORE_PROJECT_NAME);
-    if (c->instructions && strlen(c->instructions) > STORE_PROJECT_INSTRUCTIONS)
-        return err_field(e, ERR_LIMIT, "instructions", "are longer than %d bytes",
-                         STORE_PROJECT_INSTRUCTIONS);
+    if (c->instructions && strlen(c->instructions) > STORE_PROJECT_INSTRUCTIONS) {
+        err_field(e, ERR_LIMIT, "instructions", "are longer than %d bytes",
+                  STORE_PROJECT_INSTRUCTIONS);
+        return err_reason(e, "project_instructions");
+    }
     return c->colour < STORE_PROJECT_COLOURS ||
            err_field(e, ERR_INPUT, "colour", "must be 0 to %d", STORE_PROJECT_COLOURS - 1);
 }
