@@ -306,7 +306,11 @@ static bool read_project(struct draft *d, const cJSON *item, struct err *e)
         !get_count(o, "colour", 0, &colour, e) ||
         !must("colour", colour < STORE_PROJECT_COLOURS, "0 to 7", e) ||
         !must("files", cJSON_IsArray(files) && cJSON_GetArraySize(files) <= STORE_PROJECT_FILES,
-              "an array of at most 100 files", e))
+              "an array of at most 100 files", e) ||
+        !store_project_check(&(struct store_project_change){.name = p->name,
+                                                            .instructions = p->instructions,
+                                                            .colour = (int)colour},
+                             e))
         return false;
     p->colour = (int)colour;
     cJSON_ArrayForEach (f, files)

@@ -104,7 +104,7 @@ bool store_project_by_key(struct store *s, int64_t user_id, const char *key, int
     return rc >= 0;
 }
 
-static bool check(const struct store_project_change *c, struct err *e)
+bool store_project_check(const struct store_project_change *c, struct err *e)
 {
     size_t characters = 0;
     for (const char *p = c->name ? c->name : ""; *p; p++) {
@@ -155,7 +155,7 @@ static bool add(struct store *s, int64_t user_id, const struct store_project_cha
 bool store_project_add(struct store *s, int64_t user_id, const struct store_project_change *c,
                        int64_t *id, struct err *e)
 {
-    return check(c, e) && store_write_begin(s, e) &&
+    return store_project_check(c, e) && store_write_begin(s, e) &&
            store_write_end(s, add(s, user_id, c, id, e), e);
 }
 
@@ -176,7 +176,7 @@ static bool update(struct store *s, const struct store_ref *project,
 bool store_project_update(struct store *s, const struct store_ref *project,
                           const struct store_project_change *c, struct err *e)
 {
-    return check(c, e) && store_write_begin(s, e) &&
+    return store_project_check(c, e) && store_write_begin(s, e) &&
            store_write_end(s, update(s, project, c, e), e);
 }
 

@@ -46,6 +46,9 @@ struct store_project_change {       /* of an existing one NULL, and colour -1, l
     int colour;
     int64_t storage_bytes; /* that the user may keep in all; 0: no limit */
 };
+/* Whether name, instructions and colour may be; without a store. ERR_INPUT or ERR_LIMIT, with the
+ * field. */
+bool store_project_check(const struct store_project_change *c, struct err *e);
 /* ERR_LIMIT: there are STORE_PROJECTS_MAX already, or field STORE_QUOTA_FIELD. */
 bool store_project_add(struct store *s, int64_t user_id, const struct store_project_change *c,
                        int64_t *id, struct err *e);

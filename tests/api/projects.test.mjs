@@ -59,6 +59,7 @@ test('projects are made, changed, listed by name, deleted; bad input names its f
     const r = await s.json('POST', '/api/projects', body);
     assert.ok([400, 413].includes(r.status), r.text);
     assert.equal(r.body.error.param, param, r.text);
+    assert.equal(r.body.error.reason, param === 'instructions' ? 'project_instructions' : undefined, r.text);
   }
   for (const query of ['', '?chats=burn']) assert.equal((await s.json('DELETE', `/api/projects/${b.id}${query}`)).body.error.param, 'chats');
   assert.equal((await s.request('DELETE', `/api/projects/${b.id}?chats=keep`)).status, 204);
@@ -247,12 +248,15 @@ test('an export has projects, to its schema, and comes back whole on another acc
   assert.deepEqual(back.conversations, json.conversations, 'the same again');
   const [, answer] = (await s.json('GET', `/api/conversations/${(await s.json('GET', '/api/conversations', undefined, as)).body.items[0].id}`, undefined, as)).body.messages;
   assert.deepEqual(answer.sources, json.conversations[0].messages[1].sources);
-  for (const [change, field] of [[(x) => { x.project.colour = 9; }, 'colour'], [(x) => { delete x.project.files; }, 'files'], [(x) => { x.messages[1].sources = { project: 1 }; }, 'sources'], [(x) => { x.project = 'x'; }, 'project']]) {
+  for (const [change, field] of [[(x) => { x.project.colour = 9; }, 'colour'], [(x) => { x.project = { ...x.project, key: 'other', name: 'n'.repeat(65) }; }, 'name'],
+    [(x) => { x.project = { ...x.project, key: 'other', instructions: 'ä'.repeat(8193) }; }, 'instructions'], [(x) => { delete x.project.files; }, 'files'], [(x) => { x.messages[1].sources = { project: 1 }; }, 'sources'], [(x) => { x.project = 'x'; }, 'project']]) {
     const bad = structuredClone(json);
     bad.conversations[0].key = `bad.${field}`;
     change(bad.conversations[0]);
     const r = await s.json('POST', '/api/import', bad, as);
     assert.deepEqual([r.body.failed, r.body.problems[0].path.endsWith(field)], [1, true], r.text);
+    const dry = await s.json('POST', '/api/import?dry_run=1', bad, as);
+    assert.deepEqual(dry.body.problems, r.body.problems, 'a dry run says the same');
   }
   await s.request('DELETE', `/api/projects/${p.id}?chats=trash`);
 });
