@@ -211,3 +211,14 @@ test('deleting asks what becomes of the chats; kept, they are in the list again'
 test('nothing failed in the page meanwhile', opts, () => {
   assert.deepEqual(house.problems, []);
 });
+
+test('all chats of a large project can be shown', opts, async () => {
+  const { id } = await api('POST', '/api/projects', { name: 'Large' });
+  for (let i = 0; i < 205; i++) await api('POST', '/api/conversations', { title: `c${i}`, project_id: id });
+  await page.reload();
+  await folder('Large').locator('.project-open').click();
+  const chats = () => page.locator('li', { has: folder('Large') }).locator('.project-chat a').count();
+  await becomes(chats, 20);
+  await page.locator('.project-chat > button:not(.icon-button)').click();
+  await becomes(chats, 205);
+});

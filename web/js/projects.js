@@ -41,7 +41,7 @@ function chatRow(c) {
 function chatRows(p) {
   const held = chats.get(p.id);
   if (!held) return [];
-  const more = held.next && el("li", { class: "project-chat" }, el("button", { type: "button", on: { click: () => readChats(p.id, MORE).then(draw) } }, t("project.showAll", { n: p.chats })));
+  const more = held.next && el("li", { class: "project-chat" }, el("button", { type: "button", on: { click: () => moreChats(p.id) } }, t("project.showAll", { n: p.chats })));
   return held.items.length ? [...held.items.map(chatRow), more] : [el("li", { class: "project-chat" }, el("span", { class: "muted" }, t("project.noChats")))];
 }
 
@@ -88,9 +88,20 @@ function drawHere() {
 
 // --- reading --------------------------------------------------------------------------------------------------------
 
-async function readChats(id, limit = Math.max(FIRST, chats.get(id)?.items.length || 0)) {
-  const { items, next } = await call("GET", `/api/conversations?project=${id}&archived=any&limit=${Math.min(limit, MORE)}`);
-  chats.set(id, { items, next });
+const page = (id, limit, from) => call("GET", `/api/conversations?project=${id}&archived=any&limit=${limit}${from ? `&before=${encodeURIComponent(from)}` : ""}`);
+
+/** As many as are shown, from the top. */
+async function readChats(id, n = Math.max(FIRST, chats.get(id)?.items.length || 0)) {
+  let read = await page(id, Math.min(n, MORE));
+  const items = read.items;
+  while (read.next && items.length < n) {
+    read = await page(id, Math.min(n - items.length, MORE), read.next);
+    items.push(...read.items);
+  }
+  chats.set(id, { items, next: read.next });
+}
+async function moreChats(id) {
+  try { await readChats(id, Infinity); draw(); } catch (error) { toast(error.message); }
 }
 
 /** given: the projects, where somebody has just read them. */
