@@ -88,7 +88,7 @@ static void test_a_changed_list_opens_only_what_is_new_in_it(void **state)
 {
     (void)state;
     char dir[] = "/tmp/local-XXXXXX", model[512], line[640], text[2048];
-    const char *top = getenv("top_srcdir");
+    const char *top = getenv("srcdir");
     assert_non_null(mkdtemp(dir));
     snprintf(model, sizeof model, "%s/engine/demo-model", top ? top : ".");
     struct worker w = {.pool = POOL_STREAM, .run_dir = dir, .engine_run = dir, .n_locals = -1};
