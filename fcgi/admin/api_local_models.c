@@ -48,7 +48,7 @@ static bool add(struct request *r, struct err *e)
     const cJSON *body = request_json(r, e);
     if (!body || !fields_check(r, body, add_fields, e) ||
         !json_get_string(body, "name", &name, e) || !json_get_string(body, "path", &path, e) ||
-        !check_place(r, name, path, e) || !(c = registry_read_change(r, body, e)))
+        !(c = registry_read_change(r, body, e)) || !check_place(r, name, path, e))
         return false;
     const struct store_model m = {.name = name,
                                   .path = path,

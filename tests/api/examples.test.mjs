@@ -20,6 +20,7 @@ const read = (f) => readFileSync(path.join(top, f), 'utf8');
 const WITHOUT = [/^\w+ \/api\/(login\/)?passkey(?!s$)/, /^POST \/api\/passkeys$/, /^\w+ \/api\/oidc\/(callback|code|link|sign-in|unlink)/, /^POST \/api\/second-factor\//,
   /^POST \/api\/session\/confirm\/options/, /^\w+ \/api\/(create|copy|delete|push|blobs)\b/,
   /^POST \/api\/messages\/\{\w+\}\/calls\//, // of an answer that calls a tool: tools.test.mjs
+  /^POST \/api\/admin\/registry($|\/)/, // of folders that a machine has: local_models.test.mjs
   /^POST \/v1\/responses\/\{\w+\}\/cancel$/, /^POST \/infill$/, // the demo model has no tokens for it
   /^\w+ \/(ready|v1\/health|chat\/completions|completions|responses|models|embeddings?|(v2\/)?rerank)$/]; // other names
 // Blocks of other documents that need another machine, another client or root, and what runs them.
@@ -39,6 +40,7 @@ const ELSEWHERE = {
   'docs/clients/opencode.md': { export: 'tests/clients/opencode.mjs' },
   'docs/clients/pi.md': { export: 'tests/clients/pi.mjs' },
   'docs/clients/qwen-code.md': { export: 'tests/clients/qwen_code.mjs' },
+  'docs/operations/models.md': { 'sluice models add': 'tests/api/local_models.test.mjs' },
   'docs/SCALING.md': { 'sluice upstream add': 'tests/api/upstreams.test.mjs', 'gpu$': 'tests/api/upstream_peers.test.mjs' },
   'docs/operations/install.md': { 'sudo apt': 'tests/package/chroot.sh', 'podman run': 'tests/package/image.sh', autoreconf: 'quickstart' },
 };
