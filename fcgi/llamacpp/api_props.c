@@ -121,7 +121,7 @@ const struct route api_props_routes[] = {
      .doc = {.summary = "Describe the server, in llama.cpp's form",
              .query = "PropsQuery",
              .reply = "LlamacppProps",
-             .statuses = "200"}},
+             .statuses = "200 404"}},
     {.method = HTTP_GET,
      .path = "/slots",
      .auth = ROUTE_USER,
@@ -131,6 +131,6 @@ const struct route api_props_routes[] = {
      .doc = {.summary = "How many jobs run, in llama.cpp's form",
              .query = "SlotsQuery",
              .reply = "LlamacppSlots",
-             .statuses = "200"}},
+             .statuses = "200 404"}},
     {0},
 };
