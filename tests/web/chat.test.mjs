@@ -10,6 +10,7 @@ after(async () => { await house?.close(); });
 
 async function set(page, values) {
   await page.click('#settings');
+  await page.locator('#settings-form .settings-advanced').evaluate((folded) => { folded.open = true; });
   for (const [name, value] of Object.entries(values)) await page.fill(`#settings-form [name=${name}]`, String(value));
   await page.click('#settings-form .primary');
 }
