@@ -99,9 +99,9 @@ static bool check_vocabulary(const struct draft_load *l, const struct draft_load
 static bool check_block(const struct draft_load *l, const struct draft_load_params *p,
                         struct err *e)
 {
-    const struct model_plan *own = model_plan(l->model), *target = model_plan(p->target_model);
     if (!is_block(l))
         return true;
+    const struct model_plan *own = model_plan(l->model), *target = model_plan(p->target_model);
     if (own->n_vocab != target->n_vocab) /* it uses the model's head, row by row */
         return err_field(e, ERR_UNSUPPORTED, field,
                          "its vocabulary has %d tokens, that of the model %d", own->n_vocab,
