@@ -98,12 +98,7 @@ static void block_draft(struct draft_model *m, struct draft_ask *asks, int32_t n
 static struct draft_price block_price(const struct draft_model *m, const void *state,
                                       const struct draft_text *text)
 {
-    struct draft_seat seat = {.model = (struct draft_model *)(uintptr_t)m};
-    const struct draft_text own = draft_seat_reads(m, *text);
-    if (state)
-        seat = *(const struct draft_seat *)state;
-    draft_seat_follow(&seat, &own);
-    const int32_t left = own.n_tokens - seat.from - seat.n_read;
+    const int32_t left = draft_seat_unread(m, state, text);
     return (struct draft_price){.read = left > 2 ? (left - 2) * m->context_ms : 0,
                                 .first = draft_model_expected_ms(m, block_rows(m, DRAFT_MAX)) +
                                          2 * m->context_ms};

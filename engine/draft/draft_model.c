@@ -137,13 +137,8 @@ double draft_model_expected_ms(const struct draft_model *m, int32_t rows)
 static struct draft_price price_of(const struct draft_model *m, const void *state,
                                    const struct draft_text *text)
 {
-    struct draft_seat seat = {.model = (struct draft_model *)(uintptr_t)m};
-    const struct draft_text own = draft_seat_reads(m, *text);
-    if (state)
-        seat = *(const struct draft_seat *)state;
-    draft_seat_follow(&seat, &own);
     const double one = draft_model_expected_ms(m, 1);
-    const double read = draft_model_expected_ms(m, own.n_tokens - seat.from - seat.n_read);
+    const double read = draft_model_expected_ms(m, draft_seat_unread(m, state, text));
     return (struct draft_price){.read = read > one ? read - one : 0, .first = one, .further = one};
 }
 

@@ -58,6 +58,10 @@ struct draft_text draft_seat_reads(const struct draft_model *m, struct draft_tex
 /* Sets from, n_read and blind for a text as draft_seat_reads gives it: at least its last place is
  * left to be read. */
 void draft_seat_follow(struct draft_seat *seat, const struct draft_text *text);
+/* How many places of the text a seat would have to read, which stays as it is; state NULL: a new
+ * one. */
+int32_t draft_seat_unread(const struct draft_model *m, const void *state,
+                          const struct draft_text *text);
 
 /* draft_model.c */
 double draft_model_expected_ms(const struct draft_model *m, int32_t rows);

@@ -88,3 +88,14 @@ void draft_seat_follow(struct draft_seat *seat, const struct draft_text *text)
         seat->from = seat->hidden_from;
     seat->n_read = 0;
 }
+
+int32_t draft_seat_unread(const struct draft_model *m, const void *state,
+                          const struct draft_text *text)
+{
+    struct draft_seat seat = {.model = (struct draft_model *)(uintptr_t)m};
+    const struct draft_text own = draft_seat_reads(m, *text);
+    if (state)
+        seat = *(const struct draft_seat *)state;
+    draft_seat_follow(&seat, &own);
+    return own.n_tokens - seat.from - seat.n_read;
+}

@@ -165,12 +165,8 @@ static void add_settings(cJSON *out, const cJSON *chat)
 static bool put_request(struct buf *out, const cJSON *chat, const char *remote, struct err *e)
 {
     const cJSON *m;
-    if (json_member(chat, "logprobs"))
-        return err_field(e, ERR_UNSUPPORTED, "logprobs",
-                         "this model's upstream gives no log probabilities");
-    if (json_member(chat, "cache_salt"))
-        return err_field(e, ERR_UNSUPPORTED, "cache_salt",
-                         "this model's upstream does not part its prompt cache");
+    if (!relay_dialect_foreign(chat, e))
+        return false;
     if (json_member(chat, "response_format"))
         return err_field(e, ERR_UNSUPPORTED, "response_format",
                          "this model's upstream takes no form of the answer");

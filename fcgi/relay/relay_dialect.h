@@ -29,3 +29,5 @@ struct relay_dialect {
 extern const struct relay_dialect relay_openai, relay_anthropic, relay_ollama;
 /* NULL: there is none of that name. */
 const struct relay_dialect *relay_dialect_find(const char *name);
+/* What only OpenAI's API has a place for: false, with the field that the chat asks for. */
+bool relay_dialect_foreign(const cJSON *chat, struct err *e);

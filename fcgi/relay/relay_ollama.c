@@ -135,12 +135,8 @@ static bool names_address(const cJSON *messages)
 static bool put_request(struct buf *out, const cJSON *chat, const char *remote, struct err *e)
 {
     const cJSON *messages = json_member(chat, "messages"), *m, *tools = json_member(chat, "tools");
-    if (json_member(chat, "logprobs"))
-        return err_field(e, ERR_UNSUPPORTED, "logprobs",
-                         "this model's upstream gives no log probabilities");
-    if (json_member(chat, "cache_salt"))
-        return err_field(e, ERR_UNSUPPORTED, "cache_salt",
-                         "this model's upstream does not part its prompt cache");
+    if (!relay_dialect_foreign(chat, e))
+        return false;
     if (names_address(messages))
         return err_field(e, ERR_UNSUPPORTED, "messages",
                          "this model's upstream takes no addresses of images");
