@@ -1,16 +1,22 @@
 #!/bin/sh
 # Builds the two engines that docs/speed compares this one with on the processor: llama.cpp as llama-cpp-python's source
-# carries it, and ik_llama.cpp; of each, llama-bench and llama-batched-bench for this machine's instruction set. Not part of any
-# check. A source that is there already is taken as it is.
+# carries it, and ik_llama.cpp; of each, llama-bench and llama-batched-bench for an instruction set. Not part of any
+# check. A source that is there already is taken as it is. tests/bench/peers.mjs then measures them beside this engine.
 #
-#   tests/bench/build-peers.sh FOLDER [JOBS]
-#   FOLDER/ik_llama.cpp/build/bin/llama-bench -m FILE -t 2 -p 512 -n 64 -rtr 1 -fa 1
+#   tests/bench/build-peers.sh FOLDER [avx2|avx512vnni] [JOBS]
 set -eu
 
-folder=${1:?usage: tests/bench/build-peers.sh FOLDER [JOBS]}
-jobs=${2:-1}
+folder=${1:?usage: tests/bench/build-peers.sh FOLDER [avx2|avx512vnni] [JOBS]}
+isa=${2:-avx2}
+jobs=${3:-1}
 llama_cpp_python=0.3.36
 ik_commit=8337e4cd3861406fc04e0854b1409cd1b027fbc9
+sets="-DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON"
+case $isa in
+avx2) ;;
+avx512vnni) sets="$sets -DGGML_AVX512=ON -DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON -DGGML_AVX512_BF16=ON" ;;
+*) echo "build-peers.sh: $isa: avx2 or avx512vnni" >&2; exit 2 ;;
+esac
 mkdir -p "$folder"
 cd "$folder"
 
@@ -25,10 +31,15 @@ fi
 if [ ! -d ik_llama.cpp ]; then
     git clone --quiet https://github.com/ikawrakow/ik_llama.cpp
     git -C ik_llama.cpp checkout --quiet "$ik_commit"
+    # Its batches are of one token that repeats, so all streams choose the same experts; llama.cpp's are random, and ours.
+    sed -i -E '/\{ j \}/s/common_batch_add\(batch, 0,/common_batch_add(batch, std::rand() % llama_n_vocab(model),/' \
+        ik_llama.cpp/examples/batched-bench/batched-bench.cpp
 fi
 
 for peer in ik_llama.cpp llama.cpp; do
-    cmake -S "$peer" -B "$peer/build" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=OFF \
+    # $sets is a list of words.
+    # shellcheck disable=SC2086
+    cmake -S "$peer" -B "$peer/build-$isa" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=OFF $sets -DBUILD_SHARED_LIBS=OFF \
         -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_SERVER=OFF
-    make -C "$peer/build" "-j$jobs" llama-bench llama-batched-bench
+    make -C "$peer/build-$isa" "-j$jobs" llama-bench llama-batched-bench
 done

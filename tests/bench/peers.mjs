@@ -1,0 +1,84 @@
+// This engine beside llama.cpp and ik_llama.cpp on the same GGUF files, by turns; tests/bench/build-peers.sh builds those two.
+// Each round runs every program once on every file; rounds are appended to a file of JSON lines, so that they can be spread
+// over the quiet minutes of a machine, and the table is of medians over all of them.
+//
+//   node tests/bench/peers.mjs --peers FOLDER --isa avx2|avx512vnni --out FILE [--rounds 5] [--sluice PROGRAM] MODEL.gguf...
+//   node tests/bench/peers.mjs --out FILE --table
+import { spawnSync } from 'node:child_process';
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const top = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const { values: v, positionals: models } = parseArgs({ allowPositionals: true, options: {
+  peers: { type: 'string' }, isa: { type: 'string', default: 'avx2' }, out: { type: 'string' }, rounds: { type: 'string', default: '5' },
+  sluice: { type: 'string', default: path.join(top, 'build/release/sluice') }, streams: { type: 'string', default: '1,4,8,16' },
+  prompt: { type: 'string', default: '512' }, tokens: { type: 'string', default: '32' }, table: { type: 'boolean', default: false } } });
+const threads = String(os.availableParallelism()), streams = v.streams.split(',').map(Number), before = 32;
+
+function run(program, args) {
+  const done = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 1 << 26 });
+  if (done.status !== 0) throw new Error(`${program} ${args.join(' ')}: ${done.signal ?? done.status}\n${done.stderr.slice(-600)}`);
+  return done;
+}
+
+// Each gives { pp, decode_1, decode_4, ... } in tokens a second, and what else it says of itself.
+function ours(model) {
+  const args = ['bench', '--model', model, '--backend', 'cpu', '--isa', v.isa, '--threads', threads, '--tokens', v.tokens, '--repeats', '1', '--json'];
+  const told = JSON.parse(run(v.sluice, [...args, '--prompts', v.prompt, '--depths', '0', '--batches', '']).stdout);
+  const decoded = JSON.parse(run(v.sluice, [...args, '--prompts', '', '--depths', String(before), '--batches', v.streams]).stdout);
+  const all = { pp: told.cases[0].tokens_per_s.median, device: told.device, bandwidth: decoded.read_bandwidth_bytes_per_s, bound: {} };
+  for (const c of decoded.cases) {
+    all[`decode_${c.batch}`] = c.tokens_per_s.median;
+    all.bound[`decode_${c.batch}`] = c.share_of_bound;
+  }
+  return all;
+}
+// `single` and `batched` are the options that make it fastest, as its own programs take them.
+const peer = (name, single, batched) => (model) => {
+  const bin = path.join(v.peers, name, `build-${v.isa}`, 'bin');
+  const told = JSON.parse(run(path.join(bin, 'llama-bench'), ['-m', model, '-t', threads, '-p', v.prompt, '-n', '0', '-r', '1', '-o', 'json', ...single]).stdout);
+  const all = { pp: told[0].avg_ts };
+  const room = Math.max(...streams) * (before + Number(v.tokens));
+  const { stdout, stderr } = run(path.join(bin, 'llama-batched-bench'), ['-m', model, '-t', threads, '-c', String(room),
+    '-npp', String(before), '-ntg', v.tokens, '-npl', v.streams, ...batched]);
+  for (const line of `${stdout}\n${stderr}`.split('\n')) { // one of the two prints its table to stderr
+    const cells = line.split('|').map((cell) => cell.trim());
+    if (/^\d+$/.test(cells[1] ?? '')) all[`decode_${cells[3]}`] = Number(cells[8]);
+  }
+  return all;
+};
+const programs = {
+  sluice: ours,
+  'llama.cpp': peer('llama.cpp', ['-fa', '1'], ['-fa', 'on']),
+  'ik_llama.cpp': peer('ik_llama.cpp', ['-fa', '1', '-fmoe', '1', '-rtr', '1'], ['-fa', 'on', '-rtr']),
+};
+
+if (!v.table) {
+  for (let round = 0; round < Number(v.rounds); round++) for (const model of models) {
+    const line = { at: new Date().toISOString(), isa: v.isa, model: path.basename(model), load: os.loadavg()[0] };
+    const order = Object.keys(programs);
+    for (let i = 0; i < order.length; i++) { // another begins each time
+      const name = order[(i + round) % order.length];
+      line[name] = programs[name](model);
+    }
+    appendFileSync(v.out, `${JSON.stringify(line)}\n`);
+  }
+}
+
+const rounds = existsSync(v.out) ? readFileSync(v.out, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : [];
+const median = (values) => { const sorted = values.filter(Number.isFinite).sort((a, b) => a - b); return sorted.length ? sorted[sorted.length >> 1] : NaN; };
+const say = (n, digits) => (Number.isFinite(n) ? n.toFixed(digits) : '-');
+console.log('| kernels, file | what | Sluice | of the bound | llama.cpp | ik_llama.cpp | Sluice : the better (least, most) | rounds |\n| --- | --- | --- | --- | --- | --- | --- | --- |');
+for (const key of new Set(rounds.map((r) => `${r.isa}, ${r.model}`))) {
+  const mine = rounds.filter((r) => `${r.isa}, ${r.model}` === key);
+  for (const what of Object.keys(mine[0].sluice).filter((k) => k === 'pp' || k.startsWith('decode_'))) {
+    const of = (name) => median(mine.map((r) => r[name]?.[what]));
+    const ratios = mine.map((r) => r.sluice[what] / Math.max(r['llama.cpp'][what], r['ik_llama.cpp'][what])).filter(Number.isFinite);
+    const bound = median(mine.map((r) => r.sluice.bound?.[what]));
+    console.log(`| ${key} | ${what === 'pp' ? `pp${v.prompt}` : what.replace('decode_', 'decode, streams: ')} | ${say(of('sluice'), 1)} | ${Number.isFinite(bound) ? `${say(100 * bound, 0)} %` : '-'} | ${say(of('llama.cpp'), 1)} | `
+      + `${say(of('ik_llama.cpp'), 1)} | ${say(median(ratios), 2)} (${say(Math.min(...ratios), 2)}, ${say(Math.max(...ratios), 2)}) | ${mine.length} |`);
+  }
+}
