@@ -48,6 +48,7 @@ struct backend_params {
     /* Layers whose results step_sequence.hidden shows, by number; none: the final norm's. */
     int32_t taps[PLAN_MAX_TAPS], n_taps;
     bool exact;            /* f32 activations everywhere, however slow */
+    bool one_byte;         /* cpu: activations of packed weights have 8 bits instead of 16 */
     enum kv_type kv_type;  /* as asked for: f32 is stored in place of f16 with `exact` */
     const char *cache_dir; /* pipeline cache; NULL: none */
     /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are

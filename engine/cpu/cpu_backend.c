@@ -143,6 +143,13 @@ struct backend *cpu_open_with(const struct model_plan *plan, const struct backen
 {
     if (!check_params(plan, p, e))
         return NULL;
+    if (p->one_byte && kernels->kinds == PANEL_F32) {
+        err_set(e, ERR_INPUT,
+                "activations of 8 bits need a processor with AVX2: the %s kernels "
+                "compute with 32",
+                kernels->name);
+        return NULL;
+    }
     struct backend *b = calloc(1, sizeof *b);
     if (!b) {
         err_set(e, ERR_NOMEM, "no memory for the cpu backend");
@@ -157,8 +164,9 @@ struct backend *cpu_open_with(const struct model_plan *plan, const struct backen
     if (!b->pool || !allocate(b, e))
         cpu_close(&b);
     else
-        snprintf(b->device, sizeof b->device, "cpu, %d thread%s, %s kernels", b->n_workers,
-                 b->n_workers == 1 ? "" : "s", kernels->name);
+        snprintf(b->device, sizeof b->device, "cpu, %d thread%s, %s kernels%s", b->n_workers,
+                 b->n_workers == 1 ? "" : "s", kernels->name,
+                 p->one_byte ? ", 8-bit activations" : "");
     return b;
 }
 

@@ -8,7 +8,9 @@
 
 unsigned matmul_kinds(const struct worker *w, const struct weight *weight)
 {
-    return w->backend->kernels->panel_kinds(weight, w->backend->params.exact);
+    const struct backend *b = w->backend;
+    const unsigned kinds = b->kernels->panel_kinds(weight, b->params.exact);
+    return b->params.one_byte && kinds != PANEL_F32 ? kinds | PANEL_ONE_BYTE : kinds;
 }
 
 static void pack_row(struct worker *w, const struct pack *p, struct panel *panel, int32_t row)
@@ -26,8 +28,9 @@ struct panel matmul_panel(const struct worker *w, const struct pack *p)
 {
     struct panel panel;
     const int32_t rows = w->backend->rows.n;
-    const bool own = rows <= PRIVATE_ROWS,
-               few = p->n <= FEW_ROWS || (p->lone_rows && rows <= PART_ROWS);
+    const bool own = rows <= PRIVATE_ROWS, few = p->n <= FEW_ROWS ||
+                                                 (p->lone_rows && rows <= PART_ROWS) ||
+                                                 p->kinds & PANEL_ONE_BYTE;
     panel_place(&panel, p->n, p->cols, p->kinds & ~(few ? 0u : (unsigned)PANEL_FEW_FORMS),
                 own ? w->panels[p->slot] : w->backend->panels[p->slot]);
     return panel;

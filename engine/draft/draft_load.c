@@ -141,7 +141,8 @@ static bool plan_memory(struct draft_load *l, const struct draft_load_params *p,
                                .ram_budget = p->memory.ram_budget,
                                .gpu_budget = p->memory.gpu_budget,
                                .n_threads = p->memory.n_threads,
-                               .exact = p->memory.exact};
+                               .exact = p->memory.exact,
+                               .one_byte = p->memory.one_byte};
     const struct draft_model_params *n = &l->sizes;
     if (w.strategy == STRATEGY_HYBRID || w.strategy == STRATEGY_SSD_STREAMING)
         w.strategy = STRATEGY_AUTO;

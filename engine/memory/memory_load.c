@@ -57,6 +57,11 @@ bool memory_load_plan(struct memory_load *l, const struct model *m, const char *
     if (!memory_plan_make(&l->input, &l->plan, e))
         return false;
     l->ops = l->targets[l->plan.target].ops;
+    if (w->one_byte && l->ops != &cpu_backend)
+        return err_set(e, ERR_INPUT,
+                       "--activations 8 is for the cpu: add --backend cpu, or leave "
+                       "it out for %s",
+                       l->ops->name);
     return true;
 }
 

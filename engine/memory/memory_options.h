@@ -10,10 +10,12 @@
 #include "engine/memory/memory_plan.h"
 
 struct memory_options {
-    const char *strategy, *hybrid_experts, *kv_type;
+    const char *strategy, *hybrid_experts, *kv_type, *activations;
     int64_t ram_budget, gpu_budget, expert_cache;
     int64_t experts_per_token; /* 0: as trained; for model_limit_experts, before planning */
 };
+
+#define ACTIVATIONS_CHOICES "16|8"
 
 /* Rows for `table` of `holder`, which has a struct memory_options `part`. */
 #define MEMORY_OPTION_ROWS(holder, part)                                                           \
@@ -56,6 +58,13 @@ struct memory_options {
          .choices = KV_TYPE_CHOICES,                                                               \
          .help = "How the KV cache is stored: q8 holds nearly twice the tokens of f16, k8v4 two "  \
                  "and a half times; auto: f16 if context and slots fit, else q8."},                \
+        {.name = "activations",                                                                    \
+         .type = OPTION_CHOICE,                                                                    \
+         .offset = offsetof(holder, part.activations),                                             \
+         .fallback = "16",                                                                         \
+         .choices = ACTIVATIONS_CHOICES,                                                           \
+         .help = "cpu: bits of the numbers that packed weights are multiplied with; 8: faster, "   \
+                 "and as exact as other engines."},                                                \
     {                                                                                              \
         .name = "experts-per-token", .type = OPTION_INT,                                           \
         .offset = offsetof(holder, part.experts_per_token), .max = 1024, .value = "N",             \
@@ -89,4 +98,5 @@ static inline void memory_options_request(const struct memory_options *o, struct
     w->expert_cache = o->expert_cache;
     w->kv_type = kv_type_from_name(o->kv_type);
     w->expert_way = expert_way_from_name(o->hybrid_experts);
+    w->one_byte = o->activations && !strcmp(o->activations, "8");
 }

@@ -47,6 +47,7 @@ struct memory_request { /* what the operator asked for; 0: to be chosen */
         fixed; /* if n_blocks is not 0: these sizes exactly (the commands know what they run) */
     int32_t n_threads;
     bool exact;
+    bool one_byte;                       /* cpu: activations of 8 bits, where they have 16 else */
     bool speculates;                     /* steps may verify drafts */
     uint64_t beside_host, beside_device; /* bytes that are left to what will be opened beside it */
     enum kv_type kv_type;       /* auto: 16 bits where the context and the slots fit, else q8 */

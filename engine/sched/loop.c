@@ -46,9 +46,9 @@ static bool open_embedder(struct loop *l, struct err *e)
 static bool open_scheduler(struct loop *l, struct err *e)
 {
     const struct model_plan *plan = model_plan(l->model);
-    const uint64_t identity[4] = {plan->fingerprint,
-                                  hash64(l->memory.ops->name, strlen(l->memory.ops->name), 0),
-                                  l->params.exact, l->memory.plan.kv_stored};
+    const uint64_t identity[4] = {
+        plan->fingerprint, hash64(l->memory.ops->name, strlen(l->memory.ops->name), 0),
+        l->params.exact + 2u * l->params.memory.one_byte, l->memory.plan.kv_stored};
     struct scheduler_params p = {
         .ops = l->memory.ops,
         .backend = l->memory.opened,

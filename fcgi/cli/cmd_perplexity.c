@@ -44,7 +44,8 @@ static const struct option options[] = {
     {"chunk", OPTION_INT, AT(chunk), "0", 0, 65536, NULL, "N", "rows of a step (0: 128)"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
     {"kld", OPTION_BOOL, AT(kld), NULL, 0, 0, NULL, NULL,
-     "also run with the KV cache at 16 bits, and tell the Kullback-Leibler divergence from that"},
+     "also run with KV cache and activations of 16 bits, and tell the Kullback-Leibler divergence "
+     "from that"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print JSON"},
 };
 
@@ -183,6 +184,7 @@ static bool open_reference(struct perplexity *p, const struct cli_run_params *as
     if (!p->kld)
         return true;
     half.kv_type = kv_type_name(KV_F16);
+    half.activations = "16";
     params.memory = &half;
     p->n_vocab = r->plan->n_vocab;
     p->wanted = malloc((size_t)r->chunk * (size_t)p->n_vocab * sizeof *p->wanted);

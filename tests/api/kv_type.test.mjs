@@ -1,5 +1,5 @@
 // The KV cache in fewer bits: the type in use is said wherever the numbers are, and a prompt that is found in the cache gives the
-// answer that it gave before.
+// answer that it gave before. The same of activations in 8 bits.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { start } from './harness.mjs';
@@ -10,12 +10,13 @@ after(() => Promise.all(open.map((s) => s.stop())));
 const messages = [{ role: 'user', content: `${'A river, a stone and a boat. '.repeat(20)}What is there?` }];
 
 test('the type in use is told, and cached prompts give the same answer', async () => {
-  const s = await start({ args: ['--kv-type', 'k8v4', '--ctx', '2048', '--slots', '2'] });
+  const s = await start({ args: ['--kv-type', 'k8v4', '--activations', '8', '--ctx', '2048', '--slots', '2'] });
   open.push(s);
   const ready = JSON.parse(s.log.split('\n').find((l) => l.startsWith('{"event":"ready"')));
   const { sluice } = (await s.json('GET', '/v1/models')).body.data[0];
   const { memory, plan } = (await s.json('GET', '/api/admin/status')).body;
   assert.deepEqual([ready.kv_type, sluice.kv_type, memory.kv_type, plan.kv_type], Array(4).fill('k8v4'));
+  for (const device of [ready.device, sluice.device]) assert.match(device, /^cpu, .*kernels, 8-bit activations$/);
   assert.equal(sluice.kv_stored_bytes_per_token, plan.kv_stored_bytes_per_token);
   assert.ok(sluice.kv_bytes_per_token / sluice.kv_stored_bytes_per_token >= 2.5);
   const ask = async () => (await s.chat({ messages, max_tokens: 12, temperature: 0, ignore_eos: true })).body;
@@ -34,5 +35,6 @@ test('auto takes 8 bits where the pool for the slots does not fit at 16, and the
 });
 
 test('a type that does not exist is refused by name', async () => {
+  await assert.rejects(start({ args: ['--activations', '4'] }), /activations/);
   await assert.rejects(start({ args: ['--kv-type', 'q4'] }), /kv-type/);
 });

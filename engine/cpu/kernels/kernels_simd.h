@@ -142,7 +142,7 @@ static void run_fast(const struct lanes *l, float *acc)
         vf_store(acc, one_row(l));
         return;
     }
-    if (t->panel->total && bytes_are_faster(t->weight, t->n)) {
+    if (t->panel->total && bytes_are_faster(t->weight, t->n, t->panel->kinds & PANEL_ONE_BYTE)) {
         bytes_of(t->weight)(l, acc);
         return;
     }

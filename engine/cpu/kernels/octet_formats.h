@@ -17,7 +17,8 @@ enum octet_shape {
     OCTET_HALVES =
         2, /* a scale for each half of a block: scale[0] of even blocks, [1] of odd ones */
     OCTET_SPLIT =
-        4, /* q and lanes as PANEL_K_OCTETS has them: q[0..3] even blocks, then odd ones */
+        4,         /* q and lanes as PANEL_K_OCTETS has them: q[0..3] even blocks, then odd ones */
+    OCTET_ONE = 8, /* activations are one byte: the low plane alone */
     OCTET_DEPTH_SHIFT = 4,
     OCTET_LESS_SHIFT = 8,
 };

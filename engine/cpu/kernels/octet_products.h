@@ -97,11 +97,25 @@ static inline __attribute__((always_inline)) vf octet_dot_pairs(const struct oct
     return octet_finish(first, second, o, shape, x, sum);
 }
 
+/* The same where an activation is one byte. */
+static inline __attribute__((always_inline)) vi octet_dot_byte(const struct octet *o, int at, int n,
+                                                               const uint8_t *x,
+                                                               const struct octet_join *j)
+{
+    vi sum = _mm256_maddubs_epi16(o->q[at], vi_load(x + PANEL_OCTET_LOW + 32 * at));
+    UNROLL
+    for (int i = at + 1; i < at + n; i++)
+        sum = octet_add_bytes(sum, o->q[i], vi_load(x + PANEL_OCTET_LOW + 32 * i));
+    return _mm256_madd_epi16(sum, j->low);
+}
+
 /* One octet of bytes, one row of activations: the sum of products with q[at] to q[at + n - 1]. */
 static inline __attribute__((always_inline)) vi octet_dot_bytes(const struct octet *o, int at,
                                                                 int n, const uint8_t *x,
-                                                                const struct octet_join *j)
+                                                                const struct octet_join *j, int one)
 {
+    if (one)
+        return octet_dot_byte(o, at, n, x, j);
     vi high = _mm256_maddubs_epi16(o->q[at], vi_load(x + 32 * at)),
        low = _mm256_maddubs_epi16(o->q[at], vi_load(x + PANEL_OCTET_LOW + 32 * at));
     UNROLL
@@ -120,13 +134,15 @@ static inline __attribute__((always_inline)) vf octet_dot(const struct octet *o,
     if (!depth)
         return octet_dot_pairs(o, shape, x, sum);
     if (depth == 8)
-        return octet_finish(octet_dot_bytes(o, 0, 8, x, j), vi_zero(), o, shape, x, sum);
+        return octet_finish(octet_dot_bytes(o, 0, 8, x, j, shape & OCTET_ONE), vi_zero(), o, shape,
+                            x, sum);
     vi half[2];
     UNROLL
     for (int h = 0; h < 2; h++) {
-        half[h] = octet_dot_bytes(o, 4 * h, depth, x, j);
+        half[h] = octet_dot_bytes(o, 4 * h, depth, x, j, shape & OCTET_ONE);
         if (depth == 2)
-            half[h] = vi_add(half[h], octet_dot_bytes(o, 4 * h + 2, depth, x, j));
+            half[h] =
+                vi_add(half[h], octet_dot_bytes(o, 4 * h + 2, depth, x, j, shape & OCTET_ONE));
     }
     return octet_finish(half[0], half[1], o, shape, x, sum);
 }

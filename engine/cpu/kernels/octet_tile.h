@@ -5,11 +5,14 @@
  * A few rows of activations take a weight row at once, as bytes where the format has few enough
  * numbers: half the unpacking. More rows share the unpacking of two weight rows to pairs of int16,
  * whose sums need no joining, eight at a time in registers. Both ways sum exactly, so they give the
- * same bits. */
+ * same bits. Activations of one byte are multiplied as bytes in any number. */
 #pragma once
 #include "engine/cpu/kernels/octet_products.h"
 
-#define OCTET_FEW 4       /* rows up to which weights are read row after row */
+#define OCTET_FEW 4 /* rows up to which weights are read row after row */
+#define OCTET_FEW_BYTES                                                                            \
+    8 /* the same where an activation is one byte, of whatever number: each unpacking serves so    \
+         many */
 #define OCTET_FEW_PAIRS 2 /* the same of a format without bytes, whose pairs fill the registers */
 
 typedef void (*octet_unpack)(const struct weight *w, const struct octet_at *at, struct octet *o);
@@ -26,6 +29,7 @@ struct octet_format {
     /* Weight rows one after the other, for n rows of activations: at most OCTET_FEW of planes,
      * OCTET_FEW_PAIRS of pairs. */
     void (*few)(const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc);
+    void (*few_byte)(const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc);
 };
 
 /* Blocks left of a row whose number is no multiple of eight, zeros after them. */
@@ -99,8 +103,8 @@ octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
     const struct octet_join join = octet_join();
     const size_t scales = octet_scales(w);
     struct octet_at at = octet_place(l, bytes, r, 0);
-    const uint8_t *x[OCTET_FEW];
-    vf sum[OCTET_FEW];
+    const uint8_t *x[OCTET_FEW_BYTES];
+    vf sum[OCTET_FEW_BYTES];
     UNROLL
     for (int t = 0; t < count; t++) {
         x[t] = rows[t];
@@ -140,7 +144,7 @@ static inline __attribute__((always_inline)) void
 octet_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
             const uint8_t *const *rows, int count, float *acc)
 {
-    vf v[8 * OCTET_FEW];
+    vf v[8 * OCTET_FEW_BYTES];
     for (int32_t r = 0; r < 8; r++)
         octet_line(l, unpack, last, shape, bytes, r, rows, count, v + r);
     UNROLL
@@ -158,7 +162,35 @@ static inline void octet_widen(struct octet *o)
     bytes_to_pairs(v, o->q);
 }
 
-/* Each format: its unpacking for several rows, and few rows with it inlined. */
+/* Few rows of a format whose unpacking is `name`_inline: pairs, or planes; or (OCTET_ONE) one byte.
+ */
+#define OCTET_FEW_ROWS(name, few, shape, bytes)                                                    \
+    static __attribute__((noinline)) vf few##_last(const struct lanes *l, int32_t r,               \
+                                                   const uint8_t *x, vf sum)                       \
+    {                                                                                              \
+        struct octet o;                                                                            \
+        struct octet_tail tail;                                                                    \
+        const struct octet_join join = octet_join();                                               \
+        const struct octet_at at = octet_place_tail(l, bytes, r, l->blocks / 8, &tail);            \
+        name##_inline(l->tile->weight, &at, &o);                                                   \
+        return octet_dot(&o, shape, x, &join, sum);                                                \
+    }                                                                                              \
+    static __attribute__((noinline)) void few(const struct lanes *l, const uint8_t *const *rows,   \
+                                              int32_t n, float *acc)                               \
+    {                                                                                              \
+        if (n == 1)                                                                                \
+            octet_lines(l, name##_inline, few##_last, shape, bytes, rows, 1, acc);                 \
+        else if (n == 2)                                                                           \
+            octet_lines(l, name##_inline, few##_last, shape, bytes, rows, 2, acc);                 \
+        else if (octet_depth(shape) && n == 3)                                                     \
+            octet_lines(l, name##_inline, few##_last, shape, bytes, rows, 3, acc);                 \
+        else if (octet_depth(shape) && n == OCTET_FEW)                                             \
+            octet_lines(l, name##_inline, few##_last, shape, bytes, rows, OCTET_FEW, acc);         \
+        else if ((shape) & OCTET_ONE)                                                              \
+            octet_lines(l, name##_inline, few##_last, shape, bytes, rows, OCTET_FEW_BYTES, acc);   \
+    }
+
+/* Each format: its unpacking for several rows, and few rows with it inlined; */
 #define OCTET_FORMAT(name, call, shape, bytes)                                                     \
     static inline __attribute__((always_inline)) void name##_inline(                               \
         const struct weight *w, const struct octet_at *at, struct octet *o)                        \
@@ -173,68 +205,63 @@ static inline void octet_widen(struct octet *o)
         if (octet_depth(shape))                                                                    \
             octet_widen(o);                                                                        \
     }                                                                                              \
-    static __attribute__((noinline)) vf name##_last(const struct lanes *l, int32_t r,              \
-                                                    const uint8_t *x, vf sum)                      \
-    {                                                                                              \
-        struct octet o;                                                                            \
-        struct octet_tail tail;                                                                    \
-        const struct octet_join join = octet_join();                                               \
-        const struct octet_at at = octet_place_tail(l, bytes, r, l->blocks / 8, &tail);            \
-        name##_inline(l->tile->weight, &at, &o);                                                   \
-        return octet_dot(&o, shape, x, &join, sum);                                                \
-    }                                                                                              \
-    static __attribute__((noinline)) void name##_few(                                              \
-        const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc)                  \
-    {                                                                                              \
-        if (n == 1)                                                                                \
-            octet_lines(l, name##_inline, name##_last, shape, bytes, rows, 1, acc);                \
-        else if (n == 2)                                                                           \
-            octet_lines(l, name##_inline, name##_last, shape, bytes, rows, 2, acc);                \
-        else if (octet_depth(shape) && n == 3)                                                     \
-            octet_lines(l, name##_inline, name##_last, shape, bytes, rows, 3, acc);                \
-        else if (octet_depth(shape))                                                               \
-            octet_lines(l, name##_inline, name##_last, shape, bytes, rows, 4, acc);                \
-    }
+    OCTET_FEW_ROWS(name, name##_few, shape, bytes)
+
+/* and of a format that has bytes, both for activations of one. */
+#define OCTET_BYTE_FORMAT(name, call, shape, bytes)                                                \
+    OCTET_FORMAT(name, call, shape, bytes)                                                         \
+    OCTET_FEW_ROWS(name, name##_few_byte, (shape) | OCTET_ONE, bytes)
+
 OCTET_FORMAT(octet_q8_0, octet_q8_0(at, o), OCTET_PLAIN, 272)
-OCTET_FORMAT(octet_q4_0, octet_q4_0(at, o), OCTET_BYTES(8) | OCTET_LESS(8), 144)
-OCTET_FORMAT(octet_q4_1, octet_q4_1(at, o), OCTET_BYTES(8) | OCTET_MIN, 160)
+OCTET_BYTE_FORMAT(octet_q4_0, octet_q4_0(at, o), OCTET_BYTES(8) | OCTET_LESS(8), 144)
+OCTET_BYTE_FORMAT(octet_q4_1, octet_q4_1(at, o), OCTET_BYTES(8) | OCTET_MIN, 160)
 OCTET_FORMAT(octet_iq4_nl, octet_iq4_nl(at, o), OCTET_LESS(127), 144)
-OCTET_FORMAT(octet_mxfp4_block, octet_mxfp4_block(at, o), OCTET_BYTES(4) | OCTET_LESS(12), 136)
-OCTET_FORMAT(octet_mxfp4, octet_mxfp4(at, o), OCTET_BYTES(4) | OCTET_LESS(12), 128)
-OCTET_FORMAT(octet_affine_4, octet_affine(w, 4, at, o), OCTET_BYTES(8) | OCTET_MIN, 128)
+OCTET_BYTE_FORMAT(octet_mxfp4_block, octet_mxfp4_block(at, o), OCTET_BYTES(4) | OCTET_LESS(12), 136)
+OCTET_BYTE_FORMAT(octet_mxfp4, octet_mxfp4(at, o), OCTET_BYTES(4) | OCTET_LESS(12), 128)
+OCTET_BYTE_FORMAT(octet_affine_4, octet_affine(w, 4, at, o), OCTET_BYTES(8) | OCTET_MIN, 128)
 OCTET_FORMAT(octet_affine_5, octet_affine(w, 5, at, o), OCTET_MIN, 160)
 OCTET_FORMAT(octet_affine_6, octet_affine(w, 6, at, o), OCTET_MIN, 192)
 OCTET_FORMAT(octet_affine_8, octet_affine(w, 8, at, o), OCTET_MIN, 256)
-OCTET_FORMAT(octet_q4_k, octet_k4(false, at, o), OCTET_K, 144)
-OCTET_FORMAT(octet_q5_k, octet_k4(true, at, o), OCTET_K, 176)
-OCTET_FORMAT(octet_q6_k, octet_q6_k(at, o), OCTET_Q6_K, 210)
+OCTET_BYTE_FORMAT(octet_q4_k, octet_k4(false, at, o), OCTET_K, 144)
+OCTET_BYTE_FORMAT(octet_q5_k, octet_k4(true, at, o), OCTET_K, 176)
+OCTET_BYTE_FORMAT(octet_q6_k, octet_q6_k(at, o), OCTET_Q6_K, 210)
 OCTET_FORMAT(octet_iq4_xs, octet_iq4_xs(at, o), OCTET_LESS(127), 136)
+#undef OCTET_BYTE_FORMAT
 #undef OCTET_FORMAT
+#undef OCTET_FEW_ROWS
 
 /* NULL: the format has no form of this kind. */
 static const struct octet_format *octet_format(const struct weight *w)
 {
-#define OCTET_ENTRY(name, run, kind, planes, bytes)                                                \
+#define OCTET_ENTRY(name, rows, form, size)                                                        \
     {                                                                                              \
-        name##_unpack, octet_rows_##run, bytes, PANEL_##kind##_OCTETS, planes, name##_few          \
+        .unpack = name##_unpack, .run = octet_rows_##rows, .bytes = (size),                        \
+        .kind = PANEL_##form##_OCTETS, .few = name##_few                                           \
+    }
+#define OCTET_BYTE_ENTRY(name, rows, form, size)                                                   \
+    {                                                                                              \
+        .unpack = name##_unpack, .run = octet_rows_##rows, .bytes = (size),                        \
+        .kind = PANEL_##form##_OCTETS, .few = name##_few, .planes = true,                          \
+        .few_byte = name##_few_byte                                                                \
     }
     static const struct octet_format affine[9] = {
-        [4] = OCTET_ENTRY(octet_affine_4, min, NIBBLE, true, 128),
-        [5] = OCTET_ENTRY(octet_affine_5, min, BYTE, false, 160),
-        [6] = OCTET_ENTRY(octet_affine_6, min, BYTE, false, 192),
-        [8] = OCTET_ENTRY(octet_affine_8, min, BYTE, false, 256)};
+        [4] = OCTET_BYTE_ENTRY(octet_affine_4, min, NIBBLE, 128),
+        [5] = OCTET_ENTRY(octet_affine_5, min, BYTE, 160),
+        [6] = OCTET_ENTRY(octet_affine_6, min, BYTE, 192),
+        [8] = OCTET_ENTRY(octet_affine_8, min, BYTE, 256)};
     static const struct octet_format others[WEIGHT__N] = {
-        [WEIGHT_MXFP4] = OCTET_ENTRY(octet_mxfp4, less_12, NIBBLE, true, 128),
-        [WEIGHT_Q8_0] = OCTET_ENTRY(octet_q8_0, plain, BYTE, false, 272),
-        [WEIGHT_Q4_0] = OCTET_ENTRY(octet_q4_0, less_8, PLANE, true, 144),
-        [WEIGHT_Q4_1] = OCTET_ENTRY(octet_q4_1, min, PLANE, true, 160),
-        [WEIGHT_Q4_K] = OCTET_ENTRY(octet_q4_k, k, K, true, 144),
-        [WEIGHT_Q5_K] = OCTET_ENTRY(octet_q5_k, k, K, true, 176),
-        [WEIGHT_Q6_K] = OCTET_ENTRY(octet_q6_k, q6_k, K, true, 210),
-        [WEIGHT_IQ4_NL] = OCTET_ENTRY(octet_iq4_nl, less_127, BYTE, false, 144),
-        [WEIGHT_IQ4_XS] = OCTET_ENTRY(octet_iq4_xs, less_127, BYTE, false, 136),
-        [WEIGHT_MXFP4_BLOCK] = OCTET_ENTRY(octet_mxfp4_block, less_12, PLANE, true, 136),
+        [WEIGHT_MXFP4] = OCTET_BYTE_ENTRY(octet_mxfp4, less_12, NIBBLE, 128),
+        [WEIGHT_Q8_0] = OCTET_ENTRY(octet_q8_0, plain, BYTE, 272),
+        [WEIGHT_Q4_0] = OCTET_BYTE_ENTRY(octet_q4_0, less_8, PLANE, 144),
+        [WEIGHT_Q4_1] = OCTET_BYTE_ENTRY(octet_q4_1, min, PLANE, 160),
+        [WEIGHT_Q4_K] = OCTET_BYTE_ENTRY(octet_q4_k, k, K, 144),
+        [WEIGHT_Q5_K] = OCTET_BYTE_ENTRY(octet_q5_k, k, K, 176),
+        [WEIGHT_Q6_K] = OCTET_BYTE_ENTRY(octet_q6_k, q6_k, K, 210),
+        [WEIGHT_IQ4_NL] = OCTET_ENTRY(octet_iq4_nl, less_127, BYTE, 144),
+        [WEIGHT_IQ4_XS] = OCTET_ENTRY(octet_iq4_xs, less_127, BYTE, 136),
+        [WEIGHT_MXFP4_BLOCK] = OCTET_BYTE_ENTRY(octet_mxfp4_block, less_12, PLANE, 136),
     };
+#undef OCTET_BYTE_ENTRY
 #undef OCTET_ENTRY
     const struct octet_format *f = w->type == WEIGHT_AFFINE ? &affine[w->bits] : &others[w->type];
     return f->unpack ? f : NULL;
@@ -245,6 +272,13 @@ static inline unsigned octet_kinds(const struct weight *w)
 {
     const struct octet_format *f = octet_format(w);
     return f ? f->kind | (f->planes ? PANEL_OCTET_PLANES : 0u) : 0u;
+}
+
+/* Whether bytes of the weights are multiplied with activations of one byte. */
+static inline bool octet_one(const struct lanes *l, const struct octet_format *f)
+{
+    const unsigned both = PANEL_ONE_BYTE | PANEL_OCTET_PLANES;
+    return f->few_byte && (l->tile->panel->kinds & both) == both;
 }
 
 /* Two rows of weights, octet g, unpacked. */
@@ -307,16 +341,18 @@ static void octet_tile(const struct lanes *l, float *acc)
                           : f->kind == PANEL_NIBBLE_OCTETS ? p->nibble_octets
                           : f->kind == PANEL_PLANE_OCTETS  ? p->plane_octets
                                                            : p->byte_octets;
-    const bool few = !f->planes || p->kinds & PANEL_OCTET_PLANES;
-    const int32_t most = f->planes ? OCTET_FEW : OCTET_FEW_PAIRS,
-                  part = f->planes && few ? OCTET_FEW : OCTET_PART;
+    const bool one = octet_one(l, f), few = !f->planes || p->kinds & PANEL_OCTET_PLANES;
+    const int32_t most = one ? OCTET_FEW_BYTES : f->planes ? OCTET_FEW : OCTET_FEW_PAIRS;
+    const int32_t part = f->planes && few ? most : OCTET_PART;
     struct octet_rows x;
-    for (int32_t first = 0; first < t->n; first += part) {
+    for (int32_t first = 0; first < t->n; first += x.n) {
         x.n = t->n - first < part ? t->n - first : part;
+        if (one && x.n < part && x.n > OCTET_FEW)
+            x.n = OCTET_FEW;
         for (int32_t i = 0; i < x.n; i++)
             x.row[i] = from + (size_t)l->index[first + i] * panel_octet_row(p->blocks);
         if (few && x.n <= most)
-            f->few(l, x.row, x.n, acc + first * LANES);
+            (one ? f->few_byte : f->few)(l, x.row, x.n, acc + first * LANES);
         else
             octet_part(l, f, &x, acc + first * LANES);
     }

@@ -219,8 +219,9 @@ static inline void pack_block(struct panel *p, int32_t number, int32_t row, cons
         vf_store(p->f32 + at * PANEL_BLOCK + i * LANES, v[i]);
     if (!(p->kinds & PACKED_KINDS))
         return;
-    float highest = vf_highest(top), scale = highest / PANEL_TOP;
-    vf inverse = vf_set1(scale > 0 ? PANEL_TOP / highest : 0);
+    const float most = p->kinds & PANEL_ONE_BYTE ? PANEL_TOP_BYTE : PANEL_TOP;
+    float highest = vf_highest(top), scale = highest / most;
+    vf inverse = vf_set1(scale > 0 ? most / highest : 0);
     vi block[BLOCK_VECTORS];
     int32_t sums[2];
     UNROLL

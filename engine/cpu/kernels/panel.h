@@ -5,7 +5,9 @@
  * The 16-bit form keeps, per row and block, a scale = max|x| / PANEL_TOP and the rounded quotients:
  * 2^-16 of the block's largest value is lost, far below what bf16 would lose, and products with
  * packed weights stay exact in 32-bit integers. Its columns are permuted within a block to the
- * order in which unpacking a 4-bit or an 8-bit weight yields pairs. */
+ * order in which unpacking a 4-bit or an 8-bit weight yields pairs.
+ *
+ * PANEL_ONE_BYTE: the same forms, of quotients up to PANEL_TOP_BYTE. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +18,7 @@
 #define PANEL_SPAN_HALVES (PANEL_SPAN * PANEL_BLOCK * 2) /* bytes of one row's span in halves */
 #define PANEL_TOP                                                                                  \
     32639 /* 127 * 257: the largest quotient, so that both its bytes are signed ones */
+#define PANEL_TOP_BYTE 127 /* the largest of PANEL_ONE_BYTE: high bytes are zeros */
 
 enum panel_kind {
     PANEL_F32 = 1,    /* values as they are */
@@ -31,6 +34,7 @@ enum panel_kind {
     PANEL_K_OCTETS = 128,     /* as Q4_K, Q5_K and Q6_K have their columns */
     PANEL_OCTET_PLANES = 256, /* octets hold two planes of bytes, which few rows at a time are
                                  faster with, instead of int16 */
+    PANEL_ONE_BYTE = 1024,    /* quotients of 8 bits, in whatever form */
 };
 
 /* Forms that only products with few rows read. */

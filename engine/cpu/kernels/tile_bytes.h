@@ -4,6 +4,7 @@
  * weight level + offset:
  *   sum of level * x = 256 * sum of weight * high + sum of weight * low - offset * sum of x
  * The sums are exact and scales enter as in tile_core.h, so the bits are those of every other way.
+ * Activations of one byte are low ones, in any number of rows.
  * One row of some formats is faster by tile_one.h, which turns sums instead of weights. */
 #pragma once
 #include "engine/cpu/kernels/tile_formats.h"
@@ -12,6 +13,7 @@ struct byte_shape {
     int scales;  /* enum scale_shape */
     int less;    /* offset: 1 << less; 0: none */
     bool nibble; /* the panel's nibble_halves, else byte_halves */
+    bool one;    /* activations of one byte */
 };
 
 struct byte_block {
@@ -48,7 +50,7 @@ static inline vi four_columns(const int8_t *x, int i, bool nibble)
 /* Sums of products with q[from] to q[to - 1] of `count` rows, a constant. */
 static inline __attribute__((always_inline)) void byte_sums(const vi q[8], int from, int to,
                                                             const struct byte_row *rows, int count,
-                                                            bool nibble, vi *sum)
+                                                            struct byte_shape s, vi *sum)
 {
     vi high[4], low[4];
     UNROLL
@@ -58,12 +60,14 @@ static inline __attribute__((always_inline)) void byte_sums(const vi q[8], int f
     for (int i = from; i < to; i++)
         UNROLL
     for (int t = 0; t < count; t++) {
-        high[t] = _mm512_dpbusd_epi32(high[t], q[i], four_columns(rows[t].x + 128, i, nibble));
-        low[t] = _mm512_dpbusd_epi32(low[t], q[i], four_columns(rows[t].x, i, nibble));
+        if (!s.one)
+            high[t] =
+                _mm512_dpbusd_epi32(high[t], q[i], four_columns(rows[t].x + 128, i, s.nibble));
+        low[t] = _mm512_dpbusd_epi32(low[t], q[i], four_columns(rows[t].x, i, s.nibble));
     }
     UNROLL
     for (int t = 0; t < count; t++)
-        sum[t] = vi_add(vi_shl(high[t], 8), low[t]);
+        sum[t] = s.one ? low[t] : vi_add(vi_shl(high[t], 8), low[t]);
 }
 
 static inline vi less_total(vi sum, int32_t total, int less)
@@ -85,9 +89,9 @@ static inline __attribute__((always_inline)) void byte_few(const struct lanes *l
         rows[t] = byte_row(p, block, l->index[first + t], s.nibble);
         second[t] = vi_zero();
     }
-    byte_sums(b->q, 0, halves ? 4 : 8, rows, count, s.nibble, sum);
+    byte_sums(b->q, 0, halves ? 4 : 8, rows, count, s, sum);
     if (halves)
-        byte_sums(b->q, 4, 8, rows, count, s.nibble, second);
+        byte_sums(b->q, 4, 8, rows, count, s, second);
     UNROLL
     for (int t = 0; t < count; t++) {
         float *to = acc + (first + t) * LANES;
@@ -103,14 +107,12 @@ static inline __attribute__((always_inline)) void byte_few(const struct lanes *l
     }
 }
 
-/* One unpacked block times all rows of the tile. */
-static inline __attribute__((always_inline)) void byte_rows(const struct lanes *l, int32_t block,
-                                                            const struct byte_block *b,
-                                                            struct byte_shape s, float *acc)
+static inline __attribute__((always_inline)) void byte_groups(const struct lanes *l, int32_t block,
+                                                              const struct byte_block *b,
+                                                              struct byte_shape s, float *acc)
 {
     const int32_t n = l->tile->n;
     int32_t i = 0;
-    fetch_ahead(l, block);
     for (; i + 4 <= n; i += 4)
         byte_few(l, block, b, s, i, 4, acc);
     switch (n - i) {
@@ -126,6 +128,21 @@ static inline __attribute__((always_inline)) void byte_rows(const struct lanes *
     default:
         break;
     }
+}
+
+/* One unpacked block times all rows of the tile. */
+static inline __attribute__((always_inline)) void byte_rows(const struct lanes *l, int32_t block,
+                                                            const struct byte_block *b,
+                                                            struct byte_shape s, float *acc)
+{
+    fetch_ahead(l, block);
+    s.one = true;
+    if (l->tile->panel->kinds & PANEL_ONE_BYTE) {
+        byte_groups(l, block, b, s, acc);
+        return;
+    }
+    s.one = false;
+    byte_groups(l, block, b, s, acc);
 }
 
 static inline vi low_nibbles(vi v)
@@ -381,8 +398,10 @@ static unsigned bytes_kind(const struct weight *w)
 }
 
 /* For n rows, as measured (docs/speed/cpu.md). */
-static bool bytes_are_faster(const struct weight *w, int32_t n)
+static bool bytes_are_faster(const struct weight *w, int32_t n, bool one)
 {
+    if (one)
+        return bytes_of(w) != NULL;
     if (w->type == WEIGHT_Q6_K)
         return true;
     return n <= (w->type == WEIGHT_MXFP4 || w->type == WEIGHT_AFFINE ? 4 : 8) &&

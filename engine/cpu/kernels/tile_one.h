@@ -8,6 +8,7 @@
 
 struct span_halves { /* 128 activations in the order of the weights' bytes that multiply them */
     vi low[2], high[2];
+    bool one; /* byte each, the low one; a constant where this is read */
 };
 
 /* 4 vectors of sums by [block][4] become one by [block][vector]. */
@@ -32,6 +33,8 @@ static inline void transpose_parts(const vi in[4], vi out[4])
 /* Sums of four bytes' products with the activations of one vector, */
 static inline vi dot_one(vi v, const struct span_halves *x, int i)
 {
+    if (x->one)
+        return _mm512_dpbusd_epi32(vi_zero(), v, x->low[i]);
     return _mm512_dpbusd_epi32(vi_shl(_mm512_dpbusd_epi32(vi_zero(), v, x->high[i]), 8), v,
                                x->low[i]);
 }
@@ -39,6 +42,9 @@ static inline vi dot_one(vi v, const struct span_halves *x, int i)
 /* and of both. */
 static inline vi dot_both(vi first, vi second, const struct span_halves *x)
 {
+    if (x->one)
+        return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(vi_zero(), first, x->low[0]), second,
+                                   x->low[1]);
     vi sum =
         _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(vi_zero(), first, x->high[0]), second, x->high[1]);
     return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(vi_shl(sum, 8), first, x->low[0]), second,
@@ -49,6 +55,7 @@ struct one_format {
     const uint8_t *levels; /* [16] of nibbles, offset added; NULL: the nibbles themselves */
     int32_t offset;
     int bits;
+    bool one; /* activations of one byte */
 };
 
 /* 4 blocks of one row: sums by [block][4]. `n`, 1 to 4: how many of them there are. */
@@ -79,7 +86,8 @@ dot_span(const struct lanes *l, struct one_format f, vi table, int32_t block, in
     const int8_t *halves =
         (f.bits == 8 ? p->byte_halves : p->nibble_halves) + at * PANEL_SPAN_HALVES;
     const uint8_t *row = l->data[0] + (size_t)block * (size_t)(4 * f.bits);
-    const struct span_halves x = {.low = {vi_load(halves), vi_load(halves + 64)},
+    const struct span_halves x = {.one = f.one,
+                                  .low = {vi_load(halves), vi_load(halves + 64)},
                                   .high = {vi_load(halves + 128), vi_load(halves + 192)}};
     vi sums[4], minus = vi_zero();
     if (f.offset)
@@ -101,6 +109,16 @@ dot_span(const struct lanes *l, struct one_format f, vi table, int32_t block, in
     transpose_parts(sums, out);
 }
 
+static inline __attribute__((always_inline)) void dot_blocks(const struct lanes *l,
+                                                             struct one_format f, vi table,
+                                                             int32_t block, int32_t left, vi out[4])
+{
+    if (left >= PANEL_SPAN)
+        dot_span(l, f, table, block, PANEL_SPAN, out);
+    else
+        dot_span(l, f, table, block, left, out);
+}
+
 /* n blocks from `first` on, their scales prepared; per_group blocks share one. */
 static inline __attribute__((always_inline)) vf one_segment(const struct lanes *l,
                                                             struct one_format f, int shape,
@@ -114,10 +132,13 @@ static inline __attribute__((always_inline)) vf one_segment(const struct lanes *
     for (int32_t b = 0; b < n; b += PANEL_SPAN) {
         const int32_t left = n - b;
         vi sums[4];
-        if (left >= PANEL_SPAN)
-            dot_span(l, f, table, first + b, PANEL_SPAN, sums);
-        else
-            dot_span(l, f, table, first + b, left, sums);
+        f.one = true;
+        if (p->kinds & PANEL_ONE_BYTE) {
+            dot_blocks(l, f, table, first + b, left, sums);
+        } else {
+            f.one = false;
+            dot_blocks(l, f, table, first + b, left, sums);
+        }
         UNROLL
         for (int k = 0; k < PANEL_SPAN; k++) {
             if (k >= left)

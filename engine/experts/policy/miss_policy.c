@@ -77,9 +77,9 @@ const char *miss_policy_text(bool any, int32_t first, int32_t last, char text[64
     return text;
 }
 
-uint64_t miss_policy_key(const struct model_plan *plan, int32_t n_threads, bool exact)
+uint64_t miss_policy_key(const struct model_plan *plan, int32_t n_threads, unsigned arithmetic)
 {
-    const uint64_t parts[3] = {plan->fingerprint, (uint64_t)n_threads, exact};
+    const uint64_t parts[3] = {plan->fingerprint, (uint64_t)n_threads, arithmetic};
     return hash64(parts, sizeof parts, 0);
 }
 

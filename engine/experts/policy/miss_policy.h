@@ -48,7 +48,7 @@ const char *miss_policy_text(bool any, int32_t first, int32_t last, char text[64
 
 /* A key of what the rates depend on beside the device: model, threads (0: one per core) and
  * precision. */
-uint64_t miss_policy_key(const struct model_plan *plan, int32_t n_threads, bool exact);
+uint64_t miss_policy_key(const struct model_plan *plan, int32_t n_threads, unsigned arithmetic);
 /* Rates are kept in cache_dir for a day by device and key. False: there are none, or they are too
  * old. */
 bool miss_rates_load(const char *cache_dir, const char *device, uint64_t key, struct miss_rates *r);

@@ -66,6 +66,8 @@ static void append_plan(struct up *u, char **argv)
                            (char *)u->memory.hybrid_experts,
                            "--kv-type",
                            (char *)u->memory.kv_type,
+                           "--activations",
+                           (char *)u->memory.activations,
                            "--kv-memory",
                            up_number(u, u->kv_memory),
                            "--prefill-chunk",

@@ -158,6 +158,7 @@ static bool write_command(const struct local_engines *l, struct local_engine *m,
     with.memory = (struct memory_options){.strategy = "auto",
                                           .hybrid_experts = "auto",
                                           .kv_type = l->up->memory.kv_type,
+                                          .activations = l->up->memory.activations,
                                           .ram_budget = (int64_t)ask.room};
     with.draft_model = "off";
     with.speculate = strcmp(with.speculate, "draft") ? with.speculate : "auto";

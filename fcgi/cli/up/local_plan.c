@@ -19,7 +19,8 @@
 
 static struct memory_request request_of(const struct up *u, const struct local_plan_ask *ask)
 {
-    struct memory_options options = {.kv_type = u->memory.kv_type};
+    struct memory_options options = {.kv_type = u->memory.kv_type,
+                                     .activations = u->memory.activations};
     struct memory_request w = {.size = {ask->ctx, u->slots, u->prefill_chunk, 0},
                                .n_threads = (int32_t)u->threads,
                                .exact = u->exact,

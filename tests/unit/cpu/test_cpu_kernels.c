@@ -2,7 +2,8 @@
  * in double precision over weight_row_f32; and that a row's result does not depend on its company.
  *
  * Tolerances: f32 activations 2e-6 of the sum of |w x|; 16-bit activations besides half a step (1 /
- * 2 / PANEL_TOP of the block's largest value) for each |w|. Row-wise kernels 2e-6 relative against
+ * 2 / PANEL_TOP of the block's largest value) for each |w|, those of 8 bits the same with
+ * PANEL_TOP_BYTE. Row-wise kernels 2e-6 relative against
  * the generic ones. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,6 +24,7 @@
 #define MAX_N KERNEL_MAX_TILE_ROWS
 
 static float x[MAX_N][MAX_COLS];
+static bool one_byte; /* activations of 8 bits, where there are packed ones */
 
 static void fill_x(int cols, unsigned seed)
 {
@@ -44,6 +46,8 @@ static struct packed pack_but(const struct kernels *k, const struct weight *w, i
 {
     struct packed p;
     unsigned kinds = k->panel_kinds(w, exact) & ~without;
+    if (one_byte && kinds != PANEL_F32)
+        kinds |= PANEL_ONE_BYTE;
     p.memory = aligned_alloc(64, panel_bytes(n, w->cols, kinds));
     panel_place(&p.panel, n, w->cols, kinds, p.memory);
     for (int i = 0; i < n; i++)
@@ -67,7 +71,7 @@ static double tolerance(const float *row, const float *v, int cols, bool floats)
             weights += fabs((double)row[c]);
             top = fmax(top, fabs((double)v[c]));
         }
-        step += weights * top / 2 / PANEL_TOP;
+        step += weights * top / 2 / (one_byte ? PANEL_TOP_BYTE : PANEL_TOP);
     }
     return 2e-6 * sum + (floats ? 0 : 1.01 * step) + 1e-30;
 }
@@ -100,7 +104,7 @@ static void check_product(const struct kernels *k, const struct weight *w, int m
     free(p.memory);
 }
 
-static void test_every_format_multiplies_like_its_plain_rows(void **state)
+static void every_format(void)
 {
     static const int shapes[][2] = {{1, 256}, {16, 512}, {37, 768}, {24, 2816}};
     for (int f = 0; f < n_weight_forms; f++)
@@ -111,11 +115,19 @@ static void test_every_format_multiplies_like_its_plain_rows(void **state)
                                (unsigned)(f + s));
             fill_x(shapes[s][1], (unsigned)s);
             for (int i = 0; kernels_available(i); i++)
-                for (int exact = 0; exact < 2; exact++)
+                for (int exact = 0; exact < (one_byte ? 1 : 2); exact++)
                     for (int n = 1; n <= 6; n += n == 1 ? 4 : 1)
                         check_product(kernels_available(i), &r.w, matrices - 1, exact, n);
             random_weight_fini(&r);
         }
+}
+
+static void test_every_format_multiplies_like_its_plain_rows(void **state)
+{
+    every_format();
+    one_byte = true;
+    every_format();
+    one_byte = false;
 }
 
 static void test_columns_may_be_any_multiple_of_the_format(void **state)
@@ -135,6 +147,10 @@ static void test_columns_may_be_any_multiple_of_the_format(void **state)
                 check_product(kernels_available(i), &r.w, 0, false, 2);
                 check_product(kernels_available(i), &r.w, 0, false, 3);
                 check_product(kernels_available(i), &r.w, 0, true, 2);
+                one_byte = true;
+                for (int n = 1; n <= 5; n += 2)
+                    check_product(kernels_available(i), &r.w, 0, false, n);
+                one_byte = false;
             }
             random_weight_fini(&r);
         }
@@ -193,6 +209,9 @@ static void test_a_row_does_not_depend_on_its_company(void **state)
         for (int i = 0; kernels_available(i); i++) {
             check_company(kernels_available(i), &r.w, false);
             check_company(kernels_available(i), &r.w, true);
+            one_byte = true;
+            check_company(kernels_available(i), &r.w, false);
+            one_byte = false;
         }
         random_weight_fini(&r);
     }
