@@ -25,8 +25,8 @@ function run(program, args) {
 }
 
 // Each gives { pp, decode_1, decode_4, ... } in tokens a second, and what else it says of itself.
-function ours(model) {
-  const args = ['bench', '--model', model, '--backend', 'cpu', '--isa', v.isa, '--threads', threads, '--tokens', v.tokens, '--repeats', '1', '--json'];
+const ours = (activations) => (model) => {
+  const args = ['bench', '--model', model, '--backend', 'cpu', '--isa', v.isa, '--activations', activations, '--threads', threads, '--tokens', v.tokens, '--repeats', '1', '--json'];
   const told = JSON.parse(run(v.sluice, [...args, '--prompts', v.prompt, '--depths', '0', '--batches', '']).stdout);
   const decoded = JSON.parse(run(v.sluice, [...args, '--prompts', '', '--depths', String(before), '--batches', v.streams]).stdout);
   const all = { pp: told.cases[0].tokens_per_s.median, device: told.device, bandwidth: decoded.read_bandwidth_bytes_per_s, bound: {} };
@@ -35,7 +35,7 @@ function ours(model) {
     all.bound[`decode_${c.batch}`] = c.share_of_bound;
   }
   return all;
-}
+};
 // `single` and `batched` are the options that make it fastest, as its own programs take them.
 const peer = (name, single, batched) => (model) => {
   const bin = path.join(v.peers, name, `build-${v.isa}`, 'bin');
@@ -51,7 +51,8 @@ const peer = (name, single, batched) => (model) => {
   return all;
 };
 const programs = {
-  sluice: ours,
+  sluice: ours('16'),
+  'sluice, 8-bit activations': ours('8'),
   'llama.cpp': peer('llama.cpp', ['-fa', '1'], ['-fa', 'on']),
   'ik_llama.cpp': peer('ik_llama.cpp', ['-fa', '1', '-fmoe', '1', '-rtr', '1'], ['-fa', 'on', '-rtr']),
 };
@@ -71,14 +72,17 @@ if (!v.table) {
 const rounds = existsSync(v.out) ? readFileSync(v.out, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : [];
 const median = (values) => { const sorted = values.filter(Number.isFinite).sort((a, b) => a - b); return sorted.length ? sorted[sorted.length >> 1] : NaN; };
 const say = (n, digits) => (Number.isFinite(n) ? n.toFixed(digits) : '-');
-console.log('| kernels, file | what | Sluice | of the bound | llama.cpp | ik_llama.cpp | Sluice : the better (least, most) | rounds |\n| --- | --- | --- | --- | --- | --- | --- | --- |');
+const own = Object.keys(programs).filter((name) => name.startsWith('sluice')), others = Object.keys(programs).filter((name) => !own.includes(name));
+console.log(`| kernels, file | what | ${Object.keys(programs).join(' | ')} | of the bound | to the better peer (least, most) | rounds |\n| --- | --- |${' --- |'.repeat(Object.keys(programs).length + 3)}`);
 for (const key of new Set(rounds.map((r) => `${r.isa}, ${r.model}`))) {
   const mine = rounds.filter((r) => `${r.isa}, ${r.model}` === key);
   for (const what of Object.keys(mine[0].sluice).filter((k) => k === 'pp' || k.startsWith('decode_'))) {
-    const of = (name) => median(mine.map((r) => r[name]?.[what]));
-    const ratios = mine.map((r) => r.sluice[what] / Math.max(r['llama.cpp'][what], r['ik_llama.cpp'][what])).filter(Number.isFinite);
-    const bound = median(mine.map((r) => r.sluice.bound?.[what]));
-    console.log(`| ${key} | ${what === 'pp' ? `pp${v.prompt}` : what.replace('decode_', 'decode, streams: ')} | ${say(of('sluice'), 1)} | ${Number.isFinite(bound) ? `${say(100 * bound, 0)} %` : '-'} | ${say(of('llama.cpp'), 1)} | `
-      + `${say(of('ik_llama.cpp'), 1)} | ${say(median(ratios), 2)} (${say(Math.min(...ratios), 2)}, ${say(Math.max(...ratios), 2)}) | ${mine.length} |`);
+    const of = (name) => say(median(mine.map((r) => r[name]?.[what])), 1);
+    const ratio = (name) => {
+      const all = mine.map((r) => r[name]?.[what] / Math.max(...others.map((peerName) => r[peerName][what]))).filter(Number.isFinite);
+      return `${say(median(all), 2)} (${say(Math.min(...all), 2)}, ${say(Math.max(...all), 2)})`;
+    };
+    const bound = (name) => { const share = median(mine.map((r) => r[name]?.bound?.[what])); return Number.isFinite(share) ? `${say(100 * share, 0)} %` : '-'; };
+    console.log(`| ${key} | ${what === 'pp' ? `pp${v.prompt}` : what.replace('decode_', 'decode, streams: ')} | ${Object.keys(programs).map(of).join(' | ')} | ${own.map(bound).join('; ')} | ${own.map(ratio).join('; ')} | ${mine.length} |`);
   }
 }

@@ -9,10 +9,8 @@
 #pragma once
 #include "engine/cpu/kernels/octet_products.h"
 
-#define OCTET_FEW 4 /* rows up to which weights are read row after row */
-#define OCTET_FEW_BYTES                                                                            \
-    8 /* the same where an activation is one byte, of whatever number: each unpacking serves so    \
-         many */
+#define OCTET_FEW 4       /* rows up to which weights are read row after row */
+#define OCTET_FEW_BYTES 8 /* where an activation is one byte: so many at a time, of any number */
 #define OCTET_FEW_PAIRS 2 /* the same of a format without bytes, whose pairs fill the registers */
 
 typedef void (*octet_unpack)(const struct weight *w, const struct octet_at *at, struct octet *o);
