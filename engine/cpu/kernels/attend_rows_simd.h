@@ -4,8 +4,9 @@
 #pragma once
 #include "engine/cpu/kernels/attend_simd.h"
 
-#define ROWS_HEADS 4   /* heads of a row that share a load, */
-#define ROWS_VECTORS 2 /* with so many vectors each: eight sums in registers */
+#define ROWS_HEADS (LANES / 2) /* heads of a row that share a load, where there are so many, */
+#define ROWS_FEW_HEADS 4       /* or these, */
+#define ROWS_VECTORS 2         /* with so many vectors each: half of the registers are sums */
 
 /* A head's keys or values of a block, as floats in the order in which they are stored. */
 static inline void widen_block(const struct kv_view *kv, size_t at, float *out)
@@ -54,6 +55,9 @@ static void score_row(const struct attend *a, const float *q, const float *keys,
         for (; h + ROWS_HEADS <= a->n_query; h += ROWS_HEADS)
             score_vectors(a, q + (size_t)h * a->q_stride, ROWS_HEADS, keys + v * LANES,
                           scores + h * SPAN_TOKENS + v * LANES);
+        for (; h + ROWS_FEW_HEADS <= a->n_query; h += ROWS_FEW_HEADS)
+            score_vectors(a, q + (size_t)h * a->q_stride, ROWS_FEW_HEADS, keys + v * LANES,
+                          scores + h * SPAN_TOKENS + v * LANES);
         for (; h < a->n_query; h++)
             score_vectors(a, q + (size_t)h * a->q_stride, 1, keys + v * LANES,
                           scores + h * SPAN_TOKENS + v * LANES);
@@ -69,8 +73,10 @@ struct mix_rows { /* weighted values of a block's positions from <= t < to, for 
     float *out;
 };
 
-static inline __attribute__((always_inline)) void
-mix_vectors(const struct attend *a, const struct mix_rows *m, int32_t head, int n, int32_t column)
+static inline __attribute__((always_inline)) void mix_vectors(const struct attend *a,
+                                                              const struct mix_rows *m,
+                                                              int32_t head, int n, int32_t column,
+                                                              int width)
 {
     const size_t d = (size_t)a->kv->d_head;
     const float *values = m->values + (size_t)m->from * d + column,
@@ -80,7 +86,7 @@ mix_vectors(const struct attend *a, const struct mix_rows *m, int32_t head, int 
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
-    for (int v = 0; v < ROWS_VECTORS; v++) {
+    for (int v = 0; v < width; v++) {
         sum[h][v] = vf_load(out + (size_t)h * a->out_stride + v * LANES);
         if (m->first)
             sum[h][v] = vf_mul(sum[h][v], vf_set1(m->r[head + h].keep));
@@ -88,32 +94,43 @@ mix_vectors(const struct attend *a, const struct mix_rows *m, int32_t head, int 
     for (int t = m->from; t < m->to; t++, values += d) {
         vf value[ROWS_VECTORS];
         UNROLL
-        for (int v = 0; v < ROWS_VECTORS; v++)
+        for (int v = 0; v < width; v++)
             value[v] = vf_load(values + v * LANES);
         UNROLL
         for (int h = 0; h < n; h++) {
             const vf weight = vf_set1(weights[h * SPAN_TOKENS + t]);
             UNROLL
-            for (int v = 0; v < ROWS_VECTORS; v++)
+            for (int v = 0; v < width; v++)
                 sum[h][v] = vf_fma(weight, value[v], sum[h][v]);
         }
     }
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
-    for (int v = 0; v < ROWS_VECTORS; v++)
+    for (int v = 0; v < width; v++)
         vf_store(out + (size_t)h * a->out_stride + v * LANES, sum[h][v]);
 }
 
+static inline __attribute__((always_inline)) void
+mix_heads(const struct attend *a, const struct mix_rows *m, int32_t column, int width)
+{
+    int32_t h = 0;
+    for (; h + ROWS_HEADS <= a->n_query; h += ROWS_HEADS)
+        mix_vectors(a, m, h, ROWS_HEADS, column, width);
+    for (; h + ROWS_FEW_HEADS <= a->n_query; h += ROWS_FEW_HEADS)
+        mix_vectors(a, m, h, ROWS_FEW_HEADS, column, width);
+    for (; h < a->n_query; h++)
+        mix_vectors(a, m, h, 1, column, width);
+}
+
+/* A head has a multiple of 16 dimensions. */
 static void mix_row(const struct attend *a, const struct mix_rows *m)
 {
-    for (int32_t column = 0; column < a->kv->d_head; column += ROWS_VECTORS * LANES) {
-        int32_t h = 0;
-        for (; h + ROWS_HEADS <= a->n_query; h += ROWS_HEADS)
-            mix_vectors(a, m, h, ROWS_HEADS, column);
-        for (; h < a->n_query; h++)
-            mix_vectors(a, m, h, 1, column);
-    }
+    int32_t column = 0;
+    for (; column + ROWS_VECTORS * LANES <= a->kv->d_head; column += ROWS_VECTORS * LANES)
+        mix_heads(a, m, column, ROWS_VECTORS);
+    for (; column < a->kv->d_head; column += LANES)
+        mix_heads(a, m, column, 1);
 }
 
 struct span_rows { /* one span of positions, as the rows see it: row i from <= t < to */

@@ -1,7 +1,7 @@
 /* The kernel table of one instruction set: include simd_<isa>.h first, and define KERNELS to its
  * name. */
 #pragma once
-#include "engine/cpu/kernels/attend_simd.h"
+#include "engine/cpu/kernels/attend_rows_simd.h"
 #include "engine/cpu/kernels/delta_simd.h"
 #include "engine/cpu/kernels/ops_simd.h"
 #include "engine/cpu/kernels/tile_floats.h"
@@ -9,12 +9,9 @@
 #include "engine/cpu/kernels/tile_rare.h"
 
 #if LANES == 8
-#include "engine/cpu/kernels/attend_rows_simd.h"
 #include "engine/cpu/kernels/octet_tile.h"
-#define ATTENDS_ROWS attend_rows
 #define FAST_KINDS OCTET_KINDS
 #else
-#define ATTENDS_ROWS NULL
 #ifdef __AVX512VNNI__
 #include "engine/cpu/kernels/tile_one.h"
 #define FAST_KINDS (PANEL_NIBBLE | PANEL_NIBBLE_HALVES | PANEL_BYTE_HALVES)
@@ -203,7 +200,7 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .rotate = rotate,
     .store_kv = store_kv,
     .attend = attend,
-    .attend_rows = ATTENDS_ROWS,
+    .attend_rows = attend_rows,
     .add_scaled = add_scaled,
     .max = max,
     .sum_exp = sum_exp,
