@@ -119,6 +119,9 @@ struct step {
     const struct step_sequence *sequences;
     int32_t n_sequences;
     int32_t n_top; /* candidates per wanted row, 1 .. BACKEND_MAX_TOP */
+    /* Tokens from 0 on that candidates and sums may be limited to, which saves the rest of the
+     * head; other logits are -infinity then. At least n_top; 0: all. A backend may compute all. */
+    int32_t n_head;
     /* Wanted rows as the final norm (or, without one, the last layer) leaves them, in place of
      * candidates: what embeddings and scores are made of. Only where the backend has `embeds`. */
     bool hidden;

@@ -13,6 +13,13 @@ int32_t head_chunks(int32_t n_vocab)
     return (n_vocab + HEAD_CHUNK - 1) / HEAD_CHUNK;
 }
 
+/* Tokens whose logits the running step computes: the head's first rows. */
+static int32_t head_tokens(const struct backend *b)
+{
+    const int32_t n = b->step->n_head, all = b->plan->n_vocab;
+    return n && n < all ? n : all;
+}
+
 static bool grow(void *pointer, size_t bytes, struct err *e)
 {
     void **p = pointer;
@@ -116,10 +123,10 @@ static struct candidates own_candidates(struct worker *w, int32_t i)
 static void scan(struct worker *w, const float *logits, int32_t n)
 {
     struct backend *b = w->backend;
-    int32_t vocab = b->plan->n_vocab, chunks = head_chunks(vocab), from, to;
+    int32_t vocab = head_tokens(b), chunks = head_chunks(vocab), from, to;
     worker_share(w, chunks, &from, &to);
     for (int32_t i = 0; i < n; i++) {
-        const float *row = logits + (size_t)i * (size_t)vocab;
+        const float *row = logits + (size_t)i * (size_t)b->plan->n_vocab;
         struct candidates c = own_candidates(w, i);
         for (int32_t chunk = from; chunk < to; chunk++) {
             int32_t first = chunk * HEAD_CHUNK,
@@ -149,7 +156,7 @@ static float sum_chunks(const float *stats, int32_t chunks)
 static void merge(struct worker *w, int32_t first, int32_t n)
 {
     struct backend *b = w->backend;
-    int32_t from, to, chunks = head_chunks(b->plan->n_vocab);
+    int32_t from, to, chunks = head_chunks(head_tokens(b));
     worker_share(w, n, &from, &to);
     for (int32_t i = from; i < to; i++) {
         size_t at = (size_t)(first + i) * BACKEND_MAX_TOP;
@@ -171,24 +178,26 @@ static void run_group(struct worker *w, int32_t first, int32_t n)
     const struct model_plan *plan = b->plan;
     size_t d = (size_t)plan->d_model;
     float *logits = b->logits + (b->rows.keep_logits ? (size_t)first * (size_t)plan->n_vocab : 0);
+    struct weight head = plan->head;
     int32_t from, to;
+    head.rows = head_tokens(b);
     worker_share(w, n, &from, &to);
-    for (int32_t i = from; i < to; i++)
+    for (int32_t i = from; i < to; i++) {
         memcpy(b->out_rows + (size_t)i * d, b->x + (size_t)b->rows.out[first + i] * d,
                d * sizeof(float));
+        for (int32_t id = head.rows; b->rows.want[first + i] && id < plan->n_vocab; id++)
+            logits[(size_t)i * (size_t)plan->n_vocab + (size_t)id] = -INFINITY;
+    }
     worker_barrier(w);
     struct panel panel = matmul_pack(w, &(struct pack){.slot = PANEL_INPUT,
                                                        .x = b->out_rows,
                                                        .stride = d,
                                                        .n = n,
                                                        .cols = plan->d_model,
-                                                       .kinds = matmul_kinds(w, &plan->head),
+                                                       .kinds = matmul_kinds(w, &head),
                                                        .norm = plan->final_norm.at});
-    struct product product = {.weight = &plan->head,
-                              .panel = &panel,
-                              .n = n,
-                              .out = logits,
-                              .stride = (size_t)plan->n_vocab};
+    struct product product = {
+        .weight = &head, .panel = &panel, .n = n, .out = logits, .stride = (size_t)plan->n_vocab};
     matmul_run(w, &product, 1);
     worker_barrier(w);
     scan(w, logits, n);

@@ -12,9 +12,12 @@
 #include "engine/base/log.h"
 #include "engine/draft/draft_model_state.h"
 
-#define SMOOTH_N 16    /* measurements that a smoothed time stands for */
-#define OUTLIER 1.5    /* a longer step was disturbed, and counts as this many times usual */
-#define FIRST_ROW 0.25 /* of a step's fixed part, per further row, before it was measured */
+#define SMOOTH_N 16     /* measurements that a smoothed time stands for */
+#define OUTLIER 1.5     /* a longer step was disturbed, and counts as this many times usual */
+#define HEAD_WINDOW 64  /* tokens of an answer by which the head is cut, */
+#define HEAD_OTHERS 16  /* of which one in so many may not be covered; */
+#define HEAD_LEAST 4096 /* fewer of them save nothing */
+#define FIRST_ROW 0.25  /* of a step's fixed part, per further row, before it was measured */
 
 uint64_t draft_model_seat_bytes(const struct draft_model_params *p)
 {
@@ -142,6 +145,30 @@ static struct draft_price price_of(const struct draft_model *m, const void *stat
     return (struct draft_price){.read = read > one ? read - one : 0, .first = one, .further = one};
 }
 
+/* True: nearly all tokens of the answer so far are among the first n. */
+static bool are_below(const struct draft_text *text, int32_t n)
+{
+    int32_t from = text->n_tokens - HEAD_WINDOW, others = 0;
+    if (from < text->n_prompt)
+        from = text->n_prompt;
+    for (int32_t i = from; i < text->n_tokens; i++)
+        others += text->tokens[i] >= n;
+    return others <= 1 + (text->n_tokens - from) / HEAD_OTHERS;
+}
+
+/* Tokens that drafts are looked for among. Most of a small drafter's time is the head; vocabularies
+ * have their frequent tokens first, so half of them, and half of that, hold nearly all of most
+ * texts, and a token that is not there costs one draft. */
+static int32_t head_tokens(const struct draft_model *m, int32_t n)
+{
+    int32_t tokens = m->params.n_vocab;
+    for (int32_t less; (less = tokens / 2) >= HEAD_LEAST; tokens = less)
+        for (int32_t i = 0; i < n; i++)
+            if (!are_below(&m->members[i]->text, less))
+                return tokens;
+    return tokens;
+}
+
 int32_t draft_model_run(struct draft_model *m, int32_t n, int32_t rows, bool context)
 {
     struct err e = {0};
@@ -150,8 +177,9 @@ int32_t draft_model_run(struct draft_model *m, int32_t n, int32_t rows, bool con
     for (int32_t i = 0; i < n; i++)
         if (m->members[i]->picker.n_top > step.n_top)
             step.n_top = m->members[i]->picker.n_top;
-    if (step.n_top > m->params.n_vocab)
-        step.n_top = m->params.n_vocab;
+    step.n_head = head_tokens(m, n);
+    if (step.n_top > step.n_head)
+        step.n_top = step.n_head;
     const double start = clock_ms();
     if (m->params.ops->step(m->params.backend, &step, m->rows, &e)) {
         note_time(m, rows, clock_ms() - start, context);

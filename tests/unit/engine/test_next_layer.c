@@ -139,6 +139,53 @@ static void test_rows_are_those_of_another_implementation(void **state)
     model_close(&m);
 }
 
+/* One row's logits, of which `first` tokens were wanted. */
+static struct step_row head_of(struct backend *b, const struct golden *g, int32_t first)
+{
+    static const int32_t blocks[] = {1};
+    struct err e = {0};
+    struct step_row row;
+    const struct step_sequence q = {.tokens = g->ids,
+                                    .n_tokens = 1,
+                                    .blocks = blocks,
+                                    .state = -1,
+                                    .n_out = 1,
+                                    .want_logits = true,
+                                    .given = g->given};
+    const struct step s = {.sequences = &q, .n_sequences = 1, .n_top = 40, .n_head = first};
+    if (!cpu_backend.step(b, &s, &row, &e))
+        fail_msg("%s", e.text);
+    return row;
+}
+
+static void test_a_cut_head_has_the_first_logits_of_the_whole_one(void **state)
+{
+    static const int32_t first = 3000;
+    static float whole[8192];
+    struct golden g;
+    struct model *m = open_model(expert_model_path("engine/demo-model"));
+    struct backend *b = open_layer(m, false);
+    double sum = 0;
+    int32_t best = 0;
+    read_golden(&g);
+    memcpy(whole, head_of(b, &g, 0).logits, sizeof whole);
+    for (int32_t i = 0; i < first; i++) {
+        sum += exp((double)whole[i]);
+        best = whole[i] > whole[best] ? i : best;
+    }
+    const struct step_row cut = head_of(b, &g, first);
+    assert_memory_equal(cut.logits, whole, (size_t)first * sizeof *whole);
+    for (int32_t i = first; i < 8192; i++)
+        assert_true(isinf(cut.logits[i]) && cut.logits[i] < 0);
+    assert_int_equal(cut.top_ids[0], best);
+    for (int32_t i = 0; i < 40; i++)
+        assert_in_range(cut.top_ids[i], 0, first - 1);
+    assert_true(fabs((double)cut.log_sum_exp - log(sum)) < 1e-4);
+    cpu_backend.close(&b);
+    tensor_file_close(&g.file);
+    model_close(&m);
+}
+
 static void test_it_counts_what_is_its_own(void **state)
 {
     struct err e = {0};
@@ -203,6 +250,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_those_of_another_implementation),
+        cmocka_unit_test(test_a_cut_head_has_the_first_logits_of_the_whole_one),
         cmocka_unit_test(test_it_counts_what_is_its_own),
         cmocka_unit_test(test_published_names_are_found),
         cmocka_unit_test(test_one_that_is_not_whole_leaves_the_model_alone),
