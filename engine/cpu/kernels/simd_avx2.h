@@ -76,6 +76,14 @@ static inline vi vi_load_widened(const int8_t *p)
     return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
 }
 
+/* to[i] = first + i * stride */
+static inline void rows_apart(const uint8_t *to[LANES], const uint8_t *first, size_t stride)
+{
+    UNROLL
+    for (int i = 0; i < LANES; i++, first += stride)
+        to[i] = first;
+}
+
 static inline vf vf_zero(void)
 {
     return _mm256_setzero_ps();

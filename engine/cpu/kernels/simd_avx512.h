@@ -87,6 +87,16 @@ static inline vi vi_load_widened(const int8_t *p)
     return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
 }
 
+/* to[i] = first + i * stride: a tile's addresses cost as much as a few of its blocks one by one. */
+static inline void rows_apart(const uint8_t *to[LANES], const uint8_t *first, size_t stride)
+{
+    const vi eight = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    const vi at = _mm512_add_epi64(_mm512_set1_epi64((int64_t)(uintptr_t)first),
+                                   _mm512_mullo_epi64(eight, _mm512_set1_epi64((int64_t)stride)));
+    _mm512_storeu_si512(to, at);
+    _mm512_storeu_si512(to + 8, _mm512_add_epi64(at, _mm512_set1_epi64((int64_t)(8 * stride))));
+}
+
 static inline vf vf_zero(void)
 {
     return _mm512_setzero_ps();

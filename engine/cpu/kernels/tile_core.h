@@ -56,21 +56,34 @@ static inline void fetch_lines(const uint8_t *at, size_t bytes)
                          : "m"(at[i])); /* gcc 12 drops loops of __builtin_prefetch */
 }
 
+/* Where a matrix's rows lie; those past the last are the last. */
+static inline void place_rows(const uint8_t *to[LANES], const uint8_t *first, size_t stride,
+                              int32_t left)
+{
+    rows_apart(to, first, stride);
+    for (int32_t i = left; i < LANES; i++)
+        to[i] = to[left - 1];
+}
+
 static inline void lanes_init(struct lanes *l, const struct tile *t, float *acc)
 {
     const struct weight *w = t->weight;
     l->tile = t;
     l->planes = weight_planes(w, t->matrix);
     l->blocks = t->panel->blocks;
-    for (int32_t i = 0; i < LANES; i++) {
-        int32_t row = t->row + i < w->rows ? t->row + i : w->rows - 1;
-        l->row[i] = row;
-        l->data[i] = l->planes.data + (size_t)row * w->row_bytes;
-        l->scales[i] =
-            l->planes.scales ? l->planes.scales + (size_t)row * w->scale_row_bytes : NULL;
-        l->biases[i] =
-            l->planes.biases ? l->planes.biases + (size_t)row * w->scale_row_bytes : NULL;
-    }
+    const int32_t left = w->rows - t->row;
+    place_rows(l->data, l->planes.data + (size_t)t->row * w->row_bytes, w->row_bytes, left);
+    place_rows(l->scales, l->planes.scales, 0, LANES);
+    place_rows(l->biases, l->planes.biases, 0, LANES);
+    if (l->planes.scales)
+        place_rows(l->scales, l->planes.scales + (size_t)t->row * w->scale_row_bytes,
+                   w->scale_row_bytes, left);
+    if (l->planes.biases)
+        place_rows(l->biases, l->planes.biases + (size_t)t->row * w->scale_row_bytes,
+                   w->scale_row_bytes, left);
+    UNROLL
+    for (int32_t i = 0; i < LANES; i++)
+        l->row[i] = t->row + (i < left ? i : left - 1);
     /* Sixteen rows are more streams than the hardware follows; the tile's bytes are one run, so
      * name them. */
     l->ahead_step = (size_t)LANES * w->row_bytes / (size_t)l->blocks;

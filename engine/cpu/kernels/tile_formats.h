@@ -70,8 +70,12 @@ static inline void scales_mxfp4(const struct lanes *l, int32_t first, int32_t n,
         for (int j = 0; j < 4; j++)
             e8m0_four(v[j], s->scale + b + 4 * j);
     }
+    /* Rows of four blocks, as experts' down matrices of small models have: one run of scales. */
+    const bool run = l->scales[LANES - 1] == l->scales[0] + 4 * (LANES - 1);
     for (; b + 4 <= n; b += 4)
-        e8m0_four(load_dwords(l->scales, (size_t)(first + b)), s->scale + b);
+        e8m0_four(run ? vi_load(l->scales[0] + first + b)
+                      : load_dwords(l->scales, (size_t)(first + b)),
+                  s->scale + b);
     for (; b < n; b++) {
         int32_t byte[LANES];
         for (int r = 0; r < LANES; r++)
