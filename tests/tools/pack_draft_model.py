@@ -1,4 +1,4 @@
-"""Makes a model folder of what train_draft_model.py wrote: MLX format, linear weights mxfp4, embedding affine 8-bit.
+"""Makes a model folder of what train_draft_model.py or train_dflash.py wrote: MLX format, linear weights mxfp4, embedding (if any) affine 4-bit.
 
 usage: pack_draft_model.py NAME.safetensors NAME.json MODEL_DIR OUT_DIR
 MODEL_DIR is the model that it drafts for: its special token ids are taken over. Needs numpy.
@@ -37,15 +37,22 @@ def mxfp4(w):
     return words(code.reshape(w.shape), 4), (e[..., 0] + 127).astype(np.uint8)
 
 
-def affine8(w):
-    g = w.reshape(*w.shape[:-1], -1, 64)
-    lo, hi = g.min(-1, keepdims=True), g.max(-1, keepdims=True)
-    scale, bias = bf16(np.maximum((hi - lo) / 255, 1e-8)), bf16(lo)
+def affine(w, bits, group):
+    """Each group with the range, its own or a part of it, that errs least."""
+    g = w.reshape(*w.shape[:-1], -1, group)
+    most = (1 << bits) - 1
+    middle, half = (g.max(-1, keepdims=True) + g.min(-1, keepdims=True)) / 2, (g.max(-1, keepdims=True) - g.min(-1, keepdims=True)) / 2
     wide = lambda b: (b.astype(np.uint32) << 16).view(np.float32)
-    q = np.clip(np.rint((g - wide(bias)) / wide(scale)), 0, 255)
-    return words(q.reshape(w.shape), 8), scale[..., 0], bias[..., 0]
+    best = None
+    for part in np.linspace(.7, 1, 13):
+        scale, bias = bf16(np.maximum(2 * half * part / most, 1e-8)), bf16(middle - half * part)
+        q = np.clip(np.rint((g - wide(bias)) / wide(scale)), 0, most)
+        one = [((q * wide(scale) + wide(bias) - g) ** 2).sum(-1, keepdims=True), q, scale, bias]
+        best = one if best is None else [np.where(one[0] < best[0], x, y) for x, y in zip(one, best)]
+    return words(best[1].reshape(w.shape), bits), best[2][..., 0], best[3][..., 0]
 
 
+EMBEDDING = {"bits": 4, "group": 64}
 TYPE = {"uint32": "U32", "int32": "I32", "uint16": "BF16", "uint8": "U8", "float32": "F32"}
 
 
@@ -71,17 +78,20 @@ def main():
     for name, w in read(weights):
         stem = name.removesuffix(".weight")
         if stem == "model.embed_tokens":
-            out[name], out[stem + ".scales"], out[stem + ".biases"] = affine8(w)
-        elif stem.endswith("_proj"):
+            out[name], out[stem + ".scales"], out[stem + ".biases"] = affine(w, **EMBEDDING)
+        elif w.ndim == 2:
             out[name], out[stem + ".scales"] = mxfp4(w)
         else:
             out[name] = bf16(w)
     at = write(f"{out_dir}/model.safetensors", out)
     model = json.load(open(f"{model_dir}/config.json"))
-    quantization = {"group_size": 32, "bits": 4, "mode": "mxfp4", "model.embed_tokens": {"group_size": 64, "bits": 8, "mode": "affine"}}
-    config = dict(architectures=["Qwen3ForCausalLM"], model_type="qwen3", **json.load(open(about))["config"], hidden_act="silu", attention_bias=False,
-                  tie_word_embeddings=True, rope_scaling=None, use_sliding_window=False, torch_dtype="bfloat16",
-                  **{k: model[k] for k in ("bos_token_id", "eos_token_id", "pad_token_id")}, quantization=quantization, quantization_config=quantization)
+    quantization = {"group_size": 32, "bits": 4, "mode": "mxfp4"}
+    if "model.embed_tokens.weight" in out:
+        quantization["model.embed_tokens"] = {"group_size": EMBEDDING["group"], "bits": EMBEDDING["bits"], "mode": "affine"}
+    own = json.load(open(about))["config"]
+    config = {"architectures": ["Qwen3ForCausalLM"], **own, "model_type": "qwen3", "hidden_act": "silu", "attention_bias": False,
+              "tie_word_embeddings": True, "rope_scaling": None, "use_sliding_window": False, "torch_dtype": "bfloat16",
+              **{k: model[k] for k in ("bos_token_id", "eos_token_id", "pad_token_id")}, "quantization": quantization, "quantization_config": quantization}
     json.dump(config, open(f"{out_dir}/config.json", "w"), indent=1)
     print(out_dir, at, "bytes of weights")
 
