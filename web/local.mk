@@ -134,3 +134,6 @@ dist_demo_DATA = engine/demo-model/config.json engine/demo-model/generation_conf
 demodraftdir = $(demodir)/draft
 dist_demodraft_DATA = engine/demo-model/draft/config.json engine/demo-model/draft/model.safetensors \
 	engine/demo-model/draft/README.md
+demodflashdir = $(demodir)/dflash
+dist_demodflash_DATA = engine/demo-model/dflash/config.json engine/demo-model/dflash/model.safetensors \
+	engine/demo-model/dflash/README.md

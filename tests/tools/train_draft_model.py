@@ -125,8 +125,8 @@ TABLE = tables(CFG["rope_theta"], HD)
 
 
 @torch.no_grad()
-def teacher_hidden(t, ids, cache=None, at=0):
-    """The normed hidden states that the head takes; with a cache, of positions at.. on."""
+def teacher_hidden(t, ids, cache=None, at=0, layers=None):
+    """The normed hidden states that the head takes; with a cache, of positions at.. on. layers: {number: what it leaves}, filled in."""
     x = F.embedding(ids, t["emb"])
     B, T = ids.shape
     for n, l in enumerate(t["layers"]):
@@ -143,6 +143,8 @@ def teacher_hidden(t, ids, cache=None, at=0):
             a = (q.reshape(B, KV, H // KV, HD) @ k.transpose(2, 3)).float().mul_(HD ** -.5).softmax(-1).bfloat16() @ v
         x = x + a.reshape(B, T, H * HD) @ l["o"].T
         x = x + experts(l, norm(x, l["n2"]).view(B * T, D)).view(B, T, D)
+        if layers is not None and n in layers:
+            layers[n] = x
     return norm(x, t["nf"])
 
 
