@@ -101,7 +101,8 @@ static struct draft_price block_price(const struct draft_model *m, const void *s
     const int32_t left = draft_seat_unread(m, state, text);
     return (struct draft_price){.read = left > 2 ? (left - 2) * m->context_ms : 0,
                                 .first = draft_model_expected_ms(m, block_rows(m, DRAFT_MAX)) +
-                                         2 * m->context_ms};
+                                         2 * m->context_ms,
+                                .most = m->params.block - 1};
 }
 
 const struct drafter block_drafter = {

@@ -83,7 +83,7 @@ struct draft_price { /* expected milliseconds; 0: not known yet */
     double read;     /* what must be read before the first token can be drafted */
     double first;    /* then for this one, */
     double further;  /* and for each that follows it */
-    int32_t most;    /* tokens that can follow each other: the asker's limit */
+    int32_t most;    /* tokens that can follow each other; 0: as many as are asked for */
 };
 
 struct drafter {

@@ -212,7 +212,8 @@ static bool is_worth_it(struct scheduler *s, struct job *j, const struct made_dr
         return true;
     }
     struct draft_price price = m->by->price(s->params.draft_model, m->state, &ask->text);
-    price.most = ask->most;
+    if (!price.most || price.most > ask->most)
+        price.most = ask->most;
     const struct draft_worth w = draft_worth_of(&j->drafts.habit, &s->draft_habit, &s->draft_costs,
                                                 rows, expected_steps(j), &price);
     if (w.ms > 0) {
