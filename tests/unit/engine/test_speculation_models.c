@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/draft/draft_model.h"
@@ -13,6 +14,7 @@
 #include "engine/model/model.h"
 #include "engine/wire/message.h"
 #include "tests/unit/support/expert_models.h"
+#include "tests/unit/support/draw_test.h"
 #include "tests/unit/support/drafter_folder.h"
 #include "tests/unit/support/sanitized.h"
 #include "tests/unit/support/scheduler_rig.h"
@@ -43,6 +45,10 @@ static struct model *drafting; /* the draft model of rigs that are made from now
 static struct backend *draft_backend;
 static bool by_layer; /* `drafting` is the model's own next-token layer */
 static struct draft_model *draft_model;
+
+#define DRAWS 1800 /* of each drafter; SLUICE_DRAWS=100000 by hand */
+
+static struct draw_test *draws; /* counts what is read from now on; NULL: nothing does */
 
 static void open_draft_model(void)
 {
@@ -164,6 +170,8 @@ static void read_said(struct job *j, struct said *out)
         for (int32_t i = 0; ev.type == ENGINE_TOKENS && i < ev.n_tokens; i++, out->n++) {
             out->tokens[out->n].id = ev.tokens[i].id;
             out->tokens[out->n].logprob = ev.tokens[i].logprob;
+            if (draws)
+                draw_test_count(draws, &ev.tokens[i]);
         }
         if (ev.type == ENGINE_DONE)
             out->speculation = ev.usage.speculation;
@@ -379,6 +387,65 @@ static void test_a_dflash_drafter_changes_no_answer(void **state)
     drafter_folder_remove(&f);
 }
 
+static int32_t draw(struct draw_test *t, enum engine_speculate speculate)
+{
+    const char *wanted = getenv("SLUICE_DRAWS");
+    const int32_t most = wanted ? atoi(wanted) : DRAWS;
+    struct rig r;
+    int32_t accepted = 0;
+    open_rig(&r, speculate, 3);
+    for (uint64_t seed = 1; t->n < most; seed++) {
+        struct job *jobs[JOBS];
+        for (int i = 0; i < JOBS; i++) {
+            struct engine_job_params p = question(i);
+            draw_test_sampling(&p, seed * JOBS + (uint64_t)i);
+            jobs[i] = add(&r, &p);
+        }
+        run(&r);
+        draws = t;
+        for (int i = 0; i < JOBS; i++) {
+            struct said said;
+            read_said(jobs[i], &said);
+            accepted += said.speculation.accepted;
+            job_unref(&jobs[i]);
+        }
+        draws = NULL;
+    }
+    close_rig(&r);
+    return accepted;
+}
+
+/* Sampled tokens follow the model's distribution whoever drafts, by a chi-square test; drafters are
+ * those that were trained for the model. */
+static void test_draws_follow_the_model(void **state)
+{
+    const enum engine_speculate by = *(const enum engine_speculate *)*state;
+    struct err e = {0};
+    model = model_open("engine/demo-model", &e);
+    if (!model)
+        fail_msg("%s", e.text);
+    struct model *own =
+        by == ENGINE_SPECULATE_DRAFT || by == ENGINE_SPECULATE_DFLASH
+            ? model_open_drafter(by == ENGINE_SPECULATE_DRAFT ? "engine/demo-model/draft"
+                                                              : "engine/demo-model/dflash",
+                                 &e)
+            : NULL;
+    ask_plainly();
+    by_layer = by == ENGINE_SPECULATE_MTP;
+    drafting = by_layer ? model_next(model, &e) : own;
+    if (by_layer || by == ENGINE_SPECULATE_DFLASH)
+        model_next_share(drafting, model_plan(model));
+    struct draw_test t = {0};
+    const int32_t accepted = draw(&t, by);
+    print_message("%s: %d draws, %d of drafted tokens, chi-square %.1f\n",
+                  engine_speculate_name(by), t.n, accepted, draw_test_chi_square(&t));
+    assert_true(accepted > t.n / 20 && draw_test_chi_square(&t) < DRAW_TEST_CHI_SQUARE);
+    by_layer = false;
+    drafting = NULL;
+    model_close(&own);
+    model_close(&model);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[64];
@@ -411,6 +478,12 @@ int main(void)
         tests[n++] = (struct CMUnitTest){.name = blocks[i],
                                          .test_func = test_a_dflash_drafter_changes_no_answer,
                                          .initial_state = (void *)blocks[i]};
+    static const enum engine_speculate drawn[] = {ENGINE_SPECULATE_NGRAM, ENGINE_SPECULATE_DRAFT,
+                                                  ENGINE_SPECULATE_MTP, ENGINE_SPECULATE_DFLASH};
+    for (size_t i = 0; i < (SANITIZED ? 0 : 4); i++)
+        tests[n++] = (struct CMUnitTest){.name = "draws",
+                                         .test_func = test_draws_follow_the_model,
+                                         .initial_state = (void *)(uintptr_t)&drawn[i]};
     tests[n++] =
         (struct CMUnitTest){.name = "a foreign draft model",
                             .test_func = test_a_draft_model_that_knows_nothing_changes_no_answer,
