@@ -1,6 +1,7 @@
 // How much drafts gain: each question by turns with `speculate: off` and each drafter on one engine, decode time from
 // the engine's own clock. Answers must be equal. Run:
 // node tests/bench/speculation.mjs [--rounds 5] [--streams 1,4,16] [--modes ngram,draft,mtp,auto] [--kinds code,prose]
+// [--draft-model PATH] [--engine "--isa avx2"]
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { start, top } from '../api/harness.mjs';
@@ -17,7 +18,9 @@ const random = (seed, n) => {
 };
 const chat = (content, more) => ({ url: '/v1/chat/completions', body: { messages: [{ role: 'user', content }], ...more } });
 const text = (prompt, more) => ({ url: '/v1/completions', body: { prompt, ...more } });
+const programs = ['a palindrome test', 'binary search', 'bubble sort', 'the greatest common divisor', 'a prime test', 'Fibonacci numbers', 'the factorial of n'];
 const cases = {
+  'code, asked for': (i) => chat(`Write a Python function for ${programs[i % programs.length]}.`),
   'code, continued': (i) => text(source('engine/sched/fair_queue.c', 300 * i, 1500)),
   'code, rewritten (prediction)': (i) => chat(`Repeat this code:\n${source('engine/sched/fair_queue.c', 300 * i, 700)}`,
     { prediction: { type: 'content', content: source('engine/sched/fair_queue.c', 300 * i, 700) } }),
@@ -31,7 +34,8 @@ const cases = {
   'short answers': (i) => chat(`What is ${i} + ${i + 2}?`, { max_tokens: 12 }),
 };
 
-const s = await start({ args: [...engine, ...(modes.includes("draft") ? ["--draft-model", "auto"] : [])] });
+const drafter = flag('draft-model', modes.includes('draft') ? 'auto' : modes.includes('dflash') ? path.join(top, 'engine/demo-model/dflash') : 'off');
+const s = await start({ args: [...engine, '--draft-model', drafter] });
 const rows = [];
 for (const n of streams) for (const temperature of [0, 0.8]) for (const [name, make] of Object.entries(cases)) {
   if (kinds.length && !kinds.some((k) => name.includes(k))) continue;

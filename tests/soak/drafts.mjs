@@ -1,5 +1,5 @@
 // By hand: greedy answers with drafts are, token for token, those without: node tests/soak/drafts.mjs [--answers 10000] [--clients 4]
-// [--kills 6] [--model DIR] [--draft auto|off]. Environment as in tests/api/harness.mjs. Each question is asked plainly once and then with
+// [--kills 6] [--model DIR] [--draft auto|off|PATH of a DFlash drafter]. Environment as in tests/api/harness.mjs. Each question is asked plainly once and then with
 // each drafter, while other clients ask theirs, so that steps have several answers; some requests are cancelled in between, memory for KV is so
 // small that jobs are preempted, and the engine is killed in the middle of drafts and goes on with what the prompt cache has on the disk.
 // Compares texts, token ids' log probabilities and finish reasons. Prints JSON; status 1 when any differed or failed.
@@ -9,7 +9,7 @@ import { leaveCleanly } from './leave.mjs';
 const text = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : process.argv[i + 1]; };
 const option = (name, otherwise) => Number(text(name, otherwise));
 const [ANSWERS, CLIENTS, KILLS] = [option('answers', 10000), option('clients', 4), option('kills', 6)];
-const DRAFT = text('draft', 'auto'), ways = DRAFT === 'off' ? ['ngram', 'auto'] : ['ngram', 'draft', 'auto'];
+const DRAFT = text('draft', 'auto'), ways = { off: ['ngram', 'mtp', 'auto'], auto: ['ngram', 'draft', 'auto'] }[DRAFT] ?? ['dflash', 'auto'];
 const words = 'river stone lamp winter garden number letter bridge story apple engine window paper quiet morning'.split(' ');
 const pick = (list) => list[Math.floor(Math.random() * list.length)];
 const server = await start({ model: text('model'), args: ['--threads', '2', '--slots', '4', '--ctx', '640', '--kv-memory', '1700000', '--draft-model', DRAFT] });
