@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "tests/unit/support/cpu_weights.h"
+#include "tests/unit/support/guarded.h"
 #include "engine/cpu/kernels/kernels.h"
 #include "engine/cpu/kernels/kv_layout.h"
 
@@ -48,7 +49,7 @@ static struct packed pack_but(const struct kernels *k, const struct weight *w, i
     unsigned kinds = k->panel_kinds(w, exact) & ~without;
     if (one_byte && kinds != PANEL_F32)
         kinds |= PANEL_ONE_BYTE;
-    p.memory = aligned_alloc(64, panel_bytes(n, w->cols, kinds));
+    p.memory = guarded_alloc(panel_bytes(n, w->cols, kinds), 64);
     panel_place(&p.panel, n, w->cols, kinds, p.memory);
     for (int i = 0; i < n; i++)
         k->pack(&p.panel, i, x[i]);
@@ -81,7 +82,7 @@ static void check_product(const struct kernels *k, const struct weight *w, int m
 {
     struct packed p = pack_all(k, w, n, exact);
     bool floats = k->panel_kinds(w, exact) == PANEL_F32;
-    float *acc = aligned_alloc(64, MAX_N * KERNEL_MAX_LANES * sizeof *acc), row[MAX_COLS];
+    float *acc = guarded_alloc((size_t)n * (size_t)k->lanes * sizeof *acc, 64), row[MAX_COLS];
     for (int r = 0; r < w->rows; r += k->lanes) {
         k->tile(&(struct tile){.weight = w, .matrix = matrix, .row = r, .panel = &p.panel, .n = n},
                 exact, acc);
@@ -100,8 +101,8 @@ static void check_product(const struct kernels *k, const struct weight *w, int m
             }
         }
     }
-    free(acc);
-    free(p.memory);
+    guarded_free(acc);
+    guarded_free(p.memory);
 }
 
 static void every_format(void)
@@ -172,7 +173,7 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
         k->tile(&(struct tile){.weight = w, .panel = &one.panel, .n = 1}, exact, alone);
         if (memcmp(alone, crowd + i * k->lanes, bytes))
             fail_msg("%s, %s: row %d differs alone and among 64", k->name, w->name, i);
-        free(one.memory);
+        guarded_free(one.memory);
     }
     k->tile(&(struct tile){.weight = w, .panel = &p.panel, .index = index, .n = 9}, exact, picked);
     for (int i = 0; i < 9; i++)
@@ -189,7 +190,7 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
                 alone);
         assert_memory_equal(alone, crowd + other * k->lanes, bytes);
     }
-    free(p.memory);
+    guarded_free(p.memory);
     p = pack_but(k, w, MAX_N, exact, PANEL_FEW_FORMS); /* as a panel of many rows is packed */
     for (int n = 1; n <= MAX_N; n += n < 6 ? 1 : 29) {
         static _Alignas(64) float pairs[MAX_N * KERNEL_MAX_LANES];
@@ -197,7 +198,7 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
         if (memcmp(pairs, crowd, (size_t)n * bytes))
             fail_msg("%s, %s: %d rows differ in a panel of many", k->name, w->name, n);
     }
-    free(p.memory);
+    guarded_free(p.memory);
 }
 
 static void test_a_row_does_not_depend_on_its_company(void **state)
@@ -229,7 +230,7 @@ static void test_packing_zeros_gives_zeros(void **state)
         k->tile(&(struct tile){.weight = &r.w, .panel = &p.panel, .n = 1}, false, acc);
         for (int lane = 0; lane < k->lanes; lane++)
             assert_true(acc[lane] == 0);
-        free(p.memory);
+        guarded_free(p.memory);
     }
     random_weight_fini(&r);
 }
@@ -247,10 +248,12 @@ static void expect_close(const char *what, const struct kernels *k, const float 
 static void test_row_wise_kernels_agree_with_generic(void **state)
 {
     static const int lengths[] = {1, 7, 8, 16, 31, 64, 100, 512, 2880};
-    float got[MAX_COLS], want[MAX_COLS], up[MAX_COLS], weight[MAX_COLS];
     unsigned seed = 5;
     for (int l = 0; l < 9; l++) {
-        int n = lengths[l];
+        const int n = lengths[l];
+        const size_t bytes = (size_t)n * sizeof(float);
+        float *got = guarded_alloc(bytes, 4), *want = guarded_alloc(bytes, 4),
+              *up = guarded_alloc(bytes, 4), *weight = guarded_alloc(bytes, 4);
         for (int i = 0; i < n; i++) {
             want[i] = random_unit(&seed) * 12;
             up[i] = random_unit(&seed) * 9;
@@ -267,15 +270,15 @@ static void test_row_wise_kernels_agree_with_generic(void **state)
             g->layer_norm(&norm, want, 1e-5f, n, expected);
             expect_close("layer_norm", k, got, expected, n, 4e-6, 4e-6);
             for (int a = ACT_SWIGLU; a <= ACT_GELU; a++) {
-                memcpy(got, want, sizeof got);
-                memcpy(expected, want, sizeof got);
+                memcpy(got, want, bytes);
+                memcpy(expected, want, bytes);
                 k->activate((enum activation)a, got, up, n);
                 g->activate((enum activation)a, expected, up, n);
                 /* erf is approximated: within 1.5e-7, times a value of at most 12 */
                 expect_close("activate", k, got, expected, n, 2e-6, a == ACT_GELU ? 2e-6 : 1e-7);
             }
-            memcpy(got, want, sizeof got);
-            memcpy(expected, want, sizeof got);
+            memcpy(got, want, bytes);
+            memcpy(expected, want, bytes);
             k->add_scaled(got, up, 0.3f, n);
             g->add_scaled(expected, up, 0.3f, n);
             expect_close("add_scaled", k, got, expected, n, 0, 0);
@@ -284,6 +287,10 @@ static void test_row_wise_kernels_agree_with_generic(void **state)
             assert_true(k->max(want, n) == top);
             expect_close("sum_exp", k, &fast, &sum, 1, 2e-6, 0);
         }
+        guarded_free(got);
+        guarded_free(want);
+        guarded_free(up);
+        guarded_free(weight);
     }
 }
 
@@ -329,7 +336,7 @@ static void check_attention(const struct kernels *k, const struct attention_case
     struct kv_view kv = {
         .n_kv_head = HEADS, .d_head = c->d_head, .type = c->half ? KV_F16 : KV_F32};
     kv.block_bytes = backend_block_bytes(HEADS, c->d_head, kv.type);
-    kv.data = calloc(BLOCKS, kv.block_bytes); /* backends hand out zeroed blocks */
+    kv.data = guarded_alloc(BLOCKS * kv.block_bytes, 64); /* zeroed, as backends do */
     for (int i = 0; i < 16 * 256; i++)
         q[i] = random_unit(&seed) * 2;
     for (int i = 0; i < 16; i++)
@@ -357,7 +364,7 @@ static void check_attention(const struct kernels *k, const struct attention_case
     k->attend(&a);
     attend_plain(c, q, keys, values, sinks, want);
     expect_close("attend", k, got, want, c->n_query * c->d_head, 0, c->half ? 1.5e-3 : 3e-6);
-    free(kv.data);
+    guarded_free(kv.data);
 }
 
 static void test_attention_agrees_with_a_plain_softmax(void **state)
@@ -394,7 +401,7 @@ static void check_rows(const struct kernels *k, const struct rows_case *c)
     struct kv_view kv = {
         .n_kv_head = HEADS, .d_head = c->d_head, .type = c->half ? KV_F16 : KV_F32};
     kv.block_bytes = backend_block_bytes(HEADS, c->d_head, kv.type);
-    kv.data = calloc(BLOCKS, kv.block_bytes);
+    kv.data = guarded_alloc(BLOCKS * kv.block_bytes, 64);
     for (int i = 0; i < WIDTH; i++)
         q[i] = random_unit(&seed) * 2;
     for (int i = 0; i < ATTEND_QUERIES; i++)
@@ -435,7 +442,7 @@ static void check_rows(const struct kernels *k, const struct rows_case *c)
     if (memcmp(got, want, (size_t)c->n * row * sizeof *got) != 0)
         fail_msg("%s: %d rows of %d heads of %d differ from single ones", k->name, c->n, c->n_query,
                  c->d_head);
-    free(kv.data);
+    guarded_free(kv.data);
 }
 
 static void test_rows_attend_together_as_they_do_alone(void **state)

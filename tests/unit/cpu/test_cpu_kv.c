@@ -13,6 +13,7 @@
 
 #include "engine/cpu/kernels/kv_layout.h"
 #include "engine/cpu/kernels/kv_pack.h"
+#include "tests/unit/support/guarded.h"
 
 enum { HEADS = 2, BLOCKS = 12, MAX_D = 256, MAX_QUERIES = 16, MAX_TOKENS = BLOCKS * KV_TOKENS };
 
@@ -37,7 +38,7 @@ static struct kv_view storage(int d, enum kv_type type)
 {
     struct kv_view kv = {.n_kv_head = HEADS, .d_head = d, .type = type};
     kv.block_bytes = backend_block_bytes(HEADS, d, type);
-    kv.data = calloc(BLOCKS, kv.block_bytes);
+    kv.data = guarded_alloc(BLOCKS * kv.block_bytes, 64);
     return kv;
 }
 
@@ -117,9 +118,9 @@ static void test_what_is_stored_is_near_and_the_same_everywhere(void **state)
                 kernels_available(j)->store_kv(&fast, 3, 13, 1, k, v);
                 if (memcmp(fast.data, plain.data, BLOCKS * plain.block_bytes))
                     fail_msg("%s stores other bits, d %d", kernels_available(j)->name, d);
-                free(fast.data);
+                guarded_free(fast.data);
             }
-            free(plain.data);
+            guarded_free(plain.data);
         }
 }
 
@@ -147,7 +148,7 @@ static void test_zeros_and_extremes_stay_finite(void **state)
                                                               .scores = scores});
                 for (int i = 0; i < 64; i++)
                     assert_true(isfinite(out[i]));
-                free(kv.data);
+                guarded_free(kv.data);
             }
 }
 
@@ -226,7 +227,7 @@ static void check_attention(const struct kernels *k, const struct attention_case
     a.sinks = c->sinks ? sinks + c->n_query - 1 : NULL;
     k->attend(&a);
     assert_memory_equal(got, all, (size_t)c->d * sizeof *all);
-    free(kv.data);
+    guarded_free(kv.data);
 }
 
 static void test_attention_reads_what_is_stored(void **state)
