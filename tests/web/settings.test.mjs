@@ -217,8 +217,12 @@ test('on a phone: the list, a section, and back', opts, async () => {
   assert.equal(await phone.evaluate(() => document.documentElement.dataset.theme), 'dark');
   await phone.locator('.segments-row label', { hasText: 'Large' }).click();
   assert.equal(await phone.evaluate(() => getComputedStyle(document.documentElement).fontSize), '18px');
+  let bring; // the texts come late: what is remembered does not wait for them
+  const brought = new Promise((resolve) => { bring = resolve; });
+  await phone.route('**/strings/en.json', async (route) => { await brought; await route.continue(); });
   await phone.reload();
-  assert.equal(await phone.evaluate(() => getComputedStyle(document.documentElement).fontSize), '18px', 'remembered');
+  assert.deepEqual(await phone.evaluate(() => [getComputedStyle(document.documentElement).fontSize, document.documentElement.dataset.theme]), ['18px', 'dark'], 'remembered');
+  bring();
   await openSettings(phone, 'usage');
   await phone.click('.settings-back');
   assert.ok(await phone.isVisible('.settings-tabs'));

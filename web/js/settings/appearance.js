@@ -2,7 +2,8 @@
 
 import { el, icon } from "../dom.js";
 import { t } from "../i18n.js";
-import { chooseLook, looks, themes } from "../theme.js";
+import { chooseLook, looks } from "../look.js";
+import { themes } from "../theme.js";
 import { segmented } from "./rows.js";
 
 export function draw(panel) {
