@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, 
 import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
+import readline from 'node:readline';
 import { after, before, test } from 'node:test';
 import { modelFiles, startHub } from '../cli/hub.mjs';
 import { demo, sideModels, sidesReady, sleep, start, top } from './harness.mjs';
@@ -98,6 +99,7 @@ before(async () => {
 after(async () => {
   proxy?.closeAllConnections();
   proxy?.close();
+  copies?.child.stdin.end();
   await s?.stop();
   hub?.stop();
   await mcp?.stop();
@@ -106,10 +108,40 @@ after(async () => {
 
 // What the reader's shell does, but for: silence, and failure when the status is 400 or more.
 const CURL = 'set -e -o pipefail\ncurl() { command curl -sS --fail-with-body --max-time 60 "$@" && echo; }\n';
-const PROGRAMS = { sh: ['bash', 'sh'], python: [python, 'py'], js: [process.execPath, 'mjs'] };
+const PROGRAMS = { sh: ['bash', 'sh'], js: [process.execPath, 'mjs'] };
+
+// Python's clients take longer to import than all they are asked to do: one process has them, and each example is a copy of it.
+const COPIES = `import importlib, json, os, runpy, sys
+for name in ("requests", "openai", "anthropic", "ollama"):
+    importlib.import_module(name)
+print("{}", flush=True)
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        os.chdir(line.strip())
+        for to, fd in (("out", 1), ("err", 2)):
+            os.dup2(os.open(to, os.O_CREAT | os.O_WRONLY), fd)
+        runpy.run_path("example.py", run_name="__main__")
+        sys.stdout.flush()
+        os._exit(0)
+    status = os.waitpid(pid, 0)[1]
+    print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), flush=True)
+`;
+let copies; // it, and where its next line goes
+async function copyOfPython(where, env) {
+  if (!copies) {
+    const child = spawn(python, ['-c', COPIES], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+    copies = { child, lines: readline.createInterface({ input: child.stdout })[Symbol.asyncIterator]() };
+    await copies.lines.next();
+  }
+  copies.child.stdin.write(`${where}\n`);
+  const { value } = await copies.lines.next();
+  const [out, err] = ['out', 'err'].map((f) => readFileSync(path.join(where, f), 'utf8'));
+  return { code: JSON.parse(value ?? '{}').code, out, err };
+}
 
 function run(b) {
-  const [program, ending] = PROGRAMS[b.language], name = `example.${ending}`, where = path.join(dir, 'run');
+  const [program, ending] = PROGRAMS[b.language] ?? [null, 'py'], name = `example.${ending}`, where = path.join(dir, 'run');
   rmSync(where, { recursive: true, force: true });
   mkdirSync(where);
   const own = b.page.startsWith('docs/examples/');
@@ -117,8 +149,10 @@ function run(b) {
   const text = b.text.replace(/^\. var\/quickstart.env\n/m, '').replaceAll('http://127.0.0.1:8080', url).replaceAll('https://tools.example.com/mcp', mcp.url).replaceAll('sk-sluice-YOUR-KEY', s.key).replaceAll('"MODEL"', '"demo-model"');
   writeFileSync(path.join(where, name), (b.language === 'sh' ? CURL : '') + lines + text);
   running = b.language;
+  const env = { ...process.env, SLUICE_URL: url, SLUICE_API_KEY: s.key, SLUICE_ADMIN_USER: s.admin.name, SLUICE_ADMIN_PASSWORD: s.admin.password };
+  if (b.language === 'python') return copyOfPython(where, env);
   return new Promise((done) => {
-    const child = spawn(program, [name], { cwd: where, env: { ...process.env, SLUICE_URL: url, SLUICE_API_KEY: s.key, SLUICE_ADMIN_USER: s.admin.name, SLUICE_ADMIN_PASSWORD: s.admin.password } });
+    const child = spawn(program, [name], { cwd: where, env });
     let out = '', err = '';
     child.stdout.on('data', (d) => { out += d; });
     child.stderr.on('data', (d) => { err += d; });
