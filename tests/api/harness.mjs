@@ -1,7 +1,7 @@
 // Starts a whole server (nginx, workers, engine or fake engine) in a temporary folder and talks to it.
 // SLUICE_PREFIX: where `make install` put it (default build/root). SLUICE_NODE_MODULES: where npm put the clients.
 import { spawn } from 'node:child_process';
-import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, chownSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import os from 'node:os';
@@ -85,10 +85,34 @@ const running = new Set();
 // Whatever a test that failed did not stop ends with the process, which a server does not keep alive.
 process.on('exit', () => { for (const server of running) server.abandon(); });
 
+// What a first start leaves. To make its admin takes longer than all else of a start, since a password is made slow to try: the first
+// server that any test starts makes one, and the others begin with a copy, as a second start would.
+const KEPT = ['state/sluice.db', 'state/sluice.db-wal', 'env'];
+async function firstStart() {
+  const { mtimeMs, ino } = statSync(program('sluice'));
+  const kept = path.join(os.tmpdir(), `slt-first-${process.getuid()}-${ino}-${Math.round(mtimeMs)}`);
+  if (existsSync(kept)) return kept;
+  const made = await start({ fake: true, first: true });
+  made.child.kill('SIGTERM');
+  await made.exited;
+  const copy = mkdtempSync(`${kept}-`);
+  mkdirSync(path.join(copy, 'state'));
+  for (const f of KEPT) if (existsSync(path.join(made.dir, f))) copyFileSync(path.join(made.dir, f), path.join(copy, f));
+  await made.stop();
+  try { renameSync(copy, kept); } catch { rmSync(copy, { recursive: true }); } // another process was faster
+  return kept;
+}
+const ownFirst = ({ first, owner, args = [] }) => first || owner || args.includes('--without-first-admin');
+
 /** One running server. options: fake (engine), args (of `sluice up`), model, under (a command that runs it: ['nice', '-n', '5']),
- * owner (uid of the folder, for --user). */
+ * owner (uid of the folder, for --user), first (its own first start). */
 export async function start(options = {}) {
+  const kept = ownFirst(options) ? null : await firstStart();
   const dir = mkdtempSync(path.join(os.tmpdir(), 'slt-'));
+  if (kept) {
+    mkdirSync(path.join(dir, 'state'), 0o700);
+    for (const f of KEPT) if (existsSync(path.join(kept, f))) copyFileSync(path.join(kept, f), path.join(dir, f));
+  }
   if (options.owner) {
     chownSync(dir, options.owner, options.owner);
     chmodSync(dir, 0o711); // others may pass through
