@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
-import { demo, folder, sluice } from "./sluice.mjs";
+import { demo, folder, sluice, tiny } from "./sluice.mjs";
 
 const small = ["--layers", "2", "--hidden", "256", "--heads", "4", "--kv-heads", "2", "--head-dim", "64", "--vocab", "512", "--experts", "32", "--top-k", "4", "--inter", "256"];
 const quick = ["--backend", "cpu", "--repeats", "1", "--tokens", "4"];
@@ -68,12 +68,12 @@ test("tokens of a synthetic model choose experts of their own in every format", 
 });
 
 test("--profile times the operations of a step, and is refused where nothing can time them", async () => {
-  const args = ["bench", "--model", demo, "--prompts", "16", "--batches", "2", "--tokens", "2", "--repeats", "1", "--profile"];
-  const vulkan = JSON.parse((await sluice(["info", demo, "--backend", "vulkan", "--json"])).out).plan?.strategy;
+  const args = ["bench", "--model", tiny, "--prompts", "16", "--batches", "2", "--tokens", "2", "--repeats", "1", "--profile"];
+  const vulkan = JSON.parse((await sluice(["info", tiny, "--backend", "vulkan", "--json"])).out).plan?.strategy;
   if (vulkan) {
     const r = await sluice([...args, "--backend", "vulkan", "--json"]);
     assert.equal(r.code, 0, r.err);
-    const layers = JSON.parse(readFileSync(join(demo, "config.json"), "utf8")).num_hidden_layers;
+    const layers = JSON.parse(readFileSync(join(tiny, "config.json"), "utf8")).num_hidden_layers;
     for (const c of JSON.parse(r.out).cases) {
       const of = new Map(c.profile.operations.map((o) => [o.name, o]));
       for (const name of ["qkv", "wo"]) assert.equal(of.get(name).count, layers, `${c.kind}: ${name}`);

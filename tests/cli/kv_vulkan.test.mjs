@@ -5,9 +5,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
-import { demo, sluice } from "./sluice.mjs";
+import { sluice, tiny } from "./sluice.mjs";
 
-const device = JSON.parse((await sluice(["info", demo, "--backend", "vulkan", "--json"])).out).plan;
+const device = JSON.parse((await sluice(["info", tiny, "--backend", "vulkan", "--json"])).out).plan;
 
 test("both backends store and read the same numbers", { skip: device ? false : "no Vulkan device answers" }, async () => {
   const dir = mkdtempSync(join(tmpdir(), "sluice-kv-")), ids = join(dir, "ids");

@@ -9,6 +9,7 @@ export const top = join(dirname(fileURLToPath(import.meta.url)), "../..");
 export const prefix = process.env.SLUICE_PREFIX || join(top, "build/root");
 export const command = join(prefix, "bin/sluice");
 export const demo = join(top, "engine/demo-model");
+export const tiny = join(top, "tests/data/golden/qwen3moe/mlx-q4"); // random; what a software GPU computes of it is soon done
 
 // {code, out, err}; never throws for an exit status. input: a string or bytes for standard input.
 export function sluice(args, { input, timeout = 120000, ...options } = {}) {

@@ -9,7 +9,7 @@ import { slow, start, top } from '../api/harness.mjs';
 
 const python = process.env.SLUICE_PYTHON ?? path.join(top, 'build/python/bin/python');
 const skip = existsSync(python) ? false : 'no Python packages';
-const seconds = Number(process.env.SLUICE_SCHEMATHESIS_SECONDS ?? 15);
+const seconds = Number(process.env.SLUICE_SCHEMATHESIS_SECONDS ?? 10);
 let s, file, doc;
 
 const run = (program, args, timeout) => new Promise((done) => {
