@@ -17,11 +17,11 @@ noinst_LIBRARIES += libsluice-cpu-avx2.a libsluice-cpu-avx512.a libsluice-cpu-av
 cpu_simd_headers = %D%/kernels/attend_packed_simd.h %D%/kernels/attend_rows_simd.h %D%/kernels/attend_simd.h %D%/kernels/kernels_simd.h %D%/kernels/ops_simd.h %D%/kernels/tile_core.h %D%/kernels/tile_floats.h %D%/kernels/tile_formats.h %D%/kernels/tile_rare.h
 CPU_AVX512 = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq
 libsluice_cpu_avx2_a_SOURCES = %D%/kernels/kernels_avx2.c %D%/kernels/octet_formats.h %D%/kernels/octet_products.h %D%/kernels/octet_tile.h %D%/kernels/simd_avx2.h $(cpu_simd_headers)
-libsluice_cpu_avx2_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) -mavx2 -mfma -mf16c
+libsluice_cpu_avx2_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(SIMD_CFLAGS) -mavx2 -mfma -mf16c
 libsluice_cpu_avx512_a_SOURCES = %D%/kernels/kernels_avx512.c %D%/kernels/simd_avx512.h $(cpu_simd_headers)
-libsluice_cpu_avx512_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(CPU_AVX512)
+libsluice_cpu_avx512_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(WIDE_CFLAGS) $(CPU_AVX512)
 libsluice_cpu_avx512vnni_a_SOURCES = %D%/kernels/kernels_avx512vnni.c %D%/kernels/simd_avx512.h %D%/kernels/tile_bytes.h %D%/kernels/tile_one.h $(cpu_simd_headers)
-libsluice_cpu_avx512vnni_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(CPU_AVX512) -mavx512vnni
+libsluice_cpu_avx512vnni_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(WIDE_CFLAGS) $(CPU_AVX512) -mavx512vnni
 # they use the plain C library as well as it them
 CPU_LIBS += libsluice-cpu-avx2.a libsluice-cpu-avx512.a libsluice-cpu-avx512vnni.a libsluice-cpu.a
 endif
