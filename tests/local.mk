@@ -20,3 +20,4 @@ include tests/unit/text.mk
 endif
 include tests/api/local.mk
 include tests/bench/local.mk
+include tests/once.mk
