@@ -69,6 +69,7 @@ bool request_begin(struct request *r, struct store *store, struct err *e)
                             .worker = r->worker->first ? r->worker->first : r->worker,
                             .fcgx = r->fcgx,
                             .slot = r->slot,
+                            .child = r->child,
                             .headers = r->headers,
                             .store = store,
                             .begin_ns = clock_ns(),

@@ -15,6 +15,7 @@
 #include "fcgi/http/route.h"
 
 struct FCGX_Request;
+struct child_params;
 struct shared_child;
 struct store;
 struct store_model;
@@ -36,7 +37,8 @@ struct request {
     struct FCGX_Request *fcgx;
     struct shared_child
         *slot; /* this process's row when it serves one request at a time; else NULL */
-    char id[REQUEST_ID_SIZE]; /* "req_..." */
+    const struct child_params *child; /* with slot: the process itself */
+    char id[REQUEST_ID_SIZE];         /* "req_..." */
 
     enum http_method method;
     const char *path;  /* as sent, without the query; route_find decodes its segments */
@@ -73,6 +75,7 @@ struct request {
 
     /* The reply */
     struct buf headers; /* reply_header's lines, until they are sent */
+    bool handed_over;   /* the master has the connection: stream_abort.h */
     bool replied;       /* headers were sent: an error can no longer change the status */
     bool client_gone;
     int status;

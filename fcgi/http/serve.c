@@ -6,11 +6,13 @@
 #include "fcgi/http/request.h"
 #include "fcgi/http/route.h"
 
-void *serve_open(struct FCGX_Request *fcgx, const struct worker *w, struct shared_child *alone)
+void *serve_open(struct FCGX_Request *fcgx, const struct worker *w,
+                 const struct child_params *alone)
 {
     struct request *r = calloc(1, sizeof *r);
     if (r && request_init(r, fcgx, w)) {
-        r->slot = alone;
+        r->child = alone;
+        r->slot = alone ? alone->slot : NULL;
         return r;
     }
     free(r);

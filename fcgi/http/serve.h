@@ -3,6 +3,7 @@
 #pragma once
 #include "fcgi/process/child.h"
 
-void *serve_open(struct FCGX_Request *fcgx, const struct worker *w, struct shared_child *alone);
+void *serve_open(struct FCGX_Request *fcgx, const struct worker *w,
+                 const struct child_params *alone);
 void serve_request(void *server, struct store *store);
 void serve_close(void *server);

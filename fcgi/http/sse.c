@@ -12,7 +12,9 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/reply_head.h"
 #include "fcgi/http/request.h"
+#include "fcgi/process/child.h"
 #include "fcgi/process/shared.h"
+#include "fcgi/process/stream_abort.h"
 
 void sse_begin(struct sse *s, struct request *r, const char *content_type)
 {
@@ -29,11 +31,23 @@ bool sse_start(struct sse *s, struct request *r)
     return sse_flush(s);
 }
 
+/* Only now is there something to end for the master, which wakes for it: the first bytes have left.
+ */
+static void hand_over(struct request *r)
+{
+    if (r->child && !r->handed_over)
+        r->handed_over = stream_abort_hand_over(r->child->stream_abort_fd, r->child->slot_index,
+                                                r->fcgx->ipcFd, r->fcgx->requestId);
+}
+
 /* What the master finds when this process dies. */
 static void mark(struct sse *s, enum stream_state state)
 {
-    if (s->abort_enabled && s->r->slot)
-        atomic_store(&s->r->slot->stream, (int32_t)state);
+    if (!s->abort_enabled || !s->r->slot)
+        return;
+    if (state == STREAM_OPEN)
+        hand_over(s->r);
+    atomic_store(&s->r->slot->stream, (int32_t)state);
 }
 
 void sse_enable_abort(struct sse *s)

@@ -14,7 +14,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "fcgi/process/stream_abort.h"
 #include "sql/core/store.h"
 
 #define THREADS_MAX 64
@@ -135,6 +134,20 @@ static bool accept_connection(FCGX_Request *fcgx, bool *exhausted)
     return false;
 }
 
+/* Wakes the master to fork another one, unless as many wait as it keeps waiting. */
+static void tell_master(const struct child_params *p)
+{
+    const struct shared_pool *pool = &p->worker->shared->pool[p->worker->pool];
+    const uint64_t one = 1;
+    int idle = 0;
+    for (int i = 0; i < SHARED_CHILDREN && idle < p->min_idle; i++)
+        idle += pool->child[i].state == CHILD_IDLE;
+    if (idle < p->min_idle) {
+        ssize_t n = write(p->wake_fd, &one, sizeof one);
+        (void)n;
+    }
+}
+
 /* The accept loop of a thread that has all it needs. */
 static void serve_all(const struct child_params *p, FCGX_Request *fcgx, void *server, int epoll)
 {
@@ -142,7 +155,6 @@ static void serve_all(const struct child_params *p, FCGX_Request *fcgx, void *se
     bool alone = p->n_threads == 1, exhausted = false;
     struct store *store = NULL;
     uint64_t next_try = 0;
-    uint64_t one = 1;
     keep_store(p->worker, &store, &next_try);
     if (alone && service->starting)
         service->starting(p->worker->shared, store);
@@ -152,12 +164,8 @@ static void serve_all(const struct child_params *p, FCGX_Request *fcgx, void *se
         if (woken == WOKEN_LEAVE || !accept_connection(fcgx, &exhausted))
             continue;
         if (alone) {
-            set_state(p, CHILD_BUSY); /* first: the master counts the idle ones when it wakes */
-            if (!stream_abort_hand_over(p->stream_abort_fd, p->slot_index, fcgx->ipcFd,
-                                        fcgx->requestId)) {
-                ssize_t n = write(p->wake_fd, &one, sizeof one);
-                (void)n;
-            }
+            set_state(p, CHILD_BUSY); /* first: of two who become busy at once one counts both */
+            tell_master(p);
         }
         atomic_fetch_add_explicit(&p->slot->requests, 1, memory_order_relaxed);
         service->serve(server, keep_store(p->worker, &store, &next_try));
@@ -182,7 +190,7 @@ static void *serve(void *argument)
     int epoll = open_epoll(thread->listen_fd);
     FCGX_InitRequest(&fcgx, thread->listen_fd, 0);
     void *server =
-        epoll < 0 ? NULL : p->service->open(&fcgx, p->worker, p->n_threads == 1 ? p->slot : NULL);
+        epoll < 0 ? NULL : p->service->open(&fcgx, p->worker, p->n_threads == 1 ? p : NULL);
     if (server) {
         serve_all(p, &fcgx, server, epoll);
         p->service->close(server);

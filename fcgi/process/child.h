@@ -8,13 +8,15 @@
 #include "fcgi/process/worker.h"
 
 struct FCGX_Request;
+struct child_params;
 struct store;
 
 /* What a thread does with its connections: http/serve.h has the one of this program. Constant. */
 struct child_service {
-    /* Once in a thread. alone: the process's row when it serves one request at a time, else NULL.
-     * NULL: no memory. */
-    void *(*open)(struct FCGX_Request *fcgx, const struct worker *w, struct shared_child *alone);
+    /* Once in a thread. alone: the process, when it serves one request at a time, else NULL; it
+     * stays. NULL: no memory. */
+    void *(*open)(struct FCGX_Request *fcgx, const struct worker *w,
+                  const struct child_params *alone);
     /* fcgx holds a connection that was accepted. store NULL: the database can't be opened. */
     void (*serve)(void *server, struct store *store);
     void (*close)(void *server);
@@ -30,7 +32,8 @@ struct child_params {
     int stream_abort_fd; /* stream_abort.h; -1: none */
     int listen_fd;       /* non-blocking */
     int reserved_fd;     /* another, served by a thread of its own beside n_threads; 0: none */
-    int wake_fd;         /* eventfd of the master: written when this child becomes busy */
+    int wake_fd;         /* eventfd of the master: written when this child becomes busy and fewer */
+    int min_idle;        /* than so many wait */
     int n_threads;
 };
 

@@ -86,6 +86,7 @@ _Noreturn static void run_child(struct pool_master *pool, int slot)
                                           .listen_fd = p->listen_fd,
                                           .reserved_fd = p->reserved_fd,
                                           .wake_fd = pool->wake_fd,
+                                          .min_idle = p->min_idle,
                                           .n_threads = p->n_threads}));
 }
 
