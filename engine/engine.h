@@ -2,9 +2,10 @@
  * page.
  *
  * The engine is another process behind a unix socket (0660; peers checked by SO_PEERCRED). One
- * connection is one job; closing it cancels the job, unless it was submitted detached: then it goes
- * on, keeps its events, and engine_attach reads them from the first one on. Beside engine/base and
- * engine/text this is the only engine header that fcgi/ includes.
+ * connection is one job (engine_relay: one at a time); closing it cancels the job, unless it was
+ * submitted detached: then it goes on, keeps its events, and engine_attach reads them from the
+ * first one on. Beside engine/base and engine/text this is the only engine header that fcgi/
+ * includes.
  *
  * A struct engine_job belongs to one thread. engine_status_* is thread-safe. */
 #pragma once
@@ -271,9 +272,12 @@ struct engine_relay {
 };
 /* As engine_submit. Where the job is not detached the relay waits a moment for the other server's
  * first word, so that its refusal is an error here: its field is ENGINE_RELAY_REASON and a reason
- * (relay_error.h). */
+ * (relay_error.h). The relay takes one job after the other on one connection: kept (NULL: none is)
+ * holds one whose last job is over, or NULL; engine_close puts it there, so it outlives the job.
+ * One that the relay has closed meanwhile is replaced. */
 struct engine_job *engine_relay(const char *socket_path, const struct engine_relay *p,
-                                struct err *e);
+                                struct engine_job **kept, struct err *e);
+void engine_kept_close(struct engine_job **kept); /* accepts NULL in it */
 /* Numbers of the relay's jobs begin here, so that they are none of the engine's (CANCEL by "#"). */
 #define ENGINE_RELAYED_JOBS ((uint64_t)1 << 40)
 #define ENGINE_RELAY_REASON "upstream:"

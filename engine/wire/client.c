@@ -13,6 +13,9 @@
 /* The engine's I/O thread replies whatever the device does, so a longer silence means that it
  * hangs. */
 #define REPLY_MS 10000.0
+#define KEPT_MS                                                                                    \
+    20000.0 /* the relay closes a connection that has no job after half as long again              \
+             */
 #define CANCEL_MS                                                                                  \
     2000.0 /* a client that cancels need not wait: a hung engine reads the request when it         \
               continues */
@@ -20,8 +23,12 @@
 struct engine_job {
     struct peer peer;
     uint64_t id;
-    bool greeted; /* HELLO was received */
-    bool over;    /* DONE or FAILED was given out */
+    bool greeted;             /* HELLO was received */
+    bool over;                /* DONE or FAILED was given out */
+    bool done;                /* DONE: the peer may take another job */
+    bool cancelled;           /* the relay may answer that after the job's end */
+    struct engine_job **kept; /* where its connection goes; NULL: it is closed */
+    double kept_ms;           /* clock_ms */
     struct event_box box;
 };
 
@@ -66,25 +73,54 @@ static struct engine_job *connect_job(const char *socket_path, double timeout_ms
     return j;
 }
 
-/* Connects, sends HELLO and the request in `out`, reads the first answer. */
-static struct engine_job *start(const char *socket_path, struct buf *out, double reply_ms,
-                                struct err *e)
+/* Sends HELLO and the request in `out`, reads the first answer; what greet says. */
+static int ask(struct engine_job *j, const struct buf *out, double reply_ms, struct err *e)
 {
     struct err sending = {0};
-    struct engine_job *j = connect_job(socket_path, CONNECT_MS, e);
-    if (!j)
-        return NULL;
     bool sent = peer_send(&j->peer, out, clock_ms() + reply_ms, &sending);
     /* An engine that refuses may close before it has read everything; its reason can still be read.
      */
     int greeted = greet(j, clock_ms() + reply_ms, e);
     if (greeted == 0)
         err_set(e, ERR_UNAVAILABLE, "the engine does not answer");
-    if (greeted <= 0) {
-        if (!sent && e && e->code == ERR_UNAVAILABLE)
-            *e = sending;
+    if (greeted <= 0 && !sent && e && e->code == ERR_UNAVAILABLE)
+        *e = sending;
+    return greeted;
+}
+
+static struct engine_job *start(const char *socket_path, const struct buf *out, double reply_ms,
+                                struct err *e)
+{
+    struct engine_job *j = connect_job(socket_path, CONNECT_MS, e);
+    if (j && ask(j, out, reply_ms, e) <= 0)
         engine_close(&j);
+    return j;
+}
+
+/* Nothing was received, and nothing is to come. */
+static bool is_lost(const struct engine_job *j, int greeted)
+{
+    return greeted < 0 && j->peer.in.len == j->peer.in_pos;
+}
+
+/* On the connection of a job that is over. NULL and *lost: its peer has closed it, and has not
+ * begun this job: another connection may ask for it. */
+static struct engine_job *start_kept(struct engine_job **kept, const struct buf *out, bool *lost,
+                                     struct err *e)
+{
+    struct engine_job *j = *kept;
+    *kept = NULL;
+    *lost = !j || clock_ms() - j->kept_ms > KEPT_MS;
+    if (*lost) {
+        engine_close(&j);
+        return NULL;
     }
+    j->id = 0;
+    j->over = j->done = false;
+    const int greeted = ask(j, out, REPLY_MS, e);
+    *lost = is_lost(j, greeted);
+    if (greeted <= 0)
+        engine_close(&j);
     return j;
 }
 
@@ -101,13 +137,25 @@ struct engine_job *engine_submit(const char *socket_path, const struct engine_jo
 }
 
 struct engine_job *engine_relay(const char *socket_path, const struct engine_relay *p,
-                                struct err *e)
+                                struct engine_job **kept, struct err *e)
 {
     struct buf out = {0};
+    struct err why = {0};
     struct engine_job *j = NULL;
+    bool lost = true;
     message_put_hello(&out, "client");
-    if (message_put_relay(&out, p, e))
+    if (!message_put_relay(&out, p, e)) {
+        buf_fini(&out);
+        return NULL;
+    }
+    if (kept)
+        j = start_kept(kept, &out, &lost, &why);
+    if (lost)
         j = start(socket_path, &out, REPLY_MS, e);
+    else if (!j && e)
+        *e = why;
+    if (j)
+        j->kept = kept;
     buf_fini(&out);
     return j;
 }
@@ -191,7 +239,8 @@ int engine_next(struct engine_job *j, struct engine_event *ev, int timeout_ms, s
     if (!message_get_event(&f, ev, &j->box, e))
         return -1;
     j->peer.in_pos += used; /* the bytes stay where they are until the next call */
-    j->over = ev->type == ENGINE_DONE || ev->type == ENGINE_FAILED;
+    j->done = ev->type == ENGINE_DONE;
+    j->over = j->done || ev->type == ENGINE_FAILED;
     return 1;
 }
 
@@ -220,6 +269,7 @@ bool engine_cancel(struct engine_job *j, struct err *e)
     struct err failed = {0};
     if (j->over)
         return true;
+    j->cancelled = true;
     message_put_key(&out, FRAME_CANCEL, NULL);
     if (!out.failed)
         peer_send(&j->peer, &out, clock_ms() + CONNECT_MS, &failed);
@@ -235,10 +285,28 @@ bool engine_cancel(struct engine_job *j, struct err *e)
     return false;
 }
 
+static bool keeps(const struct engine_job *j)
+{
+    return j->kept && !*j->kept && j->done && !j->cancelled && j->peer.in.len == j->peer.in_pos;
+}
+
+void engine_kept_close(struct engine_job **kept)
+{
+    if (*kept)
+        (*kept)->kept = NULL;
+    engine_close(kept);
+}
+
 void engine_close(struct engine_job **j)
 {
     if (!*j)
         return;
+    if (keeps(*j)) {
+        (*j)->kept_ms = clock_ms();
+        *(*j)->kept = *j;
+        *j = NULL;
+        return;
+    }
     peer_close(&(*j)->peer); /* a job that is not detached ends with its connection */
     event_box_fini(&(*j)->box);
     free(*j);

@@ -340,7 +340,7 @@ static struct engine_job *submit_relay(struct request *r, const struct posting *
                                  .detached = true};
     snprintf(relay.key, sizeof relay.key, "%s", key);
     snprintf(relay.request_id, sizeof relay.request_id, "%s", r->id);
-    struct engine_job *job = engine_relay(r->worker->relay_socket, &relay, e);
+    struct engine_job *job = engine_relay(r->worker->relay_socket, &relay, &r->relay_kept, e);
     if (!job)
         relay_error_read(e);
     return job;

@@ -12,6 +12,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
+#include "engine/engine.h"
 #include "fcgi/http/work.h"
 #include "fcgi/process/worker.h"
 
@@ -25,6 +26,7 @@ bool request_init(struct request *r, struct FCGX_Request *fcgx, const struct wor
 
 void request_fini(struct request *r)
 {
+    engine_kept_close(&r->relay_kept);
     buf_fini(&r->headers);
     arena_destroy(&r->arena);
 }
@@ -70,6 +72,7 @@ bool request_begin(struct request *r, struct store *store, struct err *e)
                             .fcgx = r->fcgx,
                             .slot = r->slot,
                             .child = r->child,
+                            .relay_kept = r->relay_kept,
                             .headers = r->headers,
                             .store = store,
                             .begin_ns = clock_ns(),

@@ -16,6 +16,7 @@
 
 struct FCGX_Request;
 struct child_params;
+struct engine_job;
 struct shared_child;
 struct store;
 struct store_model;
@@ -38,6 +39,7 @@ struct request {
     struct shared_child
         *slot; /* this process's row when it serves one request at a time; else NULL */
     const struct child_params *child; /* with slot: the process itself */
+    struct engine_job *relay_kept;    /* the thread's connection to the relay: engine_relay */
     char id[REQUEST_ID_SIZE];         /* "req_..." */
 
     enum http_method method;

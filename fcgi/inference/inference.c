@@ -50,8 +50,9 @@ static bool submit(struct inference *x, const struct inference_params *p, int i,
     if (!generation_init(&x->generations[i], &gp, e))
         return false;
     uint64_t began = clock_ns();
-    x->jobs[i] = x->relayed ? engine_relay(x->r->worker->relay_socket, &p->relay, e)
-                            : model_gate_submit(x->r, &job, e);
+    x->jobs[i] = x->relayed
+                     ? engine_relay(x->r->worker->relay_socket, &p->relay, &x->r->relay_kept, e)
+                     : model_gate_submit(x->r, &job, e);
     x->r->engine_ns += clock_ns() - began;
     if (!x->jobs[i])
         return false;

@@ -204,6 +204,7 @@ static void loop(struct relay *r)
         }
         if (r->attend)
             relay_jobs_attend(r);
+        relay_jobs_forget_ended(r);
         if (now >= r->next_tick)
             tick(r, now);
     }

@@ -56,11 +56,18 @@ static void let_go(struct relay_job *j)
     j->held = 0;
 }
 
+static void note_ended(struct relay_job *j)
+{
+    j->over = true;
+    j->over_ms = clock_ms();
+    j->next_ended = j->relay->ended;
+    j->relay->ended = j;
+}
+
 static void finish(struct relay_job *j)
 {
     stop_waiting(j);
-    j->over = true;
-    j->over_ms = clock_ms();
+    note_ended(j);
     let_go(j);
     relay_answer_fini(&j->answer);
     relay_server_send(j);
@@ -88,7 +95,7 @@ static void fail(struct relay_job *j, const struct err *why)
     if (!j->accepted) {
         stop_waiting(j);
         let_go(j);
-        j->over = true;
+        note_ended(j);
         relay_server_refuse(j, why);
         return;
     }
@@ -282,6 +289,7 @@ struct relay_job *relay_job_submit(struct relay *r, const struct engine_relay *p
         return NULL;
     }
     *(r->last_job ? &r->last_job->next : &r->jobs) = j;
+    j->before = r->last_job;
     r->last_job = j;
     if (j->detached)
         accept_job(j);
@@ -350,8 +358,8 @@ static void judge(struct relay_job *j, CURLcode rc, const char *late)
         relay_answer_done(&j->answer, j->estimate);
         count_tokens(j);
         accept_job(j);
+        finish(j); /* first: whoever reads it need not wait until libcurl has tidied up */
         release(j);
-        finish(j);
         break;
     case RELAY_REFUSED:
         upstream_succeeded(all, j->to);
@@ -421,25 +429,38 @@ static void look_after(struct relay_job *j, double now)
     }
 }
 
+static void remove_job(struct relay_job *j)
+{
+    struct relay *r = j->relay;
+    *(j->before ? &j->before->next : &r->jobs) = j->next;
+    *(j->next ? &j->next->before : &r->last_job) = j->before;
+    destroy(j);
+}
+
+void relay_jobs_forget_ended(struct relay *r)
+{
+    while (r->ended) {
+        struct relay_job *j = r->ended;
+        r->ended = j->next_ended;
+        if (!j->detached && !j->readers)
+            remove_job(j);
+    }
+}
+
 /* Ended jobs that nobody reads, by age and by the bytes of their events. */
 static void forget(struct relay *r, double now)
 {
     size_t kept = 0;
+    relay_jobs_forget_ended(r); /* or that list would hold what goes here */
     for (struct relay_job *j = r->jobs; j; j = j->next)
         kept += j->over ? j->log.len : 0;
-    struct relay_job *before = NULL;
     for (struct relay_job *j = r->jobs, *next; j; j = next) {
         next = j->next;
         const bool old = !j->detached || now - j->over_ms > KEEP_MS || kept > KEEP_BYTES;
-        if (!j->over || j->readers || !old) {
-            before = j;
+        if (!j->over || j->readers || !old)
             continue;
-        }
         kept -= j->log.len;
-        *(before ? &before->next : &r->jobs) = next;
-        if (r->last_job == j)
-            r->last_job = before;
-        destroy(j);
+        remove_job(j);
     }
 }
 

@@ -18,6 +18,7 @@
 #include "fcgi/relay/upstreams.h"
 
 #define RELAY_MAX_TRIED 16
+#define RELAY_READ_BYTES ((size_t)64 << 10)
 
 struct relay_connection {
     struct relay *relay;
@@ -26,8 +27,9 @@ struct relay_connection {
     struct relay_job *job;
     uint64_t position; /* in the job's log */
     bool owner, greeted, closing, blocked;
-    bool dead; /* freed at the end of the round: an event of the same round may point at it */
-    double opened_ms;
+    bool again;     /* it has had a job, and may have another */
+    bool dead;      /* freed at the end of the round: an event of the same round may point at it */
+    double idle_ms; /* clock_ms since when it has no job */
     struct relay_connection *next, *next_reader;
 };
 
@@ -52,8 +54,9 @@ struct relay_job {
     int64_t tried[RELAY_MAX_TRIED];
     int n_tried;
     struct relay_answer answer;
-    struct relay_job *next;
-    bool unsent; /* in the relay's list of those whose readers are to be told */
+    struct relay_job *next, *before;
+    struct relay_job *next_ended; /* in the relay's list of those that may be forgotten */
+    bool unsent;                  /* in the relay's list of those whose readers are to be told */
     struct relay_job *next_unsent;
 };
 
@@ -66,7 +69,8 @@ struct relay {
     struct relay_connection *connections;
     int n_connections;
     struct relay_job *jobs, *last_job; /* the oldest first */
-    struct relay_job *unsent;
+    struct relay_job *unsent, *ended;
+    char *scratch; /* [RELAY_READ_BYTES] what one read brings */
     int n_waiting;
     uint64_t last_id;
     struct upstreams upstreams;
@@ -92,6 +96,8 @@ void relay_jobs_send(struct relay *r);
 void relay_jobs_attend(struct relay *r);
 /* Every now and then: patience, acceptance, forgetting. */
 void relay_jobs_tick(struct relay *r, double now);
+/* At a round's end, when nothing points at them: jobs that are over and that nobody can ask for. */
+void relay_jobs_forget_ended(struct relay *r);
 void relay_jobs_fail_all(struct relay *r);
 void relay_jobs_fini(struct relay *r);
 

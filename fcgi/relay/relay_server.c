@@ -18,7 +18,6 @@
 #include "fcgi/relay/relay_job.h"
 
 #define MAX_CONNECTIONS 4096
-#define READ_BYTES ((size_t)64 << 10)
 #define KEPT_BYTES ((size_t)4 << 10)    /* of what was read, while a job runs */
 #define SUBMIT_BYTES ((size_t)49 << 20) /* of a frame */
 #define NO_JOB_MS 30000.0               /* a connection that asks for nothing is closed */
@@ -28,6 +27,8 @@ bool relay_server_open(struct relay *r, struct err *e)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", r->w->run_dir, STATE_RELAY_SOCKET);
+    if (!(r->scratch = malloc(RELAY_READ_BYTES)))
+        return err_set(e, ERR_NOMEM, "no memory to read with");
     r->listen_fd = listen_unix(path, NULL, e);
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &r->listen_fd};
     return r->listen_fd >= 0 && (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, r->listen_fd, &ev) == 0 ||
@@ -47,6 +48,8 @@ static void leave_job(struct relay_connection *c)
     if (c->owner && !j->detached && !j->over)
         relay_job_cancel(j);
     c->job = NULL;
+    c->owner = false;
+    c->idle_ms = clock_ms();
 }
 
 /* Nothing more comes from it or goes to it. */
@@ -125,10 +128,16 @@ static bool flush(struct relay_connection *c)
         if (n > 0)
             note_sent(c, (size_t)n);
     }
-    const bool all = n > 0 && !c->out.len;
-    if (n < 0 || (all && (c->closing || (j && j->over && c->position == j->base + j->log.len)))) {
+    const bool all = n > 0 && !c->out.len,
+               told = all && j && j->over && c->position == j->base + j->log.len,
+               next = c->owner && !c->closing && !c->relay->stopping;
+    if (n < 0 || (all && c->closing) || (told && !next)) {
         drop(c);
         return false;
+    }
+    if (told) { /* whoever has asked for a job may ask for the next one */
+        leave_job(c);
+        c->again = true;
     }
     c->blocked = n == 0;
     if (c->blocked != was_blocked)
@@ -269,20 +278,14 @@ void relay_server_serve(struct relay_connection *c, uint32_t events)
     if (c->dead)
         return;
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
-        if (!buf_reserve(&c->in, READ_BYTES + 1)) {
+        ssize_t n = recv(c->fd, c->relay->scratch, RELAY_READ_BYTES, MSG_DONTWAIT);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
+            (n > 0 && !buf_append(&c->in, c->relay->scratch, (size_t)n))) {
             drop(c);
             return;
         }
-        ssize_t n = recv(c->fd, c->in.data + c->in.len, READ_BYTES, MSG_DONTWAIT);
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-            drop(c);
-            return;
-        }
-        if (n > 0) {
-            c->in.len += (size_t)n;
-            c->in.data[c->in.len] = 0;
+        if (n > 0)
             handle_input(c);
-        }
     }
     if (!c->dead && events & EPOLLOUT)
         flush(c);
@@ -297,7 +300,7 @@ static void take(struct relay *r, int fd)
     }
     c->relay = r;
     c->fd = fd;
-    c->opened_ms = clock_ms();
+    c->idle_ms = clock_ms();
     c->next = r->connections;
     r->connections = c;
     r->n_connections++;
@@ -322,7 +325,8 @@ void relay_server_sweep(struct relay *r, double now)
 {
     for (struct relay_connection **at = &r->connections; *at;) {
         struct relay_connection *c = *at;
-        if (!c->dead && !c->job && now - c->opened_ms > NO_JOB_MS)
+        /* One that has had its job would bring the next one here, and not to the successor. */
+        if (!c->dead && !c->job && (now - c->idle_ms > NO_JOB_MS || (c->again && r->stopping)))
             drop(c);
         if (!c->dead) {
             at = &c->next;
@@ -341,6 +345,7 @@ void relay_server_close(struct relay *r)
     for (struct relay_connection *c = r->connections; c; c = c->next)
         drop(c);
     relay_server_sweep(r, clock_ms());
+    free(r->scratch);
     if (r->listen_fd >= 0)
         close(r->listen_fd);
 }

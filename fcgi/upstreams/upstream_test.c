@@ -37,7 +37,7 @@ bool upstream_test_run(const struct upstream_test *t, struct upstream_tested *ou
                                    .request_id = "test"};
     const double began = clock_ms(), until = began + UPSTREAM_TEST_MS;
     *out = (struct upstream_tested){0};
-    struct engine_job *job = engine_relay(t->relay_socket, &p, e);
+    struct engine_job *job = engine_relay(t->relay_socket, &p, NULL, e);
     bool ok = job != NULL, over = false;
     while (ok && !over) {
         struct engine_event ev;

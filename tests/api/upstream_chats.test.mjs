@@ -1,8 +1,9 @@
 // What a conversation's prompt gives a model that another server answers: its pictures, and its project's files.
 import assert from 'node:assert/strict';
+import net from 'node:net';
 import test, { after, before } from 'node:test';
 import { png } from './files.mjs';
-import { start } from './harness.mjs';
+import { sleep, start } from './harness.mjs';
 import { addUpstream, FakeUpstream } from './upstream_rig.mjs';
 
 let server, up, model;
@@ -47,4 +48,47 @@ test('a project\'s files go on whole where the model\'s context is known and the
   assert.match(await system('What?', 16384), whole);
   assert.match(await system(`What? ${'a long story '.repeat(4500)}`, 16384), names, 'a long chat has passages');
   assert.match(await system('What?', 0), names, 'an unknown context may be small');
+});
+
+test('a connection that the upstream closes when it is used again is replaced: nobody meets an error', async () => {
+  const chunk = (o) => { const t = `data: ${typeof o === 'string' ? o : JSON.stringify(o)}\n\n`; return `${t.length.toString(16)}\r\n${t}\r\n`; };
+  const answer = `HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n${chunk({ choices: [{ index: 0, delta: { content: 'yes' }, finish_reason: 'stop' }] })}${chunk('[DONE]')}0\r\n\r\n`;
+  let connections = 0, chats = 0, cut = 0;
+  const old = net.createServer((socket) => {
+    let used = 0, text = '';
+    socket.on('error', () => {});
+    socket.on('data', (d) => {
+      text += d;
+      const head = text.indexOf('\r\n\r\n');
+      const want = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? 0);
+      if (head < 0 || text.length < head + 4 + want) return;
+      const probe = text.startsWith('GET ');
+      text = '';
+      if (probe) { socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}'); return; }
+      if (used++) { cut++; socket.destroy(); return; } // a server that had just given it up
+      if (used === 1) connections++;
+      chats++;
+      socket.write(answer);
+    });
+  });
+  await new Promise((done) => { old.listen(0, '127.0.0.1', done); });
+  await addUpstream(server, 'old', `http://127.0.0.1:${old.address().port}/v1`, ['tired']);
+  for (let i = 0; i < 5; i++) {
+    const r = await server.chat({ model: 'tired', messages: [{ role: 'user', content: 'Hi' }] });
+    assert.deepEqual([r.status, r.body.choices?.[0].message.content], [200, 'yes'], r.text);
+  }
+  assert.deepEqual([chats, connections, cut >= 3], [5, 5, true], `${chats} ${connections} ${cut}`);
+  old.close();
+});
+
+test('after a restart of the relay the workers\u2019 kept connections are replaced', async () => {
+  const ask = () => server.chat({ model: 'far', messages: [{ role: 'user', content: 'Hi' }] });
+  for (const signal of ['SIGTERM', 'SIGKILL']) {
+    for (let i = 0; i < 3; i++) assert.equal((await ask()).status, 200);
+    const [before] = server.childrenOf(server.pid('relay'));
+    process.kill(before, signal);
+    for (let i = 0; i < 200 && [undefined, before].includes(server.childrenOf(server.pid('relay'))[0]); i++) await sleep(20);
+    await sleep(300); // it listens
+    for (let i = 0; i < 6; i++) { const r = await ask(); assert.equal(r.status, 200, `${signal} ${i}: ${r.text}`); }
+  }
 });
