@@ -11,6 +11,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
+#include "sql/core/store.h"
 #include "sql/prompts/store_prompt_blocks.h"
 
 #define REMEMBERED_MS ((int64_t)3600 * 1000)
@@ -105,8 +106,17 @@ static void see_forgets(struct request *r)
     struct err e = {0};
     r->forgets_seen = 0;
     if (r->route->pool == POOL_STREAM && r->store &&
-        !store_forgets_seen(r->store, &r->forgets_seen, &e))
+        !store_forgets_snapshot(r->store, &r->forgets_seen, &e))
         log_warn("id=%s the last deletion is not known: %s", r->id, e.text);
+}
+
+static bool authorise(struct request *r, struct err *e)
+{
+    if (!identify(r, e) || (r->route->auth == ROUTE_ADMIN && !check_admin(r, e)))
+        return false;
+    r->strict_parameters =
+        r->who.terms.strict_parameters || server_setting_bool(r, SETTING_STRICT_PARAMETERS);
+    return check_terms(r, e) && (!r->route->confirmed || confirmation_check(r, e));
 }
 
 bool auth_authorise(struct request *r, struct err *e)
@@ -116,9 +126,8 @@ bool auth_authorise(struct request *r, struct err *e)
     if (r->route->auth == ROUTE_FIGURES)
         return authorise_figures(r, e);
     see_forgets(r);
-    if (!identify(r, e) || (r->route->auth == ROUTE_ADMIN && !check_admin(r, e)))
-        return false;
-    r->strict_parameters =
-        r->who.terms.strict_parameters || server_setting_bool(r, SETTING_STRICT_PARAMETERS);
-    return check_terms(r, e) && (!r->route->confirmed || confirmation_check(r, e));
+    const bool may = authorise(r, e);
+    if (r->store)
+        store_snapshot_end(r->store); /* limits are counted by what others have written meanwhile */
+    return may;
 }

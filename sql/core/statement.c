@@ -8,6 +8,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
 #include "sql/core/search_internal.h"
+#include "sql/core/store.h"
 #include "sql/core/write_watch.h"
 
 #define GIVE_WAY_US 3000 /* longer than store_wait sleeps */
@@ -230,8 +231,21 @@ void store_give_way(void)
     usleep(GIVE_WAY_US);
 }
 
+void store_snapshot_hold(struct store *s, sqlite3_stmt *q)
+{
+    store_snapshot_end(s);
+    s->snapshot = q;
+}
+
+void store_snapshot_end(struct store *s)
+{
+    statement_end(s->snapshot);
+    s->snapshot = NULL;
+}
+
 static bool begin(struct store *s, bool synced, struct err *e)
 {
+    store_snapshot_end(s); /* what is written must not rest on what was read before others wrote */
     s->sync = synced;
     search_transaction(s);
     sqlite3_stmt *q = statement_begin(s, QUERY_BEGIN, e);

@@ -28,6 +28,7 @@ struct store {
     bool sync;                /* the transaction that is under way ends on the disk */
     int busy_ms;              /* how long to wait for another writer */
     double busy_since;        /* clock_ms, of the wait that is under way */
+    sqlite3_stmt *snapshot;   /* stepped and not reset: it holds what others read; NULL: none */
     struct write_watch {      /* of the write transaction that is under way; write_watch.h */
         double asked, waited; /* for the lock: clock_ms, ms */
         double begun;         /* clock_ms; 0: none is under way */
@@ -86,6 +87,9 @@ bool store_write_begin(struct store *s, struct err *e);
 bool store_write_begin_unsynced(struct store *s, struct err *e);
 /* For what may be left undone: no fsync, and false at once when another writer is at it. */
 bool store_write_try(struct store *s);
+/* Takes a statement that has a row and is not ended: as long as it stands there, others of this
+ * connection read the same state of the database, in the same read transaction. */
+void store_snapshot_hold(struct store *s, sqlite3_stmt *q);
 bool store_write_end(struct store *s, bool ok, struct err *e);
 /* Between two transactions of one task: long enough for who waits for the lock to get it. */
 void store_give_way(void);

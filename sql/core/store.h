@@ -53,6 +53,9 @@ struct store_params {
 struct store *store_open(const struct store_params *p, struct err *e);
 /* Accepts a NULL pointer in *s, and nulls it. */
 void store_close(struct store **s);
+/* What was held for several reads (store_forgets_snapshot) is let go; if nothing was, nothing is.
+ */
+void store_snapshot_end(struct store *s);
 
 /* Checks that the database is whole; ERR_FORMAT with the first finding. Reads the whole file: at
  * start, not per request. */

@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
+#include "sql/core/store.h"
 
 #define SKIP 16 /* rows of others that a walk passes by: cheaper than a look-up by key */
 
@@ -234,6 +235,17 @@ bool store_forgets_seen(struct store *s, int64_t *number, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_FORGETS_LAST, e);
     return q && statement_int(s, q, number, e);
+}
+
+bool store_forgets_snapshot(struct store *s, int64_t *number, struct err *e)
+{
+    store_snapshot_end(s);
+    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_FORGETS_LAST, e);
+    if (!q || !statement_row(s, q, e))
+        return false;
+    *number = sqlite3_column_int64(q, 0);
+    store_snapshot_hold(s, q);
+    return true;
 }
 
 bool store_prompt_facts(struct store *s, struct store_prompt_facts *out, struct err *e)

@@ -6,6 +6,7 @@
 #include "sql/chats/store_openai.h"
 #include "sql/chats/store_responses.h"
 #include "sql/chats/store_tree.h"
+#include "sql/users/store_users.h"
 #include "tests/unit/store/prompt_chains.h"
 
 static void keep_response(struct fixture *f, const char *id)
@@ -191,6 +192,46 @@ static void test_a_conversation_of_v1_takes_its_blocks_along(void **state)
     fixture_check_whole(f->path);
 }
 
+static int64_t allowed(struct store *s, int64_t user)
+{
+    struct err e = {0};
+    struct store_user_limits l;
+    bool own;
+    ASSERT_OK(store_limits_get(s, user, &l, &own, &e));
+    return l.max_jobs;
+}
+
+static void allow(struct store *s, int64_t user, int64_t jobs)
+{
+    struct err e = {0};
+    const struct store_user_limits l = {.max_jobs = jobs};
+    const struct store_user_change change = {.has_limits = true, .limits = &l};
+    ASSERT_OK(store_user_change(s, user, &change, &e));
+}
+
+/* What a request reads before its job is of one moment; what it writes rests on nothing older. */
+static void test_a_snapshot_ends_when_it_is_let_go_or_something_is_written(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store *others = fixture_open(f, false);
+    int64_t n;
+    allow(others, f->user, 1);
+    ASSERT_OK(store_forgets_snapshot(f->store, &n, &e));
+    allow(others, f->user, 2);
+    assert_int_equal(allowed(f->store, f->user), 1);
+    store_snapshot_end(f->store);
+    assert_int_equal(allowed(f->store, f->user), 2);
+    ASSERT_OK(store_forgets_snapshot(f->store, &n, &e));
+    allow(others, f->user, 3);
+    ASSERT_OK(store_forgets_snapshot(f->store, &n, &e)); /* another request's */
+    assert_int_equal(allowed(f->store, f->user), 3);
+    allow(others, f->user, 4);
+    allow(f->store, f->other, 9); /* would fail on what it read before others wrote */
+    assert_int_equal(allowed(f->store, f->user), 4);
+    store_close(&others);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(void)
@@ -199,6 +240,7 @@ int main(void)
         T(test_what_is_recorded_after_it_was_forgotten_is_not_listed),
         T(test_what_was_read_before_a_deletion_is_not_kept),
         T(test_a_conversation_of_v1_takes_its_blocks_along),
+        T(test_a_snapshot_ends_when_it_is_let_go_or_something_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
