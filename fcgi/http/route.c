@@ -204,6 +204,8 @@ static void count(struct request *r)
     const uint64_t overhead = total > r->engine_ns ? total - r->engine_ns : 0;
     bool stream = r->route && r->route->pool == POOL_STREAM;
     shared_count_request(s, r->route_index, r->status);
+    if (r->status >= 500 && !(r->status == 503 && r->route && r->route->probe))
+        atomic_fetch_add_explicit(&s->http_errors, 1, memory_order_relaxed);
     shared_observe(&s->overhead, overhead);
     shared_observe(stream ? &s->duration_stream : &s->duration_short, total);
     if (r->first_byte_ns > r->begin_ns)

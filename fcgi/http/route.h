@@ -76,6 +76,7 @@ struct route {
     size_t body_limit;     /* bytes; 0: a body is not read */
     route_handler handler;
     enum key_scope scope;
+    bool probe;     /* a 503 is what it found, and no failure of its own */
     bool confirmed; /* a session must have proved lately who it is: auth/confirmation.h */
     struct route_doc doc;
     const struct api_dialect *dialect; /* dialect.h; NULL: dialect_default */

@@ -125,6 +125,8 @@ struct shared_local {
 struct shared {
     struct mapped_header head;
     _Atomic uint64_t requests[SHARED_ROUTES][SHARED_STATUSES];
+    _Atomic uint64_t
+        http_errors; /* of these, 5xx: but a probe's 503 only tells how the engine is */
     struct shared_histogram overhead, duration_short, duration_stream, first_byte;
     _Atomic uint64_t client_gone, engine_lost, auth_failed, login_throttled, bytes_out;
     _Atomic uint64_t limited[5]; /* refused: enum limit_kind */

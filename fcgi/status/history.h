@@ -37,7 +37,7 @@ enum history_sum {
                            mapped model included */
     HISTORY_ENGINE__N,
     HISTORY_REQUESTS = HISTORY_ENGINE__N,
-    HISTORY_ERRORS, /* of these, answered with 5xx */
+    HISTORY_ERRORS, /* of these, answered with 5xx: shared.h, http_errors */
     HISTORY_SUM__N
 };
 

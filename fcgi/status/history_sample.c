@@ -72,11 +72,9 @@ static void take_times(const struct status_histogram *h, double *bounds, uint64_
 static void take_http(const struct shared *s, uint64_t *c)
 {
     for (int i = 0; i < SHARED_ROUTES; i++)
-        for (int k = 0; k < SHARED_STATUSES; k++) {
-            uint64_t n = atomic_load_explicit(&s->requests[i][k], memory_order_relaxed);
-            c[HISTORY_REQUESTS] += n;
-            c[HISTORY_ERRORS] += shared_status_at(k) >= 500 ? n : 0;
-        }
+        for (int k = 0; k < SHARED_STATUSES; k++)
+            c[HISTORY_REQUESTS] += atomic_load_explicit(&s->requests[i][k], memory_order_relaxed);
+    c[HISTORY_ERRORS] = atomic_load_explicit(&s->http_errors, memory_order_relaxed);
 }
 
 void history_sample_take(struct history_source *from, struct history_sample *s)

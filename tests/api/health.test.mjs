@@ -102,3 +102,12 @@ test('a hung engine is told within seconds and holds up nothing that works witho
   const again = await follow(await s.request('POST', `/api/conversations/${other.id}/messages`, { regenerate: rows[1].id }));
   assert.equal(again.names.at(-1), 'done', JSON.stringify(again.last));
 });
+
+test('what a probe finds is no error of the server, on the first page of the admin', async () => {
+  const found = [...(await s.metrics()).matchAll(/http_requests_total\{.*route="([^"]*)".*status="5\d\d"\} (\d+)/g)].map(([, route, n]) => [/health|ready|ping/.test(route), Number(n)]);
+  const sum = (probes) => found.reduce((all, [probe, n]) => all + (probe === probes ? n : 0), 0);
+  assert.ok(sum(true) >= 2 && sum(false) >= 2, JSON.stringify(found)); // of the test before
+  const shown = async () => (await s.json('GET', '/api/admin/history?seconds=600')).body.columns.http_errors.reduce((all, n) => all + (n ?? 0), 0);
+  for (let i = 0; i < 40 && (await shown()) < sum(false); i++) await sleep(100); // the recorder looks once a second
+  assert.equal(await shown(), sum(false));
+});
