@@ -1,10 +1,12 @@
 /* chat_relay.h: a list of what is sent on; what is on no list stays here. */
+#define LOG_MODULE "chat"
 #include "fcgi/openai/chat_relay.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/json/json.h"
+#include "engine/base/log.h"
 #include "engine/chat/chat_parser.h"
 #include "fcgi/http/relay_error.h"
 #include "fcgi/http/request.h"
@@ -12,6 +14,7 @@
 #include "fcgi/process/relay_via.h"
 #include "fcgi/process/worker.h"
 #include "sql/models/store_models.h"
+#include "sql/prompts/store_prompt_seal.h"
 
 #define AFFINE_BYTES 1024 /* of a text: what begins so alike shares a prompt cache */
 
@@ -200,6 +203,20 @@ static bool check_images(const cJSON *messages, struct err *e)
     return true;
 }
 
+/* It would tell the other server who asks, or how people here name things; a name made of it serves
+ * as well. Only OpenAI's API has a place for it, so the relay's other dialects leave it out. */
+static void put_cache_key(struct buf *out, const struct request *r, const struct chat_request *c)
+{
+    char name[SECRET_TOKEN_SIZE];
+    struct err e = {0};
+    if (!c->cache_key || !*c->cache_key || !r->store)
+        return;
+    if (store_prompt_cache_name(r->store, r->who.user_id, c->cache_key, name, &e))
+        buf_json_member(out, "prompt_cache_key", name);
+    else
+        log_warn("id=%s prompt_cache_key is not passed on: %s", r->id, e.text);
+}
+
 bool chat_relay_put(struct buf *out, struct request *r, const struct chat_request *c, struct err *e)
 {
     const cJSON *m;
@@ -219,6 +236,7 @@ bool chat_relay_put(struct buf *out, struct request *r, const struct chat_reques
     buf_putc(out, ']');
     put_tools(out, c);
     put_thinking(out, c->kwargs);
+    put_cache_key(out, r, c);
     if (c->top_logprobs >= 0)
         buf_printf(out, ",\"logprobs\":true,\"top_logprobs\":%d", c->top_logprobs);
     if (!chat_relay_put_settings(out, c, e) || !put_format(out, &c->constraint, e))

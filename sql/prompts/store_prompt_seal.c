@@ -67,3 +67,18 @@ bool store_prompt_seal(struct store *s, int64_t user_id, struct store_prompt_sea
     name_key(out);
     return true;
 }
+
+bool store_prompt_cache_name(struct store *s, int64_t user_id, const char *key,
+                             char out[SECRET_TOKEN_SIZE], struct err *e)
+{
+    static const struct factor_salt purpose = {"prompt_cache_key"}; /* no random one */
+    unsigned char own[FACTOR_DERIVED_BYTES];
+    unsigned char hash[SECRET_HASH_BYTES];
+    if (!factor_derive(s, user_id, &purpose, own, e))
+        return false;
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)key, strlen(key), own, sizeof own);
+    sodium_bin2base64(out, SECRET_TOKEN_SIZE, hash, sizeof hash,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    sodium_memzero(own, sizeof own);
+    return true;
+}

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "sql/core/secret.h"
 
 struct store;
 
@@ -22,3 +23,7 @@ struct store_prompt_seal {
  * gone. */
 bool store_prompt_seal(struct store *s, int64_t user_id, struct store_prompt_seal *out,
                        struct err *e);
+/* What stands for a user's prompt_cache_key at another server: the same each time, and neither the
+ * user nor the key can be told from it without factor.key. Another user's is another one. */
+bool store_prompt_cache_name(struct store *s, int64_t user_id, const char *key,
+                             char out[SECRET_TOKEN_SIZE], struct err *e);

@@ -1,9 +1,11 @@
 // What a conversation's prompt gives a model that another server answers: its pictures, and its project's files.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import net from 'node:net';
+import path from 'node:path';
 import test, { after, before } from 'node:test';
 import { png } from './files.mjs';
-import { sleep, start } from './harness.mjs';
+import { program, sleep, start } from './harness.mjs';
 import { addUpstream, FakeUpstream } from './upstream_rig.mjs';
 
 let server, up, model;
@@ -48,6 +50,31 @@ test('a project\'s files go on whole where the model\'s context is known and the
   assert.match(await system('What?', 16384), whole);
   assert.match(await system(`What? ${'a long story '.repeat(4500)}`, 16384), names, 'a long chat has passages');
   assert.match(await system('What?', 0), names, 'an unknown context may be small');
+});
+
+test('prompt_cache_key goes on under a name that tells neither the key nor the user, and with a new key of ours', async () => {
+  assert.equal((await server.json('POST', '/api/users', { name: 'cacher', password: 'a long password' })).status, 201);
+  const other = JSON.parse(execFileSync(program('sluice'), ['key', 'add', 'cacher', '--state', path.join(server.dir, 'state'), '--name', 'k', '--json'], { encoding: 'utf8' }));
+  const asked = async (key, prompt_cache_key, more = {}) => {
+    up.seen = [];
+    const r = await server.chat({ model: 'far', messages: [{ role: 'user', content: 'Hi' }], prompt_cache_key, ...more }, { authorization: `Bearer ${key}` });
+    assert.equal(r.status, 200, r.text);
+    return up.seen[0];
+  };
+  const name = async (key, of) => (await asked(key, of)).body.prompt_cache_key;
+  const first = await name(server.key, 'team-a');
+  assert.match(first, /^[\w-]{43}$/);
+  assert.equal(await name(server.key, 'team-a'), first);
+  assert.notEqual(await name(server.key, 'team-b'), first);
+  assert.notEqual(await name(other.key, 'team-a'), first);
+  assert.equal(await name(server.key), undefined);
+  const { items } = (await server.json('GET', '/api/admin/upstreams')).body;
+  for (const key of ['sk-one', 'sk-two']) { // on a connection that is kept
+    assert.equal((await server.json('PATCH', `/api/admin/upstreams/${items[0].id}`, { key })).status, 200);
+    let seen;
+    for (let i = 0; i < 40 && seen !== `Bearer ${key}`; i++, await sleep(50)) seen = (await asked(server.key)).headers.authorization;
+    assert.equal(seen, `Bearer ${key}`);
+  }
 });
 
 test('a connection that the upstream closes when it is used again is replaced: nobody meets an error', async () => {
