@@ -13,39 +13,31 @@ static int32_t query_stride(const struct attention_plan *a)
     return a->d_head * (a->output_gate ? 2 : 1);
 }
 
-static void project(struct worker *w, const struct layer_plan *layer)
+/* The last `n` of all rows' queries, keys and values: 3, or 2 where nobody asks. */
+static void project(struct worker *w, const struct layer_plan *layer, const float *norm, int n)
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
-    int32_t n = b->rows.n, d = b->plan->d_model;
-    struct panel panel =
-        matmul_pack(w, &(struct pack){.slot = PANEL_INPUT,
-                                      .x = b->x,
-                                      .stride = (size_t)d,
-                                      .n = n,
-                                      .cols = d,
-                                      .kinds = matmul_kinds(w, &a->wq) | matmul_kinds(w, &a->wk) |
-                                               matmul_kinds(w, &a->wv),
-                                      .norm = layer->mixer_norm.at});
-    struct product products[3] = {{.weight = &a->wq,
-                                   .panel = &panel,
-                                   .n = n,
-                                   .bias = a->bq.at,
-                                   .out = b->q,
-                                   .stride = (size_t)a->wq.rows},
-                                  {.weight = &a->wk,
-                                   .panel = &panel,
-                                   .n = n,
-                                   .bias = a->bk.at,
-                                   .out = b->k,
-                                   .stride = (size_t)a->wk.rows},
-                                  {.weight = &a->wv,
-                                   .panel = &panel,
-                                   .n = n,
-                                   .bias = a->bv.at,
-                                   .out = b->v,
-                                   .stride = (size_t)a->wv.rows}};
-    matmul_run(w, products, 3);
+    const int32_t rows = b->rows.n, d = b->plan->d_model;
+    const struct {
+        const struct weight *weight;
+        const float *bias;
+        float *out;
+    } parts[3] = {{&a->wq, a->bq.at, b->q}, {&a->wk, a->bk.at, b->k}, {&a->wv, a->bv.at, b->v}};
+    struct pack pack = {
+        .slot = PANEL_INPUT, .x = b->x, .stride = (size_t)d, .n = rows, .cols = d, .norm = norm};
+    struct product products[3];
+    for (int i = 3 - n; i < 3; i++)
+        pack.kinds |= matmul_kinds(w, parts[i].weight);
+    struct panel panel = matmul_pack(w, &pack);
+    for (int i = 3 - n; i < 3; i++)
+        products[i] = (struct product){.weight = parts[i].weight,
+                                       .panel = &panel,
+                                       .n = rows,
+                                       .bias = parts[i].bias,
+                                       .out = parts[i].out,
+                                       .stride = (size_t)parts[i].weight->rows};
+    matmul_run(w, products + 3 - n, n);
 }
 
 static void norm_and_rotate(struct worker *w, const struct attention_plan *a,
@@ -96,29 +88,9 @@ void attention_keep(struct worker *w, const struct layer_plan *layer, int32_t in
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
-    const int32_t n = b->rows.n, d = b->plan->d_model;
+    const int32_t n = b->rows.n;
     int32_t from, to;
-    struct panel panel =
-        matmul_pack(w, &(struct pack){.slot = PANEL_INPUT,
-                                      .x = b->x,
-                                      .stride = (size_t)d,
-                                      .n = n,
-                                      .cols = d,
-                                      .kinds = matmul_kinds(w, &a->wk) | matmul_kinds(w, &a->wv),
-                                      .norm = norm});
-    struct product products[2] = {{.weight = &a->wk,
-                                   .panel = &panel,
-                                   .n = n,
-                                   .bias = a->bk.at,
-                                   .out = b->k,
-                                   .stride = (size_t)a->wk.rows},
-                                  {.weight = &a->wv,
-                                   .panel = &panel,
-                                   .n = n,
-                                   .bias = a->bv.at,
-                                   .out = b->v,
-                                   .stride = (size_t)a->wv.rows}};
-    matmul_run(w, products, 2);
+    project(w, layer, norm, 2);
     worker_barrier(w);
     worker_share(w, n * a->n_kv_head, &from, &to);
     for (int32_t u = from; u < to; u++)
@@ -268,7 +240,7 @@ void attention_run(struct worker *w, const struct layer_plan *layer, int32_t ind
     const struct attention_plan *a = &layer->attention;
     int32_t n = b->rows.n, d = b->plan->d_model, units = n * a->n_kv_head,
             width = a->n_head * a->d_head, from, to;
-    project(w, layer);
+    project(w, layer, layer->mixer_norm.at, 3);
     worker_barrier(w);
     worker_loop_begin(w, units, seen_bytes(b, a));
     while (worker_next_chunk(w, &from, &to))
