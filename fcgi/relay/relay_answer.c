@@ -37,7 +37,9 @@ static void end_call(struct relay_answer *a)
 {
     if (a->call < 0 || !a->begun[a->call])
         return;
-    mark(a, CHAT_RELAYED_ARGUMENTS); /* a call without any has the empty text */
+    mark(a, CHAT_RELAYED_ARGUMENTS);
+    if (!a->has_arguments) /* Anthropic sends nothing for none; clients parse what they get */
+        buf_puts(&a->text, "{}");
     buf_putc(&a->text, (char)CHAT_RELAYED_CALL_END);
     a->mark = CHAT_RELAYED_CALL_END;
     a->call = -1;
@@ -57,6 +59,12 @@ static void append(struct relay_answer *a, const char *text, size_t len)
             i++;
         }
     }
+}
+
+static void append_arguments(struct relay_answer *a, const char *text, size_t len)
+{
+    append(a, text, len);
+    a->has_arguments |= len > 0;
 }
 
 void relay_answer_text(struct relay_answer *a, bool reasoning, const char *text, size_t len)
@@ -79,6 +87,7 @@ static void begin_call(struct relay_answer *a, int index)
     mark(a, CHAT_RELAYED_ARGUMENTS);
     a->call = index;
     a->begun[index] = true;
+    a->has_arguments = false;
 }
 
 static bool hold(struct relay_answer *a, int index, const char *text, size_t len)
@@ -118,10 +127,10 @@ void relay_answer_call(struct relay_answer *a, int64_t index, const char *name,
         return;
     }
     if (a->waiting[i]) {
-        append(a, a->waiting[i]->data, a->waiting[i]->len);
+        append_arguments(a, a->waiting[i]->data, a->waiting[i]->len);
         buf_clear(a->waiting[i]);
     }
-    append(a, arguments, len);
+    append_arguments(a, arguments, len);
     count(a);
 }
 
@@ -135,7 +144,7 @@ static void finish_calls(struct relay_answer *a)
             continue;
         begin_call(a, i);
         if (a->waiting[i])
-            append(a, a->waiting[i]->data, a->waiting[i]->len);
+            append_arguments(a, a->waiting[i]->data, a->waiting[i]->len);
         count(a);
         end_call(a);
         relay_answer_flush(a); /* an event's text has its limit */

@@ -25,6 +25,7 @@ struct relay_answer { /* zeroed = empty; owner calls relay_answer_fini */
     struct buf *waiting[RELAY_MAX_CALLS]; /* arguments of calls that are not yet their turn */
     struct buf names[RELAY_MAX_CALLS];
     bool begun[RELAY_MAX_CALLS];
+    bool has_arguments;        /* of the call being written: something */
     bool any;                  /* something was given out: no other upstream can take over */
     double asked_ms, first_ms; /* clock_ms */
     double last_ms;

@@ -221,8 +221,9 @@ static bool take(struct relay_answer *a, const cJSON *o, bool *over, struct err 
         take_input(a, json_member(json_member(o, "message"), "usage"));
     } else if (!strcmp(type, "content_block_start")) {
         const cJSON *block = json_member(o, "content_block");
-        const char *name = json_text(block, "name"), *text = json_text(block, "text");
-        if (name)
+        const char *kind = json_text(block, "type"), *name = json_text(block, "name"),
+                   *text = json_text(block, "text");
+        if (name && kind && !strcmp(kind, "tool_use")) /* not what the server calls itself */
             relay_answer_call(a, relay_answer_figure(o, "index"), name, "", 0);
         else if (text)
             relay_answer_text(a, false, text, strlen(text));

@@ -1,4 +1,6 @@
-// Streams as servers of others write them, by their documents, sources and issue threads: what each adds to OpenAI's form or leaves out.
+// Streams as servers of others write them, by their documents and sources: what each adds to OpenAI's form or leaves out. vLLM: "OpenAI-Compatible
+// Server", "Reasoning Outputs", entrypoints/openai/protocol.py. SGLang: "OpenAI APIs - Completions", srt/entrypoints/openai/serving_chat.py. Anthropic:
+// "Streaming messages", "Handling stop reasons". Ollama: docs/api.md, "Thinking", "Streaming", "Tool calling".
 // {name, dialect, raw, content, reasoning, calls, finish, usage: [prompt, cached, completion], error: the reason}
 const sse = (...list) => list.map((o) => `data: ${typeof o === 'string' ? o : JSON.stringify(o)}\n\n`).join('');
 const named = (...list) => list.map((o) => `event: ${o.type}\ndata: ${JSON.stringify(o)}\n\n`).join('');
@@ -21,6 +23,15 @@ export const streams = [
       vllm({ tool_calls: [{ index: 0, function: { arguments: '"sea"}' } }] }), vllm({ content: '' }, { finish_reason: 'tool_calls', stop_reason: null }),
       { id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [], usage: { prompt_tokens: 7, total_tokens: 12, completion_tokens: 5, prompt_tokens_details: null } }, '[DONE]'),
     content: '', calls: [['look', '{"at": "sea"}']], finish: 'tool_calls', usage: [7, 0, 5] },
+  { name: 'vLLM: token ids on request, the figures in every chunk, reasoning by its newer name alone, a stop string\'s text, parameters for moving KV', dialect: 'openai',
+    raw: sse(vllm({ role: 'assistant', content: '' }, {}, { prompt_token_ids: [151644, 872, 198], usage: { prompt_tokens: 3, total_tokens: 3, completion_tokens: 0 } }),
+      vllm({ reasoning: 'Short.' }, { token_ids: [12472, 13] }, { usage: { prompt_tokens: 3, total_tokens: 5, completion_tokens: 2 } }),
+      vllm({ content: 'Yes' }, { token_ids: [9454], finish_reason: 'stop', stop_reason: '\n\n' }, { kv_transfer_params: { do_remote_prefill: true, remote_block_ids: [1] }, usage: { prompt_tokens: 3, total_tokens: 6, completion_tokens: 3 } }), '[DONE]'),
+    content: 'Yes', reasoning: 'Short.', finish: 'stop', usage: [3, 0, 3] },
+  { name: 'vLLM: two calls, the second without arguments', dialect: 'openai',
+    raw: sse(vllm({ role: 'assistant', content: '', reasoning: null }), vllm({ tool_calls: [{ id: 'chatcmpl-tool-1', type: 'function', index: 0, function: { name: 'look', arguments: '{"at": "sea"}' } }] }),
+      vllm({ tool_calls: [{ id: 'chatcmpl-tool-2', type: 'function', index: 1, function: { name: 'look', arguments: '' } }] }), vllm({}, { finish_reason: 'tool_calls', stop_reason: null }), '[DONE]'),
+    content: '', calls: [['look', '{"at": "sea"}'], ['look', '{}']], finish: 'tool_calls' },
   { name: 'vLLM: an error in the middle, and [DONE] all the same', dialect: 'openai',
     raw: sse(vllm({ role: 'assistant', content: '' }), vllm({ content: 'It ' }), { error: { object: 'error', message: 'EngineCore encountered an issue', type: 'InternalServerError', param: null, code: 500 } }, '[DONE]'),
     error: 'upstream_error' },
@@ -29,6 +40,15 @@ export const streams = [
     raw: sse(sglang({ role: 'assistant', content: '' }), sglang({ reasoning_content: '2' }), sglang({ reasoning_content: '+2' }), sglang({ content: '4' }), sglang({}, { finish_reason: 'stop', matched_stop: 151645 }),
       { id: 'fea45bfa', object: 'chat.completion.chunk', created: 1756216933, model: 'm', choices: [], usage: { prompt_tokens: 9, total_tokens: 14, completion_tokens: 5, prompt_tokens_details: null, reasoning_tokens: 2 } }, '[DONE]'),
     content: '4', reasoning: '2+2', finish: 'stop', usage: [9, 0, 5] },
+  { name: 'SGLang: a call in pieces, hidden states in a delta, its own extension in a chunk without choices', dialect: 'openai',
+    raw: sse(sglang({ role: 'assistant', content: '' }), sglang({ tool_calls: [{ id: 'call_0f3a', index: 0, type: 'function', function: { name: 'look', arguments: '' } }] }), sglang({ tool_calls: [{ id: null, index: 0, type: 'function', function: { name: null, arguments: '{"at":' } }] }),
+      sglang({ tool_calls: [{ id: null, index: 0, type: 'function', function: { name: null, arguments: ' "sea"}' } }] }), sglang({}, { finish_reason: 'tool_calls', matched_stop: null }), sglang({ hidden_states: [0.25, -1.5] }),
+      { id: 'fea45bfa', object: 'chat.completion.chunk', created: 1756216933, model: 'm', choices: [], usage: null, sglext: { cached_tokens_details: { device: 4, host: 0 } }, metadata: { weight_version: 'default' } },
+      { id: 'fea45bfa', object: 'chat.completion.chunk', created: 1756216933, model: 'm', choices: [], usage: { prompt_tokens: 9, total_tokens: 14, completion_tokens: 5, prompt_tokens_details: { cached_tokens: 4 }, reasoning_tokens: 0 } }, '[DONE]'),
+    content: '', calls: [['look', '{"at": "sea"}']], finish: 'tool_calls', usage: [9, 4, 5] },
+  { name: 'SGLang: aborted in the middle, and the rest of its chunks all the same', dialect: 'openai',
+    raw: sse(sglang({ role: 'assistant', content: '' }), sglang({ content: 'a' }), { error: { object: 'error', message: 'Abort: the input is too long', type: 'BAD_REQUEST', param: null, code: 400 } },
+      { id: 'fea45bfa', object: 'chat.completion.chunk', created: 1756216933, model: 'm', choices: [], usage: { prompt_tokens: 9, total_tokens: 10, completion_tokens: 1 } }, '[DONE]'), error: 'upstream_error' },
   { name: 'SGLang: cut by the length, no usage', dialect: 'openai', raw: sse(sglang({ role: 'assistant', content: 'a' }), sglang({ content: 'b' }), sglang({}, { finish_reason: 'length', matched_stop: null }), '[DONE]'), content: 'ab', finish: 'length' },
   { name: 'routers: comments while they wait, error null in each chunk, usage beside the finish, no [DONE]', dialect: 'openai',
     raw: `: OPENROUTER PROCESSING\n\n${sse({ id: 'gen-1', provider: 'X', model: 'm', object: 'chat.completion.chunk', created: 1, error: null, choices: [{ index: 0, delta: { role: 'assistant', content: 'ok', reasoning: null }, finish_reason: null, native_finish_reason: null, logprobs: null }] },
@@ -51,6 +71,14 @@ export const streams = [
     raw: named(message({ input_tokens: 5, output_tokens: 1 }), { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }, { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Once' } }, { type: 'content_block_stop', index: 0 },
       { type: 'message_delta', delta: { stop_reason: 'max_tokens', stop_sequence: null }, usage: { output_tokens: 2 } }, { type: 'message_stop' }),
     content: 'Once', finish: 'length', usage: [5, 0, 2] },
+  { name: 'Anthropic: a search that the server makes itself, a call without arguments, the figures once more at the end', dialect: 'anthropic',
+    raw: named(message({ input_tokens: 30, cache_creation_input_tokens: 20, cache_read_input_tokens: 0, cache_creation: { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 0 }, output_tokens: 3 }),
+      { type: 'content_block_start', index: 0, content_block: { type: 'server_tool_use', id: 'srvtoolu_01', name: 'web_search', input: {} } }, { type: 'content_block_delta', index: 0, delta: { type: 'input_json_delta', partial_json: '{"query":"sea"}' } }, { type: 'content_block_stop', index: 0 },
+      { type: 'content_block_start', index: 1, content_block: { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_01', content: [] } }, { type: 'content_block_stop', index: 1 },
+      { type: 'content_block_start', index: 2, content_block: { type: 'tool_use', id: 'toolu_02', name: 'look', input: {} } }, { type: 'content_block_delta', index: 2, delta: { type: 'input_json_delta', partial_json: '' } }, { type: 'content_block_stop', index: 2 },
+      { type: 'message_delta', delta: { stop_reason: 'tool_use', stop_sequence: null }, usage: { input_tokens: 40, cache_creation_input_tokens: 20, cache_read_input_tokens: 10, output_tokens: 21, server_tool_use: { web_search_requests: 1 } } }, { type: 'message_stop' }),
+    content: '', calls: [['look', '{}']], finish: 'tool_calls', usage: [70, 10, 21] },
+  { name: 'Anthropic: an error before anything', dialect: 'anthropic', raw: named({ type: 'error', error: { type: 'api_error', message: 'Internal server error' }, request_id: 'req_01' }), error: 'upstream_error' },
   { name: 'Anthropic: overloaded in the middle', dialect: 'anthropic',
     raw: named(message({ input_tokens: 5, output_tokens: 1 }), { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }, { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'On' } }, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }),
     error: 'upstream_error' },
@@ -59,5 +87,9 @@ export const streams = [
       ollama({}, { done: true, done_reason: 'stop', total_duration: 8113331500, load_duration: 6396458, prompt_eval_count: 61, prompt_eval_duration: 398801000, eval_count: 24, eval_duration: 7690600000 })),
     content: 'Let me look.', reasoning: 'Hm. Sea?', calls: [['look', '{"at":"sea"}']], finish: 'tool_calls', usage: [61, 0, 24] },
   { name: 'Ollama: cut by the length; a prompt that was in its cache is not counted', dialect: 'ollama', raw: lines(ollama({ content: 'a' }), ollama({ content: 'b' }, { done: true, done_reason: 'length', eval_count: 2 })), content: 'ab', finish: 'length' },
+  { name: 'Ollama: of a cloud model, two calls in lines of their own, one without arguments', dialect: 'ollama',
+    raw: lines(ollama({ thinking: 'Both.' }, { remote_model: 'gpt-oss:120b', remote_host: 'https://ollama.com:443' }), ollama({ tool_calls: [{ function: { name: 'look', arguments: { at: 'sea' } } }] }), ollama({ tool_calls: [{ function: { name: 'look', arguments: {} } }] }),
+      ollama({}, { done: true, done_reason: 'stop', total_duration: 1, prompt_eval_count: 5, eval_count: 9 })),
+    content: '', reasoning: 'Both.', calls: [['look', '{"at":"sea"}'], ['look', '{}']], finish: 'tool_calls', usage: [5, 0, 9] },
   { name: 'Ollama: an error in the middle', dialect: 'ollama', raw: lines(ollama({ content: 'a' }), { error: 'an error was encountered while running the model: CUDA error' }), error: 'upstream_error' },
 ];

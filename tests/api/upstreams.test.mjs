@@ -636,6 +636,8 @@ test('streams of vLLM, SGLang, routers, Anthropic and Ollama are read with what 
     const { prompt_tokens, completion_tokens, prompt_tokens_details: { cached_tokens } } = r.body.usage;
     if (s.usage) assert.deepEqual([prompt_tokens, cached_tokens, completion_tokens], s.usage, s.name);
     else assert.ok(prompt_tokens > 0 && completion_tokens > 0, s.name);
+    const live = joined((await server.stream(ask({ model, tools, max_tokens: 200 }))).chunks);
+    assert.deepEqual([live.content, live.reasoning, live.finish], [s.content, s.reasoning ?? '', [s.finish]], `${s.name}, streamed`);
   }
   await other.stop();
 });

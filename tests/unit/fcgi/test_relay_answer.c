@@ -129,6 +129,7 @@ static void test_calls_whose_pieces_are_mixed_come_out_whole(void **state)
     assert_string_equal(h.g.calls[1]->name.data, "two");
     assert_string_equal(h.g.calls[1]->arguments.data, "{\"b\":2}");
     assert_string_equal(h.g.calls[2]->name.data, "three");
+    assert_string_equal(h.g.calls[2]->arguments.data, "{}"); /* what came was empty */
     assert_true(h.g.calls[0]->whole && h.g.calls[1]->whole && h.g.calls[2]->whole);
     assert_string_equal(generation_finish_reason(&h.g), "tool_calls");
     end(&h);
