@@ -16,7 +16,7 @@
 #include "engine/base/err.h"
 #include "engine/wire/prompt_cache.h"
 
-#define ENGINE_PROTOCOL_VERSION 10
+#define ENGINE_PROTOCOL_VERSION 11
 #define ENGINE_MAX_PROMPT (2 << 20) /* tokens */
 #define ENGINE_MAX_STOP 16
 #define ENGINE_MAX_STOP_BYTES 512

@@ -29,14 +29,18 @@ static bool ask(struct server *s, const struct frame *f, enum record_request_typ
 {
     const struct stored_ref *refs = NULL;
     int32_t n = 0;
+    int64_t model = 0;
     struct arena *a = NULL;
     bool ok = true;
     if (type == RECORD_FORGET || type == RECORD_RECONCILE) {
         a = arena_create((size_t)f->len * 2 + ((size_t)4 << 10));
-        ok = a ? cache_message_get_list(f, &refs, &n, a, e)
-               : err_set(e, ERR_NOMEM, "no memory for a list of stored blocks");
+        ok = !a ? err_set(e, ERR_NOMEM, "no memory for a list of stored blocks")
+             : f->type == FRAME_CACHE_FORGET_OF
+                 ? cache_message_get_list_of(f, &model, &refs, &n, a, e)
+                 : cache_message_get_list(f, &refs, &n, a, e);
     }
-    if (ok && !record_feed_ask(s->params.feed, type, refs, n))
+    if (ok && !(model ? record_feed_ask_of(s->params.feed, model, refs, n)
+                      : record_feed_ask(s->params.feed, type, refs, n)))
         ok = err_set(e, ERR_NOMEM, "too many stored blocks wait to be dealt with");
     arena_destroy(&a);
     return ok;
@@ -56,6 +60,7 @@ bool server_feed_frame(struct server *s, struct connection *c, const struct fram
         record_feed_acknowledge(s->params.feed, number);
         return true;
     case FRAME_CACHE_FORGET:
+    case FRAME_CACHE_FORGET_OF:
         return ask(s, f, RECORD_FORGET, e);
     case FRAME_CACHE_RECONCILE_BEGIN:
         return ask(s, f, RECORD_RECONCILE_BEGIN, e);

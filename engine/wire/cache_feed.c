@@ -164,6 +164,20 @@ bool cache_feed_forget(struct cache_feed *f, const struct stored_ref *refs, int3
     return send_list(f, FRAME_CACHE_FORGET, refs, n, e);
 }
 
+bool cache_feed_forget_of(struct cache_feed *f, int64_t model, const struct stored_ref *refs,
+                          int32_t n, struct err *e)
+{
+    for (int32_t at = 0; at < n; at += REFS_PER_FRAME) {
+        struct buf out = {0};
+        const int32_t left = n - at;
+        cache_message_put_list_of(&out, model, refs + at,
+                                  left < REFS_PER_FRAME ? left : REFS_PER_FRAME);
+        if (!send_frames(f, &out, e))
+            return false;
+    }
+    return true;
+}
+
 bool cache_feed_reconcile_begin(struct cache_feed *f, struct err *e)
 {
     return send_empty(f, FRAME_CACHE_RECONCILE_BEGIN, e);

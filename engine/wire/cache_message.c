@@ -99,6 +99,29 @@ bool cache_message_get_list(const struct frame *f, const struct stored_ref **ref
     return at_end(&r) || malformed(e, f);
 }
 
+void cache_message_put_list_of(struct buf *b, int64_t model, const struct stored_ref *refs,
+                               int32_t n)
+{
+    size_t start = frame_begin(b, FRAME_CACHE_FORGET_OF);
+    frame_put_u64(b, (uint64_t)model);
+    cache_message_put_refs(b, refs, n);
+    frame_end(b, start);
+}
+
+bool cache_message_get_list_of(const struct frame *f, int64_t *model,
+                               const struct stored_ref **refs, int32_t *n, struct arena *a,
+                               struct err *e)
+{
+    struct frame_reader r;
+    frame_reader_init(&r, f);
+    *model = (int64_t)frame_get_u64(&r);
+    if (*model < 1)
+        r.failed = true;
+    if (!cache_message_get_refs(&r, refs, n, a) && !r.failed)
+        return err_set(e, ERR_NOMEM, "no memory for a list of stored blocks");
+    return at_end(&r) || malformed(e, f);
+}
+
 void cache_message_put_event(struct buf *b, uint64_t number, const struct cache_event *ev)
 {
     size_t start = frame_begin(b, FRAME_CACHE_EVENT);
@@ -106,6 +129,8 @@ void cache_message_put_event(struct buf *b, uint64_t number, const struct cache_
     frame_put_u32(b, (uint32_t)ev->type);
     put_key(b, &ev->key);
     put_place(b, &ev->place);
+    if (ev->type == CACHE_FORGOTTEN)
+        frame_put_u64(b, (uint64_t)ev->model);
     if (ev->type == CACHE_STORED) {
         put_key(b, &ev->parent);
         frame_put_u32(b, (uint32_t)ev->end);
@@ -149,6 +174,8 @@ bool cache_message_get_event(const struct frame *f, uint64_t *number, struct cac
     ev->type = (enum cache_event_type)type;
     get_key(&r, &ev->key);
     get_place(&r, &ev->place);
+    if (type == CACHE_FORGOTTEN)
+        ev->model = (int64_t)frame_get_u64(&r);
     if (type == CACHE_STORED)
         get_stored(&r, ev);
     if (f->type != FRAME_CACHE_EVENT || type > CACHE_RECONCILED || !at_end(&r))

@@ -23,6 +23,12 @@ void cache_message_put_list(struct buf *b, enum frame_type type, const struct st
                             int32_t n);
 bool cache_message_get_list(const struct frame *f, const struct stored_ref **refs, int32_t *n,
                             struct arena *a, struct err *e);
+/* FORGET_OF: the model, above 0, and references. */
+void cache_message_put_list_of(struct buf *b, int64_t model, const struct stored_ref *refs,
+                               int32_t n);
+bool cache_message_get_list_of(const struct frame *f, int64_t *model,
+                               const struct stored_ref **refs, int32_t *n, struct arena *a,
+                               struct err *e);
 
 /* Events are numbered from 1; an acknowledgement names the last one that is dealt with. */
 void cache_message_put_event(struct buf *b, uint64_t number, const struct cache_event *ev);

@@ -29,6 +29,7 @@ enum frame_type {
     FRAME_CACHE_EVENT,       /* to the client */
     FRAME_CACHE_ACKNOWLEDGE, /* the rest: to the engine */
     FRAME_CACHE_FORGET,
+    FRAME_CACHE_FORGET_OF, /* in another model's folder */
     FRAME_CACHE_RECONCILE_BEGIN,
     FRAME_CACHE_RECONCILE,
     FRAME_CACHE_RECONCILE_END,

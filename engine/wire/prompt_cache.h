@@ -66,7 +66,8 @@ enum cache_event_type {
     CACHE_USED,       /* a job continued from this block, loaded from disk: one event for the last
                          block of what it loaded */
     CACHE_GONE,       /* the record at `place` is damaged, foreign or missing: remove its row */
-    CACHE_FORGOTTEN,  /* answer to cache_feed_forget: its bytes are no longer on disk */
+    CACHE_FORGOTTEN,  /* answer to cache_feed_forget and cache_feed_forget_of: its bytes are no
+                         longer on disk */
     CACHE_RECONCILED, /* answer to cache_feed_reconcile_end: records without a row are gone */
 };
 
@@ -74,6 +75,7 @@ struct cache_event { /* all strings are NUL-terminated */
     enum cache_event_type type;
     struct prompt_key key;
     struct stored_place place;
+    int64_t model; /* FORGOTTEN: as it was asked for, 0: of this engine's own folder */
     /* STORED only */
     struct prompt_key parent; /* key before the block */
     int32_t end;              /* tokens of the chain up to the block's end */
@@ -113,6 +115,11 @@ bool cache_feed_acknowledge(struct cache_feed *f, struct err *e);
  * stored again can be. */
 bool cache_feed_forget(struct cache_feed *f, const struct stored_ref *refs, int32_t n,
                        struct err *e);
+/* The same of records in the folder of another model (its row, above 0), whose engine does not run:
+ * the folder lies beside this engine's, with "-" and the row behind its name. No answer comes while
+ * somebody else has that folder: ask again. */
+bool cache_feed_forget_of(struct cache_feed *f, int64_t model, const struct stored_ref *refs,
+                          int32_t n, struct err *e);
 /* All rows there are, in any number of calls between begin and end: every other record that was
  * complete at begin is removed. Rows whose record is missing are answered by CACHE_GONE. */
 bool cache_feed_reconcile_begin(struct cache_feed *f, struct err *e);

@@ -22,6 +22,9 @@ static void read_cache_frame(const struct frame *f, struct arena *a)
         cache_message_put_event(&again, number, &ev);
     if (cache_message_get_list(f, &refs, &n, a, &e))
         cache_message_put_list(&again, FRAME_CACHE_FORGET, refs, n);
+    int64_t model;
+    if (cache_message_get_list_of(f, &model, &refs, &n, a, &e))
+        cache_message_put_list_of(&again, model, refs, n);
     cache_message_get_acknowledge(f, &number, &e);
     buf_fini(&again);
 }

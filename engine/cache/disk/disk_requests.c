@@ -1,5 +1,7 @@
 /* Does what the recorder asks for, on the writer's thread: forgets records, and reconciles what is
  * on disk with the rows that there are. */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,17 +13,17 @@
 #define FORGET_STEP 256
 
 /* True if a record of this key and size begins at the place. */
-static bool is_there(struct disk_cache *c, const struct stored_ref *ref)
+static bool is_there(struct segments *s, const struct stored_ref *ref)
 {
     bool direct, found = false;
     struct prompt_key key;
     uint32_t bytes;
-    const struct segment *segment = segments_find(&c->segments, ref->place.segment);
+    const struct segment *segment = segments_find(s, ref->place.segment);
     if (!segment || ref->place.offset % RECORD_ALIGN || ref->place.offset > segment->size ||
         ref->place.bytes > segment->size - ref->place.offset)
         return false;
     unsigned char *header = aligned_alloc(RECORD_ALIGN, RECORD_ALIGN);
-    int fd = header ? segments_open_file(&c->segments, ref->place.segment, &direct) : -1;
+    int fd = header ? segments_open_file(s, ref->place.segment, &direct) : -1;
     if (fd >= 0 && disk_read(fd, header, RECORD_ALIGN, ref->place.offset))
         found = record_peek(header, &key, &bytes) && bytes == ref->place.bytes &&
                 !memcmp(&key, &ref->key, sizeof key);
@@ -71,7 +73,7 @@ static void forget(struct disk_cache *c, const struct stored_ref *refs, int32_t 
     for (int32_t i = 0; i < n; i++) {
         if (c->ram)
             record_ram_drop(c->ram, &refs[i].key, &refs[i].place);
-        if (known[i] || is_there(c, &refs[i]))
+        if (known[i] || is_there(&c->segments, &refs[i]))
             freed[n_freed++] = refs[i].place;
     }
     segments_sort(freed, n_freed);
@@ -85,6 +87,36 @@ static void forget(struct disk_cache *c, const struct stored_ref *refs, int32_t 
         record_feed_put(c->params.feed, &(struct cache_event){.type = CACHE_FORGOTTEN,
                                                               .key = refs[i].key,
                                                               .place = refs[i].place});
+}
+
+/* Of a model whose engine does not run. Who has the folder's lock may change it: where that is
+ * somebody else, no answer comes, and the recorder asks again. */
+static void forget_of(struct disk_cache *c, const struct record_request *r)
+{
+    struct segments other = {.dir_fd = -1, .lock_fd = -1, .write_fd = -1};
+    struct stored_place *freed = malloc((size_t)r->n * sizeof *freed);
+    char dir[sizeof c->dir + 32];
+    struct err e = {0};
+    int32_t n = 0;
+    snprintf(dir, sizeof dir, "%s-%lld", c->dir, (long long)r->model);
+    const bool gone = access(dir, F_OK) != 0 && errno == ENOENT;
+    const bool ok = freed && (gone || segments_open(&other, dir, &e));
+    for (int32_t i = 0; ok && !gone && i < r->n; i++)
+        if (is_there(&other, &r->refs[i]))
+            freed[n++] = r->refs[i].place;
+    segments_sort(freed, n);
+    segments_free(&other, freed, n);
+    segments_drop_empty(&other);
+    segments_close(&other);
+    free(freed);
+    if (!ok)
+        log_debug("prompt cache: model=%lld is not dealt with now: %s", (long long)r->model,
+                  e.text);
+    for (int32_t i = 0; ok && i < r->n; i++)
+        record_feed_put(c->params.feed, &(struct cache_event){.type = CACHE_FORGOTTEN,
+                                                              .key = r->refs[i].key,
+                                                              .place = r->refs[i].place,
+                                                              .model = r->model});
 }
 
 /* Remembers which announcements the rows may not show yet: those records stay in any case. */
@@ -153,7 +185,7 @@ static bool reconcile(struct disk_cache *c, const struct stored_ref *ref)
         disk_keep_old(c, ref);
     const bool right = same || behind;
     pthread_mutex_unlock(&c->lock);
-    if (elsewhere || !is_there(c, ref))
+    if (elsewhere || !is_there(&c->segments, ref))
         return right;
     enter(c, ref);
     return true;
@@ -195,7 +227,7 @@ static struct stored_place *collect(struct disk_cache *c, int32_t *n, struct sto
 static void add_kept(struct disk_cache *c, struct stored_place *live, int32_t *n)
 {
     for (int32_t i = 0; i < c->n_kept; i++)
-        if (is_there(c, &c->kept[i]))
+        if (is_there(&c->segments, &c->kept[i]))
             live[(*n)++] = c->kept[i].place;
     segments_sort(live, *n);
     int32_t kept = 0; /* a row may have been kept and, later, found to be right */
@@ -243,7 +275,9 @@ static void serve(struct disk_cache *c, const struct record_request *r)
 {
     switch (r->type) {
     case RECORD_FORGET:
-        for (int32_t i = 0; i < r->n; i += FORGET_STEP)
+        if (r->model)
+            forget_of(c, r);
+        for (int32_t i = 0; !r->model && i < r->n; i += FORGET_STEP)
             forget(c, r->refs + i, r->n - i < FORGET_STEP ? r->n - i : FORGET_STEP);
         disk_wake(c);
         break;

@@ -173,17 +173,24 @@ uint64_t record_feed_put(struct record_feed *f, const struct cache_event *ev)
     return number;
 }
 
-bool record_feed_ask(struct record_feed *f, enum record_request_type type,
-                     const struct stored_ref *refs, int32_t n)
+static struct record_request *make_request(enum record_request_type type,
+                                           const struct stored_ref *refs, int32_t n)
 {
     struct record_request *r = malloc(sizeof *r + (size_t)n * sizeof *r->refs);
     if (!r)
-        return false;
-    r->type = type;
-    r->n = n;
-    r->next = NULL;
+        return NULL;
+    *r = (struct record_request){.type = type, .n = n};
     if (n)
         memcpy(r->refs, refs, (size_t)n * sizeof *refs);
+    return r;
+}
+
+/* Takes the request, or frees it. */
+static bool hand_over(struct record_feed *f, struct record_request *r)
+{
+    if (!r)
+        return false;
+    const int32_t n = r->n;
     pthread_mutex_lock(&f->lock);
     bool ok = f->waiting_refs + n <= MAX_REQUEST_REFS;
     r->acknowledged = f->first - 1;
@@ -200,6 +207,21 @@ bool record_feed_ask(struct record_feed *f, enum record_request_type type,
         f->on_requests(f->requests_context);
     pthread_mutex_unlock(&f->callbacks);
     return ok;
+}
+
+bool record_feed_ask(struct record_feed *f, enum record_request_type type,
+                     const struct stored_ref *refs, int32_t n)
+{
+    return hand_over(f, make_request(type, refs, n));
+}
+
+bool record_feed_ask_of(struct record_feed *f, int64_t model, const struct stored_ref *refs,
+                        int32_t n)
+{
+    struct record_request *r = make_request(RECORD_FORGET, refs, n);
+    if (r)
+        r->model = model;
+    return hand_over(f, r);
 }
 
 struct record_request *record_feed_take(struct record_feed *f)

@@ -23,6 +23,7 @@ enum record_request_type {
 struct record_request {
     enum record_request_type type;
     int32_t n;
+    int64_t model;         /* FORGET: in whose folder they lie; 0: in this engine's own */
     uint64_t acknowledged; /* number of the last event that was acknowledged before it; 0: none */
     struct record_request *next;
     struct stored_ref refs[]; /* [n] */
@@ -47,6 +48,10 @@ bool record_feed_settled(struct record_feed *f);
 /* Hands a request over. False: no memory, or more references wait than are taken. */
 bool record_feed_ask(struct record_feed *f, enum record_request_type type,
                      const struct stored_ref *refs, int32_t n);
+
+/* FORGET in the folder of another model, whose engine does not run. */
+bool record_feed_ask_of(struct record_feed *f, int64_t model, const struct stored_ref *refs,
+                        int32_t n);
 
 /* Whoever keeps the records. */
 void record_feed_on_requests(struct record_feed *f, void (*wake)(void *context), void *context);

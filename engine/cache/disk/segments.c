@@ -397,6 +397,19 @@ void segments_free(struct segments *s, const struct stored_place *places, int32_
     }
 }
 
+void segments_drop_empty(struct segments *s)
+{
+    for (int32_t i = s->n - 1; i >= 0; i--) {
+        bool direct;
+        const int fd = open_file(s, s->list[i].number, O_RDONLY, &direct);
+        const bool empty = fd >= 0 && lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO;
+        if (fd >= 0)
+            close(fd);
+        if (empty)
+            remove_file(s, &s->list[i]);
+    }
+}
+
 void segments_settle(struct segments *s, struct segment *segment, const struct stored_place *live,
                      int32_t n)
 {

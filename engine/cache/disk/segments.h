@@ -52,4 +52,6 @@ void segments_free(struct segments *s, const struct stored_place *places, int32_
 /* What lives in an old segment, by offset: everything else is given back. */
 void segments_settle(struct segments *s, struct segment *segment, const struct stored_place *live,
                      int32_t n);
+/* Of a folder that was opened to forget records in it: files without content go. */
+void segments_drop_empty(struct segments *s);
 struct segment *segments_find(struct segments *s, uint32_t number); /* NULL: none */

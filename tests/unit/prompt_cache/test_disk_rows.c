@@ -86,6 +86,41 @@ static void test_many_are_forgotten_at_once(void **state)
         assert_int_equal(disk_rig_load(&g, i * 75 % N, 1), 1);
 }
 
+/* Removals of a model whose engine does not run, asked for at another's. */
+static void test_records_of_a_model_that_is_not_loaded_are_forgotten(void **state)
+{
+    enum { N = 24 };
+    struct disk_rig first;
+    char there[80], path[160];
+    disk_rig_write_many(&g, 0, N);
+    disk_rig_init(&first);
+    disk_rig_open(&first, BUDGET, RIG_IDENTITY + 1);
+    snprintf(there, sizeof there, "%s-7", first.dir);
+    assert_int_equal(symlink(g.dir, there), 0);
+    assert_true(record_feed_ask_of(first.feed, 7, g.rows, N / 2));
+    disk_rig_write_many(&first, 0, 1); /* the request has been served by then */
+    disk_rig_forget(&first, 0);
+    assert_int_equal(first.forgotten, 1); /* its own engine has the folder: no answer of it */
+    disk_rig_path(&g, 0, path);
+    disk_rig_close(&g);
+    assert_true(record_feed_ask_of(first.feed, 7, g.rows, N / 2));
+    for (double end = clock_ms() + 10000; first.forgotten < 1 + N / 2 && clock_ms() < end;
+         clock_sleep_us(200))
+        disk_rig_read_events(&first);
+    assert_int_equal(first.forgotten, 1 + N / 2);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_true(record_feed_ask_of(first.feed, 7, g.rows + N / 2, N - N / 2));
+    assert_true(record_feed_ask_of(first.feed, 8, g.rows, 1)); /* it has no folder */
+    for (double end = clock_ms() + 10000; first.forgotten < 2 + N && clock_ms() < end;
+         clock_sleep_us(200))
+        disk_rig_read_events(&first);
+    assert_int_equal(first.forgotten, 2 + N);
+    assert_int_equal(access(path, F_OK), -1); /* an empty file goes */
+    disk_rig_open(&g, BUDGET, RIG_IDENTITY);
+    unlink(there);
+    disk_rig_fini(&first);
+}
+
 /* A place that is still known somewhere names nothing newer, also when the folder was emptied. */
 static void test_a_segments_number_is_not_used_twice(void **state)
 {
@@ -329,6 +364,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         CASE(test_forgotten_records_give_their_space_back),
         CASE(test_many_are_forgotten_at_once),
+        CASE(test_records_of_a_model_that_is_not_loaded_are_forgotten),
         CASE(test_a_segments_number_is_not_used_twice),
         CASE(test_a_record_without_a_row_goes_and_a_row_without_a_record_is_told),
         CASE(test_a_row_stays_while_its_block_is_stored_again),
