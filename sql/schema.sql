@@ -494,7 +494,7 @@ CREATE INDEX oidc_flows_by_expiry ON oidc_flows (expires_at);
 -- list of what lies there; the engine writes and checks the records. A key is a hash of all that determines the block's KV, of the
 -- user's scope and of all tokens up to the block's end, so a chain of rows by parent is a prompt's beginning. children: rows whose
 -- parent this is; what has none may be evicted. A row that goes leaves its record's place in prompt_block_removals,
--- in the same transaction and whatever removed it, until the engine has answered that the bytes are gone.
+-- in the same transaction and whatever removed it, until an engine has answered that the bytes are gone.
 CREATE TABLE prompt_blocks (
     key BLOB NOT NULL PRIMARY KEY CHECK (length(key) = 16),
     parent BLOB NOT NULL CHECK (length(parent) = 16), -- key of the block before, or what a chain begins with
@@ -502,6 +502,7 @@ CREATE TABLE prompt_blocks (
     conversation_id INTEGER REFERENCES conversations (id) ON DELETE CASCADE, -- whose job stored it first; NULL: the API's
     label TEXT NOT NULL DEFAULT '' CHECK (length(label) <= 47), -- of an API's request: its prompt_cache_key, hashed
     identity INTEGER NOT NULL, -- of model, weights and arithmetic, as the engine reports it
+    model_id INTEGER NOT NULL DEFAULT 0 CHECK (model_id >= 0), -- row of the model whose engine's folder has the record; 0: the first model's
     end_tokens INTEGER NOT NULL CHECK (end_tokens > 0), -- of the chain up to the block's end
     bytes INTEGER NOT NULL CHECK (bytes > 0), -- of the record
     state_bytes INTEGER NOT NULL CHECK (state_bytes >= 0), -- of these, recurrent state
@@ -515,7 +516,8 @@ CREATE TABLE prompt_blocks (
     keep_until INTEGER, -- evicted first from then on; NULL: as long as there is room
     children INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX prompt_blocks_by_place ON prompt_blocks (segment, segment_offset, bytes, user_id, identity, conversation_id);
+CREATE INDEX prompt_blocks_by_place ON prompt_blocks (model_id, segment, segment_offset, bytes, user_id, identity, conversation_id);
+CREATE INDEX prompt_blocks_by_model ON prompt_blocks (model_id) WHERE model_id > 0;
 CREATE INDEX prompt_blocks_by_parent ON prompt_blocks (parent);
 CREATE INDEX prompt_blocks_by_user ON prompt_blocks (user_id, label);
 CREATE INDEX prompt_blocks_by_conversation ON prompt_blocks (conversation_id) WHERE conversation_id IS NOT NULL;
@@ -527,7 +529,8 @@ CREATE TABLE prompt_block_removals (
     segment INTEGER NOT NULL,
     segment_offset INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
-    UNIQUE (segment, segment_offset, key)
+    model_id INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (model_id, segment, segment_offset, key)
 ) STRICT;
 CREATE TABLE prompt_block_totals (
     user_id INTEGER PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
@@ -556,15 +559,15 @@ CREATE TRIGGER prompt_block_add AFTER INSERT ON prompt_blocks BEGIN
     INSERT INTO prompt_block_totals (user_id, blocks, bytes) VALUES (NEW.user_id, 1, NEW.bytes)
     ON CONFLICT (user_id) DO UPDATE SET blocks = blocks + 1, bytes = bytes + excluded.bytes;
 END;
-CREATE TRIGGER prompt_block_move AFTER UPDATE OF segment, segment_offset ON prompt_blocks
-WHEN NEW.segment <> OLD.segment OR NEW.segment_offset <> OLD.segment_offset BEGIN
-    INSERT INTO prompt_block_removals (key, segment, segment_offset, bytes)
-    VALUES (OLD.key, OLD.segment, OLD.segment_offset, OLD.bytes) ON CONFLICT DO NOTHING;
+CREATE TRIGGER prompt_block_move AFTER UPDATE OF model_id, segment, segment_offset ON prompt_blocks
+WHEN NEW.segment <> OLD.segment OR NEW.segment_offset <> OLD.segment_offset OR NEW.model_id <> OLD.model_id BEGIN
+    INSERT INTO prompt_block_removals (key, model_id, segment, segment_offset, bytes)
+    VALUES (OLD.key, OLD.model_id, OLD.segment, OLD.segment_offset, OLD.bytes) ON CONFLICT DO NOTHING;
     UPDATE prompt_block_totals SET bytes = bytes + NEW.bytes - OLD.bytes WHERE user_id = OLD.user_id;
 END;
 CREATE TRIGGER prompt_block_remove AFTER DELETE ON prompt_blocks BEGIN
-    INSERT INTO prompt_block_removals (key, segment, segment_offset, bytes)
-    VALUES (OLD.key, OLD.segment, OLD.segment_offset, OLD.bytes) ON CONFLICT DO NOTHING;
+    INSERT INTO prompt_block_removals (key, model_id, segment, segment_offset, bytes)
+    VALUES (OLD.key, OLD.model_id, OLD.segment, OLD.segment_offset, OLD.bytes) ON CONFLICT DO NOTHING;
     -- What is left of a chain was used when its end was.
     UPDATE prompt_blocks SET children = children - 1, used_at = max(used_at, OLD.used_at) WHERE key = OLD.parent;
     UPDATE prompt_block_totals SET blocks = blocks - 1, bytes = bytes - OLD.bytes WHERE user_id = OLD.user_id;
@@ -673,4 +676,4 @@ CREATE TRIGGER response_remove AFTER DELETE ON responses BEGIN
     SELECT u.id, OLD.id, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) FROM users u
     WHERE u.id = OLD.user_id AND OLD.created_at > (julianday('now') - 2440588.5) * 86400000;
 END;
-PRAGMA user_version = 32;
+PRAGMA user_version = 33;

@@ -44,7 +44,7 @@ static bool find_folder(const struct settings *o, char out[PATH_MAX], struct err
            file_join(out, PATH_MAX, cache, "prompt-cache", e);
 }
 
-/* ---- stats ---- */
+/* ---- users ---- */
 
 struct listing {
     struct store *s;
@@ -68,19 +68,104 @@ static bool print_user(void *context, int64_t user_id, const struct store_kept *
     return true;
 }
 
+/* ---- models: the first, then those beside it that have rows */
+
+struct part {
+    struct store_prompt_model model; /* id 0: the first model */
+    char folder[PATH_MAX];
+};
+
+/* Begins with *p zeroed and `more` false. False: there is none any more, or *e. */
+static bool next_part(struct store *s, const char *folder, struct part *p, bool more, struct err *e)
+{
+    struct err none = {0};
+    if (more && !store_prompt_model_next(s, p->model.id, &p->model, &none)) {
+        if (none.code != ERR_NOTFOUND)
+            *e = none;
+        return false;
+    }
+    const int n = p->model.id
+                      ? snprintf(p->folder, PATH_MAX, "%s-%lld", folder, (long long)p->model.id)
+                      : snprintf(p->folder, PATH_MAX, "%s", folder);
+    return n < PATH_MAX || err_set(e, ERR_LIMIT, "the path of a folder is too long");
+}
+
+static void print_part(const struct settings *o, const struct part *p,
+                       const struct prompt_records *files)
+{
+    char kept[SIZE_TEXT], taken[SIZE_TEXT];
+    const struct store_kept *k = &p->model.kept;
+    const long long tokens = (long long)k->blocks * STORE_BLOCK_TOKENS;
+    if (o->json)
+        printf("%s{\"model_id\":%lld,\"tokens\":%lld,\"bytes\":%lld,\"files\":%lld,"
+               "\"file_bytes\":%lld}",
+               p->model.id ? "," : "", (long long)p->model.id, tokens, (long long)k->bytes,
+               (long long)files->files, (long long)files->file_bytes);
+    else
+        printf("%-14s %lld tokens, %s; %lld files, %s on the disk\n",
+               !p->model.id     ? "first model"
+               : *p->model.name ? p->model.name
+                                : "(removed)",
+               tokens, size_text((double)k->bytes, kept), (long long)files->files,
+               size_text((double)files->file_bytes, taken));
+}
+
+/* What the first model keeps is what the others do not. */
+static bool subtract_others(struct store *s, const char *folder, struct part *first, struct err *e)
+{
+    static struct part other;
+    other = (struct part){0};
+    while (next_part(s, folder, &other, true, e)) {
+        first->model.kept.blocks -= other.model.kept.blocks;
+        first->model.kept.bytes -= other.model.kept.bytes;
+    }
+    return !e->code;
+}
+
+static bool stats_of_models(struct store *s, const struct settings *o, const char *folder,
+                            const struct store_prompt_facts *f, struct err *e)
+{
+    static struct part p; /* two paths are much for a stack */
+    p = (struct part){.model.kept = {f->blocks, f->bytes}};
+    bool more = false;
+    if (!subtract_others(s, folder, &p, e))
+        return false;
+    for (; next_part(s, folder, &p, more, e); more = true) {
+        struct prompt_records files = {0};
+        if (!prompt_records_files(p.folder, &files, e))
+            return false;
+        print_part(o, &p, &files);
+    }
+    return !e->code;
+}
+
+static bool count_files(struct store *s, const char *folder, struct prompt_records *files,
+                        struct err *e)
+{
+    static struct part p;
+    p = (struct part){0};
+    bool more = false;
+    for (; next_part(s, folder, &p, more, e); more = true)
+        if (!prompt_records_files(p.folder, files, e))
+            return false;
+    return !e->code;
+}
+
+/* ---- stats ---- */
+
 static bool stats(struct store *s, struct arena *a, const struct settings *o, const char *folder,
                   struct err *e)
 {
     struct store_prompt_facts f;
-    struct prompt_records files;
+    struct prompt_records files = {0};
     struct listing l = {.s = s, .arena = a, .json = o->json};
     char kept[SIZE_TEXT], taken[SIZE_TEXT];
-    if (!store_prompt_facts(s, &f, e) || !prompt_records_files(folder, &files, e))
+    if (!store_prompt_facts(s, &f, e) || !count_files(s, folder, &files, e))
         return false;
     const long long tokens = (long long)f.blocks * STORE_BLOCK_TOKENS;
     if (o->json)
         printf("{\"tokens\":%lld,\"blocks\":%lld,\"bytes\":%lld,\"removals\":%lld,\"files\":%lld,"
-               "\"file_bytes\":%lld,\"users\":[",
+               "\"file_bytes\":%lld,\"models\":[",
                tokens, (long long)f.blocks, (long long)f.bytes, (long long)f.removals,
                (long long)files.files, (long long)files.file_bytes);
     else
@@ -88,7 +173,10 @@ static bool stats(struct store *s, struct arena *a, const struct settings *o, co
                "files          %lld in %s, %s on the disk\n",
                tokens, (long long)f.blocks, size_text((double)f.bytes, kept), (long long)f.removals,
                (long long)files.files, folder, size_text((double)files.file_bytes, taken));
-    bool ok = store_prompt_totals(s, print_user, &l, e);
+    bool ok = stats_of_models(s, o, folder, &f, e);
+    if (o->json)
+        printf("],\"users\":[");
+    ok = ok && store_prompt_totals(s, print_user, &l, e);
     if (o->json)
         puts("]}");
     return ok;
@@ -96,19 +184,42 @@ static bool stats(struct store *s, struct arena *a, const struct settings *o, co
 
 /* ---- verify ---- */
 
+struct checking {
+    const struct settings *o;
+    const struct part *part;
+};
+
 static void print_finding(void *context, uint32_t segment, uint64_t offset, bool damaged)
 {
-    const struct settings *o = context;
-    if (!o->json)
-        printf("%s  %08" PRIx32 ".kv at %" PRIu64 "\n", damaged ? "damaged" : "missing", segment,
-               offset);
+    const struct checking *c = context;
+    if (c->o->json)
+        return;
+    printf("%s  %08" PRIx32 ".kv at %" PRIu64, damaged ? "damaged" : "missing", segment, offset);
+    if (c->part->model.id)
+        printf(" of %s", c->part->folder);
+    putchar('\n');
+}
+
+static bool verify_all(struct store *s, const struct settings *o, const char *folder,
+                       struct prompt_records *r, struct err *e)
+{
+    static struct part p;
+    p = (struct part){0};
+    bool more = false;
+    for (; next_part(s, folder, &p, more, e); more = true) {
+        struct checking c = {o, &p};
+        if (!prompt_records_verify(s, &(struct prompt_folder){p.folder, p.model.id}, r,
+                                   print_finding, &c, e))
+            return false;
+    }
+    return !e->code;
 }
 
 static bool verify(struct store *s, const struct settings *o, const char *folder, struct err *e)
 {
-    struct prompt_records r;
+    struct prompt_records r = {0};
     char unlisted[SIZE_TEXT];
-    if (!prompt_records_verify(s, folder, &r, print_finding, (void *)o, e))
+    if (!verify_all(s, o, folder, &r, e))
         return false;
     if (o->json)
         printf("{\"rows\":%lld,\"whole\":%lld,\"missing\":%lld,\"damaged\":%lld,\"unlisted\":%lld,"

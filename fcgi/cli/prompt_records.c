@@ -92,13 +92,14 @@ static bool check_row(struct walk *w, const struct store_block_ref *row, struct 
     return true;
 }
 
-static bool check_rows(struct walk *w, struct store *s, struct err *e)
+static bool check_rows(struct walk *w, struct store *s, int64_t model_id, struct err *e)
 {
     static struct store_block_ref rows[BATCH]; /* one thread */
     unsigned char last[STORE_PROMPT_KEY_BYTES];
     bool any = false;
+    const struct store_block_page page = {.model_id = model_id, .refs = rows, .n = BATCH};
     int32_t n;
-    while ((n = store_block_places(s, any ? last : NULL, rows, BATCH, e)) > 0) {
+    while ((n = store_block_places(s, any ? last : NULL, &page, e)) > 0) {
         for (int32_t i = 0; i < n; i++)
             if (!check_row(w, &rows[i], e))
                 return false;
@@ -172,22 +173,21 @@ static bool each_file(const char *folder, struct prompt_records *out,
 
 bool prompt_records_files(const char *folder, struct prompt_records *out, struct err *e)
 {
-    *out = (struct prompt_records){0};
     return each_file(folder, out, NULL, NULL, e);
 }
 
-bool prompt_records_verify(struct store *s, const char *folder, struct prompt_records *out,
-                           prompt_records_fn fn, void *context, struct err *e)
+bool prompt_records_verify(struct store *s, const struct prompt_folder *folder,
+                           struct prompt_records *out, prompt_records_fn fn, void *context,
+                           struct err *e)
 {
     struct walk w = {.out = out, .fn = fn, .context = context, .fd = -1};
-    *out = (struct prompt_records){0};
-    w.dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    w.dir = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (w.dir < 0 && errno != ENOENT)
-        return err_errno(e, "%s", folder);
-    bool ok = check_rows(&w, s, e);
+        return err_errno(e, "%s", folder->path);
+    bool ok = check_rows(&w, s, folder->model_id, e);
     if (ok && w.n)
         qsort(w.places, (size_t)w.n, sizeof *w.places, by_place);
-    ok = ok && each_file(folder, out, find_unlisted, &w, e);
+    ok = ok && each_file(folder->path, out, find_unlisted, &w, e);
     if (w.fd >= 0)
         close(w.fd);
     if (w.dir >= 0)

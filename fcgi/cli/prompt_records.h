@@ -18,8 +18,15 @@ struct prompt_records {
 /* Called for each row whose record is missing or damaged. */
 typedef void (*prompt_records_fn)(void *context, uint32_t segment, uint64_t offset, bool damaged);
 
-/* Only the files, for which no database is needed. A folder that is not there has none. */
+struct prompt_folder { /* of one model's records */
+    const char *path;
+    int64_t model_id; /* row of a model beside the first; 0: the first model's */
+};
+
+/* Both add to *out. Only the files, for which no database is needed; a folder that is not there has
+ * none. */
 bool prompt_records_files(const char *folder, struct prompt_records *out, struct err *e);
 /* Reads everything. */
-bool prompt_records_verify(struct store *s, const char *folder, struct prompt_records *out,
-                           prompt_records_fn fn, void *context, struct err *e);
+bool prompt_records_verify(struct store *s, const struct prompt_folder *folder,
+                           struct prompt_records *out, prompt_records_fn fn, void *context,
+                           struct err *e);

@@ -9,6 +9,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "fcgi/http/request.h"
+#include "fcgi/process/worker.h"
 #include "sql/prompts/store_prompt_blocks.h"
 
 _Static_assert(STORE_PROMPT_KEY_BYTES == ENGINE_PROMPT_KEY_BYTES &&
@@ -65,8 +66,11 @@ void stored_prompt_find(struct request *r, const struct status_page *page,
     unsigned char *keys = malloc((size_t)n * ENGINE_PROMPT_KEY_BYTES);
     if (keys)
         make_keys(job, page, keys, n);
-    const struct store_chain chain = {
-        .user_id = (int64_t)job->user, .identity = page->cache_identity, .keys = keys, .n = n};
+    const struct store_chain chain = {.user_id = (int64_t)job->user,
+                                      .model_id = r->worker->local_id,
+                                      .identity = page->cache_identity,
+                                      .keys = keys,
+                                      .n = n};
     bool ok = keys ? look_up(r, &chain, out, &e)
                    : err_set(&e, ERR_NOMEM, "no memory for %d keys", (int)n);
     if (!ok)

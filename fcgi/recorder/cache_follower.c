@@ -26,7 +26,10 @@
 
 static void lose(struct cache_follower *c, const struct err *e, double now)
 {
-    log_warn("the prompt cache's feed broke: %s", e->text);
+    if (c->model_id) /* it was unloaded, mostly */
+        log_info("the prompt cache's feed of model %lld ended", (long long)c->model_id);
+    else
+        log_warn("the prompt cache's feed broke: %s", e->text);
     cache_feed_close(&c->feed);
     c->n_events = 0; /* not acknowledged: they come again */
     c->next_connect = now + CONNECT_MS;
@@ -59,7 +62,8 @@ static void see_reply(struct cache_follower *c, double now)
     }
 }
 
-static int32_t take_refs(struct stored_ref *out, const struct store_block_ref *in, int32_t n)
+int32_t cache_follower_take_refs(struct stored_ref *out, const struct store_block_ref *in,
+                                 int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
         out[i].place =
@@ -74,8 +78,9 @@ static bool reconcile(struct cache_follower *c, struct err *e)
 {
     static struct store_block_ref rows[BATCH]; /* the only thread */
     static struct stored_ref refs[BATCH];
-    const int32_t n = store_block_places(c->store, c->any_reconciled ? c->reconciled.bytes : NULL,
-                                         rows, BATCH, e);
+    const struct store_block_page page = {.model_id = c->model_id, .refs = rows, .n = BATCH};
+    const int32_t n =
+        store_block_places(c->store, c->any_reconciled ? c->reconciled.bytes : NULL, &page, e);
     if (n < 0)
         return false;
     if (n == 0) {
@@ -84,7 +89,7 @@ static bool reconcile(struct cache_follower *c, struct err *e)
     }
     memcpy(c->reconciled.bytes, rows[n - 1].key, sizeof c->reconciled.bytes);
     c->any_reconciled = true;
-    return cache_feed_reconcile(c->feed, refs, take_refs(refs, rows, n), e);
+    return cache_feed_reconcile(c->feed, refs, cache_follower_take_refs(refs, rows, n), e);
 }
 
 static bool begin_reconciling(struct cache_follower *c, struct err *e)
@@ -95,16 +100,18 @@ static bool begin_reconciling(struct cache_follower *c, struct err *e)
 
 /* ---- events ---- */
 
-static struct store_block_ref ref_of(const struct cache_event *ev)
+static struct store_block_ref ref_of(const struct cache_follower *c, const struct cache_event *ev)
 {
-    struct store_block_ref ref = {.place = {ev->place.segment, ev->place.bytes, ev->place.offset}};
+    struct store_block_ref ref = {
+        .place = {ev->place.segment, ev->place.bytes, ev->place.offset},
+        .model_id = ev->type == CACHE_FORGOTTEN && ev->model ? ev->model : c->model_id};
     memcpy(ref.key, ev->key.bytes, sizeof ref.key);
     return ref;
 }
 
-static struct store_block block_of(const struct cache_event *ev)
+static struct store_block block_of(const struct cache_follower *c, const struct cache_event *ev)
 {
-    struct store_block b = {.ref = ref_of(ev),
+    struct store_block b = {.ref = ref_of(c, ev),
                             .user_id = (int64_t)ev->user,
                             .conversation_id = stored_prompt_conversation(ev->owner),
                             .identity = ev->identity,
@@ -120,11 +127,11 @@ static struct store_block block_of(const struct cache_event *ev)
 
 static bool write_event(struct cache_follower *c, const struct cache_event *ev, struct err *e)
 {
-    const struct store_block_ref ref = ref_of(ev);
+    const struct store_block_ref ref = ref_of(c, ev);
     struct store_block block;
     switch (ev->type) {
     case CACHE_STORED:
-        block = block_of(ev);
+        block = block_of(c, ev);
         return store_block_add(c->store, &block, e);
     case CACHE_USED:
         return store_block_use(c->store, ref.key, e);
@@ -191,12 +198,13 @@ static bool ask_for_removals(struct cache_follower *c, struct err *e)
     static struct store_block_ref rows[BATCH]; /* the only thread */
     static struct stored_ref refs[BATCH];
     struct err why = {0};
-    const int32_t n = store_removals(c->store, &c->asked_removal, rows, BATCH, &why);
+    const struct store_block_page page = {.model_id = c->model_id, .refs = rows, .n = BATCH};
+    const int32_t n = store_removals(c->store, &c->asked_removal, &page, &why);
     if (n < 0)
         log_error("the prompt cache's removals can't be read: %s", why.text);
     if (n == BATCH)
         c->next_turn = 0;
-    return n <= 0 || cache_feed_forget(c->feed, refs, take_refs(refs, rows, n), e);
+    return n <= 0 || cache_feed_forget(c->feed, refs, cache_follower_take_refs(refs, rows, n), e);
 }
 
 /* What rows may take: the rest is what the engine may write before the next rows go, a twentieth,
@@ -207,14 +215,22 @@ static int64_t rows_budget(uint64_t bytes)
     return (int64_t)(bytes - (bytes / 20 > small ? bytes / 20 : small));
 }
 
+/* One budget is that of all: the first model's engine's, or where that has none, one's own. */
+static bool read_budget(const struct cache_follower *c, struct status_page *page)
+{
+    struct err e = {0};
+    return (c->first_status && status_read(c->first_status, page, &e) && page->cache_disk_budget) ||
+           (status_read(c->status_path, page, &e) && page->cache_disk_budget);
+}
+
 static void evict(struct cache_follower *c, double now)
 {
-    struct status_page page;
+    static struct status_page page; /* some 25 KiB; the only thread */
     struct err e = {0};
     struct store_prompt_budget budget;
     int64_t freed = 0;
     c->next_evict = now + EVICT_MS;
-    if (!status_read(c->status_path, &page, &e) || !page.cache_disk_budget)
+    if (!read_budget(c, &page))
         return;
     budget.bytes = rows_budget(page.cache_disk_budget);
     if (!server_stored_setting_int(c->store, SETTING_USER_PROMPT_CACHE_BYTES, &budget.user_bytes,
@@ -263,6 +279,11 @@ void cache_follower_run(struct cache_follower *c, double now)
     c->more_to_read = false;
     if (c->feed && c->state != CACHE_FOLLOWER_ASKED && !turn(c, now, &e))
         lose(c, &e, now);
+}
+
+bool cache_follower_ready(const struct cache_follower *c)
+{
+    return c->feed && c->state == CACHE_FOLLOWER_FOLLOWING;
 }
 
 double cache_follower_next(const struct cache_follower *c)

@@ -1,4 +1,4 @@
-/* The recorder's part of the prompt cache on disk: it follows the engine's feed and keeps the list
+/* The recorder's part of the prompt cache on disk: it follows one engine's feed and keeps the list
  * in SQLite. What the engine stored becomes a row, what it removed goes; rows that were removed by
  * anyone (a deleted conversation, forgetting) are told to the engine until it has answered; the sum
  * of bytes is kept below the engine's budget by eviction. Each turn is one small transaction, and
@@ -11,13 +11,16 @@
 #include "engine/engine.h"
 
 struct store;
+struct store_block_ref;
 
 #define CACHE_FOLLOWER_EVENTS 256 /* of one turn */
 
 struct cache_follower {
     struct store *store;
     const char *engine_socket, *status_path;
-    struct cache_feed *feed; /* NULL: not connected */
+    int64_t model_id; /* row of a model beside the first, whose engine it is; 0: the first's */
+    const char *first_status; /* of such a model: the first one's, whose budget is that of all */
+    struct cache_feed *feed;  /* NULL: not connected */
     enum {
         CACHE_FOLLOWER_ASKED, /* the engine has not said yet whether it may be followed */
         CACHE_FOLLOWER_SETTLING,
@@ -36,6 +39,11 @@ struct cache_follower {
 void cache_follower_init(struct cache_follower *c, struct store *s, const char *engine_socket,
                          const char *status_path);
 void cache_follower_run(struct cache_follower *c, double now);
+/* The engine is followed, and may be asked to forget. */
+bool cache_follower_ready(const struct cache_follower *c);
+/* Rows' places as an engine takes them; n. */
+int32_t cache_follower_take_refs(struct stored_ref *out, const struct store_block_ref *in,
+                                 int32_t n);
 /* When something is due next. */
 double cache_follower_next(const struct cache_follower *c);
 int cache_follower_fd(const struct cache_follower *c); /* for poll: POLLIN; -1: not connected */

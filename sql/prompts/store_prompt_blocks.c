@@ -32,6 +32,7 @@ static int find_place(const struct chain_walk *w, struct store_block_place *plac
         return -1;
     statement_bind_blob(q, ":key", next_key(w), STORE_PROMPT_KEY_BYTES);
     statement_bind_int(q, ":user_id", w->chain->user_id);
+    statement_bind_int(q, ":model_id", w->chain->model_id);
     const int rc = statement_step(w->s, q, e);
     if (rc == 1)
         *place = (struct store_block_place){.segment = (uint32_t)sqlite3_column_int64(q, 0),
@@ -87,6 +88,7 @@ static bool walk(struct chain_walk *w, const struct store_block_place *from, str
     bool ok = q != NULL;
     if (!ok)
         return false;
+    statement_bind_int(q, ":model_id", w->chain->model_id);
     statement_bind_int(q, ":segment", from->segment);
     statement_bind_int(q, ":segment_offset", (int64_t)from->offset);
     while (ok && !w->over && w->n < w->chain->n && skipped < SKIP &&
@@ -258,6 +260,24 @@ bool store_prompt_facts(struct store *s, struct store_prompt_facts *out, struct 
                                        .users = sqlite3_column_int64(q, 2),
                                        .removals = sqlite3_column_int64(q, 3),
                                        .removal_bytes = sqlite3_column_int64(q, 4)};
+    statement_end(q);
+    return true;
+}
+
+bool store_prompt_model_next(struct store *s, int64_t after, struct store_prompt_model *out,
+                             struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_MODELS_NEXT, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":after", after);
+    if (!statement_row(s, q, e))
+        return false;
+    const unsigned char *name = sqlite3_column_text(q, 1);
+    *out = (struct store_prompt_model){
+        .id = sqlite3_column_int64(q, 0),
+        .kept = {.blocks = sqlite3_column_int64(q, 2), .bytes = sqlite3_column_int64(q, 3)}};
+    snprintf(out->name, sizeof out->name, "%s", name ? (const char *)name : "");
     statement_end(q);
     return true;
 }

@@ -26,6 +26,7 @@ struct store_block_place { /* of a record in the engine's segment files */
 /* Keys of a prompt's blocks in its order, one after the other. */
 struct store_chain {
     int64_t user_id;
+    int64_t model_id; /* row of a model beside the first; 0: the first */
     uint64_t identity;
     const unsigned char *keys; /* [n * STORE_PROMPT_KEY_BYTES] */
     int32_t n;
@@ -72,6 +73,15 @@ struct store_prompt_facts { /* for the admin page, metrics and doctor */
     int64_t removals, removal_bytes; /* records that the engine has yet to remove */
 };
 bool store_prompt_facts(struct store *s, struct store_prompt_facts *out, struct err *e);
+/* The next model beside the first, by row, that blocks are kept of; name: "" if it is not in the
+ * list any more. False with ERR_NOTFOUND: there is none above `after`. */
+struct store_prompt_model {
+    int64_t id;
+    char name[129];
+    struct store_kept kept;
+};
+bool store_prompt_model_next(struct store *s, int64_t after, struct store_prompt_model *out,
+                             struct err *e);
 /* Every user that has blocks. */
 typedef bool (*store_prompt_total_fn)(void *context, int64_t user_id,
                                       const struct store_kept *kept); /* false: enough */

@@ -25,6 +25,7 @@ static sqlite3_stmt *begin(struct store *s, enum query which, const struct store
     if (!q)
         return NULL;
     statement_bind_blob(q, ":key", ref->key, sizeof ref->key);
+    statement_bind_int(q, ":model_id", ref->model_id);
     statement_bind_int(q, ":segment", ref->place.segment);
     statement_bind_int(q, ":segment_offset", (int64_t)ref->place.offset);
     return q;
@@ -91,50 +92,64 @@ bool store_block_forgotten(struct store *s, const struct store_block_ref *ref, s
 }
 
 /* Columns: key, segment, segment_offset, bytes, from `first` on. */
-static void read_ref(sqlite3_stmt *q, int first, struct store_block_ref *out)
+static void read_ref(sqlite3_stmt *q, int first, int64_t model_id, struct store_block_ref *out)
 {
     const void *key = sqlite3_column_blob(q, first);
     *out =
         (struct store_block_ref){.place = {.segment = (uint32_t)sqlite3_column_int64(q, first + 1),
                                            .offset = (uint64_t)sqlite3_column_int64(q, first + 2),
-                                           .bytes = (uint32_t)sqlite3_column_int64(q, first + 3)}};
+                                           .bytes = (uint32_t)sqlite3_column_int64(q, first + 3)},
+                                 .model_id = model_id};
     if (key) /* else SQLite has no memory for it; the schema sees to its length */
         memcpy(out->key, key, sizeof out->key);
 }
 
-int32_t store_removals(struct store *s, int64_t *after, struct store_block_ref *refs, int32_t n,
-                       struct err *e)
+/* Rows of a statement whose last columns are read_ref's; *after: its first column, if not NULL. */
+static int32_t read_page(struct store *s, sqlite3_stmt *q, const struct store_block_page *page,
+                         int64_t *after, struct err *e)
 {
     int32_t got = 0;
     int rc;
-    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_REMOVALS, e);
-    if (!q)
-        return -1;
-    statement_bind_int(q, ":after", *after);
-    statement_bind_int(q, ":limit", n);
+    statement_bind_int(q, ":model_id", page->model_id);
+    statement_bind_int(q, ":limit", page->n);
     while ((rc = statement_step(s, q, e)) == 1) {
-        *after = sqlite3_column_int64(q, 0);
-        read_ref(q, 1, &refs[got++]);
+        if (after)
+            *after = sqlite3_column_int64(q, 0);
+        read_ref(q, after ? 1 : 0, page->model_id, &page->refs[got++]);
     }
     statement_end(q);
     return rc < 0 ? -1 : got;
 }
 
-int32_t store_block_places(struct store *s, const unsigned char *after,
-                           struct store_block_ref *refs, int32_t n, struct err *e)
+int32_t store_removals(struct store *s, int64_t *after, const struct store_block_page *page,
+                       struct err *e)
 {
-    int32_t got = 0;
-    int rc;
-    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_PLACES, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_REMOVALS, e);
+    if (!q)
+        return -1;
+    statement_bind_int(q, ":after", *after);
+    return read_page(s, q, page, after, e);
+}
+
+bool store_removals_next(struct store *s, int64_t after, int64_t *model_id, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_PROMPT_REMOVALS_NEXT, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":after", after);
+    return statement_int(s, q, model_id, e);
+}
+
+int32_t store_block_places(struct store *s, const unsigned char *after,
+                           const struct store_block_page *page, struct err *e)
+{
+    sqlite3_stmt *q =
+        statement_begin(s, page->model_id ? QUERY_PROMPT_PLACES_BESIDE : QUERY_PROMPT_PLACES, e);
     if (!q)
         return -1;
     statement_bind_blob(q, ":after", after ? (const char *)after : "",
                         after ? STORE_PROMPT_KEY_BYTES : 0);
-    statement_bind_int(q, ":limit", n);
-    while ((rc = statement_step(s, q, e)) == 1)
-        read_ref(q, 0, &refs[got++]);
-    statement_end(q);
-    return rc < 0 ? -1 : got;
+    return read_page(s, q, page, NULL, e);
 }
 
 /* ---- eviction ---- */
@@ -221,7 +236,7 @@ static bool clear_step(struct store *s, enum query which, int *removed, struct e
 static bool clear_some(struct store *s, struct err *e)
 {
     static const enum query steps[] = {QUERY_PROMPT_CLEAR_CONVERSATIONS, QUERY_PROMPT_CLEAR_OPENAI,
-                                       QUERY_PROMPT_CLEAR_USERS};
+                                       QUERY_PROMPT_CLEAR_USERS, QUERY_PROMPT_CLEAR_MODELS};
     int removed = 0;
     bool ok = true;
     for (size_t i = 0; i < sizeof steps / sizeof *steps && ok && !removed; i++)

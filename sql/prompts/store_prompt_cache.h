@@ -13,6 +13,7 @@ struct store;
 struct store_block_ref {
     unsigned char key[STORE_PROMPT_KEY_BYTES];
     struct store_block_place place;
+    int64_t model_id; /* row of the model in whose folder it lies; 0: the first model's */
 };
 
 struct store_block { /* a record that is on disk */
@@ -42,12 +43,21 @@ bool store_block_gone(struct store *s, const struct store_block_ref *ref, struct
 /* Inside: the record's bytes are no longer on disk. */
 bool store_block_forgotten(struct store *s, const struct store_block_ref *ref, struct err *e);
 
+/* A part of the list, of one model's folder. */
+struct store_block_page {
+    int64_t model_id;             /* 0: the first model's */
+    struct store_block_ref *refs; /* [n]: out */
+    int32_t n;
+};
 /* Up to n removals whose number is above *after, which moves on; -1: *e. */
-int32_t store_removals(struct store *s, int64_t *after, struct store_block_ref *refs, int32_t n,
+int32_t store_removals(struct store *s, int64_t *after, const struct store_block_page *page,
                        struct err *e);
+/* The next model above `after` (-1: the first) in whose folder records are to be removed. False
+ * with ERR_NOTFOUND: there is none. */
+bool store_removals_next(struct store *s, int64_t after, int64_t *model_id, struct err *e);
 /* Up to n rows in the order of their keys, above `after` (NULL: from the first on); -1: *e. */
 int32_t store_block_places(struct store *s, const unsigned char *after,
-                           struct store_block_ref *refs, int32_t n, struct err *e);
+                           const struct store_block_page *page, struct err *e);
 
 struct store_prompt_budget {
     int64_t bytes;      /* of all */
@@ -59,5 +69,6 @@ struct store_prompt_budget {
 bool store_prompts_evict(struct store *s, const struct store_prompt_budget *b, int64_t *freed,
                          struct err *e);
 
-/* One step of clearing away the rows of deleted conversations and users; *more: call again. */
+/* One step of clearing away the rows of deleted conversations, users and models; *more: call again.
+ */
 bool store_prompts_clear(struct store *s, bool *more, struct err *e);

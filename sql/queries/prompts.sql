@@ -1,12 +1,12 @@
 -- The prompt cache on disk: rows of blocks (see schema.sql).
 
 -- name: prompt_block_place
-SELECT segment, segment_offset FROM prompt_blocks WHERE key = :key AND user_id = :user_id;
+SELECT segment, segment_offset FROM prompt_blocks WHERE key = :key AND user_id = :user_id AND model_id = :model_id;
 
 -- What lies behind a place in its segment, in order: all from an index, since a chain is walked along these.
 -- name: prompt_blocks_from
 SELECT key, segment_offset, bytes, user_id, identity, conversation_id FROM prompt_blocks INDEXED BY prompt_blocks_by_place
-WHERE segment = :segment AND segment_offset >= :segment_offset ORDER BY segment_offset;
+WHERE model_id = :model_id AND segment = :segment AND segment_offset >= :segment_offset ORDER BY segment_offset;
 
 -- Its blocks are of no use any more, and are cleared away soon.
 -- name: prompt_conversation_deleted
@@ -16,10 +16,10 @@ SELECT EXISTS (SELECT 1 FROM conversations WHERE id = :id AND user_id = :user_id
 -- that a label begins with, or by the name's hash behind it. A block that was stored twice has its newer place. Blocks that
 -- stayed when the one before them went are its children again.
 -- name: prompt_block_add
-INSERT INTO prompt_blocks (key, parent, user_id, conversation_id, label, identity, end_tokens, bytes, state_bytes, segment,
+INSERT INTO prompt_blocks (key, parent, user_id, conversation_id, label, identity, model_id, end_tokens, bytes, state_bytes, segment,
                            segment_offset, compute_ms, made_at, used_at, keep_seconds, keep_until, children)
-SELECT :key, :parent, u.id, :conversation_id, :label, :identity, :end_tokens, :bytes, :state_bytes, :segment, :segment_offset,
-       :compute_ms, :now, :now, :keep_seconds, CASE WHEN :keep_seconds > 0 THEN :now + :keep_seconds * 1000 END,
+SELECT :key, :parent, u.id, :conversation_id, :label, :identity, :model_id, :end_tokens, :bytes, :state_bytes, :segment,
+       :segment_offset, :compute_ms, :now, :now, :keep_seconds, CASE WHEN :keep_seconds > 0 THEN :now + :keep_seconds * 1000 END,
        (SELECT count(*) FROM prompt_blocks WHERE parent = :key)
 FROM users u
 WHERE u.id = :user_id AND u.deleted_at IS NULL
@@ -31,15 +31,17 @@ WHERE u.id = :user_id AND u.deleted_at IS NULL
                   WHERE user_id = :user_id AND id > :forgets_seen
                     AND owner IN ('', 'c:' || :conversation_id, :label, substr(:label, 1, 29), 'k:' || substr(:label, 31)))
 ON CONFLICT (key) DO UPDATE
-SET segment = excluded.segment, segment_offset = excluded.segment_offset, bytes = excluded.bytes,
+SET model_id = excluded.model_id, segment = excluded.segment, segment_offset = excluded.segment_offset, bytes = excluded.bytes,
     state_bytes = excluded.state_bytes, used_at = excluded.used_at
-WHERE user_id = excluded.user_id AND (segment <> excluded.segment OR segment_offset <> excluded.segment_offset);
+WHERE user_id = excluded.user_id
+  AND (segment <> excluded.segment OR segment_offset <> excluded.segment_offset OR model_id <> excluded.model_id);
 
 -- A record that got no row; one that has it already, since its event came twice, stays.
 -- name: prompt_removal_add
-INSERT INTO prompt_block_removals (key, segment, segment_offset, bytes)
-SELECT :key, :segment, :segment_offset, :bytes
-WHERE NOT EXISTS (SELECT 1 FROM prompt_blocks WHERE key = :key AND segment = :segment AND segment_offset = :segment_offset)
+INSERT INTO prompt_block_removals (key, model_id, segment, segment_offset, bytes)
+SELECT :key, :model_id, :segment, :segment_offset, :bytes
+WHERE NOT EXISTS (SELECT 1 FROM prompt_blocks
+                  WHERE key = :key AND model_id = :model_id AND segment = :segment AND segment_offset = :segment_offset)
 ON CONFLICT DO NOTHING;
 
 -- name: prompt_block_use
@@ -49,24 +51,47 @@ WHERE key = :key;
 
 -- A record that is damaged, missing or gone. Of a row whose record lies elsewhere by now nothing is known.
 -- name: prompt_block_gone
-DELETE FROM prompt_blocks WHERE key = :key AND segment = :segment AND segment_offset = :segment_offset;
+DELETE FROM prompt_blocks WHERE key = :key AND model_id = :model_id AND segment = :segment AND segment_offset = :segment_offset;
 
 -- name: prompt_removal_done
-DELETE FROM prompt_block_removals WHERE segment = :segment AND segment_offset = :segment_offset AND key = :key;
+DELETE FROM prompt_block_removals
+WHERE model_id = :model_id AND segment = :segment AND segment_offset = :segment_offset AND key = :key;
 
 -- name: prompt_removals
-SELECT id, key, segment, segment_offset, bytes FROM prompt_block_removals WHERE id > :after ORDER BY id LIMIT :limit;
+SELECT id, key, segment, segment_offset, bytes FROM prompt_block_removals
+WHERE +model_id = :model_id AND id > :after ORDER BY id LIMIT :limit;
 
--- In the order of keys: what is added meanwhile may be missed or not.
+-- The next model in whose folder records are to be removed; 0 is the first model's.
+-- name: prompt_removals_next
+SELECT model_id FROM prompt_block_removals WHERE model_id > :after ORDER BY model_id LIMIT 1;
+
+-- In the order of keys: what is added meanwhile may be missed or not. Of the first model, which has most of them; and of another, by
+-- an index that the first's are not in.
 -- name: prompt_places
-SELECT key, segment, segment_offset, bytes FROM prompt_blocks WHERE key > :after ORDER BY key LIMIT :limit;
+SELECT key, segment, segment_offset, bytes FROM prompt_blocks WHERE key > :after AND +model_id = :model_id ORDER BY key LIMIT :limit;
+
+-- name: prompt_places_beside
+SELECT key, segment, segment_offset, bytes FROM prompt_blocks
+WHERE key > :after AND model_id = :model_id AND model_id > 0 ORDER BY key LIMIT :limit;
+
+-- The next model beside the first that has rows, with its name, if it is still there.
+-- name: prompt_models_next
+SELECT b.model_id, (SELECT name FROM models WHERE id = b.model_id), count(*), sum(b.bytes)
+FROM prompt_blocks b
+WHERE b.model_id > 0 AND b.model_id = (SELECT min(model_id) FROM prompt_blocks WHERE model_id > 0 AND model_id > :after)
+GROUP BY b.model_id;
 
 -- The recorder clears away the blocks of deleted conversations and users before their other rows.
 -- name: prompt_any_deleted
 SELECT EXISTS (SELECT 1 FROM conversations c CROSS JOIN prompt_blocks b ON b.conversation_id = c.id WHERE c.deleted_at > 0)
     OR EXISTS (SELECT 1 FROM openai_conversations c CROSS JOIN prompt_blocks b
                ON b.user_id = c.user_id AND b.label >= c.id AND b.label < c.id || ';' WHERE c.deleted_at IS NOT NULL)
-    OR EXISTS (SELECT 1 FROM users u CROSS JOIN prompt_blocks b ON b.user_id = u.id WHERE u.deleted_at IS NOT NULL);
+    OR EXISTS (SELECT 1 FROM users u CROSS JOIN prompt_blocks b ON b.user_id = u.id WHERE u.deleted_at IS NOT NULL)
+    OR EXISTS (WITH RECURSIVE kept (id) AS (
+                   SELECT min(model_id) FROM prompt_blocks WHERE model_id > 0
+                   UNION ALL
+                   SELECT (SELECT min(model_id) FROM prompt_blocks WHERE model_id > 0 AND model_id > kept.id) FROM kept WHERE id IS NOT NULL)
+               SELECT 1 FROM kept WHERE id IS NOT NULL AND id NOT IN (SELECT model_id FROM local_models));
 
 -- name: prompt_clear_conversations
 DELETE FROM prompt_blocks WHERE key IN (
@@ -81,6 +106,11 @@ DELETE FROM prompt_blocks WHERE key IN (
 -- name: prompt_clear_users
 DELETE FROM prompt_blocks WHERE key IN (
     SELECT b.key FROM users u CROSS JOIN prompt_blocks b ON b.user_id = u.id WHERE u.deleted_at IS NOT NULL LIMIT :limit);
+
+-- Of models that are no longer in the list: an id is not given out twice.
+-- name: prompt_clear_models
+DELETE FROM prompt_blocks WHERE key IN (
+    SELECT key FROM prompt_blocks WHERE model_id > 0 AND model_id NOT IN (SELECT model_id FROM local_models) LIMIT :limit);
 
 -- name: prompt_totals
 SELECT user_id, blocks, bytes FROM prompt_block_totals;

@@ -87,9 +87,10 @@ int chain_removals(struct fixture *f)
 {
     struct err e = {0};
     struct store_block_ref refs[64];
+    const struct store_block_page page = {.refs = refs, .n = 64};
     int64_t after = 0;
     int n = 0, got;
-    while ((got = store_removals(f->store, &after, refs, 64, &e)) > 0)
+    while ((got = store_removals(f->store, &after, &page, &e)) > 0)
         n += got;
     assert_int_equal(got, 0);
     return n;

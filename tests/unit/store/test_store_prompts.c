@@ -250,6 +250,80 @@ static void test_who_keeps_most_gives_way_and_what_expired_goes_first(void **sta
     assert_int_equal(chain_found(f, &little, 10), 10);
 }
 
+static int look_up_of(struct fixture *f, const struct chain *c, int64_t model, int n)
+{
+    struct err e = {0};
+    unsigned char keys[16 * 16];
+    struct store_block_place places[16];
+    for (int i = 0; i < n; i++)
+        chain_key(c, i, keys + 16 * i);
+    return store_chain_find(f->store,
+                            &(struct store_chain){.user_id = c->user,
+                                                  .model_id = model,
+                                                  .identity = CHAIN_IDENTITY,
+                                                  .keys = keys,
+                                                  .n = n},
+                            places, &e);
+}
+
+static int listed_of(struct fixture *f, int64_t model, bool removals)
+{
+    struct err e = {0};
+    struct store_block_ref refs[64];
+    const struct store_block_page page = {.model_id = model, .refs = refs, .n = 64};
+    int64_t after = 0;
+    const int n = removals ? store_removals(f->store, &after, &page, &e)
+                           : store_block_places(f->store, NULL, &page, &e);
+    for (int i = 0; i < n; i++)
+        assert_int_equal(refs[i].model_id, model);
+    return n;
+}
+
+/* Each model's records lie in a folder of its own, and places mean something there alone. */
+static void test_models_rows_are_told_apart_and_go_with_their_model(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct chain c = {.user = f->user}, first = {.user = f->user, .name = 1};
+    struct store_prompt_model kept;
+    int64_t next = 0;
+    chain_run(f, "INSERT INTO models (id, name, created_at) VALUES (7, 'small', 0);"
+                 "INSERT INTO local_models (model_id, path) VALUES (7, '/small')");
+    chain_add(f, &first, 4);
+    ASSERT_OK(store_blocks_begin(f->store, &e));
+    for (int i = 0; i < 10; i++) {
+        struct store_block b = chain_block(&c, i);
+        b.ref.model_id = 7;
+        ASSERT_OK(store_block_add(f->store, &b, &e));
+    }
+    ASSERT_OK(store_blocks_end(f->store, true, &e));
+    assert_int_equal(look_up_of(f, &c, 7, 10), 10);
+    assert_int_equal(look_up_of(f, &c, 0, 10), 0);
+    assert_int_equal(listed_of(f, 7, false), 10);
+    assert_int_equal(listed_of(f, 0, false), 4);
+    ASSERT_OK(store_prompt_model_next(f->store, 0, &kept, &e));
+    assert_int_equal(kept.id, 7);
+    assert_string_equal(kept.name, "small");
+    assert_int_equal(kept.kept.blocks, 10);
+    assert_false(store_prompt_model_next(f->store, 7, &kept, &e));
+    assert_int_equal(e.code, ERR_NOTFOUND);
+    struct store_block b = chain_block(&c, 9); /* the same model as the first one stores it again */
+    ASSERT_OK(store_blocks_begin(f->store, &e));
+    ASSERT_OK(store_block_add(f->store, &b, &e));
+    ASSERT_OK(store_blocks_end(f->store, true, &e));
+    assert_int_equal(look_up_of(f, &c, 7, 10), 9);
+    assert_int_equal(listed_of(f, 7, true), 1);
+    chain_clear_all(f);
+    assert_int_equal(listed_of(f, 7, false), 9);
+    chain_run(f, "DELETE FROM models WHERE id = 7");
+    chain_clear_all(f);
+    assert_int_equal(listed_of(f, 7, false), 0);
+    assert_int_equal(listed_of(f, 7, true), 10);
+    assert_int_equal(listed_of(f, 0, false), 5);
+    ASSERT_OK(store_removals_next(f->store, 0, &next, &e));
+    assert_int_equal(next, 7);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(void)
@@ -264,6 +338,7 @@ int main(void)
         T(test_eviction_takes_ends_of_chains_that_save_least),
         T(test_a_shared_beginning_outlives_its_branches),
         T(test_who_keeps_most_gives_way_and_what_expired_goes_first),
+        T(test_models_rows_are_told_apart_and_go_with_their_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
