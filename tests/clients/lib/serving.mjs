@@ -14,7 +14,7 @@ function freePort() {
   });
 }
 
-/** Starts `command` with args(port), waits until `probe` answers with 200; {url, log()}. Its output goes to cwd/serving.log. */
+/** Starts `command` with args(port), waits until `probe` answers with 200; {url, log(), stop()}. Its output goes to cwd/serving.log. */
 export async function serve(command, args, { cwd, env, probe, ms = 180000 * slow }) {
   const port = await freePort(), url = `http://127.0.0.1:${port}`, file = path.join(cwd, 'serving.log'), out = openSync(file, 'w');
   const child = spawn(command, args(port), { cwd, env: { ...process.env, ...env }, stdio: ['ignore', out, out] });
@@ -27,7 +27,7 @@ export async function serve(command, args, { cwd, env, probe, ms = 180000 * slow
   for (const until = Date.now() + ms; ;) {
     if (ended !== undefined) throw new Error(`${path.basename(command)} ended (${ended}): ${log().slice(-2000)}`);
     if (Date.now() > until) throw new Error(`${path.basename(command)} does not answer: ${log().slice(-2000)}`);
-    try { if ((await fetch(url + probe)).ok) return { url, log }; } catch { /* not listening yet */ }
+    try { if ((await fetch(url + probe)).ok) return { url, log, stop: () => child.kill() }; } catch { /* not listening yet */ }
     await sleep(200);
   }
 }
