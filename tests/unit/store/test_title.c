@@ -21,6 +21,7 @@ static void test_title_is_the_first_line_without_marks(void **state)
         {"", ""},
         {"   \n\t\n", ""},
         {"```", ""},
+        {"**Why** there are `tides` ** here", "Why there are tides here"},
         {"What is 2+2?\nExplain.", "What is 2+2?"},
         {"\xe4\xbd\xa0\xe5\xa5\xbd", "\xe4\xbd\xa0\xe5\xa5\xbd"},
     };
