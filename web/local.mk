@@ -58,7 +58,7 @@ web_icons += %D%/icons/folder.svg
 # accounts: signing in and up, one's own, users and the audit log for admins
 dist_webjs_DATA += %D%/js/confirm.js %D%/js/passkeys.js %D%/js/login.js %D%/js/security.js
 dist_webadmin_DATA += %D%/js/admin/attention.js %D%/js/admin/users.js %D%/js/admin/person.js %D%/js/admin/audit.js
-web_icons += %D%/icons/shield.svg
+web_icons += %D%/icons/shield.svg %D%/icons/gear.svg
 
 # answers that are seen, heard, compared; the message box's own
 web_icons += %D%/icons/admin.svg %D%/icons/chat.svg %D%/icons/chevron.svg %D%/icons/columns.svg %D%/icons/compose.svg %D%/icons/download.svg %D%/icons/expand.svg \

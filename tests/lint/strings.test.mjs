@@ -142,7 +142,7 @@ test("the pages hold no text of their own", () => {
 // What looks like a text for people (a capital letter, then small ones) and is none.
 const NAMES = new Set(["Edge", "Opera", "Mac OS X", "Content-Type", "Content-Disposition", "Accept", "Sluice", "Content-Encoding",
   "Enter", "Escape", "Esc", "Tab", "Home", "End", "Delete", "Backspace", "ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "PageUp", "PageDown",
-  "Shift Enter", "noopener noreferrer nofollow ugc"]);
+  "Shift Enter", "noopener noreferrer nofollow ugc", "Anthropic", "Ollama"]);
 
 test("the scripts hold no text of their own", () => {
   const bad = [];

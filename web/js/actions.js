@@ -31,7 +31,7 @@ function paletteActions(actions, can) {
     { icon: "export", label: t("slash.export"), run: () => emit("command-export") },
     { icon: "import", label: t("slash.import"), run: () => emit("command-import") },
     setting("tune", t("page.settings"), () => emit("command-settings")),
-    { ...setting("tune", t("account.settings"), () => emit("open-settings")), keys: keysOf("settings") },
+    { ...setting("gear", t("account.settings"), () => emit("open-settings")), keys: keysOf("settings") },
     ...[["prompt", "prompts.title", "prompts"], ["key", "account.keys", "keys"], ["keyboard", "account.help", "keyboard"], ["shield", "account.security", "security"], ["language", "account.language", "general"]]
       .map(([icon, label, section]) => setting(icon, t(label), () => emit("open-settings", section))),
     ...themes().map(({ icon, label, run }) => setting(icon, `${t("theme.title")}: ${label}`, run)),

@@ -53,7 +53,7 @@ export function dayBars({ label, first, values }) {
     shape("rect", { x: LEFT + i * step, y: TOP, width: step, height: HEIGHT - BOTTOM - TOP, class: "bars-hit" }, column);
     if (v) shape("rect", { x: LEFT + i * step + 1.5, y: Math.min(y(v), HEIGHT - BOTTOM - 1.5), width: step - 3, height: Math.max(1.5, y(0) - y(v)), rx: 2, class: "bars-bar" }, column);
   });
-  for (let i = values.length - 1; i >= 0; i -= 7) {
+  for (let i = values.length - 1; i >= 0; i -= width === NARROW ? 10 : 7) {
     shape("text", { x: LEFT + (i + 0.5) * step, y: HEIGHT - 4, class: "bars-label", "text-anchor": i === values.length - 1 ? "end" : "middle" }, svg).textContent = day(first + i);
   }
   return el("div", { class: "bars-box" }, svg);

@@ -190,7 +190,7 @@ $("sidebar-close").addEventListener("click", () => { showSidebar(false); $("side
 $("scrim").addEventListener("click", () => showSidebar(false));
 $("new-chat").addEventListener("click", () => frame.openNew());
 $("account").addEventListener("click", () => openMenu($("account"), [
-  { label: t("account.settings"), icon: "tune", keys: shownKeysOf(keysOf("settings")), run: () => emit("open-settings") },
+  { label: t("account.settings"), icon: "gear", keys: shownKeysOf(keysOf("settings")), run: () => emit("open-settings") },
   { label: t("account.help"), icon: "keyboard", run: () => emit("open-settings", "keyboard") },
   ...(state.user?.role === "admin" ? [{ label: t("page.admin"), icon: "admin", run: () => location.assign("/admin") }] : []),
   { label: t("account.signOut"), icon: "out", run: signOut },

@@ -44,6 +44,7 @@ function part(id, title, draw) {
     begin(); // a drawing under way would take it away again
     render(body, ...nodes);
     body.querySelector("input")?.focus();
+    body.lastElementChild?.scrollIntoView({ block: "nearest" }); // with the button that comes after
   };
   const redraw = async () => {
     const counts = begin();
@@ -204,7 +205,7 @@ async function drawPasskeys(redraw, step) {
   const list = el("ul", { class: "keys passkeys" }, ...items.map((p) => el("li", { data: { key: p.id } },
     el("span", { class: "grow" }, el("b", {}, p.name), el("br"), el("span", { class: "muted" },
       p.last_used_at ? t("passkeys.used", { from: date(p.created_at), last: when(p.last_used_at) }) : t("passkeys.unused", { from: date(p.created_at) }))),
-    el("button", { type: "button", class: "quiet small", data: { key: "delete" }, ariaLabel: t("passkeys.deleteOf", { name: p.name }), on: { click: async () => {
+    el("button", { type: "button", class: "quiet bad", data: { key: "delete" }, ariaLabel: t("passkeys.deleteOf", { name: p.name }), on: { click: async () => {
       try { await call("DELETE", `/api/passkeys/${p.id}`); } catch (error) { toast(error.message); }
       redraw();
     } } }, t("common.delete")))));
@@ -221,7 +222,7 @@ function drawRemoval(redraw, step) {
       await call("POST", "/api/account/delete", { password });
       emit("account-gone");
     }));
-  })];
+  }, "quiet bad")];
 }
 
 export function draw(panel) {

@@ -49,7 +49,7 @@ class SettingsForm {
     this.node = el("form", { id: "settings-form", noValidate: true, on: { input: () => this.drawOrigins(), submit: (event) => {
       event.preventDefault();
       this.guarded(() => save(this.read()));
-    } } }, this.buildPresets(), this.fields, this.problem,
+    } } }, this.fields, this.buildPresets(), this.problem,
     el("div", { class: "dialog-row" }, ...buttons, el("button", { class: "primary" }, t("common.save"))));
   }
 

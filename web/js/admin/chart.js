@@ -60,8 +60,8 @@ function dots(svg, s, x, y) {
 }
 
 const moment = (s, step) => date(s * 1000, step >= 3600 ? { dateStyle: "short", timeStyle: "short" }
-  : step >= 300 ? { day: "numeric", month: "numeric", hour: "2-digit", minute: "2-digit" } : { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const tick = (s, span) => date(s * 1000, span > 2 * 86400 ? { day: "numeric", month: "short" } : { hour: "2-digit", minute: "2-digit" });
+  : step >= 300 ? { day: "numeric", month: "numeric", hour: "numeric", minute: "2-digit" } : { hour: "numeric", minute: "2-digit", second: "2-digit" });
+const tick = (s, span) => date(s * 1000, span > 2 * 86400 ? { day: "numeric", month: "short" } : { hour: "numeric", minute: "2-digit" });
 
 /** The labels of the left axis, drawn to be measured: the gutter is as wide as the widest of them. */
 function drawLabels(svg, ticks, format) {

@@ -6,6 +6,8 @@ import { clock, dateTime, poll, problem } from "./view.js";
 
 const LEVELS = ["error", "warn", "info", "debug"];
 const KEPT = 1000;
+const OWN = / method=GET route=\/api\/admin\/log status=200 /; // this page's own questions, one every two seconds
+const REQUEST = /\b(id=)(req_\w+)/;
 
 function open(view, signal) {
   const level = el("select", { ariaLabel: t("admin.logLevel") }, ...LEVELS.map((l) => el("option", { value: l, selected: l === "info" }, t(`admin.level_${l}`))));
@@ -18,12 +20,26 @@ function open(view, signal) {
     el("p", { class: "muted" }, t("admin.logHelp")), problems, list);
 
   const shown = (node) => { node.hidden = !node.textContent.toLowerCase().includes(filter.value.toLowerCase()); };
+  /** A request's id finds all that was logged about it. */
+  const words = (text) => {
+    const [all, before, id] = REQUEST.exec(text) || [];
+    if (!id) return [text];
+    const at = text.indexOf(all);
+    return [text.slice(0, at) + before, el("button", { type: "button", class: "log-id", tabIndex: -1, title: t("admin.logRequest"), data: { id } }, id), text.slice(at + all.length)];
+  };
+  list.addEventListener("click", ({ target }) => {
+    if (!target.dataset.id) return;
+    filter.value = target.dataset.id;
+    filter.dispatchEvent(new Event("input"));
+    filter.focus();
+  });
   const draw = (log) => {
     problems.replaceChildren();
     after = log.next;
     for (const line of log.items) {
+      if (OWN.test(line.text)) continue;
       const node = el("li", { class: `log-${line.level}` }, el("time", { title: dateTime(line.at), dateTime: new Date(line.at).toISOString() }, clock(line.at)),
-        el("b", {}, t(`admin.level_${line.level}`)), el("span", { class: "log-from" }, `${line.program} ${line.pid} ${line.module}`), el("span", { class: "log-text" }, line.text));
+        el("b", {}, t(`admin.level_${line.level}`)), el("span", { class: "log-from" }, `${line.program} ${line.pid} ${line.module}`), el("span", { class: "log-text" }, ...words(line.text)));
       shown(node);
       list.append(node);
     }

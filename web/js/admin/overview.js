@@ -14,7 +14,7 @@ const RANGE_S = 3600;
 const LEAST_S = 600;
 const DAYS = 30;
 const DAY_MS = 86400000;
-const clock = (s) => date(s * 1000, { hour: "2-digit", minute: "2-digit" });
+const clock = (s) => date(s * 1000, { hour: "numeric", minute: "2-digit" });
 
 const last = (values) => values.findLast((v) => v !== null) ?? null;
 const sum = (values) => values.reduce((all, v) => all + (v ?? 0), 0);

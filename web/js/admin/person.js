@@ -15,17 +15,17 @@ const DAYS = 30;
 const DAY_MS = 86400000;
 const LIMITS = ["tokens_per_day", "storage_bytes", "requests_per_minute", "tokens_per_minute", "max_jobs"];
 
-/** A button that wants a second press before it acts. */
-function careful(label, run) {
+/** A button that wants a second press before it acts. look: as what it stands there. */
+function careful(label, run, look = "quiet") {
   let sure = false;
-  const button = el("button", { type: "button", class: "quiet small", data: { key: label }, on: { click: () => {
+  const button = el("button", { type: "button", class: `${look} small`, data: { key: label }, on: { click: () => {
     if (sure) { run(); return; }
     sure = true;
     button.className = "danger small";
     button.textContent = t("users.sure", { action: label });
   }, blur: () => {
     sure = false;
-    button.className = "quiet small";
+    button.className = `${look} small`;
     button.textContent = label;
   } } }, label);
   return button;
@@ -98,7 +98,7 @@ function parts({ user, sessions, daily, keys }, close, redraw) {
       careful(t(user.role === "admin" ? "users.makeUser" : "users.makeAdmin"), () => change({ role: user.role === "admin" ? "user" : "admin" })),
       careful(t(user.disabled ? "users.enable" : "users.disable"), () => change({ disabled: !user.disabled })),
       user.second_factor ? careful(t("users.dropFactor"), () => change({ second_factor: false })) : "",
-      careful(t("users.remove"), () => run("DELETE", path, undefined, close))),
+      careful(t("users.remove"), () => run("DELETE", path, undefined, close), "quiet bad")),
     el("h3", {}, t("users.monthTokens")), monthChart(daily),
     el("h3", {}, t("users.limits")), limitsForm(user, change),
     el("h3", {}, t("users.newPassword")), passwordForm(change),

@@ -6,7 +6,7 @@ import { t } from "../i18n.js";
 import { render } from "../render.js";
 import { block, count, dateTime, poll, problem, table } from "./view.js";
 
-const DIALECTS = ["openai", "anthropic", "ollama"];
+const DIALECTS = { openai: "OpenAI", anthropic: "Anthropic", ollama: "Ollama" };
 
 /** "mine, yours=theirs" as the API takes it. */
 function modelsOf(text) {
@@ -25,7 +25,7 @@ function addForm(again) {
   key.setAttribute("autocomplete", "new-password");
   url.setAttribute("placeholder", "https://…/v1");
   models.setAttribute("placeholder", t("admin.upstreamModelsExample"));
-  const dialect = el("select", {}, ...DIALECTS.map((name) => el("option", { value: name }, name)));
+  const dialect = el("select", {}, ...Object.entries(DIALECTS).map(([value, name]) => el("option", { value }, name)));
   const wrong = el("p", { class: "form-error", role: "alert", hidden: true });
   const form = el("form", { class: "admin-row" }, el("label", {}, t("admin.upstreamName"), name), el("label", {}, t("admin.upstreamUrl"), url),
     el("label", {}, t("admin.upstreamDialect"), dialect), el("label", {}, t("admin.upstreamModels"), models), el("label", {}, t("admin.upstreamKey"), key),

@@ -5,7 +5,7 @@
 const entry = (label, at, ...more) => ({ label, at, more });
 
 export const SECTIONS = [
-  { id: "general", icon: "tune", title: "settingsWindow.general", load: () => import("./general.js"), entries: [
+  { id: "general", icon: "gear", title: "settingsWindow.general", load: () => import("./general.js"), entries: [
     entry("account.language", "[name=language]"), entry("offline.menu", "[data-pref=offline]", "offlineChats.text"), entry("settingsWindow.firstRun", "[data-pref=first-run]")] },
   { id: "appearance", icon: "theme", title: "settingsWindow.appearance", load: () => import("./appearance.js"), entries: [
     entry("theme.title", "[name=theme]:checked", "theme.light", "theme.dark", "theme.system"), entry("settingsWindow.textSize", "[name=text]:checked"), entry("settingsWindow.width", "[name=width]:checked", "settingsWindow.wide")] },
