@@ -50,14 +50,22 @@ export function withdrawActions() {
   for (const node of document.querySelectorAll(".toast:has(.toast-action)")) node.remove();
 }
 
-/** action: {label, run} is a button in it. */
+/** action: {label, run} is a button in it, which is pressed by Ctrl-Z too: by Tab one might come too late. What is pointed at or has the
+ *  focus stays. */
 export function toast(text, ms = 2600, action = null) {
-  const node = el("div", { class: "toast" }, text, action && el("button", { class: "toast-action", type: "button",
-    on: { click: () => { node.remove(); action.run(); } } }, action.label));
+  const button = action && el("button", { class: "toast-action", type: "button", "aria-keyshortcuts": "Control+Z", on: { click: () => { node.remove(); action.run(); } } }, action.label);
+  const node = el("div", { class: "toast" }, text, button);
   if (action) withdrawActions(); // one thing at a time is taken back
   bring(toasts).append(node);
-  setTimeout(() => node.remove(), ms);
+  const end = () => { if (node.matches(":hover, :focus-within")) setTimeout(end, ms / 2); else node.remove(); };
+  setTimeout(end, ms);
 }
+document.addEventListener("keydown", (event) => {
+  const button = event.key.toLowerCase() === "z" && (event.ctrlKey || event.metaKey) && !event.shiftKey && document.querySelector(".toast-action");
+  if (!button || event.target.matches?.("input, textarea, select, [contenteditable]")) return; // there it takes back what was typed
+  event.preventDefault();
+  button.click();
+});
 
 /** Of several rounds under way the newest counts: `const counts = begin()` at a round's beginning, and later asks it `counts()`. */
 export function rounds() {
@@ -94,7 +102,7 @@ function menuItem(item, close) {
 /** A menu at a button: items are {label, hint, keys (nodes), icon, bad, disabled, run}, in a choice also `checked` (`many`: of several); {head} and {line} part them. Closes
  *  on choice, Escape, Tab, a click elsewhere. */
 export function openMenu(button, items) {
-  const menu = el("div", { class: "menu", role: "menu" });
+  const menu = el("div", { class: "menu", role: "menu", ariaLabel: button.getAttribute("aria-label") || button.textContent.trim() });
   const close = (refocus) => {
     menu.remove();
     button.setAttribute("aria-expanded", "false");

@@ -67,3 +67,16 @@ export function drawRow(row, old, { words, plain, chosen, current }) {
   root.querySelector(".conversation-more").setAttribute("aria-label", t("list.actions", { title: titleOf(c) }));
   return root;
 }
+
+/** Where a chat's title is typed. end(save, byKey): what is to be done with it, and whether a key said so. */
+export function titleField(c, end) {
+  const input = el("input", { type: "text", value: c.title || "", maxLength: 200, ariaLabel: t("list.newTitle"), dir: "auto" });
+  input.addEventListener("keydown", (event) => {
+    event.stopPropagation();
+    if (event.key !== "Escape" && (event.key !== "Enter" || event.isComposing)) return;
+    event.preventDefault();
+    end(event.key === "Enter", true);
+  });
+  input.addEventListener("blur", () => end(true, false));
+  return input;
+}

@@ -17,9 +17,16 @@ function show(form) {
   for (const id of ["login-form", "sign-up-form"]) $(id).hidden = id !== form;
 }
 
-function fail(node, error) {
+/** field: what is to be typed again. It has the focus then, and the reason as its description. */
+function fail(node, error, field = null) {
   node.textContent = error.message;
   node.hidden = false;
+  if (!field) return;
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", node.id);
+  field.addEventListener("input", () => { for (const name of ["aria-invalid", "aria-describedby"]) field.removeAttribute(name); }, { once: true });
+  field.focus();
+  field.select();
 }
 
 function askForCode(ask) {
@@ -117,8 +124,7 @@ async function signIn(event) {
       return;
     }
     if (error.code === "oidc_state") askAfterProvider(false);
-    fail(problem, error);
-    $(error.param === "code" ? "login-code" : "login-password").select();
+    fail(problem, error, $(byProvider || error.param === "code" ? "login-code" : "login-password"));
   }
 }
 
@@ -129,8 +135,7 @@ async function signUp(event) {
   if (invitation()) body.invite = invitation();
   problem.hidden = true;
   if (body.password !== $("sign-up-again").value) {
-    fail(problem, { message: t("login.differ") });
-    $("sign-up-again").select();
+    fail(problem, { message: t("login.differ") }, $("sign-up-again"));
     return;
   }
   try {
@@ -139,7 +144,7 @@ async function signUp(event) {
     history.replaceState(null, "", "#/"); // the link is used up
     $("login").hidden = true;
     signedIn(session);
-  } catch (error) { fail(problem, error); }
+  } catch (error) { fail(problem, error, error.param === "password" ? $("sign-up-password") : error.param === "name" ? $("sign-up-name") : null); }
 }
 
 /** done: gets the session {user, csrf} of whoever has come in. */

@@ -3,7 +3,7 @@
 
 import { ask } from "./answer.js";
 import { call } from "./api.js";
-import { confirmDialog, el, icon, $, openMenu, toast } from "./dom.js";
+import { announce, confirmDialog, el, icon, $, openMenu, toast } from "./dom.js";
 import { date, t } from "./i18n.js";
 import { canSpeak, isSpeaking, speak } from "./speak.js";
 import { branch, emit, isRunning, siblings, state } from "./state.js";
@@ -130,6 +130,16 @@ export function walk(step) {
   const all = message ? siblings(state.current, message) : [];
   const next = all[all.indexOf(message) + step];
   if (!next) return;
-  emit("choose-version", next);
-  requestAnimationFrame(() => $("thread").querySelector(`[data-id="${next.id}"] .versions button:not(:disabled)`)?.focus());
+  chooseVersion(next, step);
+}
+
+/** Shows a version in place of its sibling, and goes on where the keyboard was: at the button of the same direction. */
+export function chooseVersion(message, step) {
+  emit("choose-version", message);
+  const all = siblings(state.current, message);
+  announce(t("thread.versionOf", { at: all.indexOf(message) + 1, n: all.length }));
+  requestAnimationFrame(() => {
+    const box = $("thread").querySelector(`[data-id="${message.id}"] .versions`);
+    (box?.querySelector(`${step < 0 ? ".older" : ".newer"}:not(:disabled)`) || box?.querySelector("button:not(:disabled)"))?.focus({ preventScroll: true });
+  });
 }

@@ -43,6 +43,7 @@ function startEdit(root, message) {
     event.preventDefault();
     const content = text.value.trim();
     end();
+    root.querySelector(".act-edit").focus({ preventScroll: true });
     const attachments = files.ids();
     const changed = content !== message.content || attachments.length !== (message.attachments || []).length;
     if (changed && (content || attachments.length)) emit("edit-message", { message, content, attachments, failed: begin });

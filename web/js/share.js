@@ -1,9 +1,10 @@
 // The dialog that makes, shows and revokes read-only links to a chat.
 
 import { call } from "./api.js";
-import { copyText, el, $, icon, toast } from "./dom.js";
+import { announce, copyText, el, $, icon, toast } from "./dom.js";
 import { date, t } from "./i18n.js";
 import { render } from "./render.js";
+import { state } from "./state.js";
 
 let conversation = null;
 
@@ -18,6 +19,8 @@ function item(link) {
 async function draw() {
   const { items, allowed } = await call("GET", `/api/conversations/${conversation.id}/shares`);
   $("share-off").hidden = allowed;
+  $("share-text").hidden = !allowed && !items.length;
+  if (state.user?.role === "admin") $("share-off").replaceChildren(t("share.offAdmin"), " ", el("a", { href: "/admin#/settings/share_links" }, t("share.toSettings")));
   $("share-form").hidden = !allowed;
   render($("share-list"), ...items.map(item));
   $("share-made").hidden = !items.length;
@@ -42,5 +45,7 @@ $("share-form").addEventListener("submit", async (event) => {
     $("share-link").replaceChildren(el("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, url), " ",
       el("button", { type: "button", class: "icon-button", ariaLabel: t("share.copy"), on: { click: () => copyText(url, t("share.copied")) } }, icon("copy")));
     await draw();
+    $("share-link").querySelector("button").focus(); // what one does next with it
+    announce(t("share.created"));
   } catch (error) { toast(error.message, 5000); }
 });

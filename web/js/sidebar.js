@@ -1,13 +1,13 @@
 // The list of conversations at the side: groups, search, selection, and what the menu of a row does.
 
 import { call } from "./api.js";
-import { announce, confirmDialog, el, $, openMenu, toast, withdrawActions } from "./dom.js";
+import { announce, confirmDialog, $, openMenu, toast, withdrawActions } from "./dom.js";
 import { dayGroup } from "./format.js";
 import { t } from "./i18n.js";
 import { filtersMenu } from "./list_filters.js";
 import { parseQuery } from "./list_query.js";
 import { ListPages, PAGE } from "./list_pages.js";
-import { drawRow, heightOf, HEIGHT, titleOf } from "./list_row.js";
+import { drawRow, heightOf, HEIGHT, titleField, titleOf } from "./list_row.js";
 import { selection } from "./list_selection.js";
 import { move, renameInFolder } from "./project_doors.js";
 import { shareDialog } from "./share.js";
@@ -153,12 +153,15 @@ export async function change(conversations, marks) {
   }
   selection.clear();
   const leaving = conversations.filter((c) => !fits(c) || (pages.plain && "pinned" in marks));
+  const held = rowOf(document.activeElement)?.dataset.id;
+  const at = rows.rows.findIndex((row) => row.key === held);
   pages.remove(new Set(leaving.map((c) => c.id)));
   if (pages.plain && "pinned" in marks) await loadConversations(); // it changes its group
   drawList();
+  if (held && !list.contains(document.activeElement)) refocus(held, at);
   emit("list-touched");
   const [name, value, key] = DONE.find(([mark, wanted]) => marks[mark] === wanted) || [];
-  if (key) toast(t(key, { n: ids.length }), 6000, { label: t("list.undo"), run: () => change(conversations, { [name]: !value }).then(loadConversations) });
+  if (key) toast(t(key, { n: ids.length }), 10000, { label: t("list.undo"), run: () => change(conversations, { [name]: !value }).then(loadConversations) });
   if (marks.trashed && ids.includes(state.current?.id)) location.hash = "#/";
 }
 
@@ -193,7 +196,6 @@ export function rename(c) {
   const i = rows.rows.findIndex((row) => row.key === c.id);
   const root = i < 0 ? null : rows.show(i);
   if (!root) { renameInFolder(c); return; }
-  const input = el("input", { type: "text", value: c.title || "", maxLength: 200, ariaLabel: t("list.newTitle"), dir: "auto" });
   renaming = c.id;
   const end = async (save, byKey) => {
     if (renaming !== c.id) return;
@@ -209,14 +211,7 @@ export function rename(c) {
     drawList();
     if (byKey) rows.nodes.get(c.id)?.querySelector(".conversation-link")?.focus(); // else one has gone elsewhere
   };
-  input.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.isComposing) end(true, true);
-    else if (event.key === "Escape") end(false, true);
-    else { event.stopPropagation(); return; }
-    event.preventDefault();
-    event.stopPropagation();
-  });
-  input.addEventListener("blur", () => end(true, false));
+  const input = titleField(c, end);
   root.replaceChildren(input);
   input.focus();
   input.select();
@@ -247,6 +242,12 @@ function choose(c, range) {
   if (range && all.includes(selection.last)) selection.range(all, c.id);
   else selection.toggle(c.id);
   drawList();
+}
+
+/** The row that had the focus is gone or drawn anew: the keyboard goes on at it, else at the row that took its place. */
+function refocus(id, at) {
+  const now = rows.rows.findIndex((row) => row.key === id);
+  if (!focusRow(now < 0 ? at : now, 1) && !focusRow(rows.rows.length - 1, -1)) search.focus();
 }
 
 /** The row at index `from`, or the next one in that direction that is a conversation. */

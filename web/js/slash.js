@@ -72,9 +72,9 @@ function choose(i) {
 
 /** A command with its text, such as "/system Be brief.": run instead of sent. */
 export function runCommand(content) {
-  const [, name, rest] = /^\/(\w+)\s+([^]*)$/.exec(content) || [];
+  const [, name, rest] = /^\/(\w+)(?:\s+([^]*))?$/.exec(content) || [];
   if (!name || !COMMANDS.some(([known]) => known === name) || !hears(`command-${name}`)) return false;
-  emit(`command-${name}`, rest.trim());
+  emit(`command-${name}`, (rest || "").trim());
   return true;
 }
 

@@ -3,13 +3,15 @@
 import { BlockWindow } from "./block_window.js";
 import { createResult, drawCalls } from "./calls.js";
 import { handleCodeClick } from "./code.js";
+import { focusComposer } from "./composer.js";
 import { announce, confirmDialog, copyText, fromTemplate, $, toast } from "./dom.js";
 import { failureOf } from "./errors.js";
 import { followFootnotes } from "./footnotes.js";
 import { rate, seconds } from "./format.js";
 import { t } from "./i18n.js";
+import { plainText } from "./list_row.js";
 import { MarkdownView } from "./markdown.js";
-import { addActions, drawActions } from "./message_menu.js";
+import { addActions, chooseVersion, drawActions } from "./message_menu.js";
 import { createUser } from "./own_message.js";
 import { branch, emit, on, siblings, state } from "./state.js";
 import { loadingWords, trouble } from "./trouble.js";
@@ -65,11 +67,13 @@ function drawVersions(root, message) {
   const at = all.indexOf(message);
   box.replaceChildren($("t-versions").content.cloneNode(true));
   box.querySelector(".versions-text").textContent = `${at + 1}/${all.length}`;
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", t("thread.versionOf", { at: at + 1, n: all.length }));
   const [older, newer] = [box.querySelector(".older"), box.querySelector(".newer")];
   older.disabled = at === 0;
   newer.disabled = at === all.length - 1;
-  older.addEventListener("click", () => emit("choose-version", all[at - 1]));
-  newer.addEventListener("click", () => emit("choose-version", all[at + 1]));
+  older.addEventListener("click", () => chooseVersion(all[at - 1], -1));
+  newer.addEventListener("click", () => chooseVersion(all[at + 1], 1));
 }
 
 function createAssistant(message) {
@@ -180,9 +184,18 @@ function viewOf(message) {
   return view;
 }
 
-/** Draws the branch that is shown; keeps the elements of messages that stay. */
+const SPOKEN = 600; // characters of an answer that are read aloud by themselves
+
+/** An answer as it is read aloud: without the signs of Markdown. */
+function spoken(content) {
+  const text = plainText(content).trim();
+  return text.length > SPOKEN ? `${text.slice(0, SPOKEN)}…` : text;
+}
+
+/** Draws the branch that is shown; keeps the elements of messages that stay. Who works in one that goes away goes on at the message box. */
 export function drawThread() {
   const path = state.current ? branch(state.current) : [];
+  const held = $("thread").contains(document.activeElement);
   blocks.set(path, views.size ? "keep" : "end");
   for (const { item } of blocks.drawn.values()) {
     const { root } = viewOf(item);
@@ -192,6 +205,7 @@ export function drawThread() {
   }
   $("welcome").hidden = path.length > 0;
   keepEnd();
+  if (held && !$("thread").contains(document.activeElement)) focusComposer();
   emit("thread-drawn");
 }
 
@@ -229,7 +243,9 @@ on("answer-start", ({ message, fresh }) => {
   if (view) drawWhole(view, message);
   if (!state.current || state.current.id !== message.conversation_id) return;
   drawThread();
-  if (fresh) scrollToEnd();
+  if (!fresh) return;
+  scrollToEnd();
+  announce(t("thread.begun"));
 });
 on("answer-progress", (message) => { const view = views.get(message.id); if (view) drawWaiting(view, message); });
 on("answer-delta", ({ message, data }) => {
@@ -246,7 +262,7 @@ on("answer-end", (message) => {
   view.frame = 0;
   drawWhole(view, message);
   keepEnd();
-  announce(message.status === "error" ? t("thread.failed") : message.content.slice(0, 600));
+  announce(message.status === "error" ? t("thread.failed") : t("thread.ended", { text: spoken(message.content) }));
 });
 
 followFootnotes($("thread"));

@@ -168,7 +168,7 @@ export async function drawRuns(box, { message, calls, fresh }, nobody) {
     draw(old);
     return;
   }
-  const view = { message, calls, box, list: el("div"), foot: el("div"), runs: new Map((message.runs || []).map((r) => [r.call_id, r])), notes: new Map(), tools: new Map(), mine: false, first: true, queue: {}, last: Promise.resolve() };
+  const view = { message, calls, box, list: el("div", { role: "group", ariaLabel: t("tools.title") }), foot: el("div"), runs: new Map((message.runs || []).map((r) => [r.call_id, r])), notes: new Map(), tools: new Map(), mine: false, first: true, queue: {}, last: Promise.resolve() };
   live.set(message.id, view);
   await findTools(view);
   if (![...view.tools.values()].some(Boolean) && !view.runs.size) { live.delete(message.id); nobody(); return; }
