@@ -125,6 +125,15 @@ uninstall-katex-fonts:
 	rm -rf "$(DESTDIR)$(webkatexdir)/fonts"
 .PHONY: install-katex-fonts uninstall-katex-fonts
 
+# last: it reads all that was installed
+EXTRA_DIST += %D%/version.sh
+install-data-hook:
+	$(SHELL) "$(srcdir)/%D%/version.sh" "$(DESTDIR)$(webdir)"
+uninstall-local: uninstall-web-version
+uninstall-web-version:
+	rm -rf "$(DESTDIR)$(webdir)/v"
+.PHONY: uninstall-web-version
+
 # the demo model is the default of `sluice up`
 demodir = $(pkgdatadir)/demo-model
 dist_demo_DATA = engine/demo-model/config.json engine/demo-model/generation_config.json \

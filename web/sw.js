@@ -6,7 +6,7 @@ const PAGE = "page";
 const READ = "read";
 const WANTED = "wanted"; // while this cache is there, something is to be kept at all: this worker outlives its registration
 const READ_DAYS = 30;
-const PARTS = /^\/($|(css|js|strings|vendor)\/(?!admin)|icon[\w-]*\.(svg|png)$|manifest\.webmanifest$)/;
+const PARTS = /^\/($|(v\/\w+\/)?(css|js|strings|vendor)\/(?!admin)|icon[\w-]*\.(svg|png)$|manifest\.webmanifest$)/;
 const FORGETS = /^\/api\/(conversations\/bulk|trash|messages\/\d+)$/; // what is changed there may delete chats, or parts of them
 const CHAT = /^\/api\/conversations\/(\d+)(?!\d)/;
 const READS = /^\/api\/(session$|conversations($|\/\d+(\/texts)?$)|conversation-tags$|projects$)/;
@@ -28,12 +28,15 @@ async function copyOf(response, key) {
 let renewing = null;
 let sessions = 0; // that ended, and deletions: what was asked for before is not kept
 
+/** Files have the address of their version (web/version.sh), which the page at / names. */
 async function renew(cache) {
+  const version = /\/v\/\w+\//.exec(await (await cache.match("/"))?.text())?.[0];
   for (const { url } of await cache.keys()) {
     try {
-      const response = await fetch(url, { cache: "no-cache" });
-      if (response.status === 200) await cache.put(url, await copyOf(response, ""));
-      else await cache.delete(url);
+      const now = version ? url.replace(/\/v\/\w+\//, version) : url;
+      const response = await fetch(now, { cache: "no-cache" });
+      if (response.status === 200) await cache.put(now, await copyOf(response, ""));
+      if (response.status !== 200 || now !== url) await cache.delete(url);
       if (!await caches.has(WANTED)) { await caches.delete(PAGE); return; }
     } catch { await cache.delete(url); } // better none than one of another version
   }

@@ -1,8 +1,10 @@
 // Reading without a network: off until asked for, never stale code, nothing kept after signing out.
 import assert from 'node:assert/strict';
-import { appendFileSync, cpSync, realpathSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, cpSync, readdirSync, realpathSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
+import { top } from '../api/harness.mjs';
 import { answered, closeSettings, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -14,11 +16,13 @@ before(async () => {
   const real = realpathSync(link);
   rmSync(link);
   cpSync(real, link, { recursive: true });
+  upgrade(link);
   web = link;
   page = await house.page();
 });
 after(async () => { await house?.browser.close(); await house?.server.stop(); });
 
+const upgrade = (folder) => execFileSync('sh', [path.join(top, 'web/version.sh'), folder]); // as `make install` does
 const registered = () => page.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).length);
 const kept = (name) => page.evaluate(async (n) => (await (await caches.open(n)).keys()).map((r) => r.url.replace(location.origin, '')), name);
 const toggle = async () => { await openSettings(page, 'general'); await page.click('[data-pref=offline] input'); };
@@ -87,11 +91,17 @@ test('a chat that was deleted elsewhere goes when the page begins; so does what 
   house.problems.splice(problems); // the 404, which the browser writes into its console
 });
 
-test('new code runs at once, with the network', opts, async () => {
+test('new code runs at once, with the network, and nothing of the old version is kept', opts, async () => {
   appendFileSync(path.join(web, 'js/theme.js'), '\nglobalThis.isNew = 2;\n');
+  upgrade(web);
+  const [version] = readdirSync(path.join(web, 'v'));
   await page.reload();
   await page.waitForSelector('#app:not([hidden])');
   assert.equal(await page.evaluate(() => globalThis.isNew), 2);
+  const old = async () => (await kept('page')).filter((u) => u.startsWith('/v/') && !u.startsWith(`/v/${version}/`));
+  for (let i = 0; i < 200 && (await old()).length; i++) await page.waitForTimeout(25);
+  assert.deepEqual(await old(), []);
+  assert.ok((await kept('page')).includes(`/v/${version}/js/theme.js`));
 });
 
 test('turned off, nothing is left; on again, and signed out, no chat is', opts, async () => {

@@ -25,7 +25,29 @@ test('all that comes before the first chat, the font with it, is under 180 KB co
   await page.context().close();
 });
 
-test('each file is asked for again, and answered from the reader\'s own copy while it is the same', opts, async () => {
+test('what the page asks for has the address of its version and is asked for once; another version\'s is kept by nobody', opts, async () => {
+  const page = await house.page();
+  const asked = () => page.evaluate(() => performance.getEntriesByType('resource').map((r) => ({ path: new URL(r.name).pathname, sent: r.transferSize })).filter((r) => /\/(css|js|strings|vendor)\//.test(r.path)));
+  const first = (await asked()).map((r) => r.path);
+  const version = /^\/v\/[0-9a-f]{16}\//.exec(first[0])?.[0];
+  assert.deepEqual(first.filter((p) => !p.startsWith(version)), []);
+  await page.reload();
+  await page.waitForSelector('#app:not([hidden])');
+  const again = await asked();
+  assert.ok(again.length > 30);
+  assert.deepEqual(again.filter((r) => r.sent > 0), []);
+  for (const [path, control, status] of [[`${version}js/main.js`, 'public, max-age=31536000, immutable', 200], ['/v/0123456789abcdef/js/main.js', 'no-cache', 200],
+    [`${version}js/none.js`, null, 404], [`${version}frame/preview.html`, null, 404], [`${version}index.html`, null, 404]]) {
+    const r = await fetch(house.server.url + path);
+    await r.text();
+    assert.equal(r.status, status, path);
+    if (control) assert.equal(r.headers.get('cache-control'), control, path);
+    else assert.doesNotMatch(r.headers.get('cache-control') ?? '', /immutable/, path);
+  }
+  await page.context().close();
+});
+
+test('each file that has no version is asked for again, and answered from the reader\'s own copy while it is the same', opts, async () => {
   for (const path of ['/', '/js/main.js', '/css/page.css', '/vendor/inter.woff2', '/strings/de.json', '/vendor/markdown-it.min.js', '/icon.svg', '/manifest.webmanifest']) {
     const first = await fetch(house.server.url + path, { headers: { 'accept-encoding': 'gzip' } });
     await first.text();

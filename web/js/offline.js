@@ -8,7 +8,8 @@ import { loadStrings, t } from "./i18n.js";
 await loadStrings();
 
 const NEWEST = 30; // chats that are kept without having been opened
-const NEEDED = ["/", "/vendor/markdown-it.min.js", "/vendor/purify.min.js", "/vendor/highlight.min.js", "/js/clean.js", "/js/markdown.js"];
+const VERSION = new URL("..", import.meta.url).pathname; // where this version's files are
+const NEEDED = ["/", ...["vendor/markdown-it.min.js", "vendor/purify.min.js", "vendor/highlight.min.js", "js/clean.js", "js/markdown.js"].map((path) => VERSION + path)];
 const TEXTS = 80; // as history.js asks
 const WANTED = "wanted"; // as in sw.js, with the next two
 const READ = "read";

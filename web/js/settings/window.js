@@ -16,8 +16,8 @@ let shown = null; // the window that is open
 
 function addStyles() {
   if (document.querySelector("link[href$='css/settings.css']")) return null;
-  return Promise.all(["css/settings.css", "css/bars.css"].map((href) => new Promise((done) => {
-    document.head.append(el("link", { rel: "stylesheet", href, on: { load: done, error: done } }));
+  return Promise.all(["settings", "bars"].map((name) => new Promise((done) => {
+    document.head.append(el("link", { rel: "stylesheet", href: new URL(`../../css/${name}.css`, import.meta.url).href, on: { load: done, error: done } }));
   })));
 }
 

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Gives the page's files an address for each version: FOLDER/v/HASH is FOLDER itself, and the HTML asks for scripts, styles and the font
+# there. A browser may keep those for ever (nginx/server.conf.in), since another version has another address; the HTML is always asked for.
+#   version.sh FOLDER   (where the page is installed)
+set -e
+cd "$1"
+hash=$(find css js strings vendor -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-16)
+
+# The modules that the chat page begins with, as each of them names the next: asked for at once, not one behind the other.
+modules=
+todo=js/main.js
+while [ -n "$todo" ]; do
+    next=
+    for file in $todo; do
+        case "$modules " in *" $file "*) continue ;; esac
+        modules="$modules $file"
+        next="$next $(sed -nE 's#^(import|export) (.* from )?"\./([a-z0-9_-]+\.js)";.*#js/\3#p' "$file")"
+    done
+    todo=$(echo $next)
+done
+links=$(for file in $modules; do printf '  <link rel="modulepreload" href="/v/%s/%s">\\n' "$hash" "$file"; done)
+
+rm -rf v
+mkdir v
+ln -s .. "v/$hash"
+for page in index.html admin.html share.html; do
+    sed -E -e '/rel="modulepreload"/d' -e "s#(href|src)=\"/?(v/[0-9a-f]+/)?(css|js|vendor)/#\\1=\"/v/$hash/\\3/#g" "$page" >v/new.html
+    [ "$page" != index.html ] || sed -i "s#^  <script type=\"module\"#$links&#" v/new.html
+    cat v/new.html >"$page"
+done
+rm v/new.html
