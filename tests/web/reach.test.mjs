@@ -153,6 +153,96 @@ test('bullets are discs, then circles, then squares; no colour of the browser\'s
   await page.context().close();
 });
 
+/** Goes through all that Tab reaches; gives what has the focus while something lies over its middle or it is beside the screen. */
+async function obscured(page, steps) {
+  const bad = new Set();
+  for (let i = 0; i < steps; i++) {
+    await page.keyboard.press('Tab');
+    const found = await page.evaluate(() => {
+      const n = document.activeElement;
+      if (n === document.body || n.matches('[tabindex="-1"], [role=tabpanel], .admin-scroll')) return '';
+      const box = (n.closest('label') || n).getBoundingClientRect();
+      const [x, y] = [box.left + box.width / 2, box.top + Math.min(box.height / 2, 40)];
+      const top = document.elementFromPoint(x, y);
+      return top && (n.contains(top) || top.contains(n) || top.closest('label')?.contains(n)) ? '' : `${n.name || n.id || n.className} ${Math.round(y)}: ${top?.className}`;
+    });
+    if (found) bad.add(found);
+  }
+  return [...bad];
+}
+
+test('what has the focus is never under a head or a foot that stays', opts, async () => {
+  const page = await house.page({ viewport: { width: 1280, height: 480 }, reducedMotion: 'reduce' });
+  await page.click('#settings');
+  await page.waitForSelector('#settings-dialog[open]');
+  await page.click('.settings-advanced summary');
+  assert.deepEqual(await obscured(page, 28), []);
+  await page.keyboard.press('Escape');
+  await openSettings(page, 'chat');
+  await page.click('.settings-advanced summary');
+  assert.deepEqual(await obscured(page, 32), []);
+  await page.goto(`${house.server.url}/admin#/settings`);
+  await page.waitForSelector('.setting');
+  assert.deepEqual(await obscured(page, 60), []);
+  await page.context().close();
+});
+
+test('wider spacing of letters, words and lines cuts nothing off', opts, async () => {
+  const page = await house.page({ reducedMotion: 'reduce' });
+  await say(page, order({ text: '<think>\nHm.\n</think>\n\nYes, **this**.\n\n- a list\n\n```js\nlet x = 1;\n```' }));
+  await answered(page);
+  const cut = () => page.evaluate(() => {
+    const sheet = new CSSStyleSheet(); // WCAG 1.4.12; the page's policy lets nobody write it as an element
+    sheet.replaceSync('* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important; } p { margin-bottom: 2em !important; }');
+    document.adoptedStyleSheets = [sheet];
+    const bad = [...document.querySelectorAll('body *')].filter((n) => n.checkVisibility() && n.textContent.trim() && !n.closest('.sr, .i, svg, .meter-tip, .katex, noscript')
+      && /hidden|clip/.test(getComputedStyle(n).overflowY) && n.scrollHeight > n.clientHeight + 2 && getComputedStyle(n).webkitLineClamp === 'none'
+      && n.clientHeight < 200).map((n) => `${n.id || n.className}: ${n.scrollHeight} in ${n.clientHeight}`);
+    if (document.documentElement.scrollWidth > innerWidth) bad.push('wider than the screen');
+    return [...new Set(bad)];
+  });
+  assert.deepEqual(await cut(), []);
+  for (const section of ['general', 'appearance', 'usage', 'security', 'data']) {
+    await openSettings(page, section);
+    assert.deepEqual(await cut(), [], section);
+  }
+  await page.context().close();
+});
+
+test('at 200 and at 400 percent one can read, write and save', opts, async () => {
+  for (const viewport of [{ width: 640, height: 400 }, { width: 320, height: 256 }]) { // of 1280 by 800, and by 1024
+    const page = await house.page({ viewport, reducedMotion: 'reduce' });
+    await say(page, order({ text: 'word '.repeat(200) }));
+    await answered(page);
+    const [scroller, send] = await page.evaluate(() => ['#scroller', '#send'].map((s) => document.querySelector(s).getBoundingClientRect().toJSON()));
+    assert.ok(scroller.height >= 60 && send.bottom <= viewport.height && send.right <= viewport.width, JSON.stringify([viewport, scroller, send]));
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+    await page.click('#settings');
+    await page.waitForSelector('#settings-dialog[open]');
+    const save = page.locator('#settings-form .dialog-row .primary').last();
+    await save.scrollIntoViewIfNeeded();
+    await page.fill('#settings-form [name=system]', 'Be brief.');
+    await save.click();
+    await until(page, () => !document.querySelector('dialog[open]'));
+    await openSettings(page, 'general');
+    await page.locator('.pref').last().scrollIntoViewIfNeeded();
+    assert.ok(await page.evaluate(() => [...document.querySelectorAll('.settings-main *')].every((n) => n.getBoundingClientRect().right <= innerWidth + 1)));
+    await page.context().close();
+  }
+});
+
+test('who wants less motion gets none', opts, async () => {
+  const moving = async (reducedMotion) => {
+    const page = await house.page({ reducedMotion });
+    await page.click('#theme');
+    const n = await page.evaluate(() => document.getAnimations().length);
+    await page.context().close();
+    return n;
+  };
+  assert.ok(await moving('no-preference') > 0);
+  assert.equal(await moving('reduce'), 0);
+});
+
 test('nothing failed in the page meanwhile', opts, () => {
   assert.deepEqual(house.problems, []);
 });

@@ -1,6 +1,7 @@
 // Every page and dialog, one after the other: what axe looks at, and what screenshots.mjs takes. Menus and the admin's
 // sections are walked as they are found, so that what is added there comes here by itself; the rest is a line in EXTRA.
-import { answered, closeSettings, openSettings, say, until } from './page.mjs';
+import { startMcp } from '../api/mcp_server.mjs';
+import { answered, closeSettings, openSettings, order, say, until } from './page.mjs';
 
 /** An answer with all that Markdown has. */
 export const SAMPLE = `## Tides in one page
@@ -91,8 +92,60 @@ const EXTRA = [
     await closeDialogs(page);
     while (await page.locator('#files .file').count()) await page.locator('#files .file-remove').first().click();
   }],
+  ...[['add-menu', '#add'], ['model-menu', '#model'], ['title-menu', '#title-button']].map(([name, button]) => [name, async (page) => { await page.click(button); await page.waitForSelector('.menu'); }, closeDialogs]),
+  ['palette', async (page) => { await page.keyboard.press('Control+k'); await page.waitForSelector('#palette[open] [role=option]'); }, closeDialogs],
+  ['confirm', async (page) => {
+    await page.locator('.message.assistant .act-more').first().click();
+    await page.locator('.menu .i-trash').last().click();
+    await page.waitForSelector('#confirm-dialog[open]');
+  }, closeDialogs],
+  ['export-dialog', async (page) => { await page.click('#title-button'); await page.locator('.menu .i-export').click(); await page.waitForSelector('#export-dialog[open]'); }, closeDialogs],
+  ['import-dialog', async (page) => { await page.fill('#composer-text', '/import'); await page.waitForSelector('#slash-list:not([hidden])'); await page.press('#composer-text', 'Enter'); await page.waitForSelector('#import-dialog[open]'); }, closeDialogs],
+  ['toast', async (page) => { await page.locator('.message.assistant .act-copy').first().click(); await page.waitForSelector('.toast'); },
+    async (page) => { await page.evaluate(() => document.querySelectorAll('.toast').forEach((n) => n.remove())); }],
   ['reasoning', async (page) => { await page.click('.reasoning summary'); }, async (page) => { await page.click('.reasoning summary'); }],
 ];
+
+/** What a chat can show beside an answer that went well: two versions, a preview, a failed answer, one that runs with a message behind it, a tool that asks. */
+async function* troubles(house, page) {
+  await page.goto(`${house.server.url}/#/`);
+  await page.waitForSelector('#welcome:not([hidden])');
+  await say(page, order({ text: 'One.\n\n```html\n<p>Hello</p>\n```' }));
+  await answered(page);
+  await page.locator('.act-preview').click();
+  await page.waitForSelector('iframe');
+  await page.locator('.message.assistant .act-again').click();
+  await until(page, () => document.querySelector('.message.assistant .versions-text')?.textContent === '2/2');
+  await answered(page);
+  yield { name: 'versions', page };
+  await page.locator('.message.assistant .act-more').click();
+  await page.locator('.menu .i-columns').click();
+  await page.waitForSelector('dialog.compare[open] .prose p');
+  yield { name: 'compare', page };
+  await closeDialogs(page);
+  await say(page, order({ text: 'a b c d e f', fail_after: 3 }));
+  await answered(page);
+  yield { name: 'failed', page };
+  await say(page, order({ text: 'word '.repeat(400), token_ms: 100 }));
+  await page.fill('#composer-text', 'And then?');
+  await page.click('#send');
+  await page.waitForSelector('#queued:not([hidden])');
+  yield { name: 'queued', page };
+  await page.click('#queued-drop');
+  await page.click('#stop');
+  await answered(page);
+
+  const mcp = await startMcp();
+  try {
+    if (!(await house.server.json('GET', '/api/tool-servers')).body.items.length) await house.server.json('POST', '/api/tool-servers', { name: 'calc', url: mcp.url, everyone: true });
+    const { id } = (await house.server.json('POST', '/api/conversations', { title: 'Adding up', settings: { tool_servers: ['calc'] } })).body;
+    await page.goto(`${house.server.url}/#/c/${id}`);
+    await until(page, `document.querySelector('#title').textContent === 'Adding up'`);
+    await say(page, order({ text: '<tool_call>\n{"name": "calc_wipe_disk", "arguments": {}}\n</tool_call>\n<tool_call>\n{"name": "unknown", "arguments": {"a": 1}}\n</tool_call>' }));
+    await page.waitForSelector('.call-ask');
+    yield { name: 'tool-card', page };
+  } finally { await mcp.stop(); }
+}
 
 /** Yields {name, page}: each is as the reader would see it, until the next one is asked for. */
 export async function* scenes(house, context = {}) {
@@ -103,6 +156,9 @@ export async function* scenes(house, context = {}) {
   await out.goto(`${house.server.url}/#/invite/none`);
   await out.waitForSelector('#sign-up-error:not([hidden])');
   yield { name: 'sign-up', page: out };
+  await out.goto(`${house.server.url}/admin`);
+  await out.waitForSelector('#gate:not([hidden])');
+  yield { name: 'gate', page: out };
   await out.context().close();
 
   const page = await house.page(context);
@@ -127,6 +183,17 @@ export async function* scenes(house, context = {}) {
   await page.fill('#search', '');
   await page.locator('.conversation').first().waitFor();
   yield { name: 'list', page };
+  await page.click('#filters');
+  yield { name: 'filters-menu', page };
+  await closeDialogs(page);
+  await page.click('#theme');
+  yield { name: 'theme-menu', page };
+  await closeDialogs(page);
+  await page.locator('.conversation-link').first().click({ modifiers: ['Control'] });
+  await page.waitForSelector('#selection:not([hidden])');
+  yield { name: 'selection', page };
+  await page.locator('.conversation-link').first().focus();
+  await page.keyboard.press('Escape');
   yield* menuOf(page, '#account', 'account', list);
   yield* menuOf(page, '.conversation >> nth=0 >> .conversation-more', 'conversation', list);
 
@@ -147,6 +214,15 @@ export async function* scenes(house, context = {}) {
   await closeDialogs(page);
 
   await house.server.json('PATCH', '/api/admin/settings', { share_links: true });
+  await page.goto(here);
+  await page.locator('.message.assistant').first().waitFor();
+  await page.click('#title-button');
+  await page.locator('.menu .i-share').click();
+  await page.click('#share-form .primary');
+  await page.waitForSelector('#share-link:not([hidden])');
+  yield { name: 'share-made', page };
+  await closeDialogs(page);
+  yield* troubles(house, page);
   const shared = await house.server.json('POST', `/api/conversations/${here.split('/').pop()}/shares`, {});
   if (shared.body?.path) {
     await page.goto(house.server.url + shared.body.path);
@@ -160,6 +236,11 @@ export async function* scenes(house, context = {}) {
     await page.click(`#sections a[href="${section}"]`);
     await page.waitForTimeout(250);
     yield { name: `admin-${section.replace(/\W/g, '')}`, page };
+    if (section !== '#/models') continue;
+    await page.locator('#view .admin-block button:not(:disabled)').first().click();
+    await page.waitForSelector('#confirm-dialog[open]');
+    yield { name: 'admin-confirm', page };
+    await closeDialogs(page);
   }
   await page.goto(`${house.server.url}/admin#/users`);
   await page.locator('.name-button').first().click();
