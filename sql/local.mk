@@ -5,7 +5,7 @@ SQL_QUERIES = \
 	%D%/queries/attachments.sql %D%/queries/search.sql %D%/queries/tree.sql %D%/queries/server.sql \
 	%D%/queries/shares.sql %D%/queries/sorting.sql %D%/queries/library.sql %D%/queries/import.sql \
 	%D%/queries/people.sql %D%/queries/export.sql %D%/queries/openai.sql %D%/queries/oidc.sql %D%/queries/passkeys.sql \
-	%D%/queries/prompts.sql %D%/queries/models.sql %D%/queries/tools.sql %D%/queries/projects.sql
+	%D%/queries/prompts.sql %D%/queries/models.sql %D%/queries/tools.sql %D%/queries/projects.sql %D%/queries/groups.sql
 SQL_MIGRATIONS = \
 	%D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql %D%/migrations/0003_responses.sql \
 	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql \
@@ -72,6 +72,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/projects/chunking.c %D%/projects/chunking.h \
 	%D%/projects/ranking.c %D%/projects/ranking.h \
 	%D%/projects/store_project_files.c %D%/projects/store_project_files.h \
+	%D%/projects/store_project_shares.c %D%/projects/store_project_shares.h \
 	%D%/projects/store_projects.c %D%/projects/store_projects.h \
 	%D%/prompts/store_prompt_blocks.c %D%/prompts/store_prompt_blocks.h \
 	%D%/prompts/store_prompt_seal.c %D%/prompts/store_prompt_seal.h \
@@ -80,6 +81,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/tools/store_tool_servers.c %D%/tools/store_tool_servers.h \
 	%D%/tools/tools_internal.h \
 	%D%/users/store_factor.c %D%/users/store_factor.h \
+	%D%/users/store_groups.c %D%/users/store_groups.h \
 	%D%/users/store_invites.c %D%/users/store_invites.h \
 	%D%/users/store_keys.c \
 	%D%/users/store_limits.c %D%/users/store_limits.h \

@@ -77,7 +77,7 @@ bool conversations_project_fits(struct store *s, int64_t user_id, int64_t projec
 {
     if (!project_id || project_id == STORE_NO_PROJECT)
         return true;
-    sqlite3_stmt *q = statement_begin(s, QUERY_PROJECT_OWN, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_PROJECT_THERE, e);
     if (!q)
         return false;
     statement_bind_int(q, ":user_id", user_id);

@@ -116,6 +116,31 @@ static bool set_users(struct store *s, int64_t id, const struct store_model_chan
     return true;
 }
 
+static bool set_groups(struct store *s, int64_t id, const struct store_model_change *c,
+                       struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_GROUP_CLEAR, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":id", id);
+    if (!statement_run(s, q, NULL, e))
+        return false;
+    for (int i = 0; i < c->n_groups; i++) {
+        int changed = 0;
+        if (!(q = statement_begin(s, QUERY_MODEL_GROUP_ADD, e)))
+            return false;
+        statement_bind_int(q, ":model_id", id);
+        statement_bind_int(q, ":group_id", c->groups[i]);
+        if (!statement_run(s, q, &changed, e))
+            return sqlite3_errcode(s->db) == SQLITE_CONSTRAINT
+                       ? err_field(e, ERR_INPUT, "groups", "names one twice")
+                       : false;
+        if (!changed)
+            return err_field(e, ERR_INPUT, "groups", "%lld is no group", (long long)c->groups[i]);
+    }
+    return true;
+}
+
 static void bind_given(sqlite3_stmt *q, const char *name, int64_t v)
 {
     if (v >= 0)
@@ -137,7 +162,7 @@ static bool change(struct store *s, int64_t id, const struct store_model_change 
     return statement_run(s, q, &changed, e) &&
            (changed || err_set(e, ERR_NOTFOUND, "there is no such model")) &&
            models_change_local(s, id, c, e) && (!c->aliases || set_aliases(s, id, c->aliases, e)) &&
-           (!c->users || set_users(s, id, c, e));
+           (!c->users || set_users(s, id, c, e)) && (!c->groups || set_groups(s, id, c, e));
 }
 
 bool store_model_change(struct store *s, int64_t id, const struct store_model_change *c,
@@ -176,7 +201,8 @@ static struct store_model borrow(sqlite3_stmt *q)
                                 .pinned = sqlite3_column_int(q, 11),
                                 .preload = sqlite3_column_int(q, 12),
                                 .idle_s = sqlite3_column_int64(q, 13),
-                                .defaults = statement_column_optional(q, 14)};
+                                .defaults = statement_column_optional(q, 14),
+                                .groups = statement_column_text(q, 15)};
 }
 
 bool store_model_find(struct store *s, struct arena *a, const struct store_model_ask *ask,
@@ -196,6 +222,7 @@ bool store_model_find(struct store *s, struct arena *a, const struct store_model
              statement_column_copy(q, 9, a, &out->aliases, e) &&
              (!out->path || statement_column_copy(q, 10, a, &out->path, e)) &&
              (!out->defaults || statement_column_copy(q, 14, a, &out->defaults, e));
+        out->groups = NULL;
     }
     statement_end(q);
     return ok;

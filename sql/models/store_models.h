@@ -20,9 +20,11 @@ struct store_model {
     const char *kind;              /* "chat", "embedding", "rerank" */
     int64_t context;               /* tokens; 0: not known */
     bool tools, vision, reasoning; /* the last: it reads its earlier reasoning */
-    bool everyone;                 /* false: admins, and users who are named */
+    bool everyone; /* false: admins, users who are named, and members of groups that are */
     int64_t created_at;
-    const char *aliases; /* a JSON array; ignored by store_model_add */
+    const char *aliases; /* a JSON array; ignored by store_model_add, as are: */
+    const char
+        *groups; /* a JSON array of ids: whose members may use it; NULL by store_model_find */
     /* of this machine; ignored by store_model_add */
     const char *path; /* a folder or a GGUF file; NULL: other servers answer */
     bool pinned, preload;
@@ -42,6 +44,8 @@ struct store_model_change { /* -1 and NULL leave what is there */
     const struct store_model_names *aliases;
     const int64_t *users; /* [n_users] who may use it where not everyone may */
     int n_users;
+    const int64_t *groups; /* [n_groups] whose members may, too */
+    int n_groups;
 };
 bool store_model_change(struct store *s, int64_t id, const struct store_model_change *c,
                         struct err *e);

@@ -7,11 +7,13 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/buf.h"
+#include "engine/base/clock.h"
 #include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
 #include "sql/files/store_attachments.h"
 #include "sql/projects/chunking.h"
 #include "sql/projects/store_projects.h"
+#include "sql/users/users_internal.h"
 
 #define PASSAGES_STEP 500 /* in one transaction: some milliseconds */
 
@@ -194,7 +196,7 @@ static bool add(struct store *s, const struct store_project_file_ref *f, const s
            add_missing(s, f->attachment_id, p, e);
 }
 
-bool store_project_file_add(struct store *s, const struct store_project_file_ref *f, struct err *e)
+static bool add_own(struct store *s, const struct store_project_file_ref *f, struct err *e)
 {
     struct passages p = {0};
     struct err why = {0};
@@ -215,6 +217,87 @@ bool store_project_file_add(struct store *s, const struct store_project_file_ref
     ok = ok && store_write_begin(s, e) && store_write_end(s, add(s, f, &p, e), e);
     free(p.at);
     return ok;
+}
+
+/* The project's owner; 0: the user may not read it, or not change it. */
+static bool find_owner(struct store *s, enum query which, const struct store_ref *project,
+                       int64_t *owner, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, which, e);
+    *owner = 0;
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", project->user_id);
+    statement_bind_int(q, ":id", project->id);
+    const int rc = statement_step(s, q, e);
+    if (rc == 1)
+        *owner = sqlite3_column_int64(q, 0);
+    statement_end(q);
+    return rc >= 0;
+}
+
+/* A number of the row that a statement finds; 0: it finds none. */
+static bool find_id(struct store *s, enum query which, const struct store_project_file_ref *f,
+                    int64_t *id, struct err *e)
+{
+    sqlite3_stmt *q = begin(s, which, f, e);
+    *id = 0;
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", f->user_id);
+    const int rc = statement_step(s, q, e);
+    if (rc == 1)
+        *id = sqlite3_column_int64(q, 0);
+    statement_end(q);
+    return rc >= 0;
+}
+
+static bool copy(struct store *s, const struct store_project_file_ref *f, int64_t owner,
+                 int64_t *id, struct err *e)
+{
+    struct err why = {0};
+    sqlite3_stmt *q = begin(s, QUERY_PROJECT_FILE_COPY, f, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", f->user_id);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    if (!statement_int(s, q, id, &why))
+        return why.code == ERR_NOTFOUND
+                   ? err_field(e, ERR_INPUT, "attachment_id", "there is no attachment %lld",
+                               (long long)f->attachment_id)
+                   : err_set(e, why.code, "%s", why.text);
+    return search_add_file(s, *id, e) && users_check_quota(s, owner, f->storage_bytes, e);
+}
+
+/* An editor's upload: the project has the same file already, or its owner gets a copy of the row.
+ * The bytes are in one place, whoever has them. */
+static bool add_copy(struct store *s, const struct store_project_file_ref *f, int64_t owner,
+                     struct err *e)
+{
+    struct store_project_file_ref theirs = {.user_id = owner, .project_id = f->project_id};
+    int64_t same = 0;
+    if (!find_id(s, QUERY_PROJECT_FILE_SAME, f, &same, e))
+        return false;
+    if (same)
+        return true;
+    if (!store_write_begin(s, e) ||
+        !store_write_end(s, copy(s, f, owner, &theirs.attachment_id, e), e))
+        return false;
+    if (add_own(s, &theirs, e))
+        return true;
+    store_attachment_remove(s, owner, theirs.attachment_id, &(struct err){0});
+    return false;
+}
+
+bool store_project_file_add(struct store *s, const struct store_project_file_ref *f, struct err *e)
+{
+    int64_t owner = 0;
+    const struct store_ref project = {.user_id = f->user_id, .id = f->project_id};
+    if (!find_owner(s, QUERY_PROJECT_OWNER, &project, &owner, e))
+        return false;
+    if (!owner)
+        return err_set(e, ERR_NOTFOUND, "there is no such project");
+    return owner == f->user_id ? add_own(s, f, e) : add_copy(s, f, owner, e);
 }
 
 static bool remove_file(struct store *s, const struct store_project_file_ref *f, struct err *e)
@@ -272,9 +355,12 @@ bool store_project_find(struct store *s, const struct store_ref *project, const 
                         struct store_passages *out, struct err *e)
 {
     char owner[24];
+    int64_t owner_id = 0;
     struct buf terms = {0};
     *out = (struct store_passages){0};
-    snprintf(owner, sizeof owner, "u%lld", (long long)project->user_id);
+    if (!find_owner(s, QUERY_PROJECT_OWNER_READ, project, &owner_id, e))
+        return false;
+    snprintf(owner, sizeof owner, "u%lld", (long long)owner_id);
     out->n_terms = ranking_query(&terms, owner, question);
     bool ok = !terms.failed || err_set(e, ERR_NOMEM, "memory ran out");
     if (ok && out->n_terms) {

@@ -33,10 +33,12 @@ bool store_project_files(struct store *s, struct arena *a, const struct store_re
                          struct store_project_files *out, struct err *e);
 struct store_project_file_ref {
     int64_t user_id, project_id, attachment_id;
+    int64_t storage_bytes; /* that the owner may keep in all; 0: no limit. Of an addition */
 };
-/* An attachment of the user becomes a file of the project, or is one already. ERR_NOTFOUND: the
- * project; ERR_INPUT "attachment_id": there is none of the user's; ERR_UNSUPPORTED: it has no text;
- * ERR_LIMIT: too many files, or too much text. */
+/* An attachment of the user becomes a file of the project, or is one already; that of an editor is
+ * copied, so that it is the owner's. ERR_NOTFOUND: the project, or the user may not change it;
+ * ERR_INPUT "attachment_id": there is none of the user's; ERR_UNSUPPORTED: it has no text;
+ * ERR_LIMIT: too many files, too much text, or field STORE_QUOTA_FIELD. */
 bool store_project_file_add(struct store *s, const struct store_project_file_ref *f, struct err *e);
 bool store_project_file_remove(struct store *s, const struct store_project_file_ref *f,
                                struct err *e);
@@ -45,6 +47,7 @@ struct store_passages { /* the caller frees `at` */
     struct ranking_passage *at;
     int n, n_terms;
 };
-/* All passages of the project's files with a word of the question, without their scores. */
+/* All passages of the project's files with a word of the question, without their scores. Of a
+ * project that the user may not read there are none. */
 bool store_project_find(struct store *s, const struct store_ref *project, const char *question,
                         struct store_passages *out, struct err *e);

@@ -37,7 +37,11 @@ static void borrow(sqlite3_stmt *q, struct store_project *p)
                                 .updated_at = sqlite3_column_int64(q, 6),
                                 .n_chats = sqlite3_column_int64(q, 7),
                                 .n_files = sqlite3_column_int64(q, 8),
-                                .indexing = sqlite3_column_int(q, 9)};
+                                .indexing = sqlite3_column_int(q, 9),
+                                .owner_id = sqlite3_column_int64(q, 10),
+                                .owner_name = statement_column_text(q, 11),
+                                .access = sqlite3_column_int(q, 12),
+                                .n_shares = sqlite3_column_int64(q, 13)};
 }
 
 bool store_project_list(struct store *s, int64_t user_id, store_project_fn fn, void *context,
@@ -69,7 +73,8 @@ static int read_one(struct store *s, struct arena *a, sqlite3_stmt *q, struct st
         borrow(q, out);
         if (!statement_column_copy(q, 1, a, &out->key, e) ||
             !statement_column_copy(q, 2, a, &out->name, e) ||
-            !statement_column_copy(q, 4, a, &out->instructions, e))
+            !statement_column_copy(q, 4, a, &out->instructions, e) ||
+            !statement_column_copy(q, 11, a, &out->owner_name, e))
             rc = -1;
     }
     statement_end(q);
@@ -159,6 +164,17 @@ bool store_project_add(struct store *s, int64_t user_id, const struct store_proj
            store_write_end(s, add(s, user_id, c, id, e), e);
 }
 
+/* What is in a project is its owner's, whoever put it there. */
+static bool check_owners_quota(struct store *s, const struct store_ref *project, int64_t quota,
+                               struct err *e)
+{
+    int64_t owner = 0;
+    if (!quota)
+        return true;
+    sqlite3_stmt *q = begin(s, QUERY_PROJECT_OWNER, project, e);
+    return q && statement_int(s, q, &owner, e) && users_check_quota(s, owner, quota, e);
+}
+
 static bool update(struct store *s, const struct store_ref *project,
                    const struct store_project_change *c, struct err *e)
 {
@@ -170,7 +186,7 @@ static bool update(struct store *s, const struct store_ref *project,
     if (c->colour >= 0)
         statement_bind_int(q, ":colour", c->colour);
     return statement_run(s, q, &changed, e) && (changed || none(e)) &&
-           users_check_quota(s, project->user_id, c->storage_bytes, e);
+           check_owners_quota(s, project, c->storage_bytes, e);
 }
 
 bool store_project_update(struct store *s, const struct store_ref *project,

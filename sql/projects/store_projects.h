@@ -1,6 +1,7 @@
-/* Projects: folders of a user's chats with a name, a colour and instructions. Which chats are in
- * one is a column of conversations (sql/chats); the files are in store_project_files.h. Rules as in
- * sql/core/store.h: another user's row is ERR_NOTFOUND. */
+/* Projects: folders of chats with a name, a colour and instructions. Which chats are in one is a
+ * column of conversations (sql/chats); the files are in store_project_files.h. Its owner may share
+ * it (store_project_shares.h): who may read it finds it here as well, and nobody else. Rules as in
+ * sql/core/store.h: a row that the user may not read, or not change so, is ERR_NOTFOUND. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,12 +23,16 @@ struct store_project {
     const char *name, *instructions;
     int colour; /* 0 to STORE_PROJECT_COLOURS - 1 */
     int64_t created_at, updated_at;
-    int64_t n_chats; /* outside the trash */
+    int64_t n_chats; /* the caller's, outside the trash */
     int64_t n_files;
     bool indexing; /* a search over its files misses some passages yet */
+    int64_t owner_id;
+    const char *owner_name;
+    int access;       /* the caller's: enum store_project_access */
+    int64_t n_shares; /* with how many users and groups */
 };
 
-/* By name. */
+/* Those that the user may read, by name. */
 typedef bool (*store_project_fn)(void *context, const struct store_project *p); /* false: enough */
 bool store_project_list(struct store *s, int64_t user_id, store_project_fn fn, void *context,
                         struct err *e);
@@ -44,7 +49,7 @@ struct store_project_change {       /* of an existing one NULL, and colour -1, l
     const char *name;               /* 1 to STORE_PROJECT_NAME characters */
     const char *instructions, *key; /* key: only of a new one; NULL: made up */
     int colour;
-    int64_t storage_bytes; /* that the user may keep in all; 0: no limit */
+    int64_t storage_bytes; /* that the owner may keep in all; 0: no limit */
 };
 /* Whether name, instructions and colour may be; without a store. ERR_INPUT or ERR_LIMIT, with the
  * field. */
@@ -54,7 +59,7 @@ bool store_project_add(struct store *s, int64_t user_id, const struct store_proj
                        int64_t *id, struct err *e);
 bool store_project_update(struct store *s, const struct store_ref *project,
                           const struct store_project_change *c, struct err *e);
-/* Its files go unless a message or another project has them. Its chats stay, without a project, or
- * go into the trash. */
+/* Its owner's alone to do. Its files go unless a message or another project has them. Its chats
+ * stay, without a project; or the owner's go into the trash, never others'. */
 bool store_project_remove(struct store *s, const struct store_ref *project, bool trash_chats,
                           struct err *e);

@@ -3,12 +3,16 @@
 c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
        EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
        c.pinned, c.archived, c.trashed_at, c.fork_of,
-       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id), c.project_id
+       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id), @chat_project
+
+-- Its project while its user may read that: a chat whose project is shared no more is in none.
+-- part: chat_project
+CASE WHEN c.project_id IN (SELECT mine.project_id FROM project_access mine WHERE mine.user_id = :user_id) THEN c.project_id END
 
 -- Whether a list shows a conversation. :tags is a JSON array of folded tags, all of which it must have, or NULL.
 -- :project is a project's id, 0 for conversations in none, or NULL.
 -- part: conversation_filter
-(:project IS NULL OR c.project_id IS nullif(:project, 0)) AND
+(:project IS NULL OR CASE :project WHEN 0 THEN c.project_id IS NULL OR @chat_project IS NULL ELSE c.project_id IS :project END) AND
 (:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
   AND (c.trashed_at IS NOT NULL) = :trashed
   AND (:tags IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:tags) WHERE json_each.value NOT IN (
@@ -37,7 +41,7 @@ m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, 
 -- name: conversation_add
 INSERT INTO conversations (user_id, key, title, settings, project_id, created_at, updated_at)
 SELECT id, lower(hex(randomblob(16))), :title, :settings,
-       (SELECT p.id FROM projects p WHERE p.id = :project AND p.user_id = :user_id), :now, :now FROM users WHERE id = :user_id AND deleted_at IS NULL
+       (SELECT p.id FROM projects p WHERE p.id = :project AND @project_readable), :now, :now FROM users WHERE id = :user_id AND deleted_at IS NULL
 RETURNING id;
 
 -- name: conversation_get
@@ -129,7 +133,7 @@ UPDATE conversations
 SET title = coalesce(:title, title), settings = coalesce(:settings, settings),
     leaf_id = coalesce(:leaf_id, leaf_id),
     project_id = CASE WHEN :project IS NULL THEN project_id
-                      ELSE (SELECT p.id FROM projects p WHERE p.id = :project AND p.user_id = :user_id) END,
+                      ELSE (SELECT p.id FROM projects p WHERE p.id = :project AND @project_readable) END,
     pinned = coalesce(:pinned, pinned), archived = coalesce(:archived, archived),
     trashed_at = CASE :trashed WHEN 1 THEN coalesce(trashed_at, :now) WHEN 0 THEN NULL ELSE trashed_at END
 WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;

@@ -36,12 +36,15 @@ DELETE FROM models WHERE id = :id;
 -- Of a user who may use it; NULL: anyone's.
 -- part: model_allowed
 (:user_id IS NULL OR m.everyone OR EXISTS (SELECT 1 FROM users u WHERE u.id = :user_id AND u.role = 'admin')
-    OR EXISTS (SELECT 1 FROM model_users x WHERE x.model_id = m.id AND x.user_id = :user_id))
+    OR EXISTS (SELECT 1 FROM model_users x WHERE x.model_id = m.id AND x.user_id = :user_id)
+    OR EXISTS (SELECT 1 FROM model_groups x JOIN group_members y ON y.group_id = x.group_id
+               WHERE x.model_id = m.id AND y.user_id = :user_id))
 
 -- part: model_columns
 m.id, m.name, m.kind, m.context, m.tools, m.vision, m.reasoning, m.everyone, m.created_at,
     (SELECT json_group_array(alias) FROM (SELECT alias FROM model_aliases a WHERE a.model_id = m.id ORDER BY alias)),
-    l.path, l.pinned, l.preload, l.idle_s, l.defaults
+    l.path, l.pinned, l.preload, l.idle_s, l.defaults,
+    (SELECT json_group_array(CAST(x.group_id AS TEXT)) FROM model_groups x WHERE x.model_id = m.id)
 
 -- name: model_find
 SELECT @model_columns FROM models m LEFT JOIN local_models l ON l.model_id = m.id

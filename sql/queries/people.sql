@@ -18,7 +18,8 @@ RETURNING role = 'admin';
 UPDATE invites SET used_by = :user_id WHERE token_hash = :token_hash;
 
 -- name: invite_list
-SELECT i.id, i.role, i.note, i.created_at, i.expires_at, i.used_at, i.revoked_at, coalesce(m.name, ''), coalesce(u.name, '')
+SELECT i.id, i.role, i.note, i.created_at, i.expires_at, i.used_at, i.revoked_at, coalesce(m.name, ''), coalesce(u.name, ''),
+    (SELECT json_group_array(g.name) FROM invite_groups x JOIN user_groups g ON g.id = x.group_id WHERE x.invite_id = i.id)
 FROM invites i LEFT JOIN users m ON m.id = i.made_by LEFT JOIN users u ON u.id = i.used_by
 WHERE i.id < :before ORDER BY i.id DESC LIMIT :limit;
 

@@ -1,15 +1,22 @@
 -- part: tool_server_columns
 t.id, t.user_id, t.name, t.url, t.header, t.sealed, t.enabled, t.tools, t.listed_at, t.created_at,
-       (SELECT json_group_array(p.tool) FROM tool_permissions p WHERE p.server_id = t.id AND p.user_id = :user_id)
+       (SELECT json_group_array(p.tool) FROM tool_permissions p WHERE p.server_id = t.id AND p.user_id = :user_id),
+       t.everyone, (SELECT json_group_array(CAST(x.group_id AS TEXT)) FROM tool_server_groups x WHERE x.server_id = t.id)
 
--- The user's own and everyone's.
+-- The user's own, and of the admins' those for everyone or for a group of the user's.
+-- part: tool_server_seen
+(t.user_id = :user_id OR (t.user_id IS NULL AND (t.everyone
+    OR EXISTS (SELECT 1 FROM users u WHERE u.id = :user_id AND u.role = 'admin')
+    OR EXISTS (SELECT 1 FROM tool_server_groups x JOIN group_members y ON y.group_id = x.group_id
+               WHERE x.server_id = t.id AND y.user_id = :user_id))))
+
 -- name: tool_server_list
 SELECT @tool_server_columns FROM tool_servers t
-WHERE t.user_id = :user_id OR t.user_id IS NULL ORDER BY t.name, t.id;
+WHERE @tool_server_seen ORDER BY t.name, t.id;
 
 -- name: tool_server_get
 SELECT @tool_server_columns FROM tool_servers t
-WHERE t.id = :id AND (t.user_id = :user_id OR t.user_id IS NULL);
+WHERE t.id = :id AND @tool_server_seen;
 
 -- One name is one server for whoever sees it: everyone's collides with all, a user's with their own and everyone's.
 -- name: tool_server_named
@@ -45,7 +52,7 @@ WHERE server_id = :id AND NOT EXISTS (SELECT 1 FROM tool_servers t, json_each(t.
 -- name: tool_permission_add
 INSERT OR REPLACE INTO tool_permissions (user_id, server_id, tool, definition, created_at)
 SELECT :user_id, t.id, :tool, :definition, :now FROM tool_servers t
-WHERE t.id = :id AND (t.user_id = :user_id OR t.user_id IS NULL);
+WHERE t.id = :id AND @tool_server_seen;
 
 -- name: tool_permission_find
 SELECT definition FROM tool_permissions WHERE user_id = :user_id AND server_id = :id AND tool = :tool;

@@ -7,6 +7,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
+#include "sql/users/store_groups.h"
 
 /* Columns of @tool_server_columns. */
 enum column {
@@ -20,7 +21,9 @@ enum column {
     C_TOOLS,
     C_LISTED,
     C_CREATED,
-    C_ALLOWED
+    C_ALLOWED,
+    C_EVERYONE,
+    C_GROUPS
 };
 
 static void borrow(sqlite3_stmt *q, struct store_tool_server *x)
@@ -35,6 +38,8 @@ static void borrow(sqlite3_stmt *q, struct store_tool_server *x)
         .enabled = sqlite3_column_int(q, C_ENABLED) != 0,
         .tools = statement_column_text(q, C_TOOLS),
         .allowed = statement_column_text(q, C_ALLOWED),
+        .everyone = sqlite3_column_int(q, C_EVERYONE) != 0,
+        .groups = statement_column_text(q, C_GROUPS),
         .listed_at = sqlite3_column_int64(q, C_LISTED),
         .created_at = sqlite3_column_int64(q, C_CREATED),
     };
@@ -49,7 +54,8 @@ static bool keep(sqlite3_stmt *q, struct arena *a, struct store_tool_server *x, 
            statement_column_copy(q, C_URL, a, &x->url, e) &&
            statement_column_copy(q, C_HEADER, a, &x->header, e) &&
            statement_column_copy(q, C_TOOLS, a, &x->tools, e) &&
-           statement_column_copy(q, C_ALLOWED, a, &x->allowed, e);
+           statement_column_copy(q, C_ALLOWED, a, &x->allowed, e) &&
+           statement_column_copy(q, C_GROUPS, a, &x->groups, e);
 }
 
 bool store_tool_server_list(struct store *s, int64_t user_id, store_tool_server_fn fn,
@@ -261,6 +267,40 @@ bool store_tool_server_remove(struct store *s, const struct store_ref *server, s
         statement_bind_id(q, ":user_id", server->user_id);
     }
     return run(s, q, "there is no such tool server", e);
+}
+
+static bool set_groups(struct store *s, int64_t id, const struct store_ids *groups, struct err *e)
+{
+    int changed = 0;
+    sqlite3_stmt *q = statement_begin(s, QUERY_TOOL_SERVER_OPEN, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":everyone", groups == NULL);
+    if (!statement_run(s, q, &changed, e) ||
+        !(changed || err_set(e, ERR_NOTFOUND, "there is no such tool server")) ||
+        !(q = statement_begin(s, QUERY_TOOL_GROUP_CLEAR, e)))
+        return false;
+    statement_bind_int(q, ":id", id);
+    bool ok = statement_run(s, q, NULL, e);
+    for (int i = 0; ok && groups && i < groups->n; i++) {
+        if (!(q = statement_begin(s, QUERY_TOOL_GROUP_ADD, e)))
+            return false;
+        statement_bind_int(q, ":server_id", id);
+        statement_bind_int(q, ":group_id", groups->at[i]);
+        ok = statement_run(s, q, &changed, e);
+        if (!ok && sqlite3_errcode(s->db) == SQLITE_CONSTRAINT)
+            return err_field(e, ERR_INPUT, "groups", "names one twice");
+        if (ok && !changed)
+            return err_field(e, ERR_INPUT, "groups", "%lld is no group", (long long)groups->at[i]);
+    }
+    return ok;
+}
+
+bool store_tool_server_set_groups(struct store *s, int64_t id, const struct store_ids *groups,
+                                  struct err *e)
+{
+    return store_write_begin(s, e) && store_write_end(s, set_groups(s, id, groups, e), e);
 }
 
 bool store_tool_server_secret(struct store *s, struct arena *a,

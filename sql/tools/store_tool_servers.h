@@ -17,17 +17,20 @@ struct arena;
 #define STORE_TOOL_HASH 64        /* hexadecimal digits of a tool's definition */
 
 struct store_tool_server {
-    int64_t id, user_id; /* user_id 0: everyone's */
+    int64_t id, user_id; /* user_id 0: the admins' */
     const char *name, *url, *header;
     struct store_sealed sealed; /* the header's value; bytes NULL: none */
     bool enabled;
     const char *tools;   /* JSON array, as the caller made it */
     const char *allowed; /* JSON array of names of tools that this user lets run */
+    bool everyone;       /* of an admin's: false: for admins and the members of */
+    const char *groups;  /* a JSON array of ids */
     int64_t listed_at, created_at;
 };
 
 typedef bool (*store_tool_server_fn)(void *context, const struct store_tool_server *server);
-/* The user's own and everyone's, in the order of their names. */
+/* The user's own, and the admins' that are for everyone or for a group of the user's (an admin sees
+ * all of these), in the order of their names. */
 bool store_tool_server_list(struct store *s, int64_t user_id, store_tool_server_fn fn,
                             void *context, struct err *e);
 /* One of these; ERR_NOTFOUND. */
@@ -47,6 +50,11 @@ bool store_tool_server_change(struct store *s, const struct store_tool_server *w
  * ERR_CONFLICT with the reason tool_server_changed. Permissions as above. */
 bool store_tool_server_relist(struct store *s, const struct store_tool_server *server,
                               struct err *e);
+/* Whom one of the admins' is for: everyone (groups NULL), or the members of groups. ERR_NOTFOUND,
+ * or ERR_INPUT with the field "groups". */
+struct store_ids;
+bool store_tool_server_set_groups(struct store *s, int64_t id, const struct store_ids *groups,
+                                  struct err *e);
 /* user_id 0: everyone's. */
 bool store_tool_server_remove(struct store *s, const struct store_ref *server, struct err *e);
 /* The header's value in the arena; NULL: none. False: it can't be opened. */

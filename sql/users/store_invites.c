@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
+#include "sql/users/store_groups.h"
 #include "sql/users/store_users.h"
 #include "sql/users/users_internal.h"
 
@@ -19,6 +20,25 @@ static bool check_note(const char *note, struct err *e)
     }
     return characters <= STORE_NOTE_MAX ||
            err_field(e, ERR_INPUT, "note", "must have at most %d characters", STORE_NOTE_MAX);
+}
+
+static bool add_groups(struct store *s, int64_t id, const struct store_ids *groups, struct err *e)
+{
+    for (int i = 0; groups && i < groups->n; i++) {
+        int changed = 0;
+        sqlite3_stmt *q = statement_begin(s, QUERY_INVITE_GROUP_ADD, e);
+        if (!q)
+            return false;
+        statement_bind_int(q, ":id", id);
+        statement_bind_int(q, ":group_id", groups->at[i]);
+        if (!statement_run(s, q, &changed, e))
+            return sqlite3_errcode(s->db) == SQLITE_CONSTRAINT
+                       ? err_field(e, ERR_INPUT, "groups", "names one twice")
+                       : false;
+        if (!changed)
+            return err_field(e, ERR_INPUT, "groups", "%lld is no group", (long long)groups->at[i]);
+    }
+    return true;
 }
 
 static bool insert(struct store *s, const struct store_invite *n, const unsigned char *hash,
@@ -43,7 +63,7 @@ static bool insert(struct store *s, const struct store_invite *n, const unsigned
     statement_bind_int(q, ":made_by", n->made_by);
     statement_bind_int(q, ":now", now);
     statement_bind_int(q, ":expires_at", n->expires_at);
-    return statement_int(s, q, id, e);
+    return statement_int(s, q, id, e) && add_groups(s, *id, n->groups, e);
 }
 
 bool store_invite_add(struct store *s, const struct store_invite *n,
@@ -98,6 +118,7 @@ bool store_invite_list(struct store *s, const struct store_invite_page *page, st
             .revoked_at = sqlite3_column_int64(q, 6),
             .made_by_name = statement_column_text(q, 7),
             .used_by_name = statement_column_text(q, 8),
+            .group_names = statement_column_text(q, 9),
         };
         if (!fn(context, &n))
             break;
@@ -149,6 +170,10 @@ static bool accept(struct store *s, const unsigned char *hash, struct store_user
     }
     u->admin = role != 0;
     if (!users_insert(s, u, &u->id, e) || !(q = statement_begin(s, QUERY_INVITE_USED_BY, e)))
+        return false;
+    statement_bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
+    statement_bind_int(q, ":user_id", u->id);
+    if (!statement_run(s, q, NULL, e) || !(q = statement_begin(s, QUERY_INVITE_GROUPS_USE, e)))
         return false;
     statement_bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
     statement_bind_int(q, ":user_id", u->id);

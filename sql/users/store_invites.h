@@ -9,6 +9,7 @@
 
 struct store;
 struct store_user;
+struct store_ids;
 
 #define STORE_INVITES_MAX 1000 /* that are open at one time */
 #define STORE_NOTE_MAX 64      /* characters */
@@ -20,9 +21,11 @@ struct store_invite {
     int64_t made_by; /* user; 0: the machine's operator, by the command */
     int64_t created_at, expires_at, used_at, revoked_at; /* 0: never */
     const char *made_by_name, *used_by_name;             /* "" for nobody, or one who is gone */
+    const struct store_ids *groups; /* in which the account will be; NULL: in none */
+    const char *group_names;        /* of a list: a JSON array */
 };
 
-/* Of *n: admin, note, made_by, expires_at. ERR_INPUT, ERR_LIMIT. */
+/* Of *n: admin, note, made_by, expires_at, groups. ERR_INPUT, ERR_LIMIT. */
 bool store_invite_add(struct store *s, const struct store_invite *n,
                       const unsigned char hash[SECRET_HASH_BYTES], int64_t *id, struct err *e);
 /* Of *out: admin, made_by and expires_at. ERR_NOTFOUND: unknown, used, revoked or expired. */

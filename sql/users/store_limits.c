@@ -27,6 +27,55 @@ bool store_limits_get(struct store *s, int64_t user_id, struct store_user_limits
     return rc >= 0;
 }
 
+const char *const store_limit_names[STORE_LIMITS] = {"requests_per_minute", "tokens_per_minute",
+                                                     "max_jobs", "tokens_per_day", "storage_bytes"};
+
+int64_t *store_limit_at(struct store_user_limits *l, int i)
+{
+    int64_t *const at[STORE_LIMITS] = {&l->requests_per_minute, &l->tokens_per_minute, &l->max_jobs,
+                                       &l->tokens_per_day, &l->storage_bytes};
+    return at[i];
+}
+
+/* Is `a` more generous than `b`? Both are said, or b is not. */
+static bool more(int64_t a, int64_t b)
+{
+    return b == STORE_LIMIT_UNSAID || (b && (!a || a > b));
+}
+
+static void take_group(sqlite3_stmt *q, struct store_limits_given *out)
+{
+    struct store_user_limits l = users_read_group_limits(q, 1);
+    for (int i = 0; i < STORE_LIMITS; i++) {
+        const int64_t said = *store_limit_at(&l, i);
+        int64_t *best = store_limit_at(&out->limits, i);
+        if (said == STORE_LIMIT_UNSAID || !more(said, *best))
+            continue;
+        *best = said;
+        out->group[i] = sqlite3_column_int64(q, 0);
+    }
+}
+
+bool store_limits_given(struct store *s, int64_t user_id, struct store_limits_given *out,
+                        struct err *e)
+{
+    *out = (struct store_limits_given){0};
+    if (!store_limits_get(s, user_id, &out->limits, &out->own, e))
+        return false;
+    if (out->own)
+        return true;
+    for (int i = 0; i < STORE_LIMITS; i++)
+        *store_limit_at(&out->limits, i) = STORE_LIMIT_UNSAID;
+    int rc = -1;
+    sqlite3_stmt *q = statement_begin(s, QUERY_LIMITS_OF_GROUPS, e);
+    if (q)
+        statement_bind_int(q, ":user_id", user_id);
+    while (q && (rc = statement_step(s, q, e)) == 1)
+        take_group(q, out);
+    statement_end(q);
+    return rc >= 0;
+}
+
 bool users_set_limits(struct store *s, int64_t user_id, const struct store_user_limits *l,
                       struct err *e)
 {

@@ -302,13 +302,27 @@ bool store_user_change(struct store *s, int64_t id, const struct store_user_chan
     return store_write_end(s, ok, e);
 }
 
+static bool leave_groups(struct store *s, int64_t id, struct err *e)
+{
+    static const enum query all[] = {QUERY_USER_LEAVE_GROUPS, QUERY_USER_LEAVE_SHARES};
+    for (int i = 0; i < 2; i++) {
+        sqlite3_stmt *q = statement_begin(s, all[i], e);
+        if (!q)
+            return false;
+        statement_bind_int(q, ":user_id", id);
+        if (!statement_run(s, q, NULL, e))
+            return false;
+    }
+    return true;
+}
+
 static bool remove_user(struct store *s, int64_t id, struct err *e)
 {
     if (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, NULL, e) ||
         !users_remove_factor(s, id, e) || !users_remove_passkeys(s, id, e) ||
         !users_revoke_admin_invites(s, id, e))
         return false;
-    if (!remove_keys(s, id, e) || !users_unlink_oidc(s, id, e))
+    if (!remove_keys(s, id, e) || !users_unlink_oidc(s, id, e) || !leave_groups(s, id, e))
         return false;
     sqlite3_stmt *q = statement_begin(s, QUERY_USER_REMOVE_PROJECTS, e);
     if (!q)

@@ -38,5 +38,7 @@ bool users_remove_passkeys(struct store *s, int64_t user_id, struct err *e);
 bool users_check_quota(struct store *s, int64_t user_id, int64_t quota, struct err *e);
 /* The five columns of user_limits from `at` on. */
 struct store_user_limits users_read_limits(sqlite3_stmt *q, int at);
+/* The five columns of user_groups: STORE_LIMIT_UNSAID where they are NULL. */
+struct store_user_limits users_read_group_limits(sqlite3_stmt *q, int at);
 /* As users_copy, but the texts are SQLite's, until the next step. */
 void users_borrow(sqlite3_stmt *q, struct store_user *u);

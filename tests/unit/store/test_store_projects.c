@@ -225,7 +225,7 @@ static void test_another_user_reaches_nothing_of_a_project(void **state)
     const int64_t file = attachment_add(f, f->user, "a.txt", "the willow grows");
     const int64_t theirs = attachment_add(f, f->other, "b.txt", "the willow grows");
     const struct store_ref as_other = {f->other, mine};
-    struct store_project_file_ref at = {f->user, mine, file};
+    struct store_project_file_ref at = {f->user, mine, file, 0};
     ASSERT_OK(store_project_file_add(f->store, &at, &e));
     attachment_clear(f);
     ASSERT_ERR(store_project_get(f->store, f->arena, &as_other, &p, &e), ERR_NOTFOUND);
@@ -235,7 +235,7 @@ static void test_another_user_reaches_nothing_of_a_project(void **state)
     ASSERT_ERR(store_project_remove(f->store, &as_other, false, &e), ERR_NOTFOUND);
     at.user_id = f->other;
     ASSERT_ERR(store_project_file_remove(f->store, &at, &e), ERR_NOTFOUND);
-    ASSERT_ERR(store_project_file_add(f->store, &at, &e), ERR_INPUT);
+    ASSERT_ERR(store_project_file_add(f->store, &at, &e), ERR_NOTFOUND);
     at.attachment_id = theirs;
     ASSERT_ERR(store_project_file_add(f->store, &at, &e), ERR_NOTFOUND);
     e = (struct err){0};
@@ -287,7 +287,7 @@ static void test_passages_are_found_in_their_project_after_the_recorders_steps(v
     char *text = long_text("Glühwürmchen");
     const int64_t project = make_project(f, f->user, "p"), empty = make_project(f, f->user, "q");
     const int64_t file = attachment_add(f, f->user, "long.txt", text);
-    const struct store_project_file_ref at = {f->user, project, file};
+    const struct store_project_file_ref at = {f->user, project, file, 0};
     ASSERT_OK(store_project_file_add(f->store, &at, &e));
     ASSERT_OK(store_project_file_add(f->store, &at, &e)); /* once more is nothing new */
     assert_true(get(f, project).indexing);
@@ -315,8 +315,8 @@ static void test_words_of_scripts_without_blanks_are_found(void **state)
     struct err e = {0};
     const int64_t project = make_project(f, f->user, "p");
     const int64_t file = attachment_add(f, f->user, "j.txt", "これは東京都の日本語テキストです。");
-    ASSERT_OK(store_project_file_add(f->store,
-                                     &(struct store_project_file_ref){f->user, project, file}, &e));
+    ASSERT_OK(store_project_file_add(
+        f->store, &(struct store_project_file_ref){f->user, project, file, 0}, &e));
     attachment_clear(f);
     assert_int_equal(found_in(f, project, "東京", NULL), 1);
     assert_int_equal(found_in(f, project, "京東", NULL), 0);
@@ -331,7 +331,7 @@ static void test_what_leaves_a_project_leaves_the_index(void **state)
     char *text = long_text("Rarebit");
     const int64_t project = make_project(f, f->user, "p"), second = make_project(f, f->user, "q");
     const int64_t file = attachment_add(f, f->user, "long.txt", text);
-    struct store_project_file_ref at = {f->user, project, file};
+    struct store_project_file_ref at = {f->user, project, file, 0};
     ASSERT_OK(store_project_file_add(f->store, &at, &e));
     at.project_id = second;
     ASSERT_OK(store_project_file_add(f->store, &at, &e));
@@ -360,7 +360,7 @@ static void test_what_stays_is_found_while_the_index_is_cleared(void **state)
     struct err e = {0};
     char *text = long_text("Rarebit");
     const int64_t project = make_project(f, f->user, "p");
-    struct store_project_file_ref at = {f->user, project, attachment_add(f, f->user, "a", text)};
+    struct store_project_file_ref at = {f->user, project, attachment_add(f, f->user, "a", text), 0};
     ASSERT_OK(store_project_file_add(f->store, &at, &e));
     at.attachment_id = attachment_add(f, f->user, "b.txt", "other words");
     ASSERT_OK(store_project_file_add(f->store, &at, &e));
@@ -380,7 +380,7 @@ static void test_a_removed_user_leaves_no_project(void **state)
     const int64_t project = make_project(f, f->other, "theirs");
     const int64_t file = attachment_add(f, f->other, "a.txt", "some words");
     ASSERT_OK(store_project_file_add(
-        f->store, &(struct store_project_file_ref){f->other, project, file}, &e));
+        f->store, &(struct store_project_file_ref){f->other, project, file, 0}, &e));
     ASSERT_OK(store_user_remove(f->store, f->other, &e));
     attachment_clear(f);
     for (bool more = true; more;)
@@ -409,7 +409,7 @@ static void test_the_limits_of_a_project_hold(void **state)
     const int64_t project = make_project(f, f->user, "p");
     for (int i = 0; i < 6; i++) {
         const struct store_project_file_ref at = {f->user, project,
-                                                  attachment_add(f, f->user, "l.txt", large)};
+                                                  attachment_add(f, f->user, "l.txt", large), 0};
         e = (struct err){0};
         if (i < 5)
             ASSERT_OK(store_project_file_add(f->store, &at, &e));
