@@ -32,6 +32,7 @@
     X(passkeys)                                                                                    \
     X(keys)                                                                                        \
     X(users)                                                                                       \
+    X(groups)                                                                                      \
     X(sign_up)                                                                                     \
     X(sessions)                                                                                    \
     X(factor)                                                                                      \
@@ -58,7 +59,9 @@
     X(prompt_cache)                                                                                \
     X(attachments)                                                                                 \
     X(projects)                                                                                    \
+    X(project_shares)                                                                              \
     X(tool_servers)                                                                                \
+    X(tool_groups)                                                                                 \
     X(tool_runs)                                                                                   \
     X(shares)                                                                                      \
     X(export)

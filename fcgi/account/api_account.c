@@ -2,6 +2,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
+#include "fcgi/account/user_groups.h"
 #include "fcgi/account/user_jobs.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/session_cookie.h"
@@ -30,9 +31,11 @@ static bool show_limits(struct request *r, struct err *e)
     cJSON_AddNumberToObject(used, "tokens_today", (double)tokens);
     cJSON_AddNumberToObject(used, "storage_bytes", (double)bytes);
     cJSON_AddNumberToObject(o, "day_ends_at", (double)((day + 1) * DAY_S * 1000));
-    reply_json(r, 200, o);
+    const bool ok = user_groups_put(r, r->who.user_id, o, e);
+    if (ok)
+        reply_json(r, 200, o);
     cJSON_Delete(o);
-    return true;
+    return ok;
 }
 
 /* At once nobody can log in, and nothing of it is reachable; the recorder clears the rows within
@@ -59,7 +62,7 @@ const struct route api_account_routes[] = {
      .pool = POOL_SHORT,
      .handler = show_limits,
      .scope = SCOPE_ANY,
-     .doc = {.summary = "What the caller may use, and has used",
+     .doc = {.summary = "What the caller may use and has used, and their groups",
              .reply = "AccountLimits",
              .statuses = "200"}},
     {.method = HTTP_POST,

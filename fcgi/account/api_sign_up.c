@@ -15,6 +15,7 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "sql/users/store_groups.h"
 #include "sql/users/store_invites.h"
 
 #define INVITE_DAYS_MAX 365
@@ -159,6 +160,8 @@ static bool list_one(void *context, const struct store_invite *n)
     json_put_time(o, "used_at", n->used_at);
     cJSON_AddStringToObject(o, "made_by", n->made_by_name);
     cJSON_AddStringToObject(o, "used_by", n->used_by_name);
+    cJSON *groups = cJSON_Parse(n->group_names);
+    cJSON_AddItemToObject(o, "groups", groups ? groups : cJSON_CreateArray());
     return cJSON_AddItemToArray(context, o);
 }
 
@@ -178,17 +181,20 @@ static bool make_invite(struct request *r, struct err *e)
     const cJSON *body = request_json(r, e);
     const char *role = "user", *note = "";
     int64_t days = INVITE_DAYS, id;
+    const struct store_ids *groups = NULL;
     char token[SECRET_TOKEN_SIZE];
     unsigned char hash[SECRET_HASH_BYTES];
     if (!body || !json_get_string(body, "role", &role, e) ||
         !json_get_string(body, "note", &note, e) ||
-        !json_get_int(body, "days", 1, INVITE_DAYS_MAX, &days, e))
+        !json_get_int(body, "days", 1, INVITE_DAYS_MAX, &days, e) ||
+        !path_id_list(r, body, &(struct path_id_ask){"groups", STORE_GROUPS_MAX}, &groups, e))
         return false;
     if (strcmp(role, "admin") && strcmp(role, "user"))
         return err_field(e, ERR_INPUT, "role", "must be admin or user");
     struct store_invite n = {.admin = !strcmp(role, "admin"),
                              .note = note,
                              .made_by = r->who.user_id,
+                             .groups = groups,
                              .expires_at = clock_wall_ms() + days * DAY_MS};
     secret_token(token);
     secret_hash(token, hash);

@@ -12,4 +12,5 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_sessions.c \
 	%D%/api_sign_up.c \
 	%D%/qr.c %D%/qr.h \
+	%D%/user_groups.c %D%/user_groups.h \
 	%D%/user_jobs.c %D%/user_jobs.h

@@ -4,6 +4,7 @@
 
 #include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
+#include "fcgi/account/user_groups.h"
 #include "fcgi/account/user_jobs.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/limits.h"
@@ -38,6 +39,17 @@ static bool put_person(void *context, const struct store_user_overview *p)
     return cJSON_AddItemToArray(context, o);
 }
 
+/* After the rows: each takes statements of its own. */
+static bool add_groups(struct request *r, cJSON *items, struct err *e)
+{
+    cJSON *o;
+    int64_t id;
+    cJSON_ArrayForEach (o, items)
+        if (path_id_parse(json_text(o, "id"), &id) && !user_groups_put(r, id, o, e))
+            return false;
+    return true;
+}
+
 static bool list_users(struct request *r, struct err *e)
 {
     int64_t after = 0, limit = PAGE_MAX;
@@ -46,7 +58,8 @@ static bool list_users(struct request *r, struct err *e)
               request_query_int(r, "limit", 1, PAGE_MAX, &limit, e) &&
               store_user_overview_list(
                   r->store, &(struct store_user_page){.after = after, .limit = (int)limit},
-                  put_person, items, e);
+                  put_person, items, e) &&
+              add_groups(r, items, e);
     if (ok)
         reply_json(r, 200, o);
     cJSON_Delete(o);
@@ -58,7 +71,8 @@ static bool reply_person(struct request *r, int status, int64_t id, struct err *
     cJSON *list = cJSON_CreateArray();
     bool ok = store_user_overview_list(r->store, &(struct store_user_page){.limit = 1, .only = id},
                                        put_person, list, e) &&
-              (list->child || err_set(e, ERR_NOTFOUND, "there is no such user"));
+              (list->child || err_set(e, ERR_NOTFOUND, "there is no such user")) &&
+              add_groups(r, list, e);
     if (ok)
         reply_json(r, status, list->child);
     cJSON_Delete(list);

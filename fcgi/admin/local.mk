@@ -7,6 +7,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_admin_models.c \
 	%D%/api_admin_search.c \
 	%D%/api_audit.c \
+	%D%/api_groups.c \
 	%D%/api_health.c \
 	%D%/api_history.c \
 	%D%/api_log.c \

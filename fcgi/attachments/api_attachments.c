@@ -12,13 +12,21 @@
 #include "fcgi/http/work.h"
 #include "fcgi/process/worker.h"
 #include "sql/files/store_attachments.h"
+#include "sql/projects/store_project_shares.h"
+
+/* One that the caller may read: their own, or a file of a project. */
+static bool readable(struct request *r, int64_t id, struct store_ref *out, struct err *e)
+{
+    *out = (struct store_ref){.user_id = r->who.user_id, .id = id};
+    return store_attachment_owner(r->store, out, &out->user_id, e);
+}
 
 static bool send_row(struct request *r, int status, int64_t id, struct err *e)
 {
     struct store_attachment a;
+    struct store_ref ref;
     struct buf out = {0};
-    if (!store_attachment_get(r->store, r->arena,
-                              &(struct store_ref){.user_id = r->who.user_id, .id = id}, &a, e))
+    if (!readable(r, id, &ref, e) || !store_attachment_get(r->store, r->arena, &ref, &a, e))
         return false;
     buf_printf(&out, "{\"id\":\"%lld\"", (long long)a.id);
     buf_json_member(&out, "name", a.name);
@@ -71,10 +79,9 @@ static bool send_content(struct request *r, struct err *e)
 {
     int64_t id;
     struct store_attachment a;
-    return path_id_param(r, "id", &id, e) &&
-           store_attachment_get(r->store, r->arena,
-                                &(struct store_ref){.user_id = r->who.user_id, .id = id}, &a, e) &&
-           attachment_send(r, &a, e);
+    struct store_ref ref;
+    return path_id_param(r, "id", &id, e) && readable(r, id, &ref, e) &&
+           store_attachment_get(r->store, r->arena, &ref, &a, e) && attachment_send(r, &a, e);
 }
 
 static bool reply_text(void *context, const char *name, const char *text)
@@ -95,9 +102,9 @@ static bool reply_text(void *context, const char *name, const char *text)
 static bool send_text(struct request *r, struct err *e)
 {
     int64_t id;
-    if (!path_id_param(r, "id", &id, e) ||
-        !store_attachment_text(r->store, &(struct store_ref){.user_id = r->who.user_id, .id = id},
-                               reply_text, r, e))
+    struct store_ref ref;
+    if (!path_id_param(r, "id", &id, e) || !readable(r, id, &ref, e) ||
+        !store_attachment_text(r->store, &ref, reply_text, r, e))
         return false;
     return r->replied || err_set(e, ERR_NOTFOUND, "an image has no text");
 }

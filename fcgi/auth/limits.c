@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/json/json.h"
 #include "fcgi/config/server_settings.h"
+#include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
@@ -51,13 +53,26 @@ static int holders(const struct request *r, struct holder out[2])
 bool limits_of_user(struct request *r, int64_t user_id, struct store_user_limits *out, bool *own,
                     struct err *e)
 {
-    if (!store_limits_get(r->store, user_id, out, own, e))
+    struct store_limits_given given;
+    if (!limits_given(r, user_id, &given, e))
         return false;
-    if (!*own) {
-        out->tokens_per_day = server_setting_int(r, SETTING_USER_TOKENS_PER_DAY);
-        out->storage_bytes = server_setting_int(r, SETTING_USER_STORAGE_BYTES);
-        out->max_jobs = server_setting_int(r, SETTING_USER_MAX_JOBS);
-    }
+    *out = given.limits;
+    *own = given.own;
+    return true;
+}
+
+bool limits_given(struct request *r, int64_t user_id, struct store_limits_given *out, struct err *e)
+{
+    const struct store_user_limits everyone = {
+        .tokens_per_day = server_setting_int(r, SETTING_USER_TOKENS_PER_DAY),
+        .storage_bytes = server_setting_int(r, SETTING_USER_STORAGE_BYTES),
+        .max_jobs = server_setting_int(r, SETTING_USER_MAX_JOBS)};
+    struct store_user_limits of_all = everyone;
+    if (!store_limits_given(r->store, user_id, out, e))
+        return false;
+    for (int i = 0; i < STORE_LIMITS; i++)
+        if (*store_limit_at(&out->limits, i) == STORE_LIMIT_UNSAID)
+            *store_limit_at(&out->limits, i) = *store_limit_at(&of_all, i);
     return true;
 }
 
@@ -263,10 +278,12 @@ void limits_spend(struct request *r, int64_t tokens)
 
 void limits_spend_user(struct shared *s, struct store *store, int64_t user_id, int64_t tokens)
 {
-    struct store_user_limits u;
+    struct store_limits_given given;
     struct shared_minute m;
-    bool own;
-    if (tokens && store_limits_get(store, user_id, &u, &own, NULL) && u.tokens_per_minute)
+    if (!tokens || !store_limits_given(store, user_id, &given, NULL))
+        return;
+    const struct store_user_limits u = given.limits;
+    if (u.tokens_per_minute > 0)
         shared_minute_take(&shared_limit_row(s, -user_id)->tokens_full_us,
                            &(struct shared_minute_units){
                                .per_minute = u.tokens_per_minute, .n = tokens, .force = true},
@@ -324,9 +341,28 @@ void limits_headers(struct request *r)
 
 void limits_put(cJSON *o, const struct store_user_limits *l)
 {
-    cJSON_AddNumberToObject(o, "requests_per_minute", (double)l->requests_per_minute);
-    cJSON_AddNumberToObject(o, "tokens_per_minute", (double)l->tokens_per_minute);
-    cJSON_AddNumberToObject(o, "max_jobs", (double)l->max_jobs);
-    cJSON_AddNumberToObject(o, "tokens_per_day", (double)l->tokens_per_day);
-    cJSON_AddNumberToObject(o, "storage_bytes", (double)l->storage_bytes);
+    struct store_user_limits of = *l;
+    for (int i = 0; i < STORE_LIMITS; i++)
+        cJSON_AddNumberToObject(o, store_limit_names[i], (double)*store_limit_at(&of, i));
+}
+
+void limits_put_given(cJSON *o, const struct store_limits_given *given, const cJSON *groups)
+{
+    const cJSON *g;
+    limits_put(cJSON_AddObjectToObject(o, "effective"), &given->limits);
+    cJSON *from = cJSON_AddObjectToObject(o, "limit_sources");
+    for (int i = 0; i < STORE_LIMITS; i++) {
+        const char *group = NULL;
+        int64_t id;
+        cJSON_ArrayForEach (g, groups)
+            if (path_id_parse(json_text(g, "id"), &id) && id == given->group[i])
+                group = json_text(g, "name");
+        cJSON *source = cJSON_AddObjectToObject(from, store_limit_names[i]);
+        cJSON_AddStringToObject(source, "from",
+                                given->own        ? "own"
+                                : given->group[i] ? "group"
+                                                  : "server");
+        if (group)
+            cJSON_AddStringToObject(source, "group", group);
+    }
 }

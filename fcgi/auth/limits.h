@@ -18,6 +18,7 @@
 struct request;
 struct shared;
 struct store;
+struct store_limits_given;
 struct store_user_limits;
 
 enum limit_kind { LIMIT_REQUESTS, LIMIT_TOKENS, LIMIT_JOBS, LIMIT_DAY, LIMIT_STORAGE, LIMIT__N };
@@ -37,7 +38,8 @@ void limits_leave(struct request *r); /* the jobs of limits_enter have ended; ha
 bool limits_storage(struct request *r, int64_t more, struct err *e);
 bool limits_storage_refused(struct request *r,
                             struct err *e); /* always false; other errors stay as they are */
-/* A user's limits: their own, else what the settings say for everyone. */
+/* A user's limits: their own, else those of their groups, else what the settings say for everyone.
+ */
 bool limits_of_user(struct request *r, int64_t user_id, struct store_user_limits *out, bool *own,
                     struct err *e);
 /* For the recorder: tokens of an answer that no request follows. */
@@ -45,5 +47,11 @@ void limits_spend_user(struct shared *s, struct store *store, int64_t user_id, i
 /* x-ratelimit-limit-requests and its five sisters, as OpenAI sends them, for the limits of the key,
  * else of the user. */
 void limits_headers(struct request *r);
+/* The same with where each comes from: all five are said. */
+bool limits_given(struct request *r, int64_t user_id, struct store_limits_given *out,
+                  struct err *e);
 /* The five limits of a user as the API tells them. */
 void limits_put(cJSON *o, const struct store_user_limits *l);
+/* What limits_given found, as "effective" and "limit_sources". groups: the user's, with "id" and
+ * "name". */
+void limits_put_given(cJSON *o, const struct store_limits_given *given, const cJSON *groups);

@@ -6,7 +6,7 @@ sluice_SOURCES = %D%/main.c %D%/command.h \
 	%D%/cmd_doctor.c %D%/client/cli_http.c %D%/client/cli_http.h \
 	%D%/chat/cmd_chat.c %D%/chat/chat.h %D%/chat/chat_key.c %D%/chat/chat_server.c %D%/client/cmd_status.c %D%/client/cmd_logs.c %D%/cmd_completion.c \
 	%D%/launch/cmd_launch.c %D%/launch/launch.h %D%/launch/launch_clients.c %D%/launch/launch_text.c %D%/launch/launch_files.c %D%/launch/launch_key.c %D%/launch/launch_key.h \
-	%D%/cmd_user.c %D%/cmd_key.c %D%/registry/cmd_upstream.c %D%/registry/cmd_models.c %D%/registry/models_local.c %D%/registry/models_local.h %D%/cmd_export.c %D%/cmd_import.c %D%/cmd_backup.c %D%/cmd_restore.c %D%/cmd_cache.c %D%/prompt_records.c %D%/prompt_records.h %D%/backup_files.c %D%/backup_files.h %D%/cli_store.c %D%/cli_store.h \
+	%D%/cmd_user.c %D%/registry/cmd_group.c %D%/cmd_key.c %D%/registry/cmd_upstream.c %D%/registry/cmd_models.c %D%/registry/models_local.c %D%/registry/models_local.h %D%/cmd_export.c %D%/cmd_import.c %D%/cmd_backup.c %D%/cmd_restore.c %D%/cmd_cache.c %D%/prompt_records.c %D%/prompt_records.h %D%/backup_files.c %D%/backup_files.h %D%/cli_store.c %D%/cli_store.h \
 	%D%/cmd_tokenize.c %D%/cmd_detokenize.c %D%/cmd_template.c %D%/cmd_parse.c %D%/cli_jsonl.c %D%/cli_jsonl.h \
 	%D%/cmd_info.c %D%/cmd_generate.c %D%/cli_grammar.c %D%/cli_grammar.h %D%/cmd_logits.c %D%/cmd_perplexity.c %D%/cmd_synth.c %D%/cmd_bench.c \
 	%D%/bench/bench_grammar.c %D%/bench/bench.c %D%/bench/bench.h %D%/bench/bench_cases.c %D%/bench/bench_peer.c %D%/bench/bench_profile.c %D%/bench/bench_text.c \

@@ -12,9 +12,9 @@
 /* clang-format wraps this list in another way each time. */
 /* clang-format off */
 #define COMMANDS(X) \
-    X(up) X(chat) X(launch) X(status) X(logs) X(doctor) X(user) X(key) X(upstream) X(models) \
-    X(export) X(import) X(backup) X(restore) X(cache) X(tokenize) X(detokenize) X(template) \
-    X(parse) X(search) X(pull) X(pack) \
+    X(up) X(chat) X(launch) X(status) X(logs) X(doctor) X(user) X(group) X(key) X(upstream) \
+    X(models) X(export) X(import) X(backup) X(restore) X(cache) X(tokenize) X(detokenize) \
+    X(template) X(parse) X(search) X(pull) X(pack) \
     X(info) X(generate) X(logits) X(perplexity) X(bench) X(synth) X(completion)
 /* clang-format on */
 

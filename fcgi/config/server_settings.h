@@ -58,6 +58,7 @@ enum server_setting {
     SETTING_OIDC_NAME,
     SETTING_OIDC_SCOPES,
     SETTING_OIDC_EMAIL_DOMAINS,
+    SETTING_OIDC_GROUPS_CLAIM,
     SETTING_OIDC_PUBLIC_URL,
     SETTING_OIDC_SECOND_FACTOR,
     SETTING_TOOL_SERVERS,         /* "off", "admin", "users"; these: tools/tool_offer.h */

@@ -138,6 +138,11 @@ const struct setting_row setting_rows[SETTING__N] = {
          NULL, false,
          "who gets an account: those with a verified e-mail address in one of these "
          "domains, separated by blanks; empty: everyone whom the provider lets in"},
+    [SETTING_OIDC_GROUPS_CLAIM] = {"oidc_groups_claim", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0,
+                                   200, NULL, NULL, false,
+                                   "claim that names a user's groups, such as groups: each sign-in "
+                                   "puts them into those groups here and out of others it put "
+                                   "them into; empty: groups are made by hand alone"},
     [SETTING_OIDC_PUBLIC_URL] =
         {"oidc_public_url", "sign_in", SETTING_TYPE_TEXT, "\"\"", 0, 200, NULL, NULL, false,
          "where people open this server, https://chat.example.org; empty: as the browser says"},

@@ -7,6 +7,7 @@
 #include "fcgi/export/export.h"
 #include "sql/chats/store_library.h"
 #include "sql/core/store.h"
+#include "sql/projects/store_project_shares.h"
 #include "sql/projects/store_projects.h"
 #include "sql/users/store_oidc.h"
 #include "sql/users/store_users.h"
@@ -48,6 +49,8 @@ static bool put_entry(void *context, const struct store_entry *entry)
 static bool put_project(void *context, const struct store_project *p)
 {
     struct listing *l = context;
+    if (p->access != STORE_PROJECT_OWNER) /* another's, who shares it */
+        return true;
     next(l);
     put_text(l->out, "key", p->key);
     buf_putc(l->out, ',');

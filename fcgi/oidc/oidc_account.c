@@ -13,6 +13,7 @@
 #include "fcgi/oidc/oidc_config.h"
 #include "fcgi/oidc/oidc_token.h"
 #include "sql/core/secret.h"
+#include "sql/users/store_groups.h"
 #include "sql/users/store_oidc.h"
 
 static struct store_oidc_identity identity_of(const struct oidc_claims *c)
@@ -60,6 +61,39 @@ static bool may_have_one(struct request *r, const struct oidc_config *config,
     return true;
 }
 
+struct told {
+    struct request *r;
+    const struct store_user *user;
+};
+
+static void tell(void *context, int64_t group_id, bool added)
+{
+    const struct told *t = context;
+    char target[80];
+    snprintf(target, sizeof target, "group:%lld user:%lld oidc", (long long)group_id,
+             (long long)t->user->id);
+    audit_record(t->r, t->user->id, t->user->name,
+                 added ? "group.member.add" : "group.member.remove", target);
+}
+
+/* The user's groups as the provider knows them: one that says nothing of groups knows of none, so
+ * that nobody keeps what was taken from them there. */
+static bool take_groups(struct request *r, const struct oidc_exchange *x, struct oidc_claims *c,
+                        const struct store_user *user, struct err *e)
+{
+    struct told told = {r, user};
+    if (!*x->config->groups_claim)
+        return true;
+    if (!c->groups && !oidc_token_ask_more(r, x, c, e))
+        return false;
+    return store_group_claimed(r->store,
+                               &(struct store_group_claim){.user_id = user->id,
+                                                           .names = c->groups ? c->groups : "[]",
+                                                           .moved = tell,
+                                                           .context = &told},
+                               e);
+}
+
 static bool make_user(struct request *r, const struct oidc_exchange *x, struct oidc_claims *c,
                       struct store_user *user, struct err *e)
 {
@@ -85,7 +119,7 @@ static bool make_user(struct request *r, const struct oidc_exchange *x, struct o
     r->who.user_id = id;
     r->who.name = fresh.name;
     audit_record_id(r, "user.oidc", "user", id);
-    return store_user_by_id(r->store, r->arena, id, user, e);
+    return store_user_by_id(r->store, r->arena, id, user, e) && take_groups(r, x, c, user, e);
 }
 
 bool oidc_account_find(struct request *r, const struct oidc_exchange *x, struct oidc_claims *c,
@@ -103,6 +137,8 @@ bool oidc_account_find(struct request *r, const struct oidc_exchange *x, struct 
         audit_record(r, user->id, user->name, "login.fail", "oidc");
         return oidc_refuse(r, "oidc_disabled", e, "the user is disabled");
     }
+    if (!take_groups(r, x, c, user, e))
+        return false;
     if (!store_oidc_used(r->store, &who, &why))
         log_warn("id=%s the time of the sign-in was not kept: %s", r->id, why.text);
     return true;

@@ -65,6 +65,7 @@ bool oidc_config_read(struct request *r, struct oidc_config *c, struct err *e)
         .client_id = server_setting_text(r, SETTING_OIDC_CLIENT_ID),
         .scopes = server_setting_text(r, SETTING_OIDC_SCOPES),
         .domains = server_setting_text(r, SETTING_OIDC_EMAIL_DOMAINS),
+        .groups_claim = server_setting_text(r, SETTING_OIDC_GROUPS_CLAIM),
         .name = oidc_name(r),
         .redirect_uri = address ? arena_printf(r->arena, "%s" CALLBACK, address) : NULL};
     if (!oidc_on(r))

@@ -10,6 +10,7 @@ struct request;
 struct oidc_config {
     bool creates; /* oidc_policy: accounts are made on the first sign-in */
     const char *issuer, *client_id, *scopes, *domains;
+    const char *groups_claim;              /* "": none is asked for */
     const char *name;                      /* as people read it */
     const char *redirect_uri;              /* where the provider sends browsers back to */
     char secret[SETTING_SECRET_BYTES + 1]; /* "": a public client */

@@ -68,8 +68,30 @@ static const char *kept(struct request *r, const cJSON *o, const char *name, con
     return before || !text || !*text ? before : arena_strdup(r->arena, text);
 }
 
-static void take_profile(struct request *r, const cJSON *o, struct oidc_claims *c)
+/* A list of names, or one. */
+static const char *groups_of(struct request *r, const cJSON *claim)
 {
+    struct buf out = {0};
+    cJSON *list = cJSON_CreateArray();
+    const cJSON *item;
+    if (cJSON_IsString(claim))
+        cJSON_AddItemToArray(list, cJSON_CreateString(claim->valuestring));
+    if (cJSON_IsArray(claim))
+        cJSON_ArrayForEach (item, claim)
+            if (cJSON_IsString(item))
+                cJSON_AddItemToArray(list, cJSON_CreateString(item->valuestring));
+    const char *text = json_write(&out, list) ? arena_strdup(r->arena, out.data) : NULL;
+    cJSON_Delete(list);
+    buf_fini(&out);
+    return text;
+}
+
+static void take_profile(struct request *r, const struct oidc_exchange *x, const cJSON *o,
+                         struct oidc_claims *c)
+{
+    const cJSON *groups = *x->config->groups_claim ? json_member(o, x->config->groups_claim) : NULL;
+    if (groups && !c->groups)
+        c->groups = groups_of(r, groups);
     const cJSON *verified = json_member(o, "email_verified");
     const char *email = json_text(o, "email");
     c->user_name = kept(r, o, "preferred_username", c->user_name);
@@ -138,7 +160,7 @@ static bool take_token(struct request *r, const struct oidc_exchange *x, const c
     if (ok) {
         out->issuer = x->config->issuer;
         out->subject = kept(r, claims, "sub", NULL);
-        take_profile(r, claims, out);
+        take_profile(r, x, claims, out);
         ok = out->subject || err_set(e, ERR_NOMEM, "no memory");
     }
     cJSON_Delete(claims);
@@ -174,7 +196,9 @@ bool oidc_token_ask_more(struct request *r, const struct oidc_exchange *x, struc
 {
     struct buf body;
     long status = 0;
-    if (!x->provider->userinfo_endpoint || !c->access_token || (c->user_name && c->email_verified))
+    const bool groups_known = !*x->config->groups_claim || c->groups;
+    if (!x->provider->userinfo_endpoint || !c->access_token ||
+        (c->user_name && c->email_verified && groups_known))
         return true;
     if (!oidc_http_ask(&(struct oidc_http){.url = x->provider->userinfo_endpoint,
                                            .bearer = c->access_token,
@@ -186,7 +210,7 @@ bool oidc_token_ask_more(struct request *r, const struct oidc_exchange *x, struc
     const char *sub = json_text(o, "sub");
     bool ok = status == 200 && sub && !strcmp(sub, c->subject);
     if (ok)
-        take_profile(r, o, c);
+        take_profile(r, x, o, c);
     cJSON_Delete(o);
     buf_fini(&body);
     return ok ||

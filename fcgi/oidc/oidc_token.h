@@ -16,6 +16,7 @@ struct oidc_claims { /* texts in the request's arena; NULL where nothing is said
     const char *user_name; /* preferred_username */
     const char *full_name, *email;
     bool email_verified;
+    const char *groups;       /* of the setting's claim: a JSON array of texts */
     const char *access_token; /* for oidc_token_ask_more */
 };
 

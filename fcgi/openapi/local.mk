@@ -16,6 +16,7 @@ OPENAPI_SCHEMAS = \
 	%D%/embeddings.json \
 	%D%/error.json \
 	%D%/export.json \
+	%D%/groups.json \
 	%D%/import.json \
 	%D%/library.json \
 	%D%/llamacpp.json \

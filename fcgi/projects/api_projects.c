@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/json/json.h"
+#include "fcgi/auth/limits.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
@@ -11,6 +12,8 @@
 #include "fcgi/process/worker.h"
 #include "fcgi/projects/project.h"
 #include "fcgi/projects/project_json.h"
+#include "sql/projects/store_project_shares.h"
+#include "sql/users/store_limits.h"
 
 #define MAX_REPLY ((size_t)64 << 20)
 
@@ -90,12 +93,53 @@ static bool read_one(struct request *r, struct err *e)
     return ref(r, &project, e) && send_one(r, 200, project.id, e);
 }
 
+/* A project that the caller may read, of which they need this access. */
+static bool allowed(struct request *r, const struct store_ref *project, int access,
+                    struct store_project *p, struct err *e)
+{
+    if (!store_project_get(r->store, r->arena, project, p, e))
+        return false;
+    if (p->access < access && access == STORE_PROJECT_OWNER)
+        return err_set(e, ERR_FORBIDDEN, "only the project's owner may delete it") ||
+               err_reason(e, "project_not_yours");
+    return p->access >= access ||
+           err_set(e, ERR_FORBIDDEN, "you may use this project, but not change it") ||
+           err_reason(e, "project_read_only");
+}
+
+/* What stands in a project counts as its owner's. */
+static bool owners_quota(struct request *r, const struct store_project *p, int64_t *bytes,
+                         struct err *e)
+{
+    struct store_user_limits l;
+    bool own;
+    if (!limits_of_user(r, p->owner_id, &l, &own, e))
+        return false;
+    *bytes = l.storage_bytes;
+    return true;
+}
+
+static bool over_quota(const struct request *r, const struct store_project *p, struct err *e)
+{
+    if (e->code == ERR_LIMIT && !strcmp(e->field, STORE_QUOTA_FIELD) &&
+        p->owner_id != r->who.user_id) {
+        err_set(e, ERR_LIMIT, "the project's owner has no room left for it");
+        err_reason(e, "project_owner_full");
+    }
+    return false;
+}
+
 static bool change(struct request *r, struct err *e)
 {
     struct store_ref project;
+    struct store_project p;
     struct store_project_change c = {0};
-    return ref(r, &project, e) && read_change(r, &c, e) &&
-           store_project_update(r->store, &project, &c, e) && send_one(r, 200, project.id, e);
+    if (!ref(r, &project, e) || !read_change(r, &c, e) ||
+        !allowed(r, &project, STORE_PROJECT_EDITOR, &p, e) ||
+        !owners_quota(r, &p, &c.storage_bytes, e))
+        return false;
+    return (store_project_update(r->store, &project, &c, e) || over_quota(r, &p, e)) &&
+           send_one(r, 200, project.id, e);
 }
 
 static bool remove_one(struct request *r, struct err *e)
@@ -103,7 +147,7 @@ static bool remove_one(struct request *r, struct err *e)
     struct store_ref project;
     struct store_project p;
     const char *chats = request_query(r, "chats");
-    if (!ref(r, &project, e) || !store_project_get(r->store, r->arena, &project, &p, e))
+    if (!ref(r, &project, e) || !allowed(r, &project, STORE_PROJECT_OWNER, &p, e))
         return false;
     if (!chats || (strcmp(chats, "keep") != 0 && strcmp(chats, "trash") != 0))
         return err_field(e, ERR_INPUT, "chats", "must be keep or trash");
@@ -126,15 +170,19 @@ static bool add_file(struct request *r, struct err *e)
         return err_field(e, ERR_INPUT, "attachment_id", "must be the id of an own attachment");
     f.project_id = project.id;
     struct store_project p; /* whose it is comes first: another user's is not there at all */
-    return store_project_get(r->store, r->arena, &project, &p, e) &&
-           store_project_file_add(r->store, &f, e) && send_one(r, 201, project.id, e);
+    return allowed(r, &project, STORE_PROJECT_EDITOR, &p, e) &&
+           owners_quota(r, &p, &f.storage_bytes, e) &&
+           (store_project_file_add(r->store, &f, e) || over_quota(r, &p, e)) &&
+           send_one(r, 201, project.id, e);
 }
 
 static bool remove_file(struct request *r, struct err *e)
 {
     struct store_ref project;
     struct store_project_file_ref f = {.user_id = r->who.user_id};
-    if (!ref(r, &project, e) || !path_id_param(r, "file", &f.attachment_id, e))
+    struct store_project p;
+    if (!ref(r, &project, e) || !path_id_param(r, "file", &f.attachment_id, e) ||
+        !allowed(r, &project, STORE_PROJECT_EDITOR, &p, e))
         return false;
     f.project_id = project.id;
     return store_project_file_remove(r->store, &f, e) && reply_empty(r, 204);
@@ -147,7 +195,7 @@ const struct route api_projects_routes[] = {
      .pool = POOL_SHORT,
      .handler = list,
      .scope = SCOPE_HISTORY,
-     .doc = {.summary = "List the own projects by name",
+     .doc = {.summary = "List by name the own projects and those that are shared with the caller",
              .reply = "ProjectList",
              .statuses = "200"}},
     {.method = HTTP_POST,
@@ -178,7 +226,7 @@ const struct route api_projects_routes[] = {
      .doc = {.summary = "Change name, colour or instructions",
              .body = "ProjectRequest",
              .reply = "Project",
-             .statuses = "200 413"}},
+             .statuses = "200 403 413"}},
     {.method = HTTP_DELETE,
      .path = "/api/projects/{id}",
      .auth = ROUTE_USER,
@@ -187,7 +235,7 @@ const struct route api_projects_routes[] = {
      .scope = SCOPE_HISTORY,
      .doc = {.summary = "Delete a project with its files; its chats are kept or go to the trash",
              .query = "ProjectDeletion",
-             .statuses = "204"}},
+             .statuses = "204 403"}},
     {.method = HTTP_POST,
      .path = "/api/projects/{id}/files",
      .auth = ROUTE_USER,
@@ -198,13 +246,13 @@ const struct route api_projects_routes[] = {
      .doc = {.summary = "Make an uploaded attachment a file of the project",
              .body = "ProjectFileRequest",
              .reply = "Project",
-             .statuses = "201 413"}},
+             .statuses = "201 403 413"}},
     {.method = HTTP_DELETE,
      .path = "/api/projects/{id}/files/{file}",
      .auth = ROUTE_USER,
      .pool = POOL_SHORT,
      .handler = remove_file,
      .scope = SCOPE_HISTORY,
-     .doc = {.summary = "Take a file out of the project", .statuses = "204"}},
+     .doc = {.summary = "Take a file out of the project", .statuses = "204 403"}},
     {0},
 };

@@ -49,7 +49,8 @@ struct project_place {
 /* Tokens that prompt and answer of the request's model may have; a guess where another server
  * answers and its context is not known. */
 int64_t project_context(struct request *r);
-/* Reads the project. ERR_NOTFOUND: project_id. project_given_fini in any case. */
+/* Reads the project. Its files are read as its owner's: that the caller may read it was asked
+ * before. ERR_NOTFOUND: project_id. project_given_fini in any case. */
 bool project_give(struct request *r, const struct project_place *at, struct project_given *out,
                   struct err *e);
 /* Adds to the sources the passages that match; their numbers begin at `first`. */

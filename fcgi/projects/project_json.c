@@ -1,6 +1,8 @@
 /* project_json.h: the JSON of a project. */
 #include "fcgi/projects/project_json.h"
 
+#include "sql/projects/store_project_shares.h"
+
 static void put_file(struct buf *out, const struct store_project_file *f)
 {
     buf_printf(out, "%s{\"id\":\"%lld\"", buf_ends_with(out, '[') ? "" : ",", (long long)f->id);
@@ -16,6 +18,7 @@ static void put_file(struct buf *out, const struct store_project_file *f)
 void project_json(struct buf *out, const struct store_project *p,
                   const struct store_project_files *files)
 {
+    static const char *const access[] = {"reader", "editor", "owner"};
     buf_printf(out, "{\"id\":\"%lld\"", (long long)p->id);
     buf_json_member(out, "name", p->name);
     buf_printf(out, ",\"colour\":%d", p->colour);
@@ -25,6 +28,11 @@ void project_json(struct buf *out, const struct store_project *p,
                "\"updated_at\":%lld",
                (long long)p->n_chats, (long long)p->n_files, p->indexing ? "true" : "false",
                (long long)p->created_at, (long long)p->updated_at);
+    buf_json_member(out, "access", access[p->access]);
+    if (p->access == STORE_PROJECT_OWNER)
+        buf_printf(out, ",\"shares\":%lld", (long long)p->n_shares);
+    else
+        buf_json_member(out, "owner", p->owner_name);
     if (files) {
         buf_puts(out, ",\"files\":[");
         for (int i = 0; i < files->n; i++)

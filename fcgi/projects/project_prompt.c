@@ -91,7 +91,8 @@ static bool put_files(struct request *r, struct project_given *g, struct err *e)
     for (int i = 0; i < g->files.n; i++) {
         struct whole w = {.out = out, .n = i + 1};
         if (!store_attachment_text(
-                r->store, &(struct store_ref){.user_id = r->who.user_id, .id = g->files.at[i].id},
+                r->store,
+                &(struct store_ref){.user_id = g->project.owner_id, .id = g->files.at[i].id},
                 put_whole, &w, e))
             return false;
         if (!add_source(cJSON_GetObjectItemCaseSensitive(g->sources, "files"), w.n,
@@ -195,7 +196,7 @@ static bool add_passage(struct request *r, struct project_given *g, const struct
         return true; /* it came a moment ago, after the list was read */
     struct passage p = {.start = x->start, .bytes = x->bytes};
     p.to = add_source(cJSON_GetObjectItemCaseSensitive(g->sources, "passages"), n, f);
-    if (p.to && !store_attachment_text(r->store, &(struct store_ref){r->who.user_id, x->file},
+    if (p.to && !store_attachment_text(r->store, &(struct store_ref){g->project.owner_id, x->file},
                                        take_passage, &p, e))
         return false;
     return p.ok || err_set(e, ERR_NOMEM, "no memory for a passage");

@@ -69,6 +69,9 @@ static cJSON *server_json(const struct request *r, const struct store_tool_serve
         cJSON_AddStringToObject(o, "url", x->url);
         cJSON_AddStringToObject(o, "header", x->header);
         cJSON_AddBoolToObject(o, "has_secret", x->sealed.bytes != NULL);
+        if (!x->user_id)
+            cJSON_AddItemToObject(o, "groups",
+                                  x->everyone ? cJSON_CreateNull() : cJSON_Parse(x->groups));
     }
     cJSON_AddBoolToObject(o, "enabled", x->enabled);
     cJSON_AddBoolToObject(o, "usable", tool_offer_usable(r, x));

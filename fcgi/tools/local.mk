@@ -1,6 +1,7 @@
 # tools that run: servers of the Model Context Protocol
 
 libsluice_fcgi_a_SOURCES += \
+	%D%/api_tool_groups.c \
 	%D%/api_tool_runs.c \
 	%D%/api_tool_servers.c \
 	%D%/mcp.c %D%/mcp.h \

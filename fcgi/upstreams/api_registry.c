@@ -17,6 +17,7 @@
 #include "fcgi/process/local_model.h"
 #include "fcgi/process/state.h"
 #include "sql/models/store_local_models.h"
+#include "sql/users/store_groups.h"
 
 #define MAX_STATE ((size_t)1 << 20)
 
@@ -70,6 +71,8 @@ static bool put_model(void *context, const struct store_model *m)
     cJSON_AddBoolToObject(o, "vision", m->vision);
     cJSON_AddBoolToObject(o, "reasoning", m->reasoning);
     cJSON_AddBoolToObject(o, "everyone", m->everyone);
+    cJSON *groups = cJSON_Parse(m->groups);
+    cJSON_AddItemToObject(o, "groups", groups ? groups : cJSON_CreateArray());
     cJSON_AddNumberToObject(o, "created_at", (double)m->created_at);
     if (m->path)
         put_local(s, o, m);
@@ -169,6 +172,17 @@ static bool read_local(struct request *r, const cJSON *body, struct store_model_
     return c->defaults || err_set(e, ERR_NOMEM, "no memory for the defaults");
 }
 
+static bool read_groups(struct request *r, const cJSON *body, struct store_model_change *c,
+                        struct err *e)
+{
+    const struct store_ids *groups = NULL;
+    if (!path_id_list(r, body, &(struct path_id_ask){"groups", STORE_GROUPS_MAX}, &groups, e))
+        return false;
+    c->groups = groups ? groups->at : NULL;
+    c->n_groups = groups ? groups->n : 0;
+    return true;
+}
+
 struct store_model_change *registry_read_change(struct request *r, const cJSON *body, struct err *e)
 {
     struct registry_lists *l = arena_alloc(r->arena, sizeof *l);
@@ -191,7 +205,7 @@ struct store_model_change *registry_read_change(struct request *r, const cJSON *
                     read_switch(body, "vision", &c->vision, e) &&
                     read_switch(body, "reasoning", &c->reasoning, e) &&
                     read_switch(body, "everyone", &c->everyone, e) && read_local(r, body, c, e) &&
-                    read_lists(body, l, c, e);
+                    read_lists(body, l, c, e) && read_groups(r, body, c, e);
     return ok ? c : NULL;
 }
 
@@ -205,11 +219,19 @@ bool registry_reply(struct request *r, int status, int64_t id, struct err *e)
     return ok;
 }
 
-static const struct field_row change_fields[] = {
-    {"context", FIELD_READ},   {"tools", FIELD_READ},    {"vision", FIELD_READ},
-    {"reasoning", FIELD_READ}, {"everyone", FIELD_READ}, {"aliases", FIELD_READ},
-    {"users", FIELD_READ},     {"pinned", FIELD_READ},   {"preload", FIELD_READ},
-    {"idle_s", FIELD_READ},    {"defaults", FIELD_READ}, {0}};
+static const struct field_row change_fields[] = {{"context", FIELD_READ},
+                                                 {"tools", FIELD_READ},
+                                                 {"vision", FIELD_READ},
+                                                 {"reasoning", FIELD_READ},
+                                                 {"everyone", FIELD_READ},
+                                                 {"aliases", FIELD_READ},
+                                                 {"users", FIELD_READ},
+                                                 {"pinned", FIELD_READ},
+                                                 {"preload", FIELD_READ},
+                                                 {"idle_s", FIELD_READ},
+                                                 {"defaults", FIELD_READ},
+                                                 {"groups", FIELD_READ},
+                                                 {0}};
 
 static bool change(struct request *r, struct err *e)
 {

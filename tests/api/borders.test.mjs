@@ -60,7 +60,7 @@ async function things(who, word) {
 
 /** /api/conversations/{id}/fork lies under /api/conversations. */
 const kindOf = (p) => p.slice(0, p.indexOf('/{'));
-const ADMINS = /^\/api\/(admin|users|invites)\b/;
+const ADMINS = /^\/api\/(admin|users|invites|groups)\b/;
 const FREE = { '/v1/models': 'everyone sees the models', '/api/blobs': 'always refused', '/api/shared': 'whoever has the link may read', '/s': 'the same, as a page' };
 
 before(async () => {

@@ -158,6 +158,29 @@ test('policies: link makes no account; domains need a verified address; names ar
   assert.equal((await h.session((await h.signIn({ sub: 'x-5' })).b)).body.user.name, 'local.part');
 });
 
+test('the groups that the provider names are the user\'s at each sign-in; those made by hand stay', async () => {
+  const make = async (body) => (await h.s.json('POST', '/api/groups', body)).body.id;
+  const [staff, lab, hand] = [await make({ name: 'staff' }), await make({ name: 'Lab', claim: '0a1b-guid' }), await make({ name: 'by hand' })];
+  await h.useFake({ oidc_groups_claim: 'groups' });
+  const groups = async (claims, userinfo) => {
+    Object.assign(h.fake.knobs, { claims, userinfo });
+    const { b, r } = await h.signIn({ sub: 'grace' });
+    assert.equal(code(r), '');
+    const cookie = { authorization: null, cookie: [...b.jar(h.s.url)].map(([k, v]) => `${k}=${v}`).join('; ') };
+    return (await h.s.json('GET', '/api/account/limits', undefined, cookie)).body.groups.map((g) => g.id);
+  };
+  assert.deepEqual(await groups({ groups: ['staff', '0a1b-guid', 'unknown', 7] }), [lab, staff]);
+  const { id } = (await h.s.json('GET', '/api/users')).body.items.find((u) => u.name === 'grace');
+  await h.s.json('POST', `/api/groups/${hand}/members`, { add: [id] });
+  assert.deepEqual(await groups({ groups: 'staff' }), [hand, staff], 'one name, without a list');
+  assert.deepEqual(await groups({}, { groups: ['Lab', '0a1b-guid'] }), [hand, lab], 'told at the userinfo endpoint alone');
+  assert.deepEqual(await groups({ groups: [] }), [hand]);
+  assert.deepEqual(await groups({}, {}), [hand], 'nothing is said: none');
+  const rows = (await h.s.json('GET', '/api/audit?action=group.member')).body.items.filter((x) => x.user === 'grace');
+  assert.ok(rows.length >= 5 && rows.every((x) => x.target.endsWith(' oidc')), JSON.stringify(rows));
+  await h.useFake({ oidc_groups_claim: null });
+});
+
 test('an account without a password cannot unlink itself from its only way in', async () => {
   await h.useFake();
   const { b } = await h.signIn({ sub: 'only-way' });

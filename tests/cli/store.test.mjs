@@ -151,6 +151,29 @@ test('models of this machine are added without a server, and loaded by none', ()
   assert.equal(run(['models', 'remove', 'near']).code, 1);
 });
 
+test('groups: made, filled, given models and limits, shown, removed', () => {
+  assert.equal(run(['user', 'add', 'gil']).code, 0);
+  assert.equal(run(['group', 'add', 'lab', '--description', 'tries things', '--tokens-per-day', '5000']).code, 0);
+  assert.match(run(['group', 'add', 'LAB']).err, /called that already/);
+  assert.match(run(['group', 'join', 'lab', 'nobody']).err, /nobody/);
+  assert.match(run(['group', 'join', 'no lab', 'gil']).err, /there is no group 'no lab'/);
+  assert.equal(run(['group', 'join', 'lab', 'gil']).code, 0);
+  assert.equal(run(['group', 'set', 'lab', '--max-jobs', '0', '--claim', 'x-lab']).code, 0);
+  assert.match(run(['group', 'set', 'lab', '--models', 'none such']).err, /models: there is no model 'none such'/);
+  const g = JSON.parse(run(['group', 'list', '--json']).out);
+  assert.deepEqual([g.name, g.description, g.claim, g.members, g.models, g.limits], ['lab', 'tries things', 'x-lab', 1, [], { requests_per_minute: null, tokens_per_minute: null, max_jobs: 0, tokens_per_day: 5000, storage_bytes: null }]);
+  const shown = run(['group', 'show', 'lab']).out;
+  assert.match(shown, /tokens_per_day 5000/);
+  assert.match(shown, /gil/);
+  assert.equal(run(['group', 'leave', 'lab', 'gil']).code, 0);
+  assert.equal(run(['group', 'remove', 'lab']).code, 0);
+  assert.equal(run(['group', 'list', '--json']).out, '');
+  for (const words of [['group'], ['group', 'join', 'lab'], ['group', 'list', 'x'], ['group', 'paint', 'x']]) {
+    const r = run(words);
+    assert.match(r.out + r.err, /usage/);
+  }
+});
+
 test('wrong use says how to use it', () => {
   for (const args of [['user'], ['user', 'add'], ['user', 'fly', 'x'], ['user', 'list', 'x'], ['key'], ['key', 'add'], ['key', 'remove', 'ada'],
     ['export'], ['backup'], ['backup', 'a', 'b'], ['user', 'list', '--bogus']]) {
