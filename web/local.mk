@@ -53,11 +53,11 @@ dist_webjs_DATA += %D%/js/actions.js %D%/js/block_window.js %D%/js/share_page.js
 	%D%/js/list_pages.js %D%/js/list_filters.js %D%/js/list_query.js %D%/js/list_row.js %D%/js/list_selection.js %D%/js/shortcuts.js %D%/js/tags.js %D%/js/kept.js %D%/js/fold.js %D%/js/sending.js %D%/js/virtual_rows.js
 web_icons += %D%/icons/archive.svg %D%/icons/filter.svg %D%/icons/pin.svg %D%/icons/restore.svg %D%/icons/select.svg \
 	%D%/icons/share.svg %D%/icons/tag.svg
-dist_webjs_DATA += %D%/js/project_doors.js %D%/js/project_style.js %D%/js/project_window.js %D%/js/projects.js %D%/js/sources.js
+dist_webjs_DATA += %D%/js/project_doors.js %D%/js/project_style.js %D%/js/project_end.js %D%/js/project_sharing.js %D%/js/project_window.js %D%/js/projects.js %D%/js/sources.js
 web_icons += %D%/icons/folder.svg
 # accounts: signing in and up, one's own, users and the audit log for admins
 dist_webjs_DATA += %D%/js/confirm.js %D%/js/passkeys.js %D%/js/login.js %D%/js/security.js
-dist_webadmin_DATA += %D%/js/admin/attention.js %D%/js/admin/users.js %D%/js/admin/person.js %D%/js/admin/audit.js
+dist_webadmin_DATA += %D%/js/admin/attention.js %D%/js/admin/users.js %D%/js/admin/groups.js %D%/js/admin/people.js %D%/js/admin/limit_fields.js %D%/js/admin/person.js %D%/js/admin/audit.js
 web_icons += %D%/icons/shield.svg %D%/icons/gear.svg
 
 # answers that are seen, heard, compared; the message box's own

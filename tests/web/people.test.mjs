@@ -136,6 +136,40 @@ test('an admin sees the user, sets limits, resets the second factor, ends the se
   assert.equal(dora.limits.tokens_per_day, 1234);
 });
 
+test('a group is made, people are found and chosen, limits are set; the person\'s window says from where', { skip }, async () => {
+  for (const name of ['edgar', 'edith']) await house.server.json('POST', '/api/users', { name, password: 'a long password', role: 'user' });
+  await admin.goto(`${house.server.url}/admin#/groups`);
+  await admin.fill('.admin-row input[required]', 'Research');
+  await admin.click('.admin-row .primary');
+  const dialog = admin.locator('.person');
+  await dialog.locator('.pick-list').waitFor();
+  await dialog.locator('input[type=search]').fill('ed');
+  assert.deepEqual(await dialog.locator('.pick-list label').allInnerTexts(), ['edgar', 'edith']);
+  for (const name of ['edgar', 'edith']) await dialog.locator('.pick-list label', { hasText: name }).locator('input').check();
+  await dialog.locator('input[type=search]').fill('dora');
+  await dialog.locator('.pick-list input').check(); // the others stay chosen
+  await dialog.getByRole('button', { name: 'Save members' }).click();
+  await until(admin, () => document.querySelectorAll('.person .pick-list input:checked').length === 3);
+  await dialog.locator('.limits input').first().fill('4321');
+  await dialog.locator('.limits .primary').click();
+  await until(admin, () => document.querySelector('.person .limits input').value === '4321' && document.querySelector('.toast'));
+  const [group] = (await house.server.json('GET', '/api/groups')).body.items;
+  assert.deepEqual([group.members, group.limits.tokens_per_day, group.limits.max_jobs], [3, 4321, null]);
+  await admin.keyboard.press('Escape');
+  await admin.goto(`${house.server.url}/admin#/users`);
+  await admin.locator('.name-button', { hasText: 'edith' }).click();
+  await admin.locator('.person dd', { hasText: '4,321 (from group Research)' }).waitFor();
+  await admin.keyboard.press('Escape');
+  await admin.locator('.group-pick summary').click();
+  assert.equal(await admin.locator('.group-pick label').innerText(), 'Research');
+  await admin.goto(`${house.server.url}/admin#/groups`);
+  await admin.locator('.name-button', { hasText: 'Research' }).click();
+  await admin.getByRole('button', { name: 'Remove group' }).click();
+  await admin.locator('#confirm-dialog [value=ok]').click();
+  await admin.locator('p', { hasText: 'No groups yet.' }).waitFor();
+  await admin.goto(`${house.server.url}/admin#/users`);
+});
+
 test('what is drawn again takes nothing from the hand: text, a press that wants a second one, the focus', { skip }, async () => {
   const { body: erna } = await house.server.json('POST', '/api/users', { name: 'erna', password: 'ernas password', role: 'user' });
   await admin.reload();

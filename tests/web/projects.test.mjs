@@ -208,6 +208,45 @@ test('deleting asks what becomes of the chats; kept, they are in the list again'
   await becomes(async () => (await api('GET', '/api/conversations?trash=1')).items.map((c) => c.title), ['Unrelated']);
 });
 
+test('an owner shares a project by name; the reader\'s page uses it, changes nothing, and leaves', opts, async () => {
+  const shared = await api('POST', '/api/projects', { name: 'Shared', instructions: 'Be kind.' });
+  await api('POST', '/api/users', { name: 'rosa', password: 'a long password', role: 'user' });
+  await page.reload();
+  await projectMenu('Shared', 'tune');
+  await page.fill('.project-share-add input', 'nobody here');
+  await page.locator('.project-share-add button').click();
+  await page.locator('#project-dialog .form-error', { hasText: 'no such person' }).waitFor();
+  await page.fill('.project-share-add input', 'rosa');
+  await page.keyboard.press('Enter');
+  await page.locator('.project-sharing li', { hasText: 'rosa' }).waitFor();
+  await page.locator('.project-sharing li select').selectOption('editor');
+  await becomes(async () => (await api('GET', `/api/projects/${shared.id}/shares`)).items.map((x) => x.access), ['editor']);
+  await page.locator('.project-sharing li select').selectOption('reader');
+  await becomes(async () => (await api('GET', `/api/projects/${shared.id}/shares`)).items.map((x) => x.access), ['reader']);
+  await shot('sharing');
+  await page.keyboard.press('Escape');
+  await folder('Shared').locator('.project-shared').waitFor();
+  const theirs = await (await house.browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
+  theirs.on('pageerror', (e) => house.problems.push(e.message));
+  await theirs.goto(house.server.url);
+  await theirs.fill('#login-name', 'rosa');
+  await theirs.fill('#login-password', 'a long password');
+  await theirs.click('#login-form .primary');
+  await theirs.locator('.project-row').hover();
+  await theirs.locator('.project-row .icon-button').click();
+  await theirs.locator('.menu button:has(.i-tune)').click();
+  const dialog = theirs.locator('#project-dialog');
+  await dialog.locator('p', { hasText: 'Shared by' }).waitFor();
+  await shot('shared-reader', theirs);
+  assert.deepEqual([await dialog.locator('textarea').getAttribute('readonly'), await dialog.locator('.project-files-add').isVisible(), await dialog.locator('button.primary').count(), await dialog.locator('.project-sharing').count()], ['', false, 0, 0]);
+  await dialog.getByRole('button', { name: 'Leave project' }).click();
+  await theirs.locator('#confirm-dialog', { hasText: 'Your chats stay' }).locator('[value=ok]').click();
+  await becomes(() => theirs.locator('.project-row').count(), 0);
+  await theirs.context().close();
+  await becomes(async () => (await api('GET', `/api/projects/${shared.id}/shares`)).items, []);
+  await api('DELETE', `/api/projects/${shared.id}?chats=keep`);
+});
+
 test('nothing failed in the page meanwhile', opts, () => {
   assert.deepEqual(house.problems, []);
 });

@@ -210,6 +210,10 @@ export async function* scenes(house, context = {}) {
   await page.waitForSelector('#project-dialog[open]');
   await page.setInputFiles('#project-dialog input[type=file]', { name: 'tides.md', mimeType: 'text/plain', buffer: Buffer.from('The range at Saint-Malo is 13 metres.') });
   await page.waitForSelector('#project-dialog .file-remove');
+  await house.server.json('POST', '/api/users', { name: 'Rosalind', password: 'a long password', role: 'user' });
+  await page.fill('.project-share-add input', 'rosalind');
+  await page.click('.project-share-add button');
+  await page.locator('.project-sharing li').waitFor();
   yield { name: 'project-dialog', page };
   await closeDialogs(page);
 
@@ -229,6 +233,7 @@ export async function* scenes(house, context = {}) {
     await page.locator('.math.drawn').first().waitFor();
     yield { name: 'shared', page };
   }
+  await house.server.json('POST', '/api/groups', { name: 'Research', description: 'Tries new models', limits: { tokens_per_day: 500000 } });
   await page.goto(`${house.server.url}/admin`);
   await page.waitForSelector('#admin:not([hidden])');
   const sections = await page.locator('#sections a').evaluateAll((all) => all.map((a) => a.getAttribute('href')));
@@ -246,6 +251,11 @@ export async function* scenes(house, context = {}) {
   await page.locator('.name-button').first().click();
   await page.waitForSelector('.person .limits');
   yield { name: 'person', page };
+  await page.goto(`${house.server.url}/admin#/groups`);
+  await page.locator('.person').waitFor({ state: 'detached' });
+  await page.locator('.name-button').first().click();
+  await page.waitForSelector('.person .limits');
+  yield { name: 'group', page };
   await page.goto(house.server.url);
   await page.waitForSelector('#app:not([hidden])');
   await openSettings(page, 'general');

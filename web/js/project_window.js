@@ -5,6 +5,7 @@ import { announce, el, icon, toast } from "./dom.js";
 import { chip } from "./files_view.js";
 import { bytes } from "./format.js";
 import { t } from "./i18n.js";
+import { sharedBy, sharingSection } from "./project_sharing.js";
 import { state } from "./state.js";
 
 const COLOURS = 8;
@@ -12,10 +13,13 @@ const COLOURS = 8;
 class Window {
   constructor(project, doors) {
     this.project = project;
+    this.own = project.access === "owner";
+    this.sharing = el("div", { hidden: !this.own });
     this.doors = doors;
     this.sending = [];
-    this.name = el("input", { type: "text", maxLength: 64, required: true, value: project.name, dir: "auto" });
-    this.instructions = el("textarea", { rows: 5, maxLength: 16384, dir: "auto", value: project.instructions, placeholder: t("project.instructionsExample") });
+    this.may = project.access !== "reader";
+    this.name = el("input", { type: "text", maxLength: 64, required: true, value: project.name, dir: "auto", readOnly: !this.may });
+    this.instructions = el("textarea", { rows: 5, maxLength: 16384, dir: "auto", readOnly: !this.may, value: project.instructions, placeholder: t("project.instructionsExample") });
     this.problem = el("p", { class: "form-error", role: "alert", hidden: true });
     this.list = el("ul", { class: "files", ariaLabel: t("project.files") });
     this.about = el("p", { class: "muted", role: "status" });
@@ -25,22 +29,22 @@ class Window {
   }
 
   build() {
-    const colour = (n) => el("label", { data: { colour: String(n) } }, el("input", { type: "radio", name: "colour", value: String(n), checked: this.project.colour === n, ariaLabel: t("project.colourN", { n: n + 1 }) }), el("span", { class: "i i-folder folder" }));
+    const colour = (n) => el("label", { data: { colour: String(n) } }, el("input", { type: "radio", name: "colour", value: String(n), checked: this.project.colour === n, disabled: !this.may, ariaLabel: t("project.colourN", { n: n + 1 }) }), el("span", { class: "i i-folder folder" }));
     const files = el("section", { class: "project-files", ariaLabel: t("project.files") }, el("h3", {}, t("project.files")), this.about, this.list,
-      el("button", { type: "button", class: "quiet project-files-add", on: { click: () => this.picker.click() } }, icon("plus"), t("project.addFiles")), this.picker);
-    const carries = (event) => [...event.dataTransfer?.items || []].some((i) => i.kind === "file");
+      el("button", { type: "button", class: "quiet project-files-add", hidden: !this.may, on: { click: () => this.picker.click() } }, icon("plus"), t("project.addFiles")), this.picker);
+    const carries = (event) => this.may && [...event.dataTransfer?.items || []].some((i) => i.kind === "file");
     files.addEventListener("dragover", (event) => { if (carries(event)) { event.preventDefault(); files.classList.add("is-target"); } });
     files.addEventListener("dragleave", () => files.classList.remove("is-target"));
     files.addEventListener("drop", (event) => { files.classList.remove("is-target"); if (carries(event)) { event.preventDefault(); this.add([...event.dataTransfer.files]); } });
     const form = el("form", { on: { submit: (event) => { event.preventDefault(); this.save(); } } },
-      el("h2", { id: "project-title" }, t("project.edit")),
+      el("h2", { id: "project-title" }, t("project.edit")), this.own ? null : sharedBy(this.project),
       el("label", {}, el("span", {}, t("project.name")), this.name),
       el("fieldset", { class: "project-colours" }, el("legend", {}, t("project.colour")), ...Array.from({ length: COLOURS }, (_, n) => colour(n))),
       el("label", {}, el("span", {}, t("project.instructions")), this.instructions),
-      files, this.problem,
+      files, this.sharing, this.problem,
       el("div", { class: "dialog-row" },
-        el("button", { type: "button", class: "quiet danger", on: { click: async () => { if (await this.doors.remove(this.project)) this.dialog.close(); } } }, t("project.delete")),
-        el("button", { type: "button", class: "quiet", on: { click: () => this.dialog.close() } }, t("common.close")), el("button", { class: "primary" }, t("common.save"))));
+        el("button", { type: "button", class: "quiet danger", on: { click: async () => { if (await this.doors.remove(this.project)) this.dialog.close(); } } }, t(this.own ? "project.delete" : "projectSharing.leave")),
+        el("button", { type: "button", class: "quiet", on: { click: () => this.dialog.close() } }, t("common.close")), this.may ? el("button", { class: "primary" }, t("common.save")) : null));
     const dialog = el("dialog", { id: "project-dialog", class: "dialog project-dialog" }, form);
     dialog.setAttribute("aria-labelledby", "project-title");
     dialog.addEventListener("close", () => { clearTimeout(this.timer); dialog.remove(); this.doors.changed().catch(() => {}); });
@@ -51,6 +55,7 @@ class Window {
     document.body.append(this.dialog);
     this.dialog.showModal();
     this.draw();
+    if (this.own) sharingSection(this.project, (error) => this.complain(error)).then((node) => this.sharing.replaceChildren(node), (error) => this.complain(error));
     (this.project.instructions ? this.name : this.instructions).focus();
   }
 
@@ -68,7 +73,7 @@ class Window {
         await this.read();
       } catch (error) { this.complain(error); }
     };
-    this.list.replaceChildren(...files.map((f) => chip(f, { words: f.indexing ? t("project.indexing") : undefined, remove: remove(f) })), ...this.sending.map((f) => chip(f, { words: f.problem || t("attach.uploading", { size: bytes(f.bytes) }), status: f.problem ? "failed" : "uploading", remove: f.problem ? () => { this.sending = this.sending.filter((x) => x !== f); this.draw(); } : undefined })));
+    this.list.replaceChildren(...files.map((f) => chip(f, { words: f.indexing ? t("project.indexing") : undefined, remove: this.may ? remove(f) : undefined })), ...this.sending.map((f) => chip(f, { words: f.problem || t("attach.uploading", { size: bytes(f.bytes) }), status: f.problem ? "failed" : "uploading", remove: f.problem ? () => { this.sending = this.sending.filter((x) => x !== f); this.draw(); } : undefined })));
     const tokens = files.reduce((n, f) => n + (f.tokens || 0), 0);
     const room = (state.status?.model?.n_ctx || 0) / 2;
     this.about.textContent = !files.length ? t("project.filesNone") : !room ? t("project.filesN", { n: files.length }) : t(tokens <= room ? "project.filesWhole" : "project.filesSearched", { n: tokens });

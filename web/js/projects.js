@@ -7,6 +7,7 @@ import { t } from "./i18n.js";
 import { titleOf } from "./list_row.js";
 import { selection } from "./list_selection.js";
 import "./project_style.js";
+import { endProject } from "./project_end.js";
 import { rowMenu } from "./sidebar.js";
 import { emit, on, state } from "./state.js";
 
@@ -49,7 +50,9 @@ function projectRow(p) {
   const shown = open.has(p.id);
   const more = el("button", { class: "icon-button", type: "button", ariaLabel: t("project.actions", { name: p.name }), ariaHasPopup: "menu", ariaExpanded: "false", on: { click: () => projectMenu(p, more) } }, icon("more"));
   const button = el("button", { class: "project-open", type: "button", ariaExpanded: String(shown), data: { id: p.id }, on: { click: () => toggle(p) } },
-    icon("chevron"), folder(p), el("span", { class: "project-name", dir: "auto" }, p.name), el("span", { class: "project-count", ariaLabel: t("project.chats", { n: p.chats }) }, String(p.chats)));
+    icon("chevron"), folder(p), el("span", { class: "project-name", dir: "auto" }, p.name),
+    p.owner || p.shares ? el("span", { class: "project-shared", title: p.owner ? t("projectSharing.of", { name: p.owner }) : t("projectSharing.withN", { n: p.shares }) }, icon("share"), el("span", { class: "sr" }, p.owner ? t("projectSharing.of", { name: p.owner }) : t("projectSharing.withN", { n: p.shares }))) : null,
+    el("span", { class: "project-count", ariaLabel: t("project.chats", { n: p.chats }) }, String(p.chats)));
   const row = el("div", { class: "project-row", data: { id: p.id } }, button, more);
   row.toggleAttribute("data-current", state.project === p.id && !state.current);
   row.addEventListener("contextmenu", (event) => { if (event.shiftKey) return; event.preventDefault(); projectMenu(p, more); });
@@ -147,7 +150,7 @@ root.addEventListener("keydown", (event) => {
   else if (event.key === "ArrowUp") (all[at - 1] || $("search")).focus();
   else if (event.key === "ArrowRight" && p && !open.has(p.id)) toggle(p);
   else if (event.key === "ArrowLeft" && p && open.has(p.id)) toggle(p);
-  else if (event.key === "F2" && p) rename(p);
+  else if (event.key === "F2" && p && p.access !== "reader") rename(p);
   else if (event.key === "Delete" && p) removeProject(p);
   else return;
   event.preventDefault();
@@ -160,9 +163,9 @@ function projectMenu(p, button) {
   openMenu(button, [
     { label: t("project.newChat"), icon: "compose", run: () => { location.hash = `#/p/${p.id}`; } },
     { label: t("project.edit"), icon: "tune", run: () => edit(p.id) },
-    { label: t("list.rename"), icon: "edit", run: () => rename(p) },
+    ...(p.access === "reader" ? [] : [{ label: t("list.rename"), icon: "edit", run: () => rename(p) }]),
     { line: true },
-    { label: t("project.delete"), icon: "trash", bad: true, run: () => removeProject(p) },
+    { label: t(p.access === "owner" ? "project.delete" : "projectSharing.leave"), icon: "trash", bad: true, run: () => removeProject(p) },
   ]);
 }
 
@@ -210,23 +213,16 @@ export async function newProject({ go = true } = {}) {
   } catch (error) { toast(error.message, 5000); return null; }
 }
 
-/** Resolves to whether it is gone. */
+/** Resolves to whether it is gone: the own one is deleted, another's is left. */
 async function removeProject(p) {
-  const choice = (value, label, checked) => el("label", { class: "radio" }, el("input", { type: "radio", name: "project-chats", value, checked }), el("span", {}, label));
-  const keep = choice("keep", t("project.keepChats"), true);
-  const field = el("div", {}, ...(p.chats ? [keep, choice("trash", t("project.trashChats", { n: p.chats }), false)] : []));
-  if (!await confirmDialog(t("project.deleteTitle", { name: p.name }), t("project.deleteText"), t("project.delete"), { field })) return false;
-  const kept = !p.chats || keep.querySelector("input").checked;
-  try {
-    await call("DELETE", `/api/projects/${p.id}?chats=${kept ? "keep" : "trash"}`);
-  } catch (error) { toast(error.message, 5000); return false; }
+  const how = await endProject(p);
+  if (!how) return false;
   open.delete(p.id);
   remember();
   const inside = state.current?.project_id === p.id;
   if (inside) state.current.project_id = null;
-  if (state.project === p.id || (inside && !kept)) location.hash = "#/";
+  if (state.project === p.id || (inside && how === "trashed")) location.hash = "#/";
   emit("moved", []);
-  toast(t("project.deleted", { name: p.name }));
   return true;
 }
 

@@ -9,6 +9,7 @@ import { el, $ } from "../dom.js";
 import { initTheme } from "../theme.js";
 import { auditSection } from "./audit.js";
 import { checksSection } from "./checks.js";
+import { groupsSection } from "./groups.js";
 import { jobsSection } from "./jobs.js";
 import { loadSection } from "./load.js";
 import { logsSection } from "./logs.js";
@@ -24,7 +25,7 @@ const GROUPS = [ // [what they are called together, the sections]
   ["", [overviewSection]],
   ["admin.navActivity", [loadSection, jobsSection]],
   ["admin.navModels", [modelsSection, upstreamsSection]],
-  ["admin.navPeople", [usersSection, auditSection]],
+  ["admin.navPeople", [usersSection, groupsSection, auditSection]],
   ["admin.navServer", [settingsSection, statusSection, checksSection, logsSection]],
 ];
 const SECTIONS = GROUPS.flatMap(([, sections]) => sections);

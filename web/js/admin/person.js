@@ -6,14 +6,13 @@ import { el, icon, rounds, toast } from "../dom.js";
 import { date, loadStrings, t } from "../i18n.js";
 import { render } from "../render.js";
 import { sessionList } from "../security.js";
-import { sizeField } from "./size_field.js";
+import { LIMITS, limitFields } from "./limit_fields.js";
 import { bytes, count, dateTime, facts, problem } from "./view.js";
 
 await loadStrings();
 
 const DAYS = 30;
 const DAY_MS = 86400000;
-const LIMITS = ["tokens_per_day", "storage_bytes", "requests_per_minute", "tokens_per_minute", "max_jobs"];
 
 /** A button that wants a second press before it acts. look: as what it stands there. */
 function careful(label, run, look = "quiet") {
@@ -32,20 +31,19 @@ function careful(label, run, look = "quiet") {
 }
 
 function limitsForm(user, change) {
-  const fields = LIMITS.map((name) => {
-    const value = user.limits ? user.limits[name] : null;
-    const label = t(`users.limit_${name}`);
-    const props = { placeholder: t("users.everyones"), ariaLabel: label };
-    if (name === "storage_bytes") return { name, label, ...sizeField(value, label, props) };
-    const input = el("input", { ...props, type: "number", min: 0, step: 1, value: value === null ? "" : String(value) });
-    return { name, label, node: input, read: () => (input.value === "" ? null : Number(input.value)) };
-  });
+  const { nodes, read } = limitFields(user.limits, t("users.everyones"));
   return el("form", { class: "limits", data: { key: `limits ${JSON.stringify(user.limits)}` }, on: { submit: (event) => {
     event.preventDefault();
-    const given = fields.filter((f) => f.read() !== null);
-    change({ limits: given.length ? Object.fromEntries(given.map((f) => [f.name, f.read()])) : null });
-  } } }, ...fields.map((f) => el("label", {}, f.label, f.node)),
-  el("p", { class: "muted" }, t("users.limitsText")), el("div", {}, el("button", { class: "primary small" }, t("users.saveLimits"))));
+    const given = Object.entries(read()).filter(([, n]) => n !== null);
+    change({ limits: given.length ? Object.fromEntries(given) : null });
+  } } }, ...nodes, el("p", { class: "muted" }, t("users.limitsText")), el("div", {}, el("button", { class: "primary small" }, t("users.saveLimits"))));
+}
+
+/** What holds, and why: "50,000 (from group Research)". */
+function inEffect(user) {
+  const words = (name, n) => (n === 0 ? t("groups.noLimit") : name === "storage_bytes" ? bytes(n) : count(n));
+  const from = ({ from: who, group }) => t(`groups.from_${who}`, { name: group });
+  return facts(LIMITS.map((name) => [t(`users.limit_${name}`), `${words(name, user.effective[name])} (${from(user.limit_sources[name])})`]));
 }
 
 function passwordForm(change) {
@@ -93,14 +91,14 @@ function parts({ user, sessions, daily, keys }, close, redraw) {
     facts([[t("users.role"), t(`users.role_${user.role}`)], [t("users.state"), user.disabled ? t("users.disabled") : t("users.active")],
       [t("users.made"), dateTime(user.created_at)], [t("users.seen"), user.last_seen_at ? dateTime(user.last_seen_at) : t("admin.never")],
       [t("users.tokensToday"), count(user.used.tokens_today)], [t("users.stored"), bytes(user.used.storage_bytes)],
-      [t("security.factor"), t(user.second_factor ? "users.on" : "users.off")]]),
+      [t("groups.of"), user.groups.map((g) => g.name).join(", ") || "–"], [t("security.factor"), t(user.second_factor ? "users.on" : "users.off")]]),
     el("div", { class: "admin-row person-actions" },
       careful(t(user.role === "admin" ? "users.makeUser" : "users.makeAdmin"), () => change({ role: user.role === "admin" ? "user" : "admin" })),
       careful(t(user.disabled ? "users.enable" : "users.disable"), () => change({ disabled: !user.disabled })),
       user.second_factor ? careful(t("users.dropFactor"), () => change({ second_factor: false })) : "",
       careful(t("users.remove"), () => run("DELETE", path, undefined, close), "quiet bad")),
     el("h3", {}, t("users.monthTokens")), monthChart(daily),
-    el("h3", {}, t("users.limits")), limitsForm(user, change),
+    el("h3", {}, t("users.limits")), limitsForm(user, change), el("h4", {}, t("groups.effective")), inEffect(user),
     el("h3", {}, t("users.newPassword")), passwordForm(change),
     el("h3", {}, t("security.sessions")),
     sessions.length ? sessionList(sessions, `${path}/sessions`, redraw) : el("p", { class: "muted" }, t("users.noSessions")),

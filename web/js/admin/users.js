@@ -1,23 +1,13 @@
 // Users: who there is, what each used today, invitations. A name opens one user's dialog (person.js).
 
 import { call } from "../api.js";
+import { allUsers } from "./people.js";
 import { personDialog } from "./person.js";
 import { dayBarsSmall } from "../bars.js";
 import { copyText, el, rounds, toast } from "../dom.js";
 import { date, t } from "../i18n.js";
 import { render } from "../render.js";
 import { ago, block, bytes, count, dateTime, problem, short, table } from "./view.js";
-
-const PAGE = 500; // the server's most
-
-async function allUsers() {
-  const all = [];
-  for (;;) {
-    const { items } = await call("GET", `/api/users?limit=${PAGE}${all.length ? `&after=${all.at(-1).id}` : ""}`);
-    all.push(...items);
-    if (items.length < PAGE) return all;
-  }
-}
 
 const DAYS = 30;
 const DAY_MS = 86400000;
@@ -40,7 +30,7 @@ function monthOf(user, daily) {
 }
 
 function stateOf(user) {
-  const words = [t(`users.role_${user.role}`)];
+  const words = [t(`users.role_${user.role}`), ...user.groups.map((g) => g.name)];
   if (user.disabled) words.push(t("users.disabled"));
   if (user.second_factor) words.push(t("users.factor"));
   return words.join(", ");
@@ -60,23 +50,35 @@ function inviteLink(made) {
     el("button", { type: "button", class: "quiet small", on: { click: () => copyText(link) } }, t("users.copyLink")));
 }
 
+/** Boxes of the groups that there are; [node, ids that are chosen()]. */
+function groupPick() {
+  const boxes = el("div", { class: "pick-list" });
+  const node = el("details", { class: "group-pick", hidden: true }, el("summary", {}, t("groups.invite")), boxes);
+  call("GET", "/api/groups").then(({ items }) => {
+    node.hidden = !items.length;
+    boxes.replaceChildren(...items.map((g) => el("label", { class: "check-line" }, el("input", { type: "checkbox", value: g.id }), g.name)));
+  }, () => { /* it can do without */ });
+  return [node, () => [...boxes.querySelectorAll("input:checked")].map((x) => x.value)];
+}
+
 function inviteForm(done) {
+  const [groups, chosen] = groupPick();
   const role = el("select", { name: "role", ariaLabel: t("users.role") }, el("option", { value: "user" }, t("users.role_user")),
     el("option", { value: "admin" }, t("users.role_admin")));
   const note = el("input", { maxLength: 64, placeholder: t("users.note"), ariaLabel: t("users.note") });
   return el("form", { class: "admin-row", on: { submit: async (event) => {
     event.preventDefault();
     try {
-      const made = await call("POST", "/api/invites", { role: role.value, note: note.value.trim() });
+      const made = await call("POST", "/api/invites", { role: role.value, note: note.value.trim(), groups: chosen() });
       note.value = "";
       done(made);
     } catch (error) { toast(error.message); }
-  } } }, note, role, el("button", { class: "primary" }, t("users.invite")));
+  } } }, note, role, groups, el("button", { class: "primary" }, t("users.invite")));
 }
 
 function inviteTable(items, redraw) {
   return table(t("users.invites"), [t("users.note"), t("users.role"), t("users.state"), t("users.by"), t("users.until"), ""],
-    items.map((i) => [i.note || "–", t(`users.role_${i.role}`), i.used_by ? t("users.usedBy", { name: i.used_by }) : t(`users.invite_${i.state}`),
+    items.map((i) => [i.note || "–", [t(`users.role_${i.role}`), ...i.groups].join(", "), i.used_by ? t("users.usedBy", { name: i.used_by }) : t(`users.invite_${i.state}`),
       i.made_by || "–", date(i.expires_at), i.state !== "open" ? "" : el("button", { type: "button", class: "quiet small", data: { key: "revoke" }, on: { click: async () => {
         try { await call("DELETE", `/api/invites/${i.id}`); } catch (error) { toast(error.message); }
         redraw();

@@ -18,12 +18,15 @@ function quota(label, used, limit, text) {
 }
 
 async function limitsPart() {
-  const { limits, used, day_ends_at } = await call("GET", "/api/account/limits");
-  const rows = [quota(t("security.tokensToday"), used.tokens_today, limits.tokens_per_day, number),
-    quota(t("security.stored"), used.storage_bytes, limits.storage_bytes, bytes)];
+  const { limits, used, day_ends_at, groups, limit_sources: sources } = await call("GET", "/api/account/limits");
+  const label = (key, name) => (sources[name].from === "group" ? `${t(key)} (${t("security.ofGroup", { name: sources[name].group })})` : t(key));
+  const rows = [quota(label("security.tokensToday", "tokens_per_day"), used.tokens_today, limits.tokens_per_day, number),
+    quota(label("security.stored", "storage_bytes"), used.storage_bytes, limits.storage_bytes, bytes)];
   if (limits.tokens_per_day) rows.push(el("p", { class: "muted" }, t("security.dayEnds", { time: when(day_ends_at) })));
   const more = [["requests_per_minute", "security.requests"], ["tokens_per_minute", "security.tokens"], ["max_jobs", "security.jobs"]]
     .filter(([name]) => limits[name]).map(([name, key]) => t(key, { n: limits[name] }));
+  if (groups.length) rows.push(el("div", { class: "groups", data: { pref: "groups" } }, el("h4", {}, t("security.groups")),
+    el("ul", {}, ...groups.map((g) => el("li", {}, el("b", {}, g.name), g.description ? ` – ${g.description}` : "")))));
   if (more.length) rows.push(el("p", { class: "muted" }, more.join(" · ")));
   return el("section", { class: "usage-part", data: { pref: "limits" } }, ...rows);
 }
