@@ -40,7 +40,7 @@ const char *oidc_name(const struct request *r)
     return name ? name : "";
 }
 
-static const char *own_address(struct request *r)
+const char *oidc_config_address(struct request *r)
 {
     const char *given = server_setting_text(r, SETTING_OIDC_PUBLIC_URL);
     const char *host = request_header(r, "Host");
@@ -57,7 +57,7 @@ static const char *own_address(struct request *r)
 
 bool oidc_config_read(struct request *r, struct oidc_config *c, struct err *e)
 {
-    const char *address = own_address(r);
+    const char *address = oidc_config_address(r);
     struct err why = {0};
     *c = (struct oidc_config){
         .creates = !strcmp(server_setting_text(r, SETTING_OIDC_POLICY), "create"),

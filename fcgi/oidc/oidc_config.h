@@ -17,6 +17,9 @@ struct oidc_config {
 };
 /* Is there a provider by whom one signs in? */
 bool oidc_on(const struct request *r);
+/* Where browsers reach this server, without a / at its end, in the request's arena: the setting, or
+ * what this very browser used. NULL: it does not say. */
+const char *oidc_config_address(struct request *r);
 /* What the button calls it. */
 const char *oidc_name(const struct request *r);
 /* False: *e, and a code of its own in r->error_override: oidc_off, oidc_config. The caller wipes

@@ -45,7 +45,7 @@ bool oidc_factor_ask(struct request *r, const struct store_user *user, struct er
     snprintf(cookie, sizeof cookie, "%s.%lld", token, (long long)user->id);
     const bool ok = store_oidc_flow_add(r->store, &flow, e);
     if (ok)
-        oidc_cookie_set(r, cookie, STORE_OIDC_FLOW_MS / 1000);
+        oidc_cookie_set(r, &(struct oidc_cookie){OIDC_COOKIE, cookie, STORE_OIDC_FLOW_MS / 1000});
     secret_wipe(token, sizeof token);
     secret_wipe(cookie, sizeof cookie);
     return ok;
@@ -54,7 +54,7 @@ bool oidc_factor_ask(struct request *r, const struct store_user *user, struct er
 /* Of the browser's cookie. False: it is none of these. */
 static bool read_cookie(struct request *r, char token[SECRET_TOKEN_SIZE], int64_t *user_id)
 {
-    const char *cookie = oidc_cookie_get(r);
+    const char *cookie = oidc_cookie_get(r, OIDC_COOKIE);
     const size_t n = SECRET_TOKEN_SIZE - 1;
     if (!cookie || strlen(cookie) < n + 2 || cookie[n] != '.')
         return false;
@@ -90,7 +90,7 @@ bool oidc_factor_check(struct request *r, const char *code, struct store_user *u
         return err_set(e, ERR_AUTH, "the user is disabled");
     }
     if (credentials_check_code(r, user, code, e)) {
-        oidc_cookie_set(r, "", 0);
+        oidc_cookie_set(r, &(struct oidc_cookie){OIDC_COOKIE, "", 0});
         return true;
     }
     store_oidc_flow_add(r->store, &flow, NULL); /* another code may be tried; the throttle counts */

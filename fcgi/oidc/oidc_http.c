@@ -24,6 +24,14 @@ static size_t take(char *data, size_t size, size_t n, void *context)
     return buf_append(context, data, size * n) ? size * n : 0;
 }
 
+static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *a)
+{
+    const struct oidc_http *h = context;
+    (void)purpose;
+    return h->may_connect(&a->addr) ? socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol)
+                                    : CURL_SOCKET_BAD;
+}
+
 static struct curl_slist *headers_of(const struct oidc_http *h, bool *ok)
 {
     struct curl_slist *list = curl_slist_append(NULL, "Accept: application/json"), *more = list;
@@ -35,6 +43,8 @@ static struct curl_slist *headers_of(const struct oidc_http *h, bool *ok)
                 : NULL;
         buf_fini(&line);
     }
+    if (h->json && more)
+        more = curl_slist_append(list, "Content-Type: application/json");
     *ok = more != NULL;
     return list;
 }
@@ -56,8 +66,11 @@ static bool set_up(CURL *c, const struct oidc_http *h, struct curl_slist *header
               !curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers) &&
               !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take) &&
               !curl_easy_setopt(c, CURLOPT_WRITEDATA, out);
-    if (ok && h->form)
-        ok = !curl_easy_setopt(c, CURLOPT_POSTFIELDS, h->form);
+    if (ok && (h->form || h->json))
+        ok = !curl_easy_setopt(c, CURLOPT_POSTFIELDS, h->form ? h->form : h->json);
+    if (ok && h->may_connect)
+        ok = !curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, open_socket) &&
+             !curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, h);
     if (ok && h->user)
         ok = !curl_easy_setopt(c, CURLOPT_HTTPAUTH, CURLAUTH_BASIC) &&
              !curl_easy_setopt(c, CURLOPT_USERNAME, h->user) &&

@@ -82,7 +82,7 @@ bool oidc_sign_in_begin(struct request *r, const unsigned char *session_hash, st
     ok = put_url(url, &c, &p, state, &proof) || err_set(e, ERR_NOMEM, "no memory for the address");
     ok = ok && store_oidc_flow_add(r->store, &flow, e);
     if (ok)
-        oidc_cookie_set(r, browser, STORE_OIDC_FLOW_MS / 1000);
+        oidc_cookie_set(r, &(struct oidc_cookie){OIDC_COOKIE, browser, STORE_OIDC_FLOW_MS / 1000});
     secret_wipe(browser, sizeof browser);
     secret_wipe(&proof, sizeof proof);
     return ok;
@@ -157,7 +157,7 @@ bool oidc_sign_in_end(struct request *r, enum oidc_end *how, struct err *e)
     struct oidc_provider p;
     struct store_oidc_flow flow = {0};
     struct proof proof;
-    const char *browser = oidc_cookie_get(r);
+    const char *browser = oidc_cookie_get(r, OIDC_COOKIE);
     struct oidc_exchange x = {.config = &c,
                               .provider = &p,
                               .verifier = proof.verifier,
@@ -173,7 +173,7 @@ bool oidc_sign_in_end(struct request *r, enum oidc_end *how, struct err *e)
              finish(r, &x, &flow, how, e);
         secret_wipe(&proof, sizeof proof);
         if (!ok || *how != OIDC_CODE_OWED) /* which has a cookie of its own */
-            oidc_cookie_set(r, "", 0);
+            oidc_cookie_set(r, &(struct oidc_cookie){OIDC_COOKIE, "", 0});
     }
     oidc_config_wipe(&c);
     work_end(r, WORK_SIGN_IN);
