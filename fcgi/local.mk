@@ -16,6 +16,7 @@ include %D%/import/local.mk
 include %D%/inference/local.mk
 include %D%/llamacpp/local.mk
 include %D%/oidc/local.mk
+include %D%/oauth/local.mk
 include %D%/ollama/local.mk
 include %D%/openai/local.mk
 include %D%/openapi/local.mk

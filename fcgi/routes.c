@@ -62,6 +62,7 @@
     X(project_shares)                                                                              \
     X(tool_servers)                                                                                \
     X(tool_groups)                                                                                 \
+    X(tool_sign_in)                                                                                \
     X(tool_runs)                                                                                   \
     X(shares)                                                                                      \
     X(export)

@@ -81,6 +81,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/tools/store_tool_runs.c %D%/tools/store_tool_runs.h \
 	%D%/tools/store_tool_servers.c %D%/tools/store_tool_servers.h \
 	%D%/tools/tools_internal.h \
+	%D%/tools/store_tool_sign_ins.c %D%/tools/store_tool_sign_ins.h \
 	%D%/users/store_factor.c %D%/users/store_factor.h \
 	%D%/users/store_groups.c %D%/users/store_groups.h \
 	%D%/users/store_invites.c %D%/users/store_invites.h \

@@ -13,8 +13,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/http/work.h"
 #include "fcgi/openai/chat_request.h"
-#include "fcgi/process/worker.h"
-#include "fcgi/tools/mcp.h"
+#include "fcgi/tools/tool_account.h"
 #include "fcgi/tools/tool_offer.h"
 #include "fcgi/tools/tool_result.h"
 #include "sql/chats/store_conversations.h"
@@ -32,7 +31,7 @@ struct running {
     struct request *r;
     struct store_tool_run run;
     struct tool_offer_call found;
-    cJSON *arguments;
+    cJSON *arguments, *result;
     enum allow allow;
     const char *definition; /* the hash of what the user was shown; NULL: none was sent */
     double looked;          /* clock_ms, when it was last asked whether it goes on */
@@ -189,31 +188,34 @@ static bool end_run(struct running *x, enum store_run_state state, const char *r
     return store_tool_run_end(x->r->store, x->r->who.user_id, &x->run, e);
 }
 
-static void call_tool(struct running *x, const char *secret, double until, struct buf *out,
-                      bool *failed)
+static bool call_once(void *context, struct mcp_session *session, struct err *e)
 {
-    struct mcp_session session;
-    struct err e = {0};
-    const struct mcp_server server = {.url = x->found.server.url,
-                                      .run_dir = x->r->worker->run_dir,
-                                      .header = x->found.server.header,
-                                      .secret = secret,
-                                      .anywhere = tool_offer_anywhere(x->r, &x->found.server),
-                                      .until = until,
-                                      .stopped = is_stopped,
-                                      .context = x};
-    cJSON *result = NULL;
-    if (mcp_open(&session, &server, &e)) {
-        result = mcp_call_tool(&session, json_text(x->found.tool, "name"), x->arguments, &e);
-        mcp_close(&session);
+    struct running *x = context;
+    x->result = mcp_call_tool(session, json_text(x->found.tool, "name"), x->arguments, e);
+    return x->result != NULL;
+}
+
+/* False: the user has to sign in first, and nothing ran. */
+static bool call_tool(struct running *x, double until, struct buf *out, bool *failed, struct err *e)
+{
+    struct err why = {0};
+    struct tool_visit v = {.r = x->r,
+                           .server = &x->found.server,
+                           .until = until,
+                           .stopped = is_stopped,
+                           .work = call_once,
+                           .context = x};
+    *failed = !tool_account_visit(&v, &why);
+    if (*failed && (!strcmp(why.reason, "tool_sign_in") || !strcmp(why.reason, "tool_scope"))) {
+        *e = why;
+        return false;
     }
-    *failed = !result;
-    if (result)
-        tool_result_text(result, (size_t)server_setting_int(x->r, SETTING_TOOL_RESULT_BYTES), out,
-                         failed);
+    if (!*failed)
+        tool_result_text(x->result, (size_t)server_setting_int(x->r, SETTING_TOOL_RESULT_BYTES),
+                         out, failed);
     else
-        buf_printf(out, "Error: %s.", e.text);
-    cJSON_Delete(result);
+        buf_printf(out, "Error: %s.", why.text);
+    return true;
 }
 
 /* From here on the row tells what becomes of it. */
@@ -221,19 +223,22 @@ static bool run(struct running *x, struct err *e)
 {
     struct request *r = x->r;
     struct buf out = {0};
-    const char *secret = NULL;
+    struct err unheard = {0};
     bool failed = false;
     const int64_t ms = server_setting_int(r, SETTING_TOOL_CALL_SECONDS) * 1000;
-    if (!store_tool_server_secret(r->store, r->arena, &x->found.server, &secret, e) ||
-        !work_begin(r, WORK_TOOL, e))
+    if (!work_begin(r, WORK_TOOL, e))
         return false;
     x->run.state = RUN_RUNNING;
     x->run.began_at = clock_wall_ms();
     x->run.ends_at = x->run.began_at + ms + LATE_MS;
     if (!store_tool_run_begin(r->store, r->who.user_id, &x->run, e))
         return false;
-    call_tool(x, secret, clock_ms() + (double)ms, &out, &failed);
+    const bool ran = call_tool(x, clock_ms() + (double)ms, &out, &failed, e);
     work_end(r, WORK_TOOL);
+    if (!ran) {
+        store_tool_run_withdraw(r->store, r->who.user_id, &x->run, &unheard);
+        return false;
+    }
     const bool ok = out.failed ? end_run(x, RUN_FAILED, "Error: no memory for the result.", e)
                                : end_run(x, failed ? RUN_FAILED : RUN_DONE, out.data, e);
     log_info("id=%s call server=%lld state=%s ms=%lld bytes=%zu", r->id,
@@ -302,6 +307,7 @@ static bool run_call(struct request *r, struct err *e)
     ok = ok && send_run(r, &x.run, e);
     tool_offer_call_fini(&x.found);
     cJSON_Delete(x.arguments);
+    cJSON_Delete(x.result);
     return ok;
 }
 

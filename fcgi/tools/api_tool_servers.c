@@ -4,7 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/json/json.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/config/setting_checks.h"
@@ -13,22 +12,23 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "fcgi/http/work.h"
 #include "fcgi/openai/chat_request.h"
-#include "fcgi/process/worker.h"
-#include "fcgi/tools/mcp.h"
-#include "fcgi/tools/tool_list.h"
+#include "fcgi/tools/tool_account.h"
+#include "fcgi/tools/tool_fetch.h"
 #include "fcgi/tools/tool_offer.h"
 
-#define LIST_MS 15000.0
 #define DEFAULT_HEADER "Authorization"
 
-static const struct field_row add_fields[] = {{"name", FIELD_READ},     {"url", FIELD_READ},
-                                              {"header", FIELD_READ},   {"secret", FIELD_READ},
-                                              {"everyone", FIELD_READ}, {0}};
-static const struct field_row change_fields[] = {{"name", FIELD_READ},    {"url", FIELD_READ},
-                                                 {"header", FIELD_READ},  {"secret", FIELD_READ},
-                                                 {"enabled", FIELD_READ}, {0}};
+static const struct field_row add_fields[] = {
+    {"name", FIELD_READ},          {"url", FIELD_READ},
+    {"header", FIELD_READ},        {"secret", FIELD_READ},
+    {"everyone", FIELD_READ},      {"client_id", FIELD_READ},
+    {"client_secret", FIELD_READ}, {0}};
+static const struct field_row change_fields[] = {
+    {"name", FIELD_READ},          {"url", FIELD_READ},
+    {"header", FIELD_READ},        {"secret", FIELD_READ},
+    {"enabled", FIELD_READ},       {"client_id", FIELD_READ},
+    {"client_secret", FIELD_READ}, {0}};
 static const struct field_row forget_fields[] = {{"tool", FIELD_READ}, {0}};
 
 static bool is_in(const cJSON *list, const char *text)
@@ -57,7 +57,7 @@ static cJSON *shown_tools(const struct store_tool_server *x)
 }
 
 /* Where everyone's server is, and how it is asked, is for admins to know. */
-static cJSON *server_json(const struct request *r, const struct store_tool_server *x)
+static cJSON *server_json(struct request *r, const struct store_tool_server *x)
 {
     cJSON *o = cJSON_CreateObject();
     const bool may_change = x->user_id ? x->user_id == r->who.user_id : r->who.admin;
@@ -72,7 +72,10 @@ static cJSON *server_json(const struct request *r, const struct store_tool_serve
         if (!x->user_id)
             cJSON_AddItemToObject(o, "groups",
                                   x->everyone ? cJSON_CreateNull() : cJSON_Parse(x->groups));
+        cJSON_AddStringToObject(o, "client_id", x->client_id ? x->client_id : "");
+        cJSON_AddBoolToObject(o, "has_client_secret", x->has_client_secret);
     }
+    cJSON_AddItemToObject(o, "sign_in", tool_account_json(r, x));
     cJSON_AddBoolToObject(o, "enabled", x->enabled);
     cJSON_AddBoolToObject(o, "usable", tool_offer_usable(r, x));
     cJSON_AddItemToObject(o, "tools", shown_tools(x));
@@ -82,7 +85,7 @@ static cJSON *server_json(const struct request *r, const struct store_tool_serve
 }
 
 struct list {
-    const struct request *r;
+    struct request *r;
     cJSON *items;
 };
 
@@ -142,14 +145,42 @@ static bool check_header(const char *header, struct err *e)
            err_field(e, ERR_INPUT, "header", "must be the name of a header");
 }
 
-static bool check_secret(const char *secret, struct err *e)
+static bool check_text(const char *text, const char *field, size_t most, struct err *e)
 {
-    if (strlen(secret) > STORE_TOOL_SECRET)
-        return err_field(e, ERR_LIMIT, "secret", "is longer than %d bytes", STORE_TOOL_SECRET);
-    for (const char *c = secret; *c; c++)
+    if (text && strlen(text) > most)
+        return err_field(e, ERR_LIMIT, field, "is longer than %zu bytes", most);
+    for (const char *c = text ? text : ""; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            return err_field(e, ERR_INPUT, "secret", "holds a control character");
+            return err_field(e, ERR_INPUT, field, "holds a control character");
     return true;
+}
+
+/* What is sent beside the columns of the row. */
+struct secrets {
+    const char *secret;                    /* the header's; NULL: it stays */
+    const char *client_id, *client_secret; /* NULL: they stay */
+};
+
+static bool read_secrets(const cJSON *body, struct secrets *out, struct err *e)
+{
+    return json_get_string(body, "secret", &out->secret, e) &&
+           json_get_string(body, "client_id", &out->client_id, e) &&
+           json_get_string(body, "client_secret", &out->client_secret, e) &&
+           check_text(out->secret, "secret", STORE_TOOL_SECRET, e) &&
+           check_text(out->client_id, "client_id", STORE_TOOL_CLIENT, e) &&
+           check_text(out->client_secret, "client_secret", STORE_TOOL_SECRET, e);
+}
+
+/* A client is for servers where people sign in, which get no secret of ours. */
+static bool check_client(const struct store_tool_server *x, const struct secrets *sent,
+                         struct err *e)
+{
+    const bool has_secret = sent->secret ? *sent->secret : x->sealed.bytes != NULL;
+    const char *id = sent->client_id ? sent->client_id : x->client_id;
+    if (sent->client_id && *sent->client_id && has_secret)
+        return err_field(e, ERR_INPUT, "client_id", "is for a sign-in; a secret takes its place");
+    return !sent->client_secret || !*sent->client_secret || (id && *id) ||
+           err_field(e, ERR_INPUT, "client_secret", "needs a client_id");
 }
 
 /* Programs are set up in a file on the server, and given out by admins to everyone. */
@@ -165,9 +196,12 @@ static bool check_program(const struct store_tool_server *x, const char *url, st
 }
 
 /* What HTTP has, and a program has not. */
-static bool check_no_head(const struct store_tool_server *x, const char *header, const char *secret,
-                          struct err *e)
+static bool check_no_head(const struct store_tool_server *x, const char *header,
+                          const struct secrets *sent, struct err *e)
 {
+    const char *secret = sent->secret;
+    if (sent->client_id && *sent->client_id)
+        return err_field(e, ERR_INPUT, "client_id", "a program gets none");
     if (header)
         return err_field(e, ERR_INPUT, "header", "a program gets none");
     if (secret && *secret)
@@ -185,29 +219,41 @@ static bool put_fields(struct store_tool_server *x, const char *name, const char
     return true;
 }
 
-/* What is sent, over what is there. *secret NULL: it stays. */
-static bool read_server(const cJSON *body, struct store_tool_server *x, const char **secret,
+/* Another address, or a secret, ends that people sign in; a client begins it. */
+static void put_client(struct store_tool_server *x, const struct secrets *sent, bool moved)
+{
+    if (moved || (sent->secret && *sent->secret)) {
+        x->client_id = NULL;
+        x->account = NULL;
+    }
+    if (sent->client_id && (*sent->client_id || x->client_id))
+        x->client_id = sent->client_id;
+}
+
+/* What is sent, over what is there. */
+static bool read_server(const cJSON *body, struct store_tool_server *x, struct secrets *sent,
                         struct err *e)
 {
     const char *name = NULL, *url = NULL, *header = NULL;
     if (!json_get_string(body, "name", &name, e) || !json_get_string(body, "url", &url, e) ||
-        !json_get_string(body, "header", &header, e) ||
-        !json_get_string(body, "secret", secret, e) ||
+        !json_get_string(body, "header", &header, e) || !read_secrets(body, sent, e) ||
         !json_get_bool(body, "enabled", &x->enabled, e))
         return false;
     if ((name && !check_name(name, e)) || (header && !check_header(header, e)) ||
-        (*secret && !check_secret(*secret, e)))
+        !check_client(x, sent, e))
         return false;
     const char *to = url ? url : x->url;
+    const bool moved = url && x->url && strcmp(url, x->url);
+    put_client(x, sent, moved);
     if (to && tool_pipe_program(to))
-        return check_program(x, to, e) && check_no_head(x, header, *secret, e) &&
+        return check_program(x, to, e) && check_no_head(x, header, sent, e) &&
                put_fields(x, name, url, header);
     if (url && (strlen(url) > STORE_TOOL_URL || !setting_is_url(url, true)))
         return err_field(e, ERR_INPUT, "url",
                          "must begin with https:// (or http:// on this machine: localhost, "
                          "127.0.0.1, [::1])") ||
                err_reason(e, "tool_url");
-    if (url && x->url && strcmp(url, x->url) && x->sealed.bytes && !*secret)
+    if (moved && x->sealed.bytes && !sent->secret)
         return err_field(e, ERR_INPUT, "secret",
                          "was saved for another address: send it again, or \"\" for none") ||
                err_reason(e, "tool_secret_again");
@@ -222,64 +268,57 @@ static bool may_ask(const struct request *r, const struct store_tool_server *x, 
            err_reason(e, "tool_servers_closed");
 }
 
-/* Asks the server; its answer goes to x->tools, in the request's arena. A failure is the request's:
- * field url. */
-static bool fetch_tools(struct request *r, struct store_tool_server *x, const char *secret,
-                        struct err *e)
+/* Which client people sign in by, where they do; of a server that is kept. */
+static bool keep_client(struct request *r, const struct store_tool_server *x,
+                        const struct secrets *sent, struct err *e)
 {
-    struct mcp_session session;
-    struct buf text = {0};
-    cJSON *tools = NULL;
-    if (!secret && !store_tool_server_secret(r->store, r->arena, x, &secret, e))
+    struct store_tool_client client;
+    if (!x->client_id)
+        return store_tool_client_remove(r->store, x->id, e);
+    if (!store_tool_client_get(r->store, r->arena, x, &client, e))
         return false;
-    const struct mcp_server server = {.url = x->url,
-                                      .run_dir = r->worker->run_dir,
-                                      .header = x->header,
-                                      .secret = secret && *secret ? secret : NULL,
-                                      .anywhere = tool_offer_anywhere(r, x),
-                                      .until = clock_ms() + LIST_MS};
-    if (!work_begin(r, WORK_TOOL, e))
-        return false;
-    bool ok = mcp_open(&session, &server, e);
-    if (ok) {
-        tools = mcp_list_tools(&session, e);
-        mcp_close(&session);
-    }
-    ok = tools && tool_list_make(x->name, tools, &text, e);
-    cJSON_Delete(tools);
-    if (ok && !(x->tools = arena_strdup(r->arena, text.data)))
-        return buf_fini(&text), err_set(e, ERR_NOMEM, "no memory for a list of tools");
-    buf_fini(&text);
-    x->listed_at = clock_wall_ms();
-    if (ok || e->code == ERR_NOMEM)
-        return ok;
-    e->code = ERR_INPUT;
-    memcpy(e->field, "url", sizeof "url");
-    return false;
+    const bool same = client.client_id && client.typed == (*x->client_id != '\0') &&
+                      (!client.typed || !strcmp(client.client_id, x->client_id));
+    if (same && !sent->client_secret)
+        return true;
+    if (!same)
+        client = (struct store_tool_client){.client_id = x->client_id};
+    client.typed = *x->client_id != '\0';
+    if (sent->client_secret)
+        client.secret = *sent->client_secret ? sent->client_secret : NULL;
+    return store_tool_client_put(r->store, x, &client, e);
+}
+
+/* Of a server that has no row yet: where people sign in nobody has, so it is asked without any. */
+static const char *first_secret(const struct store_tool_server *x, const struct secrets *sent)
+{
+    if (x->client_id)
+        return NULL;
+    return sent->secret ? sent->secret : "";
 }
 
 static bool add_server(struct request *r, struct err *e)
 {
     struct store_tool_server x = {.header = DEFAULT_HEADER, .enabled = true};
     const cJSON *body = request_json(r, e);
-    const char *secret = NULL;
+    struct secrets sent = {0};
     bool everyone = false;
-    int64_t id;
     if (!body || !fields_check(r, body, add_fields, e) ||
         !json_get_bool(body, "everyone", &everyone, e))
         return false;
     if (everyone && !r->who.admin)
         return err_field(e, ERR_FORBIDDEN, "everyone", "is for admins");
     x.user_id = everyone ? 0 : r->who.user_id;
-    if (!read_server(body, &x, &secret, e))
+    if (!read_server(body, &x, &sent, e))
         return false;
     if (!x.name || !x.url)
         return err_field(e, ERR_INPUT, x.name ? "url" : "name", "is needed");
-    if (!may_ask(r, &x, e) || !fetch_tools(r, &x, secret ? secret : "", e) ||
-        !store_tool_server_add(r->store, &x, secret, &id, e))
+    if (!may_ask(r, &x, e) || !tool_fetch(r, &x, first_secret(&x, &sent), true, e) ||
+        !store_tool_server_add(r->store, &x, sent.secret, &x.id, e) ||
+        !keep_client(r, &x, &sent, e))
         return false;
-    audit_record_id(r, "tool_server.add", "tool_server", id);
-    return send_server(r, 201, id, e);
+    audit_record_id(r, "tool_server.add", "tool_server", x.id);
+    return send_server(r, 201, x.id, e);
 }
 
 /* One that the user may change. */
@@ -297,17 +336,19 @@ static bool change_server(struct request *r, struct err *e)
 {
     struct store_tool_server x, before;
     const cJSON *body = request_json(r, e);
-    const char *secret = NULL;
+    struct secrets sent = {0};
     if (!body || !fields_check(r, body, change_fields, e) || !get_own(r, &x, e))
         return false;
     before = x;
-    if (!read_server(body, &x, &secret, e))
+    if (!read_server(body, &x, &sent, e))
         return false;
-    const bool asks = secret || strcmp(x.name, before.name) || strcmp(x.url, before.url) ||
+    const bool asks = sent.secret || (!x.client_id) != (!before.client_id) ||
+                      strcmp(x.name, before.name) || strcmp(x.url, before.url) ||
                       strcmp(x.header, before.header);
     const bool only_off = !asks && !x.enabled;
-    if ((!only_off && !may_ask(r, &x, e)) || (asks && !fetch_tools(r, &x, secret, e)) ||
-        !store_tool_server_change(r->store, &before, &x, secret, e))
+    if ((!only_off && !may_ask(r, &x, e)) || (asks && !tool_fetch(r, &x, sent.secret, true, e)) ||
+        !store_tool_server_change(r->store, &before, &x, sent.secret, e) ||
+        ((asks || sent.client_id || sent.client_secret) && !keep_client(r, &x, &sent, e)))
         return false;
     audit_record_id(r, "tool_server.change", "tool_server", x.id);
     return send_server(r, 200, x.id, e);
@@ -316,8 +357,19 @@ static bool change_server(struct request *r, struct err *e)
 static bool refresh_server(struct request *r, struct err *e)
 {
     struct store_tool_server x;
-    return get_own(r, &x, e) && may_ask(r, &x, e) && fetch_tools(r, &x, NULL, e) &&
-           store_tool_server_relist(r->store, &x, e) && send_server(r, 200, x.id, e);
+    if (!get_own(r, &x, e) || !may_ask(r, &x, e))
+        return false;
+    const bool signed_in = x.client_id != NULL;
+    if (!tool_fetch(r, &x, NULL, false, e)) {
+        struct err why = *e; /* that people sign in there is news worth keeping */
+        if (!signed_in && x.client_id && keep_client(r, &x, &(struct secrets){0}, &why)) {
+            *e = (struct err){0};
+            err_set(e, ERR_FORBIDDEN, "the tool server wants you to sign in first");
+            err_reason(e, "tool_sign_in");
+        }
+        return false;
+    }
+    return store_tool_server_relist(r->store, &x, e) && send_server(r, 200, x.id, e);
 }
 
 static bool remove_server(struct request *r, struct err *e)

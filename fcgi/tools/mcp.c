@@ -173,14 +173,20 @@ static bool post(struct mcp_session *s, const char *method, const char *body, do
     return ok;
 }
 
-static bool check_status(const struct exchange *x, long status, struct err *e)
+static bool check_status(const struct exchange *x, const struct tool_http_answer *answer,
+                         struct err *e)
 {
+    const long status = answer->status;
     if (status == 200 || (!x->id && status >= 200 && status < 300))
         return true;
-    if (status == 401 || status == 403)
+    if (status == 401 || status == 403) {
+        struct mcp_refusal *refusal = &x->session->refusal;
+        refusal->status = status;
+        memcpy(refusal->challenge, answer->challenge, sizeof refusal->challenge);
         return err_set(e, ERR_UNAVAILABLE, "the tool server refuses the secret (HTTP %ld)",
                        status) ||
                err_reason(e, "tool_refused");
+    }
     err_set(e, ERR_UNAVAILABLE, "the tool server answers with HTTP %ld", status);
     err_reason(e, "tool_status");
     return err_param(e, "status", status);
@@ -219,8 +225,9 @@ static cJSON *exchange(struct exchange *x, const char *body, struct tool_http_an
     *e = (struct err){0};
     x->events = (struct mcp_events){.event = take_text, .context = x};
     x->whole.limit = TOOL_HTTP_BYTES;
-    if (post(x->session, "POST", body, x->session->server->until, x, answer, e) &&
-        check_status(x, answer->status, e) && x->id) {
+    const bool sent = post(x->session, "POST", body, x->session->server->until, x, answer, e);
+    x->session->refusal.near = answer->near;
+    if (sent && check_status(x, answer, e) && x->id) {
         if (x->whole.len)
             take_text(x, x->whole.data, x->whole.len);
         result = take_result(x, e);

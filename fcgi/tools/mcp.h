@@ -30,8 +30,15 @@ struct mcp_server {
     void *context;
 };
 
+struct mcp_refusal { /* why tool_refused */
+    long status;     /* 401 or 403; 0: nothing was refused */
+    bool near;       /* tool_http.h; also where nothing was refused */
+    char challenge[TOOL_HTTP_CHALLENGE];
+};
+
 struct mcp_session {
     const struct mcp_server *server;
+    struct mcp_refusal refusal; /* stays when the session is closed */
     char id[TOOL_HTTP_SESSION]; /* "": the server keeps none */
     char version[16];
     struct tool_pipe pipe; /* fd -1: it is asked by HTTP */

@@ -46,21 +46,43 @@ static size_t take(char *data, size_t size, size_t n, void *context)
     return x->enough ? 0 : len;
 }
 
+/* The value of a line of the head, if it has this name (with its colon). NULL: it has another. */
+static const char *value_of(const char *line, size_t len, const char *name, size_t *n)
+{
+    size_t at = strlen(name);
+    if (len <= at || strncasecmp(line, name, at) != 0)
+        return NULL;
+    while (at < len && (line[at] == ' ' || line[at] == '\t'))
+        at++;
+    while (len > at && (unsigned char)line[len - 1] <= ' ')
+        len--;
+    *n = len - at;
+    return line + at;
+}
+
+/* What does not fit whole is left out. */
+static void add_challenge(struct tool_http_answer *answer, const char *value, size_t n)
+{
+    const size_t had = strlen(answer->challenge), comma = had ? 2 : 0;
+    if (had + comma + n >= sizeof answer->challenge || memchr(value, '\0', n))
+        return;
+    memcpy(answer->challenge + had, ", ", comma);
+    memcpy(answer->challenge + had + comma, value, n);
+    answer->challenge[had + comma + n] = '\0';
+}
+
 static size_t take_header(char *line, size_t size, size_t n, void *context)
 {
-    static const char name[] = "mcp-session-id:";
     struct exchange *x = context;
-    size_t len = size * n, at = sizeof name - 1;
-    if (len > at && !strncasecmp(line, name, at)) {
-        while (at < len && (line[at] == ' ' || line[at] == '\t'))
-            at++;
-        while (len > at && (unsigned char)line[len - 1] <= ' ')
-            len--;
-        if (len - at < TOOL_HTTP_SESSION) {
-            memcpy(x->answer->session, line + at, len - at);
-            x->answer->session[len - at] = '\0';
-        }
+    size_t len = 0;
+    const char *value = value_of(line, size * n, "mcp-session-id:", &len);
+    if (value && len < TOOL_HTTP_SESSION) {
+        memcpy(x->answer->session, value, len);
+        x->answer->session[len] = '\0';
     }
+    value = value_of(line, size * n, "www-authenticate:", &len);
+    if (value)
+        add_challenge(x->answer, value, len);
     return size * n;
 }
 
@@ -76,7 +98,8 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
 {
     struct exchange *x = context;
     (void)purpose;
-    if (!x->ask->anywhere && !tool_address_is_public(&a->addr)) {
+    x->answer->near = !tool_address_is_public(&a->addr);
+    if (!x->ask->anywhere && x->answer->near) {
         x->bad_address = true;
         return CURL_SOCKET_BAD;
     }

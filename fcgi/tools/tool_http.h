@@ -10,6 +10,7 @@
 #define TOOL_HTTP_BYTES ((size_t)4 << 20) /* of an answer, at most */
 #define TOOL_HTTP_SESSION 256             /* of a session's id, with its NUL */
 #define TOOL_HTTP_LINES 4
+#define TOOL_HTTP_CHALLENGE 2048 /* of WWW-Authenticate, with its NUL */
 
 struct tool_http {
     const char *url, *method;           /* "POST" or "DELETE" */
@@ -27,7 +28,9 @@ struct tool_http {
 
 struct tool_http_answer {
     long status;
-    char session[TOOL_HTTP_SESSION]; /* Mcp-Session-Id; "": none came */
+    char session[TOOL_HTTP_SESSION];     /* Mcp-Session-Id; "": none came */
+    char challenge[TOOL_HTTP_CHALLENGE]; /* WWW-Authenticate, several with commas between */
+    bool near;                           /* the server's address is none of the public internet */
 };
 
 /* False: no whole answer came. ERR_UNAVAILABLE or ERR_LIMIT with the reason tool_unreachable,

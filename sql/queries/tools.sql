@@ -1,7 +1,11 @@
 -- part: tool_server_columns
 t.id, t.user_id, t.name, t.url, t.header, t.sealed, t.enabled, t.tools, t.listed_at, t.created_at,
        (SELECT json_group_array(p.tool) FROM tool_permissions p WHERE p.server_id = t.id AND p.user_id = :user_id),
-       t.everyone, (SELECT json_group_array(CAST(x.group_id AS TEXT)) FROM tool_server_groups x WHERE x.server_id = t.id)
+       t.everyone, (SELECT json_group_array(CAST(x.group_id AS TEXT)) FROM tool_server_groups x WHERE x.server_id = t.id),
+       (SELECT CASE WHEN o.typed THEN o.client_id ELSE '' END FROM tool_oauth o WHERE o.server_id = t.id),
+       (SELECT o.sealed IS NOT NULL AND o.typed FROM tool_oauth o WHERE o.server_id = t.id),
+       (SELECT i.about FROM tool_sign_ins i WHERE i.server_id = t.id AND i.user_id = :user_id),
+       (SELECT i.wanted FROM tool_sign_ins i WHERE i.server_id = t.id AND i.user_id = :user_id)
 
 -- The user's own, and of the admins' those for everyone or for a group of the user's.
 -- part: tool_server_seen
@@ -25,7 +29,7 @@ WHERE name = :name AND id <> :id AND (:user_id IS NULL OR user_id IS NULL OR use
 
 -- name: tool_server_add
 INSERT INTO tool_servers (user_id, name, url, header, sealed, tools, listed_at, created_at)
-SELECT :user_id, :name, :url, :header, :sealed, :tools, :now, :now
+SELECT :user_id, :name, :url, :header, :sealed, :tools, :listed_at, :now
 WHERE (SELECT count(*) FROM tool_servers WHERE user_id IS :user_id) < :most
   AND (:user_id IS NULL OR EXISTS (SELECT 1 FROM users u WHERE u.id = :user_id AND u.deleted_at IS NULL))
 RETURNING id;
@@ -60,6 +64,73 @@ SELECT definition FROM tool_permissions WHERE user_id = :user_id AND server_id =
 -- All of a server's where :tool is NULL.
 -- name: tool_permission_remove
 DELETE FROM tool_permissions WHERE user_id = :user_id AND server_id = :id AND (:tool IS NULL OR tool = :tool);
+
+-- name: tool_oauth_get
+SELECT typed, client_id, sealed, issuer, redirect_uri FROM tool_oauth WHERE server_id = :id;
+
+-- name: tool_oauth_put
+INSERT OR REPLACE INTO tool_oauth (server_id, typed, client_id, sealed, issuer, redirect_uri)
+SELECT t.id, :typed, :client_id, :sealed, :issuer, :redirect_uri FROM tool_servers t WHERE t.id = :id AND t.url = :url;
+
+-- name: tool_oauth_remove
+DELETE FROM tool_oauth WHERE server_id = :id;
+
+-- name: tool_sign_ins_forget
+DELETE FROM tool_sign_ins WHERE server_id = :id;
+
+-- name: tool_flows_forget
+DELETE FROM tool_flows WHERE server_id = :id;
+
+-- name: user_remove_tool_sign_ins
+DELETE FROM tool_sign_ins WHERE user_id = :id;
+
+-- name: tool_sign_in_get
+SELECT about, sealed, expires_at, version, wanted FROM tool_sign_ins WHERE server_id = :id AND user_id = :user_id;
+
+-- Only at the address for which the tokens were made, and where somebody signs in at all.
+-- name: tool_sign_in_put
+INSERT INTO tool_sign_ins (user_id, server_id, about, sealed, expires_at, created_at)
+SELECT u.id, t.id, :about, :sealed, :expires_at, :now
+FROM tool_servers t JOIN tool_oauth o ON o.server_id = t.id JOIN users u ON u.id = :user_id AND u.deleted_at IS NULL
+WHERE t.id = :id AND t.url = :url AND (t.user_id IS NULL OR t.user_id = :user_id)
+ON CONFLICT (user_id, server_id) DO UPDATE
+SET about = excluded.about, sealed = excluded.sealed, expires_at = excluded.expires_at, version = tool_sign_ins.version + 1,
+    refreshing_until = 0, wanted = '', created_at = excluded.created_at;
+
+-- name: tool_sign_in_claim
+UPDATE tool_sign_ins SET refreshing_until = :until
+WHERE server_id = :id AND user_id = :user_id AND version = :version AND refreshing_until < :now;
+
+-- name: tool_sign_in_renew
+UPDATE tool_sign_ins SET sealed = :sealed, about = :about, expires_at = :expires_at, version = version + 1, refreshing_until = 0
+WHERE server_id = :id AND user_id = :user_id AND version = :version
+  AND EXISTS (SELECT 1 FROM tool_servers t WHERE t.id = :id AND t.url = :url);
+
+-- name: tool_sign_in_want
+UPDATE tool_sign_ins SET wanted = :wanted WHERE server_id = :id AND user_id = :user_id;
+
+-- name: tool_sign_in_remove
+DELETE FROM tool_sign_ins WHERE server_id = :id AND user_id = :user_id AND (:version = 0 OR version = :version);
+
+-- name: tool_flow_expire
+DELETE FROM tool_flows WHERE expires_at <= :now;
+
+-- name: tool_flow_add
+INSERT INTO tool_flows (state_hash, browser_hash, session_hash, server_id, about, expires_at)
+SELECT :state_hash, :browser_hash, :session_hash, t.id, :about, :expires_at FROM tool_servers t
+WHERE t.id = :id AND (SELECT count(*) FROM tool_flows) < :most;
+
+-- Each is taken once, and by its own browser only.
+-- name: tool_flow_take
+DELETE FROM tool_flows WHERE state_hash = :state_hash AND browser_hash = :browser_hash AND expires_at > :now
+RETURNING session_hash, server_id, about;
+
+-- The call did not run after all: its server wants a sign-in first.
+-- name: tool_run_withdraw
+DELETE FROM tool_runs
+WHERE message_id = :id AND call_id = :call_id AND state = 'running' AND began_at = :began_at
+  AND EXISTS (SELECT 1 FROM messages m JOIN conversations c ON c.id = m.conversation_id
+              WHERE m.id = :id AND c.user_id = :user_id);
 
 -- Nothing where it runs already, where it ended or was lost and nobody says :again, where its result is a message by now, or where
 -- the message is not the user's. A refusal takes the place of no result.

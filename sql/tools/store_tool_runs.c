@@ -84,6 +84,19 @@ bool store_tool_run_end(struct store *s, int64_t user_id, const struct store_too
     return store_write_end(s, q && statement_run(s, q, NULL, e), e);
 }
 
+bool store_tool_run_withdraw(struct store *s, int64_t user_id, const struct store_tool_run *run,
+                             struct err *e)
+{
+    if (!store_write_begin(s, e))
+        return false;
+    sqlite3_stmt *q = begin(s, QUERY_TOOL_RUN_WITHDRAW, run, e);
+    if (q) {
+        statement_bind_int(q, ":user_id", user_id);
+        statement_bind_int(q, ":began_at", run->began_at);
+    }
+    return store_write_end(s, q && statement_run(s, q, NULL, e), e);
+}
+
 bool store_tool_run_stop(struct store *s, int64_t user_id, const struct store_tool_run *run,
                          struct err *e)
 {

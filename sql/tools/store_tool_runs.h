@@ -43,6 +43,9 @@ bool store_tool_run_begin(struct store *s, int64_t user_id, const struct store_t
  * was stopped, or replaced, is left alone. */
 bool store_tool_run_end(struct store *s, int64_t user_id, const struct store_tool_run *run,
                         struct err *e);
+/* It did not run after all: as if it had not begun. */
+bool store_tool_run_withdraw(struct store *s, int64_t user_id, const struct store_tool_run *run,
+                             struct err *e);
 /* Ends it as stopped, with this result. ERR_NOTFOUND: it does not run. */
 bool store_tool_run_stop(struct store *s, int64_t user_id, const struct store_tool_run *run,
                          struct err *e);

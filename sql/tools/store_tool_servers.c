@@ -7,6 +7,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
+#include "sql/tools/tools_internal.h"
 #include "sql/users/store_groups.h"
 
 /* Columns of @tool_server_columns. */
@@ -23,7 +24,11 @@ enum column {
     C_CREATED,
     C_ALLOWED,
     C_EVERYONE,
-    C_GROUPS
+    C_GROUPS,
+    C_CLIENT,
+    C_CLIENT_SECRET,
+    C_ACCOUNT,
+    C_WANTED
 };
 
 static void borrow(sqlite3_stmt *q, struct store_tool_server *x)
@@ -42,6 +47,10 @@ static void borrow(sqlite3_stmt *q, struct store_tool_server *x)
         .groups = statement_column_text(q, C_GROUPS),
         .listed_at = sqlite3_column_int64(q, C_LISTED),
         .created_at = sqlite3_column_int64(q, C_CREATED),
+        .client_id = statement_column_optional(q, C_CLIENT),
+        .has_client_secret = sqlite3_column_int(q, C_CLIENT_SECRET) != 0,
+        .account = statement_column_optional(q, C_ACCOUNT),
+        .wanted = statement_column_optional(q, C_WANTED),
     };
 }
 
@@ -55,7 +64,10 @@ static bool keep(sqlite3_stmt *q, struct arena *a, struct store_tool_server *x, 
            statement_column_copy(q, C_HEADER, a, &x->header, e) &&
            statement_column_copy(q, C_TOOLS, a, &x->tools, e) &&
            statement_column_copy(q, C_ALLOWED, a, &x->allowed, e) &&
-           statement_column_copy(q, C_GROUPS, a, &x->groups, e);
+           statement_column_copy(q, C_GROUPS, a, &x->groups, e) &&
+           statement_column_copy(q, C_CLIENT, a, &x->client_id, e) &&
+           statement_column_copy(q, C_ACCOUNT, a, &x->account, e) &&
+           statement_column_copy(q, C_WANTED, a, &x->wanted, e);
 }
 
 bool store_tool_server_list(struct store *s, int64_t user_id, store_tool_server_fn fn,
@@ -151,6 +163,7 @@ static bool insert(struct store *s, const struct store_tool_server *x,
         return false;
     bind(q, x, sealed);
     statement_bind_int(q, ":most", STORE_TOOL_SERVERS_MAX);
+    statement_bind_int(q, ":listed_at", x->listed_at);
     statement_bind_int(q, ":now", clock_wall_ms());
     if (statement_int(s, q, id, &why))
         return true;
@@ -207,7 +220,10 @@ static bool update(struct store *s, const struct store_tool_server *was,
     statement_bind_int(q, ":was_listed_at", was->listed_at);
     if (!statement_run(s, q, &changed, e))
         return false;
-    return changed ? keep_permissions(s, x->id, e) : changed_meanwhile(e);
+    if (!changed)
+        return changed_meanwhile(e);
+    return keep_permissions(s, x->id, e) &&
+           (!strcmp(was->url, x->url) || tool_oauth_forget(s, x->id, e));
 }
 
 static bool relist(struct store *s, const struct store_tool_server *x, struct err *e)

@@ -21,11 +21,16 @@ struct store_tool_server {
     const char *name, *url, *header;
     struct store_sealed sealed; /* the header's value; bytes NULL: none */
     bool enabled;
-    const char *tools;   /* JSON array, as the caller made it */
-    const char *allowed; /* JSON array of names of tools that this user lets run */
-    bool everyone;       /* of an admin's: false: for admins and the members of */
-    const char *groups;  /* a JSON array of ids */
-    int64_t listed_at, created_at;
+    const char *tools;             /* JSON array, as the caller made it */
+    const char *allowed;           /* JSON array of names of tools that this user lets run */
+    bool everyone;                 /* of an admin's: false: for admins and the members of */
+    const char *groups;            /* a JSON array of ids */
+    int64_t listed_at, created_at; /* listed_at 0: never yet */
+    /* Of a server that wants a sign-in (store_tool_sign_ins.h); NULL: none of this */
+    const char *client_id; /* that somebody entered; "": this server registers itself */
+    bool has_client_secret;
+    const char *account; /* this user's, JSON; NULL: not signed in */
+    const char *wanted;  /* scopes that a call of theirs missed; "" or NULL: none */
 };
 
 typedef bool (*store_tool_server_fn)(void *context, const struct store_tool_server *server);
@@ -36,13 +41,14 @@ bool store_tool_server_list(struct store *s, int64_t user_id, store_tool_server_
 /* One of these; ERR_NOTFOUND. */
 bool store_tool_server_get(struct store *s, struct arena *a, const struct store_ref *server,
                            struct store_tool_server *out, struct err *e);
-/* Of *server: user_id, name, url, header, tools. secret NULL: no header. ERR_CONFLICT, field name:
- * whoever sees it sees another of this name already; ERR_LIMIT: there are too many. */
+/* Of *server: user_id, name, url, header, tools, listed_at. secret NULL: no header. ERR_CONFLICT,
+ * field name: whoever sees it sees another of this name already; ERR_LIMIT: there are too many. */
 bool store_tool_server_add(struct store *s, const struct store_tool_server *server,
                            const char *secret, int64_t *id, struct err *e);
 /* Puts *server in the place of its row (id and user_id say which), which must still be as *was was
  * read. secret NULL: `sealed` stays as it is; "": none. Permissions of tools that are described
- * differently now are taken back. ERR_CONFLICT as above, or with the reason tool_server_changed. */
+ * differently now are taken back; with another url everybody's sign-ins go. ERR_CONFLICT as above,
+ * or with the reason tool_server_changed. */
 bool store_tool_server_change(struct store *s, const struct store_tool_server *was,
                               const struct store_tool_server *server, const char *secret,
                               struct err *e);

@@ -324,8 +324,11 @@ static bool remove_user(struct store *s, int64_t id, struct err *e)
         return false;
     if (!remove_keys(s, id, e) || !users_unlink_oidc(s, id, e) || !leave_groups(s, id, e))
         return false;
-    sqlite3_stmt *q = statement_begin(s, QUERY_USER_REMOVE_PROJECTS, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_REMOVE_TOOL_SIGN_INS, e);
     if (!q)
+        return false;
+    statement_bind_int(q, ":id", id);
+    if (!statement_run(s, q, NULL, e) || !(q = statement_begin(s, QUERY_USER_REMOVE_PROJECTS, e)))
         return false;
     statement_bind_int(q, ":id", id);
     if (!statement_run(s, q, NULL, e) ||

@@ -1,5 +1,5 @@
-/* Tools of servers: addresses that are public, events that come in pieces, lists that are made
- * harmless, results as text. */
+/* Tools of servers: addresses that are public, what a server says that wants a sign-in, events that
+ * come in pieces, lists that are made harmless, results as text. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/json/json.h"
+#include "fcgi/oauth/oauth.h"
 #include "fcgi/tools/mcp_events.h"
 #include "fcgi/tools/tool_address.h"
 #include "fcgi/tools/tool_list.h"
@@ -225,6 +226,69 @@ static void test_results_become_text(void **state)
     (void)state;
 }
 
+static void check_challenge(const char *header, const char *metadata, const char *scope,
+                            const char *error)
+{
+    struct oauth_challenge c;
+    oauth_challenge_read(header, &c);
+    assert_string_equal(c.metadata, metadata);
+    assert_string_equal(c.scope, scope);
+    assert_string_equal(c.error, error);
+}
+
+static void test_a_challenge_is_read_in_each_form_that_it_may_have(void **state)
+{
+    char header[2200], scope[OAUTH_SCOPE];
+    struct oauth_challenge c;
+    check_challenge("Bearer resource_metadata=\"https://a/x?y=1\", scope=\"read  write\"",
+                    "https://a/x?y=1", "read write", "");
+    check_challenge(
+        "bearer error=insufficient_scope,scope = admin , realm=\"a, \\\"b\\\", scope=z\"", "",
+        "admin", "insufficient_scope");
+    check_challenge("Basic scope=\"no\", Bearer, DPoP scope=\"no\", error=\"no\"", "", "", "");
+    check_challenge("Digest a=b, Bearer scope=x, Bearer scope=y, error=e", "", "x", "");
+    check_challenge(NULL, "", "", "");
+    check_challenge(",=,\"Bearer\" x==", "", "", "");
+    check_challenge("Bearer scope=\"a\\\\b \xc3\xbc c\"", "", "", "");
+    check_challenge("Bearer scope=\"open", "", "open", "");
+    snprintf(header, sizeof header, "Bearer resource_metadata=\"https://%0*d\", scope=\"b\"", 2000,
+             1);
+    check_challenge(header, "", "b", "");
+    oauth_challenge_read("Basic realm=x", &c);
+    assert_false(c.bearer);
+    oauth_scope_join("a b", "b c a d\x01 \"", scope);
+    assert_string_equal(scope, "a b c");
+    (void)state;
+}
+
+static void test_what_is_kept_of_a_sign_in_is_read_again_as_it_was(void **state)
+{
+    struct arena *a = arena_create(0);
+    struct buf out = {0};
+    struct oauth_about back;
+    const struct oauth_about about = {.resource = "https://r/",
+                                      .issuer = "https://i",
+                                      .token_endpoint = "https://i/t",
+                                      .client_id = "c",
+                                      .redirect_uri = "https://s/back",
+                                      .scope = "a b",
+                                      .label = "me",
+                                      .method = OAUTH_POST,
+                                      .near = true};
+    assert_true(oauth_about_write(&out, &about));
+    assert_true(oauth_about_read(a, out.data, &back));
+    assert_string_equal(back.token_endpoint, "https://i/t");
+    assert_string_equal(back.label, "me");
+    assert_null(back.revocation_endpoint);
+    assert_int_equal(back.method, OAUTH_POST);
+    assert_true(back.near && !back.names_itself);
+    assert_false(oauth_about_read(a, "{\"issuer\":\"x\"}", &back));
+    assert_false(oauth_about_read(a, "[", &back));
+    buf_fini(&out);
+    arena_destroy(&a);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +299,8 @@ int main(void)
         cmocka_unit_test(test_a_tool_with_too_long_a_schema_is_named_and_not_offered),
         cmocka_unit_test(test_the_hash_changes_with_all_that_describes_the_tool),
         cmocka_unit_test(test_results_become_text),
+        cmocka_unit_test(test_a_challenge_is_read_in_each_form_that_it_may_have),
+        cmocka_unit_test(test_what_is_kept_of_a_sign_in_is_read_again_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
