@@ -45,7 +45,7 @@ websettingsdir = $(webdir)/js/settings
 dist_websettings_DATA = %D%/js/settings/appearance.js %D%/js/settings/chat.js %D%/js/settings/data.js %D%/js/settings/general.js %D%/js/settings/keyboard.js \
 	%D%/js/settings/keys.js %D%/js/settings/prompts.js %D%/js/settings/rows.js %D%/js/settings/sections.js %D%/js/settings/usage.js %D%/js/settings/window.js
 dist_webjs_DATA += %D%/js/bars.js
-dist_webjs_DATA += %D%/js/offline.js %D%/js/suggestions.js %D%/js/tool_runs.js %D%/js/tool_servers.js
+dist_webjs_DATA += %D%/js/offline.js %D%/js/suggestions.js %D%/js/tool_runs.js %D%/js/tool_sign_in.js %D%/js/tool_servers.js
 dist_webjs_DATA += %D%/js/render.js %D%/js/oidc.js %D%/js/errors.js %D%/js/first_run.js %D%/js/trouble.js
 # the list of chats, long threads, read-only links
 dist_web_DATA += %D%/share.html

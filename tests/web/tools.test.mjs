@@ -6,6 +6,7 @@ import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { load, sleep, top } from '../api/harness.mjs';
 import { startMcp } from '../api/mcp_server.mjs';
+import { FakePeer } from '../api/oauth_rig.mjs';
 import { answered, closeSettings, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -275,6 +276,40 @@ test('a program that the server\'s file names is offered by an admin, and runs',
   await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
   assert.equal((await answered(page)).text.trim(), 'It is 42.');
   assert.match(await page.textContent('.call-result pre'), /42/);
+});
+
+test('a server that wants a sign-in is signed in to at the settings, and at the call that needs it, which goes on', opts, async () => {
+  const peer = await FakePeer.open();
+  const through = async (button) => { const [there] = await Promise.all([page.waitForEvent('popup'), button.click()]); await there.waitForEvent('close').catch(() => {}); };
+  await openSettings(page, 'tools');
+  await page.fill('#tools-form input:not([type])', 'acct');
+  await page.fill('#tools-form input[type=url]', peer.url);
+  await page.click('#tools-form .primary');
+  const row = page.locator('.server', { hasText: 'acct' });
+  await row.getByRole('button', { name: 'Sign in' }).waitFor();
+  await picture('tools-sign-in');
+  await through(row.getByRole('button', { name: 'Sign in' }));
+  await until(page, () => /Signed in at 127.0.0.1/.test(document.querySelector('.servers')?.textContent));
+  assert.match(await row.textContent(), /1 tool/);
+  await row.getByRole('button', { name: /^Disconnect/ }).click();
+  await row.getByRole('button', { name: 'Sign in' }).waitFor();
+  await closeSettings(page);
+
+  await fresh();
+  await choose('acct');
+  await say(page, order({ steps: [calling(['acct_look', {}]), 'I saw it.'] }));
+  await page.locator('.call-ask', { hasText: 'sign in to “acct”' }).waitFor();
+  await picture('tools-sign-in-call');
+  await through(page.locator('.call-ask').getByRole('button', { name: 'Sign in' }));
+  peer.good = 'Bearer fresh'; // what was just given is taken no more, nor refreshed
+  peer.how = { refresh: { status: 400, body: { error: 'invalid_grant' } }, more: { access_token: 'fresh-1' } };
+  await page.getByRole('button', { name: 'Allow once' }).click();
+  await page.locator('.call-ask').getByRole('button', { name: 'Sign in' }).waitFor();
+  await through(page.locator('.call-ask').getByRole('button', { name: 'Sign in' }));
+  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
+  assert.equal((await answered(page)).text.trim(), 'I saw it.');
+  assert.equal(await page.textContent('.call-result pre'), 'seen');
+  await peer.stop();
 });
 
 test('nothing failed in the page meanwhile', opts, () => {

@@ -269,10 +269,13 @@ async function start() {
   setSignedOutHandler(signedOut);
   initLogin(showApp);
   const back = takeReturn();
+  const tools = /^#\/tool-sign-in\/(\w+)$/.exec(location.hash)?.[1];
+  if (tools) history.replaceState(null, "", "#/");
   if (invitation()) showSignUp();
   else try { showApp(await call("GET", "/api/session")); } catch { signedOut(); }
   if (back && app.hidden) loginReturn(back);
   else if (back) toast(returnText(back), 6000);
+  if (tools) import("./tool_sign_in.js").then((m) => m.returned(tools), () => {});
   $("splash").hidden = true;
   $("composer-text").addEventListener("input", () => loadMarkdown(), { once: true }); // not needed to paint, but by the first answer
   addEventListener("hashchange", ({ oldURL }) => {

@@ -8,6 +8,7 @@ import { t } from "./i18n.js";
 import { render } from "./render.js";
 import { emit, on, state } from "./state.js";
 import { forgetToolServers, toolServers } from "./tool_servers.js";
+import { signInButton } from "./tool_sign_in.js";
 
 const TICK_MS = 1000;
 const LOOK_MS = 2000; // at a call that another tab runs
@@ -81,7 +82,7 @@ async function runNow(view, c, said) {
     if (done.state === "stopped") view.mine = false; // who stops a call decides what comes next
   } catch (error) {
     keep(view, c.id, null);
-    view.notes.set(c.id, { text: error.message, reason: error.reason });
+    view.notes.set(c.id, { text: error.message, reason: error.reason, allow: said.allow });
     if (error.reason === "tool_running" || error.reason === "tool_ran") { stopQueue(view); await watch(view); }
     if (error.reason === "tool_changed") { forgetToolServers(); await findTools(view); }
   }
@@ -103,8 +104,21 @@ async function stop(view, c) {
 
 const button = (look, label, run, key) => el("button", { class: `${look} small`, type: "button", data: { key }, on: { click: run } }, label);
 
+const isSignIn = (note) => note?.reason === "tool_sign_in" || note?.reason === "tool_scope";
+
+/** Before it runs with the account of whoever reads this, who has none there yet, or one with too few rights. */
+function signInFirst(view, c, server, reason) {
+  const complain = (error) => { view.notes.set(c.id, { ...view.notes.get(c.id), text: error.message, failed: true }); draw(view); };
+  const note = view.notes.get(c.id);
+  return el("div", { class: "call-ask", role: "group", ariaLabel: t("toolServers.signIn"), data: { key: `sign-in ${reason} ${note?.text || ""}` } },
+    el("p", {}, t(reason === "tool_scope" ? "toolServers.needsMore" : "toolServers.needsSignIn", { server: server.name })),
+    note?.failed ? el("p", { class: "form-error", role: "alert" }, note.text) : null,
+    el("div", { class: "call-buttons" }, signInButton(server, complain), button("quiet", t("toolServers.deny"), () => run(view, c, "no"), "no")));
+}
+
 function question(view, c, { server, tool }) {
   const note = view.notes.get(c.id);
+  if (isSignIn(note) || server.sign_in?.state === "needed") return signInFirst(view, c, server, note?.reason);
   const lost = view.runs.get(c.id)?.state === "lost";
   const words = lost ? t("toolServers.lost") : note && note.reason !== "tool_permission" ? note.text : t(server.everyone ? "toolServers.askShared" : "toolServers.ask", { server: server.name, tool: tool.title || tool.name });
   return el("div", { class: "call-ask", role: "group", ariaLabel: t("toolServers.askTitle", { tool: tool.title || tool.name }), data: { key: `ask ${lost} ${note?.text || ""}` } },
@@ -185,4 +199,16 @@ setInterval(() => {
 }, TICK_MS);
 
 on("tool-servers-changed", () => live.clear());
+
+/** What waited for the sign-in goes on: a call that was allowed runs, any other asks. */
+on("tool-signed-in", async (code) => {
+  if (code !== "done") return;
+  forgetToolServers();
+  for (const view of live.values()) {
+    await findTools(view);
+    const waiting = view.calls.filter((c) => isSignIn(view.notes.get(c.id)));
+    for (const c of waiting) run(view, c, view.notes.get(c.id).allow);
+    draw(view);
+  }
+});
 
