@@ -108,6 +108,7 @@ static int record(const struct worker *w)
                                                   .status_path = w->status_path,
                                                   .history_path = named ? history : NULL,
                                                   .audit_log = w->audit_log,
+                                                  .embeds = side_model_of(w, ENGINE_TASK_EMBED),
                                                   .shared = w->shared});
 }
 

@@ -75,13 +75,14 @@ libsluice_sql_a_SOURCES = \
 	%D%/projects/store_project_files.c %D%/projects/store_project_files.h \
 	%D%/projects/store_project_shares.c %D%/projects/store_project_shares.h \
 	%D%/projects/store_projects.c %D%/projects/store_projects.h \
+	%D%/projects/store_vectors.c %D%/projects/store_vectors.h \
 	%D%/prompts/store_prompt_blocks.c %D%/prompts/store_prompt_blocks.h \
 	%D%/prompts/store_prompt_seal.c %D%/prompts/store_prompt_seal.h \
 	%D%/prompts/store_prompt_cache.c %D%/prompts/store_prompt_cache.h \
 	%D%/tools/store_tool_runs.c %D%/tools/store_tool_runs.h \
 	%D%/tools/store_tool_servers.c %D%/tools/store_tool_servers.h \
-	%D%/tools/tools_internal.h \
 	%D%/tools/store_tool_sign_ins.c %D%/tools/store_tool_sign_ins.h \
+	%D%/tools/tools_internal.h \
 	%D%/users/store_factor.c %D%/users/store_factor.h \
 	%D%/users/store_groups.c %D%/users/store_groups.h \
 	%D%/users/store_invites.c %D%/users/store_invites.h \

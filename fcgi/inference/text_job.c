@@ -60,7 +60,7 @@ bool text_job_begin(struct text_job *j, struct request *r, enum engine_task task
 {
     const struct side_model *m = side_model_of(r->worker, task);
     struct status_page page = {0};
-    *j = (struct text_job){.r = r, .model = m};
+    *j = (struct text_job){.r = r, .model = m, .own = j->own};
     if (!m || (name && !is_named(m, name) &&
                (model_name_is_own(r, name) || !model_name_is_served(r, name))))
         return refuse(r, task, name, e);
@@ -72,7 +72,7 @@ bool text_job_begin(struct text_job *j, struct request *r, enum engine_task task
     }
     j->n_ctx = page.n_ctx;
     /* Before any work is done for the texts; their tokens are taken once they are known. */
-    return limits_enter(r, 0, 1, e);
+    return j->own || limits_enter(r, 0, 1, e);
 }
 
 static bool push_ids(struct ids *to, const int32_t *ids, int32_t n, struct err *e)
@@ -281,7 +281,10 @@ static bool wait_for_all(struct text_job *j, struct engine_job *job, struct err 
     bool over = false;
     while (!over) {
         int which = 0;
-        switch (watch_jobs(j->r, &job, 1, -1, &which)) {
+        const double left = j->until - clock_ms();
+        if (j->until > 0 && left <= 0)
+            return err_set(e, ERR_UNAVAILABLE, "the engine did not answer in time");
+        switch (watch_jobs(j->r, &job, 1, j->until > 0 ? (int)left + 1 : -1, &which)) {
         case WATCH_EVENT:
             if (!drain(j, job, &over, e))
                 return false;
@@ -327,13 +330,15 @@ bool text_job_run(struct text_job *j, int32_t dimensions, struct err *e)
                                   .n_texts = j->n_texts,
                                   .dimensions = dimensions};
     snprintf(p.request_id, sizeof p.request_id, "%s", r->id);
-    if (!limits_take(r, p.n_prompt, e))
+    if (!j->own && !limits_take(r, p.n_prompt, e))
         return false;
     const bool started = submit(j, &p, &job, e);
     if (started)
         r->job = engine_job_id(job);
     const bool ok = started && wait_for_all(j, job, e);
     engine_close(&job);
+    if (j->own)
+        return ok;
     limits_spend(r, j->tokens - p.n_prompt); /* what was not read is given back */
     if (started)
         usage_note_texts(r, j->tokens);
@@ -343,7 +348,7 @@ bool text_job_run(struct text_job *j, int32_t dimensions, struct err *e)
 
 void text_job_fini(struct text_job *j)
 {
-    if (j->r)
+    if (j->r && !j->own)
         limits_leave(j->r);
     ids_fini(&j->ids);
     ids_fini(&j->before);

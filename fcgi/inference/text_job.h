@@ -16,7 +16,10 @@ struct request;
 struct text_job { /* text_job_fini in any case; zeroed = empty */
     struct request *r;
     const struct side_model *model;
+    bool own;                 /* set before it begins: for this server's own use, so that it is
+                                 neither counted nor limited */
     bool truncate;            /* a text that is too long is cut at its end, instead of refused */
+    double until;             /* clock_ms, after which it is given up: ERR_UNAVAILABLE; 0: never */
     int32_t n_ctx;            /* tokens of a text at most */
     struct ids ids;           /* of all texts */
     struct ids before, after; /* of each document: the query and what else stands around it */

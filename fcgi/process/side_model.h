@@ -16,7 +16,8 @@ struct side_model { /* path NULL: there is no such engine */
     enum engine_task task;
     struct text_model text;
     char id[128];
-    int64_t created; /* Unix seconds */
+    char fingerprint[17]; /* of what decides its vectors: the files' names, sizes and times */
+    int64_t created;      /* Unix seconds */
 };
 
 struct worker;

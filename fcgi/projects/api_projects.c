@@ -13,6 +13,7 @@
 #include "fcgi/projects/project.h"
 #include "fcgi/projects/project_json.h"
 #include "sql/projects/store_project_shares.h"
+#include "sql/projects/store_vectors.h"
 #include "sql/users/store_limits.h"
 
 #define MAX_REPLY ((size_t)64 << 20)
@@ -33,29 +34,38 @@ static bool send_one(struct request *r, int status, int64_t id, struct err *e)
     struct store_project p;
     struct store_project_files files;
     struct buf out = {.limit = MAX_REPLY};
+    const char *meaning = project_meaning(r);
+    struct project_json_more more = {.files = &files, .by_meaning = meaning != NULL};
     if (!store_project_get(r->store, r->arena, &project, &p, e) ||
-        !store_project_files(r->store, r->arena, &project, &files, e))
+        !store_project_files(r->store, r->arena, &project, &files, e) ||
+        (meaning && !store_vectors_waiting(r->store, &project, meaning, &more.waiting, e)))
         return false;
-    project_json(&out, &p, &files);
+    project_json(&out, &p, &more);
     reply_json_buf(r, status, &out);
     buf_fini(&out);
     return true;
 }
 
+struct rows {
+    struct buf *out;
+    struct project_json_more more;
+};
+
 static bool put_row(void *context, const struct store_project *p)
 {
-    struct buf *out = context;
-    if (!buf_ends_with(out, '['))
-        buf_putc(out, ',');
-    project_json(out, p, NULL);
-    return !out->failed;
+    struct rows *rows = context;
+    if (!buf_ends_with(rows->out, '['))
+        buf_putc(rows->out, ',');
+    project_json(rows->out, p, &rows->more);
+    return !rows->out->failed;
 }
 
 static bool list(struct request *r, struct err *e)
 {
     struct buf out = {.limit = MAX_REPLY};
     buf_puts(&out, "{\"items\":[");
-    bool ok = store_project_list(r->store, r->who.user_id, put_row, &out, e);
+    struct rows rows = {.out = &out, .more = {.by_meaning = project_meaning(r) != NULL}};
+    bool ok = store_project_list(r->store, r->who.user_id, put_row, &rows, e);
     buf_puts(&out, "]}");
     if (ok)
         reply_json_buf(r, 200, &out);

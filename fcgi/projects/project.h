@@ -10,7 +10,8 @@
  *   {"project": its name, "instructions": "...",
  *    "files": [{"n", "name", "sha256"}],                                  given whole, as [n]
  *    "passages": [{"n", "name", "sha256", "start", "end", "text"}],   bytes of the file's text
- *    "indexing": some of the text was not searched yet}
+ *    "indexing": some of the text was not searched yet,
+ *    "search": "words" or "meaning" (both together); absent: nothing was searched}
  *
  * Contents are named, not rows, so that it says the same on another server.
  *
@@ -31,6 +32,7 @@ struct request;
     4096 /* of all passages of a question, or a quarter of the context                             \
           */
 #define PROJECT_PASSAGES 12
+#define PROJECT_MEANING_MS 2000.0 /* after which a question is searched by its words alone */
 #define PROJECT_SOURCES_BYTES ((size_t)1 << 20) /* that an import takes */
 
 struct project_given {
@@ -57,6 +59,8 @@ bool project_give(struct request *r, const struct project_place *at, struct proj
 bool project_search(struct request *r, struct project_given *g, const char *question, int first,
                     struct err *e);
 void project_given_fini(struct project_given *g);
+/* The name of the model by which files are searched by meaning too; NULL: by words alone. */
+const char *project_meaning(const struct request *r);
 
 /* The passages of sources as the prompt shows them before the question; nothing where there are
  * none. */

@@ -16,9 +16,10 @@ static void put_file(struct buf *out, const struct store_project_file *f)
 }
 
 void project_json(struct buf *out, const struct store_project *p,
-                  const struct store_project_files *files)
+                  const struct project_json_more *more)
 {
     static const char *const access[] = {"reader", "editor", "owner"};
+    const struct store_project_files *files = more->files;
     buf_printf(out, "{\"id\":\"%lld\"", (long long)p->id);
     buf_json_member(out, "name", p->name);
     buf_printf(out, ",\"colour\":%d", p->colour);
@@ -33,7 +34,9 @@ void project_json(struct buf *out, const struct store_project *p,
         buf_printf(out, ",\"shares\":%lld", (long long)p->n_shares);
     else
         buf_json_member(out, "owner", p->owner_name);
+    buf_json_member(out, "search", more->by_meaning ? "meaning" : "words");
     if (files) {
+        buf_printf(out, ",\"meaning_waiting\":%lld", (long long)more->waiting);
         buf_puts(out, ",\"files\":[");
         for (int i = 0; i < files->n; i++)
             put_file(out, &files->at[i]);

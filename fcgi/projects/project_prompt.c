@@ -7,6 +7,7 @@
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/http/request.h"
 #include "fcgi/projects/project.h"
+#include "fcgi/projects/project_near.h"
 #include "fcgi/status/engine_status.h"
 #include "sql/files/store_attachments.h"
 #include "sql/models/store_models.h"
@@ -205,17 +206,23 @@ static bool add_passage(struct request *r, struct project_given *g, const struct
 bool project_search(struct request *r, struct project_given *g, const char *question, int first,
                     struct err *e)
 {
+    const struct store_ref project = {r->who.user_id, g->project.id};
     struct store_passages found;
     int64_t n_all = 0;
-    bool indexing = false, ok = true;
+    bool indexing = false, by_meaning = false, ok = true;
     for (int i = 0; i < g->files.n; i++) {
         n_all += g->files.at[i].n_chunks;
         indexing |= g->files.at[i].indexing;
     }
-    if (!store_project_find(r->store, &(struct store_ref){r->who.user_id, g->project.id}, question,
-                            &found, e))
+    if (!store_project_find(r->store, &project, question, &found, e))
         return false;
     ranking_score(found.at, found.n, found.n_terms, n_all);
+    if (project_meaning(r) && !project_near(r, &project, question, &found, &by_meaning, e)) {
+        free(found.at);
+        return false;
+    }
+    ok = cJSON_AddStringToObject(g->sources, "search", by_meaning ? "meaning" : "words") ||
+         err_set(e, ERR_NOMEM, "no memory for the project's files");
     const struct ranking_budget budget = {
         .tokens = g->n_ctx / 4 < PROJECT_PASSAGE_TOKENS ? g->n_ctx / 4 : PROJECT_PASSAGE_TOKENS,
         .tokens_per_byte = tokens_per_byte,

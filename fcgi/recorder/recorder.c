@@ -29,6 +29,7 @@
 #include "fcgi/recorder/recorder_answer.h"
 #include "fcgi/recorder/db_maintenance.h"
 #include "fcgi/recorder/cache_follower.h"
+#include "fcgi/recorder/passage_follower.h"
 #include "fcgi/status/history_sample.h"
 #include "sql/core/store.h"
 
@@ -55,7 +56,8 @@ struct recorder {
     struct db_maintenance maintenance;
     struct audit_ship audit;
     struct cache_follower prompts;
-    struct history *history; /* NULL: none is kept */
+    struct passage_follower *passages; /* NULL: nothing embeds */
+    struct history *history;           /* NULL: none is kept */
     struct history_source source;
 };
 
@@ -440,7 +442,11 @@ int recorder_run(const struct recorder_params *p)
         start_check(p->db_path);
         listen_for_notifications(r);
         open_history(r);
+        if (p->embeds)
+            r->passages = passage_follower_start(&(struct passage_follower_params){
+                .db_path = p->db_path, .model = p->embeds, .status_path = p->status_path});
         loop(r);
+        passage_follower_stop(&r->passages);
     } else if (e.code != ERR_CANCELLED) {
         log_error("%s", e.text);
     } else {

@@ -6,12 +6,14 @@
  * it dies itself, its successor reads every job again from the first event. A datagram tells it of
  * new answers; it also polls the table, so a lost datagram delays an answer but loses none.
  *
- * One thread (the check of the database at start has a second one, with a connection of its own).
+ * One thread. The check of the database at start, and vectors of passages (passage_follower.h),
+ * have threads with connections of their own.
  */
 #pragma once
 #include <stdint.h>
 
 struct shared;
+struct side_model;
 
 struct recorder_params {
     const char *db_path; /* made when it is missing */
@@ -22,6 +24,7 @@ struct recorder_params {
     const char *run_dir;      /* of STATE_RECORD_SOCKET; the lock lies beside the database */
     const char *history_path; /* history.h: written once a second; NULL: not kept */
     const char *audit_log;    /* audit_ship.h; NULL: not shipped */
+    const struct side_model *embeds; /* passage_follower.h; NULL: there is none */
     struct shared
         *shared; /* the workers' counters, for the history; users' minutes. NULL: neither */
 };

@@ -11,6 +11,7 @@
 #define K1 1.2
 #define B 0.75
 #define LEAST 0.2     /* of the best score; what has less is chance */
+#define FUSION 60     /* Cormack's */
 #define WORD_BYTES 64 /* of a longer one the beginning counts */
 
 static bool in_word(char c)
@@ -190,6 +191,37 @@ static int by_place(const void *a, const void *b)
     const struct ranking_passage *x = a, *y = b;
     return x->file != y->file ? (x->file > y->file) - (x->file < y->file)
                               : (x->start > y->start) - (x->start < y->start);
+}
+
+static double at_rank(int rank)
+{
+    return 1.0 / (FUSION + rank);
+}
+
+int ranking_fuse(struct ranking_passage *words, int n_words, const struct ranking_passage *near,
+                 int n_near, struct ranking_passage *out)
+{
+    int n = 0;
+    if (n_words)
+        qsort(words, (size_t)n_words, sizeof *words, by_score);
+    const double least = n_words ? words[0].score * LEAST : 0;
+    for (; n < n_words && n < RANKING_FUSED && words[n].score >= least; n++) {
+        out[n] = words[n];
+        out[n].score = at_rank(n + 1);
+    }
+    const int n_counted = n;
+    for (int i = 0; i < n_near; i++) {
+        int k = 0;
+        while (k < n_counted && by_place(&out[k], &near[i]) != 0)
+            k++;
+        if (k == n_counted) {
+            out[k = n++] = near[i];
+            out[k].score = 0;
+        }
+        out[k].score += at_rank(i + 1);
+    }
+    qsort(out, (size_t)n, sizeof *out, by_score);
+    return n;
 }
 
 int ranking_choose(struct ranking_passage *p, int n, const struct ranking_budget *b)

@@ -26,6 +26,14 @@ struct ranking_passage {
  * among them). n_all: passages of the project. */
 void ranking_score(struct ranking_passage *p, int n, int n_terms, int64_t n_all);
 
+/* Puts two lists into one, best first, by reciprocal rank fusion (Cormack et al. 2009): a passage's
+ * score is the sum of 1 / (60 + its rank) over the lists in which it stands. words: as scored by
+ * ranking_score, in any order; those that matter little beside the best do not count. near: best
+ * first. out: room for RANKING_FUSED and n_near. How many. */
+#define RANKING_FUSED 50 /* of the words that count */
+int ranking_fuse(struct ranking_passage *words, int n_words, const struct ranking_passage *near,
+                 int n_near, struct ranking_passage *out);
+
 struct ranking_budget {
     int64_t tokens;
     double (*tokens_per_byte)(void *context, int64_t file);

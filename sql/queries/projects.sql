@@ -201,6 +201,27 @@ INSERT INTO chunk_search (rowid, owner, text) VALUES (:id, :owner, :text);
 -- name: chunk_unindex
 INSERT INTO chunk_search (chunk_search, rowid, owner, text) VALUES ('delete', :id, :owner, :text);
 
+-- The recorder's, for all users: passages without a vector of this model, those of one file side by side.
+-- name: vector_next
+SELECT k.id, k.attachment_id, k.start, k.bytes FROM file_chunks k
+WHERE k.id > :after AND NOT EXISTS (SELECT 1 FROM chunk_vectors v WHERE v.chunk_id = k.id AND v.model = :model)
+ORDER BY k.id LIMIT :limit;
+
+-- name: vector_put
+INSERT OR REPLACE INTO chunk_vectors (chunk_id, model, vector)
+SELECT id, :model, :vector FROM file_chunks WHERE id = :id;
+
+-- name: vector_near
+SELECT k.attachment_id, k.start, k.bytes, v.vector
+FROM projects p JOIN project_files f ON f.project_id = p.id JOIN file_chunks k ON k.attachment_id = f.attachment_id
+JOIN chunk_vectors v ON v.chunk_id = k.id
+WHERE p.id = :id AND p.user_id = :user_id AND v.model = :model LIMIT :most;
+
+-- name: vectors_waiting
+SELECT count(*) FROM projects p JOIN project_files f ON f.project_id = p.id JOIN file_chunks k ON k.attachment_id = f.attachment_id
+WHERE p.id = :id AND p.user_id = :user_id
+  AND NOT EXISTS (SELECT 1 FROM chunk_vectors v WHERE v.chunk_id = k.id AND v.model = :model);
+
 -- name: chunk_remove
 DELETE FROM file_chunks WHERE id = :id;
 

@@ -76,9 +76,16 @@ class Window {
     this.list.replaceChildren(...files.map((f) => chip(f, { words: f.indexing ? t("project.indexing") : undefined, remove: this.may ? remove(f) : undefined })), ...this.sending.map((f) => chip(f, { words: f.problem || t("attach.uploading", { size: bytes(f.bytes) }), status: f.problem ? "failed" : "uploading", remove: f.problem ? () => { this.sending = this.sending.filter((x) => x !== f); this.draw(); } : undefined })));
     const tokens = files.reduce((n, f) => n + (f.tokens || 0), 0);
     const room = (state.status?.model?.n_ctx || 0) / 2;
-    this.about.textContent = !files.length ? t("project.filesNone") : !room ? t("project.filesN", { n: files.length }) : t(tokens <= room ? "project.filesWhole" : "project.filesSearched", { n: tokens });
+    const searched = files.length && room && tokens > room ? ` ${this.searchWords()}` : "";
+    this.about.textContent = (!files.length ? t("project.filesNone") : !room ? t("project.filesN", { n: files.length }) : t(tokens <= room ? "project.filesWhole" : "project.filesSearched", { n: tokens })) + searched;
     clearTimeout(this.timer);
-    if (files.some((f) => f.indexing)) this.timer = setTimeout(() => this.read().catch(() => {}), 1000);
+    if (files.some((f) => f.indexing) || this.project.meaning_waiting) this.timer = setTimeout(() => this.read().catch(() => {}), 1000);
+  }
+
+  /** By what passages are found, and which are not yet. */
+  searchWords() {
+    const { search, meaning_waiting: n } = this.project;
+    return search !== "meaning" ? t("project.byWords") : n ? `${t("project.byMeaning")} ${t("project.meaningWaiting", { n })}` : t("project.byMeaning");
   }
 
   async read() {

@@ -432,9 +432,31 @@ static void test_the_limits_of_a_project_hold(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
+/* By reciprocal ranks: what stands in both lists comes first, and a word that matters little beside
+ * the best is none. */
+static void test_two_lists_become_one(void **state)
+{
+    struct ranking_passage words[] = {{.file = 1, .start = 0, .bytes = 10, .score = 1},
+                                      {.file = 1, .start = 10, .bytes = 10, .score = 9},
+                                      {.file = 1, .start = 20, .bytes = 10, .score = 5}};
+    const struct ranking_passage near[] = {{.file = 2, .start = 0, .bytes = 10, .score = 0.9},
+                                           {.file = 1, .start = 20, .bytes = 10, .score = 0.8}};
+    struct ranking_passage out[RANKING_FUSED + 2];
+    assert_int_equal(ranking_fuse(words, 3, near, 2, out), 3);
+    assert_true(out[0].file == 1 && out[0].start == 20);
+    assert_true(out[0].score > 1.0 / 62 + 1.0 / 63);
+    assert_int_equal(ranking_fuse(words, 0, near, 2, out), 2);
+    assert_int_equal(out[0].file, 2);
+    assert_int_equal(ranking_fuse(words, 3, near, 0, out), 2);
+    assert_int_equal(out[0].start, 10);
+    assert_int_equal(ranking_fuse(words, 0, near, 0, out), 0);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_lists_become_one),
         cmocka_unit_test(test_passages_are_the_whole_text_and_end_where_it_gives_a_reason),
         cmocka_unit_test(test_a_passage_never_divides_a_letter),
         cmocka_unit_test(test_a_question_becomes_words_without_their_endings),
