@@ -215,11 +215,11 @@ SELECT id, :model, :vector FROM file_chunks WHERE id = :id;
 SELECT k.attachment_id, k.start, k.bytes, v.vector
 FROM projects p JOIN project_files f ON f.project_id = p.id JOIN file_chunks k ON k.attachment_id = f.attachment_id
 JOIN chunk_vectors v ON v.chunk_id = k.id
-WHERE p.id = :id AND p.user_id = :user_id AND v.model = :model LIMIT :most;
+WHERE p.id = :id AND @project_readable AND v.model = :model LIMIT :most;
 
 -- name: vectors_waiting
 SELECT count(*) FROM projects p JOIN project_files f ON f.project_id = p.id JOIN file_chunks k ON k.attachment_id = f.attachment_id
-WHERE p.id = :id AND p.user_id = :user_id
+WHERE p.id = :id AND @project_readable
   AND NOT EXISTS (SELECT 1 FROM chunk_vectors v WHERE v.chunk_id = k.id AND v.model = :model);
 
 -- name: chunk_remove

@@ -92,7 +92,7 @@ SELECT about, sealed, expires_at, version, wanted FROM tool_sign_ins WHERE serve
 INSERT INTO tool_sign_ins (user_id, server_id, about, sealed, expires_at, created_at)
 SELECT u.id, t.id, :about, :sealed, :expires_at, :now
 FROM tool_servers t JOIN tool_oauth o ON o.server_id = t.id JOIN users u ON u.id = :user_id AND u.deleted_at IS NULL
-WHERE t.id = :id AND t.url = :url AND (t.user_id IS NULL OR t.user_id = :user_id)
+WHERE t.id = :id AND t.url = :url AND @tool_server_seen
 ON CONFLICT (user_id, server_id) DO UPDATE
 SET about = excluded.about, sealed = excluded.sealed, expires_at = excluded.expires_at, version = tool_sign_ins.version + 1,
     refreshing_until = 0, wanted = '', created_at = excluded.created_at;
