@@ -100,7 +100,9 @@ static bool refuse(struct request *r, const struct refusal *f, struct err *e)
         r->error_override.retry_after_s = 1;
     err_set(e, ERR_BUSY, "%s may have %lld %s; try again in %d s", f->holder->who,
             (long long)f->limit, f->what, r->error_override.retry_after_s);
-    err_reason(e, f->kind == LIMIT_TOKENS ? "tokens_per_minute" : "requests_per_minute");
+    err_reason(e, f->kind == LIMIT_TOKENS ? "tokens_per_minute"
+                  : f->kind == LIMIT_JOBS ? "answers_at_once"
+                                          : "requests_per_minute");
     err_param(e, "limit", f->limit);
     return err_param(e, "seconds", r->error_override.retry_after_s);
 }
