@@ -55,10 +55,10 @@ struct posting {
     int64_t most_tokens; /* of a relayed answer; -1: nothing says */
 };
 
-static const struct field_row fields[] = {{"content", FIELD_READ},      {"parent_id", FIELD_READ},
-                                          {"regenerate", FIELD_READ},   {"continue", FIELD_READ},
-                                          {"tool_results", FIELD_READ}, {"settings", FIELD_READ},
-                                          {"attachments", FIELD_READ},  {0}};
+static const struct field_row fields[] = {
+    {"content", FIELD_READ},     {"parent_id", FIELD_READ},    {"regenerate", FIELD_READ},
+    {"continue", FIELD_READ},    {"tool_results", FIELD_READ}, {"settings", FIELD_READ},
+    {"attachments", FIELD_READ}, {"model", FIELD_READ},        {0}};
 
 /* Another answer to the same question; to a user's message itself when it has none yet. */
 static bool read_regenerate(struct request *r, struct posting *p, const char *text, struct err *e)
@@ -100,9 +100,33 @@ static bool read_parent(const cJSON *body, struct posting *p, struct err *e)
            err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
 }
 
+/* What the answer is made with. Another model answers once: nothing of the conversation changes. */
+static bool read_settings(struct request *r, struct posting *p, const cJSON *body, struct err *e)
+{
+    const cJSON *settings = NULL;
+    const char *model = NULL;
+    cJSON *once = NULL;
+    if (!json_get_object(body, "settings", &settings, e) ||
+        !json_get_string(body, "model", &model, e))
+        return false;
+    if (model && settings)
+        return err_field(e, ERR_INPUT, "model",
+                         "can't go along with settings, which have their own");
+    if (model && !(once = conversation_for_model(r, p->conversation.settings, model, e)))
+        return false;
+    p->new_settings = settings != NULL;
+    p->settings = conversation_settings(r, p->conversation.settings, once ? once : settings, e);
+    cJSON_Delete(once);
+    if (p->settings && p->again.id && r->model)
+        return err_field(e, ERR_UNSUPPORTED, "continue",
+                         "an answer of another server can't be continued") ||
+               err_reason(e, "continue_relayed");
+    return p->settings != NULL;
+}
+
 static bool read_body(struct request *r, struct posting *p, struct err *e)
 {
-    const cJSON *body = request_json(r, e), *settings = NULL;
+    const cJSON *body = request_json(r, e);
     const char *regenerate = NULL, *again = NULL;
     const cJSON *results = NULL;
     if (!body || !fields_check(r, body, fields, e) ||
@@ -114,7 +138,6 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
         !json_get_string(body, "regenerate", &regenerate, e) ||
         !json_get_string(body, "continue", &again, e) ||
         !json_get_array(body, "tool_results", &results, e) ||
-        !json_get_object(body, "settings", &settings, e) ||
         !attachments_read(r, body, p->attachments, &p->n_attachments, e))
         return false;
     if (!!p->content + !!regenerate + !!again + !!results != 1)
@@ -134,17 +157,12 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
                                               .message_id = p->parent_id};
     if (results && !conversation_read_results(r, &parent, results, &p->results, e))
         return false;
-    p->new_settings = settings != NULL;
-    p->settings = conversation_settings(r, p->conversation.settings, settings, e);
-    if (p->settings && p->again.id && r->model)
-        return err_field(e, ERR_UNSUPPORTED, "continue",
-                         "an answer of another server can't be continued") ||
-               err_reason(e, "continue_relayed");
+    if (!read_settings(r, p, body, e))
+        return false;
     /* The same prompt as before, though the switch was turned meanwhile. */
-    if (p->settings)
-        p->kwargs = p->earlier.kwargs ? cJSON_Duplicate(p->earlier.kwargs, true)
-                                      : conversation_kwargs(r, p->settings, e);
-    p->offered = p->settings ? tool_offer_settings(r, p->settings, e) : NULL;
+    p->kwargs = p->earlier.kwargs ? cJSON_Duplicate(p->earlier.kwargs, true)
+                                  : conversation_kwargs(r, p->settings, e);
+    p->offered = tool_offer_settings(r, p->settings, e);
     return p->offered && (p->kwargs || err_set(e, ERR_NOMEM, "no memory for the settings"));
 }
 

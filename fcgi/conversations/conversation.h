@@ -62,6 +62,11 @@ bool conversation_read_project(const cJSON *body, int64_t *out, struct err *e);
  * owns the tree. */
 cJSON *conversation_settings(struct request *r, const char *stored, const cJSON *change,
                              struct err *e);
+/* The change of the settings by which the model `name` answers instead of the chat's own: what was
+ * chosen of thinking for that one is left out where it is another. ERR_NOTFOUND, the field `model`.
+ * Caller owns the tree. */
+cJSON *conversation_for_model(struct request *r, const char *stored, const char *name,
+                              struct err *e);
 /* Names, types and ranges of a conversation's settings as a file brings them: all that does not
  * depend on the model that runs. The error's field is the member's name. */
 bool conversation_settings_check(struct request *r, const cJSON *o, struct arena *a, struct err *e);

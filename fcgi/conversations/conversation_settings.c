@@ -13,27 +13,13 @@
 #include "sql/models/store_models.h"
 
 #define MAX_SYSTEM_BYTES 32768
+#define MAX_COMPARED 3 /* models beside the chat's own: a page shows four columns at most */
 
-static const char *const setting_names[] = {"system",
-                                            "temperature",
-                                            "top_p",
-                                            "top_k",
-                                            "min_p",
-                                            "repetition_penalty",
-                                            "presence_penalty",
-                                            "frequency_penalty",
-                                            "max_tokens",
-                                            "seed",
-                                            "stop",
-                                            "thinking",
-                                            "reasoning_effort",
-                                            "json_schema",
-                                            "tools",
-                                            "preset",
-                                            "titles",
-                                            "model",
-                                            "tool_servers",
-                                            NULL};
+static const char *const setting_names[] = {
+    "system",           "temperature",       "top_p",      "top_k",  "min_p",  "repetition_penalty",
+    "presence_penalty", "frequency_penalty", "max_tokens", "seed",   "stop",   "thinking",
+    "reasoning_effort", "json_schema",       "tools",      "preset", "titles", "model",
+    "compare",          "tool_servers",      NULL};
 
 static bool known(const char *name)
 {
@@ -63,6 +49,27 @@ static bool check_schema(struct request *r, const cJSON *o, struct err *e)
     return ok;
 }
 
+/* Whom the page asks too: each of them by a request of its own, so that here they are only names.
+ */
+static bool check_compared(const cJSON *names, struct err *e)
+{
+    const cJSON *x, *y;
+    if (!names || cJSON_IsNull(names))
+        return true;
+    if (!cJSON_IsArray(names) || cJSON_GetArraySize(names) > MAX_COMPARED)
+        return err_field(e, ERR_INPUT, "compare", "must be at most %d names of models",
+                         MAX_COMPARED);
+    cJSON_ArrayForEach (x, names) {
+        if (!cJSON_IsString(x) || !*x->valuestring ||
+            strlen(x->valuestring) > STORE_MODEL_NAME_BYTES)
+            return err_field(e, ERR_INPUT, "compare", "must be names of models");
+        for (y = x->next; y; y = y->next)
+            if (cJSON_IsString(y) && !strcmp(x->valuestring, y->valuestring))
+                return err_field(e, ERR_INPUT, "compare", "names '%.100s' twice", x->valuestring);
+    }
+    return true;
+}
+
 /* The preset that these settings came from is a name for the page; it changes no answer. */
 static bool check_names(const cJSON *o, struct err *e)
 {
@@ -70,7 +77,7 @@ static bool check_names(const cJSON *o, struct err *e)
     bool titles;
     const cJSON *tools = json_member(o, "tools");
     if (!json_get_string(o, "preset", &preset, e) || !json_get_bool(o, "titles", &titles, e) ||
-        !json_get_string(o, "model", &model, e) ||
+        !json_get_string(o, "model", &model, e) || !check_compared(json_member(o, "compare"), e) ||
         !tool_offer_check_form(json_member(o, "tool_servers"), e) ||
         (tools && !chat_check_tools(tools, e)))
         return false;
@@ -153,6 +160,36 @@ cJSON *conversation_settings(struct request *r, const char *stored, const cJSON 
         return o;
 fail:
     cJSON_Delete(o);
+    return NULL;
+}
+
+/* A chat's own model may be gone; that is no reason not to ask another. */
+static const char *own_model(struct request *r, const cJSON *settings)
+{
+    struct err gone = {0};
+    if (conversation_model(r, settings, &gone))
+        return model_name_of(r);
+    r->error_override.code = NULL;
+    r->error_override.retry_after_s = 0;
+    return "";
+}
+
+cJSON *conversation_for_model(struct request *r, const char *stored, const char *name,
+                              struct err *e)
+{
+    cJSON *own = json_parse(stored, strlen(stored), NULL, e), *change = cJSON_CreateObject();
+    const char *before = own ? own_model(r, own) : NULL;
+    bool ok = before && ((change && cJSON_AddStringToObject(change, "model", name)) ||
+                         err_set(e, ERR_NOMEM, "no memory for the settings"));
+    ok = ok && conversation_model(r, change, e);
+    if (ok && strcmp(before, model_name_of(r)))
+        ok = (cJSON_AddNullToObject(change, "thinking") &&
+              cJSON_AddNullToObject(change, "reasoning_effort")) ||
+             err_set(e, ERR_NOMEM, "no memory for the settings");
+    cJSON_Delete(own);
+    if (ok)
+        return change;
+    cJSON_Delete(change);
     return NULL;
 }
 

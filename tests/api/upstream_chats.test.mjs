@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import net from 'node:net';
 import path from 'node:path';
 import test, { after, before } from 'node:test';
+import { follow } from './answers.mjs';
 import { png } from './files.mjs';
 import { program, sleep, start } from './harness.mjs';
 import { addUpstream, FakeUpstream } from './upstream_rig.mjs';
@@ -118,4 +119,77 @@ test('after a restart of the relay the workers\u2019 kept connections are replac
     await sleep(300); // it listens
     for (let i = 0; i < 6; i++) { const r = await ask(); assert.equal(r.status, 200, `${signal} ${i}: ${r.text}`); }
   }
+});
+
+/** Asks, and gives the question's id as soon as it has one; `end` resolves to the whole stream. */
+async function begin(post, content) {
+  let end;
+  const question = await new Promise((known, fail) => {
+    end = post({ content }).then((r) => follow(r, ({ event, data }) => { if (event === 'start') known(data.user_message.id); }));
+    end.catch(fail);
+  });
+  return { question, end };
+}
+
+test('several models answer one question at once, each beside the other, and the conversation keeps its own', async () => {
+  const own = (await server.json('GET', '/v1/models')).body.data.find((m) => m.id !== 'far').id;
+  const { id } = (await server.json('POST', '/api/conversations', { settings: { compare: ['far'], reasoning_effort: null } })).body;
+  const read = async () => (await server.json('GET', `/api/conversations/${id}`)).body;
+  const post = (body) => server.request('POST', `/api/conversations/${id}/messages`, body);
+  up.knobs = { words: ['far ', 'away'], delay: 50 };
+  const { question, end } = await begin(post, 'fake:{"text": "near by and slow", "token_ms": 150}');
+  const others = await Promise.all(['far', own].map((model) => post({ regenerate: question, model })));
+  assert.deepEqual(others.map((r) => r.status), [200, 200]);
+  const running = await read();
+  const answers = running.messages.filter((m) => m.role === 'assistant');
+  assert.deepEqual(answers.map((m) => [m.parent_id, m.status]), Array(3).fill([question, 'running']));
+  const all = await Promise.all([end, ...others.map((r) => follow(r))]);
+  assert.deepEqual(all.map((r) => [r.last.message.model, r.last.message.content.trim(), r.last.message.status]),
+    [[own, 'near by and slow', 'done'], ['far', 'far away', 'done'], [own, 'near by and slow', 'done']]);
+  assert.deepEqual((await read()).settings, { compare: ['far'] });
+
+  for (const [body, status, param] of [
+    [{ regenerate: question, model: 'gone' }, 404, 'model'], [{ regenerate: question, model: 7 }, 400, 'model'],
+    [{ regenerate: question, model: 'far', settings: {} }, 400, 'model'], [{ regenerate: question, settings: { compare: 'far' } }, 400, 'compare'],
+    [{ regenerate: question, settings: { compare: ['a', 'b', 'c', 'd'] } }, 400, 'compare'], [{ regenerate: question, settings: { compare: ['a', 'a'] } }, 400, 'compare'],
+    [{ regenerate: question, settings: { compare: [''] } }, 400, 'compare'],
+  ]) {
+    const r = await post(body);
+    const { error } = await r.json();
+    assert.deepEqual([r.status, error.param], [status, param], JSON.stringify(body));
+  }
+  assert.equal((await read()).messages.length, 4);
+});
+
+test('how a chat thinks is not asked of another model; a chat whose own model is gone can ask another', async () => {
+  const gone = await addUpstream(server, 'soon', up.url, ['soon-gone']);
+  const made = await server.json('POST', '/api/conversations', { settings: { model: 'soon-gone', reasoning_effort: 'high' } });
+  const said = async (body) => { up.seen = []; return follow(await server.request('POST', `/api/conversations/${made.body.id}/messages`, body)); };
+  up.knobs = {};
+  assert.equal((await said({ content: 'Hello', parent_id: null })).last.message.status, 'done');
+  assert.equal(up.seen[0].body.reasoning_effort, 'high');
+  assert.equal((await said({ content: 'Hello', parent_id: null, model: 'far' })).last.message.model, 'far');
+  assert.equal(up.seen[0].body.reasoning_effort, undefined);
+  assert.ok((await server.request('DELETE', `/api/admin/upstreams/${gone.id}`)).ok);
+  const model = (await server.json('GET', '/api/admin/registry')).body.items.find((m) => m.name === 'soon-gone');
+  if (model) await server.request('DELETE', `/api/admin/registry/${model.id}`);
+  assert.equal((await said({ content: 'Hello', parent_id: null })).status, 404);
+  assert.equal((await said({ content: 'Hello', parent_id: null, model: 'far' })).last.message.status, 'done');
+});
+
+test('of more answers at once than a user may have, the last is refused with the limit, and the others go on', async () => {
+  assert.equal((await server.json('PATCH', '/api/admin/settings', { user_max_jobs: 2 })).status, 200);
+  const { id } = (await server.json('POST', '/api/conversations', {})).body;
+  const post = (body) => server.request('POST', `/api/conversations/${id}/messages`, body);
+  up.knobs = { delay: 200 };
+  const { question, end } = await begin(post, 'fake:{"text": "one two three four five", "token_ms": 200}');
+  const second = await post({ regenerate: question, model: 'far' });
+  const third = await post({ regenerate: question, model: 'far' });
+  assert.equal(third.status, 429);
+  const { error } = await third.json();
+  assert.match(error.message, /2 jobs at one time/);
+  assert.deepEqual([error.reason, error.params.limit], ['answers_at_once', 2]);
+  assert.deepEqual((await Promise.all([end, follow(second)])).map((r) => r.last.message.status), ['done', 'done']);
+  await server.json('PATCH', '/api/admin/settings', { user_max_jobs: null });
+  up.knobs = {};
 });
