@@ -2,7 +2,7 @@
 
 EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-fields.md %D%/API-pages.md %D%/COMPARISON.md %D%/MODELS.md %D%/OPERATIONS.md %D%/SCALING.md %D%/STYLE.md \
 	%D%/CLIENTS.md %D%/examples/README.md %D%/examples/openai.md %D%/examples/others.md %D%/examples/chats.md %D%/examples/account.md %D%/examples/admin.md \
-	%D%/coming-from/llama-cpp.md %D%/coming-from/ollama.md %D%/coming-from/open-webui.md %D%/clients/README.md %D%/clients/aider.md %D%/clients/claude-code.md %D%/clients/cline.md \
+	%D%/coming-from/librechat.md %D%/coming-from/llama-cpp.md %D%/coming-from/ollama.md %D%/coming-from/open-webui.md %D%/clients/README.md %D%/clients/aider.md %D%/clients/claude-code.md %D%/clients/cline.md \
 	%D%/clients/codex.md %D%/clients/gptme.md %D%/clients/litellm.md %D%/clients/lm-eval.md %D%/clients/ollama.md \
 	%D%/clients/open-webui.md %D%/clients/opencode.md %D%/clients/pi.md %D%/clients/qwen-code.md \
 	%D%/speed/README.md %D%/speed/cpu.md %D%/speed/page.md %D%/speed/prompt_cache.md %D%/speed/relay.md %D%/speed/speculation.md %D%/speed/streaming.md %D%/speed/vulkan.md \
@@ -23,7 +23,7 @@ CLEANFILES += $(nodist_man_MANS)
 
 # The site that nginx serves at /docs: every document, in the order of its list of pages.
 SITE_PAGES = README.md docs/OPERATIONS.md docs/operations/install.md docs/coming-from/ollama.md docs/coming-from/llama-cpp.md \
-	docs/coming-from/open-webui.md docs/API.md docs/API-fields.md docs/API-pages.md docs/examples/README.md docs/examples/openai.md docs/examples/others.md \
+	docs/coming-from/open-webui.md docs/coming-from/librechat.md docs/API.md docs/API-fields.md docs/API-pages.md docs/examples/README.md docs/examples/openai.md docs/examples/others.md \
 	docs/examples/chats.md docs/examples/account.md docs/examples/admin.md docs/MODELS.md docs/clients/README.md \
 	docs/clients/aider.md docs/clients/claude-code.md docs/clients/cline.md docs/clients/codex.md docs/clients/gptme.md \
 	docs/clients/litellm.md docs/clients/lm-eval.md docs/clients/ollama.md docs/clients/open-webui.md docs/clients/opencode.md \

@@ -198,7 +198,8 @@ static int run(int argc, char **argv)
 const struct command cmd_import = {
     .name = "import",
     .usage = "FILE --user NAME [--dry-run] [--json] [--model PATH] [--state DIR]",
-    .help = "read conversations of Sluice, ChatGPT, Claude, Open WebUI or llama.cpp into a user's "
+    .help = "read conversations of Sluice, ChatGPT, Claude, Open WebUI, LibreChat or llama.cpp "
+            "into a user's "
             "history",
     .options = options,
     .n_options = N_OPTIONS,

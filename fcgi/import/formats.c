@@ -6,9 +6,9 @@
 #include "engine/base/json/json.h"
 
 /* The order matters where one's items could pass for another's. */
-static const struct import_format *const formats[] = {&format_sluice,   &format_chatgpt,
-                                                      &format_claude,   &format_openwebui,
-                                                      &format_llamacpp, &format_openai};
+static const struct import_format *const formats[] = {
+    &format_sluice,    &format_chatgpt,  &format_claude, &format_openwebui,
+    &format_librechat, &format_llamacpp, &format_openai};
 
 const struct import_format *import_format_of(const cJSON *item)
 {

@@ -16,13 +16,14 @@ struct import_format {
      * as it was written. */
     bool (*read)(struct draft *d, const cJSON *item, struct json_slice text, struct err *e);
     bool whole;
+    bool deep; /* its messages stand in each other: up to IMPORT_TREE_DEPTH */
 };
 
 /* NULL: none knows it. */
 const struct import_format *import_format_of(const cJSON *item);
 
 extern const struct import_format format_sluice, format_chatgpt, format_claude, format_openwebui,
-    format_llamacpp, format_openai;
+    format_librechat, format_llamacpp, format_openai;
 
 /* The envelope of our own files, up to the list and closed, or whole. ERR_UNSUPPORTED: it says that
  * it is something else; ERR_INPUT: a version that this program does not read. */

@@ -192,14 +192,14 @@ static cJSON *parse(struct import_run *x, struct split *s, struct err *why)
         err_set(why, ERR_LIMIT, "one conversation may have %zu MB of JSON, this has more",
                 IMPORT_ITEM_BYTES >> 20);
     else if (s->too_deep)
-        err_set(why, ERR_LIMIT, "it is nested deeper than %d levels", IMPORT_DEPTH);
+        err_set(why, ERR_LIMIT, "it is nested deeper than %d levels", IMPORT_TREE_DEPTH);
     else if (json_count_values(s->item.data, s->item.len) > IMPORT_ITEM_VALUES)
         err_set(why, ERR_LIMIT, "one conversation may hold %zu JSON values, this has more",
                 IMPORT_ITEM_VALUES);
     else {
         x->report->replaced += json_repair(s->item.data, s->item.len, JSON_REPAIR_ALL, NULL);
         return json_parse(s->item.data, s->item.len,
-                          &(struct json_limits){.max_depth = IMPORT_DEPTH}, why);
+                          &(struct json_limits){.max_depth = IMPORT_TREE_DEPTH}, why);
     }
     return NULL;
 }
@@ -245,7 +245,9 @@ static bool take_item(struct import_run *x, struct split *s, const char *entry, 
     *skip = entry && item && !f && s->n_items == 1;
     if (!*skip) {
         x->report->conversations++;
-        if (f)
+        if (s->deep && item && !(f && f->deep))
+            err_set(&why, ERR_LIMIT, "it is nested deeper than %d levels", IMPORT_DEPTH);
+        else if (f)
             ok = take_tree(x, f, &(struct item){item, json_slice_of(s->item.data, s->item.len)},
                            &why, e);
         else if (item)

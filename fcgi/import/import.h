@@ -23,8 +23,9 @@ struct store_upload;
 
 #define IMPORT_ITEM_BYTES ((size_t)64 << 20) /* of one conversation's JSON text */
 #define IMPORT_ITEM_VALUES                                                                         \
-    ((size_t)1500000)   /* in it: a value costs 64 bytes in memory, however short its text */
-#define IMPORT_DEPTH 64 /* of its nesting */
+    ((size_t)1500000)         /* in it: a value costs 64 bytes in memory, however short its text */
+#define IMPORT_DEPTH 64       /* of its nesting, */
+#define IMPORT_TREE_DEPTH 900 /* where messages stand in each other; as json.h allows */
 #define IMPORT_TEXT_BYTES IMPORT_ITEM_BYTES       /* of one member kept as it was written */
 #define IMPORT_UNPACKED_BYTES ((int64_t)16 << 30) /* of an archive's contents */
 #define IMPORT_ENTRIES 250000                     /* of an archive */

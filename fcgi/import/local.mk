@@ -2,10 +2,12 @@
 
 libsluice_fcgi_a_SOURCES += \
 	%D%/api_import.c \
+	%D%/chain.c %D%/chain.h \
 	%D%/draft.c %D%/draft.h \
 	%D%/draft_tree.c %D%/draft_tree.h \
 	%D%/format_chatgpt.c \
 	%D%/format_claude.c \
+	%D%/format_librechat.c \
 	%D%/format_llamacpp.c \
 	%D%/format_openai.c \
 	%D%/format_openwebui.c \

@@ -62,8 +62,8 @@ int split_peek(struct split *s, struct err *e)
     return c == -1 ? 0 : c == -2 ? -1 : c;
 }
 
-struct cut {                 /* a value while it is being cut */
-    char open[IMPORT_DEPTH]; /* its open brackets; deeper ones are only counted */
+struct cut {                      /* a value while it is being cut */
+    char open[IMPORT_TREE_DEPTH]; /* its open brackets; deeper ones are only counted */
     int depth;
     bool quoted, escaped;
     bool lists;    /* an object that may hold the list of conversations */
@@ -97,7 +97,9 @@ static bool after_list_key(const struct split *s, const struct cut *c)
 
 static bool open_bracket(struct split *s, struct cut *c, char bracket, struct err *e)
 {
-    if (c->depth < IMPORT_DEPTH)
+    if (c->depth >= IMPORT_DEPTH)
+        s->deep = true;
+    if (c->depth < IMPORT_TREE_DEPTH)
         c->open[c->depth] = bracket;
     else
         s->too_deep = true;
@@ -107,7 +109,7 @@ static bool open_bracket(struct split *s, struct cut *c, char bracket, struct er
 static bool close_bracket(struct split *s, struct cut *c, char bracket, struct err *e)
 {
     c->depth--;
-    return c->depth >= IMPORT_DEPTH || c->open[c->depth] == (bracket == '}' ? '{' : '[') ||
+    return c->depth >= IMPORT_TREE_DEPTH || c->open[c->depth] == (bracket == '}' ? '{' : '[') ||
            broken(s, "brackets that do not match", e);
 }
 
@@ -193,7 +195,7 @@ static bool close_envelope(struct split *s, struct err *e)
 {
     struct cut c = {.open = {'{', '['}, .depth = 2};
     buf_clear(&s->item);
-    s->too_large = s->too_deep = false;
+    s->too_large = s->deep = s->too_deep = false;
     if (!buf_append(&s->item, s->envelope.data, s->envelope.len) || !cut_value(s, &c, e))
         return s->item.failed ? err_set(e, ERR_NOMEM, "memory ran out") : false;
     s->place = SPLIT_TOP;
@@ -239,7 +241,7 @@ bool split_next(struct split *s, bool *more, struct err *e)
         struct cut c = {.lists = s->place == SPLIT_TOP};
         bool done = false;
         buf_clear(&s->item);
-        s->too_large = s->too_deep = s->in_envelope = false;
+        s->too_large = s->deep = s->too_deep = s->in_envelope = false;
         if (s->place != SPLIT_TOP) {
             if (!next_element(s, more, &done, e))
                 return false;

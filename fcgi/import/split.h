@@ -27,7 +27,7 @@ struct split {
     int64_t n_items; /* given out so far */
     int n_envelopes; /* begun so far; the last one's head is in `envelope` */
     /* of the piece that was given out last */
-    bool too_large, too_deep, in_envelope;
+    bool too_large, deep, too_deep, in_envelope; /* deep: over IMPORT_DEPTH */
 };
 
 void split_begin(struct split *s, split_read_fn read, void *context);
@@ -36,6 +36,6 @@ void split_fini(struct split *s);
  * nothing. -1: *e. */
 int split_peek(struct split *s, struct err *e);
 /* The next piece in s->item. *more false: the end. False: the stream can't be cut further (*e);
- * pieces before it stand. A piece over IMPORT_ITEM_BYTES or IMPORT_DEPTH is passed over with
+ * pieces before it stand. A piece over IMPORT_ITEM_BYTES or IMPORT_TREE_DEPTH is passed over with
  * s->too_large or s->too_deep, item cut or whole. */
 bool split_next(struct split *s, bool *more, struct err *e);

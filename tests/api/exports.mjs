@@ -53,6 +53,22 @@ export const llamacpp = (over = {}) => ({
   ], ...over,
 });
 
+const libre = (messageId, parentMessageId, over) => ({ messageId, parentMessageId, conversationId: 'lc-1', endpoint: 'openAI', sender: 'User', isCreatedByUser: false, error: false, unfinished: false,
+  createdAt: `2026-03-04T05:06:0${messageId.slice(1)}.000Z`, updatedAt: '2026-03-04T05:07:00.000Z', model: null, text: '', ...over });
+const libreAnswers = [
+  libre('m2', 'm1', { sender: 'GPT-4', model: 'gpt-4', text: 'Drier than it was.' }),
+  libre('m3', 'm1', { sender: 'Forecaster', model: 'agent_x1', content: [{ type: 'think', think: 'I look it up.' }, { type: 'text', text: { value: 'One moment.' } },
+    { type: 'tool_call', tool_call: { id: 'call_1', name: 'weather', args: '{"at":"sea"}', output: 'sunny', type: 'tool_call', progress: 1 } }, { type: 'text', text: 'It is sunny.' },
+    { type: 'image_file', image_file: { file_id: 'f2', filename: 'map.png' } }] }),
+];
+const libreQuestion = libre('m1', '00000000-0000-0000-0000-000000000000', { isCreatedByUser: true, text: 'How is the weather?', files: [{ file_id: 'f1', filename: 'sky.jpg', type: 'image/jpeg' }] });
+const libreEnd = [libre('m4', 'm3', { isCreatedByUser: true, text: 'And tomorrow?' }), libre('m5', 'm4', { model: 'gpt-4', sender: 'GPT-4', text: 'It will', unfinished: true })];
+const libreHead = { conversationId: 'lc-1', endpoint: 'openAI', title: 'Sun', exportAt: '05:08:00 GMT+0000', branches: true, recursive: false, options: { model: 'gpt-4', promptPrefix: 'Be brief.' } };
+export const librechat = (over = {}) => ({ ...libreHead, messages: [libreQuestion, ...libreAnswers, ...libreEnd], ...over });
+/** The same chat, exported as a tree. */
+export const librechatTree = (over = {}) => ({ ...libreHead, recursive: true,
+  messagesTree: [{ ...libreQuestion, children: [{ ...libreAnswers[0], children: [] }, { ...libreAnswers[1], children: [{ ...libreEnd[0], children: [{ ...libreEnd[1], children: [] }] }] }] }], ...over });
+
 export const openai = { messages: [{ role: 'system', content: 'S' }, { role: 'user', content: 'ask' }, { role: 'assistant', content: 'answer' }] };
 
 const message = (id, parent, role, content, over = {}) => ({

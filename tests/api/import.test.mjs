@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import http from 'node:http';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { chatgpt, claude, llamacpp, openai, openwebui, own, ownFile, zip } from './exports.mjs';
+import { chatgpt, claude, librechat, librechatTree, llamacpp, openai, openwebui, own, ownFile, zip } from './exports.mjs';
 import { follow } from './answers.mjs';
 import { program, start } from './harness.mjs';
 
@@ -87,6 +87,39 @@ test('Open WebUI: tree, tags, system prompt, reasoning out of its HTML', async (
   assert.deepEqual([c.pinned, c.tags, c.settings], [true, ['home', 'maths'], { system: 'Be short.' }]);
   assert.deepEqual([c.messages[2].reasoning, c.messages[2].content, c.leaf_id], ['one & one\nis two', '2', c.messages[2].id]);
   assert.equal(c.messages[1].parent_id, c.messages[0].id);
+});
+
+test('LibreChat: branches, parts and files, as a list and as a tree, the same chat once', async () => {
+  const r = await take(librechat());
+  assert.deepEqual([r.format, r.imported, r.messages, r.attachments_missing], ['librechat', 1, 7, 2], JSON.stringify(r.problems));
+  const c = await find('Sun');
+  assert.deepEqual([c.settings, c.created_at], [{ system: 'Be brief.' }, 1772600761000]);
+  const of = (text) => c.messages.find((m) => m.content.includes(text));
+  const [question, dry, call, end] = [of('How is the weather?'), of('Drier'), of('One moment.'), of('It will')];
+  assert.equal(question.content, 'How is the weather?\n\n[file: sky.jpg]');
+  assert.deepEqual([dry.parent_id, dry.model, call.parent_id, call.model, call.reasoning], [question.id, 'gpt-4', question.id, 'Forecaster', 'I look it up.']);
+  assert.deepEqual([call.tool_calls[0].id, call.tool_calls[0].function], ['call_1', { name: 'weather', arguments: '{"at":"sea"}' }]);
+  const result = c.messages.find((m) => m.role === 'tool');
+  assert.deepEqual([result.parent_id, result.tool_call_id, result.content], [call.id, 'call_1', 'sunny']);
+  const done = of('It is sunny.');
+  assert.deepEqual([done.parent_id, done.content], [result.id, 'It is sunny.\n\n[file: map.png]']);
+  assert.deepEqual([of('And tomorrow?').parent_id, end.status, c.leaf_id], [done.id, 'stopped', end.id]);
+  assert.deepEqual([(await take(librechat())).duplicates, (await take(librechatTree())).duplicates], [1, 1]);
+  // what has been said since comes in beside it; a branch that was exported alone begins where it begins
+  const later = librechat({ title: 'Sun since' });
+  later.messages = [...later.messages.slice(2), { ...later.messages[0], messageId: 'm6', parentMessageId: 'm5' }];
+  assert.deepEqual([(await take(later)).imported, (await find('Sun since')).messages[0].content], [1, 'One moment.']);
+});
+
+test('LibreChat: a long chat as a tree is nested deeply, which no other file may be; wrong ones are named', async () => {
+  const [message] = librechat().messages;
+  const nest = (n) => { let m = []; for (let i = n; i > 0; i--) m = [{ ...message, messageId: `d${i}`, isCreatedByUser: i % 2 === 1, text: `text ${i}`, children: m }]; return m; };
+  const r = await take([librechatTree({ conversationId: 'lc-deep', title: 'Deep', messagesTree: nest(400) }), librechatTree({ conversationId: 'lc-deeper', messagesTree: nest(500) }),
+    librechat({ conversationId: 'lc-bad', messages: [{ ...message, messageId: '' }] }), librechat({ conversationId: 'lc-two', messages: [message, message] }), claude({ uuid: 'deep-claude', extra: nest(40) })]);
+  assert.deepEqual([r.imported, r.messages], [1, 400], JSON.stringify(r.problems));
+  assert.deepEqual(r.problems.map((p) => p.item), ['[1]', '[2]', '[3]', '[4]']);
+  for (const [i, want] of [/deeper than 900 levels/, /is missing/, /two messages/, /deeper than 64 levels/].entries()) assert.match(r.problems[i].reason, want);
+  assert.equal((await find('Deep')).messages.at(-1).content, 'text 400\n\n[file: sky.jpg]');
 });
 
 test("llama.cpp's page, and a chat as the API has it, as JSONL", async () => {

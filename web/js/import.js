@@ -10,7 +10,7 @@ await loadStrings();
 
 const SENT = 0.3; // of the bar: the way up; the rest is the reading
 
-const NAMES = { sluice: "import.sluice", chatgpt: "import.chatgpt", claude: "import.claude", openwebui: "import.openwebui", llamacpp: "import.page",
+const NAMES = { sluice: "import.sluice", chatgpt: "import.chatgpt", claude: "import.claude", openwebui: "import.openwebui", librechat: "import.librechat", llamacpp: "import.page",
   openai: "import.openaiChat", mixed: "import.mixed" };
 
 function formatName(format) {
