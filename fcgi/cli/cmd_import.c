@@ -118,6 +118,9 @@ static void print_report(const struct import_report *r, bool dry_run)
            (long long)r->duplicates, (long long)r->failed);
     if (r->attachments)
         printf("%lld attached files\n", (long long)r->attachments);
+    if (r->without_project)
+        printf("%lld of them are in no project: the user has as many projects as one may have\n",
+               (long long)r->without_project);
     if (r->attachments_missing)
         printf("%lld attached files are not imported\n", (long long)r->attachments_missing);
     if (r->replaced)

@@ -180,6 +180,7 @@ static bool take_tree(struct import_run *x, const struct import_format *f, const
         x->report->imported += !known;
         x->report->messages += known ? 0 : d.out.n_messages;
         x->report->attachments += known ? 0 : done.n_files;
+        x->report->without_project += done.without_project;
         x->report->attachments_missing += known ? 0 : d.n_missing + done.n_missing;
     }
     draft_end(&d);

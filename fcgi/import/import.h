@@ -43,9 +43,10 @@ struct import_report {
         *format; /* name of the first conversation's format; "mixed"; NULL: none was recognised */
     int64_t conversations; /* found */
     int64_t imported, duplicates,
-        failed;                  /* their sum; in a dry run `imported` says what would be */
-    int64_t messages;            /* of those imported */
-    int64_t attachments;         /* of those messages: files that came in, or were there */
+        failed;              /* their sum; in a dry run `imported` says what would be */
+    int64_t messages;        /* of those imported */
+    int64_t attachments;     /* of those messages: files that came in, or were there */
+    int64_t without_project; /* conversations whose project has no place: the user has too many */
     int64_t attachments_missing; /* files that messages name and that are neither in the import nor
                                     there */
     int64_t replaced;      /* characters that no text can hold (NUL, half surrogates), now U+FFFD */

@@ -27,9 +27,9 @@ void import_report_json(struct buf *out, const struct import_report *r, bool dry
                (long long)r->failed, (long long)r->messages);
     buf_printf(out,
                ",\"attachments\":%lld,\"attachments_missing\":%lld,\"replaced_characters\":%lld,"
-               "\"skipped_files\":%lld,\"problems\":[",
+               "\"skipped_files\":%lld,\"without_project\":%lld,\"problems\":[",
                (long long)r->attachments, (long long)r->attachments_missing, (long long)r->replaced,
-               (long long)r->skipped_files);
+               (long long)r->skipped_files, (long long)r->without_project);
     for (int64_t i = 0; i < named; i++) {
         const struct import_problem *p = &r->problems[i];
         buf_puts(out, i ? ",{\"item\":" : "{\"item\":");

@@ -334,7 +334,8 @@ static bool name_project(const struct making *m, bool *known, struct err *e)
     return store_write_begin(m->s, e) && store_write_end(m->s, set_key(m, known, e), e);
 }
 
-/* The conversation's project is there afterwards: before it, and in transactions of its own, since
+/* The conversation's project is there afterwards, unless the user has as many as one may have
+ * (out->without_project): before it, and in transactions of its own, since
  * its files' passages are many rows. It has its key only once it is whole, so that an import that
  * is repeated never takes half of one for it. */
 static bool make_project(struct store *s, const struct store_import *c, struct store_imported *out,
@@ -349,8 +350,11 @@ static bool make_project(struct store *s, const struct store_import *c, struct s
                                               .instructions = p->instructions,
                                               .colour = p->colour,
                                               .storage_bytes = c->storage_bytes};
-    if (!store_project_add(s, c->user_id, &made, &m.id, e))
-        return false;
+    struct err why = {0};
+    if (!store_project_add(s, c->user_id, &made, &m.id, &why)) {
+        out->without_project = why.code == ERR_LIMIT && strcmp(why.field, STORE_QUOTA_FIELD) != 0;
+        return out->without_project || err_field(e, why.code, why.field, "%s", why.text);
+    }
     assert(p->n_files <= STORE_PROJECT_FILES);
     bool ok = true;
     for (int i = 0; i < p->n_files && ok; i++)

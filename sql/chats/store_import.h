@@ -64,6 +64,7 @@ struct store_imported {
     int64_t id;
     int n_files, n_missing; /* attachments that the messages, and a project that was made, have
                                now; those that no file of the user serves for */
+    bool without_project;   /* it has one, for which the user has no place any more */
 };
 
 /* *known: the user has a conversation with this key. */

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
+import { own, ownFile } from './exports.mjs';
 import { load, patiently, sleep, slow, start, top } from './harness.mjs';
 import { cleared, holding } from './state_folder.mjs';
 
@@ -259,6 +260,18 @@ test('an export has projects, to its schema, and comes back whole on another acc
     assert.deepEqual(dry.body.problems, r.body.problems, 'a dry run says the same');
   }
   await s.request('DELETE', `/api/projects/${p.id}?chats=trash`);
+});
+
+test('chats of a project for which there is no place any more come in without it, and that is said once', async () => {
+  const as = await signIn('gus');
+  for (let i = 0; i < 200; i += 25) await Promise.all(Array.from({ length: 25 }, (_, k) => s.json('POST', '/api/projects', { name: `p${i + k}` }, as)));
+  assert.equal((await s.json('POST', '/api/projects', { name: 'one more' }, as)).status, 400, 'there are as many as one may have');
+  const project = { key: 'no.place', name: 'No place', colour: 0, instructions: '', files: [] };
+  const of = (key, more) => { const { messages, ...head } = own({ key, title: key }); return { ...head, ...more, messages }; };
+  const r = await s.json('POST', '/api/import', ownFile(of('np.1', { project }), of('np.2', { project }), of('np.3')), as);
+  assert.deepEqual([r.body.imported, r.body.failed, r.body.without_project, r.body.problems], [3, 0, 2, []], r.text);
+  const { items } = (await s.json('GET', '/api/conversations', undefined, as)).body;
+  assert.deepEqual(items.map((c) => c.project_id), [null, null, null]);
 });
 
 test('a deleted project leaves nothing behind, and its bytes are the user\'s again', async () => {

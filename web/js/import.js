@@ -120,7 +120,7 @@ async function write(dialog, file) {
       return;
     }
     dialog.close();
-    toast(t("import.done", { n: report.imported }), 5000);
+    toast([t("import.done", { n: report.imported }), report.without_project ? t("import.withoutProject", { n: report.without_project }) : ""].filter(Boolean).join(" "), 7000);
   } catch (error) {
     emit("imported", null); // some may have come in
     fail(dialog, error.name === "AbortError" ? "" : error.message);
