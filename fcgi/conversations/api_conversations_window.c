@@ -1,6 +1,9 @@
 /* A window on long conversations: they open with the texts of their last messages, and the other
  * texts follow page by page. The place of each message in the tree is sent at once, since places
  * are small. */
+#include <string.h>
+
+#include "engine/base/json/json_slice.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
@@ -22,11 +25,42 @@ static void separate(struct buf *out)
         buf_putc(out, ',');
 }
 
+/* Each answer in a project keeps the instructions that it was given, up to 16 KB of them; the page
+ * opens chats with hundreds of answers, and shows none. */
+static bool cut_instructions(const char *sources, struct buf *out)
+{
+    static const char name[] = "\"instructions\"";
+    const size_t len = strlen(sources);
+    const struct json_slice v = json_slice_member(json_slice_of(sources, len), "instructions");
+    if (!v.text)
+        return buf_puts(out, sources);
+    const char *begin = v.text - sizeof name /* with the colon */, *end = v.text + v.len;
+    while (begin > sources && memcmp(begin, name, sizeof name - 1) != 0)
+        begin--;
+    end += strspn(end, " \t\r\n");
+    if (*end == ',')
+        end++;
+    else /* the last member: the comma before it goes */
+        while (begin > sources + 1 && begin[-1] != '{' && *begin != ',')
+            begin--;
+    return buf_append(out, sources, (size_t)(begin - sources)) && buf_puts(out, end);
+}
+
+static void put_short(struct buf *out, const struct store_message *m)
+{
+    struct buf sources = {0};
+    struct store_message shown = *m;
+    if (m->sources && cut_instructions(m->sources, &sources))
+        shown.sources = sources.data;
+    conversation_message_json(out, &shown, false);
+    buf_fini(&sources);
+}
+
 static bool put_whole(void *context, const struct store_message *m)
 {
     struct window *w = context;
     separate(w->out);
-    conversation_message_json(w->out, m, false);
+    put_short(w->out, m);
     w->whole[w->n++] = m->id;
     return !w->out->failed;
 }
@@ -81,7 +115,7 @@ static bool put_message(void *context, const struct store_message *m)
     }
     if (p->n++)
         buf_putc(&p->out, ',');
-    conversation_message_json(&p->out, m, false);
+    put_short(&p->out, m);
     p->last = m->id;
     return !p->out.failed;
 }

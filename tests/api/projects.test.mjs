@@ -124,6 +124,10 @@ test('instructions stand before the user\'s own prompt, and the answer keeps wha
   const m = await message(c.id, said.last.message.id);
   assert.deepEqual(m.sources, { project: 'Order', instructions: 'SPEAK-LATIN', files: [], passages: [], indexing: false });
   assert.deepEqual(said.last.message.sources, m.sources, 'the stream tells it too');
+  for (const query of ['?texts=9', '/texts']) { // which the page reads: short of what each answer would repeat
+    const { body } = await s.json('GET', `/api/conversations/${c.id}${query}`);
+    assert.deepEqual((body.messages ?? body.items).find((x) => x.id === m.id).sources, { project: 'Order', files: [], passages: [], indexing: false });
+  }
   await s.json('PATCH', `/api/projects/${p.id}`, { instructions: 'SPEAK-GREEK' });
   assert.match((await post(c.id, { content: `again ${ECHO}` })).content, /SPEAK-GREEK/);
   assert.equal((await message(c.id, said.last.message.id)).sources.instructions, 'SPEAK-LATIN', 'an older answer had others');
