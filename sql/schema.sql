@@ -15,7 +15,7 @@ CREATE TABLE users (
     disabled INTEGER NOT NULL DEFAULT 0 CHECK (disabled IN (0, 1)),
     created_at INTEGER NOT NULL,
     deleted_at INTEGER -- removed for everyone; the recorder clears the rows away and then this one
-) STRICT;
+, preferences TEXT NOT NULL DEFAULT '{}' CHECK (preferences GLOB '{*}' AND length(preferences) <= 8192)) STRICT;
 
 CREATE TABLE sessions (
     token_hash BLOB PRIMARY KEY CHECK (length(token_hash) = 32),
@@ -787,4 +787,4 @@ CREATE TRIGGER response_remove AFTER DELETE ON responses BEGIN
     SELECT u.id, OLD.id, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) FROM users u
     WHERE u.id = OLD.user_id AND OLD.created_at > (julianday('now') - 2440588.5) * 86400000;
 END;
-PRAGMA user_version = 35;
+PRAGMA user_version = 36;

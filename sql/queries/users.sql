@@ -43,7 +43,7 @@ WHERE role = 'admin' AND id <> :id AND disabled = 0 AND deleted_at IS NULL;
 
 -- The name becomes free; the password hash is gone at once.
 -- name: user_remove
-UPDATE users SET deleted_at = :now, disabled = 1, name = '#' || id, password = '', settings = '{}'
+UPDATE users SET deleted_at = :now, disabled = 1, name = '#' || id, password = '', settings = '{}', preferences = '{}'
 WHERE id = :id AND deleted_at IS NULL;
 
 -- name: user_defaults_get
@@ -51,6 +51,12 @@ SELECT settings FROM users WHERE id = :user_id AND deleted_at IS NULL;
 
 -- name: user_defaults_set
 UPDATE users SET settings = :settings WHERE id = :user_id AND deleted_at IS NULL;
+
+-- name: user_preferences_get
+SELECT preferences FROM users WHERE id = :user_id AND deleted_at IS NULL;
+
+-- name: user_preferences_set
+UPDATE users SET preferences = :settings WHERE id = :user_id AND deleted_at IS NULL;
 
 -- name: user_remove_conversations
 UPDATE conversations SET deleted_at = :now, leaf_id = NULL

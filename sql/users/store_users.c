@@ -220,13 +220,18 @@ bool store_user_set_disabled(struct store *s, int64_t id, bool disabled, struct 
     return store_write_begin(s, e) && store_write_end(s, users_set_disabled(s, id, disabled, e), e);
 }
 
-bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json,
-                         struct err *e)
+struct user_json { /* a member of a user's row */
+    enum query get;
+    int64_t id;
+};
+
+static bool get_json(struct store *s, struct arena *a, struct user_json which, const char **json,
+                     struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_USER_DEFAULTS_GET, e);
+    sqlite3_stmt *q = statement_begin(s, which.get, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", id);
+    statement_bind_int(q, ":user_id", which.id);
     int rc = statement_step(s, q, e);
     bool ok = rc == 1 ? statement_column_copy(q, 0, a, json, e)
                       : rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such user");
@@ -234,16 +239,38 @@ bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const cha
     return ok;
 }
 
-bool store_user_set_defaults(struct store *s, int64_t id, const char *json, struct err *e)
+static bool set_json(struct store *s, enum query which, int64_t id, const char *json, struct err *e)
 {
     if (!store_write_begin(s, e))
         return false;
-    sqlite3_stmt *q = statement_begin(s, QUERY_USER_DEFAULTS_SET, e);
+    sqlite3_stmt *q = statement_begin(s, which, e);
     if (q) {
         statement_bind_int(q, ":user_id", id);
         statement_bind_text(q, ":settings", json);
     }
     return store_write_end(s, q && change_one(s, q, e), e);
+}
+
+bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json,
+                         struct err *e)
+{
+    return get_json(s, a, (struct user_json){QUERY_USER_DEFAULTS_GET, id}, json, e);
+}
+
+bool store_user_set_defaults(struct store *s, int64_t id, const char *json, struct err *e)
+{
+    return set_json(s, QUERY_USER_DEFAULTS_SET, id, json, e);
+}
+
+bool store_user_preferences(struct store *s, struct arena *a, int64_t id, const char **json,
+                            struct err *e)
+{
+    return get_json(s, a, (struct user_json){QUERY_USER_PREFERENCES_GET, id}, json, e);
+}
+
+bool store_user_set_preferences(struct store *s, int64_t id, const char *json, struct err *e)
+{
+    return set_json(s, QUERY_USER_PREFERENCES_SET, id, json, e);
 }
 
 bool store_user_overview_list(struct store *s, const struct store_user_page *page,

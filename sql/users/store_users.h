@@ -47,6 +47,10 @@ bool store_user_set_disabled(struct store *s, int64_t id, bool disabled, struct 
 bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json,
                          struct err *e);
 bool store_user_set_defaults(struct store *s, int64_t id, const char *json, struct err *e);
+/* How the user likes the page: a JSON object of at most 8192 characters, checked by the caller. */
+bool store_user_preferences(struct store *s, struct arena *a, int64_t id, const char **json,
+                            struct err *e);
+bool store_user_set_preferences(struct store *s, int64_t id, const char *json, struct err *e);
 /* At once: no login, no session, no key, name free again. The rows of the user's conversations are
  * removed by the recorder soon after, in small steps. ERR_CONFLICT: the last admin stays. */
 bool store_user_remove(struct store *s, int64_t id, struct err *e);
