@@ -52,6 +52,7 @@
     X(history)                                                                                     \
     X(admin_checks)                                                                                \
     X(settings)                                                                                    \
+    X(preferences)                                                                                 \
     X(library)                                                                                     \
     X(changes)                                                                                     \
     X(import)                                                                                      \

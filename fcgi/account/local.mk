@@ -9,6 +9,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_keys.c \
 	%D%/api_passkey_login.c \
 	%D%/api_passkeys.c \
+	%D%/api_preferences.c \
 	%D%/api_sessions.c \
 	%D%/api_sign_up.c \
 	%D%/qr.c %D%/qr.h \

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/json/json.h"
 #include "engine/base/log.h"
 #include "fcgi/auth/auth.h"
 #include "fcgi/auth/confirmation.h"
@@ -21,6 +22,7 @@
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 #include "sql/users/store_factor.h"
+#include "sql/users/store_users.h"
 
 /* After work_begin, which comes before the throttle: an attempt that is refused for lack of room is
  * not counted as a guess. */
@@ -184,11 +186,22 @@ void credentials_put_identity(cJSON *o, int64_t id, const char *name, bool admin
     cJSON_AddStringToObject(o, "role", admin ? "admin" : "user");
 }
 
+/* With the session, so that the page needs no second request before its keys are right. */
+static void add_preferences(struct request *r, cJSON *o)
+{
+    const char *stored = "{}";
+    struct err e = {0};
+    if (r->store)
+        store_user_preferences(r->store, r->arena, r->who.user_id, &stored, &e);
+    cJSON_AddItemToObject(o, "preferences", json_parse(stored, strlen(stored), NULL, NULL));
+}
+
 bool credentials_reply_session(struct request *r, int status, const char *csrf)
 {
     cJSON *o = cJSON_CreateObject();
     credentials_put_identity(cJSON_AddObjectToObject(o, "user"), r->who.user_id, r->who.name,
                              r->who.admin);
+    add_preferences(r, o);
     cJSON_AddItemToObject(o, "csrf", csrf[0] ? cJSON_CreateString(csrf) : cJSON_CreateNull());
     reply_json(r, status, o);
     cJSON_Delete(o);

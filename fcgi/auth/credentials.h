@@ -40,9 +40,9 @@ bool credentials_hash(struct request *r, const char *field, const char *password
  * the browser is worth nothing after a login. */
 bool credentials_begin_session(struct request *r, const struct store_user *user, const char *how,
                                char csrf[SECRET_TOKEN_SIZE], struct err *e);
-/* The same for a password: cookie and reply {user, csrf}. */
+/* The same for a password: cookie and reply. */
 bool credentials_open(struct request *r, const struct store_user *user, int status, struct err *e);
-/* The reply of a login: {user, csrf}; csrf "" is null. */
+/* The reply of a login: {user, csrf, preferences}; csrf "" is null. */
 bool credentials_reply_session(struct request *r, int status, const char *csrf);
 /* id, name, role */
 void credentials_put_identity(cJSON *o, int64_t id, const char *name, bool admin);

@@ -125,6 +125,7 @@ bool export_account(struct buf *out, const struct export_params *p, struct arena
 {
     struct store *s = p->store;
     const int64_t user_id = p->which.user_id;
+    const char *preferences;
     struct store_user u;
     struct listing l = {.out = out, .n = -1};
     if (!store_user_by_id(s, a, user_id, &u, e))
@@ -137,6 +138,9 @@ bool export_account(struct buf *out, const struct export_params *p, struct arena
                ",\"role\":\"%s\",\"created_at\":%lld},\n\"defaults\":", u.admin ? "admin" : "user",
                (long long)u.created_at);
     buf_puts(out, u.settings);
+    if (!store_user_preferences(s, a, user_id, &preferences, e))
+        return false;
+    buf_printf(out, ",\n\"preferences\":%s", preferences);
     begin(&l, "presets", true);
     bool ok = store_library_list(
         s, &(struct store_entry_ref){.user_id = user_id, .kind = KIND_PRESET}, put_entry, &l, e);

@@ -164,3 +164,20 @@ test('a wrong schema or effort is refused when it is saved', async () => {
   assert.equal(bad.body.error.param, 'json_schema');
   assert.equal((await s.json('POST', '/api/conversations', { settings: { reasoning_effort: 'enormous' } })).status, 400);
 });
+
+test('how a user likes the page is kept with the account: checked, replaced, taken back, in the session and the account file', async () => {
+  const put = (body) => s.json('PATCH', '/api/preferences', body);
+  assert.deepEqual((await s.json('GET', '/api/preferences')).body, {});
+  assert.deepEqual((await put({ shortcuts: { new: 'mod Shift y', stop: '' }, single_keys: true })).body, { shortcuts: { new: 'mod Shift y', stop: '' }, single_keys: true });
+  assert.deepEqual((await put({ shortcuts: { 'edit-last': 'é' } })).body, { single_keys: true, shortcuts: { 'edit-last': 'é' } });
+  for (const [bad, field] of [[{ shortcuts: [] }, 'shortcuts'], [{ shortcuts: { New: 'x' } }, 'shortcuts'], [{ shortcuts: { new: 7 } }, 'shortcuts'], [{ shortcuts: { new: 'x'.repeat(49) } }, 'shortcuts'],
+    [{ shortcuts: { new: 'a\u0001' } }, 'shortcuts'], [{ shortcuts: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`a${'b'.repeat(i % 30)}${'c'.repeat(i > 29 ? 1 : 0)}${'d'.repeat(i > 59 ? 1 : 0)}`, 'x'])) }, 'shortcuts'],
+    [{ single_keys: 'yes' }, 'single_keys'], [{ theme: 'dark' }, 'theme']]) {
+    const r = await put(bad);
+    assert.deepEqual([r.status, r.body.error?.param], [400, field], JSON.stringify(bad).slice(0, 60));
+  }
+  assert.deepEqual((await s.json('GET', '/api/session')).body.preferences, { single_keys: true, shortcuts: { 'edit-last': 'é' } });
+  const login = await s.json('POST', '/api/login', { name: s.admin.name, password: s.admin.password }, { authorization: null });
+  assert.equal(login.body.preferences.single_keys, true);
+  assert.deepEqual((await put({ shortcuts: null, single_keys: null })).body, {});
+});
