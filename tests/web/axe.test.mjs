@@ -1,31 +1,14 @@
 // WCAG 2.2 AA by axe-core over every page and dialog (scenes.mjs), in light and in dark, on a desktop and on a phone.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { top } from '../api/harness.mjs';
+import { axe, RULES } from './axe.mjs';
 import { noBrowser, openHouse } from './page.mjs';
 import { scenes } from './scenes.mjs';
 
 const opts = { skip: noBrowser };
-const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
-const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');
 let house;
-let source;
-before(async () => {
-  if (noBrowser) return;
-  house = await openHouse({ fake: true });
-  source = readFileSync(createRequire(path.join(modules, 'x.js')).resolve('axe-core/axe.min.js'), 'utf8');
-});
+before(async () => { if (!noBrowser) house = await openHouse({ fake: true }); });
 after(async () => { await house?.close(); });
-
-async function axe(page, runOnly) {
-  if (!await page.evaluate(() => Boolean(globalThis.axe))) await page.evaluate(source); // by the debugger, which the policy does not bind
-  // what lies under an open menu or dialog cannot be reached, and has been looked at before
-  const found = await page.evaluate((only) => globalThis.axe.run(document.querySelector('dialog[open], .menu') || document, { runOnly: only, resultTypes: ['violations'] }), runOnly);
-  return found.violations.map((v) => `${v.id}: ${v.nodes.slice(0, 4).map((n) => `${n.target.join(' ')} (${n.failureSummary.split('\n').pop().trim()})`).join(', ')}`);
-}
 
 /** rules: what axe looks at in light; dark differs only in colours. */
 async function check(context, least, rules) {

@@ -1,6 +1,7 @@
 // Settings: where values come from, presets, defaults, the server's words at the field; prompts, slash commands, the meter.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { axe, RULES } from './axe.mjs';
 import { answered, closeSettings, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -247,3 +248,56 @@ test('chat defaults and usage', opts, async () => {
 });
 
 test('nothing failed in the page meanwhile', opts, () => { assert.deepEqual(house.problems, []); });
+
+test('an action gets other keys by pressing them; what is taken or the browser’s is said; it holds on another device, and is taken back', opts, async () => {
+  await fresh();
+  await openSettings(page, 'keyboard');
+  const keys = (run) => page.locator(`.key-button[data-run="${run}"]`);
+  const press = async (run, combination) => { await keys(run).focus(); await page.keyboard.press('Enter'); await until(page, `document.querySelector('.key-button[data-run="${run}"]').hasAttribute('data-listening')`); await page.keyboard.press(combination); };
+  const note = page.locator('.key-note:visible');
+  const shown = async (run) => (await keys(run).innerText()).replace(/\s+/g, ' ').trim();
+  await press('new', 'Control+t');
+  assert.match(await note.innerText(), /Ctrl \+ T belongs to your browser/);
+  await press('new', 'Control+c');
+  assert.match(await note.innerText(), /needed for editing/);
+  await press('new', 'ArrowDown');
+  assert.match(await note.innerText(), /needed to get around/);
+  await press('new', 'Escape');
+  assert.equal(await shown('new'), 'Ctrl Shift O');
+  assert.ok(await page.isVisible('#settings-window'), 'Escape ends the listening alone');
+  await press('new', 'Control+Shift+y');
+  await until(page, () => /Y$/.test(document.querySelector('.key-button[data-run=new]').innerText));
+  await press('rename', 'Control+k'); // the palette's
+  assert.match(await note.innerText(), /Command palette/);
+  await page.keyboard.press('Enter'); // the focus is on what can be done about it
+  await until(page, () => /K$/.test(document.querySelector('.key-button[data-run=rename]').innerText));
+  assert.equal(await shown('palette'), 'None');
+  await press('pin', 'Backspace');
+  await until(page, () => document.querySelector('.key-button[data-run=pin]').innerText === 'None');
+  assert.deepEqual((await house.server.json('GET', '/api/preferences')).body.shortcuts, { new: 'mod Shift y', rename: 'mod k', palette: '', pin: '' });
+  assert.deepEqual(await axe(page, { type: 'tag', values: RULES }), []);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  assert.deepEqual(await axe(page, { type: 'rule', values: ['color-contrast'] }), []);
+  await page.emulateMedia({ colorScheme: 'light' });
+  await closeSettings(page);
+  const other = await house.page(); // another device of this user
+  await until(other, () => document.querySelector('#new-chat kbd').innerText === 'Ctrl ⇧ Y');
+  await say(other, order({ text: 'x' }));
+  await answered(other);
+  await other.keyboard.press('Control+Shift+o');
+  assert.match(other.url(), /#\/c\//, 'the old keys do nothing');
+  await other.keyboard.press('Control+Shift+y');
+  await other.waitForSelector('#welcome:not([hidden])');
+  await other.keyboard.press('Control+k');
+  assert.equal(await other.locator('#palette[open]').count(), 0);
+  await other.context().close();
+  await openSettings(page, 'keyboard');
+  await page.getByRole('button', { name: 'Reset: Command palette' }).click(); // it takes them from who has them
+  await until(page, () => /K$/.test(document.querySelector('.key-button[data-run=palette]').innerText));
+  assert.equal(await shown('rename'), 'None');
+  await page.click('#keys-reset');
+  await until(page, () => document.querySelector('#keys-reset').disabled);
+  assert.deepEqual([await shown('rename'), await shown('new')], ['F2', 'Ctrl Shift O']);
+  assert.deepEqual((await house.server.json('GET', '/api/preferences')).body, {});
+  await closeSettings(page);
+});

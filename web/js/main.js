@@ -239,6 +239,8 @@ function showApp(session) {
   whose = session.user.id;
   setCsrf(session.csrf);
   state.user = session.user;
+  state.preferences = session.preferences || {};
+  emit("preferences");
   $("login").hidden = true;
   app.hidden = false;
   $("account-name").textContent = session.user.name;

@@ -4,6 +4,7 @@ const listeners = new Map();
 
 export const state = {
   user: null,
+  preferences: {},       // how the user likes the page: GET /api/preferences
   status: null,          // GET /api/status
   reach: "",             // why the server is not reached: "offline", "unreachable"; "": it answers
   query: "",             // what is searched in the list
