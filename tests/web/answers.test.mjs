@@ -144,12 +144,17 @@ test('two answers stand side by side, and one is chosen', opts, async () => {
   await until(page, () => document.querySelector('.versions-text')?.textContent === '2/2');
   await lastAnswer(page).locator('.act-more').click();
   await page.getByRole('menuitem', { name: 'Compare versions' }).click();
-  const sides = page.locator('#compare-dialog .compare-side');
-  await until(page, () => [...document.querySelectorAll('#compare-dialog .compare-side .prose')].filter((side) => side.innerText.trim()).length === 2);
-  assert.deepEqual((await sides.locator('.prose').allInnerTexts()).map((s) => s.trim()), ['First words.', 'Second words.']);
-  await sides.first().getByRole('button').click();
+  const sides = page.locator('.beside-column');
+  await until(page, () => [...document.querySelectorAll('.beside-column .answer')].filter((side) => side.innerText.trim()).length === 2);
+  assert.deepEqual((await sides.locator('.answer').allInnerTexts()).map((s) => s.trim()), ['First words.', 'Second words.']);
+  await page.getByRole('button', { name: 'Close comparison' }).click();
+  await count('.beside-column', 0);
+  assert.equal((await lastAnswer(page).locator('.answer').innerText()).trim(), 'Second words.');
+  await lastAnswer(page).locator('.act-more').click();
+  await page.getByRole('menuitem', { name: 'Compare versions' }).click();
+  await sides.first().getByRole('button', { name: /^Use the answer from Version 1/ }).click();
   await until(page, () => document.querySelector('.versions-text')?.textContent === '1/2');
-  await count('#compare-dialog', 0);
+  await count('.beside, .beside-head', 0);
   assert.equal((await lastAnswer(page).locator('.answer').innerText()).trim(), 'First words.');
 });
 

@@ -40,10 +40,11 @@ function handle(event, data, context) {
       if (data.user_message) put(data.user_message);
       const message = put({ ...data.message, content: "", reasoning: "", tokens: 0 });
       context.message = message || data.message;
-      if (message && context.fresh) showLeaf(state.current, message.id);
-      context.started?.();
+      const shown = context.fresh && context.shows;
+      if (message && shown) showLeaf(state.current, message.id);
+      context.started?.(context.message);
       context.started = null;
-      emit("answer-start", { message: context.message, fresh: context.fresh });
+      emit("answer-start", { message: context.message, fresh: shown });
       context.fresh = false;
       break;
     }
@@ -120,13 +121,14 @@ async function run(context, method, path, body) {
   }
 }
 
-function newContext(fresh) {
-  return { control: new AbortController(), message: null, fresh, asked: performance.now(), finished: false, started: null };
+function newContext(fresh, shows = true) {
+  return { control: new AbortController(), message: null, fresh, shows, asked: performance.now(), finished: false, started: null };
 }
 
-/** Posts and follows; resolves when the server has the message on disk, rejects when it did not take it. */
-export function ask(conversation, body) {
-  const context = newContext(true);
+/** Posts and follows; resolves to the answer when the server has it on disk, rejects when it did not take it. shows: the chat goes to
+ *  its branch. */
+export function ask(conversation, body, shows = true) {
+  const context = newContext(true, shows);
   return new Promise((resolve, reject) => {
     context.started = resolve;
     run(context, "POST", `/api/conversations/${conversation.id}/messages`, body).catch(reject);

@@ -4,7 +4,7 @@
 import { copyText, el, icon } from "./dom.js";
 import { seconds } from "./format.js";
 import { t } from "./i18n.js";
-import { emit, on, state } from "./state.js";
+import { comparing, emit, on, state } from "./state.js";
 
 const written = new Set(); // ids of answers whose end this page saw: only their calls may run unasked
 on("answer-end", (message) => written.add(message.id));
@@ -74,7 +74,7 @@ export function drawCalls(box, message) {
   if (typeof calls === "string") { try { calls = JSON.parse(calls); } catch { calls = []; } }
   const results = resultsOf(message);
   const twice = new Set(calls.map((c) => c.id)).size < calls.length; // nobody could say which of them is allowed, or answered
-  const open = calls.length && !twice && message.status === "done" && !results.size && state.current?.leaf_id === message.id;
+  const open = calls.length && !twice && message.status === "done" && !results.size && state.current?.leaf_id === message.id && !comparing(state.current);
   if (open && mayRun(message)) {
     import("./tool_runs.js").then((m) => m.drawRuns(box, { message, calls, fresh: written.has(message.id) }, () => drawByHand(box, message, calls)), () => drawByHand(box, message, calls));
     return;

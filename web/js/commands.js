@@ -33,7 +33,8 @@ on("choose-settings", async (values) => {
 async function openSettings(field = "") {
   const draft = Object.keys(state.draftSettings).length ? state.draftSettings : null;
   const { settingsDialog } = await import("./settings.js");
-  await settingsDialog(state.current ? state.current.settings : draft, saveSettings, field);
+  const kept = state.current && !state.current.temporary; // else what the form does not know, such as the model, is to stay
+  await settingsDialog(state.current ? state.current.settings : draft, (values) => saveSettings(kept ? values : { ...(state.current?.settings || state.draftSettings), ...values }), field);
 }
 $("settings").addEventListener("click", () => openSettings());
 

@@ -96,10 +96,15 @@ function menuItem(item, close) {
   const label = item.hint ? el("span", { class: "menu-words" }, item.label, el("small", {}, item.hint)) : item.label;
   return el("button", { type: "button", role: item.checked === undefined ? "menuitem" : item.many ? "menuitemcheckbox" : "menuitemradio", class: item.bad ? "bad" : "", disabled: Boolean(item.disabled),
     ...(item.checked === undefined ? {} : { ariaChecked: String(item.checked) }),
-    on: { click: () => { close(true); item.run(); } } }, icon(item.icon || (item.checked ? "check" : "none")), label, item.keys ? el("small", { class: "menu-keys" }, ...item.keys) : null);
+    on: { click: ({ currentTarget }) => {
+      if (!item.stays) { close(true); item.run(); return; }
+      const on = item.run();
+      currentTarget.ariaChecked = String(on);
+      currentTarget.firstChild.className = `i i-${on ? "check" : "none"}`;
+    } } }, icon(item.icon || (item.checked ? "check" : "none")), label, item.keys ? el("small", { class: "menu-keys" }, ...item.keys) : null);
 }
 
-/** A menu at a button: items are {label, hint, keys (nodes), icon, bad, disabled, run}, in a choice also `checked` (`many`: of several); {head} and {line} part them. Closes
+/** A menu at a button: items are {label, hint, keys (nodes), icon, bad, disabled, run}, in a choice also `checked` (`many`: of several; `stays`: the menu stays open, and run says whether it is checked now); {head} and {line} part them. Closes
  *  on choice, Escape, Tab, a click elsewhere. */
 export function openMenu(button, items) {
   const menu = el("div", { class: "menu", role: "menu", ariaLabel: button.getAttribute("aria-label") || button.textContent.trim() });

@@ -25,7 +25,7 @@ import { placeOf, post } from "./sending.js";
 import { keysOf, shownKeysOf } from "./shortcuts.js";
 import { runCommand } from "./slash.js";
 import { drawList, loadConversations, refreshList, touchConversation } from "./sidebar.js";
-import { emit, isRunning, leafUnder, on, showLeaf, state } from "./state.js";
+import { emit, isRunning, leafUnder, ofItsModel, on, showLeaf, state } from "./state.js";
 import { startStatus } from "./status.js";
 import { initTheme } from "./theme.js";
 import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
@@ -130,7 +130,7 @@ on("command-import", openImport);
 on("command-export", () => withExport((m) => m.exportDialog()));
 on("send", (content) => { if (!runCommand(content)) post({ content, parent_id: state.current?.leaf_id || null }, content, takeFiles()); });
 on("edit-message", async ({ message, content, attachments, failed }) => { if (!await post({ content, parent_id: message.parent_id || null, attachments })) failed(); });
-on("regenerate", (message) => { if (!isRunning(state.current)) post({ regenerate: message.id }); });
+on("regenerate", (message) => { if (!isRunning(state.current)) post({ regenerate: message.id, ...ofItsModel(message) }); });
 on("choose-version", (message) => {
   const conversation = state.current;
   const leaf = leafUnder(conversation, message).id;

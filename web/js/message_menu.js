@@ -6,7 +6,7 @@ import { call } from "./api.js";
 import { announce, confirmDialog, el, icon, $, openMenu, toast } from "./dom.js";
 import { date, t } from "./i18n.js";
 import { canSpeak, isSpeaking, speak } from "./speak.js";
-import { branch, emit, isRunning, siblings, state } from "./state.js";
+import { branch, emit, isRunning, ofItsModel, siblings, state } from "./state.js";
 
 const EARLY = ["stopped", "length", "error"];
 
@@ -23,7 +23,7 @@ function offersContinue(message) {
 
 export async function continueAnswer(message) {
   if (!canContinue(message)) return;
-  try { await ask(state.current, { continue: message.id }); } catch (error) { toast(error.message, 5000); }
+  try { await ask(state.current, { continue: message.id, ...ofItsModel(message) }); } catch (error) { toast(error.message, 5000); }
 }
 
 export async function forkFrom(message) {
@@ -75,7 +75,7 @@ function openMore(button, root, message) {
     ...(answer && message.status === "error" ? [{ label: t("thread.again"), icon: "again", run: () => emit("regenerate", message) }] : []),
     ...(offersContinue(message) ? [{ label: t("thread.continue"), icon: "right", run: () => continueAnswer(message) }] : []),
     ...(answer && canSpeak() ? [{ label: t(isSpeaking(message.id) ? "answer.hush" : "answer.speak"), icon: isSpeaking(message.id) ? "stop" : "speaker", run: () => speak(message) }] : []),
-    ...(answer && siblings(state.current, message).length > 1 ? [{ label: t("answer.compare"), icon: "columns", run: async () => (await import("./compare.js")).compareDialog(message) }] : []),
+    ...(answer && siblings(state.current, message).length > 1 && !root.closest(".beside") ? [{ label: t("answer.compare"), icon: "columns", run: () => { (state.current.sideBySide ??= new Set()).add(message.parent_id); emit("thread-changed"); } }] : []),
     ...(temporary ? [] : [
       ...(answer ? [{ label: t("answer.edit"), icon: "edit", run: async () => (await import("./edit_answer.js")).editAnswer(root, message) }] : []),
       { label: t("thread.fork"), icon: "fork", run: () => forkFrom(message) },
@@ -108,7 +108,7 @@ function drawAbout(root, message) {
   const today = new Date(message.created_at).toDateString() === new Date().toDateString();
   const time = el("time", { dateTime: new Date(message.created_at).toISOString(), title: date(message.created_at, { dateStyle: "full", timeStyle: "medium" }) },
     date(message.created_at, today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" }));
-  about.replaceChildren(...(message.role === "assistant" && message.model ? [el("span", { class: "about-model" }, message.model), " · "] : []), time);
+  about.replaceChildren(...(message.role === "assistant" && message.model ? [el("span", { class: "about-model" }, message.model), el("span", { class: "about-dot" }, " · ")] : []), time);
 }
 
 export function drawActions(root, message) {

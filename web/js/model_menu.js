@@ -1,7 +1,7 @@
 // The pill in the message box: which model answers, and how long it thinks. An admin sees the models of this machine there.
 
 import { call } from "./api.js";
-import { $, openMenu } from "./dom.js";
+import { $, openMenu, toast } from "./dom.js";
 import { count } from "./format.js";
 import { t } from "./i18n.js";
 import { emit, on, state } from "./state.js";
@@ -39,10 +39,12 @@ function draw() {
   if (pill.hidden) return;
   const choice = chosen();
   const shown = choice === "off" ? t("composer.instant") : choice === "on" ? t("composer.thinking") : choice ? t(`settings.effort_${choice}`) : "";
-  pill.querySelector(".model-name").textContent = model.name;
+  const beside = state.temporary ? [] : settings().compare || [];
+  const names = [model.name, ...beside];
+  pill.querySelector(".model-name").textContent = beside.length ? `${model.name} +${beside.length}` : model.name;
   pill.querySelector(".model-effort").textContent = shown;
-  pill.title = [model.name, shown, model.backend, model.device].filter(Boolean).join(" · ");
-  pill.setAttribute("aria-label", t("composer.model", { model: [model.name, shown].filter(Boolean).join(", ") }));
+  pill.title = [...names, shown, model.backend, model.device].filter(Boolean).join(" · ");
+  pill.setAttribute("aria-label", t("composer.model", { model: [...names, shown].filter(Boolean).join(", ") }));
 }
 
 async function learn() {
@@ -59,6 +61,10 @@ async function learnOthers() {
 async function models() {
   if (state.user?.role !== "admin") return [];
   try { return (await call("GET", "/api/admin/models")).items; } catch { return []; }
+}
+
+async function compare(names, own) {
+  try { (await import("./compare.js")).compareMenu(pill, names, own); } catch { toast(t("errors.unreachable")); }
 }
 
 const choose = (values) => emit("choose-settings", values);
@@ -88,12 +94,14 @@ pill.addEventListener("click", async () => {
   const model = state.status?.model?.name ? state.status.model : null;
   const now = settings().model || "";
   const thinking = thinkingItems();
+  const names = [...(model ? [model.id] : []), ...others.map((m) => m.id)];
   openMenu(pill, [
     { head: t("composer.models") },
-    ...(model ? [{ label: model.name, hint: model.n_ctx ? t("composer.context", { n: count(model.n_ctx) }) : undefined, checked: !now, run: () => { if (now) choose({ model: null }); } }] : []),
+    ...(model ? [{ label: model.name, hint: model.n_ctx ? t("composer.context", { n: count(model.n_ctx) }) : undefined, checked: !now, run: () => { if (now || settings().compare) choose({ model: null, compare: null }); } }] : []),
     ...others.map((m) => ({ label: m.id, hint: m.sluice.on_demand && m.sluice.state !== "ready" ? t(m.sluice.state === "loading" ? "page.state_model_loading" : "composer.onDemand") : m.context_length ? t("composer.context", { n: count(m.context_length) }) : t("composer.elsewhere"), checked: isOf(m, now),
-      run: () => choose({ model: m.id, thinking: null, reasoning_effort: null }) })),
+      run: () => choose({ model: m.id, compare: null, thinking: null, reasoning_effort: null }) })),
     ...all.filter((m) => m.name !== model?.name && !others.some((o) => o.id === m.name)).slice(0, 6).map((m) => ({ label: m.name, hint: t("composer.notLoaded"), checked: false, run: () => location.assign("/admin#/models") })),
+    ...(names.length > 1 && !state.temporary ? [{ line: true }, { label: t("composer.compare"), hint: t("composer.compareHint"), icon: "columns", run: () => compare(names, now || model?.id) }] : []),
     ...(thinking.length ? [{ line: true }, { head: t("composer.effort") }, ...thinking] : []),
     { line: true },
     { label: t("page.settings"), icon: "tune", run: () => emit("command-settings") },

@@ -5,7 +5,7 @@ import { giveBackFiles, takeFiles } from "./attach.js";
 import { giveBackText } from "./composer.js";
 import { announce, $ } from "./dom.js";
 import { t } from "./i18n.js";
-import { emit, on, state } from "./state.js";
+import { emit, isRunning, on, state } from "./state.js";
 
 const waiting = new Map(); // id of a chat -> {content, files}
 
@@ -34,15 +34,19 @@ on("queue", (content) => {
   draw();
 });
 
-on("answer-end", (message) => {
-  const id = message.conversation_id;
+function send(id) {
   const held = waiting.get(id);
   if (!held) return;
-  if (message.status !== "done" || state.current?.id !== id) { giveBack(id); return; } // it might have been meant otherwise
+  const here = state.current?.id === id;
+  if (here && isRunning(state.current)) return; // of several models that answer
+  const last = here && state.current.messages.get(state.current.leaf_id);
+  if (last?.status !== "done") { giveBack(id); return; } // it might have been meant otherwise
   waiting.delete(id);
   draw();
   emit("send-queued", held);
-});
+}
+on("answer-end", (message) => send(message.conversation_id));
+on("asked-all", send);
 
 $("queued-edit").addEventListener("click", () => { giveBack(state.current.id); $("composer-text").focus(); });
 $("queued-drop").addEventListener("click", () => { waiting.delete(state.current.id); draw(); $("composer-text").focus(); });

@@ -9,7 +9,7 @@ import { el, $, toast } from "./dom.js";
 import { t } from "./i18n.js";
 import { loadMarkdown } from "./markdown.js";
 import { touchConversation } from "./sidebar.js";
-import { emit, isRunning, on, state } from "./state.js";
+import { comparing, emit, isRunning, on, state } from "./state.js";
 import { trouble } from "./trouble.js";
 
 /** #/c/ID, or #/c/ID/MESSAGE for a place in it. */
@@ -70,6 +70,15 @@ function blocked() {
   return why && (state.reach === "offline" || /^model_/.test(why.reason || "")) ? why.long : "";
 }
 
+/** Where several models answer, until each of them has begun; those that could not be asked can be asked later. */
+async function askOthers(conversation, answer) {
+  conversation.asking = true;
+  try { await (await import("./compare.js")).askOthers(answer); } catch { /* without a network */ }
+  conversation.asking = false;
+  drawComposer();
+  emit("asked-all", conversation.id);
+}
+
 const posting = new Set(); // ids of the chats ("": a new one) to which something is on its way
 
 /** Sends; what was typed goes back into its chat's box when the server did not take it. Resolves to whether it did. */
@@ -93,7 +102,8 @@ export async function post(body, typed = "", files = []) {
     if (conversation.temporary && files.length) throw new Error(t("header.temporaryNoFiles"));
     if (conversation.temporary) { await (await import("./temporary.js")).askTemporary(conversation, body); emit("title"); return true; }
     if (fresh) made = conversation;
-    await askKept(conversation, body);
+    const answer = await askKept(conversation, body);
+    if (body.content !== undefined && comparing(conversation)) askOthers(conversation, answer);
     const untitled = !conversation.title;
     touchConversation(conversation, true);
     if (untitled) refreshTitle(conversation);

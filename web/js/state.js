@@ -68,8 +68,17 @@ export function leafUnder(conversation, message) {
   return leaf;
 }
 
+/** Do several models answer each message of this chat? */
+export function comparing(conversation) {
+  return Boolean(conversation?.settings?.compare?.length) && !conversation.temporary;
+}
+
+/** Where several models answer, each of them writes its own answer anew. */
+export const ofItsModel = (message) => (comparing(state.current) && message.role === "assistant" && message.model ? { model: message.model } : {});
+
 export function isRunning(conversation) {
   if (!conversation) return false;
+  if (conversation.asking) return true; // further models are about to answer
   for (const m of conversation.messages.values()) if (m.status === "running") return true;
   return false;
 }

@@ -13,11 +13,13 @@ import { plainText } from "./list_row.js";
 import { MarkdownView } from "./markdown.js";
 import { addActions, chooseVersion, drawActions } from "./message_menu.js";
 import { createUser } from "./own_message.js";
-import { branch, emit, on, siblings, state } from "./state.js";
+import { branch, comparing, emit, on, siblings, state } from "./state.js";
 import { loadingWords, trouble } from "./trouble.js";
 
 const views = new Map(); // message id -> {root, answer, reasoning, pending, ...}
 const scroller = $("scroller");
+let columns = null; // js/compare.js, once answers stand side by side
+const messagesOf = (item) => (item.columns ? item.columns.filter((m) => !m.slot) : [item]);
 let follows = true; // keep the end in sight
 
 function nearEnd() {
@@ -29,8 +31,8 @@ const blocks = new BlockWindow({
   list: $("thread"),
   scroller,
   key: (message) => message.id,
-  make: (message) => viewOf(message).root,
-  gone: (message) => { if (message.status !== "running") views.delete(message.id); },
+  make: (item) => (item.columns ? columns.drawGroup(item, viewOf) : viewOf(item).root),
+  gone: (item) => { for (const m of messagesOf(item)) if (m.status !== "running") views.delete(m.id); },
   holds: (root) => Boolean(root.querySelector(".edit")) || [...root.querySelectorAll(".call-form textarea")].some((box) => box.value),
 });
 
@@ -48,7 +50,9 @@ function nearby() {
 /** Brings a message of the branch that is shown to the screen; its element, or null. */
 export function showMessage(id) {
   follows = false;
-  return blocks.show(id);
+  const group = blocks.items.find((item) => item.columns?.some((m) => m.id === id));
+  const node = blocks.show(group?.id ?? id);
+  return group && node ? views.get(id)?.root : node;
 }
 
 function keepEnd() {
@@ -107,7 +111,7 @@ function drawStats(view, message) {
   }
   // While it runs they stand below the text box, where nothing moves.
   const text = parts.filter(Boolean).join(" · ");
-  $("composer-hint").textContent = message.status === "running" ? text : "";
+  $("composer-hint").textContent = message.status === "running" && !view.root.closest(".beside") ? text : "";
   view.root.querySelector(".stats").textContent = message.status === "running" ? "" : text;
 }
 
@@ -146,7 +150,7 @@ function drawWaiting(view, message) {
     if (!long) view.silence ??= setTimeout(() => drawWaiting(view, message), SILENT_MS - (performance.now() - view.since) + 1);
   }
 }
-on("status", () => { for (const { item } of blocks.drawn.values()) if (item.status === "running" && views.has(item.id)) drawWaiting(views.get(item.id), item); });
+on("status", () => { for (const { item } of blocks.drawn.values()) for (const m of messagesOf(item)) if (m.status === "running" && views.has(m.id)) drawWaiting(views.get(m.id), m); });
 
 function drawProblem(view, message) {
   const box = view.root.querySelector(".problem");
@@ -192,16 +196,28 @@ function spoken(content) {
   return text.length > SPOKEN ? `${text.slice(0, SPOKEN)}…` : text;
 }
 
+/** With answers side by side where there are such; what puts them there may have to come first. */
+function folded(path) {
+  if (columns) return columns.fold(path);
+  if (comparing(state.current) || state.current?.sideBySide?.size) {
+    import("./compare.js").then((module) => { if (!columns) { columns = module; drawThread(); } }, () => {});
+  }
+  return path;
+}
+
 /** Draws the branch that is shown; keeps the elements of messages that stay. Who works in one that goes away goes on at the message box. */
 export function drawThread() {
   const path = state.current ? branch(state.current) : [];
   const held = $("thread").contains(document.activeElement);
-  blocks.set(path, views.size ? "keep" : "end");
+  blocks.set(folded(path), views.size ? "keep" : "end");
   for (const { item } of blocks.drawn.values()) {
-    const { root } = viewOf(item);
-    drawVersions(root, item);
-    drawActions(root, item);
-    if (item.tool_calls) drawCalls(root.querySelector(".calls"), item);
+    if (item.columns) columns.drawGroup(item, viewOf);
+    for (const message of messagesOf(item)) {
+      const { root } = viewOf(message);
+      drawVersions(root, message);
+      drawActions(root, message);
+      if (message.tool_calls) drawCalls(root.querySelector(".calls"), message);
+    }
   }
   $("welcome").hidden = path.length > 0;
   keepEnd();
@@ -221,6 +237,7 @@ export function forgetViews() {
   $("composer-hint").textContent = "";
   blocks.clear();
   views.clear();
+  columns?.clear();
 }
 
 /** Renders once a frame, however many pieces came. */
@@ -262,7 +279,7 @@ on("answer-end", (message) => {
   view.frame = 0;
   drawWhole(view, message);
   keepEnd();
-  announce(message.status === "error" ? t("thread.failed") : t("thread.ended", { text: spoken(message.content) }));
+  if (!view.root.closest(".beside")) announce(message.status === "error" ? t("thread.failed") : t("thread.ended", { text: spoken(message.content) }));
 });
 
 followFootnotes($("thread"));
