@@ -17,7 +17,7 @@ struct chat_cases {
 void chat_cases_directory(int argc, char **argv);
 bool chat_cases_by_hand(void);
 const char *chat_cases_path(const char *path); /* such as "templates/qwen3.jinja" */
-/* Aborts on what it can't read: these are our own files. */
+/* JSON Lines, packed as PATH.gz too. Aborts on what it can't read: these are our own files. */
 void chat_cases_read(struct chat_cases *c, const char *path);
 void chat_cases_free(struct chat_cases *c);
 struct buf chat_cases_file(const char *path);

@@ -71,13 +71,14 @@ static void test_templates_render_as_transformers_does(void **state)
     DIR *d = opendir(dir);
     assert_non_null(d);
     for (struct dirent *f; (f = readdir(d));) {
-        size_t len = strlen(f->d_name), cut = sizeof SUFFIX - 1;
-        if (len < cut || strcmp(f->d_name + len - cut, SUFFIX))
+        const char *suffix = strstr(f->d_name, SUFFIX);
+        if (!suffix)
             continue;
+        const int name = (int)(suffix - f->d_name);
         struct chat_cases cases;
-        snprintf(path, sizeof path, "templates/%.200s", f->d_name);
+        snprintf(path, sizeof path, "templates/%.*s" SUFFIX, name, f->d_name);
         chat_cases_read(&cases, path);
-        snprintf(path, sizeof path, "templates/%.*s.jinja", (int)(len - cut), f->d_name);
+        snprintf(path, sizeof path, "templates/%.*s.jinja", name, f->d_name);
         for (size_t i = 0; i < cases.n; i++, n++)
             wrong += !run_case(path, cases.at[i]);
         chat_cases_free(&cases);
