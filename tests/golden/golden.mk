@@ -15,7 +15,7 @@ FAMILIES_SOURCES = %D%/golden_cases.c %D%/golden_cases.h %D%/golden_truth.c %D%/
 %C%_test_demo_cpu_LDADD = $(GOLDEN_LIBS)
 # lavapipe computes on the CPU: fewer positions (more than one chunk), the same code
 %C%_test_demo_vulkan_SOURCES = %D%/test_demo.c $(GOLDEN_SOURCES)
-%C%_test_demo_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"' -DGOLDEN_POSITIONS=160
+%C%_test_demo_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"' -DGOLDEN_POSITIONS=64
 %C%_test_demo_vulkan_LDADD = $(GOLDEN_LIBS)
 %C%_test_families_cpu_SOURCES = %D%/test_families.c $(FAMILIES_SOURCES)
 %C%_test_families_cpu_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"cpu"'

@@ -128,11 +128,15 @@ static bool is_first_form(const struct golden_case *c)
 }
 
 /* Where the device is slow: the other forms of a family run the same kernels but those of their
- * weights, and these meet a few rows and many in two of the prompts. */
+ * weights, and these meet a few rows and many in two of the prompts. Long prompts matter to what
+ * forgets (a window, a state); how others attend to many positions, test_vulkan_splits.c says. */
 static bool is_left_out(const struct golden_case *c, const cJSON *prompt)
 {
     const int n = cJSON_GetArraySize(prompt);
-    return slow && (n > SHORT || n == 1 || n == 64) && !is_first_form(c);
+    const bool forgets = !strcmp(c->family, "gptoss") || !strcmp(c->family, "qwen35moe");
+    if (!slow || (is_first_form(c) && (forgets || n <= SHORT)))
+        return false;
+    return n > SHORT || n == 1 || n == 64;
 }
 
 static void test_exact_equals_reference(void **state)
@@ -283,6 +287,8 @@ static void test_intermediates_equal_reference(void **state)
     static const char *const prompts[] = {"p17", "p65", "p300"};
     const struct golden_case *c = *state;
     struct golden_truth l;
+    if (slow)
+        skip(); /* vulkan shows none, and to find that out takes pipelines of its own */
     golden_truth_open(&l, c);
     struct trace t = {.c = c, .l = &l};
     struct cli_run r;
@@ -321,6 +327,8 @@ static void test_served_rounding_is_small(void **state)
     const cJSON *prompt;
     float worst[64];
     int n_rows = 0, same = 0;
+    if (slow && !is_first_form(c))
+        skip(); /* test_vulkan_kernels.c has each form's products as served */
     golden_truth_open(&l, c);
     open_run(&r, c, false);
     cJSON_ArrayForEach (prompt, json_member(l.json, "prompts")) {

@@ -28,6 +28,7 @@
 #define EXACT 2e-4f /* what 16 bits are beaten by: less would mean that nothing was packed */
 
 static const char *backend = GOLDEN_BACKEND;
+static int n_families; /* begun */
 
 static int ascending(const void *a, const void *b)
 {
@@ -90,12 +91,18 @@ static void check_packed(const struct golden_case *c, const char *type, bool exa
     assert_true(worst[n_rows / 2] > EXACT && worst[n_rows / 2] <= tolerance);
 }
 
+/* On a slow device one family has the one half and the next the other. */
 static void test_packed_kv_is_near(void **state)
 {
-    check_packed(*state, "q8", true, 0.35f);
-    check_packed(*state, "k8v4", true, 2);
-    check_packed(*state, "q8", false, 0.5f);
-    check_packed(*state, "k8v4", false, 2);
+    const bool slow = golden_slow_device(backend), odd = n_families % 2;
+    if (!slow || odd)
+        check_packed(*state, "q8", true, 0.35f);
+    if (!slow || !odd)
+        check_packed(*state, "k8v4", true, 2);
+    if (!slow || !odd)
+        check_packed(*state, "q8", false, 0.5f);
+    if (!slow || odd)
+        check_packed(*state, "k8v4", false, 2);
 }
 
 /* In a process of its own, as test_families.c explains. */
@@ -126,7 +133,9 @@ int main(int argc, char **argv)
     }
     const int n = golden_cases_list(cases, MAX_CASES, golden_path("tests/data/golden"), NULL);
     for (int i = 0; i < n; i++)
-        if (i == 0 || strcmp(cases[i - 1].family, cases[i].family))
+        if (i == 0 || strcmp(cases[i - 1].family, cases[i].family)) {
+            n_families++;
             failed += fork_case(&cases[i]) != 0;
+        }
     return !n || failed;
 }

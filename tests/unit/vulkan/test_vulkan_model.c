@@ -141,8 +141,8 @@ static void test_greedy_batch_matches_golden(void **state)
     path_of(path, sizeof path, "tests/data/demo-golden/greedy.json");
     cJSON *cases = json_parse_file(path, 1 << 20, &e);
     assert_non_null(cases);
-    const int prompts[] = {0, 1, 2, 3, 4};
-    enum { N = 5, STEPS = 12 };
+    const int prompts[] = {0, 2, 3}; /* of different lengths, and so are their answers */
+    enum { N = 3, STEPS = 12 };
     int32_t blocks[N][8], position[N], next[N];
     for (int i = 0; i < N; i++) {
         const cJSON *ids = cJSON_GetObjectItem(cJSON_GetArrayItem(cases, prompts[i]), "input_ids");

@@ -23,7 +23,7 @@
 
 #define VOCAB 8192
 #define PROMPT 12
-#define STEPS 10
+#define STEPS 5
 
 /* Any bytes are blocks of any format: taken apart and put together again they are the same. */
 static void test_blocks_come_back_bit_for_bit(void **state)
