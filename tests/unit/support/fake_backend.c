@@ -163,23 +163,32 @@ static bool history(const struct backend *b, const struct step_sequence *q, int3
     return true;
 }
 
+/* Into a sorted list of n - 1 or, its last one falling out, of n; of equal ones the first stays. */
+static void keep_top(float *logits, int32_t *ids, int32_t n, int32_t id, float v)
+{
+    int32_t k = n - 1;
+    for (; k > 0 && v > logits[k - 1]; k--) {
+        logits[k] = logits[k - 1];
+        ids[k] = ids[k - 1];
+    }
+    logits[k] = v;
+    ids[k] = id;
+}
+
 static void fill_row(struct backend *b, int32_t at, uint64_t h, int32_t n_top, bool want,
                      struct step_row *row)
 {
     float *logits = b->logits + (size_t)at * FAKE_VOCAB;
-    bool used[FAKE_VOCAB] = {false};
     double sum = 0;
+    int32_t n = 0;
     logits_of(h, logits);
-    for (int32_t i = 0; i < FAKE_VOCAB; i++)
+    for (int32_t i = 0; i < FAKE_VOCAB; i++) {
         sum += exp((double)logits[i]);
-    for (int32_t k = 0; k < n_top; k++) {
-        int32_t best = -1;
-        for (int32_t i = 0; i < FAKE_VOCAB; i++)
-            if (!used[i] && (best < 0 || logits[i] > logits[best]))
-                best = i;
-        used[best] = true;
-        b->top_ids[at][k] = best;
-        b->top_logits[at][k] = logits[best];
+        if (n < n_top)
+            n++;
+        else if (!n || logits[i] <= b->top_logits[at][n - 1])
+            continue;
+        keep_top(b->top_logits[at], b->top_ids[at], n, i, logits[i]);
     }
     *row = (struct step_row){.top_ids = b->top_ids[at],
                              .top_logits = b->top_logits[at],
