@@ -15,18 +15,11 @@
 #include "fcgi/upstreams/registry.h"
 #include "sql/models/store_local_models.h"
 
-static const struct field_row add_fields[] = {{"name", FIELD_READ},
-                                              {"path", FIELD_READ},
-                                              {"context", FIELD_READ},
-                                              {"everyone", FIELD_READ},
-                                              {"aliases", FIELD_READ},
-                                              {"users", FIELD_READ},
-                                              {"groups", FIELD_READ},
-                                              {"pinned", FIELD_READ},
-                                              {"preload", FIELD_READ},
-                                              {"idle_s", FIELD_READ},
-                                              {"defaults", FIELD_READ},
-                                              {0}};
+static const struct field_row add_fields[] = {
+    {"name", FIELD_READ},     {"path", FIELD_READ},     {"context", FIELD_READ},
+    {"everyone", FIELD_READ}, {"aliases", FIELD_READ},  {"users", FIELD_READ},
+    {"groups", FIELD_READ},   {"pinned", FIELD_READ},   {"preload", FIELD_READ},
+    {"idle_s", FIELD_READ},   {"defaults", FIELD_READ}, {0}};
 
 /* The first one answers to its names before any row does: such a row could never be meant. */
 static bool check_place(struct request *r, const char *name, const char *path, struct err *e)

@@ -446,15 +446,6 @@ static void test_draws_follow_the_model(void **state)
     model_close(&model);
 }
 
-/* A draft is tokens and the model's own states: in which form its weights lie is no matter of it.
- */
-static bool is_first_form(size_t i)
-{
-    const char *end = strrchr(expert_models[i], '/');
-    const size_t n = (size_t)(end - expert_models[i]) + 1;
-    return i == 0 || strncmp(expert_models[i], expert_models[i - 1], n) != 0;
-}
-
 int main(void)
 {
     struct CMUnitTest tests[64];
@@ -465,7 +456,7 @@ int main(void)
             tests[n++] = (struct CMUnitTest){.name = expert_models[i],
                                              .test_func = test_answers_are_those_without_drafts,
                                              .initial_state = (void *)expert_models[i]};
-        if (i % every == every - 1 && (SANITIZED || is_first_form(i)))
+        if (i % every == every - 1 && (SANITIZED || expert_models_first_form(i)))
             tests[n++] = (struct CMUnitTest){.name = expert_models[i],
                                              .test_func = test_a_draft_model_changes_no_answer,
                                              .initial_state = (void *)expert_models[i]};

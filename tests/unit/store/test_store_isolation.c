@@ -185,6 +185,21 @@ static bool is_of_all_passages(int q)
 }
 
 /* Statements that may see conversations and messages of all users, and why. */
+static bool is_for_admins(int q)
+{
+    switch (q) {
+    case QUERY_TOOL_GROUP_CLEAR: /* over the admins' own servers alone */
+    case QUERY_TOOL_GROUP_CLEAR_OF:
+    case QUERY_TOOL_GROUP_ADD:
+    case QUERY_TOOL_SERVER_OPEN:
+    case QUERY_GROUP_LIST:
+    case QUERY_GROUP_GET:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool serves_everyone(int q)
 {
     switch (q) {
@@ -230,15 +245,9 @@ static bool serves_everyone(int q)
     case QUERY_RESPONSE_ADD: /* a row of :user_id */
     case QUERY_OPENAI_CONVERSATION_ADD:
     case QUERY_RECOVERY_ADD:
-    case QUERY_USER_OVERVIEW:    /* for admins */
-    case QUERY_FACTOR_ALL:       /* counts those that no key opens: for the operator */
-    case QUERY_SHARE_FIND:       /* by the hash of a token that the owner gave away */
-    case QUERY_TOOL_GROUP_CLEAR: /* for admins, over their servers alone */
-    case QUERY_TOOL_GROUP_CLEAR_OF:
-    case QUERY_TOOL_GROUP_ADD:
-    case QUERY_TOOL_SERVER_OPEN:
-    case QUERY_GROUP_LIST:
-    case QUERY_GROUP_GET:
+    case QUERY_USER_OVERVIEW:             /* for admins */
+    case QUERY_FACTOR_ALL:                /* counts those that no key opens: for the operator */
+    case QUERY_SHARE_FIND:                /* by the hash of a token that the owner gave away */
     case QUERY_TOOL_RUNS_CLEAR:           /* with MESSAGE_ADD_RESULT */
     case QUERY_TOOL_PERMISSIONS_KEEP:     /* with TOOL_SERVER_CHANGE */
     case QUERY_FACTS:                     /* counts only */
@@ -246,7 +255,7 @@ static bool serves_everyone(int q)
     case QUERY_PROMPT_BLOCKS_FROM:        /* its caller compares each row's user, from an index */
         return true;
     default:
-        return is_of_all_prompts(q) || is_of_all_passages(q);
+        return is_of_all_prompts(q) || is_of_all_passages(q) || is_for_admins(q);
     }
 }
 
@@ -271,6 +280,21 @@ static void test_every_statement_on_user_data_compares_the_user(void **state)
         checked++;
     }
     assert_true(checked > 10);
+}
+
+static bool is_of_groups(int q)
+{
+    switch (q) {
+    case QUERY_GROUP_LIST: /* STORE_GROUPS_MAX, and so the next ones */
+    case QUERY_GROUP_ADD:
+    case QUERY_GROUP_CLAIM_ADD:
+    case QUERY_GROUPS_OF_USER:
+    case QUERY_LIMITS_OF_GROUPS:
+    case QUERY_GROUP_MEMBERS: /* a page of one group, for admins */
+        return true;
+    default:
+        return false;
+    }
 }
 
 /* Tables that stay small, or lists of all there is by their nature. */
@@ -298,15 +322,9 @@ static bool may_scan(int q)
     case QUERY_TAG_LIST:                /* the names of one user's tags */
     case QUERY_MESSAGE_BRANCH:          /* its own branch */
     case QUERY_TOOL_ROUNDS:             /* up to the last message of a person */
-    case QUERY_GROUP_LIST:              /* STORE_GROUPS_MAX, and so the next ones */
-    case QUERY_GROUP_ADD:
-    case QUERY_GROUP_CLAIM_ADD:
-    case QUERY_GROUPS_OF_USER:
-    case QUERY_LIMITS_OF_GROUPS:
-    case QUERY_GROUP_MEMBERS:       /* a page of one group, for admins */
-    case QUERY_PROJECT_SHARE_LIST:  /* STORE_PROJECT_SHARES */
-    case QUERY_TOOL_SERVER_LIST:    /* a user's and everyone's, fifty of each */
-    case QUERY_PROMPT_FORGETS_LAST: /* a row for each table that numbers its rows */
+    case QUERY_PROJECT_SHARE_LIST:      /* STORE_PROJECT_SHARES */
+    case QUERY_TOOL_SERVER_LIST:        /* a user's and everyone's, fifty of each */
+    case QUERY_PROMPT_FORGETS_LAST:     /* a row for each table that numbers its rows */
     case QUERY_SHARE_FILE:
     case QUERY_BRANCH_IDS:
     case QUERY_SUBTREE_IDS:
@@ -341,7 +359,7 @@ static bool may_scan(int q)
     case QUERY_MODEL_FIND: /* the aliases of one */
         return true;
     }
-    return false;
+    return is_of_groups(q);
 }
 
 static void stub(sqlite3_context *context, int n, sqlite3_value **args)

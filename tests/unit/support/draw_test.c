@@ -1,4 +1,4 @@
-/* See draw_test.h. */
+/* draw_test.h: where a draw falls in the distribution that its event names, counted in bins. */
 #include "tests/unit/support/draw_test.h"
 
 #include <assert.h>

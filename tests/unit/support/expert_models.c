@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *const expert_models[] = {
     "engine/demo-model",
@@ -29,4 +30,11 @@ const char *expert_model_path(const char *name)
     const char *root = getenv("srcdir");
     snprintf(path, sizeof path, "%s/%s", root ? root : ".", name);
     return path;
+}
+
+bool expert_models_first_form(size_t i)
+{
+    const char *end = strrchr(expert_models[i], '/');
+    const size_t n = (size_t)(end - expert_models[i]) + 1;
+    return i == 0 || strncmp(expert_models[i], expert_models[i - 1], n) != 0;
 }
