@@ -88,11 +88,11 @@ process.on('exit', () => { for (const server of running) server.abandon(); });
 // What a first start leaves. To make its admin takes longer than all else of a start, since a password is made slow to try: the first
 // server that any test starts makes one, and the others begin with a copy, as a second start would.
 const KEPT = ['state/sluice.db', 'state/sluice.db-wal', 'env'];
-async function firstStart() {
+async function firstStart(fake) {
   const { mtimeMs, ino } = statSync(program('sluice'));
   const kept = path.join(os.tmpdir(), `slt-first-${process.getuid()}-${ino}-${Math.round(mtimeMs)}`);
   if (existsSync(kept)) return kept;
-  const made = await start({ fake: true, first: true });
+  const made = await start({ fake, first: true });
   made.child.kill('SIGTERM');
   await made.exited;
   const copy = mkdtempSync(`${kept}-`);
@@ -107,7 +107,7 @@ const ownFirst = ({ first, owner, args = [] }) => first || owner || args.include
 /** One running server. options: fake (engine), args (of `sluice up`), model, under (a command that runs it: ['nice', '-n', '5']),
  * owner (uid of the folder, for --user), first (its own first start). */
 export async function start(options = {}) {
-  const kept = ownFirst(options) ? null : await firstStart();
+  const kept = ownFirst(options) ? null : await firstStart(options.fake);
   const dir = mkdtempSync(path.join(os.tmpdir(), 'slt-'));
   if (kept) {
     mkdirSync(path.join(dir, 'state'), 0o700);

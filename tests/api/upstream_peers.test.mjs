@@ -14,7 +14,8 @@ let front, back;
 const messages = [{ role: 'user', content: 'Write one sentence about a river.' }];
 
 before(async () => {
-  [front, back] = await Promise.all([start({ fake: true }), start()]);
+  // with keys of their own: what is handed on by mistake would be taken else
+  [front, back] = await Promise.all([start({ fake: true }), start({ first: true })]);
   await addUpstream(front, 'back', `${back.url}/v1`, [{ model: 'theirs', remote: 'demo-model' }], { key: back.key });
 });
 after(async () => { await front?.stop(); await back?.stop(); });
