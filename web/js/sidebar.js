@@ -153,8 +153,7 @@ export async function change(conversations, marks) {
   }
   selection.clear();
   const leaving = conversations.filter((c) => !fits(c) || (pages.plain && "pinned" in marks));
-  const held = rowOf(document.activeElement)?.dataset.id;
-  const at = rows.rows.findIndex((row) => row.key === held);
+  const held = rowOf(document.activeElement)?.dataset.id, at = rows.rows.findIndex((row) => row.key === held);
   pages.remove(new Set(leaving.map((c) => c.id)));
   if (pages.plain && "pinned" in marks) await loadConversations(); // it changes its group
   drawList();
