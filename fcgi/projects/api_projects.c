@@ -94,7 +94,9 @@ static bool add(struct request *r, struct err *e)
         return false;
     if (!c.name)
         return err_field(e, ERR_INPUT, "name", "is needed");
-    return store_project_add(r->store, r->who.user_id, &c, &id, e) && send_one(r, 201, id, e);
+    return (store_project_add(r->store, r->who.user_id, &c, &id, e) ||
+            limits_storage_refused(r, e)) &&
+           send_one(r, 201, id, e);
 }
 
 static bool read_one(struct request *r, struct err *e)
@@ -129,10 +131,13 @@ static bool owners_quota(struct request *r, const struct store_project *p, int64
     return true;
 }
 
-static bool over_quota(const struct request *r, const struct store_project *p, struct err *e)
+/* Always false. How much an owner keeps is not for others to know. */
+static bool over_quota(struct request *r, const struct store_project *p, struct err *e)
 {
-    if (e->code == ERR_LIMIT && !strcmp(e->field, STORE_QUOTA_FIELD) &&
-        p->owner_id != r->who.user_id) {
+    if (p->owner_id == r->who.user_id)
+        return limits_storage_refused(r, e);
+    if (e->code == ERR_LIMIT && !strcmp(e->field, STORE_QUOTA_FIELD)) {
+        r->error_override.status = 413;
         err_set(e, ERR_LIMIT, "the project's owner has no room left for it");
         err_reason(e, "project_owner_full");
     }

@@ -176,7 +176,7 @@ test('the groups that the provider names are the user\'s at each sign-in; those 
   assert.deepEqual(await groups({}, { groups: ['Lab', '0a1b-guid'] }), [hand, lab], 'told at the userinfo endpoint alone');
   assert.deepEqual(await groups({ groups: [] }), [hand]);
   assert.deepEqual(await groups({}, {}), [hand], 'nothing is said: none');
-  const rows = (await h.s.json('GET', '/api/audit?action=group.member')).body.items.filter((x) => x.user === 'grace');
+  const rows = (await h.s.json('GET', '/api/admin/audit?action=group.member')).body.items.filter((x) => x.user === 'grace');
   assert.ok(rows.length >= 5 && rows.every((x) => x.target.endsWith(' oidc')), JSON.stringify(rows));
   await h.useFake({ oidc_groups_claim: null });
 });
