@@ -70,6 +70,8 @@ static bool keep(const struct tool_visit *v, struct account *a, const struct oau
     a->row.expires_at = fresh->expires_in ? clock_wall_ms() + fresh->expires_in * 1000 : 0;
     ok = ok && store_tool_sign_in_renew(v->r->store, v->server, &a->row, &kept, e);
     a->row.about = a->row.tokens = NULL;
+    if (tokens.data)
+        secret_wipe(tokens.data, tokens.len);
     buf_fini(&about);
     buf_fini(&tokens);
     a->row.version += kept;

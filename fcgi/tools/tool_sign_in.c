@@ -108,8 +108,10 @@ static bool choose_client(struct request *r, const struct store_tool_server *ser
     if (!address)
         return refuse(e, "tool_state", "the browser does not say where it came to");
     about->redirect_uri = arena_printf(r->arena, "%s" TOOL_SIGN_IN_CALLBACK, address);
-    if (!about->redirect_uri || !store_tool_client_get(r->store, r->arena, server, &client, e))
-        return about->redirect_uri != NULL || err_set(e, ERR_NOMEM, "no memory for a sign-in");
+    if (!about->redirect_uri)
+        return err_set(e, ERR_NOMEM, "no memory for a sign-in");
+    if (!store_tool_client_get(r->store, r->arena, server, &client, e))
+        return false;
     if (!client.client_id)
         return err_set(e, ERR_CONFLICT, "the tool server wants no sign-in");
     if (client.typed)
