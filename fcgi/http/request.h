@@ -82,7 +82,7 @@ struct request {
     bool client_gone;
     int status;
     uint64_t bytes_out;
-    uint64_t begin_ns, total_ns, first_byte_ns,
+    uint64_t begin_ns, first_byte_ns,
         engine_ns; /* monotonic; the last: time spent waiting for the engine */
     int32_t prompt_tokens, completion_tokens;
     uint64_t job;

@@ -197,11 +197,11 @@ static bool dispatch(struct request *r, struct err *e)
     return authorise(r, e) && (!whole || request_read_body(r, e)) && m.route->handler(r, e);
 }
 
-static void count(struct request *r)
+static void count_and_log(struct request *r)
 {
     struct shared *s = r->worker->shared;
-    const uint64_t total = r->total_ns = clock_ns() - r->begin_ns;
-    const uint64_t overhead = total > r->engine_ns ? total - r->engine_ns : 0;
+    uint64_t total = clock_ns() - r->begin_ns;
+    uint64_t overhead = total > r->engine_ns ? total - r->engine_ns : 0;
     bool stream = r->route && r->route->pool == POOL_STREAM;
     shared_count_request(s, r->route_index, r->status);
     if (r->status >= 500 && !(r->status == 503 && r->route && r->route->probe))
@@ -213,24 +213,11 @@ static void count(struct request *r)
     atomic_fetch_add_explicit(&s->bytes_out, r->bytes_out, memory_order_relaxed);
     if (r->client_gone)
         atomic_fetch_add_explicit(&s->client_gone, 1, memory_order_relaxed);
-}
-
-/* What was let through is counted, and logged, when it comes. */
-static bool is_told(const struct request *r)
-{
-    return !r->authorise_only || r->status >= 400;
-}
-
-void route_log(const struct request *r)
-{
-    const uint64_t overhead = r->total_ns > r->engine_ns ? r->total_ns - r->engine_ns : 0;
-    if (!is_told(r))
-        return;
     log_info("id=%s method=%s route=%s status=%d ms=%.1f overhead_ms=%.2f in=%zu out=%llu "
              "user=%lld key=%lld job=%llu "
              "prompt=%d completion=%d%s",
              r->id, http_method_name(r->method), r->route ? r->route->path : "-", r->status,
-             (double)r->total_ns / 1e6, (double)overhead / 1e6, r->body_len,
+             (double)total / 1e6, (double)overhead / 1e6, r->body_len,
              (unsigned long long)r->bytes_out, (long long)r->who.user_id, (long long)r->who.key_id,
              (unsigned long long)r->job, (int)r->prompt_tokens, (int)r->completion_tokens,
              r->client_gone ? " gone=1" : "");
@@ -257,6 +244,6 @@ void route_serve(struct request *r, const struct err *refused)
     } else if (!r->replied) {
         reply_error(r, &(struct err){.code = ERR_INTERNAL, .text = "the handler sent no reply"});
     }
-    if (is_told(r))
-        count(r);
+    if (!r->authorise_only || r->status >= 400) /* what was let through is counted when it comes */
+        count_and_log(r);
 }

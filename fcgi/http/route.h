@@ -115,8 +115,6 @@ int route_count(void);
 enum http_method http_method_from_name(const char *name);
 const char *http_method_name(enum http_method m);
 
-/* Authorises, reads, dispatches, answers errors and counts one accepted request. refused: why
+/* Authorises, reads, dispatches, answers errors, counts and logs one accepted request. refused: why
  * request_begin would not have it, or NULL. */
 void route_serve(struct request *r, const struct err *refused);
-/* Its line in the log, after request_end. */
-void route_log(const struct request *r);

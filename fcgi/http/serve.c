@@ -26,7 +26,6 @@ void serve_request(void *server, struct store *store)
     bool ok = request_begin(r, store, &e);
     route_serve(r, ok ? NULL : &e);
     request_end(r);
-    route_log(r); /* nobody waits for that line any more */
 }
 
 void serve_close(void *server)
