@@ -31,23 +31,22 @@ bool sse_start(struct sse *s, struct request *r)
     return sse_flush(s);
 }
 
-/* Only now is there something to end for the master, which wakes for it: the first bytes have left.
- */
-static void hand_over(struct request *r)
-{
-    if (r->child && !r->handed_over)
-        r->handed_over = stream_abort_hand_over(r->child->stream_abort_fd, r->child->slot_index,
-                                                r->fcgx->ipcFd, r->fcgx->requestId);
-}
-
-/* What the master finds when this process dies. */
+/* What the master finds when this process dies: nothing, unless it has the connection. */
 static void mark(struct sse *s, enum stream_state state)
 {
-    if (!s->abort_enabled || !s->r->slot)
-        return;
-    if (state == STREAM_OPEN)
-        hand_over(s->r);
-    atomic_store(&s->r->slot->stream, (int32_t)state);
+    if (s->abort_enabled && s->r->slot && (state == STREAM_NONE || s->r->handed_over))
+        atomic_store(&s->r->slot->stream, (int32_t)state);
+}
+
+/* The master wakes for it, so not before the first bytes have left, and not for an answer that is
+ * over with them. */
+static void hand_over(struct sse *s)
+{
+    struct request *r = s->r;
+    if (s->abort_enabled && r->child && !r->handed_over)
+        r->handed_over = stream_abort_hand_over(r->child->stream_abort_fd, r->child->slot_index,
+                                                r->fcgx->ipcFd, r->fcgx->requestId);
+    mark(s, STREAM_OPEN);
 }
 
 void sse_enable_abort(struct sse *s)
@@ -56,7 +55,7 @@ void sse_enable_abort(struct sse *s)
     if (s->r->slot)
         atomic_store(&s->r->slot->dialect, (int32_t)dialect_index(dialect_of(s->r)));
     if (!s->head_waits) /* an event can't stand before the head */
-        mark(s, STREAM_OPEN);
+        hand_over(s);
 }
 
 void sse_event(struct sse *s, const char *event, const char *data, size_t len)
@@ -106,6 +105,14 @@ bool sse_flush(struct sse *s)
     }
     buf_clear(&s->out);
     return !r->client_gone;
+}
+
+bool sse_wait(struct sse *s)
+{
+    const bool there = sse_flush(s);
+    if (there && !s->head_waits)
+        hand_over(s);
+    return there;
 }
 
 int sse_idle_ms(const struct sse *s)

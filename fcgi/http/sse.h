@@ -29,8 +29,8 @@ bool sse_start(struct sse *s, struct request *r);
  * already goes with them, in one packet. Of SSE_LINES_TYPE, sse_line takes the place of events and
  * comments. */
 void sse_begin(struct sse *s, struct request *r, const char *content_type);
-/* From here on the stream is one of the API's: if this process dies, its master ends it with the
- * error event of the route's dialect. */
+/* The stream is one of the API's: if this process dies after the first sse_wait, its master ends it
+ * with the error event of the route's dialect. */
 void sse_enable_abort(struct sse *s);
 /* One event. event NULL: only `data:`. data must hold no newline (JSON never does). Queued:
  * sse_flush sends it. */
@@ -39,6 +39,9 @@ void sse_line(struct sse *s, const char *data, size_t len);
 void sse_comment(struct sse *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Writes what is queued. False: the client has gone. */
 bool sse_flush(struct sse *s);
+/* The same, and more is to come that takes its time: from here on the master ends the stream if
+ * this process dies (sse_enable_abort). */
+bool sse_wait(struct sse *s);
 /* Milliseconds until a keepalive is due: the timeout for poll. 0: now. */
 int sse_idle_ms(const struct sse *s);
 void sse_end(struct sse *s); /* flushes, frees; the connection ends with the request */

@@ -47,7 +47,7 @@ void answer_stream_fini(struct answer_stream *s)
 void answer_stream_pause(void *context)
 {
     struct answer_stream *s = context;
-    sse_flush(&s->sse);
+    sse_wait(&s->sse);
 }
 
 int answer_stream_idle_ms(void *context)

@@ -64,7 +64,7 @@ static void begin(struct pull *p)
     if (!p->stream)
         return;
     sse_begin(&p->sse, p->r, SSE_LINES_TYPE);
-    sse_flush(&p->sse);
+    sse_wait(&p->sse);
     sse_enable_abort(&p->sse);
 }
 
@@ -138,7 +138,7 @@ static bool follow(struct pull *p, struct err *e)
         if (p->stream && sse_idle_ms(&p->sse) == 0)
             say(p, "pulling", -1, 0);
         if (p->stream)
-            sse_flush(&p->sse);
+            sse_wait(&p->sse);
         switch (watch_jobs(p->r, NULL, 0, LOOK_MS, &which)) {
         case WATCH_GONE:
             return err_set(e, ERR_CANCELLED, "the client closed the connection");

@@ -1,10 +1,10 @@
 /* Ends the stream of a process that was killed. nginx takes the end of an unbuffered FastCGI
  * connection for the end of the answer, whole or not: the client of a killed process would see a
  * stream that merely stops. So each stream process hands its master a duplicate of the connection
- * when a stream's first bytes have left, and marks in the scoreboard that the stream is open and in
- * which dialect. A process that dies before that has said nothing: nginx replies with a 502.
- * When the process dies, the master writes an error event in that dialect and FastCGI's end of
- * request.
+ * when a stream's first bytes have left and more is awaited, and marks in the scoreboard that the
+ * stream is open and in which dialect. A process that dies before that has said nothing: nginx
+ * replies with a 502. When the process dies, the master writes an error event in that dialect and
+ * FastCGI's end of request.
  *
  * The master's side belongs to its only thread. */
 #pragma once
