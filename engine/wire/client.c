@@ -13,9 +13,8 @@
 /* The engine's I/O thread replies whatever the device does, so a longer silence means that it
  * hangs. */
 #define REPLY_MS 10000.0
-#define KEPT_MS                                                                                    \
-    20000.0 /* the relay closes a connection that has no job after half as long again              \
-             */
+/* The relay closes a connection that has no job for half as long again. */
+#define KEPT_MS 20000.0
 #define CANCEL_MS                                                                                  \
     2000.0 /* a client that cancels need not wait: a hung engine reads the request when it         \
               continues */
