@@ -130,11 +130,11 @@ def learn(drafter, x, w, on):
 
 @torch.no_grad()
 def measure(drafter, sets, on, block=BLOCK):
-    """By temperature and place: how often the first choice is the model's token (0) where all before it were right, and how often all up
-    to there are; the share of the two distributions that is common (0.8)."""
+    """By temperature and place: how often the first choice is the model's token (0) where all before it were right; the share of the two
+    distributions that is common (0.8)."""
     out = {}
     for temperature in (0, .8):
-        good, tried, whole = ([0.] * (block - 1) for _ in range(3))
+        good, tried = ([0.] * (block - 1) for _ in range(2))
         for x, w, t in sets:
             keep = (t == 0) if temperature == 0 else (t > 0)
             for rows in keep.nonzero().flatten()[:96].split(16):
@@ -147,7 +147,6 @@ def measure(drafter, sets, on, block=BLOCK):
                 alive = (w_[:, 1:].gather(1, places).view(-1, block - 1) == 1).all(1)
                 for n in range(block - 1):
                     tried[n] += alive.sum().item()
-                    whole[n] += len(alive)
                     if temperature:
                         both = torch.minimum((lt[:, n] / temperature).softmax(-1), (ls[:, n] / temperature).softmax(-1)).sum(-1)
                         good[n] += both[alive].sum().item()
