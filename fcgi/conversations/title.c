@@ -47,8 +47,9 @@ void title_make(const char *text, char out[TITLE_SIZE])
     const char *line = first_line(text, &len);
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)line[i];
-        if (c == '`' || (c == '*' && i + 1 < len && line[i + 1] == '*')) { /* code, bold */
-            i += c == '*';
+        bool pair = c == '*' && i + 1 < len && line[i + 1] == '*';
+        if (c == '`' || pair || (c == '*' && !n)) { /* code, bold, what is left at the beginning */
+            i += pair;
             continue;
         }
         bool space = blank(line[i]) || c < 0x20 || c == 0x7f;
