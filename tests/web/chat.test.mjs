@@ -91,7 +91,7 @@ test('a reload in mid-answer loses nothing', opts, async () => {
   const stored = row.body.messages.find((m) => m.role === 'assistant');
   const shown = await page.evaluate(() => document.querySelector('.message.assistant .answer').textContent);
   assert.equal(shown.replace(/\s+/g, ''), (await page.evaluate(async (text) => {
-    const { loadMarkdown, MarkdownView } = await import('/js/markdown.js');
+    const { loadMarkdown, MarkdownView } = await import(new URL('markdown.js', document.querySelector('script[type=module]').src));
     await loadMarkdown();
     const root = document.createElement('div');
     new MarkdownView(root).finish(text);

@@ -87,7 +87,7 @@ test('code is copied as it is, and wraps when asked', opts, async () => {
 
 test('a text ends the same however it was cut, and finished blocks keep their elements', opts, async () => {
   const bad = await page.evaluate(async (all) => {
-    const { MarkdownView } = await import('/js/markdown.js');
+    const { MarkdownView } = await import(new URL('markdown.js', document.querySelector('script[type=module]').src));
     const plain = (root) => { for (const n of root.querySelectorAll('code')) n.textContent = n.textContent; return root.innerHTML; };
     const whole = document.createElement('div');
     new MarkdownView(whole).finish(all);

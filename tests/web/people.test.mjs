@@ -204,7 +204,7 @@ test('what is drawn again takes nothing from the hand: text, a press that wants 
 test('render: whatever was there, it looks like what is asked for; what has a key is the same node', { skip }, async () => {
   const page = await stranger();
   const seen = await page.evaluate(async () => {
-    const [{ el }, { render }] = await Promise.all([import('/js/dom.js'), import('/js/render.js')]);
+    const [{ el }, { render }] = await Promise.all([import(new URL('dom.js', document.querySelector('script[type=module]').src)), import(new URL('render.js', document.querySelector('script[type=module]').src))]);
     let seed = 7;
     const random = (n) => { seed = (seed * 48271) % 0x7fffffff; return seed % n; };
     const keys = ['a', 'b', 'c', 'd'];
@@ -277,7 +277,7 @@ test('a password is changed, and the API keys are revoked when that is asked for
     await page.waitForSelector('#password-form', { state: 'detached' });
   };
   await page.evaluate(async () => {
-    const { call } = await import('/js/api.js');
+    const { call } = await import(new URL('api.js', document.querySelector('script[type=module]').src)); // the page's own, which has the token
     await call('POST', '/api/keys', { name: 'k' });
   });
   await change(false);

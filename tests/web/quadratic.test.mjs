@@ -48,7 +48,7 @@ for (const [name, text] of Object.entries(texts)) {
 /** Draws it in the page; milliseconds until it is on the screen, and how much of its text can be read there. */
 function drawWhole(text) {
   return page.evaluate(async (whole) => {
-    const { loadMarkdown, MarkdownView } = await import('/js/markdown.js');
+    const { loadMarkdown, MarkdownView } = await import(new URL('markdown.js', document.querySelector('script[type=module]').src));
     await loadMarkdown();
     const root = document.createElement('div');
     root.className = 'probe prose';
@@ -87,7 +87,7 @@ for (const [name, text] of Object.entries(texts)) {
 
 test('what is next to such a text is drawn as ever', opts, async () => {
   const got = await page.evaluate(async (bad) => {
-    const { MarkdownView } = await import('/js/markdown.js');
+    const { MarkdownView } = await import(new URL('markdown.js', document.querySelector('script[type=module]').src));
     const root = document.createElement('div');
     new MarkdownView(root).finish(`# Before\n\n${bad}\n\nhttps://a.example and *after*`);
     const plain = root.querySelector('p > .plain');
@@ -99,7 +99,7 @@ test('what is next to such a text is drawn as ever', opts, async () => {
 test('while such a text streams, no key waits long, and at its end all of it is there', opts, async (t) => {
   for (const name of ['mailto', 'nested emphasis', 'lazy continuations of quotations', 'a list of many points']) {
     const stream = () => page.evaluate(async (whole) => {
-      const { MarkdownView } = await import('/js/markdown.js');
+      const { MarkdownView } = await import(new URL('markdown.js', document.querySelector('script[type=module]').src));
       const root = document.createElement('div');
       root.className = 'probe prose';
       document.querySelector('#scroller').append(root);
