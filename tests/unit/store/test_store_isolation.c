@@ -184,22 +184,15 @@ static bool is_of_all_passages(int q)
     }
 }
 
-/* Statements that may see conversations and messages of all users, and why. */
-static bool is_for_admins(int q)
+/* Over groups, and the admins' tool servers that are limited to them: an admin's alone. */
+static bool is_of_all_groups(int q)
 {
-    switch (q) {
-    case QUERY_TOOL_GROUP_CLEAR: /* over the admins' own servers alone */
-    case QUERY_TOOL_GROUP_CLEAR_OF:
-    case QUERY_TOOL_GROUP_ADD:
-    case QUERY_TOOL_SERVER_OPEN:
-    case QUERY_GROUP_LIST:
-    case QUERY_GROUP_GET:
-        return true;
-    default:
-        return false;
-    }
+    return q == QUERY_GROUP_LIST || q == QUERY_GROUP_GET || q == QUERY_TOOL_GROUP_CLEAR ||
+           q == QUERY_TOOL_GROUP_CLEAR_OF || q == QUERY_TOOL_GROUP_ADD ||
+           q == QUERY_TOOL_SERVER_OPEN;
 }
 
+/* Statements that may see conversations and messages of all users, and why. */
 static bool serves_everyone(int q)
 {
     switch (q) {
@@ -255,7 +248,7 @@ static bool serves_everyone(int q)
     case QUERY_PROMPT_BLOCKS_FROM:        /* its caller compares each row's user, from an index */
         return true;
     default:
-        return is_of_all_prompts(q) || is_of_all_passages(q) || is_for_admins(q);
+        return is_of_all_prompts(q) || is_of_all_passages(q) || is_of_all_groups(q);
     }
 }
 
@@ -282,19 +275,12 @@ static void test_every_statement_on_user_data_compares_the_user(void **state)
     assert_true(checked > 10);
 }
 
-static bool is_of_groups(int q)
+/* STORE_GROUPS_MAX rows, STORE_PROJECT_SHARES, or a page of one group for admins. */
+static bool is_few_groups(int q)
 {
-    switch (q) {
-    case QUERY_GROUP_LIST: /* STORE_GROUPS_MAX, and so the next ones */
-    case QUERY_GROUP_ADD:
-    case QUERY_GROUP_CLAIM_ADD:
-    case QUERY_GROUPS_OF_USER:
-    case QUERY_LIMITS_OF_GROUPS:
-    case QUERY_GROUP_MEMBERS: /* a page of one group, for admins */
-        return true;
-    default:
-        return false;
-    }
+    return q == QUERY_GROUP_LIST || q == QUERY_GROUP_ADD || q == QUERY_GROUP_CLAIM_ADD ||
+           q == QUERY_GROUPS_OF_USER || q == QUERY_LIMITS_OF_GROUPS || q == QUERY_GROUP_MEMBERS ||
+           q == QUERY_PROJECT_SHARE_LIST;
 }
 
 /* Tables that stay small, or lists of all there is by their nature. */
@@ -322,7 +308,6 @@ static bool may_scan(int q)
     case QUERY_TAG_LIST:                /* the names of one user's tags */
     case QUERY_MESSAGE_BRANCH:          /* its own branch */
     case QUERY_TOOL_ROUNDS:             /* up to the last message of a person */
-    case QUERY_PROJECT_SHARE_LIST:      /* STORE_PROJECT_SHARES */
     case QUERY_TOOL_SERVER_LIST:        /* a user's and everyone's, fifty of each */
     case QUERY_PROMPT_FORGETS_LAST:     /* a row for each table that numbers its rows */
     case QUERY_SHARE_FILE:
@@ -359,7 +344,7 @@ static bool may_scan(int q)
     case QUERY_MODEL_FIND: /* the aliases of one */
         return true;
     }
-    return is_of_groups(q);
+    return is_few_groups(q);
 }
 
 static void stub(sqlite3_context *context, int n, sqlite3_value **args)
