@@ -63,14 +63,14 @@ test('tokens are sealed, in no log, and in no answer', async () => {
   assert.ok(secrets.every((t) => !shown.includes(t)));
 });
 
-test('an old token is refreshed by one of several calls, and the refresh token is used once', async () => {
+test('an old token is refreshed by one of two calls at once, and the refresh token is used once', async () => {
   real.lives = 1;
   assert.equal(await bo.signIn(await bo.server('real')), 'done');
   real.lives = 3600;
   const before = real.refreshed, calls = [];
-  for (let i = 0; i < 3; i++) calls.push(await asked(bo, 'real', 'whoami'));
+  for (let i = 0; i < 2; i++) calls.push(await asked(bo, 'real', 'whoami'));
   const done = await Promise.all(calls.map((x) => x.run()));
-  assert.deepEqual(done.map((r) => r.body.state), ['done', 'done', 'done'], done.map((r) => r.text).join());
+  assert.deepEqual(done.map((r) => r.body.state), ['done', 'done'], done.map((r) => r.text).join());
   assert.equal(real.refreshed, before + 1);
   for (const [t, { client }] of real.tokens) if (client !== 0) real.tokens.delete(t); // the server forgets all: one more refresh mends it
   assert.equal((await (await asked(bo, 'real', 'whoami')).run()).body.state, 'done');
