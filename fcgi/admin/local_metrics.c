@@ -1,6 +1,7 @@
 /* local_metrics.h: read from the status page of each engine. */
 #include "fcgi/admin/local_metrics.h"
 
+#include "engine/engine.h"
 #include "engine/wire/status.h"
 #include "fcgi/process/worker.h"
 
@@ -38,6 +39,10 @@ void local_metrics_put(struct buf *b, const struct worker *w, bool open)
         {"local_cached_tokens_total", "counter", "of them, found in its prompt cache"},
         {"local_generation_tokens_total", "counter", "tokens of answers since it was loaded"},
         {"local_memory_bytes", "gauge", "bytes that it takes"},
+        {"local_prompt_cache_bytes", "gauge",
+         "bytes of its prompts on the disk, while it is loaded"},
+        {"local_prompt_cache_loaded_tokens_total", "counter",
+         "tokens that came from there since it was loaded"},
     };
     struct status_page page;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
@@ -56,7 +61,9 @@ void local_metrics_put(struct buf *b, const struct worker *w, bool open)
                 (double)page.prompt_tokens,
                 (double)page.cached_tokens,
                 (double)page.completion_tokens,
-                (double)page.resident_bytes};
+                (double)page.resident_bytes,
+                (double)page.cache_disk_bytes,
+                (double)page.cache_loaded * ENGINE_STORED_TOKENS};
             put_label(b, rows[k].name, &w->locals[i], open);
             buf_printf(b, " %.17g\n", values[k]);
         }

@@ -28,7 +28,7 @@
 #include "fcgi/recorder/audit_suppressed.h"
 #include "fcgi/recorder/recorder_answer.h"
 #include "fcgi/recorder/db_maintenance.h"
-#include "fcgi/recorder/cache_follower.h"
+#include "fcgi/recorder/cache_followers.h"
 #include "fcgi/recorder/passage_follower.h"
 #include "fcgi/status/history_sample.h"
 #include "sql/core/store.h"
@@ -55,7 +55,7 @@ struct recorder {
     double next_look, retry_at, next_sample, next_suppressed;
     struct db_maintenance maintenance;
     struct audit_ship audit;
-    struct cache_follower prompts;
+    struct cache_followers prompts;
     struct passage_follower *passages; /* NULL: nothing embeds */
     struct history *history;           /* NULL: none is kept */
     struct history_source source;
@@ -204,8 +204,8 @@ static int wait_ms(const struct recorder *r, double now)
         return 0;
     if (db_maintenance_next(&r->maintenance) < until)
         until = db_maintenance_next(&r->maintenance);
-    if (cache_follower_next(&r->prompts) < until)
-        until = cache_follower_next(&r->prompts);
+    if (cache_followers_next(&r->prompts) < until)
+        until = cache_followers_next(&r->prompts);
     if (r->history && r->next_sample < until)
         until = r->next_sample;
     for (int i = 0; i < r->n; i++) {
@@ -227,7 +227,7 @@ static void drain_notifications(struct recorder *r)
     while (recv(r->notify_fd, text, sizeof text, MSG_DONTWAIT) >= 0) {
         r->look_now = true;
         db_maintenance_request(&r->maintenance);
-        cache_follower_request(&r->prompts);
+        cache_followers_request(&r->prompts);
     }
 }
 
@@ -241,12 +241,12 @@ static void poll_answers(const struct recorder *r, struct pollfd *fds)
 
 static void wait_for_work(struct recorder *r)
 {
-    static struct pollfd fds[MAX_ANSWERS + 3];
+    static struct pollfd fds[2 + CACHE_FOLLOWERS + MAX_ANSWERS];
     fds[0] = (struct pollfd){.fd = r->signal_fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = r->notify_fd, .events = POLLIN};
-    fds[2] = (struct pollfd){.fd = cache_follower_fd(&r->prompts), .events = POLLIN};
-    poll_answers(r, fds + 3);
-    if (poll(fds, (nfds_t)r->n + 3, wait_ms(r, clock_ms())) <= 0)
+    cache_followers_poll(&r->prompts, fds + 2);
+    poll_answers(r, fds + 2 + CACHE_FOLLOWERS);
+    if (poll(fds, (nfds_t)r->n + 2 + CACHE_FOLLOWERS, wait_ms(r, clock_ms())) <= 0)
         return;
     if (fds[0].revents)
         r->stopping = true;
@@ -308,7 +308,12 @@ static void loop(struct recorder *r)
 {
     db_maintenance_init(&r->maintenance, r->store, clock_ms());
     audit_ship_init(&r->audit, r->store, r->p->audit_log);
-    cache_follower_init(&r->prompts, r->store, r->p->engine_socket, r->p->status_path);
+    cache_followers_init(&r->prompts,
+                         &(struct cache_followers_params){.store = r->store,
+                                                          .shared = r->p->shared,
+                                                          .engine_socket = r->p->engine_socket,
+                                                          .status_path = r->p->status_path,
+                                                          .engine_run = r->p->engine_run});
     while (!r->stopping) {
         double now = clock_ms();
         if (r->look_now || now >= r->next_look)
@@ -316,7 +321,7 @@ static void loop(struct recorder *r)
         read_answers(r, now);
         tick(r, clock_ms());
         db_maintenance_run(&r->maintenance, r->n > 0, clock_ms());
-        cache_follower_run(&r->prompts, clock_ms());
+        cache_followers_run(&r->prompts, clock_ms());
         note_history(r, clock_ms());
         keep_audit(r, clock_ms());
         wait_for_work(r);
@@ -330,7 +335,7 @@ static void loop(struct recorder *r)
     tick(r, clock_ms());
     r->audit.next = 0;
     keep_audit(r, clock_ms());
-    cache_follower_fini(&r->prompts);
+    cache_followers_fini(&r->prompts);
     db_maintenance_finish(&r->maintenance);
 }
 

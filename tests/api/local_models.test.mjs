@@ -1,7 +1,7 @@
 // Several chat models on one machine: loaded when they are used, ended for room and for idleness, each by an engine of its own.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
@@ -284,6 +284,65 @@ test('an idle one is unloaded, and an admin loads and unloads', async () => {
   assert.equal((await s.json('POST', '/api/admin/registry/999/load')).status, 404);
 });
 
+const kept = (name) => path.join(s.dir, `state/cache/prompt-cache-${id[name]}`);
+const segments = (name) => (existsSync(kept(name)) ? readdirSync(kept(name)).filter((f) => f.endsWith('.kv')) : []);
+const cache = (...words) => spawnSync(program('sluice'), ['cache', ...words, '--state', path.join(s.dir, 'state')], { encoding: 'utf8' });
+const stats = (name) => { const all = JSON.parse(cache('stats', '--json').stdout); return { ...all.models.find((m) => m.model_id === id[name]), all }; };
+const story = 'The river ran past seven mills and three old bridges before it came to the town, and nobody there knew its name. '.repeat(6);
+/** A chat with this model that is told a story: its id, the usage of the answer, what goes on. */
+async function tell(name, what = story) {
+  const { body: { id: chat } } = await s.json('POST', '/api/conversations', { settings: { model: name, temperature: 0, max_tokens: 8, thinking: false, titles: false } });
+  const say = async (content) => (await follow(await s.request('POST', `/api/conversations/${chat}/messages`, { content }))).last.message;
+  const { usage } = await say(what);
+  await until(async () => (await s.json('GET', `/api/conversations/${chat}/prompt-cache`)).body.tokens >= usage.prompt_tokens - 64);
+  return { chat, usage, say };
+}
+async function unload(name) {
+  assert.equal((await s.json('POST', `/api/admin/registry/${id[name]}/unload`)).status, 202);
+  await state(name, 'unloaded');
+}
+
+test('its prompts are kept on the disk while it is unloaded, apart from the first model\'s', async () => {
+  assert.equal(cache('clear').status, 0); // what other tests have left
+  await until(async () => (await s.metric('prompt_cache_rows')) === 0 && (await s.metric('prompt_cache_removals')) === 0);
+  const { chat, usage, say } = await tell('small');
+  const before = stats('small');
+  assert.ok(before.tokens >= 96 && before.bytes > 0 && before.files > 0, JSON.stringify(before.all));
+  assert.match(cache('stats').stdout, /^small +\d+ tokens/m);
+  await unload('small');
+  assert.equal(stats('small').tokens, before.tokens);
+  assert.equal(cache('verify').status, 0, cache('verify').stdout);
+  const next = await say('What did the river pass?');
+  const { from } = next.timings.cache;
+  assert.ok(from.disk >= usage.prompt_tokens - 64 && next.usage.cached_tokens === from.disk + from.device, JSON.stringify(next.timings.cache));
+  // What is forgotten while its engine is not there leaves the disk all the same.
+  await unload('small');
+  assert.ok(segments('small').length > 0);
+  assert.equal((await s.json('DELETE', `/api/conversations/${chat}`)).status, 204);
+  await until(async () => segments('small').length === 0 && (await s.metric('prompt_cache_removals')) === 0);
+  assert.equal(stats('small').tokens, undefined);
+  assert.equal(s.pid(`engine-${id.small}`), undefined);
+  text(await complete('small'));
+});
+
+test('it makes drafts of what it has itself', async () => {
+  const line = 'The quick brown fox jumps over the lazy dog. ';
+  const write = async (model, speculate) => s.json('POST', '/v1/completions', { model, prompt: line.repeat(6), max_tokens: 60, ignore_eos: true, temperature: 0, speculate });
+  const plain = await write('small', 'off');
+  let drafted = 0;
+  for (let i = 0; i < 20 && !drafted; i++) {
+    const r = await write('small', 'ngram');
+    assert.equal(text(r), text(plain));
+    assert.equal(r.body.timings.speculation.applied, 'ngram');
+    drafted = r.body.timings.speculation.drafted;
+  }
+  assert.ok(drafted > 0);
+  const own = await write('twin', 'mtp');
+  assert.equal(text(own), text(await write('demo-model', 'off')));
+  assert.equal(own.body.timings.speculation.applied, 'mtp');
+  assert.equal((await write('small', 'mtp')).body.error?.param, 'speculate', 'it has no next-token layer');
+});
+
 test('a broken model says so to its user without the machine\'s paths, and why to the admin', async () => {
   const r = await complete('broken');
   assert.equal(r.status, 503, r.text);
@@ -314,6 +373,8 @@ test('the command manages them beside the running server', () => {
 });
 
 test('a removed model is gone, and its answers end first', async () => {
+  await tell('small', `Later. ${story}`);
+  assert.ok(segments('small').length > 0);
   const running = crowd('small');
   const cancelled = await until(async () => {
     const job = (await s.json('GET', '/api/admin/status')).body.jobs.find((j) => j.model === 'small');
@@ -324,6 +385,7 @@ test('a removed model is gone, and its answers end first', async () => {
   assert.equal((await complete('small')).status, 404);
   assert.equal(ends(await running).filter((e) => e === 'length').length, 7);
   await until(() => s.pid(`engine-${id.small}`) === undefined);
+  await until(async () => !existsSync(kept('small')) && (await s.metric('prompt_cache_removals')) === 0);
   assert.equal(joined((await s.stream({ messages: [{ role: 'user', content: 'Hi.' }], max_tokens: 2 })).chunks).finish.length, 1);
 });
 
@@ -333,6 +395,7 @@ test('after a restart the rows are there, and one is loaded before anybody asks,
   s.child.kill('SIGTERM');
   await s.exited;
   s.ended = undefined;
+  s.options.args.push('--speculate', 'mtp'); // which the small one has nothing for
   s.spawn();
   await s.ready();
   await state('small', 'ready');

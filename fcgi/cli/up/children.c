@@ -107,10 +107,13 @@ void up_engine_words(struct up *u, char **argv)
                            "--beside", /* renewed by local_first.c */
                            up_number(u, (int64_t)(u->beside + u->kept)),
                            NULL};
+    char *const dir[] = {"--prompt-cache-dir", u->prompt_cache_dir, NULL};
     char *const peer[] = {"--peer", up_number(u, (int64_t)u->user.uid), NULL};
     argv[0] = NULL;
     append(argv, words);
     append_plan(u, argv);
+    if (u->prompt_cache_dir)
+        append(argv, dir);
     if (u->engine_user.given)
         append(argv, peer);
 }

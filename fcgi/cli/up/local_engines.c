@@ -161,9 +161,13 @@ static bool write_command(const struct local_engines *l, struct local_engine *m,
                                           .activations = l->up->memory.activations,
                                           .ram_budget = (int64_t)ask.room};
     with.draft_model = "off";
-    with.speculate = strcmp(with.speculate, "draft") ? with.speculate : "auto";
-    with.prompt_cache_disk = with.prompt_cache_ram =
-        "off"; /* the rows are of one engine's records */
+    if (strcmp(with.speculate, "off") != 0 && strcmp(with.speculate, "ngram") != 0)
+        with.speculate = "auto"; /* what it has: the first one's drafter is not this one's */
+    with.prompt_cache_ram = "off";
+    if (strcmp(with.prompt_cache_disk, "off") != 0) { /* beside the first one's: prompt_cache.h */
+        snprintf(path, sizeof path, "prompt-cache-%lld", (long long)m->id);
+        with.prompt_cache_dir = up_in_dir(&with, with.engine_cache, path);
+    }
     up_engine_words(&with, m->child->argv);
     m->child->as = with.engine_user.given ? &l->up->engine_user : NULL;
     unlink(with.status); /* the last run's says nothing of this one */
@@ -385,6 +389,7 @@ static void look_resting(struct local_engines *l, struct local_engine *m)
         m->slot->id = m->id = 0;
         m->gone = false;
         l->version = -1; /* a row may have waited for the place */
+        local_records_sweep(l);
         return;
     }
     if (!wanted || m->gone || m->child->pid || l->checking || !local_first_settled(l) ||
@@ -443,6 +448,8 @@ struct local_engines *local_engines_begin(struct up *u, struct supervisor *s, st
         l->shared->local[i].id = 0;
     if (!local_rows_read(l))
         local_rows_write(l);
+    if (l->version >= 0)
+        local_records_sweep(l);
     return l;
 }
 

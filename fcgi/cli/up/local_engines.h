@@ -97,6 +97,8 @@ uint64_t local_engines_budget(const struct up *u);
 bool local_rows_read(struct local_engines *l);
 /* Writes the list, for the workers and the admin's page. */
 void local_rows_write(const struct local_engines *l);
+/* local_records.c: removes prompts' folders and sockets of models that are not in the list. */
+void local_records_sweep(const struct local_engines *l);
 /* local_engines.c */
 void local_engine_enter(struct local_engine *m, enum local_state state);
 bool local_engine_has_memory(const struct local_engine *m);

@@ -28,6 +28,7 @@ struct up {
         *record_socket;
     uint64_t beside; /* memory that the engines beside the one that answers take */
     uint64_t kept;   /* that is left to further models which are loaded at the start, or stay */
+    char *prompt_cache_dir; /* NULL: the engine's own, in its cache folder */
     char *web, *url, *nginx_run, *log_ring;
     bool announced;
     struct model_switch model_switch;
