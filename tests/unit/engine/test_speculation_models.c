@@ -433,6 +433,8 @@ static void test_draws_follow_the_model(void **state)
     ask_plainly();
     by_layer = by == ENGINE_SPECULATE_MTP;
     drafting = by_layer ? model_next(model, &e) : own;
+    if (!drafting && by != ENGINE_SPECULATE_NGRAM)
+        fail_msg("%s", e.text);
     if (by_layer || by == ENGINE_SPECULATE_DFLASH)
         model_next_share(drafting, model_plan(model));
     struct draw_test t = {0};
