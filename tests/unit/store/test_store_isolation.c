@@ -148,6 +148,10 @@ static bool is_of_all_prompts(int q)
     case QUERY_PROMPT_BLOCK_USE:
     case QUERY_PROMPT_BLOCK_GONE:
     case QUERY_PROMPT_PLACES:
+    case QUERY_PROMPT_PLACES_BESIDE:
+    case QUERY_PROMPT_REMOVALS_NEXT:
+    case QUERY_PROMPT_MODELS_NEXT: /* sums by model, for the operator */
+    case QUERY_PROMPT_CLEAR_MODELS:
     case QUERY_PROMPT_ANY_DELETED:
     case QUERY_PROMPT_CLEAR_CONVERSATIONS:
     case QUERY_PROMPT_CLEAR_OPENAI:
@@ -173,6 +177,8 @@ static bool is_of_all_passages(int q)
     case QUERY_SEARCH_FILL_CHUNKS:
     case QUERY_CHUNK_ADD:       /* of a file whose text was read by a statement that compared */
     case QUERY_CHUNK_NEXT_FILE: /* the recorder */
+    case QUERY_VECTOR_NEXT:
+    case QUERY_VECTOR_PUT:
     case QUERY_CHUNK_WAITING:
     case QUERY_CHUNK_MARK:
     case QUERY_CHUNK_TEXT:
@@ -182,6 +188,16 @@ static bool is_of_all_passages(int q)
     default:
         return false;
     }
+}
+
+/* Sign-ins at tool servers: what belongs to a server that the caller has found as the user's or
+ * everyone's, and flows, which a hash finds that only the browser knows. */
+static bool is_of_sign_ins(int q)
+{
+    return q == QUERY_TOOL_OAUTH_GET || q == QUERY_TOOL_OAUTH_PUT || q == QUERY_TOOL_OAUTH_REMOVE ||
+           q == QUERY_TOOL_SIGN_INS_FORGET || q == QUERY_TOOL_FLOWS_FORGET ||
+           q == QUERY_TOOL_FLOW_EXPIRE || q == QUERY_TOOL_FLOW_ADD || q == QUERY_TOOL_FLOW_TAKE ||
+           q == QUERY_USER_REMOVE_TOOL_SIGN_INS;
 }
 
 /* Over groups, and the admins' tool servers that are limited to them: an admin's alone. */
@@ -248,7 +264,8 @@ static bool serves_everyone(int q)
     case QUERY_PROMPT_BLOCKS_FROM:        /* its caller compares each row's user, from an index */
         return true;
     default:
-        return is_of_all_prompts(q) || is_of_all_passages(q) || is_of_all_groups(q);
+        return is_of_all_prompts(q) || is_of_all_passages(q) || is_of_all_groups(q) ||
+               is_of_sign_ins(q);
     }
 }
 
@@ -339,6 +356,7 @@ static bool may_scan(int q)
     case QUERY_PROMPT_FORGET_ALL:       /* likewise */
     case QUERY_PROMPT_FORGETS_NOTE_ALL: /* a row for each user */
     case QUERY_UPSTREAM_LIST:           /* STORE_UPSTREAMS_MAX rows */
+    case QUERY_TOOL_FLOW_ADD:           /* sign-ins under way, as many as its bound */
     case QUERY_MODEL_ROUTE_LIST:
     case QUERY_MODEL_LIST: /* STORE_MODELS_MAX */
     case QUERY_MODEL_FIND: /* the aliases of one */
