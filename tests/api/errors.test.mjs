@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { sleep, start } from './harness.mjs';
 
 let s;
-before(async () => { s = await start({ fake: true }); });
+before(async () => { s = await start({ fake: true, first: true }); });
 after(() => s?.stop());
 
 async function check(r, status, code) {

@@ -3,11 +3,13 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
+import { gunzipSync } from "node:zlib";
 import { sha256 } from "./hub.mjs";
 import { demo, folder, lines, sluice, top } from "./sluice.mjs";
 
 const data = join(top, "tests/data");
 const read = (...path) => readFileSync(join(data, ...path), "utf8");
+const unpacked = (path) => gunzipSync(readFileSync(join(data, `${path}.gz`))).toString();
 const cpu = ["--backend", "cpu"];
 const jsonLines = (cases) => cases.map((c) => JSON.stringify(c)).join("\n") + "\n";
 async function ok(args, options) {
@@ -28,7 +30,7 @@ test("tokenize and detokenize agree with the golden ids", async () => {
 
 test("template renders the published templates' cases byte for byte", async () => {
   for (const name of ["qwen3", "gpt-oss", "ling-flash-2.0"]) {
-    const text = read(`templates/${name}.cases.jsonl`), cases = lines(text); // text as it is: numbers keep their literals
+    const text = unpacked(`templates/${name}.cases.jsonl`), cases = lines(text); // text as it is: numbers keep their literals
     const got = lines(await ok(["template", "--template", join(data, `templates/${name}.jinja`), "--jsonl"], { input: text }));
     assert.equal(got.length, cases.length);
     cases.forEach((c, i) => (c.rendered === undefined ? assert.ok(got[i].error, c.id) : assert.equal(got[i].rendered, c.rendered, c.id)));
@@ -36,7 +38,7 @@ test("template renders the published templates' cases byte for byte", async () =
 });
 
 test("parse gives the cases' content, reasoning and calls", async () => {
-  const cases = lines(read("parsing/cases.jsonl"));
+  const cases = lines(unpacked("parsing/cases.jsonl"));
   const got = lines(await ok(["parse", "--jsonl"], { input: jsonLines(cases) }));
   assert.equal(got.length, cases.length);
   cases.forEach((c, i) => {

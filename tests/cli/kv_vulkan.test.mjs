@@ -35,5 +35,5 @@ test("both backends store and read the same numbers", { skip: device ? false : "
 });
 
 test("activations of 8 bits are the cpu's, and refused there with the reason", { skip: device ? false : "no Vulkan device answers" }, async () => {
-  assert.match((await sluice(["info", demo, "--backend", "vulkan", "--activations", "8"])).out, /can't run +--activations 8 is for the cpu: add --backend cpu/);
+  assert.match((await sluice(["info", tiny, "--backend", "vulkan", "--activations", "8"])).out, /can't run +--activations 8 is for the cpu: add --backend cpu/);
 });
