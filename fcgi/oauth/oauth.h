@@ -78,7 +78,9 @@ struct oauth_code {
     const char *code, *verifier, *secret; /* secret: the client's, or NULL */
 };
 /* Also sets about's scope to what was granted, and its label. ERR_FORBIDDEN with the reason
- * tool_grant: the issuer refuses, and it is of no use to try again. */
+ * tool_grant: the code or refresh token is of no use any more. ERR_UNAVAILABLE with
+ * tool_client_refused: the issuer does not take the client; with tool_issuer_refuses: it gives no
+ * token for another reason. */
 bool oauth_redeem(const struct oauth_ask *ask, struct oauth_about *about,
                   const struct oauth_code *code, struct oauth_tokens *out, struct err *e);
 /* New tokens for `old`, whose refresh token counts as used. Errors as above. */

@@ -59,13 +59,20 @@ static bool is_token(const char *text)
     return n > 0 && n <= OAUTH_TOKEN;
 }
 
+/* Only invalid_grant says that code or refresh token are of no use any more (RFC 6749, 5.2): what
+ * is wrong with the client, or with a proxy on the way, may be mended. */
 static bool refused(struct err *e, const cJSON *o, long status)
 {
     const char *said = json_text(o, "error");
     const size_t n = said ? strspn(said, "abcdefghijklmnopqrstuvwxyz_") : 0;
-    err_set(e, ERR_FORBIDDEN, "the issuer gives no token: HTTP %ld %.*s", status,
-            (int)(n > 60 ? 60 : n), said ? said : "");
-    return err_reason(e, "tool_grant");
+    const bool over = said && !strcmp(said, "invalid_grant");
+    const bool client =
+        said && (!strcmp(said, "invalid_client") || !strcmp(said, "unauthorized_client"));
+    err_set(e, over ? ERR_FORBIDDEN : ERR_UNAVAILABLE, "the issuer gives no token: HTTP %ld %.*s",
+            status, (int)(n > 60 ? 60 : n), said ? said : "");
+    return err_reason(e, over     ? "tool_grant"
+                         : client ? "tool_client_refused"
+                                  : "tool_issuer_refuses");
 }
 
 static bool odd(struct err *e, const char *why)

@@ -78,12 +78,26 @@ static bool keep(const struct tool_visit *v, struct account *a, const struct oau
     return ok && (kept || wants_sign_in(e)); /* signed out while they were fetched */
 }
 
+/* The client's secret may have been entered anew since somebody signed in. */
+static bool take_secret(const struct tool_visit *v, struct account *a, struct err *e)
+{
+    struct store_tool_client client;
+    if (!store_tool_client_get(v->r->store, v->r->arena, v->server, &client, e))
+        return false;
+    if (client.client_id && !strcmp(client.client_id, a->about.client_id) &&
+        !strcmp(client.issuer, a->about.issuer))
+        a->tokens.secret = client.secret;
+    return true;
+}
+
 static bool refresh(const struct tool_visit *v, struct account *a, struct err *e)
 {
     struct oauth_tokens fresh;
     const double now = clock_ms(), until = now + REFRESH_MS / 2.0;
     const struct oauth_ask ask =
         tool_account_ask(v->r, v->server, a->about.near, v->until < until ? v->until : until);
+    if (!take_secret(v, a, e))
+        return false;
     if (oauth_refresh(&ask, &a->about, &a->tokens, &fresh, e)) {
         a->tokens = fresh;
         return keep(v, a, &fresh, e);

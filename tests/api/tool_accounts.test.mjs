@@ -208,6 +208,25 @@ test('tokens that can\'t be are not kept; one that is refused again ends the sig
   await gone(server);
 });
 
+test('only a refresh token that is of no use any more ends a sign-in, and a refresh shows the secret as it is now', async () => {
+  const server = await added('renewed', { more: { expires_in: 1 } }, { client_id: 'me', client_secret: 'first-secret' });
+  assert.equal(await ann.signIn(server), 'done');
+  const x = await asked(ann, 'renewed', 'look');
+  for (const [status, error, want] of [[400, 'invalid_request', 'tool_issuer_refuses'], [403, undefined, 'tool_issuer_refuses'], [401, 'invalid_client', 'tool_client_refused'], [503, undefined, 'tool_issuer_down']]) {
+    fake.how = { refresh: { status, body: { error } } };
+    const no = await x.run();
+    assert.deepEqual([no.status, no.body.error?.reason], [503, want], no.text);
+    assert.equal((await ann.server('renewed')).sign_in.state, 'done', want);
+  }
+  assert.equal((await ann.json('PATCH', `/api/tool-servers/${server.id}`, { client_secret: 'second-secret' })).status, 200);
+  fake.how = { refresh: { status: 400, body: { error: 'invalid_grant' } } };
+  assert.equal((await x.run()).body.error.reason, 'tool_sign_in');
+  assert.equal(fake.forms.at(-1).authorization, `Basic ${Buffer.from('me:second-secret').toString('base64')}`);
+  assert.equal((await ann.server('renewed')).sign_in.state, 'needed');
+  fake.how = {};
+  await gone(server);
+});
+
 test('a token goes to its server alone: not along a redirect, and not to another address', async () => {
   const server = await added('liar');
   assert.equal(await ann.signIn(server), 'done');
@@ -293,4 +312,9 @@ test('where private networks are closed, no document leads there; and tokens go 
   assert.equal((await eve.depart(own)).body.error.reason, 'tool_address');
   assert.equal((await eve.json('DELETE', `/api/tool-servers/${own.id}/sign-in`)).status, 204);
   assert.equal(fake.asked.length, sent, 'not even to revoke');
+});
+
+test('who comes back too often is sent to the page, as by nginx itself', async () => { // last: logins wait for the same bucket
+  const ends = await Promise.all(Array.from({ length: 100 }, () => bo.back(`${s.url}/api/tool-sign-in/callback?state=x&code=y`)));
+  assert.deepEqual([...new Set(ends.map((r) => r.code))].sort(), ['tool_sign_in_failed', 'tool_state']);
 });
