@@ -17,6 +17,7 @@
 
 #define EARLY_MS 30000    /* before its end a token is fetched anew */
 #define REFRESH_MS 20000  /* that one refresh may take */
+#define WRITE_MS 5000     /* that the database waits for another writer */
 #define LOOK_NS 100000000 /* at the row, while another refreshes */
 
 struct oauth_ask tool_account_ask(struct request *r, const struct store_tool_server *server,
@@ -90,6 +91,19 @@ static bool take_secret(const struct tool_visit *v, struct account *a, struct er
     return true;
 }
 
+/* The old refresh token may be used up: fresh ones are not lost to a busy database, as long as the
+ * claim holds. */
+static bool keep_surely(const struct tool_visit *v, struct account *a,
+                        const struct oauth_tokens *fresh, struct err *e)
+{
+    bool kept = false;
+    do {
+        *e = (struct err){0};
+        kept = keep(v, a, fresh, e);
+    } while (!kept && e->code == ERR_BUSY && clock_wall_ms() + WRITE_MS < a->row.claimed);
+    return kept;
+}
+
 static bool refresh(const struct tool_visit *v, struct account *a, struct err *e)
 {
     struct oauth_tokens fresh;
@@ -100,7 +114,7 @@ static bool refresh(const struct tool_visit *v, struct account *a, struct err *e
         return false;
     if (oauth_refresh(&ask, &a->about, &a->tokens, &fresh, e)) {
         a->tokens = fresh;
-        return keep(v, a, &fresh, e);
+        return keep_surely(v, a, &fresh, e);
     }
     if (e->code != ERR_FORBIDDEN)
         return false;
@@ -109,6 +123,16 @@ static bool refresh(const struct tool_visit *v, struct account *a, struct err *e
     forget(v, a);
     *e = (struct err){0};
     return wants_sign_in(e);
+}
+
+/* False, with the error as it was. */
+static bool release(const struct tool_visit *v, const struct account *a)
+{
+    struct err why = {0};
+    if (!store_tool_sign_in_release(v->r->store, v->server->id, &a->row, &why))
+        log_info("id=%s server=%lld the next refresh waits: %s", v->r->id, (long long)v->server->id,
+                 why.text);
+    return false;
 }
 
 /* Tokens of a newer version than *a has: by this request, or by another that is at it. */
@@ -124,7 +148,7 @@ static bool renew(const struct tool_visit *v, struct account *a, struct err *e)
         if (!store_tool_sign_in_claim(v->r->store, v->server->id, &a->row, REFRESH_MS, &claimed, e))
             return false;
         if (claimed)
-            return refresh(v, a, e);
+            return refresh(v, a, e) || release(v, a);
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
         if ((v->stopped && v->stopped(v->context)) || request_client_gone(v->r))
             return err_set(e, ERR_CANCELLED, "the call was stopped");

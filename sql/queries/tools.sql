@@ -101,6 +101,10 @@ SET about = excluded.about, sealed = excluded.sealed, expires_at = excluded.expi
 UPDATE tool_sign_ins SET refreshing_until = :until
 WHERE server_id = :id AND user_id = :user_id AND version = :version AND refreshing_until < :now;
 
+-- name: tool_sign_in_release
+UPDATE tool_sign_ins SET refreshing_until = 0
+WHERE server_id = :id AND user_id = :user_id AND version = :version AND refreshing_until = :until;
+
 -- name: tool_sign_in_renew
 UPDATE tool_sign_ins SET sealed = :sealed, about = :about, expires_at = :expires_at, version = version + 1, refreshing_until = 0
 WHERE server_id = :id AND user_id = :user_id AND version = :version

@@ -207,9 +207,8 @@ bool store_tool_sign_in_put(struct store *s, const struct store_tool_server *ser
     return run(s, q, &changed, e) && (changed || moved(e));
 }
 
-bool store_tool_sign_in_claim(struct store *s, int64_t server_id,
-                              const struct store_tool_sign_in *x, int64_t ms, bool *claimed,
-                              struct err *e)
+bool store_tool_sign_in_claim(struct store *s, int64_t server_id, struct store_tool_sign_in *x,
+                              int64_t ms, bool *claimed, struct err *e)
 {
     int changed = 0;
     const int64_t now = clock_wall_ms();
@@ -223,7 +222,21 @@ bool store_tool_sign_in_claim(struct store *s, int64_t server_id,
     }
     const bool ok = run(s, q, &changed, e);
     *claimed = ok && changed;
+    x->claimed = now + ms;
     return ok;
+}
+
+bool store_tool_sign_in_release(struct store *s, int64_t server_id,
+                                const struct store_tool_sign_in *x, struct err *e)
+{
+    if (!store_write_begin_unsynced(s, e))
+        return false;
+    sqlite3_stmt *q = begin(s, QUERY_TOOL_SIGN_IN_RELEASE, server_id, x->user_id, e);
+    if (q) {
+        statement_bind_int(q, ":version", x->version);
+        statement_bind_int(q, ":until", x->claimed);
+    }
+    return run(s, q, NULL, e);
 }
 
 bool store_tool_sign_in_renew(struct store *s, const struct store_tool_server *server,

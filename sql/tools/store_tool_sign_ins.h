@@ -40,6 +40,7 @@ struct store_tool_sign_in {
     int64_t expires_at; /* Unix ms, of the access token; 0: not said */
     int64_t version;    /* grows with each change of the tokens */
     const char *wanted; /* scopes that a call missed; "": none */
+    int64_t claimed;    /* until when, by store_tool_sign_in_claim */
 };
 /* The user's at the server; about NULL: there is none, or it can't be opened any more. */
 bool store_tool_sign_in_get(struct store *s, struct arena *a,
@@ -50,9 +51,11 @@ bool store_tool_sign_in_put(struct store *s, const struct store_tool_server *ser
                             const struct store_tool_sign_in *x, struct err *e);
 /* Who gets new tokens for this version: one at a time, and another after `ms` if nothing came of
  * it. Refresh tokens may be good only once. */
-bool store_tool_sign_in_claim(struct store *s, int64_t server_id,
-                              const struct store_tool_sign_in *x, int64_t ms, bool *claimed,
-                              struct err *e);
+bool store_tool_sign_in_claim(struct store *s, int64_t server_id, struct store_tool_sign_in *x,
+                              int64_t ms, bool *claimed, struct err *e);
+/* Nothing came of it: the next one need not wait. */
+bool store_tool_sign_in_release(struct store *s, int64_t server_id,
+                                const struct store_tool_sign_in *x, struct err *e);
 /* New tokens for x->version. *kept false: it was ended or replaced meanwhile. */
 bool store_tool_sign_in_renew(struct store *s, const struct store_tool_server *server,
                               const struct store_tool_sign_in *x, bool *kept, struct err *e);
