@@ -286,7 +286,7 @@ static bool keep_client(struct request *r, const struct store_tool_server *x,
     client.typed = *x->client_id != '\0';
     if (sent->client_secret)
         client.secret = *sent->client_secret ? sent->client_secret : NULL;
-    return store_tool_client_put(r->store, x, &client, e);
+    return store_tool_client_put(r->store, x, NULL, &client, e);
 }
 
 /* Of a server that has no row yet: where people sign in nobody has, so it is asked without any. */

@@ -66,7 +66,8 @@ static bool add_scopes(struct request *r, const struct store_tool_server *server
     return about->scope || err_set(e, ERR_NOMEM, "no memory for a sign-in");
 }
 
-/* Somebody entered it: it is shown to one issuer only, which is the first that the server named. */
+/* Somebody entered it, and may enter another while its server is asked: it is shown to one issuer
+ * only, which is the first that the server named. */
 static bool use_typed(struct request *r, const struct store_tool_server *server,
                       struct store_tool_client *client, struct oauth_about *about, struct err *e)
 {
@@ -79,11 +80,18 @@ static bool use_typed(struct request *r, const struct store_tool_server *server,
     if (*client->issuer)
         return true;
     client->issuer = about->issuer;
-    return store_tool_client_put(r->store, server, client, e);
+    return store_tool_client_bind(r->store, server, client, e);
 }
 
-static bool register_anew(struct request *r, const struct store_tool_server *server,
-                          struct oauth_about *about, const struct oauth_ask *ask, struct err *e)
+/* A server, and its client as it was read. */
+struct known {
+    const struct store_tool_server *server;
+    struct store_tool_client client;
+};
+
+/* In the place of the one that is known, as long as nobody enters one meanwhile. */
+static bool register_anew(struct request *r, const struct known *known, struct oauth_about *about,
+                          const struct oauth_ask *ask, struct err *e)
 {
     struct store_tool_client client = {.issuer = about->issuer,
                                        .redirect_uri = about->redirect_uri};
@@ -93,7 +101,7 @@ static bool register_anew(struct request *r, const struct store_tool_server *ser
     if (!oauth_register(ask, about, &client.secret, e))
         return false;
     client.client_id = about->client_id;
-    return store_tool_client_put(r->store, server, &client, e);
+    return store_tool_client_put(r->store, known->server, &known->client, &client, e);
 }
 
 /* As whom this server asks: an entered client, its own description where the issuer reads such, the
@@ -101,7 +109,8 @@ static bool register_anew(struct request *r, const struct store_tool_server *ser
 static bool choose_client(struct request *r, const struct store_tool_server *server,
                           struct oauth_about *about, double until, struct err *e)
 {
-    struct store_tool_client client;
+    struct known known = {.server = server};
+    const struct store_tool_client *client = &known.client;
     const struct oauth_ask ask = tool_account_ask(r, server, about->near, until);
     const char *address = oidc_config_address(r);
     const char *public = server_setting_text(r, SETTING_OIDC_PUBLIC_URL);
@@ -110,21 +119,21 @@ static bool choose_client(struct request *r, const struct store_tool_server *ser
     about->redirect_uri = arena_printf(r->arena, "%s" TOOL_SIGN_IN_CALLBACK, address);
     if (!about->redirect_uri)
         return err_set(e, ERR_NOMEM, "no memory for a sign-in");
-    if (!store_tool_client_get(r->store, r->arena, server, &client, e))
+    if (!store_tool_client_get(r->store, r->arena, server, &known.client, e))
         return false;
-    if (!client.client_id)
+    if (!client->client_id)
         return err_set(e, ERR_CONFLICT, "the tool server wants no sign-in");
-    if (client.typed)
-        return use_typed(r, server, &client, about, e);
+    if (client->typed)
+        return use_typed(r, server, &known.client, about, e);
     if (about->takes_documents && about->takes_none && !strncmp(public, "https:", 6)) {
         about->client_id = arena_printf(r->arena, "%s" TOOL_SIGN_IN_DOCUMENT, address);
         return about->client_id || err_set(e, ERR_NOMEM, "no memory for a sign-in");
     }
-    if (!*client.client_id || strcmp(client.issuer, about->issuer) != 0 ||
-        strcmp(client.redirect_uri, about->redirect_uri) != 0)
-        return register_anew(r, server, about, &ask, e);
-    about->client_id = client.client_id;
-    about->method = oauth_method_of(about, client.secret != NULL);
+    if (!*client->client_id || strcmp(client->issuer, about->issuer) != 0 ||
+        strcmp(client->redirect_uri, about->redirect_uri) != 0)
+        return register_anew(r, &known, about, &ask, e);
+    about->client_id = client->client_id;
+    about->method = oauth_method_of(about, client->secret != NULL);
     return true;
 }
 

@@ -79,8 +79,9 @@ bool store_tool_client_get(struct store *s, struct arena *a, const struct store_
 }
 
 static bool put_client(struct store *s, struct arena *a, const struct store_tool_server *server,
-                       const struct store_tool_client *x, struct err *e)
+                       const struct store_tool_client *const pair[2], struct err *e)
 {
+    const struct store_tool_client *was = pair[0], *x = pair[1];
     int changed = 0;
     const unsigned char *sealed =
         x->secret ? seal(s, a, client_name(a, server, x->client_id), x->secret, e) : NULL;
@@ -94,6 +95,8 @@ static bool put_client(struct store *s, struct arena *a, const struct store_tool
         statement_bind_text(q, ":client_id", x->client_id);
         statement_bind_text(q, ":issuer", x->issuer ? x->issuer : "");
         statement_bind_text(q, ":redirect_uri", x->redirect_uri ? x->redirect_uri : "");
+        statement_bind_text(q, ":was_client_id", was ? was->client_id : NULL);
+        statement_bind_text(q, ":was_issuer", was ? was->issuer : NULL);
         statement_bind_blob(q, ":sealed", sealed,
                             x->secret ? strlen(x->secret) + STORE_SEALED_EXTRA : 0);
     }
@@ -101,13 +104,31 @@ static bool put_client(struct store *s, struct arena *a, const struct store_tool
 }
 
 bool store_tool_client_put(struct store *s, const struct store_tool_server *server,
+                           const struct store_tool_client *was,
                            const struct store_tool_client *client, struct err *e)
 {
     struct arena *a = arena_create(0);
+    const struct store_tool_client *const pair[2] = {was, client};
     const bool ok =
-        a ? put_client(s, a, server, client, e) : err_set(e, ERR_NOMEM, "no memory for a client");
+        a ? put_client(s, a, server, pair, e) : err_set(e, ERR_NOMEM, "no memory for a client");
     arena_destroy(&a);
     return ok;
+}
+
+bool store_tool_client_bind(struct store *s, const struct store_tool_server *server,
+                            const struct store_tool_client *client, struct err *e)
+{
+    int changed = 0;
+    if (!store_write_begin(s, e))
+        return false;
+    sqlite3_stmt *q = statement_begin(s, QUERY_TOOL_OAUTH_BIND, e);
+    if (q) {
+        statement_bind_int(q, ":id", server->id);
+        statement_bind_text(q, ":url", server->url);
+        statement_bind_text(q, ":client_id", client->client_id);
+        statement_bind_text(q, ":issuer", client->issuer);
+    }
+    return run(s, q, &changed, e) && (changed || moved(e));
 }
 
 bool tool_oauth_forget(struct store *s, int64_t server_id, struct err *e)

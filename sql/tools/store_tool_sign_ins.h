@@ -27,9 +27,15 @@ struct store_tool_client {
 /* The server's; client_id NULL: it wants no sign-in. */
 bool store_tool_client_get(struct store *s, struct arena *a, const struct store_tool_server *server,
                            struct store_tool_client *out, struct err *e);
-/* In the place of what is there, as long as the server is at the url of *server. ERR_CONFLICT. */
+/* In the place of what is there, as long as the server is at the url of *server. was: only as long
+ * as this one is there, which nobody entered; NULL: whatever is. ERR_CONFLICT. */
 bool store_tool_client_put(struct store *s, const struct store_tool_server *server,
+                           const struct store_tool_client *was,
                            const struct store_tool_client *client, struct err *e);
+/* The client that somebody entered is of client->issuer from now on. ERR_CONFLICT: it was changed,
+ * or is of another. */
+bool store_tool_client_bind(struct store *s, const struct store_tool_server *server,
+                            const struct store_tool_client *client, struct err *e);
 /* The server wants no sign-in any more: everybody's tokens go as well. */
 bool store_tool_client_remove(struct store *s, int64_t server_id, struct err *e);
 

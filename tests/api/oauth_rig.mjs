@@ -141,7 +141,7 @@ export class FakePeer {
     if (pathname === '/.well-known/oauth-protected-resource/mcp') return send(how.resource, { resource: this.url, authorization_servers: [this.base], scopes_supported: ['read'] });
     if (pathname === '/.well-known/oauth-authorization-server') return send(how.issuer, this.metadata());
     if (pathname === '/.well-known/openid-configuration') return send(how.openid ?? { status: 404 });
-    if (pathname === '/register') { this.registered.push(JSON.parse(body)); return send(how.register, { client_id: `c${this.registered.length}`, token_endpoint_auth_method: 'none' }); }
+    if (pathname === '/register') { this.registered.push(JSON.parse(body)); await how.meanwhile?.(); return send(how.register, { client_id: `c${this.registered.length}`, token_endpoint_auth_method: 'none' }); }
     if (pathname === '/authorize') {
       const code = randomBytes(8).toString('hex'), back = new URL(searchParams.get('redirect_uri'));
       this.codes.set(code, Object.fromEntries(searchParams));

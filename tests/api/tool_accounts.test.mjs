@@ -272,6 +272,16 @@ test('a client that somebody entered is shown to one issuer, by the way that it 
   await gone(server);
 });
 
+test('a client that somebody enters while a sign-in registers another one stays', async () => {
+  const server = await added('slow');
+  fake.how = { meanwhile: async () => assert.equal((await ann.json('PATCH', `/api/tool-servers/${server.id}`, { client_id: 'entered' })).status, 200) };
+  const begun = await ann.depart(server);
+  assert.deepEqual([begun.status, begun.body.error?.reason], [409, 'tool_server_changed'], begun.text);
+  fake.how = {};
+  assert.equal(new URL((await ann.depart(server)).body.url).searchParams.get('client_id'), 'entered');
+  await gone(server);
+});
+
 test('this server describes itself to issuers that read such descriptions', async () => {
   const r = await s.json('GET', '/api/tool-sign-in/client.json', undefined, { authorization: null });
   assert.deepEqual([r.status, r.body.client_id, r.body.redirect_uris], [200, `${s.url}/api/tool-sign-in/client.json`, [`${s.url}/api/tool-sign-in/callback`]]);

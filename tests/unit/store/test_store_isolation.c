@@ -195,8 +195,9 @@ static bool is_of_all_passages(int q)
 static bool is_of_sign_ins(int q)
 {
     return q == QUERY_TOOL_OAUTH_GET || q == QUERY_TOOL_OAUTH_PUT || q == QUERY_TOOL_OAUTH_REMOVE ||
-           q == QUERY_TOOL_SIGN_INS_FORGET || q == QUERY_TOOL_FLOWS_FORGET ||
-           q == QUERY_TOOL_FLOW_EXPIRE || q == QUERY_TOOL_FLOW_ADD || q == QUERY_TOOL_FLOW_TAKE ||
+           q == QUERY_TOOL_OAUTH_BIND || q == QUERY_TOOL_SIGN_INS_FORGET ||
+           q == QUERY_TOOL_FLOWS_FORGET || q == QUERY_TOOL_FLOW_EXPIRE ||
+           q == QUERY_TOOL_FLOW_ADD || q == QUERY_TOOL_FLOW_TAKE ||
            q == QUERY_USER_REMOVE_TOOL_SIGN_INS;
 }
 
