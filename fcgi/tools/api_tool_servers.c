@@ -268,7 +268,8 @@ static bool may_ask(const struct request *r, const struct store_tool_server *x, 
            err_reason(e, "tool_servers_closed");
 }
 
-/* Which client people sign in by, where they do; of a server that is kept. */
+/* Which client people sign in by, where they do; of a server that is kept. One that was registered
+ * by itself is forgotten where somebody says that none is entered. */
 static bool keep_client(struct request *r, const struct store_tool_server *x,
                         const struct secrets *sent, struct err *e)
 {
@@ -279,9 +280,10 @@ static bool keep_client(struct request *r, const struct store_tool_server *x,
         return false;
     const bool same = client.client_id && client.typed == (*x->client_id != '\0') &&
                       (!client.typed || !strcmp(client.client_id, x->client_id));
-    if (same && !sent->client_secret)
+    const bool reset = same && !client.typed && sent->client_id && *client.client_id;
+    if (same && !reset && !sent->client_secret)
         return true;
-    if (!same)
+    if (!same || reset)
         client = (struct store_tool_client){.client_id = x->client_id};
     client.typed = *x->client_id != '\0';
     if (sent->client_secret)

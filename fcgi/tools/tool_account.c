@@ -79,6 +79,21 @@ static bool keep(const struct tool_visit *v, struct account *a, const struct oau
     return ok && (kept || wants_sign_in(e)); /* signed out while they were fetched */
 }
 
+bool tool_account_drop_client(struct request *r, const struct store_tool_server *server,
+                              const char *client_id)
+{
+    struct store_tool_client client;
+    struct err why = {0};
+    if (!store_tool_client_get(r->store, r->arena, server, &client, &why) || !client.client_id)
+        return false;
+    const bool same = !strcmp(client.client_id, client_id);
+    if (same && !client.typed &&
+        !store_tool_client_put(r->store, server, &client,
+                               &(struct store_tool_client){.client_id = ""}, &why))
+        log_info("id=%s server=%lld its client stays: %s", r->id, (long long)server->id, why.text);
+    return !same || !client.typed;
+}
+
 /* The client's secret may have been entered anew since somebody signed in. */
 static bool take_secret(const struct tool_visit *v, struct account *a, struct err *e)
 {
@@ -115,6 +130,11 @@ static bool refresh(const struct tool_visit *v, struct account *a, struct err *e
     if (oauth_refresh(&ask, &a->about, &a->tokens, &fresh, e)) {
         a->tokens = fresh;
         return keep_surely(v, a, &fresh, e);
+    }
+    if (!strcmp(e->reason, "tool_client_refused") &&
+        tool_account_drop_client(v->r, v->server, a->about.client_id)) {
+        *e = (struct err){0};
+        return wants_sign_in(e);
     }
     if (e->code != ERR_FORBIDDEN)
         return false;

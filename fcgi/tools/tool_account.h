@@ -29,5 +29,9 @@ bool tool_account_visit(struct tool_visit *v, struct err *e);
 /* Bounds of what is asked of the server's issuer. near: the server is in a private network. */
 struct oauth_ask tool_account_ask(struct request *r, const struct store_tool_server *server,
                                   bool near, double until);
+/* The issuer knows this client no more: it goes, if it was registered by itself, so that the next
+ * sign-in registers another. False: somebody has to look after it, who entered it. */
+bool tool_account_drop_client(struct request *r, const struct store_tool_server *server,
+                              const char *client_id);
 /* How it is with the user's account: JSON for the page; NULL: the server wants none. */
 cJSON *tool_account_json(struct request *r, const struct store_tool_server *server);

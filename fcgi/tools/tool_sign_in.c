@@ -274,8 +274,16 @@ static bool redeem(struct request *r, const struct store_tool_server *server,
     if (about->method != OAUTH_NONE && !own)
         return refuse(e, "tool_state", "the client was changed while somebody signed in");
     code->secret = about->method == OAUTH_NONE ? NULL : client.secret;
-    return work_begin(r, WORK_TOOL, e) && oauth_redeem(&ask, about, code, &tokens, e) &&
-           keep(r, server, about, &tokens, e);
+    if (!work_begin(r, WORK_TOOL, e))
+        return false;
+    if (oauth_redeem(&ask, about, code, &tokens, e))
+        return keep(r, server, about, &tokens, e);
+    if (!strcmp(e->reason, "tool_client_refused") &&
+        tool_account_drop_client(r, server, about->client_id))
+        return refuse(e, "tool_sign_in_failed",
+                      "the issuer knows this server's client no more: the next sign-in registers "
+                      "another");
+    return false;
 }
 
 bool tool_sign_in_end(struct request *r, struct store_tool_server *server, struct err *e)

@@ -282,6 +282,28 @@ test('a client that somebody enters while a sign-in registers another one stays'
   await gone(server);
 });
 
+test('a registered client that its issuer forgot is registered anew, and so is one that was reset', async () => {
+  const server = await added('forgets');
+  const client = async () => new URL((await ann.depart(server)).body.url).searchParams.get('client_id');
+  const first = await client();
+  assert.equal(await client(), first);
+  fake.how = { token: { status: 401, body: { error: 'invalid_client' } } };
+  assert.equal(await ann.signIn(server), 'tool_sign_in_failed');
+  fake.how = { more: { expires_in: 1 }, refresh: { access_token: 'good-again', token_type: 'Bearer', expires_in: 1 } };
+  const second = await client();
+  assert.notEqual(second, first);
+  assert.equal(await ann.signIn(server), 'done');
+  const x = await asked(ann, 'forgets', 'look');
+  fake.how = { refresh: { status: 401, body: { error: 'invalid_client' } } };
+  assert.equal((await x.run()).body.error?.reason, 'tool_sign_in');
+  const third = await client();
+  assert.notEqual(third, second);
+  assert.equal((await ann.json('PATCH', `/api/tool-servers/${server.id}`, { client_id: '' })).status, 200);
+  assert.notEqual(await client(), third);
+  fake.how = {};
+  await gone(server);
+});
+
 test('this server describes itself to issuers that read such descriptions', async () => {
   const r = await s.json('GET', '/api/tool-sign-in/client.json', undefined, { authorization: null });
   assert.deepEqual([r.status, r.body.client_id, r.body.redirect_uris], [200, `${s.url}/api/tool-sign-in/client.json`, [`${s.url}/api/tool-sign-in/callback`]]);
