@@ -27,6 +27,7 @@ struct oauth_ask {
     struct arena *arena;                                 /* of all texts that come out */
     double until;                                        /* clock_ms */
     bool (*may_connect)(const struct sockaddr *address); /* oidc_http.h */
+    bool exact; /* metadata must be of the server's very URL, not of a path that it lies in */
 };
 
 enum oauth_method { OAUTH_NONE, OAUTH_BASIC, OAUTH_POST }; /* how the client shows its secret */

@@ -38,15 +38,17 @@ static bool same_origin(const struct url *a, const struct url *b)
     return a->origin == b->origin && !strncasecmp(a->text, b->text, a->origin);
 }
 
-/* Is what the metadata speak of this server, or a part of its host that it lies in? */
-static bool covers(const char *resource, const char *server)
+/* Is what the metadata speak of this server, or a part of its host that it lies in? Tokens of the
+ * latter are good at its neighbours too, whose owner may be another: `exact` wants the former. */
+static bool covers(const char *resource, const char *server, bool exact)
 {
     const struct url r = split(resource), s = split(server);
     if (!same_origin(&r, &s) ||
         resource[r.origin + r.path + strspn(resource + r.origin + r.path, "/")])
         return false; /* nor a query of its own */
     const char *rest = server + s.origin + r.path;
-    return r.path <= s.path && !strncmp(resource + r.origin, server + s.origin, r.path) &&
+    return r.path <= s.path && (!exact || r.path == s.path) &&
+           !strncmp(resource + r.origin, server + s.origin, r.path) &&
            (!*rest || strchr("/?", *rest));
 }
 
@@ -125,7 +127,7 @@ static bool take_resource(const struct oauth_ask *ask, const cJSON *o, const cha
     const char *resource = json_text(o, "resource");
     const cJSON *list = json_member(o, "authorization_servers");
     const char *issuer = cJSON_IsArray(list) ? cJSON_GetStringValue(list->child) : NULL;
-    if (!resource || !covers(resource, server))
+    if (!resource || !covers(resource, server, ask->exact))
         return odd(e, "the tool server's metadata are of another resource",
                    resource ? resource : "none");
     if (!may_follow(issuer, server))

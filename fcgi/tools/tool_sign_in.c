@@ -44,7 +44,8 @@ static bool discover(struct request *r, const struct store_tool_server *server, 
         return false;
     *e = (struct err){0};
     oauth_challenge_read(v.refusal.challenge, &c);
-    const struct oauth_ask ask = tool_account_ask(r, server, v.refusal.near, until);
+    struct oauth_ask ask = tool_account_ask(r, server, v.refusal.near, until);
+    ask.exact = server->user_id != 0; /* admins know whose host it is */
     if (!oauth_discover(&ask, server->url, &c, about, e))
         return false;
     about->near = v.refusal.near;

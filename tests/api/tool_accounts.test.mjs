@@ -149,6 +149,7 @@ test('what the documents say is believed only of this server and of addresses th
   const cases = [
     ['metadata of another resource', { resource: { resource: 'http://127.0.0.1:1/mcp', authorization_servers: [fake.base] } }, 'tool_issuer_odd'],
     ['of a path beside it', { resource: { resource: `${fake.base}/mc`, authorization_servers: [fake.base] } }, 'tool_issuer_odd'],
+    ['of the whole host', { resource: { resource: fake.base, authorization_servers: [fake.base] } }, 'tool_issuer_odd'],
     ['no issuer', { resource: { resource: fake.url } }, 'tool_issuer_odd'],
     ['an issuer that is no address', { resource: { resource: fake.url, authorization_servers: ['file:///etc'] } }, 'tool_issuer_odd'],
     ['an issuer by plain http elsewhere', { resource: { resource: fake.url, authorization_servers: ['http://example.org'] } }, 'tool_issuer_odd'],
@@ -176,6 +177,12 @@ test('what the documents say is believed only of this server and of addresses th
     const r = await ann.depart(server);
     assert.deepEqual([r.status === 200, r.body.error?.reason], [false, want], `${what}: ${r.text}`);
   }
+  await gone(server);
+});
+
+test('metadata may be of the whole host where an admin gives the server to everyone', async () => {
+  const server = await added('host', { resource: { resource: `${fake.base}/`, authorization_servers: [fake.base] } }, { everyone: true });
+  assert.equal(new URL((await ann.depart(server)).body.url).searchParams.get('resource'), `${fake.base}/`);
   await gone(server);
 });
 
