@@ -128,6 +128,11 @@ DELETE FROM tool_sign_ins WHERE server_id = :id AND user_id = :user_id AND (:ver
 -- name: tool_flow_expire
 DELETE FROM tool_flows WHERE expires_at <= :now;
 
+-- The oldest of the session's: a place for one more.
+-- name: tool_flow_trim
+DELETE FROM tool_flows WHERE state_hash IN
+    (SELECT state_hash FROM tool_flows WHERE session_hash = :session_hash ORDER BY expires_at DESC LIMIT -1 OFFSET :most);
+
 -- name: tool_flow_add
 INSERT INTO tool_flows (state_hash, browser_hash, session_hash, server_id, about, expires_at)
 SELECT :state_hash, :browser_hash, :session_hash, t.id, :about, :expires_at FROM tool_servers t

@@ -305,15 +305,25 @@ bool store_tool_sign_in_remove(struct store *s, int64_t server_id,
 
 /* --- under way --- */
 
-static bool add_flow(struct store *s, const struct store_tool_flow *f, struct err *e)
+static bool trim_flows(struct store *s, const struct store_tool_flow *f, int64_t now, struct err *e)
 {
-    const int64_t now = clock_wall_ms();
-    int changed = 0;
     sqlite3_stmt *q = statement_begin(s, QUERY_TOOL_FLOW_EXPIRE, e);
     if (!q)
         return false;
     statement_bind_int(q, ":now", now);
-    if (!statement_run(s, q, NULL, e) || !(q = statement_begin(s, QUERY_TOOL_FLOW_ADD, e)))
+    if (!statement_run(s, q, NULL, e) || !(q = statement_begin(s, QUERY_TOOL_FLOW_TRIM, e)))
+        return false;
+    statement_bind_blob(q, ":session_hash", f->session_hash, SECRET_HASH_BYTES);
+    statement_bind_int(q, ":most", STORE_TOOL_FLOWS_SESSION - 1);
+    return statement_run(s, q, NULL, e);
+}
+
+static bool add_flow(struct store *s, const struct store_tool_flow *f, struct err *e)
+{
+    const int64_t now = clock_wall_ms();
+    int changed = 0;
+    sqlite3_stmt *q = trim_flows(s, f, now, e) ? statement_begin(s, QUERY_TOOL_FLOW_ADD, e) : NULL;
+    if (!q)
         return false;
     statement_bind_blob(q, ":state_hash", f->state_hash, SECRET_HASH_BYTES);
     statement_bind_blob(q, ":browser_hash", f->browser_hash, SECRET_HASH_BYTES);

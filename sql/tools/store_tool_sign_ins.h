@@ -17,7 +17,8 @@ struct arena;
 #define STORE_TOOL_ABOUT ((size_t)8192)   /* bytes of `about` */
 #define STORE_TOOL_TOKENS ((size_t)32768) /* bytes of the tokens' JSON */
 #define STORE_TOOL_FLOW_MS ((int64_t)10 * 60 * 1000)
-#define STORE_TOOL_FLOWS_MAX 10000 /* under way at one time */
+#define STORE_TOOL_FLOWS_MAX 10000  /* under way at one time */
+#define STORE_TOOL_FLOWS_SESSION 20 /* of one session; another takes the place of the oldest */
 
 struct store_tool_client {
     bool typed;                                 /* somebody entered it */

@@ -142,6 +142,14 @@ test('a state, a code and an issuer are good for one browser, one session, one t
   await gone(server);
 });
 
+test('a session has twenty sign-ins under way: another takes the place of the oldest', async () => {
+  const server = await added('many'), begun = [];
+  for (let i = 0; i < 21; i++) begun.push((await ann.depart(server)).body.url);
+  const end = async (url) => (await ann.back((await ann.b.go(url)).location)).code;
+  assert.deepEqual([await end(begun[0]), await end(begun[1]), await end(begun[20])], ['tool_state', 'done', 'done']);
+  await gone(server);
+});
+
 test('what the documents say is believed only of this server and of addresses that may be asked', async () => {
   const server = await added('liar');
   const issuer = (more) => ({ issuer: fake.metadata(more) });

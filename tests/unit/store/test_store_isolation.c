@@ -195,9 +195,9 @@ static bool is_of_all_passages(int q)
 static bool is_of_sign_ins(int q)
 {
     return q == QUERY_TOOL_OAUTH_GET || q == QUERY_TOOL_OAUTH_PUT || q == QUERY_TOOL_OAUTH_REMOVE ||
-           q == QUERY_TOOL_OAUTH_BIND || q == QUERY_TOOL_SIGN_INS_FORGET ||
-           q == QUERY_TOOL_FLOWS_FORGET || q == QUERY_TOOL_FLOW_EXPIRE ||
-           q == QUERY_TOOL_FLOW_ADD || q == QUERY_TOOL_FLOW_TAKE ||
+           q == QUERY_TOOL_OAUTH_BIND || q == QUERY_TOOL_FLOW_TRIM ||
+           q == QUERY_TOOL_SIGN_INS_FORGET || q == QUERY_TOOL_FLOWS_FORGET ||
+           q == QUERY_TOOL_FLOW_EXPIRE || q == QUERY_TOOL_FLOW_ADD || q == QUERY_TOOL_FLOW_TAKE ||
            q == QUERY_USER_REMOVE_TOOL_SIGN_INS;
 }
 
@@ -358,6 +358,7 @@ static bool may_scan(int q)
     case QUERY_PROMPT_FORGETS_NOTE_ALL: /* a row for each user */
     case QUERY_UPSTREAM_LIST:           /* STORE_UPSTREAMS_MAX rows */
     case QUERY_TOOL_FLOW_ADD:           /* sign-ins under way, as many as its bound */
+    case QUERY_TOOL_FLOW_TRIM:
     case QUERY_MODEL_ROUTE_LIST:
     case QUERY_MODEL_LIST: /* STORE_MODELS_MAX */
     case QUERY_MODEL_FIND: /* the aliases of one */
