@@ -193,6 +193,54 @@ static bool is_issuer(const char *said, const char *asked)
     return said && n == m && !strncmp(said, asked, n);
 }
 
+struct host {
+    const char *at;
+    size_t len;
+};
+
+static struct host host_of(const char *url)
+{
+    const struct url u = split(url);
+    const char *at = strstr(url, "://") + 3;
+    const size_t n = (size_t)(url + u.origin - at);
+    return (struct host){at, *at == '[' ? n : strcspn(at, ":") < n ? strcspn(at, ":") : n};
+}
+
+/* The part of an issuer's host that its endpoints may share: the host without its first label, but
+ * never a bare end such as "com" or "co.uk", and an address as a whole. */
+static struct host site_of(struct host h)
+{
+    int dots = 0;
+    size_t ends[3] = {h.len, 0, 0}; /* where the last labels begin */
+    const char *first = memchr(h.at, '.', h.len);
+    if (h.len && (*h.at == '[' || (h.at[h.len - 1] >= '0' && h.at[h.len - 1] <= '9')))
+        return h;
+    for (size_t i = h.len; i > 0; i--)
+        if (h.at[i - 1] == '.' && ++dots < 3)
+            ends[dots] = i;
+    const bool country = dots == 2 && h.len - ends[1] == 2 && ends[1] - 1 - ends[2] <= 3;
+    if (!first || dots < 2 || country)
+        return h;
+    return (struct host){first + 1, h.len - (size_t)(first + 1 - h.at)};
+}
+
+static bool lies_in(const char *url, struct host site)
+{
+    const struct host h = host_of(url);
+    return h.len >= site.len && !strncasecmp(h.at + h.len - site.len, site.at, site.len) &&
+           (h.len == site.len || h.at[h.len - site.len - 1] == '.');
+}
+
+/* An issuer that sends browsers to another's page would get that one's codes: its answers must say
+ * whose they are (RFC 9207), or both of its endpoints be of one place, or of its own. */
+static bool may_mix_up(const struct oauth_about *about, const char *issuer)
+{
+    const struct url a = split(about->authorization_endpoint), t = split(about->token_endpoint);
+    const struct host site = site_of(host_of(issuer));
+    return !about->names_itself && !same_origin(&a, &t) &&
+           !(lies_in(about->authorization_endpoint, site) && lies_in(about->token_endpoint, site));
+}
+
 /* *to stays NULL where there is none that may be followed. */
 static bool take_endpoint(const struct oauth_ask *ask, const cJSON *o, const char *name,
                           const char *from, const char **to)
@@ -228,6 +276,8 @@ static bool take_issuer(const struct oauth_ask *ask, const cJSON *o, struct oaut
     take_endpoint(ask, o, "registration_endpoint", from, &out->registration_endpoint);
     take_endpoint(ask, o, "revocation_endpoint", from, &out->revocation_endpoint);
     take_methods(o, out);
+    if (may_mix_up(out, from))
+        return odd(e, "the issuer has its pages and its tokens at different hosts", issuer);
     out->issuer = arena_strdup(ask->arena, issuer); /* as its answers name it */
     return out->issuer || err_set(e, ERR_NOMEM, "no memory for a sign-in");
 }

@@ -176,6 +176,7 @@ test('what the documents say is believed only of this server and of addresses th
     ['a script', issuer({ authorization_endpoint: 'javascript:alert(1)' }), 'tool_issuer_odd'],
     ['no token endpoint', issuer({ token_endpoint: undefined }), 'tool_issuer_odd'],
     ['a token endpoint by plain http elsewhere', issuer({ token_endpoint: 'http://example.org/token' }), 'tool_issuer_odd'],
+    ['codes of another\'s page', issuer({ authorization_endpoint: 'https://honest.example.org/authorize' }), 'tool_issuer_odd'],
     ['no registration', issuer({ registration_endpoint: undefined }), 'tool_client'],
     ['a registration that is refused', { register: { status: 403, body: { error: 'no' } } }, 'tool_client'],
     ['a client that can\'t be one', { register: { client_id: 'a\nb' } }, 'tool_client'],
@@ -185,6 +186,12 @@ test('what the documents say is believed only of this server and of addresses th
     const r = await ann.depart(server);
     assert.deepEqual([r.status === 200, r.body.error?.reason], [false, want], `${what}: ${r.text}`);
   }
+  await gone(server);
+});
+
+test('an issuer whose answers name it may have its page elsewhere', async () => {
+  const server = await added('named', { issuer: fake.metadata({ authorization_endpoint: 'https://page.example.org/authorize', authorization_response_iss_parameter_supported: true }) });
+  assert.match((await ann.depart(server)).body.url, /^https:\/\/page\.example\.org\//);
   await gone(server);
 });
 
