@@ -130,8 +130,13 @@ static bool choose_client(struct request *r, const struct store_tool_server *ser
         about->client_id = arena_printf(r->arena, "%s" TOOL_SIGN_IN_DOCUMENT, address);
         return about->client_id || err_set(e, ERR_NOMEM, "no memory for a sign-in");
     }
-    if (!*client->client_id || strcmp(client->issuer, about->issuer) != 0 ||
-        strcmp(client->redirect_uri, about->redirect_uri) != 0)
+    const bool registered = *client->client_id && !strcmp(client->issuer, about->issuer);
+    const bool elsewhere = registered && strcmp(client->redirect_uri, about->redirect_uri) != 0;
+    if (elsewhere && !server->user_id && !*public) /* the Host of one user is not everyone's */
+        return refuse(e, "tool_public_url",
+                      "this server is registered at the issuer by another address: set "
+                      "oidc_public_url, the address that users reach it by");
+    if (!registered || elsewhere)
         return register_anew(r, &known, about, &ask, e);
     about->client_id = client->client_id;
     about->method = oauth_method_of(about, client->secret != NULL);

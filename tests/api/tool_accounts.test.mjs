@@ -326,6 +326,16 @@ test('a registered client that its issuer forgot is registered anew, and so is o
   await gone(server);
 });
 
+test('the Host of one user does not replace the client of all', async () => {
+  const server = await added('shared', {}, { everyone: true });
+  const first = new URL((await ann.depart(server)).body.url).searchParams.get('client_id');
+  const cy = await Person.of(Object.assign(Object.create(s), { url: s.url.replace('127.0.0.1', 'localhost') }), 'cy');
+  const no = await cy.depart(server);
+  assert.deepEqual([no.status, no.body.error?.reason], [403, 'tool_public_url'], no.text);
+  assert.equal(new URL((await ann.depart(server)).body.url).searchParams.get('client_id'), first);
+  await gone(server);
+});
+
 test('this server describes itself to issuers that read such descriptions', async () => {
   const r = await s.json('GET', '/api/tool-sign-in/client.json', undefined, { authorization: null });
   assert.deepEqual([r.status, r.body.client_id, r.body.redirect_uris], [200, `${s.url}/api/tool-sign-in/client.json`, [`${s.url}/api/tool-sign-in/callback`]]);
