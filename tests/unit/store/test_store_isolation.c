@@ -293,12 +293,13 @@ static void test_every_statement_on_user_data_compares_the_user(void **state)
     assert_true(checked > 10);
 }
 
-/* STORE_GROUPS_MAX rows, STORE_PROJECT_SHARES, or a page of one group for admins. */
-static bool is_few_groups(int q)
+/* STORE_GROUPS_MAX rows, STORE_PROJECT_SHARES, a page of one group for admins, or the sign-ins that
+ * are under way at tool servers, STORE_TOOL_FLOWS_MAX. */
+static bool is_few_rows(int q)
 {
     return q == QUERY_GROUP_LIST || q == QUERY_GROUP_ADD || q == QUERY_GROUP_CLAIM_ADD ||
            q == QUERY_GROUPS_OF_USER || q == QUERY_LIMITS_OF_GROUPS || q == QUERY_GROUP_MEMBERS ||
-           q == QUERY_PROJECT_SHARE_LIST;
+           q == QUERY_PROJECT_SHARE_LIST || q == QUERY_TOOL_FLOW_ADD || q == QUERY_TOOL_FLOW_TRIM;
 }
 
 /* Tables that stay small, or lists of all there is by their nature. */
@@ -357,14 +358,12 @@ static bool may_scan(int q)
     case QUERY_PROMPT_FORGET_ALL:       /* likewise */
     case QUERY_PROMPT_FORGETS_NOTE_ALL: /* a row for each user */
     case QUERY_UPSTREAM_LIST:           /* STORE_UPSTREAMS_MAX rows */
-    case QUERY_TOOL_FLOW_ADD:           /* sign-ins under way, as many as its bound */
-    case QUERY_TOOL_FLOW_TRIM:
     case QUERY_MODEL_ROUTE_LIST:
     case QUERY_MODEL_LIST: /* STORE_MODELS_MAX */
     case QUERY_MODEL_FIND: /* the aliases of one */
         return true;
     }
-    return is_few_groups(q);
+    return is_few_rows(q);
 }
 
 static void stub(sqlite3_context *context, int n, sqlite3_value **args)
