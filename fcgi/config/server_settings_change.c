@@ -7,6 +7,7 @@
 #include "engine/base/json/json.h"
 #include "fcgi/config/setting_checks.h"
 #include "fcgi/config/setting_table.h"
+#include "fcgi/http/audit.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
@@ -87,7 +88,7 @@ bool server_settings_change(struct request *r, const cJSON *change, char *change
 {
     struct store_setting list[SETTING__N];
     const cJSON *item;
-    int n = 0, used = 0;
+    int n = 0, used = 0, ended;
     *changed = '\0';
     cJSON_ArrayForEach (
         item,
@@ -105,8 +106,10 @@ bool server_settings_change(struct request *r, const cJSON *change, char *change
     }
     if (!n)
         return err_set(e, ERR_INPUT, "the body names no setting");
-    if (!store_settings_change(r->store, list, n, e))
+    if (!store_settings_change(r->store, list, n, &ended, e))
         return false;
+    if (ended)
+        audit_record(r, r->who.user_id, r->who.name, "group.member.remove", "all oidc");
     atomic_fetch_add(&r->worker->shared->settings_generation, 1);
     return true;
 }

@@ -13,6 +13,7 @@
 #include "fcgi/http/json_put.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/oidc/oidc_account.h"
 #include "fcgi/oidc/oidc_config.h"
 #include "fcgi/oidc/oidc_factor.h"
 #include "fcgi/oidc/oidc_sign_in.h"
@@ -170,10 +171,8 @@ static bool unlink_account(struct request *r, struct err *e)
     if (!credentials_has_password(&user))
         return err_set(e, ERR_CONFLICT,
                        "this account has no password, so nobody could log in to it any more");
-    if (!confirm(r, password, &user, e) || !store_oidc_unlink(r->store, user.id, issuer, e))
-        return false;
-    audit_record(r, user.id, user.name, "oidc.unlink", issuer);
-    return reply_empty(r, 204);
+    return confirm(r, password, &user, e) && oidc_account_unlink(r, &user, issuer, e) &&
+           reply_empty(r, 204);
 }
 
 const struct route api_oidc_routes[] = {

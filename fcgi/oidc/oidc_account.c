@@ -169,3 +169,15 @@ bool oidc_account_link(struct request *r, const unsigned char *session_hash,
     audit_record(r, user.id, user.name, "oidc.link", c->issuer);
     return true;
 }
+
+bool oidc_account_unlink(struct request *r, const struct store_user *user, const char *issuer,
+                         struct err *e)
+{
+    struct told told = {r, user};
+    const struct store_oidc_end end = {
+        .user_id = user->id, .issuer = issuer, .moved = tell, .context = &told};
+    if (!store_oidc_unlink(r->store, &end, e))
+        return false;
+    audit_record(r, user->id, user->name, "oidc.unlink", issuer);
+    return true;
+}

@@ -15,6 +15,9 @@ struct store_user;
  * oidc_no_account, oidc_domain, oidc_name_taken, oidc_disabled. */
 bool oidc_account_find(struct request *r, const struct oidc_exchange *x, struct oidc_claims *c,
                        struct store_user *user, struct err *e);
+/* What the provider said of the user's groups ends with it. ERR_NOTFOUND. */
+bool oidc_account_unlink(struct request *r, const struct store_user *user, const char *issuer,
+                         struct err *e);
 /* Links it to the user of this session, who asked for it. Refusals: oidc_session, oidc_linked. */
 bool oidc_account_link(struct request *r, const unsigned char *session_hash,
                        const struct oidc_claims *c, struct err *e);

@@ -89,8 +89,10 @@ bool store_setting_list(struct store *s, store_setting_fn fn, void *context, str
 struct store_setting {
     const char *name, *json; /* json NULL: as if it was never set */
 };
-/* All of them or none. */
-bool store_settings_change(struct store *s, const struct store_setting *list, int n, struct err *e);
+/* All of them or none. Where oidc_issuer or oidc_groups_claim changes, *ended memberships that were
+ * the former provider's word end with it. */
+bool store_settings_change(struct store *s, const struct store_setting *list, int n, int *ended,
+                           struct err *e);
 /* A setting that is a secret: it lies in its row sealed by the key beside the database, under the
  * setting's name, so that no row opens as another. A copy of the database does not open it. */
 #define STORE_SEALED_EXTRA 40 /* bytes that sealing adds */

@@ -51,14 +51,34 @@ static bool unset_setting(struct store *s, const char *name, struct err *e)
     return statement_run(s, q, NULL, e);
 }
 
-bool store_settings_change(struct store *s, const struct store_setting *list, int n, struct err *e)
+/* Another provider, or another claim of it, said nothing yet of who is in which group. */
+static bool end_claims(struct store *s, const struct store_setting *x, int *ended, struct err *e)
 {
+    int changed = 0;
+    if (strcmp(x->name, "oidc_issuer") && strcmp(x->name, "oidc_groups_claim"))
+        return true;
+    sqlite3_stmt *q = statement_begin(s, QUERY_GROUP_CLAIMS_END, e);
+    if (!q)
+        return false;
+    statement_bind_text(q, ":name", x->name);
+    statement_bind_text(q, ":value", x->json);
+    if (!statement_run(s, q, &changed, e))
+        return false;
+    *ended += changed;
+    return true;
+}
+
+bool store_settings_change(struct store *s, const struct store_setting *list, int n, int *ended,
+                           struct err *e)
+{
+    *ended = 0;
     if (!store_write_begin(s, e))
         return false;
     bool ok = true;
     for (int i = 0; i < n && ok; i++)
-        ok = list[i].json ? server_set_setting(s, list[i].name, list[i].json, e)
-                          : unset_setting(s, list[i].name, e);
+        ok = end_claims(s, &list[i], ended, e) &&
+             (list[i].json ? server_set_setting(s, list[i].name, list[i].json, e)
+                           : unset_setting(s, list[i].name, e));
     return store_write_end(s, ok, e);
 }
 

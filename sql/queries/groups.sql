@@ -74,6 +74,10 @@ WHERE EXISTS (SELECT 1 FROM json_each(:names) WHERE json_each.value = CASE g.cla
 ON CONFLICT (group_id, user_id) DO NOTHING
 RETURNING group_id;
 
+-- They are the word of one provider in one claim: a change of the setting that names either ends them all.
+-- name: group_claims_end
+DELETE FROM group_members WHERE provider = 1 AND (SELECT value FROM settings WHERE name = :name) IS NOT :value;
+
 -- name: user_leave_groups
 DELETE FROM group_members WHERE user_id = :user_id;
 

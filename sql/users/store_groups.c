@@ -364,3 +364,17 @@ bool store_group_claimed(struct store *s, const struct store_group_claim *c, str
     free(made.at);
     return ok;
 }
+
+bool users_leave_claimed(struct store *s, int64_t user_id, int64_t *groups, int *n, struct err *e)
+{
+    int rc = 0;
+    sqlite3_stmt *q = statement_begin(s, QUERY_GROUP_CLAIM_DROP, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_text(q, ":names", "[]");
+    for (*n = 0; *n < STORE_GROUPS_MAX && (rc = statement_step(s, q, e)) == 1;)
+        groups[(*n)++] = sqlite3_column_int64(q, 0);
+    statement_end(q);
+    return rc >= 0;
+}

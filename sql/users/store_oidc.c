@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
+#include "sql/users/store_groups.h"
 #include "sql/users/users_internal.h"
 
 static sqlite3_stmt *begin_of(struct store *s, enum query which,
@@ -116,19 +117,29 @@ bool store_oidc_list(struct store *s, int64_t user_id, store_oidc_fn fn, void *c
     return rc >= 0;
 }
 
-bool store_oidc_unlink(struct store *s, int64_t user_id, const char *issuer, struct err *e)
+static bool unlink_account(struct store *s, const struct store_oidc_end *end, struct err *e)
 {
     int changed = 0;
-    if (!store_write_begin(s, e))
-        return false;
     sqlite3_stmt *q = statement_begin(s, QUERY_OIDC_UNLINK, e);
-    if (q) {
-        statement_bind_int(q, ":user_id", user_id);
-        statement_bind_text(q, ":issuer", issuer);
-    }
-    bool ok = q && statement_run(s, q, &changed, e) &&
-              (changed == 1 || err_set(e, ERR_NOTFOUND, "no account of that issuer is linked"));
-    return store_write_end(s, ok, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", end->user_id);
+    statement_bind_text(q, ":issuer", end->issuer);
+    return statement_run(s, q, &changed, e) &&
+           (changed == 1 || err_set(e, ERR_NOTFOUND, "no account of that issuer is linked"));
+}
+
+bool store_oidc_unlink(struct store *s, const struct store_oidc_end *end, struct err *e)
+{
+    int64_t left[STORE_GROUPS_MAX];
+    int n = 0;
+    const bool ok =
+        store_write_begin(s, e) &&
+        store_write_end(
+            s, unlink_account(s, end, e) && users_leave_claimed(s, end->user_id, left, &n, e), e);
+    for (int i = 0; ok && end->moved && i < n; i++)
+        end->moved(end->context, left[i], false);
+    return ok;
 }
 
 bool users_unlink_oidc(struct store *s, int64_t user_id, struct err *e)

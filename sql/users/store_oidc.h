@@ -40,8 +40,15 @@ typedef bool (*store_oidc_fn)(void *context, const struct store_oidc_identity *i
 /* A user's; without the subjects. */
 bool store_oidc_list(struct store *s, int64_t user_id, store_oidc_fn fn, void *context,
                      struct err *e);
-/* The user's account of that issuer. ERR_NOTFOUND. */
-bool store_oidc_unlink(struct store *s, int64_t user_id, const char *issuer, struct err *e);
+struct store_oidc_end {
+    int64_t user_id;
+    const char *issuer;
+    void (*moved)(void *context, int64_t group_id, bool added); /* NULL, or as below */
+    void *context;
+};
+/* The user's account of that issuer, and with it the memberships that were the provider's word:
+ * each is told after the commit. Another account's come back at its next sign-in. ERR_NOTFOUND. */
+bool store_oidc_unlink(struct store *s, const struct store_oidc_end *end, struct err *e);
 
 struct store_oidc_flow {
     unsigned char state_hash[SECRET_HASH_BYTES], browser_hash[SECRET_HASH_BYTES];

@@ -30,6 +30,8 @@ bool users_set_disabled(struct store *s, int64_t id, bool disabled, struct err *
 bool users_set_limits(struct store *s, int64_t user_id, const struct store_user_limits *l,
                       struct err *e);
 bool users_remove_factor(struct store *s, int64_t user_id, struct err *e);
+/* Memberships by the sign-in provider's word end: groups [STORE_GROUPS_MAX] are those left. */
+bool users_leave_claimed(struct store *s, int64_t user_id, int64_t *groups, int *n, struct err *e);
 bool users_unlink_oidc(struct store *s, int64_t user_id, struct err *e);
 bool users_remove_passkeys(struct store *s, int64_t user_id, struct err *e);
 /* Inside a write transaction, after what it adds: ERR_LIMIT, field STORE_QUOTA_FIELD, when the user

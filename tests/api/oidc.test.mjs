@@ -178,7 +178,12 @@ test('the groups that the provider names are the user\'s at each sign-in; those 
   assert.deepEqual(await groups({}, {}), [hand], 'nothing is said: none');
   const rows = (await h.s.json('GET', '/api/admin/audit?action=group.member')).body.items.filter((x) => x.user === 'grace');
   assert.ok(rows.length >= 5 && rows.every((x) => x.target.endsWith(' oidc')), JSON.stringify(rows));
+  assert.deepEqual(await groups({ groups: 'staff' }), [hand, staff]);
   await h.useFake({ oidc_groups_claim: null });
+  const left = (await h.s.json('GET', `/api/groups/${staff}/members`)).body.items.map((u) => u.name);
+  assert.deepEqual(left, [], 'another provider, and no claim: what the former one said ends');
+  const [last] = (await h.s.json('GET', '/api/admin/audit?action=group.member.remove')).body.items;
+  assert.deepEqual([last.user, last.target], ['admin', 'all oidc']);
 });
 
 test('an account without a password cannot unlink itself from its only way in', async () => {

@@ -456,8 +456,9 @@ static void test_recorder_removes_old_rows_of_the_audit_log(void **state)
     usleep(500 * 1000);
     stop_recorder(pid, SIGTERM);
     wait_rows(f, 1211); /* kept for ever */
-    ASSERT_OK(
-        store_settings_change(f->store, &(struct store_setting){.name = "audit_days"}, 1, &e));
+    int ended;
+    ASSERT_OK(store_settings_change(f->store, &(struct store_setting){.name = "audit_days"}, 1,
+                                    &ended, &e));
     pid = start_recorder(f, 0);
     wait_rows(f, 11); /* the default */
     stop_recorder(pid, SIGTERM);

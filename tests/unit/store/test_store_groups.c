@@ -13,6 +13,7 @@
 #include "sql/tools/store_tool_servers.h"
 #include "sql/users/store_groups.h"
 #include "sql/users/store_invites.h"
+#include "sql/users/store_oidc.h"
 #include "tests/unit/store/attachment_fixture.h"
 #include "tests/unit/store/store_fixture.h"
 
@@ -198,6 +199,47 @@ static void test_the_providers_word_puts_in_and_takes_out_but_not_what_a_hand_di
     assert_int_equal(m.removed, 0);
     put(f, staff, f->other, false);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM group_members"), 1);
+}
+
+static void change_setting(struct fixture *f, const char *name, const char *json, int want)
+{
+    struct err e = {0};
+    int ended;
+    ASSERT_OK(store_settings_change(f->store, &(struct store_setting){name, json}, 1, &ended, &e));
+    assert_int_equal(ended, want);
+}
+
+static void test_the_providers_word_ends_with_the_link_and_with_the_provider(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct moved m = {0};
+    const int64_t hand = make_group(f, "hand");
+    make_group(f, "staff");
+    put(f, hand, f->other, true);
+    claim(f, "[\"staff\"]");
+    ASSERT_OK(store_oidc_link(
+        f->store,
+        &(struct store_oidc_identity){
+            .user_id = f->other, .issuer = "https://a", .subject = "1", .label = ""},
+        &e));
+    struct store_oidc_end end = {
+        .user_id = f->other, .issuer = "https://b", .moved = count_move, .context = &m};
+    ASSERT_ERR(store_oidc_unlink(f->store, &end, &e), ERR_NOTFOUND);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM group_members"), 2);
+    end.issuer = "https://a";
+    ASSERT_OK(store_oidc_unlink(f->store, &end, &e));
+    assert_true(m.removed == 1 && m.added == 0);
+    assert_int_equal(fixture_number(f->path, "SELECT group_id FROM group_members"), hand);
+    change_setting(f, "oidc_groups_claim", "\"groups\"", 0);
+    change_setting(f, "oidc_issuer", "\"https://a\"", 0);
+    claim(f, "[\"staff\"]");
+    change_setting(f, "oidc_groups_claim", "\"groups\"", 0); /* as it was */
+    change_setting(f, "oidc_name", "\"A\"", 0);
+    change_setting(f, "oidc_issuer", "\"https://b\"", 1);
+    claim(f, "[\"staff\"]");
+    change_setting(f, "oidc_groups_claim", NULL, 1);
+    assert_int_equal(fixture_number(f->path, "SELECT group_id FROM group_members"), hand);
 }
 
 static void test_names_are_unique_and_what_can_not_be_says_so(void **state)
@@ -432,6 +474,7 @@ int main(void)
         T(test_a_tool_server_of_a_group_is_no_one_elses),
         T(test_of_several_groups_the_most_generous_limit_counts),
         T(test_the_providers_word_puts_in_and_takes_out_but_not_what_a_hand_did),
+        T(test_the_providers_word_ends_with_the_link_and_with_the_provider),
         T(test_names_are_unique_and_what_can_not_be_says_so),
         T(test_an_invitation_puts_its_account_into_groups),
         T(test_a_reader_uses_a_project_and_an_editor_changes_it),

@@ -298,6 +298,7 @@ static void test_every_statement_on_user_data_compares_the_user(void **state)
 static bool is_few_rows(int q)
 {
     return q == QUERY_GROUP_LIST || q == QUERY_GROUP_ADD || q == QUERY_GROUP_CLAIM_ADD ||
+           q == QUERY_GROUP_CLAIMS_END || /* when a setting changes */
            q == QUERY_GROUPS_OF_USER || q == QUERY_LIMITS_OF_GROUPS || q == QUERY_GROUP_MEMBERS ||
            q == QUERY_PROJECT_SHARE_LIST || q == QUERY_TOOL_FLOW_ADD || q == QUERY_TOOL_FLOW_TRIM;
 }
