@@ -65,9 +65,17 @@ static bool read_places(struct store *s, struct store_vector_work *w, int64_t *f
 
 bool store_vectors_next(struct store *s, struct store_vector_work *w, struct err *e)
 {
-    int64_t file = 0;
+    int64_t file = 0, last = 0;
+    w->n = 0;
+    sqlite3_stmt *q = statement_begin(s, QUERY_VECTOR_LAST, e);
+    if (!q || !statement_int(s, q, &last, e))
+        return false;
+    if (last <= w->after)
+        return true;
     if (!read_places(s, w, &file, e))
         return false;
+    if (!w->n)
+        w->after = last; /* else all of them were read again at each look */
     if (!w->n || file == w->file)
         return true;
     struct err why = {0};

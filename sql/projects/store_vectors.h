@@ -35,7 +35,8 @@ struct store_vector_work { /* zeroed at first; store_vector_work_fini */
     } at[STORE_VECTORS_STEP];
     int n; /* 0: none waits */
 };
-/* The next ones of all users that have no vector of this model. */
+/* The next ones of all users that have no vector of this model. Where there is none, `after` moves
+ * to the last passage there is. */
 bool store_vectors_next(struct store *s, struct store_vector_work *w, struct err *e);
 void store_vector_work_fini(struct store_vector_work *w);
 /* Their vectors, [w->n][dims]; one that is all 0 says that the model could not read its passage. A

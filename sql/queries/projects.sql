@@ -207,6 +207,10 @@ SELECT k.id, k.attachment_id, k.start, k.bytes FROM file_chunks k
 WHERE k.id > :after AND NOT EXISTS (SELECT 1 FROM chunk_vectors v WHERE v.chunk_id = k.id AND v.model = :model)
 ORDER BY k.id LIMIT :limit;
 
+-- Ids only grow: read before vector_next, it is how far there is nothing left where that finds none.
+-- name: vector_last
+SELECT ifnull(max(id), 0) FROM file_chunks;
+
 -- name: vector_put
 INSERT OR REPLACE INTO chunk_vectors (chunk_id, model, vector)
 SELECT id, :model, :vector FROM file_chunks WHERE id = :id;

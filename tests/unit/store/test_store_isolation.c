@@ -178,6 +178,7 @@ static bool is_of_all_passages(int q)
     case QUERY_CHUNK_ADD:       /* of a file whose text was read by a statement that compared */
     case QUERY_CHUNK_NEXT_FILE: /* the recorder */
     case QUERY_VECTOR_NEXT:
+    case QUERY_VECTOR_LAST:
     case QUERY_VECTOR_PUT:
     case QUERY_CHUNK_WAITING:
     case QUERY_CHUNK_MARK:
