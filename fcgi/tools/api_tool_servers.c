@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/arena.h"
 #include "engine/base/json/json.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/config/setting_checks.h"
@@ -15,6 +16,7 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/tools/tool_account.h"
 #include "fcgi/tools/tool_fetch.h"
+#include "fcgi/tools/tool_list.h"
 #include "fcgi/tools/tool_offer.h"
 
 #define DEFAULT_HEADER "Authorization"
@@ -334,6 +336,23 @@ static bool get_own(struct request *r, struct store_tool_server *x, struct err *
            err_set(e, ERR_FORBIDDEN, "everyone's tool servers are the admins' to change");
 }
 
+/* Whoever changes it need not be signed in there: a server that only says so has the tools that it
+ * had, and everyone's permissions for them stay. */
+static bool keep_list(struct request *r, const struct store_tool_server *before,
+                      struct store_tool_server *x, struct err *e)
+{
+    struct buf text = {0};
+    if (x->listed_at || !before->listed_at || strcmp(x->url, before->url) || !x->client_id ||
+        !before->client_id || strcmp(x->client_id, before->client_id))
+        return true;
+    const bool ok = tool_list_rename(x->name, before->tools, &text, e) &&
+                    ((x->tools = arena_strdup(r->arena, text.data)) ||
+                     err_set(e, ERR_NOMEM, "no memory for a list of tools"));
+    buf_fini(&text);
+    x->listed_at = before->listed_at;
+    return ok;
+}
+
 static bool change_server(struct request *r, struct err *e)
 {
     struct store_tool_server x, before;
@@ -348,7 +367,8 @@ static bool change_server(struct request *r, struct err *e)
                       strcmp(x.name, before.name) || strcmp(x.url, before.url) ||
                       strcmp(x.header, before.header);
     const bool only_off = !asks && !x.enabled;
-    if ((!only_off && !may_ask(r, &x, e)) || (asks && !tool_fetch(r, &x, sent.secret, true, e)) ||
+    if ((!only_off && !may_ask(r, &x, e)) ||
+        (asks && (!tool_fetch(r, &x, sent.secret, true, e) || !keep_list(r, &before, &x, e))) ||
         !store_tool_server_change(r->store, &before, &x, sent.secret, e) ||
         ((asks || sent.client_id || sent.client_secret) && !keep_client(r, &x, &sent, e)))
         return false;

@@ -156,6 +156,23 @@ bool tool_list_make(const char *server, const cJSON *mcp, struct buf *out, struc
               : err_set(e, ERR_NOMEM, "no memory for a list of tools");
 }
 
+bool tool_list_rename(const char *server, const char *kept, struct buf *out, struct err *e)
+{
+    char call[TOOL_LIST_CALL + 1];
+    cJSON *old = json_parse(kept, strlen(kept), NULL, e), *list = cJSON_CreateArray(), *tool;
+    const bool read = old != NULL;
+    while ((tool = cJSON_DetachItemFromArray(old, 0))) {
+        make_call(list, server, json_text(tool, "name"), call);
+        cJSON_ReplaceItemInObjectCaseSensitive(tool, "call", cJSON_CreateString(call));
+        cJSON_AddItemToArray(list, tool);
+    }
+    const bool ok =
+        read && (json_write(out, list) || err_set(e, ERR_NOMEM, "no memory for a list of tools"));
+    cJSON_Delete(list);
+    cJSON_Delete(old);
+    return ok;
+}
+
 static bool is_offered(const cJSON *functions, const char *call)
 {
     const cJSON *x;

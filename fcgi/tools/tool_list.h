@@ -18,6 +18,8 @@
 
 /* server: its name here. mcp: mcp_list_tools. */
 bool tool_list_make(const char *server, const cJSON *mcp, struct buf *out, struct err *e);
+/* A kept list as it is under another name of the server: only the model's names change. */
+bool tool_list_rename(const char *server, const char *kept, struct buf *out, struct err *e);
 /* Adds what the model is to be told of the list's tools to an array in OpenAI's form, as long as it
  * has at most `most`; a name that it has already is not added. */
 bool tool_list_offer(const cJSON *list, int most, cJSON *functions);

@@ -90,6 +90,18 @@ test('a call that wants more rights says so, and the next sign-in asks for them 
   real.needs = [];
 });
 
+test('who is not signed in renames a server, and its tools and everyone\'s permissions stay', async () => {
+  const x = await asked(bo, 'real', 'whoami');
+  const { id, tools: [tool] } = await bo.server('real');
+  assert.equal((await bo.json('POST', `/api/messages/${x.message.id}/calls/${encodeURIComponent(x.message.tool_calls[0].id)}/run`, { allow: 'always', definition: tool.definition })).status, 200);
+  const cy = await Person.of(s, 'cy', 'admin');
+  const done = await cy.json('PATCH', `/api/tool-servers/${id}`, { name: 'other' });
+  assert.deepEqual([done.status, done.body.tools?.map((t) => t.call)], [200, ['other_whoami']], done.text);
+  assert.deepEqual((await bo.server('other')).tools.map((t) => t.always), [true]);
+  await bo.json('DELETE', `/api/tool-servers/${id}/permissions`, {});
+  assert.equal((await ann.json('PATCH', `/api/tool-servers/${id}`, { name: 'real' })).status, 200);
+});
+
 test('signing out forgets the tokens and revokes them', async () => {
   const { id } = await bo.server('real');
   assert.equal((await bo.json('DELETE', `/api/tool-servers/${id}/sign-in`)).status, 204);
