@@ -32,8 +32,12 @@ static int8_t *question_vector(struct request *r, const char *question, int *dim
     j.until = until;
     ok = ok && text_job_add(&j, question, &why) && text_job_run(&j, 0, &why);
     if (ok && j.dimensions <= STORE_VECTOR_DIMS && (out = malloc((size_t)j.dimensions))) {
-        store_vector_pack(j.values, j.dimensions, out);
         *dims = j.dimensions;
+        if (!store_vector_pack(j.values, j.dimensions, out)) {
+            err_set(&why, ERR_INTERNAL, "the model's vector is no direction");
+            free(out);
+            out = NULL;
+        }
     }
     if (why.code)
         log_info("id=%s project searched by words alone: %s", r->id, why.text);

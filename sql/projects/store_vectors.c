@@ -10,13 +10,17 @@
 
 #define FAR 0.5 /* of the way from the average to the best */
 
-void store_vector_pack(const float *values, int n, int8_t *out)
+bool store_vector_pack(const float *values, int n, int8_t *out)
 {
     float greatest = 0;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (!isfinite(values[i]))
+            return false;
         greatest = fmaxf(greatest, fabsf(values[i]));
+    }
     for (int i = 0; i < n; i++)
         out[i] = greatest > 0 ? (int8_t)lroundf(values[i] / greatest * 127.0f) : 0;
+    return true;
 }
 
 static bool read_text(struct store *s, struct store_vector_work *w, int64_t file, struct err *e)

@@ -20,8 +20,9 @@
 #define STORE_VECTORS_NEAR 50 /* that a search gives */
 
 /* Of a model's vector what is kept: each value as a step of 127 each way, scaled by the greatest,
- * since only directions are compared. Pure. */
-void store_vector_pack(const float *values, int n, int8_t *out);
+ * since only directions are compared. False: one is no finite number, and out is left alone. Pure.
+ */
+bool store_vector_pack(const float *values, int n, int8_t *out);
 
 /* Passages on their way to the model: those of one file, whose text is kept for the next step. */
 struct store_vector_work { /* zeroed at first; store_vector_work_fini */

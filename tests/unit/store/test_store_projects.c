@@ -1,5 +1,6 @@
 /* Projects: passages of a text and which of them go along with a question; rows, files, the index
  * of passages, who may see what, and that what is deleted is gone. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -474,10 +475,22 @@ static void test_passages_with_vectors_are_not_read_again(void **state)
                      1);
 }
 
+static void test_only_finite_numbers_are_a_direction(void **state)
+{
+    int8_t out[2] = {5, 5};
+    (void)state;
+    assert_false(store_vector_pack((const float[]){1, NAN}, 2, out));
+    assert_false(store_vector_pack((const float[]){-INFINITY, 1}, 2, out));
+    assert_true(out[0] == 5 && out[1] == 5);
+    assert_true(store_vector_pack((const float[]){0.5f, -1}, 2, out));
+    assert_true(out[0] == 64 && out[1] == -127);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_lists_become_one),
+        cmocka_unit_test(test_only_finite_numbers_are_a_direction),
         cmocka_unit_test(test_passages_are_the_whole_text_and_end_where_it_gives_a_reason),
         cmocka_unit_test(test_a_passage_never_divides_a_letter),
         cmocka_unit_test(test_a_question_becomes_words_without_their_endings),
