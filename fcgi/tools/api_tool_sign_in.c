@@ -57,7 +57,14 @@ static bool begin(struct request *r, struct err *e)
 static bool forget(struct request *r, struct err *e)
 {
     struct store_tool_server x;
-    if (!get_server(r, &x, e) || !tool_sign_in_forget(r, &x, e))
+    struct store_ref ref = {.user_id = r->who.user_id};
+    struct err why = {0};
+    if (!path_id_param(r, "id", &ref.id, e))
+        return false;
+    /* Also where they see the server no more: the tokens are theirs to take away. */
+    if (!store_tool_server_signed(r->store, r->arena, &ref, &x, &why) && !get_server(r, &x, e))
+        return false;
+    if (!tool_sign_in_forget(r, &x, e))
         return false;
     audit_record_id(r, "tool_server.sign_out", "tool_server", x.id);
     return reply_empty(r, 204);

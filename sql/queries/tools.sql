@@ -22,6 +22,11 @@ WHERE @tool_server_seen ORDER BY t.name, t.id;
 SELECT @tool_server_columns FROM tool_servers t
 WHERE t.id = :id AND @tool_server_seen;
 
+-- One that the user sees no more, but where they are signed in still.
+-- name: tool_server_signed
+SELECT @tool_server_columns FROM tool_servers t
+WHERE t.id = :id AND EXISTS (SELECT 1 FROM tool_sign_ins y WHERE y.server_id = t.id AND y.user_id = :user_id);
+
 -- One name is one server for whoever sees it: everyone's collides with all, a user's with their own and everyone's.
 -- name: tool_server_named
 SELECT count(*) FROM tool_servers
@@ -124,6 +129,15 @@ UPDATE tool_sign_ins SET wanted = :wanted WHERE server_id = :id AND user_id = :u
 
 -- name: tool_sign_in_remove
 DELETE FROM tool_sign_ins WHERE server_id = :id AND user_id = :user_id AND (:version = 0 OR version = :version);
+
+-- Of all who see their server no more (@tool_server_seen of each row's user): a right was taken away.
+-- name: tool_sign_ins_unseen
+DELETE FROM tool_sign_ins WHERE NOT EXISTS (
+    SELECT 1 FROM tool_servers t
+    WHERE t.id = tool_sign_ins.server_id AND (t.user_id = tool_sign_ins.user_id OR (t.user_id IS NULL AND (t.everyone
+        OR EXISTS (SELECT 1 FROM users u WHERE u.id = tool_sign_ins.user_id AND u.role = 'admin')
+        OR EXISTS (SELECT 1 FROM tool_server_groups x JOIN group_members y ON y.group_id = x.group_id
+                   WHERE x.server_id = t.id AND y.user_id = tool_sign_ins.user_id)))));
 
 -- name: tool_flow_expire
 DELETE FROM tool_flows WHERE expires_at <= :now;

@@ -88,14 +88,23 @@ bool store_tool_server_list(struct store *s, int64_t user_id, store_tool_server_
     return rc >= 0;
 }
 
-bool store_tool_server_get(struct store *s, struct arena *a, const struct store_ref *server,
-                           struct store_tool_server *out, struct err *e)
+static sqlite3_stmt *begin_one(struct store *s, enum query which, const struct store_ref *server,
+                               struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_TOOL_SERVER_GET, e);
+    sqlite3_stmt *q = statement_begin(s, which, e);
+    if (q) {
+        statement_bind_int(q, ":user_id", server->user_id);
+        statement_bind_int(q, ":id", server->id);
+    }
+    return q;
+}
+
+/* Ends q, which may be NULL. */
+static bool take_one(struct store *s, sqlite3_stmt *q, struct arena *a,
+                     struct store_tool_server *out, struct err *e)
+{
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", server->user_id);
-    statement_bind_int(q, ":id", server->id);
     int rc = statement_step(s, q, e);
     bool ok = rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such tool server");
     if (rc == 1) {
@@ -104,6 +113,18 @@ bool store_tool_server_get(struct store *s, struct arena *a, const struct store_
     }
     statement_end(q);
     return ok;
+}
+
+bool store_tool_server_get(struct store *s, struct arena *a, const struct store_ref *server,
+                           struct store_tool_server *out, struct err *e)
+{
+    return take_one(s, begin_one(s, QUERY_TOOL_SERVER_GET, server, e), a, out, e);
+}
+
+bool store_tool_server_signed(struct store *s, struct arena *a, const struct store_ref *server,
+                              struct store_tool_server *out, struct err *e)
+{
+    return take_one(s, begin_one(s, QUERY_TOOL_SERVER_SIGNED, server, e), a, out, e);
 }
 
 static bool name_free(struct store *s, const struct store_tool_server *x, struct err *e)
@@ -310,7 +331,7 @@ static bool set_groups(struct store *s, int64_t id, const struct store_ids *grou
         if (ok && !changed)
             return err_field(e, ERR_INPUT, "groups", "%lld is no group", (long long)groups->at[i]);
     }
-    return ok;
+    return ok && tool_sign_ins_forget_unseen(s, e);
 }
 
 bool store_tool_server_set_groups(struct store *s, int64_t id, const struct store_ids *groups,

@@ -41,6 +41,9 @@ bool store_tool_server_list(struct store *s, int64_t user_id, store_tool_server_
 /* One of these; ERR_NOTFOUND. */
 bool store_tool_server_get(struct store *s, struct arena *a, const struct store_ref *server,
                            struct store_tool_server *out, struct err *e);
+/* One at which the user is signed in, whether or not they see it still; ERR_NOTFOUND. */
+bool store_tool_server_signed(struct store *s, struct arena *a, const struct store_ref *server,
+                              struct store_tool_server *out, struct err *e);
 /* Of *server: user_id, name, url, header, tools, listed_at. secret NULL: no header. ERR_CONFLICT,
  * field name: whoever sees it sees another of this name already; ERR_LIMIT: there are too many. */
 bool store_tool_server_add(struct store *s, const struct store_tool_server *server,

@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
+#include "sql/tools/tools_internal.h"
 #include "sql/users/users_internal.h"
 
 #define DAY_S 86400
@@ -313,7 +314,8 @@ static bool set_role(struct store *s, int64_t id, bool admin, struct err *e)
     statement_bind_int(q, ":id", id);
     statement_bind_text(q, ":role", admin ? "admin" : "user");
     return statement_run(s, q, &changed, e) &&
-           (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
+           (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user")) &&
+           (admin || tool_sign_ins_forget_unseen(s, e));
 }
 
 bool store_user_change(struct store *s, int64_t id, const struct store_user_change *c,

@@ -199,7 +199,8 @@ static bool is_of_sign_ins(int q)
            q == QUERY_TOOL_OAUTH_BIND || q == QUERY_TOOL_FLOW_TRIM ||
            q == QUERY_TOOL_SIGN_INS_FORGET || q == QUERY_TOOL_FLOWS_FORGET ||
            q == QUERY_TOOL_FLOW_EXPIRE || q == QUERY_TOOL_FLOW_ADD || q == QUERY_TOOL_FLOW_TAKE ||
-           q == QUERY_USER_REMOVE_TOOL_SIGN_INS;
+           q == QUERY_USER_REMOVE_TOOL_SIGN_INS ||
+           q == QUERY_TOOL_SIGN_INS_UNSEEN; /* compares with each row's own user */
 }
 
 /* Over groups, and the admins' tool servers that are limited to them: an admin's alone. */
@@ -329,6 +330,7 @@ static bool may_scan(int q)
     case QUERY_TAG_LIST:                /* the names of one user's tags */
     case QUERY_MESSAGE_BRANCH:          /* its own branch */
     case QUERY_TOOL_ROUNDS:             /* up to the last message of a person */
+    case QUERY_TOOL_SIGN_INS_UNSEEN:    /* one for a user and server, when a right is taken */
     case QUERY_TOOL_SERVER_LIST:        /* a user's and everyone's, fifty of each */
     case QUERY_PROMPT_FORGETS_LAST:     /* a row for each table that numbers its rows */
     case QUERY_SHARE_FILE:
