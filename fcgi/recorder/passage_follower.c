@@ -153,17 +153,73 @@ static bool run(struct step *x, struct err *e)
     return ok;
 }
 
-/* False with e->code 0: the engine is not ready. */
-static bool embed(struct passage_follower *f, struct step *x, struct err *e)
+static bool read_passages(struct step *x, int32_t n_ctx, struct err *e)
 {
+    for (int i = 0; i < x->f->work.n; i++)
+        if (!add_passage(x, i, n_ctx, e))
+            return false;
+    return run(x, e);
+}
+
+/* Is it the passages' fault, and will be the next time too? */
+static bool is_for_good(const struct err *e)
+{
+    return e->code && e->code != ERR_UNAVAILABLE && e->code != ERR_CANCELLED &&
+           e->code != ERR_BUSY && e->code != ERR_NOMEM && e->code != ERR_IO &&
+           e->code != ERR_DEVICE;
+}
+
+/* False with e->code 0: the engine is not ready. *bad: the model can't read one of them. */
+static bool embed(struct passage_follower *f, bool *bad, struct err *e)
+{
+    struct step x = {.f = f};
     struct status_page page = {0};
     struct err ignored = {0};
+    *bad = false;
     if (!status_read(f->p.model->status_path, &page, &ignored) || page.state != ENGINE_READY)
         return false;
-    for (int i = 0; i < f->work.n; i++)
-        if (!add_passage(x, i, page.n_ctx, e))
-            return false;
-    return run(x, e) && store_vectors_put(f->store, &f->work, x->vectors, x->dims, e);
+    bool ok = read_passages(&x, page.n_ctx, e);
+    *bad = !ok && is_for_good(e);
+    ok = ok && store_vectors_put(f->store, &f->work, x.vectors, x.dims, e);
+    ids_fini(&x.ids);
+    free(x.vectors);
+    return ok;
+}
+
+/* The only one of f->work. Where the model can't read it, it gets a vector that nothing is near,
+ * so that it is not tried again. */
+static bool embed_one(struct passage_follower *f, struct err *e)
+{
+    static const int8_t nothing[1] = {0};
+    struct err why = {0};
+    bool bad;
+    if (embed(f, &bad, &why))
+        return true;
+    if (bad) {
+        log_warn("passage %lld is found by its words alone: %s", (long long)f->work.at[0].id,
+                 why.text);
+        return store_vectors_put(f->store, &f->work, nothing, 1, e);
+    }
+    *e = why;
+    return false;
+}
+
+/* One that can't be read must not keep the others from their vectors. */
+static bool embed_singly(struct passage_follower *f, struct err *e)
+{
+    struct store_vector_work *w = &f->work;
+    struct store_vector_passage all[STORE_VECTORS_STEP];
+    const int n = w->n;
+    bool ok = true;
+    memcpy(all, w->at, sizeof all);
+    w->n = 1;
+    for (int i = 0; ok && i < n; i++) {
+        w->at[0] = all[i];
+        ok = embed_one(f, e);
+    }
+    memcpy(w->at, all, sizeof all);
+    w->n = n;
+    return ok;
 }
 
 static void complain(struct passage_follower *f, const struct err *e)
@@ -184,8 +240,8 @@ static bool answers_run(const struct passage_follower *f)
 /* How long to wait before the next one, in ms. */
 static double take_step(struct passage_follower *f)
 {
-    struct step x = {.f = f};
     struct err e = {0};
+    bool bad;
     if (!store_vectors_next(f->store, &f->work, &e)) {
         complain(f, &e);
         return RETRY_MS;
@@ -195,13 +251,15 @@ static double take_step(struct passage_follower *f)
         return LOOK_MS;
     }
     const double began = clock_ms();
-    const bool ok = embed(f, &x, &e);
+    bool ok = embed(f, &bad, &e);
+    if (bad) {
+        e = (struct err){0};
+        ok = embed_singly(f, &e);
+    }
     const double took = clock_ms() - began;
     complain(f, &e);
     if (ok)
         f->work.after = f->work.at[f->work.n - 1].id;
-    ids_fini(&x.ids);
-    free(x.vectors);
     if (!ok)
         return RETRY_MS;
     return !answers_run(f) ? 0 : took * REST < REST_MS ? took * REST : REST_MS;

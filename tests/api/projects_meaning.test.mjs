@@ -90,6 +90,19 @@ test('another model makes all vectors anew, and is searched by them', async () =
   assert.equal((await ask(question('e', 'f'))).search, 'meaning');
 });
 
+test('a passage that the model can\'t read keeps no other from its vector', async () => {
+  const write = (sql) => execFileSync(python, ['-c', `import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=20)
+for x in sys.argv[2].split(';'): db.execute(x)
+db.commit()`, path.join(s.dir, 'state/sluice.db'), sql]);
+  const [[id, bytes]] = rows('SELECT id, bytes FROM file_chunks ORDER BY id LIMIT 1 OFFSET 2');
+  write(`DELETE FROM chunk_vectors; UPDATE file_chunks SET bytes = 1000000000 WHERE id = ${id}`);
+  await again(model('qwen3'));
+  await vectors(project);
+  assert.deepEqual(rows('SELECT chunk_id FROM chunk_vectors WHERE length(vector) = 1'), [[id]], s.log.slice(-2000));
+  write(`UPDATE file_chunks SET bytes = ${bytes} WHERE id = ${id}`);
+});
+
 test('without a model questions are searched by their words, as ever', async () => {
   await again([]);
   assert.deepEqual((({ search, meaning_waiting: n }) => [search, n])(await read(project)), ['words', 0]);
