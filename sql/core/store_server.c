@@ -5,7 +5,6 @@
 #include "engine/base/json/json.h"
 #include "sql/core/server_internal.h"
 #include "sql/core/statement.h"
-#include "sql/tools/tools_internal.h"
 
 #define DAY_S 86400
 #define SETTING_BYTES 65536
@@ -66,7 +65,10 @@ static bool end_claims(struct store *s, const struct store_setting *x, int *ende
     if (!statement_run(s, q, &changed, e))
         return false;
     *ended += changed;
-    return !changed || tool_sign_ins_forget_unseen(s, e);
+    if (!changed)
+        return true;
+    q = statement_begin(s, QUERY_TOOL_SIGN_INS_UNSEEN, e);
+    return q && statement_run(s, q, NULL, e);
 }
 
 bool store_settings_change(struct store *s, const struct store_setting *list, int n, int *ended,

@@ -13,7 +13,6 @@
 #include "sql/tools/store_tool_servers.h"
 #include "sql/users/store_groups.h"
 #include "sql/users/store_invites.h"
-#include "sql/users/store_oidc.h"
 #include "tests/unit/store/attachment_fixture.h"
 #include "tests/unit/store/store_fixture.h"
 
@@ -199,97 +198,6 @@ static void test_the_providers_word_puts_in_and_takes_out_but_not_what_a_hand_di
     assert_int_equal(m.removed, 0);
     put(f, staff, f->other, false);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM group_members"), 1);
-}
-
-static void change_setting(struct fixture *f, const char *name, const char *json, int want)
-{
-    struct err e = {0};
-    int ended;
-    ASSERT_OK(store_settings_change(f->store, &(struct store_setting){name, json}, 1, &ended, &e));
-    assert_int_equal(ended, want);
-}
-
-static void test_the_providers_word_ends_with_the_link_and_with_the_provider(void **state)
-{
-    struct fixture *f = *state;
-    struct err e = {0};
-    struct moved m = {0};
-    const int64_t hand = make_group(f, "hand");
-    make_group(f, "staff");
-    put(f, hand, f->other, true);
-    claim(f, "[\"staff\"]");
-    ASSERT_OK(store_oidc_link(
-        f->store,
-        &(struct store_oidc_identity){
-            .user_id = f->other, .issuer = "https://a", .subject = "1", .label = ""},
-        &e));
-    struct store_oidc_end end = {
-        .user_id = f->other, .issuer = "https://b", .moved = count_move, .context = &m};
-    ASSERT_ERR(store_oidc_unlink(f->store, &end, &e), ERR_NOTFOUND);
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM group_members"), 2);
-    end.issuer = "https://a";
-    ASSERT_OK(store_oidc_unlink(f->store, &end, &e));
-    assert_true(m.removed == 1 && m.added == 0);
-    assert_int_equal(fixture_number(f->path, "SELECT group_id FROM group_members"), hand);
-    change_setting(f, "oidc_groups_claim", "\"groups\"", 0);
-    change_setting(f, "oidc_issuer", "\"https://a\"", 0);
-    claim(f, "[\"staff\"]");
-    change_setting(f, "oidc_groups_claim", "\"groups\"", 0); /* as it was */
-    change_setting(f, "oidc_name", "\"A\"", 0);
-    change_setting(f, "oidc_issuer", "\"https://b\"", 1);
-    claim(f, "[\"staff\"]");
-    change_setting(f, "oidc_groups_claim", NULL, 1);
-    assert_int_equal(fixture_number(f->path, "SELECT group_id FROM group_members"), hand);
-}
-
-/* Tokens of the user at the group's server, given anew. */
-static int64_t signed_in(struct fixture *f, bool again)
-{
-    if (again)
-        fixture_number(f->path, "INSERT OR REPLACE INTO tool_sign_ins (user_id, server_id, about, "
-                                "sealed, expires_at, created_at) SELECT u.id, t.id, '{}', x'01', "
-                                "0, 0 FROM users u, tool_servers t RETURNING 1");
-    return fixture_number(f->path, "SELECT count(*) FROM tool_sign_ins i JOIN users u ON u.id = "
-                                   "i.user_id AND u.role = 'user'");
-}
-
-static void test_tokens_go_with_the_right_to_see_their_server(void **state)
-{
-    struct fixture *f = *state;
-    struct err e = {0};
-    int64_t server = 0;
-    const int64_t group = make_group(f, "staff");
-    const struct store_tool_server x = {
-        .name = "docs", .url = "https://a", .header = "A", .tools = "[]", .enabled = true};
-    const struct store_ids only = {&group, 1}, none = {0};
-    struct store_tool_server found;
-    ASSERT_OK(store_tool_server_add(f->store, &x, NULL, &server, &e));
-    const struct store_ref ref = {.user_id = f->other, .id = server};
-    assert_int_equal(signed_in(f, true), 1);
-    ASSERT_OK(store_tool_server_set_groups(f->store, server, &only, &e));
-    assert_int_equal(signed_in(f, false), 0);
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM tool_sign_ins"), 1); /* admin */
-    put(f, group, f->other, true);
-    assert_int_equal(signed_in(f, true), 1);
-    put(f, group, f->other, false);
-    assert_int_equal(signed_in(f, false), 0);
-    ASSERT_ERR(store_tool_server_signed(f->store, f->arena, &ref, &found, &e), ERR_NOTFOUND);
-    assert_int_equal(signed_in(f, true), 1); /* as an older version left them */
-    ASSERT_ERR(store_tool_server_get(f->store, f->arena, &ref, &found, &e), ERR_NOTFOUND);
-    ASSERT_OK(store_tool_server_signed(f->store, f->arena, &ref, &found, &e));
-    claim(f, "[\"staff\"]");
-    assert_int_equal(signed_in(f, true), 1);
-    claim(f, "[]");
-    assert_int_equal(signed_in(f, false), 0);
-    put(f, group, f->other, true);
-    assert_int_equal(signed_in(f, true), 1);
-    ASSERT_OK(store_group_change(f->store, group,
-                                 &(struct store_group_change){.tool_servers = &none}, &e));
-    assert_int_equal(signed_in(f, false), 0);
-    ASSERT_OK(store_tool_server_set_groups(f->store, server, &only, &e));
-    assert_int_equal(signed_in(f, true), 1);
-    ASSERT_OK(store_group_remove(f->store, group, &e));
-    assert_int_equal(signed_in(f, false), 0);
 }
 
 static void test_names_are_unique_and_what_can_not_be_says_so(void **state)
@@ -524,8 +432,6 @@ int main(void)
         T(test_a_tool_server_of_a_group_is_no_one_elses),
         T(test_of_several_groups_the_most_generous_limit_counts),
         T(test_the_providers_word_puts_in_and_takes_out_but_not_what_a_hand_did),
-        T(test_the_providers_word_ends_with_the_link_and_with_the_provider),
-        T(test_tokens_go_with_the_right_to_see_their_server),
         T(test_names_are_unique_and_what_can_not_be_says_so),
         T(test_an_invitation_puts_its_account_into_groups),
         T(test_a_reader_uses_a_project_and_an_editor_changes_it),

@@ -455,26 +455,6 @@ static void test_two_lists_become_one(void **state)
     (void)state;
 }
 
-static void test_passages_with_vectors_are_not_read_again(void **state)
-{
-    struct fixture *f = *state;
-    struct err e = {0};
-    struct store_vector_work w = {.model = "0123456789abcdef"};
-    const int8_t vector[8] = {1};
-    fixture_number(f->path, "INSERT INTO file_chunks (id, attachment_id, start, bytes) VALUES "
-                            "(5, 1, 0, 4), (9, 1, 4, 4) RETURNING 1");
-    fixture_number(f->path, "INSERT INTO chunk_vectors SELECT id, '0123456789abcdef', x'01' FROM "
-                            "file_chunks WHERE id IN (5, 9) RETURNING 1");
-    ASSERT_OK(store_vectors_next(f->store, &w, &e));
-    assert_int_equal(w.n, 0);
-    assert_int_equal(w.after, 9);
-    w = (struct store_vector_work){.model = "fedcba9876543210", .n = 1, .at = {{.id = 5}}};
-    ASSERT_OK(store_vectors_put(f->store, &w, vector, 8, &e));
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM chunk_vectors WHERE model = "
-                                             "'fedcba9876543210'"),
-                     1);
-}
-
 static void test_only_finite_numbers_are_a_direction(void **state)
 {
     int8_t out[2] = {5, 5};
@@ -504,7 +484,6 @@ int main(void)
         T(test_what_stays_is_found_while_the_index_is_cleared),
         T(test_a_removed_user_leaves_no_project),
         T(test_the_limits_of_a_project_hold),
-        T(test_passages_with_vectors_are_not_read_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
