@@ -120,9 +120,9 @@ async function* troubles(house, page) {
   yield { name: 'versions', page };
   await page.locator('.message.assistant .act-more').click();
   await page.locator('.menu .i-columns').click();
-  await page.waitForSelector('dialog.compare[open] .prose p');
+  await page.waitForSelector('.beside-column .prose p');
   yield { name: 'compare', page };
-  await closeDialogs(page);
+  await page.click('.beside-close');
   await say(page, order({ text: 'a b c d e f', fail_after: 3 }));
   await answered(page);
   yield { name: 'failed', page };
@@ -218,8 +218,9 @@ export async function* scenes(house, context = {}) {
   await closeDialogs(page);
 
   await house.server.json('PATCH', '/api/admin/settings', { share_links: true });
-  await page.goto(here);
+  await page.goto(here); // the same page: a phone's list still stands over it
   await page.locator('.message.assistant').first().waitFor();
+  if (await page.isVisible('#scrim')) await page.click('#sidebar-close');
   await page.click('#title-button');
   await page.locator('.menu .i-share').click();
   await page.click('#share-form .primary');
@@ -251,6 +252,7 @@ export async function* scenes(house, context = {}) {
   await page.locator('.name-button').first().click();
   await page.waitForSelector('.person .limits');
   yield { name: 'person', page };
+  await closeDialogs(page);
   await page.goto(`${house.server.url}/admin#/groups`);
   await page.locator('.person').waitFor({ state: 'detached' });
   await page.locator('.name-button').first().click();
