@@ -4,7 +4,7 @@ import { BlockWindow } from "./block_window.js";
 import { createResult, drawCalls } from "./calls.js";
 import { handleCodeClick } from "./code.js";
 import { focusComposer } from "./composer.js";
-import { announce, confirmDialog, copyText, fromTemplate, $, toast } from "./dom.js";
+import { announce, confirmDialog, copyText, el, fromTemplate, $, toast } from "./dom.js";
 import { failureOf } from "./errors.js";
 import { followFootnotes } from "./footnotes.js";
 import { rate, seconds } from "./format.js";
@@ -110,8 +110,9 @@ function drawStats(view, message) {
     if (message.status === "length") parts.unshift(t("thread.length"));
   }
   // While it runs they stand below the text box, where nothing moves.
-  const text = parts.filter(Boolean).join(" · ");
-  $("composer-hint").textContent = message.status === "running" && !view.root.closest(".beside") ? text : "";
+  const said = parts.filter(Boolean);
+  const text = said.join(" · ");
+  $("composer-hint").replaceChildren(...(message.status === "running" && !view.root.closest(".beside") ? said.flatMap((part, n) => [n ? " " : "", el("span", {}, n ? `· ${part}` : part)]) : []));
   view.root.querySelector(".stats").textContent = message.status === "running" ? "" : text;
 }
 
