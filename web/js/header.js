@@ -19,7 +19,7 @@ export function initHeader(frame) {
       { label: t("list.tags"), icon: "tag", run: () => editTags([c]) },
       { label: t("projects.move"), icon: "folder", run: () => move([c], $("title-button")) },
       { label: t("list.share"), icon: "share", run: () => shareDialog(c) },
-      { label: t("list.export"), icon: "export", run: () => emit("export-chosen", [c.id]) },
+      { label: t("list.export"), icon: "export", run: () => emit("export-chosen", []) },
       { line: true },
       { label: t(c.archived ? "list.unarchive" : "list.archive"), icon: "archive", run: () => change([c], { archived: !c.archived }) },
       { label: t("list.delete"), icon: "trash", bad: true, run: () => change([c], { trashed: true }) },

@@ -40,7 +40,8 @@ function flatten() {
     if (!pages.text && day !== group) label((group = day));
     out.push(itemRow(c));
   }
-  for (const note of pages.notes(!out.length)) out.push({ key: `note ${note}`, height: HEIGHT.note, note, loose: true });
+  const none = !out.length && !(pages.plain && !$("projects").hidden); // those in projects are chats, too
+  for (const note of pages.notes(none)) out.push({ key: `note ${note}`, height: HEIGHT.note, note, loose: true });
   return out;
 }
 
