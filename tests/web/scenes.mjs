@@ -214,6 +214,7 @@ export async function* scenes(house, context = {}) {
   await page.fill('.project-share-add input', 'rosalind');
   await page.click('.project-share-add button');
   await page.locator('.project-sharing li').waitFor();
+  await page.locator('#project-dialog').evaluate((dialog) => { dialog.scrollTop = dialog.scrollHeight; });
   yield { name: 'project-dialog', page };
   await closeDialogs(page);
 
