@@ -44,6 +44,7 @@ struct posting {
     struct conversation_results results;
     struct store_message again; /* id 0: a new answer; else this one is resumed */
     struct conversation_resume earlier;
+    bool of_question, once; /* asked by the question's own id; of a model that answers this alone */
     bool new_settings;
     cJSON *settings, *kwargs;
     cJSON *offered; /* the settings with the tools of servers */
@@ -71,7 +72,8 @@ static bool read_regenerate(struct request *r, struct posting *p, const char *te
                            &(struct store_ref){.user_id = r->who.user_id, .id = id}, &m, &why) ||
         m.conversation_id != p->conversation_id)
         return err_field(e, ERR_INPUT, "regenerate", "is not a message of this conversation");
-    p->parent_id = m.role == ROLE_USER ? m.id : m.parent_id;
+    p->of_question = m.role == ROLE_USER;
+    p->parent_id = p->of_question ? m.id : m.parent_id;
     return true;
 }
 
@@ -114,6 +116,7 @@ static bool read_settings(struct request *r, struct posting *p, const cJSON *bod
                          "can't go along with settings, which have their own");
     if (model && !(once = conversation_for_model(r, p->conversation.settings, model, e)))
         return false;
+    p->once = model != NULL;
     p->new_settings = settings != NULL;
     p->settings = conversation_settings(r, p->conversation.settings, once ? once : settings, e);
     cJSON_Delete(once);
@@ -305,6 +308,7 @@ static bool write_rows(struct request *r, const struct posting *p, const struct 
                              .model = model_name_of(r),
                              .job_key = job->key,
                              .parser = job->parser,
+                             .beside = p->of_question && p->once,
                              .sources = p->sources.len ? p->sources.data : NULL,
                              .storage_bytes = r->who.limits.storage_bytes},
         out, e);

@@ -209,6 +209,7 @@ struct store_post {
     const char *title; /* given to a conversation that has none; NULL: none */
     const char *model, *job_key, *parser; /* of the answer; job_key is unique */
     const char *sources;                  /* of the answer, as in struct store_message */
+    bool beside; /* the answer stands beside others to parent_id: a leaf under one of them stays */
     int64_t storage_bytes; /* that the user may keep in all, this with it (the answer comes on top);
                               0: no limit */
 };

@@ -351,6 +351,7 @@ static bool post(const struct posting *p, struct err *e)
     statement_bind_int(q, ":user_id", new->user_id);
     statement_bind_int(q, ":id", new->conversation_id);
     statement_bind_int(q, ":leaf_id", p->out->message_id);
+    statement_bind_id(q, ":question", new->beside ? new->parent_id : 0);
     statement_bind_int(q, ":now", p->now);
     statement_bind_text(q, ":title", new->title);
     return statement_run(p->s, q, NULL, e) &&

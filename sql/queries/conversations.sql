@@ -138,10 +138,16 @@ SET title = coalesce(:title, title), settings = coalesce(:settings, settings),
     trashed_at = CASE :trashed WHEN 1 THEN coalesce(trashed_at, :now) WHEN 0 THEN NULL ELSE trashed_at END
 WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
 
--- A conversation that is written in comes back from the trash.
+-- A conversation that is written in comes back from the trash. An answer beside others to :question leaves the branch that is shown
+-- where that goes through another answer to it.
 -- name: conversation_posted
 UPDATE conversations
-SET leaf_id = :leaf_id, trashed_at = NULL, updated_at = max(:now, updated_at),
+SET leaf_id = CASE WHEN :question IN (
+        WITH RECURSIVE above(id) AS (
+            SELECT m.parent_id FROM messages m WHERE m.id = conversations.leaf_id
+            UNION ALL SELECT m.parent_id FROM above CROSS JOIN messages m ON m.id = above.id WHERE above.id > :question)
+        SELECT id FROM above) THEN leaf_id ELSE :leaf_id END,
+    trashed_at = NULL, updated_at = max(:now, updated_at),
     title = CASE WHEN title = '' THEN coalesce(:title, '') ELSE title END
 WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
 

@@ -143,10 +143,16 @@ test('several models answer one question at once, each beside the other, and the
   const running = await read();
   const answers = running.messages.filter((m) => m.role === 'assistant');
   assert.deepEqual(answers.map((m) => [m.parent_id, m.status]), Array(3).fill([question, 'running']));
+  assert.equal(running.leaf_id, answers[0].id, 'the conversation goes on from the first');
   const all = await Promise.all([end, ...others.map((r) => follow(r))]);
   assert.deepEqual(all.map((r) => [r.last.message.model, r.last.message.content.trim(), r.last.message.status]),
     [[own, 'near by and slow', 'done'], ['far', 'far away', 'done'], [own, 'near by and slow', 'done']]);
   assert.deepEqual((await read()).settings, { compare: ['far'] });
+  const next = (await follow(await post({ content: 'fake:{"text": "on"}' }))).last.message;
+  const late = (await follow(await post({ regenerate: question, model: 'far' }))).last.message;
+  assert.equal((await read()).leaf_id, next.id, 'nor does one that is asked late take it elsewhere');
+  const anew = (await follow(await post({ regenerate: late.id, model: 'far' }))).last.message;
+  assert.equal((await read()).leaf_id, anew.id, 'an answer that is made anew is shown');
 
   for (const [body, status, param] of [
     [{ regenerate: question, model: 'gone' }, 404, 'model'], [{ regenerate: question, model: 7 }, 400, 'model'],
@@ -158,7 +164,7 @@ test('several models answer one question at once, each beside the other, and the
     const { error } = await r.json();
     assert.deepEqual([r.status, error.param], [status, param], JSON.stringify(body));
   }
-  assert.equal((await read()).messages.length, 4);
+  assert.equal((await read()).messages.length, 8);
 });
 
 test('how a chat thinks is not asked of another model; a chat whose own model is gone can ask another', async () => {

@@ -53,7 +53,6 @@ export async function askOthers(message) {
   if (conversation?.id !== message.conversation_id) return;
   // Two requests on their way at once may each be one too many for the user's limit, where there is a place for one of them.
   await Promise.all(modelsOf(conversation).slice(1).map((model, i) => askModel(conversation, message.parent_id, model, AGAIN_MS * (i + 1))));
-  if (conversation.leaf_id === message.id) showLeaf(conversation, message.id, call("PATCH", `/api/conversations/${conversation.id}`, { leaf_id: message.id }).catch(() => {}));
 }
 
 // --- which answers stand side by side -----------------------------------------------------------------------------------------
