@@ -110,11 +110,11 @@ test('one answer is used: the chat goes on with its model, and the others stay a
 
 test('a model that the limit of answers at once refuses says so in its column, and is asked again from there', opts, async () => {
   assert.equal((await house.server.json('PATCH', '/api/admin/settings', { user_max_jobs: 2 })).status, 200);
-  up.knobs = { words: ['Far.'] };
+  up.knobs = { words: ['Far.'], delay: 6000 }; // whichever of the two is refused, there is no place when it is asked once more
   await page.goto(`${house.server.url}/#/`);
   await page.waitForSelector('#welcome:not([hidden])');
   await choose('second', 'far-model');
-  await send(order({ text: 'Slow, slow, slow, slow, slow.', token_ms: 250 }));
+  await send(order({ text: 'Slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow.', token_ms: 250 }));
   const refused = page.locator('.beside-slot .problem');
   await until(page, () => document.querySelectorAll('.beside-column[data-status=running]').length === 2 && document.querySelector('.beside-slot .problem'));
   assert.match(await refused.innerText(), /as many answers running as/);
@@ -122,6 +122,8 @@ test('a model that the limit of answers at once refuses says so in its column, a
   assert.equal((await house.server.json('PATCH', '/api/admin/settings', { user_max_jobs: null })).status, 200);
   await refused.getByRole('button', { name: /^Ask / }).click();
   await until(page, () => document.querySelectorAll('.beside-column[data-status=done]').length === 3 && !document.querySelector('.beside-slot'));
+  const { messages, leaf_id: leaf } = await stored();
+  assert.equal(messages.find((m) => m.id === leaf).model, first, 'the chat goes on from its own model, whoever is asked late');
   house.problems.length = 0; // the 429 is a line of the console
 });
 
@@ -159,5 +161,28 @@ test('on a phone the answers are a strip with a button for each', opts, async ()
   assert.deepEqual(await axe(page, { type: 'rule', values: ['target-size', 'scrollable-region-focusable', 'aria-hidden-focus'] }), []);
   page = before;
   await phone.context().close();
+  assert.deepEqual(house.problems, []);
+});
+
+test('a stop is for the models too that are about to be asked', opts, async () => {
+  await page.goto(`${house.server.url}/#/`);
+  await page.waitForSelector('#welcome:not([hidden])');
+  await choose('second', 'far-model');
+  up.knobs = { words, delay: 300 };
+  let held = 0, release;
+  const released = new Promise((done) => { release = done; });
+  await page.route('**/messages', async (route) => {
+    if (route.request().postData()?.includes('regenerate')) { held++; await released; }
+    await route.continue();
+  });
+  await send(order({ text: 'Slow, slow, slow, slow, slow, slow, slow, slow.', token_ms: 250 }));
+  await until(page, () => document.querySelector('.beside-column[data-status=running]'));
+  while (held < 2) await page.waitForTimeout(20);
+  await page.click('#stop');
+  await until(page, () => document.querySelector('.beside-column[data-status=stopped]'));
+  release();
+  await until(page, () => document.querySelectorAll('.beside-column[data-status=stopped]').length === 3);
+  await page.unrouteAll();
+  assert.deepEqual((await stored()).messages.filter((m) => m.role === 'assistant').map((m) => m.status), Array(3).fill('stopped'));
   assert.deepEqual(house.problems, []);
 });

@@ -29,11 +29,16 @@ function modelsOf(conversation) {
 
 // --- asking ------------------------------------------------------------------------------------------------------------------
 
-/** again: milliseconds after which it is asked once more where too many are asked at once. */
-async function askModel(conversation, question, model, again = 0) {
+/** again: milliseconds after which it is asked once more where too many are asked at once; stops: how often the chat was stopped when
+ *  this was wanted. A stop since then counts for it too, wherever its request is. */
+async function askModel(conversation, question, model, again = 0, stops = conversation.stops || 0) {
   const key = keyOf(question, model);
   const draw = () => { if (state.current === conversation) emit("thread-changed"); };
-  const post = () => ask(conversation, { regenerate: question, model }, false);
+  const post = async () => {
+    if ((conversation.stops || 0) !== stops) return;
+    const answer = await ask(conversation, { regenerate: question, model }, false);
+    if ((conversation.stops || 0) !== stops) await stopAnswer(answer);
+  };
   asked.set(key, "");
   draw();
   try {
@@ -48,11 +53,11 @@ async function askModel(conversation, question, model, again = 0) {
 }
 
 /** The chat's own model has begun to answer: the others are asked the same. The chat goes on from the first, until one is chosen. */
-export async function askOthers(message) {
+export async function askOthers(message, stops) {
   const conversation = state.current;
   if (conversation?.id !== message.conversation_id) return;
   // Two requests on their way at once may each be one too many for the user's limit, where there is a place for one of them.
-  await Promise.all(modelsOf(conversation).slice(1).map((model, i) => askModel(conversation, message.parent_id, model, AGAIN_MS * (i + 1))));
+  await Promise.all(modelsOf(conversation).slice(1).map((model, i) => askModel(conversation, message.parent_id, model, AGAIN_MS * (i + 1), stops)));
 }
 
 // --- which answers stand side by side -----------------------------------------------------------------------------------------
@@ -236,6 +241,7 @@ export function clear() {
 async function keepAnswer(item, message) {
   const conversation = state.current;
   conversation.sideBySide?.delete(message.parent_id);
+  if (item.models) conversation.stops = (conversation.stops || 0) + 1; // who has not begun need not
   if (!item.models) { emit("choose-version", message); return; }
   const own = modelsOf(conversation)[0];
   const other = message.model && message.model !== own;

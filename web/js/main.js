@@ -140,6 +140,7 @@ on("choose-version", (message) => {
 });
 on("stop", async () => {
   if (state.current?.temporary) { emit("stop-temporary"); return; }
+  if (state.current) state.current.stops = (state.current.stops || 0) + 1; // models that are about to be asked (compare.js)
   for (const m of state.current?.messages.values() || []) {
     if (m.status === "running") try { await stopAnswer(m); } catch (error) { toast(error.message); }
   }

@@ -72,8 +72,9 @@ function blocked() {
 
 /** Where several models answer, until each of them has begun; those that could not be asked can be asked later. */
 async function askOthers(conversation, answer) {
+  const { stops = 0 } = conversation;
   conversation.asking = true;
-  try { await (await import("./compare.js")).askOthers(answer); } catch { /* without a network */ }
+  try { await (await import("./compare.js")).askOthers(answer, stops); } catch { /* without a network */ }
   conversation.asking = false;
   drawComposer();
   emit("asked-all", conversation.id);
