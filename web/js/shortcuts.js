@@ -51,6 +51,10 @@ export function isSingle(keys) {
   return !mod && !alt && key.length === 1;
 }
 
+/** Is the key held that many keyboards need for signs such as @ and €? Windows tells of it as Ctrl and Alt. On a Mac, whose Option key
+ *  some browsers call so, it is Alt. */
+const altGraph = (event) => !mac && event.getModifierState("AltGraph");
+
 /** Is a key held that makes a command of a sign? The one that many keyboards need for signs such as [ is none. */
 function commanded(event) {
   if (event.getModifierState("AltGraph") || (mac && event.altKey && !event.ctrlKey)) return event.metaKey;
@@ -67,6 +71,7 @@ function matches(keys, event) {
   if (!keys) return false;
   const { mod, shift, alt, key } = partsOf(keys);
   if (isSingle(keys) && /^[^a-z]$/.test(key)) return event.key === key && !commanded(event); // a sign: where it stands on the keyboard differs
+  if (altGraph(event)) return false; // something is being typed
   const held = mac ? event.metaKey && !event.ctrlKey : event.ctrlKey && !event.metaKey;
   if (mod !== held || alt !== event.altKey || (!mod && (event.metaKey || event.ctrlKey))) return false;
   return shift === event.shiftKey && signOf(event).toLowerCase() === key.toLowerCase();
@@ -75,11 +80,12 @@ function matches(keys, event) {
 /** What is pressed, as the table writes it; "" while only Ctrl and the like are held. */
 export function keysOfEvent(event) {
   if (/^(Control|Shift|Alt|Meta|AltGraph|CapsLock|Fn|Dead|Process|Unidentified|OS)$/.test(event.key)) return "";
+  if (altGraph(event)) return /^[^a-z\s]$/.test(event.key) ? event.key : ""; // a sign by itself, else nothing
   const mod = mac ? event.metaKey : event.ctrlKey;
   const sign = signOf(event);
   const key = sign === " " ? event.code : sign.length === 1 ? sign.toLowerCase() : sign;
   const isSign = /^[^a-z]$/.test(key) && !mod && !event.altKey;
-  return [mod ? "mod" : "", event.altKey && !event.getModifierState("AltGraph") ? "Alt" : "", event.shiftKey && !isSign ? "Shift" : "", key].filter(Boolean).join(" ");
+  return [mod ? "mod" : "", event.altKey ? "Alt" : "", event.shiftKey && !isSign ? "Shift" : "", key].filter(Boolean).join(" ");
 }
 
 const STORED = "single-keys"; // on this device, as it was once chosen there alone
