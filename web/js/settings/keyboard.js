@@ -101,16 +101,23 @@ class Keys {
     const back = keys === null && this.rows.find((x) => x !== r && keysFor(x.shortcut) === r.shortcut.keys);
     if (from || back) put(from || back, "");
     put(r, keys);
-    await this.store(own);
+    const stored = await this.store(own);
+    r.button.focus();
+    if (!stored) return;
     this.say(r, back ? t("keyboard.took", { action: back.what }) : keys && isSingle(keys) && !singleKeys() ? t("keyboard.needsSingle") : "");
     r.note.classList.add("is-info");
     announce(t("keyboard.change", { action: r.what, keys: namesOf(keysFor(r.shortcut)).join(" + ") || t("keyboard.none") }));
-    r.button.focus();
   }
 
+  /** Resolves to whether the server has them. */
   async store(own) {
-    try { await save({ shortcuts: Object.keys(own).length ? own : null }); } catch (error) { toast(error.message, 5000); }
+    let stored = true;
+    try { await save({ shortcuts: Object.keys(own).length ? own : null }); } catch (error) {
+      toast(error.message, 5000);
+      stored = false;
+    }
     this.draw();
+    return stored;
   }
 }
 
@@ -120,7 +127,7 @@ export function draw(panel) {
   } } });
   single.setAttribute("role", "switch");
   const list = el("dl", { id: "help-list", class: "help" });
-  const resetAll = el("button", { id: "keys-reset", class: "quiet", type: "button", on: { click: async () => { await keys.store({}); for (const r of keys.rows) keys.say(r, ""); announce(t("keyboard.allReset")); list.querySelector("button").focus(); } } }, t("keyboard.resetAll"));
+  const resetAll = el("button", { id: "keys-reset", class: "quiet", type: "button", on: { click: async () => { if (!await keys.store({})) return; for (const r of keys.rows) keys.say(r, ""); announce(t("keyboard.allReset")); list.querySelector("button").focus(); } } }, t("keyboard.resetAll"));
   panel.append(el("div", { class: "pref" }, el("div", { class: "pref-words" }, el("label", { htmlFor: "help-single" }, t("help.single")), el("p", { class: "muted" }, t("settingsWindow.singleText"))), single),
     el("div", { class: "pref" }, el("div", { class: "pref-words" }, el("span", { class: "pref-label" }, t("keyboard.title")), el("p", { class: "muted" }, t("keyboard.intro"))), resetAll), list);
   const keys = new Keys(list, resetAll);
