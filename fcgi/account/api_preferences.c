@@ -11,6 +11,7 @@
 #define MAX_SHORTCUTS 64
 #define NAME_BYTES 32
 #define KEYS_BYTES 48
+#define PREFERENCES_BYTES 8192 /* the column's most */
 
 static bool is_name(const char *s)
 {
@@ -55,6 +56,13 @@ static bool check(const cJSON *body, struct err *e)
            json_get_bool(body, "single_keys", &single, e) && check_shortcuts(shortcuts, e);
 }
 
+/* Quotation marks take twice their bytes, so that what check() lets through may be too long. */
+static bool fits(const struct buf *text, struct err *e)
+{
+    return text->len <= PREFERENCES_BYTES ||
+           err_field(e, ERR_INPUT, "shortcuts", "takes more than %d bytes", PREFERENCES_BYTES);
+}
+
 /* A member of the body over the stored one; null takes it away. */
 static bool put_over(cJSON *o, const cJSON *body, const char *name, struct err *e)
 {
@@ -89,7 +97,7 @@ static bool change(struct request *r, struct err *e)
     cJSON *o = json_parse(stored, strlen(stored), NULL, e);
     bool ok = o && put_over(o, body, "shortcuts", e) && put_over(o, body, "single_keys", e) &&
               (json_write(&text, o) || err_set(e, ERR_NOMEM, "no memory for the preferences")) &&
-              store_user_set_preferences(r->store, r->who.user_id, text.data, e);
+              fits(&text, e) && store_user_set_preferences(r->store, r->who.user_id, text.data, e);
     if (ok)
         reply_json_buf(r, 200, &text);
     cJSON_Delete(o);

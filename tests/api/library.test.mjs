@@ -172,6 +172,7 @@ test('how a user likes the page is kept with the account: checked, replaced, tak
   assert.deepEqual((await put({ shortcuts: { 'edit-last': 'é' } })).body, { single_keys: true, shortcuts: { 'edit-last': 'é' } });
   for (const [bad, field] of [[{ shortcuts: [] }, 'shortcuts'], [{ shortcuts: { New: 'x' } }, 'shortcuts'], [{ shortcuts: { new: 7 } }, 'shortcuts'], [{ shortcuts: { new: 'x'.repeat(49) } }, 'shortcuts'],
     [{ shortcuts: { new: 'a\u0001' } }, 'shortcuts'], [{ shortcuts: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`a${'b'.repeat(i % 30)}${'c'.repeat(i > 29 ? 1 : 0)}${'d'.repeat(i > 59 ? 1 : 0)}`, 'x'])) }, 'shortcuts'],
+    [{ shortcuts: Object.fromEntries(Array.from({ length: 64 }, (_, i) => [`${'a'.repeat(30)}${String.fromCharCode(97 + i % 8, 97 + (i >> 3))}`, '"'.repeat(48)])) }, 'shortcuts'],
     [{ single_keys: 'yes' }, 'single_keys'], [{ theme: 'dark' }, 'theme']]) {
     const r = await put(bad);
     assert.deepEqual([r.status, r.body.error?.param], [400, field], JSON.stringify(bad).slice(0, 60));
