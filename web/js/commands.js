@@ -8,27 +8,36 @@ import { canContinue, continueAnswer, forkFrom } from "./message_menu.js";
 import { emit, isRunning, on, state } from "./state.js";
 
 /** Throws what the server says. */
-async function saveSettings(settings) {
-  if (!state.current || state.current.temporary) {
-    if (state.current) state.current.settings = settings;
+async function saveSettings(settings, conversation = state.current) {
+  if (!conversation || conversation.temporary) {
+    if (conversation) conversation.settings = settings;
     else state.draftSettings = settings;
     emit("settings-changed");
     drawComposer();
     return;
   }
-  const saved = await call("PATCH", `/api/conversations/${state.current.id}`, { settings });
-  state.current.settings = saved.settings;
+  const saved = await call("PATCH", `/api/conversations/${conversation.id}`, { settings });
+  conversation.settings = saved.settings;
   emit("settings-changed");
   drawComposer();
 }
-/** null takes a value away. */
-on("choose-settings", async (values) => {
+
+async function choose(values, conversation) {
   try {
-    const before = state.current?.settings || (Object.keys(state.draftSettings).length ? state.draftSettings : await call("GET", "/api/defaults"));
+    const before = conversation?.settings || (Object.keys(state.draftSettings).length ? state.draftSettings : await call("GET", "/api/defaults"));
     const all = Object.entries({ ...before, ...values });
-    await saveSettings(state.current && !state.current.temporary ? values : Object.fromEntries(all.filter(([, value]) => value !== null)));
+    await saveSettings(conversation && !conversation.temporary ? values : Object.fromEntries(all.filter(([, value]) => value !== null)), conversation);
     emit("settings-changed");
   } catch (error) { toast(error.message); }
+}
+
+let chosen = Promise.resolve();
+/** null takes a value away. One choice after the other, as they were made, and for the chat that was open then. */
+on("choose-settings", (values) => {
+  const { current, visit } = state;
+  chosen = chosen.then(() => {
+    if (current || state.visit === visit) return choose(values, current || state.current); // a new chat may have got its row
+  });
 });
 async function openSettings(field = "") {
   const draft = Object.keys(state.draftSettings).length ? state.draftSettings : null;
