@@ -28,13 +28,24 @@ async function copyOf(response, key) {
 let renewing = null;
 let sessions = 0; // that ended, and deletions: what was asked for before is not kept
 
-/** Files have the address of their version (web/version.sh), which the page at / names. */
+/** Where another version is there by now, an address of one gives what there is, and nobody is to keep it as that (nginx/server.conf.in). */
+const isOther = (url, response) => /\/v\/\w+\//.test(url) && !/immutable/.test(response.headers.get("cache-control"));
+
+/** Files have the address of their version (web/version.sh), which the page at / names: that one is the first. */
 async function renew(cache) {
-  const version = /\/v\/\w+\//.exec(await (await cache.match("/"))?.text())?.[0];
+  let version;
+  try {
+    const first = await fetch("/", { cache: "no-cache" });
+    if (first.status !== 200) throw new Error();
+    version = /\/v\/\w+\//.exec(await first.clone().text())?.[0];
+    await cache.put("/", await copyOf(first, ""));
+  } catch { await caches.delete(PAGE); return; }
   for (const { url } of await cache.keys()) {
+    if (new URL(url).pathname === "/") continue;
     try {
       const now = version ? url.replace(/\/v\/\w+\//, version) : url;
       const response = await fetch(now, { cache: "no-cache" });
+      if (isOther(now, response)) throw new Error();
       if (response.status === 200) await cache.put(now, await copyOf(response, ""));
       if (response.status !== 200 || now !== url) await cache.delete(url);
       if (!await caches.has(WANTED)) { await caches.delete(PAGE); return; }
@@ -43,6 +54,7 @@ async function renew(cache) {
 }
 
 async function keep(name, key, response, session) {
+  if (name === PAGE && isOther(key, response)) return;
   const copy = await copyOf(response, key);
   if (!await caches.has(WANTED) || session !== sessions) return;
   const cache = await caches.open(name);
