@@ -1,6 +1,8 @@
 #!/bin/sh
-# Gives the page's files an address for each version: FOLDER/v/HASH is FOLDER itself, and the HTML asks for scripts, styles and the font
-# there. A browser may keep those for ever (nginx/server.conf.in), since another version has another address; the HTML is always asked for.
+# Gives the page's files an address for each version: FOLDER/v/HASH has the files of that version, and the HTML asks for scripts, styles
+# and the font there. A browser may keep those for ever (nginx/server.conf.in), since another version has another address; the HTML is always
+# asked for. They are links to what is installed, which `install` and dpkg replace by new files: an address never gets other bytes. The version
+# before stays for pages that are open.
 #   version.sh FOLDER   (where the page is installed)
 set -e
 cd "$1"
@@ -20,12 +22,17 @@ while [ -n "$todo" ]; do
 done
 links=$(for file in $modules; do printf '  <link rel="modulepreload" href="/v/%s/%s">\\n' "$hash" "$file"; done)
 
-rm -rf v
-mkdir v
-ln -s .. "v/$hash"
+mkdir -p v
+find v -type l -exec rm {} + # as it once was: the folder itself
+rm -rf v/new
+mkdir v/new
+cp -Rl css js strings vendor v/new 2>/dev/null || { rm -rf v/new/*; cp -Rp css js strings vendor v/new; }
+if [ -d "v/$hash" ]; then rm -rf v/new; else mv v/new "v/$hash"; fi
+touch "v/$hash" # the newest
 for page in index.html admin.html share.html; do
     sed -E -e '/rel="modulepreload"/d' -e "s#(href|src)=\"/?(v/[0-9a-f]+/)?(css|js|vendor)/#\\1=\"/v/$hash/\\3/#g" "$page" >v/new.html
     [ "$page" != index.html ] || sed -i "s#^  <script type=\"module\"#$links&#" v/new.html
     cat v/new.html >"$page"
 done
 rm v/new.html
+ls -t v | tail -n +3 | while read -r old; do rm -rf "v/$old"; done

@@ -1,7 +1,7 @@
 // Reading without a network: off until asked for, never stale code, nothing kept after signing out.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, cpSync, readdirSync, realpathSync, rmSync } from 'node:fs';
+import { cpSync, readFileSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { top } from '../api/harness.mjs';
@@ -92,9 +92,17 @@ test('a chat that was deleted elsewhere goes when the page begins; so does what 
 });
 
 test('new code runs at once, with the network, and nothing of the old version is kept', opts, async () => {
-  appendFileSync(path.join(web, 'js/theme.js'), '\nglobalThis.isNew = 2;\n');
+  const versionNow = () => /\/v\/(\w+)\//.exec(readFileSync(path.join(web, 'index.html'), 'utf8'))[1];
+  const file = path.join(web, 'js/theme.js');
+  const before = versionNow();
+  const text = readFileSync(file, 'utf8');
+  rmSync(file); // as install(1) does
+  writeFileSync(file, `${text}\nglobalThis.isNew = 2;\n`);
+  const earlier = await fetch(`${house.server.url}/v/${before}/js/theme.js`);
+  assert.deepEqual([await earlier.text(), /immutable/.test(earlier.headers.get('cache-control'))], [text, true], 'an address never gets other bytes');
   upgrade(web);
-  const [version] = readdirSync(path.join(web, 'v'));
+  const version = versionNow();
+  assert.deepEqual(readdirSync(path.join(web, 'v')).sort(), [before, version].sort());
   await page.reload();
   await page.waitForSelector('#app:not([hidden])');
   assert.equal(await page.evaluate(() => globalThis.isNew), 2);
