@@ -96,10 +96,11 @@ static struct engine_job *start(const char *socket_path, const struct buf *out, 
     return j;
 }
 
-/* Nothing was received, and nothing is to come. */
+/* The peer closed without an answer and without having read the whole request: it has not begun.
+ * One that had read it may have passed it on, so that it must not be sent again. */
 static bool is_lost(const struct engine_job *j, int greeted)
 {
-    return greeted < 0 && j->peer.in.len == j->peer.in_pos;
+    return greeted < 0 && j->peer.unread && j->peer.in.len == j->peer.in_pos;
 }
 
 /* On the connection of a job that is over. NULL and *lost: its peer has closed it, and has not

@@ -76,6 +76,7 @@ bool peer_send(struct peer *p, const struct buf *b, double deadline, struct err 
             if (!wait_for(p->fd, POLLOUT, deadline, "sending", e))
                 return false;
         } else if (n < 0 && errno != EINTR) {
+            p->unread |= errno == EPIPE || errno == ECONNRESET;
             return unavailable(e, "send");
         }
     }
@@ -106,6 +107,8 @@ static int receive(struct peer *p, struct err *e)
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
+    /* Unix sockets tell one from the other: who closes with bytes unread resets the connection. */
+    p->unread |= n < 0 && errno == ECONNRESET;
     if (n == 0)
         err_set(e, ERR_UNAVAILABLE, "the engine closed the connection before the job was over");
     else

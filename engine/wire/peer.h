@@ -13,6 +13,7 @@ struct peer {
     int fd;        /* -1: not connected */
     struct buf in; /* received, from in_pos on not yet given out */
     size_t in_pos;
+    bool unread; /* the other end closed before it had read all that was sent */
 };
 
 /* ERR_UNAVAILABLE: nobody listens, or the backlog is full until the deadline. */

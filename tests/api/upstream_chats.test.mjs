@@ -121,6 +121,22 @@ test('after a restart of the relay the workers\u2019 kept connections are replac
   }
 });
 
+test('a relay that dies once an upstream has the question does not ask it again', async () => {
+  const ask = () => server.chat({ model: 'far', messages: [{ role: 'user', content: 'Hi' }] });
+  assert.equal((await ask()).status, 200); // its connection is kept
+  up.knobs = { hang: 2000 };
+  up.seen = [];
+  const asked = ask(), [before] = server.childrenOf(server.pid('relay'));
+  for (let i = 0; i < 100 && !up.seen.length; i++) await sleep(20);
+  process.kill(before, 'SIGKILL');
+  const r = await asked;
+  up.knobs = {};
+  for (let i = 0; i < 200 && [undefined, before].includes(server.childrenOf(server.pid('relay'))[0]); i++) await sleep(20);
+  for (let i = 0; i < 100 && (await ask()).status !== 200; i++) await sleep(20);
+  assert.equal(r.status, 503, r.text);
+  assert.equal(up.seen.filter((s) => s.body.messages[0].content === 'Hi').length, 2, 'the one that died, and the one after');
+});
+
 /** Asks, and gives the question's id as soon as it has one; `end` resolves to the whole stream. */
 async function begin(post, content) {
   let end;

@@ -1,5 +1,5 @@
 # tests of engine/wire, engine/cache and engine/sched
-ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_sampler_rules %D%/test_stop \
+ENGINE_TESTS = %D%/test_frame %D%/test_client_kept %D%/test_status %D%/test_sampler %D%/test_sampler_rules %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_scheduler_stops %D%/test_prefix_reuse %D%/test_engine %D%/test_engine_faults %D%/test_inbox \
 	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_slot_turns %D%/test_fair_queue %D%/test_backend_select %D%/test_monitor %D%/test_engine_walls \
 	%D%/test_speculation %D%/test_speculation_models %D%/test_draft_choice %D%/test_draft_worth %D%/test_draft_load %D%/test_lookup %D%/test_embedder %D%/test_embeddings \
@@ -9,6 +9,9 @@ TESTS += $(ENGINE_TESTS)
 
 %C%_test_frame_SOURCES = %D%/engine/test_frame.c
 %C%_test_frame_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_client_kept_SOURCES = %D%/engine/test_client_kept.c
+%C%_test_client_kept_LDFLAGS = -Wl,--wrap=clock_ms
+%C%_test_client_kept_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_status_SOURCES = %D%/engine/test_status.c
 %C%_test_status_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 sampler_rig = %D%/engine/sampler_rig.c %D%/engine/sampler_rig.h
