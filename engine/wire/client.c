@@ -111,6 +111,8 @@ static struct engine_job *start_kept(struct engine_job **kept, const struct buf 
     struct engine_job *j = *kept;
     *kept = NULL;
     *lost = !j || clock_ms() - j->kept_ms > KEPT_MS;
+    if (j)
+        j->kept = NULL; /* else engine_close would store it back as if its job were just over */
     if (*lost) {
         engine_close(&j);
         return NULL;

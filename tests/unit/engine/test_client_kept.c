@@ -158,10 +158,27 @@ static void test_sends_again_only_what_was_not_read(void **state)
     assert_int_equal(r.connections, 2);
 }
 
+static void test_gives_up_a_connection_that_is_too_old(void **state)
+{
+    static const enum turn turns[] = {ANSWER, ANSWER, ANSWER};
+    struct engine_job *kept = NULL;
+    struct err e = {0};
+    struct relay r;
+    (void)state;
+    begin(&r, turns, 3);
+    for (int i = 0; i < 3; i++, later_ms += 60000)
+        assert_true(ask(&r, &kept, &e));
+    engine_kept_close(&kept);
+    end(&r);
+    assert_int_equal(r.requests, 3);
+    assert_int_equal(r.connections, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sends_again_only_what_was_not_read),
+        cmocka_unit_test(test_gives_up_a_connection_that_is_too_old),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
