@@ -15,6 +15,9 @@
 #define REPLY_MS 10000.0
 /* The relay closes a connection that has no job for half as long again. */
 #define KEPT_MS 20000.0
+/* A relay that is renewed stops listening a moment before its successor begins. */
+#define SUCCESSOR_MS 1000.0
+#define SUCCESSOR_STEP_US 10000
 #define CANCEL_MS                                                                                  \
     2000.0 /* a client that cancels need not wait: a hung engine reads the request when it         \
               continues */
@@ -96,6 +99,22 @@ static struct engine_job *start(const char *socket_path, const struct buf *out, 
     return j;
 }
 
+static struct engine_job *start_relayed(const char *socket_path, const struct buf *out,
+                                        struct err *e)
+{
+    const double until = clock_ms() + SUCCESSOR_MS;
+    struct err why = {0};
+    struct engine_job *j;
+    while (!(j = connect_job(socket_path, CONNECT_MS, &why)) && why.code == ERR_UNAVAILABLE &&
+           clock_ms() < until)
+        clock_sleep_us(SUCCESSOR_STEP_US);
+    if (!j && e)
+        *e = why;
+    if (j && ask(j, out, REPLY_MS, e) <= 0)
+        engine_close(&j);
+    return j;
+}
+
 /* The peer closed without an answer and without having read the whole request: it has not begun.
  * One that had read it may have passed it on, so that it must not be sent again. */
 static bool is_lost(const struct engine_job *j, int greeted)
@@ -153,7 +172,7 @@ struct engine_job *engine_relay(const char *socket_path, const struct engine_rel
     if (kept)
         j = start_kept(kept, &out, &lost, &why);
     if (lost)
-        j = start(socket_path, &out, REPLY_MS, e);
+        j = start_relayed(socket_path, &out, e);
     else if (!j && e)
         *e = why;
     if (j)

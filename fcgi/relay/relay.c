@@ -165,6 +165,7 @@ static void take_signals(struct relay *r)
     if (r->listen_fd >= 0)
         close(r->listen_fd); /* those who come now meet the successor, or nobody */
     r->listen_fd = -1;
+    relay_server_stop(r);
 }
 
 static void dispatch(struct relay *r, const struct epoll_event *ev)

@@ -109,6 +109,9 @@ void relay_server_serve(struct relay_connection *c, uint32_t events);
 void relay_server_send(struct relay_job *j);
 /* The job can't be begun: its owner gets an error in place of events. */
 void relay_server_refuse(struct relay_job *j, const struct err *why);
+/* No new jobs: connections that have had theirs are closed at once. What was asked there is not
+ * read, and the client asks the successor; a refusal would be the user's to see. */
+void relay_server_stop(struct relay *r);
 void relay_server_sweep(struct relay *r, double now);
 void relay_server_close(struct relay *r);
 

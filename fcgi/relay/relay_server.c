@@ -321,12 +321,18 @@ void relay_server_accept(struct relay *r)
     }
 }
 
+void relay_server_stop(struct relay *r)
+{
+    for (struct relay_connection *c = r->connections; c; c = c->next)
+        if (!c->job && c->again)
+            drop(c);
+}
+
 void relay_server_sweep(struct relay *r, double now)
 {
     for (struct relay_connection **at = &r->connections; *at;) {
         struct relay_connection *c = *at;
-        /* One that has had its job would bring the next one here, and not to the successor. */
-        if (!c->dead && !c->job && (now - c->idle_ms > NO_JOB_MS || (c->again && r->stopping)))
+        if (!c->dead && !c->job && now - c->idle_ms > NO_JOB_MS)
             drop(c);
         if (!c->dead) {
             at = &c->next;

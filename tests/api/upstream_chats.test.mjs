@@ -137,6 +137,21 @@ test('a relay that dies once an upstream has the question does not ask it again'
   assert.equal(up.seen.filter((s) => s.body.messages[0].content === 'Hi').length, 2, 'the one that died, and the one after');
 });
 
+test('while the relay is renewed, with an answer under way, what is asked meets the new one', async () => {
+  const ask = (content) => server.chat({ model: 'far', messages: [{ role: 'user', content }] });
+  const [before] = server.childrenOf(server.pid('relay'));
+  await Promise.all([1, 2, 3, 4].map(() => ask('Hi'))); // connections that are kept
+  up.knobs = { hang: 1500 };
+  up.seen = [];
+  const slow = ask('Slowly');
+  for (let i = 0; i < 100 && !up.seen.length; i++) await sleep(20);
+  up.knobs = {};
+  process.kill(server.pid('relay'), 'SIGHUP');
+  for (const end = Date.now() + 500; Date.now() < end;) { const r = await ask('Hi'); assert.equal(r.status, 200, r.text); }
+  assert.equal((await slow).status, 200);
+  assert.ok(server.childrenOf(server.pid('relay')).some((pid) => pid !== before), 'there is a new one');
+});
+
 /** Asks, and gives the question's id as soon as it has one; `end` resolves to the whole stream. */
 async function begin(post, content) {
   let end;
