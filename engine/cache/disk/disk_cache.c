@@ -12,7 +12,7 @@
 /* Memory while something is written or read, beside the plan's: enough to keep a disk busy. */
 #define WRITE_STAGING ((size_t)16 << 20)
 #define READ_STAGING ((size_t)32 << 20)
-#define LOCK_MS 1000.0
+#define LOCK_MS 3000.0        /* many steps of another engine that forgets records here */
 #define FIRST_READ_RATE 500e6 /* bytes per second, until it was measured */
 
 void disk_activity_begin(struct disk_activity *a)
@@ -57,7 +57,8 @@ static bool start_threads(struct disk_cache *c, struct err *e)
            err_set(e, ERR_NOMEM, "cannot start the threads of the prompt cache");
 }
 
-/* Another model's engine may be forgetting records here (disk_requests.c): that is soon over. */
+/* Another model's engine may be forgetting records here (disk_requests.c): it lets go again and
+ * again. */
 static bool open_segments(struct disk_cache *c, struct err *e)
 {
     const double until = clock_ms() + LOCK_MS;
@@ -65,7 +66,7 @@ static bool open_segments(struct disk_cache *c, struct err *e)
         segments_close(&c->segments);
         if (e->code != ERR_CONFLICT || clock_ms() >= until)
             return false;
-        clock_sleep_us(10000);
+        clock_sleep_us(DISK_LOCK_STEP_US);
     }
     return true;
 }

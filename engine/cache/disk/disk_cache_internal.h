@@ -10,6 +10,7 @@
 #include "engine/cache/disk/staging.h"
 
 #define DISK_READERS 2
+#define DISK_LOCK_STEP_US 10000 /* between looks at a folder's lock that is taken */
 
 struct disk_queued_write {
     struct disk_write write; /* what the loop thread sees */

@@ -6,11 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #define LOG_MODULE "disk"
 #include "engine/base/log.h"
 #include "engine/cache/disk/disk_cache_internal.h"
 
 #define FORGET_STEP 256
+#define OTHER_STEP 64 /* with another folder's lock held */
 
 /* True if a record of this key and size begins at the place. */
 static bool is_there(struct segments *s, const struct stored_ref *ref)
@@ -89,34 +91,49 @@ static void forget(struct disk_cache *c, const struct stored_ref *refs, int32_t 
                                                               .place = refs[i].place});
 }
 
-/* Of a model whose engine does not run. Who has the folder's lock may change it: where that is
- * somebody else, no answer comes, and the recorder asks again. */
-static void forget_of(struct disk_cache *c, const struct record_request *r)
+/* n at most OTHER_STEP, in the folder of another model. False: somebody else has its lock. */
+static bool forget_there(const char *dir, const struct stored_ref *refs, int32_t n)
 {
     struct segments other = {.dir_fd = -1, .lock_fd = -1, .write_fd = -1};
-    struct stored_place *freed = malloc((size_t)r->n * sizeof *freed);
-    char dir[sizeof c->dir + 32];
+    struct stored_place freed[OTHER_STEP];
     struct err e = {0};
-    int32_t n = 0;
-    snprintf(dir, sizeof dir, "%s-%lld", c->dir, (long long)r->model);
-    const bool gone = access(dir, F_OK) != 0 && errno == ENOENT;
-    const bool ok = freed && (gone || segments_open(&other, dir, &e));
-    for (int32_t i = 0; ok && !gone && i < r->n; i++)
-        if (is_there(&other, &r->refs[i]))
-            freed[n++] = r->refs[i].place;
-    segments_sort(freed, n);
-    segments_free(&other, freed, n);
-    segments_drop_empty(&other);
+    int32_t n_freed = 0;
+    if (access(dir, F_OK) != 0 && errno == ENOENT)
+        return true;
+    const bool ok = segments_open(&other, dir, &e);
+    for (int32_t i = 0; ok && i < n; i++)
+        if (is_there(&other, &refs[i]))
+            freed[n_freed++] = refs[i].place;
+    if (ok) {
+        segments_sort(freed, n_freed);
+        segments_free(&other, freed, n_freed);
+        segments_drop_empty(&other);
+    } else {
+        log_debug("prompt cache: %s is not dealt with now: %s", dir, e.text);
+    }
     segments_close(&other);
-    free(freed);
-    if (!ok)
-        log_debug("prompt cache: model=%lld is not dealt with now: %s", (long long)r->model,
-                  e.text);
-    for (int32_t i = 0; ok && i < r->n; i++)
-        record_feed_put(c->params.feed, &(struct cache_event){.type = CACHE_FORGOTTEN,
-                                                              .key = r->refs[i].key,
-                                                              .place = r->refs[i].place,
-                                                              .model = r->model});
+    return ok;
+}
+
+/* Of a model whose engine does not run. Who has the folder's lock may change it: where that is
+ * somebody else, no answer comes, and the recorder asks again. The lock is let go between steps,
+ * for longer than an engine that is being loaded waits between two looks at it. */
+static void forget_of(struct disk_cache *c, const struct record_request *r)
+{
+    char dir[sizeof c->dir + 32];
+    snprintf(dir, sizeof dir, "%s-%lld", c->dir, (long long)r->model);
+    for (int32_t at = 0; at < r->n; at += OTHER_STEP) {
+        const int32_t n = r->n - at < OTHER_STEP ? r->n - at : OTHER_STEP;
+        if (at)
+            clock_sleep_us(2 * DISK_LOCK_STEP_US);
+        if (!forget_there(dir, r->refs + at, n))
+            return;
+        for (int32_t i = at; i < at + n; i++)
+            record_feed_put(c->params.feed, &(struct cache_event){.type = CACHE_FORGOTTEN,
+                                                                  .key = r->refs[i].key,
+                                                                  .place = r->refs[i].place,
+                                                                  .model = r->model});
+    }
 }
 
 /* Remembers which announcements the rows may not show yet: those records stay in any case. */

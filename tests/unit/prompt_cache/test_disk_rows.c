@@ -59,6 +59,40 @@ static void test_forgotten_records_give_their_space_back(void **state)
     assert_int_equal(disk_rig_counters(&g).disk_bytes, 0);
 }
 
+/* Of a model that is not loaded, whose engine may begin meanwhile. */
+static void test_another_folder_is_let_go_between_steps(void **state)
+{
+    enum { N = 300 };
+    static struct disk_rig other;
+    struct segments there;
+    struct err e = {0};
+    bool between = false;
+    char path[sizeof other.dir];
+    disk_rig_init(&other);
+    disk_rig_open(&other, BUDGET, RIG_IDENTITY);
+    disk_rig_write_many(&other, 0, N);
+    disk_rig_close(&other);
+    snprintf(path, sizeof path, "%.60s-7", g.dir);
+    assert_int_equal(rename(other.dir, path), 0);
+    memcpy(other.dir, path, sizeof path);
+    for (double asked = 0, until = clock_ms() + 20000; g.forgotten < N;) {
+        assert_true(clock_ms() < until);
+        if (clock_ms() > asked + 1000) /* what met this test with the lock is asked for again */
+            assert_true(record_feed_ask_of(g.feed, 7, other.rows, N));
+        asked = clock_ms() > asked + 1000 ? clock_ms() : asked;
+        clock_sleep_us(DISK_LOCK_STEP_US / 2);
+        disk_rig_read_events(&g);
+        const bool ours = segments_open(&there, path, &e);
+        between |= ours && there.disk_bytes && g.forgotten > 0;
+        segments_close(&there);
+    }
+    assert_true(between);
+    assert_true(segments_open(&there, path, &e));
+    assert_int_equal(there.n, 0);
+    segments_close(&there);
+    disk_rig_fini(&other);
+}
+
 /* In one request, in any order. */
 static void test_many_are_forgotten_at_once(void **state)
 {
@@ -363,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         CASE(test_forgotten_records_give_their_space_back),
+        CASE(test_another_folder_is_let_go_between_steps),
         CASE(test_many_are_forgotten_at_once),
         CASE(test_records_of_a_model_that_is_not_loaded_are_forgotten),
         CASE(test_a_segments_number_is_not_used_twice),
