@@ -116,8 +116,8 @@ bool cache_feed_acknowledge(struct cache_feed *f, struct err *e);
 bool cache_feed_forget(struct cache_feed *f, const struct stored_ref *refs, int32_t n,
                        struct err *e);
 /* The same of records in the folder of another model (its row, above 0), whose engine does not run:
- * the folder lies beside this engine's, with "-" and the row behind its name. No answer comes while
- * somebody else has that folder: ask again. */
+ * the folder is "prompt-cache-" and the row, in the engines' cache folder (without one, beside this
+ * engine's own). No answer comes while somebody else has that folder: ask again. */
 bool cache_feed_forget_of(struct cache_feed *f, int64_t model, const struct stored_ref *refs,
                           int32_t n, struct err *e);
 /* All rows there are, in any number of calls between begin and end: every other record that was

@@ -72,8 +72,21 @@ static bool is_followed(const struct cache_followers *c, int64_t id)
     return false;
 }
 
-/* False: the first engine's connection broke. */
-static bool ask_for(struct cache_followers *c, int64_t model, bool *more, struct err *e)
+/* An engine that does it in the place of those that are not there: the first one may be loading, or
+ * may keep nothing on the disk itself. NULL: none is followed. */
+static const struct cache_follower *helper(const struct cache_followers *c)
+{
+    if (cache_follower_ready(&c->first))
+        return &c->first;
+    for (int i = 0; i < SHARED_LOCALS; i++)
+        if (c->beside[i] && cache_follower_ready(&c->beside[i]->follower))
+            return &c->beside[i]->follower;
+    return NULL;
+}
+
+/* False: the connection of `by` broke. */
+static bool ask_for(struct cache_followers *c, const struct cache_follower *by, int64_t model,
+                    bool *more, struct err *e)
 {
     static struct store_block_ref rows[BATCH]; /* the only thread */
     static struct stored_ref refs[BATCH];
@@ -84,8 +97,8 @@ static bool ask_for(struct cache_followers *c, int64_t model, bool *more, struct
     if (n < 0)
         log_error("the prompt cache's removals can't be read: %s", why.text);
     *more |= n == BATCH;
-    return n <= 0 || cache_feed_forget_of(c->first.feed, model, refs,
-                                          cache_follower_take_refs(refs, rows, n), e);
+    return n <= 0 ||
+           cache_feed_forget_of(by->feed, model, refs, cache_follower_take_refs(refs, rows, n), e);
 }
 
 /* What is removed of models that are not loaded. An engine that is just being loaded has its folder
@@ -95,11 +108,12 @@ static void ask_for_others(struct cache_followers *c, double now)
     struct err e = {0};
     int64_t model = 0;
     bool ok = true, more = false;
-    if (now < c->next_removals || !cache_follower_ready(&c->first))
+    const struct cache_follower *by = helper(c);
+    if (now < c->next_removals || !by)
         return;
     while (ok && store_removals_next(c->store, model, &model, &e))
-        ok = is_followed(c, model) || ask_for(c, model, &more, &e);
-    if (!ok) /* the first follower finds that out, too */
+        ok = is_followed(c, model) || ask_for(c, by, model, &more, &e);
+    if (!ok) /* its follower finds that out, too */
         log_debug("removals of other models are not asked for: %s", e.text);
     c->next_removals = now + (more ? MORE_MS : REMOVALS_MS);
 }

@@ -1,7 +1,7 @@
 /* The feeds of all engines that keep prompts on the disk: the first model's, and of further models
  * those that are loaded. Each engine has a folder of its own, and each row the model's whose folder
  * it means. The budget is one: rows of all models compete for it, and what is removed of a model
- * that is not loaded is forgotten by the first model's engine in its place.
+ * that is not loaded is forgotten by another engine that is followed, the first model's if it is.
  *
  * Thread: the recorder's. */
 #pragma once

@@ -79,8 +79,9 @@ struct disk_cache *disk_cache_open(const struct disk_cache_params *p, struct err
         return NULL;
     }
     c->params = *p;
-    c->params.dir = NULL;
+    c->params.dir = c->params.others = NULL;
     snprintf(c->dir, sizeof c->dir, "%s", p->dir);
+    snprintf(c->others, sizeof c->others, "%s", p->others ? p->others : p->dir);
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->to_write, NULL);
     pthread_cond_init(&c->to_read, NULL);

@@ -22,7 +22,9 @@ struct disk_cache;
 
 struct disk_cache_params {
     const char *dir;
-    uint64_t budget;     /* bytes on disk; beyond it nothing is stored */
+    const char
+        *others;     /* what other models' folders are named by: this, "-", a number. NULL: dir */
+    uint64_t budget; /* bytes on disk; beyond it nothing is stored */
     uint64_t ram_budget; /* bytes of copies in RAM (record_ram.h); 0: there are none */
     uint64_t identity;
     uint32_t block_bytes, state_bytes;

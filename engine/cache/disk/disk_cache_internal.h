@@ -25,8 +25,8 @@ struct disk_activity { /* time with at least one under way */
 
 struct disk_cache {
     struct disk_cache_params params;
-    char dir[4096];           /* params.dir is not kept */
-    struct segments segments; /* the writer's thread; readers only open files */
+    char dir[4096], others[4096]; /* params.dir and params.others are not kept */
+    struct segments segments;     /* the writer's thread; readers only open files */
     pthread_t writer, readers[DISK_READERS];
     int32_t n_readers;
     bool writer_runs;

@@ -120,8 +120,8 @@ static bool forget_there(const char *dir, const struct stored_ref *refs, int32_t
  * for longer than an engine that is being loaded waits between two looks at it. */
 static void forget_of(struct disk_cache *c, const struct record_request *r)
 {
-    char dir[sizeof c->dir + 32];
-    snprintf(dir, sizeof dir, "%s-%lld", c->dir, (long long)r->model);
+    char dir[sizeof c->others + 32];
+    snprintf(dir, sizeof dir, "%s-%lld", c->others, (long long)r->model);
     for (int32_t at = 0; at < r->n; at += OTHER_STEP) {
         const int32_t n = r->n - at < OTHER_STEP ? r->n - at : OTHER_STEP;
         if (at)

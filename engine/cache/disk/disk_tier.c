@@ -76,11 +76,13 @@ static bool budget_of(const char *dir, uint64_t taken, uint64_t *bytes, struct e
 static bool open_cache(struct disk_tier *t, const struct disk_tier_params *p,
                        struct disk_cache_params *cache, struct err *e)
 {
-    char dir[4096];
+    char dir[4096], others[4096];
     struct disk_counters counters;
-    if (!folder(p, dir, sizeof dir, e))
+    if (!folder(p, dir, sizeof dir, e) ||
+        (p->cache_dir && !file_join(others, sizeof others, p->cache_dir, "prompt-cache", e)))
         return false;
     cache->dir = dir;
+    cache->others = p->cache_dir ? others : NULL;
     cache->budget = (uint64_t)p->bytes;
     cache->ram_budget = p->ram_bytes;
     cache->feed = p->feed;

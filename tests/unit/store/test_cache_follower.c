@@ -2,6 +2,7 @@
  * stands a folder of records in memory: whatever is killed, rows and records end up the same. */
 #include <pthread.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "engine/base/clock.h"
 #include "engine/cache/disk/record_feed.h"
 #include "engine/sched/server.h"
-#include "fcgi/recorder/cache_follower.h"
+#include "fcgi/process/local_model.h"
+#include "fcgi/recorder/cache_followers.h"
 #include "sql/prompts/store_prompt_cache.h"
 #include "tests/unit/store/store_fixture.h"
 
@@ -76,7 +78,10 @@ static void take_requests(void *context)
     while ((r = record_feed_take(g->feed))) {
         for (int32_t i = 0; r->type == RECORD_FORGET && i < r->n; i++) {
             g->there[r->refs[i].place.offset] = false;
-            put(g, CACHE_FORGOTTEN, &r->refs[i]);
+            assert_true(record_feed_put(g->feed, &(struct cache_event){.type = CACHE_FORGOTTEN,
+                                                                       .key = r->refs[i].key,
+                                                                       .place = r->refs[i].place,
+                                                                       .model = r->model}));
         }
         if (r->type != RECORD_FORGET)
             reconcile(g, r);
@@ -324,6 +329,45 @@ static void test_an_engine_that_hangs_holds_nothing_up(void **state)
     end(g);
 }
 
+/* The first model's keeps nothing on the disk, or is not there; model 7's engine is followed. */
+static void test_any_engine_forgets_for_those_that_are_not_there(void **state)
+{
+    struct fixture *f = *state;
+    struct rig *g = begin(f);
+    struct shared *shared = calloc(1, sizeof *shared);
+    struct cache_followers *c = calloc(1, sizeof *c);
+    char at[WORKER_SOCKET_BYTES], none[300];
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "INSERT INTO prompt_block_removals (key, model_id, segment, "
+                                  "segment_offset, bytes) VALUES (zeroblob(16), 9, 1, 5, 1000)",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    snprintf(none, sizeof none, "%s/none", f->folder);
+    local_model_socket(at, f->folder, 7);
+    assert_int_equal(symlink(g->socket, at), 0);
+    shared->local[0].id = 7;
+    shared->local[0].state = LOCAL_READY;
+    cache_followers_init(c, &(struct cache_followers_params){.store = f->store,
+                                                             .shared = shared,
+                                                             .engine_run = f->folder,
+                                                             .engine_socket = none,
+                                                             .status_path = none});
+    for (double until = clock_ms() + 10000;
+         fixture_number(f->path, "SELECT count(*) FROM prompt_block_removals");) {
+        assert_true(clock_ms() < until);
+        cache_followers_run(c, clock_ms());
+        usleep(2000);
+    }
+    cache_followers_fini(c);
+    unlink(at);
+    free(c);
+    free(shared);
+    end(g);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(void)
@@ -332,6 +376,7 @@ int main(void)
         T(test_rows_follow_records_and_records_follow_rows),
         T(test_the_sum_stays_below_the_budget),
         T(test_an_engine_that_hangs_holds_nothing_up),
+        T(test_any_engine_forgets_for_those_that_are_not_there),
         T(test_a_kill_at_any_moment_loses_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
