@@ -274,7 +274,8 @@ struct engine_relay {
  * first word, so that its refusal is an error here: its field is ENGINE_RELAY_REASON and a reason
  * (relay_error.h). The relay takes one job after the other on one connection: kept (NULL: none is)
  * holds one whose last job is over, or NULL; engine_close puts it there, so it outlives the job.
- * One that the relay has closed meanwhile is replaced. */
+ * One that the relay closed before it had read the request is replaced; later it is an error, as
+ * the other server may have been asked. */
 struct engine_job *engine_relay(const char *socket_path, const struct engine_relay *p,
                                 struct engine_job **kept, struct err *e);
 void engine_kept_close(struct engine_job **kept); /* accepts NULL in it */
