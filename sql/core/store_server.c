@@ -51,6 +51,12 @@ static bool unset_setting(struct store *s, const char *name, struct err *e)
     return statement_run(s, q, NULL, e);
 }
 
+bool server_forget_unseen(struct store *s, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_TOOL_SIGN_INS_UNSEEN, e);
+    return q && statement_run(s, q, NULL, e);
+}
+
 /* Another provider, or another claim of it, said nothing yet of who is in which group. */
 static bool end_claims(struct store *s, const struct store_setting *x, int *ended, struct err *e)
 {
@@ -65,10 +71,7 @@ static bool end_claims(struct store *s, const struct store_setting *x, int *ende
     if (!statement_run(s, q, &changed, e))
         return false;
     *ended += changed;
-    if (!changed)
-        return true;
-    q = statement_begin(s, QUERY_TOOL_SIGN_INS_UNSEEN, e);
-    return q && statement_run(s, q, NULL, e);
+    return !changed || server_forget_unseen(s, e);
 }
 
 bool store_settings_change(struct store *s, const struct store_setting *list, int n, int *ended,

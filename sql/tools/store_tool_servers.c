@@ -6,6 +6,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
+#include "sql/core/server_internal.h"
 #include "sql/core/statement.h"
 #include "sql/tools/tools_internal.h"
 #include "sql/users/store_groups.h"
@@ -331,7 +332,7 @@ static bool set_groups(struct store *s, int64_t id, const struct store_ids *grou
         if (ok && !changed)
             return err_field(e, ERR_INPUT, "groups", "%lld is no group", (long long)groups->at[i]);
     }
-    return ok && tool_sign_ins_forget_unseen(s, e);
+    return ok && server_forget_unseen(s, e);
 }
 
 bool store_tool_server_set_groups(struct store *s, int64_t id, const struct store_ids *groups,

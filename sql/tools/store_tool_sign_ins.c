@@ -146,12 +146,6 @@ bool tool_oauth_forget(struct store *s, int64_t server_id, struct err *e)
     return true;
 }
 
-bool tool_sign_ins_forget_unseen(struct store *s, struct err *e)
-{
-    sqlite3_stmt *q = statement_begin(s, QUERY_TOOL_SIGN_INS_UNSEEN, e);
-    return q && statement_run(s, q, NULL, e);
-}
-
 bool store_tool_client_remove(struct store *s, int64_t server_id, struct err *e)
 {
     return store_write_begin(s, e) && store_write_end(s, tool_oauth_forget(s, server_id, e), e);

@@ -12,5 +12,3 @@ struct store;
 bool tool_runs_clear(struct store *s, int64_t message_id, struct err *e);
 /* Client, sign-ins and whatever is under way at a server. */
 bool tool_oauth_forget(struct store *s, int64_t server_id, struct err *e);
-/* Within a transaction that takes rights away: tokens of those who see their server no more. */
-bool tool_sign_ins_forget_unseen(struct store *s, struct err *e);

@@ -6,8 +6,8 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
+#include "sql/core/server_internal.h"
 #include "sql/core/statement.h"
-#include "sql/tools/tools_internal.h"
 #include "sql/users/users_internal.h"
 
 #define FIRST_LIMIT 8 /* column of @group_columns */
@@ -196,7 +196,7 @@ static bool change(struct store *s, int64_t id, const struct store_group_change 
     const struct carried servers = {QUERY_TOOL_GROUP_CLEAR_OF, QUERY_TOOL_GROUP_ADD, ":server_id",
                                     "tool_servers", c->tool_servers};
     return set_carried(s, id, &models, e) && set_carried(s, id, &servers, e) &&
-           (!c->tool_servers || tool_sign_ins_forget_unseen(s, e));
+           (!c->tool_servers || server_forget_unseen(s, e));
 }
 
 static bool add(struct store *s, const struct store_group_change *c, int64_t *id, struct err *e)
@@ -235,7 +235,7 @@ bool store_group_remove(struct store *s, int64_t id, struct err *e)
     return store_write_begin(s, e) &&
            store_write_end(s,
                            run_id(s, QUERY_GROUP_REMOVE, id, &changed, e) &&
-                               (changed || no_group(e)) && tool_sign_ins_forget_unseen(s, e),
+                               (changed || no_group(e)) && server_forget_unseen(s, e),
                            e);
 }
 
@@ -332,7 +332,7 @@ bool store_group_move(struct store *s, const struct store_group_moves *m, struct
     ok = ok && store_write_begin(s, e) &&
          store_write_end(s,
                          is_there(s, m->group_id, e) && move_all(s, m, &made, e) &&
-                             (!m->remove.n || tool_sign_ins_forget_unseen(s, e)),
+                             (!m->remove.n || server_forget_unseen(s, e)),
                          e);
     for (int i = 0; ok && m->moved && i < made.n; i++)
         m->moved(m->context, made.at[i].id, made.at[i].added);
@@ -365,7 +365,7 @@ bool store_group_claimed(struct store *s, const struct store_group_claim *c, str
          store_write_end(s,
                          claim_step(s, QUERY_GROUP_CLAIM_DROP, c, &made, e) &&
                              claim_step(s, QUERY_GROUP_CLAIM_ADD, c, &made, e) &&
-                             tool_sign_ins_forget_unseen(s, e),
+                             server_forget_unseen(s, e),
                          e);
     for (int i = 0; ok && c->moved && i < made.n; i++)
         c->moved(c->context, made.at[i].id, made.at[i].added);
@@ -384,5 +384,5 @@ bool users_leave_claimed(struct store *s, int64_t user_id, int64_t *groups, int 
     for (*n = 0; *n < STORE_GROUPS_MAX && (rc = statement_step(s, q, e)) == 1;)
         groups[(*n)++] = sqlite3_column_int64(q, 0);
     statement_end(q);
-    return rc >= 0 && tool_sign_ins_forget_unseen(s, e);
+    return rc >= 0 && server_forget_unseen(s, e);
 }

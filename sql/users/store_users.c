@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "sql/core/server_internal.h"
 #include "sql/core/statement.h"
-#include "sql/tools/tools_internal.h"
 #include "sql/users/users_internal.h"
 
 #define DAY_S 86400
@@ -315,7 +315,7 @@ static bool set_role(struct store *s, int64_t id, bool admin, struct err *e)
     statement_bind_text(q, ":role", admin ? "admin" : "user");
     return statement_run(s, q, &changed, e) &&
            (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user")) &&
-           (admin || tool_sign_ins_forget_unseen(s, e));
+           (admin || server_forget_unseen(s, e));
 }
 
 bool store_user_change(struct store *s, int64_t id, const struct store_user_change *c,
