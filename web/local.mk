@@ -74,12 +74,11 @@ dist_webjs_DATA += %D%/js/import.js
 web_icons += %D%/icons/import.svg
 
 # Styles: one file for the page, of one for each component, with a rule for each icon, so that it costs one request. admin.css
-# is the admin's alone, settings.css comes with the settings window, compare.css with answers side by side, bars.css with both, samples.css is that of a page of samples.
+# is the admin's alone, settings.css comes with the settings window, compare.css with answers side by side, export.css and import.css with their dialogs, share.css is that of a page behind a link, tools.css comes with the first call of a tool, bars.css with both, samples.css is that of a page of samples.
 web_css = %D%/css/tokens.css %D%/css/base.css %D%/css/button.css %D%/css/field.css %D%/css/menu.css %D%/css/dialog.css %D%/css/toast.css \
-	%D%/css/layout.css %D%/css/sidebar.css %D%/css/composer.css %D%/css/message.css %D%/css/prose.css %D%/css/account.css %D%/css/share.css \
-	%D%/css/export.css %D%/css/import.css %D%/css/tools.css
+	%D%/css/layout.css %D%/css/sidebar.css %D%/css/composer.css %D%/css/message.css %D%/css/prose.css %D%/css/account.css
 webcssdir = $(webdir)/css
-dist_webcss_DATA = %D%/css/admin.css %D%/css/bars.css %D%/css/compare.css %D%/css/projects.css %D%/css/samples.css %D%/css/settings.css
+dist_webcss_DATA = %D%/css/admin.css %D%/css/bars.css %D%/css/compare.css %D%/css/export.css %D%/css/import.css %D%/css/projects.css %D%/css/samples.css %D%/css/settings.css %D%/css/share.css %D%/css/tools.css
 nodist_webcss_DATA = %D%/css/page.css
 EXTRA_DIST += $(web_css) $(web_icons) %D%/css/icons.sed
 CLEANFILES += %D%/css/page.css

@@ -145,8 +145,9 @@ static bool change(struct request *r, struct err *e)
     int64_t id;
     struct store_group g;
     struct store_group_change c = {0};
-    if (!path_id_param(r, "id", &id, e) || !store_group_get(r->store, r->arena, id, &g, e) ||
-        !read_change(r, &c, &g.limits, e) || !store_group_change(r->store, id, &c, e))
+    if (!request_json(r, e) || !path_id_param(r, "id", &id, e) ||
+        !store_group_get(r->store, r->arena, id, &g, e) || !read_change(r, &c, &g.limits, e) ||
+        !store_group_change(r->store, id, &c, e))
         return false;
     const struct {
         bool done;

@@ -87,7 +87,7 @@ static bool add(struct request *r, struct err *e)
 {
     struct store_ref project;
     struct store_project_share x = {0};
-    if (!ref(r, &project, e) || !read_share(r, &x, e) ||
+    if (!request_json(r, e) || !ref(r, &project, e) || !read_share(r, &x, e) ||
         !store_project_share_add(r->store, &project, &x, e))
         return false;
     audit_record_id(r, "project.share", "project", project.id);

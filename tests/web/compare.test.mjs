@@ -110,11 +110,11 @@ test('one answer is used: the chat goes on with its model, and the others stay a
 
 test('a model that the limit of answers at once refuses says so in its column, and is asked again from there', opts, async () => {
   assert.equal((await house.server.json('PATCH', '/api/admin/settings', { user_max_jobs: 2 })).status, 200);
-  up.knobs = { words: ['Far.'], delay: 6000 }; // whichever of the two is refused, there is no place when it is asked once more
+  up.knobs = { words: ['Far.'], delay: 9000 }; // whichever of the two is refused, there is no place when it is asked once more
   await page.goto(`${house.server.url}/#/`);
   await page.waitForSelector('#welcome:not([hidden])');
   await choose('second', 'far-model');
-  await send(order({ text: 'Slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow.', token_ms: 250 }));
+  await send(order({ text: 'Slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow.', token_ms: 600 }));
   const refused = page.locator('.beside-slot .problem');
   await until(page, () => document.querySelectorAll('.beside-column[data-status=running]').length === 2 && document.querySelector('.beside-slot .problem'));
   assert.match(await refused.innerText(), /as many answers running as/);

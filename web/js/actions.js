@@ -3,7 +3,6 @@
 import { copyText, $ } from "./dom.js";
 import { findNeeded, openFind } from "./find.js";
 import { t } from "./i18n.js";
-import { shareDialog } from "./share.js";
 import { initShortcuts, keysOf } from "./shortcuts.js";
 import { change, currentRow, editTags, neighbour, rename } from "./sidebar.js";
 import { walk } from "./message_menu.js";
@@ -71,7 +70,7 @@ export function initActions(frame) {
     pin: () => change([currentRow()], { pinned: !currentRow().pinned }),
     archive: () => change([currentRow()], { archived: !currentRow().archived }),
     tags: () => editTags([currentRow()]),
-    share: () => shareDialog(state.current),
+    share: async () => (await import("./share.js")).shareDialog(state.current),
     rename: () => { frame.showSidebar(true); rename(currentRow()); },
     trash: () => change([currentRow()], { trashed: true }),
     "close-list": () => $("sidebar-close").click(),

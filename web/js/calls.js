@@ -1,7 +1,7 @@
 // Calls of tools: a card each, with its arguments and what it gave. A call of a tool server's tool is run by the server, when
 // one allows it (tool_runs.js); of any other a person pastes the result, or a program sends it.
 
-import { copyText, el, icon } from "./dom.js";
+import { copyText, el, icon, sheet } from "./dom.js";
 import { seconds } from "./format.js";
 import { t } from "./i18n.js";
 import { comparing, emit, on, state } from "./state.js";
@@ -42,6 +42,7 @@ export function badge(run) {
 
 /** call: of the answer; about: {server, tool, title} of its tool, where one is known; the rest goes below. */
 export function card(call, about, ...below) {
+  sheet("tools");
   const args = pretty((call.function || call).arguments);
   return el("div", { class: "call" },
     el("div", { class: "call-name" }, icon("tool"), el("span", { class: "call-title" }, about?.tool || nameOf(call)), about?.server ? el("span", { class: "call-server" }, about.server) : null,
@@ -52,6 +53,7 @@ export function card(call, about, ...below) {
 
 /** Asks for results that nobody runs here. done: what the button does with [{tool_call_id, content}]. */
 export function form(calls, done) {
+  sheet("tools");
   const fields = calls.map((c) => el("textarea", { rows: 2, required: true, dir: "auto", name: c.id,
     ariaLabel: t("calls.resultOf", { name: nameOf(c) }), placeholder: t("calls.paste") }));
   return el("form", { class: "call-form", on: { submit: (event) => {

@@ -4,14 +4,12 @@
 import { ask, stopAnswer } from "./answer.js";
 import { call } from "./api.js";
 import { focusComposer } from "./composer.js";
-import { announce, el, icon, openMenu, toast } from "./dom.js";
+import { announce, el, icon, openMenu, sheet, toast } from "./dom.js";
 import { rate, seconds } from "./format.js";
 import { loadStrings, t } from "./i18n.js";
 import { comparing, emit, leafUnder, on, showLeaf, siblings, state } from "./state.js";
 
-await Promise.all([loadStrings(), new Promise((done) => {
-  document.head.append(el("link", { rel: "stylesheet", href: "css/compare.css", on: { load: done, error: done } }));
-})]);
+await Promise.all([loadStrings(), sheet("compare")]);
 
 const MOST = 4;         // columns
 const AGAIN_MS = 400;   // before a model is asked once more

@@ -2,8 +2,10 @@
 
 import { call } from "./api.js";
 import { el } from "./dom.js";
-import { t } from "./i18n.js";
+import { loadStrings, t } from "./i18n.js";
 import { askPasskey, passkeysWork } from "./passkeys.js";
+
+await loadStrings();
 
 let asking = null; // requests that are refused at the same time share one dialog
 

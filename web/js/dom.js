@@ -25,6 +25,16 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
+const sheets = new Map();
+
+/** Styles that not every page needs, once they are here. */
+export function sheet(name) {
+  if (!sheets.has(name)) sheets.set(name, new Promise((done) => {
+    document.head.append(el("link", { rel: "stylesheet", href: new URL(`../css/${name}.css`, import.meta.url).href, on: { load: done, error: done } }));
+  }));
+  return sheets.get(name);
+}
+
 export function fromTemplate(id) {
   return $(id).content.firstElementChild.cloneNode(true);
 }

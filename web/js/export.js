@@ -1,12 +1,12 @@
 // The export dialog: this chat, those selected, or all, in one of six forms, with its true progress. Loaded when it is opened.
 
 import { ApiError } from "./api.js";
-import { $, el, toast } from "./dom.js";
+import { $, el, sheet, toast } from "./dom.js";
 import { bytes } from "./format.js";
 import { loadStrings, t } from "./i18n.js";
 import { state } from "./state.js";
 
-await loadStrings();
+await Promise.all([loadStrings(), sheet("export")]);
 
 const FORMATS = [["json", "export.json", "export.jsonHint"], ["markdown", "export.markdown", "export.markdownHint"],
   ["html", "export.html", "export.htmlHint"], ["text", "export.text", "export.textHint"],

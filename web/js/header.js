@@ -3,7 +3,6 @@
 import { $, openMenu } from "./dom.js";
 import { t } from "./i18n.js";
 import { move } from "./project_doors.js";
-import { shareDialog } from "./share.js";
 import { change, currentRow, editTags, rename } from "./sidebar.js";
 import { emit, on, state } from "./state.js";
 
@@ -18,7 +17,7 @@ export function initHeader(frame) {
       { label: t(c.pinned ? "list.unpin" : "list.pin"), icon: "pin", run: () => change([c], { pinned: !c.pinned }) },
       { label: t("list.tags"), icon: "tag", run: () => editTags([c]) },
       { label: t("projects.move"), icon: "folder", run: () => move([c], $("title-button")) },
-      { label: t("list.share"), icon: "share", run: () => shareDialog(c) },
+      { label: t("list.share"), icon: "share", run: async () => (await import("./share.js")).shareDialog(c) },
       { label: t("list.export"), icon: "export", run: () => emit("export-chosen", []) },
       { line: true },
       { label: t(c.archived ? "list.unarchive" : "list.archive"), icon: "archive", run: () => change([c], { archived: !c.archived }) },
@@ -40,7 +39,7 @@ export function initHeader(frame) {
   }
 
   $("title-button").addEventListener("click", titleMenu);
-  $("share").addEventListener("click", () => shareDialog(state.current));
+  $("share").addEventListener("click", async () => (await import("./share.js")).shareDialog(state.current));
   $("new-chat-top").addEventListener("click", frame.openNew);
   $("temporary").addEventListener("click", () => emit("temporary", !state.temporary));
   for (const name of ["thread-drawn", "title", "temporary-changed"]) on(name, draw);

@@ -2,11 +2,11 @@
 // and only then imported, with its progress. Loaded when it is opened.
 
 import { upload } from "./api.js";
-import { $, announce, el, icon, toast } from "./dom.js";
+import { $, announce, el, icon, sheet, toast } from "./dom.js";
 import { number, loadStrings, t } from "./i18n.js";
 import { emit } from "./state.js";
 
-await loadStrings();
+await Promise.all([loadStrings(), sheet("import")]);
 
 const SENT = 0.3; // of the bar: the way up; the rest is the reading
 

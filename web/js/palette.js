@@ -4,9 +4,11 @@
 import { call } from "./api.js";
 import { el, $, announce, icon, rounds } from "./dom.js";
 import { dayGroup } from "./format.js";
-import { t } from "./i18n.js";
+import { loadStrings, t } from "./i18n.js";
 import { titleOf } from "./list_row.js";
 import { shownKeysOf } from "./shortcuts.js";
+
+await loadStrings();
 
 const MOST = 8;       // chats
 const PAUSE_MS = 120; // after a key, before the server is asked

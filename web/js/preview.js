@@ -2,7 +2,9 @@
 // without an origin and without a network (nginx's policy for /frame/); nothing of it becomes part of this page.
 
 import { el, icon } from "./dom.js";
-import { t } from "./i18n.js";
+import { loadStrings, t } from "./i18n.js";
+
+await loadStrings();
 
 const MOST = 500000; // characters
 const PAGES = ["html", "svg", "htm", "xhtml"];

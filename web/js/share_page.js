@@ -4,10 +4,12 @@ import { BlockWindow } from "./block_window.js";
 import { handleCodeClick } from "./code.js";
 import { copyText, el, $, icon } from "./dom.js";
 import { bytes, isImage } from "./format.js";
-import { date, t, translatePage } from "./i18n.js";
+import { date, loadStrings, t, translatePage } from "./i18n.js";
 import { followFootnotes } from "./footnotes.js";
 import { loadMarkdown, MarkdownView } from "./markdown.js";
 import { initTheme } from "./theme.js";
+
+await loadStrings();
 
 function reasoning(message) {
   if (!message.reasoning?.trim()) return null;

@@ -1,13 +1,13 @@
 // Tool servers: which of them this chat uses, and the section of the settings in which they are added, tried, and taken away.
 
 import { call } from "./api.js";
-import { confirmDialog, el, icon, toast } from "./dom.js";
+import { confirmDialog, el, icon, toast, sheet } from "./dom.js";
 import { date, loadStrings, t } from "./i18n.js";
 import { render } from "./render.js";
 import { emit, on, state } from "./state.js";
 import { hostOf, signInButton, signOut } from "./tool_sign_in.js";
 
-await loadStrings();
+await Promise.all([loadStrings(), sheet("tools")]);
 
 let known = null; // as the server has them; null: not read yet
 let mayAdd = false;
