@@ -73,7 +73,7 @@ web_icons += %D%/icons/export.svg
 dist_webjs_DATA += %D%/js/import.js
 web_icons += %D%/icons/import.svg
 
-# Styles: one file for the page, of one for each component, with a rule for each icon, so that it costs one request. admin.css
+# Styles: one file for the page, of one for each component without its comments, with a rule for each icon, so that it costs one request. admin.css
 # is the admin's alone, settings.css comes with the settings window, compare.css with answers side by side, export.css and import.css with their dialogs, share.css is that of a page behind a link, tools.css comes with the first call of a tool, bars.css with both, samples.css is that of a page of samples.
 web_css = %D%/css/tokens.css %D%/css/base.css %D%/css/button.css %D%/css/field.css %D%/css/menu.css %D%/css/dialog.css %D%/css/toast.css \
 	%D%/css/layout.css %D%/css/sidebar.css %D%/css/composer.css %D%/css/message.css %D%/css/prose.css %D%/css/account.css
@@ -83,7 +83,7 @@ nodist_webcss_DATA = %D%/css/page.css
 EXTRA_DIST += $(web_css) $(web_icons) %D%/css/icons.sed
 CLEANFILES += %D%/css/page.css
 %D%/css/page.css: $(web_css) $(web_icons) %D%/css/icons.sed
-	$(AM_V_GEN)$(MKDIR_P) %D%/css && { for f in $(web_css); do cat "$(srcdir)/$$f" || exit 1; done; \
+	$(AM_V_GEN)$(MKDIR_P) %D%/css && { for f in $(web_css); do sed "/^ *\/\*.*\*\/ *$$/d; s/^ *//" "$(srcdir)/$$f" || exit 1; done; \
 	for f in $(web_icons); do n=$${f##*/}; n=$${n%.svg}; d=$$(sed -f "$(srcdir)/%D%/css/icons.sed" "$(srcdir)/$$f") || exit 1; \
 	printf ':root { --icon-%s: url("data:image/svg+xml,%s"); } .i-%s { --i: var(--icon-%s); }\n' "$$n" "$$d" "$$n" "$$n"; done; } > $@.new && mv $@.new $@
 

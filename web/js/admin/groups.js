@@ -108,7 +108,7 @@ function parts({ group, members, people, models, servers }, close, redraw) {
     el("h3", {}, t("groups.models")), givenList(t("groups.models"), models, group.models, { change: (ids) => save("PATCH", path, { models: ids }), limit: (m) => save("PATCH", `/api/admin/registry/${m.id}`, { everyone: !m.open }) }),
     el("h3", {}, t("groups.tools")), givenList(t("groups.tools"), servers, group.tool_servers, { change: (ids) => save("PATCH", path, { tool_servers: ids }), limit: (s) => save("PUT", `/api/tool-servers/${s.id}/groups`, { groups: s.open ? [] : null }) }),
     el("h3", {}, t("groups.limits")), limitsForm(group, save),
-    el("div", { class: "admin-row", data: { key: "remove" } }, el("button", { type: "button", class: "quiet bad small", on: { click: remove } }, t("groups.remove")))];
+    el("div", { class: "admin-row", data: { key: "remove" } }, el("button", { type: "button", class: "quiet bad", on: { click: remove } }, t("groups.remove")))];
 }
 
 function groupDialog(id, done) {
