@@ -19,7 +19,7 @@ const read = (f) => readFileSync(path.join(top, f), 'utf8');
 
 // What a program alone can't do, or what never has a good answer: docs/examples/README.md says so too.
 const WITHOUT = [/^\w+ \/api\/(login\/)?passkey(?!s$)/, /^POST \/api\/passkeys$/, /^\w+ \/api\/oidc\/(callback|code|link|sign-in|unlink)/, /^POST \/api\/second-factor\//,
-  /^\w+ \/api\/tool-sign-in\/callback$/, /^\w+ \/api\/tool-servers\/\{\w+\}\/sign-in$/, // a browser's: tool_accounts.test.mjs
+  /^\w+ \/api\/tool-sign-in\/(callback|client\.json)$/, /^\w+ \/api\/tool-servers\/\{\w+\}\/sign-in$/, // a browser's: tool_accounts.test.mjs
   /^POST \/api\/session\/confirm\/options/, /^\w+ \/api\/(create|copy|delete|push|blobs)\b/,
   /^POST \/api\/messages\/\{\w+\}\/calls\//, // of an answer that calls a tool: tools.test.mjs
   /^POST \/api\/admin\/registry($|\/)/, // of folders that a machine has: local_models.test.mjs
