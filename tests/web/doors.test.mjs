@@ -38,7 +38,11 @@ test('one key lists them all, and each answers it', opts, async () => {
   for (const end = Date.now() + 20000 * slow; (await ids()).length < 6; await sleep(50)) assert.ok(Date.now() < end, await ids());
   assert.deepEqual(await ids(), [...chats, 'bert'].sort());
   for (const model of chats) {
-    const r = await s.json('POST', '/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hi.' }], max_tokens: 5 }, user);
+    let r;
+    for (const end = Date.now() + 20000 * slow; ; await sleep(100)) { // one that was just added is begun with a moment later
+      r = await s.json('POST', '/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hi.' }], max_tokens: 5 }, user);
+      if (r.status !== 503 || r.body.error.reason !== 'model_loading' || Date.now() > end) break;
+    }
     assert.equal(r.status, 200, `${model}: ${r.text}`);
     assert.equal(r.body.model, model);
     if (far[model]) assert.equal(r.body.choices[0].message.content, far[model]);
@@ -60,6 +64,7 @@ test('the page offers those that chat, each answers there, and each chat remembe
     await page.reload();
     await until(page, () => document.querySelector('#model:not([hidden]) .model-name')?.textContent);
     await page.click('#model');
+    await page.getByRole('menuitemradio').nth(chats.length - 1).waitFor();
     const offered = (await page.getByRole('menuitemradio').allInnerTexts()).filter((words) => /tokens of context|On another server|Loads when used/.test(words));
     assert.deepEqual(offered.map((words) => words.split('\n')[0].trim()).sort(), [...chats].sort());
     await page.getByRole('menuitemradio', { name: new RegExp(`^${model}`) }).click();
