@@ -13,7 +13,7 @@ after(async () => { await house?.close(); });
 /** Buttons, fields and rows that can be pressed and are smaller than a finger; within text they may be. */
 async function small(page, where) {
   return page.evaluate(([least, name]) => [...document.querySelectorAll('button, summary, select, input, [role=option], [role=menuitem], .conversation-link, .admin-link, .tile')]
-    .filter((n) => n.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && !n.closest('.sr, [inert], .prose p, .prose li'))
+    .filter((n) => n.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && !n.closest('.sr, [inert], .prose p, .prose li, .log-text'))
     .map((n) => ({ n, box: (n.closest('label') || n).getBoundingClientRect() }))
     .filter(({ box }) => box.width > 0 && (box.height < least - 2.5 || box.width < Math.min(least - 12, 32)))
     .map(({ n, box }) => `${name}: ${n.id || n.className || n.name} ${Math.round(box.width)}x${Math.round(box.height)}`), [FINGER, where]);
