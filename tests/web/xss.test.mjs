@@ -21,7 +21,7 @@ test('the corpus is large', () => assert.ok(new Set(vectors).size > 200));
 
 test('no vector does anything as Markdown, streamed or whole, alone or among others', opts, async () => {
   await page.evaluate(async (all) => {
-    const { loadMarkdown, MarkdownView } = await import('/js/markdown.js');
+    const { loadMarkdown, MarkdownView } = await import(new URL('markdown.js', document.querySelector('script[type=module]').src));
     await loadMarkdown();
     const probe = document.createElement('div');
     probe.className = 'probe prose';
@@ -97,7 +97,7 @@ test('nor what a search finds', opts, async () => {
 test('a tool call shows its name and its arguments as text', opts, async () => {
   const call = { name: 'x', arguments: { html: lines.join(' '), '<img src=x onerror=alert(1)>': lines[0] } };
   const shown = await page.evaluate(async (one) => {
-    const { state, emit } = await import('/js/state.js');
+    const { state, emit } = await import(new URL('state.js', document.querySelector('script[type=module]').src));
     const message = [...state.current.messages.values()].find((m) => m.role === 'assistant');
     message.tool_calls = [{ id: 'a', type: 'function', function: { name: '<svg onload=window.__pwned=1>', arguments: JSON.stringify(one.arguments) } }];
     emit('answer-end', message);
