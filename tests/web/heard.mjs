@@ -20,9 +20,9 @@ function listen() {
     }
     requestAnimationFrame(() => {
       for (const region of fresh) {
-        const text = region.checkVisibility() ? plain(region) : '';
-        if (text && region.lastSaid !== text) window.said.push(text);
-        region.lastSaid = text;
+        const text = region.checkVisibility() ? plain(region) : '', held = text && region.textContent; // a space more is a change, too
+        if (text && region.lastSaid !== held) window.said.push(text);
+        region.lastSaid = held;
       }
       fresh.clear();
     });

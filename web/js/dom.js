@@ -86,9 +86,13 @@ export function rounds() {
   };
 }
 
-/** Read to people who do not see the page. */
+let painted = ""; // what there was to be read when the page was last drawn
+
+/** Read to people who do not see the page. The same once more is read once more, also where something else stood between the two too
+ *  shortly to be read. */
 export function announce(text) {
-  bring(live).textContent = live.textContent === text ? `${text}\u00a0` : text; // the same once more is read once more
+  bring(live).textContent = [live.textContent, painted].includes(text) ? `${text}\u00a0` : text;
+  requestAnimationFrame(() => { painted = live.textContent; });
 }
 
 export async function copyText(text, done = t("common.copied")) {

@@ -122,8 +122,9 @@ export function startLive() {
 /** The model finds a title for a chat with its first answer. */
 on("answer-end", async (message) => {
   const conversation = state.current;
-  if (conversation?.id !== message.conversation_id || conversation.temporary || message.status === "error" || [...conversation.messages.values()].some((m) => m.role === "assistant" && Number(m.id) < Number(message.id))
-    || [...conversation.messages.values()].filter((m) => m.role === "user").length > 1) return;
+  if (conversation?.id !== message.conversation_id || conversation.temporary || message.status === "error") return;
+  const all = [...conversation.messages.values()];
+  if (all.filter((m) => m.role === "user").length > 1 || all.some((m) => m.role === "assistant" && Number(m.id) < Number(message.id))) return;
   try {
     const { title, changed } = await call("POST", `/api/conversations/${conversation.id}/title`, {}, AbortSignal.timeout(TITLE_MS));
     if (!changed) return;

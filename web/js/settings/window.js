@@ -2,7 +2,7 @@
 // the sections are a list, and each of them a page with a way back. Loaded when it is first opened; other modules and the address
 // (#settings/SECTION) open it by openSettings().
 
-import { announce, el, icon, rounds } from "../dom.js";
+import { announce, el, icon, rounds, sheet } from "../dom.js";
 import { fold } from "../fold.js";
 import { loadStrings, t } from "../i18n.js";
 import { SECTIONS } from "./sections.js";
@@ -13,13 +13,6 @@ const MOST = 12; // results
 const PHONE = matchMedia("(max-width: 700px)");
 const plain = (text) => fold(text).normalize("NFD").replace(/\p{M}/gu, ""); // found without its accents too
 let shown = null; // the window that is open
-
-function addStyles() {
-  if (document.querySelector("link[href$='css/settings.css']")) return null;
-  return Promise.all(["settings", "bars"].map((name) => new Promise((done) => {
-    document.head.append(el("link", { rel: "stylesheet", href: new URL(`../../css/${name}.css`, import.meta.url).href, on: { load: done, error: done } }));
-  })));
-}
 
 class Window {
   constructor() {
@@ -140,7 +133,7 @@ class Window {
 
 /** section: one of sections.js; none: the first, on a phone the list of them. at: a setting in it. */
 export async function openSettings(section = "", at = "") {
-  await addStyles();
+  await Promise.all([sheet("settings"), sheet("bars")]);
   if (shown) { await shown.open(section, at); return; }
   const now = shown = new Window();
   document.body.append(now.dialog);
