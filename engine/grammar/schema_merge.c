@@ -313,11 +313,7 @@ static bool values_differ(const cJSON *a, const cJSON *b)
 
 static bool is_required(const cJSON *schema, const char *name)
 {
-    const cJSON *v;
-    cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(schema, "required"))
-        if (cJSON_IsString(v) && !strcmp(v->valuestring, name))
-            return true;
-    return false;
+    return json_has_text(cJSON_GetObjectItemCaseSensitive(schema, "required"), name);
 }
 
 /* Is no object that is made for a valid by b? */

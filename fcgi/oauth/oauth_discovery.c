@@ -175,15 +175,6 @@ static bool find_resource(const struct oauth_ask *ask, const char *server,
 
 /* --- its issuer --- */
 
-static bool lists(const cJSON *o, const char *name, const char *word)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach (item, json_member(o, name))
-        if (cJSON_IsString(item) && !strcmp(item->valuestring, word))
-            return true;
-    return false;
-}
-
 /* The one that was asked for, a / at the end aside. */
 static bool is_issuer(const char *said, const char *asked)
 {
@@ -254,9 +245,10 @@ static bool take_endpoint(const struct oauth_ask *ask, const cJSON *o, const cha
 static void take_methods(const cJSON *o, struct oauth_about *out)
 {
     const char *name = "token_endpoint_auth_methods_supported";
-    out->takes_none = lists(o, name, "none");
-    out->takes_post = lists(o, name, "client_secret_post");
-    out->takes_basic = !json_member(o, name) || lists(o, name, "client_secret_basic");
+    out->takes_none = json_has_text(json_member(o, name), "none");
+    out->takes_post = json_has_text(json_member(o, name), "client_secret_post");
+    out->takes_basic =
+        !json_member(o, name) || json_has_text(json_member(o, name), "client_secret_basic");
     out->takes_documents = cJSON_IsTrue(json_member(o, "client_id_metadata_document_supported"));
     out->names_itself =
         cJSON_IsTrue(json_member(o, "authorization_response_iss_parameter_supported"));
@@ -268,7 +260,7 @@ static bool take_issuer(const struct oauth_ask *ask, const cJSON *o, struct oaut
     const char *issuer = json_text(o, "issuer"), *from = out->issuer;
     if (!is_issuer(issuer, out->issuer))
         return odd(e, "the issuer's metadata are of another one", issuer ? issuer : "none");
-    if (!lists(o, "code_challenge_methods_supported", "S256"))
+    if (!json_has_text(json_member(o, "code_challenge_methods_supported"), "S256"))
         return odd(e, "the issuer does not say that it knows PKCE (S256)", issuer);
     if (!take_endpoint(ask, o, "authorization_endpoint", from, &out->authorization_endpoint) ||
         !take_endpoint(ask, o, "token_endpoint", from, &out->token_endpoint))
@@ -296,7 +288,7 @@ static bool find_issuer(const struct oauth_ask *ask, struct oauth_about *out,
     const bool ok = take_issuer(ask, o, out, e);
     char all[OAUTH_SCOPE];
     memcpy(all, scope, sizeof all);
-    if (ok && scope[0] && lists(o, "scopes_supported", OFFLINE))
+    if (ok && scope[0] && json_has_text(json_member(o, "scopes_supported"), OFFLINE))
         oauth_scope_join(all, OFFLINE, scope);
     cJSON_Delete(o);
     return ok;

@@ -121,21 +121,13 @@ static bool endpoint(const cJSON *o, const char *name, const struct oidc_config 
     return (*out = arena_strdup(a, url)) != NULL;
 }
 
-static bool lists(const cJSON *o, const char *name, const char *word)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach (item, json_member(o, name))
-        if (cJSON_IsString(item) && !strcmp(item->valuestring, word))
-            return true;
-    return false;
-}
-
 static bool read_document(const cJSON *o, const struct oidc_config *c, struct arena *a,
                           struct oidc_provider *out)
 {
     const char *methods = "token_endpoint_auth_methods_supported";
-    out->secret_in_body = json_member(o, methods) && !lists(o, methods, "client_secret_basic") &&
-                          lists(o, methods, "client_secret_post");
+    out->secret_in_body = json_member(o, methods) &&
+                          !json_has_text(json_member(o, methods), "client_secret_basic") &&
+                          json_has_text(json_member(o, methods), "client_secret_post");
     out->names_itself =
         cJSON_IsTrue(json_member(o, "authorization_response_iss_parameter_supported"));
     endpoint(o, "userinfo_endpoint", c, a, &out->userinfo_endpoint);

@@ -20,13 +20,10 @@
 
 static bool is_for(const cJSON *claims, const char *client_id, struct err *e)
 {
-    const cJSON *aud = json_member(claims, "aud"), *item;
+    const cJSON *aud = json_member(claims, "aud");
     const cJSON *azp = json_member(claims, "azp");
-    bool found = cJSON_IsString(aud) && !strcmp(aud->valuestring, client_id);
-    if (cJSON_IsArray(aud))
-        cJSON_ArrayForEach (item, aud)
-            found = found || (cJSON_IsString(item) && !strcmp(item->valuestring, client_id));
-    if (!found)
+    const bool alone = cJSON_IsString(aud) && !strcmp(aud->valuestring, client_id);
+    if (!alone && !json_has_text(aud, client_id))
         return err_set(e, ERR_INPUT, "the token is for another client (aud)");
     if (azp ? !cJSON_IsString(azp) || strcmp(azp->valuestring, client_id) != 0
             : cJSON_IsArray(aud) && cJSON_GetArraySize(aud) > 1)

@@ -33,15 +33,6 @@ static const struct field_row change_fields[] = {
     {"client_secret", FIELD_READ}, {0}};
 static const struct field_row forget_fields[] = {{"tool", FIELD_READ}, {0}};
 
-static bool is_in(const cJSON *list, const char *text)
-{
-    const cJSON *x;
-    cJSON_ArrayForEach (x, list)
-        if (cJSON_IsString(x) && !strcmp(x->valuestring, text))
-            return true;
-    return false;
-}
-
 /* The tools without what only the server needs: schemas are long. */
 static cJSON *shown_tools(const struct store_tool_server *x)
 {
@@ -52,7 +43,7 @@ static cJSON *shown_tools(const struct store_tool_server *x)
         cJSON_DeleteItemFromObjectCaseSensitive(tool, "parameters");
         if (!cJSON_AddItemToObject(tool, "definition", hash))
             cJSON_Delete(hash);
-        cJSON_AddBoolToObject(tool, "always", is_in(allowed, json_text(tool, "name")));
+        cJSON_AddBoolToObject(tool, "always", json_has_text(allowed, json_text(tool, "name")));
     }
     cJSON_Delete(allowed);
     return list ? list : cJSON_CreateArray();

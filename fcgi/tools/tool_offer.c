@@ -29,15 +29,6 @@ bool tool_offer_anywhere(const struct request *r, const struct store_tool_server
            (tool_offer_own(r) && server_setting_bool(r, SETTING_TOOL_SERVERS_PRIVATE));
 }
 
-static bool names_it(const cJSON *names, const char *name)
-{
-    const cJSON *x;
-    cJSON_ArrayForEach (x, names)
-        if (cJSON_IsString(x) && !strcmp(x->valuestring, name))
-            return true;
-    return false;
-}
-
 struct walk {
     struct request *r;
     const cJSON *names;
@@ -53,7 +44,7 @@ struct walk {
 static bool look_at(void *context, const struct store_tool_server *server)
 {
     struct walk *w = context;
-    if (!names_it(w->names, server->name))
+    if (!json_has_text(w->names, server->name))
         return true;
     w->n++;
     if ((!w->functions && !w->call) || !tool_offer_usable(w->r, server))

@@ -79,6 +79,16 @@ const char *json_text(const cJSON *o, const char *name)
     return cJSON_GetStringValue(json_member(o, name));
 }
 
+bool json_has_text(const cJSON *list, const char *text)
+{
+    const cJSON *item;
+    if (cJSON_IsArray(list))
+        cJSON_ArrayForEach (item, list)
+            if (cJSON_IsString(item) && !strcmp(item->valuestring, text))
+                return true;
+    return false;
+}
+
 bool json_get_string(const cJSON *o, const char *name, const char **out, struct err *e)
 {
     const cJSON *m = json_member(o, name);

@@ -44,6 +44,8 @@ bool json_get_object(const cJSON *o, const char *name, const cJSON **out, struct
 const cJSON *json_member(const cJSON *o, const char *name);
 /* The member's text, or NULL when it is absent or no string. It lives as long as the tree. */
 const char *json_text(const cJSON *o, const char *name);
+/* Whether an item of the list is this text. NULL, and what is no list, has none. */
+bool json_has_text(const cJSON *list, const char *text);
 /* Serialises a tree compactly into b (same escapes as buf_json_string). */
 bool json_write(struct buf *b, const cJSON *v);
 /* The same with ", " and ": " as Python's json.dumps(ensure_ascii=False) writes it. */

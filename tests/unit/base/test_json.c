@@ -231,6 +231,19 @@ static void test_json_writer_output_reads_back(void **state)
     cJSON_Delete(again);
 }
 
+static void test_a_list_has_a_text(void **state)
+{
+    cJSON *o = cJSON_Parse(
+        "{\"words\":[1,\"one\",null,\"two\"],\"map\":{\"a\":\"one\"},\"word\":\"one\"}");
+    assert_true(json_has_text(json_member(o, "words"), "one"));
+    assert_true(json_has_text(json_member(o, "words"), "two"));
+    assert_false(json_has_text(json_member(o, "words"), "on"));
+    assert_false(json_has_text(json_member(o, "map"), "one"));
+    assert_false(json_has_text(json_member(o, "word"), "one"));
+    assert_false(json_has_text(json_member(o, "none"), "one"));
+    cJSON_Delete(o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_json_repair_replaces_what_is_no_character),
         cmocka_unit_test(test_json_getters_name_the_field),
         cmocka_unit_test(test_json_writer_output_reads_back),
+        cmocka_unit_test(test_a_list_has_a_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
