@@ -113,9 +113,11 @@ test('without a model questions are searched by their words, as ever', async () 
 });
 
 test('vectors go with their file', async () => {
-  const kept = rows(`SELECT vector FROM chunk_vectors v JOIN file_chunks k ON k.id = v.chunk_id JOIN project_files f ON f.attachment_id = k.attachment_id WHERE f.project_id = ${project.id}`).map(([v]) => Buffer.from(v, 'hex')).filter((v) => v.length > 1); // not the byte that says: it can't be read
-  assert.ok(kept.length >= PAIRS.length - 1);
+  const kept = rows(`SELECT vector FROM chunk_vectors v JOIN file_chunks k ON k.id = v.chunk_id JOIN project_files f ON f.attachment_id = k.attachment_id WHERE f.project_id = ${project.id}`).map(([v]) => Buffer.from(v, 'hex'));
+  assert.ok(kept.length >= PAIRS.length);
   assert.equal((await s.request('DELETE', `/api/projects/${project.id}?chats=trash`)).status, 204);
-  await cleared(s, kept);
-  assert.deepEqual(holding(s, kept), []);
+  const long = kept.filter((v) => v.length > 1); // the byte of one that can't be read stands in every file
+  assert.ok(long.length >= PAIRS.length - 1);
+  await cleared(s, long);
+  assert.deepEqual(holding(s, long), []);
 });
