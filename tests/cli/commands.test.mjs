@@ -3,13 +3,11 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
-import { gunzipSync } from "node:zlib";
 import { sha256 } from "./hub.mjs";
-import { demo, folder, lines, sluice, top } from "./sluice.mjs";
+import { demo, folder, lines, sluice, top, unpacked } from "./sluice.mjs";
 
 const data = join(top, "tests/data");
 const read = (...path) => readFileSync(join(data, ...path), "utf8");
-const unpacked = (path) => gunzipSync(readFileSync(join(data, `${path}.gz`))).toString();
 const cpu = ["--backend", "cpu"];
 const jsonLines = (cases) => cases.map((c) => JSON.stringify(c)).join("\n") + "\n";
 async function ok(args, options) {

@@ -3,13 +3,11 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
-import { gunzipSync } from "node:zlib";
 import { gguf, tokenizerKeys } from "./gguf.mjs";
-import { demo, folder, lines, sluice, top } from "./sluice.mjs";
+import { demo, folder, lines, sluice, top, unpacked } from "./sluice.mjs";
 
 const data = join(top, "tests/data");
-const unpacked = (name, file) => gunzipSync(readFileSync(join(data, "tokenizers", name, `${file}.gz`))).toString("utf8");
-const tokenizer = (name) => JSON.parse(unpacked(name, "tokenizer.json"));
+const tokenizer = (name) => JSON.parse(unpacked(`tokenizers/${name}/tokenizer.json`));
 const demoTokenizer = () => JSON.parse(readFileSync(join(demo, "tokenizer.json"), "utf8"));
 function place(t, bytes, name = "model.gguf") {
   const path = join(folder(t), name);
@@ -25,7 +23,7 @@ async function jsonl(command, model, cases) {
 for (const [name, pre] of [["qwen3", "qwen2"], ["gpt_oss", "gpt-4o"]]) {
   test(`${name}: every case has its ids, in both modes, and reads back`, async (t) => {
     const model = place(t, gguf(tokenizerKeys(tokenizer(name), pre)));
-    const cases = lines(unpacked(name, "cases.jsonl"));
+    const cases = lines(unpacked(`tokenizers/${name}/cases.jsonl`));
     const pick = (c) => (c.bytes_hex !== undefined ? { bytes_hex: c.bytes_hex } : { text: c.text });
     const special = await jsonl("tokenize", model, cases.map((c) => ({ ...pick(c), special: true })));
     const plain = await jsonl("tokenize", model, cases.map((c) => ({ ...pick(c), special: false })));

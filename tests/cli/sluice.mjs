@@ -1,9 +1,10 @@
 // Runs the installed command.
 import { execFile, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { gunzipSync } from "node:zlib";
 
 export const top = join(dirname(fileURLToPath(import.meta.url)), "../..");
 export const prefix = process.env.SLUICE_PREFIX || join(top, "build/root");
@@ -27,4 +28,6 @@ export function folder(t) {
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
 }
+/** What a packed file of tests/data holds. */
+export const unpacked = (path) => gunzipSync(readFileSync(join(top, "tests/data", `${path}.gz`))).toString();
 export const lines = (text) => text.split("\n").filter(Boolean).map((l) => JSON.parse(l));

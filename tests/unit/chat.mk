@@ -2,7 +2,7 @@
 CHAT_TESTS = %D%/test_jinja %D%/test_chat_template %D%/test_chat_messages %D%/test_chat_parser %D%/test_content_gate
 check_PROGRAMS += $(CHAT_TESTS)
 TESTS += $(CHAT_TESTS)
-CHAT_CASES = %D%/chat/chat_cases.c %D%/chat/chat_cases.h
+CHAT_CASES = %D%/chat/chat_cases.c %D%/chat/chat_cases.h %D%/support/packed_file.c %D%/support/packed_file.h
 CHAT_TEST_LIBS = $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 EXTRA_DIST += tests/data/templates tests/data/jinja tests/data/parsing
 

@@ -3,7 +3,7 @@ TEXT_TESTS = %D%/test_vocab %D%/test_tokenizer %D%/test_detokenizer %D%/test_pre
 check_PROGRAMS += $(TEXT_TESTS)
 TESTS += $(TEXT_TESTS)
 TEXT_TEST_LIBS = $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
-TEXT_CASES = %D%/text/text_cases.c %D%/text/text_cases.h
+TEXT_CASES = %D%/text/text_cases.c %D%/text/text_cases.h %D%/support/packed_file.c %D%/support/packed_file.h
 EXTRA_DIST += tests/data/tokenizers tests/data/unicode
 
 %C%_test_vocab_SOURCES = %D%/text/test_vocab.c $(TEXT_CASES)

@@ -7,6 +7,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/json/json.h"
+#include "tests/unit/support/packed_file.h"
 
 static const char *by_hand;
 
@@ -47,27 +48,9 @@ struct buf chat_cases_file(const char *path)
     return b;
 }
 
-/* What PATH holds, or PATH.gz unpacked. */
-static struct buf read_packed(const char *path)
-{
-    char command[4200], part[4096];
-    struct buf b = {0};
-    if (file_exists(chat_cases_path(path)))
-        return chat_cases_file(path);
-    snprintf(command, sizeof command, "gzip -dc '%s.gz'", chat_cases_path(path));
-    FILE *f = popen(command, "r");
-    if (!f)
-        die(path, "can't unpack");
-    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;)
-        buf_append(&b, part, n);
-    if (pclose(f) != 0)
-        die(path, "can't unpack");
-    return b;
-}
-
 void chat_cases_read(struct chat_cases *c, const char *path)
 {
-    struct buf b = read_packed(path);
+    struct buf b = packed_file_read(chat_cases_path(path));
     const struct json_limits limits = {.max_depth = 900, .allow_nul = true};
     *c = (struct chat_cases){0};
     for (char *line = b.data, *end; line < b.data + b.len; line = end + 1) {

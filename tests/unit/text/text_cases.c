@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/file.h"
 #include "engine/base/json/json.h"
+#include "tests/unit/support/packed_file.h"
 
 static const char mark[] = "\xEF\xB7\x90"; /* U+FDD0 stands for NUL, which C strings can't hold */
 
@@ -111,43 +111,11 @@ static void read_line(struct text_cases *c, const char *p, const char *end)
     buf_fini(&line);
 }
 
-/* The path of DIR/NAME/FILE, or of a temporary file with what FILE.gz or FILE.xz holds. True: a
- * temporary one, to be unlinked. */
-static bool unpack(char *path, size_t size, const char *dir, const char *name, const char *file)
-{
-    static const char *const packed[][2] = {{"gz", "gzip"}, {"xz", "xz"}};
-    char command[8300], temporary[] = "/tmp/sluice-test-XXXXXX";
-    snprintf(path, size, "%s/%s/%s", dir, name, file);
-    if (file_exists(path))
-        return false;
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, size, "%s/%s/%s.%s", dir, name, file, packed[i][0]);
-        if (!file_exists(path))
-            continue;
-        int fd = mkstemp(temporary);
-        if (fd < 0)
-            die("no temporary file");
-        close(fd);
-        snprintf(command, sizeof command, "%s -dc '%s' > %s", packed[i][1], path, temporary);
-        if (system(command) != 0)
-            die("can't unpack");
-        snprintf(path, size, "%s", temporary);
-        return true;
-    }
-    die(file);
-    return false;
-}
-
 void text_cases_read(struct text_cases *c, const char *dir, const char *name, const char *file)
 {
     char path[4096];
-    struct buf b = {0};
-    struct err e = {0};
-    bool temporary = unpack(path, sizeof path, dir, name, file);
-    if (!file_read(path, (size_t)64 << 20, &b, &e))
-        die(e.text);
-    if (temporary)
-        unlink(path);
+    snprintf(path, sizeof path, "%s/%s/%s", dir, name, file);
+    struct buf b = packed_file_read(path);
     for (char *p = b.data, *end; p < b.data + b.len; p = end + 1) {
         end = *p == '[' ? NULL : memchr(p, '\n', (size_t)(b.data + b.len - p));
         if (!end)
@@ -177,14 +145,15 @@ void text_cases_free(struct text_cases *c)
 
 struct vocab *text_cases_vocab(const char *dir, const char *name)
 {
-    char path[4096];
+    char path[4096], at[4096];
     struct err e = {0};
-    bool temporary = unpack(path, sizeof path, dir, name, "tokenizer.json");
-    struct vocab *v = vocab_load(path, NULL, &e);
+    snprintf(path, sizeof path, "%s/%s/tokenizer.json", dir, name);
+    const bool temporary = packed_file_place(path, at, sizeof at);
+    struct vocab *v = vocab_load(at, NULL, &e);
     if (!v)
         die(e.text);
     if (temporary)
-        unlink(path);
+        unlink(at);
     return v;
 }
 
