@@ -48,6 +48,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/chats/store_sorting.c %D%/chats/store_sorting.h \
 	%D%/chats/store_tree.c %D%/chats/store_tree.h \
 	%D%/chats/tags_internal.h \
+	%D%/core/access_cache.c %D%/core/access_cache.h \
 	%D%/core/base64.c %D%/core/base64.h \
 	%D%/core/digest.c %D%/core/digest.h \
 	%D%/core/embedded.h \

@@ -5,6 +5,7 @@
 
 #include "fcgi/http/request.h"
 #include "fcgi/http/route.h"
+#include "sql/core/store.h"
 
 void *serve_open(struct FCGX_Request *fcgx, const struct worker *w,
                  const struct child_params *alone)
@@ -23,6 +24,8 @@ void serve_request(void *server, struct store *store)
 {
     struct request *r = server;
     struct err e = {0};
+    if (store)
+        store_access_leave(store);
     bool ok = request_begin(r, store, &e);
     route_serve(r, ok ? NULL : &e);
     request_end(r);

@@ -245,7 +245,9 @@ void store_snapshot_end(struct store *s)
 
 static bool begin(struct store *s, bool synced, struct err *e)
 {
-    store_snapshot_end(s); /* what is written must not rest on what was read before others wrote */
+    store_access_leave(s); /* it may change what is kept, */
+    store_snapshot_end(
+        s); /* and what is written must not rest on what was read before others wrote */
     s->sync = synced;
     search_transaction(s);
     sqlite3_stmt *q = statement_begin(s, QUERY_BEGIN, e);

@@ -25,15 +25,16 @@ struct store {
     sqlite3 *db;
     pid_t pid; /* who opened it: a connection must not cross fork() */
     bool checkpointer;
-    bool sync;                /* the transaction that is under way ends on the disk */
-    int busy_ms;              /* how long to wait for another writer */
-    double busy_since;        /* clock_ms, of the wait that is under way */
-    sqlite3_stmt *snapshot;   /* stepped and not reset: it holds what others read; NULL: none */
-    struct write_watch {      /* of the write transaction that is under way; write_watch.h */
-        double asked, waited; /* for the lock: clock_ms, ms */
-        double begun;         /* clock_ms; 0: none is under way */
-        double computed;      /* of the processor, when it was begun; ms */
-        double longest_ms;    /* of a step */
+    bool sync;                   /* the transaction that is under way ends on the disk */
+    int busy_ms;                 /* how long to wait for another writer */
+    double busy_since;           /* clock_ms, of the wait that is under way */
+    sqlite3_stmt *snapshot;      /* stepped and not reset: it holds what others read; NULL: none */
+    struct access_cache *access; /* access_cache.h; NULL: never used */
+    struct write_watch {         /* of the write transaction that is under way; write_watch.h */
+        double asked, waited;    /* for the lock: clock_ms, ms */
+        double begun;            /* clock_ms; 0: none is under way */
+        double computed;         /* of the processor, when it was begun; ms */
+        double longest_ms;       /* of a step */
         const sqlite3_stmt *longest;
         double warned; /* clock_ms, when last; 0: never */
     } watch;

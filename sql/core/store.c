@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sql/core/access_cache.h"
 #include "sql/core/factor_key.h"
 #include "sql/core/migrate.h"
 #include "sql/core/search_internal.h"
@@ -106,6 +107,7 @@ void store_close(struct store **ps)
     *ps = NULL;
     /* After fork() the child may not even close it: that would drop the parent's locks. */
     if (s->pid == getpid()) {
+        access_cache_fini(s);
         for (int i = 0; i < QUERY__N; i++)
             sqlite3_finalize(s->statements[i]);
         sqlite3_close(s->db);

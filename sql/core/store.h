@@ -56,6 +56,9 @@ void store_close(struct store **s);
 /* What was held for several reads (store_forgets_snapshot) is let go; if nothing was, nothing is.
  */
 void store_snapshot_end(struct store *s);
+/* Another request begins: what store_forgets_snapshot let the one before find without reading is
+ * read anew, until that is called again. */
+void store_access_leave(struct store *s);
 
 /* Checks that the database is whole; ERR_FORMAT with the first finding. Reads the whole file: at
  * start, not per request. */

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
+#include "engine/base/buf.h"
 #include "engine/base/clock.h"
+#include "sql/core/access_cache.h"
 #include "sql/core/statement.h"
 #include "sql/core/store.h"
 #include "sql/models/models_internal.h"
@@ -205,8 +207,63 @@ static struct store_model borrow(sqlite3_stmt *q)
                                 .groups = statement_column_text(q, 15)};
 }
 
-bool store_model_find(struct store *s, struct arena *a, const struct store_model_ask *ask,
-                      struct store_model *out, struct err *e)
+/* Who asks, and for what. One that is too long for the bytes is never found. */
+static struct access_name name_of(const struct store_model_ask *ask, char bytes[ACCESS_NAME_BYTES])
+{
+    const size_t n = strlen(ask->name), id = sizeof ask->user_id;
+    memcpy(bytes, &ask->user_id, id);
+    if (n <= ACCESS_NAME_BYTES - id)
+        memcpy(bytes + id, ask->name, n);
+    return (struct access_name){.kind = ACCESS_MODEL, .after = true, .bytes = bytes, .len = id + n};
+}
+
+/* The texts that store_model_find gives; kept one behind the other, each with its NUL. */
+#define TEXTS 5
+
+static void list_texts(struct store_model *m, const char **at[TEXTS])
+{
+    const char **const all[TEXTS] = {&m->name, &m->kind, &m->aliases, &m->path, &m->defaults};
+    memcpy(at, all, sizeof all);
+}
+
+static bool recall(struct store *s, struct arena *a, const struct access_name *name,
+                   struct store_model *out)
+{
+    const char **at[TEXTS];
+    const struct store_model *kept = access_cache_get(s, name);
+    if (!kept)
+        return false;
+    *out = *kept;
+    list_texts(out, at);
+    const char *text = (const char *)(kept + 1);
+    for (int i = 0; i < TEXTS; i++) {
+        if (!*at[i])
+            continue;
+        *at[i] = arena_strdup(a, text);
+        if (!*at[i])
+            return false;
+        text += strlen(text) + 1;
+    }
+    return true;
+}
+
+static void keep(struct store *s, const struct access_name *name, const struct store_model *m)
+{
+    struct store_model copy = *m;
+    struct buf b = {0};
+    const char **at[TEXTS];
+    list_texts(&copy, at);
+    buf_append(&b, &copy, sizeof copy); /* a text that is there has an address, which says so */
+    for (int i = 0; i < TEXTS; i++)
+        if (*at[i])
+            buf_append(&b, *at[i], strlen(*at[i]) + 1);
+    if (!b.failed)
+        access_cache_put(s, name, b.data, b.len);
+    buf_fini(&b);
+}
+
+static bool read_model(struct store *s, struct arena *a, const struct store_model_ask *ask,
+                       struct store_model *out, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_MODEL_FIND, e);
     if (!q)
@@ -226,6 +283,19 @@ bool store_model_find(struct store *s, struct arena *a, const struct store_model
     }
     statement_end(q);
     return ok;
+}
+
+bool store_model_find(struct store *s, struct arena *a, const struct store_model_ask *ask,
+                      struct store_model *out, struct err *e)
+{
+    char bytes[ACCESS_NAME_BYTES];
+    const struct access_name name = name_of(ask, bytes);
+    if (recall(s, a, &name, out))
+        return true;
+    if (!read_model(s, a, ask, out, e))
+        return false;
+    keep(s, &name, out);
+    return true;
 }
 
 bool store_model_list(struct store *s, int64_t user_id, store_model_fn fn, void *context,

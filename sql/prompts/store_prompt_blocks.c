@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "sql/core/access_cache.h"
 #include "sql/core/statement.h"
 #include "sql/core/store.h"
 
@@ -247,6 +248,7 @@ bool store_forgets_snapshot(struct store *s, int64_t *number, struct err *e)
         return false;
     *number = sqlite3_column_int64(q, 0);
     store_snapshot_hold(s, q);
+    access_cache_begin(s, sqlite3_column_int64(q, 1));
     return true;
 }
 

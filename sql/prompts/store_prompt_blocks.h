@@ -65,7 +65,8 @@ bool store_prompts_forget_within(struct store *s, const struct store_forgetting 
 /* The number of the last deletion, to be read before any text that goes into a job. */
 bool store_forgets_seen(struct store *s, int64_t *number, struct err *e);
 /* The same, and what is read next is of the same moment and needs no lock of its own, until
- * store_snapshot_end or the connection's next write. */
+ * store_snapshot_end or the connection's next write. Keys, limits and models that were read before
+ * are not read again while nobody has changed any (sql/core/access_cache.h). */
 bool store_forgets_snapshot(struct store *s, int64_t *number, struct err *e);
 
 struct store_prompt_facts { /* for the admin page, metrics and doctor */

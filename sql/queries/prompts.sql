@@ -156,7 +156,7 @@ DELETE FROM prompt_blocks WHERE key IN (SELECT key FROM prompt_blocks LIMIT :lim
 -- What is recorded after this is not listed if its job came before; owner as in schema.sql.
 -- The number of the last one that is committed, also of those that are cleared away by now.
 -- name: prompt_forgets_last
-SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'prompt_forgets'), 0);
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'prompt_forgets'), 0), (SELECT stamp FROM access_stamp);
 
 -- name: prompt_forgets_note
 INSERT OR REPLACE INTO prompt_forgets (user_id, owner, forgotten_at)

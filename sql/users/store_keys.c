@@ -1,7 +1,10 @@
 /* Finds the user behind an API key, by the key's hash, with the terms of the key. */
+#include <stdio.h>
 #include <string.h>
 
+#include "engine/base/arena.h"
 #include "engine/base/clock.h"
+#include "sql/core/access_cache.h"
 #include "sql/core/statement.h"
 #include "sql/users/users_internal.h"
 
@@ -93,30 +96,82 @@ static void touch_key(struct store *s, int64_t id, int64_t now)
     store_write_end(s, q && statement_run(s, q, NULL, NULL), NULL);
 }
 
-bool store_key_find(struct store *s, struct arena *a, const unsigned char *key_hash,
-                    struct store_key_found *out, struct err *e)
+/* What is kept of a key that was found. */
+struct kept {
+    struct store_key_found found;
+    char name[4 * STORE_NAME_MAX + 1]; /* the user's */
+};
+
+static struct access_name name_of(const unsigned char *key_hash)
 {
-    const int64_t now = clock_wall_ms();
-    const struct store_key *k = &out->key;
+    return (struct access_name){.kind = ACCESS_KEY, .bytes = key_hash, .len = SECRET_HASH_BYTES};
+}
+
+static bool recall(struct store *s, struct arena *a, const unsigned char *key_hash,
+                   struct store_key_found *out)
+{
+    const struct access_name name = name_of(key_hash);
+    const struct kept *kept = access_cache_get(s, &name);
+    if (!kept)
+        return false;
+    *out = kept->found;
+    out->user.name = arena_strdup(a, kept->name);
+    return out->user.name != NULL;
+}
+
+static void keep(struct store *s, const unsigned char *key_hash,
+                 const struct store_key_found *found)
+{
+    const struct access_name name = name_of(key_hash);
+    struct kept kept = {.found = *found};
+    kept.found.user.name = NULL;
+    snprintf(kept.name, sizeof kept.name, "%s", found->user.name);
+    access_cache_put(s, &name, &kept, sizeof kept);
+}
+
+static bool find(struct store *s, struct arena *a, const unsigned char *key_hash,
+                 struct store_key_found *out, struct err *e)
+{
+    if (recall(s, a, key_hash, out))
+        return true;
     sqlite3_stmt *q = statement_begin(s, QUERY_KEY_FIND, e);
     if (!q)
         return false;
     statement_bind_blob(q, ":key_hash", key_hash, SECRET_HASH_BYTES);
-    int rc = statement_step(s, q, e);
-    bool ok = rc == 1 && users_copy(q, a, &out->user, e);
-    if (ok)
+    const int rc = statement_step(s, q, e);
+    bool ok = rc == 1 || (rc == 0 && err_set(e, ERR_AUTH, "the API key is not valid"));
+    if (ok) {
+        users_borrow(q, &out->user);
+        out->user.password_hash = out->user.settings = NULL;
         out->key = (struct store_key){.id = sqlite3_column_int64(q, 7),
                                       .user_id = out->user.id,
                                       .last_used_at = sqlite3_column_int64(q, 8),
                                       .terms = read_terms(q, 9)};
+        ok = statement_column_copy(q, 1, a, &out->user.name, e);
+    }
     statement_end(q);
-    if (rc == 0)
-        return err_set(e, ERR_AUTH, "the API key is not valid");
-    if (ok && k->terms.expires_at && k->terms.expires_at <= now)
-        return err_set(e, ERR_AUTH, "the API key has expired");
-    if (ok && now - k->last_used_at > KEY_TOUCH_MS)
-        touch_key(s, k->id, now);
+    if (ok)
+        keep(s, key_hash, out);
     return ok;
+}
+
+bool store_key_find(struct store *s, struct arena *a, const unsigned char *key_hash,
+                    struct store_key_found *out, struct err *e)
+{
+    const int64_t now = clock_wall_ms();
+    struct store_key *k = &out->key;
+    if (!find(s, a, key_hash, out, e))
+        return false;
+    if (k->terms.expires_at && k->terms.expires_at <= now)
+        return err_set(e, ERR_AUTH, "the API key has expired");
+    if (now - k->last_used_at > KEY_TOUCH_MS) {
+        const int64_t before = k->last_used_at;
+        k->last_used_at = now; /* kept so before the write, with which what is kept is left */
+        keep(s, key_hash, out);
+        k->last_used_at = before;
+        touch_key(s, k->id, now);
+    }
+    return true;
 }
 
 static struct store_key read_key(sqlite3_stmt *q)

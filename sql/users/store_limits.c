@@ -1,6 +1,7 @@
 /* Limits of users, and the sums that are held against them. */
 #include "sql/users/store_limits.h"
 
+#include "sql/core/access_cache.h"
 #include "sql/core/statement.h"
 #include "sql/users/users_internal.h"
 
@@ -56,8 +57,8 @@ static void take_group(sqlite3_stmt *q, struct store_limits_given *out)
     }
 }
 
-bool store_limits_given(struct store *s, int64_t user_id, struct store_limits_given *out,
-                        struct err *e)
+static bool read_given(struct store *s, int64_t user_id, struct store_limits_given *out,
+                       struct err *e)
 {
     *out = (struct store_limits_given){0};
     if (!store_limits_get(s, user_id, &out->limits, &out->own, e))
@@ -74,6 +75,22 @@ bool store_limits_given(struct store *s, int64_t user_id, struct store_limits_gi
         take_group(q, out);
     statement_end(q);
     return rc >= 0;
+}
+
+bool store_limits_given(struct store *s, int64_t user_id, struct store_limits_given *out,
+                        struct err *e)
+{
+    const struct access_name name = {
+        .kind = ACCESS_LIMITS, .bytes = &user_id, .len = sizeof user_id};
+    const struct store_limits_given *kept = access_cache_get(s, &name);
+    if (kept) {
+        *out = *kept;
+        return true;
+    }
+    if (!read_given(s, user_id, out, e))
+        return false;
+    access_cache_put(s, &name, out, sizeof *out);
+    return true;
 }
 
 bool users_set_limits(struct store *s, int64_t user_id, const struct store_user_limits *l,

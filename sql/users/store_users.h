@@ -174,8 +174,8 @@ struct store_key {
 bool store_key_add(struct store *s, const struct store_key *k, const unsigned char *key_hash,
                    int64_t *id, struct err *e);
 struct store_key_found {
-    struct store_user user;
-    struct store_key key; /* without name and prefix */
+    struct store_user user; /* without password_hash and settings; the name into the arena */
+    struct store_key key;   /* without name and prefix */
 };
 /* ERR_AUTH when unknown, expired or its user disabled. */
 bool store_key_find(struct store *s, struct arena *a, const unsigned char *key_hash,

@@ -1,5 +1,5 @@
 # tests of sql/ and of the recorder, on real files
-STORE_TESTS = %D%/test_store_users %D%/test_store_people %D%/test_store_factor %D%/test_store_oidc %D%/test_store_passkeys %D%/test_store_models %D%/test_store_conversations %D%/test_store_search %D%/test_store_waits %D%/test_store_sync %D%/test_store_steps %D%/test_store_tree %D%/test_store_library %D%/test_store_projects %D%/test_store_groups %D%/test_store_ends %D%/test_store_prompts %D%/test_store_forgets %D%/test_store_isolation \
+STORE_TESTS = %D%/test_store_users %D%/test_store_people %D%/test_store_factor %D%/test_store_oidc %D%/test_store_passkeys %D%/test_store_models %D%/test_store_conversations %D%/test_store_search %D%/test_store_waits %D%/test_store_sync %D%/test_store_steps %D%/test_store_tree %D%/test_store_library %D%/test_store_projects %D%/test_store_groups %D%/test_store_ends %D%/test_store_prompts %D%/test_store_forgets %D%/test_store_access %D%/test_store_isolation \
 	%D%/test_store_migrate %D%/test_store_responses %D%/test_store_openai %D%/test_store_attachments %D%/test_store_record %D%/test_store_crash %D%/test_recorder %D%/test_cache_follower %D%/test_audit_ship %D%/test_title
 check_PROGRAMS += $(STORE_TESTS)
 TESTS += $(STORE_TESTS)
@@ -39,6 +39,8 @@ EXTRA_DIST += tests/store/v1.sql
 %C%_test_store_groups_LDADD = $(STORE_TEST_LIBS)
 %C%_test_store_prompts_SOURCES = %D%/store/test_store_prompts.c %D%/store/prompt_chains.c %D%/store/prompt_chains.h $(STORE_FIXTURE)
 %C%_test_store_prompts_LDADD = $(STORE_TEST_LIBS)
+%C%_test_store_access_SOURCES = %D%/store/test_store_access.c $(STORE_FIXTURE)
+%C%_test_store_access_LDADD = $(STORE_TEST_LIBS)
 %C%_test_store_forgets_SOURCES = %D%/store/test_store_forgets.c %D%/store/prompt_chains.c %D%/store/prompt_chains.h $(STORE_FIXTURE)
 %C%_test_store_forgets_LDADD = $(STORE_TEST_LIBS)
 %C%_test_store_isolation_SOURCES = %D%/store/test_store_isolation.c $(STORE_FIXTURE)
