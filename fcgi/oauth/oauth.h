@@ -58,10 +58,13 @@ bool oauth_discover(const struct oauth_ask *ask, const char *server_url,
                     const struct oauth_challenge *challenge, struct oauth_about *out,
                     struct err *e);
 
-/* Registers this server by itself. *secret NULL: the client has none. Sets about's client_id and
- * method. */
-bool oauth_register(const struct oauth_ask *ask, struct oauth_about *about, const char **secret,
-                    struct err *e);
+struct oauth_client_secret {
+    const char *text;   /* NULL: the client has none */
+    int64_t expires_at; /* Unix ms, client_secret_expires_at; 0: it does not end */
+};
+/* Registers this server by itself. Sets about's client_id and method. */
+bool oauth_register(const struct oauth_ask *ask, struct oauth_about *about,
+                    struct oauth_client_secret *secret, struct err *e);
 /* How a client with (or without) a secret shows it at this issuer. */
 enum oauth_method oauth_method_of(const struct oauth_about *about, bool has_secret);
 /* This server as a client, for the registration and for the document. client_id NULL: none yet. */

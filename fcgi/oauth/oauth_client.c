@@ -8,7 +8,8 @@
 #include "fcgi/oidc/oidc_form.h"
 #include "fcgi/oidc/oidc_http.h"
 
-#define CLIENT_ID 500 /* bytes, as the store takes */
+#define CLIENT_ID 500              /* bytes, as the store takes */
+#define LAST_SECOND 253402300800.0 /* the year 10000: what is said to end later does not end */
 
 static const char *const names[] = {[OAUTH_NONE] = "none",
                                     [OAUTH_BASIC] = "client_secret_basic",
@@ -60,11 +61,13 @@ static bool is_plain(const char *text, size_t most)
 
 /* The method of the answer counts: an issuer may give another than it was asked for. */
 static bool take_client(const struct oauth_ask *ask, const cJSON *o, struct oauth_about *about,
-                        const char **secret, struct err *e)
+                        struct oauth_client_secret *secret, struct err *e)
 {
+    const cJSON *end = json_member(o, "client_secret_expires_at");
+    const double ends = cJSON_IsNumber(end) ? end->valuedouble : 0;
     const char *id = json_text(o, "client_id"), *given = json_text(o, "client_secret"),
                *method = json_text(o, "token_endpoint_auth_method");
-    *secret = NULL;
+    *secret = (struct oauth_client_secret){0};
     if (!is_plain(id, CLIENT_ID) || (given && *given && !is_plain(given, OAUTH_TOKEN)))
         return refused(e, 200);
     const bool open = !given || !*given || (method && !strcmp(method, names[OAUTH_NONE]));
@@ -73,13 +76,15 @@ static bool take_client(const struct oauth_ask *ask, const cJSON *o, struct oaut
         about->method = OAUTH_POST;
     about->client_id = arena_strdup(ask->arena, id);
     if (!open)
-        *secret = arena_strdup(ask->arena, given);
-    return (about->client_id && (open || *secret)) ||
+        *secret = (struct oauth_client_secret){
+            arena_strdup(ask->arena, given),
+            ends >= 1 && ends < LAST_SECOND ? (int64_t)ends * 1000 : 0};
+    return (about->client_id && (open || secret->text)) ||
            err_set(e, ERR_NOMEM, "no memory for a sign-in");
 }
 
-bool oauth_register(const struct oauth_ask *ask, struct oauth_about *about, const char **secret,
-                    struct err *e)
+bool oauth_register(const struct oauth_ask *ask, struct oauth_about *about,
+                    struct oauth_client_secret *secret, struct err *e)
 {
     struct buf body = {0};
     long status = 0;

@@ -99,10 +99,20 @@ static bool register_anew(struct request *r, const struct known *known, struct o
     if (!about->registration_endpoint)
         return refuse(e, "tool_client",
                       "the issuer does not register clients by itself: enter a client ID");
-    if (!oauth_register(ask, about, &client.secret, e))
+    struct oauth_client_secret secret;
+    if (!oauth_register(ask, about, &secret, e))
         return false;
+    client.secret = secret.text;
+    client.secret_expires_at = secret.expires_at;
     client.client_id = about->client_id;
     return store_tool_client_put(r->store, known->server, &known->client, &client, e);
+}
+
+/* Its secret is good for no sign-in that begins now. */
+static bool has_ended(const struct store_tool_client *client)
+{
+    return client->secret_expires_at &&
+           client->secret_expires_at <= clock_wall_ms() + STORE_TOOL_FLOW_MS;
 }
 
 /* As whom this server asks: an entered client, its own description where the issuer reads such, the
@@ -130,7 +140,8 @@ static bool choose_client(struct request *r, const struct store_tool_server *ser
         about->client_id = arena_printf(r->arena, "%s" TOOL_SIGN_IN_DOCUMENT, address);
         return about->client_id || err_set(e, ERR_NOMEM, "no memory for a sign-in");
     }
-    const bool registered = *client->client_id && !strcmp(client->issuer, about->issuer);
+    const bool registered =
+        *client->client_id && !strcmp(client->issuer, about->issuer) && !has_ended(client);
     const bool elsewhere = registered && strcmp(client->redirect_uri, about->redirect_uri) != 0;
     if (elsewhere && !server->user_id && !*public) /* the Host of one user is not everyone's */
         return refuse(e, "tool_public_url",

@@ -71,12 +71,12 @@ SELECT definition FROM tool_permissions WHERE user_id = :user_id AND server_id =
 DELETE FROM tool_permissions WHERE user_id = :user_id AND server_id = :id AND (:tool IS NULL OR tool = :tool);
 
 -- name: tool_oauth_get
-SELECT typed, client_id, sealed, issuer, redirect_uri FROM tool_oauth WHERE server_id = :id;
+SELECT typed, client_id, sealed, issuer, redirect_uri, secret_expires_at FROM tool_oauth WHERE server_id = :id;
 
 -- Over whatever there is; or only over :was_client_id, which nobody entered.
 -- name: tool_oauth_put
-INSERT OR REPLACE INTO tool_oauth (server_id, typed, client_id, sealed, issuer, redirect_uri)
-SELECT t.id, :typed, :client_id, :sealed, :issuer, :redirect_uri FROM tool_servers t
+INSERT OR REPLACE INTO tool_oauth (server_id, typed, client_id, sealed, issuer, redirect_uri, secret_expires_at)
+SELECT t.id, :typed, :client_id, :sealed, :issuer, :redirect_uri, :secret_expires_at FROM tool_servers t
 WHERE t.id = :id AND t.url = :url
   AND (:was_client_id IS NULL OR EXISTS (SELECT 1 FROM tool_oauth o WHERE o.server_id = t.id AND o.typed = 0
                                            AND o.client_id = :was_client_id AND o.issuer = :was_issuer));

@@ -73,6 +73,7 @@ bool store_tool_client_get(struct store *s, struct arena *a, const struct store_
              statement_column_copy(q, 3, a, &out->issuer, e) &&
              statement_column_copy(q, 4, a, &out->redirect_uri, e) &&
              unseal(s, a, q, 2, client_name(a, server, out->client_id), &out->secret, e);
+        out->secret_expires_at = sqlite3_column_int64(q, 5);
     }
     statement_end(q);
     return ok;
@@ -97,6 +98,7 @@ static bool put_client(struct store *s, struct arena *a, const struct store_tool
         statement_bind_text(q, ":redirect_uri", x->redirect_uri ? x->redirect_uri : "");
         statement_bind_text(q, ":was_client_id", was ? was->client_id : NULL);
         statement_bind_text(q, ":was_issuer", was ? was->issuer : NULL);
+        statement_bind_int(q, ":secret_expires_at", x->secret_expires_at);
         statement_bind_blob(q, ":sealed", sealed,
                             x->secret ? strlen(x->secret) + STORE_SEALED_EXTRA : 0);
     }

@@ -24,6 +24,7 @@ struct store_tool_client {
     bool typed;                                 /* somebody entered it */
     const char *client_id;                      /* "": none yet */
     const char *issuer, *redirect_uri, *secret; /* "": not known; secret NULL: none */
+    int64_t secret_expires_at;                  /* Unix ms; 0: it does not end */
 };
 /* The server's; client_id NULL: it wants no sign-in. */
 bool store_tool_client_get(struct store *s, struct arena *a, const struct store_tool_server *server,

@@ -338,6 +338,25 @@ test('a registered client that its issuer forgot is registered anew, and so is o
   await gone(server);
 });
 
+test('a registered client whose secret ends is registered anew before a sign-in that would need it, and one without an end stays', async () => {
+  const server = await added('ends');
+  const client = async () => new URL((await ann.depart(server)).body.url).searchParams.get('client_id');
+  const given = (seconds) => { fake.how = { issuer: fake.metadata({ token_endpoint_auth_methods_supported: ['client_secret_basic'] }), register: { client_id: `e${seconds}`, client_secret: 'hush', token_endpoint_auth_method: 'client_secret_basic', client_secret_expires_at: seconds } }; };
+  const now = Math.floor(Date.now() / 1000);
+  given(now + 20); // shorter than a sign-in may take
+  assert.equal(await client(), `e${now + 20}`);
+  given(now + 86400);
+  assert.equal(await client(), `e${now + 86400}`);
+  given(0);
+  assert.equal(await client(), `e${now + 86400}`, 'a day is long enough');
+  assert.equal((await ann.json('PATCH', `/api/tool-servers/${server.id}`, { client_id: '' })).status, 200);
+  assert.equal(await client(), 'e0');
+  given(1);
+  assert.equal(await client(), 'e0', '0: it does not end');
+  fake.how = {};
+  await gone(server);
+});
+
 test('the Host of one user does not replace the client of all', async () => {
   const server = await added('shared', {}, { everyone: true });
   const first = new URL((await ann.depart(server)).body.url).searchParams.get('client_id');
