@@ -6,6 +6,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/relay_anthropic.c \
 	%D%/relay_call.c %D%/relay_call.h \
 	%D%/relay_dialect.c %D%/relay_dialect.h \
+	%D%/relay_handle.c %D%/relay_handle.h \
 	%D%/relay_job.c %D%/relay_job.h \
 	%D%/relay_ollama.c \
 	%D%/relay_openai.c \

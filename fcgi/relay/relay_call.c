@@ -9,6 +9,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
 #include "fcgi/relay/relay.h"
+#include "fcgi/relay/relay_handle.h"
 
 #define MAX_ERROR_BYTES ((size_t)16 << 10) /* of a refusal's body */
 #define LINGER_MS 1000.0
@@ -17,8 +18,8 @@
 
 struct relay_call {
     struct relay_call_params p;
-    CURL *easy;
-    struct curl_slist *headers;
+    struct relay_handle *handle;
+    CURL *easy;        /* its */
     struct buf body;   /* what is sent, */
     const char *tail;  /* [n_tail] and after it */
     size_t n_tail, at; /* at: bytes that libcurl has taken */
@@ -29,7 +30,9 @@ struct relay_call {
     long status;         /* 0: no head came */
     double begun, heard; /* clock_ms; heard 0: nothing came yet */
     size_t bytes;
-    bool over; /* the upstream said that nothing more comes */
+    bool over;      /* the upstream said that nothing more comes */
+    bool whole;     /* the answer came to its end */
+    bool long_body; /* read by functions */
     struct err rubbish;
 };
 
@@ -151,48 +154,6 @@ static size_t take_head(char *data, size_t size, size_t n, void *context)
 
 /* ---- the request */
 
-static bool add_header(struct curl_slist **list, const char *name, const char *value)
-{
-    struct buf line = {0};
-    const bool sound = !strpbrk(value, "\r\n") && buf_printf(&line, "%s%s", name, value);
-    struct curl_slist *more = sound ? curl_slist_append(*list, line.data) : NULL;
-    buf_fini(&line);
-    if (more)
-        *list = more;
-    return more != NULL;
-}
-
-CURL *relay_call_handle(const struct upstream *to, const char *path, struct curl_slist **headers)
-{
-    struct buf url = {0};
-    CURL *c = curl_easy_init();
-    const struct relay_dialect *d = to->dialect;
-    buf_printf(&url, "%s%s", to->url, path);
-    bool ok = c && !url.failed && add_header(headers, "Content-Type: ", "application/json") &&
-              add_header(headers, "Expect:", "") &&
-              (!to->key || add_header(headers, d->key_header, to->key)) &&
-              (!d->header || add_header(headers, d->header, "")) &&
-              !curl_easy_setopt(c, CURLOPT_URL, url.data) &&
-              !curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "https,http") &&
-              !curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L) &&
-              !curl_easy_setopt(c, CURLOPT_PROXY, "") && /* or a variable would decide */
-              !curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED) &&
-              !curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L) &&
-              !curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
-              !curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, RELAY_CONNECT_MS) &&
-              !curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 1L) &&
-              !curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 2L) &&
-              !curl_easy_setopt(c, CURLOPT_USERAGENT, "sluice") &&
-              !curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
-    buf_fini(&url);
-    if (ok)
-        return c;
-    curl_easy_cleanup(c);
-    curl_slist_free_all(*headers);
-    *headers = NULL;
-    return NULL;
-}
-
 /* A request of one piece leaves in one packet with its head. A long one is not copied. */
 static bool put_body(struct relay_call *c, struct err *e)
 {
@@ -247,7 +208,9 @@ static bool set_body(struct relay_call *c)
     if (!c->n_tail)
         return !curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->body.data) &&
                !curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->body.len);
-    return !curl_easy_setopt(c->easy, CURLOPT_POST, 1L) &&
+    c->long_body = true;
+    return !curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, NULL) && /* of the request before */
+           !curl_easy_setopt(c->easy, CURLOPT_POST, 1L) &&
            !curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE,
                              (curl_off_t)(c->body.len + c->n_tail)) &&
            !curl_easy_setopt(c->easy, CURLOPT_READFUNCTION, give) &&
@@ -258,10 +221,9 @@ static bool set_body(struct relay_call *c)
 
 static bool prepare(struct relay_call *c)
 {
-    if (c->p.via && !add_header(&c->headers, "Via: ", c->p.via))
-        return false;
     const struct relay_dialect *d = c->p.to->dialect;
-    c->easy = relay_call_handle(c->p.to, c->p.text ? d->text_path : d->path, &c->headers);
+    c->handle = relay_handle_take(c->p.to, c->p.text ? d->text_path : d->path, c->p.via);
+    c->easy = c->handle ? c->handle->easy : NULL;
     return c->easy && set_body(c) && !curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, take) &&
            !curl_easy_setopt(c->easy, CURLOPT_WRITEDATA, c) &&
            !curl_easy_setopt(c->easy, CURLOPT_HEADERFUNCTION, take_head) &&
@@ -345,11 +307,9 @@ void relay_call_end(struct relay_call **at)
     struct relay_call *c = *at;
     if (!c)
         return;
-    if (c->easy) {
+    if (c->easy)
         curl_multi_remove_handle(c->p.multi, c->easy);
-        curl_easy_cleanup(c->easy);
-    }
-    curl_slist_free_all(c->headers);
+    relay_handle_give(c->p.to, &c->handle, c->whole && !c->long_body);
     buf_fini(&c->body);
     buf_fini(&c->line);
     buf_fini(&c->event);
@@ -481,7 +441,8 @@ enum relay_verdict relay_call_verdict(struct relay_call *c, CURLcode rc, const c
         refuse(e, ERR_UNAVAILABLE, "upstream_down", "the upstream can't be reached");
         return RELAY_DOWN;
     }
-    if (a->finished && (rc == CURLE_OK || c->over))
+    c->whole = a->finished && (rc == CURLE_OK || c->over);
+    if (c->whole)
         return RELAY_WHOLE;
     if (rc != CURLE_OK)
         snprintf(c->detail, sizeof c->detail, "%.199s",

@@ -13,7 +13,7 @@ struct relay_call;
 
 struct relay_call_params {
     CURLM *multi;
-    const struct upstream *to;
+    struct upstream *to;
     const char *remote; /* the model's name there */
     bool text;          /* engine_relay.text */
     const char *chat; /* [n_chat] JSON; stays until the call ends, or has forgotten what it sent */
@@ -53,7 +53,3 @@ bool relay_call_forget_sent(struct relay_call *c);
 /* Takes it out of the multi handle; where it still runs its connection is closed, which is how an
  * upstream learns that nobody waits any more. Accepts NULL, nulls *c. */
 void relay_call_end(struct relay_call **c);
-
-/* An easy handle with what every request has: TLS verified, no redirects, no proxy, no variable of
- * the environment. NULL: no memory. */
-CURL *relay_call_handle(const struct upstream *to, const char *path, struct curl_slist **headers);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "engine/base/clock.h"
+#include "fcgi/relay/relay_handle.h"
 #include "fcgi/relay/relay_job.h"
 
 #define PROBE_MS 5000L
@@ -11,8 +12,7 @@
 struct relay_probe {
     struct relay *relay;
     struct upstream *to;
-    CURL *easy;
-    struct curl_slist *headers;
+    struct relay_handle *handle;
     struct relay_probe *next;
 };
 
@@ -29,11 +29,9 @@ static void end(struct relay_probe *p)
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
-    if (p->easy) {
-        curl_multi_remove_handle(p->relay->multi, p->easy);
-        curl_easy_cleanup(p->easy);
-    }
-    curl_slist_free_all(p->headers);
+    if (p->handle)
+        curl_multi_remove_handle(p->relay->multi, p->handle->easy);
+    relay_handle_give(p->to, &p->handle, false); /* it has options of its own */
     p->to->probing = false;
     free(p);
 }
@@ -46,10 +44,11 @@ static void begin(struct relay *r, struct upstream *u)
     *p = (struct relay_probe){.relay = r, .to = u, .next = r->probes};
     r->probes = p;
     u->probing = true;
-    p->easy = relay_call_handle(u, u->dialect->models_path, &p->headers);
-    if (!p->easy || curl_easy_setopt(p->easy, CURLOPT_TIMEOUT_MS, PROBE_MS) ||
-        curl_easy_setopt(p->easy, CURLOPT_WRITEFUNCTION, ignore) ||
-        curl_multi_add_handle(r->multi, p->easy))
+    p->handle = relay_handle_take(u, u->dialect->models_path, NULL);
+    CURL *easy = p->handle ? p->handle->easy : NULL;
+    if (!easy || curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, PROBE_MS) ||
+        curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, ignore) ||
+        curl_multi_add_handle(r->multi, easy))
         end(p);
 }
 
@@ -70,7 +69,7 @@ bool relay_probe_ended(struct relay *r, CURL *easy, CURLcode rc)
 {
     struct relay_probe *p = r->probes;
     long status = 0;
-    while (p && p->easy != easy)
+    while (p && !(p->handle && p->handle->easy == easy))
         p = p->next;
     if (!p)
         return false;

@@ -9,12 +9,14 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "fcgi/relay/relay_handle.h"
 #include "sql/core/secret.h"
 
 /* ---- what the database says */
 
 static void drop(struct upstream *u)
 {
+    relay_handles_close(u);
     if (u->key)
         secret_wipe(u->key, strlen(u->key));
     free(u->key);
@@ -92,6 +94,7 @@ static bool see_route(void *context, const struct store_model_route *row)
 static void update(struct upstream *u, const struct upstream *row)
 {
     u->gone = false;
+    u->turn++;
     u->dialect = row->dialect;
     memcpy(u->name, row->name, sizeof u->name);
     memcpy(u->url, row->url, sizeof u->url);
@@ -143,6 +146,7 @@ static void load_keys(struct upstreams *all, struct store *s)
         if (u->key)
             secret_wipe(u->key, strlen(u->key));
         free(u->key);
+        u->turn++;
         u->key = key[0] ? strdup(key) : NULL;
     }
     secret_wipe(key, sizeof key);

@@ -40,7 +40,10 @@ struct upstream {
     char last_error[200];
     int64_t failed_at; /* Unix ms */
     uint64_t requests, errors, prompt_tokens, completion_tokens;
-    double first_ms; /* mean time to the first byte, the newest most */
+    double first_ms;              /* mean time to the first byte, the newest most */
+    unsigned turn;                /* raised when address, key or dialect may be others */
+    struct relay_handle *handles; /* that serve again */
+    int n_handles;
     struct upstream *next;
 };
 
