@@ -17,6 +17,7 @@
 #include "sql/users/store_limits.h"
 
 #define DAY_S 86400
+#define USED_FRESH_MS 5.0 /* as long as a small body takes */
 
 static int64_t now_us(void)
 {
@@ -79,7 +80,13 @@ bool limits_given(struct request *r, int64_t user_id, struct store_limits_given 
 bool limits_load(struct request *r, struct err *e)
 {
     bool own;
-    return limits_of_user(r, r->who.user_id, &r->who.limits, &own, e);
+    if (!limits_of_user(r, r->who.user_id, &r->who.limits, &own, e))
+        return false;
+    if (r->who.limits.tokens_per_day && r->route->pool == POOL_STREAM &&
+        store_used_tokens(r->store, r->who.user_id, clock_wall_s() / DAY_S, &r->who.used_today,
+                          NULL))
+        r->who.used_ms = clock_ms();
+    return true;
 }
 
 struct refusal {
@@ -161,6 +168,17 @@ bool limits_request(struct request *r, struct err *e)
     return take_from_all(r, LIMIT_REQUESTS, 1, e);
 }
 
+/* What was read with the limits counts for the job that follows at once. */
+static bool read_used(struct request *r, int64_t day, int64_t *used, struct err *e)
+{
+    const bool fresh = r->who.used_ms > 0 && clock_ms() - r->who.used_ms < USED_FRESH_MS;
+    r->who.used_ms = 0;
+    if (!fresh)
+        return store_used_tokens(r->store, r->who.user_id, day, used, e);
+    *used = r->who.used_today;
+    return true;
+}
+
 /* How much of the day's tokens is used; the day ends at midnight, UTC. */
 static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
 {
@@ -168,7 +186,7 @@ static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
     int64_t used = 0;
     if (!limit)
         return true;
-    if (!store_used_tokens(r->store, r->who.user_id, now / DAY_S, &used, e))
+    if (!read_used(r, now / DAY_S, &used, e))
         return false;
     if (used + (prompt_tokens ? prompt_tokens : 1) <= limit) /* not known yet: at least one */
         return true;

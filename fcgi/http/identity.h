@@ -16,6 +16,8 @@ struct identity {
     int64_t key_id;                  /* AUTH_KEY */
     struct store_key_terms terms;    /* but for AUTH_SESSION: what the key may do, and how much */
     struct store_user_limits limits; /* of the user: limits_load */
+    int64_t used_today;              /* tokens, as limits_load read them */
+    double used_ms;                  /* clock_ms, when; 0: it did not */
     unsigned char
         token_hash[SECRET_HASH_BYTES]; /* AUTH_SESSION: names the session when it is ended */
     char csrf[SECRET_TOKEN_SIZE];      /* AUTH_SESSION: what X-CSRF-Token must equal */
