@@ -375,7 +375,10 @@ test('the command manages them beside the running server', () => {
 test('a removed model is gone, and its answers end first', async () => {
   await tell('small', `Later. ${story}`);
   assert.ok(segments('small').length > 0);
+  const before = await s.metric('local_jobs_total', 'model="small"');
   const running = crowd('small');
+  const counted = async () => { let n = 0; for (const name of ['local_jobs_running', 'local_jobs_waiting', 'local_jobs_total']) n += await s.metric(name, 'model="small"'); return n - before; };
+  await until(async () => await counted() >= 8); // one that comes later finds no model
   const cancelled = await until(async () => {
     const job = (await s.json('GET', '/api/admin/status')).body.jobs.find((j) => j.model === 'small');
     return job && (await s.json('DELETE', `/api/admin/jobs/${job.id}?model=small`)).status === 204;
