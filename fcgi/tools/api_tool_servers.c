@@ -18,14 +18,14 @@
 #include "fcgi/tools/tool_fetch.h"
 #include "fcgi/tools/tool_list.h"
 #include "fcgi/tools/tool_offer.h"
+#include "sql/users/store_groups.h"
 
 #define DEFAULT_HEADER "Authorization"
 
 static const struct field_row add_fields[] = {
-    {"name", FIELD_READ},          {"url", FIELD_READ},
-    {"header", FIELD_READ},        {"secret", FIELD_READ},
-    {"everyone", FIELD_READ},      {"client_id", FIELD_READ},
-    {"client_secret", FIELD_READ}, {0}};
+    {"name", FIELD_READ},          {"url", FIELD_READ},      {"header", FIELD_READ},
+    {"secret", FIELD_READ},        {"everyone", FIELD_READ}, {"client_id", FIELD_READ},
+    {"client_secret", FIELD_READ}, {"groups", FIELD_READ},   {0}};
 static const struct field_row change_fields[] = {
     {"name", FIELD_READ},          {"url", FIELD_READ},
     {"header", FIELD_READ},        {"secret", FIELD_READ},
@@ -292,18 +292,28 @@ static const char *first_secret(const struct store_tool_server *x, const struct 
     return sent->secret ? sent->secret : "";
 }
 
+/* Whose it is to be, from the moment it is there. */
+static bool read_owner(struct request *r, const cJSON *body, struct store_tool_server *x,
+                       struct err *e)
+{
+    bool everyone = false;
+    if (!json_get_bool(body, "everyone", &everyone, e) ||
+        !path_id_list(r, body, &(struct path_id_ask){"groups", STORE_GROUPS_MAX}, &x->only, e))
+        return false;
+    if (everyone && !r->who.admin)
+        return err_field(e, ERR_FORBIDDEN, "everyone", "is for admins");
+    x->user_id = everyone ? 0 : r->who.user_id;
+    return everyone || !x->only ||
+           err_field(e, ERR_INPUT, "groups", "goes with everyone: true only");
+}
+
 static bool add_server(struct request *r, struct err *e)
 {
     struct store_tool_server x = {.header = DEFAULT_HEADER, .enabled = true};
     const cJSON *body = request_json(r, e);
     struct secrets sent = {0};
-    bool everyone = false;
-    if (!body || !fields_check(r, body, add_fields, e) ||
-        !json_get_bool(body, "everyone", &everyone, e))
+    if (!body || !fields_check(r, body, add_fields, e) || !read_owner(r, body, &x, e))
         return false;
-    if (everyone && !r->who.admin)
-        return err_field(e, ERR_FORBIDDEN, "everyone", "is for admins");
-    x.user_id = everyone ? 0 : r->who.user_id;
     if (!read_server(body, &x, &sent, e))
         return false;
     if (!x.name || !x.url)
@@ -313,6 +323,8 @@ static bool add_server(struct request *r, struct err *e)
         !keep_client(r, &x, &sent, e))
         return false;
     audit_record_id(r, "tool_server.add", "tool_server", x.id);
+    if (x.only)
+        audit_record_id(r, "tool_server.groups", "tool_server", x.id);
     return send_server(r, 201, x.id, e);
 }
 

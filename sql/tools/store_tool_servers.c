@@ -176,6 +176,34 @@ static void bind(sqlite3_stmt *q, const struct store_tool_server *x,
     statement_bind_text(q, ":tools", x->tools);
 }
 
+static bool set_groups(struct store *s, int64_t id, const struct store_ids *groups, struct err *e)
+{
+    int changed = 0;
+    sqlite3_stmt *q = statement_begin(s, QUERY_TOOL_SERVER_OPEN, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":everyone", groups == NULL);
+    if (!statement_run(s, q, &changed, e) ||
+        !(changed || err_set(e, ERR_NOTFOUND, "there is no such tool server")) ||
+        !(q = statement_begin(s, QUERY_TOOL_GROUP_CLEAR, e)))
+        return false;
+    statement_bind_int(q, ":id", id);
+    bool ok = statement_run(s, q, NULL, e);
+    for (int i = 0; ok && groups && i < groups->n; i++) {
+        if (!(q = statement_begin(s, QUERY_TOOL_GROUP_ADD, e)))
+            return false;
+        statement_bind_int(q, ":server_id", id);
+        statement_bind_int(q, ":group_id", groups->at[i]);
+        ok = statement_run(s, q, &changed, e);
+        if (!ok && sqlite3_errcode(s->db) == SQLITE_CONSTRAINT)
+            return err_field(e, ERR_INPUT, "groups", "names one twice");
+        if (ok && !changed)
+            return err_field(e, ERR_INPUT, "groups", "%lld is no group", (long long)groups->at[i]);
+    }
+    return ok && server_forget_unseen(s, e);
+}
+
 static bool insert(struct store *s, const struct store_tool_server *x,
                    const struct store_sealed *sealed, int64_t *id, struct err *e)
 {
@@ -188,7 +216,7 @@ static bool insert(struct store *s, const struct store_tool_server *x,
     statement_bind_int(q, ":listed_at", x->listed_at);
     statement_bind_int(q, ":now", clock_wall_ms());
     if (statement_int(s, q, id, &why))
-        return true;
+        return !x->only || set_groups(s, *id, x->only, e);
     return why.code == ERR_NOTFOUND
                ? err_set(e, ERR_LIMIT, "at most %d tool servers are kept", STORE_TOOL_SERVERS_MAX)
                : err_set(e, why.code, "%s", why.text);
@@ -305,34 +333,6 @@ bool store_tool_server_remove(struct store *s, const struct store_ref *server, s
         statement_bind_id(q, ":user_id", server->user_id);
     }
     return run(s, q, "there is no such tool server", e);
-}
-
-static bool set_groups(struct store *s, int64_t id, const struct store_ids *groups, struct err *e)
-{
-    int changed = 0;
-    sqlite3_stmt *q = statement_begin(s, QUERY_TOOL_SERVER_OPEN, e);
-    if (!q)
-        return false;
-    statement_bind_int(q, ":id", id);
-    statement_bind_int(q, ":everyone", groups == NULL);
-    if (!statement_run(s, q, &changed, e) ||
-        !(changed || err_set(e, ERR_NOTFOUND, "there is no such tool server")) ||
-        !(q = statement_begin(s, QUERY_TOOL_GROUP_CLEAR, e)))
-        return false;
-    statement_bind_int(q, ":id", id);
-    bool ok = statement_run(s, q, NULL, e);
-    for (int i = 0; ok && groups && i < groups->n; i++) {
-        if (!(q = statement_begin(s, QUERY_TOOL_GROUP_ADD, e)))
-            return false;
-        statement_bind_int(q, ":server_id", id);
-        statement_bind_int(q, ":group_id", groups->at[i]);
-        ok = statement_run(s, q, &changed, e);
-        if (!ok && sqlite3_errcode(s->db) == SQLITE_CONSTRAINT)
-            return err_field(e, ERR_INPUT, "groups", "names one twice");
-        if (ok && !changed)
-            return err_field(e, ERR_INPUT, "groups", "%lld is no group", (long long)groups->at[i]);
-    }
-    return ok && server_forget_unseen(s, e);
 }
 
 bool store_tool_server_set_groups(struct store *s, int64_t id, const struct store_ids *groups,

@@ -25,6 +25,7 @@ struct store_tool_server {
     const char *allowed;           /* JSON array of names of tools that this user lets run */
     bool everyone;                 /* of an admin's: false: for admins and the members of */
     const char *groups;            /* a JSON array of ids */
+    const struct store_ids *only;  /* store_tool_server_add: these groups; NULL: everyone */
     int64_t listed_at, created_at; /* listed_at 0: never yet */
     /* Of a server that wants a sign-in (store_tool_sign_ins.h); NULL: none of this */
     const char *client_id; /* that somebody entered; "": this server registers itself */
@@ -44,8 +45,9 @@ bool store_tool_server_get(struct store *s, struct arena *a, const struct store_
 /* One at which the user is signed in, whether or not they see it still; ERR_NOTFOUND. */
 bool store_tool_server_signed(struct store *s, struct arena *a, const struct store_ref *server,
                               struct store_tool_server *out, struct err *e);
-/* Of *server: user_id, name, url, header, tools, listed_at. secret NULL: no header. ERR_CONFLICT,
- * field name: whoever sees it sees another of this name already; ERR_LIMIT: there are too many. */
+/* Of *server: user_id, name, url, header, tools, listed_at, only. secret NULL: no header.
+ * ERR_CONFLICT, field name: whoever sees it sees another of this name already; ERR_LIMIT: there are
+ * too many; ERR_INPUT, field groups. */
 bool store_tool_server_add(struct store *s, const struct store_tool_server *server,
                            const char *secret, int64_t *id, struct err *e);
 /* Puts *server in the place of its row (id and user_id say which), which must still be as *was was

@@ -102,6 +102,13 @@ test('a tool server is for everyone, or for the members of groups and admins', a
   assert.deepEqual([await sees(bob), await sees(cleo)], [['search'], []]);
   assert.equal((await s.json('PUT', `/api/tool-servers/${server.id}/groups`, {})).body.error.param, 'groups');
   assert.equal((await s.request('PUT', `/api/tool-servers/${server.id}/groups`, { groups: null }, bob.session)).status, 403);
+  const add = (more, who) => s.json('POST', '/api/tool-servers', { name: 'close', url: mcp.url, ...more }, who?.session);
+  assert.deepEqual((await add({ everyone: true, groups: ['99'] })).body.error.param, 'groups');
+  assert.deepEqual((await add({ groups: [g.id] })).body.error.param, 'groups', 'an own one is nobody else\'s');
+  const close = await add({ everyone: true, groups: [g.id] });
+  assert.deepEqual([close.status, close.body.groups], [201, [g.id]], close.text);
+  assert.deepEqual([await sees(bob), await sees(cleo)], [['close', 'search'], []]);
+  assert.equal((await s.request('DELETE', `/api/tool-servers/${close.body.id}`)).status, 204);
   await s.request('DELETE', `/api/groups/${g.id}`);
   assert.deepEqual(await sees(bob), [], 'for nobody then, not for everyone');
   await s.request('DELETE', `/api/tool-servers/${server.id}`);
