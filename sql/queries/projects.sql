@@ -73,6 +73,11 @@ WHERE id IN (SELECT c.id FROM projects p JOIN conversations c ON c.project_id = 
 -- name: project_remove
 DELETE FROM projects WHERE id = :id AND user_id = :user_id;
 
+-- Some of the chats of a user's projects leave them, whosever they are.
+-- name: user_release_projects
+UPDATE conversations SET project_id = NULL
+WHERE id IN (SELECT c.id FROM projects p JOIN conversations c ON c.project_id = p.id WHERE p.user_id = :id LIMIT :limit);
+
 -- name: user_remove_projects
 DELETE FROM projects WHERE user_id = :id;
 

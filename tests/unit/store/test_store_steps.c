@@ -300,6 +300,37 @@ static void test_a_user_is_cleared_by_short_transactions(void **state)
     fixture_check_whole(f->path);
 }
 
+#define SHARED_CHATS 1300
+
+/* Chats of others in the projects of a user who goes: at once the user can't log in, and is gone
+ * when they have left. */
+static void test_chats_leave_the_projects_of_a_removed_user_by_short_transactions(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct commits commits;
+    fixture_number(f->path, "INSERT INTO projects (user_id, key, name, created_at, updated_at) "
+                            "VALUES (2, 'k', 'Lab', 1, 1)");
+    char sql[300];
+    snprintf(sql, sizeof sql,
+             "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
+             "INSERT INTO conversations (user_id, key, title, created_at, updated_at, project_id) "
+             "SELECT 1, 'c' || i, 'Ours', i, i, 1 FROM n",
+             SHARED_CHATS);
+    fixture_number(f->path, sql);
+    ASSERT_ERR(store_user_remove(f->store, f->user, &e), ERR_CONFLICT); /* the last admin */
+    watch(f, &commits);
+    ASSERT_OK(store_user_remove(f->store, f->other, &e));
+    sqlite3_wal_hook(f->store->db, NULL, NULL);
+    print_message("release: %d transactions, %d pages at most\n", commits.n, commits.largest);
+    assert_int_equal(commits.n, SHARED_CHATS / 500 + 2);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM projects"), 0);
+    assert_int_equal(
+        fixture_number(f->path, "SELECT count(*) FROM conversations WHERE project_id IS NULL"),
+        SHARED_CHATS);
+    fixture_check_whole(f->path);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(void)
@@ -311,6 +342,7 @@ int main(void)
         T(test_a_long_branch_is_cut_off_by_short_transactions),
         T(test_what_programs_kept_is_deleted_by_short_transactions),
         T(test_a_user_is_cleared_by_short_transactions),
+        T(test_chats_leave_the_projects_of_a_removed_user_by_short_transactions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
