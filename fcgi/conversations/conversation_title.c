@@ -108,6 +108,7 @@ static bool ask_model(struct request *r, const struct beginning *b, char title[T
     if (ok) {
         struct inference_params p = {
             .n = 1,
+            .aside = true,
             .job = {.prompt = prompt.ids.at,
                     .n_prompt = (int32_t)prompt.ids.n,
                     .top_logprobs = -1,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "fcgi/auth/limits.h"
 #include "fcgi/http/request.h"
 
 /* A whole reply is written at the end only; a client that disconnects is still noticed meanwhile.
@@ -15,6 +16,7 @@ static bool run_whole(struct inference *x, const struct answer_view *v, struct e
 {
     if (!inference_run(x, e))
         return false;
+    limits_leave(x->r); /* first: whoever has the whole reply may send the next request */
     v->end(v->listener.context, NULL);
     return true;
 }
@@ -25,6 +27,7 @@ static void run_stream(struct inference *x, const struct answer_view *v)
     struct err broken = {0};
     v->begin(v->listener.context);
     bool whole = inference_run(x, &broken);
+    limits_leave(r); /* as above: the last event ends the answer for most clients */
     v->end(v->listener.context, whole ? NULL : &broken);
     if (!whole && !r->client_gone)
         log_warn("id=%s stream ended with %s: %s", r->id, err_code_name(broken.code), broken.text);

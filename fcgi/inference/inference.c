@@ -99,7 +99,7 @@ bool inference_start(struct inference *x, struct request *r, const struct infere
                             .relayed = p->relay.request != NULL,
                             .per_prompt = p->prompts ? p->per_prompt : p->n};
     int64_t prompt_tokens = count_prompts(p);
-    if (!limits_enter(r, prompt_tokens, p->n, e))
+    if (!limits_enter(r, prompt_tokens, p->aside ? 0 : p->n, e))
         return false;
     for (int i = 0; i < p->n; i++)
         if (!submit(x, p, i, e)) {

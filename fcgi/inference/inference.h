@@ -38,6 +38,7 @@ struct inference_params {
     struct engine_relay relay; /* request set: another server answers; of `job` only n_prompt
                                   counts, and is an estimate */
     bool one_call;             /* end a choice after its first tool call */
+    bool aside;                /* a title: it is none of the answers that a user has at one time */
     const char *source; /* the request's field that holds the prompt, for errors; NULL: "prompt" */
     struct inference_listener listener;
 };

@@ -95,6 +95,21 @@ test('changes: 204 until something happened, then what is new', async () => {
   assert.equal((await ask({ after: 'x' })).status, 400);
 });
 
+test('a title that is being made is none of the answers that its user may have at one time', async () => {
+  await s.json('PATCH', '/api/admin/settings', { user_max_jobs: 1 });
+  const id = await make();
+  await post(id, { content: say({ text: 'one two three four five', token_ms: 150 }) });
+  let over = false, n = 0;
+  const title = s.json('POST', `/api/conversations/${id}/title`, {}).finally(() => { over = true; });
+  for (; !over; n++) {
+    const r = await s.chat({ messages: [{ role: 'user', content: 'Hi.' }], max_tokens: 1 });
+    assert.equal(r.status, 200, r.text);
+  }
+  assert.equal((await title).body.changed, true);
+  assert.ok(n > 3, `${n}`);
+  await s.json('PATCH', '/api/admin/settings', { user_max_jobs: null });
+});
+
 test('a title by the model takes the place of the first line, never of the user\'s own; its tokens are counted', async () => {
   const title = (id, headers) => s.json('POST', `/api/conversations/${id}/title`, {}, headers);
   const id = await make();
