@@ -3,12 +3,22 @@
 #define LOG_MODULE "chat" /* which these lines of the log have always named */
 #include "fcgi/inference/answer_view.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/log.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/http/request.h"
+
+/* What was written has woken nginx, often for this very processor, since the kernel expects of who
+ * writes to a socket that it sleeps next. But the answer is counted and logged first, and the
+ * client would wait for that. */
+static void let_go(const struct answer_view *v, const struct err *e)
+{
+    v->end(v->listener.context, e);
+    sched_yield();
+}
 
 /* A whole reply is written at the end only; a client that disconnects is still noticed meanwhile.
  */
@@ -17,7 +27,7 @@ static bool run_whole(struct inference *x, const struct answer_view *v, struct e
     if (!inference_run(x, e))
         return false;
     limits_leave(x->r); /* first: whoever has the whole reply may send the next request */
-    v->end(v->listener.context, NULL);
+    let_go(v, NULL);
     return true;
 }
 
@@ -28,7 +38,7 @@ static void run_stream(struct inference *x, const struct answer_view *v)
     v->begin(v->listener.context);
     bool whole = inference_run(x, &broken);
     limits_leave(r); /* as above: the last event ends the answer for most clients */
-    v->end(v->listener.context, whole ? NULL : &broken);
+    let_go(v, whole ? NULL : &broken);
     if (!whole && !r->client_gone)
         log_warn("id=%s stream ended with %s: %s", r->id, err_code_name(broken.code), broken.text);
 }
