@@ -248,7 +248,10 @@ bool store_forgets_snapshot(struct store *s, int64_t *number, struct err *e)
         return false;
     *number = sqlite3_column_int64(q, 0);
     store_snapshot_hold(s, q);
-    access_cache_begin(s, sqlite3_column_int64(q, 1));
+    if (sqlite3_column_type(q, 1) == SQLITE_INTEGER)
+        access_cache_begin(s, sqlite3_column_int64(q, 1));
+    else
+        store_access_leave(s); /* somebody took the row away: nothing would tell of changes */
     return true;
 }
 

@@ -138,6 +138,23 @@ static void test_a_change_holds_from_the_next_request_on(void **state)
     store_close(&others);
 }
 
+/* Whoever edits the file by hand may take the stamp away; then everything is read. */
+static void test_without_a_stamp_nothing_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct store_key_found k;
+    add_key(f);
+    begin_request(f);
+    assert_true(key_is_valid(f, &k));
+    set(f, "DELETE FROM access_stamp");
+    begin_request(f);
+    assert_true(key_is_valid(f, &k));
+    set(f, "UPDATE api_keys SET max_jobs = 5");
+    begin_request(f);
+    assert_true(key_is_valid(f, &k));
+    assert_int_equal(k.key.terms.max_jobs, 5);
+}
+
 /* What this connection writes itself ends what it kept. */
 static void test_an_own_change_holds_at_once(void **state)
 {
@@ -241,6 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_what_nobody_changed_is_not_read_again),
         T(test_a_change_holds_from_the_next_request_on),
+        T(test_without_a_stamp_nothing_is_kept),
         T(test_an_own_change_holds_at_once),
         T(test_the_use_of_a_key_is_still_noted),
         T(test_each_change_of_access_is_told_and_no_other),
