@@ -51,6 +51,7 @@ struct backend_params {
     bool one_byte;         /* cpu: activations of packed weights have 8 bits instead of 16 */
     enum kv_type kv_type;  /* as asked for: f32 is stored in place of f16 with `exact` */
     const char *cache_dir; /* pipeline cache; NULL: none */
+    const char *device;    /* which of several, as backend_probe.device; NULL: as it chooses */
     /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are
      * where the plan says. The store outlives the backend, whose owner thread is the store's. */
     struct expert_cache *experts;
@@ -165,6 +166,8 @@ struct backend_profile {                                 /* in the order of thei
 
 struct backend_device { /* what computes, before anything is opened on it */
     char name[128];
+    char id[40];       /* names this one among several, for as long as it is there; "" where
+                          there is only one */
     bool in_ram;       /* its memory is RAM: integrated, or a CPU that plays a GPU */
     bool slow_prefill; /* a GPU without the matrix units that our kernels use
                           (VK_KHR_cooperative_matrix): steps of many rows go over its plain
@@ -192,8 +195,10 @@ struct backend_speed { /* measured at one row; 0: unknown */
 struct backend_probe {
     /* Can it run here at all? False with the reason. */
     bool (*usable)(struct err *e);
-    /* Name and memory of the device that open would take. NULL: nothing is known of it. */
-    bool (*device)(struct backend_device *d, struct err *e);
+    /* Name and memory of the device that open would take. which: its number, its id or the first
+     * eight digits of it and more, or a part of its name; NULL: as the backend chooses. ERR_INPUT
+     * (field "device"): there is no such, with those that there are. NULL: nothing is known. */
+    bool (*device)(const char *which, struct backend_device *d, struct err *e);
     /* Bytes that `open` would take, without opening: what `sluice info` prints. */
     bool (*estimate)(const struct model_plan *plan, const struct backend_params *p,
                      struct backend_memory *m, struct err *e);

@@ -269,7 +269,7 @@ static bool estimate(const struct model_plan *plan, const struct backend_params 
     return true;
 }
 
-static bool device(struct backend_device *d, struct err *e)
+static bool device(const char *which, struct backend_device *d, struct err *e)
 {
     *d = (struct backend_device){0};
     snprintf(d->name, sizeof d->name, "cpu, %s kernels", kernels_best()->name);

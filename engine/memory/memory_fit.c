@@ -260,6 +260,8 @@ static void describe(const struct memory_input *in, struct memory_plan *p)
 {
     const struct memory_target *at = &in->targets[p->target];
     snprintf(p->backend, sizeof p->backend, "%s", at->backend);
+    snprintf(p->gpu_name, sizeof p->gpu_name, "%s", at->device ? at->device : "");
+    snprintf(p->gpu_id, sizeof p->gpu_id, "%s", at->device_id ? at->device_id : "");
     p->reserve = memory_reserve(in->machine.total) + MEMORY_PROCESS_BYTES;
     p->ram_total = in->machine.total;
     p->ram_available = in->machine.available;

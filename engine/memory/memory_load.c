@@ -24,12 +24,15 @@ static bool add_target(struct memory_load *l, const struct backend_ops *ops, str
     struct memory_backend *b = &l->targets[l->input.n_targets];
     *b = (struct memory_backend){.ops = ops, .model = l->model};
     bool gpu = ops != &cpu_backend;
-    if (ops->probe->device && !ops->probe->device(&b->device, e))
+    if (ops->probe->device &&
+        !ops->probe->device(gpu ? l->input.request.device : NULL, &b->device, e))
         return false;
     if (gpu && !b->device.total) /* unknown: opening will tell */
         b->device.available = UINT64_MAX;
     l->input.targets[l->input.n_targets++] =
         (struct memory_target){.backend = ops->name,
+                               .device = gpu ? b->device.name : NULL,
+                               .device_id = gpu ? b->device.id : NULL,
                                .gpu = gpu,
                                .in_ram = b->device.in_ram,
                                .streams = ops->streams,
@@ -41,15 +44,35 @@ static bool add_target(struct memory_load *l, const struct backend_ops *ops, str
     return true;
 }
 
+/* A device that is named decides who computes. Its name is the request's no more where it is the
+ * processor's. */
+static bool choose_by_device(struct memory_load *l, struct err *e)
+{
+    const char **device = &l->input.request.device;
+    const bool cpu = *device && !strcmp(*device, "cpu"),
+               chosen = l->backend && strcmp(l->backend, "auto") != 0;
+    if (!*device)
+        return true;
+    if (chosen && cpu != !strcmp(l->backend, "cpu"))
+        return err_field(e, ERR_INPUT, "device", "'%.60s' is not for the %s backend", *device,
+                         l->backend);
+    l->backend = cpu ? "cpu" : "vulkan";
+    if (cpu)
+        *device = NULL;
+    return true;
+}
+
 bool memory_load_plan(struct memory_load *l, const struct model *m, const char *backend,
                       const struct memory_request *w, struct err *e)
 {
     *l = (struct memory_load){.model = m, .backend = backend};
     l->input.request = *w;
-    const struct backend_ops *first = backend_select(backend, e);
+    if (!choose_by_device(l, e))
+        return false;
+    const struct backend_ops *first = backend_select(l->backend, e);
     if (!first || !machine_read("", &l->input.machine, e) || !add_target(l, first, e))
         return false;
-    if (first != &cpu_backend && (!backend || !strcmp(backend, "auto")) &&
+    if (first != &cpu_backend && (!l->backend || !strcmp(l->backend, "auto")) &&
         !add_target(l, &cpu_backend, e))
         return false;
     memory_input_take_returned(&l->input);
@@ -63,6 +86,12 @@ bool memory_load_plan(struct memory_load *l, const struct model *m, const char *
                        "it out for %s",
                        l->ops->name);
     return true;
+}
+
+/* The one that was planned, also where meanwhile another has more free memory. */
+static const char *device_of(const struct memory_load *l)
+{
+    return l->plan.gpu_id[0] ? l->plan.gpu_id : NULL;
 }
 
 /* Describes, from the rates of an earlier load, who will compute experts that are not on the
@@ -93,6 +122,7 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
     struct err ignored = {0};
     struct backend_params p = memory_plan_params(&l->plan, &l->input.request);
     p.cache_dir = cache_dir;
+    p.device = device_of(l);
     l->rates = (struct memory_rates){0};
     if (l->ops->probe->speed &&
         !l->ops->probe->speed(model_plan(l->model), &p, &l->rates.speed, &ignored))
@@ -108,6 +138,7 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
 {
     struct backend_params p = memory_plan_params(&l->plan, &l->input.request);
     p.expert_rows = &cpu_expert_rows;
+    p.device = device_of(l);
     if (more) {
         p.cache_dir = more->cache_dir;
         p.team = more->team;

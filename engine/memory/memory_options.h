@@ -10,7 +10,7 @@
 #include "engine/memory/memory_plan.h"
 
 struct memory_options {
-    const char *strategy, *hybrid_experts, *kv_type, *activations;
+    const char *device, *strategy, *hybrid_experts, *kv_type, *activations;
     int64_t ram_budget, gpu_budget, expert_cache;
     int64_t experts_per_token; /* 0: as trained; for model_limit_experts, before planning */
 };
@@ -19,12 +19,19 @@ struct memory_options {
 
 /* Rows for `table` of `holder`, which has a struct memory_options `part`. */
 #define MEMORY_OPTION_ROWS(holder, part)                                                           \
-    {.name = "strategy",                                                                           \
-     .type = OPTION_CHOICE,                                                                        \
-     .offset = offsetof(holder, part.strategy),                                                    \
+    {.name = "device",                                                                             \
+     .type = OPTION_STRING,                                                                        \
+     .offset = offsetof(holder, part.device),                                                      \
      .fallback = "auto",                                                                           \
-     .choices = STRATEGY_CHOICES,                                                                  \
-     .help = "Where the model's bytes go; auto takes the fastest that fits."},                     \
+     .value = "NAME",                                                                              \
+     .help = "The GPU, by its number, its UUID or a part of its name, or cpu; auto: of several "   \
+             "the one with the most free memory."},                                                \
+        {.name = "strategy",                                                                       \
+         .type = OPTION_CHOICE,                                                                    \
+         .offset = offsetof(holder, part.strategy),                                                \
+         .fallback = "auto",                                                                       \
+         .choices = STRATEGY_CHOICES,                                                              \
+         .help = "Where the model's bytes go; auto takes the fastest that fits."},                 \
         {.name = "ram-budget",                                                                     \
          .type = OPTION_BYTES,                                                                     \
          .offset = offsetof(holder, part.ram_budget),                                              \
@@ -96,6 +103,7 @@ static inline void memory_options_request(const struct memory_options *o, struct
     w->ram_budget = o->ram_budget;
     w->gpu_budget = o->gpu_budget;
     w->expert_cache = o->expert_cache;
+    w->device = o->device && strcmp(o->device, "auto") != 0 ? o->device : NULL;
     w->kv_type = kv_type_from_name(o->kv_type);
     w->expert_way = expert_way_from_name(o->hybrid_experts);
     w->one_byte = o->activations && !strcmp(o->activations, "8");

@@ -52,6 +52,7 @@ struct memory_request { /* what the operator asked for; 0: to be chosen */
     uint64_t beside_host, beside_device; /* bytes that are left to what will be opened beside it */
     enum kv_type kv_type;       /* auto: 16 bits where the context and the slots fit, else q8 */
     enum expert_way expert_way; /* hybrid: who computes experts that are not on the device */
+    const char *device; /* as backend_probe.device, or "cpu"; NULL: as the backend chooses */
     uint64_t ram_returned,
         gpu_returned; /* what the model that runs now gives back before the load */
 };
@@ -73,8 +74,9 @@ struct memory_model {              /* what the planner needs to know of a model;
 /* From an open model. */
 void memory_model_of(const struct model *m, struct memory_model *out);
 
-struct memory_target {   /* a backend with its memory, as the planner sees it */
-    const char *backend; /* its name */
+struct memory_target {              /* a backend with its memory, as the planner sees it */
+    const char *backend;            /* its name */
+    const char *device, *device_id; /* of a GPU, as backend_device has them; else NULL */
     bool gpu;
     bool in_ram;               /* the GPU's memory is RAM, so what it takes counts there too */
     bool streams, splits;      /* can do ssd_streaming, hybrid */
@@ -99,6 +101,7 @@ struct memory_plan { /* sizes in bytes */
     enum strategy strategy;
     int target; /* index in the input's targets */
     char backend[16];
+    char gpu_name[128], gpu_id[40]; /* of the GPU, where one computes; else "" */
     struct sizing size;
     /* by part */
     uint64_t dense;          /* weights that are always resident, on the device or in RAM */

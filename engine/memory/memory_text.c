@@ -60,6 +60,8 @@ void memory_plan_json(const struct memory_plan *p, const struct memory_estimate 
     bytes(b, "gpu_total_bytes", p->gpu_total);
     bytes(b, "gpu_available_bytes", p->gpu_available);
     bytes(b, "gpu_limit_bytes", p->gpu_limit);
+    if (p->gpu_id[0])
+        buf_json_member(b, "device_id", p->gpu_id);
     if (p->strategy == STRATEGY_HYBRID)
         buf_json_member(b, "experts_without_slot", p->expert_text);
     buf_puts(b, ",\"reason\":");
@@ -101,6 +103,8 @@ void memory_plan_table(const struct memory_plan *p, const struct memory_estimate
     line(b, "KV cache", p->kv, text);
     line(b, "recurrent states", p->state, "");
     line(b, "work", p->work, "");
+    if (p->gpu_id[0])
+        buf_printf(b, "  device                  %s, %s\n", p->gpu_name, p->gpu_id);
     if (p->gpu_total) {
         line(b, "on the device", p->device, "");
         line(b, "  it has free", p->gpu_available, "");

@@ -37,6 +37,7 @@ void loop_describe_backend(const struct loop *l, struct status_page *page)
     from->ops->memory(from->opened, &m);
     snprintf(page->backend, sizeof page->backend, "%s", from->ops->name);
     snprintf(page->device, sizeof page->device, "%s", from->ops->device_name(from->opened));
+    snprintf(page->device_id, sizeof page->device_id, "%s", from->plan.gpu_id);
     snprintf(page->backend_note, sizeof page->backend_note, "%s", from->plan.reason);
     snprintf(page->strategy, sizeof page->strategy, "%s", strategy_name(from->plan.strategy));
     page->n_ctx = size->n_ctx;

@@ -2,6 +2,7 @@
 noinst_LIBRARIES += libsluice-vulkan.a
 if VULKAN
 libsluice_vulkan_a_SOURCES = \
+	%D%/device/choice.c \
 	%D%/device/command.c \
 	%D%/device/device.c \
 	%D%/device/gpu.h \

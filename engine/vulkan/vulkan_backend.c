@@ -198,6 +198,7 @@ struct backend *vulkan_backend_create(const struct model_plan *plan, const struc
         err_set(e, ERR_INTERNAL, "a store of experts and memory for them come together");
         goto fail;
     }
+    b->gpu.wanted = p->device;
     if (!gpu_open(&b->gpu, p->cache_dir, e))
         goto fail;
     tune(b);
@@ -377,14 +378,15 @@ static bool pick_only(bool *software, struct err *e)
     return ok;
 }
 
-static bool backend_device(struct backend_device *d, struct err *e)
+static bool backend_device(const char *which, struct backend_device *d, struct err *e)
 {
-    struct gpu g = {0};
+    struct gpu g = {.wanted = which};
     bool ok = gpu_instance_open(&g, e) && gpu_pick(&g, e);
     *d = (struct backend_device){.in_ram = g.caps.in_ram,
                                  .slow_prefill = !g.caps.cooperative_matrix};
     if (ok) {
         memcpy(d->name, g.caps.name, sizeof d->name - 1);
+        memcpy(d->id, g.caps.id, sizeof d->id);
         gpu_memory_free(&g, &d->available, &d->total);
     }
     gpu_instance_close(&g);

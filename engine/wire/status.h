@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 
 #define STATUS_MAGIC 0x53544c53u
-#define STATUS_VERSION 9
+#define STATUS_VERSION 10
 #define STATUS_BUCKETS 20
 #define STATUS_JOBS 64
 #define STATUS_PARTS 5
@@ -94,6 +94,7 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     char error[256];  /* why it is not ready */
     /* what runs */
     char model_path[512], model_name[128], family[32], backend[16], device[128], strategy[32];
+    char device_id[40]; /* of the GPU: backend_device.id; else empty */
     int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows;
     char speculate[12];       /* as engine_speculate_name; "off" also where it can't */
     char speculate_note[128]; /* why it can't, or why the draft model or next-token layer that was

@@ -36,6 +36,8 @@ static void add_plan(cJSON *o, const struct status_page *p, const char *reason)
     cJSON_AddStringToObject(o, "family", p->family);
     cJSON_AddStringToObject(o, "backend", p->backend);
     cJSON_AddStringToObject(o, "device", p->device);
+    if (p->device_id[0])
+        cJSON_AddStringToObject(o, "device_id", p->device_id);
     cJSON_AddStringToObject(o, "backend_note", p->backend_note);
     cJSON_AddStringToObject(o, "strategy", p->strategy);
     add_number(o, "n_layer", p->n_layer);

@@ -1,6 +1,6 @@
 # tests of engine/vulkan; 77 (skipped) where no Vulkan device answers
 if VULKAN
-VULKAN_TESTS = %D%/test_slot_policy %D%/test_push_layout %D%/test_khr_matrices %D%/test_vulkan_attention %D%/test_vulkan_slots %D%/test_vulkan_delta %D%/test_vulkan_model %D%/test_vulkan_splits %D%/test_vulkan_kernels %D%/test_vulkan_experts
+VULKAN_TESTS = %D%/test_slot_policy %D%/test_push_layout %D%/test_vulkan_choice %D%/test_khr_matrices %D%/test_vulkan_attention %D%/test_vulkan_slots %D%/test_vulkan_delta %D%/test_vulkan_model %D%/test_vulkan_splits %D%/test_vulkan_kernels %D%/test_vulkan_experts
 check_PROGRAMS += $(VULKAN_TESTS)
 TESTS += $(VULKAN_TESTS)
 VULKAN_TEST_LIBS = $(VULKAN_BACKEND_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
@@ -13,6 +13,8 @@ VULKAN_TEST_LIBS = $(VULKAN_BACKEND_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LI
 %C%_test_slot_policy_LDADD = $(VULKAN_TEST_LIBS)
 %C%_test_push_layout_SOURCES = %D%/vulkan/test_push_layout.c
 %C%_test_push_layout_LDADD = $(VULKAN_TEST_LIBS)
+%C%_test_vulkan_choice_SOURCES = %D%/vulkan/test_vulkan_choice.c
+%C%_test_vulkan_choice_LDADD = $(VULKAN_TEST_LIBS)
 %C%_test_khr_matrices_SOURCES = %D%/vulkan/test_khr_matrices.c
 %C%_test_khr_matrices_LDADD = $(VULKAN_TEST_LIBS)
 %C%_test_vulkan_attention_SOURCES = %D%/vulkan/test_vulkan_attention.c %D%/vulkan/vulkan_rig.c %D%/vulkan/vulkan_rig.h %D%/support/cpu_weights.c %D%/support/cpu_weights.h %D%/support/guarded.c %D%/support/guarded.h

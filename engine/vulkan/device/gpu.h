@@ -14,10 +14,13 @@
 #include "engine/base/err.h"
 
 #define GPU_PUSH_BYTES 128
+#define GPU_UUID_LENGTH 36
+#define GPU_ID_BYTES (GPU_UUID_LENGTH + 4)
 #define GPU_MAX_SPEC 32
 
 struct gpu_caps {
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
+    char id[GPU_ID_BYTES];   /* the driver's UUID */
     bool software;           /* a CPU pretends: right, not fast */
     bool in_ram;             /* its memory is RAM: integrated or software */
     uint32_t subgroup;       /* threads of a subgroup */
@@ -39,6 +42,8 @@ struct gpu_pipeline { /* cached by shader and constants */
 };
 
 struct gpu {
+    const char
+        *wanted; /* by the caller, until it is open: as backend_probe.device; NULL: the best */
     VkInstance instance;
     VkDebugUtilsMessengerEXT messenger;
     VkPhysicalDevice physical;
@@ -84,11 +89,14 @@ bool gpu_fail(struct gpu *g, VkResult r, const struct gpu_call *call, struct err
 
 /* --- instance.c, device.c */
 bool gpu_open(struct gpu *g, const char *cache_dir,
-              struct err *e);  /* g zeroed by the caller; fails clean */
+              struct err *e);  /* g zeroed by the caller but for `wanted`; fails clean */
 void gpu_close(struct gpu *g); /* accepts a zeroed struct */
 bool gpu_instance_open(struct gpu *g, struct err *e);
-/* The best device that can do what the shaders need: discrete before integrated before virtual
- * before software. Fails with the reason of the last one refused. Fills caps. */
+/* What the device can do. ERR_UNSUPPORTED: it can't do what the shaders need. */
+bool gpu_read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, struct err *e);
+/* choice.c: of those that are `wanted` and can do what the shaders need the best: discrete before
+ * integrated before virtual before software; of several the one with the most free memory. Fails
+ * with the reason of the last one refused. Fills caps. */
 bool gpu_pick(struct gpu *g, struct err *e);
 void gpu_instance_close(struct gpu *g);
 /* Bytes free for us and in all of the device's own memory, as far as the driver tells. */

@@ -1,4 +1,4 @@
-/* The instance, messages of validation layers, and the choice of a device by what it can do. */
+/* The instance, messages of validation layers, and what a device can do. */
 #include "engine/vulkan/device/gpu.h"
 
 #include <stdlib.h>
@@ -154,7 +154,7 @@ static bool has_matrix_shape(struct gpu *g, VkPhysicalDevice d)
     return false;
 }
 
-static bool read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, struct err *e)
+bool gpu_read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, struct err *e)
 {
     VkPhysicalDeviceSubgroupProperties subgroup = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
@@ -200,35 +200,6 @@ static bool read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, str
                             device_has(d, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME) &&
                             has_matrix_shape(g, d);
     return true;
-}
-
-static int rank_of(VkPhysicalDeviceType t)
-{
-    return t == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU     ? 4
-           : t == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ? 3
-           : t == VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU    ? 2
-                                                         : 1;
-}
-
-bool gpu_pick(struct gpu *g, struct err *e)
-{
-    VkPhysicalDevice list[16];
-    uint32_t n = 16;
-    int best = 0;
-    VkResult r = vkEnumeratePhysicalDevices(g->instance, &n, list);
-    if ((r != VK_SUCCESS && r != VK_INCOMPLETE) || n == 0)
-        return err_set(e, ERR_UNAVAILABLE, "no Vulkan device was found");
-    for (uint32_t i = 0; i < n; i++) {
-        VkPhysicalDeviceProperties p;
-        struct gpu_caps caps = {0};
-        vkGetPhysicalDeviceProperties(list[i], &p);
-        if (rank_of(p.deviceType) > best && read_caps(g, list[i], &caps, e)) {
-            best = rank_of(p.deviceType);
-            g->physical = list[i];
-            g->caps = caps;
-        }
-    }
-    return best > 0;
 }
 
 void gpu_memory_free(const struct gpu *g, uint64_t *available, uint64_t *total)

@@ -46,6 +46,8 @@ static void append_plan(struct up *u, char **argv)
 {
     char *const words[] = {"--backend",
                            (char *)u->backend,
+                           "--device",
+                           (char *)u->memory.device,
                            "--ctx",
                            up_number(u, u->ctx),
                            "--slots",

@@ -11,7 +11,7 @@
 #include "fcgi/cli/up/run_as.h"
 
 #define SUPERVISOR_MAX_CHILDREN 48
-#define SUPERVISOR_MAX_ARGS 64
+#define SUPERVISOR_MAX_ARGS 80
 
 struct child {
     const char *name;

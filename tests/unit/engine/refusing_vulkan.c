@@ -57,7 +57,7 @@ static bool refusing_estimate(const struct model_plan *plan, const struct backen
     return true;
 }
 
-static bool refusing_device(struct backend_device *d, struct err *e)
+static bool refusing_device(const char *which, struct backend_device *d, struct err *e)
 {
     *d = (struct backend_device){
         .name = "a GPU", .total = UINT64_C(1) << 40, .available = UINT64_C(1) << 40};

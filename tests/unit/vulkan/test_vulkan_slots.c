@@ -351,7 +351,7 @@ static void test_auto_measures_once(void **state)
     struct backend_memory planned, taken;
     struct backend_device device;
     struct miss_rates r, again, unknown;
-    assert_true(vulkan_backend.probe->device(&device, &e) &&
+    assert_true(vulkan_backend.probe->device(NULL, &device, &e) &&
                 vulkan_backend.probe->estimate(model_plan(model), &p, &planned, &e));
     for (int i = 0; i < 2; i++) {
         struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
