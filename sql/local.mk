@@ -23,7 +23,7 @@ SQL_MIGRATIONS = \
 	%D%/migrations/0031_local_models.sql %D%/migrations/0032_projects.sql \
 	%D%/migrations/0033_prompt_models.sql %D%/migrations/0034_groups.sql \
 	%D%/migrations/0035_sign_ins_and_vectors.sql %D%/migrations/0036_preferences.sql \
-	%D%/migrations/0037_access_stamp.sql
+	%D%/migrations/0037_access_stamp.sql %D%/migrations/0038_model_devices.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a

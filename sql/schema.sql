@@ -611,7 +611,7 @@ CREATE TABLE local_models (
     preload INTEGER NOT NULL DEFAULT 0 CHECK (preload IN (0, 1)), -- is loaded when the server starts
     idle_s INTEGER NOT NULL DEFAULT 900 CHECK (idle_s >= 0), -- unloaded when unused for so long; 0: only for room
     defaults TEXT CHECK (length(defaults) <= 1000) -- a JSON object: what requests leave open; NULL: as the model says
-) STRICT;
+, device TEXT CHECK (length(device) BETWEEN 1 AND 100)) STRICT;
 CREATE TABLE model_aliases (
     alias TEXT PRIMARY KEY CHECK (length(alias) BETWEEN 1 AND 128),
     model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE
@@ -821,4 +821,4 @@ CREATE TRIGGER access_model_groups_changed AFTER UPDATE ON model_groups BEGIN UP
 CREATE TRIGGER access_model_groups_removed AFTER DELETE ON model_groups BEGIN UPDATE access_stamp SET stamp = random(); END;
 CREATE TRIGGER access_user_groups_changed AFTER UPDATE ON user_groups BEGIN UPDATE access_stamp SET stamp = random(); END;
 CREATE TRIGGER access_user_groups_removed AFTER DELETE ON user_groups BEGIN UPDATE access_stamp SET stamp = random(); END;
-PRAGMA user_version = 37;
+PRAGMA user_version = 38;

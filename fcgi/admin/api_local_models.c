@@ -15,11 +15,19 @@
 #include "fcgi/upstreams/registry.h"
 #include "sql/models/store_local_models.h"
 
-static const struct field_row add_fields[] = {
-    {"name", FIELD_READ},     {"path", FIELD_READ},     {"context", FIELD_READ},
-    {"everyone", FIELD_READ}, {"aliases", FIELD_READ},  {"users", FIELD_READ},
-    {"groups", FIELD_READ},   {"pinned", FIELD_READ},   {"preload", FIELD_READ},
-    {"idle_s", FIELD_READ},   {"defaults", FIELD_READ}, {0}};
+static const struct field_row add_fields[] = {{"name", FIELD_READ},
+                                              {"path", FIELD_READ},
+                                              {"context", FIELD_READ},
+                                              {"everyone", FIELD_READ},
+                                              {"aliases", FIELD_READ},
+                                              {"users", FIELD_READ},
+                                              {"groups", FIELD_READ},
+                                              {"pinned", FIELD_READ},
+                                              {"preload", FIELD_READ},
+                                              {"idle_s", FIELD_READ},
+                                              {"defaults", FIELD_READ},
+                                              {"device", FIELD_READ},
+                                              {0}};
 
 /* The first one answers to its names before any row does: such a row could never be meant. */
 static bool check_place(struct request *r, const char *name, const char *path, struct err *e)
@@ -52,11 +60,12 @@ static bool add(struct request *r, struct err *e)
                                   .pinned = c->pinned > 0,
                                   .preload = c->preload > 0,
                                   .idle_s = c->idle_s >= 0 ? c->idle_s : STORE_LOCAL_IDLE_S,
-                                  .defaults = c->defaults};
+                                  .defaults = c->defaults,
+                                  .device = c->device};
     if (!store_local_model_add(r->store, &m, &id, e))
         return false;
     struct err why = {0};
-    if ((c->aliases || c->users) && !store_model_change(r->store, id, c, &why)) {
+    if ((c->aliases || c->users || c->groups) && !store_model_change(r->store, id, c, &why)) {
         store_model_remove(r->store, id, NULL); /* all of it or nothing */
         *e = why;
         return false;

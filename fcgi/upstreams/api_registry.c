@@ -47,6 +47,7 @@ static void put_local(const struct showing *s, cJSON *o, const struct store_mode
     cJSON_AddBoolToObject(o, "preload", m->preload);
     cJSON_AddNumberToObject(o, "idle_s", (double)m->idle_s);
     cJSON_AddItemToObject(o, "defaults", defaults ? defaults : cJSON_CreateObject());
+    cJSON_AddStringToObject(o, "device", m->device ? m->device : "");
     cJSON_AddStringToObject(o, "state", l ? local_state_name(l->state) : "unknown");
     if (error)
         cJSON_AddStringToObject(o, "error", error);
@@ -161,6 +162,7 @@ static bool read_local(struct request *r, const cJSON *body, struct store_model_
         !read_switch(body, "preload", &c->preload, e) ||
         !json_get_int(body, "idle_s", 0, STORE_LOCAL_IDLE_MAX_S, &c->idle_s, e) ||
         !json_get_object(body, "defaults", &defaults, e) ||
+        !json_get_string(body, "device", &c->device, e) ||
         !local_defaults_check(defaults, r->arena, e))
         return false;
     if (!defaults)
@@ -219,19 +221,14 @@ bool registry_reply(struct request *r, int status, int64_t id, struct err *e)
     return ok;
 }
 
-static const struct field_row change_fields[] = {{"context", FIELD_READ},
-                                                 {"tools", FIELD_READ},
-                                                 {"vision", FIELD_READ},
-                                                 {"reasoning", FIELD_READ},
-                                                 {"everyone", FIELD_READ},
-                                                 {"aliases", FIELD_READ},
-                                                 {"users", FIELD_READ},
-                                                 {"pinned", FIELD_READ},
-                                                 {"preload", FIELD_READ},
-                                                 {"idle_s", FIELD_READ},
-                                                 {"defaults", FIELD_READ},
-                                                 {"groups", FIELD_READ},
-                                                 {0}};
+static const struct field_row change_fields[] = {
+    {"context", FIELD_READ},  {"tools", FIELD_READ},
+    {"vision", FIELD_READ},   {"reasoning", FIELD_READ},
+    {"everyone", FIELD_READ}, {"aliases", FIELD_READ},
+    {"users", FIELD_READ},    {"pinned", FIELD_READ},
+    {"preload", FIELD_READ},  {"idle_s", FIELD_READ},
+    {"defaults", FIELD_READ}, {"device", FIELD_READ},
+    {"groups", FIELD_READ},   {0}};
 
 static bool change(struct request *r, struct err *e)
 {

@@ -7,16 +7,24 @@
 #include "sql/core/store.h"
 #include "sql/models/models_internal.h"
 
+static bool check_texts(const char *defaults, const char *device, struct err *e)
+{
+    if (defaults && strlen(defaults) > STORE_LOCAL_DEFAULTS_BYTES)
+        return err_field(e, ERR_INPUT, "defaults", "is longer than %d bytes",
+                         STORE_LOCAL_DEFAULTS_BYTES);
+    if (device && strlen(device) > STORE_LOCAL_DEVICE_BYTES)
+        return err_field(e, ERR_INPUT, "device", "is longer than %d bytes",
+                         STORE_LOCAL_DEVICE_BYTES);
+    return true;
+}
+
 static bool check(const struct store_model *m, struct err *e)
 {
     const size_t n = m->path ? strlen(m->path) : 0;
     if (!n || n > STORE_LOCAL_PATH_BYTES || m->path[0] != '/')
         return err_field(e, ERR_INPUT, "path", "must be a whole path of at most %d bytes",
                          STORE_LOCAL_PATH_BYTES);
-    if (m->defaults && strlen(m->defaults) > STORE_LOCAL_DEFAULTS_BYTES)
-        return err_field(e, ERR_INPUT, "defaults", "is longer than %d bytes",
-                         STORE_LOCAL_DEFAULTS_BYTES);
-    return true;
+    return check_texts(m->defaults, m->device, e);
 }
 
 static bool add_place(struct store *s, const struct store_model *m, int64_t id, struct err *e)
@@ -30,6 +38,7 @@ static bool add_place(struct store *s, const struct store_model *m, int64_t id, 
     statement_bind_int(q, ":preload", m->preload);
     statement_bind_int(q, ":idle_s", m->idle_s);
     statement_bind_text(q, ":defaults", m->defaults && *m->defaults ? m->defaults : NULL);
+    statement_bind_text(q, ":device", m->device && *m->device ? m->device : NULL);
     return statement_run(s, q, NULL, e);
 }
 
@@ -64,12 +73,12 @@ bool models_change_local(struct store *s, int64_t id, const struct store_model_c
                         : c->preload >= 0 ? "preload"
                         : c->idle_s >= 0  ? "idle_s"
                         : c->defaults     ? "defaults"
+                        : c->device       ? "device"
                                           : NULL;
     if (!field)
         return true;
-    if (c->defaults && strlen(c->defaults) > STORE_LOCAL_DEFAULTS_BYTES)
-        return err_field(e, ERR_INPUT, "defaults", "is longer than %d bytes",
-                         STORE_LOCAL_DEFAULTS_BYTES);
+    if (!check_texts(c->defaults, c->device, e))
+        return false;
     sqlite3_stmt *q = statement_begin(s, QUERY_LOCAL_MODEL_CHANGE, e);
     if (!q)
         return false;
@@ -78,6 +87,7 @@ bool models_change_local(struct store *s, int64_t id, const struct store_model_c
     bind_given(q, ":preload", c->preload);
     bind_given(q, ":idle_s", c->idle_s);
     statement_bind_text(q, ":defaults", c->defaults);
+    statement_bind_text(q, ":device", c->device);
     return statement_run(s, q, &changed, e) &&
            (changed ||
             err_field(e, ERR_INPUT, field, "is of models that run on this machine only"));

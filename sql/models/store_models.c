@@ -204,7 +204,8 @@ static struct store_model borrow(sqlite3_stmt *q)
                                 .preload = sqlite3_column_int(q, 12),
                                 .idle_s = sqlite3_column_int64(q, 13),
                                 .defaults = statement_column_optional(q, 14),
-                                .groups = statement_column_text(q, 15)};
+                                .groups = statement_column_text(q, 15),
+                                .device = statement_column_optional(q, 16)};
 }
 
 /* Who asks, and for what. One that is too long for the bytes is never found. */
@@ -279,7 +280,7 @@ static bool read_model(struct store *s, struct arena *a, const struct store_mode
              statement_column_copy(q, 9, a, &out->aliases, e) &&
              (!out->path || statement_column_copy(q, 10, a, &out->path, e)) &&
              (!out->defaults || statement_column_copy(q, 14, a, &out->defaults, e));
-        out->groups = NULL;
+        out->groups = out->device = NULL;
     }
     statement_end(q);
     return ok;

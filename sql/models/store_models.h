@@ -30,6 +30,7 @@ struct store_model {
     bool pinned, preload;
     int64_t idle_s;       /* unused for so long it is unloaded; 0: only for room */
     const char *defaults; /* a JSON object: what requests leave open; NULL: as the model says */
+    const char *device;   /* as --device; NULL: as the server's says, and by store_model_find */
 };
 /* ERR_INPUT, ERR_CONFLICT (a model has that name already), ERR_LIMIT. */
 bool store_model_add(struct store *s, const struct store_model *m, int64_t *id, struct err *e);
@@ -41,6 +42,7 @@ struct store_model_change { /* -1 and NULL leave what is there */
     int64_t context, tools, vision, reasoning, everyone;
     int64_t pinned, preload, idle_s; /* these: of models of this machine only */
     const char *defaults;            /* "": as the model says */
+    const char *device;              /* "": as the server's says */
     const struct store_model_names *aliases;
     const int64_t *users; /* [n_users] who may use it where not everyone may */
     int n_users;

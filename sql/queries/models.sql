@@ -44,7 +44,7 @@ DELETE FROM models WHERE id = :id;
 m.id, m.name, m.kind, m.context, m.tools, m.vision, m.reasoning, m.everyone, m.created_at,
     (SELECT json_group_array(alias) FROM (SELECT alias FROM model_aliases a WHERE a.model_id = m.id ORDER BY alias)),
     l.path, l.pinned, l.preload, l.idle_s, l.defaults,
-    (SELECT json_group_array(CAST(x.group_id AS TEXT)) FROM model_groups x WHERE x.model_id = m.id)
+    (SELECT json_group_array(CAST(x.group_id AS TEXT)) FROM model_groups x WHERE x.model_id = m.id), l.device
 
 -- name: model_find
 SELECT @model_columns FROM models m LEFT JOIN local_models l ON l.model_id = m.id
@@ -55,15 +55,16 @@ WHERE m.id = coalesce((SELECT id FROM models WHERE name = :name), (SELECT model_
 SELECT @model_columns FROM models m LEFT JOIN local_models l ON l.model_id = m.id WHERE @model_allowed ORDER BY m.name;
 
 -- name: local_model_add
-INSERT INTO local_models (model_id, path, pinned, preload, idle_s, defaults)
-VALUES (:model_id, :path, :pinned, :preload, :idle_s, :defaults);
+INSERT INTO local_models (model_id, path, pinned, preload, idle_s, defaults, device)
+VALUES (:model_id, :path, :pinned, :preload, :idle_s, :defaults, :device);
 
 -- name: local_model_count
 SELECT count(*) FROM local_models;
 
 -- name: local_model_change
 UPDATE local_models SET pinned = coalesce(:pinned, pinned), preload = coalesce(:preload, preload), idle_s = coalesce(:idle_s, idle_s),
-    defaults = CASE WHEN :defaults = '' THEN NULL ELSE coalesce(:defaults, defaults) END
+    defaults = CASE WHEN :defaults = '' THEN NULL ELSE coalesce(:defaults, defaults) END,
+    device = CASE WHEN :device = '' THEN NULL ELSE coalesce(:device, device) END
 WHERE model_id = :model_id;
 
 -- name: model_alias_clear

@@ -83,6 +83,10 @@ test('a model of a group is a member\'s from the next request on, for a key too,
   assert.deepEqual((await s.json('PATCH', `/api/admin/registry/${model.id}`, { groups: [] })).body.groups, []);
   const rows = (await audit('group.member')).map((x) => [x.action, x.target]);
   assert.deepEqual(rows.slice(0, 2), [['group.member.remove', `group:${g.id} user:${bob.id}`], ['group.member.add', `group:${g.id} user:${bob.id}`]]);
+  const path = (await s.json('GET', '/api/admin/models')).body.items[0].path;
+  const own = (await made('/api/admin/registry', { name: 'own', path, everyone: false, groups: [g.id] }));
+  assert.deepEqual(own.groups, [g.id]);
+  await s.request('DELETE', `/api/admin/registry/${own.id}`);
   await s.request('DELETE', `/api/groups/${g.id}`);
 });
 

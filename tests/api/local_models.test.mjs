@@ -351,6 +351,21 @@ test('a broken model says so to its user without the machine\'s paths, and why t
   text(await complete('demo-model'));
 });
 
+test('it runs on the device that its row names, or says why not', async () => {
+  const long = await set('small', { device: 'x'.repeat(101) });
+  assert.deepEqual([long.status, long.body.error.param], [400, 'device']);
+  assert.equal((await row('small')).device, '');
+  assert.equal((await set('small', { device: 'no such GPU' })).body.device, 'no such GPU');
+  if ((await row('small')).state === 'ready') await unload('small');
+  assert.equal((await complete('small')).body.error.reason, 'model_broken');
+  assert.match((await row('small')).error, /'no such GPU' is no GPU of this machine|Vulkan/);
+  assert.equal((await set('small', { device: 'cpu' })).status, 200);
+  await until(async () => (await complete('small')).status === 200);
+  const words = readFileSync(`/proc/${s.pid(`engine-${id.small}`)}/cmdline`, 'utf8').split('\0');
+  assert.equal(words[words.indexOf('--device') + 1], 'cpu');
+  assert.equal((await set('small', { device: '' })).body.device, '');
+});
+
 test('the command manages them beside the running server', () => {
   const list = () => Object.fromEntries(cli('list', '--json').stdout.trim().split('\n').filter(Boolean).map((l) => JSON.parse(l)).map((m) => [m.name, m]));
   assert.equal(list().small.state, 'ready');
@@ -358,9 +373,9 @@ test('the command manages them beside the running server', () => {
   assert.equal(list().small.state, 'unloaded');
   const loaded = cli('load', 'tiny');
   assert.deepEqual([loaded.status, loaded.stderr.trim().split('\n').at(-1)], [0, 'ready']);
-  const added = cli('add', 'third', small, '--aliases', 'other', '--idle', '60', '--pinned', 'yes', '--defaults', '{"top_k": 5}');
+  const added = cli('add', 'third', small, '--aliases', 'other', '--idle', '60', '--pinned', 'yes', '--defaults', '{"top_k": 5}', '--device', '1');
   assert.equal(added.status, 0, added.stderr);
-  assert.deepEqual([list().third.pinned, list().third.idle_s, list().third.defaults, list().third.aliases, list().third.path], [true, 60, { top_k: 5 }, ['other'], small]);
+  assert.deepEqual([list().third.pinned, list().third.idle_s, list().third.defaults, list().third.aliases, list().third.path, list().third.device], [true, 60, { top_k: 5 }, ['other'], small, '1']);
   assert.equal(cli('set', 'third', '--pinned', 'no').status, 0);
   assert.equal(list().third.pinned, false);
   for (const [words, code, match] of [[['add', 'fourth', '/nowhere'], 1, /nowhere/], [['add', 'third', small], 1, /called that already/], [['load', 'broken'], 1, /./], [['load', 'none'], 1, /no such model/],

@@ -19,7 +19,7 @@
 #include "sql/models/store_local_models.h"
 
 struct settings {
-    const char *state, *users, *aliases, *pinned, *preload, *defaults;
+    const char *state, *users, *aliases, *pinned, *preload, *defaults, *device;
     int64_t context, idle_s;
     bool json, help;
 };
@@ -43,6 +43,8 @@ static const struct option options[] = {
     {"defaults", OPTION_STRING, offsetof(struct settings, defaults), NULL, 0, 0, NULL, "JSON",
      "add, set, of this machine: what requests leave open, as {\"temperature\": 0.3}; {}: as the "
      "model says"},
+    {"device", OPTION_STRING, offsetof(struct settings, device), NULL, 0, 0, NULL, "NAME",
+     "add, set, of this machine: what it runs on, as for `sluice up`; \"\": what that says"},
     {"json", OPTION_BOOL, offsetof(struct settings, json), NULL, 0, 0, NULL, NULL,
      "list: print JSON"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
@@ -67,6 +69,7 @@ static void put_place(struct buf *b, const struct listing *l, const struct store
     buf_printf(b, ",\"pinned\":%s,\"preload\":%s,\"idle_s\":%lld,\"defaults\":%s",
                m->pinned ? "true" : "false", m->preload ? "true" : "false", (long long)m->idle_s,
                m->defaults ? m->defaults : "{}");
+    buf_json_member(b, "device", m->device ? m->device : "");
 }
 
 static bool print_model(void *context, const struct store_model *m)
@@ -167,7 +170,8 @@ static bool read_change(struct store *s, struct arena *a, const struct settings 
                                      .everyone = -1,
                                      .pinned = yes_or_no(o->pinned),
                                      .preload = yes_or_no(o->preload),
-                                     .idle_s = o->idle_s};
+                                     .idle_s = o->idle_s,
+                                     .device = o->device};
     while ((word = next_word(&list))) {
         if (at->aliases.n == STORE_MODEL_ALIASES)
             return err_field(e, ERR_INPUT, "aliases", "at most %d are taken", STORE_MODEL_ALIASES);
@@ -209,7 +213,8 @@ static bool add(struct store *s, struct arena *a, const struct settings *o, char
                                   .pinned = c.pinned > 0,
                                   .preload = c.preload > 0,
                                   .idle_s = o->idle_s >= 0 ? o->idle_s : STORE_LOCAL_IDLE_S,
-                                  .defaults = c.defaults};
+                                  .defaults = c.defaults,
+                                  .device = c.device};
     if (!store_local_model_add(s, &m, &id, e))
         return false;
     cli_store_audit(s, "model.add", "model", id);

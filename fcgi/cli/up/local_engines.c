@@ -22,9 +22,7 @@
 #include "sql/core/store.h"
 
 #define AGAIN_MS 2000   /* a model that failed is tried again at the earliest */
-#define STAY_MS 3000    /* what is loaded answers at least so long before others get its room */
 #define QUIET_MS 300.0  /* without a job before an engine is told to end: one may be on its way */
-#define START_MS 600000 /* others wait so long for one that starts on a GPU */
 #define LEAVE_MS 120e3  /* for running answers, when others want its room */
 #define KILL_MS 30000.0 /* after it was told to end */
 #define BUSY_TICK_MS 20 /* while something is being loaded or unloaded */
@@ -57,29 +55,6 @@ bool local_engine_has_memory(const struct local_engine *m)
            (m->slot && m->slot->state == LOCAL_LOADING && m->step == STEP_STARTING);
 }
 
-/* A model that may be ended so that another gets its memory, now or in a moment. */
-static bool may_go(const struct local_engine *m)
-{
-    return m->id && local_engine_has_memory(m) && (m->gone || !m->pinned);
-}
-
-static struct local_plan_ask room_for(const struct local_engines *l, const struct local_engine *m)
-{
-    struct local_plan_ask ask = {.path = m->path, .ctx = m->ctx};
-    uint64_t taken = l->up->beside + l->first_bytes; /* and those for embeddings, scores */
-    const uint64_t all = local_engines_budget(l->up);
-    for (int i = 0; i < LOCAL_ENGINES; i++) {
-        const struct local_engine *other = &l->at[i];
-        if (other == m || !other->id || !local_engine_has_memory(other))
-            continue;
-        taken += other->needed;
-        ask.returnable += may_go(other) ? other->needed : 0;
-        ask.returnable_device += may_go(other) ? other->device : 0;
-    }
-    ask.room = all > taken ? all - taken : 0;
-    return ask;
-}
-
 /* ---- the steps ---- */
 
 static void fail(struct local_engines *l, struct local_engine *m, enum local_reason reason,
@@ -103,21 +78,10 @@ static bool plan_hangs(const struct local_engine *m)
     return m->check_pid && kill(m->check_pid, 0) == 0;
 }
 
-/* What a GPU has is planned by what is free: one that starts has not taken its part yet. */
-static bool another_starts(const struct local_engines *l)
-{
-    bool starts = false;
-    for (int i = 0; i < LOCAL_ENGINES; i++)
-        starts |= l->at[i].id && l->at[i].slot->state == LOCAL_LOADING &&
-                  l->at[i].step == STEP_STARTING &&
-                  clock_wall_ms() - l->at[i].slot->since_ms < START_MS;
-    return starts && strcmp(l->up->backend, "cpu") != 0;
-}
-
-static void start_check(struct local_engines *l, struct local_engine *m)
+void local_engine_check(struct local_engines *l, struct local_engine *m)
 {
     struct err e = {0};
-    const struct local_plan_ask ask = room_for(l, m);
+    const struct local_plan_ask ask = local_room_for(l, m);
     m->step = STEP_CHECKING;
     m->made_room = false;
     m->slot->free = ask.room + ask.returnable;
@@ -133,7 +97,7 @@ static void begin_loading(struct local_engines *l, struct local_engine *m)
 {
     m->wants_preload = false;
     local_engine_enter(m, LOCAL_LOADING);
-    start_check(l, m);
+    local_engine_check(l, m);
 }
 
 /* The server's own command line, with what is this model's. */
@@ -145,7 +109,7 @@ static bool write_command(const struct local_engines *l, struct local_engine *m,
     arena_destroy(&m->arena);
     if (!(m->arena = arena_create(1 << 20)))
         return err_set(e, ERR_NOMEM, "no memory");
-    const struct local_plan_ask ask = room_for(l, m);
+    const struct local_plan_ask ask = local_room_for(l, m);
     with.arena = m->arena;
     with.model = m->path;
     local_model_socket(path, run, m->id);
@@ -155,11 +119,11 @@ static bool write_command(const struct local_engines *l, struct local_engine *m,
     with.ctx = m->planned_ctx;
     with.kv_memory = 0;
     with.beside = with.kept = 0;
-    with.memory = (struct memory_options){.strategy = "auto",
-                                          .hybrid_experts = "auto",
-                                          .kv_type = l->up->memory.kv_type,
-                                          .activations = l->up->memory.activations,
-                                          .ram_budget = (int64_t)ask.room};
+    with.backend = local_plan_backend(&with, m->asked_device);
+    with.memory = local_plan_options(&with, m->asked_device);
+    with.memory.ram_budget = (int64_t)ask.room;
+    if (m->gpu[0]) /* that was planned on, also after a crash */
+        with.memory.device = m->gpu;
     with.draft_model = "off";
     if (strcmp(with.speculate, "off") != 0 && strcmp(with.speculate, "ngram") != 0)
         with.speculate = "auto"; /* what it has: the first one's drafter is not this one's */
@@ -189,55 +153,13 @@ static void start(struct local_engines *l, struct local_engine *m, uint64_t need
     m->child->next_start_ms = m->child->backoff_ms = 0;
 }
 
-static void leave(struct local_engine *m, struct local_engine *other)
+void local_engine_leave(struct local_engine *m, struct local_engine *other)
 {
     m->quiet_ms = m->told_ms = 0;
     m->leaving_ms = clock_ms();
     m->leaves_for = other;
     m->slot->heard_ms = clock_wall_ms();
     local_engine_enter(m, LOCAL_LEAVING);
-}
-
-/* Whose memory another gets: the one that was used longest ago, and has answered for a while. */
-static struct local_engine *find_oldest(struct local_engines *l, const struct local_engine *m)
-{
-    struct local_engine *oldest = NULL;
-    for (int i = 0; i < LOCAL_ENGINES; i++) {
-        struct local_engine *other = &l->at[i];
-        if (other != m && may_go(other) && other->slot->state == LOCAL_READY &&
-            clock_wall_ms() - other->slot->since_ms >= STAY_MS &&
-            (!oldest || other->used_ms < oldest->used_ms))
-            oldest = other;
-    }
-    return oldest;
-}
-
-/* Not one that must end answers first, and does so for another's room. */
-static bool ends_soon(const struct local_engine *m)
-{
-    return m->told_ms > 0 || clock_ms() - m->leaving_ms < STAY_MS;
-}
-
-/* One after the other is ended, and then the plan is made anew. */
-static void make_room(struct local_engines *l, struct local_engine *m)
-{
-    bool later = false;
-    for (int i = 0; i < LOCAL_ENGINES; i++) {
-        const struct local_engine *other = &l->at[i];
-        if (other->id && other->slot->state == LOCAL_LEAVING &&
-            (other->leaves_for == m || ends_soon(other))) {
-            m->made_room = true;
-            return;
-        }
-        later |= other != m && may_go(other);
-    }
-    struct local_engine *oldest = m->made_room ? NULL : find_oldest(l, m);
-    if (oldest) {
-        m->made_room = true;
-        leave(oldest, m);
-    } else if (m->made_room || !later) {
-        start_check(l, m);
-    }
 }
 
 static void finish_check(struct local_engines *l)
@@ -260,6 +182,8 @@ static void finish_check(struct local_engines *l)
     m->check_pid = 0;
     m->slot->needed = plan.needed;
     m->planned_ctx = plan.ctx;
+    memcpy(m->gpu, plan.gpu, sizeof m->gpu);
+    m->lacks_gpu_only = plan.gpu_only;
     if (m->gone)
         local_engine_enter(m, LOCAL_COLD);
     else if (plan.verdict == LOCAL_FITS)
@@ -280,6 +204,7 @@ static void become_ready(struct local_engines *l, struct local_engine *m)
     m->restarts = m->child->restarts;
     m->needed = page.host_bytes + page.draft_host_bytes + MEMORY_PROCESS_BYTES;
     m->device = page.device_bytes;
+    snprintf(m->gpu, sizeof m->gpu, "%s", page.device_id);
     m->used_ms = clock_ms();
     m->error[0] = 0;
     local_engine_enter(m, LOCAL_READY);
@@ -295,8 +220,8 @@ static const char *why_it_ended(const struct local_engines *l, const struct loca
 
 static void look_loading(struct local_engines *l, struct local_engine *m)
 {
-    if (m->step == STEP_MAKING_ROOM && !l->checking && !another_starts(l))
-        make_room(l, m);
+    if (m->step == STEP_MAKING_ROOM && !l->checking && !local_room_is_moving(l, m))
+        local_room_make(l, m);
     if (m->step != STEP_STARTING)
         return;
     if (read_page(l, m) && page.state == ENGINE_READY)
@@ -304,7 +229,7 @@ static void look_loading(struct local_engines *l, struct local_engine *m)
     else if (m->child->restarts > m->restarts + (m->pid ? LOCAL_CRASHES : 0))
         fail(l, m, LOCAL_BROKEN, why_it_ended(l, m));
     else if (m->gone && m->child->pid)
-        leave(m, NULL);
+        local_engine_leave(m, NULL);
 }
 
 static bool is_used(struct local_engines *l, struct local_engine *m)
@@ -328,7 +253,7 @@ static void look_ready(struct local_engines *l, struct local_engine *m)
     } else if (m->gone || m->slot->unload_ms > m->slot->since_ms ||
                (!busy && !m->pinned && m->idle_ms &&
                 clock_ms() - m->used_ms >= (double)m->idle_ms)) {
-        leave(m, NULL);
+        local_engine_leave(m, NULL);
     }
 }
 
@@ -353,7 +278,7 @@ static void stays_after_all(struct local_engines *l, struct local_engine *m)
     m->leaves_for = NULL;
     local_engine_enter(m, LOCAL_READY);
     if (other->slot->state == LOCAL_LOADING && other->step == STEP_MAKING_ROOM) {
-        other->slot->free = room_for(l, other).room;
+        other->slot->free = local_room_for(l, other).room;
         fail(l, other, LOCAL_NO_ROOM, "those that are loaded have long answers to end");
     }
 }
@@ -393,7 +318,7 @@ static void look_resting(struct local_engines *l, struct local_engine *m)
         return;
     }
     if (!wanted || m->gone || m->child->pid || l->checking || !local_first_settled(l) ||
-        another_starts(l) || plan_hangs(m) ||
+        local_room_is_moving(l, m) || plan_hangs(m) ||
         (failed && clock_wall_ms() - m->slot->since_ms < AGAIN_MS))
         return;
     begin_loading(l, m);

@@ -22,6 +22,7 @@
 #include <sys/types.h>
 
 #include "engine/base/err.h"
+#include "fcgi/cli/up/local_plan.h"
 #include "fcgi/process/shared.h"
 #include "sql/models/store_local_models.h"
 
@@ -45,7 +46,10 @@ enum local_step {
 struct local_engine {
     int64_t id; /* of the row; 0: a free place */
     char name[STORE_MODEL_NAME_BYTES + 1], path[STORE_LOCAL_PATH_BYTES + 1];
-    bool pinned, gone; /* gone: the row was removed */
+    char asked_device[STORE_LOCAL_DEVICE_BYTES + 1]; /* of the row; "": as the server's */
+    char gpu[LOCAL_GPU_ID_BYTES]; /* that it was planned on, and runs on; "": none */
+    bool lacks_gpu_only;          /* LOCAL_FITS_LATER: memory of that GPU alone */
+    bool pinned, gone;            /* gone: the row was removed */
     bool wants_preload;
     int64_t idle_ms, ctx;
     int64_t planned_ctx;
@@ -99,7 +103,17 @@ bool local_rows_read(struct local_engines *l);
 void local_rows_write(const struct local_engines *l);
 /* local_records.c: removes prompts' folders and sockets of models that are not in the list. */
 void local_records_sweep(const struct local_engines *l);
+/* local_room.c */
+struct local_plan_ask local_room_for(const struct local_engines *l, const struct local_engine *m);
+/* What a GPU has is planned by what is free: another that starts has not taken its part yet. */
+bool local_room_is_moving(const struct local_engines *l, const struct local_engine *m);
+/* One after the other is ended, and then the plan is made anew. */
+void local_room_make(struct local_engines *l, struct local_engine *m);
 /* local_engines.c */
+/* It gets no new answers, and ends when it has none, for another's room or (NULL) by itself. */
+void local_engine_leave(struct local_engine *m, struct local_engine *other);
+/* Begins its plan, in what local_room_for says. */
+void local_engine_check(struct local_engines *l, struct local_engine *m);
 void local_engine_enter(struct local_engine *m, enum local_state state);
 bool local_engine_has_memory(const struct local_engine *m);
 /* local_first.c, each tick: notes what the first engine has, and tells it what others have. */

@@ -11,16 +11,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/clock.h"
 #include "engine/memory/memory_load.h"
 #include "engine/model/model.h"
 #include "engine/text/text_model.h"
 #include "fcgi/cli/up/up.h"
 
+const char *local_plan_backend(const struct up *u, const char *device)
+{
+    return device[0] ? "auto" : u->backend; /* a device that is named decides */
+}
+
+struct memory_options local_plan_options(const struct up *u, const char *device)
+{
+    const bool gpu = device[0] && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0;
+    return (struct memory_options){.strategy = "auto",
+                                   .hybrid_experts = "auto",
+                                   .device = device[0] ? device : u->memory.device,
+                                   .kv_type = u->memory.kv_type,
+                                   .activations = gpu ? "16" : u->memory.activations};
+}
+
 static struct memory_request request_of(const struct up *u, const struct local_plan_ask *ask)
 {
-    struct memory_options options = {.kv_type = u->memory.kv_type,
-                                     .activations = u->memory.activations};
+    const struct memory_options options = local_plan_options(u, ask->device);
     struct memory_request w = {.size = {ask->ctx, u->slots, u->prefill_chunk, 0},
                                .n_threads = (int32_t)u->threads,
                                .exact = u->exact,
@@ -29,34 +44,117 @@ static struct memory_request request_of(const struct up *u, const struct local_p
     return w;
 }
 
+struct planning {
+    const struct up *up;
+    const struct local_plan_ask *ask;
+    const struct model *model;
+    struct memory_request request;
+};
+
 /* A budget of 0 would mean all that is free. */
-static bool plan(const struct up *u, const struct model *m, struct memory_request *w, uint64_t room,
+static bool plan(const struct planning *p, const struct memory_request *w, uint64_t room,
                  struct memory_load *out, struct err *e)
 {
-    w->ram_budget = room ? (int64_t)room : 1;
-    return memory_load_plan(out, m, u->backend, w, e);
+    struct memory_request with = *w;
+    with.ram_budget = room ? (int64_t)room : 1;
+    return memory_load_plan(out, p->model, local_plan_backend(p->up, p->ask->device), &with, e);
 }
 
 /* What it would take if it were alone on the machine. */
-static uint64_t alone(const struct up *u, const struct model *m, struct memory_request w)
+static uint64_t alone(const struct planning *p)
 {
     struct memory_load load;
     struct memory_model of;
+    struct memory_request w = p->request;
     struct err ignored;
     w.ram_budget = 0;
     w.ram_returned = UINT64_MAX / 2;
-    memory_model_of(m, &of);
+    memory_model_of(p->model, &of);
     return MEMORY_PROCESS_BYTES +
-           (memory_load_plan(&load, m, u->backend, &w, &ignored) ? load.plan.host : of.weights);
+           (memory_load_plan(&load, p->model, local_plan_backend(p->up, p->ask->device), &w,
+                             &ignored)
+                ? load.plan.host
+                : of.weights);
 }
 
-static void judge(const struct up *u, const struct model *m, const struct local_plan_ask *ask,
-                  struct local_plan *out)
+/* With what others give back of one GPU's memory, or of none's. */
+static bool plan_later(const struct planning *p, const struct local_gpu *gpu, uint64_t ram,
+                       struct memory_load *out)
 {
-    struct memory_request w = request_of(u, ask), later;
-    struct memory_load now, then;
+    struct memory_request w = p->request;
+    struct err ignored;
+    w.ram_returned = ram;
+    if (gpu) {
+        w.gpu_returned = gpu->bytes;
+        w.device = gpu->id;
+    }
+    return plan(p, &w, p->ask->room + ram, out, &ignored);
+}
+
+static bool may_use(const struct planning *p, const struct local_gpu *gpu)
+{
+    struct backend_device d;
+    struct err ignored;
+    const char *named = p->request.device;
+    if (!named)
+        return strcmp(local_plan_backend(p->up, p->ask->device), "cpu") != 0;
+    return strcmp(named, "cpu") != 0 && vulkan_backend.probe->device &&
+           vulkan_backend.probe->device(named, &d, &ignored) && !strcmp(d.id, gpu->id);
+}
+
+/* Would it fit, or run by a faster strategy than `now`, if others went? Only those of one GPU where
+ * that is enough. */
+static bool judge_later(const struct planning *p, const struct memory_plan *now,
+                        struct local_plan *out)
+{
+    struct memory_load then;
+    const struct local_plan_ask *ask = p->ask;
+    bool found = false;
+    for (int i = 0; i < ask->n_gpus && !found; i++) {
+        const struct local_gpu *gpu = &ask->gpus[i];
+        if (!may_use(p, gpu))
+            continue;
+        out->gpu_only =
+            plan_later(p, gpu, 0, &then) && (!now || then.plan.strategy != now->strategy);
+        found = out->gpu_only || (plan_later(p, gpu, ask->returnable, &then) &&
+                                  (!now || then.plan.strategy != now->strategy));
+    }
+    if (!found && ask->returnable)
+        found = plan_later(p, NULL, ask->returnable, &then) &&
+                (!now || then.plan.strategy != now->strategy);
+    if (!found)
+        return false;
+    out->verdict = LOCAL_FITS_LATER;
+    out->needed = then.plan.host + MEMORY_PROCESS_BYTES;
+    snprintf(out->gpu, sizeof out->gpu, "%s", then.plan.gpu_id);
+    return true;
+}
+
+static void judge(const struct planning *p, struct local_plan *out)
+{
+    struct memory_load now;
+    struct err e = {0};
+    const bool fits = plan(p, &p->request, p->ask->room, &now, &e);
+    if (judge_later(p, fits ? &now.plan : NULL, out))
+        return;
+    if (fits) {
+        out->verdict = LOCAL_FITS;
+        out->strategy = (int32_t)now.plan.strategy;
+        out->needed = now.plan.host + MEMORY_PROCESS_BYTES;
+        snprintf(out->gpu, sizeof out->gpu, "%s", now.plan.gpu_id);
+    } else if (e.code == ERR_LIMIT || e.code == ERR_NOMEM) {
+        out->verdict = LOCAL_FITS_NEVER;
+        out->needed = alone(p);
+    } else {
+        snprintf(out->text, sizeof out->text, "%s", e.text);
+    }
+}
+
+static void plan_model(const struct up *u, const struct model *m, const struct local_plan_ask *ask,
+                       struct local_plan *out)
+{
+    struct planning p = {u, ask, m, request_of(u, ask)};
     struct memory_model of;
-    struct err e = {0}, ignored = {0};
     memory_model_of(m, &of);
     if (ask->ctx > of.n_ctx) {
         snprintf(out->text, sizeof out->text,
@@ -65,27 +163,9 @@ static void judge(const struct up *u, const struct model *m, const struct local_
         return;
     }
     if (!ask->ctx)
-        w.size.ctx = u->ctx < of.n_ctx ? u->ctx : of.n_ctx;
-    out->ctx = w.size.ctx;
-    later = w;
-    const bool fits = plan(u, m, &w, ask->room, &now, &e);
-    later.ram_returned = ask->returnable;
-    later.gpu_returned = ask->returnable_device;
-    const bool fits_later = (ask->returnable || ask->returnable_device) &&
-                            plan(u, m, &later, ask->room + ask->returnable, &then, &ignored);
-    if (fits_later && (!fits || then.plan.strategy != now.plan.strategy)) {
-        out->verdict = LOCAL_FITS_LATER;
-        out->needed = then.plan.host + MEMORY_PROCESS_BYTES;
-    } else if (fits) {
-        out->verdict = LOCAL_FITS;
-        out->strategy = (int32_t)now.plan.strategy;
-        out->needed = now.plan.host + MEMORY_PROCESS_BYTES;
-    } else if (e.code == ERR_LIMIT || e.code == ERR_NOMEM) {
-        out->verdict = LOCAL_FITS_NEVER;
-        out->needed = alone(u, m, w);
-    } else {
-        snprintf(out->text, sizeof out->text, "%s", e.text);
-    }
+        p.request.size.ctx = u->ctx < of.n_ctx ? u->ctx : of.n_ctx;
+    out->ctx = p.request.size.ctx;
+    judge(&p, out);
 }
 
 _Noreturn static void work(const struct up *u, const struct local_plan_ask *ask, int fd)
@@ -99,7 +179,7 @@ _Noreturn static void work(const struct up *u, const struct local_plan_ask *ask,
     if (!m)
         snprintf(out.text, sizeof out.text, "%s", e.text);
     else
-        judge(u, m, ask, &out);
+        plan_model(u, m, ask, &out);
     const ssize_t n = write(fd, &out, sizeof out);
     _exit(n == (ssize_t)sizeof out ? 0 : 1);
 }

@@ -7,15 +7,26 @@
 #include <sys/types.h>
 
 #include "engine/base/err.h"
+#include "engine/memory/memory_options.h"
 
 struct up;
 
+#define LOCAL_PLAN_GPUS 16
+#define LOCAL_GPU_ID_BYTES 40 /* of struct backend_device */
+
+struct local_gpu {
+    char id[LOCAL_GPU_ID_BYTES];
+    uint64_t bytes;
+};
+
 struct local_plan_ask {
     const char *path;
+    const char *device;  /* of the row; "": as the server's --backend and --device say */
     int64_t ctx;         /* of the row; 0: the server's, as far as the model has it, or its own */
     uint64_t room;       /* bytes of RAM that no other engine has */
     uint64_t returnable; /* what engines that may be ended for this one have */
-    uint64_t returnable_device;
+    struct local_gpu gpus[LOCAL_PLAN_GPUS]; /* where they have some of a GPU's memory, too */
+    int n_gpus;
 };
 
 enum local_verdict {
@@ -25,14 +36,20 @@ enum local_verdict {
     LOCAL_UNUSABLE
 };
 struct local_plan {
-    int32_t verdict;  /* enum local_verdict */
-    int64_t ctx;      /* to start it with */
-    uint64_t needed;  /* bytes of RAM, with the process */
-    int32_t strategy; /* enum strategy of memory_plan.h, where it fits */
-    char text[320];   /* LOCAL_UNUSABLE: why */
+    int32_t verdict;              /* enum local_verdict */
+    int64_t ctx;                  /* to start it with */
+    uint64_t needed;              /* bytes of RAM, with the process */
+    int32_t strategy;             /* enum strategy of memory_plan.h, where it fits */
+    char gpu[LOCAL_GPU_ID_BYTES]; /* that it was planned on; "": none */
+    bool gpu_only;                /* LOCAL_FITS_LATER: only memory of that GPU is missing */
+    char text[320];               /* LOCAL_UNUSABLE: why */
 };
 
 #define LOCAL_PLAN_MS 120000 /* for a plan: the model's files may lie on a slow disk */
+
+/* How the engine of a model with this device is started, beside its budget. */
+const char *local_plan_backend(const struct up *u, const char *device);
+struct memory_options local_plan_options(const struct up *u, const char *device);
 
 /* The descriptor that local_plan_read reads; -1: *e. *pid: the process that plans, a child of this
  * one. Who doesn't wait for it any more kills it. */

@@ -39,6 +39,7 @@ static void begin_model(struct local_engines *l, struct local_engine *m,
     m->wants_preload = row->preload;
     m->error[0] = 0;
     m->needed = m->device = 0;
+    m->gpu[0] = 0;
     m->step = STEP_NONE;
     snprintf(m->child_name, sizeof m->child_name, "engine-%lld", (long long)row->id);
     m->child->name = m->child_name;
@@ -65,6 +66,7 @@ static bool take_row(void *context, const struct store_model *row)
     m->pinned = row->pinned;
     m->idle_ms = row->idle_s * 1000;
     m->ctx = row->context;
+    snprintf(m->asked_device, sizeof m->asked_device, "%s", row->device ? row->device : "");
     return true;
 }
 
@@ -129,7 +131,7 @@ struct keeping {
 /* In what is left to it, the first model still fits, and runs by the same strategy. */
 static bool first_fits(const struct keeping *k, uint64_t room)
 {
-    const struct local_plan_ask ask = {.path = k->up->model, .room = room};
+    const struct local_plan_ask ask = {.path = k->up->model, .device = "", .room = room};
     struct local_plan plan;
     struct err ignored;
     return k->first.verdict != LOCAL_FITS || /* it is not for the others to mend that */
@@ -143,7 +145,10 @@ static bool keep_for(void *context, const struct store_model *row)
     if (!row->path || strcmp(row->kind, "chat") != 0 || (!row->pinned && !row->preload))
         return true;
     const uint64_t room = k->budget > k->up->kept ? k->budget - k->up->kept : 1;
-    const struct local_plan_ask ask = {.path = row->path, .ctx = row->context, .room = room};
+    const struct local_plan_ask ask = {.path = row->path,
+                                       .device = row->device ? row->device : "",
+                                       .ctx = row->context,
+                                       .room = room};
     struct local_plan plan = {0};
     struct err e = {0};
     if (!local_plan_now(k->up, &ask, &plan, &e) || plan.verdict != LOCAL_FITS)
@@ -172,7 +177,7 @@ bool local_engines_keep_room(struct up *u, struct err *e)
     k.budget -= u->beside < k.budget ? u->beside : 0;
     struct store *s = store_open(&(struct store_params){.path = u->database}, e);
     bool ok = s && store_model_list(s, 0, keeps_any, &any, e);
-    const struct local_plan_ask ask = {.path = u->model, .room = k.budget};
+    const struct local_plan_ask ask = {.path = u->model, .device = "", .room = k.budget};
     if (any && !local_plan_now(u, &ask, &k.first, &ignored))
         k.first.verdict = LOCAL_UNUSABLE;
     ok = ok && (!any || store_model_list(s, 0, keep_for, &k, e));
