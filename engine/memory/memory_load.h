@@ -19,7 +19,7 @@ struct memory_backend { /* the context of one target's estimate */
 
 struct memory_load {
     const struct model *model;
-    const char *backend; /* as requested */
+    const char *backend; /* as requested, or as the device is that was */
     struct memory_input input;
     struct memory_plan plan;
     struct memory_backend targets[MEMORY_MAX_TARGETS]; /* of input.targets */
