@@ -96,10 +96,12 @@ test('new code runs at once, with the network, and nothing of the old version is
   const file = path.join(web, 'js/theme.js');
   const before = versionNow();
   const text = readFileSync(file, 'utf8');
+  const served = readFileSync(path.join(web, 'v', before, 'js/theme.js'), 'utf8');
+  assert.equal(served, text.split('\n').filter((line) => !/^ *\/[/*]/.test(line)).join('\n'), 'without its comments');
   rmSync(file); // as install(1) does
   writeFileSync(file, `${text}\nglobalThis.isNew = 2;\n`);
   const earlier = await fetch(`${house.server.url}/v/${before}/js/theme.js`);
-  assert.deepEqual([await earlier.text(), /immutable/.test(earlier.headers.get('cache-control'))], [text, true], 'an address never gets other bytes');
+  assert.deepEqual([await earlier.text(), /immutable/.test(earlier.headers.get('cache-control'))], [served, true], 'an address never gets other bytes');
   upgrade(web);
   const version = versionNow();
   assert.deepEqual(readdirSync(path.join(web, 'v')).sort(), [before, version].sort());
