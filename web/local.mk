@@ -4,7 +4,7 @@
 webdir = $(pkgdatadir)/web
 dist_web_DATA = %D%/index.html %D%/manifest.webmanifest %D%/icon-maskable.svg %D%/icon-180.png %D%/admin.html %D%/icon.svg %D%/samples.html %D%/sw.js
 webjsdir = $(webdir)/js
-dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/attach.js %D%/js/blocks.js %D%/js/budget.js %D%/js/clean.js %D%/js/code.js %D%/js/composer.js %D%/js/dom.js %D%/js/files_view.js \
+dist_webjs_DATA = %D%/js/ahead.js %D%/js/answer.js %D%/js/api.js %D%/js/attach.js %D%/js/blocks.js %D%/js/budget.js %D%/js/clean.js %D%/js/code.js %D%/js/composer.js %D%/js/dom.js %D%/js/files_view.js \
 	%D%/js/format.js %D%/js/i18n.js %D%/js/look.js %D%/js/main.js %D%/js/markdown-rules.js %D%/js/markdown.js %D%/js/math.js %D%/js/sidebar.js %D%/js/state.js %D%/js/status.js %D%/js/theme.js \
 	%D%/js/thread.js
 webstringsdir = $(webdir)/strings

@@ -47,6 +47,31 @@ test('what the page asks for has the address of its version and is asked for onc
   await page.context().close();
 });
 
+test('who was here before has the session, the chats and the state asked for at once and once each; who signed out asks for no chats', opts, async () => {
+  const page = await house.page({ alone: true });
+  const { id } = (await house.server.json('POST', '/api/conversations', { title: 'Asked ahead' })).body;
+  const asked = () => page.evaluate(() => performance.getEntriesByType('resource').map((r) => ({ path: r.name.slice(location.origin.length), from: r.startTime, to: r.responseEnd })).filter((r) => r.path.startsWith('/api/')));
+  await page.goto(`${house.server.url}/#/c/${id}`);
+  await page.reload();
+  await page.locator('.conversation').first().waitFor();
+  await until(page, () => document.querySelector('#title').textContent === 'Asked ahead' && document.querySelector('#model').checkVisibility());
+  const all = await asked();
+  for (const path of ['/api/session', `/api/conversations/${id}?texts=80`, '/api/conversations?limit=100&pinned=0&project=none', '/api/conversations?pinned=1&limit=199', '/api/projects', '/api/status']) {
+    const found = all.filter((r) => r.path === path);
+    assert.equal(found.length, 1, `${path} of ${all.map((r) => r.path)}`);
+    assert.ok(found[0].from < all.find((r) => r.path === '/api/session').to, `${path} waited for the session`);
+  }
+  await page.click('#account');
+  await page.locator('.menu .i-out').click();
+  await page.waitForSelector('#login-form');
+  assert.deepEqual((await asked()).filter((r) => /conversations|projects|status/.test(r.path)), []);
+  await page.fill('#login-name', house.server.admin.name);
+  await page.fill('#login-password', house.server.admin.password);
+  await page.click('#login-form .primary');
+  await page.locator('.conversation').first().waitFor();
+  await page.context().close();
+});
+
 test('each file that has no version is asked for again, and answered from the reader\'s own copy while it is the same', opts, async () => {
   for (const path of ['/', '/js/main.js', '/css/page.css', '/vendor/inter.woff2', '/strings/de.json', '/vendor/markdown-it.min.js', '/icon.svg', '/manifest.webmanifest']) {
     const first = await fetch(house.server.url + path, { headers: { 'accept-encoding': 'gzip' } });

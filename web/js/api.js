@@ -5,6 +5,7 @@ import { t } from "./i18n.js";
 
 let csrf = "";
 let onSignedOut = () => {};
+let ahead = null; // answers to what the page asked before this module was here
 
 export class ApiError extends Error {
   constructor(status, error) {
@@ -19,6 +20,15 @@ export class ApiError extends Error {
 export function setCsrf(token) { csrf = token; }
 export const hasCsrf = () => Boolean(csrf);
 export function setSignedOutHandler(fn) { onSignedOut = fn; }
+/** path -> Promise of a Response: what was asked already; null: no more. */
+export function setAhead(answers) { ahead = answers; }
+
+/** Each is taken once. */
+function takeAhead(method, path) {
+  const answer = method === "GET" ? ahead?.get(path) : null;
+  ahead?.delete(path);
+  return answer;
+}
 
 async function request(method, path, body, signal) {
   const headers = { Accept: "application/json" };
@@ -26,8 +36,8 @@ async function request(method, path, body, signal) {
   if (method !== "GET") headers["X-CSRF-Token"] = csrf;
   let response;
   try {
-    response = await fetch(path, { method, headers, signal, credentials: "same-origin", cache: "no-store",
-      body: body === undefined ? undefined : JSON.stringify(body) });
+    response = await (takeAhead(method, path) || fetch(path, { method, headers, signal, credentials: "same-origin", cache: "no-store",
+      body: body === undefined ? undefined : JSON.stringify(body) }));
   } catch (cause) {
     if (cause.name === "AbortError") throw cause;
     throw new ApiError(0);

@@ -1,8 +1,9 @@
 // Start, log-in, routes (#/ and #/c/ID), and what each event does. One way: events -> api -> state -> views.
 
 import { initActions } from "./actions.js";
+import { answers, remember } from "./ahead.js";
 import { takeFiles } from "./attach.js";
-import { call, hasCsrf, setCsrf, setSignedOutHandler } from "./api.js";
+import { call, hasCsrf, setAhead, setCsrf, setSignedOutHandler } from "./api.js";
 import { leaveAll, resume, stopAnswer } from "./answer.js";
 import { drawComposer, focusComposer, forgetDrafts, keepDraft, takeDraft } from "./composer.js";
 import { $, openMenu, toast } from "./dom.js";
@@ -212,6 +213,7 @@ initHeader(frame);
 function signedOut() {
   if (!$("login").hidden) return; // it is being typed in
   state.user = null; // nothing is asked any more
+  remember(false);
   leaveAll();
   app.hidden = true;
   showLogin();
@@ -239,6 +241,7 @@ function showApp(session) {
   if (whose) closeCurrent(); // it is read again: much may have happened
   whose = session.user.id;
   setCsrf(session.csrf);
+  remember(true);
   state.user = session.user;
   state.preferences = session.preferences || {};
   emit("preferences");
@@ -274,8 +277,10 @@ async function start() {
   const back = takeReturn();
   const tools = /^#\/tool-sign-in\/(\w+)$/.exec(location.hash)?.[1];
   if (tools) history.replaceState(null, "", "#/");
+  setAhead(answers);
   if (invitation()) showSignUp();
   else try { showApp(await call("GET", "/api/session")); } catch { signedOut(); }
+  setAhead(null); // they are answers to who was signed in then
   if (back && app.hidden) loginReturn(back);
   else if (back) toast(returnText(back), 6000);
   if (tools) import("./tool_sign_in.js").then((m) => m.returned(tools), () => {});
