@@ -7,15 +7,20 @@
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
 
-static void add(void *context, enum diagnostics_verdict v, const char *what, const char *found,
-                const char *fix)
+/* diagnostics_report_fn */
+static void add(void *context, const struct diagnostics_finding *f)
 {
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "check", what);
-    cJSON_AddStringToObject(o, "verdict", diagnostics_verdict_name(v));
-    cJSON_AddStringToObject(o, "found", found);
-    if (fix)
-        cJSON_AddStringToObject(o, "fix", fix);
+    cJSON_AddStringToObject(o, "check", f->what);
+    cJSON_AddStringToObject(o, "verdict", diagnostics_verdict_name(f->verdict));
+    cJSON_AddStringToObject(o, "found", f->found);
+    if (f->fix)
+        cJSON_AddStringToObject(o, "fix", f->fix);
+    if (f->code) {
+        cJSON_AddStringToObject(o, "code", f->code);
+        cJSON_AddStringToObject(o, "text", f->text ? f->text : "");
+        cJSON_AddNumberToObject(o, "n", f->n);
+    }
     cJSON_AddItemToArray(context, o);
 }
 

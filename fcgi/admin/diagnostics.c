@@ -28,28 +28,39 @@ const char *diagnostics_verdict_name(enum diagnostics_verdict v)
     return words[v];
 }
 
-static void report(const struct diagnostics *c, enum diagnostics_verdict v, const char *what,
-                   const char *found, const char *fix)
+/* What is fine needs no way to mend it. */
+static void report(const struct diagnostics *c, struct diagnostics_finding f)
 {
-    c->report(c->context, v, what, found, v == DIAGNOSTICS_OK ? NULL : fix);
+    if (f.verdict == DIAGNOSTICS_OK)
+        f.fix = NULL;
+    c->report(c->context, &f);
 }
 
 void diagnostics_system(const struct diagnostics *c)
 {
     struct utsname u;
-    char text[512], size[SIZE_TEXT];
+    char text[512], size[SIZE_TEXT], processors[24];
     uname(&u);
     snprintf(text, sizeof text, "%s %.64s, %.32s", u.sysname, u.release, u.machine);
-    report(c, DIAGNOSTICS_OK, "system", text, NULL);
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    snprintf(text, sizeof text, "%s of memory, %ld processors",
-             size_text((double)pages * (double)page, size), sysconf(_SC_NPROCESSORS_ONLN));
-    report(c, DIAGNOSTICS_OK, "machine", text, NULL);
+    report(c, (struct diagnostics_finding){
+                  .what = "system", .code = "system", .found = text, .text = text});
+    const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    snprintf(processors, sizeof processors, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+    snprintf(text, sizeof text, "%s of memory, %s processors", size_text(memory, size), processors);
+    report(
+        c,
+        (struct diagnostics_finding){
+            .what = "machine", .code = "machine", .found = text, .text = processors, .n = memory});
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
         snprintf(text, sizeof text, "%llu open files at most", (unsigned long long)r.rlim_cur);
-        report(c, r.rlim_cur < 1024 ? DIAGNOSTICS_WARNING : DIAGNOSTICS_OK, "file limit", text,
-               "ulimit -n 4096, or LimitNOFILE= in the unit");
+        report(c, (struct diagnostics_finding){.verdict = r.rlim_cur < 1024 ? DIAGNOSTICS_WARNING
+                                                                            : DIAGNOSTICS_OK,
+                                               .what = "file limit",
+                                               .code = "file_limit",
+                                               .found = text,
+                                               .fix = "ulimit -n 4096, or LimitNOFILE= in the unit",
+                                               .n = (double)r.rlim_cur});
     }
 }
 
@@ -61,8 +72,11 @@ void diagnostics_instructions(const struct diagnostics *c)
     struct buf info = {0};
     char text[256] = "";
     if (!file_read("/proc/cpuinfo", (size_t)64 << 20, &info, NULL)) {
-        report(c, DIAGNOSTICS_WARNING, "instructions", "/proc/cpuinfo cannot be read",
-               "mount /proc");
+        report(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_WARNING,
+                                               .what = "instructions",
+                                               .code = "instructions_unread",
+                                               .found = "/proc/cpuinfo cannot be read",
+                                               .fix = "mount /proc"});
         return;
     }
     char *flags = strstr(info.data, "\nflags");
@@ -77,11 +91,15 @@ void diagnostics_instructions(const struct diagnostics *c)
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] ? " " : "",
                      wanted[i]);
     }
-    bool fast = strstr(text, "avx2") && strstr(text, "fma");
-    report(c, fast ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING, "instructions",
-           text[0] ? text : "none of avx2, avx512",
-           "the cpu backend runs in plain C here, slowly; a GPU or a processor of 2013 or later "
-           "helps");
+    const bool fast = strstr(text, "avx2") && strstr(text, "fma");
+    report(c, (struct diagnostics_finding){
+                  .verdict = fast ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
+                  .what = "instructions",
+                  .code = text[0] ? "instructions" : "instructions_none",
+                  .found = text[0] ? text : "none of avx2, avx512",
+                  .fix = "the cpu backend runs in plain C here, slowly; a GPU or a processor of "
+                         "2013 or later helps",
+                  .text = text});
     buf_fini(&info);
 }
 
@@ -91,8 +109,15 @@ void diagnostics_sqlite(const struct diagnostics *c)
     const char *warning = store_sqlite_warning();
     snprintf(text, sizeof text, "%s%s%s", store_sqlite_version(), warning ? ": " : "",
              warning ? warning : "");
-    report(c, warning ? DIAGNOSTICS_WARNING : DIAGNOSTICS_OK, "SQLite", text,
-           "nothing has to be done; a newer libsqlite3 removes the warning");
+    report(c, (struct diagnostics_finding){
+                  .verdict = warning ? DIAGNOSTICS_WARNING : DIAGNOSTICS_OK,
+                  .what = "SQLite",
+                  .code = !warning                       ? "sqlite"
+                          : strstr(warning, "WAL-reset") ? "sqlite_wal_reset"
+                                                         : "sqlite_withdrawn",
+                  .found = text,
+                  .fix = "nothing has to be done; a newer libsqlite3 removes the warning",
+                  .text = store_sqlite_version()});
 }
 
 static void check_disk(const struct diagnostics *c, const char *state_dir)
@@ -103,27 +128,40 @@ static void check_disk(const struct diagnostics *c, const char *state_dir)
         return;
     const double there = (double)v.f_bavail * (double)v.f_frsize;
     snprintf(text, sizeof text, "%s free", size_text(there, size));
-    report(c,
-           there < 1e9   ? DIAGNOSTICS_FAILURE
-           : there < 5e9 ? DIAGNOSTICS_WARNING
-                         : DIAGNOSTICS_OK,
-           "disk", text, "make room: history and caches are kept there");
+    report(c, (struct diagnostics_finding){.verdict = there < 1e9   ? DIAGNOSTICS_FAILURE
+                                                      : there < 5e9 ? DIAGNOSTICS_WARNING
+                                                                    : DIAGNOSTICS_OK,
+                                           .what = "disk",
+                                           .code = "disk",
+                                           .found = text,
+                                           .fix = "make room: history and caches are kept there",
+                                           .n = there});
 }
 
 bool diagnostics_state_folder(const struct diagnostics *c, const char *state_dir)
 {
     struct stat st;
     if (!file_is_dir(state_dir)) {
-        report(c, DIAGNOSTICS_FAILURE, "state folder", "there is none",
-               "`sluice up --state DIR` makes it");
+        report(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_FAILURE,
+                                               .what = "state folder",
+                                               .code = "state_folder_missing",
+                                               .found = "there is none",
+                                               .fix = "`sluice up --state DIR` makes it"});
         return false;
     }
-    bool mine = access(state_dir, R_OK | W_OK | X_OK) == 0;
-    report(c, mine ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "state folder", state_dir,
-           "give it to the user that runs sluice (chown)");
+    const bool mine = access(state_dir, R_OK | W_OK | X_OK) == 0;
+    report(c, (struct diagnostics_finding){.verdict = mine ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE,
+                                           .what = "state folder",
+                                           .code = mine ? "state_folder" : "state_folder_denied",
+                                           .found = state_dir,
+                                           .fix = "give it to the user that runs sluice (chown)",
+                                           .text = state_dir});
     if (stat(state_dir, &st) == 0 && (st.st_mode & 0007))
-        report(c, DIAGNOSTICS_WARNING, "permissions", "the state folder is open to everyone",
-               "chmod 750 on it");
+        report(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_WARNING,
+                                               .what = "permissions",
+                                               .code = "permissions",
+                                               .found = "the state folder is open to everyone",
+                                               .fix = "chmod 750 on it"});
     check_disk(c, state_dir);
     return mine;
 }
@@ -135,13 +173,23 @@ static void check_factors(const struct diagnostics *c, struct store *s)
     int lost = 0;
     char text[128];
     if (!store_factor_lost(s, &lost, &e)) {
-        report(c, DIAGNOSTICS_FAILURE, "second factors", e.text,
-               "see that STATE/factor.key belongs to the user that runs sluice");
+        report(c, (struct diagnostics_finding){
+                      .verdict = DIAGNOSTICS_FAILURE,
+                      .what = "second factors",
+                      .code = "factors_unread",
+                      .found = e.text,
+                      .fix = "see that STATE/factor.key belongs to the user that runs sluice",
+                      .text = e.text});
     } else if (lost) {
         snprintf(text, sizeof text, "%d can't be read: factor.key is missing or another one", lost);
-        report(c, DIAGNOSTICS_WARNING, "second factors", text,
-               "put the old STATE/factor.key back; or users log in by recovery codes, and `sluice "
-               "user reset-factor NAME`");
+        report(c, (struct diagnostics_finding){
+                      .verdict = DIAGNOSTICS_WARNING,
+                      .what = "second factors",
+                      .code = "factors_lost",
+                      .found = text,
+                      .fix = "put the old STATE/factor.key back; or users log in by recovery "
+                             "codes, and `sluice user reset-factor NAME`",
+                      .n = lost});
     }
 }
 
@@ -149,41 +197,74 @@ void diagnostics_database(const struct diagnostics *c, const char *path)
 {
     struct err e = {0};
     struct store *s = store_open(&(struct store_params){.path = path}, &e);
-    bool whole = s && store_quick_check(s, &e);
-    report(c, whole ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "database",
-           whole ? "whole (quick_check)" : e.text, "stop sluice and restore the newest backup");
+    const bool whole = s && store_quick_check(s, &e);
+    report(c, (struct diagnostics_finding){.verdict = whole ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE,
+                                           .what = "database",
+                                           .code = whole ? "database" : "database_broken",
+                                           .found = whole ? "whole (quick_check)" : e.text,
+                                           .fix = "stop sluice and restore the newest backup",
+                                           .text = whole ? NULL : e.text});
     if (whole)
         check_factors(c, s);
     store_close(&s);
 }
 
-void diagnostics_engine(const struct diagnostics *c, const struct status_page *page)
+/* What matters of an engine that is ready. */
+static void check_ready(const struct diagnostics *c, const struct status_page *page)
 {
     char text[512];
+    const double since = (double)clock_wall_ms() / 1e3 - page->heartbeat;
+    const double age = since > 0 ? since : 0;
+    snprintf(text, sizeof text, "%.1f s ago", age);
+    report(c, (struct diagnostics_finding){
+                  .verdict = age < HEARTBEAT_WARN_S ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
+                  .what = "heartbeat",
+                  .code = "heartbeat",
+                  .found = text,
+                  .fix = "a step takes long or the machine is overloaded; watch the load, use a "
+                         "smaller --prefill-chunk",
+                  .n = age});
+    if (page->backend_note[0])
+        report(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_WARNING,
+                                               .what = "strategy",
+                                               .code = "strategy",
+                                               .found = page->backend_note,
+                                               .fix = "see docs/operations/memory.md",
+                                               .text = page->backend_note});
+    if (page->memory_pressure_shrinks) {
+        snprintf(text, sizeof text, "the expert cache gave way to other programs %llu times",
+                 (unsigned long long)page->memory_pressure_shrinks);
+        report(c, (struct diagnostics_finding){
+                      .verdict = DIAGNOSTICS_WARNING,
+                      .what = "memory",
+                      .code = "memory",
+                      .found = text,
+                      .fix = "give the machine more memory, or other programs less; --ram-budget "
+                             "sets the limit",
+                      .n = (double)page->memory_pressure_shrinks});
+    }
+}
+
+void diagnostics_engine(const struct diagnostics *c, const struct status_page *page)
+{
+    char text[512], code[32];
     if (!page) {
-        report(c, DIAGNOSTICS_OK, "engine", "has not been started here", NULL);
+        report(c, (struct diagnostics_finding){.what = "engine",
+                                               .found = "has not been started here"});
         return;
     }
     snprintf(text, sizeof text, "%s%s%.200s", engine_state_name(page->state),
              page->error[0] ? ": " : "", page->error);
-    report(c, page->state == ENGINE_READY ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING, "engine", text,
-           "look at the log of `sluice up`");
-    if (page->state != ENGINE_READY)
-        return;
-    double age = (double)clock_wall_ms() / 1e3 - page->heartbeat;
-    snprintf(text, sizeof text, "%.1f s ago", age > 0 ? age : 0);
-    report(c, age < HEARTBEAT_WARN_S ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING, "heartbeat", text,
-           "a step takes long or the machine is overloaded; watch the load, use a smaller "
-           "--prefill-chunk");
-    if (page->backend_note[0])
-        report(c, DIAGNOSTICS_WARNING, "strategy", page->backend_note,
-               "see docs/operations/memory.md");
-    if (page->memory_pressure_shrinks) {
-        snprintf(text, sizeof text, "the expert cache gave way to other programs %llu times",
-                 (unsigned long long)page->memory_pressure_shrinks);
-        report(c, DIAGNOSTICS_WARNING, "memory", text,
-               "give the machine more memory, or other programs less; --ram-budget sets the limit");
-    }
+    snprintf(code, sizeof code, "engine_%s", engine_state_name(page->state));
+    report(c, (struct diagnostics_finding){
+                  .verdict = page->state == ENGINE_READY ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
+                  .what = "engine",
+                  .code = code,
+                  .found = text,
+                  .fix = "look at the log of `sluice up`",
+                  .text = page->error});
+    if (page->state == ENGINE_READY)
+        check_ready(c, page);
 }
 
 void diagnostics_wal(const struct diagnostics *c, struct store *store)
@@ -192,14 +273,22 @@ void diagnostics_wal(const struct diagnostics *c, struct store *store)
     struct err e = {0};
     char text[128], size[SIZE_TEXT];
     if (!store_facts(store, &f, &e)) {
-        report(c, DIAGNOSTICS_FAILURE, "write-ahead log", e.text,
-               "look at the log of the recorder");
+        report(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_FAILURE,
+                                               .what = "write-ahead log",
+                                               .code = "wal_unread",
+                                               .found = e.text,
+                                               .fix = "look at the log of the recorder",
+                                               .text = e.text});
         return;
     }
     snprintf(text, sizeof text, "%s waiting to be moved into the database",
              size_text((double)f.wal_bytes, size));
-    report(c, f.wal_bytes < WAL_WARN_BYTES ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
-           "write-ahead log", text,
-           "the recorder moves it; see that the recorder runs, and that no reader stays open for "
-           "hours");
+    report(c, (struct diagnostics_finding){
+                  .verdict = f.wal_bytes < WAL_WARN_BYTES ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
+                  .what = "write-ahead log",
+                  .code = "wal",
+                  .found = text,
+                  .fix = "the recorder moves it; see that the recorder runs, and that no reader "
+                         "stays open for hours",
+                  .n = (double)f.wal_bytes});
 }

@@ -14,9 +14,17 @@ enum diagnostics_verdict {
     DIAGNOSTICS__N
 };
 
-/* One finding: what was looked at, what was found, what to do about it (NULL: nothing). */
-typedef void (*diagnostics_report_fn)(void *context, enum diagnostics_verdict v, const char *what,
-                                      const char *found, const char *fix);
+/* One finding, in English and by a code, so that the page has words of its own for it. */
+struct diagnostics_finding {
+    enum diagnostics_verdict verdict;
+    const char *what;  /* was looked at: "disk" */
+    const char *code;  /* of what was found: "disk"; NULL: English alone has it */
+    const char *found; /* the same in words: "12 GB free" */
+    const char *fix;   /* what to do about it; NULL: nothing */
+    const char *text;  /* what the words depend on: a name, a path, an error; NULL: nothing */
+    double n;          /* likewise a count, bytes or seconds; 0 where there is none */
+};
+typedef void (*diagnostics_report_fn)(void *context, const struct diagnostics_finding *f);
 
 struct diagnostics {
     diagnostics_report_fn report;

@@ -30,49 +30,57 @@ static const struct option options[] = {
 };
 
 /* diagnostics_report_fn */
-static void report(void *context, enum diagnostics_verdict v, const char *what, const char *found,
-                   const char *fix)
+static void report(void *context, const struct diagnostics_finding *f)
 {
     struct doctor *d = context;
-    d->warnings += v == DIAGNOSTICS_WARNING;
-    d->failures += v == DIAGNOSTICS_FAILURE;
+    d->warnings += f->verdict == DIAGNOSTICS_WARNING;
+    d->failures += f->verdict == DIAGNOSTICS_FAILURE;
     if (!d->json) {
-        printf("%-8s %-18s %s\n", diagnostics_verdict_name(v), what, found);
-        if (fix && v != DIAGNOSTICS_OK)
-            printf("%-8s %-18s   fix: %s\n", "", "", fix);
+        printf("%-8s %-18s %s\n", diagnostics_verdict_name(f->verdict), f->what, f->found);
+        if (f->fix)
+            printf("%-8s %-18s   fix: %s\n", "", "", f->fix);
         return;
     }
     buf_printf(&d->out, "%s{\"check\":", d->n++ ? "," : "");
-    buf_json_string(&d->out, what, strlen(what));
-    buf_printf(&d->out, ",\"verdict\":\"%s\",\"found\":", diagnostics_verdict_name(v));
-    buf_json_string(&d->out, found, strlen(found));
-    if (fix && v != DIAGNOSTICS_OK) {
+    buf_json_string(&d->out, f->what, strlen(f->what));
+    buf_printf(&d->out, ",\"verdict\":\"%s\",\"found\":", diagnostics_verdict_name(f->verdict));
+    buf_json_string(&d->out, f->found, strlen(f->found));
+    if (f->fix) {
         buf_puts(&d->out, ",\"fix\":");
-        buf_json_string(&d->out, fix, strlen(fix));
+        buf_json_string(&d->out, f->fix, strlen(f->fix));
     }
     buf_puts(&d->out, "}");
+}
+
+/* What only a program at the command line looks at. */
+static void say(struct doctor *d, enum diagnostics_verdict v, const char *what, const char *found,
+                const char *fix)
+{
+    report(d, &(struct diagnostics_finding){.verdict = v,
+                                            .what = what,
+                                            .found = found,
+                                            .fix = v == DIAGNOSTICS_OK ? NULL : fix});
 }
 
 static void check_vulkan(struct doctor *d)
 {
     struct err e = {0};
     if (!vulkan_backend.probe->usable(&e))
-        report(d, DIAGNOSTICS_WARNING, "GPU (Vulkan)", e.text,
-               "models run on the CPU; for a GPU install its Vulkan driver (mesa-vulkan-drivers, "
-               "or the vendor's)");
+        say(d, DIAGNOSTICS_WARNING, "GPU (Vulkan)", e.text,
+            "models run on the CPU; for a GPU install its Vulkan driver (mesa-vulkan-drivers, "
+            "or the vendor's)");
     else if (vulkan_is_software())
-        report(d, DIAGNOSTICS_WARNING, "GPU (Vulkan)", "only a software rasteriser answers",
-               "models run on the CPU; for a GPU install its Vulkan driver");
+        say(d, DIAGNOSTICS_WARNING, "GPU (Vulkan)", "only a software rasteriser answers",
+            "models run on the CPU; for a GPU install its Vulkan driver");
     else
-        report(d, DIAGNOSTICS_OK, "GPU (Vulkan)", "a device answers; --backend auto takes it",
-               NULL);
+        say(d, DIAGNOSTICS_OK, "GPU (Vulkan)", "a device answers; --backend auto takes it", NULL);
 }
 
 static void check_programs(struct doctor *d)
 {
     const char *nginx = nginx_program();
-    report(d, nginx ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "nginx", nginx ? nginx : "not found",
-           "apt install nginx-light");
+    say(d, nginx ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "nginx", nginx ? nginx : "not found",
+        "apt install nginx-light");
     char path[4096];
     const char *const shares[] = {"web/index.html", "web/vendor/markdown-it.min.js",
                                   "nginx/up.conf.in"};
@@ -80,8 +88,8 @@ static void check_programs(struct doctor *d)
     for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
         all =
             file_join(path, sizeof path, d->share_dir, shares[i], NULL) && file_exists(path) && all;
-    report(d, all ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "page", d->share_dir,
-           "make install (it needs npm once, for three libraries)");
+    say(d, all ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "page", d->share_dir,
+        "make install (it needs npm once, for three libraries)");
 }
 
 static void check_state(struct doctor *d, const struct diagnostics *c)

@@ -102,8 +102,10 @@ test('the log has the lines of every program, by level, and no prompt', async ()
   for (const program of ['engine', 'short', 'stream', 'record', 'up']) assert.ok(all.items.some((l) => l.program === program), program);
   assert.ok(!JSON.stringify(all).includes(word));
   assert.ok(all.items.every((l, i) => l.text && l.pid > 1 && (i === 0 || l.sequence > all.items[i - 1].sequence)));
+  for (const path of ['/api/users', '/api/status', '/api/admin/status']) await s.json('GET', path);
   const later = (await s.json('GET', `/api/admin/log?after=${all.next}`)).body;
-  assert.ok(later.items.length && later.items.every((l) => l.sequence > all.next)); // at least the request before
+  assert.ok(later.items.some((l) => l.text.includes('route=/api/users ')) && later.items.every((l) => l.sequence > all.next));
+  assert.deepEqual(later.items.filter((l) => /route=\/api\/(admin\/)?(status|log) /.test(l.text)), [], 'what open pages ask again and again')
   const warnings = (await s.json('GET', '/api/admin/log?level=warn')).body.items;
   assert.ok(warnings.length && warnings.every((l) => ['warn', 'error'].includes(l.level))); // the killed recorder
   assert.equal((await s.json('GET', '/api/admin/log?limit=3')).body.items.length, 3);
@@ -115,6 +117,8 @@ test('checks say what was looked at, and what helps', async () => {
   for (const name of ['machine', 'SQLite', 'disk', 'state folder', 'write-ahead log', 'engine', 'heartbeat'])
     assert.ok(quick.some((c) => c.check === name), name);
   for (const c of quick) assert.equal(c.verdict === 'ok', c.fix === undefined, JSON.stringify(c));
+  const coded = (code) => quick.find((c) => c.code === code);
+  assert.ok(quick.every((c) => c.code) && coded('machine').n > 1e8 && Number(coded('machine').text) >= 1 && coded('state_folder').text.startsWith('/'), JSON.stringify(quick));
   assert.ok(!quick.some((c) => c.check === 'database'));
   const whole = (await s.json('GET', '/api/admin/checks?database=true')).body.items;
   assert.equal(whole.find((c) => c.check === 'database').verdict, 'ok');

@@ -129,6 +129,20 @@ test("each error that the server can name has a text", () => {
   assert.deepEqual([...codes].filter((code) => !(`serverErrors.${code}` in english)), []);
 });
 
+test("each finding of the checks has words in the page, and so has the way to mend it", () => {
+  const found = [...read("../fcgi/admin/diagnostics.c").matchAll(/\(struct diagnostics_finding\)\{([^]*?)\}\);/g)].map(([, block]) => block).filter((block) => /\.code = /.test(block));
+  assert.ok(found.length > 14, `${found.length} findings`);
+  for (const block of found) {
+    const part = (name) => literals(new RegExp(`\\.${name} =([^]*?)(?:, *\\.\\w+ =|$)`).exec(`${block.replace(/\s+/g, " ")}`)?.[1] ?? "");
+    const codes = /\.code = code,/.test(block) ? ["engine"] : part("code").filter((code) => code !== "WAL-reset");
+    const [what] = part("what");
+    const all = codes.map((code) => `checks.${code}`);
+    if (what !== "SQLite") assert.ok(`checks.name_${what.replace(/\W/g, "_")}` in english, what);
+    for (const key of all) assert.ok(key in english || /\.text =/.test(block), key);
+    if (part("fix").length) assert.ok(all.some((key) => `${key}_fix` in english), `${all}: no way to mend it`);
+  }
+});
+
 test("the pages hold no text of their own", () => {
   const bad = [];
   for (const f of pages) {

@@ -119,6 +119,8 @@ test('checks: what needs a look is in sight, the rest is folded away', opts, asy
   assert.equal(await page.locator('#view > .checks > .check-ok').count(), 0);
   assert.equal(await page.locator('.checks-fine').evaluate((d) => d.open), bad === 0);
   assert.match(await page.innerText('.checks-fine summary'), /^\d+ checks are OK$/);
+  assert.match(await page.textContent('[data-code=machine]'), /^OKMachine[\d.]+ [GM]B of memory, \d+ CPUs$/);
+  assert.match(await page.textContent('[data-code=engine_ready]'), /^OKEngineReady$/);
 });
 
 test('while sign-up is closed no invitation is made; one press opens it, and the link works', opts, async () => {

@@ -27,9 +27,17 @@ function findings(checks) {
   return n ? { text: t("admin.findings", { n }), href: "#/checks", where: t("admin.checks") } : null;
 }
 
+/** How many records of deleted chats wait for an engine, which alone removes them. */
+export const waitingRemovals = ({ engine: e, prompt_cache: c }) => (e.state === "ready" && c.on ? 0 : c.removals);
+
+function removals(s) {
+  const n = waitingRemovals(s);
+  return n ? { text: t("admin.removalsWait", { n }), href: "#/models", where: t("admin.models") } : null;
+}
+
 /** s: /api/admin/status; checks: what the checks found, [] as long as they run. */
 export function attentionBlock(s, checks) {
-  const lines = [engine(s), backup(s), crashes(s), findings(checks)].filter(Boolean);
+  const lines = [engine(s), backup(s), crashes(s), removals(s), findings(checks)].filter(Boolean);
   if (!lines.length) return block(t("admin.attention"), el("p", { class: "muted" }, t("admin.allGood")));
   return block(t("admin.attention"), el("ul", { class: "attention" }, ...lines.map(({ text, href, where }) => el("li", {}, text, ...(href ? [" ", el("a", { href }, where)] : [])))));
 }

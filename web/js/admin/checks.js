@@ -2,10 +2,22 @@
 
 import { call } from "../api.js";
 import { el } from "../dom.js";
-import { t } from "../i18n.js";
-import { problem } from "./view.js";
+import { has, t } from "../i18n.js";
+import { bytes, problem, span } from "./view.js";
 
 const ORDER = ["failed", "warning", "ok"];
+
+/** A finding in the reader's language, by its code; the server's own English where there are no words for it here. */
+function wordsOf({ check, code, found, fix, text, n }) {
+  const values = { text, n, size: bytes(n), seconds: span(n) };
+  const say = (key, otherwise) => (has(key) ? t(key, values) : otherwise);
+  const state = /^engine_(\w+)$/.exec(code || "")?.[1];
+  return {
+    name: say(`checks.name_${check.replace(/\W/g, "_")}`, check),
+    found: state ? [say(`admin.state_${state}`, state), text].filter(Boolean).join(": ") : say(`checks.${code}`, text || found),
+    fix: fix && say(`checks.${state ? "engine" : code}_fix`, fix),
+  };
+}
 
 function open(view, signal) {
   const list = el("ul", { class: "checks" });
@@ -23,8 +35,11 @@ function open(view, signal) {
       sums.textContent = [["failed", "admin.sumFailed"], ["warning", "admin.sumWarnings"], ["ok", "admin.sumOk"]]
         .filter(([verdict]) => n(verdict)).map(([verdict, key]) => t(key, { n: n(verdict) })).join(" · ");
       items.sort((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict)); // what needs a hand comes first
-      const row = (c) => el("li", { class: `check check-${c.verdict}` }, el("span", { class: "check-verdict" }, t(`admin.verdict_${c.verdict}`)),
-        el("div", {}, el("b", {}, c.check), el("p", {}, c.found), c.fix ? el("p", { class: "muted" }, t("admin.fix", { text: c.fix })) : null));
+      const row = (c) => {
+        const { name, found, fix } = wordsOf(c);
+        return el("li", { class: `check check-${c.verdict}`, data: { code: c.code || "" } }, el("span", { class: "check-verdict" }, t(`admin.verdict_${c.verdict}`)),
+          el("div", {}, el("b", {}, name), el("p", {}, found), fix ? el("p", { class: "muted" }, t("admin.fix", { text: fix })) : null));
+      };
       const fine = items.filter((c) => c.verdict === "ok");
       const bad = items.filter((c) => c.verdict !== "ok");
       list.replaceChildren(...bad.map(row));

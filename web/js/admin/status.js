@@ -3,6 +3,7 @@
 import { el } from "../dom.js";
 import { number, t } from "../i18n.js";
 import { render } from "../render.js";
+import { waitingRemovals } from "./attention.js";
 import { block, bytes, count, dateTime, facts, percent, poll, problem, short, span, stack, table } from "./view.js";
 
 function engineBlock(s) {
@@ -64,7 +65,8 @@ function promptCacheBlock(s) {
     [t("admin.promptCacheSaved"), c.on ? t("admin.promptCacheSavedValue", { tokens: count(c.loaded_tokens), share: percent(c.loaded_tokens, s.load.prompt_tokens) }) : null],
     [t("admin.promptCacheTraffic"), c.on ? t("admin.promptCacheTrafficValue", { read: bytes(c.read_bytes), written: bytes(c.written_bytes) }) : null],
     [t("admin.promptCacheTrouble"), c.refused + c.damaged ? t("admin.promptCacheTroubleValue", { refused: count(c.refused), damaged: count(c.damaged) }) : null],
-    [t("admin.promptCacheLeaving"), c.removals ? count(c.removals) : null]]));
+    [t("admin.promptCacheLeaving"), c.removals ? count(c.removals) : null]]),
+  waitingRemovals(s) ? el("p", { class: "muted" }, t("admin.promptCacheWaits")) : null);
 }
 
 function processBlock(s) {
