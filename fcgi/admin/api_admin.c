@@ -351,6 +351,7 @@ static bool admin_status(struct request *r, struct err *e)
 const struct route api_admin_routes[] = {
     {.method = HTTP_GET,
      .path = "/api/admin/status",
+     .polled = true,
      .auth = ROUTE_ADMIN,
      .pool = POOL_SHORT,
      .handler = admin_status,

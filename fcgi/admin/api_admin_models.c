@@ -152,6 +152,7 @@ static bool stop_pull(struct request *r, struct err *e)
 const struct route api_admin_models_routes[] = {
     {.method = HTTP_GET,
      .path = "/api/admin/models",
+     .polled = true,
      .auth = ROUTE_ADMIN,
      .pool = POOL_SHORT,
      .handler = list_models,

@@ -244,6 +244,7 @@ const struct route api_health_routes[] = {
      .doc = {.summary = "Name and version of the server", .reply = "Version", .statuses = "200"}},
     {.method = HTTP_GET,
      .path = "/api/status",
+     .polled = true,
      .auth = ROUTE_USER,
      .pool = POOL_SHORT,
      .handler = status,

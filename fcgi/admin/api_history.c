@@ -99,6 +99,7 @@ static bool history(struct request *r, struct err *e)
 const struct route api_history_routes[] = {
     {.method = HTTP_GET,
      .path = "/api/admin/history",
+     .polled = true,
      .auth = ROUTE_ADMIN,
      .pool = POOL_SHORT,
      .handler = history,

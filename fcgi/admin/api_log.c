@@ -67,6 +67,7 @@ static bool read_log(struct request *r, struct err *e)
 const struct route api_log_routes[] = {
     {.method = HTTP_GET,
      .path = "/api/admin/log",
+     .polled = true,
      .auth = ROUTE_ADMIN,
      .pool = POOL_SHORT,
      .handler = read_log,

@@ -229,6 +229,7 @@ static bool base(struct request *r, struct err *e)
 const struct route api_changes_routes[] = {
     {.method = HTTP_GET,
      .path = "/api/changes",
+     .polled = true,
      .auth = ROUTE_USER,
      .pool = POOL_SHORT,
      .handler = changes,

@@ -213,14 +213,16 @@ static void count_and_log(struct request *r)
     atomic_fetch_add_explicit(&s->bytes_out, r->bytes_out, memory_order_relaxed);
     if (r->client_gone)
         atomic_fetch_add_explicit(&s->client_gone, 1, memory_order_relaxed);
-    log_info("id=%s method=%s route=%s status=%d ms=%.1f overhead_ms=%.2f in=%zu out=%llu "
-             "user=%lld key=%lld job=%llu "
-             "prompt=%d completion=%d%s",
-             r->id, http_method_name(r->method), r->route ? r->route->path : "-", r->status,
-             (double)total / 1e6, (double)overhead / 1e6, r->body_len,
-             (unsigned long long)r->bytes_out, (long long)r->who.user_id, (long long)r->who.key_id,
-             (unsigned long long)r->job, (int)r->prompt_tokens, (int)r->completion_tokens,
-             r->client_gone ? " gone=1" : "");
+    const bool poll = r->route && r->route->polled && r->status < 400;
+    log_write(poll ? LOG_DEBUG : LOG_INFO, LOG_MODULE,
+              "id=%s method=%s route=%s status=%d ms=%.1f overhead_ms=%.2f in=%zu out=%llu "
+              "user=%lld key=%lld job=%llu "
+              "prompt=%d completion=%d%s",
+              r->id, http_method_name(r->method), r->route ? r->route->path : "-", r->status,
+              (double)total / 1e6, (double)overhead / 1e6, r->body_len,
+              (unsigned long long)r->bytes_out, (long long)r->who.user_id, (long long)r->who.key_id,
+              (unsigned long long)r->job, (int)r->prompt_tokens, (int)r->completion_tokens,
+              r->client_gone ? " gone=1" : "");
 }
 
 void route_serve(struct request *r, const struct err *refused)

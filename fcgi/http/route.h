@@ -77,6 +77,7 @@ struct route {
     route_handler handler;
     enum key_scope scope;
     bool probe;     /* a 503 is what it found, and no failure of its own */
+    bool polled;    /* open pages ask again and again: a reply that went well is logged for debug */
     bool confirmed; /* a session must have proved lately who it is: auth/confirmation.h */
     struct route_doc doc;
     const struct api_dialect *dialect; /* dialect.h; NULL: dialect_default */

@@ -177,7 +177,7 @@ static bool run_import(struct request *r, struct upload *u, struct progress *g,
              ok ? "" : " ended=", ok ? "" : err_code_name(why.code));
     if (!g->dry_run && report->imported) {
         char target[64];
-        snprintf(target, sizeof target, "%lld conversations", (long long)report->imported);
+        snprintf(target, sizeof target, "conversations:%lld", (long long)report->imported);
         audit_record(r, r->who.user_id, r->who.name, "history.import", target);
     }
     if (g->events) {

@@ -256,7 +256,7 @@ static bool remove_model(struct request *r, struct err *e)
     .scope = SCOPE_ADMIN
 
 const struct route api_registry_routes[] = {
-    {ROW(HTTP_GET, "/api/admin/registry", list),
+    {ROW(HTTP_GET, "/api/admin/registry", list), .polled = true,
      .doc = {.summary = "The models beside the first: of this machine and of other servers, and "
                         "who may use them",
              .reply = "RegistryList",

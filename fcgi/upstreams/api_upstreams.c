@@ -294,7 +294,7 @@ static bool test(struct request *r, struct err *e)
     .scope = SCOPE_ADMIN
 
 const struct route api_upstreams_routes[] = {
-    {ROW(HTTP_GET, "/api/admin/upstreams", list),
+    {ROW(HTTP_GET, "/api/admin/upstreams", list), .polled = true,
      .doc = {.summary = "The servers that answer for this one, and how they are",
              .reply = "UpstreamList",
              .statuses = "200"}},
