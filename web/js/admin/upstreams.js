@@ -27,7 +27,7 @@ function addForm(again) {
   models.setAttribute("placeholder", t("admin.upstreamModelsExample"));
   const dialect = el("select", {}, ...Object.entries(DIALECTS).map(([value, name]) => el("option", { value }, name)));
   const wrong = el("p", { class: "form-error", role: "alert", hidden: true });
-  const form = el("form", { class: "admin-row" }, el("label", {}, t("admin.upstreamName"), name), el("label", {}, t("admin.upstreamUrl"), url),
+  const form = el("form", { class: "upstream-form" }, el("label", {}, t("admin.upstreamName"), name), el("label", {}, t("admin.upstreamUrl"), url),
     el("label", {}, t("admin.upstreamDialect"), dialect), el("label", {}, t("admin.upstreamModels"), models), el("label", {}, t("admin.upstreamKey"), key),
     el("button", { class: "primary", type: "submit" }, t("admin.upstreamAdd")));
   form.addEventListener("submit", async (event) => {

@@ -44,12 +44,14 @@ export function facts(rows) {
     .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
 
-/** A table that scrolls within itself on a phone. A row may have a name of its own by which it is known when it is drawn again: `keys`. */
+/** A table; on a phone each row is a card of its own, with the heads before its values (admin.css), so the roles are said. A row may have a name of
+ *  its own by which it is known when it is drawn again: `keys`. */
 export function table(caption, heads, rows, keys) {
   return el("div", { class: "admin-scroll", tabIndex: 0, role: "group", ariaLabel: caption },
-    el("table", { class: "admin-table" }, el("caption", { class: "sr" }, caption),
-      el("thead", {}, el("tr", {}, ...heads.map((h) => (h ? el("th", { scope: "col" }, h) : el("td", {}))))),
-      el("tbody", {}, ...rows.map((cells, i) => el("tr", keys ? { data: { key: keys[i] } } : {}, ...cells.map((c) => el("td", {}, c)))))));
+    el("table", { class: "admin-table as-cards", role: "table" }, el("caption", { class: "sr" }, caption),
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...heads.map((h) => (h ? el("th", { scope: "col", role: "columnheader" }, h) : el("td", { role: "cell" }))))),
+      el("tbody", { role: "rowgroup" }, ...rows.map((cells, i) => el("tr", { role: "row", ...(keys ? { data: { key: keys[i] } } : {}) },
+        ...cells.map((c, n) => el("td", { role: "cell", data: { head: heads[n] || "" } }, c)))))));
 }
 
 /** A bar of parts to scale: [[label, bytes], ...], with its legend. */
