@@ -47,9 +47,9 @@ test('files are seen by strangers where the owner says so', opts, async () => {
   await page.click('.menu button:has(.i-share)');
   await page.check('#share-files');
   await page.click('#share-form .primary');
-  const href = await page.getAttribute('#share-link a', 'href');
+  const href = await (await page.waitForSelector('#share-url')).inputValue();
   await page.locator('#share-list li', { hasText: 'with files' }).waitFor(); // drawn anew after the link is shown
-  await page.click('#share-link .icon-button');
+  await page.click('#share-copy');
   await page.waitForSelector('#share-dialog .toast'); // what lies behind a modal dialog is read to nobody
   await page.keyboard.press('Escape');
   await page.waitForSelector('body > #toasts .toast');

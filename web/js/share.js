@@ -1,7 +1,7 @@
 // The dialog that makes, shows and revokes read-only links to a chat.
 
 import { call } from "./api.js";
-import { announce, copyText, el, $, icon, toast } from "./dom.js";
+import { announce, copyText, el, $, toast } from "./dom.js";
 import { date, t } from "./i18n.js";
 import { render } from "./render.js";
 import { state } from "./state.js";
@@ -34,6 +34,8 @@ export async function shareDialog(c) {
   $("share-dialog").showModal();
 }
 
+$("share-url").addEventListener("focus", ({ target }) => target.select());
+$("share-copy").addEventListener("click", () => copyText($("share-url").value, t("share.copied")));
 $("share-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const days = Number($("share-days").value);
@@ -42,10 +44,9 @@ $("share-form").addEventListener("submit", async (event) => {
     const link = await call("POST", `/api/conversations/${conversation.id}/shares`, terms);
     const url = location.origin + link.path;
     $("share-link").hidden = false;
-    $("share-link").replaceChildren(el("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, url), " ",
-      el("button", { type: "button", class: "icon-button", ariaLabel: t("share.copy"), on: { click: () => copyText(url, t("share.copied")) } }, icon("copy")));
+    $("share-url").value = url;
     await draw();
-    $("share-link").querySelector("button").focus(); // what one does next with it
+    $("share-copy").focus(); // what one does next with it
     announce(t("share.created"));
   } catch (error) { toast(error.message, 5000); }
 });

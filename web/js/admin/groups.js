@@ -35,51 +35,64 @@ function addForm(done) {
 
 const check = (label, props, note) => el("label", { class: "check-line" }, el("input", { type: "checkbox", ...props }), el("span", { class: "grow", dir: "auto" }, label), note ? el("span", { class: "muted" }, note) : null);
 
+// The parts of the window. What one has is read when it is saved: read() gives the fields of the group that it holds. While its key stays it
+// is not drawn again, so that what is being typed stays.
+
 /** Everybody, by a search, with a box each; what was chosen stays chosen while one searches on. */
-function membersForm(group, people, members, save) {
+function membersPart(people, members, changed) {
   const before = new Map(members.map((m) => [m.id, m]));
   const chosen = new Set(before.keys());
   const search = el("input", { type: "search", placeholder: t("groups.search"), ariaLabel: t("groups.search") });
   const list = el("div", { class: "pick-list", role: "group", ariaLabel: t("groups.members") });
   const words = el("p", { class: "muted", role: "status" });
+  let found = [];
   const draw = () => {
     const text = search.value.trim().toLowerCase();
-    const found = people.filter((p) => p.name.toLowerCase().includes(text)).sort((a, b) => before.has(b.id) - before.has(a.id) || a.name.localeCompare(b.name));
-    list.replaceChildren(...found.slice(0, SHOWN).map((p) => check(p.name, { checked: chosen.has(p.id), on: { change: ({ target }) => { if (target.checked) chosen.add(p.id); else chosen.delete(p.id); tell(found.length); } } }, before.get(p.id)?.by_provider ? t("groups.byProvider") : "")));
-    tell(found.length);
+    found = people.filter((p) => p.name.toLowerCase().includes(text)).sort((a, b) => before.has(b.id) - before.has(a.id) || a.name.localeCompare(b.name));
+    list.replaceChildren(...found.slice(0, SHOWN).map((p) => check(p.name, { checked: chosen.has(p.id), value: String(p.id) }, before.get(p.id)?.by_provider ? t("groups.byProvider") : "")));
+    tell();
   };
-  const tell = (n) => { words.textContent = [t("groups.found", { n, chosen: chosen.size }), n > SHOWN ? t("groups.more", { n: n - SHOWN }) : ""].filter(Boolean).join(" · "); };
+  const tell = () => {
+    const n = found.length;
+    words.textContent = [t("groups.found", { n, chosen: chosen.size }), n > SHOWN ? t("groups.more", { n: n - SHOWN }) : ""].filter(Boolean).join(" · ");
+  };
+  const choose = ({ target }) => {
+    if (target === search) return;
+    const { id } = found.find((p) => String(p.id) === target.value);
+    if (target.checked) chosen.add(id);
+    else chosen.delete(id);
+    changed();
+    tell();
+  };
   search.addEventListener("input", draw);
+  search.addEventListener("keydown", (event) => { if (event.key === "Enter") event.preventDefault(); }); // it searches, and saves nothing
   draw();
-  return el("form", { class: "group-form", data: { key: `members ${members.map((m) => m.id)}` }, on: { submit: (event) => {
-    event.preventDefault();
-    save("POST", `/api/groups/${group.id}/members`, { add: [...chosen].filter((id) => !before.has(id)), remove: [...before.keys()].filter((id) => !chosen.has(id)) });
-  } } }, search, list, words, el("div", {}, el("button", { class: "primary small" }, t("groups.saveMembers"))));
+  const node = el("div", { class: "group-form", data: { key: `members ${members.map((m) => m.id)}` }, on: { change: choose } }, search, list, words);
+  node.members = () => ({ add: [...chosen].filter((id) => !before.has(id)), remove: [...before.keys()].filter((id) => !chosen.has(id)) });
+  return node;
 }
 
 /** Boxes of what is not for everyone; what is, with a way to limit it. */
-function givenList(title, items, chosen, { change, limit }) {
-  const row = (x) => el("div", { class: "given", data: { key: `${x.id} ${x.open} ${chosen.includes(x.id)}` } },
-    check(x.name, { checked: x.open || chosen.includes(x.id), disabled: x.open, on: { change: ({ target }) => change(target.checked ? [...chosen, x.id] : chosen.filter((id) => id !== x.id)) } }, x.open ? t("groups.forAll") : ""),
+function givenPart(title, items, chosen, { changed, limit }) {
+  const row = (x) => el("div", { class: "given", data: { key: `${x.id} ${x.open}` } },
+    check(x.name, { checked: x.open || chosen.has(x.id), disabled: x.open, on: { change: ({ target }) => { if (target.checked) chosen.add(x.id); else chosen.delete(x.id); changed(); } } }, x.open ? t("groups.forAll") : ""),
     el("button", { type: "button", class: "quiet small", ariaLabel: `${t(x.open ? "groups.restrict" : "groups.open")}: ${x.name}`, on: { click: () => limit(x) } }, t(x.open ? "groups.restrict" : "groups.open")));
   return el("div", { role: "group", ariaLabel: title, data: { key: title } }, ...(items.length ? items.map(row) : [el("p", { class: "muted" }, t("groups.nothing"))]));
 }
 
-function aboutForm(group, save) {
-  const field = (name, props) => el("label", {}, t(`groups.${name}`), el("input", { name, value: group[name], ...props }));
-  return el("form", { class: "group-form", data: { key: `about ${group.name} ${group.description} ${group.claim}` }, on: { submit: (event) => {
-    event.preventDefault();
-    save("PATCH", `/api/groups/${group.id}`, Object.fromEntries([...new FormData(event.target)].map(([k, v]) => [k, v.trim()])));
-  } } }, field("name", { maxLength: 64, required: true }), field("description", { maxLength: 200 }), field("claim", { maxLength: 200 }), el("p", { class: "muted" }, t("groups.claimText")),
-  el("div", {}, el("button", { class: "primary small" }, t("common.save"))));
+function aboutPart(group, changed) {
+  const fields = [["name", { maxLength: 64, required: true }], ["description", { maxLength: 200 }], ["claim", { maxLength: 200 }]]
+    .map(([name, props]) => [name, el("input", { value: group[name], ...props })]);
+  const node = el("div", { class: "group-form", data: { key: `about ${group.name} ${group.description} ${group.claim}` }, on: { input: changed } }, ...fields.map(([name, input]) => el("label", {}, t(`groups.${name}`), input)), el("p", { class: "muted" }, t("groups.claimText")));
+  node.read = () => Object.fromEntries(fields.map(([name, input]) => [name, input.value.trim()]));
+  return node;
 }
 
-function limitsForm(group, save) {
+function limitsPart(group, changed) {
   const { nodes, read } = limitFields(group.limits, t("groups.unsaid"));
-  return el("form", { class: "limits", data: { key: `limits ${JSON.stringify(group.limits)}` }, on: { submit: (event) => {
-    event.preventDefault();
-    save("PATCH", `/api/groups/${group.id}`, { limits: read() });
-  } } }, ...nodes, el("p", { class: "muted" }, t("groups.limitsText")), el("div", {}, el("button", { class: "primary small" }, t("users.saveLimits"))));
+  const node = el("div", { class: "limits", data: { key: `limits ${JSON.stringify(group.limits)}` }, on: { input: changed } }, ...nodes, el("p", { class: "muted" }, t("groups.limitsText")));
+  node.read = () => ({ limits: read() });
+  return node;
 }
 
 async function fetchGroup(id) {
@@ -93,38 +106,62 @@ async function fetchGroup(id) {
     servers: servers.items.filter((s) => s.everyone).map((s) => ({ id: s.id, name: s.name, open: s.groups === null })) };
 }
 
-function parts({ group, members, people, models, servers }, close, redraw) {
-  const path = `/api/groups/${group.id}`;
-  const save = async (method, at, payload) => {
+/** draft: what of models and tool servers is chosen and not saved yet. */
+function parts({ group, members, people, models, servers }, { draft, changed, close, redraw }) {
+  const act = async (method, at, payload) => {
     try { await call(method, at, payload); toast(t("groups.saved")); } catch (error) { toast(error.message, 5000); }
     redraw();
   };
   const remove = async () => {
     if (!await confirmDialog(t("groups.removeTitle", { name: group.name }), t("groups.removeText"), t("groups.remove"))) return;
-    try { await call("DELETE", path); toast(t("groups.removed")); close(); } catch (error) { toast(error.message, 5000); }
+    try { await call("DELETE", `/api/groups/${group.id}`); toast(t("groups.removed")); close(); } catch (error) { toast(error.message, 5000); }
   };
-  return [aboutForm(group, save),
-    el("h3", {}, t("groups.members")), membersForm(group, people, members, save),
-    el("h3", {}, t("groups.models")), givenList(t("groups.models"), models, group.models, { change: (ids) => save("PATCH", path, { models: ids }), limit: (m) => save("PATCH", `/api/admin/registry/${m.id}`, { everyone: !m.open }) }),
-    el("h3", {}, t("groups.tools")), givenList(t("groups.tools"), servers, group.tool_servers, { change: (ids) => save("PATCH", path, { tool_servers: ids }), limit: (s) => save("PUT", `/api/tool-servers/${s.id}/groups`, { groups: s.open ? [] : null }) }),
-    el("h3", {}, t("groups.limits")), limitsForm(group, save),
+  return [aboutPart(group, changed),
+    el("h3", {}, t("groups.members")), membersPart(people, members, changed),
+    el("h3", {}, t("groups.models")), givenPart(t("groups.models"), models, draft.models, { changed, limit: (m) => act("PATCH", `/api/admin/registry/${m.id}`, { everyone: !m.open }) }),
+    el("h3", {}, t("groups.tools")), givenPart(t("groups.tools"), servers, draft.tool_servers, { changed, limit: (s) => act("PUT", `/api/tool-servers/${s.id}/groups`, { groups: s.open ? [] : null }) }),
+    el("h3", {}, t("groups.limits")), limitsPart(group, changed),
     el("div", { class: "admin-row", data: { key: "remove" } }, el("button", { type: "button", class: "quiet bad", on: { click: remove } }, t("groups.remove")))];
 }
 
 function groupDialog(id, done) {
+  const path = `/api/groups/${id}`;
   const body = el("div", {});
   const title = el("h2", {});
-  const dialog = el("dialog", { class: "dialog person" }, title, body, el("form", { method: "dialog", class: "dialog-row" }, el("button", { class: "quiet" }, t("common.close"))));
+  const save = el("button", { class: "primary", disabled: true }, t("common.save"));
+  const form = el("form", {}, body, el("div", { class: "dialog-row" }, el("button", { class: "quiet", type: "button", on: { click: () => dialog.close() } }, t("common.close")), save));
+  const dialog = el("dialog", { class: "dialog person" }, title, form);
   const begin = rounds();
+  let draft = null;
+  const changed = () => { save.disabled = false; };
   const redraw = async () => {
     const counts = begin();
     try {
       const found = await fetchGroup(id);
       if (!counts()) return;
       title.textContent = dialog.ariaLabel = found.group.name;
-      render(body, ...parts(found, () => dialog.close(), redraw));
+      draft ??= { models: new Set(found.group.models), tool_servers: new Set(found.group.tool_servers) };
+      render(body, ...parts(found, { draft, changed, close: () => dialog.close(), redraw }));
     } catch (error) { if (counts()) render(body, problem(error)); }
   };
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (save.disabled) return; // Enter in a field of which nothing was changed
+    save.disabled = true;
+    const fields = Object.assign({ models: [...draft.models], tool_servers: [...draft.tool_servers] }, ...[...body.children].map((part) => part.read?.() ?? {}));
+    const members = [...body.children].find((part) => part.members).members();
+    try {
+      await call("PATCH", path, fields);
+      if (members.add.length || members.remove.length) await call("POST", `${path}/members`, members);
+      toast(t("groups.saved"));
+      draft = null;
+    } catch (error) {
+      toast(error.message, 5000);
+      save.disabled = false;
+      return; // what was typed stays
+    }
+    redraw();
+  });
   dialog.addEventListener("close", () => { dialog.remove(); done(); });
   document.body.append(dialog);
   dialog.showModal();
