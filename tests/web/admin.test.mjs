@@ -140,7 +140,7 @@ test('log and checks', opts, async () => {
   await page.locator('.checks-fine summary').click(); // what is fine is folded away
   await page.getByText('state folder').waitFor();
   await page.getByRole('button', { name: 'Full database check' }).click();
-  await page.getByText('whole (quick_check)').waitFor();
+  await page.getByText('Intact (quick_check)').waitFor();
 });
 
 test('models: another one is loaded by the page', opts, async () => {

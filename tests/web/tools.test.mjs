@@ -156,6 +156,7 @@ test('two calls: one is denied, one fails; the model hears of both', opts, async
   await say(page, order({ steps: [calling(['calc_wipe_disk', {}], ['calc_fail', {}]), 'I give up.'] }));
   await until(page, () => document.querySelectorAll('.call-ask').length === 2);
   assert.match(await cards().first().textContent(), /May change or delete things/);
+  assert.deepEqual(await page.locator('.call-ask').evaluateAll((all) => all.map((box) => [Boolean(box.querySelector('.call-warn')), box.querySelectorAll('.primary').length])), [[true, 0], [false, 1]], 'what may delete is not what stands out');
   await picture('tools-two');
   await cards().first().getByRole('button', { name: 'Don’t allow' }).click();
   await until(page, () => document.querySelector('.call-state')?.textContent === 'not allowed · 0 ms');

@@ -111,9 +111,10 @@ function drawStats(view, message) {
   }
   // While it runs they stand below the text box, where nothing moves.
   const said = parts.filter(Boolean);
-  const text = said.join(" · ");
-  $("composer-hint").replaceChildren(...(message.status === "running" && !view.root.closest(".beside") ? said.flatMap((part, n) => [n ? " " : "", el("span", {}, n ? `· ${part}` : part)]) : []));
-  view.root.querySelector(".stats").textContent = message.status === "running" ? "" : text;
+  const figures = said.flatMap((part, n) => [n ? " " : "", el("span", {}, n ? `· ${part}` : part)]); // where there is no room one is left out whole
+  const running = message.status === "running";
+  $("composer-hint").replaceChildren(...(running && !view.root.closest(".beside") ? figures : []));
+  view.root.querySelector(".stats").replaceChildren(...(running ? [] : figures));
 }
 
 function drawReasoning(view, message, live) {

@@ -123,7 +123,7 @@ function question(view, c, { server, tool }) {
   const words = lost ? t("toolServers.lost") : note && note.reason !== "tool_permission" ? note.text : t(server.everyone ? "toolServers.askShared" : "toolServers.ask", { server: server.name, tool: tool.title || tool.name });
   return el("div", { class: "call-ask", role: "group", ariaLabel: t("toolServers.askTitle", { tool: tool.title || tool.name }), data: { key: `ask ${lost} ${note?.text || ""}` } },
     el("p", {}, words), tool.destructive ? el("p", { class: "call-warn" }, t("toolServers.destructive")) : null,
-    el("div", { class: "call-buttons" }, button("primary", t(lost || (note && !/^tool_(permission|rounds|changed)$/.test(note.reason)) ? "toolServers.runAgain" : "toolServers.once"), () => run(view, c, "once"), "once"),
+    el("div", { class: "call-buttons" }, button(tool.destructive ? "quiet" : "primary", t(lost || (note && !/^tool_(permission|rounds|changed)$/.test(note.reason)) ? "toolServers.runAgain" : "toolServers.once"), () => run(view, c, "once"), "once"),
       tool.always && !note ? null : button("quiet", t("toolServers.always"), () => run(view, c, "always"), "always"), button("quiet", t("toolServers.deny"), () => run(view, c, "no"), "no")));
 }
 

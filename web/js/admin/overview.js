@@ -68,7 +68,7 @@ function dayTiles(u, users) {
     graph: el("span", { class: "spark-box" }, dayBarsSmall({ label: title, first, values, words }), el("span", { class: "spark-top", ariaHidden: "true" }, compact(Math.max(...values)))) });
   return [
     dayTile(t("admin.tilePeople"), people, count(people.at(-1)), t("admin.tilePeopleOf", { n: users }), (n) => t("admin.tilePeopleDay", { n })),
-    dayTile(t("admin.tileTokens"), tokens, short(tokens.at(-1)), t("admin.tileMonth", { n: sum(tokens) }), (n) => t("thread.tokens", { n })),
+    dayTile(t("admin.tileTokens"), tokens, count(tokens.at(-1)), t("admin.tileMonth", { n: sum(tokens) }), (n) => t("thread.tokens", { n })),
   ];
 }
 

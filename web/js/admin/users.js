@@ -7,7 +7,7 @@ import { dayBarsSmall } from "../bars.js";
 import { copyText, el, rounds, toast } from "../dom.js";
 import { date, t } from "../i18n.js";
 import { render } from "../render.js";
-import { ago, block, bytes, count, dateTime, problem, short, table } from "./view.js";
+import { ago, block, bytes, count, dateTime, problem, table } from "./view.js";
 
 const DAYS = 30;
 const DAY_MS = 86400000;
@@ -26,7 +26,7 @@ function lastSeen(ms) {
 
 function monthOf(user, daily) {
   const values = daily.of(user.id);
-  return el("span", { class: "month" }, dayBarsSmall({ label: user.name, first: daily.first, values, words: (n) => t("thread.tokens", { n }) }), short(values.reduce((a, b) => a + b, 0)));
+  return el("span", { class: "month" }, dayBarsSmall({ label: user.name, first: daily.first, values, words: (n) => t("thread.tokens", { n }) }), count(values.reduce((a, b) => a + b, 0)));
 }
 
 function stateOf(user) {
