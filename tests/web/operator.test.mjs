@@ -22,7 +22,7 @@ async function section(name) {
 test('an admin of a new server is led through the first steps, until they are closed', opts, async () => {
   await page.waitForSelector('#first-run');
   const steps = page.locator('#first-run li');
-  assert.deepEqual(await steps.locator('b').allInnerTexts(), ['Choose a model that fits', 'Invite people', 'Bring your chats along']);
+  assert.deepEqual(await steps.locator('b').allInnerTexts(), ['Choose a model that fits', 'Invite people', 'Bring your chats']);
   assert.match(await page.innerText('#first-run'), /\d of 3 done/);
   assert.equal(await steps.nth(0).locator('a').getAttribute('href'), '/admin#/models');
   await steps.nth(1).getByRole('button', { name: 'Create invitation' }).click();
@@ -37,7 +37,7 @@ test('an admin of a new server is led through the first steps, until they are cl
   await page.waitForSelector('#import-dialog[open]');
   await page.setInputFiles('#import-dialog input[type=file]', { name: 'c.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify([chatgpt()])) });
   await page.click('#import-dialog .import-start');
-  await page.waitForSelector('#first-run li.is-done >> nth=-1 >> text=Bring your chats along');
+  await page.waitForSelector('#first-run li.is-done >> nth=-1 >> text=Bring your chats');
   await page.reload(); // the card stays over the first chats
   await page.waitForSelector('#first-run');
   await page.click('#first-run > button');
