@@ -61,6 +61,11 @@ test('a Mermaid diagram is drawn, and a wrong one says why and stays text', opts
   const first = page.frameLocator('.code-frame >> nth=0');
   await first.locator('svg').getByText('Tide').waitFor();
   await until(page, () => parseFloat(document.querySelector('.code-frame').style.height) > 40);
+  const drawn = await first.locator('svg style').textContent();
+  await page.emulateMedia({ colorScheme: 'dark' });
+  for (let i = 0; i < 200 && await first.locator('svg style').textContent() === drawn; i++) await page.waitForTimeout(25);
+  assert.notEqual((await first.locator('svg style').textContent()).replace(/drawing-\d+/g, ''), drawn.replace(/drawing-\d+/g, ''), 'it follows the page into the dark');
+  await page.emulateMedia({ colorScheme: 'light' });
   await page.locator('.code-problem:not([hidden])').waitFor();
   assert.equal(await page.locator('.code').nth(1).locator('pre').isVisible(), true);
 });

@@ -26,15 +26,21 @@ function frame(page, kind, title, send, hear) {
   return node;
 }
 
+/** In the colours of the page, also when those change. */
 function drawDiagram(text, failed) {
-  const dark = document.documentElement.dataset.theme === "dark";
-  const node = frame("diagram", "diagram", t("preview.diagram"), () => ({ text, dark }), ({ height, problem }) => {
+  const sent = () => ({ text, dark: document.documentElement.dataset.theme === "dark" });
+  const node = frame("diagram", "diagram", t("preview.diagram"), sent, ({ height, problem }) => {
     if (problem) failed(String(problem).split("\n")[0].slice(0, 200));
     else if (height > 0) {
       node.style.height = `${Math.min(height, 4000)}px`;
       node.dispatchEvent(new Event("grown", { bubbles: true }));
     }
   });
+  const colours = new MutationObserver(() => {
+    if (node.isConnected) node.contentWindow.postMessage(sent(), "*");
+    else colours.disconnect();
+  });
+  colours.observe(document.documentElement, { attributeFilter: ["data-theme"] });
   return node;
 }
 
