@@ -64,13 +64,17 @@ house.server.url = `http://127.0.0.1:${proxy.address().port}`;
 
 async function measure() {
   const page = await house.page();
+  const { id } = (await house.server.json('POST', '/api/conversations', { title: 'A long one' })).body;
+  await page.goto(`${house.server.url}/#/c/${id}`); // of a new chat the message box goes down with the first message, as it should
+  await until(page, () => document.querySelector('#title').textContent === 'A long one');
+  await page.waitForTimeout(1000);
   const cdp = await page.context().newCDPSession(page);
   await page.evaluate(() => {
     globalThis.seen = { shifts: [], frames: [] };
     new PerformanceObserver((list) => {
       for (const e of list.getEntries()) globalThis.seen.shifts.push({ value: e.value, late: e.hadRecentInput,
         what: e.sources.map((s) => `${s.node?.className || s.node?.textContent.slice(0, 30) || 'a node that is gone'} ${['x', 'y', 'width', 'height'].map((k) => `${k} ${s.previousRect[k].toFixed(1)}→${s.currentRect[k].toFixed(1)}`).join(' ')}`).join(', ') });
-    }).observe({ type: 'layout-shift', buffered: true });
+    }).observe({ type: 'layout-shift' }); // those of the load are paint.mjs's
     const tick = (at) => { globalThis.seen.frames.push(at); requestAnimationFrame(tick); };
     requestAnimationFrame(tick);
   });

@@ -74,7 +74,7 @@ test('the operator adds, tests, drains and removes one', opts, async () => {
   await row.getByText('Ready').waitFor();
   assert.ok(!(await page.content()).includes('sk-secret'));
   await row.getByRole('button', { name: 'Test' }).click();
-  await page.getByText(/second answered after/).waitFor();
+  await page.getByText(/second answered in/).waitFor();
   assert.equal(up.seen.at(-1).body.model, 'theirs');
   await row.getByRole('button', { name: 'Drain' }).click();
   await row.getByText('Drained').waitFor();
