@@ -29,6 +29,14 @@ test('each value says where it comes from', opts, async () => {
   assert.match(await origin('temperature'), /^Model default: [\d.]+$/);
   await page.fill('[name=temperature]', '0.4');
   assert.equal(await origin('temperature'), 'This chat');
+  const slider = page.getByRole('slider', { name: 'Temperature' });
+  assert.equal(await slider.inputValue(), '0.4');
+  await slider.focus();
+  await page.keyboard.press('ArrowRight');
+  assert.equal(await page.inputValue('[name=temperature]'), '0.45');
+  await page.getByRole('button', { name: 'Reset to defaults' }).click();
+  assert.deepEqual([await page.inputValue('[name=temperature]'), await page.locator('[data-field=temperature]').getAttribute('data-changed')], ['', null]);
+  await page.fill('[name=temperature]', '0.4');
   await page.click('#settings-defaults');
   await until(page, () => document.querySelector('[data-field=temperature] .origin').textContent === 'My default');
   await page.fill('[name=top_p]', '0.5');

@@ -9,13 +9,13 @@ await loadStrings();
 
 const FIELDS = [
   { name: "max_tokens", label: "settings.maxTokens", min: 1, step: 1, empty: "settings.noLimit", plain: true },
-  { name: "temperature", label: "settings.temperature", min: 0, max: 2, step: 0.05 },
-  { name: "top_p", label: "settings.topP", min: 0, max: 1, step: 0.01 },
+  { name: "temperature", label: "settings.temperature", min: 0, max: 2, step: 0.05, slides: [0, 2] },
+  { name: "top_p", label: "settings.topP", min: 0, max: 1, step: 0.01, slides: [0, 1] },
   { name: "top_k", label: "settings.topK", min: -1, step: 1 },
-  { name: "min_p", label: "settings.minP", min: 0, max: 1, step: 0.01 },
-  { name: "repetition_penalty", label: "settings.repetition", min: 0.01, max: 10, step: 0.01 },
-  { name: "presence_penalty", label: "settings.presence", min: -2, max: 2, step: 0.1 },
-  { name: "frequency_penalty", label: "settings.frequency", min: -2, max: 2, step: 0.1 },
+  { name: "min_p", label: "settings.minP", min: 0, max: 1, step: 0.01, slides: [0, 1] },
+  { name: "repetition_penalty", label: "settings.repetition", min: 0.01, max: 10, step: 0.01, slides: [0.5, 2] },
+  { name: "presence_penalty", label: "settings.presence", min: -2, max: 2, step: 0.1, slides: [-2, 2] },
+  { name: "frequency_penalty", label: "settings.frequency", min: -2, max: 2, step: 0.1, slides: [-2, 2] },
   { name: "seed", label: "settings.seed", step: 1, empty: "settings.random" },
 ];
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
@@ -33,7 +33,13 @@ function row(name, label, input, wide) {
   return el("label", { class: wide ? "wide" : "", data: { field: name } }, el("span", {}, t(label)), input, el("small", { class: "origin muted" }));
 }
 
-const numberRow = (f) => row(f.name, f.label, el("input", { name: f.name, type: "number", ...(f.min === undefined ? {} : { min: f.min }), ...(f.max === undefined ? {} : { max: f.max }), step: f.step }));
+/** A number; where few values make sense, with a slider for them, which shows the default as long as nothing is set. */
+function numberRow(f) {
+  const input = el("input", { name: f.name, type: "number", ...(f.min === undefined ? {} : { min: f.min }), ...(f.max === undefined ? {} : { max: f.max }), step: f.step });
+  if (!f.slides) return row(f.name, f.label, input);
+  const slider = el("input", { type: "range", min: f.slides[0], max: f.slides[1], step: f.step, ariaLabel: t(f.label), on: { input: () => { input.value = slider.value; } } });
+  return row(f.name, f.label, el("span", { class: "slide" }, input, slider)); // the number first: the label is its
+}
 const codeRow = (name, label, hint) => row(name, label, el("textarea", { name, rows: 3, class: "mono", spellcheck: false, placeholder: t(hint) }), true);
 
 class SettingsForm {
@@ -68,8 +74,12 @@ class SettingsForm {
       codeRow("json_schema", "settings.schema", "settings.schemaHint"),
       codeRow("tools", "settings.tools", "settings.toolsHint"),
     ];
+    const reset = el("button", { type: "button", class: "quiet small wide settings-reset", on: { click: () => {
+      for (const node of this.advanced.querySelectorAll("[name]")) node.value = "";
+      this.drawOrigins();
+    } } }, t("settings.reset"));
     this.rows = [...plain, ...more];
-    this.advanced = el("details", { class: "settings-advanced" }, el("summary", {}, t("settings.advanced")), el("div", { class: "grid" }, ...more));
+    this.advanced = el("details", { class: "settings-advanced" }, el("summary", {}, t("settings.advanced")), el("div", { class: "grid" }, ...more, reset));
     this.fields = el("div", { id: "settings-fields" }, el("div", { class: "grid" }, ...plain), this.advanced);
   }
 
@@ -139,6 +149,8 @@ class SettingsForm {
       node.querySelector(".origin").textContent = this.origin(field, values[field] ?? null);
       const input = node.querySelector("input");
       if (input) input.placeholder = values[field] === null && this.base.values[field]?.value != null ? number(this.base.values[field].value) : t(FIELDS.find((f) => f.name === field).empty || "settings.default");
+      const slider = node.querySelector("[type=range]");
+      if (slider) slider.value = values[field] ?? this.base.values[field]?.value ?? slider.defaultValue;
     }
   }
 
