@@ -94,7 +94,7 @@ function versionBlock(s) {
   return block(t("admin.versions"), facts([
     ["Sluice", v.sluice], [t("admin.schema"), String(s.database.schema_version ?? "–")], [t("admin.fingerprint"), v.model_fingerprint && el("code", {}, v.model_fingerprint)],
     ["SQLite", v.sqlite], ["libsodium", v.libsodium], ["cJSON", v.cjson], [t("admin.webServer"), v.server], [t("admin.kernel"), v.kernel]]),
-  s.database.sqlite_warning ? el("p", { class: "note" }, t("admin.knownBad"), " ", s.database.sqlite_warning) : null);
+  s.database.sqlite_warning ? el("p", { class: "note" }, t("admin.knownBad"), " ", t(s.database.sqlite_warning.includes("WAL-reset") ? "checks.sqlite_wal_reset" : "checks.sqlite_withdrawn", { text: `SQLite ${v.sqlite}` })) : null);
 }
 
 function open(view, signal) {

@@ -44,11 +44,11 @@ export function facts(rows) {
     .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
 
-/** A table; on a phone each row is a card of its own, with the heads before its values (admin.css), so the roles are said. A row may have a name of
+/** A table; on a phone each row of a wide one is a card of its own, with the heads before its values (admin.css), so the roles are said. A row may have a name of
  *  its own by which it is known when it is drawn again: `keys`. */
 export function table(caption, heads, rows, keys) {
   return el("div", { class: "admin-scroll", tabIndex: 0, role: "group", ariaLabel: caption },
-    el("table", { class: "admin-table as-cards", role: "table" }, el("caption", { class: "sr" }, caption),
+    el("table", { class: `admin-table${heads.length > 3 ? " as-cards" : ""}`, role: "table" }, el("caption", { class: "sr" }, caption),
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...heads.map((h) => (h ? el("th", { scope: "col", role: "columnheader" }, h) : el("td", { role: "cell" }))))),
       el("tbody", { role: "rowgroup" }, ...rows.map((cells, i) => el("tr", { role: "row", ...(keys ? { data: { key: keys[i] } } : {}) },
         ...cells.map((c, n) => el("td", { role: "cell", data: { head: heads[n] || "" } }, c)))))));
