@@ -123,6 +123,32 @@ test('checks: what needs a look is in sight, the rest is folded away', opts, asy
   assert.match(await page.textContent('[data-code=engine_ready]'), /^OKEngineReady$/);
 });
 
+test('removals of the prompt cache that no engine does yet are told, and why they wait', opts, async () => {
+  await page.route('**/api/admin/status', async (route) => {
+    const status = await (await route.fetch()).json();
+    status.prompt_cache.removals = 3;
+    await route.fulfill({ json: status });
+  });
+  await section('overview');
+  await page.locator('.attention li', { hasText: '3 deleted records are still in the prompt cache on disk. They go when a model is loaded.' }).waitFor();
+  await section('status');
+  await page.locator('.admin-block', { hasText: 'Pending removal' }).getByText('They stay on the disk until a model with a prompt cache is loaded.').waitFor();
+  await page.unroute('**/api/admin/status');
+});
+
+test('on a phone no table is wider than its block, and one still says what each value is', opts, async () => {
+  const phone = await house.page({ viewport: { width: 320, height: 640 }, hasTouch: true, isMobile: true });
+  for (const name of ['users', 'models', 'audit', 'status']) {
+    await phone.goto(`${house.server.url}/admin#/${name}`);
+    await phone.locator('.admin-table').first().waitFor();
+    assert.deepEqual(await phone.locator('.admin-scroll').evaluateAll((all) => all.filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.ariaLabel)), [], name);
+  }
+  await phone.goto(`${house.server.url}/admin#/users`);
+  await phone.locator('.name-button').first().waitFor();
+  assert.equal(await phone.locator('.admin-table').last().locator('tbody td').nth(1).evaluate((cell) => getComputedStyle(cell, '::before').content), '"Status"');
+  await phone.context().close();
+});
+
 test('while sign-up is closed no invitation is made; one press opens it, and the link works', opts, async () => {
   await house.server.json('PATCH', '/api/admin/settings', { sign_up: 'invite' });
   const { body: made } = await house.server.json('POST', '/api/invites', { role: 'user', note: '' });
@@ -183,7 +209,7 @@ test('a button that acts says what it does', opts, async () => {
 });
 
 test('charts: whole numbers of jobs, round times, labels that fit, points that stand alone, one job is one', opts, async () => {
-  const n = 60, at = Math.floor(Date.now() / 1000) - n * 10;
+  const n = 60, at = Math.floor(Date.now() / 600000) * 600 - 720; // two round times, five minutes apart, stand well within it
   await page.route('**/api/admin/history*', async (route) => {
     const reply = await route.fetch();
     const h = await reply.json();

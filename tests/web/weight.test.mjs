@@ -72,6 +72,20 @@ test('who was here before has the session, the chats and the state asked for at 
   await page.context().close();
 });
 
+test('nothing moves while a new chat\'s page loads: what is offered comes below the message box', opts, async () => {
+  const page = await house.page();
+  await page.addInitScript(() => {
+    globalThis.moved = [];
+    new PerformanceObserver((list) => { for (const e of list.getEntries()) globalThis.moved.push(e.value); }).observe({ type: 'layout-shift', buffered: true });
+  });
+  await page.goto(`${house.server.url}/#/`);
+  await page.reload();
+  await page.locator('.suggestion').first().waitFor();
+  await page.waitForTimeout(200);
+  assert.deepEqual(await page.evaluate(() => globalThis.moved), []);
+  await page.context().close();
+});
+
 test('each file that has no version is asked for again, and answered from the reader\'s own copy while it is the same', opts, async () => {
   for (const path of ['/', '/js/main.js', '/css/page.css', '/vendor/inter.woff2', '/strings/de.json', '/vendor/markdown-it.min.js', '/icon.svg', '/manifest.webmanifest']) {
     const first = await fetch(house.server.url + path, { headers: { 'accept-encoding': 'gzip' } });
