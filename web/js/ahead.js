@@ -1,8 +1,7 @@
 // What the chat page asks the server first, asked before the page's other modules are here: over a slow line the answers come while those are
 // still read, and none waits for another one's. main.js hands them to api.js; who signed in here once has "here" kept.
 
-const LIST = "/api/conversations?";
-const FIRST = [`${LIST}limit=100&pinned=0&project=none`, `${LIST}pinned=1&limit=199`, "/api/projects", "/api/status"]; // as list_pages.js, project_doors.js, status.js
+const FIRST = ["/api/conversations?limit=100&pinned=0&project=none", "/api/conversations?pinned=1&limit=199", "/api/projects", "/api/status"]; // as list_pages.js, project_doors.js and status.js ask
 const chat = /^#\/c\/(\d+)/.exec(location.hash)?.[1]; // as history.js asks
 
 export const answers = new Map(); // path -> Promise of a Response
@@ -23,4 +22,8 @@ export function remember(someone) {
 
 let here = null;
 try { here = localStorage.getItem("here"); } catch { /* private mode */ }
-if (!location.hash.startsWith("#/invite/")) for (const path of ["/api/session", ...(here ? [...(chat ? [`/api/conversations/${chat}?texts=80`] : []), ...FIRST] : [])]) ask(path);
+if (!location.hash.startsWith("#/invite/")) ask("/api/session");
+if (answers.size && here) {
+  if (chat) ask(`/api/conversations/${chat}?texts=80`);
+  FIRST.forEach(ask);
+}
