@@ -37,7 +37,7 @@ test('an echoed prompt has its log probabilities, which are those of sluice perp
 test('the prefix cache hides nothing, and what runs beside changes nothing', async () => {
   const ask = (n) => complete({ prompt: text, echo: true, logprobs: n, max_tokens: 1 });
   const first = await ask(1);
-  const others = Array.from({ length: 6 }, (_, i) => complete({ prompt: `Number ${i}: ${text.slice(i * 20)}`, max_tokens: 40 }));
+  const others = Array.from({ length: 6 }, (_, i) => complete({ prompt: `Number ${i}: ${text.slice(i * 20, i * 20 + 1200)}`, max_tokens: 40 }));
   const again = await Promise.all([ask(1), ask(1), ask(3)]);
   await Promise.all(others);
   for (const b of again) assert.deepEqual(b.choices[0].logprobs.token_logprobs.slice(0, -1), first.choices[0].logprobs.token_logprobs.slice(0, -1));

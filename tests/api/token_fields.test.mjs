@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { start } from './harness.mjs';
 
 let s;
-before(async () => { s = await start(); });
+before(async () => { s = await start({ args: ['--ctx', '512'] }); }); // one test writes until it is full
 after(() => s?.stop());
 
 const question = 'What is a garden?';
