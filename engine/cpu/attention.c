@@ -7,14 +7,26 @@
 #include "engine/cpu/mixer.h"
 #include "engine/cpu/rope.h"
 
+/* Bytes of weights, or of keys and values, for each thread and counted for each row, up to which it
+ * takes kv heads of its own: some fifty microseconds of work, in which no thread falls far behind.
+ */
+#define OWN_HEAD_BYTES (1 << 20)
+
 /* Floats of one head in b->q: its gate follows the query. */
 static int32_t query_stride(const struct attention_plan *a)
 {
     return a->d_head * (a->output_gate ? 2 : 1);
 }
 
-/* The last `n` of all rows' queries, keys and values: 3, or 2 where nobody asks. */
-static void project(struct worker *w, const struct layer_plan *layer, const float *norm, int n)
+/* Tells which kv heads' rows of each product a thread computes: those that it attends. */
+struct head_share {
+    int32_t from, to;
+};
+
+/* The last `n` of all rows' queries, keys and values: 3, or 2 where nobody asks. `own`: those of
+ * these kv heads; NULL: a share of the tiles. */
+static void project(struct worker *w, const struct layer_plan *layer, const float *norm, int n,
+                    const struct head_share *own)
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
@@ -37,7 +49,15 @@ static void project(struct worker *w, const struct layer_plan *layer, const floa
                                        .bias = parts[i].bias,
                                        .out = parts[i].out,
                                        .stride = (size_t)parts[i].weight->rows};
-    matmul_run(w, products + 3 - n, n);
+    if (!own) {
+        matmul_run(w, products + 3 - n, n);
+        return;
+    }
+    for (int i = 3 - n; i < 3; i++) {
+        const int32_t each = parts[i].weight->rows / a->n_kv_head, lanes = b->kernels->lanes;
+        matmul_run_tiles(w, &products[i], own->from * each / lanes, own->to * each / lanes);
+        w->weight_bytes += w->index == 0 ? weight_matrix_bytes(parts[i].weight) : 0;
+    }
 }
 
 static void norm_and_rotate(struct worker *w, const struct attention_plan *a,
@@ -90,7 +110,7 @@ void attention_keep(struct worker *w, const struct layer_plan *layer, int32_t in
     const struct attention_plan *a = &layer->attention;
     const int32_t n = b->rows.n;
     int32_t from, to;
-    project(w, layer, norm, 2);
+    project(w, layer, norm, 2, NULL);
     worker_barrier(w);
     worker_share(w, n * a->n_kv_head, &from, &to);
     for (int32_t u = from; u < to; u++)
@@ -234,15 +254,50 @@ static void attend_all(struct worker *w, const struct layer_plan *layer)
             attend_tile(w, layer, tile_at(b, size, u / a->n_kv_head), u % a->n_kv_head);
 }
 
-void attention_run(struct worker *w, const struct layer_plan *layer, int32_t index)
+/* With little to do, each thread projects, stores and attends kv heads of its own: no thread reads
+ * what another has just written, which saves two barriers. False: the heads can't be shared so. */
+static bool own_heads(const struct worker *w, const struct layer_plan *layer,
+                      struct head_share *own)
+{
+    const struct backend *b = w->backend;
+    const struct attention_plan *a = &layer->attention;
+    const int32_t each = a->n_kv_head / w->count, lanes = b->kernels->lanes;
+    const uint64_t bytes =
+        weight_matrix_bytes(&a->wq) + weight_matrix_bytes(&a->wk) + weight_matrix_bytes(&a->wv);
+    if (!worker_private(b) || a->n_kv_head % w->count ||
+        each * (a->wq.rows / a->n_kv_head) % lanes || each * (a->wk.rows / a->n_kv_head) % lanes ||
+        each * (a->wv.rows / a->n_kv_head) % lanes ||
+        bytes * (uint64_t)b->rows.n > (uint64_t)w->count * OWN_HEAD_BYTES ||
+        seen_bytes(b, a) > (uint64_t)w->count * OWN_HEAD_BYTES)
+        return false;
+    *own = (struct head_share){w->index * each, (w->index + 1) * each};
+    return true;
+}
+
+static void attend_own(struct worker *w, const struct layer_plan *layer, int32_t index,
+                       const struct head_share *own)
+{
+    const struct backend *b = w->backend;
+    const int32_t size = tile_rows(b, layer);
+    for (int32_t i = 0, row = 0, end; i < b->step->n_sequences; i++) {
+        end = row + b->step->sequences[i].n_tokens;
+        for (int32_t head = own->from; head < own->to; head++) {
+            for (int32_t t = row; t < end; t++)
+                finish_heads(w, layer, index, t, head);
+            for (int32_t t = row; t < end; t += size)
+                attend_tile(w, layer, (struct row_tile){t, end - t < size ? end - t : size}, head);
+        }
+        row = end;
+    }
+    worker_barrier(w);
+}
+
+static void attend_shared(struct worker *w, const struct layer_plan *layer, int32_t index)
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
-    int32_t n = b->rows.n, d = b->plan->d_model, units = n * a->n_kv_head,
-            width = a->n_head * a->d_head, from, to;
-    project(w, layer, layer->mixer_norm.at, 3);
-    worker_barrier(w);
-    worker_loop_begin(w, units, seen_bytes(b, a));
+    int32_t from, to;
+    worker_loop_begin(w, b->rows.n * a->n_kv_head, seen_bytes(b, a));
     while (worker_next_chunk(w, &from, &to))
         for (int32_t u = from; u < to; u++) {
             finish_heads(w, layer, index, u / a->n_kv_head, u % a->n_kv_head);
@@ -250,9 +305,25 @@ void attention_run(struct worker *w, const struct layer_plan *layer, int32_t ind
                 attend_tile(w, layer, (struct row_tile){u / a->n_kv_head, 1}, u % a->n_kv_head);
         }
     worker_barrier(w);
-    if (!b->rows.one_row_each) {
-        attend_all(w, layer);
+    if (b->rows.one_row_each)
+        return;
+    attend_all(w, layer);
+    worker_barrier(w);
+}
+
+void attention_run(struct worker *w, const struct layer_plan *layer, int32_t index)
+{
+    struct backend *b = w->backend;
+    const struct attention_plan *a = &layer->attention;
+    const int32_t n = b->rows.n, d = b->plan->d_model, width = a->n_head * a->d_head;
+    struct head_share own;
+    if (own_heads(w, layer, &own)) {
+        project(w, layer, layer->mixer_norm.at, 3, &own);
+        attend_own(w, layer, index, &own);
+    } else {
+        project(w, layer, layer->mixer_norm.at, 3, NULL);
         worker_barrier(w);
+        attend_shared(w, layer, index);
     }
     struct panel panel = matmul_pack(w, &(struct pack){.slot = PANEL_MIXED,
                                                        .x = b->mixed,

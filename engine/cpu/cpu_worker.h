@@ -15,9 +15,11 @@
 #include "engine/cpu/router.h"
 #include "engine/cpu/thread_tuner.h"
 
-/* In a step of up to so many rows each thread packs all activations for itself, which saves a
- * barrier per matrix product. */
-#define PRIVATE_ROWS 4
+/* In a step of up to so few rows each thread packs all activations for itself, which saves a
+ * barrier per matrix product; of so many where they have few values. */
+#define PRIVATE_FEW_ROWS 4
+#define PRIVATE_ROWS 8
+#define PRIVATE_VALUES 4096
 /* In a step of up to so many rows the results of a layer's experts are stored and summed later, in
  * order: so any thread may compute any tile of them, and experts that come from the disk are
  * computed in the order in which they arrive. */
@@ -32,7 +34,7 @@ enum panel_slot { PANEL_INPUT, PANEL_MIXED, PANEL_HIDDEN, PANEL_SHARED, PANEL_SL
 struct worker {
     struct backend *backend;
     int32_t index, count;        /* this thread, all threads of the step */
-    void *panels[PANEL_SLOT__N]; /* for a step of PRIVATE_ROWS rows */
+    void *panels[PANEL_SLOT__N]; /* for a step of worker_private_rows() rows */
     float *row;                  /* [widest row] scratch */
     float *tile[2];              /* [KERNEL_MAX_TILE_ROWS, KERNEL_MAX_LANES] */
     float *scores, *kv_block;    /* attend's scratch, and attend_rows' */
@@ -140,6 +142,18 @@ struct backend {
     struct thread_tuner tuner;
     struct backend_counters counters;
 };
+
+/* Rows of a step up to which each thread does for itself what all of them read. */
+static inline int32_t worker_private_rows(const struct model_plan *plan)
+{
+    const int32_t n = PRIVATE_VALUES / plan->d_model;
+    return n < PRIVATE_FEW_ROWS ? PRIVATE_FEW_ROWS : n < PRIVATE_ROWS ? n : PRIVATE_ROWS;
+}
+
+static inline bool worker_private(const struct backend *b)
+{
+    return b->rows.n <= worker_private_rows(b->plan);
+}
 
 /* Routed experts that a row uses of a layer. */
 static inline int32_t worker_experts(const struct backend *b, int32_t row, const struct moe_plan *m)

@@ -71,7 +71,7 @@ static size_t place(const struct model_plan *plan, const struct expert_rows_para
     r->ids = placer_take(&p, m.experts * sizeof(int32_t));
     for (int32_t i = 0; i < n_workers; i++) {
         struct worker *w = r == &ignored ? &none : &r->shared.workers[i];
-        take_panels(&p, &m, d, PRIVATE_ROWS, kinds, w->panels);
+        take_panels(&p, &m, d, worker_private_rows(plan), kinds, w->panels);
         w->row = placer_take(&p, d * sizeof(float));
         for (int k = 0; k < 2; k++) {
             w->tile[k] = placer_take(&p, KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES * sizeof(float));

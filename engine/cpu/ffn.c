@@ -30,7 +30,7 @@ static const struct router_choice *choose(struct worker *w, const struct moe_pla
 {
     struct backend *b = w->backend;
     int32_t n = b->rows.n, from = 0, to = n;
-    bool own = n <= PRIVATE_ROWS;
+    bool own = worker_private(b);
     struct router_choice *c = own ? &w->choice : &b->choice;
     if (!own)
         worker_share(w, n, &from, &to);
@@ -133,11 +133,16 @@ void ffn_run(struct worker *w, const struct layer_plan *layer, int32_t index)
         ffn_stream(w, &g, index);
         return;
     }
-    g.parts = b->rows.n <= PART_ROWS ? b->parts : NULL;
+    const bool own = groups_own_columns(w, &g);
+    g.parts = b->rows.n <= PART_ROWS && !own ? b->parts : NULL;
     groups_clear(w, &g);
     groups_gate_up(w, &g);
     worker_barrier(w);
     groups_pack_hidden(w, &g);
+    if (own) {
+        groups_down_own(w, &g);
+        return;
+    }
     groups_down(w, &g);
     groups_finish(w, &g);
 }

@@ -4,6 +4,11 @@
 
 #include <string.h>
 
+/* Packed bytes of a thread's share of the down matrices, counted for each row, up to which its
+ * share are columns of its own: some fifty microseconds of work, in which no thread falls far
+ * behind. */
+#define OWN_COLUMN_BYTES (1 << 20)
+
 struct group {
     const struct weight *gate, *up, *down;
     const float *b_gate, *b_up, *b_down;
@@ -118,17 +123,40 @@ static struct tile tile_of(struct worker *w, const struct groups *g, const struc
     return (struct tile){.weight = local};
 }
 
-static void gate_up_tile(struct worker *w, const struct groups *g, const struct group *group,
-                         int32_t tile)
+/* Tiles of one call: those that are laid out anew come one by one. */
+static int32_t at_once(const struct groups *g, const struct group *group, int32_t left)
+{
+    return g->fetch ? 1 : matmul_at_once(group->n, left);
+}
+
+/* Tiles' gates and ups, of the rows of `t`, to hidden rows from t->first on. */
+static void activate_tiles(struct worker *w, const struct groups *g, const struct group *group,
+                           const struct tile *t)
 {
     const struct kernels *k = w->backend->kernels;
-    int32_t lanes = k->lanes, row = tile * lanes, rows = group->gate->rows;
-    int32_t count = rows - row < lanes ? rows - row : lanes;
+    const int32_t lanes = k->lanes, rows = group->gate->rows, n = t->n;
+    float *gate = w->tile[0], *up = w->tile[1];
+    for (int32_t i = 0; i <= t->more; i++) {
+        add_bias(gate + i * n * lanes, group->b_gate, t->row + i * lanes, rows, n, lanes);
+        add_bias(up + i * n * lanes, group->b_up, t->row + i * lanes, rows, n, lanes);
+    }
+    k->activate(g->layer->activation, gate, up, (t->more + 1) * n * lanes);
+    for (int32_t r = 0; r < n; r++)
+        matmul_columns(group->hidden + (size_t)(t->first + r) * (size_t)rows, rows, t,
+                       gate + r * lanes, lanes);
+}
+
+static void gate_up_tiles(struct worker *w, const struct groups *g, const struct group *group,
+                          int32_t tile, int32_t count)
+{
+    const struct kernels *k = w->backend->kernels;
+    const int32_t row = tile * k->lanes;
     struct weight local[2];
     struct tile gate = tile_of(w, g, group, group->gate, row, 0, &local[0]);
     const bool alone = group->up->type == WEIGHT_NONE; /* the activation has one factor */
     struct tile up = alone ? gate : tile_of(w, g, group, group->up, row, 1, &local[1]);
     gate.panel = up.panel = &g->input;
+    gate.more = up.more = count - 1;
     for (int32_t first = 0; first < group->n; first += KERNEL_MAX_TILE_ROWS) {
         int32_t left = group->n - first,
                 n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
@@ -138,53 +166,65 @@ static void gate_up_tile(struct worker *w, const struct groups *g, const struct 
         k->tile(&gate, w->backend->params.exact, w->tile[0]);
         if (!alone)
             k->tile(&up, w->backend->params.exact, w->tile[1]);
-        add_bias(w->tile[0], group->b_gate, row, rows, n, lanes);
-        add_bias(w->tile[1], group->b_up, row, rows, n, lanes);
-        k->activate(g->layer->activation, w->tile[0], w->tile[1], n * lanes);
-        for (int32_t i = 0; i < n; i++)
-            memcpy(group->hidden + (size_t)(first + i) * (size_t)rows + row, w->tile[0] + i * lanes,
-                   (size_t)count * sizeof(float));
+        struct tile done = gate;
+        done.row = row; /* of the group's matrix, not of what was laid out anew */
+        activate_tiles(w, g, group, &done);
     }
 }
 
-/* (Group, tile) of this round, group after group, as one list of the tiles of one of each group's
- * matrices. */
-static void share_tiles(struct worker *w, const struct groups *g,
-                        const struct weight *(*matrix_of)(const struct group *group),
-                        void (*run)(struct worker *w, const struct groups *g,
-                                    const struct group *group, int32_t tile))
+/* Which of a group's matrices a loop is about. */
+struct loop {
+    const struct weight *routed, *whole; /* of an expert; of the shared or dense network */
+    void (*run)(struct worker *w, const struct groups *g, const struct group *group, int32_t tile,
+                int32_t count);
+};
+
+/* (Group, tile) of this round, group after group, as one list of tiles. */
+static void share_tiles(struct worker *w, const struct groups *g, const struct loop *l)
 {
-    const int32_t count = round_count(g);
-    int32_t total = 0, from, to;
-    uint64_t bytes = 0;
+    const int32_t count = round_count(g), mlp = groups_mlp(g);
+    const int32_t routed = g->lists ? matmul_tiles(w, l->routed->rows) : 0,
+                  whole = g->mlp ? matmul_tiles(w, l->whole->rows) : 0;
+    int32_t total = 0, rows = 0, from, to;
+    bool with_mlp = false;
     for (int32_t i = 0; i < count; i++) {
-        if (!has_rows(g, number_of(g, i)))
+        const int32_t number = number_of(g, i);
+        with_mlp = with_mlp || number == mlp;
+        if (number == mlp || !has_rows(g, number))
             continue;
-        const struct group group = group_at(w, g, i);
-        total += matmul_tiles(w, matrix_of(&group)->rows);
-        bytes += weight_matrix_bytes(matrix_of(&group)) * (uint64_t)group.n;
+        total += routed;
+        rows += g->lists->start[number + 1] - g->lists->start[number];
+    }
+    uint64_t bytes = rows ? weight_matrix_bytes(l->routed) * (uint64_t)rows : 0;
+    if (with_mlp) {
+        total += whole;
+        bytes += weight_matrix_bytes(l->whole) * (uint64_t)w->backend->rows.n;
     }
     worker_loop_begin(w, total, bytes);
     while (worker_next_chunk(w, &from, &to))
         for (int32_t i = 0, at = 0; i < count && at < to; i++) {
-            if (!has_rows(g, number_of(g, i)))
+            const int32_t number = number_of(g, i);
+            if (!has_rows(g, number))
                 continue;
-            const struct group group = group_at(w, g, i);
-            const int32_t tiles = matmul_tiles(w, matrix_of(&group)->rows);
-            for (int32_t t = from > at ? from - at : 0; t < tiles && at + t < to; t++)
-                run(w, g, &group, t);
+            const int32_t tiles = number == mlp ? whole : routed;
+            const int32_t end = to - at < tiles ? to - at : tiles;
+            if (from < at + tiles) {
+                const struct group group = group_of(w, g, number);
+                for (int32_t t = from > at ? from - at : 0, n; t < end; t += n) {
+                    n = at_once(g, &group, end - t);
+                    l->run(w, g, &group, t, n);
+                }
+            }
             at += tiles;
         }
 }
 
-static const struct weight *gate_of(const struct group *group) /* up is as large */
-{
-    return group->gate;
-}
-
 void groups_gate_up(struct worker *w, const struct groups *g)
 {
-    share_tiles(w, g, gate_of, gate_up_tile);
+    share_tiles(w, g,
+                &(struct loop){.routed = &g->layer->moe.gate, /* up is as large */
+                               .whole = g->mlp ? &g->mlp->gate : NULL,
+                               .run = gate_up_tiles});
 }
 
 /* Rows of one panel that belong to this round's groups. */
@@ -199,7 +239,7 @@ static void pack_round(struct worker *w, struct groups *g, const struct pack *ro
             matmul_pack_rows(w, mlp ? whole : routed, mlp ? &g->whole : &g->routed, first,
                              first + group.n);
     }
-    if (w->backend->rows.n > PRIVATE_ROWS)
+    if (!worker_private(w->backend))
         worker_barrier(w);
 }
 
@@ -246,30 +286,48 @@ static void add_row(struct backend *b, const struct group *group, int32_t i, con
     b->kernels->add_scaled(y, values, weight, count);
 }
 
-static void down_tile(struct worker *w, const struct groups *g, const struct group *group,
-                      int32_t tile)
+/* Tiles' rows of a group, to where they are put aside or added up. */
+static void put_down(struct worker *w, const struct groups *g, const struct group *group,
+                     const struct tile *t)
 {
     struct backend *b = w->backend;
-    const struct kernels *k = b->kernels;
-    int32_t lanes = k->lanes, row = tile * lanes, d = b->plan->d_model;
-    int32_t count = d - row < lanes ? d - row : lanes;
+    const int32_t lanes = b->kernels->lanes, d = b->plan->d_model, n = t->n,
+                  first = t->first - group->hidden_first;
+    for (int32_t i = 0; i <= t->more; i++)
+        add_bias(w->tile[0] + i * n * lanes, group->b_down, t->row + i * lanes, d, n, lanes);
+    for (int32_t r = 0; r < n; r++) {
+        const float *acc = w->tile[0] + r * lanes;
+        if (g->parts) {
+            matmul_columns(g->parts + (size_t)(group->part + first + r) * (size_t)d, d, t, acc,
+                           lanes);
+            continue;
+        }
+        const int32_t all = (t->more + 1) * lanes, count = d - t->row < all ? d - t->row : all;
+        struct tile side_by_side = *t;
+        side_by_side.row = 0;
+        if (t->more)
+            matmul_columns(w->row, count, &side_by_side, acc, lanes);
+        add_row(b, group, first + r, t->more ? w->row : acc, t->row, count);
+    }
+}
+
+static void down_tiles(struct worker *w, const struct groups *g, const struct group *group,
+                       int32_t tile, int32_t count)
+{
+    const struct kernels *k = w->backend->kernels;
+    const int32_t row = tile * k->lanes;
     struct weight local;
     struct tile t = tile_of(w, g, group, group->down, row, 0, &local);
     t.panel = group->hidden_panel;
+    t.more = count - 1;
     for (int32_t first = 0; first < group->n; first += KERNEL_MAX_TILE_ROWS) {
-        int32_t left = group->n - first;
-        const int32_t n = t.n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
+        const int32_t left = group->n - first;
+        t.n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
         t.first = group->hidden_first + first;
         k->tile(&t, w->backend->params.exact, w->tile[0]);
-        add_bias(w->tile[0], group->b_down, row, d, n, lanes);
-        for (int32_t i = 0; i < n; i++) {
-            const float *from = w->tile[0] + i * lanes;
-            if (g->parts)
-                memcpy(g->parts + (size_t)(group->part + first + i) * (size_t)d + row, from,
-                       (size_t)count * sizeof(float));
-            else
-                add_row(b, group, first + i, from, row, count);
-        }
+        struct tile done = t;
+        done.row = row;
+        put_down(w, g, group, &done);
     }
 }
 
@@ -297,29 +355,6 @@ void groups_clear(struct worker *w, const struct groups *g)
         clear(w->backend, row, end);
 }
 
-static const struct weight *down_of(const struct group *group)
-{
-    return group->down;
-}
-
-void groups_down(struct worker *w, const struct groups *g)
-{
-    int32_t from, to;
-    if (g->parts) {
-        share_tiles(w, g, down_of, down_tile);
-        return;
-    }
-    worker_loop_begin(w, matmul_tiles(w, w->backend->plan->d_model), UINT64_MAX); /* of many rows */
-    while (worker_next_chunk(w, &from, &to))
-        for (int32_t i = 0; i < round_count(g); i++) {
-            if (!has_rows(g, number_of(g, i)))
-                continue;
-            const struct group group = group_at(w, g, i);
-            for (int32_t tile = from; tile < to; tile++)
-                down_tile(w, g, &group, tile);
-        }
-}
-
 /* Some columns: y = the parts in the order of groups, where there are any; x += y. */
 static void finish_columns(struct worker *w, const struct groups *g, int32_t row, int32_t end)
 {
@@ -341,6 +376,54 @@ static void finish_columns(struct worker *w, const struct groups *g, int32_t row
     }
 }
 
+bool groups_own_columns(const struct worker *w, const struct groups *g)
+{
+    const struct weight *down = g->lists ? &g->layer->moe.down : &g->mlp->down;
+    const int32_t each = g->lists ? g->layer->moe.n_used : 1;
+    return worker_private(w->backend) &&
+           weight_matrix_bytes(down) * (uint64_t)each * (uint64_t)w->backend->rows.n <=
+               (uint64_t)w->count * OWN_COLUMN_BYTES;
+}
+
+/* Each group in order, over some of the result's tiles. */
+static void add_groups(struct worker *w, const struct groups *g, int32_t from, int32_t to)
+{
+    for (int32_t i = 0; i < round_count(g) && from < to; i++) {
+        if (!has_rows(g, number_of(g, i)))
+            continue;
+        const struct group group = group_at(w, g, i);
+        for (int32_t tile = from, n; tile < to; tile += n) {
+            n = at_once(g, &group, to - tile);
+            down_tiles(w, g, &group, tile, n);
+        }
+    }
+}
+
+void groups_down_own(struct worker *w, const struct groups *g)
+{
+    int32_t from, to, row, end;
+    worker_share(w, matmul_tiles(w, w->backend->plan->d_model), &from, &to);
+    add_groups(w, g, from, to);
+    own_columns(w, &row, &end);
+    finish_columns(w, g, row, end);
+    worker_barrier(w);
+}
+
+void groups_down(struct worker *w, const struct groups *g)
+{
+    int32_t from, to;
+    if (g->parts) {
+        share_tiles(w, g,
+                    &(struct loop){.routed = &g->layer->moe.down,
+                                   .whole = g->mlp ? &g->mlp->down : NULL,
+                                   .run = down_tiles});
+        return;
+    }
+    worker_loop_begin(w, matmul_tiles(w, w->backend->plan->d_model), UINT64_MAX); /* of many rows */
+    while (worker_next_chunk(w, &from, &to))
+        add_groups(w, g, from, to);
+}
+
 struct finishing {
     struct worker *worker;
     const struct groups *groups;
@@ -355,7 +438,7 @@ static void finish_all(void *context)
 void groups_finish(struct worker *w, const struct groups *g)
 {
     int32_t row, end;
-    if (w->backend->rows.n <= PRIVATE_ROWS) { /* a few microseconds: less than a barrier */
+    if (worker_private(w->backend)) { /* a few microseconds: less than a barrier */
         worker_barrier_then(w, finish_all, &(struct finishing){w, g});
         return;
     }
@@ -367,10 +450,17 @@ void groups_finish(struct worker *w, const struct groups *g)
 
 void groups_count_bytes(struct worker *w, const struct groups *g)
 {
-    for (int32_t i = 0; w->index == 0 && i < groups_count(g); i++) {
-        struct group group = group_of(w, g, i);
-        if (group.n)
-            w->weight_bytes += weight_matrix_bytes(group.gate) + weight_matrix_bytes(group.up) +
-                               weight_matrix_bytes(group.down);
-    }
+    const struct moe_plan *m = &g->layer->moe;
+    int32_t used = 0;
+    if (w->index != 0)
+        return;
+    for (int32_t i = 0; g->lists && i < m->n_expert; i++)
+        used += has_rows(g, i);
+    if (used)
+        w->weight_bytes +=
+            (uint64_t)used * (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) +
+                              weight_matrix_bytes(&m->down));
+    if (g->mlp)
+        w->weight_bytes += weight_matrix_bytes(&g->mlp->gate) + weight_matrix_bytes(&g->mlp->up) +
+                           weight_matrix_bytes(&g->mlp->down);
 }

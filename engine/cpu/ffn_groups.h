@@ -33,6 +33,11 @@ void groups_gate_up(struct worker *w, const struct groups *g);
 void groups_pack_hidden(struct worker *w, struct groups *g);
 /* y = 0, where there are no parts: before the barrier that comes before down. */
 void groups_clear(struct worker *w, const struct groups *g);
+/* Is there so little to do that each thread had better add up columns of its own? Then parts are
+ * NULL, and groups_down_own() is in place of groups_down() and groups_finish(): no thread reads
+ * what another has just written. */
+bool groups_own_columns(const struct worker *w, const struct groups *g);
+void groups_down_own(struct worker *w, const struct groups *g);
 /* y += down of each group, or parts = down. */
 void groups_down(struct worker *w, const struct groups *g);
 /* y = the parts in the order of groups, where there are any; x += y. Begins and ends with a

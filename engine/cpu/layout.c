@@ -78,7 +78,7 @@ static void take_worker(const struct layout *l, struct placer *p, const struct w
                         struct worker *w)
 {
     size_t rows = (size_t)l->params->max_rows;
-    take_panels(l, p, m, PRIVATE_ROWS, w->panels);
+    take_panels(l, p, m, worker_private_rows(l->plan), w->panels);
     w->row = placer_take(p, m->row * sizeof(float));
     for (int i = 0; i < 2; i++)
         w->tile[i] = placer_take(p, KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES * sizeof(float));

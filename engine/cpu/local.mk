@@ -20,7 +20,7 @@ libsluice_cpu_avx2_a_SOURCES = %D%/kernels/kernels_avx2.c %D%/kernels/octet_form
 libsluice_cpu_avx2_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(SIMD_CFLAGS) -mavx2 -mfma -mf16c
 libsluice_cpu_avx512_a_SOURCES = %D%/kernels/kernels_avx512.c %D%/kernels/simd_avx512.h $(cpu_simd_headers)
 libsluice_cpu_avx512_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(WIDE_CFLAGS) $(CPU_AVX512)
-libsluice_cpu_avx512vnni_a_SOURCES = %D%/kernels/kernels_avx512vnni.c %D%/kernels/simd_avx512.h %D%/kernels/tile_bytes.h %D%/kernels/tile_one.h $(cpu_simd_headers)
+libsluice_cpu_avx512vnni_a_SOURCES = %D%/kernels/kernels_avx512vnni.c %D%/kernels/simd_avx512.h %D%/kernels/tile_bytes.h %D%/kernels/tile_few.h %D%/kernels/tile_one.h $(cpu_simd_headers)
 libsluice_cpu_avx512vnni_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(WIDE_CFLAGS) $(CPU_AVX512) -mavx512vnni
 # they use the plain C library as well as it them
 CPU_LIBS += libsluice-cpu-avx2.a libsluice-cpu-avx512.a libsluice-cpu-avx512vnni.a libsluice-cpu.a

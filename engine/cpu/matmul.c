@@ -5,6 +5,10 @@
 
 /* Rows of a panel, or of the products with it, that have forms of their own. */
 #define FEW_ROWS 16
+/* Tiles of one call, where it has few rows: what a call costs then is shared. */
+#define TILE_RUN 8
+#define FEW_IN_A_RUN 8
+_Static_assert(TILE_RUN *FEW_IN_A_RUN <= KERNEL_MAX_TILE_ROWS, "results of a run");
 
 unsigned matmul_kinds(const struct worker *w, const struct weight *weight)
 {
@@ -28,9 +32,9 @@ struct panel matmul_panel(const struct worker *w, const struct pack *p)
 {
     struct panel panel;
     const int32_t rows = w->backend->rows.n;
-    const bool own = rows <= PRIVATE_ROWS, few = p->n <= FEW_ROWS ||
-                                                 (p->lone_rows && rows <= PART_ROWS) ||
-                                                 p->kinds & PANEL_ONE_BYTE;
+    const bool own = worker_private(w->backend), few = p->n <= FEW_ROWS ||
+                                                       (p->lone_rows && rows <= PART_ROWS) ||
+                                                       p->kinds & PANEL_ONE_BYTE;
     panel_place(&panel, p->n, p->cols, p->kinds & ~(few ? 0u : (unsigned)PANEL_FEW_FORMS),
                 own ? w->panels[p->slot] : w->backend->panels[p->slot]);
     return panel;
@@ -40,7 +44,7 @@ void matmul_pack_rows(struct worker *w, const struct pack *p, struct panel *pane
                       int32_t to)
 {
     int32_t first = 0, end = to - from;
-    if (w->backend->rows.n > PRIVATE_ROWS)
+    if (!worker_private(w->backend))
         worker_share(w, to - from, &first, &end);
     for (int32_t row = from + first; row < from + end; row++)
         pack_row(w, p, panel, row);
@@ -50,7 +54,7 @@ struct panel matmul_pack(struct worker *w, const struct pack *p)
 {
     struct panel panel = matmul_panel(w, p);
     matmul_pack_rows(w, p, &panel, 0, p->n);
-    if (w->backend->rows.n > PRIVATE_ROWS)
+    if (!worker_private(w->backend))
         worker_barrier(w);
     return panel;
 }
@@ -61,36 +65,64 @@ int32_t matmul_tiles(const struct worker *w, int32_t rows)
     return (rows + lanes - 1) / lanes;
 }
 
-static void store(const struct worker *w, const struct product *p, int32_t row, int32_t first,
-                  int32_t n)
+int32_t matmul_at_once(int32_t n, int32_t left)
 {
-    const struct kernels *k = w->backend->kernels;
-    const float *acc = w->tile[0];
-    const int32_t left = p->weight->rows - row, count = left < k->lanes ? left : k->lanes;
-    for (int32_t i = 0; i < n; i++) {
-        const size_t at = (size_t)(first + i) * p->stride + (size_t)row;
-        memcpy(p->out + at, acc + i * k->lanes, (size_t)count * sizeof *acc);
-        if (p->bias)
-            k->add_scaled(p->out + at, p->bias + row, 1, count);
-        if (p->residual)
-            k->add_scaled(p->residual + at, p->out + at, 1, count);
+    const int32_t most = n <= FEW_IN_A_RUN ? TILE_RUN : 1;
+    return left < most ? left : most;
+}
+
+void matmul_columns(float *row, int32_t cols, const struct tile *t, const float *acc, int32_t lanes)
+{
+    float *to = row + t->row;
+    for (int32_t i = 0; i <= t->more; i++, to += lanes, acc += t->n * lanes) {
+        const int32_t left = cols - t->row - i * lanes;
+        if (left >= KERNEL_MAX_LANES && lanes == KERNEL_MAX_LANES) /* known here: no call */
+            memcpy(to, acc, KERNEL_MAX_LANES * sizeof *acc);
+        else
+            memcpy(to, acc, (size_t)(left < lanes ? left : lanes) * sizeof *acc);
     }
 }
 
-static void run_tile(struct worker *w, const struct product *p, int32_t tile)
+static void store(const struct worker *w, const struct product *p, const struct tile *t)
 {
     const struct kernels *k = w->backend->kernels;
-    int32_t row = tile * k->lanes;
+    const int32_t left = p->weight->rows - t->row, all = (t->more + 1) * k->lanes,
+                  count = left < all ? left : all;
+    for (int32_t i = 0; i < t->n; i++) {
+        const size_t at = (size_t)(t->first + i) * p->stride;
+        float *to = p->out + at + t->row;
+        matmul_columns(p->out + at, p->weight->rows, t, w->tile[0] + i * k->lanes, k->lanes);
+        if (p->bias)
+            k->add_scaled(to, p->bias + t->row, 1, count);
+        if (p->residual)
+            k->add_scaled(p->residual + at + t->row, to, 1, count);
+    }
+}
+
+/* `count` tiles, as many as matmul_at_once() says. */
+static void run_tiles(struct worker *w, const struct product *p, int32_t tile, int32_t count)
+{
+    const struct kernels *k = w->backend->kernels;
+    const int32_t row = tile * k->lanes;
     for (int32_t first = 0; first < p->n; first += KERNEL_MAX_TILE_ROWS) {
-        int32_t left = p->n - first, n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
-        k->tile(&(struct tile){.weight = p->weight,
+        const int32_t left = p->n - first;
+        const struct tile t = {.weight = p->weight,
                                .matrix = p->matrix,
                                .row = row,
                                .panel = p->panel,
                                .first = first,
-                               .n = n},
-                w->backend->params.exact, w->tile[0]);
-        store(w, p, row, first, n);
+                               .n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS,
+                               .more = count - 1};
+        k->tile(&t, w->backend->params.exact, w->tile[0]);
+        store(w, p, &t);
+    }
+}
+
+void matmul_run_tiles(struct worker *w, const struct product *p, int32_t from, int32_t to)
+{
+    for (int32_t t = from, n; t < to; t += n) {
+        n = matmul_at_once(p->n, to - t);
+        run_tiles(w, p, t, n);
     }
 }
 
@@ -109,8 +141,8 @@ void matmul_run(struct worker *w, const struct product *products, int32_t n)
     while (worker_next_chunk(w, &from, &to))
         for (int32_t i = 0, at = 0; i < n && at < to; i++) {
             const int32_t tiles = matmul_tiles(w, products[i].weight->rows);
-            for (int32_t t = from > at ? from - at : 0; t < tiles && at + t < to; t++)
-                run_tile(w, &products[i], t);
+            matmul_run_tiles(w, &products[i], from > at ? from - at : 0,
+                             to - at < tiles ? to - at : tiles);
             at += tiles;
         }
 }

@@ -37,5 +37,14 @@ struct product { /* out = W x + bias */
 /* Several products of one phase as one list of tiles, so that small matrices share the threads
  * evenly. No barrier at the end. */
 void matmul_run(struct worker *w, const struct product *products, int32_t n);
+/* Tiles from <= t < to of one product: a share that the caller decides on. The bytes that are read
+ * are not counted. */
+void matmul_run_tiles(struct worker *w, const struct product *p, int32_t from, int32_t to);
+/* How many of `left` tiles that follow each other one call computes, for n rows of activations. */
+int32_t matmul_at_once(int32_t n, int32_t left);
+/* Copies what a call of `tile` left of one row of activations, whose first values are at `acc`,
+ * into the columns of `row` [cols] that they belong to. */
+void matmul_columns(float *row, int32_t cols, const struct tile *t, const float *acc,
+                    int32_t lanes);
 /* Tiles of a matrix with this many rows. */
 int32_t matmul_tiles(const struct worker *w, int32_t rows);

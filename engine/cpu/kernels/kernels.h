@@ -16,12 +16,14 @@
 #define KERNEL_MAX_LANES 16
 #define KERNEL_MAX_TILE_ROWS 64 /* activation rows of one tile call */
 
-struct tile { /* `lanes` rows of one matrix, starting at `row`, times some rows of a panel */
+struct tile { /* `lanes` rows of one matrix, starting at `row`, times some rows of a panel; and as
+                 many times `lanes` rows behind them as `more` says, in the same way */
     const struct weight *weight;
     int32_t matrix, row; /* rows past the last are computed as copies of the last; drop them */
     const struct panel *panel;
     const int32_t *index; /* the panel's rows, or NULL: first, first + 1, ... */
-    int32_t first, n;     /* n <= KERNEL_MAX_TILE_ROWS */
+    int32_t first, n;
+    int32_t more; /* n * (1 + more) <= KERNEL_MAX_TILE_ROWS */
 };
 
 struct kv_view { /* one attention layer's storage, keys and values of all blocks: kv_layout.h */
@@ -94,7 +96,7 @@ struct kernels {
     unsigned (*panel_kinds)(const struct weight *w, bool exact);
     /* Writes row `row` of a panel, all forms in p->kinds, from x [cols]. */
     void (*pack)(struct panel *p, int32_t row, const float *x);
-    /* acc [n, lanes] (64-byte aligned) = rows of the weight times rows of the panel. */
+    /* acc [1 + more, n, lanes] (64-byte aligned) = rows of the weight times rows of the panel. */
     void (*tile)(const struct tile *t, bool exact, float *acc);
     /* out = x / sqrt(mean(x^2) + eps) * weight; out may be x. */
     void (*rms_norm)(const float *x, const float *weight, float eps, int32_t n, float *out);

@@ -38,7 +38,7 @@ static float dot_block(const float *w, const float *x)
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-static void tile(const struct tile *t, bool exact, float *acc)
+static void tile_alone(const struct tile *t, float *acc)
 {
     const struct weight *weight = t->weight;
     const struct panel *p = t->panel;
@@ -55,6 +55,13 @@ static void tile(const struct tile *t, bool exact, float *acc)
                     dot_block(w, x + (t->index ? t->index[i] : t->first + i) * PANEL_BLOCK);
         }
     }
+}
+
+static void tile(const struct tile *t, bool exact, float *acc)
+{
+    struct tile one = *t;
+    for (int32_t i = 0; i <= t->more; i++, one.row += LANES)
+        tile_alone(&one, acc + i * t->n * LANES);
 }
 
 static void rms_norm(const float *x, const float *weight, float eps, int32_t n, float *out)

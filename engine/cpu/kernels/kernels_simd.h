@@ -13,7 +13,7 @@
 #define FAST_KINDS OCTET_KINDS
 #else
 #ifdef __AVX512VNNI__
-#include "engine/cpu/kernels/tile_one.h"
+#include "engine/cpu/kernels/tile_few.h"
 #define FAST_KINDS (PANEL_NIBBLE | PANEL_NIBBLE_HALVES | PANEL_BYTE_HALVES)
 #else
 #define FAST_KINDS PANEL_NIBBLE
@@ -166,7 +166,7 @@ static void run_packed(const struct lanes *l, float *acc)
         run_call(l, acc);
 }
 
-static void tile(const struct tile *t, bool exact, float *acc)
+static void tile_alone(const struct tile *t, bool exact, float *acc)
 {
     struct lanes l;
     lanes_init(&l, t, acc);
@@ -175,6 +175,20 @@ static void tile(const struct tile *t, bool exact, float *acc)
         run_packed(&l, acc);
     else
         run_floats(&l, acc);
+}
+
+static void tile(const struct tile *t, bool exact, float *acc)
+{
+    struct tile one = *t;
+    int32_t done = 0;
+#ifdef __AVX512VNNI__
+    if (!exact)
+        done = few_tiles(t, acc);
+#endif
+    for (; done <= t->more; done++) {
+        one.row = t->row + done * LANES;
+        tile_alone(&one, exact, acc + done * t->n * LANES);
+    }
 }
 
 #define KERNELS_JOIN_(a, b) a##b

@@ -167,17 +167,18 @@ static inline __attribute__((always_inline)) vf one_affine(const struct lanes *l
     return sum;
 }
 
+static const uint8_t fp4_from_12[16] = {12, 13, 14, 15, 16, 18, 20, 24,
+                                        12, 11, 10, 9,  8,  6,  4,  0}; /* doubled, and 12 */
+
 static __attribute__((noinline)) vf one_mxfp4(const struct lanes *l)
 {
-    static const uint8_t levels[16] = {12, 13, 14, 15, 16, 18, 20, 24,
-                                       12, 11, 10, 9,  8,  6,  4,  0}; /* doubled, and 12 */
     vf sum = vf_zero();
     for (int32_t first = 0; first < l->blocks; first += SEGMENT_BLOCKS) {
         const int32_t n = segment_blocks(l, first);
         struct scales s;
         scales_mxfp4(l, first, n, &s);
-        sum = one_segment(l, (struct one_format){.levels = levels, .offset = 12, .bits = 4}, PLAIN,
-                          first, n, 1, &s, sum);
+        sum = one_segment(l, (struct one_format){.levels = fp4_from_12, .offset = 12, .bits = 4},
+                          PLAIN, first, n, 1, &s, sum);
     }
     return sum;
 }

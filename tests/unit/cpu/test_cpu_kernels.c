@@ -82,10 +82,17 @@ static void check_product(const struct kernels *k, const struct weight *w, int m
 {
     struct packed p = pack_all(k, w, n, exact);
     bool floats = k->panel_kinds(w, exact) == PANEL_F32;
-    float *acc = guarded_alloc((size_t)n * (size_t)k->lanes * sizeof *acc, 64), row[MAX_COLS];
+    const size_t values = (size_t)n * (size_t)k->lanes;
+    const int more = (w->rows - 1) / k->lanes;
+    float *acc = guarded_alloc(values * sizeof *acc, 64), row[MAX_COLS];
+    float *all = guarded_alloc((size_t)(more + 1) * values * sizeof *all, 64);
+    struct tile whole = {.weight = w, .matrix = matrix, .panel = &p.panel, .n = n, .more = more};
+    k->tile(&whole, exact, all); /* in one call */
     for (int r = 0; r < w->rows; r += k->lanes) {
         k->tile(&(struct tile){.weight = w, .matrix = matrix, .row = r, .panel = &p.panel, .n = n},
                 exact, acc);
+        if (memcmp(acc, all + (size_t)(r / k->lanes) * values, values * sizeof *acc))
+            fail_msg("%s, %s: row %d, n %d differs in one call", k->name, w->name, r, n);
         for (int lane = 0; lane < k->lanes && r + lane < w->rows; lane++) {
             weight_row_f32(w, matrix, r + lane, row);
             for (int i = 0; i < n; i++) {
@@ -101,6 +108,7 @@ static void check_product(const struct kernels *k, const struct weight *w, int m
             }
         }
     }
+    guarded_free(all);
     guarded_free(acc);
     guarded_free(p.memory);
 }
@@ -135,8 +143,8 @@ static void test_columns_may_be_any_multiple_of_the_format(void **state)
 {
     for (int f = 0; f < n_weight_forms; f++) {
         int step = weight_forms[f].cols_step;
-        static const int counts[] = {1, 3, 17, 33, 65, 90};
-        for (int c = 0; c < 6; c++) {
+        static const int counts[] = {1, 3, 4, 17, 33, 65, 68, 90};
+        for (int c = 0; c < 8; c++) {
             int cols = counts[c] * step;
             struct random_weight r;
             if (cols > MAX_COLS)
@@ -144,9 +152,8 @@ static void test_columns_may_be_any_multiple_of_the_format(void **state)
             random_weight_init(&r, &weight_forms[f], 1, 19, cols, 0, (unsigned)c);
             fill_x(cols, (unsigned)c);
             for (int i = 0; kernels_available(i); i++) {
-                check_product(kernels_available(i), &r.w, 0, false, 1);
-                check_product(kernels_available(i), &r.w, 0, false, 2);
-                check_product(kernels_available(i), &r.w, 0, false, 3);
+                for (int n = 1; n <= 8; n++)
+                    check_product(kernels_available(i), &r.w, 0, false, n);
                 check_product(kernels_available(i), &r.w, 0, true, 2);
                 one_byte = true;
                 for (int n = 1; n <= 5; n += 2)
