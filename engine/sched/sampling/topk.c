@@ -70,26 +70,39 @@ void topk_sort(struct candidate *list, int32_t n)
     unmake_heap(list, n);
 }
 
+static inline void raise_all(float *restrict most, const float *restrict x)
+{
+    for (int i = 0; i < LANES; i++)
+        most[i] = x[i] > most[i] ? x[i] : most[i];
+}
+
+/* The highest first, then where it is: both loops run without waiting for what they just found. */
 int32_t topk_argmax(const float *logits, int32_t n)
 {
-    int32_t best = 0;
-    for (int32_t i = 1; i < n; i++)
-        if (logits[i] > logits[best])
-            best = i;
+    float most[LANES], top = logits[0];
+    int32_t i = 0, best = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        most[lane] = top;
+    for (; i + LANES <= n; i += LANES)
+        raise_all(most, logits + i);
+    for (; i < n; i++)
+        top = logits[i] > top ? logits[i] : top;
+    for (int lane = 0; lane < LANES; lane++)
+        top = most[lane] > top ? most[lane] : top;
+    while (best < n - 1 && logits[best] != top)
+        best++;
     return best;
 }
 
 /* 2^t = 2^n * 2^f with n the nearest integer: f by its Taylor polynomial (|f| <= 1/2: error under
- * 2e-8 of it), n put straight into the exponent. No branch, no call: the loop below becomes vector
+ * 2e-8 of it), n put straight into the exponent. No branch, no call: loops over it become vector
  * code. */
-static inline float weight(float logit, float max, float sharpness)
+static inline float power(float x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    float x = (logit - max) * sharpness;
-    float safe = x > -87.0f ? x : -87.0f;
-    float t = safe * 1.44269504f;
-    float rounded = t + magic;
-    float f = t - (rounded - magic);
+    const float t = x * 1.44269504f;
+    const float rounded = t + magic;
+    const float f = t - (rounded - magic);
     float p = 1.5403530e-4f;
     p = p * f + 1.3333558e-3f;
     p = p * f + 9.6181291e-3f;
@@ -102,12 +115,31 @@ static inline float weight(float logit, float max, float sharpness)
     memcpy(&exponent, &rounded, sizeof exponent);
     bits += exponent << 23; /* the low bits of `rounded` are n */
     memcpy(&p, &bits, sizeof p);
-    return x > -87.0f ? p : 0.0f;
+    return p;
 }
+
+#define LEAST -87.0f /* below it a weight is zero */
 
 float topk_weight(float logit, float max, float sharpness)
 {
-    return weight(logit, max, sharpness);
+    const float x = (logit - max) * sharpness;
+    return x > LEAST ? power(x) : 0.0f;
+}
+
+/* The same for LANES logits. One loop would become a branch around the power, which no compiler
+ * makes vectors of. */
+static inline void weigh(const float *restrict logits, float max, float sharpness,
+                         float *restrict out)
+{
+    float x[LANES], safe[LANES], p[LANES];
+    for (int i = 0; i < LANES; i++)
+        x[i] = (logits[i] - max) * sharpness;
+    for (int i = 0; i < LANES; i++)
+        safe[i] = x[i] > LEAST ? x[i] : LEAST;
+    for (int i = 0; i < LANES; i++)
+        p[i] = power(safe[i]);
+    for (int i = 0; i < LANES; i++)
+        out[i] = x[i] > LEAST ? p[i] : 0.0f;
 }
 
 double topk_weights(const float *logits, int32_t n, float max, float sharpness, float *out)
@@ -115,13 +147,12 @@ double topk_weights(const float *logits, int32_t n, float max, float sharpness, 
     double sums[LANES] = {0}, sum = 0;
     int32_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++)
-            out[i + lane] = weight(logits[i + lane], max, sharpness);
+        weigh(logits + i, max, sharpness, out + i);
         for (int lane = 0; lane < LANES; lane++)
             sums[lane] += (double)out[i + lane];
     }
     for (; i < n; i++)
-        sum += (double)(out[i] = weight(logits[i], max, sharpness));
+        sum += (double)(out[i] = topk_weight(logits[i], max, sharpness));
     for (int lane = 0; lane < LANES; lane++)
         sum += sums[lane];
     return sum;
