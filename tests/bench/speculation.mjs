@@ -18,16 +18,17 @@ const random = (seed, n) => {
 };
 const chat = (content, more) => ({ url: '/v1/chat/completions', body: { messages: [{ role: 'user', content }], ...more } });
 const text = (prompt, more) => ({ url: '/v1/completions', body: { prompt, ...more } });
+const whole = { ignore_eos: false }; // it ends where the model ends it: what would follow is no text that anybody asks for
 const programs = ['a palindrome test', 'binary search', 'bubble sort', 'the greatest common divisor', 'a prime test', 'Fibonacci numbers', 'the factorial of n'];
 const cases = {
-  'code, asked for': (i) => chat(`Write a Python function for ${programs[i % programs.length]}.`),
+  'code, asked for': (i) => chat(`Write a Python function for ${programs[i % programs.length]}.`, whole),
   'code, continued': (i) => text(source('engine/sched/fair_queue.c', 300 * i, 1500)),
   'code, rewritten (prediction)': (i) => chat(`Repeat this code:\n${source('engine/sched/fair_queue.c', 300 * i, 700)}`,
     { prediction: { type: 'content', content: source('engine/sched/fair_queue.c', 300 * i, 700) } }),
   'JSON by a schema': (i) => chat(`Name ${3 + i} people.`, { response_format: { type: 'json_schema', json_schema: { name: 'people', schema: {
     type: 'array', minItems: 8, items: { type: 'object', properties: { first_name: { type: 'string', maxLength: 12 }, family_name: { type: 'string', maxLength: 12 }, age: { type: 'integer', minimum: 1, maximum: 99 } },
       required: ['first_name', 'family_name', 'age'], additionalProperties: false } } } } }),
-  'prose, story': (i) => chat(`Tell me a story about ${['a fox', 'the sea', 'a clock', 'two sisters', 'a bridge'][i % 5]}.`),
+  'prose, story': (i) => chat(`Tell me a story about ${['a fox', 'the sea', 'a clock', 'two sisters', 'a bridge'][i % 5]}.`, whole),
   'prose, continued': (i) => text(source('README.md', 400 * i, 1600)),
   'text that repeats': (i) => text(`${['The cat sat on the mat and looked at the dog.', 'for (int i = 0; i < n; i++) sum += values[i];', 'One, two, three, four, five, six, seven.'][i % 3]}\n`.repeat(24)),
   'random tokens': (i) => text(random(i + 1, 300), { logit_bias: {} }),
