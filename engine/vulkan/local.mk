@@ -28,6 +28,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/ops/expert_cpu_offload_rates.c \
 	%D%/ops/forward.c %D%/ops/forward.h \
 	%D%/ops/forward_dump.c \
+	%D%/ops/matrix_places.c %D%/ops/matrix_places.h \
 	%D%/ops/record_gemm.c %D%/ops/record_gemm.h \
 	%D%/ops/host_sync.c %D%/ops/host_sync.h \
 	%D%/ops/record.c %D%/ops/record.h \

@@ -9,6 +9,7 @@
 #define LOG_MODULE "vulkan"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/vulkan/ops/matrix_places.h"
 #include "engine/vulkan/measure/vulkan_speed.h"
 #include "engine/vulkan/ops/device_bandwidth.h"
 #include "engine/vulkan/ops/delta_net_ops.h"
@@ -158,21 +159,26 @@ static bool open_split_experts(struct backend *b, struct err *e)
 
 /* Sets from how many rows on attention works by tiles and products go through record_gemm.c. The
  * numbers are measured, see docs/speed/vulkan.md. */
-static void tune(struct backend *b)
+static void tune(struct backend *b, bool places_known)
 {
     /* Tiles share what they read, but a few of them leave most of the device idle; rows alone
      * spread their context over it. */
     b->tuning.split_blocks = 4;
     b->tuning.deep_splits = 56;
+    b->tuning.unit_splits = 8;
     b->tuning.router_rows = 64;
     b->tuning.tiled_rows = b->gpu.caps.software ? 8 : b->gpu.caps.cooperative_matrix ? 80 : 160;
     if (b->gpu.caps.cooperative_matrix) {
         b->tuning.wide = b->gpu.caps.max_shared >= 40 << 10 ? WIDE_UNITS : WIDE_NONE;
+        b->tuning.few = places_known ? WIDE_UNITS : WIDE_NONE;
+        b->tuning.few_rows = 64;
+        b->tuning.few_threads = b->gpu.caps.max_threads < 512 ? b->gpu.caps.max_threads : 512;
         b->tuning.wide_groups = 130;
         b->tuning.wide_rows = 32;
         const bool small = b->plan->d_model < 1024; /* does not fill the matrix units */
         b->tuning.gemm_min_rows = small ? UINT32_MAX : 5;
-        b->tuning.gemm_expert_rows = small ? UINT32_MAX : 9;
+        /* Split experts: up to here the processor may compute those without a slot. */
+        b->tuning.gemm_expert_rows = small ? UINT32_MAX : places_known && !b->model.n_slots ? 5 : 9;
         b->tuning.gemm_head_rows = small ? UINT32_MAX : 4;
         return;
     }
@@ -201,7 +207,10 @@ struct backend *vulkan_backend_create(const struct model_plan *plan, const struc
     b->gpu.wanted = p->device;
     if (!gpu_open(&b->gpu, p->cache_dir, e))
         goto fail;
-    tune(b);
+    bool places_known;
+    if (!matrix_places_check(&b->gpu, &places_known, e))
+        goto fail;
+    tune(b, places_known);
     uint64_t need = heap_planned_bytes(&b->model.heap) + heap_planned_bytes(&b->model.slots) +
                     heap_planned_bytes(&b->workspace.heap) + heap_planned_bytes(&b->kv_heap) +
                     heap_planned_bytes(&b->state_heap);
@@ -237,6 +246,8 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
              (double)(clock_ns() - start) / 1e6);
     if (!b->gpu.caps.cooperative_matrix)
         log_info("prefill on plain arithmetic: this device has no VK_KHR_cooperative_matrix");
+    else if (b->tuning.few == WIDE_NONE)
+        log_info("few rows by tiles: this device keeps matrices in registers in another order");
     return b;
 }
 

@@ -337,7 +337,7 @@ static void open_bench(struct bench *t, const struct options *o)
     must(t->b != NULL, &e);
     if (strcmp(o->products, "units")) {
         t->b->gpu.caps.cooperative_matrix = false;
-        t->b->tuning.wide = WIDE_NONE;
+        t->b->tuning.wide = t->b->tuning.few = WIDE_NONE;
         t->b->tuning.gemm_min_rows = t->b->tuning.gemm_head_rows = 9;
     }
     if (!strcmp(o->products, "single"))

@@ -32,6 +32,7 @@ struct gpu_caps {
     bool float16;            /* arithmetic on halves in shaders */
     bool cooperative_matrix; /* f16 x f16 -> f32, 16x16x16, one subgroup (VK_KHR_cooperative_matrix)
                               */
+    bool cooperative_few;    /* the same in 16x8x16 */
     bool subgroup_control;   /* full subgroups can be asked for */
 };
 

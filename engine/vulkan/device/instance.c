@@ -127,8 +127,8 @@ static bool device_has(VkPhysicalDevice d, const char *extension)
     return found;
 }
 
-/* Whether the matrix unit takes the one shape that our shaders are written for. */
-static bool has_matrix_shape(struct gpu *g, VkPhysicalDevice d)
+/* Whether the matrix unit takes products of 16 x n x 16. */
+static bool has_matrix_shape(struct gpu *g, VkPhysicalDevice d, uint32_t n_side)
 {
     PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR get =
         (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)(void *)vkGetInstanceProcAddr(
@@ -143,8 +143,8 @@ static bool has_matrix_shape(struct gpu *g, VkPhysicalDevice d)
         return false;
     for (uint32_t i = 0; i < n; i++) {
         const VkCooperativeMatrixPropertiesKHR *m = &list[i];
-        if (m->MSize == KHR_MATRIX_SIDE && m->NSize == KHR_MATRIX_SIDE &&
-            m->KSize == KHR_MATRIX_SIDE && m->AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+        if (m->MSize == KHR_MATRIX_SIDE && m->NSize == n_side && m->KSize == KHR_MATRIX_SIDE &&
+            m->AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
             m->BType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
             m->CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
             m->ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && m->scope == VK_SCOPE_SUBGROUP_KHR) {
@@ -198,7 +198,8 @@ bool gpu_read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, struct
     /* Our shaders divide their work among subgroups of 32 threads. */
     c->cooperative_matrix = f12.shaderFloat16 && f12.vulkanMemoryModel && c->subgroup == 32 &&
                             device_has(d, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME) &&
-                            has_matrix_shape(g, d);
+                            has_matrix_shape(g, d, KHR_MATRIX_SIDE);
+    c->cooperative_few = c->cooperative_matrix && has_matrix_shape(g, d, KHR_MATRIX_FEW);
     return true;
 }
 

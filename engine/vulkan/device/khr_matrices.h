@@ -10,8 +10,14 @@
 #include "engine/base/err.h"
 #include "engine/vulkan/device/shader.h"
 
-/* What the shaders' SPEC_MATRIX_* and MATRIX_SIDE are; dispatch.h compares. */
-enum { KHR_MATRIX_SIDE = 16, KHR_MATRIX_M = 24, KHR_MATRIX_N = 25, KHR_MATRIX_K = 26 };
+/* What the shaders' SPEC_MATRIX_*, MATRIX_SIDE and MATRIX_FEW are; dispatch.h compares. */
+enum {
+    KHR_MATRIX_SIDE = 16,
+    KHR_MATRIX_FEW = 8,
+    KHR_MATRIX_M = 24,
+    KHR_MATRIX_N = 25,
+    KHR_MATRIX_K = 26
+};
 
 /* Whether the module uses matrix units at all. */
 bool khr_matrices_used(const struct shader *s);

@@ -96,8 +96,8 @@ struct recorded_step {
 
 #define MAX_RECORDED 48
 
-/* Products of whole tiles of 128 rows by matmul_wide: not at all, on the matrix units, or on plain
- * arithmetic in their place (tests). */
+/* Products of whole tiles of 128 rows by matmul_wide, and of few rows by matmul_few: not at all, on
+ * the matrix units, or on plain arithmetic in their place (tests). */
 enum wide_products { WIDE_NONE, WIDE_UNITS, WIDE_EMULATED };
 
 struct tuning {       /* of the kernels for few rows; measured, see docs/speed/vulkan.md */
@@ -109,11 +109,14 @@ struct tuning {       /* of the kernels for few rows; measured, see docs/speed/v
     uint32_t router_rows;      /* of those, so many at most go one by one through the router */
     uint32_t gemm_head_rows;   /* wanted rows from which the head's is one of them */
     uint32_t deep_splits;      /* of attention, from which a workgroup has more heads */
+    uint32_t unit_splits;      /* of attention, from which attn_units takes it */
     uint32_t split_blocks;     /* KV blocks of a split of attention at least */
     int32_t tiled_rows; /* of a sequence in a step, from which its attention is done by tiles */
     uint32_t gemm_tile_m, gemm_tile_n,
         gemm_buffers; /* tile of a matrix product at most, and tiles in shared memory */
-    enum wide_products wide;
+    enum wide_products wide, few;
+    uint32_t few_rows;    /* of a step at most whose dense products are matmul_few's */
+    uint32_t few_threads; /* of a workgroup of matmul_few at most */
     uint32_t wide_groups; /* workgroups of matmul_wide at least, where rows are in order */
     uint32_t wide_rows;   /* three halves of the rows that an expert has on average, at least */
 };

@@ -9,7 +9,8 @@ _Static_assert(sizeof(struct push_planes) == DEVICE_PLANES * sizeof(VkDeviceAddr
                "shaders see other planes than the weights have");
 
 _Static_assert(SPEC_MATRIX_M == KHR_MATRIX_M && SPEC_MATRIX_N == KHR_MATRIX_N &&
-                   SPEC_MATRIX_K == KHR_MATRIX_K && MATRIX_SIDE == KHR_MATRIX_SIDE,
+                   SPEC_MATRIX_K == KHR_MATRIX_K && MATRIX_SIDE == KHR_MATRIX_SIDE &&
+                   MATRIX_FEW == KHR_MATRIX_FEW,
                "matrices are told by other constants than the shaders have");
 
 struct dispatch {

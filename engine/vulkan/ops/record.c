@@ -123,7 +123,9 @@ void record_linear(struct recorder *r, const struct linear_op *op)
     uint32_t rows_each = m->rows >= 65536  ? tuning->head_rows
                          : m->rows >= 1024 ? tuning->linear_rows
                                            : 1;
-    struct gemv_tiling w = gemv_tiling_of(r, m->rows, m->layout.n_chunk, op->n_x, rows_each);
+    /* A small matrix, as a router's, would leave most of the device idle. */
+    const uint32_t cols = m->rows < 1024 && op->n_x > 2 ? 2 : op->n_x;
+    struct gemv_tiling w = gemv_tiling_of(r, m->rows, m->layout.n_chunk, cols, rows_each);
     const struct push_linear push = {
         .w = dispatch_planes(m),
         .x = op->x,

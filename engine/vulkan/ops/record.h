@@ -79,6 +79,12 @@ struct attention_op {
 };
 void record_attention(struct recorder *r, const struct attention_plan *a,
                       const struct device_layer *l, const struct attention_op *op);
+/* Whether every attention layer can be done by attn_coop, or by attn_plain where there are no
+ * matrix units. */
+bool record_tiled_attention_fits(const struct backend *b);
+/* Attention of the step's tiles. */
+void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
+                            const struct device_layer *l, uint32_t n_tiles);
 /* Rows that tiles computed over packed keys and values: rotated back, and gated. */
 void record_attention_rotate(struct recorder *r, const struct attention_plan *a);
 /* Candidates of rows [first, first + n) of the wanted outputs, from work.logits. */

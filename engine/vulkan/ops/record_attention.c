@@ -41,8 +41,9 @@ void record_rope_kv(struct recorder *r, const struct attention_plan *a,
     dispatch_op(r, &d);
 }
 
-#define ROUND_BYTES 16384 /* of shared memory for sums over the subgroups */
-#define MOST_SUMS 64      /* of four columns each, of a thread: attn.comp's sum4 */
+#define ATTN_SHARED (44u << 10) /* of attn_coop.comp, at most */
+#define ROUND_BYTES 16384       /* of shared memory for sums over the subgroups */
+#define MOST_SUMS 64            /* of four columns each, of a thread: attn.comp's sum4 */
 
 /* Of a workgroup. Many share what they read; few leave less of the device idle while they wait. */
 #define MOST_HEADS 8
@@ -83,6 +84,31 @@ static struct attention_form form_of(const struct attention_plan *a, const struc
     for (; f.heads > 1 && shared_bytes(&f, d_head) > c->max_shared; f.heads /= 2)
         ;
     f.groups = divide_up(group, f.heads);
+    return f;
+}
+
+/* Whether attn_units takes a step's rows: heads and a cache that it is written for, and contexts
+ * deep enough. */
+static bool units_fit(const struct recorder *r, const struct attention_plan *a,
+                      const struct attention_op *op)
+{
+    const struct backend *b = r->b;
+    return b->tuning.few != WIDE_NONE && op->n_splits >= b->tuning.unit_splits &&
+           a->d_head == 128 && a->n_head / a->n_kv_head <= MOST_HEADS &&
+           (b->kv_type == KV_F16 || b->kv_type == KV_Q8);
+}
+
+#define UNIT_THREADS 128
+
+static struct attention_form units_form(const struct attention_plan *a, const struct gpu_caps *c)
+{
+    struct attention_form f = {.lanes = c->subgroup < 32 ? c->subgroup : 32,
+                               .heads = 1,
+                               .groups = 1,
+                               .threads = UNIT_THREADS,
+                               .subgroups = UNIT_THREADS / c->subgroup};
+    while (f.heads < (uint32_t)(a->n_head / a->n_kv_head))
+        f.heads *= 2;
     return f;
 }
 
@@ -154,8 +180,13 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         .scale = a->scale,
     };
     const bool deep = op->n_splits >= r->b->tuning.deep_splits && !r->b->gpu.caps.software;
-    const struct attention_form f = form_of(a, &r->b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
-    struct dispatch d = {.shader = "attn",
+    const bool units = units_fit(r, a, op);
+    const struct attention_form f =
+        units ? units_form(a, &r->b->gpu.caps)
+              : form_of(a, &r->b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
+    struct dispatch d = {.shader = !units                              ? "attn"
+                                   : r->b->tuning.few == WIDE_EMULATED ? "attn_units_emulated"
+                                                                       : "attn_units",
                          .spec = {[SPEC_THREADS] = f.threads,
                                   [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
                                   [SPEC_PREP] = op->prep,
@@ -175,6 +206,10 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
                          .y = (uint32_t)a->n_kv_head * f.groups,
                          .z = r->n_rows};
     spec_rope(r, d.spec, a);
+    if (units) {
+        d.spec[SPEC_MATRIX_M] = d.spec[SPEC_MATRIX_K] = MATRIX_SIDE;
+        d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
+    }
     dispatch_op(r, &d);
     if (op->n_splits > 1)
         record_merge(r, a, l, &d);
@@ -200,5 +235,69 @@ void record_attention_rotate(struct recorder *r, const struct attention_plan *a)
                          .x = (uint32_t)a->n_head,
                          .y = r->n_rows,
                          .z = 1};
+    dispatch_op(r, &d);
+}
+
+/* On the matrix units heads of over 128 columns are done in two halves of their values. */
+static bool head_fits(int32_t d_head, bool units)
+{
+    return d_head >= 64 && d_head % 32 == 0 &&
+           (d_head <= 128 || (units && d_head <= 256 && d_head % 64 == 0));
+}
+
+static bool attends_on_units(const struct backend *b)
+{
+    return b->gpu.caps.cooperative_matrix && b->gpu.caps.max_shared >= ATTN_SHARED;
+}
+
+bool record_tiled_attention_fits(const struct backend *b)
+{
+    const struct model_plan *plan = b->plan;
+    const bool units = attends_on_units(b);
+    if (b->params.exact || (!units && b->gpu.caps.max_shared < 32 << 10))
+        return false;
+    for (int i = 0; i < plan->n_layer; i++) {
+        const struct attention_plan *a = &plan->layers[i].attention;
+        if (plan->layers[i].mixer == MIXER_ATTENTION &&
+            (!head_fits(a->d_head, units) ||
+             (uint32_t)(a->n_head / a->n_kv_head) != b->sizes.group)) {
+            return false;
+        }
+    }
+    return b->sizes.group <= 16;
+}
+
+void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
+                            const struct device_layer *l, uint32_t n_tiles)
+{
+    const struct step_memory *s = &r->b->step;
+    const struct push_attn_tiled push = {
+        .qkv = r->b->workspace.qkv,
+        .sinks = l->sinks,
+        .outs = r->b->workspace.attn,
+        .rows = s->at_rows,
+        .tiles = s->at_tiles,
+        .tables = s->at_tables,
+        .kv = l->kv,
+        .stride = r->b->sizes.qkv,
+        .n_head = (uint32_t)a->n_head,
+        .n_kv_head = (uint32_t)a->n_kv_head,
+        .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
+        .window = (uint32_t)a->window,
+        .scale = a->scale,
+    };
+    struct dispatch d = {.shader = attends_on_units(r->b) ? "attn_coop" : "attn_plain",
+                         .spec = {[SPEC_THREADS] = 128,
+                                  [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
+                                  [SPEC_GATE] = a->output_gate && !kv_type_packed(r->b->kv_type),
+                                  [SPEC_SINKS] = a->sinks.at != NULL},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = (uint32_t)a->n_kv_head,
+                         .y = n_tiles,
+                         .z = a->d_head > 128 ? 2 : 1};
+    d.spec[SPEC_D_HEAD] = (uint32_t)a->d_head;
+    d.spec[SPEC_KV_TYPE] = r->b->kv_type;
+    d.spec[SPEC_MATRIX_M] = d.spec[SPEC_MATRIX_N] = d.spec[SPEC_MATRIX_K] = MATRIX_SIDE;
     dispatch_op(r, &d);
 }

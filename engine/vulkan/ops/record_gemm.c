@@ -2,16 +2,20 @@
  * expert. */
 #include "engine/vulkan/ops/record_gemm.h"
 
+#include <string.h>
+
 #include "engine/vulkan/ops/dispatch.h"
 
 #define TILE_M_FEW                                                                                 \
     16u /* rows of W of a workgroup where whole tiles would be few: then the columns are split     \
            over FEW_SPLIT subgroups */
 #define FEW_SPLIT 4u
-#define ATTN_SHARED (44u << 10) /* of attn_coop.comp, at most */
-#define TILE_BYTES 16u          /* of an entry of a list of tiles */
-#define FEW_GROUPS 128u         /* workgroups that do not fill a large device */
-#define SHARED_RESERVE 2048u    /* of matmul.comp's other shared variables */
+#define TILE_BYTES 16u      /* of an entry of a list of tiles */
+#define FEW_GROUPS 128u     /* workgroups that do not fill a large device */
+#define FEW_TILE 16u        /* of matmul_few: rows of W of a workgroup */
+#define FEW_TILE_ROUTED 64u /* the same where experts are routed, which loads more of X */
+#define FEW_SLICES_ROUTED 4u
+#define SHARED_RESERVE 2048u /* of matmul.comp's other shared variables */
 
 void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
 {
@@ -50,6 +54,7 @@ struct matmul { /* one dispatch of matmul.comp or matmul_wide.comp */
     bool lists;          /* routed: each expert has a list in place of tiles */
     bool add, clamp, split;
     bool wide; /* by matmul_wide, in tiles of tile_n */
+    bool few;  /* by matmul_few */
 };
 
 struct tile { /* what a workgroup computes, see shaders/matmul.comp */
@@ -138,10 +143,62 @@ static void record_wide(struct recorder *r, const struct matmul *m)
     r->last = m->label;
 }
 
+/* How matmul_few divides its work, see there; measured, docs/speed/vulkan.md. */
+struct few_form {
+    uint32_t tile_m, tile_n; /* rows of W and of X of a workgroup */
+    uint32_t chunks, slices;
+};
+
+static struct few_form few_form_of(const struct recorder *r, const struct matmul *m)
+{
+    const bool routed = m->max_tiles != 0;
+    struct few_form f = {.tile_m = routed ? FEW_TILE_ROUTED : FEW_TILE,
+                         .tile_n = routed || m->n_x <= 8 ? 8
+                                   : m->n_x <= 16        ? 16
+                                                         : 32};
+    f.chunks = f.tile_n == 8 ? 2 : 1;
+    const uint32_t units = divide_up(m->w->layout.n_chunk, 4 * f.chunks),
+                   wanted = routed          ? FEW_SLICES_ROUTED
+                            : f.tile_n == 8 ? 16
+                                            : 8,
+                   most = r->b->tuning.few_threads / 32;
+    /* As even as can be. */
+    f.slices = divide_up(units, divide_up(units, wanted < most ? wanted : most));
+    return f;
+}
+
+static void record_few(struct recorder *r, const struct matmul *m)
+{
+    const struct push_matmul push = push_of(r, m);
+    const struct few_form f = few_form_of(r, m);
+    const bool emulated = r->b->tuning.few == WIDE_EMULATED;
+    struct dispatch d = {.shader = emulated ? "matmul_few_emulated" : "matmul_few",
+                         .format = m->w->layout.kernel,
+                         .spec = {[SPEC_THREADS] = 32 * f.slices,
+                                  [SPEC_TILE_M] = f.tile_m,
+                                  [SPEC_TILE_N] = f.tile_n,
+                                  [SPEC_CHUNKS] = f.chunks,
+                                  [SPEC_SLICES] = f.slices},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = divide_up(m->w->rows, m->mode == 1 ? f.tile_m / 2 : f.tile_m),
+                         .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, f.tile_n),
+                         .z = 1};
+    spec_matmul(d.spec, m);
+    d.spec[SPEC_LIST_ROWS] = m->lists ? record_list_rows(r->n_rows) : 0;
+    d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
+    dispatch_op(r, &d);
+    r->last = m->label;
+}
+
 static void record_matmul(struct recorder *r, const struct matmul *m)
 {
     if (m->wide) {
         record_wide(r, m);
+        return;
+    }
+    if (m->few) {
+        record_few(r, m);
         return;
     }
     const struct tile tile = tile_of(r, m);
@@ -172,6 +229,14 @@ static bool wide_fits(const struct recorder *r, const struct device_matrix *w, u
 {
     return r->b->tuning.wide != WIDE_NONE && w->rows % (mode == 1 ? 32 : 4) == 0 &&
            y_stride % 4 == 0;
+}
+
+/* Whether matmul_few can do it. */
+static bool few_fits(const struct recorder *r, const struct device_matrix *w)
+{
+    const enum wide_products few = r->b->tuning.few;
+    return few == WIDE_UNITS || (few == WIDE_EMULATED && (strcmp(w->layout.kernel, "mxfp4") == 0 ||
+                                                          strcmp(w->layout.kernel, "block") == 0));
 }
 
 /* Rows of X of a tile of matmul_wide where all rows are in order; 0: its tiles would not fill the
@@ -211,7 +276,9 @@ void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool spl
                                       .tile_n = wide ? wide : tile_for(r, op->n_x),
                                       .add = op->add,
                                       .split = split,
-                                      .wide = wide != 0});
+                                      .wide = wide != 0,
+                                      .few = !split && few_fits(r, op->w) &&
+                                             op->n_x <= r->b->tuning.few_rows});
 }
 
 struct grouping { /* of the pairs of rows and experts in tiles */
@@ -221,6 +288,7 @@ struct grouping { /* of the pairs of rows and experts in tiles */
     uint32_t max_small;
     bool wide;
     bool lists; /* in place of tiles */
+    bool few;
 };
 
 /* Whole tiles of 128 rows where most experts have as many, and what is left of an expert's rows in
@@ -250,7 +318,9 @@ static struct grouping grouping_of(const struct recorder *r, const struct mlp_op
     g.max_tiles = most + pairs / g.tile_n;
     if (op->lists) {
         const uint32_t places = record_list_rows(r->n_rows);
-        g.max_tiles = n_expert * (places > LIST_SHORT_ROWS ? 1 : divide_up(places, g.tile_n));
+        g.few = few_fits(r, &op->m->gate_up) && few_fits(r, &op->m->down);
+        g.max_tiles =
+            n_expert * (places > LIST_SHORT_ROWS || g.few ? 1 : divide_up(places, g.tile_n));
     }
     return g;
 }
@@ -269,6 +339,7 @@ static void record_grouped(struct recorder *r, struct matmul m, const struct gro
     m.max_tiles = g->max_tiles;
     m.wide = g->wide;
     m.lists = g->lists;
+    m.few = g->few;
     record_matmul(r, &m);
     if (!g->small)
         return;
@@ -375,68 +446,4 @@ void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
                    &g);
     record_barrier(r);
     record_sum(r, op, n_used);
-}
-
-/* On the matrix units heads of over 128 columns are done in two halves of their values. */
-static bool head_fits(int32_t d_head, bool units)
-{
-    return d_head >= 64 && d_head % 32 == 0 &&
-           (d_head <= 128 || (units && d_head <= 256 && d_head % 64 == 0));
-}
-
-static bool attends_on_units(const struct backend *b)
-{
-    return b->gpu.caps.cooperative_matrix && b->gpu.caps.max_shared >= ATTN_SHARED;
-}
-
-bool record_tiled_attention_fits(const struct backend *b)
-{
-    const struct model_plan *plan = b->plan;
-    const bool units = attends_on_units(b);
-    if (b->params.exact || (!units && b->gpu.caps.max_shared < 32 << 10))
-        return false;
-    for (int i = 0; i < plan->n_layer; i++) {
-        const struct attention_plan *a = &plan->layers[i].attention;
-        if (plan->layers[i].mixer == MIXER_ATTENTION &&
-            (!head_fits(a->d_head, units) ||
-             (uint32_t)(a->n_head / a->n_kv_head) != b->sizes.group)) {
-            return false;
-        }
-    }
-    return b->sizes.group <= 16;
-}
-
-void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
-                            const struct device_layer *l, uint32_t n_tiles)
-{
-    const struct step_memory *s = &r->b->step;
-    const struct push_attn_tiled push = {
-        .qkv = r->b->workspace.qkv,
-        .sinks = l->sinks,
-        .outs = r->b->workspace.attn,
-        .rows = s->at_rows,
-        .tiles = s->at_tiles,
-        .tables = s->at_tables,
-        .kv = l->kv,
-        .stride = r->b->sizes.qkv,
-        .n_head = (uint32_t)a->n_head,
-        .n_kv_head = (uint32_t)a->n_kv_head,
-        .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
-        .window = (uint32_t)a->window,
-        .scale = a->scale,
-    };
-    struct dispatch d = {.shader = attends_on_units(r->b) ? "attn_coop" : "attn_plain",
-                         .spec = {[SPEC_THREADS] = 128,
-                                  [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
-                                  [SPEC_GATE] = a->output_gate && !kv_type_packed(r->b->kv_type),
-                                  [SPEC_SINKS] = a->sinks.at != NULL},
-                         .push = &push,
-                         .push_bytes = sizeof push,
-                         .x = (uint32_t)a->n_kv_head,
-                         .y = n_tiles,
-                         .z = a->d_head > 128 ? 2 : 1};
-    d.spec[SPEC_D_HEAD] = (uint32_t)a->d_head;
-    d.spec[SPEC_KV_TYPE] = r->b->kv_type;
-    d.spec[SPEC_MATRIX_M] = d.spec[SPEC_MATRIX_N] = d.spec[SPEC_MATRIX_K] = MATRIX_SIDE;
-    dispatch_op(r, &d);
 }

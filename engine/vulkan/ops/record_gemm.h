@@ -41,10 +41,3 @@ void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool spl
  * not routed. record_route and record_cast_f16(ffn_norm) must have come before. With next_norm the
  * sum also leaves in workspace.x_hi what record_cast_f16 with that norm would. */
 void record_gemm_mlp(struct recorder *r, const struct mlp_op *op);
-
-/* Whether every attention layer can be done by attn_coop, or by attn_plain where there are no
- * matrix units. */
-bool record_tiled_attention_fits(const struct backend *b);
-/* Attention of the step's tiles. */
-void record_tiled_attention(struct recorder *r, const struct attention_plan *a,
-                            const struct device_layer *l, uint32_t n_tiles);

@@ -72,6 +72,7 @@ uint lane()
 }
 
 #include "attn_runs.glsl"
+#include "attn_result.glsl"
 #include "attn_finish.glsl"
 
 void main()

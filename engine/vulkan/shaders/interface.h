@@ -59,6 +59,9 @@ PLANES
 #define SPEC_LIST_ROWS                                                                             \
     13 /* matmul, moe_route: each expert has a list of its pairs, of so many at most; 0: none */
 
+#define SPEC_CHUNKS 10 /* matmul_few: chunks of a thread at a time */
+#define SPEC_SLICES 11 /* matmul_few: of the columns */
+
 /* matmul, matmul_wide, attn_coop: a matrix of the units, M x K times K x N; always MATRIX_SIDE. By
  * these three khr_matrices.c tells what a matrix is used for. */
 #define SPEC_MATRIX_M 24
@@ -66,6 +69,7 @@ PLANES
 #define SPEC_MATRIX_K 26
 #define LIST_SHORT_ROWS 32
 #define MATRIX_SIDE 16
+#define MATRIX_FEW 8    /* columns of a result of matmul_few, which has SPEC_MATRIX_N so */
 #define WIDE_TILE_M 128 /* rows of W of a tile of matmul_wide */
 
 /* cast_f16 */

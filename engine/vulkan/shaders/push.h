@@ -335,6 +335,14 @@ PUSH(read_bandwidth)
 PUSH_END(read_bandwidth);
 #endif
 
+#if defined(__STDC__) || defined(PUSH_COOP_PLACES)
+PUSH(coop_places)
+{
+    U32 outs;
+}
+PUSH_END(coop_places);
+#endif
+
 #if defined(__STDC__) || defined(PUSH_BENCH_CHAIN)
 PUSH(bench_chain)
 {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "engine/format/weight_bits.h"
+#include "engine/vulkan/ops/matrix_places.h"
 #include "tests/unit/vulkan/vulkan_rig.h"
 
 enum { N_KV = 2, MAX_BLOCKS = 16, BLOCK = 32 };
@@ -22,6 +23,7 @@ struct scene {
     int window;
     bool sinks, gate;
     bool units; /* only there: heads this wide */
+    int turns;  /* rows: columns of a head that turn, by nothing; 0: 2 */
 };
 
 static const struct scene scenes[] = {
@@ -207,10 +209,11 @@ static void check_row(const struct scene *s, bool halves, uint32_t split_blocks)
     struct err e = {0};
     set_up(s, &x);
     const size_t n = (size_t)(x.n_head * s->d);
-    struct rig_span out = rig_take(&rig, n / 2), freq = rig_take(&rig, 32),
+    struct rig_span out = rig_take(&rig, n / 2), freq = rig_take(&rig, 64),
                     parts = rig_take(&rig, n * 16 + 64 * 16);
-    x.rows.rows[0][3] = 0;                                     /* in no tile */
-    x.plan.rope = (struct rope_plan){.n_dims = 2, .scale = 1}; /* which turns nothing */
+    x.rows.rows[0][3] = 0; /* in no tile */
+    x.plan.rope =
+        (struct rope_plan){.n_dims = s->turns ? s->turns : 2, .scale = 1}; /* which turns nothing */
     x.layer.inv_freq = freq.at;
     rig.b.workspace.x_hi = out.at;
     rig.b.workspace.parts = parts.at;
@@ -246,10 +249,101 @@ static void test_rows(void **state)
     check_row(&rows[0], false, 8);
 }
 
+/* Rows by attn_units, on the units or on plain arithmetic in their place. */
+static bool units_begin(void)
+{
+    const struct gpu_caps *caps = &rig.b.gpu.caps;
+    struct err e = {0};
+    bool known = false;
+    if (!caps->cooperative_matrix && (!caps->float16 || caps->subgroup < 8))
+        return false;
+    if (caps->cooperative_matrix && (!matrix_places_check(&rig.b.gpu, &known, &e) || !known))
+        return false;
+    rig.b.tuning.few = caps->cooperative_matrix ? WIDE_UNITS : WIDE_EMULATED;
+    rig.b.tuning.unit_splits = 1;
+    return true;
+}
+
+static void units_end(void)
+{
+    rig.b.tuning.few = WIDE_NONE;
+}
+
+static void test_rows_on_units(void **state)
+{
+    static const struct scene rows[] = {
+        {.d = 128, .group = 4, .start = 191, .n = 1, .gate = true, .sinks = true},
+        {.d = 128, .group = 8, .start = 230, .n = 1, .window = 77, .turns = 128},
+    };
+    if (!units_begin())
+        skip();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        check_row(&rows[i], i == 0, i ? 2 : 8);
+    units_end();
+}
+
+/* Keys and values in eight bits: random ones, and this row's own. */
+static void packed_row(const struct scene *s, struct data *x, uint32_t split_blocks)
+{
+    enum { PART_WORDS = 2 * (BLOCK * 128 / 4 + BLOCK / 2) };
+    struct err e = {0};
+    seed = 7;
+    set_up(s, x);
+    const size_t n = (size_t)(x->n_head * s->d);
+    struct rig_span kv = rig_take(&rig, (size_t)MAX_BLOCKS * N_KV * PART_WORDS),
+                    freq = rig_take(&rig, 64), parts = rig_take(&rig, n * 16 + 64 * 16);
+    for (int i = 0; i < MAX_BLOCKS * N_KV * PART_WORDS; i++) {
+        const bool scale = i % (PART_WORDS / 2) >= BLOCK * 128 / 4;
+        const uint32_t bits = (uint32_t)(0x7fffffff * (double)(random_unit(&seed) + 1));
+        kv.u[i] = scale ? 0x20002000 | (bits & 0x03ff03ff) : bits;
+    }
+    x->rows.rows[0][3] = 0;
+    x->plan.rope = (struct rope_plan){.n_dims = s->turns ? s->turns : 2, .scale = 1};
+    x->layer.kv = kv.at;
+    x->layer.inv_freq = freq.at;
+    rig.b.kv_type = KV_Q8;
+    rig.b.workspace.parts = parts.at;
+    rig.b.sizes.max_splits = 8;
+    rig.b.sizes.decode_rows = 1;
+    rig.b.tuning.split_blocks = split_blocks;
+    struct recorder r = rig_begin(&rig, 1, &e);
+    record_attention(
+        &r, &x->plan, &x->layer,
+        &(struct attention_op){.prep = true, .n_splits = record_splits(&rig.b, 1, s->start)});
+    rig_end(&r);
+}
+
+static void test_packed_rows_on_units(void **state)
+{
+    enum { N = 2 * N_KV * 8 * 128 };
+    static const struct scene row = {
+        .d = 128, .group = 8, .start = 203, .n = 1, .gate = true, .turns = 128};
+    static float want[N];
+    struct data x;
+    for (uint32_t blocks = 2; blocks <= 8; blocks *= 4) {
+        packed_row(&row, &x, blocks);
+        const int n = x.n_head * row.d;
+        memcpy(want, x.outs.f, (size_t)n * sizeof *want);
+        if (!units_begin())
+            skip();
+        packed_row(&row, &x, blocks);
+        units_end();
+        for (int i = 0; i < n; i++)
+            if (!(fabsf(x.outs.f[i] - want[i]) <= 2e-5f * (1 + fabsf(want[i]))))
+                fail_msg("%u blocks, %d: %g, want %g", blocks, i, (double)x.outs.f[i],
+                         (double)want[i]);
+    }
+}
+
 int main(void)
 {
     struct err e = {0};
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tiles), cmocka_unit_test(test_rows)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_rows_on_units),
+        cmocka_unit_test(test_packed_rows_on_units),
+    };
     if (!rig_open(&rig, &e)) {
         fprintf(stderr, "skipped: %s\n", e.text);
         return 77;

@@ -292,13 +292,6 @@ static struct sum wide_sum(const struct experts *x, const struct stack *down,
     return total;
 }
 
-static float value_of_half(uint32_t h)
-{
-    const float m = (float)(h & 0x3ff), sign = h & 0x8000 ? -1 : 1;
-    const int exponent = (int)(h >> 10 & 31);
-    return sign * (exponent ? ldexpf(1024 + m, exponent - 25) : ldexpf(m, -24));
-}
-
 /* The sum also leaves the next layer's input in halves, and the lists empty. */
 static void check_next(const struct experts *x)
 {
@@ -357,19 +350,22 @@ static void check_wide(struct experts *x)
     stack_fini(&down);
 }
 
+static void check_wide_case(const struct weight_form *f, int i, int n_x, int steps, bool lists)
+{
+    struct experts x = shape_of(f, (int)(f - weight_forms) + i, i < 2 || lists);
+    x.n_x = n_x;
+    x.lists = lists;
+    x.d = cols_of(f, steps);
+    x.d_ff = f->cols_step > 1 ? f->cols_step : 70;
+    check_wide(&x);
+}
+
 static void check_wide_experts(const struct weight_form *f)
 {
     static const int n_x[] = {9, 33, 70};
-    for (int i = 0; i < 3; i++) {
-        if (!takes(f, i, 3))
-            continue;
-        struct experts x = shape_of(f, (int)(f - weight_forms) + i, i < 2);
-        x.n_x = n_x[i];
-        x.lists = i == 1; /* 33 rows: an expert may have more than one tile of them */
-        x.d = cols_of(f, 2);
-        x.d_ff = f->cols_step > 1 ? f->cols_step : 70;
-        check_wide(&x);
-    }
+    for (int i = 0; i < 3; i++)
+        if (takes(f, i, 3)) /* 33 rows: an expert may have more than one tile of them */
+            check_wide_case(f, i, n_x[i], 2, i == 1);
 }
 
 static void test_wide_experts(void **state)
@@ -377,8 +373,7 @@ static void test_wide_experts(void **state)
     both_ways(check_wide_experts, *state);
 }
 
-/* Tiles of 128 and of 64 rows, of 64 and of 32, both lists of each with something in them; one
- * expert for all rows. */
+/* Tiles of 128 and 64 rows, of 64 and 32, both lists of each not empty; one expert for all rows. */
 static void test_whole_tiles(void **state)
 {
     static const struct {
@@ -398,6 +393,17 @@ static void test_whole_tiles(void **state)
         check_wide(&x);
     }
     whole_tiles_end();
+}
+
+/* An expert with no pair, with fewer than eight, with more; columns in one turn and in several. */
+static void test_few_rows(void **state)
+{
+    static const int n_x[] = {3, 33, 20};
+    const struct weight_form *f = *state;
+    for (int i = 0; i < 3 && few_rows_begin(f); i++)
+        if (takes_whole(f, i))
+            check_wide_case(f, i, n_x[i], i == 0 ? 20 : 2, true);
+    few_rows_end();
 }
 
 /* Logits that are no numbers, as a damaged model makes them: whatever is chosen, there is such an
@@ -466,7 +472,8 @@ int main(int argc, char **argv)
         CMUnitTestFunction run;
     } checks[] = {{"experts", test_experts},
                   {"wide experts", test_wide_experts},
-                  {"whole tiles", test_whole_tiles}};
+                  {"whole tiles", test_whole_tiles},
+                  {"few rows", test_few_rows}};
     enum { N_CHECKS = sizeof checks / sizeof *checks };
     struct err e = {0};
     int n = 0;

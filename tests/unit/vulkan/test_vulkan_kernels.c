@@ -79,6 +79,14 @@ static const struct linear_case whole_cases[] = {
     {.rows = {260}, .n_parts = 1, .steps = 1, .n_x = 70, .norm = true, .whole = true},
 };
 
+/* 8, 16 and 32 rows of X at a time; columns in one slice, in two, and in two in several
+ * turns. */
+static const struct linear_case few_cases[] = {
+    {.rows = {10, 20, 7}, .n_parts = 3, .steps = 20, .n_x = 7, .bias = true, .norm = true},
+    {.rows = {67}, .n_parts = 1, .steps = 2, .n_x = 13, .add = true},
+    {.rows = {130}, .n_parts = 1, .steps = 3, .n_x = 32, .norm = true},
+};
+
 struct linear { /* a case with its data */
     const struct linear_case *c;
     struct stack w;
@@ -225,6 +233,15 @@ static void test_whole_tiles(void **state)
     whole_tiles_end();
 }
 
+static void test_few_rows(void **state)
+{
+    const struct weight_form *f = *state;
+    for (int i = 0; i < 3 && few_rows_begin(f); i++)
+        if (takes_whole(f, i))
+            linear_check(&few_cases[i], f, true, false);
+    few_rows_end();
+}
+
 /* What the kernel computed must not fit weights that differ in one byte. */
 static void test_a_changed_byte_is_seen(void **state)
 {
@@ -289,7 +306,8 @@ int main(int argc, char **argv)
                   {"a changed byte is seen", test_a_changed_byte_is_seen},
                   {"embed", test_embed},
                   {"wide", test_wide_linear},
-                  {"whole tiles", test_whole_tiles}};
+                  {"whole tiles", test_whole_tiles},
+                  {"few rows", test_few_rows}};
     enum { N_CHECKS = sizeof checks / sizeof *checks };
     struct err e = {0};
     int n = 0;

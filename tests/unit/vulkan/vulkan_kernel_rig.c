@@ -1,6 +1,8 @@
 /* Packs random matrices, and computes products and tolerances in double. */
 #include "tests/unit/vulkan/vulkan_kernel_rig.h"
 
+#include "engine/vulkan/ops/matrix_places.h"
+
 struct rig rig;
 unsigned seed = 1;
 
@@ -132,4 +134,31 @@ void whole_tiles_end(void)
 bool takes_whole(const struct weight_form *f, int i)
 {
     return rig.b.gpu.caps.cooperative_matrix || emulated_of(f) == i % 3;
+}
+
+bool few_rows_begin(const struct weight_form *f)
+{
+    const struct gpu_caps *caps = &rig.b.gpu.caps;
+    struct err e = {0};
+    bool known = false;
+    if (!caps->cooperative_matrix && (!caps->float16 || caps->subgroup < 8 || emulated_of(f) < 0))
+        return false;
+    if (caps->cooperative_matrix && (!matrix_places_check(&rig.b.gpu, &known, &e) || !known))
+        return false;
+    rig.b.tuning.few = caps->cooperative_matrix ? WIDE_UNITS : WIDE_EMULATED;
+    rig.b.tuning.few_rows = 32;
+    rig.b.tuning.few_threads = 64; /* columns in several turns */
+    return true;
+}
+
+void few_rows_end(void)
+{
+    rig.b.tuning.few = WIDE_NONE;
+}
+
+float value_of_half(uint32_t h)
+{
+    const float m = (float)(h & 0x3ff), sign = h & 0x8000 ? -1 : 1;
+    const int exponent = (int)(h >> 10 & 31);
+    return sign * (exponent ? ldexpf(1024 + m, exponent - 25) : ldexpf(m, -24));
 }

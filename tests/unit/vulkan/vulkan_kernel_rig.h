@@ -61,5 +61,10 @@ void both_ways(void (*check)(const struct weight_form *f), const struct weight_f
  * the matrix units all forms, else some, for which modules without units are built. False: none. */
 bool whole_tiles_begin(const struct weight_form *f);
 void whole_tiles_end(void);
+/* The same for products by matmul_few. */
+bool few_rows_begin(const struct weight_form *f);
+void few_rows_end(void);
 /* Case i of n: on matrix units each form takes all, else each of the few a third of them. */
 bool takes_whole(const struct weight_form *f, int i);
+
+float value_of_half(uint32_t h);

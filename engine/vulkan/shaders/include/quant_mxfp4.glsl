@@ -43,14 +43,14 @@ void packed_decode(Packed p, out vec4 code[8], out float scale, out float offset
 #define HALVES_IN_PAIRS
 void packed_f16(Packed p, out uvec4 h[4])
 {
-    int e = clamp(int(p.e) - 127 + 14, -24, 29); /* outside it the products leave the halves' range anyway */
-    f16vec2 scale = f16vec2(exp2(float(min(e, 15)))), more = f16vec2(exp2(float(max(e - 15, 0))));
+    int e = clamp(int(p.e) - 127 + 14, -14, 29); /* outside it the products leave the halves' range anyway */
+    f16vec2 scale = unpackFloat2x16(uint(min(e, 15) + 15) * 0x04000400u), more = unpackFloat2x16(uint(max(e, 15)) * 0x04000400u);
     [[unroll]] for (uint i = 0; i < 4; i++) {
         [[unroll]] for (uint k = 0; k < 4; k++) {
             h[i][k] = packFloat2x16(unpackFloat2x16(fp4_bits(p.q[i], k)) * scale);
         }
     }
-    if (e > 15) {
+    if (subgroupAny(e > 15)) { /* hardly ever: not to be predicated */
         [[unroll]] for (uint i = 0; i < 16; i++) {
             h[i / 4][i % 4] = packFloat2x16(unpackFloat2x16(h[i / 4][i % 4]) * more);
         }

@@ -1,0 +1,185 @@
+#version 460
+/* The attention of attn.comp where contexts are deep, on the matrix units: out[t, h, :] = sum_j softmax_j(scale q[t, h] . K[j]) V[j],
+ * keys and values of 128 columns as f16 or q8, up to eight query heads of a KV head, which are the left side's rows.
+ * Grid (splits, n_kv_head, T), splits as in attn.comp, whose results attn_merge makes into one.
+ * 32 threads take 16 tokens (q8: 32) at a time straight from memory into the units' registers (coop_registers.glsl), and keep maxima and
+ * sums of their own until their split ends. A left side's rows 8 to 15 are what rounding rows 0 to 7 to halves lost, of q and of
+ * the weights alike, so both count as in f32; keys and values are exact as they are. */
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#include "common.glsl"
+#include "rope.glsl"
+#include "kv.glsl"
+#include "kv_packed.glsl"
+#include "coop_registers.glsl"
+layout(constant_id = SPEC_GROUP) const uint G = 8; /* query heads of a KV head */
+layout(constant_id = SPEC_PREP) const bool PREP = false;
+layout(constant_id = SPEC_GATE) const bool GATE = false;
+layout(constant_id = SPEC_HALVES_OUT) const bool HALVES_OUT = false;
+layout(constant_id = SPEC_SINKS) const bool SINKS = false;
+layout(constant_id = SPEC_ATTN_THREADS) const uint THREADS = 128; /* the same as constant 0 */
+layout(constant_id = SPEC_HEADS) const uint HEADS = 8;           /* G rounded up to a power of two */
+layout(constant_id = SPEC_SUBGROUPS) const uint SUBGROUPS = 4;   /* of the workgroup, of the device's size */
+layout(constant_id = SPEC_CLUSTER) const uint LANES = 32;        /* threads of a subgroup, 32 at most */
+
+#define PUSH_ATTN
+#include "push.h"
+#include "attn_splits.glsl"
+
+const uint WARPS = THREADS / 32;            /* that take turns of tokens */
+const uint TOKENS = KV_PACKED ? 32 : 16;    /* of a turn */
+const uint TURNS = BLOCK_TOKENS / TOKENS;   /* of a block */
+const uint EIGHTS = TOKENS / 8;             /* results of scores: 8 tokens each */
+const uint GROUPS = 1;
+const uint ROUNDS = (HEADS + 2 + SUBGROUPS - 1) / SUBGROUPS;
+const bool EARLY = false;
+const bool OWN_FROM_SHARED = false;
+const float LOG2_E = 1.4426950408889634;
+const float GROWTH = 8.0; /* as in attn.comp */
+const float NEVER = -1.0e30;
+const uint SUM_PITCH = 33; /* vec4 of a head's sums */
+
+shared vec4 heads4[(HEADS + 2) * D / 4]; /* HEADS heads of q; then k and v of this position (PREP) */
+shared float tops[WARPS * 8], denominators[WARPS * 8];
+shared float top[8], denominator[8];
+shared vec4 sums4[WARPS * 8 * SUM_PITCH];
+
+#define heads_at(i) heads4[(i) >> 2][(i) & 3]
+#define HEAD_AT(i) heads_at(i)
+#include "kv_pack.glsl"
+#include "attn_prepare.glsl"
+#include "attn_turn.glsl"
+#include "attn_result.glsl"
+
+uvec4 q[8];              /* of head g: two words of each product, then of what rounding lost */
+uvec4 keys[8], values[8]; /* as stored */
+uint key_scales[4], value_scales[4];
+MatrixSum sums[16]; /* head g, of 16 columns each; with what the weights' rounding lost */
+
+#include "attn_units.glsl"
+
+/* First column of those of head g that the thread has from column j of the units' eight: 16 of them follow each other with q8, else eight. */
+uint sum_column(uint j, uint odd)
+{
+    return KV_PACKED ? row_t() * 32 + odd * 16 + j : j / 8 * 64 + row_t() * 16 + odd * 8 + j % 8;
+}
+
+/* The sums of all warps, from the common maximum, into the first's place in sums4. */
+void join(float most, float total)
+{
+    total += subgroupShuffleXor(total, 1);
+    total += subgroupShuffleXor(total, 2);
+    if (row_t() == 0) {
+        tops[warp() * 8 + row_g()] = most;
+        denominators[warp() * 8 + row_g()] = total;
+    }
+    barrier();
+    float all = NEVER, sum = 0.0;
+    [[unroll]] for (uint w = 0; w < WARPS; w++) {
+        all = max(all, tops[w * 8 + row_g()]);
+    }
+    [[unroll]] for (uint w = 0; w < WARPS; w++) {
+        sum += denominators[w * 8 + row_g()] * exp2(tops[w * 8 + row_g()] - all);
+    }
+    if (warp() == 0 && row_t() == 0) {
+        top[row_g()] = all;
+        denominator[row_g()] = sum;
+    }
+    float factor = exp2(most - all);
+    [[unroll]] for (uint j = 0; j < 16; j += 4) {
+        vec4 a, b;
+        [[unroll]] for (uint i = 0; i < 4; i++) {
+            vec4 v = PRODUCT_VALUES(sums[j + i]);
+            a[i] = (v.x + v.z * (1.0 / LOW_HALF_SCALE)) * factor;
+            b[i] = (v.y + v.w * (1.0 / LOW_HALF_SCALE)) * factor;
+        }
+        uint at = (warp() * 8 + row_g()) * SUM_PITCH;
+        sums4[at + sum_column(j, 0) / 4] = a;
+        sums4[at + sum_column(j, 1) / 4] = b;
+    }
+    barrier();
+}
+
+void conclude(uint t, uint kv_head, uint split, uint n_splits)
+{
+    uint parts = parts_at(t * gl_NumWorkGroups.y + gl_WorkGroupID.y);
+    [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < HEADS * D / 4; item += THREADS) {
+        uint h = item / (D / 4), at = h * SUM_PITCH + item % (D / 4);
+        vec4 sum = sums4[at];
+        [[unroll]] for (uint w = 1; w < WARPS; w++) {
+            sum += sums4[at + w * 8 * SUM_PITCH];
+        }
+        if (n_splits == 1) {
+            finish(t, kv_head, 0, h, item % (D / 4) * 4, sum);
+        } else {
+            p.parts.at[parts + split * HEADS * (D / 4) + item] = sum;
+        }
+    }
+    if (KV_PACKED && n_splits == 1) {
+        finish_rotated(t, kv_head, 0);
+    }
+    if (n_splits > 1 && gl_LocalInvocationIndex < HEADS) {
+        uint h = gl_LocalInvocationIndex;
+        F32x2(uint64_t(p.parts)).at[parts_tops(parts, split, h)] = vec2(top[h], denominator[h]);
+    }
+}
+
+void main()
+{
+    uint split = gl_WorkGroupID.x, kv_head = gl_WorkGroupID.y, t = gl_WorkGroupID.z;
+    ivec4 row = p.rows.at[t];
+    if (row.y < 0 || (row.w & ROW_TILED) != 0) { /* dead, or done by tiles */
+        return;
+    }
+    splits all = splits_of(row.y);
+    if (split >= all.n) {
+        return;
+    }
+    bool owns_row = split == all.n - 1;
+    uint first_block = all.first_block + split * all.per, last_block = min(first_block + all.per - 1, all.last_block);
+    uint n = (last_block - first_block + 1) * TURNS; /* turns */
+    uint last = uint(p.tables.at[row.z + int(all.last_block)]);
+    /* Blocks are looked up one turn ahead; past the end the last one again. What a block has of this very position counts only after store_kv. */
+    uint turn_at = warp(), block = uint(p.tables.at[row.z + int(first_block + min(turn_at, n - 1) / TURNS)]);
+    uint next = uint(p.tables.at[row.z + int(first_block + min(turn_at + WARPS, n - 1) / TURNS)]);
+    bool waits = PREP && owns_row && first_block + min(turn_at, n - 1) / TURNS == all.last_block;
+    if (!waits) {
+        load_keys(block, kv_head, turn_at % TURNS);
+        load_values(block, kv_head, turn_at % TURNS);
+    }
+    if (TURNS_WHOLE) {
+        turn_heads(row, t * p.stride, kv_head, owns_row, last);
+    } else {
+        prepare(row, t, kv_head, 0, owns_row, last);
+    }
+    barrier();
+    if (waits) {
+        load_keys(block, kv_head, turn_at % TURNS);
+        load_values(block, kv_head, turn_at % TURNS);
+    }
+    load_q();
+    [[unroll]] for (uint j = 0; j < 16; j++) {
+        PRODUCT_CLEAR(sums[j])
+    }
+    float most = NEVER, total = 0.0;
+    [[dont_unroll]] for (uint from = 0; from < n; from += WARPS) { /* all warps as often: a turn past the end has no token */
+        float s[8];
+        uvec2 weights[4];
+        bool more = from + WARPS < n, here = turn_at < n;
+        uint first = (first_block + turn_at / TURNS) * BLOCK_TOKENS + turn_at % TURNS * TOKENS;
+        score(s);
+        uint after = next;
+        turn_at += WARPS;
+        next = uint(p.tables.at[row.z + int(first_block + min(turn_at + WARPS, n - 1) / TURNS)]);
+        if (more) {
+            load_keys(after, kv_head, turn_at % TURNS);
+        }
+        weigh(row, here ? first : 0x7fffff00u, s, most, total, weights);
+        mix(weights);
+        if (more) {
+            load_values(after, kv_head, turn_at % TURNS);
+        }
+    }
+    join(most, total);
+    conclude(t, kv_head, split, all.n);
+}
