@@ -166,16 +166,46 @@ static void run_packed(const struct lanes *l, float *acc)
         run_call(l, acc);
 }
 
+static void run_lanes(const struct lanes *l, float *acc)
+{
+    if (block_is_packed(l->tile->weight))
+        run_packed(l, acc);
+    else
+        run_floats(l, acc);
+}
+
+#if LANES == 8
+/* Two times eight weight rows, which many rows of activations take at once. */
+#define TILE_LANES (2 * LANES)
+static void tile_alone(const struct tile *t, bool exact, float *acc)
+{
+    struct lanes l[2];
+    struct tile half[2] = {*t, *t};
+    _Alignas(64) float part[2][KERNEL_MAX_TILE_ROWS * LANES];
+    const int n = t->weight->rows - t->row > LANES ? 2 : 1;
+    half[1].row += LANES;
+    for (int i = 0; i < n; i++) {
+        lanes_init(&l[i], &half[i], part[i]);
+        l[i].exact = exact;
+    }
+    if (n == 2 && !exact && octet_wide(l, acc))
+        return;
+    for (int i = 0; i < n; i++)
+        run_lanes(&l[i], part[i]);
+    for (int32_t row = 0; row < t->n; row++)
+        for (int i = 0; i < n; i++)
+            vf_store(acc + row * TILE_LANES + i * LANES, vf_load(part[i] + row * LANES));
+}
+#else
+#define TILE_LANES LANES
 static void tile_alone(const struct tile *t, bool exact, float *acc)
 {
     struct lanes l;
     lanes_init(&l, t, acc);
     l.exact = exact;
-    if (block_is_packed(t->weight))
-        run_packed(&l, acc);
-    else
-        run_floats(&l, acc);
+    run_lanes(&l, acc);
 }
+#endif
 
 static void tile(const struct tile *t, bool exact, float *acc)
 {
@@ -186,8 +216,8 @@ static void tile(const struct tile *t, bool exact, float *acc)
         done = few_tiles(t, acc);
 #endif
     for (; done <= t->more; done++) {
-        one.row = t->row + done * LANES;
-        tile_alone(&one, exact, acc + done * t->n * LANES);
+        one.row = t->row + done * TILE_LANES;
+        tile_alone(&one, exact, acc + done * t->n * TILE_LANES);
     }
 }
 
@@ -199,7 +229,7 @@ static void tile(const struct tile *t, bool exact, float *acc)
 extern const struct kernels KERNELS_JOIN(kernels_, KERNELS);
 const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .name = KERNELS_TEXT(KERNELS),
-    .lanes = LANES,
+    .lanes = TILE_LANES,
     .half_kv = true,
     .kinds = PANEL_F32 | PANEL_BYTE | FAST_KINDS,
     .panel_kinds = panel_kinds,

@@ -7,10 +7,9 @@
  * whose sums need no joining, eight at a time in registers. Both ways sum exactly, so they give the
  * same bits. Activations of one byte are multiplied as bytes in any number. */
 #pragma once
-#include "engine/cpu/kernels/octet_products.h"
+#include "engine/cpu/kernels/tile_wide.h"
 
 #define OCTET_FEW 4       /* rows up to which weights are read row after row */
-#define OCTET_FEW_BYTES 8 /* where an activation is one byte: so many at a time, of any number */
 #define OCTET_FEW_PAIRS 2 /* the same of a format without bytes, whose pairs fill the registers */
 
 typedef void (*octet_unpack)(const struct weight *w, const struct octet_at *at, struct octet *o);
@@ -101,8 +100,8 @@ octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
     const struct octet_join join = octet_join();
     const size_t scales = octet_scales(w);
     struct octet_at at = octet_place(l, bytes, r, 0);
-    const uint8_t *x[OCTET_FEW_BYTES];
-    vf sum[OCTET_FEW_BYTES];
+    const uint8_t *x[OCTET_FEW];
+    vf sum[OCTET_FEW];
     UNROLL
     for (int t = 0; t < count; t++) {
         x[t] = rows[t];
@@ -142,7 +141,7 @@ static inline __attribute__((always_inline)) void
 octet_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
             const uint8_t *const *rows, int count, float *acc)
 {
-    vf v[8 * OCTET_FEW_BYTES];
+    vf v[8 * OCTET_FEW];
     for (int32_t r = 0; r < 8; r++)
         octet_line(l, unpack, last, shape, bytes, r, rows, count, v + r);
     UNROLL
@@ -184,8 +183,6 @@ static inline void octet_widen(struct octet *o)
             octet_lines(l, name##_inline, few##_last, shape, bytes, rows, 3, acc);                 \
         else if (octet_depth(shape) && n == OCTET_FEW)                                             \
             octet_lines(l, name##_inline, few##_last, shape, bytes, rows, OCTET_FEW, acc);         \
-        else if ((shape) & OCTET_ONE)                                                              \
-            octet_lines(l, name##_inline, few##_last, shape, bytes, rows, OCTET_FEW_BYTES, acc);   \
     }
 
 /* Each format: its unpacking for several rows, and few rows with it inlined; */
@@ -330,23 +327,26 @@ static void octet_part(const struct lanes *l, const struct octet_format *f,
     }
 }
 
+static const uint8_t *octet_panel(const struct panel *p, const struct octet_format *f)
+{
+    return f->kind == PANEL_K_OCTETS        ? p->k_octets
+           : f->kind == PANEL_NIBBLE_OCTETS ? p->nibble_octets
+           : f->kind == PANEL_PLANE_OCTETS  ? p->plane_octets
+                                            : p->byte_octets;
+}
+
 static void octet_tile(const struct lanes *l, float *acc)
 {
     const struct tile *t = l->tile;
     const struct panel *p = t->panel;
     const struct octet_format *f = octet_format(t->weight);
-    const uint8_t *from = f->kind == PANEL_K_OCTETS        ? p->k_octets
-                          : f->kind == PANEL_NIBBLE_OCTETS ? p->nibble_octets
-                          : f->kind == PANEL_PLANE_OCTETS  ? p->plane_octets
-                                                           : p->byte_octets;
+    const uint8_t *from = octet_panel(p, f);
     const bool one = octet_one(l, f), few = !f->planes || p->kinds & PANEL_OCTET_PLANES;
-    const int32_t most = one ? OCTET_FEW_BYTES : f->planes ? OCTET_FEW : OCTET_FEW_PAIRS;
+    const int32_t most = f->planes ? OCTET_FEW : OCTET_FEW_PAIRS;
     const int32_t part = f->planes && few ? most : OCTET_PART;
     struct octet_rows x;
     for (int32_t first = 0; first < t->n; first += x.n) {
         x.n = t->n - first < part ? t->n - first : part;
-        if (one && x.n < part && x.n > OCTET_FEW)
-            x.n = OCTET_FEW;
         for (int32_t i = 0; i < x.n; i++)
             x.row[i] = from + (size_t)l->index[first + i] * panel_octet_row(p->blocks);
         if (few && x.n <= most)
@@ -354,4 +354,22 @@ static void octet_tile(const struct lanes *l, float *acc)
         else
             octet_part(l, f, &x, acc + first * LANES);
     }
+}
+
+/* Two tiles, one below the other, for many rows of activations of one byte; false: not so. */
+static bool octet_wide(const struct lanes l[2], float *acc)
+{
+    const struct tile *t = l->tile;
+    const struct octet_format *f = octet_format(t->weight);
+    if (!f || t->n <= OCTET_FEW || !octet_one(l, f) || !wide_format(t->weight))
+        return false;
+    const uint8_t *from = octet_panel(t->panel, f);
+    struct octet_rows x;
+    for (int32_t first = 0; first < t->n; first += x.n) {
+        x.n = t->n - first < OCTET_PART ? t->n - first : OCTET_PART;
+        for (int32_t i = 0; i < x.n; i++)
+            x.row[i] = from + (size_t)l->index[first + i] * panel_octet_row(t->panel->blocks);
+        wide_tile(l, wide_format(t->weight), &x, acc + first * WIDE_HALVES * LANES);
+    }
+    return true;
 }

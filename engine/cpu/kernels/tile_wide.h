@@ -1,0 +1,454 @@
+/* Many rows of activations of one byte (AVX2): sixteen weight rows stand in the lanes of two
+ * vectors, so that four columns of a row of activations, in every lane, serve both, and eight sums
+ * of four rows stay in registers. The activations are those of octet_tile.h, and each lane of an
+ * octet has a running sum of its own here, so that a row's bits are those of the octets, with which
+ * few rows are faster. Included after octet_products.h. */
+#pragma once
+#include "engine/cpu/kernels/octet_products.h"
+
+#define WIDE_HALVES 2 /* of a tile: eight weight rows each */
+#define WIDE_ROWS 4   /* of activations at a time */
+
+struct wide_block { /* 32 columns of sixteen weight rows */
+    vi q[8][WIDE_HALVES];
+    vf scale[2][WIDE_HALVES], min[WIDE_HALVES]; /* OCTET_HALVES: two scales */
+};
+
+/* A row of activations has a sum for each lane of an octet. */
+typedef float wide_sums[8][WIDE_HALVES][LANES];
+
+/* Blocks 8g and on of eight weight rows, `count` of them. */
+typedef void (*wide_unpack)(const struct lanes *l, int half, int32_t g, int32_t count,
+                            struct wide_block *to);
+
+/* Where four columns of a block lie in an octet of activations, from the block's own place on. */
+static inline size_t wide_column(int shape, int i)
+{
+    return shape & OCTET_SPLIT ? (size_t)(i % 4 * 32 + i / 4 * 16) : (size_t)i * 32;
+}
+
+struct wide_place { /* of a block in an octet of activations */
+    size_t bytes, lane, less;
+};
+
+static inline struct wide_place wide_place(int shape, size_t block)
+{
+    struct wide_place p = {PANEL_OCTET_LOW + 4 * block, block, 0};
+    if (shape & OCTET_SPLIT)
+        p = (struct wide_place){PANEL_OCTET_LOW + 128 * (block % 2) + 4 * (block / 2),
+                                4 * (block % 2) + block / 2, 0};
+    if (shape & OCTET_HALVES)
+        p.less = PANEL_OCTET_LESS_32 + 32 * (block % 2) + 4 * (block / 2);
+    else if (shape >> OCTET_LESS_SHIFT)
+        p.less = (shape >> OCTET_LESS_SHIFT == 12 ? PANEL_OCTET_LESS_12 : PANEL_OCTET_LESS_8) +
+                 4 * block;
+    return p;
+}
+
+static inline vi wide_dword(const uint8_t *p)
+{
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return vi_set1(v);
+}
+
+static inline vf wide_float(const uint8_t *p)
+{
+    return vf_bits(wide_dword(p));
+}
+
+/* Four columns of one row of activations times both vectors of weights. The order of the
+ * instructions is kept: left alone, gcc 12 loads a whole block first and has no registers left. */
+static inline __attribute__((always_inline)) void wide_step(const vi q[WIDE_HALVES],
+                                                            const uint8_t *x, bool first,
+                                                            vi sum[WIDE_HALVES])
+{
+    const int32_t *columns = (const int32_t *)(const void *)x;
+    vi v, u;
+    if (first)
+        __asm__ volatile("vpbroadcastd %3, %2\n\t"
+                         "vpmaddubsw %2, %4, %0\n\t"
+                         "vpmaddubsw %2, %5, %1"
+                         : "=&x"(sum[0]), "=x"(sum[1]), "=&x"(v)
+                         : "m"(*columns), "x"(q[0]), "x"(q[1]));
+    else
+        __asm__ volatile("vpbroadcastd %4, %2\n\t"
+                         "vpmaddubsw %2, %5, %3\n\t"
+                         "vpmaddubsw %2, %6, %2\n\t"
+                         "vpaddw %3, %0, %0\n\t"
+                         "vpaddw %2, %1, %1"
+                         : "+x"(sum[0]), "+x"(sum[1]), "=&x"(v), "=&x"(u)
+                         : "m"(*columns), "x"(q[0]), "x"(q[1]));
+}
+
+/* Products of q[from] to q[from + n - 1], added up in 16 bits. */
+static inline __attribute__((always_inline)) void
+wide_products(const struct wide_block *b, int shape, int from, int n, const uint8_t *const *x,
+              int count, vi sum[WIDE_ROWS][WIDE_HALVES])
+{
+    UNROLL
+    for (int i = from; i < from + n; i++) {
+        vi q[WIDE_HALVES];
+        __asm__ volatile("vmovdqa %2, %0\n\tvmovdqa %3, %1"
+                         : "=&x"(q[0]), "=x"(q[1])
+                         : "m"(b->q[i][0]), "m"(b->q[i][1]));
+        UNROLL
+        for (int t = 0; t < count; t++)
+            wide_step(q, x[t] + wide_column(shape, i), i == from, sum[t]);
+    }
+}
+
+/* The same in int32, `depth` at a time. */
+static inline __attribute__((always_inline)) void
+wide_total(const struct wide_block *b, int shape, int from, int n, const uint8_t *const *x,
+           int count, vi total[WIDE_ROWS][WIDE_HALVES])
+{
+    const vi ones = _mm256_set1_epi16(1);
+    const int depth = octet_depth(shape) < n ? octet_depth(shape) : n;
+    UNROLL
+    for (int i = 0; i < n; i += depth) {
+        vi sum[WIDE_ROWS][WIDE_HALVES];
+        wide_products(b, shape, from + i, depth, x, count, sum);
+        UNROLL
+        for (int t = 0; t < count; t++)
+            UNROLL
+        for (int r = 0; r < WIDE_HALVES; r++) {
+            sum[t][r] = _mm256_madd_epi16(sum[t][r], ones);
+            total[t][r] = i ? vi_add(total[t][r], sum[t][r]) : sum[t][r];
+        }
+    }
+}
+
+struct wide_part { /* a block, or (OCTET_HALVES) the h-th half of one */
+    const struct wide_block *weights;
+    const uint8_t *const *octets;
+    struct wide_place place;
+    size_t lane;
+    int h;
+};
+
+/* ... times `count` rows, a constant. */
+static inline __attribute__((always_inline)) void
+wide_part(const struct wide_part *p, int shape, const uint8_t *const *x, int count, wide_sums *sums)
+{
+    const struct wide_block *b = p->weights;
+    vi total[WIDE_ROWS][WIDE_HALVES];
+    wide_total(b, shape, 4 * p->h, shape & OCTET_HALVES ? 4 : 8, x, count, total);
+    UNROLL
+    for (int t = 0; t < count; t++) {
+        const uint8_t *octet = p->octets[t];
+        const vf factor = wide_float(octet + PANEL_OCTET_SCALE + 4 * p->place.lane);
+        UNROLL
+        for (int r = 0; r < WIDE_HALVES; r++) {
+            vi all = total[t][r];
+            if (shape >> OCTET_LESS_SHIFT)
+                all = vi_add(all, wide_dword(octet + p->place.less + 16 * (size_t)p->h));
+            float *to = sums[t][p->lane][r];
+            vf sum = vf_fma(vf_from_int(all), vf_mul(b->scale[p->h][r], factor), vf_load(to));
+            if (shape & OCTET_MIN)
+                sum = vf_fma(b->min[r], wide_float(octet + PANEL_OCTET_SUM + 4 * p->place.lane),
+                             sum);
+            vf_store(to, sum);
+        }
+    }
+}
+
+/* One block times `count` rows, a constant. */
+static inline __attribute__((always_inline)) void
+wide_few(const struct wide_block *b, int shape, size_t block, const uint8_t *const *octets,
+         int count, wide_sums *sums)
+{
+    struct wide_part p = {.weights = b, .octets = octets, .place = wide_place(shape, block)};
+    const uint8_t *x[WIDE_ROWS];
+    UNROLL
+    for (int t = 0; t < count; t++)
+        x[t] = octets[t] + p.place.bytes;
+    p.lane = shape & OCTET_HALVES ? block / 2 : p.place.lane;
+    wide_part(&p, shape, x, count, sums);
+    if (shape & OCTET_HALVES) {
+        p.lane += 4;
+        p.h = 1;
+        wide_part(&p, shape, x, count, sums);
+    }
+}
+
+/* `count` blocks times n rows, whose octets begin `at` bytes after x->row. */
+#define WIDE_RUN(name, shape)                                                                      \
+    WIDE_FEW(name##_1, shape, 1)                                                                   \
+    WIDE_FEW(name##_2, shape, 2)                                                                   \
+    WIDE_FEW(name##_3, shape, 3)                                                                   \
+    WIDE_FEW(name##_4, shape, 4)                                                                   \
+    static void name(const struct wide_block *b, int32_t count, const struct octet_rows *rows,     \
+                     size_t at, wide_sums *sums)                                                   \
+    {                                                                                              \
+        int32_t t = 0;                                                                             \
+        for (; t + WIDE_ROWS <= rows->n; t += WIDE_ROWS)                                           \
+            name##_4(b, count, rows->row + t, at, sums + t);                                       \
+        switch (rows->n - t) {                                                                     \
+        case 3:                                                                                    \
+            name##_3(b, count, rows->row + t, at, sums + t);                                       \
+            break;                                                                                 \
+        case 2:                                                                                    \
+            name##_2(b, count, rows->row + t, at, sums + t);                                       \
+            break;                                                                                 \
+        case 1:                                                                                    \
+            name##_1(b, count, rows->row + t, at, sums + t);                                       \
+            break;                                                                                 \
+        default:                                                                                   \
+            break;                                                                                 \
+        }                                                                                          \
+    }
+#define WIDE_FEW(name, shape, n)                                                                   \
+    static __attribute__((noinline)) void name(const struct wide_block *b, int32_t count,          \
+                                               const uint8_t *const *rows, size_t at,              \
+                                               wide_sums *sums)                                    \
+    {                                                                                              \
+        const uint8_t *x[n];                                                                       \
+        UNROLL                                                                                     \
+        for (int i = 0; i < n; i++)                                                                \
+            x[i] = rows[i] + at;                                                                   \
+        for (int32_t k = 0; k < count; k++)                                                        \
+            wide_few(b + k, shape, (size_t)k, x, n, sums);                                         \
+    }
+#define WIDE_K4 (OCTET_BYTES(8) | OCTET_SPLIT | OCTET_MIN)
+WIDE_RUN(wide_run_less_8, OCTET_BYTES(8) | OCTET_LESS(8))
+WIDE_RUN(wide_run_less_12, OCTET_BYTES(4) | OCTET_LESS(12))
+WIDE_RUN(wide_run_min, OCTET_BYTES(8) | OCTET_MIN)
+WIDE_RUN(wide_run_k4, WIDE_K4)
+WIDE_RUN(wide_run_k5, OCTET_K)
+WIDE_RUN(wide_run_q6_k, OCTET_Q6_K)
+#undef WIDE_FEW
+#undef WIDE_RUN
+
+static inline __m128i wide_words(const struct lanes *l, size_t at)
+{
+    uint64_t part[2];
+    for (int i = 0; i < 2; i++)
+        part[i] = general(word_at(l->data[4 * i] + at)) |
+                  general(word_at(l->data[4 * i + 1] + at)) << 16 |
+                  general(word_at(l->data[4 * i + 2] + at)) << 32 |
+                  general(word_at(l->data[4 * i + 3] + at)) << 48;
+    return _mm_set_epi64x((int64_t)part[1], (int64_t)part[0]);
+}
+
+static inline void wide_place_q(struct wide_block *to, int half, const vi q[8])
+{
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        to->q[i][half] = q[i];
+}
+
+static inline void wide_q4_0(const struct lanes *l, int half, int32_t g, int32_t count,
+                             struct wide_block *to)
+{
+    for (int32_t k = 0; k < count; k++, to++) {
+        const size_t at = (size_t)(8 * g + k) * 18;
+        vi v[4], q[8];
+        load_rows16(l->data, at + 2, v);
+        split_nibbles(v, q);
+        wide_place_q(to, half, q);
+        to->scale[0][half] = _mm256_cvtph_ps(wide_words(l, at));
+    }
+}
+
+static inline void wide_q4_1(const struct lanes *l, int half, int32_t g, int32_t count,
+                             struct wide_block *to)
+{
+    for (int32_t k = 0; k < count; k++, to++) {
+        const size_t at = (size_t)(8 * g + k) * 20;
+        vi v[4], q[8];
+        load_rows16(l->data, at + 4, v);
+        split_nibbles(v, q);
+        wide_place_q(to, half, q);
+        to->scale[0][half] = _mm256_cvtph_ps(wide_words(l, at));
+        to->min[half] = _mm256_cvtph_ps(wide_words(l, at + 2));
+    }
+}
+
+static inline void wide_mxfp4_block(const struct lanes *l, int half, int32_t g, int32_t count,
+                                    struct wide_block *to)
+{
+    for (int32_t k = 0; k < count; k++, to++) {
+        const size_t at = (size_t)(8 * g + k) * 17;
+        vi v[4], q[8];
+        load_rows16(l->data, at + 1, v);
+        split_nibbles(v, q);
+        look_up_bytes(q, nibble_levels(fp4_from_12));
+        wide_place_q(to, half, q);
+        to->scale[0][half] =
+            octet_e8m0(vi_and(_mm256_cvtepu16_epi32(wide_words(l, at)), vi_set1(255)));
+    }
+}
+
+static inline void wide_mxfp4(const struct lanes *l, int half, int32_t g, int32_t count,
+                              struct wide_block *to)
+{
+    for (int32_t k = 0; k < count; k++, to++) {
+        const size_t block = (size_t)(8 * g + k);
+        uint64_t scales = 0;
+        vi v[4], q[8];
+        UNROLL
+        for (int r = 0; r < LANES; r++)
+            scales |= general((uint64_t)l->scales[r][block]) << 8 * r;
+        load_rows16(l->data, block * 16, v);
+        alternate_nibbles(v, q);
+        look_up_bytes(q, nibble_levels(fp4_from_12));
+        wide_place_q(to, half, q);
+        to->scale[0][half] = octet_e8m0(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)scales)));
+    }
+}
+
+static inline void wide_affine_4(const struct lanes *l, int half, int32_t g, int32_t count,
+                                 struct wide_block *to)
+{
+    const struct weight *w = l->tile->weight;
+    for (int32_t k = 0; k < count; k++, to++) {
+        const int32_t block = 8 * g + k, group = block / (w->group / 32);
+        float value[1][LANES];
+        vi v[4], q[8];
+        load_rows16(l->data, (size_t)block * 16, v);
+        alternate_nibbles(v, q);
+        wide_place_q(to, half, q);
+        group_floats(l->scales, w->scale_type, group, 1, value);
+        to->scale[0][half] = vf_load(value[0]);
+        group_floats(l->biases, w->scale_type, group, 1, value);
+        to->min[half] = vf_load(value[0]);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+wide_k4(bool five, const struct lanes *l, int half, int32_t g, struct wide_block *to)
+{
+    const size_t at = (size_t)g * (five ? 176 : 144), codes = at + (five ? 48 : 16);
+    float scales[8][LANES], mins[8][LANES];
+    vi high[8];
+    scales_k4(l, at, scales, mins);
+    if (five) {
+        load_rows16(l->data, at + 16, high);
+        load_rows16(l->data, at + 32, high + 4);
+    }
+    UNROLL
+    for (int k = 0; k < 8; k += 2) {
+        vi v[8];
+        load_rows16(l->data, codes + 16 * (size_t)k, v);
+        load_rows16(l->data, codes + 16 * (size_t)k + 16, v + 4);
+        UNROLL
+        for (int i = 0; i < 8; i++) {
+            vi even = low_nibbles(v[i]), odd = high_nibbles(v[i]);
+            if (five) {
+                even = vi_or(even, bit_to_16(high[i], k));
+                odd = vi_or(odd, bit_to_16(high[i], k + 1));
+            }
+            to[k].q[i][half] = even;
+            to[k + 1].q[i][half] = odd;
+        }
+    }
+    UNROLL
+    for (int k = 0; k < 8; k++) {
+        to[k].scale[0][half] = vf_load(scales[k]);
+        to[k].min[half] = vf_sub(vf_zero(), vf_load(mins[k])); /* as the panel's sums are */
+    }
+}
+
+static inline void wide_q4_k(const struct lanes *l, int half, int32_t g, int32_t count,
+                             struct wide_block *to)
+{
+    (void)count; /* always eight */
+    wide_k4(false, l, half, g, to);
+}
+
+static inline void wide_q5_k(const struct lanes *l, int half, int32_t g, int32_t count,
+                             struct wide_block *to)
+{
+    (void)count;
+    wide_k4(true, l, half, g, to);
+}
+
+static inline void wide_q6_k(const struct lanes *l, int half, int32_t g, int32_t count,
+                             struct wide_block *to)
+{
+    (void)count;
+    const size_t at = (size_t)g * 210;
+    const vf d = _mm256_cvtph_ps(wide_words(l, at + 208));
+    vi s[4];
+    load_rows16(l->data, at + 192, s);
+    UNROLL
+    for (int part = 0; part < 2; part++) {
+        vi low[16], high[8];
+        UNROLL
+        for (int i = 0; i < 4; i++)
+            load_rows16(l->data, at + (size_t)(64 * part + 16 * i), low + 4 * i);
+        load_rows16(l->data, at + (size_t)(128 + 32 * part), high);
+        load_rows16(l->data, at + (size_t)(144 + 32 * part), high + 4);
+        UNROLL
+        for (int quarter = 0; quarter < 4; quarter++) {
+            vf scale[2];
+            vi q[8];
+            q6_quarter(low + quarter % 2 * 8, high, quarter, q);
+            q6_scales(s[2 * part + quarter / 2], d, quarter % 2, scale);
+            wide_place_q(to + 4 * part + quarter, half, q);
+            to[4 * part + quarter].scale[0][half] = scale[0];
+            to[4 * part + quarter].scale[1][half] = scale[1];
+        }
+    }
+}
+
+typedef void (*wide_run)(const struct wide_block *b, int32_t count, const struct octet_rows *rows,
+                         size_t at, wide_sums *sums);
+
+struct wide_format {
+    wide_unpack unpack;
+    wide_run run;
+};
+
+/* NULL: the format has no such way. */
+static const struct wide_format *wide_format(const struct weight *w)
+{
+    static const struct wide_format affine = {wide_affine_4, wide_run_min};
+    static const struct wide_format others[WEIGHT__N] = {
+        [WEIGHT_MXFP4] = {wide_mxfp4, wide_run_less_12},
+        [WEIGHT_Q4_0] = {wide_q4_0, wide_run_less_8},
+        [WEIGHT_Q4_1] = {wide_q4_1, wide_run_min},
+        [WEIGHT_Q4_K] = {wide_q4_k, wide_run_k4},
+        [WEIGHT_Q5_K] = {wide_q5_k, wide_run_k5},
+        [WEIGHT_Q6_K] = {wide_q6_k, wide_run_q6_k},
+        [WEIGHT_MXFP4_BLOCK] = {wide_mxfp4_block, wide_run_less_12},
+    };
+    const struct wide_format *f = &others[w->type];
+    if (w->type == WEIGHT_AFFINE && w->bits == 4)
+        f = &affine;
+    return f->unpack ? f : NULL;
+}
+
+/* The lanes of an octet summed as sum_lanes() does. */
+static inline vf wide_sum(const wide_sums *s, int half)
+{
+    vf v[8];
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        v[i] = vf_load((*s)[i][half]);
+    return vf_add(vf_add(vf_add(v[0], v[1]), vf_add(v[2], v[3])),
+                  vf_add(vf_add(v[4], v[5]), vf_add(v[6], v[7])));
+}
+
+/* Both halves of a tile times at most OCTET_PART rows; acc [x->n, WIDE_HALVES, LANES]. */
+static void wide_tile(const struct lanes l[WIDE_HALVES], const struct wide_format *f,
+                      const struct octet_rows *x, float *acc)
+{
+    wide_sums sums[OCTET_PART];
+    memset(sums, 0, (size_t)x->n * sizeof *sums);
+    for (int32_t g = 0; 8 * g < l->blocks; g++) {
+        struct wide_block blocks[8];
+        const int32_t left = l->blocks - 8 * g, count = left < 8 ? left : 8;
+        for (int32_t b = 8 * g; b < 8 * g + count; b++) {
+            fetch_ahead(&l[0], b);
+            fetch_ahead(&l[1], b);
+        }
+        for (int half = 0; half < WIDE_HALVES; half++)
+            f->unpack(&l[half], half, g, count, blocks);
+        f->run(blocks, count, x, (size_t)g * PANEL_OCTET_BYTES, sums);
+    }
+    for (int32_t t = 0; t < x->n; t++)
+        for (int half = 0; half < WIDE_HALVES; half++)
+            vf_store(acc + (t * WIDE_HALVES + half) * LANES, wide_sum(&sums[t], half));
+}
