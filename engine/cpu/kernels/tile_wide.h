@@ -1,8 +1,8 @@
-/* Many rows of activations of one byte (AVX2): sixteen weight rows stand in the lanes of two
- * vectors, so that four columns of a row of activations, in every lane, serve both, and eight sums
- * of four rows stay in registers. The activations are those of octet_tile.h, and each lane of an
- * octet has a running sum of its own here, so that a row's bits are those of the octets, with which
- * few rows are faster. Included after octet_products.h. */
+/* Many rows of activations (AVX2): sixteen weight rows stand in the lanes of two vectors, so that
+ * one load of four bytes of activations, in every lane, serves both, and eight sums of four rows
+ * stay in registers. The bytes are four columns, or a pair of int16. The activations are those of
+ * octet_tile.h, and each lane of an octet has a running sum of its own here, so that a row's bits
+ * are those of the octets, with which few rows are faster. Included after octet_products.h. */
 #pragma once
 #include "engine/cpu/kernels/octet_products.h"
 
@@ -10,7 +10,7 @@
 #define WIDE_ROWS 4   /* of activations at a time */
 
 struct wide_block { /* 32 columns of sixteen weight rows */
-    vi q[8][WIDE_HALVES];
+    vi q[16][WIDE_HALVES]; /* of bytes: 8 */
     vf scale[2][WIDE_HALVES], min[WIDE_HALVES]; /* OCTET_HALVES: two scales */
 };
 
@@ -21,24 +21,32 @@ typedef float wide_sums[8][WIDE_HALVES][LANES];
 typedef void (*wide_unpack)(const struct lanes *l, int half, int32_t g, int32_t count,
                             struct wide_block *to);
 
-/* Where four columns of a block lie in an octet of activations, from the block's own place on. */
+static inline bool wide_pairs(int shape)
+{
+    return !octet_depth(shape);
+}
+
+/* Where the columns that vector i is multiplied with lie, from the block's own place in an octet of
+ * activations on. */
 static inline size_t wide_column(int shape, int i)
 {
-    return shape & OCTET_SPLIT ? (size_t)(i % 4 * 32 + i / 4 * 16) : (size_t)i * 32;
+    const int half = wide_pairs(shape) ? 8 : 4;
+    return shape & OCTET_SPLIT ? (size_t)(i % half * 32 + i / half * 16) : (size_t)i * 32;
 }
 
 struct wide_place { /* of a block in an octet of activations */
-    size_t bytes, lane, less;
+    size_t columns, lane, less;
 };
 
 static inline struct wide_place wide_place(int shape, size_t block)
 {
-    struct wide_place p = {PANEL_OCTET_LOW + 4 * block, block, 0};
+    const size_t odd = block % 2, pair = block / 2, first = wide_pairs(shape) ? 0 : PANEL_OCTET_LOW;
+    struct wide_place p = {first + 4 * block, block, 0};
     if (shape & OCTET_SPLIT)
-        p = (struct wide_place){PANEL_OCTET_LOW + 128 * (block % 2) + 4 * (block / 2),
-                                4 * (block % 2) + block / 2, 0};
+        p = (struct wide_place){first + (wide_pairs(shape) ? 256 : 128) * odd + 4 * pair,
+                                4 * odd + pair, 0};
     if (shape & OCTET_HALVES)
-        p.less = PANEL_OCTET_LESS_32 + 32 * (block % 2) + 4 * (block / 2);
+        p.less = PANEL_OCTET_LESS_32 + 32 * odd + 4 * pair;
     else if (shape >> OCTET_LESS_SHIFT)
         p.less = (shape >> OCTET_LESS_SHIFT == 12 ? PANEL_OCTET_LESS_12 : PANEL_OCTET_LESS_8) +
                  4 * block;
@@ -57,31 +65,31 @@ static inline vf wide_float(const uint8_t *p)
     return vf_bits(wide_dword(p));
 }
 
-/* Four columns of one row of activations times both vectors of weights. The order of the
- * instructions is kept: left alone, gcc 12 loads a whole block first and has no registers left. */
-static inline __attribute__((always_inline)) void wide_step(const vi q[WIDE_HALVES],
-                                                            const uint8_t *x, bool first,
-                                                            vi sum[WIDE_HALVES])
-{
-    const int32_t *columns = (const int32_t *)(const void *)x;
-    vi v, u;
-    if (first)
-        __asm__ volatile("vpbroadcastd %3, %2\n\t"
-                         "vpmaddubsw %2, %4, %0\n\t"
-                         "vpmaddubsw %2, %5, %1"
-                         : "=&x"(sum[0]), "=x"(sum[1]), "=&x"(v)
-                         : "m"(*columns), "x"(q[0]), "x"(q[1]));
-    else
-        __asm__ volatile("vpbroadcastd %4, %2\n\t"
-                         "vpmaddubsw %2, %5, %3\n\t"
-                         "vpmaddubsw %2, %6, %2\n\t"
-                         "vpaddw %3, %0, %0\n\t"
-                         "vpaddw %2, %1, %1"
-                         : "+x"(sum[0]), "+x"(sum[1]), "=&x"(v), "=&x"(u)
-                         : "m"(*columns), "x"(q[0]), "x"(q[1]));
-}
+/* One row's columns times both vectors of weights. The order of the instructions is kept: left
+ * alone, gcc 12 loads a whole block first and has no registers left. */
+#define WIDE_STEP(name, multiply, add)                                                             \
+    static inline __attribute__((always_inline)) void name(const vi q[WIDE_HALVES],                \
+                                                           const uint8_t *x, bool first,           \
+                                                           vi sum[WIDE_HALVES])                    \
+    {                                                                                              \
+        const int32_t *columns = (const int32_t *)(const void *)x;                                 \
+        vi v, u;                                                                                   \
+        if (first)                                                                                 \
+            __asm__ volatile("vpbroadcastd %3, %2\n\t" multiply " %2, %4, %0\n\t" multiply         \
+                             " %2, %5, %1"                                                         \
+                             : "=&x"(sum[0]), "=x"(sum[1]), "=&x"(v)                               \
+                             : "m"(*columns), "x"(q[0]), "x"(q[1]));                               \
+        else                                                                                       \
+            __asm__ volatile("vpbroadcastd %4, %2\n\t" multiply " %2, %5, %3\n\t" multiply         \
+                             " %2, %6, %2\n\t" add " %3, %0, %0\n\t" add " %2, %1, %1"            \
+                             : "+x"(sum[0]), "+x"(sum[1]), "=&x"(v), "=&x"(u)                      \
+                             : "m"(*columns), "x"(q[0]), "x"(q[1]));                               \
+    }
+WIDE_STEP(wide_step_bytes, "vpmaddubsw", "vpaddw")
+WIDE_STEP(wide_step_pairs, "vpmaddwd", "vpaddd")
+#undef WIDE_STEP
 
-/* Products of q[from] to q[from + n - 1], added up in 16 bits. */
+/* Products of q[from] to q[from + n - 1], of bytes added up in 16 bits. */
 static inline __attribute__((always_inline)) void
 wide_products(const struct wide_block *b, int shape, int from, int n, const uint8_t *const *x,
               int count, vi sum[WIDE_ROWS][WIDE_HALVES])
@@ -94,21 +102,28 @@ wide_products(const struct wide_block *b, int shape, int from, int n, const uint
                          : "m"(b->q[i][0]), "m"(b->q[i][1]));
         UNROLL
         for (int t = 0; t < count; t++)
-            wide_step(q, x[t] + wide_column(shape, i), i == from, sum[t]);
+            if (wide_pairs(shape))
+                wide_step_pairs(q, x[t] + wide_column(shape, i), i == from, sum[t]);
+            else
+                wide_step_bytes(q, x[t] + wide_column(shape, i), i == from, sum[t]);
     }
 }
 
-/* The same in int32, `depth` at a time. */
+/* Products of a block, or of its h-th half, in int32. */
 static inline __attribute__((always_inline)) void
-wide_total(const struct wide_block *b, int shape, int from, int n, const uint8_t *const *x,
-           int count, vi total[WIDE_ROWS][WIDE_HALVES])
+wide_total(const struct wide_block *b, int shape, int h, const uint8_t *const *x, int count,
+           vi total[WIDE_ROWS][WIDE_HALVES])
 {
     const vi ones = _mm256_set1_epi16(1);
-    const int depth = octet_depth(shape) < n ? octet_depth(shape) : n;
-    UNROLL
+    const int all = wide_pairs(shape) ? 16 : 8, n = shape & OCTET_HALVES ? all / 2 : all,
+              depth = octet_depth(shape) < n ? octet_depth(shape) : n;
+    if (wide_pairs(shape)) {
+        wide_products(b, shape, n * h, n, x, count, total);
+        return;
+    }
     for (int i = 0; i < n; i += depth) {
         vi sum[WIDE_ROWS][WIDE_HALVES];
-        wide_products(b, shape, from + i, depth, x, count, sum);
+        wide_products(b, shape, n * h + i, depth, x, count, sum);
         UNROLL
         for (int t = 0; t < count; t++)
             UNROLL
@@ -133,7 +148,7 @@ wide_part(const struct wide_part *p, int shape, const uint8_t *const *x, int cou
 {
     const struct wide_block *b = p->weights;
     vi total[WIDE_ROWS][WIDE_HALVES];
-    wide_total(b, shape, 4 * p->h, shape & OCTET_HALVES ? 4 : 8, x, count, total);
+    wide_total(b, shape, p->h, x, count, total);
     UNROLL
     for (int t = 0; t < count; t++) {
         const uint8_t *octet = p->octets[t];
@@ -162,7 +177,7 @@ wide_few(const struct wide_block *b, int shape, size_t block, const uint8_t *con
     const uint8_t *x[WIDE_ROWS];
     UNROLL
     for (int t = 0; t < count; t++)
-        x[t] = octets[t] + p.place.bytes;
+        x[t] = octets[t] + p.place.columns;
     p.lane = shape & OCTET_HALVES ? block / 2 : p.place.lane;
     wide_part(&p, shape, x, count, sums);
     if (shape & OCTET_HALVES) {
@@ -198,6 +213,9 @@ wide_few(const struct wide_block *b, int shape, size_t block, const uint8_t *con
             break;                                                                                 \
         }                                                                                          \
     }
+/* Where bytes are joined after every second product, four rows have twice as many sums as there are
+ * registers. */
+#define WIDE_FIRST(shape, n) (octet_depth(shape) == 2 && (n) > 2 ? 2 : (n))
 #define WIDE_FEW(name, shape, n)                                                                   \
     static __attribute__((noinline)) void name(const struct wide_block *b, int32_t count,          \
                                                const uint8_t *const *rows, size_t at,              \
@@ -207,17 +225,28 @@ wide_few(const struct wide_block *b, int shape, size_t block, const uint8_t *con
         UNROLL                                                                                     \
         for (int i = 0; i < n; i++)                                                                \
             x[i] = rows[i] + at;                                                                   \
-        for (int32_t k = 0; k < count; k++)                                                        \
-            wide_few(b + k, shape, (size_t)k, x, n, sums);                                         \
+        for (int32_t k = 0; k < count; k++) {                                                      \
+            wide_few(b + k, shape, (size_t)k, x, WIDE_FIRST(shape, n), sums);                      \
+            if (WIDE_FIRST(shape, n) < (n))                                                        \
+                wide_few(b + k, shape, (size_t)k, x + WIDE_FIRST(shape, n),                        \
+                         (n)-WIDE_FIRST(shape, n), sums + WIDE_FIRST(shape, n));                   \
+        }                                                                                          \
     }
 #define WIDE_K4 (OCTET_BYTES(8) | OCTET_SPLIT | OCTET_MIN)
-WIDE_RUN(wide_run_less_8, OCTET_BYTES(8) | OCTET_LESS(8))
-WIDE_RUN(wide_run_less_12, OCTET_BYTES(4) | OCTET_LESS(12))
-WIDE_RUN(wide_run_min, OCTET_BYTES(8) | OCTET_MIN)
-WIDE_RUN(wide_run_k4, WIDE_K4)
-WIDE_RUN(wide_run_k5, OCTET_K)
-WIDE_RUN(wide_run_q6_k, OCTET_Q6_K)
+WIDE_RUN(wide_bytes_less_8, OCTET_BYTES(8) | OCTET_LESS(8))
+WIDE_RUN(wide_bytes_less_12, OCTET_BYTES(4) | OCTET_LESS(12))
+WIDE_RUN(wide_bytes_min, OCTET_BYTES(8) | OCTET_MIN)
+WIDE_RUN(wide_bytes_k4, WIDE_K4)
+WIDE_RUN(wide_bytes_k5, OCTET_K)
+WIDE_RUN(wide_bytes_q6_k, OCTET_Q6_K)
+WIDE_RUN(wide_pairs_plain, OCTET_PLAIN)
+WIDE_RUN(wide_pairs_less_8, OCTET_LESS(8))
+WIDE_RUN(wide_pairs_less_12, OCTET_LESS(12))
+WIDE_RUN(wide_pairs_min, OCTET_MIN)
+WIDE_RUN(wide_pairs_k, OCTET_SPLIT | OCTET_MIN)
+WIDE_RUN(wide_pairs_q6_k, OCTET_SPLIT | OCTET_HALVES | OCTET_LESS(32))
 #undef WIDE_FEW
+#undef WIDE_FIRST
 #undef WIDE_RUN
 
 static inline __m128i wide_words(const struct lanes *l, size_t at)
@@ -298,21 +327,27 @@ static inline void wide_mxfp4(const struct lanes *l, int half, int32_t g, int32_
     }
 }
 
+/* Scales and biases of a block's groups. */
+static inline void wide_group(const struct lanes *l, int half, int32_t block, struct wide_block *to)
+{
+    const struct weight *w = l->tile->weight;
+    const int32_t group = block / (w->group / 32);
+    float value[1][LANES];
+    group_floats(l->scales, w->scale_type, group, 1, value);
+    to->scale[0][half] = vf_load(value[0]);
+    group_floats(l->biases, w->scale_type, group, 1, value);
+    to->min[half] = vf_load(value[0]);
+}
+
 static inline void wide_affine_4(const struct lanes *l, int half, int32_t g, int32_t count,
                                  struct wide_block *to)
 {
-    const struct weight *w = l->tile->weight;
     for (int32_t k = 0; k < count; k++, to++) {
-        const int32_t block = 8 * g + k, group = block / (w->group / 32);
-        float value[1][LANES];
         vi v[4], q[8];
-        load_rows16(l->data, (size_t)block * 16, v);
+        load_rows16(l->data, (size_t)(8 * g + k) * 16, v);
         alternate_nibbles(v, q);
         wide_place_q(to, half, q);
-        group_floats(l->scales, w->scale_type, group, 1, value);
-        to->scale[0][half] = vf_load(value[0]);
-        group_floats(l->biases, w->scale_type, group, 1, value);
-        to->min[half] = vf_load(value[0]);
+        wide_group(l, half, 8 * g + k, to);
     }
 }
 
@@ -393,31 +428,73 @@ static inline void wide_q6_k(const struct lanes *l, int half, int32_t g, int32_t
     }
 }
 
+static inline void wide_q8_0(const struct lanes *l, int half, int32_t g, int32_t count,
+                             struct wide_block *to)
+{
+    for (int32_t k = 0; k < count; k++, to++) {
+        const size_t at = (size_t)(8 * g + k) * 34;
+        vi v[8], q[16];
+        load_rows16(l->data, at + 2, v);
+        load_rows16(l->data, at + 18, v + 4);
+        signed_bytes_to_pairs(v, q);
+        UNROLL
+        for (int i = 0; i < 16; i++)
+            to->q[i][half] = q[i];
+        to->scale[0][half] = _mm256_cvtph_ps(wide_words(l, at));
+    }
+}
+
+static inline void wide_affine_8(const struct lanes *l, int half, int32_t g, int32_t count,
+                                 struct wide_block *to)
+{
+    for (int32_t k = 0; k < count; k++, to++) {
+        vi v[8];
+        load_rows16(l->data, (size_t)(8 * g + k) * 32, v);
+        load_rows16(l->data, (size_t)(8 * g + k) * 32 + 16, v + 4);
+        wide_place_q(to, half, v);
+        wide_group(l, half, 8 * g + k, to);
+    }
+}
+
 typedef void (*wide_run)(const struct wide_block *b, int32_t count, const struct octet_rows *rows,
                          size_t at, wide_sums *sums);
 
 struct wide_format {
     wide_unpack unpack;
-    wide_run run;
+    wide_run bytes, pairs; /* bytes: NULL where 16 bits do not hold the sums */
+    bool narrow;           /* unpacked to bytes: pairs are made of them */
 };
 
 /* NULL: the format has no such way. */
 static const struct wide_format *wide_format(const struct weight *w)
 {
-    static const struct wide_format affine = {wide_affine_4, wide_run_min};
-    static const struct wide_format others[WEIGHT__N] = {
-        [WEIGHT_MXFP4] = {wide_mxfp4, wide_run_less_12},
-        [WEIGHT_Q4_0] = {wide_q4_0, wide_run_less_8},
-        [WEIGHT_Q4_1] = {wide_q4_1, wide_run_min},
-        [WEIGHT_Q4_K] = {wide_q4_k, wide_run_k4},
-        [WEIGHT_Q5_K] = {wide_q5_k, wide_run_k5},
-        [WEIGHT_Q6_K] = {wide_q6_k, wide_run_q6_k},
-        [WEIGHT_MXFP4_BLOCK] = {wide_mxfp4_block, wide_run_less_12},
+    static const struct wide_format affine[9] = {
+        [4] = {wide_affine_4, wide_bytes_min, wide_pairs_min, true},
+        [8] = {wide_affine_8, NULL, wide_pairs_min, true},
     };
-    const struct wide_format *f = &others[w->type];
-    if (w->type == WEIGHT_AFFINE && w->bits == 4)
-        f = &affine;
+    static const struct wide_format others[WEIGHT__N] = {
+        [WEIGHT_MXFP4] = {wide_mxfp4, wide_bytes_less_12, wide_pairs_less_12, true},
+        [WEIGHT_Q8_0] = {wide_q8_0, NULL, wide_pairs_plain, false},
+        [WEIGHT_Q4_0] = {wide_q4_0, wide_bytes_less_8, wide_pairs_less_8, true},
+        [WEIGHT_Q4_1] = {wide_q4_1, wide_bytes_min, wide_pairs_min, true},
+        [WEIGHT_Q4_K] = {wide_q4_k, wide_bytes_k4, wide_pairs_k, true},
+        [WEIGHT_Q5_K] = {wide_q5_k, wide_bytes_k5, wide_pairs_k, true},
+        [WEIGHT_Q6_K] = {wide_q6_k, wide_bytes_q6_k, wide_pairs_q6_k, true},
+        [WEIGHT_MXFP4_BLOCK] = {wide_mxfp4_block, wide_bytes_less_12, wide_pairs_less_12, true},
+    };
+    const struct wide_format *f = w->type == WEIGHT_AFFINE ? &affine[w->bits] : &others[w->type];
     return f->unpack ? f : NULL;
+}
+
+/* Bytes of a half become pairs. */
+static void wide_widen(struct wide_block *b, int half, int32_t count)
+{
+    for (int32_t k = 0; k < count; k++)
+        for (int i = 7; i >= 0; i--) {
+            const vi v = b[k].q[i][half];
+            b[k].q[2 * i][half] = vi_and(v, vi_set1(0x00ff00ff));
+            b[k].q[2 * i + 1][half] = vi_shr16(v, 8);
+        }
 }
 
 /* The lanes of an octet summed as sum_lanes() does. */
@@ -433,7 +510,7 @@ static inline vf wide_sum(const wide_sums *s, int half)
 
 /* Both halves of a tile times at most OCTET_PART rows; acc [x->n, WIDE_HALVES, LANES]. */
 static void wide_tile(const struct lanes l[WIDE_HALVES], const struct wide_format *f,
-                      const struct octet_rows *x, float *acc)
+                      bool pairs, const struct octet_rows *x, float *acc)
 {
     wide_sums sums[OCTET_PART];
     memset(sums, 0, (size_t)x->n * sizeof *sums);
@@ -444,9 +521,12 @@ static void wide_tile(const struct lanes l[WIDE_HALVES], const struct wide_forma
             fetch_ahead(&l[0], b);
             fetch_ahead(&l[1], b);
         }
-        for (int half = 0; half < WIDE_HALVES; half++)
+        for (int half = 0; half < WIDE_HALVES; half++) {
             f->unpack(&l[half], half, g, count, blocks);
-        f->run(blocks, count, x, (size_t)g * PANEL_OCTET_BYTES, sums);
+            if (pairs && f->narrow)
+                wide_widen(blocks, half, count);
+        }
+        (pairs ? f->pairs : f->bytes)(blocks, count, x, (size_t)g * PANEL_OCTET_BYTES, sums);
     }
     for (int32_t t = 0; t < x->n; t++)
         for (int half = 0; half < WIDE_HALVES; half++)
