@@ -11,6 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Maps with small pages cost passes through a model's weights a fifth: the processor waits for
+ * translations. The kernel reads the file into huge pages where its file system has them, and
+ * refuses elsewhere. */
+#define HUGE_FROM_BYTES ((size_t)64 << 20)
+
 bool file_map(const char *path, struct file_map *m, struct err *e)
 {
     *m = (struct file_map){0};
@@ -30,6 +35,8 @@ bool file_map(const char *path, struct file_map *m, struct err *e)
         ok = p != MAP_FAILED || err_errno(e, "%s: mmap", path);
         if (ok)
             *m = (struct file_map){.data = p, .size = (size_t)st.st_size};
+        if (ok && m->size >= HUGE_FROM_BYTES)
+            madvise(p, m->size, MADV_HUGEPAGE);
     }
     close(fd);
     return ok;

@@ -104,6 +104,7 @@ static void drop_mappings(const struct model *m)
     for (int i = 0; model_mapping(m, i, &start, &len); i++) {
         madvise((void *)start, len, MADV_DONTNEED);
         madvise((void *)start, len, MADV_RANDOM);
+        madvise((void *)start, len, MADV_NOHUGEPAGE); /* what is still read of it are a few bytes */
         int fd = open(model_file(m, i), O_RDONLY | O_CLOEXEC);
         if (fd < 0)
             continue;
