@@ -140,9 +140,11 @@ static inline __attribute__((always_inline)) vf finish(const struct panel *p, si
     } else {
         sum = vf_fma(vf_from_int(vi_add(low, high)), vf_mul(scale[0], factor), sum);
     }
-    if (shape & WITH_MIN) {
+    if (shape & WITH_MIN && shape & HALVES) {
         sum = vf_fma(min[0], vf_set1(p->sum[2 * at]), sum);
         sum = vf_fma(min[1], vf_set1(p->sum[2 * at + 1]), sum);
+    } else if (shape & WITH_MIN) { /* the minima of both halves are the same */
+        sum = vf_fma(min[0], vf_set1(p->sum[2 * at] + p->sum[2 * at + 1]), sum);
     }
     return sum;
 }
