@@ -3,9 +3,10 @@
  * and sums never cross lanes before a row's end, where they are summed in one order.
  *
  * A few rows of activations take a weight row at once, as bytes where the format has few enough
- * numbers: half the unpacking. More rows share the unpacking of two weight rows to pairs of int16,
- * whose sums need no joining, eight at a time in registers. Both ways sum exactly, so they give the
- * same bits. Activations of one byte are multiplied as bytes in any number. */
+ * numbers: half the unpacking. More rows take sixteen weight rows (tile_wide.h); at the end of a
+ * matrix and in formats without that way they share the unpacking of two weight rows to pairs of
+ * int16, eight sums at a time in registers. All ways sum a block exactly and add blocks in the same
+ * order, so they give the same bits. */
 #pragma once
 #include "engine/cpu/kernels/tile_wide.h"
 

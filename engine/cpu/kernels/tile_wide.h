@@ -5,21 +5,12 @@
  * are those of the octets, with which few rows are faster. Included after octet_products.h. */
 #pragma once
 #include "engine/cpu/kernels/octet_products.h"
+#include "engine/cpu/kernels/wide_formats.h"
 
-#define WIDE_HALVES 2 /* of a tile: eight weight rows each */
-#define WIDE_ROWS 4   /* of activations at a time */
-
-struct wide_block { /* 32 columns of sixteen weight rows */
-    vi q[16][WIDE_HALVES]; /* of bytes: 8 */
-    vf scale[2][WIDE_HALVES], min[WIDE_HALVES]; /* OCTET_HALVES: two scales */
-};
+#define WIDE_ROWS 4 /* of activations at a time */
 
 /* A row of activations has a sum for each lane of an octet. */
 typedef float wide_sums[8][WIDE_HALVES][LANES];
-
-/* Blocks 8g and on of eight weight rows, `count` of them. */
-typedef void (*wide_unpack)(const struct lanes *l, int half, int32_t g, int32_t count,
-                            struct wide_block *to);
 
 static inline bool wide_pairs(int shape)
 {
@@ -68,9 +59,8 @@ static inline vf wide_float(const uint8_t *p)
 /* One row's columns times both vectors of weights. The order of the instructions is kept: left
  * alone, gcc 12 loads a whole block first and has no registers left. */
 #define WIDE_STEP(name, multiply, add)                                                             \
-    static inline __attribute__((always_inline)) void name(const vi q[WIDE_HALVES],                \
-                                                           const uint8_t *x, bool first,           \
-                                                           vi sum[WIDE_HALVES])                    \
+    static inline __attribute__((always_inline)) void name(                                        \
+        const vi q[WIDE_HALVES], const uint8_t *x, bool first, vi sum[WIDE_HALVES])                \
     {                                                                                              \
         const int32_t *columns = (const int32_t *)(const void *)x;                                 \
         vi v, u;                                                                                   \
@@ -81,7 +71,7 @@ static inline vf wide_float(const uint8_t *p)
                              : "m"(*columns), "x"(q[0]), "x"(q[1]));                               \
         else                                                                                       \
             __asm__ volatile("vpbroadcastd %4, %2\n\t" multiply " %2, %5, %3\n\t" multiply         \
-                             " %2, %6, %2\n\t" add " %3, %0, %0\n\t" add " %2, %1, %1"            \
+                             " %2, %6, %2\n\t" add " %3, %0, %0\n\t" add " %2, %1, %1"             \
                              : "+x"(sum[0]), "+x"(sum[1]), "=&x"(v), "=&x"(u)                      \
                              : "m"(*columns), "x"(q[0]), "x"(q[1]));                               \
     }
@@ -90,9 +80,10 @@ WIDE_STEP(wide_step_pairs, "vpmaddwd", "vpaddd")
 #undef WIDE_STEP
 
 /* Products of q[from] to q[from + n - 1], of bytes added up in 16 bits. */
-static inline __attribute__((always_inline)) void
-wide_products(const struct wide_block *b, int shape, int from, int n, const uint8_t *const *x,
-              int count, vi sum[WIDE_ROWS][WIDE_HALVES])
+static inline __attribute__((always_inline)) void wide_products(const struct wide_block *b,
+                                                                int shape, int from, int n,
+                                                                const uint8_t *const *x, int count,
+                                                                vi sum[WIDE_ROWS][WIDE_HALVES])
 {
     UNROLL
     for (int i = from; i < from + n; i++) {
@@ -110,9 +101,10 @@ wide_products(const struct wide_block *b, int shape, int from, int n, const uint
 }
 
 /* Products of a block, or of its h-th half, in int32. */
-static inline __attribute__((always_inline)) void
-wide_total(const struct wide_block *b, int shape, int h, const uint8_t *const *x, int count,
-           vi total[WIDE_ROWS][WIDE_HALVES])
+static inline __attribute__((always_inline)) void wide_total(const struct wide_block *b, int shape,
+                                                             int h, const uint8_t *const *x,
+                                                             int count,
+                                                             vi total[WIDE_ROWS][WIDE_HALVES])
 {
     const vi ones = _mm256_set1_epi16(1);
     const int all = wide_pairs(shape) ? 16 : 8, n = shape & OCTET_HALVES ? all / 2 : all,
@@ -161,17 +153,18 @@ wide_part(const struct wide_part *p, int shape, const uint8_t *const *x, int cou
             float *to = sums[t][p->lane][r];
             vf sum = vf_fma(vf_from_int(all), vf_mul(b->scale[p->h][r], factor), vf_load(to));
             if (shape & OCTET_MIN)
-                sum = vf_fma(b->min[r], wide_float(octet + PANEL_OCTET_SUM + 4 * p->place.lane),
-                             sum);
+                sum =
+                    vf_fma(b->min[r], wide_float(octet + PANEL_OCTET_SUM + 4 * p->place.lane), sum);
             vf_store(to, sum);
         }
     }
 }
 
 /* One block times `count` rows, a constant. */
-static inline __attribute__((always_inline)) void
-wide_few(const struct wide_block *b, int shape, size_t block, const uint8_t *const *octets,
-         int count, wide_sums *sums)
+static inline __attribute__((always_inline)) void wide_few(const struct wide_block *b, int shape,
+                                                           size_t block,
+                                                           const uint8_t *const *octets, int count,
+                                                           wide_sums *sums)
 {
     struct wide_part p = {.weights = b, .octets = octets, .place = wide_place(shape, block)};
     const uint8_t *x[WIDE_ROWS];
@@ -229,7 +222,7 @@ wide_few(const struct wide_block *b, int shape, size_t block, const uint8_t *con
             wide_few(b + k, shape, (size_t)k, x, WIDE_FIRST(shape, n), sums);                      \
             if (WIDE_FIRST(shape, n) < (n))                                                        \
                 wide_few(b + k, shape, (size_t)k, x + WIDE_FIRST(shape, n),                        \
-                         (n)-WIDE_FIRST(shape, n), sums + WIDE_FIRST(shape, n));                   \
+                         (n) - WIDE_FIRST(shape, n), sums + WIDE_FIRST(shape, n));                 \
         }                                                                                          \
     }
 #define WIDE_K4 (OCTET_BYTES(8) | OCTET_SPLIT | OCTET_MIN)
@@ -248,213 +241,6 @@ WIDE_RUN(wide_pairs_q6_k, OCTET_SPLIT | OCTET_HALVES | OCTET_LESS(32))
 #undef WIDE_FEW
 #undef WIDE_FIRST
 #undef WIDE_RUN
-
-static inline __m128i wide_words(const struct lanes *l, size_t at)
-{
-    uint64_t part[2];
-    for (int i = 0; i < 2; i++)
-        part[i] = general(word_at(l->data[4 * i] + at)) |
-                  general(word_at(l->data[4 * i + 1] + at)) << 16 |
-                  general(word_at(l->data[4 * i + 2] + at)) << 32 |
-                  general(word_at(l->data[4 * i + 3] + at)) << 48;
-    return _mm_set_epi64x((int64_t)part[1], (int64_t)part[0]);
-}
-
-static inline void wide_place_q(struct wide_block *to, int half, const vi q[8])
-{
-    UNROLL
-    for (int i = 0; i < 8; i++)
-        to->q[i][half] = q[i];
-}
-
-static inline void wide_q4_0(const struct lanes *l, int half, int32_t g, int32_t count,
-                             struct wide_block *to)
-{
-    for (int32_t k = 0; k < count; k++, to++) {
-        const size_t at = (size_t)(8 * g + k) * 18;
-        vi v[4], q[8];
-        load_rows16(l->data, at + 2, v);
-        split_nibbles(v, q);
-        wide_place_q(to, half, q);
-        to->scale[0][half] = _mm256_cvtph_ps(wide_words(l, at));
-    }
-}
-
-static inline void wide_q4_1(const struct lanes *l, int half, int32_t g, int32_t count,
-                             struct wide_block *to)
-{
-    for (int32_t k = 0; k < count; k++, to++) {
-        const size_t at = (size_t)(8 * g + k) * 20;
-        vi v[4], q[8];
-        load_rows16(l->data, at + 4, v);
-        split_nibbles(v, q);
-        wide_place_q(to, half, q);
-        to->scale[0][half] = _mm256_cvtph_ps(wide_words(l, at));
-        to->min[half] = _mm256_cvtph_ps(wide_words(l, at + 2));
-    }
-}
-
-static inline void wide_mxfp4_block(const struct lanes *l, int half, int32_t g, int32_t count,
-                                    struct wide_block *to)
-{
-    for (int32_t k = 0; k < count; k++, to++) {
-        const size_t at = (size_t)(8 * g + k) * 17;
-        vi v[4], q[8];
-        load_rows16(l->data, at + 1, v);
-        split_nibbles(v, q);
-        look_up_bytes(q, nibble_levels(fp4_from_12));
-        wide_place_q(to, half, q);
-        to->scale[0][half] =
-            octet_e8m0(vi_and(_mm256_cvtepu16_epi32(wide_words(l, at)), vi_set1(255)));
-    }
-}
-
-static inline void wide_mxfp4(const struct lanes *l, int half, int32_t g, int32_t count,
-                              struct wide_block *to)
-{
-    for (int32_t k = 0; k < count; k++, to++) {
-        const size_t block = (size_t)(8 * g + k);
-        uint64_t scales = 0;
-        vi v[4], q[8];
-        UNROLL
-        for (int r = 0; r < LANES; r++)
-            scales |= general((uint64_t)l->scales[r][block]) << 8 * r;
-        load_rows16(l->data, block * 16, v);
-        alternate_nibbles(v, q);
-        look_up_bytes(q, nibble_levels(fp4_from_12));
-        wide_place_q(to, half, q);
-        to->scale[0][half] = octet_e8m0(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)scales)));
-    }
-}
-
-/* Scales and biases of a block's groups. */
-static inline void wide_group(const struct lanes *l, int half, int32_t block, struct wide_block *to)
-{
-    const struct weight *w = l->tile->weight;
-    const int32_t group = block / (w->group / 32);
-    float value[1][LANES];
-    group_floats(l->scales, w->scale_type, group, 1, value);
-    to->scale[0][half] = vf_load(value[0]);
-    group_floats(l->biases, w->scale_type, group, 1, value);
-    to->min[half] = vf_load(value[0]);
-}
-
-static inline void wide_affine_4(const struct lanes *l, int half, int32_t g, int32_t count,
-                                 struct wide_block *to)
-{
-    for (int32_t k = 0; k < count; k++, to++) {
-        vi v[4], q[8];
-        load_rows16(l->data, (size_t)(8 * g + k) * 16, v);
-        alternate_nibbles(v, q);
-        wide_place_q(to, half, q);
-        wide_group(l, half, 8 * g + k, to);
-    }
-}
-
-static inline __attribute__((always_inline)) void
-wide_k4(bool five, const struct lanes *l, int half, int32_t g, struct wide_block *to)
-{
-    const size_t at = (size_t)g * (five ? 176 : 144), codes = at + (five ? 48 : 16);
-    float scales[8][LANES], mins[8][LANES];
-    vi high[8];
-    scales_k4(l, at, scales, mins);
-    if (five) {
-        load_rows16(l->data, at + 16, high);
-        load_rows16(l->data, at + 32, high + 4);
-    }
-    UNROLL
-    for (int k = 0; k < 8; k += 2) {
-        vi v[8];
-        load_rows16(l->data, codes + 16 * (size_t)k, v);
-        load_rows16(l->data, codes + 16 * (size_t)k + 16, v + 4);
-        UNROLL
-        for (int i = 0; i < 8; i++) {
-            vi even = low_nibbles(v[i]), odd = high_nibbles(v[i]);
-            if (five) {
-                even = vi_or(even, bit_to_16(high[i], k));
-                odd = vi_or(odd, bit_to_16(high[i], k + 1));
-            }
-            to[k].q[i][half] = even;
-            to[k + 1].q[i][half] = odd;
-        }
-    }
-    UNROLL
-    for (int k = 0; k < 8; k++) {
-        to[k].scale[0][half] = vf_load(scales[k]);
-        to[k].min[half] = vf_sub(vf_zero(), vf_load(mins[k])); /* as the panel's sums are */
-    }
-}
-
-static inline void wide_q4_k(const struct lanes *l, int half, int32_t g, int32_t count,
-                             struct wide_block *to)
-{
-    (void)count; /* always eight */
-    wide_k4(false, l, half, g, to);
-}
-
-static inline void wide_q5_k(const struct lanes *l, int half, int32_t g, int32_t count,
-                             struct wide_block *to)
-{
-    (void)count;
-    wide_k4(true, l, half, g, to);
-}
-
-static inline void wide_q6_k(const struct lanes *l, int half, int32_t g, int32_t count,
-                             struct wide_block *to)
-{
-    (void)count;
-    const size_t at = (size_t)g * 210;
-    const vf d = _mm256_cvtph_ps(wide_words(l, at + 208));
-    vi s[4];
-    load_rows16(l->data, at + 192, s);
-    UNROLL
-    for (int part = 0; part < 2; part++) {
-        vi low[16], high[8];
-        UNROLL
-        for (int i = 0; i < 4; i++)
-            load_rows16(l->data, at + (size_t)(64 * part + 16 * i), low + 4 * i);
-        load_rows16(l->data, at + (size_t)(128 + 32 * part), high);
-        load_rows16(l->data, at + (size_t)(144 + 32 * part), high + 4);
-        UNROLL
-        for (int quarter = 0; quarter < 4; quarter++) {
-            vf scale[2];
-            vi q[8];
-            q6_quarter(low + quarter % 2 * 8, high, quarter, q);
-            q6_scales(s[2 * part + quarter / 2], d, quarter % 2, scale);
-            wide_place_q(to + 4 * part + quarter, half, q);
-            to[4 * part + quarter].scale[0][half] = scale[0];
-            to[4 * part + quarter].scale[1][half] = scale[1];
-        }
-    }
-}
-
-static inline void wide_q8_0(const struct lanes *l, int half, int32_t g, int32_t count,
-                             struct wide_block *to)
-{
-    for (int32_t k = 0; k < count; k++, to++) {
-        const size_t at = (size_t)(8 * g + k) * 34;
-        vi v[8], q[16];
-        load_rows16(l->data, at + 2, v);
-        load_rows16(l->data, at + 18, v + 4);
-        signed_bytes_to_pairs(v, q);
-        UNROLL
-        for (int i = 0; i < 16; i++)
-            to->q[i][half] = q[i];
-        to->scale[0][half] = _mm256_cvtph_ps(wide_words(l, at));
-    }
-}
-
-static inline void wide_affine_8(const struct lanes *l, int half, int32_t g, int32_t count,
-                                 struct wide_block *to)
-{
-    for (int32_t k = 0; k < count; k++, to++) {
-        vi v[8];
-        load_rows16(l->data, (size_t)(8 * g + k) * 32, v);
-        load_rows16(l->data, (size_t)(8 * g + k) * 32 + 16, v + 4);
-        wide_place_q(to, half, v);
-        wide_group(l, half, 8 * g + k, to);
-    }
-}
 
 typedef void (*wide_run)(const struct wide_block *b, int32_t count, const struct octet_rows *rows,
                          size_t at, wide_sums *sums);
@@ -509,8 +295,8 @@ static inline vf wide_sum(const wide_sums *s, int half)
 }
 
 /* Both halves of a tile times at most OCTET_PART rows; acc [x->n, WIDE_HALVES, LANES]. */
-static void wide_tile(const struct lanes l[WIDE_HALVES], const struct wide_format *f,
-                      bool pairs, const struct octet_rows *x, float *acc)
+static void wide_tile(const struct lanes l[WIDE_HALVES], const struct wide_format *f, bool pairs,
+                      const struct octet_rows *x, float *acc)
 {
     wide_sums sums[OCTET_PART];
     memset(sums, 0, (size_t)x->n * sizeof *sums);
