@@ -190,10 +190,12 @@ static void tile_alone(const struct tile *t, bool exact, float *acc)
     }
     if (n == 2 && !exact && octet_wide(l, acc))
         return;
+    if (n == 1) /* there are no such rows: the same whatever was in memory */
+        memset(part[1], 0, (size_t)t->n * LANES * sizeof part[1][0]);
     for (int i = 0; i < n; i++)
         run_lanes(&l[i], part[i]);
     for (int32_t row = 0; row < t->n; row++)
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < 2; i++)
             vf_store(acc + row * TILE_LANES + i * LANES, vf_load(part[i] + row * LANES));
 }
 #else
