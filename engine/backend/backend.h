@@ -199,6 +199,9 @@ struct backend_probe {
      * eight digits of it and more, or a part of its name; NULL: as the backend chooses. ERR_INPUT
      * (field "device"): there is no such, with those that there are. NULL: nothing is known. */
     bool (*device)(const char *which, struct backend_device *d, struct err *e);
+    /* Does `which`, as for device, mean the one with this id, perhaps among others? NULL: there is
+     * one only. */
+    bool (*means)(const char *which, const char *id);
     /* Bytes that `open` would take, without opening: what `sluice info` prints. */
     bool (*estimate)(const struct model_plan *plan, const struct backend_params *p,
                      struct backend_memory *m, struct err *e);

@@ -144,8 +144,10 @@ static bool plan_memory(struct draft_load *l, const struct draft_load_params *p,
                                .exact = p->memory.exact,
                                .one_byte = p->memory.one_byte};
     const struct draft_model_params *n = &l->sizes;
-    if (!draft_load_shares(l))
+    if (!draft_load_shares(l)) {
         w.device = p->memory.device;
+        w.prefers = p->memory.prefers;
+    }
     if (w.strategy == STRATEGY_HYBRID || w.strategy == STRATEGY_SSD_STREAMING)
         w.strategy = STRATEGY_AUTO;
     w.size.slots = n->n_seats;

@@ -19,13 +19,22 @@ static bool estimate_of(void *context, const struct backend_params *p, struct ba
     return b->ops->probe->estimate(model_plan(b->model), &with, m, e);
 }
 
+/* w: NULL: there is one only. */
+static bool find_device(const struct memory_request *w, struct memory_backend *b, struct err *e)
+{
+    struct err ignored = {0};
+    const struct backend_probe *probe = b->ops->probe;
+    if (w && w->prefers && probe->device(w->prefers, &b->device, &ignored))
+        return true;
+    return probe->device(w ? w->device : NULL, &b->device, e);
+}
+
 static bool add_target(struct memory_load *l, const struct backend_ops *ops, struct err *e)
 {
     struct memory_backend *b = &l->targets[l->input.n_targets];
     *b = (struct memory_backend){.ops = ops, .model = l->model};
     bool gpu = ops != &cpu_backend;
-    if (ops->probe->device &&
-        !ops->probe->device(gpu ? l->input.request.device : NULL, &b->device, e))
+    if (ops->probe->device && !find_device(gpu ? &l->input.request : NULL, b, e))
         return false;
     if (gpu && !b->device.total) /* unknown: opening will tell */
         b->device.available = UINT64_MAX;
@@ -53,6 +62,8 @@ static bool choose_by_device(struct memory_load *l, struct err *e)
                chosen = l->backend && strcmp(l->backend, "auto") != 0;
     if (!*device)
         return true;
+    if (!**device)
+        return err_field(e, ERR_INPUT, "device", "must be a name, or auto");
     if (chosen && cpu != !strcmp(l->backend, "cpu"))
         return err_field(e, ERR_INPUT, "device", "'%.60s' is not for the %s backend", *device,
                          l->backend);

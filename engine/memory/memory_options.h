@@ -25,7 +25,7 @@ struct memory_options {
      .fallback = "auto",                                                                           \
      .value = "NAME",                                                                              \
      .help = "The GPU, by its number, its UUID or a part of its name, or cpu; auto: of several "   \
-             "the one with the most free memory."},                                                \
+             "the one with the most free memory; auto:NAME: that one, if it can."},                \
         {.name = "strategy",                                                                       \
          .type = OPTION_CHOICE,                                                                    \
          .offset = offsetof(holder, part.strategy),                                                \
@@ -103,7 +103,10 @@ static inline void memory_options_request(const struct memory_options *o, struct
     w->ram_budget = o->ram_budget;
     w->gpu_budget = o->gpu_budget;
     w->expert_cache = o->expert_cache;
-    w->device = o->device && strcmp(o->device, "auto") != 0 ? o->device : NULL;
+    const bool automatic =
+        !o->device || !strncmp(o->device, "auto:", 5) || !strcmp(o->device, "auto");
+    w->device = automatic ? NULL : o->device;
+    w->prefers = automatic && o->device && o->device[4] ? o->device + 5 : NULL;
     w->kv_type = kv_type_from_name(o->kv_type);
     w->expert_way = expert_way_from_name(o->hybrid_experts);
     w->one_byte = o->activations && !strcmp(o->activations, "8");

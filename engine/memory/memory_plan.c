@@ -40,6 +40,14 @@ uint64_t memory_reserve(uint64_t total)
 static const enum strategy order[] = {STRATEGY_FULL_GPU, STRATEGY_HYBRID, STRATEGY_CPU_ONLY,
                                       STRATEGY_SSD_STREAMING};
 
+bool memory_strategy_is_faster(enum strategy a, enum strategy b)
+{
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
+        if (order[i] == a || order[i] == b)
+            return order[i] == a && a != b;
+    return false;
+}
+
 static bool wanted(const struct memory_request *w, enum strategy s)
 {
     if (w->strategy != STRATEGY_AUTO)

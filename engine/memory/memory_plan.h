@@ -53,6 +53,8 @@ struct memory_request { /* what the operator asked for; 0: to be chosen */
     enum kv_type kv_type;       /* auto: 16 bits where the context and the slots fit, else q8 */
     enum expert_way expert_way; /* hybrid: who computes experts that are not on the device */
     const char *device; /* as backend_probe.device, or "cpu"; NULL: as the backend chooses */
+    const char
+        *prefers; /* then this device, if it is there; the processor stays possible. Or NULL */
     uint64_t ram_returned,
         gpu_returned; /* what the model that runs now gives back before the load */
 };
@@ -131,6 +133,8 @@ struct memory_plan { /* sizes in bytes */
     char reason[192]; /* why no faster strategy was chosen; "" when the fastest was */
 };
 
+/* Of two that both fit. */
+bool memory_strategy_is_faster(enum strategy a, enum strategy b);
 /* Counts what the request says is returned as available, before planning; never more than there is.
  */
 void memory_input_take_returned(struct memory_input *in);

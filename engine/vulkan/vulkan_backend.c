@@ -404,6 +404,15 @@ static bool backend_device(const char *which, struct backend_device *d, struct e
     return ok;
 }
 
+static bool backend_means(const char *which, const char *id)
+{
+    struct gpu g = {0};
+    struct err ignored;
+    const bool is = gpu_instance_open(&g, &ignored) && gpu_is_named(&g, which, id);
+    gpu_instance_close(&g);
+    return is;
+}
+
 static bool backend_usable(struct err *e)
 {
     bool software;
@@ -420,6 +429,7 @@ bool vulkan_is_software(void)
 static const struct backend_probe vulkan_probe = {
     .usable = backend_usable,
     .device = backend_device,
+    .means = backend_means,
     .estimate = backend_estimate,
     .speed = vulkan_speed,
 };

@@ -8,12 +8,14 @@
 #include "engine/vulkan/device/gpu.h"
 
 #define MAX_DEVICES 16
-#define ID_DIGITS 8 /* of an id, from which on it may be cut off */
+#define ID_DIGITS 8    /* of an id, from which on it may be cut off */
+#define PLACE_DIGITS 2 /* more are a part of a name: 4090 */
 
 struct choice {
     VkPhysicalDevice device;
     VkPhysicalDeviceType type;
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE], id[GPU_ID_BYTES];
+    bool meant;
 };
 
 struct choices {
@@ -59,7 +61,7 @@ static bool find_devices(const struct gpu *g, struct choices *all, struct err *e
     if ((r != VK_SUCCESS && r != VK_INCOMPLETE) || all->n == 0)
         return err_set(e, ERR_UNAVAILABLE, "no Vulkan device was found");
     for (uint32_t i = 0; i < all->n; i++) {
-        all->at[i] = (struct choice){.device = list[i]};
+        all->at[i] = (struct choice){.device = list[i], .meant = true};
         name_device(all, &all->at[i]);
     }
     return true;
@@ -68,10 +70,21 @@ static bool find_devices(const struct gpu *g, struct choices *all, struct err *e
 static bool is_named(const struct choice *c, uint32_t place, const char *which)
 {
     const size_t length = strlen(which);
-    if (length < ID_DIGITS && strspn(which, "0123456789") == length)
+    if (length <= PLACE_DIGITS && strspn(which, "0123456789") == length)
         return (uint32_t)atoi(which) == place;
     return (length >= ID_DIGITS && !strncasecmp(c->id, which, length)) ||
            strcasestr(c->name, which);
+}
+
+/* The one whose whole id it is alone, though another's may begin with that. */
+static void leave_named(struct choices *all, const char *which)
+{
+    bool whole = false;
+    for (uint32_t i = 0; i < all->n; i++)
+        whole |= !strcasecmp(all->at[i].id, which);
+    for (uint32_t i = 0; i < all->n; i++)
+        all->at[i].meant =
+            whole ? !strcasecmp(all->at[i].id, which) : is_named(&all->at[i], i, which);
 }
 
 static bool refuse(const struct choices *all, const char *which, struct err *e)
@@ -102,11 +115,13 @@ bool gpu_pick(struct gpu *g, struct err *e)
     bool named = false;
     if (!find_devices(g, &all, e))
         return false;
+    if (g->wanted)
+        leave_named(&all, g->wanted);
     for (uint32_t i = 0; i < all.n; i++) {
         const struct choice *c = &all.at[i];
         const int rank = rank_of(c->type);
         struct gpu_caps caps = {0};
-        if (g->wanted && !is_named(c, i, g->wanted))
+        if (!c->meant)
             continue;
         named = true;
         if (rank < best || !gpu_read_caps(g, c->device, &caps, e))
@@ -121,4 +136,17 @@ bool gpu_pick(struct gpu *g, struct err *e)
         g->caps = caps;
     }
     return named ? best > 0 : refuse(&all, g->wanted, e);
+}
+
+bool gpu_is_named(const struct gpu *g, const char *which, const char *id)
+{
+    struct choices all;
+    struct err ignored;
+    if (!find_devices(g, &all, &ignored))
+        return false;
+    leave_named(&all, which);
+    for (uint32_t i = 0; i < all.n; i++)
+        if (all.at[i].meant && !strcmp(all.at[i].id, id))
+            return true;
+    return false;
 }

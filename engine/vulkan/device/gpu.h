@@ -99,6 +99,8 @@ bool gpu_read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, struct
  * integrated before virtual before software; of several the one with the most free memory. Fails
  * with the reason of the last one refused. Fills caps. */
 bool gpu_pick(struct gpu *g, struct err *e);
+/* choice.c: does `which`, as wanted, mean the device with this id, perhaps among others? */
+bool gpu_is_named(const struct gpu *g, const char *which, const char *id);
 void gpu_instance_close(struct gpu *g);
 /* Bytes free for us and in all of the device's own memory, as far as the driver tells. */
 void gpu_memory_free(const struct gpu *g, uint64_t *available, uint64_t *total);

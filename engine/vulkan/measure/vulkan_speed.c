@@ -282,6 +282,7 @@ bool vulkan_speed(const struct model_plan *plan, const struct backend_params *pa
                                                          .max_sequences = 1,
                                                          .exact = params->exact,
                                                          .kv_type = params->kv_type,
+                                                         .device = params->device,
                                                          .cache_dir = params->cache_dir},
                                 e);
     p.layers = malloc(n * sizeof *p.layers);

@@ -25,7 +25,7 @@ const char *local_plan_backend(const struct up *u, const char *device)
 
 struct memory_options local_plan_options(const struct up *u, const char *device)
 {
-    const bool gpu = device[0] && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0;
+    const bool gpu = device[0] && strcmp(device, "cpu") != 0; /* or may be one */
     return (struct memory_options){.strategy = "auto",
                                    .hybrid_experts = "auto",
                                    .device = device[0] ? device : u->memory.device,
@@ -93,13 +93,16 @@ static bool plan_later(const struct planning *p, const struct local_gpu *gpu, ui
 
 static bool may_use(const struct planning *p, const struct local_gpu *gpu)
 {
-    struct backend_device d;
-    struct err ignored;
     const char *named = p->request.device;
     if (!named)
         return strcmp(local_plan_backend(p->up, p->ask->device), "cpu") != 0;
-    return strcmp(named, "cpu") != 0 && vulkan_backend.probe->device &&
-           vulkan_backend.probe->device(named, &d, &ignored) && !strcmp(d.id, gpu->id);
+    return strcmp(named, "cpu") != 0 && vulkan_backend.probe->means &&
+           vulkan_backend.probe->means(named, gpu->id);
+}
+
+static bool is_better(const struct memory_plan *then, const struct memory_plan *now)
+{
+    return !now || memory_strategy_is_faster(then->strategy, now->strategy);
 }
 
 /* Would it fit, or run by a faster strategy than `now`, if others went? Only those of one GPU where
@@ -114,14 +117,12 @@ static bool judge_later(const struct planning *p, const struct memory_plan *now,
         const struct local_gpu *gpu = &ask->gpus[i];
         if (!may_use(p, gpu))
             continue;
-        out->gpu_only =
-            plan_later(p, gpu, 0, &then) && (!now || then.plan.strategy != now->strategy);
-        found = out->gpu_only || (plan_later(p, gpu, ask->returnable, &then) &&
-                                  (!now || then.plan.strategy != now->strategy));
+        out->gpu_only = plan_later(p, gpu, 0, &then) && is_better(&then.plan, now);
+        found = out->gpu_only ||
+                (plan_later(p, gpu, ask->returnable, &then) && is_better(&then.plan, now));
     }
     if (!found && ask->returnable)
-        found = plan_later(p, NULL, ask->returnable, &then) &&
-                (!now || then.plan.strategy != now->strategy);
+        found = plan_later(p, NULL, ask->returnable, &then) && is_better(&then.plan, now);
     if (!found)
         return false;
     out->verdict = LOCAL_FITS_LATER;

@@ -17,6 +17,7 @@ struct up;
 struct local_gpu {
     char id[LOCAL_GPU_ID_BYTES];
     uint64_t bytes;
+    double used_ms; /* clock_ms: when an engine there was last used */
 };
 
 struct local_plan_ask {
@@ -25,7 +26,8 @@ struct local_plan_ask {
     int64_t ctx;         /* of the row; 0: the server's, as far as the model has it, or its own */
     uint64_t room;       /* bytes of RAM that no other engine has */
     uint64_t returnable; /* what engines that may be ended for this one have */
-    struct local_gpu gpus[LOCAL_PLAN_GPUS]; /* where they have some of a GPU's memory, too */
+    /* Where they have some of a GPU's memory, too: that which was used longest ago first. */
+    struct local_gpu gpus[LOCAL_PLAN_GPUS];
     int n_gpus;
 };
 

@@ -1,5 +1,6 @@
 /* local_engines.h: room for a model among the others, in RAM and on the GPUs. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -27,8 +28,16 @@ static void add_gpu(struct local_plan_ask *ask, const struct local_engine *m)
         return;
     memcpy(ask->gpus[i].id, m->gpu, sizeof m->gpu);
     ask->gpus[i].bytes += m->device;
+    if (m->used_ms > ask->gpus[i].used_ms)
+        ask->gpus[i].used_ms = m->used_ms;
     if (i == ask->n_gpus)
         ask->n_gpus++;
+}
+
+static int by_use(const void *a, const void *b)
+{
+    const struct local_gpu *x = a, *y = b;
+    return (x->used_ms > y->used_ms) - (x->used_ms < y->used_ms);
 }
 
 struct local_plan_ask local_room_for(const struct local_engines *l, const struct local_engine *m)
@@ -46,6 +55,7 @@ struct local_plan_ask local_room_for(const struct local_engines *l, const struct
         ask.returnable += other->needed;
         add_gpu(&ask, other);
     }
+    qsort(ask.gpus, (size_t)ask.n_gpus, sizeof ask.gpus[0], by_use);
     ask.room = all > taken ? all - taken : 0;
     return ask;
 }

@@ -23,13 +23,19 @@ static int remove_engine(void **state)
     return 0;
 }
 
-static void start(const char *backend, const char *refuse_with, const char *strategy)
+static void start_on(const char *backend, const char *device, const char *refuse_with,
+                     const char *strategy)
 {
-    const char *const extra[] = {"--backend", backend,      "--ctx",  "256", "--slots",
-                                 "1",         "--strategy", strategy, NULL};
+    const char *const extra[] = {"--backend", backend, "--device",   device,   "--ctx", "256",
+                                 "--slots",   "1",     "--strategy", strategy, NULL};
     setenv("SLUICE_ENGINE", "tests/unit/engine_refusing", 1);
     setenv("REFUSE_WITH", refuse_with, 1);
     assert_true(engine_process_start(&engine, extra));
+}
+
+static void start(const char *backend, const char *refuse_with, const char *strategy)
+{
+    start_on(backend, "auto", refuse_with, strategy);
 }
 
 static void test_names_select(void **state)
@@ -64,7 +70,7 @@ static void test_a_refused_model_runs_on_the_cpu(void **state)
     for (int i = 0; i < 2; i++) {
         struct status_page page;
         struct err e = {0};
-        start("auto", codes[i], "auto");
+        start_on("auto", i ? "auto:a GPU" : "auto", codes[i], "auto");
         assert_true(engine_process_wait_ready(&engine));
         assert_true(status_read(engine.status, &page, &e));
         assert_string_equal(page.backend, "cpu");
@@ -118,18 +124,21 @@ static void test_a_gpu_that_refuses_late_leaves_nothing_behind(void **state)
     assert_int_equal(engine_process_end(&engine, SIGTERM), 0);
 }
 
-static void refused(const char *backend, const char *code)
+static void refused(const char *backend, const char *device, const char *code)
 {
-    start(backend, code, "auto");
+    start_on(backend, device, code, "auto");
     assert_int_not_equal(engine_process_end(&engine, 0), 0);
     engine_process_remove(&engine);
 }
 
 static void test_other_refusals_stand(void **state)
 {
-    refused("auto", "device");
-    refused("auto", "format");
-    refused("vulkan", "unsupported");
+    refused("auto", "auto", "device");
+    refused("auto", "auto", "format");
+    refused("vulkan", "auto", "unsupported");
+    refused("auto", "a GPU", "late"); /* it and no other was asked for */
+    refused("cpu", "a GPU", "late");
+    refused("auto", "", "late");
 }
 
 int main(void)

@@ -449,9 +449,19 @@ static void test_what_the_last_model_returns_can_be_planned(void **state)
     assert_int_equal(in.machine.available, in.machine.total);
 }
 
+static void test_strategies_have_an_order(void **state)
+{
+    static const enum strategy order[] = {STRATEGY_FULL_GPU, STRATEGY_HYBRID, STRATEGY_CPU_ONLY,
+                                          STRATEGY_SSD_STREAMING};
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++)
+            assert_int_equal(memory_strategy_is_faster(order[i], order[j]), i < j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strategies_have_an_order),
         cmocka_unit_test(test_machines_of_all_sizes),
         cmocka_unit_test(test_a_group_limit_is_what_counts),
         cmocka_unit_test(test_budgets_bound_the_plan),

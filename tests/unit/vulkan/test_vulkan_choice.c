@@ -42,6 +42,16 @@ static void test_each_is_found_by_place_id_and_name(void **state)
     assert_string_equal(find(NULL).name, first.name);
 }
 
+static void test_a_name_may_mean_several(void **state)
+{
+    const struct backend_device first = find("0"), second = find("1");
+    const struct backend_probe *p = vulkan_backend.probe;
+    assert_true(p->means("llvm", first.id) && p->means("llvm", second.id));
+    assert_true(p->means("1", second.id) && p->means(second.id, second.id));
+    assert_false(p->means("0", second.id));
+    assert_false(p->means(first.id, second.id)); /* whose id begins so */
+}
+
 static void test_one_that_is_not_there(void **state)
 {
     const char *const wrong[] = {"2", "GeForce", "00000000", "-1", "0x1"};
@@ -98,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_is_found_by_place_id_and_name),
+        cmocka_unit_test(test_a_name_may_mean_several),
         cmocka_unit_test(test_one_that_is_not_there),
         cmocka_unit_test(test_the_one_that_was_asked_for_is_opened),
     };
