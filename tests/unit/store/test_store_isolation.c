@@ -265,7 +265,7 @@ static bool serves_everyone(int q)
     case QUERY_FACTS:                     /* counts only */
     case QUERY_USER_REMOVE_CONVERSATIONS: /* the user is its :id */
     case QUERY_USER_RELEASE_PROJECTS:
-    case QUERY_PROMPT_BLOCKS_FROM:        /* its caller compares each row's user, from an index */
+    case QUERY_PROMPT_BLOCKS_FROM: /* its caller compares each row's user, from an index */
         return true;
     default:
         return is_of_all_prompts(q) || is_of_all_passages(q) || is_of_all_groups(q) ||
