@@ -17,6 +17,7 @@
 #define CLEAR_MESSAGES 300              /* deleted in one transaction ... */
 #define CLEAR_BYTES ((int64_t)64 << 10) /* ... with this much text, about: some milliseconds */
 #define ROW_BYTES 200                   /* of work that each row is, besides its text */
+#define RELEASE_STEP 500 /* chats that leave projects in one transaction: some milliseconds */
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
 #define LONG_WAL_FRAMES 2000 /* 8 MB */
 #define LONG_WAL_BYTES                                                                             \
@@ -280,6 +281,19 @@ static int clear_rows(struct store *s, enum query which, int64_t user_id, int64_
     return 0;
 }
 
+/* Others' chats leave the projects of a deleted user some at a time, and then these go. */
+static bool clear_owner(struct store *s, int64_t id, struct err *e)
+{
+    int released = 0;
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_RELEASE_PROJECTS, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":limit", RELEASE_STEP);
+    return statement_run(s, q, &released, e) &&
+           (released == RELEASE_STEP || clear_row(s, QUERY_USER_REMOVE_PROJECTS, id, e));
+}
+
 /* What hangs on a user's row goes before it, since all the rest goes with it at once. */
 static bool clear_user(struct store *s, int64_t id, struct err *e)
 {
@@ -333,6 +347,10 @@ bool store_clear(struct store *s, bool *more, struct err *e)
         *more = true;
         /* Not synced: it is deleted already, and what a power cut undoes is cleared again. */
         return store_write_begin_unsynced(s, e) && store_write_end(s, clear_from(s, id, e), e);
+    }
+    if (rc == 0 && (rc = next(s, QUERY_CLEAR_NEXT_OWNER, &id, e)) == 1) {
+        *more = true; /* its files are loose then */
+        return store_write_begin_unsynced(s, e) && store_write_end(s, clear_owner(s, id, e), e);
     }
     if (rc == 0) {
         bool ok = store_attachment_clear(s, more, e);

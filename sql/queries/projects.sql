@@ -73,6 +73,10 @@ WHERE id IN (SELECT c.id FROM projects p JOIN conversations c ON c.project_id = 
 -- name: project_remove
 DELETE FROM projects WHERE id = :id AND user_id = :user_id;
 
+-- Nobody but the user can reach the user's projects from then on.
+-- name: user_end_shares
+DELETE FROM project_shares WHERE project_id IN (SELECT id FROM projects WHERE user_id = :id);
+
 -- Some of the chats of a user's projects leave them, whosever they are.
 -- name: user_release_projects
 UPDATE conversations SET project_id = NULL

@@ -63,9 +63,15 @@ WHERE id = :id AND deleted_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM messages WHERE conversation_id = :id)
   AND NOT EXISTS (SELECT 1 FROM prompt_blocks WHERE conversation_id = :id);
 
+-- A deleted user who still has projects; chats of others may be in them.
+-- name: clear_next_owner
+SELECT u.id FROM users u
+WHERE u.deleted_at IS NOT NULL AND EXISTS (SELECT 1 FROM projects WHERE user_id = u.id) LIMIT 1;
+
 -- name: clear_next_user
 SELECT u.id FROM users u
 WHERE u.deleted_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM conversations WHERE user_id = u.id)
+  AND NOT EXISTS (SELECT 1 FROM projects WHERE user_id = u.id)
   AND NOT EXISTS (SELECT 1 FROM attachments WHERE user_id = u.id)
   AND NOT EXISTS (SELECT 1 FROM prompt_blocks WHERE user_id = u.id)
 LIMIT 1;

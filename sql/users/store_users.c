@@ -9,7 +9,6 @@
 #include "sql/core/statement.h"
 #include "sql/users/users_internal.h"
 
-#define RELEASE_STEP 500 /* conversations in one transaction: some milliseconds */
 #define DAY_S 86400
 
 bool users_check_name(const char *name, const char *field, struct err *e)
@@ -358,7 +357,7 @@ static bool remove_user(struct store *s, int64_t id, struct err *e)
     if (!q)
         return false;
     statement_bind_int(q, ":id", id);
-    if (!statement_run(s, q, NULL, e) || !(q = statement_begin(s, QUERY_USER_REMOVE_PROJECTS, e)))
+    if (!statement_run(s, q, NULL, e) || !(q = statement_begin(s, QUERY_USER_END_SHARES, e)))
         return false;
     statement_bind_int(q, ":id", id);
     if (!statement_run(s, q, NULL, e) ||
@@ -373,30 +372,10 @@ static bool remove_user(struct store *s, int64_t id, struct err *e)
     return change_one(s, q, e);
 }
 
-/* Whose projects many chats are in can't log in any more while these leave them. */
-static bool release(struct store *s, int64_t id, int *released, struct err *e)
-{
-    sqlite3_stmt *q = users_check_other_admin(s, id, e)
-                          ? statement_begin(s, QUERY_USER_RELEASE_PROJECTS, e)
-                          : NULL;
-    if (!q)
-        return false;
-    statement_bind_int(q, ":id", id);
-    statement_bind_int(q, ":limit", RELEASE_STEP);
-    return statement_run(s, q, released, e) &&
-           (*released < RELEASE_STEP || users_set_disabled(s, id, true, e));
-}
-
-/* The chats of projects that are shared leave these before, some in a transaction: killed in
- * between, the user is there, disabled, and may be removed again. */
+/* One transaction, so that a user is there or gone. What may be long follows by the recorder's
+ * steps: that others' chats leave the user's projects, which nobody can reach any more. */
 bool store_user_remove(struct store *s, int64_t id, struct err *e)
 {
-    for (int n = RELEASE_STEP; n == RELEASE_STEP;) {
-        if (!store_write_begin(s, e) || !store_write_end(s, release(s, id, &n, e), e))
-            return false;
-        if (n == RELEASE_STEP)
-            store_give_way();
-    }
     return store_write_begin(s, e) && store_write_end(s, remove_user(s, id, e), e);
 }
 

@@ -51,8 +51,9 @@ bool store_user_set_defaults(struct store *s, int64_t id, const char *json, stru
 bool store_user_preferences(struct store *s, struct arena *a, int64_t id, const char **json,
                             struct err *e);
 bool store_user_set_preferences(struct store *s, int64_t id, const char *json, struct err *e);
-/* At once: no login, no session, no key, name free again. The rows of the user's conversations are
- * removed by the recorder soon after, in small steps. ERR_CONFLICT: the last admin stays. */
+/* At once: no login, no session, no key, name free again. The rows of the user's conversations and
+ * projects are removed by the recorder soon after, in small steps; nobody reaches them meanwhile.
+ * ERR_CONFLICT: the last admin stays. */
 bool store_user_remove(struct store *s, int64_t id, struct err *e);
 
 struct store_user_overview { /* as an admin sees a user */

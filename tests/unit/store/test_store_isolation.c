@@ -239,6 +239,8 @@ static bool serves_everyone(int q)
     case QUERY_SEARCH_SIZES:
     case QUERY_SEARCH_SIZES_FILES:
     case QUERY_USER_REMOVE_PROJECTS: /* the user is its :id */
+    case QUERY_USER_END_SHARES:
+    case QUERY_CLEAR_NEXT_OWNER: /* the recorder: of removed users */
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_CLEAR_USER_RESPONSE: /* of a removed user */
     case QUERY_CLEAR_USER_ITEM:
@@ -324,6 +326,7 @@ static bool may_scan(int q)
     case QUERY_USER_LIST:
     case QUERY_SETTING_LIST:
     case QUERY_USER_OTHER_ADMINS:
+    case QUERY_CLEAR_NEXT_OWNER:
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_USAGE_LIST_ALL:
     case QUERY_USAGE_DAYS_ALL:

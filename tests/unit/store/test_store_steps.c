@@ -302,8 +302,8 @@ static void test_a_user_is_cleared_by_short_transactions(void **state)
 
 #define SHARED_CHATS 1300
 
-/* Chats of others in the projects of a user who goes: at once the user can't log in, and is gone
- * when they have left. */
+/* Chats of others in the projects of a user who goes: at once the user is gone and nobody reaches
+ * the projects, which go when the chats have left. */
 static void test_chats_leave_the_projects_of_a_removed_user_by_short_transactions(void **state)
 {
     struct fixture *f = *state;
@@ -318,12 +318,22 @@ static void test_chats_leave_the_projects_of_a_removed_user_by_short_transaction
              "SELECT 1, 'c' || i, 'Ours', i, i, 1 FROM n",
              SHARED_CHATS);
     fixture_number(f->path, sql);
+    fixture_number(f->path, "INSERT INTO project_shares (project_id, user_id, editor, created_at) "
+                            "VALUES (1, 1, 1, 1)");
     ASSERT_ERR(store_user_remove(f->store, f->user, &e), ERR_CONFLICT); /* the last admin */
     watch(f, &commits);
     ASSERT_OK(store_user_remove(f->store, f->other, &e));
+    assert_int_equal(commits.n, 1); /* killed at any time, the user is there or gone */
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM users WHERE deleted_at IS NULL"),
+                     1);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM projects"), 1);
+    assert_int_equal(
+        fixture_number(f->path, "SELECT count(*) FROM project_access WHERE user_id = 1"), 0);
+    maintain(f);
     sqlite3_wal_hook(f->store->db, NULL, NULL);
     print_message("release: %d transactions, %d pages at most\n", commits.n, commits.largest);
-    assert_int_equal(commits.n, SHARED_CHATS / 500 + 2);
+    assert_int_equal(commits.n, SHARED_CHATS / 500 + 3); /* removed, released thrice, cleared */
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM users"), 1);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM projects"), 0);
     assert_int_equal(
         fixture_number(f->path, "SELECT count(*) FROM conversations WHERE project_id IS NULL"),
