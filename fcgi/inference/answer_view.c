@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/usage.h"
 
 /* What was written has woken nginx, often for this very processor, since the kernel expects of who
  * writes to a socket that it sleeps next. But the answer is counted and logged first, and the
@@ -20,13 +21,22 @@ static void let_go(const struct answer_view *v, const struct err *e)
     sched_yield();
 }
 
+/* Before the client has all of its answer, since it may send the next request then. Where the day's
+ * tokens are limited, the next one meets what this one used. */
+static void leave(struct inference *x)
+{
+    if (x->r->who.limits.tokens_per_day)
+        usage_note(x);
+    limits_leave(x->r);
+}
+
 /* A whole reply is written at the end only; a client that disconnects is still noticed meanwhile.
  */
 static bool run_whole(struct inference *x, const struct answer_view *v, struct err *e)
 {
     if (!inference_run(x, e))
         return false;
-    limits_leave(x->r); /* first: whoever has the whole reply may send the next request */
+    leave(x);
     let_go(v, NULL);
     return true;
 }
@@ -37,7 +47,8 @@ static void run_stream(struct inference *x, const struct answer_view *v)
     struct err broken = {0};
     v->begin(v->listener.context);
     bool whole = inference_run(x, &broken);
-    limits_leave(r); /* as above: the last event ends the answer for most clients */
+    if (whole) /* else its jobs run until they are closed */
+        leave(x);
     let_go(v, whole ? NULL : &broken);
     if (!whole && !r->client_gone)
         log_warn("id=%s stream ended with %s: %s", r->id, err_code_name(broken.code), broken.text);

@@ -219,15 +219,15 @@ bool inference_run(struct inference *x, struct err *e)
 
 void inference_end(struct inference *x)
 {
-    if (x->r) {
+    if (x->r)
         usage_note(x);
-        limits_leave(x->r);
-    }
     for (int i = 0; i < x->n; i++) {
         engine_close(&x->jobs[i]);
         generation_fini(&x->generations[i]);
     }
     x->n = 0;
+    if (x->r)
+        limits_leave(x->r);
 }
 
 struct engine_usage inference_usage(const struct inference *x)

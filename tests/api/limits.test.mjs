@@ -1,8 +1,12 @@
 // What a key may do, until when, and how much: scopes, expiry, limits over all workers, revocation, other origins.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { order, sleep, start } from './harness.mjs';
 
+const python = process.env.SLUICE_PYTHON ?? 'python3';
 const ORIGIN = 'https://chat.example';
 let s;
 before(async () => { s = await start({ fake: true, args: ['--cors-origins', `${ORIGIN} http://localhost:3000`] }); });
@@ -132,6 +136,65 @@ test('jobs at one time, and they are free again when the client goes', async () 
     again = await chat(key);
   }
   assert.equal(again.status, 200, 'the places are free');
+});
+
+/** Nobody else writes into the database until the function that it gives is called. */
+async function lockDatabase() {
+  const locker = spawn(python, ['-c', `
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()`, path.join(s.dir, 'state/sluice.db')], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const gone = once(locker, 'exit');
+  await once(locker.stdout, 'data');
+  return () => { locker.stdin.end(); return gone; };
+}
+
+test('a job whose client is gone has its place until it is closed, however long it waits to be counted', async () => {
+  const { key } = await makeKey({ limits: { max_jobs: 1 } });
+  const unlock = await lockDatabase(), stop = new AbortController();
+  try {
+    const r = await fetch(`${s.url}/v1/chat/completions`, { method: 'POST', signal: stop.signal, headers: { ...as(key), 'content-type': 'application/json' },
+      body: JSON.stringify({ messages: order({ text: 'word '.repeat(400), token_ms: 20 }), stream: true }) });
+    assert.equal(r.status, 200);
+    await r.body.getReader().read();
+    stop.abort();
+    for (let i = 0; i < 10; i++) {
+      await sleep(40);
+      checkRefused(await chat(key));
+    }
+  } finally { await unlock(); }
+  let again;
+  for (let i = 0; i < 100 && again?.status !== 200; i++) {
+    await sleep(20);
+    again = await chat(key);
+  }
+  assert.equal(again.status, 200, again.text);
+});
+
+test('whoever has the end of an answer meets what it used of the day, though another is writing', async () => {
+  const { id } = (await s.json('POST', '/api/users', { name: 'eve', password: 'a long password' })).body;
+  const login = await s.request('POST', '/api/login', { name: 'eve', password: 'a long password' }, { authorization: null });
+  const mine = { authorization: null, 'x-csrf-token': (await login.json()).csrf, cookie: login.headers.get('set-cookie').split(';')[0] };
+  const { key } = (await s.json('POST', '/api/keys', { name: 'k' }, mine)).body;
+  const { prompt_tokens: n } = (await chat(key)).body.usage;
+  const used = (await s.json('GET', '/api/account/limits', undefined, mine)).body.used.tokens_today;
+  await s.json('PATCH', `/api/users/${id}`, { limits: { tokens_per_day: used + n } }); // one more
+  const unlock = await lockDatabase();
+  const done = (async () => {
+    const r = await fetch(`${s.url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify({ messages: order({ text: 'one two' }), stream: true }),
+      headers: { ...as(key), 'content-type': 'application/json' } });
+    let text = '';
+    for await (const piece of r.body) if ((text += Buffer.from(piece)).includes('[DONE]')) return true;
+    return assert.fail(text);
+  })();
+  try {
+    const ended = await Promise.race([done, sleep(300)]);
+    if (ended) assert.equal((await chat(key)).status, 429, 'it ended, and so it is counted');
+  } finally { await unlock(); }
+  assert.ok(await done);
+  assert.equal((await chat(key)).body.error?.code, 'insufficient_quota');
 });
 
 test('a place is free when the worker that held it is killed', async () => {
