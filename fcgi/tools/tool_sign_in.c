@@ -16,7 +16,8 @@
 #include "fcgi/tools/tool_offer.h"
 #include "sql/users/store_users.h"
 
-#define DEADLINE_MS 25000.0 /* of all that is asked in one request */
+#define DEADLINE_MS 25000.0                  /* of all that is asked in one request */
+#define RENEW_BEFORE_MS ((int64_t)60 * 1000) /* a registration, before its secret ends */
 
 static bool refuse(struct err *e, const char *reason, const char *words)
 {
@@ -108,11 +109,12 @@ static bool register_anew(struct request *r, const struct known *known, struct o
     return store_tool_client_put(r->store, known->server, &known->client, &client, e);
 }
 
-/* Its secret is good for no sign-in that begins now. */
+/* Its secret is good for no sign-in that begins now. Another client ends the sign-ins of others
+ * that are under way, so one that is good for most stays. */
 static bool has_ended(const struct store_tool_client *client)
 {
     return client->secret_expires_at &&
-           client->secret_expires_at <= clock_wall_ms() + STORE_TOOL_FLOW_MS;
+           client->secret_expires_at <= clock_wall_ms() + RENEW_BEFORE_MS;
 }
 
 /* As whom this server asks: an entered client, its own description where the issuer reads such, the
@@ -140,9 +142,9 @@ static bool choose_client(struct request *r, const struct store_tool_server *ser
         about->client_id = arena_printf(r->arena, "%s" TOOL_SIGN_IN_DOCUMENT, address);
         return about->client_id || err_set(e, ERR_NOMEM, "no memory for a sign-in");
     }
-    const bool registered =
-        *client->client_id && !strcmp(client->issuer, about->issuer) && !has_ended(client);
-    const bool elsewhere = registered && strcmp(client->redirect_uri, about->redirect_uri) != 0;
+    const bool known_there = *client->client_id && !strcmp(client->issuer, about->issuer);
+    const bool registered = known_there && !has_ended(client);
+    const bool elsewhere = known_there && strcmp(client->redirect_uri, about->redirect_uri) != 0;
     if (elsewhere && !server->user_id && !*public) /* the Host of one user is not everyone's */
         return refuse(e, "tool_public_url",
                       "this server is registered at the issuer by another address: set "

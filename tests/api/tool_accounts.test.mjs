@@ -338,17 +338,19 @@ test('a registered client that its issuer forgot is registered anew, and so is o
   await gone(server);
 });
 
+/** The issuer registers a client whose secret ends then, in seconds; 0: never. */
+const given = (seconds) => { fake.how = { issuer: fake.metadata({ token_endpoint_auth_methods_supported: ['client_secret_basic'] }), register: { client_id: `e${seconds}`, client_secret: 'hush', token_endpoint_auth_method: 'client_secret_basic', client_secret_expires_at: seconds } }; };
+
 test('a registered client whose secret ends is registered anew before a sign-in that would need it, and one without an end stays', async () => {
   const server = await added('ends');
   const client = async () => new URL((await ann.depart(server)).body.url).searchParams.get('client_id');
-  const given = (seconds) => { fake.how = { issuer: fake.metadata({ token_endpoint_auth_methods_supported: ['client_secret_basic'] }), register: { client_id: `e${seconds}`, client_secret: 'hush', token_endpoint_auth_method: 'client_secret_basic', client_secret_expires_at: seconds } }; };
   const now = Math.floor(Date.now() / 1000);
-  given(now + 20); // shorter than a sign-in may take
+  given(now + 20); // shorter than a sign-in takes
   assert.equal(await client(), `e${now + 20}`);
-  given(now + 86400);
-  assert.equal(await client(), `e${now + 86400}`);
+  given(now + 240);
+  assert.equal(await client(), `e${now + 240}`);
   given(0);
-  assert.equal(await client(), `e${now + 86400}`, 'a day is long enough');
+  assert.equal(await client(), `e${now + 240}`, 'good for sign-ins that are under way');
   assert.equal((await ann.json('PATCH', `/api/tool-servers/${server.id}`, { client_id: '' })).status, 200);
   assert.equal(await client(), 'e0');
   given(1);
@@ -365,6 +367,13 @@ test('the Host of one user does not replace the client of all', async () => {
   assert.deepEqual([no.status, no.body.error?.reason], [403, 'tool_public_url'], no.text);
   assert.equal(new URL((await ann.depart(server)).body.url).searchParams.get('client_id'), first);
   await gone(server);
+  given(Math.floor(Date.now() / 1000) + 20);
+  const ends = await added('ends', {}, { everyone: true });
+  assert.equal((await ann.depart(ends)).status, 200);
+  const still = await cy.depart(ends);
+  assert.deepEqual([still.status, still.body.error?.reason], [403, 'tool_public_url'], still.text);
+  fake.how = {};
+  await gone(ends);
 });
 
 test('this server describes itself to issuers that read such descriptions', async () => {
