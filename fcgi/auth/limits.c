@@ -269,9 +269,9 @@ bool limits_enter(struct request *r, int64_t prompt_tokens, int jobs, struct err
                                             .key_max = r->who.terms.max_jobs};
     if (!check_day(r, prompt_tokens, e))
         return false;
-    if ((claim.key_max || r->who.limits.max_jobs) && r->slot &&
+    if ((!jobs || claim.key_max || r->who.limits.max_jobs) && r->slot &&
         !shared_jobs_enter(r->worker->shared, r->slot, &claim))
-        return refuse_jobs(r, "this key", claim.key_max, e);
+        return jobs ? refuse_jobs(r, "this key", claim.key_max, e) : refuse_jobs(r, "you", 1, e);
     if (check_user_jobs(r, jobs, e) && take_from_all(r, LIMIT_TOKENS, prompt_tokens, e))
         return true;
     limits_leave(r);

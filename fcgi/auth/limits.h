@@ -28,6 +28,7 @@ bool limits_load(struct request *r,
 bool limits_any(const struct request *r); /* has the caller's key one? */
 bool limits_request(struct request *r, struct err *e); /* counts one */
 /* prompt_tokens: 0 where they aren't known yet and limits_take takes them later. */
+/* jobs 0: an aside, of which a user has one at a time. */
 bool limits_enter(struct request *r, int64_t prompt_tokens, int jobs, struct err *e);
 bool limits_take(struct request *r, int64_t prompt_tokens, struct err *e); /* of an entered job */
 void limits_spend(struct request *r, int64_t tokens); /* generated; negative: given back */

@@ -206,11 +206,11 @@ bool shared_minute_take(_Atomic int64_t *full_us, const struct shared_minute_uni
 struct shared_jobs_claim {
     int64_t key_id; /* 0: the page */
     int64_t user_id;
-    int jobs;
+    int jobs;        /* 0: an aside, of which a user has one at a time */
     int64_t key_max; /* of the key's jobs in all processes; 0: no limit */
 };
 /* Registers the jobs of a key and its user in this process's slot. False: the key would have more
- * than key_max. */
+ * than key_max, or the user two asides. */
 bool shared_jobs_enter(struct shared *s, struct shared_child *mine,
                        const struct shared_jobs_claim *c);
 /* Jobs of the same user in other processes that came before those of `mine`. */

@@ -71,6 +71,20 @@ static int64_t older_jobs(struct shared *s, const struct shared_child *mine, int
     return sum;
 }
 
+/* Is an aside of the user's, which claims no job, under way in another process that came before? */
+static bool has_aside(struct shared *s, const struct shared_child *mine)
+{
+    const uint64_t ticket = mine->ticket;
+    for (int i = 0; i < SHARED_CHILDREN; i++) {
+        struct shared_child *c = &s->pool[POOL_STREAM].child[i];
+        uint64_t other = c->ticket;
+        if (c != mine && other && other < ticket && c->jobs_user == mine->jobs_user && !c->jobs &&
+            (c->state != CHILD_NONE || c->orphan))
+            return true;
+    }
+    return false;
+}
+
 /* Lamport's bakery: who draws a ticket at the same time is seen by one of the two at least, so the
  * limit is never passed, and of those who come at once the first ones get in. */
 bool shared_jobs_enter(struct shared *s, struct shared_child *mine,
@@ -81,7 +95,8 @@ bool shared_jobs_enter(struct shared *s, struct shared_child *mine,
     mine->jobs = c->jobs;
     mine->ticket = DRAWING;
     mine->ticket = atomic_fetch_add(&s->next_ticket, 1) + DRAWING + 1;
-    if (!c->key_max || older_jobs(s, mine, c->key_id, 0) + c->jobs <= c->key_max)
+    if (c->jobs ? !c->key_max || older_jobs(s, mine, c->key_id, 0) + c->jobs <= c->key_max
+                : !has_aside(s, mine))
         return true;
     shared_jobs_leave(mine);
     return false;

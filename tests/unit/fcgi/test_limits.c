@@ -47,6 +47,24 @@ static bool enter(struct shared *s, struct shared_child *mine, int64_t key_id, i
         &(struct shared_jobs_claim){.key_id = key_id, .user_id = 1, .jobs = jobs, .key_max = 2});
 }
 
+/* A title claims no job of those that its user may have, but there are not many at once. */
+static void test_a_user_has_one_aside(void **state)
+{
+    struct shared *s = open_fresh();
+    struct shared_child *c = s->pool[POOL_STREAM].child;
+    const struct shared_jobs_claim aside = {.user_id = 1}, other = {.user_id = 2};
+    for (int i = 0; i < 4; i++)
+        c[i].state = CHILD_BUSY;
+    assert_true(enter(s, &c[0], 7, 2));
+    assert_true(shared_jobs_enter(s, &c[1], &aside));
+    assert_false(shared_jobs_enter(s, &c[2], &aside));
+    assert_true(shared_jobs_enter(s, &c[3], &other));
+    shared_jobs_leave(&c[1]);
+    assert_true(shared_jobs_enter(s, &c[2], &aside));
+    assert_int_equal(shared_jobs_of_user(s, &c[2]), 2);
+    shared_close(&s);
+}
+
 static void test_a_minute_fills_evenly(void **state)
 {
     _Atomic int64_t full = 0;
@@ -179,6 +197,7 @@ int main(void)
     snprintf(path, sizeof path, "test_limits.%d", (int)getpid());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_minute_fills_evenly),
+        cmocka_unit_test(test_a_user_has_one_aside),
         cmocka_unit_test(test_debt_waits_and_is_bounded),
         cmocka_unit_test(test_processes_share_one_limit),
         cmocka_unit_test(test_rows_are_apart),
