@@ -128,6 +128,8 @@ bool auth_authorise(struct request *r, struct err *e)
     see_forgets(r);
     const bool may = authorise(r, e);
     if (r->store)
-        store_snapshot_end(r->store); /* limits are counted by what others have written meanwhile */
+        /* From here on what others write meanwhile is seen; of the day's tokens, which limits_load
+         * has read, a few milliseconds later. */
+        store_snapshot_end(r->store);
     return may;
 }

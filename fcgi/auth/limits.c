@@ -82,9 +82,9 @@ bool limits_load(struct request *r, struct err *e)
     bool own;
     if (!limits_of_user(r, r->who.user_id, &r->who.limits, &own, e))
         return false;
+    r->who.used_day = clock_wall_s() / DAY_S;
     if (r->who.limits.tokens_per_day && r->route->pool == POOL_STREAM &&
-        store_used_tokens(r->store, r->who.user_id, clock_wall_s() / DAY_S, &r->who.used_today,
-                          NULL))
+        store_used_tokens(r->store, r->who.user_id, r->who.used_day, &r->who.used_today, NULL))
         r->who.used_ms = clock_ms();
     return true;
 }
@@ -171,7 +171,8 @@ bool limits_request(struct request *r, struct err *e)
 /* What was read with the limits counts for the job that follows at once. */
 static bool read_used(struct request *r, int64_t day, int64_t *used, struct err *e)
 {
-    const bool fresh = r->who.used_ms > 0 && clock_ms() - r->who.used_ms < USED_FRESH_MS;
+    const bool fresh =
+        r->who.used_ms > 0 && clock_ms() - r->who.used_ms < USED_FRESH_MS && r->who.used_day == day;
     r->who.used_ms = 0;
     if (!fresh)
         return store_used_tokens(r->store, r->who.user_id, day, used, e);
