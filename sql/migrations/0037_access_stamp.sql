@@ -8,6 +8,7 @@ CREATE TABLE access_stamp (
 INSERT INTO access_stamp VALUES (1, random());
 CREATE TRIGGER access_users_changed AFTER UPDATE OF name, role, disabled, deleted_at ON users BEGIN UPDATE access_stamp SET stamp = random(); END;
 CREATE TRIGGER access_users_removed AFTER DELETE ON users BEGIN UPDATE access_stamp SET stamp = random(); END;
+CREATE TRIGGER access_api_keys_added AFTER INSERT ON api_keys BEGIN UPDATE access_stamp SET stamp = random(); END; -- by REPLACE, too
 CREATE TRIGGER access_api_keys_changed AFTER UPDATE OF user_id, key_hash, scopes, expires_at, requests_per_minute, tokens_per_minute, max_jobs, strict_parameters ON api_keys BEGIN UPDATE access_stamp SET stamp = random(); END;
 CREATE TRIGGER access_api_keys_removed AFTER DELETE ON api_keys BEGIN UPDATE access_stamp SET stamp = random(); END;
 CREATE TRIGGER access_user_limits_added AFTER INSERT ON user_limits BEGIN UPDATE access_stamp SET stamp = random(); END;

@@ -226,6 +226,7 @@ static void test_each_change_of_access_is_told_and_no_other(void **state)
         "DELETE FROM local_models",
         "UPDATE models SET everyone = 0",
         "DELETE FROM models",
+        "INSERT OR REPLACE INTO api_keys SELECT * FROM api_keys",
         "DELETE FROM api_keys",
         "DELETE FROM users WHERE id = 2",
     };
