@@ -114,6 +114,18 @@ void access_cache_put(struct store *s, const struct access_name *name, const voi
     p->value = copy;
 }
 
+void access_cache_drop(struct store *s, const struct access_name *name)
+{
+    if (!s->access)
+        return;
+    struct place *p = first_place(s->access, name);
+    for (int i = 0; i < WAYS; i++)
+        if (holds(&p[i], name)) {
+            free(p[i].value);
+            p[i] = (struct place){0};
+        }
+}
+
 void access_cache_fini(struct store *s)
 {
     if (s->access)

@@ -32,4 +32,6 @@ const void *access_cache_get(struct store *s, const struct access_name *name);
 /* Takes a copy, or nothing when there is no memory or the stamp is not known. */
 void access_cache_put(struct store *s, const struct access_name *name, const void *value,
                       size_t len);
+/* At any time: it is read anew the next time. */
+void access_cache_drop(struct store *s, const struct access_name *name);
 void access_cache_fini(struct store *s); /* accepts one that was never used */

@@ -84,16 +84,17 @@ bool store_key_add(struct store *s, const struct store_key *k, const unsigned ch
     return store_write_end(s, users_insert_key(s, k, key_hash, id, e), e);
 }
 
-static void touch_key(struct store *s, int64_t id, int64_t now)
+/* False: another writes just now. */
+static bool touch_key(struct store *s, int64_t id, int64_t now)
 {
     if (!store_write_try(s))
-        return;
+        return false;
     sqlite3_stmt *q = statement_begin(s, QUERY_KEY_USED, NULL);
     if (q) {
         statement_bind_int(q, ":id", id);
         statement_bind_int(q, ":now", now);
     }
-    store_write_end(s, q && statement_run(s, q, NULL, NULL), NULL);
+    return store_write_end(s, q && statement_run(s, q, NULL, NULL), NULL);
 }
 
 /* What is kept of a key that was found. */
@@ -169,7 +170,10 @@ bool store_key_find(struct store *s, struct arena *a, const unsigned char *key_h
         k->last_used_at = now; /* kept so before the write, with which what is kept is left */
         keep(s, key_hash, out);
         k->last_used_at = before;
-        touch_key(s, k->id, now);
+        if (!touch_key(s, k->id, now)) { /* the next request tries again */
+            const struct access_name name = name_of(key_hash);
+            access_cache_drop(s, &name);
+        }
     }
     return true;
 }

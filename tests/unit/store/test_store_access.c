@@ -1,5 +1,6 @@
 /* What a connection keeps of who may do what (access_cache.h): found without reading as long as
  * nobody has changed any of it, whoever writes, and not a moment longer. */
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -192,6 +193,23 @@ static void test_the_use_of_a_key_is_still_noted(void **state)
     assert_false(key_is_valid(f, &k));
 }
 
+static void test_the_use_of_a_key_is_noted_as_soon_as_another_has_written(void **state)
+{
+    struct fixture *f = *state;
+    struct store_key_found k;
+    sqlite3 *other;
+    add_key(f);
+    assert_int_equal(sqlite3_open(f->path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    begin_request(f);
+    assert_true(key_is_valid(f, &k));
+    sqlite3_close(other);
+    assert_int_equal(fixture_number(f->path, "SELECT used_at FROM api_keys"), 0);
+    begin_request(f);
+    assert_true(key_is_valid(f, &k));
+    assert_true(fixture_number(f->path, "SELECT used_at FROM api_keys") > 0);
+}
+
 static int64_t stamp(struct fixture *f)
 {
     return fixture_number(f->path, "SELECT stamp FROM access_stamp");
@@ -262,6 +280,7 @@ int main(void)
         T(test_without_a_stamp_nothing_is_kept),
         T(test_an_own_change_holds_at_once),
         T(test_the_use_of_a_key_is_still_noted),
+        T(test_the_use_of_a_key_is_noted_as_soon_as_another_has_written),
         T(test_each_change_of_access_is_told_and_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
