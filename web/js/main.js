@@ -224,6 +224,7 @@ const forgetKept = () => globalThis.caches?.delete("read").catch(() => {}); // s
 /** Of who was here before nothing stays in this tab. */
 async function beginAnew() {
   await forgetKept();
+  remember(false); // before the page begins anew, which would ask ahead for a chat
   closeCurrent();
   forgetDrafts();
   history.replaceState(null, "", "#/");
