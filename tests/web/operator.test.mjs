@@ -126,11 +126,11 @@ test('checks: what needs a look is in sight, the rest is folded away', opts, asy
 test('removals of the prompt cache that no engine does yet are told, and why they wait', opts, async () => {
   await page.route('**/api/admin/status', async (route) => {
     const status = await (await route.fetch()).json();
-    status.prompt_cache.removals = 3;
+    Object.assign(status.prompt_cache, { on: false, removals: 3 }); // a model is loaded, its cache has no disk
     await route.fulfill({ json: status });
   });
   await section('overview');
-  await page.locator('.attention li', { hasText: '3 deleted records are still in the prompt cache on disk. They go when a model is loaded.' }).waitFor();
+  await page.locator('.attention li', { hasText: '3 deleted records are still in the prompt cache on disk. They go when a model with a prompt cache on disk is loaded.' }).waitFor();
   await section('status');
   await page.locator('.admin-block', { hasText: 'Pending removal' }).getByText('They stay on the disk until a model with a prompt cache is loaded.').waitFor();
   await page.unroute('**/api/admin/status');

@@ -27,7 +27,7 @@ function findings(checks) {
   return n ? { text: t("admin.findings", { n }), href: "#/checks", where: t("admin.checks") } : null;
 }
 
-/** How many records of deleted chats wait for an engine, which alone removes them. */
+/** How many records of deleted chats wait for an engine with a prompt cache on disk, which alone removes them. */
 export const waitingRemovals = ({ engine: e, prompt_cache: c }) => (e.state === "ready" && c.on ? 0 : c.removals);
 
 function removals(s) {
