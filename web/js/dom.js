@@ -158,10 +158,15 @@ export function openMenu(button, items) {
 
 document.addEventListener("click", ({ target }) => { if (target.closest?.("[data-close]")) target.closest("dialog").close(); });
 
+/** Closes it as Escape does: who listens to "cancel" may keep it open. */
+export function leave(dialog) {
+  if (dialog.dispatchEvent(new Event("cancel", { cancelable: true }))) dialog.close();
+}
+
 /** Every dialog has a cross, last in the order of the keyboard. */
 document.addEventListener("toggle", ({ target, newState }) => {
   if (newState !== "open" || !target.matches?.("dialog.dialog") || target.querySelector(":scope > .dialog-close")) return;
-  target.append(el("button", { class: "icon-button dialog-close", type: "button", ariaLabel: t("common.close"), on: { click: () => target.close() } }, icon("close")));
+  target.append(el("button", { class: "icon-button dialog-close", type: "button", ariaLabel: t("common.close"), on: { click: () => leave(target) } }, icon("close")));
 }, true);
 
 /** Asks; resolves to true for yes, which `verb` names. safe: nothing is lost by it. field: what is filled in along with it. */

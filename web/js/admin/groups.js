@@ -1,7 +1,7 @@
 // Groups of users: who is in them, and what they give: models and tool servers that not everyone may use, and limits.
 
 import { call } from "../api.js";
-import { confirmDialog, el, rounds, toast } from "../dom.js";
+import { confirmDialog, el, leave, rounds, toast } from "../dom.js";
 import { t } from "../i18n.js";
 import { render } from "../render.js";
 import { limitFields } from "./limit_fields.js";
@@ -69,6 +69,10 @@ function membersPart(people, members, changed) {
   draw();
   const node = el("div", { class: "group-form", data: { key: `members ${members.map((m) => m.id)}` }, on: { change: choose } }, search, list, words);
   node.members = () => ({ add: [...chosen].filter((id) => !before.has(id)), remove: [...before.keys()].filter((id) => !chosen.has(id)) });
+  node.saved = ({ add, remove: gone }) => {
+    for (const id of add) before.set(id, { id });
+    for (const id of gone) before.delete(id);
+  };
   return node;
 }
 
@@ -106,7 +110,7 @@ async function fetchGroup(id) {
     servers: servers.items.filter((s) => s.everyone).map((s) => ({ id: s.id, name: s.name, open: s.groups === null })) };
 }
 
-/** draft: what of models and tool servers is chosen and not saved yet. */
+/** draft: what of models and tool servers is chosen. */
 function parts({ group, members, people, models, servers }, { draft, changed, close, redraw }) {
   const act = async (method, at, payload) => {
     try { await call(method, at, payload); toast(t("groups.saved")); } catch (error) { toast(error.message, 5000); }
@@ -129,38 +133,56 @@ function groupDialog(id, done) {
   const body = el("div", {});
   const title = el("h2", {});
   const save = el("button", { class: "primary", disabled: true }, t("common.save"));
-  const form = el("form", {}, body, el("div", { class: "dialog-row" }, el("button", { class: "quiet", type: "button", on: { click: () => dialog.close() } }, t("common.close")), save));
+  const form = el("form", {}, body, el("div", { class: "dialog-row" }, el("button", { class: "quiet", type: "button", on: { click: () => leave(dialog) } }, t("common.close")), save));
   const dialog = el("dialog", { class: "dialog person" }, title, form);
   const begin = rounds();
-  let draft = null;
-  const changed = () => { save.disabled = false; };
-  const redraw = async () => {
+  const draft = { models: new Set(), tool_servers: new Set() }; // the same sets as long as it is open: boxes that are not drawn again hold them
+  let changes = 0;
+  let saved = 0; // how many of the changes
+  const changed = () => { changes++; save.disabled = false; };
+  const redraw = async (afterSave = false) => {
     const counts = begin();
     try {
       const found = await fetchGroup(id);
-      if (!counts()) return;
+      if (!counts() || (afterSave && changes !== saved)) return; // what was changed meanwhile stays, and is saved next
       title.textContent = dialog.ariaLabel = found.group.name;
-      draft ??= { models: new Set(found.group.models), tool_servers: new Set(found.group.tool_servers) };
-      render(body, ...parts(found, { draft, changed, close: () => dialog.close(), redraw }));
+      if (changes === saved) for (const name of Object.keys(draft)) {
+        draft[name].clear();
+        for (const x of found.group[name]) draft[name].add(x);
+      }
+      render(body, ...parts(found, { draft, changed, close: () => dialog.close(), redraw: () => redraw() }));
     } catch (error) { if (counts()) render(body, problem(error)); }
   };
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (save.disabled) return; // Enter in a field of which nothing was changed
     save.disabled = true;
+    const these = changes;
     const fields = Object.assign({ models: [...draft.models], tool_servers: [...draft.tool_servers] }, ...[...body.children].map((part) => part.read?.() ?? {}));
-    const members = [...body.children].find((part) => part.members).members();
+    const people = [...body.children].find((part) => part.members);
+    const members = people.members();
     try {
       await call("PATCH", path, fields);
       if (members.add.length || members.remove.length) await call("POST", `${path}/members`, members);
       toast(t("groups.saved"));
-      draft = null;
+      people.saved(members);
+      saved = these;
     } catch (error) {
       toast(error.message, 5000);
       save.disabled = false;
       return; // what was typed stays
     }
-    redraw();
+    redraw(true);
+  });
+  dialog.addEventListener("cancel", async (event) => {
+    if (save.disabled) return; // nothing is lost
+    event.preventDefault();
+    if (await confirmDialog(t("groups.discardTitle"), t("groups.discardText", { name: title.textContent }), t("admin.discard"))) dialog.close();
+  });
+  dialog.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || save.disabled) return;
+    event.preventDefault(); // here: a browser lets only the first of two "cancel" in a row be prevented
+    leave(dialog);
   });
   dialog.addEventListener("close", () => { dialog.remove(); done(); });
   document.body.append(dialog);
