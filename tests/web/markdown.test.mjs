@@ -1,7 +1,7 @@
 // What an answer may look like, and that a streamed one ends as the same elements as one that came whole.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
+import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house;
@@ -120,6 +120,41 @@ test('what is written right to left is shown so, in the box, the message and the
   await until(page, () => document.querySelectorAll('.message.user').length === 3);
   assert.equal(await page.locator('.message.user .bubble').last().evaluate((n) => getComputedStyle(n).direction), 'rtl');
   await answered(page);
+});
+
+test('libraries that come late, and time that another program took, leave no text plain for good', opts, async () => {
+  await page.click('#new-chat');
+  await until(page, () => !document.querySelector('.message'));
+  await say(page, order({ text: 'It is **late**.' }));
+  await answered(page);
+  const other = await house.page();
+  let asked = 0;
+  await other.route('**/markdown-it.min.js', (route) => { asked++; return route.abort(); });
+  await other.goto(`${house.server.url}/${new URL(page.url()).hash}`);
+  await other.locator('.answer .plain', { hasText: '**late**' }).waitFor();
+  await other.unroute('**/markdown-it.min.js');
+  await other.locator('.answer strong', { hasText: 'late' }).waitFor();
+  assert.ok(asked > 0);
+  const looks = await other.evaluate(async () => {
+    const { MarkdownView } = await import(new URL('markdown.js', document.querySelector('script[type=module]').src));
+    const root = document.createElement('div');
+    document.querySelector('#scroller').append(root);
+    const [now, wait] = [performance.now, globalThis.setTimeout];
+    const waiting = [];
+    let jumps = 0;
+    performance.now = () => now.call(performance) + 2000 * jumps++; // each look at the clock finds two seconds gone
+    globalThis.setTimeout = (work) => waiting.push(work);
+    new MarkdownView(root).finish('It is **late**, $x^2$ too.');
+    performance.now = now;
+    globalThis.setTimeout = wait;
+    const before = root.querySelector('strong') !== null;
+    for (const work of waiting) work();
+    const out = [before, root.querySelector('strong')?.textContent, root.querySelector('.plain') === null, waiting.length];
+    root.remove();
+    return out;
+  });
+  assert.deepEqual(looks, [false, 'late', true, 1]);
+  await other.context().close();
 });
 
 test('nothing failed in the page meanwhile', opts, () => {

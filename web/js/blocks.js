@@ -1,7 +1,7 @@
 // Puts a tree of Markdown blocks into the page, and later only what is different: an element stays as long as its block
 // looks the same, a growing code box only gets the new characters. Nothing here ever parses HTML.
 
-import { check, Overdue } from "./budget.js";
+import { check, isOver, Overdue } from "./budget.js";
 import { cleanInline } from "./clean.js";
 import { CodeBox } from "./code.js";
 import { typeset, typesetWithin } from "./math.js";
@@ -16,7 +16,9 @@ function setAttributes(element, block) {
 /** What takes too long to draw is shown as it was written; only a block of the top level knows how that was. */
 function create(block) {
   try {
-    return build(block);
+    const shown = build(block);
+    if (isOver()) shown.key = ""; // its formulas may be their source still
+    return shown;
   } catch (error) {
     if (!(error instanceof Overdue) || !block.source) throw error;
     return plain(block.source());
@@ -85,7 +87,7 @@ function change(shown, block) {
     setAttributes(shown.element, block);
     fill(shown, block);
   }
-  shown.key = block.key;
+  shown.key = isOver() ? "" : block.key;
   shown.html = block.html;
   return true;
 }

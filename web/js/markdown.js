@@ -3,7 +3,7 @@
 // it is drawn: finished blocks stay untouched.
 
 import { settle, sync } from "./blocks.js";
-import { check, Overdue, within } from "./budget.js";
+import { check, isOver, Overdue, within } from "./budget.js";
 import { loadCleaner } from "./clean.js";
 import { loadMath, mathSettled } from "./math.js";
 import { useRules } from "./markdown-rules.js";
@@ -13,16 +13,24 @@ const STREAM_MS = 150; // for what has grown while an answer streams
 const MOST_BLOCKS = 20000; // of one text, cells included: laying them out is the browser's work, which asks no clock
 const REST = 4; // times as long as the last drawing took, until the next one
 const CHEAP_MS = 30; // a drawing that takes less needs no rest
+const AGAIN_MS = 2000; // until libraries that did not come are asked for again
 
 let parser = null;
 let loading = null;
+let retry = 0;
+const late = new Set(); // views that show a text as it is until the libraries are here
+
+function drawLate() {
+  if (!parser && late.size) retry ||= setTimeout(() => { retry = 0; loadMarkdown(); }, AGAIN_MS);
+  if (parser) for (const view of late) if (view.live) view.append(""); else view.finish();
+}
 
 /** Loads the libraries once; until then, and without them, text is shown as it is. */
 export function loadMarkdown() {
   loading ??= Promise.all([import("../vendor/markdown-it.min.js"), loadCleaner()]).then(() => {
     parser = globalThis.markdownit({ html: false, linkify: true, breaks: false, typographer: false });
     useRules(parser);
-  }).catch(() => { loading = null; });
+  }).catch(() => { loading = null; }).then(drawLate);
   return loading;
 }
 
@@ -105,6 +113,8 @@ export class MarkdownView {
     this.settled = 0; // so are that many blocks
     this.shown = [];
     this.plain = false; // shown without the libraries
+    late.delete(this);
+    clearTimeout(this.again);
     clearTimeout(this.waiting);
     this.waiting = 0;
     this.restsUntil = 0;
@@ -154,15 +164,21 @@ export class MarkdownView {
     last.element.append(this.cursor);
   }
 
-  /** The whole text at its end, parsed in one piece (a link may be defined below its use); what looks the same stays. */
-  finish(text = this.text) {
+  /** The whole text at its end, parsed in one piece (a link may be defined below its use); what looks the same stays. What was overdue is
+   *  tried once more after a rest: it may have been another program that had the processor. */
+  finish(text = this.text, last = false) {
+    clearTimeout(this.again);
     if (!text || this.plain || !text.startsWith(this.text)) this.forget();
     this.text = text;
     this.live = false;
     this.cursor?.remove();
     if (!text) return;
     if (!parser) { this.drawPlain(); return; }
-    within(WHOLE_MS, () => { this.shown = sync(this.root, this.shown, parse(text, false).blocks); });
+    const overdue = within(WHOLE_MS, () => {
+      this.shown = sync(this.root, this.shown, parse(text, false).blocks);
+      return isOver();
+    });
+    if (overdue && !last) this.again = setTimeout(() => { if (this.root.isConnected && !this.live) this.finish(this.text, true); }, REST * WHOLE_MS);
     this.stable = 0;
     this.settled = 0;
     settle(this.shown);
@@ -174,5 +190,7 @@ export class MarkdownView {
     p.textContent = this.text;
     this.root.replaceChildren(p);
     this.plain = true;
+    late.add(this);
+    if (!retry) loadMarkdown();
   }
 }
