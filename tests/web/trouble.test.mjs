@@ -84,6 +84,23 @@ test('without a network the page says so at once, sends nothing, and goes on by 
   await page.fill('#composer-text', '');
 });
 
+test('on a phone a temporary chat without a network says both in full', opts, async () => {
+  const phone = await house.page({ viewport: { width: 360, height: 700 }, hasTouch: true, isMobile: true });
+  for (const language of ['en', 'de']) {
+    await phone.evaluate((name) => localStorage.setItem('language', name), language);
+    await phone.reload();
+    await phone.click('#temporary');
+    await phone.context().setOffline(true);
+    await until(phone, () => document.querySelector('#engine').dataset.state === 'down');
+    assert.deepEqual(await phone.evaluate(() => ['#title', '#engine-words', '.topbar'].filter((s) => {
+      const node = document.querySelector(s);
+      return node.scrollWidth > node.clientWidth && getComputedStyle(node).display !== 'inline';
+    })), [], language);
+    await phone.context().setOffline(false);
+  }
+  await phone.context().close();
+});
+
 test('a search without a network shows no rows that answer something else', opts, async () => {
   await until(page, () => document.querySelectorAll('.conversation').length > 0);
   await page.context().setOffline(true);
