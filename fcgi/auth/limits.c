@@ -17,7 +17,8 @@
 #include "sql/users/store_limits.h"
 
 #define DAY_S 86400
-#define USED_FRESH_MS 5.0 /* as long as a small body takes */
+#define USED_FRESH_MS 5.0   /* as long as a small body takes */
+#define NEAR_TOKENS 1000000 /* more than a user's answers use while one waits to be counted */
 
 static int64_t now_us(void)
 {
@@ -189,6 +190,7 @@ static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
         return true;
     if (!read_used(r, now / DAY_S, &used, e))
         return false;
+    r->who.used_today = used;
     if (used + (prompt_tokens ? prompt_tokens : 1) <= limit) /* not known yet: at least one */
         return true;
     atomic_fetch_add_explicit(&r->worker->shared->limited[LIMIT_DAY], 1, memory_order_relaxed);
@@ -205,6 +207,12 @@ static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
     err_param(e, "limit", limit);
     err_param(e, "needed", prompt_tokens);
     return err_param(e, "seconds", r->error_override.retry_after_s);
+}
+
+bool limits_day_is_near(const struct request *r)
+{
+    const int64_t limit = r->who.limits.tokens_per_day;
+    return limit && limit - r->who.used_today <= NEAR_TOKENS;
 }
 
 static bool refuse_storage(struct request *r, int64_t used, struct err *e)

@@ -16,7 +16,7 @@ struct identity {
     int64_t key_id;                  /* AUTH_KEY */
     struct store_key_terms terms;    /* but for AUTH_SESSION: what the key may do, and how much */
     struct store_user_limits limits; /* of the user: limits_load */
-    int64_t used_today;              /* tokens, as limits_load read them */
+    int64_t used_today;              /* tokens, as last read */
     int64_t used_day;                /* of which day, in days since 1970 */
     double used_ms;                  /* clock_ms, when; 0: it did not */
     unsigned char

@@ -22,10 +22,10 @@ static void let_go(const struct answer_view *v, const struct err *e)
 }
 
 /* Before the client has all of its answer, since it may send the next request then. Where the day's
- * tokens are limited, the next one meets what this one used. */
+ * tokens may end, the next one meets what this one used. */
 static void leave(struct inference *x)
 {
-    if (x->r->who.limits.tokens_per_day)
+    if (limits_day_is_near(x->r))
         usage_note(x);
     limits_leave(x->r);
 }
