@@ -187,6 +187,15 @@ test('Ctrl-K finds chats, actions and settings, by keyboard alone', opts, async 
   await page.keyboard.press('Enter');
   await until(page, `location.hash === '#/c/${id}'`);
   await page.waitForSelector('.message.assistant');
+  for (const keys of ['', 'R']) { // a single key is named only to those who turned them on
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('regenerate');
+    await until(page, () => document.querySelector('#palette [aria-selected=true] .palette-words')?.textContent === 'Regenerate answer');
+    assert.equal(await page.locator('#palette [aria-selected=true] kbd').allInnerTexts().then((all) => all.join(' ')), keys);
+    await page.keyboard.press('Escape');
+    await page.evaluate(() => localStorage.setItem('single-keys', '1'));
+  }
+  await page.evaluate(() => localStorage.removeItem('single-keys'));
   await page.keyboard.press('Control+k');
   await page.keyboard.type('theme dark');
   await until(page, () => document.querySelector('#palette [aria-selected=true]')?.textContent === 'Theme: Dark');

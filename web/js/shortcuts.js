@@ -106,10 +106,11 @@ function startsText(event) {
   return event.key.length === 1 && event.key !== " " && !commanded(event) && (event.target === document.body || event.target === $("scroller"));
 }
 
-/** The keys of an action; "": it has none. */
+/** The keys that run an action now; "": none does. */
 export function keysOf(run) {
   const found = TABLE.find((s) => s.run === run);
-  return found ? keysFor(found) : "";
+  const keys = found ? keysFor(found) : "";
+  return isSingle(keys) && !singleKeys() ? "" : keys;
 }
 
 /** can(name): may this be done now? Runs by events `key-NAME`. */
