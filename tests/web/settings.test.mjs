@@ -255,6 +255,20 @@ test('chat defaults and usage', opts, async () => {
   await closeSettings(page);
 });
 
+test('a new API key can end by itself', opts, async () => {
+  await openSettings(page, 'keys');
+  await page.fill('#keys-name', 'for a month');
+  await page.selectOption('#keys-days', '30');
+  await page.click('#keys-form .primary');
+  await page.waitForSelector('#keys-new:not([hidden])');
+  const { items } = (await house.server.json('GET', '/api/keys')).body;
+  const days = (items.find((key) => key.name === 'for a month').expires_at - Date.now()) / 864e5;
+  assert.ok(days > 29.9 && days <= 30, `${days} days`);
+  assert.match(await page.locator('#keys-list li', { hasText: 'for a month' }).innerText(), /Expires [A-Z]/);
+  assert.doesNotMatch(await page.locator('#keys-list li').first().innerText(), /Expires/);
+  await closeSettings(page);
+});
+
 test('nothing failed in the page meanwhile', opts, () => { assert.deepEqual(house.problems, []); });
 
 test('an action gets other keys by pressing them; what is taken or the browser’s is said; it holds on another device, and is taken back', opts, async () => {
