@@ -355,11 +355,7 @@ static __attribute__((noinline)) void bytes_q6_k(const struct lanes *l, float *a
         const vf d = halves_of_rows(l, at + 208);
         for (int half = 0; half < 2; half++) {
             vi low[16], high[8];
-            UNROLL
-            for (int i = 0; i < 4; i++)
-                load_rows16(l->data, at + (size_t)(64 * half + 16 * i), low + 4 * i);
-            load_rows16(l->data, at + (size_t)(128 + 32 * half), high);
-            load_rows16(l->data, at + (size_t)(144 + 32 * half), high + 4);
+            load_q6_half(l, at, half, low, high);
             UNROLL
             for (int quarter = 0; quarter < 4; quarter++) {
                 const int sub = 4 * half + quarter;

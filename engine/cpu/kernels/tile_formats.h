@@ -372,6 +372,17 @@ static inline __attribute__((always_inline)) void q6_quarter(const vi low[8], co
     }
 }
 
+/* Codes of half a super-block of Q6_K, for its four quarters. */
+static inline __attribute__((always_inline)) void load_q6_half(const struct lanes *l, size_t at,
+                                                               int half, vi low[16], vi high[8])
+{
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        load_rows16(l->data, at + (size_t)(64 * half + 16 * i), low + 4 * i);
+    load_rows16(l->data, at + (size_t)(128 + 32 * half), high);
+    load_rows16(l->data, at + (size_t)(144 + 32 * half), high + 4);
+}
+
 static inline void q6_bytes(const struct lanes *l, size_t at, int sub, vi v[8])
 {
     int half = sub / 4, quarter = sub % 4;

@@ -32,31 +32,33 @@ static inline void wide_place_q(struct wide_block *to, int half, const vi q[8])
         to->q[i][half] = q[i];
 }
 
-static inline void wide_q4_0(const struct lanes *l, int half, int32_t g, int32_t count,
-                             struct wide_block *to)
+/* Q4_0, or with a minimum Q4_1. */
+static inline __attribute__((always_inline)) void
+wide_q4(bool min, const struct lanes *l, int half, int32_t g, int32_t count, struct wide_block *to)
 {
+    const size_t codes = min ? 4 : 2;
     for (int32_t k = 0; k < count; k++, to++) {
-        const size_t at = (size_t)(8 * g + k) * 18;
+        const size_t at = (size_t)(8 * g + k) * (codes + 16);
         vi v[4], q[8];
-        load_rows16(l->data, at + 2, v);
+        load_rows16(l->data, at + codes, v);
         split_nibbles(v, q);
         wide_place_q(to, half, q);
         to->scale[0][half] = _mm256_cvtph_ps(wide_words(l, at));
+        if (min)
+            to->min[half] = _mm256_cvtph_ps(wide_words(l, at + 2));
     }
+}
+
+static inline void wide_q4_0(const struct lanes *l, int half, int32_t g, int32_t count,
+                             struct wide_block *to)
+{
+    wide_q4(false, l, half, g, count, to);
 }
 
 static inline void wide_q4_1(const struct lanes *l, int half, int32_t g, int32_t count,
                              struct wide_block *to)
 {
-    for (int32_t k = 0; k < count; k++, to++) {
-        const size_t at = (size_t)(8 * g + k) * 20;
-        vi v[4], q[8];
-        load_rows16(l->data, at + 4, v);
-        split_nibbles(v, q);
-        wide_place_q(to, half, q);
-        to->scale[0][half] = _mm256_cvtph_ps(wide_words(l, at));
-        to->min[half] = _mm256_cvtph_ps(wide_words(l, at + 2));
-    }
+    wide_q4(true, l, half, g, count, to);
 }
 
 static inline void wide_mxfp4_block(const struct lanes *l, int half, int32_t g, int32_t count,
@@ -175,11 +177,7 @@ static inline void wide_q6_k(const struct lanes *l, int half, int32_t g, int32_t
     UNROLL
     for (int part = 0; part < 2; part++) {
         vi low[16], high[8];
-        UNROLL
-        for (int i = 0; i < 4; i++)
-            load_rows16(l->data, at + (size_t)(64 * part + 16 * i), low + 4 * i);
-        load_rows16(l->data, at + (size_t)(128 + 32 * part), high);
-        load_rows16(l->data, at + (size_t)(144 + 32 * part), high + 4);
+        load_q6_half(l, at, part, low, high);
         UNROLL
         for (int quarter = 0; quarter < 4; quarter++) {
             vf scale[2];
