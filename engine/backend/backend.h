@@ -164,10 +164,12 @@ struct backend_profile {                                 /* in the order of thei
     double us; /* from the first operation's begin to the last one's end */
 };
 
+#define BACKEND_DEVICE_ID_BYTES 40
+
 struct backend_device { /* what computes, before anything is opened on it */
     char name[128];
-    char id[40];       /* names this one among several, for as long as it is there; "" where
-                          there is only one */
+    /* Names this one among several, for as long as it is there; "" where there is only one. */
+    char id[BACKEND_DEVICE_ID_BYTES];
     bool in_ram;       /* its memory is RAM: integrated, or a CPU that plays a GPU */
     bool slow_prefill; /* a GPU without the matrix units that our kernels use
                           (VK_KHR_cooperative_matrix): steps of many rows go over its plain

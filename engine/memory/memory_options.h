@@ -96,6 +96,12 @@ static inline enum kv_type kv_type_from_name(const char *name)
     return t < KV_F32 ? t : KV_AUTO;
 }
 
+/* A device that was chosen by its name, not by what is free: auto, or auto:NAME. */
+static inline bool memory_device_is_named(const char *device)
+{
+    return device && strcmp(device, "auto") != 0 && strncmp(device, "auto:", 5) != 0;
+}
+
 /* Copies the options into a request; option_parse has checked them. */
 static inline void memory_options_request(const struct memory_options *o, struct memory_request *w)
 {
@@ -103,10 +109,9 @@ static inline void memory_options_request(const struct memory_options *o, struct
     w->ram_budget = o->ram_budget;
     w->gpu_budget = o->gpu_budget;
     w->expert_cache = o->expert_cache;
-    const bool automatic =
-        !o->device || !strncmp(o->device, "auto:", 5) || !strcmp(o->device, "auto");
-    w->device = automatic ? NULL : o->device;
-    w->prefers = automatic && o->device && o->device[4] ? o->device + 5 : NULL;
+    const bool named = memory_device_is_named(o->device);
+    w->device = named ? o->device : NULL;
+    w->prefers = !named && o->device && o->device[4] ? o->device + 5 : NULL;
     w->kv_type = kv_type_from_name(o->kv_type);
     w->expert_way = expert_way_from_name(o->hybrid_experts);
     w->one_byte = o->activations && !strcmp(o->activations, "8");

@@ -103,7 +103,8 @@ struct memory_plan { /* sizes in bytes */
     enum strategy strategy;
     int target; /* index in the input's targets */
     char backend[16];
-    char gpu_name[128], gpu_id[40]; /* of the GPU, where one computes; else "" */
+    char gpu_name[128],
+        gpu_id[BACKEND_DEVICE_ID_BYTES]; /* of the GPU, where one computes; else "" */
     struct sizing size;
     /* by part */
     uint64_t dense;          /* weights that are always resident, on the device or in RAM */

@@ -11,11 +11,12 @@
 #include <stdint.h>
 #include <vulkan/vulkan.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/err.h"
 
 #define GPU_PUSH_BYTES 128
 #define GPU_UUID_LENGTH 36
-#define GPU_ID_BYTES (GPU_UUID_LENGTH + 4)
+#define GPU_ID_BYTES BACKEND_DEVICE_ID_BYTES
 #define GPU_MAX_SPEC 32
 
 struct gpu_caps {

@@ -123,10 +123,9 @@ static bool write_command(const struct local_engines *l, struct local_engine *m,
     with.memory = local_plan_options(&with, m->asked_device);
     with.memory.ram_budget = (int64_t)ask.room;
     if (m->gpu[0]) { /* that was planned on, also after a crash */
-        const bool named = with.memory.device && strcmp(with.memory.device, "auto") != 0 &&
-                           strncmp(with.memory.device, "auto:", 5) != 0;
         snprintf(path, sizeof path, "auto:%s", m->gpu);
-        with.memory.device = named ? m->gpu : arena_strdup(m->arena, path);
+        with.memory.device =
+            memory_device_is_named(with.memory.device) ? m->gpu : arena_strdup(m->arena, path);
     }
     with.draft_model = "off";
     if (strcmp(with.speculate, "off") != 0 && strcmp(with.speculate, "ngram") != 0)

@@ -47,9 +47,9 @@ struct local_engine {
     int64_t id; /* of the row; 0: a free place */
     char name[STORE_MODEL_NAME_BYTES + 1], path[STORE_LOCAL_PATH_BYTES + 1];
     char asked_device[STORE_LOCAL_DEVICE_BYTES + 1]; /* of the row; "": as the server's */
-    char gpu[LOCAL_GPU_ID_BYTES]; /* that it was planned on, and runs on; "": none */
-    bool lacks_gpu_only;          /* LOCAL_FITS_LATER: memory of that GPU alone */
-    bool pinned, gone;            /* gone: the row was removed */
+    char gpu[BACKEND_DEVICE_ID_BYTES]; /* that it was planned on, and runs on; "": none */
+    bool lacks_gpu_only;               /* LOCAL_FITS_LATER: memory of that GPU alone */
+    bool pinned, gone;                 /* gone: the row was removed */
     bool wants_preload;
     int64_t idle_ms, ctx;
     int64_t planned_ctx;

@@ -12,10 +12,9 @@
 struct up;
 
 #define LOCAL_PLAN_GPUS 16
-#define LOCAL_GPU_ID_BYTES 40 /* of struct backend_device */
 
 struct local_gpu {
-    char id[LOCAL_GPU_ID_BYTES];
+    char id[BACKEND_DEVICE_ID_BYTES];
     uint64_t bytes;
     double used_ms; /* clock_ms: when an engine there was last used */
 };
@@ -38,13 +37,13 @@ enum local_verdict {
     LOCAL_UNUSABLE
 };
 struct local_plan {
-    int32_t verdict;              /* enum local_verdict */
-    int64_t ctx;                  /* to start it with */
-    uint64_t needed;              /* bytes of RAM, with the process */
-    int32_t strategy;             /* enum strategy of memory_plan.h, where it fits */
-    char gpu[LOCAL_GPU_ID_BYTES]; /* that it was planned on; "": none */
-    bool gpu_only;                /* LOCAL_FITS_LATER: only memory of that GPU is missing */
-    char text[320];               /* LOCAL_UNUSABLE: why */
+    int32_t verdict;                   /* enum local_verdict */
+    int64_t ctx;                       /* to start it with */
+    uint64_t needed;                   /* bytes of RAM, with the process */
+    int32_t strategy;                  /* enum strategy of memory_plan.h, where it fits */
+    char gpu[BACKEND_DEVICE_ID_BYTES]; /* that it was planned on; "": none */
+    bool gpu_only;                     /* LOCAL_FITS_LATER: only memory of that GPU is missing */
+    char text[320];                    /* LOCAL_UNUSABLE: why */
 };
 
 #define LOCAL_PLAN_MS 120000 /* for a plan: the model's files may lie on a slow disk */
