@@ -28,8 +28,7 @@ const char *diagnostics_verdict_name(enum diagnostics_verdict v)
     return words[v];
 }
 
-/* What is fine needs no way to mend it. */
-static void report(const struct diagnostics *c, struct diagnostics_finding f)
+void diagnostics_say(const struct diagnostics *c, struct diagnostics_finding f)
 {
     if (f.verdict == DIAGNOSTICS_OK)
         f.fix = NULL;
@@ -42,25 +41,25 @@ void diagnostics_system(const struct diagnostics *c)
     char text[512], size[SIZE_TEXT], processors[24];
     uname(&u);
     snprintf(text, sizeof text, "%s %.64s, %.32s", u.sysname, u.release, u.machine);
-    report(c, (struct diagnostics_finding){
-                  .what = "system", .code = "system", .found = text, .text = text});
+    diagnostics_say(c, (struct diagnostics_finding){
+                           .what = "system", .code = "system", .found = text, .text = text});
     const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     snprintf(processors, sizeof processors, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
     snprintf(text, sizeof text, "%s of memory, %s processors", size_text(memory, size), processors);
-    report(
+    diagnostics_say(
         c,
         (struct diagnostics_finding){
             .what = "machine", .code = "machine", .found = text, .text = processors, .n = memory});
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
         snprintf(text, sizeof text, "%llu open files at most", (unsigned long long)r.rlim_cur);
-        report(c, (struct diagnostics_finding){.verdict = r.rlim_cur < 1024 ? DIAGNOSTICS_WARNING
-                                                                            : DIAGNOSTICS_OK,
-                                               .what = "file limit",
-                                               .code = "file_limit",
-                                               .found = text,
-                                               .fix = "ulimit -n 4096, or LimitNOFILE= in the unit",
-                                               .n = (double)r.rlim_cur});
+        diagnostics_say(c, (struct diagnostics_finding){
+                               .verdict = r.rlim_cur < 1024 ? DIAGNOSTICS_WARNING : DIAGNOSTICS_OK,
+                               .what = "file limit",
+                               .code = "file_limit",
+                               .found = text,
+                               .fix = "ulimit -n 4096, or LimitNOFILE= in the unit",
+                               .n = (double)r.rlim_cur});
     }
 }
 
@@ -72,11 +71,11 @@ void diagnostics_instructions(const struct diagnostics *c)
     struct buf info = {0};
     char text[256] = "";
     if (!file_read("/proc/cpuinfo", (size_t)64 << 20, &info, NULL)) {
-        report(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_WARNING,
-                                               .what = "instructions",
-                                               .code = "instructions_unread",
-                                               .found = "/proc/cpuinfo cannot be read",
-                                               .fix = "mount /proc"});
+        diagnostics_say(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_WARNING,
+                                                        .what = "instructions",
+                                                        .code = "instructions_unread",
+                                                        .found = "/proc/cpuinfo cannot be read",
+                                                        .fix = "mount /proc"});
         return;
     }
     char *flags = strstr(info.data, "\nflags");
@@ -92,32 +91,34 @@ void diagnostics_instructions(const struct diagnostics *c)
                      wanted[i]);
     }
     const bool fast = strstr(text, "avx2") && strstr(text, "fma");
-    report(c, (struct diagnostics_finding){
-                  .verdict = fast ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
-                  .what = "instructions",
-                  .code = text[0] ? "instructions" : "instructions_none",
-                  .found = text[0] ? text : "none of avx2, avx512",
-                  .fix = "the cpu backend runs in plain C here, slowly; a GPU or a processor of "
-                         "2013 or later helps",
-                  .text = text});
+    diagnostics_say(
+        c, (struct diagnostics_finding){
+               .verdict = fast ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
+               .what = "instructions",
+               .code = text[0] ? "instructions" : "instructions_none",
+               .found = text[0] ? text : "none of avx2, avx512",
+               .fix = "the cpu backend runs in plain C here, slowly; a GPU or a processor of "
+                      "2013 or later helps",
+               .text = text});
     buf_fini(&info);
 }
 
 void diagnostics_sqlite(const struct diagnostics *c)
 {
     char text[512];
+    const enum store_sqlite_fault fault = store_sqlite_fault();
     const char *warning = store_sqlite_warning();
     snprintf(text, sizeof text, "%s%s%s", store_sqlite_version(), warning ? ": " : "",
              warning ? warning : "");
-    report(c, (struct diagnostics_finding){
-                  .verdict = warning ? DIAGNOSTICS_WARNING : DIAGNOSTICS_OK,
-                  .what = "SQLite",
-                  .code = !warning                       ? "sqlite"
-                          : strstr(warning, "WAL-reset") ? "sqlite_wal_reset"
-                                                         : "sqlite_withdrawn",
-                  .found = text,
-                  .fix = "nothing has to be done; a newer libsqlite3 removes the warning",
-                  .text = store_sqlite_version()});
+    diagnostics_say(c, (struct diagnostics_finding){
+                           .verdict = warning ? DIAGNOSTICS_WARNING : DIAGNOSTICS_OK,
+                           .what = "SQLite",
+                           .code = fault == STORE_SQLITE_FINE        ? "sqlite"
+                                   : fault == STORE_SQLITE_WAL_RESET ? "sqlite_wal_reset"
+                                                                     : "sqlite_withdrawn",
+                           .found = text,
+                           .fix = "nothing has to be done; a newer libsqlite3 removes the warning",
+                           .text = store_sqlite_version()});
 }
 
 static void check_disk(const struct diagnostics *c, const char *state_dir)
@@ -128,40 +129,43 @@ static void check_disk(const struct diagnostics *c, const char *state_dir)
         return;
     const double there = (double)v.f_bavail * (double)v.f_frsize;
     snprintf(text, sizeof text, "%s free", size_text(there, size));
-    report(c, (struct diagnostics_finding){.verdict = there < 1e9   ? DIAGNOSTICS_FAILURE
-                                                      : there < 5e9 ? DIAGNOSTICS_WARNING
-                                                                    : DIAGNOSTICS_OK,
-                                           .what = "disk",
-                                           .code = "disk",
-                                           .found = text,
-                                           .fix = "make room: history and caches are kept there",
-                                           .n = there});
+    diagnostics_say(
+        c, (struct diagnostics_finding){.verdict = there < 1e9   ? DIAGNOSTICS_FAILURE
+                                                   : there < 5e9 ? DIAGNOSTICS_WARNING
+                                                                 : DIAGNOSTICS_OK,
+                                        .what = "disk",
+                                        .code = "disk",
+                                        .found = text,
+                                        .fix = "make room: history and caches are kept there",
+                                        .n = there});
 }
 
 bool diagnostics_state_folder(const struct diagnostics *c, const char *state_dir)
 {
     struct stat st;
     if (!file_is_dir(state_dir)) {
-        report(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_FAILURE,
-                                               .what = "state folder",
-                                               .code = "state_folder_missing",
-                                               .found = "there is none",
-                                               .fix = "`sluice up --state DIR` makes it"});
+        diagnostics_say(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_FAILURE,
+                                                        .what = "state folder",
+                                                        .code = "state_folder_missing",
+                                                        .found = "there is none",
+                                                        .fix = "`sluice up --state DIR` makes it"});
         return false;
     }
     const bool mine = access(state_dir, R_OK | W_OK | X_OK) == 0;
-    report(c, (struct diagnostics_finding){.verdict = mine ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE,
-                                           .what = "state folder",
-                                           .code = mine ? "state_folder" : "state_folder_denied",
-                                           .found = state_dir,
-                                           .fix = "give it to the user that runs sluice (chown)",
-                                           .text = state_dir});
+    diagnostics_say(
+        c, (struct diagnostics_finding){.verdict = mine ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE,
+                                        .what = "state folder",
+                                        .code = mine ? "state_folder" : "state_folder_denied",
+                                        .found = state_dir,
+                                        .fix = "give it to the user that runs sluice (chown)",
+                                        .text = state_dir});
     if (stat(state_dir, &st) == 0 && (st.st_mode & 0007))
-        report(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_WARNING,
-                                               .what = "permissions",
-                                               .code = "permissions",
-                                               .found = "the state folder is open to everyone",
-                                               .fix = "chmod 750 on it"});
+        diagnostics_say(
+            c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_WARNING,
+                                            .what = "permissions",
+                                            .code = "permissions",
+                                            .found = "the state folder is open to everyone",
+                                            .fix = "chmod 750 on it"});
     check_disk(c, state_dir);
     return mine;
 }
@@ -173,23 +177,25 @@ static void check_factors(const struct diagnostics *c, struct store *s)
     int lost = 0;
     char text[128];
     if (!store_factor_lost(s, &lost, &e)) {
-        report(c, (struct diagnostics_finding){
-                      .verdict = DIAGNOSTICS_FAILURE,
-                      .what = "second factors",
-                      .code = "factors_unread",
-                      .found = e.text,
-                      .fix = "see that STATE/factor.key belongs to the user that runs sluice",
-                      .text = e.text});
+        diagnostics_say(c,
+                        (struct diagnostics_finding){
+                            .verdict = DIAGNOSTICS_FAILURE,
+                            .what = "second factors",
+                            .code = "factors_unread",
+                            .found = e.text,
+                            .fix = "see that STATE/factor.key belongs to the user that runs sluice",
+                            .text = e.text});
     } else if (lost) {
         snprintf(text, sizeof text, "%d can't be read: factor.key is missing or another one", lost);
-        report(c, (struct diagnostics_finding){
-                      .verdict = DIAGNOSTICS_WARNING,
-                      .what = "second factors",
-                      .code = "factors_lost",
-                      .found = text,
-                      .fix = "put the old STATE/factor.key back; or users log in by recovery "
-                             "codes, and `sluice user reset-factor NAME`",
-                      .n = lost});
+        diagnostics_say(c,
+                        (struct diagnostics_finding){
+                            .verdict = DIAGNOSTICS_WARNING,
+                            .what = "second factors",
+                            .code = "factors_lost",
+                            .found = text,
+                            .fix = "put the old STATE/factor.key back; or users log in by recovery "
+                                   "codes, and `sluice user reset-factor NAME`",
+                            .n = lost});
     }
 }
 
@@ -198,12 +204,13 @@ void diagnostics_database(const struct diagnostics *c, const char *path)
     struct err e = {0};
     struct store *s = store_open(&(struct store_params){.path = path}, &e);
     const bool whole = s && store_quick_check(s, &e);
-    report(c, (struct diagnostics_finding){.verdict = whole ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE,
-                                           .what = "database",
-                                           .code = whole ? "database" : "database_broken",
-                                           .found = whole ? "whole (quick_check)" : e.text,
-                                           .fix = "stop sluice and restore the newest backup",
-                                           .text = whole ? NULL : e.text});
+    diagnostics_say(
+        c, (struct diagnostics_finding){.verdict = whole ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE,
+                                        .what = "database",
+                                        .code = whole ? "database" : "database_broken",
+                                        .found = whole ? "whole (quick_check)" : e.text,
+                                        .fix = "stop sluice and restore the newest backup",
+                                        .text = whole ? NULL : e.text});
     if (whole)
         check_factors(c, s);
     store_close(&s);
@@ -216,32 +223,34 @@ static void check_ready(const struct diagnostics *c, const struct status_page *p
     const double since = (double)clock_wall_ms() / 1e3 - page->heartbeat;
     const double age = since > 0 ? since : 0;
     snprintf(text, sizeof text, "%.1f s ago", age);
-    report(c, (struct diagnostics_finding){
-                  .verdict = age < HEARTBEAT_WARN_S ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
-                  .what = "heartbeat",
-                  .code = "heartbeat",
-                  .found = text,
-                  .fix = "a step takes long or the machine is overloaded; watch the load, use a "
-                         "smaller --prefill-chunk",
-                  .n = age});
+    diagnostics_say(
+        c, (struct diagnostics_finding){
+               .verdict = age < HEARTBEAT_WARN_S ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
+               .what = "heartbeat",
+               .code = "heartbeat",
+               .found = text,
+               .fix = "a step takes long or the machine is overloaded; watch the load, use a "
+                      "smaller --prefill-chunk",
+               .n = age});
     if (page->backend_note[0])
-        report(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_WARNING,
-                                               .what = "strategy",
-                                               .code = "strategy",
-                                               .found = page->backend_note,
-                                               .fix = "see docs/operations/memory.md",
-                                               .text = page->backend_note});
+        diagnostics_say(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_WARNING,
+                                                        .what = "strategy",
+                                                        .code = "strategy",
+                                                        .found = page->backend_note,
+                                                        .fix = "see docs/operations/memory.md",
+                                                        .text = page->backend_note});
     if (page->memory_pressure_shrinks) {
         snprintf(text, sizeof text, "the expert cache gave way to other programs %llu times",
                  (unsigned long long)page->memory_pressure_shrinks);
-        report(c, (struct diagnostics_finding){
-                      .verdict = DIAGNOSTICS_WARNING,
-                      .what = "memory",
-                      .code = "memory",
-                      .found = text,
-                      .fix = "give the machine more memory, or other programs less; --ram-budget "
-                             "sets the limit",
-                      .n = (double)page->memory_pressure_shrinks});
+        diagnostics_say(
+            c, (struct diagnostics_finding){
+                   .verdict = DIAGNOSTICS_WARNING,
+                   .what = "memory",
+                   .code = "memory",
+                   .found = text,
+                   .fix = "give the machine more memory, or other programs less; --ram-budget "
+                          "sets the limit",
+                   .n = (double)page->memory_pressure_shrinks});
     }
 }
 
@@ -249,20 +258,21 @@ void diagnostics_engine(const struct diagnostics *c, const struct status_page *p
 {
     char text[512], code[32];
     if (!page) {
-        report(c, (struct diagnostics_finding){.what = "engine",
-                                               .found = "has not been started here"});
+        diagnostics_say(c, (struct diagnostics_finding){.what = "engine",
+                                                        .found = "has not been started here"});
         return;
     }
     snprintf(text, sizeof text, "%s%s%.200s", engine_state_name(page->state),
              page->error[0] ? ": " : "", page->error);
     snprintf(code, sizeof code, "engine_%s", engine_state_name(page->state));
-    report(c, (struct diagnostics_finding){
-                  .verdict = page->state == ENGINE_READY ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
-                  .what = "engine",
-                  .code = code,
-                  .found = text,
-                  .fix = "look at the log of `sluice up`",
-                  .text = page->error});
+    diagnostics_say(c, (struct diagnostics_finding){.verdict = page->state == ENGINE_READY
+                                                                   ? DIAGNOSTICS_OK
+                                                                   : DIAGNOSTICS_WARNING,
+                                                    .what = "engine",
+                                                    .code = code,
+                                                    .found = text,
+                                                    .fix = "look at the log of `sluice up`",
+                                                    .text = page->error});
     if (page->state == ENGINE_READY)
         check_ready(c, page);
 }
@@ -273,22 +283,23 @@ void diagnostics_wal(const struct diagnostics *c, struct store *store)
     struct err e = {0};
     char text[128], size[SIZE_TEXT];
     if (!store_facts(store, &f, &e)) {
-        report(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_FAILURE,
-                                               .what = "write-ahead log",
-                                               .code = "wal_unread",
-                                               .found = e.text,
-                                               .fix = "look at the log of the recorder",
-                                               .text = e.text});
+        diagnostics_say(c, (struct diagnostics_finding){.verdict = DIAGNOSTICS_FAILURE,
+                                                        .what = "write-ahead log",
+                                                        .code = "wal_unread",
+                                                        .found = e.text,
+                                                        .fix = "look at the log of the recorder",
+                                                        .text = e.text});
         return;
     }
     snprintf(text, sizeof text, "%s waiting to be moved into the database",
              size_text((double)f.wal_bytes, size));
-    report(c, (struct diagnostics_finding){
-                  .verdict = f.wal_bytes < WAL_WARN_BYTES ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
-                  .what = "write-ahead log",
-                  .code = "wal",
-                  .found = text,
-                  .fix = "the recorder moves it; see that the recorder runs, and that no reader "
-                         "stays open for hours",
-                  .n = (double)f.wal_bytes});
+    diagnostics_say(
+        c, (struct diagnostics_finding){
+               .verdict = f.wal_bytes < WAL_WARN_BYTES ? DIAGNOSTICS_OK : DIAGNOSTICS_WARNING,
+               .what = "write-ahead log",
+               .code = "wal",
+               .found = text,
+               .fix = "the recorder moves it; see that the recorder runs, and that no reader "
+                      "stays open for hours",
+               .n = (double)f.wal_bytes});
 }

@@ -31,6 +31,8 @@ struct diagnostics {
     void *context;
 };
 
+/* Reports a finding; of what is fine without its fix. */
+void diagnostics_say(const struct diagnostics *c, struct diagnostics_finding f);
 void diagnostics_system(const struct diagnostics *c); /* kernel, memory, file limit */
 void diagnostics_instructions(const struct diagnostics *c);
 void diagnostics_sqlite(const struct diagnostics *c);

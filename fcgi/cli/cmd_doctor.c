@@ -53,42 +53,39 @@ static void report(void *context, const struct diagnostics_finding *f)
 }
 
 /* What only a program at the command line looks at. */
-static void say(struct doctor *d, enum diagnostics_verdict v, const char *what, const char *found,
-                const char *fix)
+static void say(const struct diagnostics *c, enum diagnostics_verdict v, const char *what,
+                const char *found, const char *fix)
 {
-    report(d, &(struct diagnostics_finding){.verdict = v,
-                                            .what = what,
-                                            .found = found,
-                                            .fix = v == DIAGNOSTICS_OK ? NULL : fix});
+    diagnostics_say(
+        c, (struct diagnostics_finding){.verdict = v, .what = what, .found = found, .fix = fix});
 }
 
-static void check_vulkan(struct doctor *d)
+static void check_vulkan(const struct diagnostics *c)
 {
     struct err e = {0};
     if (!vulkan_backend.probe->usable(&e))
-        say(d, DIAGNOSTICS_WARNING, "GPU (Vulkan)", e.text,
+        say(c, DIAGNOSTICS_WARNING, "GPU (Vulkan)", e.text,
             "models run on the CPU; for a GPU install its Vulkan driver (mesa-vulkan-drivers, "
             "or the vendor's)");
     else if (vulkan_is_software())
-        say(d, DIAGNOSTICS_WARNING, "GPU (Vulkan)", "only a software rasteriser answers",
+        say(c, DIAGNOSTICS_WARNING, "GPU (Vulkan)", "only a software rasteriser answers",
             "models run on the CPU; for a GPU install its Vulkan driver");
     else
-        say(d, DIAGNOSTICS_OK, "GPU (Vulkan)", "a device answers; --backend auto takes it", NULL);
+        say(c, DIAGNOSTICS_OK, "GPU (Vulkan)", "a device answers; --backend auto takes it", NULL);
 }
 
-static void check_programs(struct doctor *d)
+static void check_programs(const struct diagnostics *c, const char *share_dir)
 {
     const char *nginx = nginx_program();
-    say(d, nginx ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "nginx", nginx ? nginx : "not found",
+    say(c, nginx ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "nginx", nginx ? nginx : "not found",
         "apt install nginx-light");
     char path[4096];
     const char *const shares[] = {"web/index.html", "web/vendor/markdown-it.min.js",
                                   "nginx/up.conf.in"};
     bool all = true;
     for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
-        all =
-            file_join(path, sizeof path, d->share_dir, shares[i], NULL) && file_exists(path) && all;
-    say(d, all ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "page", d->share_dir,
+        all = file_join(path, sizeof path, share_dir, shares[i], NULL) && file_exists(path) && all;
+    say(c, all ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "page", share_dir,
         "make install (it needs npm once, for three libraries)");
 }
 
@@ -117,8 +114,8 @@ static int run_doctor(int argc, char **argv)
     const struct diagnostics c = {.report = report, .context = &d};
     diagnostics_system(&c);
     diagnostics_instructions(&c);
-    check_vulkan(&d);
-    check_programs(&d);
+    check_vulkan(&c);
+    check_programs(&c, d.share_dir);
     diagnostics_sqlite(&c);
     check_state(&d, &c);
     if (d.json)

@@ -162,13 +162,21 @@ const char *store_sqlite_version(void)
     return sqlite3_libversion();
 }
 
+enum store_sqlite_fault store_sqlite_fault(void)
+{
+    const int v = sqlite3_libversion_number();
+    return v >= 3007000 && v < 3051003   ? STORE_SQLITE_WAL_RESET
+           : v >= 3052000 && v < 3053000 ? STORE_SQLITE_WITHDRAWN
+                                         : STORE_SQLITE_FINE;
+}
+
 const char *store_sqlite_warning(void)
 {
-    int v = sqlite3_libversion_number();
-    if (v >= 3007000 && v < 3051003)
-        return "this SQLite has the WAL-reset bug (3.7.0 to 3.51.2), which can damage a database "
-               "that several connections checkpoint; Sluice lets a single process do it";
-    if (v >= 3052000 && v < 3053000)
-        return "SQLite 3.52.0 was withdrawn by its authors";
-    return NULL;
+    static const char *const words[] = {
+        [STORE_SQLITE_FINE] = NULL,
+        [STORE_SQLITE_WAL_RESET] =
+            "this SQLite has the WAL-reset bug (3.7.0 to 3.51.2), which can damage a database "
+            "that several connections checkpoint; Sluice lets a single process do it",
+        [STORE_SQLITE_WITHDRAWN] = "SQLite 3.52.0 was withdrawn by its authors"};
+    return words[store_sqlite_fault()];
 }

@@ -77,9 +77,11 @@ struct store_facts { /* for the admin page and doctor */
                                    do about it */
 };
 bool store_facts(struct store *s, struct store_facts *f, struct err *e);
-/* The last two fields only; no connection needed. */
+enum store_sqlite_fault { STORE_SQLITE_FINE, STORE_SQLITE_WAL_RESET, STORE_SQLITE_WITHDRAWN };
+/* The last two fields only, and what the warning is about; no connection needed. */
 const char *store_sqlite_version(void);
 const char *store_sqlite_warning(void);
+enum store_sqlite_fault store_sqlite_fault(void);
 
 /* The server's own settings: one JSON text by name. Get: ERR_NOTFOUND when it was never set. */
 bool store_setting_get(struct store *s, struct arena *a, const char *name, const char **json,
