@@ -70,7 +70,7 @@ export function initActions(frame) {
     pin: () => change([currentRow()], { pinned: !currentRow().pinned }),
     archive: () => change([currentRow()], { archived: !currentRow().archived }),
     tags: () => editTags([currentRow()]),
-    share: async () => (await import("./share.js")).shareDialog(state.current),
+    share: () => emit("share", state.current),
     rename: () => { frame.showSidebar(true); rename(currentRow()); },
     trash: () => change([currentRow()], { trashed: true }),
     "close-list": () => $("sidebar-close").click(),

@@ -17,7 +17,7 @@ export function initHeader(frame) {
       { label: t(c.pinned ? "list.unpin" : "list.pin"), icon: "pin", run: () => change([c], { pinned: !c.pinned }) },
       { label: t("list.tags"), icon: "tag", run: () => editTags([c]) },
       { label: t("projects.move"), icon: "folder", run: () => move([c], $("title-button")) },
-      { label: t("list.share"), icon: "share", run: async () => (await import("./share.js")).shareDialog(c) },
+      { label: t("list.share"), icon: "share", run: () => emit("share", c) },
       { label: t("list.export"), icon: "export", run: () => emit("export-chosen", []) },
       { line: true },
       { label: t(c.archived ? "list.unarchive" : "list.archive"), icon: "archive", run: () => change([c], { archived: !c.archived }) },
@@ -39,7 +39,7 @@ export function initHeader(frame) {
   }
 
   $("title-button").addEventListener("click", titleMenu);
-  $("share").addEventListener("click", async () => (await import("./share.js")).shareDialog(state.current));
+  $("share").addEventListener("click", () => emit("share", state.current));
   $("new-chat-top").addEventListener("click", frame.openNew);
   $("temporary").addEventListener("click", () => emit("temporary", !state.temporary));
   for (const name of ["thread-drawn", "title", "temporary-changed"]) on(name, draw);

@@ -198,6 +198,7 @@ $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("account.signOut"), icon: "out", run: signOut },
 ]));
 on("imported", () => loadConversations());
+on("share", async (c) => (await import("./share.js")).shareDialog(c));
 on("list-read", (empty) => { if (state.user?.role === "admin") import("./first_run.js").then((m) => m.drawFirstRun(empty && $("projects").hidden), () => { /* without a network */ }); });
 async function withExport(use) {
   try { use(await import("./export.js")); } catch { toast(t("errors.unreachable")); }

@@ -122,7 +122,7 @@ export function rowMenu(c, button) {
     { label: t("list.rename"), icon: "edit", run: () => rename(c) },
     { label: t(c.pinned ? "list.unpin" : "list.pin"), icon: "pin", run: () => change([c], { pinned: !c.pinned }) },
     { label: t("list.tags"), icon: "tag", run: () => editTags([c]) }, { label: t("projects.move"), icon: "folder", run: () => move([c], button) },
-    { label: t("list.share"), icon: "share", run: async () => (await import("./share.js")).shareDialog(c) }, { label: t("list.kept"), icon: "file", run: async () => (await import("./kept.js")).keptDialog(c) },
+    { label: t("list.share"), icon: "share", run: () => emit("share", c) }, { label: t("list.kept"), icon: "file", run: async () => (await import("./kept.js")).keptDialog(c) },
     { label: t("list.choose"), icon: "select", run: () => { selection.toggle(c.id); drawList(); } },
     { label: t(c.archived ? "list.unarchive" : "list.archive"), icon: "archive", run: () => change([c], { archived: !c.archived }) },
     { label: t("list.delete"), icon: "trash", bad: true, run: () => change([c], { trashed: true }) },
