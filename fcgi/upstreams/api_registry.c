@@ -194,14 +194,7 @@ struct store_model_change *registry_read_change(struct request *r, const cJSON *
         return NULL;
     }
     memset(l, 0, sizeof *l);
-    *c = (struct store_model_change){.context = -1,
-                                     .tools = -1,
-                                     .vision = -1,
-                                     .reasoning = -1,
-                                     .everyone = -1,
-                                     .pinned = -1,
-                                     .preload = -1,
-                                     .idle_s = -1};
+    *c = (struct store_model_change){STORE_MODEL_UNCHANGED};
     const bool ok = json_get_int(body, "context", 0, INT32_MAX, &c->context, e) &&
                     read_switch(body, "tools", &c->tools, e) &&
                     read_switch(body, "vision", &c->vision, e) &&

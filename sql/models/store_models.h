@@ -49,6 +49,10 @@ struct store_model_change { /* -1 and NULL leave what is there */
     const int64_t *groups; /* [n_groups] whose members may, too */
     int n_groups;
 };
+/* Leaves all of it. */
+#define STORE_MODEL_UNCHANGED                                                                      \
+    .context = -1, .tools = -1, .vision = -1, .reasoning = -1, .everyone = -1, .pinned = -1,       \
+    .preload = -1, .idle_s = -1
 bool store_model_change(struct store *s, int64_t id, const struct store_model_change *c,
                         struct err *e);
 bool store_model_remove(struct store *s, int64_t id, struct err *e);

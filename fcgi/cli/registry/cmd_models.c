@@ -163,15 +163,11 @@ static bool read_change(struct store *s, struct arena *a, const struct settings 
 {
     char *list = o->aliases ? arena_copy(a, o->aliases, strlen(o->aliases)) : NULL, *word;
     *at = (struct lists){.aliases.at = at->names};
-    *c = (struct store_model_change){.context = o->context,
-                                     .tools = -1,
-                                     .vision = -1,
-                                     .reasoning = -1,
-                                     .everyone = -1,
-                                     .pinned = yes_or_no(o->pinned),
-                                     .preload = yes_or_no(o->preload),
-                                     .idle_s = o->idle_s,
-                                     .device = o->device};
+    *c = (struct store_model_change){STORE_MODEL_UNCHANGED, .device = o->device};
+    c->context = o->context;
+    c->pinned = yes_or_no(o->pinned);
+    c->preload = yes_or_no(o->preload);
+    c->idle_s = o->idle_s;
     while ((word = next_word(&list))) {
         if (at->aliases.n == STORE_MODEL_ALIASES)
             return err_field(e, ERR_INPUT, "aliases", "at most %d are taken", STORE_MODEL_ALIASES);

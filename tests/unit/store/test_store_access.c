@@ -165,14 +165,8 @@ static void test_an_own_change_holds_at_once(void **state)
     set(f, "INSERT INTO model_aliases VALUES ('near', 1)");
     begin_request(f);
     assert_int_equal(context_of(f, "far"), 0);
-    const struct store_model_change c = {.context = 4096,
-                                         .tools = -1,
-                                         .vision = -1,
-                                         .reasoning = -1,
-                                         .everyone = -1,
-                                         .pinned = -1,
-                                         .preload = -1,
-                                         .idle_s = -1};
+    struct store_model_change c = {STORE_MODEL_UNCHANGED};
+    c.context = 4096;
     ASSERT_OK(store_model_change(f->store, model, &c, &e));
     assert_int_equal(context_of(f, "far"), 4096);
 }

@@ -76,17 +76,9 @@ static void test_a_model_for_some_is_not_there_for_others(void **state)
     struct err e = {0};
     const int64_t id = add_model(f, "closed", false);
     const char *alias = "shut";
-    struct store_model_change c = {.context = -1,
-                                   .tools = -1,
-                                   .vision = -1,
-                                   .reasoning = -1,
-                                   .everyone = -1,
-                                   .pinned = -1,
-                                   .preload = -1,
-                                   .idle_s = -1,
+    struct store_model_change c = {STORE_MODEL_UNCHANGED,
                                    .aliases = &(struct store_model_names){.at = &alias, .n = 1},
-                                   .users = &f->other,
-                                   .n_users = 1};
+                                   .users = &f->other, .n_users = 1};
     add_model(f, "open", true);
     assert_true(may(f, f->other, "open") && may(f, f->user, "closed"));
     assert_false(may(f, f->other, "closed"));
@@ -131,14 +123,7 @@ static void test_what_is_removed_takes_its_routes_along(void **state)
     fixture_check_whole(f->path);
 }
 
-static const struct store_model_change nothing = {.context = -1,
-                                                  .tools = -1,
-                                                  .vision = -1,
-                                                  .reasoning = -1,
-                                                  .everyone = -1,
-                                                  .pinned = -1,
-                                                  .preload = -1,
-                                                  .idle_s = -1};
+static const struct store_model_change nothing = {STORE_MODEL_UNCHANGED};
 
 static void test_a_model_of_this_machine_has_a_place_and_no_upstreams(void **state)
 {
