@@ -24,19 +24,21 @@ const big = (key) => zip(Array.from({ length: 40 }, (_, f) => ({
 })));
 const send = (body) => s.request('POST', '/api/import', body, { 'content-type': 'application/octet-stream' })
   .then(async (r) => ({ status: r.status, body: await r.json() }));
-async function during(promise) {
+const confined = ({ pid, worker }) => field(pid, 'Seccomp') === '2' && Number(field(pid, 'Seccomp_filters')) > Number(field(worker, 'Seccomp_filters'));
+/** The process that unpacks, once it is as `wanted` says; null where the import ended before. */
+async function during(promise, wanted) {
   let done = false;
   promise.finally(() => { done = true; });
   for (const until = Date.now() + 20000 * slow; Date.now() < until && !done; await sleep(2)) {
     const found = unpacker();
-    if (found && field(found.pid, 'Seccomp') === '2' && Number(field(found.pid, 'Seccomp_filters')) > Number(field(found.worker, 'Seccomp_filters'))) return found;
+    if (found && wanted(found)) return found;
   }
-  throw new Error('no process unpacks, or it is not confined');
+  return null;
 }
 
 test('what unpacks holds the archive, a socket and nothing else', async () => {
   const answer = send(big('first'));
-  const { pid } = await during(answer);
+  const { pid } = await during(answer, confined);
   const files = readdirSync(`/proc/${pid}/fd`).map((n) => [n, readlinkSync(`/proc/${pid}/fd/${n}`)]);
   const flags = parseInt(/^flags:\s*(\d+)/m.exec(read(pid, 'fdinfo/0'))[1], 8);
   assert.equal(field(pid, 'NoNewPrivs'), '1');
@@ -50,10 +52,14 @@ test('what unpacks holds the archive, a socket and nothing else', async () => {
 });
 
 test('killed, it ends one import, with a report of what came in, and no worker', async () => {
-  const answer = send(big('second'));
-  const { pid, worker } = await during(answer);
-  process.kill(pid, 'SIGKILL');
-  const r = await answer;
+  // On a busy machine all may be unpacked before it is seen: then the next one.
+  let r, worker;
+  for (let i = 0; !r || (i < 10 && r.body.complete); i++) {
+    const answer = send(big(`second${i}`)), found = await during(answer, () => true);
+    if (found) process.kill(found.pid, 'SIGKILL');
+    r = await answer;
+    worker = found?.worker;
+  }
   assert.ok(r.status === 400 || (r.status === 200 && !r.body.complete), JSON.stringify(r.body).slice(0, 300));
   assert.match(JSON.stringify(r.body), /can't be unpacked/);
   assert.ok(s.childrenOf(s.pid('workers-stream')).includes(worker));

@@ -191,7 +191,9 @@ export async function storm(server, n, { width = 8, seed = 1, ms = 60000 } = {})
         const r = await fetch(server.url + path, { method, body, redirect: 'manual', signal: AbortSignal.timeout(ms), headers: { authorization: `Bearer ${server.key}`, ...headers } });
         text = await r.text();
         statuses[r.status] = (statuses[r.status] ?? 0) + 1;
-        const fault = r.status >= 500 || (r.status >= 400 && !(JSON.parse(text).error?.message ?? JSON.parse(text).error?.length)) || r.status === 422;
+        // Too much at once is a true answer where it names what is busy and when to come again.
+        const busy = r.status === 503 && r.headers.get('retry-after') > 0 && JSON.parse(text).error?.code === 'overloaded';
+        const fault = (r.status >= 500 && !busy) || (r.status >= 400 && !(JSON.parse(text).error?.message ?? JSON.parse(text).error?.length)) || r.status === 422;
         if (fault) bad.push({ ...say, status: r.status, text: text.slice(0, 300) });
       } catch (e) {
         bad.push({ ...say, error: String(e), text: text.slice(0, 300) });
