@@ -235,8 +235,15 @@ test('at 200 and at 400 percent one can read, write and save', opts, async () =>
 test('who wants less motion gets none', opts, async () => {
   const moving = async (reducedMotion) => {
     const page = await house.page({ reducedMotion });
+    // Counted as they begin: on a busy machine one may be over before anybody can look.
+    await page.evaluate(() => {
+      window.began = 0;
+      for (const type of ['transitionrun', 'animationstart']) document.addEventListener(type, () => { window.began++; }, true);
+    });
     await page.click('#theme');
-    const n = await page.evaluate(() => document.getAnimations().length);
+    await page.waitForSelector('[role=menu]');
+    if (reducedMotion !== 'reduce') await page.waitForFunction(() => window.began > 0);
+    const n = await page.evaluate(() => new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(() => done(window.began))); }));
     await page.context().close();
     return n;
   };
