@@ -68,8 +68,8 @@ static void fail(struct local_engines *l, struct local_engine *m, enum local_rea
     m->child->held = true;
     if (m->child->pid)
         kill(m->child->pid, SIGTERM);
+    local_rows_write(l); /* before anybody can read that it has failed, and asks why */
     local_engine_enter(m, LOCAL_FAILED);
-    local_rows_write(l);
 }
 
 /* One that hangs on a file may not even be killed: another would hang beside it. */
