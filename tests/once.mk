@@ -7,8 +7,8 @@ SANITIZED_ONLY = $(BASE_TESTS) $(CHAT_TESTS) $(CLI_TESTS) $(FCGI_TESTS) $(GRAMMA
 	test_scheduler_stops test_prefix_reuse test_inbox test_stats test_prefill_budget test_fair_queue test_monitor test_speculation \
 	test_draft_choice test_draft_worth test_lookup test_embedder test_cache_feed test_disk_cache test_disk_rows test_prompt_disk \
 	test_expert_eviction test_expert_layout test_weight test_safetensors test_model test_gguf)
-# But for those that do less under a sanitizer: what filters calls, and what is measured by the clock.
-IN_BOTH = $(call unit,test_worker_walls test_unzip test_jinja test_store_waits)
+# But for those that do less under a sanitizer: what filters calls, and what is given more time there.
+IN_BOTH = $(call unit,test_worker_walls test_unzip test_jinja)
 # Whole models, which compute the same sums there; the sanitized build has no Vulkan.
 OPTIMISED_ONLY = $(GOLDEN_TESTS) $(VULKAN_TESTS)
 
