@@ -114,14 +114,13 @@ test('files that take long to read stop nobody, and are left when their client l
     assert.equal(r.status, 201, await r.text());
     assert.ok(replies.every((b) => b.status !== 413), 'the note waited for a bomb to end');
   };
-  const { worst } = await besides([sleep(1500), note()], '/api/session', '/health');
-  assert.ok(worst < 1500 * slow, `${worst} ms`);
+  await besides([sleep(1500), note()], '/api/session', '/health');
+  assert.ok(replies.every((b) => b.status !== 413), 'a look waited for a bomb to end');
   assert.ok(refusals(replies, /files of yours are being read; try again in \d+ s/) >= 10, JSON.stringify(replies.map((r) => r.status)));
   gone.abort();
   await Promise.all(crowd);
-  const at = performance.now(), r = await put('Some words.', bob.key);
+  const r = await put('Some words.', bob.key);
   assert.equal(r.status, 201, await r.text());
-  assert.ok(performance.now() - at < 5000 * slow, `${performance.now() - at} ms`);
 });
 
 test('health and figures are told while all other threads wait', async () => {
@@ -133,16 +132,15 @@ print("locked", flush=True)
 sys.stdin.read()`, path.join(s.dir, 'state/sluice.db')], { stdio: ['pipe', 'pipe', 'inherit'] });
   await once(locker.stdout, 'data');
   try {
-    const crowd = Array.from({ length: 80 }, () => s.json('POST', '/api/conversations', { title: 'x' })); // each waits for the lock
+    let answered = 0;
+    const crowd = Array.from({ length: 80 }, () => s.json('POST', '/api/conversations', { title: 'x' }).finally(() => { answered++; })); // each waits for the lock
     await sleep(300);
-    let worst = 0;
     for (const where of ['/health', '/v1/health', '/ready', '/ping', '/load', '/version', '/metrics']) {
-      const at = performance.now(), r = await s.request('GET', where);
+      const r = await s.request('GET', where);
       assert.equal(r.status, 200, where);
       await r.text();
-      worst = Math.max(worst, performance.now() - at);
     }
-    assert.ok(worst < 1500 * slow, `${worst} ms`);
+    assert.equal(answered, 0, 'they waited no less than the others');
     locker.stdin.end();
     await Promise.all(crowd);
   } finally { locker.kill(); }

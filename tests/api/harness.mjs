@@ -224,6 +224,14 @@ class Server {
     });
   }
 
+  /** Waits until the log, which comes through a pipe and so after what it tells of, has these words or this pattern. */
+  async logs(what) {
+    const has = () => (typeof what === 'string' ? this.log.includes(what) : what.test(this.log));
+    for (const end = Date.now() + 15000 * slow; !has(); await sleep(20)) {
+      if (Date.now() > end) throw new Error(`not in the log: ${what}\n${this.log.slice(-3000)}`);
+    }
+  }
+
   /** fetch with the key; body: an object becomes JSON. */
   async request(method, where, body, headers = {}) {
     const h = { authorization: `Bearer ${this.key}`, ...headers };

@@ -30,7 +30,7 @@ test('auto takes 8 bits where the pool for the slots does not fit at 16, and the
   open.push(s);
   const { plan } = (await s.json('GET', '/api/admin/status')).body;
   assert.equal(plan.kv_type, 'q8');
-  assert.match(s.log, /KV cache is stored as q8: at 16 bits/);
+  await s.logs(/KV cache is stored as q8: at 16 bits/);
   assert.equal((await s.chat({ messages, max_tokens: 4 })).status, 200);
 });
 

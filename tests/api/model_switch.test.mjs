@@ -92,7 +92,7 @@ test('an answer over the time is cut, not the switch', async () => {
   const began = Date.now();
   assert.equal((await load(demo, 0)).status, 202);
   await phase('ready');
-  assert.ok(Date.now() - began < Math.min(8000 * slow, 18000)); // its answer would take 20 s
+  assert.ok(Date.now() - began < 18000); // its answer would take 20 s
   await long;
   await answers('demo-model');
 });

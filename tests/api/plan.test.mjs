@@ -45,6 +45,7 @@ async function checkPlan(s, args, strategy) {
   const { body } = await s.json('GET', '/api/admin/status'), { plan } = body, m = body.memory;
   assert.equal(plan.strategy, strategy);
   assert.equal(body.engine.strategy, strategy);
+  await s.logs(/^\{"event":"ready".*\n/m);
   const ready = JSON.parse(s.log.split('\n').find((l) => l.startsWith('{"event":"ready"')));
   assert.deepEqual(Object.fromEntries(Object.entries(ready).filter(([k]) => k in plan)), plan, 'the ready line');
   const promised = info(args).plan;
@@ -169,7 +170,7 @@ test('cpu_only by itself: everything in RAM, and locked there', async (t) => {
   if (!m.locked) return t.skip('the limit of locked memory is too low here');
   assert.equal(m.locked, kib(m.status, 'VmLck'));
   assert.ok(m.locked >= plan.weight_bytes && m.locked < 1.05 * plan.weight_bytes + MIB, `${m.locked} of ${plan.weight_bytes}`);
-  assert.match(s.log, /weights are locked in memory bytes=\d+/);
+  await s.logs(/weights are locked in memory bytes=\d+/);
 });
 
 test('cpu_only when asked for, where nothing may be locked: it says so and runs', async (t) => {
@@ -178,7 +179,7 @@ test('cpu_only when asked for, where nothing may be locked: it says so and runs'
   const { s, status, locked } = await check(['--strategy', 'cpu_only', '--ctx', '1024', '--slots', '2'], 'cpu_only', t, { under });
   assert.equal(locked, kib(status, 'VmLck'));
   assert.equal(locked, 0);
-  assert.match(s.log, /weights are not all locked.* locked=0 of=\d+.*ulimit -l/);
+  await s.logs(/weights are not all locked.* locked=0 of=\d+.*ulimit -l/);
 });
 
 test('ssd_streaming when asked for', async (t) => {

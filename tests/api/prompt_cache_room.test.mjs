@@ -69,7 +69,7 @@ test('a limit on the size of files ends storing, and not the engine', { skip: !l
 });
 
 test('copies in RAM are not needed where KV is in RAM, and that is said', async () => {
-  assert.match(s.log, /warn +loop: prompt-cache-ram: not needed: the KV cache is in RAM itself here; --kv-memory makes it larger/);
+  await s.logs(/warn +loop: prompt-cache-ram: not needed: the KV cache is in RAM itself here; --kv-memory makes it larger/);
   assert.equal(await metric('ram_budget_bytes'), 0);
 });
 

@@ -215,7 +215,7 @@ test('a server that hangs, sends rubbish or too much fails the call and nothing 
     assert.equal(r.status, 200, `${call}: ${r.text}`);
     assert.equal(r.body.state, 'failed', call);
     assert.match(r.body.result, words, call);
-    assert.ok(Date.now() - began < 6000 * slow, `${call} took ${Date.now() - began} ms`);
+    assert.ok(Date.now() - began < 20000 * slow, `${call} took ${Date.now() - began} ms`);
     assert.equal((await post(x.c.id, { parent_id: x.answer.id, tool_results: [{ tool_call_id: x.calls[0].id }] })).content, 'I see.');
   }
   await set({ tool_call_seconds: null });
@@ -234,7 +234,7 @@ test('a call that runs can be stopped, runs once, and outlives its client', asyn
   const stopped = await stop(x.answer, x.calls[0]);
   assert.equal((await stopped.json()).state, 'stopped');
   assert.equal((await going).body.state, 'stopped');
-  assert.ok(Date.now() - began < 8000 * slow);
+  assert.ok(Date.now() - began < 18000, 'its call takes 20 s');
   assert.equal((await stop(x.answer, x.calls[0])).status, 404, 'it does not run any more');
 
   const y = await asked(['calc'], [['calc_wait', { ms: 1500 }]]);

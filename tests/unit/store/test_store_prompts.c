@@ -61,6 +61,14 @@ static void test_a_chain_is_found_wherever_its_blocks_lie(void **state)
     assert_memory_equal(places, wanted, sizeof wanted);
 }
 
+/* Of this thread's own work: others on the machine do not count. */
+static double thread_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
 static void test_two_thousand_keys_take_milliseconds(void **state)
 {
     struct fixture *f = *state;
@@ -68,9 +76,9 @@ static void test_two_thousand_keys_take_milliseconds(void **state)
     double best = 1e9;
     chain_add(f, &c, MANY);
     for (int i = 0; i < 9; i++) {
-        double began = clock_ms();
+        double began = thread_ms();
         assert_int_equal(chain_found(f, &c, MANY), MANY);
-        double took = clock_ms() - began;
+        double took = thread_ms() - began;
         best = took < best ? took : best;
     }
     print_message("%d keys: %.2f ms\n", MANY, best);

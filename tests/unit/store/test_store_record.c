@@ -56,7 +56,7 @@ static void test_checkpoint_does_not_wait_for_readers(void **state)
     double begun = clock_ms();
     ASSERT_OK(store_checkpoint(recorder, true, &w, &e));
     assert_true(w.busy);
-    assert_true(clock_ms() - begun < 1000);
+    assert_true(clock_ms() - begun < 4000); /* who waits for a lock gives up after 5 s */
     sqlite3_close(reader);
     ASSERT_OK(store_checkpoint(recorder, true, &w, &e));
     assert_false(w.busy);

@@ -233,7 +233,7 @@ static void test_key_use_does_not_wait_for_a_writer(void **state)
     ASSERT_OK(store_record_begin(writer, false, &e));
     double begun = clock_ms();
     ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
-    assert_true(clock_ms() - begun < 1000);
+    assert_true(clock_ms() - begun < 4000); /* who waits for a lock gives up after 5 s */
     store_record_undo(writer);
     store_close(&writer);
 }
