@@ -161,13 +161,6 @@ class Server {
     return this.exit;
   }
 
-  /** Waits until the log says it: it comes through a pipe, later than the answer that it is about. */
-  async logged(what, ms = 20000 * slow) {
-    for (const until = Date.now() + ms; !what.test(this.log); await sleep(20)) {
-      if (Date.now() > until) throw new Error(`the log has no ${what}:\n${this.log.slice(-5000)}`);
-    }
-  }
-
   async ready(ms = 30000 * slow) {
     const until = Date.now() + ms;
     for (let last = 'nothing listens'; ;) {

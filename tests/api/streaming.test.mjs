@@ -109,7 +109,7 @@ test('a file that is cut short under way fails requests, not the engine', async 
     process.kill(pid, 0);
     assert.equal((await server.request('GET', '/health')).status, 200);
     assert.ok(await server.metric('expert_failures_total') > 0);
-    await server.logged(/model\.safetensors/);
+    await server.logs(/model\.safetensors/);
   } finally {
     await server.stop();
   }
@@ -120,7 +120,7 @@ test('a packed file gives the same answers; a damaged record is found and named'
   execFileSync(program('sluice'), ['pack', model]);
   let server = await streamed({ model });
   try {
-    await server.logged(/packed=yes/);
+    await server.logs(/packed=yes/);
     for (let i = 0; i < 4; i++) assert.deepEqual(answer(await server.stream(ask(i))), expected[i], words[i]);
   } finally {
     await server.stop();
@@ -136,7 +136,7 @@ test('a packed file gives the same answers; a damaged record is found and named'
   try {
     const pid = server.pid('engine'), { error } = await failure(server, 0);
     assert.equal(error?.type, 'server_error');
-    await server.logged(/layer \d+, expert \d+/);
+    await server.logs(/layer \d+, expert \d+/);
     assert.equal(server.pid('engine'), pid);
   } finally {
     await server.stop();
