@@ -358,13 +358,14 @@ static void octet_tile(const struct lanes *l, float *acc)
 }
 
 /* Two tiles, one below the other, times many rows; false: not so. */
-static bool octet_wide(const struct lanes l[2], float *acc)
+static bool octet_wide(struct lanes l[2], float *acc)
 {
     const struct tile *t = l->tile;
     const struct octet_format *f = octet_format(t->weight);
     const struct wide_format *wide = wide_format(t->weight);
-    if (!f || !wide || t->n <= OCTET_FEW)
+    if (!f || !wide || t->n <= (f->planes ? OCTET_FEW : OCTET_FEW_PAIRS))
         return false;
+    wide_fetch_next(l);
     const bool one = octet_one(l, f);
     if (!one && f->planes && t->panel->kinds & PANEL_OCTET_PLANES)
         return false;

@@ -294,6 +294,17 @@ static inline vf wide_sum(const wide_sums *s, int half)
                   vf_add(vf_add(v[4], v[5]), vf_add(v[6], v[7])));
 }
 
+/* Each half fetches ahead what is its own of the next tile: what follows the first half's rows is
+ * the second half, whose turn comes too soon. */
+static inline void wide_fetch_next(struct lanes l[WIDE_HALVES])
+{
+    const struct weight *w = l->tile->weight;
+    for (int half = 0; half < WIDE_HALVES; half++) {
+        const bool more = l[half].tile->row + (WIDE_HALVES + 1) * LANES <= w->rows;
+        l[half].ahead = l[half].data[0] + (more ? (size_t)(WIDE_HALVES * LANES) * w->row_bytes : 0);
+    }
+}
+
 /* Both halves of a tile times at most OCTET_PART rows; acc [x->n, WIDE_HALVES, LANES]. */
 static void wide_tile(const struct lanes l[WIDE_HALVES], const struct wide_format *f, bool pairs,
                       const struct octet_rows *x, float *acc)
