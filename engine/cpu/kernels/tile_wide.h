@@ -305,11 +305,11 @@ static inline void wide_fetch_next(struct lanes l[WIDE_HALVES])
     }
 }
 
-/* Both halves of a tile times at most OCTET_PART rows; acc [x->n, WIDE_HALVES, LANES]. */
+/* Both halves of a tile times some rows; acc [x->n, WIDE_HALVES, LANES]. */
 static void wide_tile(const struct lanes l[WIDE_HALVES], const struct wide_format *f, bool pairs,
                       const struct octet_rows *x, float *acc)
 {
-    wide_sums sums[OCTET_PART];
+    wide_sums sums[KERNEL_MAX_TILE_ROWS];
     memset(sums, 0, (size_t)x->n * sizeof *sums);
     for (int32_t g = 0; 8 * g < l->blocks; g++) {
         struct wide_block blocks[8];
