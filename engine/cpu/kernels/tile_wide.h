@@ -154,11 +154,14 @@ static inline __attribute__((always_inline)) void wide_part(const struct wide_pa
     for (int t = 0; t < count; t++) {
         const uint8_t *octet = p->octets[t];
         const vf factor = wide_float(octet + PANEL_OCTET_SCALE + 4 * p->place.lane);
+        vi less = vi_zero();
+        if (shape >> OCTET_LESS_SHIFT)
+            less = octet_hold(wide_dword(octet + p->place.less + 16 * (size_t)p->h));
         UNROLL
         for (int r = 0; r < WIDE_HALVES; r++) {
             vi all = total[t][r];
             if (shape >> OCTET_LESS_SHIFT)
-                all = vi_add(all, wide_dword(octet + p->place.less + 16 * (size_t)p->h));
+                all = vi_add(all, less);
             vf sum = vf_fma(vf_from_int(all), vf_mul(b->scale[p->h][r], factor),
                             vf_load(sums->from[t][p->lane][r]));
             if (shape & OCTET_MIN)
