@@ -14,15 +14,20 @@ struct wide_block {                             /* 32 columns of sixteen weight 
 typedef void (*wide_unpack)(const struct lanes *l, int half, int32_t g, int32_t count,
                             struct wide_block *to);
 
-static inline __m128i wide_words(const struct lanes *l, size_t at)
+static inline __m128i wide_words_of(const uint8_t *const *rows, size_t at)
 {
     uint64_t part[2];
     for (int i = 0; i < 2; i++)
-        part[i] = general(word_at(l->data[4 * i] + at)) |
-                  general(word_at(l->data[4 * i + 1] + at)) << 16 |
-                  general(word_at(l->data[4 * i + 2] + at)) << 32 |
-                  general(word_at(l->data[4 * i + 3] + at)) << 48;
+        part[i] = general(word_at(rows[4 * i] + at)) |
+                  general(word_at(rows[4 * i + 1] + at)) << 16 |
+                  general(word_at(rows[4 * i + 2] + at)) << 32 |
+                  general(word_at(rows[4 * i + 3] + at)) << 48;
     return _mm_set_epi64x((int64_t)part[1], (int64_t)part[0]);
+}
+
+static inline __m128i wide_words(const struct lanes *l, size_t at)
+{
+    return wide_words_of(l->data, at);
 }
 
 static inline void wide_place_q(struct wide_block *to, int half, const vi q[8])
@@ -94,16 +99,28 @@ static inline void wide_mxfp4(const struct lanes *l, int half, int32_t g, int32_
     }
 }
 
-/* Scales and biases of a block's groups. */
-static inline void wide_group(const struct lanes *l, int half, int32_t block, struct wide_block *to)
+/* A scale or bias of each row. */
+static inline vf wide_group_floats(const uint8_t *const *rows, enum scale_type type, int32_t group)
+{
+    if (type == SCALE_F32)
+        return vf_bits(load_dwords(rows, (size_t)group * 4));
+    const __m128i v = wide_words_of(rows, (size_t)group * 2);
+    return type == SCALE_F16 ? _mm256_cvtph_ps(v) : vf_bits(vi_shl(_mm256_cvtepu16_epi32(v), 16));
+}
+
+/* Scales and biases of a block's groups; blocks of one group follow each other. */
+static inline void wide_group(const struct lanes *l, int half, int32_t block, bool first,
+                              struct wide_block *to)
 {
     const struct weight *w = l->tile->weight;
-    const int32_t group = block / (w->group / 32);
-    float value[1][LANES];
-    group_floats(l->scales, w->scale_type, group, 1, value);
-    to->scale[0][half] = vf_load(value[0]);
-    group_floats(l->biases, w->scale_type, group, 1, value);
-    to->min[half] = vf_load(value[0]);
+    const int32_t each = w->group / 32, group = block / each;
+    if (!first && block % each) {
+        to->scale[0][half] = to[-1].scale[0][half];
+        to->min[half] = to[-1].min[half];
+        return;
+    }
+    to->scale[0][half] = wide_group_floats(l->scales, w->scale_type, group);
+    to->min[half] = wide_group_floats(l->biases, w->scale_type, group);
 }
 
 static inline void wide_affine_4(const struct lanes *l, int half, int32_t g, int32_t count,
@@ -114,7 +131,7 @@ static inline void wide_affine_4(const struct lanes *l, int half, int32_t g, int
         load_rows16(l->data, (size_t)(8 * g + k) * 16, v);
         alternate_nibbles(v, q);
         wide_place_q(to, half, q);
-        wide_group(l, half, 8 * g + k, to);
+        wide_group(l, half, 8 * g + k, k == 0, to);
     }
 }
 
@@ -215,6 +232,6 @@ static inline void wide_affine_8(const struct lanes *l, int half, int32_t g, int
         load_rows16(l->data, (size_t)(8 * g + k) * 32, v);
         load_rows16(l->data, (size_t)(8 * g + k) * 32 + 16, v + 4);
         wide_place_q(to, half, v);
-        wide_group(l, half, 8 * g + k, to);
+        wide_group(l, half, 8 * g + k, k == 0, to);
     }
 }

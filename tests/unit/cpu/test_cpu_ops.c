@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/base/thread_pool.h"
+#include "engine/cpu/matmul.h"
 #include "engine/cpu/rope.h"
 #include "engine/cpu/router.h"
 #include "engine/cpu/thread_tuner.h"
@@ -356,6 +357,21 @@ static void test_an_idle_pool_uses_no_cpu(void **state)
     thread_pool_destroy(&p);
 }
 
+/* No call of a few rows is left behind calls of many. */
+static void test_rows_beyond_one_call_go_in_even_shares(void **state)
+{
+    for (int32_t n = 1; n <= 600; n++) {
+        int32_t least = n, most = 0;
+        for (int32_t left = n, rows; left; left -= rows) {
+            rows = matmul_rows_at_once(left);
+            assert_in_range(rows, 1, left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS);
+            least = rows < least ? rows : least;
+            most = rows > most ? rows : most;
+        }
+        assert_true(n <= KERNEL_MAX_TILE_ROWS ? most == n : most - least < 8);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_router_adds_its_bias_before_the_choice_of_top_k_softmax),
         cmocka_unit_test(test_sigmoid_router_chooses_within_the_best_groups),
         cmocka_unit_test(test_rotation_turns_pairs_and_leaves_the_rest),
+        cmocka_unit_test(test_rows_beyond_one_call_go_in_even_shares),
         cmocka_unit_test(test_barriers_order_all_members),
         cmocka_unit_test(test_each_unit_of_a_list_is_taken_once),
         cmocka_unit_test(test_nobody_waits_for_a_member_that_is_held_up),
