@@ -46,9 +46,7 @@ static struct packed pack_but(const struct kernels *k, const struct weight *w, i
                               unsigned without)
 {
     struct packed p;
-    unsigned kinds = k->panel_kinds(w, exact) & ~without;
-    if (one_byte && kinds != PANEL_F32)
-        kinds |= PANEL_ONE_BYTE;
+    const unsigned kinds = kernels_panel_kinds(k, w, exact, one_byte) & ~without;
     p.memory = guarded_alloc(panel_bytes(n, w->cols, kinds), 64);
     panel_place(&p.panel, n, w->cols, kinds, p.memory);
     for (int i = 0; i < n; i++)
