@@ -59,7 +59,7 @@ static const uint8_t *vnni_panel(const struct panel *p, const struct vnni_format
 }
 
 /* Sixteen weight rows, of which `halves` times eight exist. */
-static void vnni_rows(const struct lanes l[WIDE_HALVES], int halves, const struct vnni_format *f,
+static void vnni_rows(struct lanes l[WIDE_HALVES], int halves, const struct vnni_format *f,
                       const struct octet_rows *x, float *acc)
 {
     if (x->n > VNNI_FEW && halves == WIDE_HALVES) {
@@ -84,13 +84,10 @@ static void vnni_tile(const struct tile *t, const struct vnni_format *f, float *
         lanes_init(&l[i], &half, acc);
     if (halves == 1) /* rows that do not exist: the same whatever was in memory */
         memset(acc, 0, (size_t)t->n * WIDE_HALVES * LANES * sizeof *acc);
-    struct octet_rows x;
-    for (int32_t first = 0; first < t->n; first += x.n) {
-        x.n = t->n - first < OCTET_PART ? t->n - first : OCTET_PART;
-        for (int32_t i = 0; i < x.n; i++)
-            x.row[i] = from + (size_t)l[0].index[first + i] * stride;
-        vnni_rows(l, halves, f, &x, acc + first * WIDE_HALVES * LANES);
-    }
+    struct octet_rows x = {.n = t->n};
+    for (int32_t i = 0; i < t->n; i++)
+        x.row[i] = from + (size_t)l[0].index[i] * stride;
+    vnni_rows(l, halves, f, &x, acc);
 }
 
 void octets_vnni_tile(const struct tile *t, float *acc)

@@ -7,8 +7,8 @@
 
 #define OCTET_PART 32 /* rows whose sums and activations lie in the first cache together */
 
-struct octet_rows {                 /* the activations that a call is about */
-    const uint8_t *row[OCTET_PART]; /* each one's first octet */
+struct octet_rows {                           /* the activations that a call is about */
+    const uint8_t *row[KERNEL_MAX_TILE_ROWS]; /* each one's first octet */
     int32_t n;
 };
 

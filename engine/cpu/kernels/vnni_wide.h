@@ -157,11 +157,22 @@ static inline __m512 vnni_sum(const vnni_sums *s)
                          _mm512_add_ps(_mm512_add_ps(v[4], v[5]), _mm512_add_ps(v[6], v[7])));
 }
 
-/* Both halves of a tile times at most OCTET_PART rows; acc [x->n, WIDE_HALVES * LANES]. */
-static void vnni_wide(const struct lanes l[WIDE_HALVES], wide_unpack unpack, vnni_run run,
+/* Each half fetches ahead what is its own of the next tile. */
+static inline void vnni_next(struct lanes l[WIDE_HALVES])
+{
+    const struct weight *w = l->tile->weight;
+    for (int half = 0; half < WIDE_HALVES; half++) {
+        const bool more = l[half].tile->row + (WIDE_HALVES + 1) * LANES <= w->rows;
+        l[half].ahead = l[half].data[0] + (more ? (size_t)(WIDE_HALVES * LANES) * w->row_bytes : 0);
+    }
+}
+
+/* Both halves of a tile times some rows; acc [x->n, WIDE_HALVES * LANES]. */
+static void vnni_wide(struct lanes l[WIDE_HALVES], wide_unpack unpack, vnni_run run,
                       const struct octet_rows *x, float *acc)
 {
-    _Alignas(64) vnni_sums sums[OCTET_PART];
+    _Alignas(64) vnni_sums sums[KERNEL_MAX_TILE_ROWS];
+    vnni_next(l);
     memset(sums, 0, (size_t)x->n * sizeof *sums);
     for (int32_t g = 0; 8 * g < l->blocks; g++) {
         _Alignas(64) struct wide_block blocks[8];
