@@ -157,9 +157,8 @@ static void gate_up_tiles(struct worker *w, const struct groups *g, const struct
     struct tile up = alone ? gate : tile_of(w, g, group, group->up, row, 1, &local[1]);
     gate.panel = up.panel = &g->input;
     gate.more = up.more = count - 1;
-    for (int32_t first = 0; first < group->n; first += KERNEL_MAX_TILE_ROWS) {
-        int32_t left = group->n - first,
-                n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
+    for (int32_t first = 0, n; first < group->n; first += n) {
+        n = matmul_rows_at_once(group->n - first);
         gate.index = up.index = group->rows ? group->rows + first : NULL;
         gate.first = up.first = first;
         gate.n = up.n = n;
@@ -320,9 +319,8 @@ static void down_tiles(struct worker *w, const struct groups *g, const struct gr
     struct tile t = tile_of(w, g, group, group->down, row, 0, &local);
     t.panel = group->hidden_panel;
     t.more = count - 1;
-    for (int32_t first = 0; first < group->n; first += KERNEL_MAX_TILE_ROWS) {
-        const int32_t left = group->n - first;
-        t.n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
+    for (int32_t first = 0; first < group->n; first += t.n) {
+        t.n = matmul_rows_at_once(group->n - first);
         t.first = group->hidden_first + first;
         k->tile(&t, w->backend->params.exact, w->tile[0]);
         struct tile done = t;

@@ -8,6 +8,8 @@
 /* Tiles of one call, where it has few rows: what a call costs then is shared. */
 #define TILE_RUN 8
 #define FEW_IN_A_RUN 8
+/* Rows of activations that kernels take together, of many. */
+#define ROWS_TOGETHER 4
 _Static_assert(TILE_RUN *FEW_IN_A_RUN <= KERNEL_MAX_TILE_ROWS, "results of a run");
 
 unsigned matmul_kinds(const struct worker *w, const struct weight *weight)
@@ -70,6 +72,13 @@ int32_t matmul_at_once(int32_t n, int32_t left)
     return left < most ? left : most;
 }
 
+int32_t matmul_rows_at_once(int32_t left)
+{
+    const int32_t calls = (left + KERNEL_MAX_TILE_ROWS - 1) / KERNEL_MAX_TILE_ROWS,
+                  share = (left + calls - 1) / calls;
+    return calls == 1 ? left : (share + ROWS_TOGETHER - 1) / ROWS_TOGETHER * ROWS_TOGETHER;
+}
+
 void matmul_columns(float *row, int32_t cols, const struct tile *t, const float *acc, int32_t lanes)
 {
     float *to = row + t->row;
@@ -103,14 +112,14 @@ static void run_tiles(struct worker *w, const struct product *p, int32_t tile, i
 {
     const struct kernels *k = w->backend->kernels;
     const int32_t row = tile * k->lanes;
-    for (int32_t first = 0; first < p->n; first += KERNEL_MAX_TILE_ROWS) {
-        const int32_t left = p->n - first;
+    for (int32_t first = 0, n; first < p->n; first += n) {
+        n = matmul_rows_at_once(p->n - first);
         const struct tile t = {.weight = p->weight,
                                .matrix = p->matrix,
                                .row = row,
                                .panel = p->panel,
                                .first = first,
-                               .n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS,
+                               .n = n,
                                .more = count - 1};
         k->tile(&t, w->backend->params.exact, w->tile[0]);
         store(w, p, &t);

@@ -42,6 +42,9 @@ void matmul_run(struct worker *w, const struct product *products, int32_t n);
 void matmul_run_tiles(struct worker *w, const struct product *p, int32_t from, int32_t to);
 /* How many of `left` tiles that follow each other one call computes, for n rows of activations. */
 int32_t matmul_at_once(int32_t n, int32_t left);
+/* How many of `left` rows of activations one call of `tile` takes: what is more than one can take
+ * goes in even shares, not as one call of many rows and one of a few. */
+int32_t matmul_rows_at_once(int32_t left);
 /* Copies what a call of `tile` left of one row of activations, whose first values are at `acc`,
  * into the columns of `row` [cols] that they belong to. */
 void matmul_columns(float *row, int32_t cols, const struct tile *t, const float *acc,

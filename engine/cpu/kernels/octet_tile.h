@@ -358,23 +358,21 @@ static void octet_tile(const struct lanes *l, float *acc)
 }
 
 /* Two tiles, one below the other, times many rows; false: not so. */
-static bool octet_wide(const struct lanes l[2], float *acc)
+static bool octet_wide(struct lanes l[2], float *acc)
 {
     const struct tile *t = l->tile;
     const struct octet_format *f = octet_format(t->weight);
     const struct wide_format *wide = wide_format(t->weight);
-    if (!f || !wide || t->n <= OCTET_FEW)
+    if (!f || !wide || t->n <= (f->planes ? OCTET_FEW : OCTET_FEW_PAIRS))
         return false;
+    wide_fetch_next(l);
     const bool one = octet_one(l, f);
     if (!one && f->planes && t->panel->kinds & PANEL_OCTET_PLANES)
         return false;
     const uint8_t *from = octet_panel(t->panel, f);
-    struct octet_rows x;
-    for (int32_t first = 0; first < t->n; first += x.n) {
-        x.n = t->n - first < OCTET_PART ? t->n - first : OCTET_PART;
-        for (int32_t i = 0; i < x.n; i++)
-            x.row[i] = from + (size_t)l->index[first + i] * panel_octet_row(t->panel->blocks);
-        wide_tile(l, wide, !one, &x, acc + first * WIDE_HALVES * LANES);
-    }
+    struct octet_rows x = {.n = t->n};
+    for (int32_t i = 0; i < t->n; i++)
+        x.row[i] = from + (size_t)l->index[i] * panel_octet_row(t->panel->blocks);
+    wide_tile(l, wide, !one, &x, acc);
     return true;
 }

@@ -1,6 +1,10 @@
 /* Sizes and offsets of the forms of a panel. */
 #include "engine/cpu/kernels/panel.h"
 
+/* More rows are an odd number apart from block to block: with a power of two, all blocks of a row
+ * would come to lie in a few sets of the caches. */
+#define FEW_STRIDE 8
+
 static size_t round_up(size_t n)
 {
     return (n + 63) & ~(size_t)63;
@@ -26,8 +30,9 @@ static void place_halves(struct panel *p, char *memory, size_t *at)
 
 static size_t place(struct panel *p, int32_t rows, int32_t cols, unsigned kinds, char *memory)
 {
-    size_t at = 0, cells = (size_t)rows * (size_t)panel_blocks(cols);
-    *p = (struct panel){.rows = rows, .cols = cols, .blocks = panel_blocks(cols), .kinds = kinds};
+    const int32_t stride = rows > FEW_STRIDE ? rows | 1 : rows;
+    size_t at = 0, cells = (size_t)stride * (size_t)panel_blocks(cols);
+    *p = (struct panel){.rows = stride, .cols = cols, .blocks = panel_blocks(cols), .kinds = kinds};
     if (kinds & PANEL_F32)
         p->f32 = part(memory, &at, cells * PANEL_BLOCK * sizeof *p->f32);
     if (kinds & PANEL_NIBBLE)

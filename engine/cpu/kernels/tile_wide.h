@@ -12,6 +12,14 @@
 /* A row of activations has a sum for each lane of an octet. */
 typedef float wide_sums[8][WIDE_HALVES][LANES];
 
+/* What a row begins with, which is read instead of being written first. */
+static const wide_sums wide_zeros[WIDE_ROWS];
+
+struct wide_totals { /* of some rows: those so far, and where they go */
+    const wide_sums *from;
+    wide_sums *to;
+};
+
 static inline bool wide_pairs(int shape)
 {
     return !octet_depth(shape);
@@ -135,8 +143,9 @@ struct wide_part { /* a block, or (OCTET_HALVES) the h-th half of one */
 };
 
 /* ... times `count` rows, a constant. */
-static inline __attribute__((always_inline)) void
-wide_part(const struct wide_part *p, int shape, const uint8_t *const *x, int count, wide_sums *sums)
+static inline __attribute__((always_inline)) void wide_part(const struct wide_part *p, int shape,
+                                                            const uint8_t *const *x, int count,
+                                                            const struct wide_totals *sums)
 {
     const struct wide_block *b = p->weights;
     vi total[WIDE_ROWS][WIDE_HALVES];
@@ -150,12 +159,12 @@ wide_part(const struct wide_part *p, int shape, const uint8_t *const *x, int cou
             vi all = total[t][r];
             if (shape >> OCTET_LESS_SHIFT)
                 all = vi_add(all, wide_dword(octet + p->place.less + 16 * (size_t)p->h));
-            float *to = sums[t][p->lane][r];
-            vf sum = vf_fma(vf_from_int(all), vf_mul(b->scale[p->h][r], factor), vf_load(to));
+            vf sum = vf_fma(vf_from_int(all), vf_mul(b->scale[p->h][r], factor),
+                            vf_load(sums->from[t][p->lane][r]));
             if (shape & OCTET_MIN)
                 sum =
                     vf_fma(b->min[r], wide_float(octet + PANEL_OCTET_SUM + 4 * p->place.lane), sum);
-            vf_store(to, sum);
+            vf_store(sums->to[t][p->lane][r], sum);
         }
     }
 }
@@ -164,7 +173,7 @@ wide_part(const struct wide_part *p, int shape, const uint8_t *const *x, int cou
 static inline __attribute__((always_inline)) void wide_few(const struct wide_block *b, int shape,
                                                            size_t block,
                                                            const uint8_t *const *octets, int count,
-                                                           wide_sums *sums)
+                                                           const struct wide_totals *sums)
 {
     struct wide_part p = {.weights = b, .octets = octets, .place = wide_place(shape, block)};
     const uint8_t *x[WIDE_ROWS];
@@ -219,10 +228,15 @@ static inline __attribute__((always_inline)) void wide_few(const struct wide_blo
         for (int i = 0; i < n; i++)                                                                \
             x[i] = rows[i] + at;                                                                   \
         for (int32_t k = 0; k < count; k++) {                                                      \
-            wide_few(b + k, shape, (size_t)k, x, WIDE_FIRST(shape, n), sums);                      \
+            /* Two blocks share a lane where their halves have one each. */                        \
+            const bool first = !at && !((shape) & OCTET_HALVES && k % 2);                          \
+            const struct wide_totals low = {first ? wide_zeros : sums, sums},                      \
+                                     high = {first ? wide_zeros : sums + WIDE_FIRST(shape, n),     \
+                                             sums + WIDE_FIRST(shape, n)};                         \
+            wide_few(b + k, shape, (size_t)k, x, WIDE_FIRST(shape, n), &low);                      \
             if (WIDE_FIRST(shape, n) < (n))                                                        \
                 wide_few(b + k, shape, (size_t)k, x + WIDE_FIRST(shape, n),                        \
-                         (n) - WIDE_FIRST(shape, n), sums + WIDE_FIRST(shape, n));                 \
+                         (n) - WIDE_FIRST(shape, n), &high);                                       \
         }                                                                                          \
     }
 #define WIDE_K4 (OCTET_BYTES(8) | OCTET_SPLIT | OCTET_MIN)
@@ -294,12 +308,24 @@ static inline vf wide_sum(const wide_sums *s, int half)
                   vf_add(vf_add(v[4], v[5]), vf_add(v[6], v[7])));
 }
 
-/* Both halves of a tile times at most OCTET_PART rows; acc [x->n, WIDE_HALVES, LANES]. */
+/* Each half fetches ahead what is its own of the next tile: what follows the first half's rows is
+ * the second half, whose turn comes too soon. */
+static inline void wide_fetch_next(struct lanes l[WIDE_HALVES])
+{
+    const struct weight *w = l->tile->weight;
+    for (int half = 0; half < WIDE_HALVES; half++) {
+        const bool more = l[half].tile->row + (WIDE_HALVES + 1) * LANES <= w->rows;
+        l[half].ahead = l[half].data[0] + (more ? (size_t)(WIDE_HALVES * LANES) * w->row_bytes : 0);
+    }
+}
+
+/* Both halves of a tile times some rows; acc [x->n, WIDE_HALVES, LANES]. */
 static void wide_tile(const struct lanes l[WIDE_HALVES], const struct wide_format *f, bool pairs,
                       const struct octet_rows *x, float *acc)
 {
-    wide_sums sums[OCTET_PART];
-    memset(sums, 0, (size_t)x->n * sizeof *sums);
+    wide_sums sums[KERNEL_MAX_TILE_ROWS];
+    if (l->blocks < 8) /* some lanes of an octet have no block */
+        memset(sums, 0, (size_t)x->n * sizeof *sums);
     for (int32_t g = 0; 8 * g < l->blocks; g++) {
         struct wide_block blocks[8];
         const int32_t left = l->blocks - 8 * g, count = left < 8 ? left : 8;
