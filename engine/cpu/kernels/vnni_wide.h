@@ -223,10 +223,10 @@ static inline __m512 vnni_sum(const vnni_sums *s)
 static inline void vnni_next(struct lanes l[WIDE_HALVES])
 {
     const struct weight *w = l->tile->weight;
-    for (int half = 0; half < WIDE_HALVES; half++) {
-        const bool more = l[half].tile->row + (WIDE_HALVES + 1) * LANES <= w->rows;
-        l[half].ahead = l[half].data[0] + (more ? (size_t)(WIDE_HALVES * LANES) * w->row_bytes : 0);
-    }
+    const size_t tile = (size_t)(WIDE_HALVES * LANES) * w->row_bytes;
+    const bool more = l->tile->row + 2 * WIDE_HALVES * LANES <= w->rows;
+    for (int half = 0; half < WIDE_HALVES; half++)
+        l[half].ahead = l[half].data[0] + (more ? tile : 0);
 }
 
 /* Both halves of a tile times some rows; acc [x->n, WIDE_HALVES * LANES]. */
