@@ -2,7 +2,7 @@
 // Each round runs every program once on every file; rounds are appended to a file of JSON lines, so that they can be spread
 // over the quiet minutes of a machine, and the table is of medians over all of them.
 //
-//   node tests/bench/peers.mjs --peers FOLDER --isa avx2|avx512vnni --out FILE [--rounds 5] [--sluice PROGRAM] MODEL.gguf...
+//   node tests/bench/peers.mjs --peers FOLDER --isa avx2|avx512vnni --out FILE [--rounds 5] [--sluice PROGRAM] [--without NAME]... MODEL.gguf...
 //   node tests/bench/peers.mjs --out FILE --table
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
@@ -15,7 +15,8 @@ const top = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..');
 const { values: v, positionals: models } = parseArgs({ allowPositionals: true, options: {
   peers: { type: 'string' }, isa: { type: 'string', default: 'avx2' }, out: { type: 'string' }, rounds: { type: 'string', default: '5' },
   sluice: { type: 'string', default: path.join(top, 'build/release/sluice') }, streams: { type: 'string', default: '1,4,8,16' },
-  prompt: { type: 'string', default: '512' }, tokens: { type: 'string', default: '32' }, table: { type: 'boolean', default: false } } });
+  prompt: { type: 'string', default: '512' }, tokens: { type: 'string', default: '32' }, table: { type: 'boolean', default: false },
+  without: { type: 'string', multiple: true, default: [] } } });
 const threads = String(os.availableParallelism()), streams = v.streams.split(',').map(Number), before = 32;
 
 function run(program, args) {
@@ -50,12 +51,12 @@ const peer = (name, single, batched) => (model) => {
   }
   return all;
 };
-const programs = {
+const programs = Object.fromEntries(Object.entries({
   sluice: ours('16'),
   'sluice, 8-bit activations': ours('8'),
   'llama.cpp': peer('llama.cpp', ['-fa', '1'], ['-fa', 'on']),
   'ik_llama.cpp': peer('ik_llama.cpp', ['-fa', '1', '-fmoe', '1', '-rtr', '1'], ['-fa', 'on', '-rtr']),
-};
+}).filter(([name]) => !v.without.includes(name)));
 
 if (!v.table) {
   for (let round = 0; round < Number(v.rounds); round++) for (const model of models) {
@@ -76,10 +77,10 @@ const own = Object.keys(programs).filter((name) => name.startsWith('sluice')), o
 console.log(`| kernels, file | what | ${Object.keys(programs).join(' | ')} | of the bound | to the better peer (least, most) | rounds |\n| --- | --- |${' --- |'.repeat(Object.keys(programs).length + 3)}`);
 for (const key of new Set(rounds.map((r) => `${r.isa}, ${r.model}`))) {
   const mine = rounds.filter((r) => `${r.isa}, ${r.model}` === key);
-  for (const what of Object.keys(mine[0].sluice).filter((k) => k === 'pp' || k.startsWith('decode_'))) {
+  for (const what of Object.keys(mine[0][own[0]]).filter((k) => k === 'pp' || k.startsWith('decode_'))) {
     const of = (name) => say(median(mine.map((r) => r[name]?.[what])), 1);
     const ratio = (name) => {
-      const all = mine.map((r) => r[name]?.[what] / Math.max(...others.map((peerName) => r[peerName][what]))).filter(Number.isFinite);
+      const all = mine.map((r) => r[name]?.[what] / Math.max(...others.map((peerName) => r[peerName]?.[what]))).filter(Number.isFinite);
       return `${say(median(all), 2)} (${say(Math.min(...all), 2)}, ${say(Math.max(...all), 2)})`;
     };
     const bound = (name) => { const share = median(mine.map((r) => r[name]?.bound?.[what])); return Number.isFinite(share) ? `${say(100 * share, 0)} %` : '-'; };

@@ -41,6 +41,12 @@ static inline vf floats_at(const uint8_t *p)
     return vf_load((const float *)(const void *)p);
 }
 
+/* Four floats in both halves. */
+static inline vf four_floats(const uint8_t *p)
+{
+    return _mm256_broadcast_ps((const __m128 *)(const void *)p);
+}
+
 struct octet_join { /* constants that the compiler shall not make anew for each octet */
     vi high, low;
 };
@@ -62,16 +68,16 @@ static inline __attribute__((always_inline)) vf octet_finish(vi first, vi second
                                                              const struct octet *o, int shape,
                                                              const uint8_t *x, vf sum)
 {
-    const vf factor = floats_at(x + PANEL_OCTET_SCALE);
     if (shape & OCTET_HALVES) {
         sum = vf_fma(vf_from_int(vi_add(first, vi_load(x + PANEL_OCTET_LESS_32))),
-                     vf_mul(o->scale[0], _mm256_permute2f128_ps(factor, factor, 0x00)), sum);
+                     vf_mul(o->scale[0], four_floats(x + PANEL_OCTET_SCALE)), sum);
         return vf_fma(vf_from_int(vi_add(second, vi_load(x + PANEL_OCTET_LESS_32 + 32))),
-                      vf_mul(o->scale[1], _mm256_permute2f128_ps(factor, factor, 0x11)), sum);
+                      vf_mul(o->scale[1], four_floats(x + PANEL_OCTET_SCALE + 16)), sum);
     }
-    if (shape & OCTET_SPLIT)
-        first = vi_add(_mm256_permute2x128_si256(first, second, 0x20),
-                       _mm256_permute2x128_si256(first, second, 0x31));
+    const vf factor = floats_at(x + PANEL_OCTET_SCALE);
+    if (shape & OCTET_SPLIT) /* one shuffle, for a blend takes no shuffle unit */
+        first = vi_add(_mm256_permute2x128_si256(first, second, 0x21),
+                       _mm256_blend_epi32(first, second, 0xf0));
     else
         first = vi_add(first, second);
     if (shape >> OCTET_LESS_SHIFT)
@@ -103,6 +109,16 @@ static inline __attribute__((always_inline)) vi octet_dot_byte(const struct octe
                                                                const struct octet_join *j)
 {
     vi sum = _mm256_maddubs_epi16(o->q[at], vi_load(x + PANEL_OCTET_LOW + 32 * at));
+    if (n > 2) { /* two chains */
+        vi other = _mm256_maddubs_epi16(o->q[at + 1], vi_load(x + PANEL_OCTET_LOW + 32 * (at + 1)));
+        UNROLL
+        for (int i = at + 2; i < at + n; i += 2) {
+            sum = octet_add_bytes(sum, o->q[i], vi_load(x + PANEL_OCTET_LOW + 32 * i));
+            other =
+                octet_add_bytes(other, o->q[i + 1], vi_load(x + PANEL_OCTET_LOW + 32 * (i + 1)));
+        }
+        return _mm256_madd_epi16(_mm256_add_epi16(sum, other), j->low);
+    }
     UNROLL
     for (int i = at + 1; i < at + n; i++)
         sum = octet_add_bytes(sum, o->q[i], vi_load(x + PANEL_OCTET_LOW + 32 * i));
