@@ -160,12 +160,6 @@ static inline vi octet_four_vnni(vi sum, const struct octet *o, int at, const ui
     return sum;
 }
 
-/* Four floats in both halves. */
-static inline vf octet_floats_vnni(const uint8_t *p)
-{
-    return _mm256_broadcast_ps((const __m128 *)(const void *)p);
-}
-
 /* One octet of bytes, one row of activations of one byte. */
 static inline __attribute__((always_inline)) vf octet_dot_vnni(const struct octet *o, int shape,
                                                                const uint8_t *x, vf sum)
@@ -175,10 +169,10 @@ static inline __attribute__((always_inline)) vf octet_dot_vnni(const struct octe
        second =
            octet_four_vnni(halves ? vi_load(x + PANEL_OCTET_LESS_32 + 32) : vi_zero(), o, 4, x);
     if (halves) {
-        sum = vf_fma(vf_from_int(first),
-                     vf_mul(o->scale[0], octet_floats_vnni(x + PANEL_OCTET_SCALE)), sum);
+        sum = vf_fma(vf_from_int(first), vf_mul(o->scale[0], four_floats(x + PANEL_OCTET_SCALE)),
+                     sum);
         return vf_fma(vf_from_int(second),
-                      vf_mul(o->scale[1], octet_floats_vnni(x + PANEL_OCTET_SCALE + 16)), sum);
+                      vf_mul(o->scale[1], four_floats(x + PANEL_OCTET_SCALE + 16)), sum);
     }
     if (shape & OCTET_SPLIT) /* one shuffle: a blend takes no shuffle unit */
         first = vi_add(_mm256_permute2x128_si256(first, second, 0x21),
