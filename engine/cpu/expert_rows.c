@@ -59,7 +59,7 @@ static size_t place(const struct model_plan *plan, const struct expert_rows_para
     struct expert_rows ignored;
     struct worker none;
     const struct widest m = measure(plan);
-    const unsigned kinds = layout_panel_kinds(kernels_best(), params->exact);
+    const unsigned kinds = layout_panel_kinds(kernels_best(), params->exact, false);
     const size_t rows = (size_t)params->max_rows, d = (size_t)plan->d_model;
     if (!r)
         r = &ignored;

@@ -58,15 +58,16 @@ static struct widest measure(const struct layout *l)
     return m;
 }
 
-unsigned layout_panel_kinds(const struct kernels *k, bool exact)
+unsigned layout_panel_kinds(const struct kernels *k, bool exact, bool one_byte)
 {
-    return exact ? (unsigned)PANEL_F32 : k->kinds;
+    const unsigned kinds = one_byte && k->byte_kinds ? k->all_byte_kinds : k->kinds;
+    return exact ? (unsigned)PANEL_F32 : one_byte ? kinds | PANEL_ONE_BYTE : kinds;
 }
 
 static void take_panels(const struct layout *l, struct placer *p, const struct widest *m,
                         int32_t rows, void **slots)
 {
-    unsigned kinds = layout_panel_kinds(l->kernels, l->params->exact);
+    unsigned kinds = layout_panel_kinds(l->kernels, l->params->exact, l->params->one_byte);
     int32_t used = m->used ? (int32_t)m->used : 1;
     placer_take_panel(p, slots, PANEL_INPUT, rows, 1, (size_t)l->plan->d_model, kinds);
     placer_take_panel(p, slots, PANEL_MIXED, rows, 1, m->mixed, kinds);

@@ -19,7 +19,7 @@ size_t layout_state_values(const struct layout *l, size_t *at);
 /* Bytes of everything else. With b: also points b's and its workers' fields into `memory`. */
 size_t layout_workspace(const struct layout *l, struct backend *b, char *memory);
 /* All forms of activations that these kernels can ask for. */
-unsigned layout_panel_kinds(const struct kernels *k, bool exact);
+unsigned layout_panel_kinds(const struct kernels *k, bool exact, bool one_byte);
 uint64_t layout_weight_bytes(const struct model_plan *plan);
 /* The same without routed experts. */
 uint64_t layout_dense_bytes(const struct model_plan *plan);

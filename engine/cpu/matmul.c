@@ -15,8 +15,7 @@ _Static_assert(TILE_RUN *FEW_IN_A_RUN <= KERNEL_MAX_TILE_ROWS, "results of a run
 unsigned matmul_kinds(const struct worker *w, const struct weight *weight)
 {
     const struct backend *b = w->backend;
-    const unsigned kinds = b->kernels->panel_kinds(weight, b->params.exact);
-    return b->params.one_byte && kinds != PANEL_F32 ? kinds | PANEL_ONE_BYTE : kinds;
+    return kernels_panel_kinds(b->kernels, weight, b->params.exact, b->params.one_byte);
 }
 
 static void pack_row(struct worker *w, const struct pack *p, struct panel *panel, int32_t row)

@@ -25,12 +25,12 @@ static inline void raise_to(size_t *at_least, size_t v)
 }
 
 /* Of steps of up to `rows` rows, each `times` in the panel; steps of more than PART_ROWS have no
- * forms of few rows (see matmul.c). */
+ * forms of few rows, unless activations are of one byte (see matmul.c). */
 static inline void placer_take_panel(struct placer *p, void *slots[PANEL_SLOT__N],
                                      enum panel_slot slot, int32_t rows, int32_t times, size_t cols,
                                      unsigned kinds)
 {
-    const int32_t few = rows < PART_ROWS ? rows : PART_ROWS;
+    const int32_t few = rows < PART_ROWS || kinds & PANEL_ONE_BYTE ? rows : PART_ROWS;
     size_t bytes = panel_bytes(rows * times, (int32_t)cols, kinds & ~(unsigned)PANEL_FEW_FORMS);
     raise_to(&bytes, panel_bytes(few * times, (int32_t)cols, kinds));
     slots[slot] = placer_take(p, bytes);

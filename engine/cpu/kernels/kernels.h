@@ -94,6 +94,9 @@ struct kernels {
     unsigned kinds; /* all forms of a panel that these read */
     /* Those that `tile` reads for this weight. exact: f32 activations, whatever the weight. */
     unsigned (*panel_kinds)(const struct weight *w, bool exact);
+    /* The same for activations of one byte; NULL, or 0 for a weight: as above. All of them. */
+    unsigned (*byte_kinds)(const struct weight *w);
+    unsigned all_byte_kinds;
     /* Writes row `row` of a panel, all forms in p->kinds, from x [cols]. */
     void (*pack)(struct panel *p, int32_t row, const float *x);
     /* acc [1 + more, n, lanes] (64-byte aligned) = rows of the weight times rows of the panel. */
@@ -123,6 +126,16 @@ struct kernels {
     /* sum of exp(x - top) */
     float (*sum_exp)(const float *x, int32_t n, float top);
 };
+
+/* Forms of a panel that `tile` reads for this weight, PANEL_ONE_BYTE among them where that is so.
+ */
+static inline unsigned kernels_panel_kinds(const struct kernels *k, const struct weight *w,
+                                           bool exact, bool one_byte)
+{
+    const unsigned kinds = k->panel_kinds(w, exact),
+                   own = one_byte && k->byte_kinds ? k->byte_kinds(w) : 0u;
+    return !one_byte || kinds == PANEL_F32 ? kinds : (own ? own : kinds) | PANEL_ONE_BYTE;
+}
 
 extern const struct kernels kernels_generic;
 /* Present where the build has them and the CPU can run them; NULL after the last. Best first;

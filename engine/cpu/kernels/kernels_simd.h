@@ -13,6 +13,7 @@
 #define FAST_KINDS OCTET_KINDS
 #else
 #ifdef __AVX512VNNI__
+#include "engine/cpu/kernels/octets_vnni.h"
 #include "engine/cpu/kernels/tile_few.h"
 #define FAST_KINDS (PANEL_NIBBLE | PANEL_NIBBLE_HALVES | PANEL_BYTE_HALVES)
 #else
@@ -214,6 +215,10 @@ static void tile(const struct tile *t, bool exact, float *acc)
     struct tile one = *t;
     int32_t done = 0;
 #ifdef __AVX512VNNI__
+    if (t->panel->kinds & PANEL_ONE_BYTE && octets_vnni_kinds(t->weight)) {
+        octets_vnni_tile(t, acc);
+        return;
+    }
     if (!exact)
         done = few_tiles(t, acc);
 #endif
@@ -222,6 +227,19 @@ static void tile(const struct tile *t, bool exact, float *acc)
         tile_alone(&one, exact, acc + done * t->n * TILE_LANES);
     }
 }
+
+#ifdef __AVX512VNNI__
+static void pack_any(struct panel *p, int32_t row, const float *x)
+{
+    (p->kinds & OCTETS_VNNI_KINDS ? octets_vnni_pack : pack)(p, row, x);
+}
+#define BYTE_KINDS octets_vnni_kinds
+#define ALL_BYTE_KINDS (PANEL_F32 | PANEL_BYTE | OCTETS_VNNI_KINDS)
+#else
+#define pack_any pack
+#define BYTE_KINDS NULL
+#define ALL_BYTE_KINDS 0
+#endif
 
 #define KERNELS_JOIN_(a, b) a##b
 #define KERNELS_JOIN(a, b) KERNELS_JOIN_(a, b)
@@ -235,7 +253,9 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .half_kv = true,
     .kinds = PANEL_F32 | PANEL_BYTE | FAST_KINDS,
     .panel_kinds = panel_kinds,
-    .pack = pack,
+    .byte_kinds = BYTE_KINDS,
+    .all_byte_kinds = ALL_BYTE_KINDS,
+    .pack = pack_any,
     .tile = tile,
     .rms_norm = rms_norm,
     .layer_norm = layer_norm,

@@ -142,10 +142,56 @@ static inline __attribute__((always_inline)) vi octet_dot_bytes(const struct oct
     return join_planes(j, high, low);
 }
 
+/* Where what is taken off for the offset lies. */
+static inline size_t octet_less(int shape)
+{
+    const int less = shape >> OCTET_LESS_SHIFT;
+    return less == 128  ? PANEL_OCTET_LESS_128
+           : less == 12 ? PANEL_OCTET_LESS_12
+                        : PANEL_OCTET_LESS_8;
+}
+
+#ifdef __AVX512VNNI__
+static inline vi octet_four_vnni(vi sum, const struct octet *o, int at, const uint8_t *x)
+{
+    UNROLL
+    for (int i = at; i < at + 4; i++)
+        sum = _mm256_dpbusd_epi32(sum, o->q[i], vi_load(x + PANEL_OCTET_LOW + 32 * i));
+    return sum;
+}
+
+/* One octet of bytes, one row of activations of one byte. */
+static inline __attribute__((always_inline)) vf octet_dot_vnni(const struct octet *o, int shape,
+                                                               const uint8_t *x, vf sum)
+{
+    const bool halves = shape & OCTET_HALVES, less = shape >> OCTET_LESS_SHIFT;
+    vi first = octet_four_vnni(less ? vi_load(x + octet_less(shape)) : vi_zero(), o, 0, x),
+       second =
+           octet_four_vnni(halves ? vi_load(x + PANEL_OCTET_LESS_32 + 32) : vi_zero(), o, 4, x);
+    if (halves) {
+        sum = vf_fma(vf_from_int(first), vf_mul(o->scale[0], four_floats(x + PANEL_OCTET_SCALE)),
+                     sum);
+        return vf_fma(vf_from_int(second),
+                      vf_mul(o->scale[1], four_floats(x + PANEL_OCTET_SCALE + 16)), sum);
+    }
+    if (shape & OCTET_SPLIT) /* one shuffle: a blend takes no shuffle unit */
+        first = vi_add(_mm256_permute2x128_si256(first, second, 0x21),
+                       _mm256_blend_epi32(first, second, 0xf0));
+    else
+        first = vi_add(first, second);
+    sum = vf_fma(vf_from_int(first), vf_mul(o->scale[0], floats_at(x + PANEL_OCTET_SCALE)), sum);
+    return shape & OCTET_MIN ? vf_fma(o->min, floats_at(x + PANEL_OCTET_SUM), sum) : sum;
+}
+#endif
+
 static inline __attribute__((always_inline)) vf octet_dot(const struct octet *o, int shape,
                                                           const uint8_t *x,
                                                           const struct octet_join *j, vf sum)
 {
+#ifdef __AVX512VNNI__
+    (void)j;
+    return octet_dot_vnni(o, shape, x, sum);
+#endif
     const int depth = octet_depth(shape);
     if (!depth)
         return octet_dot_pairs(o, shape, x, sum);

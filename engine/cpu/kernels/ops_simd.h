@@ -26,7 +26,7 @@ static inline vf vf_exp(vf x)
 static const uint8_t byte_order[16] = {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15};
 static const uint8_t nibble_order[16] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
 
-#ifdef __AVX512VNNI__
+#if LANES == 16 && defined(__AVX512VNNI__)
 /* A block's quotients, in order, as tile_one.h and tile_bytes.h read them, and their sums. */
 static inline void pack_halves(struct panel *p, int32_t number, int32_t row, vi values,
                                const int32_t sums[2])
@@ -102,6 +102,7 @@ struct quotients { /* of a block, in order, and what is said of them */
     vi pairs[2], high, low;
     float scale;
     int32_t sums[2]; /* of the halves */
+    bool one;        /* byte each: no high ones */
 };
 
 static inline vi narrow(const vi v[2])
@@ -131,7 +132,8 @@ static inline void put_quotients(uint8_t *to, int lane, const struct quotients *
         put_dwords(to + 4 * lane + 256, vi_shuffle8(q->pairs[1], pairs), 32);
         return;
     }
-    put_dwords(to + 4 * lane, bytes ? vi_shuffle8(q->high, bytes) : q->high, 32);
+    if (!q->one)
+        put_dwords(to + 4 * lane, bytes ? vi_shuffle8(q->high, bytes) : q->high, 32);
     put_dwords(to + PANEL_OCTET_LOW + 4 * lane, bytes ? vi_shuffle8(q->low, bytes) : q->low, 32);
 }
 
@@ -148,7 +150,8 @@ static inline void pack_k(uint8_t *to, int lane, const struct quotients *q, bool
 {
     const int odd = lane % 2, at = lane / 2;
     if (planes) {
-        put_halves(to + 128 * odd + 4 * at, q->high);
+        if (!q->one)
+            put_halves(to + 128 * odd + 4 * at, q->high);
         put_halves(to + PANEL_OCTET_LOW + 128 * odd + 4 * at, q->low);
     } else {
         put_dwords(to + 256 * odd + 4 * at, vi_shuffle8(q->pairs[0], byte_order), 32);
@@ -168,7 +171,11 @@ static inline void pack_octet(struct panel *p, int32_t number, int32_t row, stru
     static const uint8_t pairs[16] = {0, 1, 8, 9, 4, 5, 12, 13, 2, 3, 10, 11, 6, 7, 14, 15};
     const size_t at = octet_offset(p, number / 8, row);
     const int lane = number % 8;
+#ifdef __AVX512VNNI__
+    const bool planes = true;
+#else
     const bool planes = p->kinds & PANEL_OCTET_PLANES;
+#endif
     if (planes)
         split_quotients(q);
     if (p->byte_octets) {
@@ -180,6 +187,9 @@ static inline void pack_octet(struct panel *p, int32_t number, int32_t row, stru
     if (p->plane_octets) {
         put_quotients(p->plane_octets + at, lane, q, planes, byte_order, NULL);
         put_sums(p->plane_octets + at, lane, q);
+        if (planes && q->one)
+            put_int(p->plane_octets + at + PANEL_OCTET_LESS_128 + 4 * lane,
+                    -128 * (q->sums[0] + q->sums[1]));
     }
     if (p->nibble_octets) {
         put_quotients(p->nibble_octets + at, lane, q, planes, pairs, even_odd);
@@ -229,15 +239,17 @@ static inline void pack_block(struct panel *p, int32_t number, int32_t row, cons
         v[i] = vf_mul(v[i], inverse);
     round_block(v, block);
     sum_halves(block, sums);
-#ifdef __AVX512VNNI__
+#if LANES == 16 && defined(__AVX512VNNI__)
     if (p->total)
         pack_halves(p, number, row, block[0], sums);
 #endif
 #if LANES == 8
     if (p->kinds & OCTET_FORMS)
         pack_octet(p, number, row,
-                   &(struct quotients){
-                       .pairs = {block[0], block[1]}, .scale = scale, .sums = {sums[0], sums[1]}});
+                   &(struct quotients){.pairs = {block[0], block[1]},
+                                       .scale = scale,
+                                       .sums = {sums[0], sums[1]},
+                                       .one = p->kinds & PANEL_ONE_BYTE});
     if (!p->scale)
         return;
 #endif

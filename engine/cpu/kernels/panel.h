@@ -54,6 +54,7 @@ enum panel_kind {
 #define PANEL_OCTET_SUM 544 /* scale times the sum of the quotients; K: its negative */
 #define PANEL_OCTET_LESS_127                                                                       \
     576 /* int32, of PANEL_BYTE_OCTETS: the sum of the quotients times -127; */
+#define PANEL_OCTET_LESS_128 0  /* of planes of one byte, in place of the high ones: times -128 */
 #define PANEL_OCTET_LESS_8 576  /* of the others: times -8, */
 #define PANEL_OCTET_LESS_12 608 /* and times -12 */
 #define PANEL_OCTET_LESS_32 576 /* K: of half blocks times -32, in two vectors as the lanes are */

@@ -78,7 +78,7 @@ struct probe {
     const struct kernels *kernels;
     struct weight weight; /* n_matrix copies in memory */
     struct panel panel;
-    unsigned more;               /* kinds of panel beside those of the weight */
+    bool one_byte;               /* activations have one */
     bool single;                 /* one thread: what a busy machine makes of it, see tempo.h */
     int32_t n_threads, matrix;   /* matrix: where the next pass begins */
     int32_t n_passed;            /* matrices of one run */
@@ -135,8 +135,7 @@ static double time_format(struct probe *p, struct thread_pool *pool, const struc
     if (like->rows > 16384)
         p->weight.rows = 16384; /* of a head: enough */
     place(&p->weight, memory, bytes);
-    const unsigned own = p->kernels->panel_kinds(&p->weight, false),
-                   kinds = own == PANEL_F32 ? own : own | p->more;
+    const unsigned kinds = kernels_panel_kinds(p->kernels, &p->weight, false, p->one_byte);
     void *panel = aligned_alloc(64, round_up(panel_bytes(1, p->weight.cols, kinds)));
     float *x = calloc((size_t)p->weight.cols + PANEL_BLOCK, sizeof *x);
     double best = 0;
@@ -252,7 +251,7 @@ bool speed_measure(const struct model_plan *plan, const struct backend_params *p
     if (ok) {
         memset(memory, 0x3c, room); /* small finite values in every format */
         p->kernels = kernels_best();
-        p->more = params->one_byte ? PANEL_ONE_BYTE : 0u;
+        p->one_byte = params->one_byte;
         struct found best = time_all(p, pool, &dense, &experts, memory, room, plan->n_layer);
         p->single = true;
         struct found one = thread_pool_threads(pool) > 1

@@ -46,9 +46,7 @@ static struct packed pack_but(const struct kernels *k, const struct weight *w, i
                               unsigned without)
 {
     struct packed p;
-    unsigned kinds = k->panel_kinds(w, exact) & ~without;
-    if (one_byte && kinds != PANEL_F32)
-        kinds |= PANEL_ONE_BYTE;
+    const unsigned kinds = kernels_panel_kinds(k, w, exact, one_byte) & ~without;
     p.memory = guarded_alloc(panel_bytes(n, w->cols, kinds), 64);
     panel_place(&p.panel, n, w->cols, kinds, p.memory);
     for (int i = 0; i < n; i++)
@@ -156,7 +154,7 @@ static void test_columns_may_be_any_multiple_of_the_format(void **state)
                     check_product(kernels_available(i), &r.w, 0, false, n);
                 check_product(kernels_available(i), &r.w, 0, true, 2);
                 one_byte = true;
-                for (int n = 1; n <= 5; n += 2)
+                for (int n = 1; n <= 9; n += 4) /* the last: more than a few rows */
                     check_product(kernels_available(i), &r.w, 0, false, n);
                 one_byte = false;
             }

@@ -1,0 +1,124 @@
+/* Few rows of one-byte activations (AVX512-VNNI): eight successive blocks of one weight row stand
+ * in the lanes, so that a row of weights is one run of memory and no sum crosses lanes before the
+ * row's end. Included after octet_tile.h's parts. */
+#pragma once
+#include "engine/cpu/kernels/octet_tile.h"
+
+#define VNNI_FEW 8 /* rows up to which weights are read row after row */
+
+typedef vf (*vnni_last)(const struct lanes *l, int32_t r, const uint8_t *x, vf sum);
+
+/* A row of weights times `count` rows of activations: the lanes' sums, eight apart in `out`. `last`
+ * adds what is left after the whole octets; the loop has no call, so that sums stay in registers.
+ */
+static inline __attribute__((always_inline)) void
+vnni_line(const struct lanes *l, octet_unpack unpack, vnni_last last, int shape, int32_t bytes,
+          int32_t r, const uint8_t *const *rows, int count, vf *out)
+{
+    const struct weight *w = l->tile->weight;
+    const size_t scales = octet_scales(w);
+    struct octet_at at = octet_place(l, bytes, r, 0);
+    vf sum[VNNI_FEW];
+    UNROLL
+    for (int t = 0; t < count; t++)
+        sum[t] = vf_zero();
+    const bool copied = l->blocks % 8 && !octet_goes_on(l, bytes, r);
+    const size_t end = (size_t)((l->blocks + (copied ? 0 : 7)) / 8) * PANEL_OCTET_BYTES;
+    for (size_t x = 0; x < end; x += PANEL_OCTET_BYTES) {
+        struct octet o;
+        unpack(w, &at, &o);
+        UNROLL
+        for (int t = 0; t < count; t++)
+            sum[t] = octet_dot_vnni(&o, shape, rows[t] + x, sum[t]);
+        at.data += bytes;
+        at.scales += scales;
+        at.biases += scales;
+        __asm__("" : "+r"(x)); /* one number, not a pointer for each row of activations */
+    }
+    UNROLL
+    for (int t = 0; t < count; t++)
+        out[8 * t] = copied ? last(l, r, rows[t] + end, sum[t]) : sum[t];
+}
+
+static inline __attribute__((always_inline)) void
+vnni_lines(const struct lanes *l, octet_unpack unpack, vnni_last last, int shape, int32_t bytes,
+           const uint8_t *const *rows, int count, float *acc)
+{
+    vf v[8 * VNNI_FEW];
+    for (int32_t r = 0; r < 8; r++)
+        vnni_line(l, unpack, last, shape, bytes, r, rows, count, v + r);
+    UNROLL
+    for (int t = 0; t < count; t++)
+        vf_store(acc + t * WIDE_HALVES * LANES, sum_lanes(v + 8 * t));
+}
+
+static inline __attribute__((always_inline)) void octet_q8_0_bytes(const struct octet_at *at,
+                                                                   struct octet *o)
+{
+    BLOCKS_APART(rows, at->data, 34);
+    load_rows16(rows, 2, o->q);
+    load_rows16(rows, 18, o->q + 4);
+    UNROLL
+    for (int j = 0; j < 8; j++)
+        o->q[j] = _mm256_xor_si256(o->q[j], vi_set1((int32_t)0x80808080));
+    o->scale[0] = _mm256_cvtph_ps(words_apart(at->data, 34));
+}
+
+static inline __attribute__((always_inline)) void
+octet_affine_bytes(const struct weight *w, const struct octet_at *at, struct octet *o)
+{
+    BLOCKS_APART(rows, at->data, 32);
+    load_rows16(rows, 0, o->q);
+    load_rows16(rows, 16, o->q + 4);
+    o->scale[0] = octet_groups(at->scales, w->scale_type, w->group / 32);
+    o->min = octet_groups(at->biases, w->scale_type, w->group / 32);
+}
+
+#define VNNI_FORMAT(name, call, shape, bytes)                                                      \
+    static inline __attribute__((always_inline)) void vnni_unpack_##name(                          \
+        const struct weight *w, const struct octet_at *at, struct octet *o)                        \
+    {                                                                                              \
+        (void)w;                                                                                   \
+        call;                                                                                      \
+    }                                                                                              \
+    static __attribute__((noinline)) vf vnni_last_##name(const struct lanes *l, int32_t r,         \
+                                                         const uint8_t *x, vf sum)                 \
+    {                                                                                              \
+        struct octet o;                                                                            \
+        struct octet_tail tail;                                                                    \
+        const struct octet_at at = octet_place_tail(l, bytes, r, l->blocks / 8, &tail);            \
+        vnni_unpack_##name(l->tile->weight, &at, &o);                                              \
+        return octet_dot_vnni(&o, shape, x, sum);                                                  \
+    }                                                                                              \
+    static __attribute__((noinline)) void vnni_few_##name(                                         \
+        const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc)                  \
+    {                                                                                              \
+        switch (n) {                                                                               \
+            VNNI_CASE(name, shape, bytes, 1);                                                      \
+            VNNI_CASE(name, shape, bytes, 2);                                                      \
+            VNNI_CASE(name, shape, bytes, 3);                                                      \
+            VNNI_CASE(name, shape, bytes, 4);                                                      \
+            VNNI_CASE(name, shape, bytes, 5);                                                      \
+            VNNI_CASE(name, shape, bytes, 6);                                                      \
+            VNNI_CASE(name, shape, bytes, 7);                                                      \
+            VNNI_CASE(name, shape, bytes, 8);                                                      \
+        default:                                                                                   \
+            break;                                                                                 \
+        }                                                                                          \
+    }
+#define VNNI_CASE(name, shape, bytes, n)                                                           \
+    case n:                                                                                        \
+        vnni_lines(l, vnni_unpack_##name, vnni_last_##name, shape, bytes, rows, n, acc);           \
+        break
+VNNI_FORMAT(q8_0_bytes, octet_q8_0_bytes(at, o), OCTET_LESS(128), 272)
+VNNI_FORMAT(q4_0, octet_q4_0(at, o), OCTET_LESS(8), 144)
+VNNI_FORMAT(q4_1, octet_q4_1(at, o), OCTET_MIN, 160)
+VNNI_FORMAT(mxfp4_block, octet_mxfp4_block(at, o), OCTET_LESS(12), 136)
+VNNI_FORMAT(mxfp4, octet_mxfp4(at, o), OCTET_LESS(12), 128)
+VNNI_FORMAT(affine_4, octet_affine(w, 4, at, o), OCTET_MIN, 128)
+VNNI_FORMAT(affine_8, octet_affine_bytes(w, at, o), OCTET_MIN, 256)
+VNNI_FORMAT(q4_k, octet_k4(false, at, o), OCTET_SPLIT | OCTET_MIN, 144)
+VNNI_FORMAT(q5_k, octet_k4(true, at, o), OCTET_SPLIT | OCTET_MIN, 176)
+VNNI_FORMAT(q6_k, octet_q6_k(at, o), OCTET_SPLIT | OCTET_HALVES | OCTET_LESS(32), 210)
+#undef VNNI_CASE
+#undef VNNI_FORMAT

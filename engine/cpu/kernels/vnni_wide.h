@@ -1,0 +1,257 @@
+/* Many rows of one-byte activations (AVX512-VNNI): sixteen weight rows stand in the lanes of a
+ * 512-bit vector, eight vectors of a block in registers, and every product takes four columns of a
+ * row of activations from memory into all lanes. The activations are those of vnni_few.h, and each
+ * lane of an octet has a running sum of its own here: the same bits. Included after vnni_few.h. */
+#pragma once
+#include "engine/cpu/kernels/vnni_few.h"
+
+#define VNNI_OCTETS 2 /* of a weight row at a time: half as often are sums loaded and stored */
+#define VNNI_ROWS 4   /* of activations at a time: as many sums as hide the products' latency */
+
+/* A row of activations has a sum for each lane of an octet. */
+typedef float vnni_sums[8][WIDE_HALVES * LANES];
+
+/* What a row begins with, which is read instead of being written first. */
+static _Alignas(64) const vnni_sums vnni_zeros[VNNI_ROWS];
+
+struct vnni_octets { /* unpacked weights, and what is fetched meanwhile */
+    const struct wide_block *blocks;
+    int32_t count; /* of blocks: less than eight, or of whole octets */
+    bool first;    /* the row's first */
+    const uint8_t *ahead[WIDE_HALVES];
+    size_t step; /* bytes of both to fetch for some rows of activations */
+};
+
+typedef void (*vnni_run)(const struct vnni_octets *o, const struct octet_rows *rows, size_t at,
+                         vnni_sums *sums);
+
+static inline __m512i vnni_four(const uint8_t *p)
+{
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return _mm512_set1_epi32(v);
+}
+
+static inline __m512 vnni_float(const uint8_t *p)
+{
+    return _mm512_castsi512_ps(vnni_four(p));
+}
+
+struct vnni_place { /* of a block in an octet of activations */
+    size_t columns, lane, less;
+};
+
+static inline __attribute__((always_inline)) struct vnni_place vnni_place(int shape, size_t block)
+{
+    const size_t odd = block % 2, pair = block / 2;
+    if (shape & OCTET_SPLIT)
+        return (struct vnni_place){PANEL_OCTET_LOW + 128 * odd + 4 * pair, 4 * odd + pair,
+                                   PANEL_OCTET_LESS_32 + 32 * odd + 4 * pair};
+    return (struct vnni_place){PANEL_OCTET_LOW + 4 * block, block, octet_less(shape) + 4 * block};
+}
+
+/* Where the columns that vector i is multiplied with lie, from the block's own place on. */
+static inline size_t vnni_column(int shape, int i)
+{
+    return shape & OCTET_SPLIT ? (size_t)(i % 4 * 32 + i / 4 * 16) : (size_t)i * 32;
+}
+
+/* Products of one block, or (OCTET_HALVES) its h-th half, with `count` rows, a constant. */
+static inline __attribute__((always_inline)) void vnni_products(const struct wide_block *b,
+                                                                int shape, int h, size_t block,
+                                                                const uint8_t *const *octets,
+                                                                int count, __m512 *sum)
+{
+    const struct vnni_place place = vnni_place(shape, block);
+    const bool halves = shape & OCTET_HALVES;
+    const int from = halves ? 4 * h : 0, to = halves ? 4 * h + 4 : 8;
+    const __m512 scale = _mm512_loadu_ps(&b->scale[h]);
+    __m512i total[VNNI_ROWS];
+    UNROLL
+    for (int t = 0; t < count; t++)
+        total[t] = shape >> OCTET_LESS_SHIFT ? vnni_four(octets[t] + place.less + 16 * (size_t)h)
+                                             : _mm512_setzero_si512();
+    UNROLL
+    for (int i = from; i < to; i++) {
+        const __m512i q = _mm512_loadu_si512(b->q[i]);
+        UNROLL
+        for (int t = 0; t < count; t++)
+            total[t] = _mm512_dpbusd_epi32(
+                total[t], q, vnni_four(octets[t] + place.columns + vnni_column(shape, i)));
+    }
+    UNROLL
+    for (int t = 0; t < count; t++) {
+        const __m512 factor = vnni_float(octets[t] + PANEL_OCTET_SCALE + 4 * place.lane);
+        sum[t] =
+            _mm512_fmadd_ps(_mm512_cvtepi32_ps(total[t]), _mm512_mul_ps(scale, factor), sum[t]);
+        if (shape & OCTET_MIN)
+            sum[t] =
+                _mm512_fmadd_ps(_mm512_loadu_ps(b->min),
+                                vnni_float(octets[t] + PANEL_OCTET_SUM + 4 * place.lane), sum[t]);
+    }
+}
+
+/* What the blocks of one lane add to `count` rows: block `number` of each octet, of which there are
+ * one or two; or (OCTET_HALVES) the h-th half of two blocks that follow each other. */
+static inline __attribute__((always_inline)) void vnni_lane(const struct vnni_octets *o, int shape,
+                                                            int h, size_t number,
+                                                            const uint8_t *const *octets, int count,
+                                                            int n_octets, vnni_sums *sums)
+{
+    const bool halves = shape & OCTET_HALVES;
+    const size_t lane = halves ? number + 4 * (size_t)h : vnni_place(shape, number).lane;
+    const vnni_sums *from = o->first ? vnni_zeros : sums;
+    __m512 sum[VNNI_ROWS];
+    UNROLL
+    for (int t = 0; t < count; t++)
+        sum[t] = _mm512_load_ps(from[t][lane]);
+    UNROLL
+    for (int i = 0; i < n_octets; i++) {
+        const struct wide_block *b = o->blocks + 8 * i;
+        const uint8_t *x[VNNI_ROWS];
+        UNROLL
+        for (int t = 0; t < count; t++)
+            x[t] = octets[t] + i * PANEL_OCTET_BYTES;
+        if (halves) {
+            vnni_products(b + 2 * number, shape, h, 2 * number, x, count, sum);
+            vnni_products(b + 2 * number + 1, shape, h, 2 * number + 1, x, count, sum);
+        } else {
+            vnni_products(b + number, shape, h, number, x, count, sum);
+        }
+    }
+    UNROLL
+    for (int t = 0; t < count; t++)
+        _mm512_store_ps(sums[t][lane], sum[t]);
+}
+
+static inline void vnni_fetch(const struct vnni_octets *o, int32_t part)
+{
+    for (int half = 0; half < WIDE_HALVES; half++)
+        fetch_lines(o->ahead[half] + (size_t)part * o->step, o->step);
+}
+
+/* Blocks times n rows, whose octets begin `at` bytes after x->row. */
+#define VNNI_RUN(name, shape)                                                                      \
+    VNNI_SOME(name##_1, shape, 1)                                                                  \
+    VNNI_SOME(name##_2, shape, 2)                                                                  \
+    VNNI_SOME(name##_3, shape, 3)                                                                  \
+    VNNI_SOME(name##_4, shape, VNNI_ROWS)                                                          \
+    static void name(const struct vnni_octets *o, const struct octet_rows *rows, size_t at,        \
+                     vnni_sums *sums)                                                              \
+    {                                                                                              \
+        int32_t t = 0;                                                                             \
+        for (; t + VNNI_ROWS <= rows->n; t += VNNI_ROWS) {                                         \
+            vnni_fetch(o, t / VNNI_ROWS);                                                          \
+            name##_4(o, rows->row + t, at, sums + t);                                              \
+        }                                                                                          \
+        if (t < rows->n)                                                                           \
+            vnni_fetch(o, t / VNNI_ROWS);                                                          \
+        switch (rows->n - t) {                                                                     \
+        case 3:                                                                                    \
+            name##_3(o, rows->row + t, at, sums + t);                                              \
+            break;                                                                                 \
+        case 2:                                                                                    \
+            name##_2(o, rows->row + t, at, sums + t);                                              \
+            break;                                                                                 \
+        case 1:                                                                                    \
+            name##_1(o, rows->row + t, at, sums + t);                                              \
+            break;                                                                                 \
+        default:                                                                                   \
+            break;                                                                                 \
+        }                                                                                          \
+    }
+#define VNNI_SOME(name, shape, n)                                                                  \
+    static __attribute__((noinline)) void name(                                                    \
+        const struct vnni_octets *o, const uint8_t *const *rows, size_t at, vnni_sums *sums)       \
+    {                                                                                              \
+        const uint8_t *x[n];                                                                       \
+        UNROLL                                                                                     \
+        for (int i = 0; i < (n); i++)                                                              \
+            x[i] = rows[i] + at;                                                                   \
+        const int32_t lanes = o->count < 8 ? o->count : 8;                                         \
+        if ((shape) & OCTET_HALVES)                                                                \
+            for (int h = 0; h < 2; h++)                                                            \
+                VNNI_LANES(o, shape, h, x, n, lanes / 2, sums);                                    \
+        else                                                                                       \
+            VNNI_LANES(o, shape, 0, x, n, lanes, sums);                                            \
+    }
+#define VNNI_LANES(o, shape, h, x, n, lanes, sums)                                                 \
+    do {                                                                                           \
+        if ((o)->count > 8)                                                                        \
+            for (int32_t k = 0; k < (lanes); k++)                                                  \
+                vnni_lane(o, shape, h, (size_t)k, x, n, 2, sums);                                  \
+        else                                                                                       \
+            for (int32_t k = 0; k < (lanes); k++)                                                  \
+                vnni_lane(o, shape, h, (size_t)k, x, n, 1, sums);                                  \
+    } while (0)
+VNNI_RUN(vnni_wide_less_8, OCTET_LESS(8))
+VNNI_RUN(vnni_wide_less_12, OCTET_LESS(12))
+VNNI_RUN(vnni_wide_less_128, OCTET_LESS(128))
+VNNI_RUN(vnni_wide_min, OCTET_MIN)
+VNNI_RUN(vnni_wide_k4, OCTET_SPLIT | OCTET_MIN)
+VNNI_RUN(vnni_wide_q6_k, OCTET_SPLIT | OCTET_HALVES | OCTET_LESS(32))
+#undef VNNI_SOME
+#undef VNNI_RUN
+
+static inline void wide_q8_0_bytes(const struct lanes *l, int half, int32_t g, int32_t count,
+                                   struct wide_block *to)
+{
+    for (int32_t k = 0; k < count; k++, to++) {
+        const size_t at = (size_t)(8 * g + k) * 34;
+        vi v[8];
+        load_rows16(l->data, at + 2, v);
+        load_rows16(l->data, at + 18, v + 4);
+        UNROLL
+        for (int i = 0; i < 8; i++)
+            to->q[i][half] = _mm256_xor_si256(v[i], vi_set1((int32_t)0x80808080));
+        to->scale[0][half] = _mm256_cvtph_ps(wide_words(l, at));
+    }
+}
+
+/* The lanes of an octet summed as sum_lanes() does. */
+static inline __m512 vnni_sum(const vnni_sums *s)
+{
+    __m512 v[8];
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        v[i] = _mm512_loadu_ps((*s)[i]);
+    return _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(v[0], v[1]), _mm512_add_ps(v[2], v[3])),
+                         _mm512_add_ps(_mm512_add_ps(v[4], v[5]), _mm512_add_ps(v[6], v[7])));
+}
+
+/* Each half fetches ahead what is its own of the next tile. */
+static inline void vnni_next(struct lanes l[WIDE_HALVES])
+{
+    const struct weight *w = l->tile->weight;
+    const size_t tile = (size_t)(WIDE_HALVES * LANES) * w->row_bytes;
+    const bool more = l->tile->row + 2 * WIDE_HALVES * LANES <= w->rows;
+    for (int half = 0; half < WIDE_HALVES; half++)
+        l[half].ahead = l[half].data[0] + (more ? tile : 0);
+}
+
+/* Both halves of a tile times some rows; acc [x->n, WIDE_HALVES * LANES]. */
+static void vnni_wide(struct lanes l[WIDE_HALVES], wide_unpack unpack, vnni_run run,
+                      const struct octet_rows *x, float *acc)
+{
+    _Alignas(64) vnni_sums sums[KERNEL_MAX_TILE_ROWS];
+    _Alignas(64) struct wide_block blocks[8 * VNNI_OCTETS];
+    struct vnni_octets o = {.blocks = blocks, .first = true};
+    const size_t parts = ((size_t)x->n + VNNI_ROWS - 1) / VNNI_ROWS;
+    vnni_next(l);
+    if (l->blocks < 8) /* some lanes of an octet have no block */
+        memset(sums, 0, (size_t)x->n * sizeof *sums);
+    for (int32_t b = 0; b < l->blocks; b += o.count) {
+        const int32_t left = l->blocks - b;
+        o.count = left >= 8 * VNNI_OCTETS ? 8 * VNNI_OCTETS : left < 8 ? left : 8;
+        o.step = ((size_t)o.count * l->ahead_step / parts + 64) & ~(size_t)63;
+        for (int half = 0; half < WIDE_HALVES; half++) {
+            o.ahead[half] = l[half].ahead + (size_t)b * l->ahead_step;
+            for (int32_t k = 0; k < o.count; k += 8)
+                unpack(&l[half], half, (b + k) / 8, o.count - k < 8 ? o.count - k : 8, blocks + k);
+        }
+        run(&o, x, (size_t)(b / 8) * PANEL_OCTET_BYTES, sums);
+        o.first = false;
+    }
+    for (int32_t t = 0; t < x->n; t++)
+        _mm512_storeu_ps(acc + t * WIDE_HALVES * LANES, vnni_sum(&sums[t]));
+}
