@@ -21,7 +21,8 @@ struct few {                /* a tile, and the rows that it is multiplied with *
     int32_t blocks;
 };
 
-/* Sixteen bytes of weight rows i, i + 4, i + 8 and i + 12. */
+/* Sixteen bytes of weight rows i, i + 4, i + 8 and i + 12. By halves of two plain loads: one that
+ * broadcasts into a part takes the unit that shuffles. */
 static inline vi few_part(const uint8_t *const rows[4], size_t at)
 {
     const __m256i low = _mm256_inserti128_si256(
