@@ -334,8 +334,8 @@ static void test_thread_tuner_is_not_misled_by_threads_that_wake(void **state)
     int single = 0;
     for (int i = 0; i < 2000; i++) {
         const bool one = thread_tuner_single(&t, 1), woke = before && !one;
-        const uint64_t cold = i < 3 ? 5000000 : 0; /* the first steps find nothing in the caches */
-        thread_tuner_record(&t, 1, one, cold + (one ? 300000u : woke ? 320000u : 200000u));
+        const uint64_t busy = i < 200 && !one ? 5000000 : 0; /* the others don't run at first */
+        thread_tuner_record(&t, 1, one, busy + (one ? 300000u : woke ? 320000u : 200000u));
         before = one;
         single += i >= 1900 && one;
     }
