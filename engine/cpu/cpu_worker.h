@@ -139,7 +139,7 @@ struct backend {
 
     struct stream stream;
 
-    struct thread_tuner tuner;
+    struct thread_tuner tuner, context_tuner; /* the latter of steps with step.context */
     struct backend_counters counters;
 };
 

@@ -101,6 +101,20 @@ static inline void offer(struct candidates *c, int32_t id, float logit)
     c->ids[i] = id;
 }
 
+/* The first logit of this value, sixteen at a time; `to`: there is none. */
+static int32_t find_logit(const float *logits, int32_t from, int32_t to, float value)
+{
+    for (int found = 0; from + 16 <= to; from += 16) {
+        for (int32_t i = 0; i < 16; i++)
+            found |= logits[from + i] == value;
+        if (found)
+            break;
+    }
+    while (from < to && logits[from] != value)
+        from++;
+    return from;
+}
+
 static void offer_range(struct candidates *c, const float *logits, int32_t from, int32_t to)
 {
     float bar = c->n == c->limit ? c->logits[c->n - 1] : -INFINITY;
@@ -134,7 +148,12 @@ static void scan(struct worker *w, const float *logits, int32_t n)
             float *stats = b->chunk_stats + ((size_t)i * (size_t)chunks + (size_t)chunk) * 2;
             stats[0] = b->kernels->max(row + first, end - first);
             stats[1] = b->kernels->sum_exp(row + first, end - first, stats[0]);
-            if (c.n < c.limit || stats[0] > c.logits[c.n - 1])
+            if (c.n == c.limit && !(stats[0] > c.logits[c.n - 1]))
+                continue;
+            const int32_t best = c.limit == 1 ? find_logit(row, first, end, stats[0]) : end;
+            if (best < end)
+                offer(&c, best, stats[0]);
+            else
                 offer_range(&c, row, first, end);
         }
         w->n_candidates[i] = c.n;

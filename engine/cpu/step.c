@@ -220,7 +220,8 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
     b->stream.failed = false;
     b->stream.predicts = b->params.experts && (!b->params.route || b->params.predict) &&
                          expert_cache_prefetching(b->params.experts);
-    bool single = b->n_workers > 1 && thread_tuner_single(&b->tuner, b->rows.n);
+    struct thread_tuner *tuner = s->context ? &b->context_tuner : &b->tuner;
+    bool single = b->n_workers > 1 && thread_tuner_single(tuner, b->rows.n);
     for (int32_t i = 0; i < b->n_workers; i++) {
         b->workers[i].weight_bytes = b->workers[i].kv_bytes = 0;
         b->workers[i].count = single ? 1 : b->n_workers;
@@ -241,7 +242,7 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
         b->counters.step_ns += took;
         return false;
     }
-    thread_tuner_record(&b->tuner, b->rows.n, single, took);
+    thread_tuner_record(tuner, b->rows.n, single, took);
     b->counters.step_ns += took;
     return true;
 }

@@ -7,6 +7,10 @@
 #define FIRST_INTERVAL 24
 #define LAST_INTERVAL 1536
 #define BETTER 0.9 /* a switch must gain a tenth */
+/* Steps of a try, of which the last counts: threads that slept through the steps before are woken
+ * by the first. */
+#define TRIES 3
+#define STALE 2 /* a mean that is so many times a step is of steps that found cold caches */
 
 static struct thread_tuner_class *class_of(struct thread_tuner *t, int32_t rows)
 {
@@ -34,10 +38,10 @@ void thread_tuner_record(struct thread_tuner *t, int32_t rows, bool single, uint
     double *mean = &c->ns[single], row = (double)ns / (double)rows;
     bool trial = single != c->single;
     /* A trial stands for itself: what it was long ago says nothing. */
-    *mean = trial || *mean <= 0 ? row : *mean + (row - *mean) / 8;
-    if (!trial)
+    *mean = trial || *mean <= 0 || *mean > STALE * row ? row : *mean + (row - *mean) / 8;
+    if (!trial || ++c->tried < TRIES)
         return;
-    c->steps = 0;
+    c->steps = c->tried = 0;
     if (row < BETTER * c->ns[c->single]) {
         c->single = single;
         c->interval = FIRST_INTERVAL;

@@ -15,6 +15,7 @@ struct thread_tuner_class {
     double ns[2];     /* moving mean of a row's time: [0] all threads, [1] one; 0: not tried */
     int32_t steps;    /* since the other way was tried */
     int32_t interval; /* steps between tries; doubles while they confirm the choice */
+    int32_t tried;    /* steps of the running try */
 };
 
 struct thread_tuner {

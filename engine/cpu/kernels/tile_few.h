@@ -21,13 +21,17 @@ struct few {                /* a tile, and the rows that it is multiplied with *
     int32_t blocks;
 };
 
-/* Sixteen bytes of weight rows i, i + 4, i + 8 and i + 12. */
+/* Sixteen bytes of weight rows i, i + 4, i + 8 and i + 12. By halves of two plain loads: one that
+ * broadcasts into a part takes the unit that shuffles. */
 static inline vi few_part(const uint8_t *const rows[4], size_t at)
 {
-    vi v = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(rows[0] + at)));
-    v = _mm512_mask_broadcast_i32x4(v, 0x00f0, _mm_loadu_si128((const __m128i *)(rows[1] + at)));
-    v = _mm512_mask_broadcast_i32x4(v, 0x0f00, _mm_loadu_si128((const __m128i *)(rows[2] + at)));
-    return _mm512_mask_broadcast_i32x4(v, 0xf000, _mm_loadu_si128((const __m128i *)(rows[3] + at)));
+    const __m256i low = _mm256_inserti128_si256(
+                      _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(rows[0] + at))),
+                      _mm_loadu_si128((const __m128i *)(rows[1] + at)), 1),
+                  high = _mm256_inserti128_si256(
+                      _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(rows[2] + at))),
+                      _mm_loadu_si128((const __m128i *)(rows[3] + at)), 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
 /* Four such parts: dword j of weight row r comes to lane r of part[j]. */

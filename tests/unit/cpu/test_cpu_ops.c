@@ -327,17 +327,33 @@ static int single_of_last_100(struct thread_tuner *t, uint64_t together, uint64_
     return alone;
 }
 
+/* Threads that sleep while one computes are slow in the first step that wakes them. */
+static void test_thread_tuner_is_not_misled_by_threads_that_wake(void **state)
+{
+    struct thread_tuner t = {0};
+    bool before = false;
+    int single = 0;
+    for (int i = 0; i < 2000; i++) {
+        const bool one = thread_tuner_single(&t, 1), woke = before && !one;
+        const uint64_t busy = i < 200 && !one ? 5000000 : 0; /* the others don't run at first */
+        thread_tuner_record(&t, 1, one, busy + (one ? 300000u : woke ? 320000u : 200000u));
+        before = one;
+        single += i >= 1900 && one;
+    }
+    assert_in_range(single, 0, 3);
+}
+
 static void test_thread_tuner_finds_the_faster_way_and_follows_a_change(void **state)
 {
     struct thread_tuner t = {0};
-    assert_true(single_of_last_100(&t, 500, 900) <= 2);
-    single_of_last_100(&t, 9000, 900); /* the machine gets busy */
+    assert_true(single_of_last_100(&t, 500, 900) <= 6); /* two tries */
+    single_of_last_100(&t, 9000, 900);                  /* the machine gets busy */
     single_of_last_100(&t, 9000, 900);
-    assert_true(single_of_last_100(&t, 9000, 900) >= 98);
+    assert_true(single_of_last_100(&t, 9000, 900) >= 94);
     single_of_last_100(&t, 500, 900);
     single_of_last_100(&t, 500, 900);
-    assert_true(single_of_last_100(&t, 500, 900) <= 2);
-    assert_false(thread_tuner_single(&t, 17)); /* large steps: always together */
+    assert_true(single_of_last_100(&t, 500, 900) <= 6); /* two tries */
+    assert_false(thread_tuner_single(&t, 17));          /* large steps: always together */
 }
 
 static void test_an_idle_pool_uses_no_cpu(void **state)
@@ -387,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_every_run_reaches_every_member_once),
         cmocka_unit_test(test_a_run_alone_leaves_the_others_asleep),
         cmocka_unit_test(test_thread_tuner_finds_the_faster_way_and_follows_a_change),
+        cmocka_unit_test(test_thread_tuner_is_not_misled_by_threads_that_wake),
         cmocka_unit_test(test_each_is_called_once),
         cmocka_unit_test(test_copiers_keep_to_the_affinity),
         cmocka_unit_test(test_an_idle_pool_uses_no_cpu),
