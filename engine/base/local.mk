@@ -2,6 +2,7 @@ noinst_LIBRARIES += libsluice-base.a
 libsluice_base_a_SOURCES = \
 	%D%/arena.c %D%/arena.h \
 	%D%/buf.c %D%/buf.h \
+	%D%/busy_poll.c %D%/busy_poll.h \
 	%D%/clock.c %D%/clock.h \
 	%D%/err.c %D%/err.h \
 	%D%/file.c %D%/file.h \

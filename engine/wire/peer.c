@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -135,6 +136,18 @@ int peer_next(struct peer *p, struct frame *f, size_t *used, double deadline, st
             return -1;
         }
     }
+}
+
+bool peer_poll_busily(const struct peer *p, double us)
+{
+    const double until = clock_ms() + us / 1e3;
+    struct pollfd fd = {.fd = p->fd, .events = POLLIN};
+    do {
+        if (poll(&fd, 1, 0) > 0)
+            return true;
+        sched_yield();
+    } while (clock_ms() < until);
+    return false;
 }
 
 void peer_close(struct peer *p)

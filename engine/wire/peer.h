@@ -24,4 +24,6 @@ int peer_peek(const struct peer *p, struct frame *f, size_t *used, struct err *e
 /* The next frame, waiting for it: 1, 0 (deadline), -1. It stays until in_pos is moved by *used; the
  * bytes stay where they are until the next call. */
 int peer_next(struct peer *p, struct frame *f, size_t *used, double deadline, struct err *e);
+/* Is there something to read within `us`? Awake, but for what yields the core to others. */
+bool peer_poll_busily(const struct peer *p, double us);
 void peer_close(struct peer *p);

@@ -7,9 +7,11 @@
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/session_cookie.h"
 #include "fcgi/auth/limits.h"
+#include "fcgi/auth/usage_ledger.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/process/worker.h"
 #include "sql/core/store.h"
 #include "sql/users/store_limits.h"
 
@@ -18,11 +20,12 @@
 static bool show_limits(struct request *r, struct err *e)
 {
     const int64_t day = clock_wall_s() / DAY_S;
+    const struct usage_of mine = {r->who.user_id, day};
     struct store_user_limits l;
     int64_t tokens = 0, bytes = 0;
     bool own;
     if (!limits_of_user(r, r->who.user_id, &l, &own, e) ||
-        !store_used_tokens(r->store, r->who.user_id, day, &tokens, e) ||
+        !usage_ledger_used(r->worker->shared, r->store, &mine, &tokens, e) ||
         !store_used_bytes(r->store, r->who.user_id, &bytes, e))
         return false;
     cJSON *o = cJSON_CreateObject(), *used;

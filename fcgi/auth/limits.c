@@ -8,6 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json/json.h"
+#include "fcgi/auth/usage_ledger.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
@@ -181,6 +182,15 @@ static bool read_used(struct request *r, int64_t day, int64_t *used, struct err 
     return true;
 }
 
+/* Where the day's tokens may end, those count too that are not in the database yet. */
+static bool read_near(struct request *r, int64_t day, int64_t *used, struct err *e)
+{
+    if (r->who.limits.tokens_per_day - *used > NEAR_TOKENS)
+        return true;
+    const struct usage_of mine = {r->who.user_id, day};
+    return usage_ledger_used(r->worker->shared, r->store, &mine, used, e);
+}
+
 /* How much of the day's tokens is used; the day ends at midnight, UTC. */
 static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
 {
@@ -188,7 +198,7 @@ static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
     int64_t used = 0;
     if (!limit)
         return true;
-    if (!read_used(r, now / DAY_S, &used, e))
+    if (!read_used(r, now / DAY_S, &used, e) || !read_near(r, now / DAY_S, &used, e))
         return false;
     r->who.used_today = used;
     if (used + (prompt_tokens ? prompt_tokens : 1) <= limit) /* not known yet: at least one */
@@ -207,12 +217,6 @@ static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
     err_param(e, "limit", limit);
     err_param(e, "needed", prompt_tokens);
     return err_param(e, "seconds", r->error_override.retry_after_s);
-}
-
-bool limits_day_is_near(const struct request *r)
-{
-    const int64_t limit = r->who.limits.tokens_per_day;
-    return limit && limit - r->who.used_today <= NEAR_TOKENS;
 }
 
 static bool refuse_storage(struct request *r, int64_t used, struct err *e)

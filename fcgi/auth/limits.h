@@ -32,9 +32,6 @@ bool limits_request(struct request *r, struct err *e); /* counts one */
 bool limits_enter(struct request *r, int64_t prompt_tokens, int jobs, struct err *e);
 bool limits_take(struct request *r, int64_t prompt_tokens, struct err *e); /* of an entered job */
 void limits_spend(struct request *r, int64_t tokens); /* generated; negative: given back */
-/* Of an entered job: the day's tokens may end with it or the next ones, so it is to be counted
- * before they are let in. */
-bool limits_day_is_near(const struct request *r);
 void limits_leave(struct request *r); /* the jobs of limits_enter have ended; harmless without it */
 /* May the user keep so many bytes more? 413. Asked before work is done for it; of several who come
  * at once the store lets in those who fit (storage_bytes of what is written), and

@@ -9,4 +9,5 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/passkeys.c %D%/passkeys.h \
 	%D%/loopback.c %D%/loopback.h \
 	%D%/session_cookie.c %D%/session_cookie.h \
-	%D%/throttle.c %D%/throttle.h
+	%D%/throttle.c %D%/throttle.h \
+	%D%/usage_ledger.c %D%/usage_ledger.h

@@ -114,6 +114,15 @@ bool reply_head(struct request *r, int status, const char *content_type)
     return ok && FCGX_PutStr("\r\n", 2, r->fcgx->out) == 2;
 }
 
+void reply_finish(struct request *r)
+{
+    if (!r->replied)
+        return;
+    FCGX_FClose(r->fcgx->err); /* the last of the two that is closed ends the request */
+    if (FCGX_FClose(r->fcgx->out) != 0)
+        r->client_gone = true;
+}
+
 bool reply_bytes(struct request *r, int status, const char *content_type, const char *data,
                  size_t len)
 {

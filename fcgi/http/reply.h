@@ -24,6 +24,9 @@ bool reply_json_buf(struct request *r, int status,
                     const struct buf *b);        /* b holds JSON text; 500 when it failed */
 bool reply_empty(struct request *r, int status); /* 204 */
 bool reply_error(struct request *r, const struct err *e); /* r->error_override may sharpen it */
+/* Ends the reply, before its request has ended: the client need not wait for what is still to do.
+ */
+void reply_finish(struct request *r);
 /* Answers nginx's question whether a request may bring its body (r->authorise_only). nginx
  * understands 401 and 403 alone and drops the body of the answer, so that the true status and the
  * error object travel in headers, and nginx makes the reply of them (nginx/server.conf.in). A fault

@@ -79,6 +79,7 @@ struct request {
     struct buf headers; /* reply_header's lines, until they are sent */
     bool handed_over;   /* the master has the connection: stream_abort.h */
     bool replied;       /* headers were sent: an error can no longer change the status */
+    bool counted;       /* by route_counts */
     bool client_gone;
     int status;
     uint64_t bytes_out;

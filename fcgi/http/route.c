@@ -197,12 +197,15 @@ static bool dispatch(struct request *r, struct err *e)
     return authorise(r, e) && (!whole || request_read_body(r, e)) && m.route->handler(r, e);
 }
 
-static void count_and_log(struct request *r)
+void route_counts(struct request *r)
 {
     struct shared *s = r->worker->shared;
     uint64_t total = clock_ns() - r->begin_ns;
     uint64_t overhead = total > r->engine_ns ? total - r->engine_ns : 0;
     bool stream = r->route && r->route->pool == POOL_STREAM;
+    if (r->counted)
+        return;
+    r->counted = true;
     shared_count_request(s, r->route_index, r->status);
     if (r->status >= 500 && !(r->status == 503 && r->route && r->route->probe))
         atomic_fetch_add_explicit(&s->http_errors, 1, memory_order_relaxed);
@@ -211,8 +214,12 @@ static void count_and_log(struct request *r)
     if (r->first_byte_ns > r->begin_ns)
         shared_observe(&s->first_byte, r->first_byte_ns - r->begin_ns);
     atomic_fetch_add_explicit(&s->bytes_out, r->bytes_out, memory_order_relaxed);
-    if (r->client_gone)
-        atomic_fetch_add_explicit(&s->client_gone, 1, memory_order_relaxed);
+}
+
+static void write_log(const struct request *r)
+{
+    uint64_t total = clock_ns() - r->begin_ns;
+    uint64_t overhead = total > r->engine_ns ? total - r->engine_ns : 0;
     const bool poll = r->route && r->route->polled && r->status < 400;
     log_write(poll ? LOG_DEBUG : LOG_INFO, LOG_MODULE,
               "id=%s method=%s route=%s status=%d ms=%.1f overhead_ms=%.2f in=%zu out=%llu "
@@ -223,6 +230,14 @@ static void count_and_log(struct request *r)
               (unsigned long long)r->bytes_out, (long long)r->who.user_id, (long long)r->who.key_id,
               (unsigned long long)r->job, (int)r->prompt_tokens, (int)r->completion_tokens,
               r->client_gone ? " gone=1" : "");
+}
+
+static void count_and_log(struct request *r)
+{
+    route_counts(r);
+    if (r->client_gone)
+        atomic_fetch_add_explicit(&r->worker->shared->client_gone, 1, memory_order_relaxed);
+    write_log(r);
 }
 
 void route_serve(struct request *r, const struct err *refused)

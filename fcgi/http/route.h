@@ -119,3 +119,6 @@ const char *http_method_name(enum http_method m);
 /* Authorises, reads, dispatches, answers errors, counts and logs one accepted request. refused: why
  * request_begin would not have it, or NULL. */
 void route_serve(struct request *r, const struct err *refused);
+/* Counts the request once, also before it is over: where a handler lets its client see the reply's
+ * end while it has still to do, the counters are right when the client looks at them. */
+void route_counts(struct request *r);

@@ -9,24 +9,28 @@
 
 #include "engine/base/log.h"
 #include "fcgi/auth/limits.h"
+#include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/http/route.h"
 #include "fcgi/inference/usage.h"
 
 /* What was written has woken nginx, often for this very processor, since the kernel expects of who
- * writes to a socket that it sleeps next. But the answer is counted and logged first, and the
- * client would wait for that. */
-static void let_go(const struct answer_view *v, const struct err *e)
+ * writes to a socket that it sleeps next. But the log is still to be written, and the client would
+ * wait for that: it gets the last event first, and then the end of a whole answer. */
+static void let_go(struct request *r, const struct answer_view *v, const struct err *e)
 {
     v->end(v->listener.context, e);
     sched_yield();
+    if (e)
+        return;
+    route_counts(r);
+    reply_finish(r);
 }
 
-/* Before the client has all of its answer, since it may send the next request then. Where the day's
- * tokens may end, the next one meets what this one used. */
+/* Before the client has all of its answer, since it may send the next request then. */
 static void leave(struct inference *x)
 {
-    if (limits_day_is_near(x->r))
-        usage_note(x);
+    usage_note(x);
     limits_leave(x->r);
 }
 
@@ -37,7 +41,7 @@ static bool run_whole(struct inference *x, const struct answer_view *v, struct e
     if (!inference_run(x, e))
         return false;
     leave(x);
-    let_go(v, NULL);
+    let_go(x->r, v, NULL);
     return true;
 }
 
@@ -49,7 +53,7 @@ static void run_stream(struct inference *x, const struct answer_view *v)
     bool whole = inference_run(x, &broken);
     if (whole) /* else its jobs run until they are closed */
         leave(x);
-    let_go(v, whole ? NULL : &broken);
+    let_go(r, v, whole ? NULL : &broken);
     if (!whole && !r->client_gone)
         log_warn("id=%s stream ended with %s: %s", r->id, err_code_name(broken.code), broken.text);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "engine/base/log.h"
+#include "fcgi/auth/usage_ledger.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/process/shared.h"
@@ -60,7 +61,7 @@ void usage_note(struct inference *x)
                               .prompt_tokens = u.prompt_tokens,
                               .cached_tokens = u.cached_tokens,
                               .completion_tokens = u.completion_tokens};
-    if (r->store && !store_usage_add(r->store, &row, &e))
+    if (r->store && !usage_ledger_add(r->slot, r->store, &row, &e))
         log_warn("id=%s not counted: %s", r->id, e.text);
     if (r->slot)
         r->slot->user_id = 0;
@@ -72,7 +73,7 @@ void usage_note_texts(struct request *r, int64_t tokens)
     const struct store_usage row = {
         .user_id = r->who.user_id, .key_id = r->who.key_id, .requests = 1, .prompt_tokens = tokens};
     r->prompt_tokens = (int)tokens;
-    if (r->store && !store_usage_add(r->store, &row, &e))
+    if (r->store && !usage_ledger_add(r->slot, r->store, &row, &e))
         log_warn("id=%s not counted: %s", r->id, e.text);
 }
 
@@ -93,6 +94,8 @@ static void sweep_slot(struct shared_child *c, struct store *store)
 
 void usage_sweep(struct shared *s, struct store *store)
 {
+    struct err e = {0};
+    usage_ledger_count(s, store, &e); /* the recorder says so where it fails */
     for (int i = 0; store && i < SHARED_CHILDREN; i++) {
         struct shared_child *c = &s->pool[POOL_STREAM].child[i];
         if (c->user_id &&

@@ -19,11 +19,11 @@ struct store;
 struct engine_usage usage_so_far(const struct inference *x);
 /* Writes them into the slot. It is cheap enough to do after each batch of events. */
 void usage_track(const struct inference *x);
-/* Adds them to the database at the end, once, and fills the log's fields of the request. A failure
- * is logged. An inference that the engine never accepted counts nothing. */
+/* Adds them to what is to be counted (usage_ledger.h), once, and fills the log's fields of the
+ * request. A failure is logged. An inference that the engine never accepted counts nothing. */
 void usage_note(struct inference *x);
 /* The same for a request without an answer: texts that were embedded or scored. */
 void usage_note_texts(struct request *r, int64_t tokens);
-/* Counts what dead processes of the stream pool left in their slots. store NULL: nothing happens.
- */
+/* Counts what the stream pool's ended answers used, and what dead processes left in their slots.
+ * store NULL: nothing happens. */
 void usage_sweep(struct shared *s, struct store *store);

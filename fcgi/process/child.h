@@ -20,8 +20,8 @@ struct child_service {
     /* fcgx holds a connection that was accepted. store NULL: the database can't be opened. */
     void (*serve)(void *server, struct store *store);
     void (*close)(void *server);
-    /* Before the first connection of a process with one thread. May be NULL. */
-    void (*starting)(struct shared *s, struct store *store);
+    /* Before the first connection of a process with one thread, and after its last. May be NULL. */
+    void (*settle)(struct shared *s, struct store *store);
 };
 
 struct child_params {

@@ -10,6 +10,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/shared_audit.c \
 	%D%/shared_known.c \
 	%D%/shared_limit.c \
+	%D%/shared_usage.c \
 	%D%/side_model.c %D%/side_model.h \
 	%D%/state.h \
 	%D%/stream_abort.c %D%/stream_abort.h \

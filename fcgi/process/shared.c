@@ -182,7 +182,7 @@ void shared_throttle_clear(struct shared *s, const struct shared_throttle_subjec
 
 /* The 22nd field of /proc/PID/stat; the second is a name in brackets, which may hold anything. 0:
  * there is no such process. */
-static int64_t born_of(pid_t pid)
+int64_t shared_process_born(pid_t pid)
 {
     char path[32], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -199,7 +199,7 @@ static int64_t born_of(pid_t pid)
 
 bool shared_process_gone(pid_t pid, int64_t born)
 {
-    return pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH) || born_of(pid) != born;
+    return pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH) || shared_process_born(pid) != born;
 }
 
 void shared_rows_inherit(struct shared_pool *board)
@@ -235,7 +235,7 @@ bool shared_row_claim(struct shared_child *c, pid_t mine)
     int32_t owner = 0;
     if (!atomic_compare_exchange_strong(&c->pid, &owner, (int32_t)mine) && owner != (int32_t)mine)
         return false;
-    c->born = born_of(mine);
+    c->born = shared_process_born(mine);
     c->waits_local = 0; /* of one that was killed */
     return true;
 }

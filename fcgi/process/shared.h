@@ -25,6 +25,7 @@
 #define SHARED_LOCALS                                                                              \
     32                    /* models of this machine beside the first; sql: STORE_LOCAL_MODELS_MAX  \
                            */
+#define SHARED_USED 8     /* users, keys and days of a process's answers in a second */
 #define SHARED_KNOWN 1024 /* of a kind; the one that was noted longest ago makes room */
 
 struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), not cumulative; the
@@ -43,6 +44,17 @@ enum stream_state {
     STREAM_NONE,
     STREAM_OPEN,    /* a stream is open on the connection, at the end of an event */
     STREAM_WRITING, /* and an event may be half written */
+};
+
+/* What a process's answers used, until somebody counts it: usage_ledger.h. */
+struct shared_used {
+    _Atomic int64_t user_id; /* 0: free. Set last */
+    _Atomic int64_t key_id, day, requests, prompt_tokens, cached_tokens, completion_tokens;
+};
+struct shared_usage {
+    _Atomic uint64_t holder; /* who reads or changes the rest; 0: nobody */
+    _Atomic int32_t any;     /* 0: all are free */
+    struct shared_used used[SHARED_USED];
 };
 
 struct shared_child {
@@ -64,8 +76,10 @@ struct shared_child {
     _Atomic int32_t usage_pid;       /* who wrote this, */
     _Atomic int64_t usage_born;      /* and when that process began */
     _Atomic int32_t prompt_tokens, cached_tokens, completion_tokens;
-    _Atomic int32_t jobs;      /* of the key and of its user */
-    _Atomic int64_t jobs_user; /* the user */
+    struct shared_usage usage[2]; /* those that have ended; while one is being counted the other
+                                    one is written to */
+    _Atomic int32_t jobs;         /* of the key and of its user */
+    _Atomic int64_t jobs_user;    /* the user */
     _Atomic uint64_t ticket; /* 0: none, 1: being drawn, else the order in which inferences came */
 };
 
@@ -230,3 +244,7 @@ bool shared_row_claim(struct shared_child *c, pid_t mine);
  * process's by now: after a restart of the machine, and in a container as a rule, the same numbers
  * are given out again. */
 bool shared_process_gone(pid_t pid, int64_t born);
+int64_t shared_process_born(pid_t pid);
+/* Holds a row for this process; false: a living one does. */
+bool shared_usage_take(struct shared_usage *u, pid_t mine, int64_t born);
+void shared_usage_give(struct shared_usage *u);

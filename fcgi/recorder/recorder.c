@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "fcgi/auth/limits.h"
+#include "fcgi/auth/usage_ledger.h"
 #include "fcgi/process/local_model.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
@@ -51,8 +53,8 @@ struct recorder {
     struct recorder_answer *answers[MAX_ANSWERS];
     int n;
     bool look_now, more_to_read, stopping;
-    bool failing; /* the last write did not work */
-    double next_look, retry_at, next_sample, next_suppressed;
+    bool failing, uncounted; /* the last write did not work */
+    double next_look, retry_at, next_sample, next_suppressed, next_usage;
     struct db_maintenance maintenance;
     struct audit_ship audit;
     struct cache_followers prompts;
@@ -185,6 +187,18 @@ static void note_history(struct recorder *r, double now)
 }
 
 /* ---- the audit log ---- */
+
+static void count_usage(struct recorder *r, double now)
+{
+    struct err e = {0};
+    if (!r->p->shared || now < r->next_usage)
+        return;
+    const bool counted = usage_ledger_count(r->p->shared, r->store, &e);
+    if (!counted && !r->uncounted)
+        log_error("what answers used can't be counted, trying on: %s", e.text);
+    r->uncounted = !counted;
+    r->next_usage = now + SAMPLE_MS / 2;
+}
 
 static void keep_audit(struct recorder *r, double now)
 {
@@ -324,6 +338,7 @@ static void loop(struct recorder *r)
         cache_followers_run(&r->prompts, clock_ms());
         note_history(r, clock_ms());
         keep_audit(r, clock_ms());
+        count_usage(r, clock_ms());
         wait_for_work(r);
     }
     catch_up(r);
@@ -333,6 +348,7 @@ static void loop(struct recorder *r)
         r->answers[i]->next_write = 0;
     r->retry_at = 0;
     tick(r, clock_ms());
+    count_usage(r, INFINITY);
     r->audit.next = 0;
     keep_audit(r, clock_ms());
     cache_followers_fini(&r->prompts);

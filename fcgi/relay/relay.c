@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,11 +192,23 @@ static int wait_ms(const struct relay *r, double now)
     return until <= now ? 0 : (int)ceil(until - now);
 }
 
+/* Asleep, or first awake where an answer's beginning is a moment away (busy_poll.h). */
+static int wait_for_events(struct relay *r, struct epoll_event events[EVENTS])
+{
+    for (double now = clock_ms(); now < r->awake_until && wait_ms(r, now) > 0; now = clock_ms()) {
+        const int n = epoll_wait(r->epoll_fd, events, EVENTS, 0);
+        if (n != 0)
+            return n;
+        sched_yield();
+    }
+    return epoll_wait(r->epoll_fd, events, EVENTS, wait_ms(r, clock_ms()));
+}
+
 static void loop(struct relay *r)
 {
     struct epoll_event events[EVENTS];
     while (!r->abort && (!r->stopping || running(r))) {
-        const int n = epoll_wait(r->epoll_fd, events, EVENTS, wait_ms(r, clock_ms()));
+        const int n = wait_for_events(r, events);
         for (int i = 0; i < n; i++)
             dispatch(r, &events[i]);
         const double now = clock_ms();

@@ -81,6 +81,7 @@ static void count_tokens(struct relay_job *j)
     u->completion_tokens += (uint64_t)(a->has_usage ? a->completion_tokens : a->counted);
     if (a->first_ms) {
         const double ms = a->first_ms - a->asked_ms;
+        busy_poll_note(&u->first, ms * 1e3);
         u->first_ms = u->first_ms > 0 ? 0.9 * u->first_ms + 0.1 * ms : ms;
     }
 }
@@ -115,6 +116,7 @@ static void see_progress(void *context)
 {
     struct relay_job *j = context;
     accept_job(j);
+    j->relay->awake_until = 0; /* what comes next takes its time, or lies there already */
     if (j->trial) {
         upstream_answers(&j->relay->upstreams, j->to);
         j->trial = false;
@@ -159,6 +161,8 @@ static bool begin(struct relay_job *j, struct upstream_route *route, struct err 
     j->to = route->to;
     j->to->in_flight++;
     j->to->requests++;
+    if (busy_poll_pays(&j->to->first))
+        j->relay->awake_until = clock_ms() + BUSY_POLL_US / 1e3;
     j->trial = j->to->open_until > 0;
     j->to->trying |= j->trial;
     j->relay->upstreams.changed = true;

@@ -79,6 +79,7 @@ struct relay {
     bool stopping; /* no new jobs; ends with the last one */
     bool abort;    /* ends now */
     double next_tick, next_load, next_status;
+    double awake_until; /* clock_ms: an upstream that answers at once was asked; 0: it sleeps */
 };
 
 /* relay_job.c */

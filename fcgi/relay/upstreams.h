@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "engine/base/buf.h"
+#include "engine/base/busy_poll.h"
 #include "engine/base/err.h"
 #include "fcgi/relay/relay_dialect.h"
 #include "sql/models/store_upstreams.h"
@@ -41,6 +42,7 @@ struct upstream {
     int64_t failed_at; /* Unix ms */
     uint64_t requests, errors, prompt_tokens, completion_tokens;
     double first_ms;              /* mean time to the first byte, the newest most */
+    struct busy_poll first;       /* the same as it was of late */
     unsigned turn;                /* raised when address, key or dialect may be others */
     struct relay_handle *handles; /* that serve again */
     int n_handles;

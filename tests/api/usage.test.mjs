@@ -88,6 +88,17 @@ test('a stream whose worker was killed is counted by another', async () => {
   assert.equal((await counted(2)).requests, 2, 'once');
 });
 
+test('an answer that its client has is counted, though its process is killed right after', async () => {
+  let sum = none;
+  for (let i = 0; i < 3; i++) {
+    sum = add(sum, (await s.chat({ messages: order({ text: 'some words' }) }, as())).body.usage);
+    for (const pid of s.childrenOf(s.pid('workers-stream'))) try { process.kill(pid, 'SIGKILL'); } catch { /* gone */ }
+  }
+  assert.deepEqual(await counted(3), sum);
+  await sleep(100);
+  assert.deepEqual(await counted(3), sum, 'once');
+});
+
 /** A stream that tells when it began and when it ended, however. */
 function streaming(words) {
   let began;

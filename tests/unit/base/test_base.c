@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "engine/base/busy_poll.h"
 #include "engine/base/arena.h"
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
@@ -275,9 +276,27 @@ static void test_an_error_has_the_reason_and_the_numbers_of_its_own_alone(void *
     assert_false(err_reason(NULL, "x") || err_param(NULL, "x", 1));
 }
 
+static void test_waits_are_awake_where_they_were_short_of_late(void **state)
+{
+    struct busy_poll b = {0};
+    assert_false(busy_poll_pays(&b)); /* nothing is known */
+    busy_poll_note(&b, 90);
+    assert_true(busy_poll_pays(&b));
+    busy_poll_note(&b, 20000); /* a model computes */
+    busy_poll_note(&b, 20000);
+    assert_false(busy_poll_pays(&b));
+    for (int i = 0; i < 1000; i++)
+        busy_poll_note(&b, 1e6);
+    int n = 0;
+    for (; !busy_poll_pays(&b); n++)
+        busy_poll_note(&b, 100);
+    assert_in_range(n, 2, 10); /* neither at once nor for ever */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_waits_are_awake_where_they_were_short_of_late),
         cmocka_unit_test(test_arena_gives_zeroed_aligned_memory_up_to_its_limit),
         cmocka_unit_test(test_buf_remembers_that_it_failed),
         cmocka_unit_test(test_buf_json_string_is_always_valid_utf8),

@@ -227,6 +227,29 @@ static void test_a_row_has_one_owner(void **state)
     assert_int_equal(c.pid, 100);
 }
 
+static void test_what_answers_used_is_held_by_living_processes_alone(void **state)
+{
+    struct shared *s = open_fresh();
+    struct shared_usage *u = &s->pool[POOL_STREAM].child[7].usage[1];
+    const int64_t born = shared_process_born(getpid());
+    const pid_t other = fork();
+    if (other == 0) {
+        const bool held = shared_usage_take(u, getpid(), shared_process_born(getpid()));
+        pause();
+        _exit(!held);
+    }
+    while (!u->holder)
+        clock_sleep_us(1000);
+    assert_false(shared_usage_take(u, getpid(), born));
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    assert_true(shared_usage_take(u, getpid(), born));
+    assert_false(shared_usage_take(u, getpid(), born)); /* another thread of it waits as well */
+    shared_usage_give(u);
+    assert_true(shared_usage_take(u, getpid(), born));
+    shared_close(&s);
+}
+
 int main(void)
 {
     snprintf(path, sizeof path, "/tmp/test_shared.%d", (int)getpid());
@@ -240,6 +263,7 @@ int main(void)
         cmocka_unit_test(test_hashes_of_names_differ_from_server_to_server),
         cmocka_unit_test(test_a_living_orphan_keeps_its_row),
         cmocka_unit_test(test_a_row_has_one_owner),
+        cmocka_unit_test(test_what_answers_used_is_held_by_living_processes_alone),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

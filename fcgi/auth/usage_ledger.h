@@ -1,0 +1,28 @@
+/* What answers used, on its way into the database: a process adds it to its row of shared memory,
+ * which costs no commit, and the row is counted once a second by the recorder, and before that by
+ * whoever asks for figures or comes near a limit. So an answer's client never waits for the disk,
+ * and what is there is there for all. A process that is killed leaves its row to the others. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+
+struct shared;
+struct shared_child;
+struct store;
+struct store_usage;
+
+/* slot: this process's, when it serves one request at a time; NULL: the row is counted at once. */
+bool usage_ledger_add(struct shared_child *slot, struct store *store, const struct store_usage *row,
+                      struct err *e);
+/* Counts what stands in the rows of all processes. False (*e): it can't be written, and stays
+ * there. store NULL: nothing happens. Any thread. */
+bool usage_ledger_count(struct shared *s, struct store *store, struct err *e);
+
+struct usage_of {
+    int64_t user_id, day;
+};
+/* The user's tokens of a day, those included that are still to be counted. */
+bool usage_ledger_used(struct shared *s, struct store *store, const struct usage_of *of,
+                       int64_t *tokens, struct err *e);
