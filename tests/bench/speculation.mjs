@@ -11,7 +11,11 @@ const rounds = Number(flag('rounds', 5)), streams = flag('streams', '1').split('
 const modes = flag('modes', 'ngram,draft,auto').split(',');
 const engine = flag('engine', '').split(' ').filter(Boolean), kinds = flag('kinds', '').split(',').filter(Boolean);
 
-const source = (name, from, length) => readFileSync(path.join(top, name), 'utf8').slice(from, from + length);
+/** A part of a file, from the front again where many streams reach its end. */
+const source = (name, from, length) => {
+  const whole = readFileSync(path.join(top, name), 'utf8'), at = from % (whole.length - length);
+  return whole.slice(at, at + length);
+};
 const random = (seed, n) => {
   let s = seed;
   return Array.from({ length: n }, () => { s = (s * 1103515245 + 12345) % 2147483648; return Math.floor(s / 65536) % 500 + 40; });
