@@ -88,6 +88,11 @@ test("a text has the same placeholders in each language, and each plural form th
   assert.deepEqual(bad, []);
 });
 
+test("no line of a French text begins with the sign that ends the one before", () => {
+  const bad = Object.entries(flat("fr")).filter(([, value]) => texts(value).some((text) => / [:;?!»]|« /.test(text)));
+  assert.deepEqual(bad, []);
+});
+
 /** A script without its comments; strings stay. */
 const code = (f) => read(f).replace(/^\s*\/\/.*$|(?<=[\s;,{(])\/\/ .*$|\/\*[^]*?\*\//gm, "");
 const literals = (text) => [...text.matchAll(/"((?:[^"\\\n]|\\.)*)"/g)].map((m) => m[1]);

@@ -48,7 +48,7 @@ test('files are picked, counted, sent, shown and read again', opts, async () => 
 });
 
 test('a file is found by its name and by what is in it', opts, async () => {
-  for (const [text, line] of [['GREEN', /^\w+ \d+ · In notes\.md: …# Notes The sky is green\.$/], ['notes.m', /^\w+ \d+ · File: notes\.md$/]]) {
+  for (const [text, line] of [['GREEN', /^\w+ \d+ · In notes\.md: # Notes The sky is green\.$/], ['notes.m', /^\w+ \d+ · File: notes\.md$/]]) {
     await page.fill('#search', text);
     await until(page, `document.querySelector('#conversations').dataset.query === ${JSON.stringify(text)}`);
     assert.match(await page.textContent('.conversation-match'), line);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { axe, RULES } from './axe.mjs';
-import { answered, noBrowser, openHouse, order, say, until } from './page.mjs';
+import { answered, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
@@ -158,6 +158,24 @@ test('the buttons for what is selected are 44 pixels large on a phone, and none 
     assert.equal(new Set(boxes.slice(1).map((b) => b.y)).size, 1, 'what can be done stands in one row');
     await page.context().close();
   }
+});
+
+test('a tablet in French: the list says its words in one line, its buttons stand in one row, a choice is shown whole', opts, async () => {
+  const page = await house.page({ viewport: { width: 820, height: 1180 }, hasTouch: true, locale: 'fr-FR' });
+  assert.equal((await page.locator('#new-chat').boundingBox()).height, 44);
+  await page.locator('.conversation-more').first().tap();
+  await page.locator('.menu .i-select').tap();
+  const tops = await page.$$eval('#selection button', (all) => all.slice(1).map((n) => n.getBoundingClientRect().y));
+  assert.equal(new Set(tops).size, 1);
+  await page.locator('#selection button').first().tap();
+  await openSettings(page, 'keys');
+  const cut = await page.$$eval('#keys-form select', (all) => all.filter((n) => {
+    const style = getComputedStyle(n);
+    const pen = Object.assign(document.createElement('canvas').getContext('2d'), { font: style.font });
+    return pen.measureText(n.selectedOptions[0].text).width > n.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  }).map((n) => n.selectedOptions[0].text));
+  assert.deepEqual(cut, []);
+  await page.context().close();
 });
 
 test('a found passage begins with a sentence or a word, with an ellipsis only where it was cut', opts, async () => {

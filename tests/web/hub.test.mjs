@@ -55,7 +55,9 @@ test('nothing found and a hub that is out of reach are said', opts, async () => 
   hub.search = () => 'not JSON';
   await page.fill('#hub-text', 'broken');
   await page.press('#hub-text', 'Enter');
-  await page.locator('[role=status] .form-error').waitFor();
+  const wrong = page.locator('[role=status] .form-error');
+  await wrong.waitFor();
+  assert.match(await wrong.innerText(), /^The search failed: \w/);
 });
 
 test('no script failed and nothing was refused', opts, () => assert.deepEqual(house.problems, []));

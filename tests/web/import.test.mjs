@@ -30,7 +30,7 @@ test('a look first, then the import, then the list', opts, async () => {
   await start.waitFor();
   assert.equal(await start.innerText(), 'Import 2 chats');
   assert.match(await rows(), /Multiple apps[^]*2 chats, 10 messages[^]*1 chat[^]*1 chat/);
-  assert.match(await page.locator('.import-problems li').innerText(), /^\[3\] this is not a conversation/);
+  assert.match(await page.locator('.import-problems li').innerText(), /^\[3\] Not a chat in a format Sluice knows/);
   assert.equal(await chats(), 0, 'nothing is written yet');
   assert.ok(await start.evaluate((b) => b === document.activeElement), 'Enter continues');
   await page.keyboard.press('Enter');

@@ -247,10 +247,17 @@ test('the settings list every shortcut, and those of a single key can be turned 
   await page.locator('#scroller').click();
   await page.keyboard.press('?');
   await page.waitForSelector('#settings-window[open] #help-list');
+  let go;
+  const held = new Promise((resolve) => { go = resolve; });
+  await page.route('**/api/preferences', async (route) => { await held; await route.continue(); });
+  const stored = page.waitForResponse((r) => r.url().endsWith('/api/preferences'));
   await page.uncheck('#help-single');
   await closeSettings(page);
   await page.keyboard.press('?');
-  assert.ok(await page.isHidden('#settings-window'));
+  assert.ok(await page.isHidden('#settings-window'), 'off from the moment it is chosen, however slow the server');
+  go();
+  assert.equal((await (await stored).json()).single_keys, false);
+  await page.unroute('**/api/preferences');
   await page.fill('#composer-text', '');
   await page.evaluate(() => document.activeElement.blur());
   const before = page.url();

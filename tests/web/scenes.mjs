@@ -26,20 +26,23 @@ def tide(mass, radius, distance):
 `;
 const THOUGHT = 'The user wants a short page. Start with the cause, then numbers, then a piece of code.';
 
-/** Asks the scripted engine for the sample; the conversation gets a title that a person would give. */
-export async function sampleChat(house, page, tokenMs = 0) {
+const TIDES = { ask: 'Explain the tides.', thought: THOUGHT, text: SAMPLE, title: 'Why there are tides' };
+
+/** Asks the scripted engine for the sample, or for another answer that has code and a formula; the conversation gets a title that a person
+    would give. */
+export async function sampleChat(house, page, tokenMs = 0, { ask, thought, text, title } = TIDES) {
   await page.click('#settings'); // the order to the scripted engine stands in the system prompt, out of sight
-  await page.fill('#settings-form [name=system]', `fake:${JSON.stringify({ text: `<think>\n${THOUGHT}\n</think>\n\n${SAMPLE}`, token_ms: tokenMs })}`);
+  await page.fill('#settings-form [name=system]', `fake:${JSON.stringify({ text: `<think>\n${thought}\n</think>\n\n${text}`, token_ms: tokenMs })}`);
   await page.click('#settings-form .primary');
-  await say(page, 'Explain the tides.');
+  await say(page, ask);
   await answered(page);
   await page.locator('.hljs-keyword').first().waitFor();
   await page.locator('.math.drawn').first().waitFor();
-  await page.evaluate(async () => {
+  await page.evaluate(async (body) => {
     const { csrf } = await (await fetch('/api/session')).json();
     const headers = { 'Content-Type': 'application/json', 'X-CSRF-Token': csrf };
-    await fetch(`/api/conversations/${location.hash.split('/').pop()}`, { method: 'PATCH', headers, body: '{"title":"Why there are tides"}' });
-  });
+    await fetch(`/api/conversations/${location.hash.split('/').pop()}`, { method: 'PATCH', headers, body });
+  }, JSON.stringify({ title }));
 }
 
 async function closeDialogs(page) {

@@ -105,7 +105,7 @@ test('a search without a network shows no rows that answer something else', opts
   await until(page, () => document.querySelectorAll('.conversation').length > 0);
   await page.context().setOffline(true);
   await page.fill('#search', 'wombat');
-  await until(page, () => /Can’t reach the server/.test(document.querySelector('#conversations').textContent));
+  await until(page, () => /You’re offline/.test(document.querySelector('#conversations').textContent));
   assert.equal(await page.locator('.conversation').count(), 0);
   await page.context().setOffline(false);
   await until(page, () => /No results/.test(document.querySelector('#conversations').textContent), 20000);

@@ -98,6 +98,21 @@ test('a chat that is opened: its title stands already, and the message box is wh
   assert.ok(await page.evaluate(() => globalThis.moved.reduce((a, b) => a + b, 0)) < 0.01);
 });
 
+test('the palette does not say that there is nothing before it has looked, and says why it could not', opts, async () => {
+  await page.keyboard.press('Control+k');
+  await page.locator('#palette-list [role=option]', { hasText: 'The slow one' }).waitFor();
+  await door('/api/conversations?');
+  await page.fill('#palette input', 'xyzzy');
+  assert.equal(await page.textContent('.palette-empty'), 'Searching…');
+  await door(null);
+  await page.locator('.palette-empty', { hasText: 'No results' }).waitFor();
+  await page.context().setOffline(true);
+  await page.fill('#palette input', 'slow');
+  await page.locator('.palette-empty', { hasText: /offline|reach/i }).waitFor();
+  await page.context().setOffline(false);
+  await page.keyboard.press('Escape');
+});
+
 test('sections of the settings, the settings of a chat, a project and its chats', opts, async () => {
   await door('/api/sessions');
   await page.evaluate(() => { location.hash = '#settings/security'; });
@@ -129,6 +144,16 @@ test('sections of the settings, the settings of a chat, a project and its chats'
   await page.waitForSelector('.project-dialog', { state: 'detached' });
   await page.waitForTimeout(100);
   assert.equal(await page.locator('dialog[open]').count(), 0);
+  await door(`/api/projects/${project.id}`);
+  await page.locator('.project-row .icon-button').focus();
+  await page.keyboard.press('Enter');
+  await page.locator('.menu .i-tune').click();
+  await shapes('.project-dialog').waitFor();
+  await door(null);
+  await page.waitForSelector('#project-dialog[open]');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('#project-dialog', { state: 'detached' });
+  await until(page, () => document.activeElement.closest('.project-row'));
 });
 
 test('the admin\'s sections, and the page behind a link', opts, async () => {
@@ -138,6 +163,17 @@ test('the admin\'s sections, and the page behind a link', opts, async () => {
     await page.goto(`${house.server.url}/admin#/${section}`);
     await page.reload();
     await waits('#view', `Boolean(document.querySelector('${there}'))`);
+  }
+  const group = await api('POST', '/api/groups', { name: 'Research' });
+  for (const [section, words] of [['users', '/api/users/'], ['groups', `/api/groups/${group.id}`]]) { // one person, one group: named at once
+    await page.goto(`${house.server.url}/admin#/${section}`);
+    await page.locator('.name-button').first().waitFor();
+    await door(words);
+    await page.locator('.name-button').first().click();
+    assert.equal(await page.textContent('.person h2'), section === 'users' ? house.server.admin.name : 'Research');
+    await waits(section === 'users' ? '.person > div' : '.person form > div:first-child', () => document.querySelector('.person .limits'));
+    await page.keyboard.press('Escape');
+    await page.locator('.person').waitFor({ state: 'detached' });
   }
   await door('/api/shared/');
   await page.goto(house.server.url + path);

@@ -9,7 +9,7 @@ let ahead = null; // answers to what the page asked before this module was here
 
 export class ApiError extends Error {
   constructor(status, error) {
-    super(says(error) || (status ? t("errors.status", { status: String(status) }) : t("errors.unreachable")));
+    super(says(error) || (status ? t("errors.status", { status: String(status) }) : t(navigator.onLine === false ? "errors.noNetwork" : "errors.unreachable")));
     this.status = status;
     this.code = error?.code || "";
     this.reason = error?.reason || "";

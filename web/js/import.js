@@ -59,7 +59,7 @@ function row(label, value, bad) {
 function problems(report) {
   const n = report.problems.length + report.problems_left_out;
   if (!n) return null;
-  const list = report.problems.map((p) => el("li", {}, el("code", {}, p.path ? `${p.item} ${p.path}` : p.item), ` ${p.reason}`));
+  const list = report.problems.map((p) => el("li", {}, el("code", {}, p.path ? `${p.item} ${p.path}` : p.item), ` ${/^this is not a conversation/.test(p.reason) ? t("import.notChat") : p.reason}`)); // others name what is wrong with a field, as the file writes it
   if (report.problems_left_out) list.push(el("li", {}, t("import.more", { n: report.problems_left_out })));
   return el("details", { class: "import-problems", open: n <= 5 }, el("summary", {}, t("import.problems", { n })), el("ul", {}, ...list));
 }

@@ -48,6 +48,7 @@ class Palette {
     document.body.append(this.dialog);
     this.dialog.showModal();
     this.field.focus();
+    this.list.ariaBusy = "true";
     this.draw([]);
     this.ask("");
     projects().then((all) => { this.projects = all; if (this.dialog.open && all.length) this.draw(this.chats); }, () => {});
@@ -59,18 +60,22 @@ class Palette {
   search() {
     clearTimeout(this.timer);
     this.begin(); // what the server still answers was asked for other words
+    this.list.ariaBusy = "true";
     this.draw(this.chats.filter((c) => matches(c.label, this.words))); // until the server has looked: none that Enter would open by mistake
     this.timer = setTimeout(() => this.ask(this.typed), PAUSE_MS);
   }
 
   async ask(typed) {
     const counts = this.begin();
-    let found = [];
-    try { found = await chats(typed); } catch { /* the actions are there without the server */ }
-    if (counts()) this.draw(found);
+    let found = [], failed = "";
+    try { found = await chats(typed); } catch (error) { failed = error.message; } // the actions are there without the server
+    if (!counts()) return;
+    this.list.removeAttribute("aria-busy");
+    this.draw(found, failed);
   }
 
-  draw(found) {
+  /** failed: why the chats could not be searched. */
+  draw(found, failed = "") {
     this.chats = found;
     const { words } = this;
     const can = actions.filter((a) => (!a.can || a.can()) && matches(a.label, words));
@@ -81,8 +86,9 @@ class Palette {
       el("li", { role: "presentation" }, t(name)),
       ...items.map((item) => this.option(item, i++)),
     ]));
-    if (!this.found.length) this.list.append(el("li", { class: "palette-empty", role: "presentation" }, t("palette.nothing")));
-    announce(t("palette.found", { n: this.found.length }));
+    const busy = this.list.ariaBusy === "true"; // that there is nothing is not known yet
+    if (!this.found.length || failed) this.list.append(el("li", { class: "palette-empty", role: "presentation" }, failed || t(busy ? "palette.searching" : "palette.nothing")));
+    if (failed || !busy) announce(failed || t("palette.found", { n: this.found.length }));
     this.mark(0);
   }
 

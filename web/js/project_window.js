@@ -48,7 +48,7 @@ class Window {
         el("button", { type: "button", class: "quiet", on: { click: () => this.dialog.close() } }, t("common.close")), this.may ? el("button", { class: "primary" }, t("common.save")) : null));
     const dialog = el("dialog", { id: "project-dialog", class: "dialog project-dialog" }, form);
     dialog.setAttribute("aria-labelledby", "project-title");
-    dialog.addEventListener("close", () => { clearTimeout(this.timer); dialog.remove(); this.doors.changed().catch(() => {}); });
+    dialog.addEventListener("close", () => { clearTimeout(this.timer); dialog.remove(); this.doors.changed().catch(() => {}).finally(() => this.refocus()); });
     return dialog;
   }
 
@@ -58,6 +58,11 @@ class Window {
     this.draw();
     if (this.own) sharingSection(this.project, (error) => this.complain(error)).then((node) => this.sharing.replaceChildren(node), (error) => this.complain(error));
     (this.project.instructions ? this.name : this.instructions).focus();
+  }
+
+  /** The row that it was opened from may have been drawn anew meanwhile, and the focus is with none then. */
+  refocus() {
+    if (document.activeElement === document.body && !document.querySelector("dialog[open]")) document.querySelector(`.project-row[data-id="${this.project.id}"] .icon-button`)?.focus();
   }
 
   complain(error) {
@@ -124,9 +129,15 @@ class Window {
 export async function projectWindow(id, doors) {
   const waiting = el("dialog", { class: "dialog project-dialog is-coming", ariaLabel: t("project.edit") });
   document.body.append(waiting);
-  let left = false;
-  waiting.addEventListener("close", () => { left = true; });
+  let left = false, come = false;
+  waiting.addEventListener("close", () => { left ||= !come; });
   let project;
-  try { project = await whileLoading(waiting, "lines", call("GET", `/api/projects/${id}`), () => waiting.showModal()); } finally { waiting.remove(); }
+  try {
+    project = await whileLoading(waiting, "lines", call("GET", `/api/projects/${id}`), () => waiting.showModal());
+  } finally {
+    come = true;
+    waiting.close(); // so the focus is where it was, and comes back there when the window is closed
+    waiting.remove();
+  }
   if (!left) new Window(project, doors).open();
 }

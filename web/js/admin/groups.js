@@ -4,6 +4,7 @@ import { call } from "../api.js";
 import { confirmDialog, el, leave, rounds, toast } from "../dom.js";
 import { t } from "../i18n.js";
 import { render } from "../render.js";
+import { whileLoading } from "../skeleton.js";
 import { limitFields } from "./limit_fields.js";
 import { allUsers } from "./people.js";
 import { block, count, problem, table } from "./view.js";
@@ -16,7 +17,7 @@ function givesWords(g) {
 }
 
 const groupsTable = (items, open) => table(t("groups.all"), [t("groups.name"), t("groups.description"), t("groups.members"), t("groups.gives")],
-  items.map((g) => [el("button", { type: "button", class: "name-button", data: { key: g.name }, on: { click: () => open(g.id) } }, g.name), g.description || "–", count(g.members), givesWords(g)]), items.map((g) => g.id));
+  items.map((g) => [el("button", { type: "button", class: "name-button", data: { key: g.name }, on: { click: () => open(g) } }, g.name), g.description || "–", count(g.members), givesWords(g)]), items.map((g) => g.id));
 
 function addForm(done) {
   const name = el("input", { maxLength: 64, required: true, autocomplete: "off", placeholder: t("groups.name"), ariaLabel: t("groups.name") });
@@ -26,7 +27,7 @@ function addForm(done) {
     try {
       const made = await call("POST", "/api/groups", { name: name.value.trim(), description: description.value.trim() });
       event.target.reset();
-      done(made.id);
+      done(made);
     } catch (error) { toast(error.message, 5000); }
   } } }, name, description, el("button", { class: "primary" }, t("groups.add")));
 }
@@ -128,13 +129,13 @@ function parts({ group, members, people, models, servers }, { draft, changed, cl
     el("div", { class: "admin-row", data: { key: "remove" } }, el("button", { type: "button", class: "quiet bad", on: { click: remove } }, t("groups.remove")))];
 }
 
-function groupDialog(id, done) {
+function groupDialog({ id, name }, done) {
   const path = `/api/groups/${id}`;
   const body = el("div", {});
-  const title = el("h2", {});
+  const title = el("h2", {}, name);
   const save = el("button", { class: "primary", disabled: true }, t("common.save"));
   const form = el("form", {}, body, el("div", { class: "dialog-row" }, el("button", { class: "quiet", type: "button", on: { click: () => leave(dialog) } }, t("common.close")), save));
-  const dialog = el("dialog", { class: "dialog person" }, title, form);
+  const dialog = el("dialog", { class: "dialog person", ariaLabel: name }, title, form);
   const begin = rounds();
   const draft = { models: new Set(), tool_servers: new Set() }; // the same sets as long as it is open: boxes that are not drawn again hold them
   let changes = 0;
@@ -143,7 +144,7 @@ function groupDialog(id, done) {
   const redraw = async (afterSave = false) => {
     const counts = begin();
     try {
-      const found = await fetchGroup(id);
+      const found = await (body.firstChild ? fetchGroup(id) : whileLoading(body, "lines", fetchGroup(id)));
       if (!counts() || (afterSave && changes !== saved)) return; // what was changed meanwhile stays, and is saved next
       title.textContent = dialog.ariaLabel = found.group.name;
       if (changes === saved) for (const name of Object.keys(draft)) {
@@ -198,10 +199,10 @@ async function open(view, signal) {
     const counts = () => isNewest() && !signal.aborted;
     try {
       const { items } = await call("GET", "/api/groups");
-      if (counts()) render(list, items.length ? groupsTable(items, (id) => groupDialog(id, draw)) : el("p", { class: "muted" }, t("groups.none")));
+      if (counts()) render(list, items.length ? groupsTable(items, (group) => groupDialog(group, draw)) : el("p", { class: "muted" }, t("groups.none")));
     } catch (error) { if (counts()) render(list, problem(error)); }
   };
-  view.append(el("div", { class: "blocks" }, block(t("groups.all"), el("p", { class: "muted" }, t("groups.intro")), list, addForm((id) => { draw(); groupDialog(id, draw); }))));
+  view.append(el("div", { class: "blocks" }, block(t("groups.all"), el("p", { class: "muted" }, t("groups.intro")), list, addForm((group) => { draw(); groupDialog(group, draw); }))));
   await draw();
 }
 

@@ -4,6 +4,7 @@ import { call } from "../api.js";
 import { el, toast } from "../dom.js";
 import { t } from "../i18n.js";
 import { render } from "../render.js";
+import { noteOf } from "./server_words.js";
 import { bytes, poll, short } from "./view.js";
 
 const BUSY = ["searching", "planning"];
@@ -13,7 +14,7 @@ function fitOf(fit) {
   if (!fit) return el("span", { class: "muted" }, t("admin.fit_planning"));
   const speed = fit.tokens_per_s ? t("admin.fitSpeed", { low: short(fit.tokens_per_s_low), high: short(fit.tokens_per_s_high) }) : "";
   return el("div", {}, el("b", { class: `fit fit-${fit.verdict}` }, t(`admin.fit_${fit.verdict}`)),
-    speed ? el("span", { class: "muted" }, speed) : null, fit.reason ? el("small", { class: "muted" }, fit.reason) : null);
+    speed ? el("span", { class: "muted" }, speed) : null, fit.reason ? el("small", { class: "muted" }, noteOf(fit.reason)) : null);
 }
 
 function row(item, busy, pull) {
@@ -45,7 +46,7 @@ export function openHub(signal, again) {
   const draw = (found) => {
     last = found;
     const busy = BUSY.includes(found.phase), done = found.items.filter((i) => i.fit).length;
-    render(state, found.phase === "failed" ? el("span", { class: "form-error" }, found.error) : found.phase === "searching" ? t("admin.hubSearching")
+    render(state, found.phase === "failed" ? el("span", { class: "form-error" }, t("admin.hubFailed", { why: found.error })) : found.phase === "searching" ? t("admin.hubSearching")
       : busy ? t("admin.hubPlanning", { done, all: found.items.length }) : found.phase === "done" && !found.items.length ? t("admin.hubNothing") : "");
     render(list, ...found.items.map((item) => row(item, pulls, pull)));
     if (!busy) stop();

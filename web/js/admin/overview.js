@@ -48,7 +48,7 @@ function hourTiles(s, h) {
     hourTile(h, { title: t("admin.tileFirst"), values: c.first_token_p95, format: (v) => (v === null ? "–" : span(v)), kind: "seconds", note: t("admin.tileFirstNote") }),
     hourTile(h, { title: t("admin.tileErrors"), values: c.http_errors, format: short, kind: "whole", value: count(errors), note: t("admin.tileErrorsOf", { n: Math.round(requests) }), href: "#/logs" }),
     hourTile(h, { title: t("admin.tileMemory"), values: c.resident_bytes, format: bytes, note: t("admin.tileFree", { size: bytes(s.memory.memory_available) }), href: "#/status" }),
-    hourTile(h, { title: t("admin.tileCpu"), values: c.host_cpu, format: (v) => (v === null ? "–" : percent(v, 1)), most: 1, note: t("admin.seriesHost") }),
+    hourTile(h, { title: t("admin.tileCpu"), values: c.host_cpu, format: (v) => (v === null ? "–" : percent(v, 1)), most: 1, note: t("admin.tileCpuNote") }),
   ];
 }
 

@@ -6,6 +6,7 @@ import { el, icon, rounds, toast } from "../dom.js";
 import { date, loadStrings, t } from "../i18n.js";
 import { render } from "../render.js";
 import { sessionList } from "../security.js";
+import { whileLoading } from "../skeleton.js";
 import { LIMITS, limitFields } from "./limit_fields.js";
 import { bytes, count, dateTime, facts, problem } from "./view.js";
 
@@ -106,16 +107,16 @@ function parts({ user, sessions, daily, keys }, close, redraw) {
     el("h3", {}, t("account.keys")), keyList(user, keys, redraw)];
 }
 
-export function personDialog(id, done) {
+export function personDialog({ id, name }, done) {
   const body = el("div", {});
-  const title = el("h2", {});
-  const dialog = el("dialog", { class: "dialog person" }, title, body,
+  const title = el("h2", {}, name);
+  const dialog = el("dialog", { class: "dialog person", ariaLabel: name }, title, body,
     el("form", { method: "dialog", class: "dialog-row" }, el("button", { class: "quiet" }, t("common.close"))));
   const begin = rounds();
   const redraw = async () => {
     const counts = begin();
     try {
-      const person = await fetchPerson(id);
+      const person = await (body.firstChild ? fetchPerson(id) : whileLoading(body, "lines", fetchPerson(id)));
       if (!counts()) return;
       title.textContent = dialog.ariaLabel = person.user.name;
       render(body, ...parts(person, () => dialog.close(), redraw));

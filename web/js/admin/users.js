@@ -38,7 +38,7 @@ function stateOf(user) {
 
 function usersTable({ users, daily }, open) {
   return table(t("users.title"), [t("users.name"), t("users.state"), t("users.seen"), t("users.tokensToday"), t("users.month"), t("users.stored"), t("users.access")],
-    users.map((u) => [el("button", { type: "button", class: "name-button", data: { key: u.name }, on: { click: () => open(u.id) } }, u.name), stateOf(u),
+    users.map((u) => [el("button", { type: "button", class: "name-button", data: { key: u.name }, on: { click: () => open(u) } }, u.name), stateOf(u),
       lastSeen(u.last_seen_at), count(u.used.tokens_today), monthOf(u, daily), bytes(u.used.storage_bytes),
       `${t("users.sessionsOf", { n: u.sessions })}, ${t("users.keysOf", { n: u.keys })}`]), users.map((u) => u.id));
 }
@@ -130,7 +130,7 @@ async function open(view, signal) {
   const [people, drawPeople] = list(signal, async () => {
     const [users, daily] = await Promise.all([allUsers(), dailyTokens()]);
     return { users, daily };
-  }, (found, draw) => [usersTable(found, (id) => personDialog(id, draw))]);
+  }, (found, draw) => [usersTable(found, (user) => personDialog(user, draw))]);
   const [closed, drawClosed] = list(signal, () => call("GET", "/api/sign-up"), ({ policy }, draw) => {
     invite.hidden = policy === "closed"; // a link that nobody could use is not made
     return policy === "closed" ? [closedNote(draw)] : [];

@@ -22,10 +22,28 @@ function reserved(keys, run) {
   return "";
 }
 
-/** null: the page's own, for all. */
-async function save(change) {
-  state.preferences = await call("PATCH", "/api/preferences", change);
+let saved = Promise.resolve(); // one change after the other reaches the server, so that the last one holds
+
+function use(preferences) {
+  state.preferences = preferences;
   emit("preferences");
+}
+
+/** Keys count from the moment they are chosen; where the server refuses them, what was before counts again. null: the page's own, for all. */
+async function save(change) {
+  const before = state.preferences;
+  const chosen = { ...before };
+  for (const [name, value] of Object.entries(change)) { if (value === null) delete chosen[name]; else chosen[name] = value; }
+  use(chosen);
+  const mine = saved.then(() => call("PATCH", "/api/preferences", change));
+  saved = mine.catch(() => {});
+  try {
+    const stored = await mine;
+    if (state.preferences === chosen) use(stored);
+  } catch (error) {
+    if (state.preferences === chosen) use(before);
+    throw error;
+  }
 }
 
 class Keys {
