@@ -10,7 +10,7 @@
 
 #define PAGE_DEFAULT 50
 #define MAX_REPLY ((size_t)512 << 20)
-#define MATCH_BEFORE 60 /* bytes of a message shown around what was found */
+#define MATCH_BEFORE 48 /* bytes of a message shown around what was found */
 #define MATCH_AFTER 120
 
 static void put_id(struct buf *out, const char *name, int64_t id)
@@ -46,6 +46,58 @@ static bool inside_letter(const char *p)
     return (*p & 0xc0) == 0x80;
 }
 
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+/* Does a sentence or a line begin at p? After "e.g." goes on what is written small. */
+static bool begins_sentence(const char *p)
+{
+    if (p[-1] == '\n')
+        return !is_space(*p);
+    return is_space(p[-1]) && strchr(".!?", p[-2]) && !is_space(*p) && !(*p >= 'a' && *p <= 'z');
+}
+
+/* Where what is shown before a hit begins: with the text, else with a sentence, else with a word.
+ * cut: it begins amid a sentence. */
+static const char *shown_from(const char *text, const char *hit, bool *cut)
+{
+    *cut = false;
+    if (hit - text <= MATCH_BEFORE)
+        return text;
+    const char *first = hit - MATCH_BEFORE;
+    for (const char *p = first + 1; p <= hit; p++)
+        if (begins_sentence(p))
+            return p;
+    *cut = true;
+    for (const char *p = first; p < hit; p++)
+        if (is_space(p[-1]) && !is_space(*p))
+            return p;
+    while (first < hit && inside_letter(first))
+        first++;
+    return first;
+}
+
+/* How many bytes are shown after a hit: whole words, where there are several. */
+static size_t shown_after(const char *after, bool *cut)
+{
+    size_t n = strnlen(after, MATCH_AFTER);
+    *cut = after[n] != 0;
+    if (!*cut)
+        return n;
+    size_t words = n;
+    while (words && !is_space(after[words]))
+        words--;
+    while (words && is_space(after[words - 1]))
+        words--;
+    if (words)
+        return words;
+    while (n && inside_letter(after + n))
+        n--;
+    return n;
+}
+
 /* The place where the text stands first, with a little around it: three texts, the middle one is
  * what was found. */
 static void put_match(struct buf *out, const struct store_conversation *c)
@@ -56,19 +108,18 @@ static void put_match(struct buf *out, const struct store_conversation *c)
         buf_puts(out, ",\"match\":null");
         return;
     }
-    const char *from = hit - c->match_text > MATCH_BEFORE ? hit - MATCH_BEFORE : c->match_text;
-    while (from < hit && inside_letter(from))
-        from++;
+    bool cut_before, cut_after;
+    const char *from = shown_from(c->match_text, hit, &cut_before);
     const char *after = hit + len;
-    size_t n = strnlen(after, MATCH_AFTER);
-    while (n && inside_letter(after + n))
-        n--;
+    const size_t n = shown_after(after, &cut_after);
     buf_printf(out, ",\"match\":{\"message_id\":\"%lld\",\"before\":", (long long)c->match_id);
     buf_json_string(out, from, (size_t)(hit - from));
     buf_puts(out, ",\"text\":");
     buf_json_string(out, hit, len);
     buf_puts(out, ",\"after\":");
     buf_json_string(out, after, n);
+    buf_printf(out, ",\"cut_before\":%s,\"cut_after\":%s", cut_before ? "true" : "false",
+               cut_after ? "true" : "false");
     if (c->match_file) {
         buf_printf(out, ",\"attachment\":{\"id\":\"%lld\"", (long long)c->match_file);
         buf_json_member(out, "name", c->match_file_name);

@@ -265,6 +265,22 @@ test('pages hold every conversation once; search finds by title and text', async
     assert.equal((await s.request('GET', `/api/conversations?${bad}`)).status, 400, bad);
 });
 
+test('what a search shows begins with a sentence or a word, and says where it was cut', async () => {
+  const c = await make({ title: 'snippets' });
+  const content = 'Let us look at first things first, as ever, e.g. here. The engine reads all of its weights once, and then the rare heron stands in the midst of a sentence that goes on and on, for more than one hundred and twenty bytes of text, before it ends. Überall 日本.';
+  await post(c.id, { content, settings: short });
+  const match = async (q) => (await s.json('GET', `/api/conversations?q=${encodeURIComponent(q)}`)).body.items[0].match;
+  const amid = await match('rare heron');
+  assert.deepEqual([amid.cut_before, amid.cut_after], [true, true]);
+  assert.ok(amid.before.length > 30 && content.includes(` ${amid.before}rare heron${amid.after} `), JSON.stringify(amid));
+  const sentence = await match('engine reads');
+  assert.deepEqual([sentence.before, sentence.cut_before], ['The ', false]);
+  const start = await match('as ever, e.g.');
+  assert.deepEqual([start.before, start.cut_before], ['Let us look at first things first, ', false]);
+  const end = await match('Überall');
+  assert.deepEqual([end.before, end.after, end.cut_before, end.cut_after], ['', ' 日本.', false, false]);
+});
+
 test('pins, archive, trash and tags sort the list; a search shows where', async () => {
   const c = await make({ title: 'sorted' });
   const said = await post(c.id, { content: '<b>日本語のテキスト</b> & some "quoted" words', settings: short });
@@ -276,7 +292,7 @@ test('pins, archive, trash and tags sort the list; a search shows where', async 
   assert.deepEqual((await list('pinned=1')).map((x) => x.id), [c.id]);
   assert.ok(await has('tag=arbeit') && !await has('tag=arb') && !await has('pinned=0'));
   const [hit] = await list(`q=${encodeURIComponent('語のテキ')}`);
-  assert.deepEqual(hit.match, { message_id: said.start.user_message.id, before: '<b>日本', text: '語のテキ', after: 'スト</b> & some "quoted" words', attachment: null });
+  assert.deepEqual(hit.match, { message_id: said.start.user_message.id, before: '<b>日本', text: '語のテキ', after: 'スト</b> & some "quoted" words', cut_before: false, cut_after: false, attachment: null });
   assert.equal((await list('q=SORTED'))[0].match, null);
   assert.ok(!('match' in (await list('pinned=1'))[0]));
   await s.json('PATCH', at, { archived: true });
