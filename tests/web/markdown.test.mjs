@@ -157,6 +157,27 @@ test('libraries that come late, and time that another program took, leave no tex
   await other.context().close();
 });
 
+test('formulas for which a text had no time are drawn when they come near the screen', opts, async () => {
+  await page.evaluate(() => {
+    const { render } = globalThis.katex;
+    globalThis.katex.render = (...args) => { for (const end = performance.now() + 60; performance.now() < end;); return render(...args); };
+    globalThis.sameKatex = () => { globalThis.katex.render = render; };
+  });
+  await say(page, order({ text: Array.from({ length: 60 }, (_, i) => `Line ${i}:\n\n$$z_{${i}}$$`).join('\n\n') }));
+  await answered(page);
+  const late = () => page.evaluate(() => { // those on the screen that are source still
+    const on = (n) => { const { top, bottom } = n.getBoundingClientRect(); return bottom > 0 && top < innerHeight; };
+    return [...document.querySelectorAll('.message.assistant:last-child .math')].filter((n) => on(n) && !n.matches('.drawn')).length;
+  });
+  const allDrawn = async () => { for (const end = Date.now() + 20000; await late();) { assert.ok(Date.now() < end, `${await late()} on the screen are source`); await page.waitForTimeout(100); } };
+  await page.waitForTimeout(6500); // the second try is over, too
+  await page.evaluate(() => { document.querySelector('#scroller').scrollTop = document.querySelector('#scroller').scrollHeight; });
+  await allDrawn();
+  await page.evaluate(() => { document.querySelector('.message.assistant:last-child .math').scrollIntoView(); });
+  await allDrawn();
+  await page.evaluate(() => globalThis.sameKatex());
+});
+
 test('nothing failed in the page meanwhile', opts, () => {
   assert.deepEqual(house.problems, []);
 });

@@ -1,4 +1,5 @@
-// Formulas by KaTeX, which comes with the first one. Until it is there, and where it gives up, the source is shown.
+// Formulas by KaTeX, which comes with the first one. Until it is there, and where it gives up, the source is shown. Those for which a text's
+// time was too short are drawn when they come near the screen and nothing else is to be done.
 // KaTeX builds its elements itself (no HTML is parsed); `trust` is off, so no formula has links, pictures or classes.
 
 import { isOver, within } from "./budget.js";
@@ -47,6 +48,26 @@ function build(tex, display) {
   return made.get(key)?.cloneNode(true);
 }
 
+const NEAR = "400px 0px"; // above and below the screen
+const overdue = new WeakMap(); // element -> {tex, display}
+const soon = []; // overdue ones near the screen
+const idle = globalThis.requestIdleCallback || ((run) => setTimeout(run, 50)); // Safari has none
+const nearby = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting && target.isConnected) continue;
+    nearby.unobserve(target);
+    if (isIntersecting && soon.push(target) === 1) idle(drawOne);
+  }
+}, { rootMargin: NEAR });
+
+/** One at a time: each may take long, and what somebody types comes first. */
+function drawOne() {
+  const element = soon.shift();
+  const { tex, display } = overdue.get(element) || {};
+  if (element.isConnected && element.textContent === tex) typeset(element, tex, { display });
+  if (soon.length) idle(drawOne);
+}
+
 /** Shows the formula `tex` in `element`. open: its end has not arrived yet. */
 export function typeset(element, tex, { display = false, open = false } = {}) {
   element.className = display ? "math display" : "math";
@@ -58,6 +79,10 @@ export function typeset(element, tex, { display = false, open = false } = {}) {
     return;
   }
   element.textContent = tex;
+  if (katex && !open && tex.length <= LONGEST && isOver()) {
+    overdue.set(element, { tex, display });
+    nearby.observe(element);
+  }
   if (katex || open || settled) return;
   if (!late.length) loadMath().then(drawLate);
   late.push({ element, tex, display });
@@ -70,8 +95,5 @@ function drawLate() {
 }
 
 export function typesetWithin(root) {
-  for (const element of root.querySelectorAll(".math")) {
-    if (isOver()) return; // the rest stays as it was written
-    typeset(element, element.textContent);
-  }
+  for (const element of root.querySelectorAll(".math")) typeset(element, element.textContent);
 }
