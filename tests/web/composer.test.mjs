@@ -47,6 +47,20 @@ test('an empty chat offers what an admin wrote', opts, async () => {
   await until(page, () => document.querySelectorAll('.suggestion').length === 4);
 });
 
+test('the page\'s own suggestions begin a message, and leave it to be gone on with', opts, async () => {
+  await fresh();
+  const before = (await chats()).length;
+  await page.fill('#composer-text', 'The report is late.');
+  await page.click('.suggestion >> nth=1');
+  const text = await page.inputValue('#composer-text');
+  assert.match(text, /^Summarize [^]+:\n\nThe report is late\.$/);
+  assert.deepEqual(await page.evaluate(() => [document.activeElement.id, document.activeElement.selectionStart === document.activeElement.value.length]), ['composer-text', true]);
+  await page.click('.suggestion >> nth=0'); // another beginning takes its place
+  assert.match(await page.inputValue('#composer-text'), /^Write [^]+:\n\nThe report is late\.$/);
+  assert.equal((await chats()).length, before);
+  await page.fill('#composer-text', '');
+});
+
 test('the pill names the model, and sets whether it thinks: for this chat, and for the next answer', opts, async () => {
   await fresh();
   await until(page, () => document.querySelector('#model:not([hidden]) .model-name')?.textContent);

@@ -256,13 +256,16 @@ test('what is typed stays with its chat: while that loads, and when it was not t
 });
 
 test('a second click, a second Enter: one chat, one message', opts, async () => {
+  await house.server.json('PATCH', '/api/admin/settings', { suggestions: 'Hello there' });
+  await page.reload();
   await fresh();
   const before = await made();
-  await page.dblclick('.suggestion');
+  await page.locator('.suggestion', { hasText: 'Hello there' }).dblclick();
   await until(page, () => document.querySelectorAll('.message.assistant').length === 1);
   await answered(page);
   assert.equal(await made(), before + 1);
   assert.equal((await conversation()).messages.length, 2);
+  await house.server.json('PATCH', '/api/admin/settings', { suggestions: '' });
 });
 
 test('a session ends: nothing disturbs the form, the chat is there again, and another user sees nothing of it', opts, async () => {

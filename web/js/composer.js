@@ -32,6 +32,13 @@ export function focusComposer() {
   if (!narrow.matches) text.focus();
 }
 
+/** To go on with what was begun. */
+export function focusAtEnd() {
+  text.focus();
+  text.setSelectionRange(text.value.length, text.value.length);
+  text.scrollTop = text.scrollHeight;
+}
+
 /** Puts away what is typed, under the chat it belongs to. It outlives a reload and goes with its tab. */
 export function keepDraft() {
   if (draftOf === null) return;

@@ -20,7 +20,7 @@ const round = (name, more = {}) => el("button", { class: "icon-button", type: "b
 
 function buttons() {
   return part(row(button("primary", t("common.save")), button("quiet", t("common.cancel")), button("danger", t("common.delete")), button("primary", t("common.save"), { disabled: true }), button("link", t("thread.retry"))),
-    row(round("copy"), round("edit", { disabled: true }), round("ghost", { ariaPressed: "true" }), button("pill", t("composer.thinking")), button("suggestion", t("suggestions.who")), el("span", { class: "badge" }, t("page.admin")),
+    row(round("copy"), round("edit", { disabled: true }), round("ghost", { ariaPressed: "true" }), button("pill", t("composer.thinking")), button("suggestion", t("suggestions.reply")), el("span", { class: "badge" }, t("page.admin")),
       ...[0, 1, 2, 3, 4, 5, 6, 7].map((n) => el("span", { class: "tag", data: { colour: String(n) } }, t("list.tags")))));
 }
 
@@ -36,7 +36,7 @@ function messages() {
   const prose = el("div", { class: "prose answer" });
   new MarkdownView(prose).finish(PROSE);
   return part(el("ol", { class: "thread" },
-    el("li", { class: "message user" }, el("div", { class: "bubble" }, t("suggestions.story"))),
+    el("li", { class: "message user" }, el("div", { class: "bubble" }, t("suggestions.planText"))),
     el("li", { class: "message assistant", data: { status: "done" } }, prose,
       el("div", { class: "problem" }, el("p", {}, t("thread.failed")), button("", t("thread.retry"))),
       el("div", { class: "actions" }, round("copy"), round("again"), round("more"), el("span", { class: "about muted" }, "demo-model · 12:00")))));
