@@ -44,13 +44,13 @@ dist_webjs_DATA += %D%/js/add_menu.js %D%/js/compare.js %D%/js/edit_answer.js %D
 websettingsdir = $(webdir)/js/settings
 dist_websettings_DATA = %D%/js/settings/appearance.js %D%/js/settings/chat.js %D%/js/settings/data.js %D%/js/settings/general.js %D%/js/settings/keyboard.js \
 	%D%/js/settings/keys.js %D%/js/settings/prompts.js %D%/js/settings/rows.js %D%/js/settings/sections.js %D%/js/settings/usage.js %D%/js/settings/window.js
-dist_webjs_DATA += %D%/js/bars.js
+dist_webjs_DATA += %D%/js/bars.js %D%/js/drawer.js %D%/js/skeleton.js
 dist_webjs_DATA += %D%/js/offline.js %D%/js/suggestions.js %D%/js/tool_runs.js %D%/js/tool_sign_in.js %D%/js/tool_servers.js
 dist_webjs_DATA += %D%/js/render.js %D%/js/oidc.js %D%/js/errors.js %D%/js/first_run.js %D%/js/trouble.js
 # the list of chats, long threads, read-only links
 dist_web_DATA += %D%/share.html
 dist_webjs_DATA += %D%/js/actions.js %D%/js/block_window.js %D%/js/share_page.js %D%/js/share.js %D%/js/find.js %D%/js/found.js %D%/js/history.js \
-	%D%/js/list_pages.js %D%/js/list_filters.js %D%/js/list_query.js %D%/js/list_row.js %D%/js/list_selection.js %D%/js/shortcuts.js %D%/js/tags.js %D%/js/kept.js %D%/js/fold.js %D%/js/sending.js %D%/js/virtual_rows.js
+	%D%/js/list_pages.js %D%/js/list_places.js %D%/js/list_filters.js %D%/js/list_query.js %D%/js/list_row.js %D%/js/list_selection.js %D%/js/shortcuts.js %D%/js/tags.js %D%/js/kept.js %D%/js/fold.js %D%/js/sending.js %D%/js/virtual_rows.js
 web_icons += %D%/icons/archive.svg %D%/icons/filter.svg %D%/icons/pin.svg %D%/icons/restore.svg %D%/icons/select.svg \
 	%D%/icons/share.svg %D%/icons/tag.svg
 dist_webjs_DATA += %D%/js/project_doors.js %D%/js/project_style.js %D%/js/project_end.js %D%/js/project_sharing.js %D%/js/project_window.js %D%/js/projects.js %D%/js/sources.js

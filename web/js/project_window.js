@@ -6,6 +6,7 @@ import { chip } from "./files_view.js";
 import { bytes } from "./format.js";
 import { t } from "./i18n.js";
 import { sharedBy, sharingSection } from "./project_sharing.js";
+import { whileLoading } from "./skeleton.js";
 import { state } from "./state.js";
 
 const COLOURS = 8;
@@ -121,5 +122,11 @@ class Window {
 
 /** doors: {changed(), remove(project)}. */
 export async function projectWindow(id, doors) {
-  new Window(await call("GET", `/api/projects/${id}`), doors).open();
+  const waiting = el("dialog", { class: "dialog project-dialog is-coming", ariaLabel: t("project.edit") });
+  document.body.append(waiting);
+  let left = false;
+  waiting.addEventListener("close", () => { left = true; });
+  let project;
+  try { project = await whileLoading(waiting, "lines", call("GET", `/api/projects/${id}`), () => waiting.showModal()); } finally { waiting.remove(); }
+  if (!left) new Window(project, doors).open();
 }

@@ -9,6 +9,7 @@ import { selection } from "./list_selection.js";
 import "./project_style.js";
 import { endProject } from "./project_end.js";
 import { rowMenu } from "./sidebar.js";
+import { whileLoading } from "./skeleton.js";
 import { emit, on, state } from "./state.js";
 
 const FIRST = 20; // chats of a folder, until more are asked for
@@ -41,7 +42,7 @@ function chatRow(c) {
 
 function chatRows(p) {
   const held = chats.get(p.id);
-  if (!held) return [];
+  if (!held) return Array.from({ length: Math.max(1, Math.min(p.chats, FIRST)) }, () => el("li", { class: "project-chat is-coming" })); // nothing moves when they come
   const more = held.next && el("li", { class: "project-chat" }, el("button", { type: "button", on: { click: () => moreChats(p.id) } }, t("project.showAll", { n: p.chats })));
   return held.items.length ? [...held.items.map(chatRow), more] : [el("li", { class: "project-chat" }, el("span", { class: "muted" }, t("project.noChats")))];
 }
@@ -138,7 +139,9 @@ async function toggle(p) {
   if (!open.delete(p.id)) open.add(p.id);
   remember();
   draw();
-  if (open.has(p.id)) try { await readChats(p.id); draw(); } catch (error) { toast(error.message); }
+  if (!open.has(p.id)) return;
+  const place = root.querySelector(`.project-row[data-id="${p.id}"] + ul`);
+  try { await whileLoading(place, "rows", readChats(p.id)); draw(); } catch (error) { toast(error.message); }
 }
 
 root.addEventListener("keydown", (event) => {

@@ -36,7 +36,7 @@ function action(label, run, kind = "quiet") {
   return el("button", { type: "button", class: `${kind} small`, data: { key: label }, on: { click: run } }, label);
 }
 
-/** A part of the section: draw(redraw, step) gives what it shows; step(...nodes) is what a press of a button leads to. */
+/** Resolves to a part of the section, once it is drawn: draw(redraw, step) gives what it shows; step(...nodes) is what a press of a button leads to. */
 function part(id, title, draw) {
   const body = el("div", {});
   const begin = rounds();
@@ -56,8 +56,7 @@ function part(id, title, draw) {
     } catch (error) { if (counts()) render(body, el("p", { class: "form-error", role: "alert" }, error.message)); }
   };
   const section = el("section", { class: "security-part", data: { part: id } }, el("h4", {}, title), body);
-  redraw();
-  return section;
+  return redraw().then(() => section);
 }
 
 // --- the password ---------------------------------------------------------------------------------------------------
@@ -225,10 +224,10 @@ function drawRemoval(redraw, step) {
   }, "quiet bad")];
 }
 
-export function draw(panel) {
+export async function draw(panel) {
   panel.classList.add("security");
-  panel.append(part("password", t("login.password"), drawPassword), part("sessions", t("security.sessions"), drawSessions),
+  panel.append(...await Promise.all([part("password", t("login.password"), drawPassword), part("sessions", t("security.sessions"), drawSessions),
     part("factor", t("security.factor"), drawFactor), part("passkeys", t("passkeys.title"), drawPasskeys),
     part("oidc", t("oidc.title"), (redraw, step) => drawProvider(redraw, step, { proof, action })),
-    part("delete", t("security.deleteTitle"), drawRemoval));
+    part("delete", t("security.deleteTitle"), drawRemoval)]));
 }

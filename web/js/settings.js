@@ -4,6 +4,7 @@
 import { call } from "./api.js";
 import { el, toast } from "./dom.js";
 import { loadStrings, number, t } from "./i18n.js";
+import { whileLoading } from "./skeleton.js";
 
 await loadStrings();
 
@@ -256,8 +257,12 @@ export async function settingsDialog(settings, save, field = "") {
   form.node.prepend(el("h2", { id: "settings-title", tabIndex: -1, autofocus: true }, t("page.settings")));
   const dialog = el("dialog", { id: "settings-dialog", class: "dialog settings-dialog", "aria-labelledby": "settings-title", on: { close: () => dialog.remove() } }, form.node);
   document.body.append(dialog);
-  await form.load(settings); // first: what is typed must not be written over
-  dialog.showModal();
+  let left = false;
+  dialog.addEventListener("close", () => { left = true; });
+  await whileLoading(form.node, "rows", form.load(settings), () => dialog.showModal()); // what is typed must not be written over
+  if (left) return;
+  if (!dialog.open) dialog.showModal();
+  else form.node.querySelector("h2").focus();
   if (field) form.show(field);
 }
 

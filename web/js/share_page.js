@@ -7,6 +7,7 @@ import { bytes, isImage } from "./format.js";
 import { date, loadStrings, t, translatePage } from "./i18n.js";
 import { followFootnotes } from "./footnotes.js";
 import { loadMarkdown, MarkdownView } from "./markdown.js";
+import { whileLoading } from "./skeleton.js";
 import { initTheme } from "./theme.js";
 
 await loadStrings();
@@ -75,4 +76,4 @@ translatePage();
 initTheme();
 followFootnotes($("thread"));
 $("thread").addEventListener("click", (event) => handleCodeClick(event, (text) => copyText(text)));
-load().catch(() => problem(t("shared.failed")));
+whileLoading($("shared"), "lines", load()).catch(() => problem(t("shared.failed")));

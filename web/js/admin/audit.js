@@ -55,7 +55,7 @@ function open(view, signal) {
     } catch (error) { list.replaceChildren(problem(error)); }
   }
   view.append(block(t("audit.who"), form, list));
-  load(null);
+  return load(null);
 }
 
 export const auditSection = { id: "audit", title: t("audit.title"), open };

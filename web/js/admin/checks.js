@@ -55,7 +55,7 @@ function open(view, signal) {
   again.addEventListener("click", () => run(false));
   whole.addEventListener("click", () => run(true));
   view.append(el("div", { class: "admin-row" }, again, whole), sums, list, rest);
-  run(false);
+  return run(false);
 }
 
 export const checksSection = { id: "checks", get title() { return t("admin.checks"); }, open };

@@ -33,6 +33,7 @@ function open(view, signal) {
     s.jobs.map((job) => job.id)));
   };
   const again = poll(signal, 1000, "/api/admin/status", draw, (error) => render(body, problem(error)));
+  return again.first;
 }
 
 export const jobsSection = { id: "jobs", get title() { return t("admin.jobs"); }, open };

@@ -85,6 +85,7 @@ function open(view, signal) {
     again();
   });
   addEventListener("resize", () => { if (last) draw(last); }, { signal });
+  return again.first;
 }
 
 export const loadSection = { id: "load", get title() { return t("admin.load"); }, open };

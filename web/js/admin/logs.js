@@ -50,6 +50,7 @@ function open(view, signal) {
   level.addEventListener("change", () => { after = 0; list.replaceChildren(); again(); });
   filter.addEventListener("input", () => { for (const node of list.children) shown(node); });
   follow.addEventListener("change", () => { if (follow.checked) list.scrollTop = list.scrollHeight; });
+  return again.first;
 }
 
 export const logsSection = { id: "logs", get title() { return t("admin.logs"); }, open };

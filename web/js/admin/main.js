@@ -1,11 +1,12 @@
 // The admin's page: the frame, and which section is shown (#/overview, #/load, ...). The page holds no secret: every route
 // that it calls is checked by the server.
 //
-// A section is one module: { id, title, open(view, signal) }. open draws into `view` and stops what it began (timers,
-// listeners outside of `view`) when `signal` aborts: at the next section.
+// A section is one module: { id, title, open(view, signal) }. open draws into `view`, resolves when it has what it shows, and
+// stops what it began (timers, listeners outside of `view`) when `signal` aborts: at the next section.
 
 import { call, setCsrf, setSignedOutHandler } from "../api.js";
 import { el, $ } from "../dom.js";
+import { whileLoading } from "../skeleton.js";
 import { initTheme } from "../theme.js";
 import { auditSection } from "./audit.js";
 import { checksSection } from "./checks.js";
@@ -45,7 +46,7 @@ function show() {
   const view = $("view");
   view.replaceChildren(el("h1", {}, section.title));
   document.title = `${section.title} · Sluice`;
-  section.open(view, leave.signal);
+  whileLoading(view, "lines", section.open(view, leave.signal)).catch(() => {}); // it says itself what failed
   if (wanted) view.focus({ preventScroll: true });
   view.scrollTop = 0;
 }

@@ -68,6 +68,7 @@ function open(view, signal) {
     added = items.map((m) => m.path);
     drawFurther(further, items.filter((m) => m.path), () => againFurther());
   }, (error) => render(further, problem(error)));
+  return again.first;
 }
 
 /** The models that are loaded when they are used: how each is, and what can be done with it. */

@@ -86,9 +86,10 @@ function open(view, signal) {
   const take = (name) => (value) => { known[name] = value; draw(); };
   const failed = (error) => { if (!tiles.childElementCount) render(attention, problem(error)); };
   call("GET", "/api/admin/checks").then(({ items }) => { if (!signal.aborted) { checks = items; draw(); } }, () => { /* the section of that name says why */ });
-  poll(signal, 3000, "/api/admin/status", take("status"), failed);
+  const again = poll(signal, 3000, "/api/admin/status", take("status"), failed);
   poll(signal, 10000, `/api/admin/history?seconds=${RANGE_S}`, take("history"), failed);
   poll(signal, 60000, `/api/admin/usage/daily?days=${DAYS}`, take("usage"), failed);
+  return again.first;
 }
 
 export const overviewSection = { id: "overview", get title() { return t("admin.overview"); }, open };

@@ -142,7 +142,7 @@ function open(view, signal) {
   const form = el("form", { class: "admin-settings", noValidate: true });
   const find = el("input", { type: "search", autocomplete: "off", placeholder: t("admin.settingsFind"), ariaLabel: t("admin.settingsFind"), on: { input: () => filter(form, find.value) } });
   view.append(el("div", { class: "settings-find" }, icon("search"), find), form);
-  call("GET", "/api/admin/settings").then(({ items }) => { if (!signal.aborted) { draw(form, items); goTo(form); } }).catch((error) => form.replaceChildren(problem(error)));
+  return call("GET", "/api/admin/settings").then(({ items }) => { if (!signal.aborted) { draw(form, items); goTo(form); } }).catch((error) => form.replaceChildren(problem(error)));
 }
 
 export const settingsSection = { id: "settings", get title() { return t("admin.settings"); }, open };

@@ -105,7 +105,7 @@ function open(view, signal) {
     processes.querySelector("details").open = body.querySelector("details")?.open;
     render(body, engineBlock(s), loadBlock(s), memoryBlock(s), promptCacheBlock(s), processes, databaseBlock(s), versionBlock(s));
   };
-  poll(signal, 3000, "/api/admin/status", draw, (error) => { if (!body.childElementCount) render(body, problem(error)); });
+  return poll(signal, 3000, "/api/admin/status", draw, (error) => { if (!body.childElementCount) render(body, problem(error)); }).first;
 }
 
 export const statusSection = { id: "status", get title() { return t("admin.status"); }, open };

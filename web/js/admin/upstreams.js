@@ -71,6 +71,7 @@ function open(view, signal) {
       items.map((u) => String(u.id))));
   };
   const again = poll(signal, 2000, "/api/admin/upstreams", draw, (error) => render(body, problem(error)));
+  return again.first;
 }
 
 export const upstreamsSection = { id: "upstreams", get title() { return t("admin.upstreams"); }, open };

@@ -73,7 +73,8 @@ export function problem(error) {
   return el("p", { class: "form-error", role: "alert" }, error.message);
 }
 
-/** Calls, draws, and comes again after `ms` while the section is open and the page is seen. A reply that was overtaken is not drawn. */
+/** Calls, draws, and comes again after `ms` while the section is open and the page is seen. A reply that was overtaken is not drawn.
+ *  Gives what comes again at once; its `first` resolves when there is something to be seen. */
 export function poll(signal, ms, path, draw, failed) {
   let timer = 0;
   const begin = rounds();
@@ -93,6 +94,6 @@ export function poll(signal, ms, path, draw, failed) {
   const seen = () => { if (!document.hidden) round(); };
   document.addEventListener("visibilitychange", seen, { signal });
   signal.addEventListener("abort", () => clearTimeout(timer));
-  round();
+  round.first = round();
   return round;
 }

@@ -5,6 +5,7 @@
 import { announce, el, icon, rounds, sheet } from "../dom.js";
 import { fold } from "../fold.js";
 import { loadStrings, t } from "../i18n.js";
+import { whileLoading } from "../skeleton.js";
 import { SECTIONS } from "./sections.js";
 
 await loadStrings();
@@ -51,8 +52,11 @@ class Window {
     this.panel.scrollTop = 0;
     if (focus && PHONE.matches) this.title.focus();
     try {
-      const module = await section.load();
-      if (counts()) await module.draw(body, { close: () => this.dialog.close(), open: (other) => this.open(other) });
+      const drawn = async () => {
+        const module = await section.load();
+        if (counts()) await module.draw(body, { close: () => this.dialog.close(), open: (other) => this.open(other) });
+      };
+      await whileLoading(this.panel, "lines", drawn());
       body.dataset.drawn = "";
     } catch (error) { if (counts()) body.replaceChildren(el("p", { class: "form-error", role: "alert" }, error.status === undefined ? t("errors.unreachable") : error.message)); }
     if (counts() && at) this.pointAt(body.querySelector(at));
