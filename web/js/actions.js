@@ -3,6 +3,7 @@
 import { copyText, $ } from "./dom.js";
 import { findNeeded, openFind } from "./find.js";
 import { t } from "./i18n.js";
+import { goToPlace } from "./list_places.js";
 import { initShortcuts, keysOf } from "./shortcuts.js";
 import { change, currentRow, editTags, neighbour, rename } from "./sidebar.js";
 import { walk } from "./message_menu.js";
@@ -19,6 +20,7 @@ const IN_PALETTE = [
   ["compose", "common.newChat", "new"], ["search", "help.search", "search"], ["search", "search.inChat", "find"], ["menu", "help.list", "toggle-list"],
   ["edit", "help.editLast", "edit-last"], ["again", "help.again", "again"], ["copy", "help.copyLast", "copy-last"], ["pin", "help.pin", "pin"], ["archive", "help.archive", "archive"],
   ["tag", "help.tags", "tags"], ["share", "help.share", "share"], ["edit", "help.rename", "rename"], ["trash", "help.trash", "trash"], ["stop", "help.stop", "stop"],
+  ["archive", "list.placeArchive", "go-archive"], ["trash", "list.placeTrash", "go-trash"],
 ];
 
 function paletteActions(actions, can) {
@@ -58,6 +60,7 @@ export function initActions(frame) {
     },
     search: () => { frame.showSidebar(true); $("search").focus(); $("search").select(); },
     find: openFind,
+    ...Object.fromEntries(["archive", "trash"].map((place) => [`go-${place}`, () => { frame.showSidebar(true); goToPlace(place); }])),
     "toggle-list": () => frame.showSidebar(!frame.sidebarShown()),
     next: () => open(neighbour(1)),
     previous: () => open(neighbour(-1)),

@@ -13,7 +13,7 @@ function daysAgo(days) {
   return [d.getFullYear(), String(d.getMonth() + 1).padStart(2, "0"), String(d.getDate()).padStart(2, "0")].join("-");
 }
 
-export async function filtersMenu(button, typed, setQuery, emptyTrash) {
+export async function filtersMenu(button, typed, setQuery) {
   let tags = [];
   try { tags = (await allTags()).slice(0, MOST_TAGS); } catch { /* the others still work */ }
   const item = (label, icon, name, value) => {
@@ -22,11 +22,8 @@ export async function filtersMenu(button, typed, setQuery, emptyTrash) {
   };
   openMenu(button, [
     item(t("list.filterPinned"), "pin", "is", "pinned"),
-    item(t("list.filterArchived"), "archive", "is", "archived"),
-    item(t("list.filterTrash"), "trash", "in", "trash"),
     item(t("list.filterWeek"), "none", "after", daysAgo(7)),
     item(t("list.filterMonth"), "none", "after", daysAgo(30)),
     ...tags.map((tag) => item(tag, "tag", "tag", tag)),
-    ...(hasFilter(typed, "in", "trash") ? [{ label: t("list.emptyTrash"), icon: "trash", bad: true, run: emptyTrash }] : []),
   ]);
 }

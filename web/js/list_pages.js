@@ -128,6 +128,13 @@ export class ListPages {
 
   find(id) { return this.items.find((c) => c.id === id) || this.pinned.find((c) => c.id === id); }
 
+  /** Fits a conversation the list that is shown, with its marks as they are now? */
+  fits(c) {
+    if (Boolean(c.trashed_at) !== (this.params.trash === "1")) return false;
+    if (this.params.pinned === "1" && !c.pinned) return false;
+    return this.params.trash === "1" || this.params.archived === "any" || c.archived === (this.params.archived === "1");
+  }
+
   remove(ids) {
     const gone = (c) => !ids.has(c.id);
     this.items = this.items.filter(gone);

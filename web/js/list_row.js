@@ -2,11 +2,12 @@
 
 import { el, fromTemplate, icon } from "./dom.js";
 import { date, t } from "./i18n.js";
+import { emptyPlace } from "./list_places.js";
 import { tagChip } from "./tags.js";
 
 // css/sidebar.css draws them so; higher where fingers press.
 const fingers = matchMedia("(pointer: coarse)").matches ? 8 : 0;
-export const HEIGHT = { group: 34, item: 36 + fingers, tagged: 56 + fingers, match: 74 + fingers, note: 56 };
+export const HEIGHT = { group: 34, item: 36 + fingers, tagged: 56 + fingers, match: 74 + fingers, note: 56, place: 216 };
 const SHOWN_TAGS = 4;
 
 export const titleOf = (c) => c.title || t("common.newChat");
@@ -33,10 +34,10 @@ export function plainText(s) {
 }
 
 /** attachment: where it stands in a file, its name or its text. */
-function snippet({ before, text, after, attachment }, when) {
+function snippet({ before, text, after, attachment, cut_before, cut_after }, when) {
   const line = attachment ? (s) => s.replace(/\s+/g, " ") : plainText;
   const day = el("span", { class: "conversation-when" }, `${when} · `);
-  const found = [before ? `…${line(before).slice(-40)}` : "", el("mark", {}, line(text)), line(after)];
+  const found = [cut_before ? "… " : "", line(before).trimStart(), el("mark", {}, line(text)), line(after), cut_after ? " …" : ""];
   if (!attachment) return [day, ...found];
   const named = attachment.name.includes(before + text + after);
   return [day, el("span", { class: "conversation-file" }, icon("clip"), named ? t("list.file") : t("list.inFile", { name: attachment.name })), " ", ...found];
@@ -45,6 +46,7 @@ function snippet({ before, text, after, attachment }, when) {
 /** old: the element that showed the row before, used again where that is possible. list: {words, plain, chosen, current}. */
 export function drawRow(row, old, { words, plain, chosen, current }) {
   if (row.text) return el("h2", { class: "row group" }, row.text);
+  if (row.place) return emptyPlace(row.place);
   if (row.note) return el("p", { class: "row empty" }, row.note);
   const { c } = row;
   const match = words ? c.match : null;

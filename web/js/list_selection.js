@@ -44,6 +44,7 @@ class Selection {
       if (root.hidden) return;
       const trash = doors.inTrash();
       root.replaceChildren(el("span", { class: "selection-count", role: "status" }, t("list.chosen", { n: this.size })),
+        el("button", { class: "icon-button", type: "button", title: t("list.chooseNone"), ariaLabel: t("list.chooseNone"), on: { click: () => { this.clear(); doors.drawList(); $("search").focus(); } } }, icon("close")),
         ...(trash ? [
           act("restore", t("list.restore"), (all) => doors.change(all, { trashed: false })),
           act("trash", t("list.deleteNow"), doors.removeForGood, true),
@@ -54,8 +55,7 @@ class Selection {
           act("folder", t("projects.move"), (all) => doors.move(all, root.firstChild)),
           act("share", t("list.export"), (all) => emit("export-chosen", all.map((c) => c.id))),
           act("trash", t("list.delete"), (all) => doors.change(all, { trashed: true }), true),
-        ]),
-        el("button", { class: "icon-button", type: "button", title: t("list.chooseNone"), ariaLabel: t("list.chooseNone"), on: { click: () => { this.clear(); doors.drawList(); $("search").focus(); } } }, icon("close")));
+        ]));
     };
     this.draw();
   }

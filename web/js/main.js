@@ -7,6 +7,7 @@ import { call, hasCsrf, setAhead, setCsrf, setSignedOutHandler } from "./api.js"
 import { leaveAll, resume, stopAnswer } from "./answer.js";
 import { drawComposer, focusComposer, forgetDrafts, keepDraft, takeDraft } from "./composer.js";
 import { $, openMenu, toast } from "./dom.js";
+import { narrow, showSidebar, sidebarShown } from "./drawer.js";
 import { initHeader } from "./header.js";
 import { clearMarks, goToMessage } from "./found.js";
 import { readConversation, readTexts } from "./history.js";
@@ -25,14 +26,14 @@ import { showProjects } from "./project_doors.js";
 import { placeOf, post } from "./sending.js";
 import { keysOf, shownKeysOf } from "./shortcuts.js";
 import { runCommand } from "./slash.js";
-import { drawList, loadConversations, refreshList, touchConversation } from "./sidebar.js";
+import { drawList, loadConversations, refreshList, titleInList, touchConversation } from "./sidebar.js";
+import { whileLoading } from "./skeleton.js";
 import { emit, isRunning, leafUnder, ofItsModel, on, showLeaf, state } from "./state.js";
 import { startStatus } from "./status.js";
 import { initTheme } from "./theme.js";
 import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
 
 const app = $("app");
-const narrow = matchMedia("(max-width: 760px)");
 
 // --- conversations --------------------------------------------------------------------------------------------------
 
@@ -58,12 +59,18 @@ function closeCurrent() {
   state.temporary = false;
 }
 
+/** While a chat is on its way nothing says that another one, or a new one, is shown. */
+function opening(id) {
+  document.querySelector(".main").classList.remove("is-new");
+  $("title").textContent = titleInList(id);
+}
+
 async function openConversation(id, messageId) {
   closeCurrent();
   takeDraft(id); // at once: what is typed while it loads is for it
   const mine = state.visit;
   try {
-    const [conversation] = await Promise.all([readConversation(id), loadMarkdown()]);
+    const [conversation] = await whileLoading($("scroller"), "thread", Promise.all([readConversation(id), loadMarkdown()]), () => opening(id));
     if (state.visit !== mine) return;
     state.current = conversation;
     forgetTag();
@@ -178,18 +185,6 @@ on("reload-conversation", async () => {
 
 // --- frame ----------------------------------------------------------------------------------------------------------
 
-function showSidebar(show) {
-  app.classList.toggle("side-hidden", !show);
-  $("sidebar").inert = !show;
-  const over = show && narrow.matches; // on a phone it lies over the chat
-  $("scrim").hidden = !over;
-  document.querySelector(".main").inert = over;
-  if (!narrow.matches) try { localStorage.setItem("sidebar", show ? "1" : "0"); } catch { /* private mode */ }
-}
-narrow.addEventListener("change", () => showSidebar(!narrow.matches));
-$("sidebar-open").addEventListener("click", () => { showSidebar(true); if (narrow.matches) $("sidebar-close").focus(); });
-$("sidebar-close").addEventListener("click", () => { showSidebar(false); $("sidebar-open").focus(); });
-$("scrim").addEventListener("click", () => showSidebar(false));
 $("new-chat").addEventListener("click", () => frame.openNew());
 $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("account.settings"), icon: "gear", keys: shownKeysOf(keysOf("settings")), run: () => emit("open-settings") },
@@ -205,7 +200,7 @@ async function withExport(use) {
 }
 on("suggestion", (content) => post({ content, parent_id: null }));
 
-const frame = { openNew: () => { location.hash = "#/"; route(); }, showSidebar, sidebarShown: () => !app.classList.contains("side-hidden") };
+const frame = { openNew: () => { location.hash = "#/"; route(); }, showSidebar, sidebarShown };
 initActions(frame);
 initHeader(frame);
 

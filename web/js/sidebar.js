@@ -9,7 +9,9 @@ import { parseQuery } from "./list_query.js";
 import { ListPages, PAGE } from "./list_pages.js";
 import { drawRow, heightOf, HEIGHT, titleField, titleOf } from "./list_row.js";
 import { selection } from "./list_selection.js";
+import { askedHere, drawPlace, placeName, placeOf } from "./list_places.js";
 import { move, renameInFolder } from "./project_doors.js";
+import { whileLoading } from "./skeleton.js";
 import { emit, on, state } from "./state.js";
 import { tagsDialog } from "./tags.js";
 import { VirtualRows } from "./virtual_rows.js";
@@ -19,6 +21,7 @@ const pages = new ListPages();
 const search = $("search");
 const list = $("conversations");
 const rows = new VirtualRows(list, draw);
+let shown = null; // what the rows answer
 let renaming = null; // id of the row whose title is being typed
 
 // --- drawing --------------------------------------------------------------------------------------------------------
@@ -40,6 +43,8 @@ function flatten() {
     out.push(itemRow(c));
   }
   const none = !out.length && !(pages.plain && !$("projects").hidden); // those in projects are chats, too
+  const place = none && !pages.text && !pages.failed && placeOf(pages.params);
+  if (place) return [{ key: `place ${place}`, height: HEIGHT.place, place, loose: true }];
   for (const note of pages.notes(none)) out.push({ key: `note ${note}`, height: HEIGHT.note, note, loose: true });
   return out;
 }
@@ -50,6 +55,7 @@ function draw(row, old) {
 }
 
 export function drawList({ top = false } = {}) {
+  drawPlace(pages.params, pages.items.length > 0);
   document.documentElement.toggleAttribute("data-selecting", selection.size > 0);
   rows.set(flatten(), { top, above: pages.cut ? null : 0 });
 }
@@ -68,14 +74,18 @@ const failed = (error) => toast(error.message);
 /** The list from its top, as the search box says. */
 export async function loadConversations() {
   const typed = search.value;
-  const { text, params } = parseQuery(typed);
+  const asked = askedHere(typed);
+  const { text, params } = parseQuery(asked);
   pages.reset(params, text);
   state.query = text;
-  if (!await pages.first()) return;
+  drawPlace(pages.params, false);
+  const read = pages.first();
+  if (!await (shown === asked ? read : whileLoading(list, "rows", read))) return;
+  shown = asked;
   drawList({ top: true });
   if (pages.plain && !pages.failed) emit("list-read", !pages.items.length && !pages.pinned.length);
   list.dataset.query = typed; // what the rows answer, for who waits for them
-  if (!pages.plain || pages.failed) announce(pages.failed || t("list.found", { n: pages.items.length, more: pages.items.length >= PAGE ? "+" : "" }));
+  if (!pages.plain || pages.failed) announce(pages.failed || [placeName(pages.params), t("list.found", { n: pages.items.length, more: pages.items.length >= PAGE ? "+" : "" })].filter(Boolean).join(": "));
 }
 on("reach", (reach) => { if (!reach && pages.failed) loadConversations(); });
 
@@ -102,12 +112,13 @@ search.addEventListener("keydown", (event) => {
   event.stopPropagation();
 });
 
-export function setQuery(text) {
+export function setQuery(text = search.value) {
   search.value = text;
   loadConversations();
 }
 
-$("filters").addEventListener("click", () => filtersMenu($("filters"), search.value, setQuery, emptyTrash));
+$("filters").addEventListener("click", () => filtersMenu($("filters"), search.value, setQuery));
+on("list-query", setQuery);
 
 // --- one row ----------------------------------------------------------------------------------------------------------
 const rowOf = (target) => target.closest?.(".conversation");
@@ -129,14 +140,6 @@ export function rowMenu(c, button) {
   ]);
 }
 
-/** Fits a conversation the list that is shown, with these marks? */
-function fits(c) {
-  const { params } = pages;
-  if (Boolean(c.trashed_at) !== (params.trash === "1")) return false;
-  if (params.pinned === "1" && !c.pinned) return false;
-  return params.trash === "1" || params.archived === "any" || c.archived === (params.archived === "1");
-}
-
 const DONE = [["trashed", true, "list.trashed"], ["trashed", false, "list.restored"], ["archived", true, "list.archived"], ["archived", false, "list.unarchived"]];
 
 /** Pins, archives, trashes or brings back; what can be taken back says so. */
@@ -152,7 +155,7 @@ export async function change(conversations, marks) {
     if ("archived" in marks) c.archived = marks.archived;
   }
   selection.clear();
-  const leaving = conversations.filter((c) => !fits(c) || (pages.plain && "pinned" in marks));
+  const leaving = conversations.filter((c) => !pages.fits(c) || (pages.plain && "pinned" in marks));
   const held = rowOf(document.activeElement)?.dataset.id, at = rows.rows.findIndex((row) => row.key === held);
   pages.remove(new Set(leaving.map((c) => c.id)));
   if (pages.plain && "pinned" in marks) await loadConversations(); // it changes its group
@@ -174,15 +177,6 @@ export async function removeForGood(conversations) {
   drawList();
   emit("list-touched");
   if (ids.includes(state.current?.id)) location.hash = "#/";
-}
-
-async function emptyTrash() {
-  if (!await confirmDialog(t("list.emptyTrash"), t("list.emptyTrashText"))) return;
-  try {
-    const { removed } = await call("DELETE", "/api/trash");
-    toast(t("list.emptied", { n: removed }));
-  } catch (error) { toast(error.message); }
-  loadConversations();
 }
 
 export async function editTags(conversations) {
@@ -283,6 +277,9 @@ export function neighbour(step) {
   const at = all.findIndex((row) => row.key === here);
   return all[at < 0 ? (step > 0 ? 0 : all.length - 1) : at + step]?.key ?? null;
 }
+
+/** What a chat is called, as far as the list knows. */
+export const titleInList = (id) => pages.find(id)?.title || "";
 
 /** The open conversation as the list knows it, for the shortcuts. */
 export function currentRow() {

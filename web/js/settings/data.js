@@ -1,9 +1,8 @@
 // Data: chats in and out, all that belongs to the account, the trash.
 
-import { call } from "../api.js";
-import { confirmDialog, el, toast } from "../dom.js";
+import { el } from "../dom.js";
 import { loadStrings, t } from "../i18n.js";
-import { emit } from "../state.js";
+import { emptyTrash } from "../list_places.js";
 import { settingRow } from "./rows.js";
 
 await loadStrings();
@@ -12,15 +11,6 @@ function row(name, label, hint, verb, run, kind = "quiet") {
   const node = settingRow(label, el("button", { type: "button", class: kind, ariaLabel: label, on: { click: run } }, verb), hint);
   node.dataset.pref = name;
   return node;
-}
-
-async function emptyTrash() {
-  if (!await confirmDialog(t("list.emptyTrash"), t("list.emptyTrashText"), t("list.emptyTrash"))) return;
-  try {
-    const { removed } = await call("DELETE", "/api/trash");
-    toast(t("list.emptied", { n: removed }));
-    emit("list-changed");
-  } catch (error) { toast(error.message); }
 }
 
 export function draw(panel) {

@@ -23,6 +23,6 @@ export const SECTIONS = [
     entry("password.title", "[data-part=password]"), entry("security.sessions", "[data-part=sessions]", "security.endOthers"), entry("security.factor", "[data-part=factor]", "security.factorText"),
     entry("passkeys.title", "[data-part=passkeys]", "passkeys.text"), entry("oidc.title", "[data-part=oidc]"), entry("security.deleteTitle", "[data-part=delete]", "security.deleteText")] },
   { id: "data", icon: "download", title: "settingsWindow.data", load: () => import("./data.js"), entries: [
-    entry("import.title", "[data-pref=import]", "import.intro"), entry("export.title", "[data-pref=export]", "export.jsonHint"), entry("export.account", "[data-pref=account]"), entry("list.emptyTrash", "[data-pref=trash]", "list.filterTrash")] },
+    entry("import.title", "[data-pref=import]", "import.intro"), entry("export.title", "[data-pref=export]", "export.jsonHint"), entry("export.account", "[data-pref=account]"), entry("list.emptyTrash", "[data-pref=trash]", "list.placeTrash")] },
   { id: "keyboard", icon: "keyboard", title: "help.title", load: () => import("./keyboard.js"), entries: [entry("help.single", "#help-single"), entry("settingsWindow.allKeys", "#help-list", "keyboard.intro")] },
 ];
