@@ -29,7 +29,7 @@ EXTRA_DIST += $(web_languages:%=%D%/languages/%.json) %D%/languages/split.awk
 CLEANFILES += $(nodist_webstrings_DATA) $(nodist_webstringsadmin_DATA) $(nodist_webstringslater_DATA)
 webadmindir = $(webdir)/js/admin
 dist_webadmin_DATA = %D%/js/admin/main.js %D%/js/admin/view.js %D%/js/admin/status.js %D%/js/admin/jobs.js \
-	%D%/js/admin/settings.js %D%/js/admin/checks.js %D%/js/admin/chart.js %D%/js/admin/load.js %D%/js/admin/logs.js %D%/js/admin/models.js %D%/js/admin/hub.js %D%/js/admin/upstreams.js %D%/js/admin/overview.js %D%/js/admin/size_field.js %D%/js/admin/spark.js
+	%D%/js/admin/settings.js %D%/js/admin/checks.js %D%/js/admin/chart.js %D%/js/admin/load.js %D%/js/admin/logs.js %D%/js/admin/models.js %D%/js/admin/hub.js %D%/js/admin/upstreams.js %D%/js/admin/overview.js %D%/js/admin/size_field.js %D%/js/admin/server_words.js %D%/js/admin/spark.js
 web_icons = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg %D%/icons/clip.svg %D%/icons/close.svg %D%/icons/copy.svg %D%/icons/done.svg \
 	%D%/icons/down.svg %D%/icons/edit.svg %D%/icons/file.svg %D%/icons/key.svg %D%/icons/keyboard.svg %D%/icons/left.svg \
 	%D%/icons/language.svg %D%/icons/lock.svg %D%/icons/menu.svg %D%/icons/more.svg %D%/icons/out.svg %D%/icons/plus.svg \

@@ -25,6 +25,28 @@ test('a German browser gets German, with German numbers and plurals', opts, asyn
   await page.context().close();
 });
 
+test('notes of the engine are in the reader\'s language on the admin\'s page; a form that is not known stays', opts, async () => {
+  const page = await house.page({ locale: 'de' });
+  const needs = 'vulkan: needs 9.1 GiB of GPU memory (weights 8 GiB, KV 1 GiB, the rest 100 MiB), 6 GiB may be taken';
+  await page.route('**/api/admin/status', async (route) => {
+    const s = await (await route.fetch()).json();
+    Object.assign(s.engine, { state: 'ready', strategy: 'ssd_streaming', backend_note: needs });
+    s.plan = { ...s.plan, reason: 'vulkan: device of a form of its own' };
+    s.prompt_cache = { ...s.prompt_cache, on: false, note: 'nothing is stored for now: cannot write x: No space left on device' };
+    s.parts = { 'embedding and head': { bytes: 1e6, formats: { f16: 1 } } };
+    await route.fulfill({ json: s });
+  });
+  await page.route('**/api/admin/models', async (route) => { await route.fulfill({ json: { ...await (await route.fetch()).json(), can_switch: false, reason: '`sluice up` does not run here: set the model where the engine\'s service is configured' } }); });
+  await page.goto(`${house.server.url}/admin#/status`);
+  await until(page, () => document.querySelector('#view .admin-facts'));
+  const text = await page.textContent('#view');
+  for (const words of ['Experten vom Datenträger gestreamt', 'vulkan: Braucht 9.1 GiB GPU-Speicher (Gewichte 8 GiB, KV-Cache 1 GiB, Übriges 100 MiB); verfügbar sind 6 GiB',
+    'vulkan: device of a form of its own', 'Zurzeit wird nichts gespeichert: Der Datenträger ist voll.', 'Einbettung und Ausgabeschicht']) assert.ok(text.includes(words), `${words} in ${text}`);
+  await page.goto(`${house.server.url}/admin#/models`);
+  await until(page, () => /sluice up läuft nicht/.test(document.querySelector('#view .note')?.textContent));
+  await page.context().close();
+});
+
 test('a language can be chosen, is remembered, and can follow the system again', opts, async () => {
   const page = await house.page();
   assert.equal(await page.getAttribute('html', 'lang'), 'en');

@@ -3,12 +3,14 @@
 import { call } from "../api.js";
 import { el } from "../dom.js";
 import { has, t } from "../i18n.js";
+import { noteOf } from "./server_words.js";
 import { bytes, problem, span } from "./view.js";
 
 const ORDER = ["failed", "warning", "ok"];
 
 /** A finding in the reader's language, by its code; the server's own English where there are no words for it here. */
-function wordsOf({ check, code, found, fix, text, n }) {
+function wordsOf({ check, code, found, fix, text: written, n }) {
+  const text = noteOf(written);
   const values = { text, n, size: bytes(n), seconds: span(n) };
   const say = (key, otherwise) => (has(key) ? t(key, values) : otherwise);
   const state = /^engine_(\w+)$/.exec(code || "")?.[1];

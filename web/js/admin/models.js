@@ -5,6 +5,7 @@ import { confirmDialog, el, toast } from "../dom.js";
 import { t } from "../i18n.js";
 import { render } from "../render.js";
 import { openHub } from "./hub.js";
+import { noteOf } from "./server_words.js";
 import { block, bytes, dateTime, poll, problem, span, table } from "./view.js";
 
 const RESTING = ["ready", "failed", "unloaded"];
@@ -54,7 +55,7 @@ function open(view, signal) {
       m.error ? el("p", { class: "form-error" }, m.error) : null,
       el("p", { class: "muted" }, t("admin.modelSince", { when: dateTime(m.since) })),
       m.phase === "unloaded" || busy ? null : el("button", { class: "quiet", type: "button", data: { key: "unload" }, on: { click: unload } }, t("admin.modelUnload")))
-      : el("p", { class: "note" }, t("admin.modelFixed", { reason: m.reason })));
+      : el("p", { class: "note" }, t("admin.modelFixed", { reason: noteOf(m.reason) })));
     hub.hidden = !m.can_switch;
     drawPull(progress, m.pull, () => again());
     hub.dispatchEvent(new CustomEvent("pull", { detail: m.pull?.phase === "running" }));

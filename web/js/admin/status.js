@@ -4,6 +4,7 @@ import { el } from "../dom.js";
 import { number, t } from "../i18n.js";
 import { render } from "../render.js";
 import { waitingRemovals } from "./attention.js";
+import { named, noteOf } from "./server_words.js";
 import { block, bytes, count, dateTime, facts, percent, poll, problem, short, span, stack, table } from "./view.js";
 
 function engineBlock(s) {
@@ -14,7 +15,7 @@ function engineBlock(s) {
   const big = (n) => number(n, { notation: "compact", maximumSignificantDigits: 3 });
   return block(t("admin.engine"), state, facts([
     [t("admin.model"), e.model_name], [t("admin.modelPath"), e.model_path && el("code", {}, e.model_path)], [t("admin.family"), e.family],
-    [t("admin.device"), e.device && `${e.backend}: ${e.device}`], [t("admin.strategy"), e.strategy], [t("admin.backendNote"), e.backend_note],
+    [t("admin.device"), e.device && `${e.backend}: ${e.device}`], [t("admin.strategy"), e.strategy && named(e.strategy)], [t("admin.backendNote"), noteOf(e.backend_note)],
     [t("admin.context"), e.n_ctx ? t("admin.contextValue", { tokens: count(e.n_ctx), slots: count(e.n_slots) }) : null],
     [t("admin.parameters"), e.parameters ? t("admin.parametersValue", { all: big(e.parameters), active: big(e.active_parameters) }) : null],
     [t("admin.running"), e.started ? span(Date.now() / 1000 - e.started) : null],
@@ -28,7 +29,7 @@ function memoryBlock(s) {
   const disk = Math.max(0, m.weight_bytes - m.loaded_weight_bytes);
   return block(t("admin.memory"),
     el("h3", {}, t("admin.byPart")),
-    stack(t("admin.byPart"), Object.entries(s.parts).map(([name, part]) => [name.replaceAll("_", " "), part.bytes])),
+    stack(t("admin.byPart"), Object.entries(s.parts).map(([name, part]) => [named(name), part.bytes])),
     el("h3", {}, t("admin.byPlace")),
     stack(t("admin.byPlace"), [[t("admin.placeGpu"), device], [t("admin.placeRam"), m.host_bytes], [t("admin.placeDisk"), disk]]),
     el("h3", {}, t("admin.byUse")),
@@ -37,9 +38,9 @@ function memoryBlock(s) {
       [t("admin.resident"), bytes(m.resident_bytes)], [t("admin.locked"), bytes(m.locked_bytes)], [t("admin.residentWeights"), bytes(m.resident_weight_bytes)], [t("admin.available"), bytes(m.memory_available)],
       [t("admin.kvUsed"), s.engine.n_blocks ? t("admin.kvUsedValue", { used: count(s.load.blocks_used), cached: count(s.load.blocks_cached), all: count(s.engine.n_blocks) }) : null],
       [t("admin.kvType"), m.kv_type ? t("admin.kvTypeValue", { type: m.kv_type, size: bytes(m.kv_stored_bytes_per_token) }) : null],
-      [t("admin.formats"), Object.entries(s.parts).map(([name, p]) => `${name}: ${Object.keys(p.formats).join(", ")}`).join("; ")],
+      [t("admin.formats"), Object.entries(s.parts).map(([name, p]) => `${named(name)}: ${Object.keys(p.formats).join(", ")}`).join("; ")],
       [t("admin.planned"), s.plan ? t("admin.plannedValue", { size: bytes(s.plan.device_bytes + s.plan.host_bytes), rate: s.plan.estimated_tok_s ? short(s.plan.estimated_tok_s) : "?" }) : null],
-      [t("admin.planReason"), s.plan?.reason],
+      [t("admin.planReason"), noteOf(s.plan?.reason)],
       [t("admin.expertDisk"), experts.asked ? t("admin.expertDiskValue", { rate: percent(experts.hits, experts.asked), read: bytes(experts.read_bytes), wait: span(experts.wait_seconds), cache: bytes(experts.resident_bytes) }) : null],
       [t("admin.expertBus"), experts.device_hits + experts.device_misses ? t("admin.expertBusValue", { rate: percent(experts.device_hits, experts.device_hits + experts.device_misses), bus: bytes(experts.bus_bytes), copied: bytes(experts.copied_bytes), cpu: percent(experts.on_cpu, experts.device_hits + experts.device_misses) }) : null],
     ]));
@@ -59,7 +60,7 @@ function loadBlock(s) {
 
 function promptCacheBlock(s) {
   const c = s.prompt_cache;
-  return block(t("admin.promptCache"), c.on ? null : el("p", { class: "muted" }, c.note || t("admin.promptCacheOff")), facts([
+  return block(t("admin.promptCache"), c.on ? null : el("p", { class: "muted" }, noteOf(c.note) || t("admin.promptCacheOff")), facts([
     [t("admin.promptCacheUsed"), c.budget_bytes ? t("admin.promptCacheUsedValue", { used: bytes(c.bytes), budget: bytes(c.budget_bytes), share: percent(c.bytes, c.budget_bytes) }) : null],
     [t("admin.promptCacheKept"), c.rows ? t("admin.promptCacheKeptValue", { n: c.users, tokens: count(c.row_tokens) }) : null],
     [t("admin.promptCacheSaved"), c.on ? t("admin.promptCacheSavedValue", { tokens: count(c.loaded_tokens), share: percent(c.loaded_tokens, s.load.prompt_tokens) }) : null],
