@@ -87,6 +87,14 @@ test('a chat that is opened: its title stands already, and the message box is wh
   await page.emulateMedia({ reducedMotion: 'no-preference' });
   await waits('#scroller', () => document.querySelector('.message.assistant')?.checkVisibility({ visibilityProperty: true }));
   assert.equal(await box(), before);
+  await page.click('#new-chat');
+  await door(`/api/conversations/${chat}`);
+  await page.locator('.conversation-link', { hasText: 'The slow one' }).click();
+  await shapes('#scroller').waitFor();
+  await page.click('#new-chat'); // not wanted any more
+  await page.waitForSelector('#welcome', { state: 'visible' });
+  assert.equal(await shapes('#scroller').count(), 0);
+  await door(null);
   assert.ok(await page.evaluate(() => globalThis.moved.reduce((a, b) => a + b, 0)) < 0.01);
 });
 

@@ -27,7 +27,7 @@ import { placeOf, post } from "./sending.js";
 import { keysOf, shownKeysOf } from "./shortcuts.js";
 import { runCommand } from "./slash.js";
 import { drawList, loadConversations, refreshList, titleInList, touchConversation } from "./sidebar.js";
-import { whileLoading } from "./skeleton.js";
+import { stopWaiting, whileLoading } from "./skeleton.js";
 import { emit, isRunning, leafUnder, ofItsModel, on, showLeaf, state } from "./state.js";
 import { startStatus } from "./status.js";
 import { initTheme } from "./theme.js";
@@ -51,6 +51,7 @@ function drawAll() {
 
 function closeCurrent() {
   state.visit++;
+  stopWaiting($("scroller"));
   keepDraft();
   leaveAll();
   emit("stop-temporary");
@@ -62,7 +63,7 @@ function closeCurrent() {
 /** While a chat is on its way nothing says that another one, or a new one, is shown. */
 function opening(id) {
   document.querySelector(".main").classList.remove("is-new");
-  $("title").textContent = titleInList(id);
+  $("title").textContent = titleInList(id) || "…";
 }
 
 async function openConversation(id, messageId) {

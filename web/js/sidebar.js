@@ -11,7 +11,7 @@ import { drawRow, heightOf, HEIGHT, titleField, titleOf } from "./list_row.js";
 import { selection } from "./list_selection.js";
 import { askedHere, drawPlace, placeName, placeOf } from "./list_places.js";
 import { move, renameInFolder } from "./project_doors.js";
-import { whileLoading } from "./skeleton.js";
+import { stopWaiting, whileLoading } from "./skeleton.js";
 import { emit, on, state } from "./state.js";
 import { tagsDialog } from "./tags.js";
 import { VirtualRows } from "./virtual_rows.js";
@@ -79,6 +79,7 @@ export async function loadConversations() {
   pages.reset(params, text);
   state.query = text;
   drawPlace(pages.params, false);
+  stopWaiting(list);
   const read = pages.first();
   if (!await (shown === asked ? read : whileLoading(list, "rows", read))) return;
   shown = asked;

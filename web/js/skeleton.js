@@ -24,6 +24,11 @@ function show(root, kind, begun) {
   root.append(shapes);
 }
 
+/** What `root` waits for is not wanted there any more. */
+export function stopWaiting(root) {
+  if (waits.delete(root)) end(root);
+}
+
 /** Gives what `work` gives. kind: "rows" and "thread" take the place of what `root` holds, "lines" stand below it. begun: called when the shapes
  *  come. Of several in one place the newest counts. */
 export async function whileLoading(root, kind, work, begun) {
