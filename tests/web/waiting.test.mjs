@@ -19,6 +19,11 @@ async function door(words) {
     await route.continue().catch(() => {}); // the page may have gone elsewhere
   });
 }
+/** Requests whose path has this in it fail, while nothing else is said. */
+async function broken(words) {
+  await door(null);
+  await page.route('**/api/**', (route) => (route.request().url().includes(words) ? route.fulfill({ status: 503, json: { error: { message: 'Not now' } } }) : route.continue()));
+}
 const shapes = (place) => page.locator(`${place} > .skeleton`);
 
 before(async () => {
@@ -113,6 +118,11 @@ test('sections of the settings, the settings of a chat, a project and its chats'
   await api('POST', '/api/conversations/bulk', { ids: [inside.id], project_id: project.id });
   await page.reload();
   await page.waitForSelector(`.project-open[data-id="${project.id}"]`);
+  await broken(`project=${project.id}`);
+  await page.click(`.project-open[data-id="${project.id}"]`);
+  await until(page, () => document.querySelector('.toast')); // what does not come leaves no empty rows
+  assert.equal(await page.getAttribute(`.project-open[data-id="${project.id}"]`, 'aria-expanded'), 'false');
+  assert.equal(await page.locator('.project-chats').count(), 0);
   await door(`project=${project.id}`);
   await page.click(`.project-open[data-id="${project.id}"]`);
   const top = async () => (await page.locator('#conversations').boundingBox()).y;
@@ -129,6 +139,15 @@ test('sections of the settings, the settings of a chat, a project and its chats'
   await page.waitForSelector('.project-dialog', { state: 'detached' });
   await page.waitForTimeout(100);
   assert.equal(await page.locator('dialog[open]').count(), 0);
+  await door(`/api/projects/${project.id}`);
+  await page.locator('.project-row .icon-button').click();
+  await page.locator('.menu .i-tune').click();
+  await shapes('.project-dialog').waitFor();
+  await door(null);
+  await page.waitForSelector('.project-dialog textarea');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('.project-dialog', { state: 'detached' });
+  assert.equal(await page.evaluate(() => document.activeElement.matches('.project-row .icon-button')), true);
 });
 
 test('the admin\'s sections, and the page behind a link', opts, async () => {
