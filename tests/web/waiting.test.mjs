@@ -139,15 +139,6 @@ test('sections of the settings, the settings of a chat, a project and its chats'
   await page.waitForSelector('.project-dialog', { state: 'detached' });
   await page.waitForTimeout(100);
   assert.equal(await page.locator('dialog[open]').count(), 0);
-  await door(`/api/projects/${project.id}`);
-  await page.locator('.project-row .icon-button').click();
-  await page.locator('.menu .i-tune').click();
-  await shapes('.project-dialog').waitFor();
-  await door(null);
-  await page.waitForSelector('.project-dialog textarea');
-  await page.keyboard.press('Escape');
-  await page.waitForSelector('.project-dialog', { state: 'detached' });
-  assert.equal(await page.evaluate(() => document.activeElement.matches('.project-row .icon-button')), true);
 });
 
 test('the admin\'s sections, and the page behind a link', opts, async () => {

@@ -127,6 +127,6 @@ export async function projectWindow(id, doors) {
   let left = false;
   waiting.addEventListener("close", () => { left = true; });
   let project;
-  try { project = await whileLoading(waiting, "lines", call("GET", `/api/projects/${id}`), () => waiting.showModal()); } finally { waiting.close(); waiting.remove(); } // closed, so that the focus is where it was
+  try { project = await whileLoading(waiting, "lines", call("GET", `/api/projects/${id}`), () => waiting.showModal()); } finally { waiting.remove(); }
   if (!left) new Window(project, doors).open();
 }
