@@ -50,6 +50,10 @@ test('archive and trash are in sight, by keyboard too; where one is, is titled, 
   await page.click('#place-empty');
   await page.click('#confirm-dialog .danger');
   await until(page, () => document.querySelector('.place-none b')?.textContent === 'Trash is empty');
+  await page.fill('#search', 'tag:none'); // what is filtered says nothing of the rest
+  await until(page, () => document.querySelector('#conversations .empty')?.textContent === 'No results.');
+  await page.fill('#search', '');
+  await until(page, () => document.querySelector('.place-none b'));
   assert.match(await page.textContent('.place-none p'), /30 days/);
   assert.ok(await page.isHidden('#place-empty'));
   assert.deepEqual(await axe(page, { type: 'tag', values: RULES }), []);
@@ -112,6 +116,20 @@ test('on a phone the drawer follows a finger from the edge, and back; half the w
   await settled(page, false);
   await finger(page, way(120, 350, 400), 16); // not from the edge
   await page.waitForTimeout(100);
+  assert.equal(await shown(page), false);
+  await finger(page, way(6, 126, 400), 16, false);
+  await until(page, () => document.querySelector('#app').matches('.is-dragged'));
+  await page.setViewportSize({ width: 844, height: 390 }); // turned, with the finger on it
+  await until(page, () => !document.querySelector('#app').matches('.side-hidden, .is-dragged') && !document.querySelector('#sidebar').style.transform);
+  await page.cdp.send('Input.dispatchTouchEvent', { type: 'touchCancel', touchPoints: [] });
+  await page.setViewportSize(PHONE.viewport);
+  await settled(page, false);
+  const sideways = () => page.evaluate(() => getComputedStyle(document.querySelector('.main')).touchAction);
+  assert.equal(await sideways(), 'pan-y pinch-zoom');
+  await page.cdp.send('Emulation.setPageScaleFactor', { pageScaleFactor: 2 }); // who zoomed in moves over the page by the same ways
+  await until(page, () => document.querySelector('#app').matches('.is-zoomed'));
+  assert.equal(await sideways(), 'auto');
+  await finger(page, way(6, 250, 400), 16);
   assert.equal(await shown(page), false);
   await page.context().close();
 });

@@ -176,6 +176,19 @@ test('formulas for which a text had no time are drawn when they come near the sc
   await page.evaluate(() => { document.querySelector('.message.assistant:last-child .math').scrollIntoView(); });
   await allDrawn();
   await page.evaluate(() => globalThis.sameKatex());
+  const printed = await page.evaluate(async () => { // on paper is what is far from the screen, too
+    const [{ typeset }, { within }] = await Promise.all(['math.js', 'budget.js'].map((name) => import(new URL(name, document.querySelector('script[type=module]').src))));
+    const far = document.createElement('span');
+    far.style.cssText = 'position: fixed; top: 9999px';
+    document.body.append(far);
+    within(-1, () => typeset(far, 'q'));
+    const before = far.matches('.drawn');
+    dispatchEvent(new Event('beforeprint'));
+    const after = far.matches('.drawn');
+    far.remove();
+    return [before, after];
+  });
+  assert.deepEqual(printed, [false, true]);
 });
 
 test('nothing failed in the page meanwhile', opts, () => {

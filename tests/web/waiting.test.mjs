@@ -19,6 +19,11 @@ async function door(words) {
     await route.continue().catch(() => {}); // the page may have gone elsewhere
   });
 }
+/** Requests whose path has this in it fail, while nothing else is said. */
+async function broken(words) {
+  await door(null);
+  await page.route('**/api/**', (route) => (route.request().url().includes(words) ? route.fulfill({ status: 503, json: { error: { message: 'Not now' } } }) : route.continue()));
+}
 const shapes = (place) => page.locator(`${place} > .skeleton`);
 
 before(async () => {
@@ -128,6 +133,11 @@ test('sections of the settings, the settings of a chat, a project and its chats'
   await api('POST', '/api/conversations/bulk', { ids: [inside.id], project_id: project.id });
   await page.reload();
   await page.waitForSelector(`.project-open[data-id="${project.id}"]`);
+  await broken(`project=${project.id}`);
+  await page.click(`.project-open[data-id="${project.id}"]`);
+  await until(page, () => document.querySelector('.toast')); // what does not come leaves no empty rows
+  assert.equal(await page.getAttribute(`.project-open[data-id="${project.id}"]`, 'aria-expanded'), 'false');
+  assert.equal(await page.locator('.project-chats').count(), 0);
   await door(`project=${project.id}`);
   await page.click(`.project-open[data-id="${project.id}"]`);
   const top = async () => (await page.locator('#conversations').boundingBox()).y;

@@ -23,7 +23,7 @@ export function showSidebar(show) {
   main.inert = over;
   if (!narrow.matches) try { localStorage.setItem("sidebar", show ? "1" : "0"); } catch { /* private mode */ }
 }
-narrow.addEventListener("change", () => showSidebar(!narrow.matches));
+narrow.addEventListener("change", () => { release(); showSidebar(!narrow.matches); });
 $("sidebar-open").addEventListener("click", () => { showSidebar(true); if (narrow.matches) $("sidebar-close").focus(); });
 $("sidebar-close").addEventListener("click", () => { showSidebar(false); $("sidebar-open").focus(); });
 scrim.addEventListener("click", () => showSidebar(false));
@@ -66,9 +66,20 @@ function settle(open) {
   if (open) $("sidebar-close").focus({ preventScroll: true, focusVisible: false });
 }
 
+/** What a finger had begun goes back to where it was. */
+function release() {
+  if (drag?.held) settle(drag.from > 0);
+  drag = null;
+}
+
+/** Who has zoomed in moves over the page sideways, too (css/sidebar.css). */
+const zoomed = () => (globalThis.visualViewport?.scale || 1) > 1.01;
+globalThis.visualViewport?.addEventListener("resize", () => app.classList.toggle("is-zoomed", zoomed()));
+
 addEventListener("pointerdown", (event) => {
   if (event.pointerType !== "touch" || !narrow.matches || app.hidden || document.querySelector("dialog[open]")) return;
-  if (!event.isPrimary) { if (drag?.held) settle(drag.from > 0); drag = null; return; } // two fingers want something else
+  release();
+  if (!event.isPrimary || zoomed()) return; // two fingers want something else
   const shown = sidebarShown();
   if (shown ? event.target.closest(".menu, input") : event.clientX > EDGE) return;
   drag = { id: event.pointerId, x: event.clientX, y: event.clientY, from: shown ? widthOf() : 0, seen: 0, held: false, points: [[event.clientX, event.timeStamp]] };
@@ -96,7 +107,5 @@ addEventListener("pointerup", (event) => {
 });
 
 addEventListener("pointercancel", (event) => {
-  if (drag?.id !== event.pointerId) return;
-  if (drag.held) settle(drag.from > 0);
-  drag = null;
+  if (drag?.id === event.pointerId) release();
 });

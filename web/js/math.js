@@ -5,6 +5,7 @@
 import { isOver, within } from "./budget.js";
 
 const LATE_MS = 1000; // for all the formulas that waited for KaTeX
+const PRINT_MS = 3000; // for those that were overdue when the page is printed, which waits
 const LONGEST = 4000; // characters of one formula
 const KEPT = 300;
 const OPTIONS = { trust: false, throwOnError: true, strict: "ignore", maxSize: 20, maxExpand: 500, output: "htmlAndMathml" };
@@ -67,6 +68,10 @@ function drawOne() {
   if (element.isConnected && element.textContent === tex) typeset(element, tex, { display });
   if (soon.length) idle(drawOne);
 }
+
+addEventListener("beforeprint", () => within(PRINT_MS, () => {
+  for (const element of document.querySelectorAll(".math:not(.drawn)")) if (overdue.has(element)) typeset(element, element.textContent, overdue.get(element));
+}));
 
 /** Shows the formula `tex` in `element`. open: its end has not arrived yet. */
 export function typeset(element, tex, { display = false, open = false } = {}) {

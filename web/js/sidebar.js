@@ -43,7 +43,7 @@ function flatten() {
     out.push(itemRow(c));
   }
   const none = !out.length && !(pages.plain && !$("projects").hidden); // those in projects are chats, too
-  const place = none && !pages.text && !pages.failed && placeOf(pages.params);
+  const place = none && !pages.text && !pages.failed && Object.keys(pages.params).length === 1 && placeOf(pages.params); // by tags or days: something else may be there
   if (place) return [{ key: `place ${place}`, height: HEIGHT.place, place, loose: true }];
   for (const note of pages.notes(none)) out.push({ key: `note ${note}`, height: HEIGHT.note, note, loose: true });
   return out;
