@@ -24,7 +24,7 @@ libsluice_cpu_avx512vnni_a_SOURCES = %D%/kernels/kernels_avx512vnni.c %D%/kernel
 # its products with activations of one byte, in words of 256 bits, and headers that they share with avx2
 noinst_LIBRARIES += libsluice-cpu-octets-vnni.a
 libsluice_cpu_octets_vnni_a_SOURCES = %D%/kernels/kernels_octets_vnni.c %D%/kernels/octets_vnni.h %D%/kernels/vnni_few.h %D%/kernels/vnni_wide.h
-libsluice_cpu_octets_vnni_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(SIMD_CFLAGS) $(CPU_AVX512) -mavx512vnni
+libsluice_cpu_octets_vnni_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(WIDE_CFLAGS) $(CPU_AVX512) -mavx512vnni
 libsluice_cpu_avx512vnni_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(WIDE_CFLAGS) $(CPU_AVX512) -mavx512vnni
 # they use the plain C library as well as it them
 CPU_LIBS += libsluice-cpu-avx2.a libsluice-cpu-avx512.a libsluice-cpu-avx512vnni.a libsluice-cpu-octets-vnni.a libsluice-cpu.a
