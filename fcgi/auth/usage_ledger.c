@@ -2,6 +2,7 @@
  * at once. */
 #include "fcgi/auth/usage_ledger.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -56,7 +57,7 @@ static bool add(struct shared_usage *all, const struct shared_child *slot,
 {
     if (!shared_usage_take(&all->holder, getpid(), slot->born))
         return false;
-    struct shared_used *u = place_of(all, row);
+    struct shared_used *u = all->batch ? NULL : place_of(all, row);
     if (u) {
         all->any = 1;
         put(u, row, slot->answer);
@@ -82,29 +83,75 @@ bool usage_ledger_has(const struct shared_child *slot)
     return false;
 }
 
-/* False: it stays. */
-static bool count(struct shared_used *u, struct store *store, struct err *e)
+static int rows_of(const struct shared_usage *all, struct store_usage rows[SHARED_USED])
 {
-    const struct shared_sums *sums = &u->sums[u->newest & 1];
-    const struct store_usage row = {.user_id = u->user_id,
-                                    .key_id = u->key_id,
-                                    .day = u->day,
-                                    .requests = sums->requests,
-                                    .prompt_tokens = sums->prompt_tokens,
-                                    .cached_tokens = sums->cached_tokens,
-                                    .completion_tokens = sums->completion_tokens};
-    if (row.user_id && row.requests && !store_usage_add(store, &row, e))
-        return false;
-    u->user_id = 0;
-    return true;
+    int n = 0;
+    for (int i = 0; i < SHARED_USED; i++) {
+        const struct shared_used *u = &all->used[i];
+        const struct shared_sums *sums = &u->sums[u->newest & 1];
+        if (u->user_id && sums->requests) /* else nothing was added to it yet */
+            rows[n++] = (struct store_usage){.user_id = u->user_id,
+                                             .key_id = u->key_id,
+                                             .day = u->day,
+                                             .requests = sums->requests,
+                                             .prompt_tokens = sums->prompt_tokens,
+                                             .cached_tokens = sums->cached_tokens,
+                                             .completion_tokens = sums->completion_tokens};
+    }
+    return n;
 }
 
-static bool count_all(struct shared_usage *all, struct store *store, struct err *e)
+static void clear(struct shared_usage *all)
 {
-    bool counted = true;
-    for (int i = 0; i < SHARED_USED && counted; i++)
-        counted = count(&all->used[i], store, e);
-    all->any = !counted;
+    for (int i = 0; i < SHARED_USED; i++)
+        all->used[i].user_id = 0;
+    all->batch = 0;
+    all->any = 0;
+}
+
+/* No two of one database have the same, since each page draws a number. */
+static void name_batch(char name[64], const struct shared *s, uint64_t batch)
+{
+    snprintf(name, 64, "\"%016llx.%llu\"", (unsigned long long)s->via_id,
+             (unsigned long long)batch);
+}
+
+/* Of one who was killed while it counted the row. */
+static bool was_added(const struct shared *s, const struct shared_usage *all, struct store *store,
+                      bool *added, struct err *e)
+{
+    char name[64];
+    *added = false;
+    name_batch(name, s, all->batch);
+    return !all->batch || store_usage_last_batch(store, name, added, e);
+}
+
+/* The database names the batch that it has got last, so that one who is killed between its getting
+ * there and the row's clearing does not have it counted twice. */
+static bool count_row(struct shared *s, struct shared_usage *all, struct store *store,
+                      struct err *e)
+{
+    char name[64];
+    struct store_usage rows[SHARED_USED];
+    bool added;
+    if (!was_added(s, all, store, &added, e))
+        return false;
+    if (added) {
+        clear(all);
+        s->usage_moves += s->usage_moves & 1;
+        return true;
+    }
+    const int n = rows_of(all, rows);
+    s->usage_moves = (s->usage_moves + 1) | 1;
+    all->batch = s->usage_moves;
+    name_batch(name, s, all->batch);
+    const struct store_usage_batch batch = {.name = name, .rows = rows, .n = n};
+    const bool counted = !n || store_usage_add_batch(store, &batch, e);
+    if (counted)
+        clear(all);
+    else
+        all->batch = 0;
+    s->usage_moves++;
     return counted;
 }
 
@@ -142,15 +189,13 @@ bool usage_ledger_count(struct shared *s, struct store *store, struct err *e)
     const int64_t born = shared_process_born(mine);
     if (!take_soon(&s->usage_counter, mine, born))
         return true; /* another counts them */
-    s->usage_moves |= 1;
     for (int i = 0; counted && i < 2 * SHARED_CHILDREN; i++) {
         struct shared_usage *all = row_at(s, i);
         if (!all->any || !take_soon(&all->holder, mine, born))
             continue;
-        counted = count_all(all, store, e);
+        counted = count_row(s, all, store, e);
         shared_usage_give(&all->holder);
     }
-    s->usage_moves++;
     shared_usage_give(&s->usage_counter);
     return counted;
 }

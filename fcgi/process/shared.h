@@ -61,7 +61,9 @@ struct shared_used {
 };
 struct shared_usage {
     _Atomic uint64_t holder; /* who reads or changes the rest; 0: nobody */
-    _Atomic int32_t any;     /* 0: all are free. Set before the first one is used */
+    _Atomic uint64_t batch; /* the number under which it goes to the database, and as long as it has
+                               one nothing is added to it; 0: none */
+    _Atomic int32_t any;    /* 0: all are free. Set before the first one is used */
     struct shared_used used[SHARED_USED];
 };
 
@@ -158,7 +160,7 @@ struct shared {
     _Atomic int32_t model_gate;           /* enum model_gate: whether jobs may be submitted */
     _Atomic uint64_t settings_generation; /* of the server's settings: counts their changes */
     _Atomic uint64_t usage_counter; /* who counts what the rows hold, as in shared_usage_take */
-    _Atomic uint64_t usage_moves;   /* odd: some of it is just going to the database */
+    _Atomic uint64_t usage_moves;   /* odd: the batch of this number goes to the database */
     struct shared_pool pool[POOL__N];
     _Atomic uint64_t throttle_key[2]; /* drawn when the file is made: nobody can compute names whose
                                          rows would push out another's */

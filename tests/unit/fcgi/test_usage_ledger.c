@@ -1,6 +1,8 @@
 /* fcgi/auth/usage_ledger.c: each answer is counted once, whoever is killed and wherever. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,6 +79,71 @@ static void test_a_process_that_is_killed_leaves_no_answer_half_or_twice(void **
     shared_close(&s);
 }
 
+static pid_t begin_counting(struct shared *s, const struct fixture *f)
+{
+    const uint64_t before = s->usage_moves;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        struct err e = {0};
+        struct store *store = store_open(&(struct store_params){.path = f->path}, &e);
+        while (store)
+            usage_ledger_count(s, store, &e);
+        _exit(1);
+    }
+    while (s->usage_moves / 2 == before / 2)
+        clock_sleep_us(20);
+    return pid;
+}
+
+static void test_who_is_killed_while_counting_has_nothing_counted_twice(void **state)
+{
+    struct fixture *f = *state;
+    struct shared *s = open_fresh(f);
+    struct shared_child *c = &s->pool[POOL_STREAM].child[9];
+    struct err e = {0};
+    int64_t answers = 0;
+    c->born = shared_process_born(getpid());
+    for (int i = 0; i < KILLS / 2; i++) {
+        assert_true(end_answer(c, f->store, f->user));
+        const pid_t pid = begin_counting(s, f);
+        for (const double until = clock_ms() + rand() % 8; clock_ms() < until; answers++)
+            assert_true(end_answer(c, f->store, f->user));
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        answers++;
+        assert_true(end_answer(c, f->store, f->user)); /* not into what was being counted */
+        answers++;
+        ASSERT_OK(usage_ledger_count(s, f->store, &e));
+        assert_int_equal(fixture_number(f->path, SQL_SUM("requests")), answers);
+        assert_int_equal(fixture_number(f->path, SQL_SUM("prompt_tokens")), answers * TOKENS);
+        assert_int_equal(s->usage_moves % 2, 0);
+    }
+    shared_close(&s);
+}
+
+/* As it is between the database's having a row and the row's clearing. */
+static void test_a_batch_that_arrived_is_cleared_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct shared *s = open_fresh(f);
+    struct shared_child *c = &s->pool[POOL_STREAM].child[0];
+    struct shared_used kept[SHARED_USED];
+    struct err e = {0};
+    c->born = shared_process_born(getpid());
+    assert_true(end_answer(c, f->store, f->user));
+    memcpy(kept, c->usage[0].used, sizeof kept);
+    ASSERT_OK(usage_ledger_count(s, f->store, &e));
+    memcpy(c->usage[0].used, kept, sizeof kept);
+    c->usage[0].any = 1;
+    c->usage[0].batch = --s->usage_moves;
+    assert_true(end_answer(c, f->store, f->user));
+    assert_int_equal(c->usage[1].any, 1);
+    ASSERT_OK(usage_ledger_count(s, f->store, &e));
+    assert_int_equal(fixture_number(f->path, SQL_SUM("requests")), 2);
+    assert_int_equal(c->usage[0].batch | c->usage[0].any | s->usage_moves % 2, 0);
+    shared_close(&s);
+}
+
 static void test_an_answer_finds_room_while_the_database_is_written(void **state)
 {
     struct fixture *f = *state;
@@ -119,6 +186,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             test_a_process_that_is_killed_leaves_no_answer_half_or_twice, fixture_up, fixture_down),
+        cmocka_unit_test_setup_teardown(test_who_is_killed_while_counting_has_nothing_counted_twice,
+                                        fixture_up, fixture_down),
+        cmocka_unit_test_setup_teardown(test_a_batch_that_arrived_is_cleared_alone, fixture_up,
+                                        fixture_down),
         cmocka_unit_test_setup_teardown(test_an_answer_finds_room_while_the_database_is_written,
                                         fixture_up, fixture_down),
     };
