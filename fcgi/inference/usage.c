@@ -36,7 +36,7 @@ void usage_track(const struct inference *x)
     if (!slot)
         return;
     struct engine_usage u = usage_so_far(x);
-    if (!slot->user_id)
+    if (!slot->user_id || slot->usage_pid != getpid()) /* else it is the same one, further on */
         slot->answer++;
     slot->prompt_tokens = u.prompt_tokens;
     slot->cached_tokens = u.cached_tokens;
