@@ -180,8 +180,11 @@ static bool reload(struct worker *w)
 }
 
 static const struct http_hooks hooks = {.authorise = auth_authorise, .on_head = limits_headers};
-static const struct child_service service = {
-    .open = serve_open, .serve = serve_request, .close = serve_close, .settle = usage_sweep};
+static const struct child_service service = {.open = serve_open,
+                                             .serve = serve_request,
+                                             .close = serve_close,
+                                             .starting = usage_sweep_dead,
+                                             .settle = usage_sweep};
 
 static bool prepare(struct worker *w, const struct options *o, struct arena *a, struct err *e)
 {

@@ -8,12 +8,14 @@
 #include "fcgi/account/user_jobs.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/limits.h"
+#include "fcgi/auth/usage_ledger.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/json_put.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/chat_request.h"
+#include "fcgi/process/worker.h"
 #include "sql/users/store_factor.h"
 #include "sql/users/store_users.h"
 
@@ -50,10 +52,18 @@ static bool add_groups(struct request *r, cJSON *items, struct err *e)
     return true;
 }
 
+/* What they have used today is in the list. */
+static void count_used(struct request *r)
+{
+    struct err e = {0};
+    usage_ledger_count(r->worker->shared, r->store, &e); /* the recorder says so where it fails */
+}
+
 static bool list_users(struct request *r, struct err *e)
 {
     int64_t after = 0, limit = PAGE_MAX;
     cJSON *o = cJSON_CreateObject(), *items = cJSON_AddArrayToObject(o, "items");
+    count_used(r);
     bool ok = request_query_int(r, "after", 0, INT64_C(1) << 52, &after, e) &&
               request_query_int(r, "limit", 1, PAGE_MAX, &limit, e) &&
               store_user_overview_list(
@@ -69,6 +79,7 @@ static bool list_users(struct request *r, struct err *e)
 static bool reply_person(struct request *r, int status, int64_t id, struct err *e)
 {
     cJSON *list = cJSON_CreateArray();
+    count_used(r);
     bool ok = store_user_overview_list(r->store, &(struct store_user_page){.limit = 1, .only = id},
                                        put_person, list, e) &&
               (list->child || err_set(e, ERR_NOTFOUND, "there is no such user")) &&

@@ -185,9 +185,10 @@ static bool read_used(struct request *r, int64_t day, int64_t *used, struct err 
 /* Where the day's tokens may end, those count too that are not in the database yet. */
 static bool read_near(struct request *r, int64_t day, int64_t *used, struct err *e)
 {
-    if (r->who.limits.tokens_per_day - *used > NEAR_TOKENS)
-        return true;
     const struct usage_of mine = {r->who.user_id, day};
+    const int64_t due = usage_ledger_due(r->worker->shared, &mine);
+    if (r->who.limits.tokens_per_day - *used - due > NEAR_TOKENS)
+        return true;
     return usage_ledger_used(r->worker->shared, r->store, &mine, used, e);
 }
 

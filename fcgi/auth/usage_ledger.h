@@ -16,6 +16,8 @@ struct store_usage;
 /* slot: this process's, when it serves one request at a time; NULL: the row is counted at once. */
 bool usage_ledger_add(struct shared_child *slot, struct store *store, const struct store_usage *row,
                       struct err *e);
+/* Was the slot's present answer added? Of a slot whose process is dead. */
+bool usage_ledger_has(const struct shared_child *slot);
 /* Counts what stands in the rows of all processes. False (*e): it can't be written, and stays
  * there. store NULL: nothing happens. Any thread. */
 bool usage_ledger_count(struct shared *s, struct store *store, struct err *e);
@@ -23,6 +25,8 @@ bool usage_ledger_count(struct shared *s, struct store *store, struct err *e);
 struct usage_of {
     int64_t user_id, day;
 };
+/* The user's tokens of a day that are still to be counted, or just being counted. */
+int64_t usage_ledger_due(struct shared *s, const struct usage_of *of);
 /* The user's tokens of a day, those included that are still to be counted. */
 bool usage_ledger_used(struct shared *s, struct store *store, const struct usage_of *of,
                        int64_t *tokens, struct err *e);

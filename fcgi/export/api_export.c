@@ -12,6 +12,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "fcgi/auth/usage_ledger.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/export/account.h"
 #include "fcgi/export/export.h"
@@ -250,6 +251,9 @@ static bool export_own_account(struct request *r, struct err *e)
                                      .which = {.user_id = r->who.user_id},
                                      .format = export_format_find("zip"),
                                      .exported_at = clock_wall_ms()}};
+    struct err uncounted = {0};
+    usage_ledger_count(r->worker->shared, r->store,
+                       &uncounted); /* else it comes without the last */
     return serve(r, &w, true, e);
 }
 

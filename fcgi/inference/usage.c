@@ -36,6 +36,8 @@ void usage_track(const struct inference *x)
     if (!slot)
         return;
     struct engine_usage u = usage_so_far(x);
+    if (!slot->user_id || slot->usage_pid != getpid()) /* else it is the same one, further on */
+        slot->answer++;
     slot->prompt_tokens = u.prompt_tokens;
     slot->cached_tokens = u.cached_tokens;
     slot->completion_tokens = u.completion_tokens;
@@ -85,8 +87,9 @@ static void sweep_slot(struct shared_child *c, struct store *store)
                               .prompt_tokens = c->prompt_tokens,
                               .cached_tokens = c->cached_tokens,
                               .completion_tokens = c->completion_tokens};
+    const bool added = usage_ledger_has(c);        /* and was killed before it could say so */
     row.user_id = atomic_exchange(&c->user_id, 0); /* of several who look, one counts */
-    if (row.user_id && !store_usage_add(store, &row, &e))
+    if (row.user_id && !added && !store_usage_add(store, &row, &e))
         log_warn("user=%lld prompt=%lld completion=%lld of a dead process not counted: %s",
                  (long long)row.user_id, (long long)row.prompt_tokens,
                  (long long)row.completion_tokens, e.text);
@@ -96,6 +99,11 @@ void usage_sweep(struct shared *s, struct store *store)
 {
     struct err e = {0};
     usage_ledger_count(s, store, &e); /* the recorder says so where it fails */
+    usage_sweep_dead(s, store);
+}
+
+void usage_sweep_dead(struct shared *s, struct store *store)
+{
     for (int i = 0; store && i < SHARED_CHILDREN; i++) {
         struct shared_child *c = &s->pool[POOL_STREAM].child[i];
         if (c->user_id &&

@@ -27,3 +27,5 @@ void usage_note_texts(struct request *r, int64_t tokens);
 /* Counts what the stream pool's ended answers used, and what dead processes left in their slots.
  * store NULL: nothing happens. */
 void usage_sweep(struct shared *s, struct store *store);
+/* The second of the two alone: a process that begins waits for no other's figures. */
+void usage_sweep_dead(struct shared *s, struct store *store);

@@ -156,8 +156,8 @@ static void serve_all(const struct child_params *p, FCGX_Request *fcgx, void *se
     struct store *store = NULL;
     uint64_t next_try = 0;
     keep_store(p->worker, &store, &next_try);
-    if (alone && service->settle)
-        service->settle(p->worker->shared, store);
+    if (alone && service->starting)
+        service->starting(p->worker->shared, store);
     set_state(p, CHILD_IDLE);
     for (enum woken woken = WOKEN_CONNECTION; woken == WOKEN_CONNECTION;) {
         woken = wait_connection(epoll);

@@ -20,7 +20,9 @@ struct child_service {
     /* fcgx holds a connection that was accepted. store NULL: the database can't be opened. */
     void (*serve)(void *server, struct store *store);
     void (*close)(void *server);
-    /* Before the first connection of a process with one thread, and after its last. May be NULL. */
+    /* Of a process with one thread: before its first connection, and after its last. May be NULL.
+     */
+    void (*starting)(struct shared *s, struct store *store);
     void (*settle)(struct shared *s, struct store *store);
 };
 

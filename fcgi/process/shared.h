@@ -46,14 +46,24 @@ enum stream_state {
     STREAM_WRITING, /* and an event may be half written */
 };
 
-/* What a process's answers used, until somebody counts it: usage_ledger.h. */
+/* What a process's answers used, until somebody counts it: usage_ledger.h. An answer is added to
+ * the sums that are not valid, and one store makes them valid: of a process that was killed
+ * meanwhile it is there or not, never half. */
+struct shared_sums {
+    _Atomic int64_t requests, prompt_tokens, cached_tokens, completion_tokens;
+};
 struct shared_used {
-    _Atomic int64_t user_id; /* 0: free. Set last */
-    _Atomic int64_t key_id, day, requests, prompt_tokens, cached_tokens, completion_tokens;
+    _Atomic int64_t user_id; /* 0: free */
+    _Atomic int64_t key_id, day;
+    _Atomic uint64_t newest; /* `answer` of the one added last, shifted left by one; the lowest bit:
+                                which sums are valid */
+    struct shared_sums sums[2];
 };
 struct shared_usage {
     _Atomic uint64_t holder; /* who reads or changes the rest; 0: nobody */
-    _Atomic int32_t any;     /* 0: all are free */
+    _Atomic uint64_t batch; /* the number under which it goes to the database, and as long as it has
+                               one nothing is added to it; 0: none */
+    _Atomic int32_t any;    /* 0: all are free. Set before the first one is used */
     struct shared_used used[SHARED_USED];
 };
 
@@ -76,6 +86,7 @@ struct shared_child {
     _Atomic int32_t usage_pid;       /* who wrote this, */
     _Atomic int64_t usage_born;      /* and when that process began */
     _Atomic int32_t prompt_tokens, cached_tokens, completion_tokens;
+    _Atomic uint64_t answer;      /* its number in this row */
     struct shared_usage usage[2]; /* those that have ended; while one is being counted the other
                                     one is written to */
     _Atomic int32_t jobs;         /* of the key and of its user */
@@ -148,6 +159,8 @@ struct shared {
     _Atomic uint64_t next_ticket;
     _Atomic int32_t model_gate;           /* enum model_gate: whether jobs may be submitted */
     _Atomic uint64_t settings_generation; /* of the server's settings: counts their changes */
+    _Atomic uint64_t usage_counter; /* who counts what the rows hold, as in shared_usage_take */
+    _Atomic uint64_t usage_moves;   /* odd: the batch of this number goes to the database */
     struct shared_pool pool[POOL__N];
     _Atomic uint64_t throttle_key[2]; /* drawn when the file is made: nobody can compute names whose
                                          rows would push out another's */
@@ -245,6 +258,6 @@ bool shared_row_claim(struct shared_child *c, pid_t mine);
  * are given out again. */
 bool shared_process_gone(pid_t pid, int64_t born);
 int64_t shared_process_born(pid_t pid);
-/* Holds a row for this process; false: a living one does. */
-bool shared_usage_take(struct shared_usage *u, pid_t mine, int64_t born);
-void shared_usage_give(struct shared_usage *u);
+/* Takes what *holder stands for, for this process; false: a living one has it. */
+bool shared_usage_take(_Atomic uint64_t *holder, pid_t mine, int64_t born);
+void shared_usage_give(_Atomic uint64_t *holder);

@@ -14,15 +14,15 @@ static bool is_gone(uint64_t name)
     return shared_process_gone((pid_t)(name & ((1u << PID_BITS) - 1)), (int64_t)(name >> PID_BITS));
 }
 
-bool shared_usage_take(struct shared_usage *u, pid_t mine, int64_t born)
+bool shared_usage_take(_Atomic uint64_t *holder, pid_t mine, int64_t born)
 {
     const uint64_t me = name_of(mine, born);
-    uint64_t holder = 0;
-    return atomic_compare_exchange_strong(&u->holder, &holder, me) ||
-           (is_gone(holder) && atomic_compare_exchange_strong(&u->holder, &holder, me));
+    uint64_t held = 0;
+    return atomic_compare_exchange_strong(holder, &held, me) ||
+           (is_gone(held) && atomic_compare_exchange_strong(holder, &held, me));
 }
 
-void shared_usage_give(struct shared_usage *u)
+void shared_usage_give(_Atomic uint64_t *holder)
 {
-    u->holder = 0;
+    *holder = 0;
 }

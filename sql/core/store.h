@@ -123,6 +123,15 @@ struct store_usage {
     int64_t requests, prompt_tokens, cached_tokens, completion_tokens;
 };
 bool store_usage_add(struct store *s, const struct store_usage *u, struct err *e);
+struct store_usage_batch {
+    const char *name; /* no two have the same one */
+    const struct store_usage *rows;
+    int n;
+};
+/* All of them or none. */
+bool store_usage_add_batch(struct store *s, const struct store_usage_batch *b, struct err *e);
+/* Was the batch of this name the last that was added? */
+bool store_usage_last_batch(struct store *s, const char *name, bool *is_last, struct err *e);
 struct store_usage_filter {
     int64_t user_id;   /* 0: all users (admin) */
     int64_t first_day; /* Unix days, UTC */

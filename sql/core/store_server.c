@@ -121,6 +121,30 @@ bool store_usage_add(struct store *s, const struct store_usage *u, struct err *e
     return store_write_begin_unsynced(s, e) && store_write_end(s, server_add_usage(s, u, e), e);
 }
 
+#define LAST_BATCH "usage.last_batch" /* no setting that the API knows */
+
+bool store_usage_add_batch(struct store *s, const struct store_usage_batch *b, struct err *e)
+{
+    if (!store_write_begin_unsynced(s, e))
+        return false;
+    bool ok = server_set_setting(s, LAST_BATCH, b->name, e);
+    for (int i = 0; i < b->n && ok; i++)
+        ok = server_add_usage(s, &b->rows[i], e);
+    return store_write_end(s, ok, e);
+}
+
+bool store_usage_last_batch(struct store *s, const char *name, bool *is_last, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_SETTING_GET, e);
+    if (!q)
+        return false;
+    statement_bind_text(q, ":name", LAST_BATCH);
+    const int rc = statement_step(s, q, e);
+    *is_last = rc == 1 && !strcmp(statement_column_text(q, 0), name);
+    statement_end(q);
+    return rc >= 0;
+}
+
 /* The rows of a statement that was begun and bound; ends it. */
 static bool each_usage(struct store *s, sqlite3_stmt *q, store_usage_fn fn, void *context,
                        struct err *e)

@@ -198,6 +198,7 @@ test('an account goes out whole: conversations with the trash, defaults, presets
   await s.json('POST', '/v1/conversations', {});
   await s.json('PATCH', '/api/defaults', { temperature: 0.25 });
   await s.json('POST', '/api/prompts', { name: 'sum', text: 'Sum up {{text}}' });
+  assert.equal((await s.json('POST', '/v1/responses', { input: 'a moment ago', max_output_tokens: 3, store: false })).status, 200);
   const r = await fetch(`${s.url}/api/account/export`, { headers: { authorization: `Bearer ${s.key}` } });
   assert.equal(r.headers.get('content-type'), 'application/zip');
   const files = unzip(Buffer.from(await r.arrayBuffer()));

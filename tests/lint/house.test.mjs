@@ -202,7 +202,7 @@ const MAY = {
   "fcgi/recorder": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/inference", "fcgi/process", "fcgi/status"],
   "fcgi/projects": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
   "fcgi/conversations": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/projects", "fcgi/recorder", "fcgi/status", "fcgi/tools"],
-  "fcgi/export": [...WORKER, "fcgi/conversations", "fcgi/http", "fcgi/process"],
+  "fcgi/export": [...WORKER, "fcgi/auth/usage_ledger.h", "fcgi/conversations", "fcgi/http", "fcgi/process"],
   "fcgi/import": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/config", "fcgi/conversations", "fcgi/http", "fcgi/process", "fcgi/projects"],
 };
 const room = (f) => {

@@ -1,6 +1,6 @@
 # tests of fcgi/ without a web server; those with one are in tests/api
 FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_stream_abort %D%/test_openapi %D%/test_limits \
-	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool_master %D%/test_ollama_messages %D%/test_work_gate %D%/test_worker_walls %D%/test_unzip %D%/test_relay_answer %D%/test_upstreams %D%/test_local_model %D%/test_tools
+	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool_master %D%/test_ollama_messages %D%/test_work_gate %D%/test_worker_walls %D%/test_unzip %D%/test_relay_answer %D%/test_upstreams %D%/test_local_model %D%/test_tools %D%/test_usage_ledger
 check_PROGRAMS += $(FCGI_TESTS)
 TESTS += $(FCGI_TESTS)
 FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
@@ -47,3 +47,5 @@ FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
 %C%_test_relay_answer_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_upstreams_SOURCES = %D%/fcgi/test_upstreams.c
 %C%_test_upstreams_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_usage_ledger_SOURCES = %D%/fcgi/test_usage_ledger.c %D%/store/store_fixture.c %D%/store/store_fixture.h
+%C%_test_usage_ledger_LDADD = $(FCGI_TEST_LIBS)

@@ -234,19 +234,20 @@ static void test_what_answers_used_is_held_by_living_processes_alone(void **stat
     const int64_t born = shared_process_born(getpid());
     const pid_t other = fork();
     if (other == 0) {
-        const bool held = shared_usage_take(u, getpid(), shared_process_born(getpid()));
+        const bool held = shared_usage_take(&u->holder, getpid(), shared_process_born(getpid()));
         pause();
         _exit(!held);
     }
     while (!u->holder)
         clock_sleep_us(1000);
-    assert_false(shared_usage_take(u, getpid(), born));
+    assert_false(shared_usage_take(&u->holder, getpid(), born));
     kill(other, SIGKILL);
     waitpid(other, NULL, 0);
-    assert_true(shared_usage_take(u, getpid(), born));
-    assert_false(shared_usage_take(u, getpid(), born)); /* another thread of it waits as well */
-    shared_usage_give(u);
-    assert_true(shared_usage_take(u, getpid(), born));
+    assert_true(shared_usage_take(&u->holder, getpid(), born));
+    assert_false(
+        shared_usage_take(&u->holder, getpid(), born)); /* another thread of it waits as well */
+    shared_usage_give(&u->holder);
+    assert_true(shared_usage_take(&u->holder, getpid(), born));
     shared_close(&s);
 }
 
