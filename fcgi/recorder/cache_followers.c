@@ -16,7 +16,8 @@
 #define BATCH 1024
 
 struct cache_beside {
-    int64_t id; /* row of the model */
+    int64_t id;       /* row of the model */
+    int64_t since_ms; /* when its engine became ready */
     char socket[WORKER_SOCKET_BYTES], status[WORKER_SOCKET_BYTES];
     struct cache_follower follower;
 };
@@ -30,10 +31,12 @@ void cache_followers_init(struct cache_followers *c, const struct cache_follower
 
 static void begin_follower(struct cache_followers *c, int i, int64_t id)
 {
+    const int64_t since_ms = c->shared->local[i].since_ms;
     struct cache_beside *b = calloc(1, sizeof *b);
     if (!b)
         return; /* the next turn tries again */
     b->id = id;
+    b->since_ms = since_ms;
     local_model_socket(b->socket, c->engine_run, id);
     local_model_status(b->status, c->engine_run, id);
     cache_follower_init(&b->follower, c->store, b->socket, b->status);
@@ -51,14 +54,17 @@ static void end_follower(struct cache_followers *c, int i)
     c->beside[i] = NULL;
 }
 
-/* An engine that ends writes what it has before, so that it is followed to its end. */
+/* An engine that ends writes what it has before, so that it is followed to its end. One that has
+ * been loaded anew since is another, which may end soon too: it is not to wait for the next try
+ * after the last one was lost. */
 static void look(struct cache_followers *c, int i)
 {
     const struct shared_local *slot = &c->shared->local[i];
     const int64_t id = slot->id;
     const int state = slot->state;
     const struct cache_beside *b = c->beside[i];
-    if (b && (b->id != id || (!b->follower.feed && state != LOCAL_READY)))
+    if (b && (b->id != id ||
+              (!b->follower.feed && (state != LOCAL_READY || b->since_ms != slot->since_ms))))
         end_follower(c, i);
     if (id && state == LOCAL_READY && !c->beside[i])
         begin_follower(c, i, id);

@@ -1,5 +1,6 @@
 /* The recorder's part of the prompt cache against the engine's own server and feed, behind which
  * stands a folder of records in memory: whatever is killed, rows and records end up the same. */
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -368,6 +369,45 @@ static void test_any_engine_forgets_for_those_that_are_not_there(void **state)
     end(g);
 }
 
+static int connected(const struct cache_followers *c)
+{
+    struct pollfd fds[1 + SHARED_LOCALS];
+    cache_followers_poll(c, fds);
+    return fds[1].fd >= 0;
+}
+
+/* A second load soon after the first: what it stores would have no row if it ended unfollowed. */
+static void test_an_engine_loaded_anew_is_followed_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct rig *g = begin(f);
+    struct shared *shared = calloc(1, sizeof *shared);
+    struct cache_followers *c = calloc(1, sizeof *c);
+    char at[WORKER_SOCKET_BYTES], none[300];
+    snprintf(none, sizeof none, "%s/none", f->folder);
+    local_model_socket(at, f->folder, 7);
+    shared->local[0].id = 7;
+    shared->local[0].since_ms = 1;
+    shared->local[0].state = LOCAL_READY;
+    cache_followers_init(c, &(struct cache_followers_params){.store = f->store,
+                                                             .shared = shared,
+                                                             .engine_run = f->folder,
+                                                             .engine_socket = none,
+                                                             .status_path = none});
+    cache_followers_run(c, 1000); /* there is no socket */
+    assert_int_equal(symlink(g->socket, at), 0);
+    cache_followers_run(c, 1001);
+    assert_false(connected(c)); /* the same engine is tried again after a while */
+    shared->local[0].since_ms = 2;
+    cache_followers_run(c, 1002);
+    assert_true(connected(c));
+    cache_followers_fini(c);
+    unlink(at);
+    free(c);
+    free(shared);
+    end(g);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(void)
@@ -377,6 +417,7 @@ int main(void)
         T(test_the_sum_stays_below_the_budget),
         T(test_an_engine_that_hangs_holds_nothing_up),
         T(test_any_engine_forgets_for_those_that_are_not_there),
+        T(test_an_engine_loaded_anew_is_followed_at_once),
         T(test_a_kill_at_any_moment_loses_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
