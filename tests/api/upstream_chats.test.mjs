@@ -167,8 +167,8 @@ test('several models answer one question at once, each beside the other, and the
   const { id } = (await server.json('POST', '/api/conversations', { settings: { compare: ['far'], reasoning_effort: null } })).body;
   const read = async () => (await server.json('GET', `/api/conversations/${id}`)).body;
   const post = (body) => server.request('POST', `/api/conversations/${id}/messages`, body);
-  up.knobs = { words: ['far ', 'away'], delay: 50 };
-  const { question, end } = await begin(post, 'fake:{"text": "near by and slow", "token_ms": 150}');
+  up.knobs = { words: ['far ', 'away'], delay: 700 }; // all three still run when they are looked at
+  const { question, end } = await begin(post, 'fake:{"text": "near by and slow", "token_ms": 400}');
   const others = await Promise.all(['far', own].map((model) => post({ regenerate: question, model })));
   assert.deepEqual(others.map((r) => r.status), [200, 200]);
   const running = await read();
