@@ -51,9 +51,9 @@ export function showLeaf(conversation, id, kept = null) {
 
 /** The other versions of a message: same parent, same role, oldest first. */
 export function siblings(conversation, message) {
-  return [...conversation.messages.values()]
-    .filter((m) => (m.parent_id || null) === (message.parent_id || null) && m.role === message.role)
-    .sort((a, b) => Number(a.id) - Number(b.id));
+  const parent = message.parent_id || null, all = [];
+  for (const m of conversation.messages.values()) if (m.role === message.role && (m.parent_id || null) === parent) all.push(m); // of thousands, for each that is drawn
+  return all.sort((a, b) => Number(a.id) - Number(b.id));
 }
 
 /** The newest leaf under a message. */
