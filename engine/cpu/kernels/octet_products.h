@@ -63,30 +63,48 @@ static inline vi join_planes(const struct octet_join *j, vi high, vi low)
     return vi_add(_mm256_madd_epi16(high, j->high), _mm256_madd_epi16(low, j->low));
 }
 
-/* Adds to a row's running sum the sums of products with the first and the second half of q. */
-static inline __attribute__((always_inline)) vf octet_finish(vi first, vi second,
-                                                             const struct octet *o, int shape,
-                                                             const uint8_t *x, vf sum)
+/* Where what is taken off for the offset lies. */
+static inline size_t octet_less(int shape)
+{
+    const int less = shape >> OCTET_LESS_SHIFT;
+    return less == 128  ? PANEL_OCTET_LESS_128
+           : less == 12 ? PANEL_OCTET_LESS_12
+                        : PANEL_OCTET_LESS_8;
+}
+
+/* Adds to a row's running sum the sums of products with the first and the second half of q, from
+ * which the offset is taken off already. */
+static inline __attribute__((always_inline)) vf octet_scale_sums(vi first, vi second,
+                                                                 const struct octet *o, int shape,
+                                                                 const uint8_t *x, vf sum)
 {
     if (shape & OCTET_HALVES) {
-        sum = vf_fma(vf_from_int(vi_add(first, vi_load(x + PANEL_OCTET_LESS_32))),
-                     vf_mul(o->scale[0], four_floats(x + PANEL_OCTET_SCALE)), sum);
-        return vf_fma(vf_from_int(vi_add(second, vi_load(x + PANEL_OCTET_LESS_32 + 32))),
+        sum = vf_fma(vf_from_int(first), vf_mul(o->scale[0], four_floats(x + PANEL_OCTET_SCALE)),
+                     sum);
+        return vf_fma(vf_from_int(second),
                       vf_mul(o->scale[1], four_floats(x + PANEL_OCTET_SCALE + 16)), sum);
     }
-    const vf factor = floats_at(x + PANEL_OCTET_SCALE);
     if (shape & OCTET_SPLIT) /* one shuffle, for a blend takes no shuffle unit */
         first = vi_add(_mm256_permute2x128_si256(first, second, 0x21),
                        _mm256_blend_epi32(first, second, 0xf0));
     else
         first = vi_add(first, second);
-    if (shape >> OCTET_LESS_SHIFT)
-        first = vi_add(first, vi_load(x + (shape >> OCTET_LESS_SHIFT == 12 ? PANEL_OCTET_LESS_12
-                                                                           : PANEL_OCTET_LESS_8)));
-    sum = vf_fma(vf_from_int(first), vf_mul(o->scale[0], factor), sum);
-    if (shape & OCTET_MIN)
-        sum = vf_fma(o->min, floats_at(x + PANEL_OCTET_SUM), sum);
-    return sum;
+    sum = vf_fma(vf_from_int(first), vf_mul(o->scale[0], floats_at(x + PANEL_OCTET_SCALE)), sum);
+    return shape & OCTET_MIN ? vf_fma(o->min, floats_at(x + PANEL_OCTET_SUM), sum) : sum;
+}
+
+/* The same of sums with the offset. Blocks that are split and not halved have a minimum instead. */
+static inline __attribute__((always_inline)) vf octet_finish(vi first, vi second,
+                                                             const struct octet *o, int shape,
+                                                             const uint8_t *x, vf sum)
+{
+    if (shape & OCTET_HALVES) {
+        first = vi_add(first, vi_load(x + PANEL_OCTET_LESS_32));
+        second = vi_add(second, vi_load(x + PANEL_OCTET_LESS_32 + 32));
+    } else if (shape >> OCTET_LESS_SHIFT) {
+        first = vi_add(first, vi_load(x + octet_less(shape)));
+    }
+    return octet_scale_sums(first, second, o, shape, x, sum);
 }
 
 /* One octet of pairs, one row of activations. */
@@ -142,15 +160,6 @@ static inline __attribute__((always_inline)) vi octet_dot_bytes(const struct oct
     return join_planes(j, high, low);
 }
 
-/* Where what is taken off for the offset lies. */
-static inline size_t octet_less(int shape)
-{
-    const int less = shape >> OCTET_LESS_SHIFT;
-    return less == 128  ? PANEL_OCTET_LESS_128
-           : less == 12 ? PANEL_OCTET_LESS_12
-                        : PANEL_OCTET_LESS_8;
-}
-
 #ifdef __AVX512VNNI__
 static inline vi octet_four_vnni(vi sum, const struct octet *o, int at, const uint8_t *x)
 {
@@ -168,19 +177,7 @@ static inline __attribute__((always_inline)) vf octet_dot_vnni(const struct octe
     vi first = octet_four_vnni(less ? vi_load(x + octet_less(shape)) : vi_zero(), o, 0, x),
        second =
            octet_four_vnni(halves ? vi_load(x + PANEL_OCTET_LESS_32 + 32) : vi_zero(), o, 4, x);
-    if (halves) {
-        sum = vf_fma(vf_from_int(first), vf_mul(o->scale[0], four_floats(x + PANEL_OCTET_SCALE)),
-                     sum);
-        return vf_fma(vf_from_int(second),
-                      vf_mul(o->scale[1], four_floats(x + PANEL_OCTET_SCALE + 16)), sum);
-    }
-    if (shape & OCTET_SPLIT) /* one shuffle: a blend takes no shuffle unit */
-        first = vi_add(_mm256_permute2x128_si256(first, second, 0x21),
-                       _mm256_blend_epi32(first, second, 0xf0));
-    else
-        first = vi_add(first, second);
-    sum = vf_fma(vf_from_int(first), vf_mul(o->scale[0], floats_at(x + PANEL_OCTET_SCALE)), sum);
-    return shape & OCTET_MIN ? vf_fma(o->min, floats_at(x + PANEL_OCTET_SUM), sum) : sum;
+    return octet_scale_sums(first, second, o, shape, x, sum);
 }
 #endif
 
@@ -188,10 +185,6 @@ static inline __attribute__((always_inline)) vf octet_dot(const struct octet *o,
                                                           const uint8_t *x,
                                                           const struct octet_join *j, vf sum)
 {
-#ifdef __AVX512VNNI__
-    (void)j;
-    return octet_dot_vnni(o, shape, x, sum);
-#endif
     const int depth = octet_depth(shape);
     if (!depth)
         return octet_dot_pairs(o, shape, x, sum);

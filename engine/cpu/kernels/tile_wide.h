@@ -37,7 +37,7 @@ struct wide_place { /* of a block in an octet of activations */
     size_t columns, lane, less;
 };
 
-static inline struct wide_place wide_place(int shape, size_t block)
+static inline __attribute__((always_inline)) struct wide_place wide_place(int shape, size_t block)
 {
     const size_t odd = block % 2, pair = block / 2, first = wide_pairs(shape) ? 0 : PANEL_OCTET_LOW;
     struct wide_place p = {first + 4 * block, block, 0};
@@ -47,8 +47,7 @@ static inline struct wide_place wide_place(int shape, size_t block)
     if (shape & OCTET_HALVES)
         p.less = PANEL_OCTET_LESS_32 + 32 * odd + 4 * pair;
     else if (shape >> OCTET_LESS_SHIFT)
-        p.less = (shape >> OCTET_LESS_SHIFT == 12 ? PANEL_OCTET_LESS_12 : PANEL_OCTET_LESS_8) +
-                 4 * block;
+        p.less = octet_less(shape) + 4 * block;
     return p;
 }
 
@@ -324,7 +323,7 @@ static inline void wide_fetch_next(struct lanes l[WIDE_HALVES])
 {
     const struct weight *w = l->tile->weight;
     for (int half = 0; half < WIDE_HALVES; half++) {
-        const bool more = l[half].tile->row + (WIDE_HALVES + 1) * LANES <= w->rows;
+        const bool more = l[half].row[0] + (WIDE_HALVES + 1) * LANES <= w->rows;
         l[half].ahead = l[half].data[0] + (more ? (size_t)(WIDE_HALVES * LANES) * w->row_bytes : 0);
     }
 }

@@ -6,13 +6,11 @@
 
 #define VNNI_FEW 8 /* rows up to which weights are read row after row */
 
-typedef vf (*vnni_last)(const struct lanes *l, int32_t r, const uint8_t *x, vf sum);
-
 /* A row of weights times `count` rows of activations: the lanes' sums, eight apart in `out`. `last`
  * adds what is left after the whole octets; the loop has no call, so that sums stay in registers.
  */
 static inline __attribute__((always_inline)) void
-vnni_line(const struct lanes *l, octet_unpack unpack, vnni_last last, int shape, int32_t bytes,
+vnni_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
           int32_t r, const uint8_t *const *rows, int count, vf *out)
 {
     const struct weight *w = l->tile->weight;
@@ -41,7 +39,7 @@ vnni_line(const struct lanes *l, octet_unpack unpack, vnni_last last, int shape,
 }
 
 static inline __attribute__((always_inline)) void
-vnni_lines(const struct lanes *l, octet_unpack unpack, vnni_last last, int shape, int32_t bytes,
+vnni_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
            const uint8_t *const *rows, int count, float *acc)
 {
     vf v[8 * VNNI_FEW];

@@ -37,24 +37,9 @@ static inline __m512 vnni_float(const uint8_t *p)
     return _mm512_castsi512_ps(vnni_four(p));
 }
 
-struct vnni_place { /* of a block in an octet of activations */
-    size_t columns, lane, less;
-};
-
-static inline __attribute__((always_inline)) struct vnni_place vnni_place(int shape, size_t block)
-{
-    const size_t odd = block % 2, pair = block / 2;
-    if (shape & OCTET_SPLIT)
-        return (struct vnni_place){PANEL_OCTET_LOW + 128 * odd + 4 * pair, 4 * odd + pair,
-                                   PANEL_OCTET_LESS_32 + 32 * odd + 4 * pair};
-    return (struct vnni_place){PANEL_OCTET_LOW + 4 * block, block, octet_less(shape) + 4 * block};
-}
-
-/* Where the columns that vector i is multiplied with lie, from the block's own place on. */
-static inline size_t vnni_column(int shape, int i)
-{
-    return shape & OCTET_SPLIT ? (size_t)(i % 4 * 32 + i / 4 * 16) : (size_t)i * 32;
-}
+/* Weights are bytes here in every format: their columns lie as wide_place() and wide_column() say
+ * for those. */
+#define VNNI_BYTES(shape) ((shape) | OCTET_BYTES(8))
 
 /* Products of one block, or (OCTET_HALVES) its h-th half, with `count` rows, a constant. */
 static inline __attribute__((always_inline)) void vnni_products(const struct wide_block *b,
@@ -62,7 +47,7 @@ static inline __attribute__((always_inline)) void vnni_products(const struct wid
                                                                 const uint8_t *const *octets,
                                                                 int count, __m512 *sum)
 {
-    const struct vnni_place place = vnni_place(shape, block);
+    const struct wide_place place = wide_place(VNNI_BYTES(shape), block);
     const bool halves = shape & OCTET_HALVES;
     const int from = halves ? 4 * h : 0, to = halves ? 4 * h + 4 : 8;
     const __m512 scale = _mm512_loadu_ps(&b->scale[h]);
@@ -77,7 +62,8 @@ static inline __attribute__((always_inline)) void vnni_products(const struct wid
         UNROLL
         for (int t = 0; t < count; t++)
             total[t] = _mm512_dpbusd_epi32(
-                total[t], q, vnni_four(octets[t] + place.columns + vnni_column(shape, i)));
+                total[t], q,
+                vnni_four(octets[t] + place.columns + wide_column(VNNI_BYTES(shape), i)));
     }
     UNROLL
     for (int t = 0; t < count; t++) {
@@ -99,7 +85,8 @@ static inline __attribute__((always_inline)) void vnni_lane(const struct vnni_oc
                                                             int n_octets, vnni_sums *sums)
 {
     const bool halves = shape & OCTET_HALVES;
-    const size_t lane = halves ? number + 4 * (size_t)h : vnni_place(shape, number).lane;
+    const size_t lane =
+        halves ? number + 4 * (size_t)h : wide_place(VNNI_BYTES(shape), number).lane;
     const vnni_sums *from = o->first ? vnni_zeros : sums;
     __m512 sum[VNNI_ROWS];
     UNROLL
@@ -219,16 +206,6 @@ static inline __m512 vnni_sum(const vnni_sums *s)
                          _mm512_add_ps(_mm512_add_ps(v[4], v[5]), _mm512_add_ps(v[6], v[7])));
 }
 
-/* Each half fetches ahead what is its own of the next tile. */
-static inline void vnni_next(struct lanes l[WIDE_HALVES])
-{
-    const struct weight *w = l->tile->weight;
-    const size_t tile = (size_t)(WIDE_HALVES * LANES) * w->row_bytes;
-    const bool more = l->tile->row + 2 * WIDE_HALVES * LANES <= w->rows;
-    for (int half = 0; half < WIDE_HALVES; half++)
-        l[half].ahead = l[half].data[0] + (more ? tile : 0);
-}
-
 /* Both halves of a tile times some rows; acc [x->n, WIDE_HALVES * LANES]. */
 static void vnni_wide(struct lanes l[WIDE_HALVES], wide_unpack unpack, vnni_run run,
                       const struct octet_rows *x, float *acc)
@@ -237,7 +214,7 @@ static void vnni_wide(struct lanes l[WIDE_HALVES], wide_unpack unpack, vnni_run 
     _Alignas(64) struct wide_block blocks[8 * VNNI_OCTETS];
     struct vnni_octets o = {.blocks = blocks, .first = true};
     const size_t parts = ((size_t)x->n + VNNI_ROWS - 1) / VNNI_ROWS;
-    vnni_next(l);
+    wide_fetch_next(l);
     if (l->blocks < 8) /* some lanes of an octet have no block */
         memset(sums, 0, (size_t)x->n * sizeof *sums);
     for (int32_t b = 0; b < l->blocks; b += o.count) {
