@@ -174,7 +174,7 @@ static void tick(struct recorder *r, double now)
     }
 }
 
-/* ---- the charts ---- */
+/* ---- the charts and usage ---- */
 
 static void note_history(struct recorder *r, double now)
 {
@@ -185,8 +185,6 @@ static void note_history(struct recorder *r, double now)
     history_add(r->history, &sample);
     r->next_sample = now + SAMPLE_MS;
 }
-
-/* ---- the audit log ---- */
 
 static void count_usage(struct recorder *r, double now)
 {
@@ -199,6 +197,8 @@ static void count_usage(struct recorder *r, double now)
     r->uncounted = !counted;
     r->next_usage = now + SAMPLE_MS / 2;
 }
+
+/* ---- the audit log ---- */
 
 static void keep_audit(struct recorder *r, double now)
 {
