@@ -42,6 +42,6 @@ export function initHeader(frame) {
   $("share").addEventListener("click", () => emit("share", state.current));
   $("new-chat-top").addEventListener("click", frame.openNew);
   $("temporary").addEventListener("click", () => emit("temporary", !state.temporary));
-  for (const name of ["thread-drawn", "title", "temporary-changed"]) on(name, draw);
+  for (const name of ["thread-drawing", "title", "temporary-changed"]) on(name, draw);
   draw();
 }

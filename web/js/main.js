@@ -75,7 +75,6 @@ async function openConversation(id, messageId) {
     if (state.visit !== mine) return;
     state.current = conversation;
     forgetTag();
-    document.querySelector(".main").classList.remove("is-new"); // there the scroller is as high as what it holds: all would be drawn
     drawAll();
     if (messageId) showFound(messageId);
     else scrollToEnd();

@@ -209,6 +209,7 @@ function folded(path) {
 
 /** Draws the branch that is shown; keeps the elements of messages that stay. Who works in one that goes away goes on at the message box. */
 export function drawThread() {
+  emit("thread-drawing"); // the layout first: blocks are measured in it
   const path = state.current ? branch(state.current) : [];
   const held = $("thread").contains(document.activeElement);
   blocks.set(folded(path), views.size ? "keep" : "end");
