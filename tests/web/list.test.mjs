@@ -194,15 +194,18 @@ test('of a chat of 1,000 messages few elements are drawn, and all of it can be r
   const imported = await api('POST', '/api/import', { schema: 'sluice-export', version: 1, exported_at: at, conversations });
   assert.equal(imported.body.imported, 1, imported.text);
   const [{ id }] = (await list()).filter((c) => c.title === 'Stones');
-  await page.evaluate((chat) => { // from an empty chat, whose scroller is as high as what it holds
-    location.hash = '#/';
-    window.drawn = 0;
-    new MutationObserver((changes) => { for (const c of changes) window.drawn += c.addedNodes.length; }).observe(document.querySelector('#thread'), { childList: true });
-    setTimeout(() => { location.hash = `#/c/${chat}`; }, 300);
-  }, id);
-  await until(page, () => [...document.querySelectorAll('#thread .message')].at(-1)?.textContent.includes('Stone 999'));
-  const drawn = await page.evaluate(() => window.drawn);
+  await page.evaluate(() => new MutationObserver((changes) => { for (const c of changes) window.drawn += c.addedNodes.length; }).observe(document.querySelector('#thread'), { childList: true }));
+  const open = async () => { // from an empty chat, whose scroller is as high as what it holds
+    await page.evaluate(() => { location.hash = '#/'; });
+    await page.waitForSelector('.main.is-new');
+    await page.evaluate((chat) => { window.drawn = 0; location.hash = `#/c/${chat}`; }, id);
+    await until(page, () => [...document.querySelectorAll('#thread .message')].at(-1)?.textContent.includes('Stone 999'));
+    return page.evaluate(() => window.drawn);
+  };
+  const drawn = await open();
   assert.ok(drawn < 200, `${drawn} elements were made to show the last of 1000`);
+  const again = await open();
+  assert.ok(again <= drawn, `${again} elements the second time, ${drawn} the first`); // its beginning was drawn before its end
   let most = 0;
   const nodes = async () => { most = Math.max(most, await page.locator('#thread *').count()); };
   await nodes();

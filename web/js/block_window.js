@@ -43,7 +43,7 @@ export class BlockWindow {
     for (const [key, { item }] of this.drawn) if (!known.has(key)) this.forget(key, item);
     for (const key of this.heights.keys()) if (!known.has(key)) this.heights.delete(key);
     this.items = items;
-    if (where === "end") this.toEnd();
+    if (where === "end") this.toEnd(true);
     else if (where === "keep") this.update(true);
     else this.show(where);
   }
@@ -82,6 +82,7 @@ export class BlockWindow {
     for (const [key, { item }] of this.drawn) this.forget(key, item);
     this.heights.clear();
     this.items = [];
+    this.from = this.to = 0;
     this.list.replaceChildren();
   }
 
@@ -193,11 +194,11 @@ export class BlockWindow {
     }
   }
 
-  /** Draws what ends at the last item and goes there. */
-  toEnd() {
+  /** Draws what ends at the last item and goes there. changed: are the items others than those that were drawn? */
+  toEnd(changed = false) {
     const n = this.items.length;
     if (n && this.to < n) this.draw(this.reach(n - 1, -1), n);
-    else this.update(true);
+    else this.update(changed);
     this.scroller.scrollTop = this.scroller.scrollHeight;
     if (n) this.update();
     this.scroller.scrollTop = this.scroller.scrollHeight;

@@ -74,9 +74,10 @@ const mayRun = (message) => Boolean(message.runs?.length || state.current.settin
 export function drawCalls(box, message) {
   let calls = message.tool_calls || [];
   if (typeof calls === "string") { try { calls = JSON.parse(calls); } catch { calls = []; } }
+  if (!calls.length) { box.replaceChildren(); return; } // most answers, of which none should look through all messages
   const results = resultsOf(message);
   const twice = new Set(calls.map((c) => c.id)).size < calls.length; // nobody could say which of them is allowed, or answered
-  const open = calls.length && !twice && message.status === "done" && !results.size && state.current?.leaf_id === message.id && !comparing(state.current);
+  const open = !twice && message.status === "done" && !results.size && state.current?.leaf_id === message.id && !comparing(state.current);
   if (open && mayRun(message)) {
     import("./tool_runs.js").then((m) => m.drawRuns(box, { message, calls, fresh: written.has(message.id) }, () => drawByHand(box, message, calls)), () => drawByHand(box, message, calls));
     return;

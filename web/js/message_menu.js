@@ -6,7 +6,7 @@ import { call } from "./api.js";
 import { announce, confirmDialog, el, icon, $, openMenu, toast } from "./dom.js";
 import { date, t } from "./i18n.js";
 import { canSpeak, isSpeaking, speak } from "./speak.js";
-import { branch, emit, isRunning, ofItsModel, siblings, state } from "./state.js";
+import { branch, emit, isRunning, ofItsModel, siblings, state, versionsIn } from "./state.js";
 
 const EARLY = ["stopped", "length", "error"];
 
@@ -126,8 +126,9 @@ export function drawActions(root, message) {
 export function walk(step) {
   const id = document.activeElement?.closest?.(".message")?.dataset.id;
   const path = branch(state.current);
-  const message = path.find((m) => m.id === id) || path.findLast((m) => siblings(state.current, m).length > 1);
-  const all = message ? siblings(state.current, message) : [];
+  const versions = versionsIn(state.current);
+  const message = path.find((m) => m.id === id) || path.findLast((m) => versions(m).length > 1);
+  const all = message ? versions(message) : [];
   const next = all[all.indexOf(message) + step];
   if (!next) return;
   chooseVersion(next, step);

@@ -49,11 +49,20 @@ export function showLeaf(conversation, id, kept = null) {
   kept.then(end, end);
 }
 
-/** The other versions of a message: same parent, same role, oldest first. */
+/** Finds the versions of any message: same parent, same role, oldest first. One walk for however many are asked about; it holds until a message comes or goes. */
+export function versionsIn(conversation) {
+  const children = new Map(); // parent's id, or null -> messages
+  for (const m of conversation.messages.values()) {
+    const parent = m.parent_id || null;
+    if (children.has(parent)) children.get(parent).push(m);
+    else children.set(parent, [m]);
+  }
+  return (message) => (children.get(message.parent_id || null) ?? []).filter((m) => m.role === message.role).sort((a, b) => Number(a.id) - Number(b.id));
+}
+
+/** The versions of one message, itself among them. */
 export function siblings(conversation, message) {
-  const parent = message.parent_id || null, all = [];
-  for (const m of conversation.messages.values()) if (m.role === message.role && (m.parent_id || null) === parent) all.push(m); // of thousands, for each that is drawn
-  return all.sort((a, b) => Number(a.id) - Number(b.id));
+  return versionsIn(conversation)(message);
 }
 
 /** The newest leaf under a message. */

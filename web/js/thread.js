@@ -13,7 +13,7 @@ import { plainText } from "./list_row.js";
 import { MarkdownView } from "./markdown.js";
 import { addActions, chooseVersion, drawActions } from "./message_menu.js";
 import { createUser } from "./own_message.js";
-import { branch, comparing, emit, on, siblings, state } from "./state.js";
+import { branch, comparing, emit, on, siblings, state, versionsIn } from "./state.js";
 import { loadingWords, trouble } from "./trouble.js";
 
 const views = new Map(); // message id -> {root, answer, reasoning, pending, ...}
@@ -63,9 +63,11 @@ function keepEnd() {
 scroller.addEventListener("scroll", () => { follows = nearEnd(); $("to-end").hidden = follows; }, { passive: true });
 $("to-end").addEventListener("click", () => scrollToEnd(true));
 
+let versions = null; // while the thread is drawn: of all messages, found in one walk
+
 function drawVersions(root, message) {
   const box = root.querySelector(".versions");
-  const all = siblings(state.current, message);
+  const all = versions?.(message) ?? siblings(state.current, message);
   box.hidden = all.length < 2;
   if (all.length < 2) return;
   const at = all.indexOf(message);
@@ -211,17 +213,21 @@ function folded(path) {
 export function drawThread() {
   emit("thread-drawing"); // the layout first: blocks are measured in it
   const path = state.current ? branch(state.current) : [];
+  versions = state.current && versionsIn(state.current);
   const held = $("thread").contains(document.activeElement);
+  const before = new Set(views.keys());
   blocks.set(folded(path), views.size ? "keep" : "end");
   for (const { item } of blocks.drawn.values()) {
     if (item.columns) columns.drawGroup(item, viewOf);
     for (const message of messagesOf(item)) {
+      if (!before.has(message.id)) continue; // it has just been drawn whole
       const { root } = viewOf(message);
       drawVersions(root, message);
       drawActions(root, message);
       if (message.tool_calls) drawCalls(root.querySelector(".calls"), message);
     }
   }
+  versions = null;
   $("welcome").hidden = path.length > 0;
   keepEnd();
   if (held && !$("thread").contains(document.activeElement)) focusComposer();
