@@ -97,6 +97,7 @@ test('jobs: one is seen without its words, and ended', opts, async () => {
 
 test('settings: a wrong value is named at its field, a right one holds, the banner is seen in the chat', opts, async () => {
   await section('settings');
+  assert.ok(await page.getByRole('button', { name: 'Save' }).isDisabled()); // nothing to save yet
   await page.getByLabel('Temperature').fill('7');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.locator('[data-error="default_temperature"]:not([hidden])').waitFor();
@@ -136,6 +137,9 @@ test('log and checks', opts, async () => {
   await page.getByLabel('Filter').fill('started nginx');
   await until(page, () => document.querySelectorAll('.log li:not([hidden])').length === 1);
   assert.ok(all > 3);
+  const lines = (await page.locator('.log li').allTextContents()).join('\n');
+  assert.match(lines, /method=PATCH route=\/api\/admin\/settings/);
+  assert.doesNotMatch(lines, /method=GET route=\/api\/admin\/(log|status) status=200/); // what the page itself asks every few seconds
   await section('checks');
   await page.locator('.checks-fine summary').click(); // what is fine is folded away
   await page.getByText('state folder').waitFor();

@@ -73,6 +73,11 @@ test('a chat that begins in a project stands in its folder and not in the list; 
   await say(page, `Where did the heron land? ${order({ text: 'Beside the lighthouse [1], says the log. `[1]` in code and [99] are none.' })}`);
   await answered(page);
   await becomes(() => count('Birds'), '1');
+  await page.fill('#search', 'heron'); // what is found stands alone, also chats of projects
+  await until(page, () => document.querySelector('#conversations').dataset.query === 'heron');
+  assert.ok(await page.locator('#projects').isHidden());
+  await page.fill('#search', '');
+  await page.locator('#projects').waitFor();
   assert.ok(!(await listed()).some((x) => /Where did|Beside/.test(x)));
   await folder('Birds').locator('.project-open').click();
   await becomes(async () => (await inFolder()).length, 1);

@@ -65,6 +65,7 @@ test('the operator adds, tests, drains and removes one', opts, async () => {
   await page.goto(`${house.server.url}/admin#/upstreams`);
   await page.reload();
   await page.waitForSelector('#admin:not([hidden])');
+  assert.match(await page.locator('tr', { hasText: 'near' }).locator('.upstream-error').innerText(), /500/); // the answer before
   await page.getByLabel('Name').fill('second');
   await page.getByLabel('Address').fill(up.url);
   await page.getByLabel('Models').fill('mine=theirs');

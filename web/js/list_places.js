@@ -4,7 +4,7 @@
 import { call } from "./api.js";
 import { confirmDialog, el, $, icon, toast } from "./dom.js";
 import { t } from "./i18n.js";
-import { emit } from "./state.js";
+import { emit, state } from "./state.js";
 
 const PLACES = { // as list_query.js would read it, and what it is called
   archive: { query: "is:archived", icon: "archive", name: "list.placeArchive", title: "list.archiveEmpty", text: "list.archiveEmptyText" },
@@ -39,6 +39,7 @@ export function drawPlace(params, some) {
   }
   $("place").hidden = !place;
   $("sidebar").toggleAttribute("data-place-shown", Boolean(place));
+  $("sidebar").toggleAttribute("data-found-shown", Boolean(state.query));
   $("conversations").setAttribute("aria-label", placeName(params) || t("list.label"));
   $("place-name").textContent = placeName(params);
   $("search").placeholder = t(place ? "list.searchHere" : "list.search");

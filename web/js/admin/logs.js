@@ -6,7 +6,7 @@ import { clock, dateTime, poll, problem } from "./view.js";
 
 const LEVELS = ["error", "warn", "info", "debug"];
 const KEPT = 1000;
-const OWN = / method=GET route=\/api\/admin\/log status=200 /; // this page's own questions, one every two seconds
+const OWN = / method=GET route=\/api\/(admin\/(log|status|history|upstreams|models|registry|usage\/daily)|changes|status) status=20[04] /; // what this page and the chat's ask again and again
 const REQUEST = /\b(id=)(req_\w+)/;
 
 function open(view, signal) {

@@ -106,6 +106,7 @@ function draw(form, items) {
     const n = fields.filter((f) => f.changed()).length;
     state.textContent = n ? t("admin.changes", { n }) : "";
     discard.hidden = !n;
+    save.disabled = !n;
     form.toggleAttribute("data-changed", n > 0);
   };
   count();
@@ -115,7 +116,6 @@ function draw(form, items) {
     event.preventDefault();
     for (const node of form.querySelectorAll("[data-error]")) node.hidden = true;
     const change = Object.fromEntries(fields.filter((f) => f.changed()).map((f) => [f.row.name, f.read()]));
-    if (!Object.keys(change).length) { toast(t("admin.nothingChanged")); return; }
     try {
       const { items: fresh } = await call("PATCH", "/api/admin/settings", change);
       draw(form, fresh);

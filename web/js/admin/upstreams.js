@@ -62,10 +62,11 @@ function open(view, signal) {
     if (await confirmDialog(t("admin.upstreamRemoveTitle", { name: u.name }), t("admin.upstreamRemoveText"), t("admin.upstreamRemove"))) act(() => call("DELETE", `/api/admin/upstreams/${u.id}`));
   };
   const button = (u, what, words, run) => el("button", { class: "quiet small", type: "button", data: { key: `${what} ${u.id} ${u.drained}` }, ariaLabel: `${words}: ${u.name}`, on: { click: () => run(u) } }, words);
+  const state = (u) => el("span", {}, t(`admin.upstream_${u.drained ? "drained" : u.status?.state ?? "unknown"}`), u.status?.last_error ? el("small", { class: "muted upstream-error" }, u.status.last_error) : null);
   const draw = ({ items }) => {
     if (!items.length) { render(body, el("p", { class: "muted" }, t("admin.upstreamNone"))); return; }
     render(body, table(t("admin.upstreams"), [t("admin.upstreamName"), t("admin.stateHead"), t("admin.upstreamNow"), t("admin.upstreamRequests"), t("admin.upstreamErrors"), t("admin.upstreamModels"), t("admin.upstreamUrl"), t("admin.upstreamProbed"), ""],
-      items.map((u) => [u.name, el("span", { title: u.status?.last_error || "" }, t(`admin.upstream_${u.drained ? "drained" : u.status?.state ?? "unknown"}`)), count(u.status?.in_flight ?? 0), count(u.status?.requests ?? 0), count(u.status?.errors ?? 0),
+      items.map((u) => [u.name, state(u), count(u.status?.in_flight ?? 0), count(u.status?.requests ?? 0), count(u.status?.errors ?? 0),
         u.models.map((m) => m.model).join(", ") || "–", el("code", {}, u.url), dateTime(u.status?.probed_at ?? 0),
         el("span", {}, button(u, "test", t("admin.upstreamTest"), test), " ", button(u, "drain", t(u.drained ? "admin.upstreamResume" : "admin.upstreamDrain"), drain), " ", button(u, "remove", t("admin.upstreamRemove"), remove))]),
       items.map((u) => String(u.id))));
