@@ -35,6 +35,7 @@ const cases = {
   'prose, story': (i) => chat(`Tell me a story about ${['a fox', 'the sea', 'a clock', 'two sisters', 'a bridge'][i % 5]}.`, whole),
   'prose, continued': (i) => text(source('README.md', 400 * i, 1600)),
   'text that repeats': (i) => text(`${['The cat sat on the mat and looked at the dog.', 'for (int i = 0; i < n; i++) sum += values[i];', 'One, two, three, four, five, six, seven.'][i % 3]}\n`.repeat(24)),
+  'a sentence again and again, by a grammar': () => text('Once more:', { grammar: 'root ::= ("The cat sat on the mat and looked at the dog. " | "It rained. ")+' }), // for models that write no text of their own
   'random tokens': (i) => text(random(i + 1, 300), { logit_bias: {} }),
   'short answers': (i) => chat(`What is ${i} + ${i + 2}?`, { max_tokens: 12 }),
 };
