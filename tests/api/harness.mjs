@@ -13,6 +13,9 @@ const prefix = process.env.SLUICE_PREFIX ?? path.join(top, 'build/root');
 const bin = process.env.SLUICE_BIN; // a build folder that holds the programs side by side
 // What deadlines are multiplied by: sanitized programs take longer, and so does all on a machine that has much else to do.
 export const slow = (process.env.SLUICE_TEST_SANITIZED ? 4 : 1) * Math.max(1, Math.ceil(os.loadavg()[0] / os.cpus().length / 4));
+// How long a first start may take. Nobody waits for an engine that has ended, so only one that hangs takes all of it. A GPU that is a program
+// (lavapipe) compiles a hundred shaders for the processor first, on a machine whose cores may all be busy.
+const START_MS = 60_000 * slow, GPU_START_MS = 300_000 * slow;
 // The build folder beside it: build/release of build/root, build/asan of build/asan-root.
 const built = path.join(prefix, '..', /^(\w+)-root$/.exec(path.basename(prefix))?.[1] ?? 'release');
 export const demo = path.join(top, 'engine/demo-model');
@@ -121,7 +124,7 @@ export async function start(options = {}) {
   running.add(server);
   server.spawn();
   try {
-    return await server.ready();
+    return await server.ready(options.args?.includes('vulkan') ? GPU_START_MS : START_MS, / engine pid=\d+ (?:ended with|was killed by) /);
   } catch (e) {
     await server.stop().catch(() => {});
     throw e;
@@ -161,10 +164,12 @@ class Server {
     return this.exit;
   }
 
-  async ready(ms = 30000 * slow) {
+  /** Waits until all of it answers. broken: what the log says when that will not be. */
+  async ready(ms = START_MS, broken = null) {
     const until = Date.now() + ms;
     for (let last = 'nothing listens'; ;) {
       if (this.ended) throw new Error(`sluice up ended: ${JSON.stringify(this.ended)}\n${this.log}`);
+      if (broken?.test(this.log)) throw new Error(`the engine ended: ${last}\n${this.log}`);
       try {
         const r = await fetch(`${this.url}/health`);
         last = `${r.status} ${await r.text()}`;
