@@ -1,7 +1,7 @@
 // Starts a whole server (nginx, workers, engine or fake engine) in a temporary folder and talks to it.
 // SLUICE_PREFIX: where `make install` put it (default build/root). SLUICE_NODE_MODULES: where npm put the clients.
 import { spawn } from 'node:child_process';
-import { chmodSync, chownSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { chmodSync, chownSync, copyFileSync, existsSync, linkSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import os from 'node:os';
@@ -107,6 +107,19 @@ async function firstStart(fake) {
 }
 const ownFirst = ({ first, owner, args = [] }) => first || owner || args.includes('--without-first-admin');
 
+// Lavapipe compiles a shader in half a second and keeps it in the home folder, which an engine behind its walls can't reach: it would compile
+// all of them again. It gets a cache of its own that begins with those, and what it adds is there for the next.
+const SHADERS = path.join(process.env.MESA_SHADER_CACHE_DIR ?? process.env.XDG_CACHE_HOME ?? path.join(os.homedir(), '.cache'), 'mesa_shader_cache');
+function lendShaders(from, to) {
+  for (const part of existsSync(from) ? readdirSync(from).filter((name) => /^[0-9a-f]{2}$/.test(name)) : []) {
+    mkdirSync(path.join(to, part), { recursive: true });
+    for (const name of readdirSync(path.join(from, part)).filter((n) => /^[0-9a-f]+$/.test(n))) {
+      const paths = [from, to].map((folder) => path.join(folder, part, name));
+      try { linkSync(...paths); } catch (e) { if (e.code === 'EXDEV') copyFileSync(...paths); } // or another test was faster
+    }
+  }
+}
+
 /** One running server. options: fake (engine), args (of `sluice up`), model, under (a command that runs it: ['nice', '-n', '5']),
  * owner (uid of the folder, for --user), first (its own first start). */
 export async function start(options = {}) {
@@ -147,7 +160,13 @@ class Server {
       '--bin-dir', this.places.binDir, '--share-dir', this.places.share, '--model', this.options.model ?? demo,
       '--backend', 'cpu', ...(this.options.args ?? [])];
     const [command, ...words] = [...(this.options.under ?? []), program('sluice')];
-    this.child = spawn(command, [...words, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const env = { ...process.env };
+    if (args.includes('vulkan')) {
+      env.MESA_SHADER_CACHE_DIR = path.join(this.dir, 'state/cache/mesa');
+      this.shaders = path.join(env.MESA_SHADER_CACHE_DIR, 'mesa_shader_cache');
+      lendShaders(SHADERS, this.shaders);
+    }
+    this.child = spawn(command, [...words, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env });
     const keep = (data) => { this.log += data; };
     this.child.stdout.on('data', keep);
     this.child.stderr.on('data', keep);
@@ -193,6 +212,7 @@ class Server {
       await this.exited;
     }
     running.delete(this);
+    if (this.shaders) lendShaders(this.shaders, SHADERS);
     if (process.env.SLUICE_TEST_KEEP) console.error(this.dir);
     else rmSync(this.dir, { recursive: true, force: true });
     const cry = this.log.match(/(ERROR: AddressSanitizer|runtime error:|LeakSanitizer|WARNING: ThreadSanitizer)[^]*/);
