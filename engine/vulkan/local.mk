@@ -11,6 +11,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/device/khr_matrix_api.h \
 	%D%/device/memory.c \
 	%D%/device/pipeline.c \
+	%D%/device/pipeline_file.c %D%/device/pipeline_file.h \
 	%D%/device/profile.c %D%/device/profile.h \
 	%D%/device/shader.c %D%/device/shader.h \
 	%D%/experts/device_slots.c %D%/experts/device_slots.h \
@@ -20,6 +21,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/measure/proxy_model.c %D%/measure/proxy_model.h \
 	%D%/measure/repack_bandwidth.c %D%/measure/repack_bandwidth.h \
 	%D%/measure/vulkan_speed.c %D%/measure/vulkan_speed.h \
+	%D%/ops/backend_kept.c %D%/ops/backend_kept.h \
 	%D%/ops/backend_state.h \
 	%D%/ops/cpu_experts.c %D%/ops/cpu_experts.h \
 	%D%/ops/device_bandwidth.c %D%/ops/device_bandwidth.h \

@@ -1,7 +1,7 @@
 // Starts a whole server (nginx, workers, engine or fake engine) in a temporary folder and talks to it.
 // SLUICE_PREFIX: where `make install` put it (default build/root). SLUICE_NODE_MODULES: where npm put the clients.
 import { spawn } from 'node:child_process';
-import { chmodSync, chownSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { chmodSync, chownSync, copyFileSync, existsSync, linkSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import os from 'node:os';
@@ -13,6 +13,9 @@ const prefix = process.env.SLUICE_PREFIX ?? path.join(top, 'build/root');
 const bin = process.env.SLUICE_BIN; // a build folder that holds the programs side by side
 // What deadlines are multiplied by: sanitized programs take longer, and so does all on a machine that has much else to do.
 export const slow = (process.env.SLUICE_TEST_SANITIZED ? 4 : 1) * Math.max(1, Math.ceil(os.loadavg()[0] / os.cpus().length / 4));
+// How long a first start may take. Nobody waits for an engine that has ended, so only one that hangs takes all of it. A GPU that is a program
+// (lavapipe) compiles a hundred shaders for the processor first, on a machine whose cores may all be busy.
+const START_MS = 60_000 * slow, GPU_START_MS = 300_000 * slow;
 // The build folder beside it: build/release of build/root, build/asan of build/asan-root.
 const built = path.join(prefix, '..', /^(\w+)-root$/.exec(path.basename(prefix))?.[1] ?? 'release');
 export const demo = path.join(top, 'engine/demo-model');
@@ -104,6 +107,19 @@ async function firstStart(fake) {
 }
 const ownFirst = ({ first, owner, args = [] }) => first || owner || args.includes('--without-first-admin');
 
+// Lavapipe compiles a shader in half a second and keeps it in the home folder, which an engine behind its walls can't reach: it would compile
+// all of them again. It gets a cache of its own that begins with those, and what it adds is there for the next.
+const SHADERS = path.join(process.env.MESA_SHADER_CACHE_DIR ?? process.env.XDG_CACHE_HOME ?? path.join(os.homedir(), '.cache'), 'mesa_shader_cache');
+function lendShaders(from, to) {
+  for (const part of existsSync(from) ? readdirSync(from).filter((name) => /^[0-9a-f]{2}$/.test(name)) : []) {
+    mkdirSync(path.join(to, part), { recursive: true });
+    for (const name of readdirSync(path.join(from, part)).filter((n) => /^[0-9a-f]+$/.test(n))) {
+      const paths = [from, to].map((folder) => path.join(folder, part, name));
+      try { linkSync(...paths); } catch (e) { if (e.code === 'EXDEV') copyFileSync(...paths); } // or another test was faster
+    }
+  }
+}
+
 /** One running server. options: fake (engine), args (of `sluice up`), model, under (a command that runs it: ['nice', '-n', '5']),
  * owner (uid of the folder, for --user), first (its own first start). */
 export async function start(options = {}) {
@@ -121,7 +137,7 @@ export async function start(options = {}) {
   running.add(server);
   server.spawn();
   try {
-    return await server.ready();
+    return await server.ready(options.args?.includes('vulkan') ? GPU_START_MS : START_MS, / engine pid=\d+ (?:ended with|was killed by) /);
   } catch (e) {
     await server.stop().catch(() => {});
     throw e;
@@ -144,7 +160,13 @@ class Server {
       '--bin-dir', this.places.binDir, '--share-dir', this.places.share, '--model', this.options.model ?? demo,
       '--backend', 'cpu', ...(this.options.args ?? [])];
     const [command, ...words] = [...(this.options.under ?? []), program('sluice')];
-    this.child = spawn(command, [...words, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const env = { ...process.env };
+    if (args.includes('vulkan')) {
+      env.MESA_SHADER_CACHE_DIR = path.join(this.dir, 'state/cache/mesa');
+      this.shaders = path.join(env.MESA_SHADER_CACHE_DIR, 'mesa_shader_cache');
+      lendShaders(SHADERS, this.shaders);
+    }
+    this.child = spawn(command, [...words, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env });
     const keep = (data) => { this.log += data; };
     this.child.stdout.on('data', keep);
     this.child.stderr.on('data', keep);
@@ -161,10 +183,12 @@ class Server {
     return this.exit;
   }
 
-  async ready(ms = 30000 * slow) {
+  /** Waits until all of it answers. broken: what the log says when that will not be. */
+  async ready(ms = START_MS, broken = null) {
     const until = Date.now() + ms;
     for (let last = 'nothing listens'; ;) {
       if (this.ended) throw new Error(`sluice up ended: ${JSON.stringify(this.ended)}\n${this.log}`);
+      if (broken?.test(this.log)) throw new Error(`the engine ended: ${last}\n${this.log}`);
       try {
         const r = await fetch(`${this.url}/health`);
         last = `${r.status} ${await r.text()}`;
@@ -188,6 +212,7 @@ class Server {
       await this.exited;
     }
     running.delete(this);
+    if (this.shaders) lendShaders(this.shaders, SHADERS);
     if (process.env.SLUICE_TEST_KEEP) console.error(this.dir);
     else rmSync(this.dir, { recursive: true, force: true });
     const cry = this.log.match(/(ERROR: AddressSanitizer|runtime error:|LeakSanitizer|WARNING: ThreadSanitizer)[^]*/);
