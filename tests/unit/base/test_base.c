@@ -20,6 +20,8 @@
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#define LOG_MODULE "test"
+#include "engine/base/log.h"
 #include "engine/base/option.h"
 
 static void test_arena_gives_zeroed_aligned_memory_up_to_its_limit(void **state)
@@ -328,12 +330,59 @@ static void test_buf_printf_grows_and_fails_whole(void **state)
     buf_fini(&b);
 }
 
+/* What a reader of standard error finds; "" when there is nothing. */
+static const char *read_log(int fd)
+{
+    static char text[8192];
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+static void write_gathered(int reader)
+{
+    log_gather();
+    log_info("one=1");
+    assert_string_equal(read_log(reader), "");
+    assert_true(log_gathered());
+    log_info("two=2");
+    log_flush();
+    const char *both = read_log(reader);
+    assert_true(strstr(both, "one=1\n") && strstr(strstr(both, "one=1"), "two=2\n"));
+    assert_false(log_gathered());
+    log_info("three=3");
+    log_warn("four=4"); /* never waits, nor what came before it */
+    assert_non_null(strstr(read_log(reader), "three=3\n"));
+    int n = 0;
+    while (!*read_log(reader) && n < 1000) {
+        log_info("line=%d", n++);
+        assert_true(log_gathered());
+    }
+    assert_in_range(n, 20, 200); /* a buffer full */
+}
+
+static void test_log_lines_wait_for_each_other_where_they_are_gathered(void **state)
+{
+    const pid_t pid = fork(); /* since it is once and for all */
+    if (pid == 0) {
+        int ends[2];
+        if (pipe(ends) || fcntl(ends[0], F_SETFL, O_NONBLOCK) || dup2(ends[1], 2) != 2)
+            _exit(1);
+        write_gathered(ends[0]);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_waits_are_awake_where_they_were_short_of_late),
         cmocka_unit_test(test_waits_in_vain_are_a_small_share_of_the_time),
         cmocka_unit_test(test_buf_printf_grows_and_fails_whole),
+        cmocka_unit_test(test_log_lines_wait_for_each_other_where_they_are_gathered),
         cmocka_unit_test(test_arena_gives_zeroed_aligned_memory_up_to_its_limit),
         cmocka_unit_test(test_buf_remembers_that_it_failed),
         cmocka_unit_test(test_buf_json_string_is_always_valid_utf8),
