@@ -73,13 +73,17 @@ bool buf_printf(struct buf *b, const char *fmt, ...)
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    const size_t room = b->failed || !b->data ? 0 : b->cap - b->len;
+    int n = vsnprintf(room ? b->data + b->len : NULL, room, fmt, ap);
     va_end(ap);
     if (n < 0)
         b->failed = true;
     if (n >= 0 && buf_reserve(b, (size_t)n)) {
-        vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
+        if ((size_t)n >= room) /* it was cut */
+            vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;
+    } else if (room) {
+        b->data[b->len] = '\0';
     }
     va_end(again);
     return !b->failed;

@@ -2,14 +2,29 @@
 #include "engine/base/busy_poll.h"
 
 #define MOST_US (4 * BUSY_POLL_US) /* two short waits later it pays again */
+#define SHARE 0.02
+#define CREDIT_US (10 * BUSY_POLL_US) /* at most */
 
-void busy_poll_note(struct busy_poll *b, double us)
+static void earn(struct busy_poll *b, double now_ms)
+{
+    b->credit_us += SHARE * 1e3 * (now_ms - b->counted_ms);
+    b->counted_ms = now_ms;
+    if (b->credit_us > CREDIT_US)
+        b->credit_us = CREDIT_US;
+}
+
+bool busy_poll_begin(struct busy_poll *b, double now_ms)
+{
+    earn(b, now_ms);
+    b->awake = b->usual_us > 0 && b->usual_us < BUSY_POLL_US && b->credit_us >= BUSY_POLL_US;
+    return b->awake;
+}
+
+void busy_poll_end(struct busy_poll *b, double us)
 {
     const double of_wait = us < 1 ? 1 : us < MOST_US ? us : MOST_US;
     b->usual_us = b->usual_us > 0 ? 0.75 * b->usual_us + 0.25 * of_wait : of_wait;
-}
-
-bool busy_poll_pays(const struct busy_poll *b)
-{
-    return b->usual_us > 0 && b->usual_us < BUSY_POLL_US;
+    if (b->awake && us >= BUSY_POLL_US)
+        b->credit_us -= BUSY_POLL_US;
+    b->awake = false;
 }

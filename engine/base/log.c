@@ -1,7 +1,11 @@
-/* Writes log lines, each by one write(2), so that the lines of several processes never mix. */
+/* Writes log lines whole, by one write(2) of at most PIPE_BUF bytes, so that the lines of several
+ * processes never mix. */
 #include "engine/base/log.h"
 
+#include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +14,12 @@
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static enum log_level max_level = LOG_INFO;
 static void (*sink)(enum log_level level, const char *module, const char *text, size_t len);
+
+/* Lines that wait, guarded by the lock. */
+static bool gathers;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char held[PIPE_BUF];
+static _Atomic size_t n_held;
 
 void log_set_level(enum log_level level)
 {
@@ -20,6 +30,45 @@ void log_set_sink(void (*to)(enum log_level level, const char *module, const cha
                              size_t len))
 {
     sink = to;
+}
+
+void log_gather(void)
+{
+    gathers = true;
+}
+
+bool log_gathered(void)
+{
+    return n_held > 0;
+}
+
+/* With the lock. */
+static void write_held(void)
+{
+    const ssize_t written = n_held ? write(STDERR_FILENO, held, n_held) : 0;
+    (void)written;
+    n_held = 0;
+}
+
+void log_flush(void)
+{
+    if (!n_held)
+        return;
+    pthread_mutex_lock(&lock);
+    write_held();
+    pthread_mutex_unlock(&lock);
+}
+
+static void gather(enum log_level level, const char *line, size_t n)
+{
+    pthread_mutex_lock(&lock);
+    if (n_held + n > sizeof held)
+        write_held();
+    memcpy(held + n_held, line, n);
+    n_held += n;
+    if (level < LOG_INFO)
+        write_held();
+    pthread_mutex_unlock(&lock);
 }
 
 int log_level_from_name(const char *name)
@@ -56,6 +105,10 @@ void log_write(enum log_level level, const char *module, const char *fmt, ...)
     if (sink)
         sink(level, module, line + head, n - head);
     line[n++] = '\n';
+    if (gathers) {
+        gather(level, line, n);
+        return;
+    }
     ssize_t written = write(STDERR_FILENO, line, n);
     (void)written;
 }

@@ -171,9 +171,15 @@ static struct shared_usage *row_at(struct shared *s, int i)
     return &s->pool[POOL_STREAM].child[i / 2].usage[i % 2];
 }
 
+/* Two for each process. */
+static int n_rows(const struct shared *s)
+{
+    return 2 * s->pool[POOL_STREAM].n_rows;
+}
+
 static bool is_empty(struct shared *s)
 {
-    for (int i = 0; i < 2 * SHARED_CHILDREN; i++)
+    for (int i = 0; i < n_rows(s); i++)
         if (row_at(s, i)->any)
             return false;
     return true;
@@ -189,7 +195,7 @@ bool usage_ledger_count(struct shared *s, struct store *store, struct err *e)
     const int64_t born = shared_process_born(mine);
     if (!take_soon(&s->usage_counter, mine, born))
         return true; /* another counts them */
-    for (int i = 0; counted && i < 2 * SHARED_CHILDREN; i++) {
+    for (int i = 0; counted && i < n_rows(s); i++) {
         struct shared_usage *all = row_at(s, i);
         if (!all->any || !take_soon(&all->holder, mine, born))
             continue;
@@ -203,7 +209,7 @@ bool usage_ledger_count(struct shared *s, struct store *store, struct err *e)
 int64_t usage_ledger_due(struct shared *s, const struct usage_of *of)
 {
     int64_t sum = 0;
-    for (int i = 0; i < 2 * SHARED_CHILDREN; i++) {
+    for (int i = 0; i < n_rows(s); i++) {
         const struct shared_usage *all = row_at(s, i);
         for (int k = 0; all->any && k < SHARED_USED; k++) {
             const struct shared_used *u = &all->used[k];

@@ -151,15 +151,19 @@ static bool see_row(void *context, const char *name, const char *json)
     return true;
 }
 
+/* With the lock. */
+static bool is_fresh(const struct setting_cache *c, const struct shared *shared)
+{
+    return c->read_ms != 0 && c->generation == atomic_load(&shared->settings_generation) &&
+           clock_ms() - c->read_ms < FRESH_MS;
+}
+
 static void follow(struct setting_cache *c, struct store *store, const struct shared *shared)
 {
     struct err e = {0};
     uint64_t generation = atomic_load(&shared->settings_generation);
     double now = clock_ms();
-    pthread_mutex_lock(&c->lock);
-    bool fresh = c->read_ms != 0 && c->generation == generation && now - c->read_ms < FRESH_MS;
-    pthread_mutex_unlock(&c->lock);
-    struct setting_value *values = fresh || !store ? NULL : calloc(SETTING__N, sizeof *values);
+    struct setting_value *values = store ? calloc(SETTING__N, sizeof *values) : NULL;
     if (!values)
         return;
     for (int i = 0; i < SETTING__N; i++)
@@ -186,9 +190,16 @@ static void value_in(const struct request *r, enum server_setting which, struct 
         take(&setting_rows[which], setting_rows[which].fallback, out);
         return;
     }
-    follow(c, r->store, r->worker->shared);
     pthread_mutex_lock(&c->lock);
-    *out = c->values[which];
+    if (!is_fresh(c, r->worker->shared)) {
+        pthread_mutex_unlock(&c->lock);
+        follow(c, r->store, r->worker->shared);
+        pthread_mutex_lock(&c->lock);
+    }
+    const struct setting_value *v = &c->values[which];
+    out->given = v->given;
+    out->number = v->number;
+    memcpy(out->text, v->text, strlen(v->text) + 1);
     pthread_mutex_unlock(&c->lock);
 }
 

@@ -38,12 +38,18 @@ static const char *cgi_param(const struct request *r, const char *name)
 
 static void make_id(struct request *r)
 {
+    static const char digits[] = "0123456789abcdef";
     unsigned char random[12] = {0};
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
         memcpy(random, &r->begin_ns, sizeof r->begin_ns);
-    int n = snprintf(r->id, sizeof r->id, "req_");
-    for (size_t i = 0; i < sizeof random; i++)
-        n += snprintf(r->id + n, sizeof r->id - (size_t)n, "%02x", random[i]);
+    char *to = r->id;
+    for (const char *c = "req_"; *c; c++)
+        *to++ = *c;
+    for (size_t i = 0; i < sizeof random; i++) {
+        *to++ = digits[random[i] >> 4];
+        *to++ = digits[random[i] & 15];
+    }
+    *to = '\0';
 }
 
 static bool split_uri(struct request *r, struct err *e)

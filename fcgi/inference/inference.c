@@ -95,9 +95,12 @@ bool inference_start(struct inference *x, struct request *r, const struct infere
     *x = (struct inference){.r = r,
                             .listener = p->listener,
                             .one_call = p->one_call,
-                            .n = p->n,
                             .relayed = p->relay.request != NULL,
                             .per_prompt = p->prompts ? p->per_prompt : p->n};
+    x->generations = arena_alloc(r->arena, (size_t)p->n * sizeof *x->generations);
+    if (!x->generations)
+        return err_set(e, ERR_NOMEM, "no memory for %d answers", p->n);
+    x->n = p->n;
     int64_t prompt_tokens = count_prompts(p);
     if (!limits_enter(r, prompt_tokens, p->aside ? 0 : p->n, e))
         return false;

@@ -52,7 +52,7 @@ struct inference {
     bool relayed;                            /* n_prompt is an estimate until the end */
     bool started, noted;                     /* the engine took it; usage_note was here */
     struct engine_job *jobs[INFERENCE_MAX_CHOICES];
-    struct generation generations[INFERENCE_MAX_CHOICES];
+    struct generation *generations; /* [n], in the request's arena */
     struct inference_choice {
         struct inference *x;
         int index;

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/log.h"
 #include "fcgi/process/child.h"
 
 #define MAX_JOBS 16
@@ -22,6 +23,7 @@ static enum watch_result wait_once(struct request *r, struct engine_job *const *
     }
     fds[n_jobs] = (struct pollfd){.fd = request_client_fd(r), .events = POLLRDHUP};
     fds[n_jobs + 1] = (struct pollfd){.fd = child_abort_fd(), .events = POLLIN};
+    log_flush();
     int n = poll(fds, (nfds_t)n_jobs + 2, timeout_ms);
     if (n <= 0)
         return WATCH_TIMEOUT; /* a signal counts as one: the caller looks at its clock and comes

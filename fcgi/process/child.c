@@ -19,6 +19,7 @@
 #define THREADS_MAX 64
 #define STORE_RETRY_NS ((uint64_t)1000000000)
 #define ACCEPT_RETRY_MS 100
+#define LOG_WAIT_MS 2 /* as long as that lines of the log wait for others to leave with */
 
 /* Written by signal handlers, which can reach nothing else: readable means "stop accepting" and
  * "end streams". */
@@ -94,7 +95,9 @@ static enum woken wait_connection(int epoll)
     struct epoll_event ev[2];
     for (;;) {
         bool stop = false;
-        int n = epoll_wait(epoll, ev, 2, -1);
+        int n = epoll_wait(epoll, ev, 2, log_gathered() ? LOG_WAIT_MS : -1);
+        if (n == 0)
+            log_flush();
         for (int i = 0; i < n; i++)
             stop |= ev[i].data.fd == stop_fd;
         if (n > 0)
@@ -155,6 +158,8 @@ static void serve_all(const struct child_params *p, FCGX_Request *fcgx, void *se
     bool alone = p->n_threads == 1, exhausted = false;
     struct store *store = NULL;
     uint64_t next_try = 0;
+    if (alone)
+        log_gather();
     keep_store(p->worker, &store, &next_try);
     if (alone && service->starting)
         service->starting(p->worker->shared, store);
@@ -175,6 +180,7 @@ static void serve_all(const struct child_params *p, FCGX_Request *fcgx, void *se
     if (alone && service->settle)
         service->settle(p->worker->shared, store);
     store_close(&store);
+    log_flush();
 }
 
 struct child_thread {

@@ -98,6 +98,8 @@ static bool spawn(struct pool_master *pool)
     if (slot == SHARED_CHILDREN)
         return false;
     struct shared_child *c = &pool->board->child[slot];
+    if (pool->board->n_rows <= slot)
+        pool->board->n_rows = slot + 1; /* first: what it writes there is looked for */
     c->state = CHILD_STARTING;
     c->since_ms = clock_wall_ms();
     c->requests = 0;

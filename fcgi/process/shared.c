@@ -25,7 +25,7 @@ const char *worker_pool_name(enum worker_pool p)
 }
 
 #define SHARED_MAGIC 0x53574b31u
-#define SHARED_VERSION 13
+#define SHARED_VERSION 14
 #define THROTTLE_PROBES 8
 #define THROTTLE_FORGET_MS ((int64_t)15 * 60 * 1000)
 

@@ -61,7 +61,7 @@ static int64_t older_jobs(struct shared *s, const struct shared_child *mine, int
 {
     const uint64_t ticket = mine->ticket;
     int64_t sum = 0;
-    for (int i = 0; i < SHARED_CHILDREN; i++) {
+    for (int i = 0; i < s->pool[POOL_STREAM].n_rows; i++) {
         struct shared_child *c = &s->pool[POOL_STREAM].child[i];
         uint64_t other = c->ticket;
         bool same = user_id ? c->jobs_user == user_id : c->key_id == key_id;
@@ -75,7 +75,7 @@ static int64_t older_jobs(struct shared *s, const struct shared_child *mine, int
 static bool has_aside(struct shared *s, const struct shared_child *mine)
 {
     const uint64_t ticket = mine->ticket;
-    for (int i = 0; i < SHARED_CHILDREN; i++) {
+    for (int i = 0; i < s->pool[POOL_STREAM].n_rows; i++) {
         struct shared_child *c = &s->pool[POOL_STREAM].child[i];
         uint64_t other = c->ticket;
         if (c != mine && other && other < ticket && c->jobs_user == mine->jobs_user && !c->jobs &&

@@ -192,7 +192,15 @@ static int wait_ms(const struct relay *r, double now)
     return until <= now ? 0 : (int)ceil(until - now);
 }
 
-/* Asleep, or first awake where an answer's beginning is a moment away (busy_poll.h). */
+void relay_wait_awake(struct relay *r, struct busy_poll *b)
+{
+    const double now = clock_ms();
+    if (busy_poll_begin(b, now))
+        r->awake_until = now + BUSY_POLL_US / 1e3;
+}
+
+/* Asleep, or first awake where an answer's beginning or the next job is a moment away
+ * (busy_poll.h). */
 static int wait_for_events(struct relay *r, struct epoll_event events[EVENTS])
 {
     for (double now = clock_ms(); now < r->awake_until && wait_ms(r, now) > 0; now = clock_ms()) {

@@ -79,9 +79,14 @@ struct relay {
     bool stopping; /* no new jobs; ends with the last one */
     bool abort;    /* ends now */
     double next_tick, next_load, next_status;
-    double awake_until; /* clock_ms: an upstream that answers at once was asked; 0: it sleeps */
+    double awake_until;        /* clock_ms: what is awaited comes at once; 0: it sleeps */
+    int n_read;                /* connections that have a job */
+    struct busy_poll next_job; /* waits from the end of all jobs to the next one */
+    double idle_ms;            /* clock_ms, of that end; 0: there is a job */
 };
 
+/* relay.c: the waits that follow are awake for a moment where that one usually is short. */
+void relay_wait_awake(struct relay *r, struct busy_poll *b);
 /* relay_job.c */
 /* Refused (*e): nothing was made. */
 struct relay_job *relay_job_submit(struct relay *r, const struct engine_relay *p, struct err *e);

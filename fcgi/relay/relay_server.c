@@ -50,6 +50,7 @@ static void leave_job(struct relay_connection *c)
     c->job = NULL;
     c->owner = false;
     c->idle_ms = clock_ms();
+    c->relay->n_read--;
 }
 
 /* Nothing more comes from it or goes to it. */
@@ -107,6 +108,14 @@ static void note_sent(struct relay_connection *c, size_t n)
     c->position += n - own;
 }
 
+/* None is running: the next one may be a moment away. */
+static void await_job(struct relay *r, double asked_ms)
+{
+    r->idle_ms = clock_ms();
+    if (r->idle_ms - asked_ms < BUSY_POLL_AFTER_MS)
+        relay_wait_awake(r, &r->next_job);
+}
+
 /* What is said before a job's first event, HELLO, waits for that event: its reader would be woken
  * for nothing. False: the connection is gone. */
 static bool flush(struct relay_connection *c)
@@ -138,6 +147,8 @@ static bool flush(struct relay_connection *c)
     if (told) { /* whoever has asked for a job may ask for the next one */
         leave_job(c);
         c->again = true;
+        if (!c->relay->n_read)
+            await_job(c->relay, j->asked_ms);
     }
     c->blocked = n == 0;
     if (c->blocked != was_blocked)
@@ -178,11 +189,22 @@ static void follow(struct relay_connection *c, struct relay_job *j, bool owner)
     c->position = j->base;
     c->next_reader = j->readers;
     j->readers = c;
+    c->relay->n_read++;
+}
+
+static void note_job(struct relay *r)
+{
+    if (r->idle_ms > 0) {
+        busy_poll_end(&r->next_job, (clock_ms() - r->idle_ms) * 1e3);
+        r->awake_until = 0;
+    }
+    r->idle_ms = 0;
 }
 
 static bool submit(struct relay_connection *c, const struct frame *f, struct err *e)
 {
     struct engine_relay p;
+    note_job(c->relay);
     if (!message_get_relay(f, &p, e))
         return false;
     struct relay_job *j = relay_job_submit(c->relay, &p, e);

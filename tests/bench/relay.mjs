@@ -1,4 +1,4 @@
-// What the way through Sluice adds to an upstream's answer: node tests/bench/relay.mjs [--rounds N] [--streams N] [--only request,piece,many,burst].
+// What the way through Sluice adds to an upstream's answer: node tests/bench/relay.mjs [--rounds N] [--streams N] [--only request,slow,piece,many,burst] [--computes US].
 // By hand, after `make -C build/release tests/bench/relay_peer install`; environment as in tests/api/harness.mjs. Upstream and client are
 // processes of their own (relay_peer.c) that cost some microseconds a piece; the same client asks the upstream directly, through nginx alone (what
 // one hop costs on this machine), and through nginx, worker and relay, in turns; `own` is a scripted engine of our own behind the same door.
@@ -13,7 +13,8 @@ import { freePort, start, top } from '../api/harness.mjs';
 import { leaveCleanly } from '../soak/leave.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : process.argv[i + 1]; };
-const ROUNDS = Number(option('rounds', 5)), STREAMS = Number(option('streams', 200)), ONLY = option('only', 'request,piece,many,burst').split(',');
+const ROUNDS = Number(option('rounds', 5)), STREAMS = Number(option('streams', 200)), ONLY = option('only', 'request,slow,piece,many,burst').split(',');
+const COMPUTES = Number(option('computes', 5000)); // the upstream of `slow`, before its first word: there nobody should wait awake
 const peer = path.join(top, option('build', 'build/release'), 'tests/bench/relay_peer');
 const run = promisify(execFile);
 
@@ -38,9 +39,9 @@ await server.json('PATCH', '/api/admin/settings', { user_max_jobs: 0 });
 await addUpstream(server, 'bench', `http://127.0.0.1:${port}/v1`, ['far']);
 
 const places = { direct: [port, 'far'], nginx: [plain, 'far'], relayed: [server.port, 'far'] };
-const ask = async (place, streams, requests, tokens, pause) => {
+const ask = async (place, streams, requests, tokens, pause, first = 0) => {
   const [to, model] = places[place];
-  const { stdout } = await run(peer, ['ask', to, streams, requests, tokens, pause, model, server.key].map(String));
+  const { stdout } = await run(peer, ['ask', to, streams, requests, tokens, `${pause} ${first}`, model, server.key].map(String));
   const r = JSON.parse(stdout);
   if (r.missing) throw new Error(`${place}: ${r.missing} pieces are missing`);
   return r;
@@ -55,7 +56,7 @@ const processes = { relay: () => [relay], workers: () => server.childrenOf(serve
 async function measure(name, of, args, per = 1) {
   const got = Object.fromEntries(Object.keys(places).map((p) => [p, []]));
   const used = Object.fromEntries(Object.keys(processes).map((k) => [k, 0]));
-  for (const place of Object.keys(places)) await ask(place, args[0], Math.min(args[1], 20), Math.min(args[2], 10), Math.min(args[3], 2000)); // connections and caches warm up
+  for (const place of Object.keys(places)) await ask(place, args[0], Math.min(args[1], 20), Math.min(args[2], 10), Math.min(args[3], 2000), args[4]); // connections and caches warm up
   for (let i = 0; i < ROUNDS; i++) for (const place of Object.keys(places)) {
     const before = Object.fromEntries(Object.entries(processes).map(([k, pids]) => [k, cpu(pids())]));
     got[place].push((await ask(place, ...args))[of]);
@@ -73,6 +74,7 @@ if (ONLY.includes('request')) {
   await measure('a request, to its last event', 'done_us', [1, 400, 1, 0]);
   await measure('the same, to the end of HTTP', 'request_us', [1, 400, 1, 0]);
 }
+if (ONLY.includes('slow')) await measure(`an upstream computes ${COMPUTES} us`, 'done_us', [1, 100, 1, 0, COMPUTES]);
 if (ONLY.includes('piece')) await measure('delay of a piece, 1 stream', 'piece_us', [1, 1, 200, 5000]);
 if (ONLY.includes('many')) await measure(`delay of a piece, ${STREAMS} streams`, 'piece_us', [STREAMS, 1, 40, 100000]);
 if (ONLY.includes('burst')) await measure('a piece of 1,000 at once', 'request_us', [1, 10, 1000, 0], 1000);

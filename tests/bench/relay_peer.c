@@ -1,11 +1,12 @@
 /* Both ends of relay.mjs, fast enough not to be what is measured: one thread and one epoll each.
  *
  *   relay_peer serve
- *       an upstream on a port of its own, which it prints. "TOKENS PAUSE_US" in a chat's message
- * orders so many pieces, so far apart; each holds the time at which it was written, "@NANOSECONDS
- * ". relay_peer ask PORT STREAMS REQUESTS TOKENS PAUSE_US MODEL KEY asks so many times on each of
- * so many connections, and prints as JSON how long whole answers and their pieces took. The clock
- * is the machine's, the same for both ends. */
+ *       an upstream on a port of its own, which it prints. "TOKENS PAUSE_US FIRST_US" in a chat's
+ * message orders so many pieces, so far apart, the first one after FIRST_US of computing (0: at
+ * once, or where there are pauses somewhere in one); each holds the time at which it was written,
+ * "@NANOSECONDS ". relay_peer ask PORT STREAMS REQUESTS TOKENS "PAUSE_US FIRST_US" MODEL KEY asks
+ * so many times on each of so many connections, and prints as JSON how long whole answers and their
+ * pieces took. The clock is the machine's, the same for both ends. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
@@ -113,9 +114,11 @@ static void take_order(struct stream *s, const char *body)
     char *more;
     s->begun = false;
     s->tokens = at ? strtoll(at + sizeof mark - 1, &more, 10) : 0;
-    s->pause = at ? strtoll(more, NULL, 10) * 1000 : 0;
-    s->next = now_ns() + (s->pause ? (int64_t)((double)rand() / RAND_MAX * (double)s->pause) : 0);
-    while (s->next && !s->pause)
+    s->pause = at ? strtoll(more, &more, 10) * 1000 : 0;
+    const int64_t first = at ? strtoll(more, NULL, 10) * 1000 : 0,
+                  somewhere = (int64_t)((double)rand() / RAND_MAX * (double)s->pause);
+    s->next = now_ns() + (first ? first : somewhere);
+    while (s->next && !s->pause && !first)
         write_due(s);
 }
 
@@ -390,6 +393,7 @@ int main(int argc, char **argv)
     if (argc == 9 && !strcmp(argv[1], "ask"))
         return ask(argv + 1);
     fprintf(stderr,
-            "usage: relay_peer serve | ask PORT STREAMS REQUESTS TOKENS PAUSE_US MODEL KEY\n");
+            "usage: relay_peer serve | ask PORT STREAMS REQUESTS TOKENS PAUSE_US[ FIRST_US] "
+            "MODEL KEY\n");
     return 2;
 }

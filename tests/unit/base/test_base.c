@@ -20,6 +20,8 @@
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#define LOG_MODULE "test"
+#include "engine/base/log.h"
 #include "engine/base/option.h"
 
 static void test_arena_gives_zeroed_aligned_memory_up_to_its_limit(void **state)
@@ -276,27 +278,111 @@ static void test_an_error_has_the_reason_and_the_numbers_of_its_own_alone(void *
     assert_false(err_reason(NULL, "x") || err_param(NULL, "x", 1));
 }
 
+/* A wait of so many microseconds that begins at *now; was it awake? */
+static bool waits(struct busy_poll *b, double *now_ms, double us)
+{
+    const bool awake = busy_poll_begin(b, *now_ms);
+    busy_poll_end(b, us);
+    *now_ms += us / 1e3;
+    return awake;
+}
+
 static void test_waits_are_awake_where_they_were_short_of_late(void **state)
 {
     struct busy_poll b = {0};
-    assert_false(busy_poll_pays(&b)); /* nothing is known */
-    busy_poll_note(&b, 90);
-    assert_true(busy_poll_pays(&b));
-    busy_poll_note(&b, 20000); /* a model computes */
-    busy_poll_note(&b, 20000);
-    assert_false(busy_poll_pays(&b));
+    double now = 1e6;
+    assert_false(waits(&b, &now, 90));   /* nothing is known */
+    assert_true(waits(&b, &now, 20000)); /* a model computes */
+    waits(&b, &now, 20000);
+    assert_false(waits(&b, &now, 20000));
     for (int i = 0; i < 1000; i++)
-        busy_poll_note(&b, 1e6);
+        waits(&b, &now, 1e6);
     int n = 0;
-    for (; !busy_poll_pays(&b); n++)
-        busy_poll_note(&b, 100);
+    while (!waits(&b, &now, 100))
+        n++;
     assert_in_range(n, 2, 10); /* neither at once nor for ever */
+    for (int i = 0; i < 1000; i++)
+        assert_true(waits(&b, &now, 100)); /* what comes in time costs no credit */
+}
+
+/* Three requests that follow each other, then none for a while: each pause is waited for awake as
+ * long as the credit lasts. */
+static void test_waits_in_vain_are_a_small_share_of_the_time(void **state)
+{
+    struct busy_poll b = {0};
+    double now = 1e6, in_vain = 0;
+    const double began = now;
+    for (int i = 0; i < 10000; i++)
+        in_vain += waits(&b, &now, i % 4 ? 10 : 1000) && i % 4 == 0 ? BUSY_POLL_US / 1e3 : 0;
+    assert_true(in_vain > 0.01 * (now - began)); /* else this shows nothing */
+    assert_true(in_vain < 0.02 * (now - began) + 10 * BUSY_POLL_US / 1e3);
+}
+
+static void test_buf_printf_grows_and_fails_whole(void **state)
+{
+    struct buf b = {.limit = 20};
+    assert_true(buf_printf(&b, "%s", "0123456789"));
+    assert_true(buf_printf(&b, "-%d", 12345)); /* into the room that there is */
+    assert_string_equal(b.data, "0123456789-12345");
+    assert_false(buf_printf(&b, "%s", "too long for it"));
+    assert_string_equal(b.data, "0123456789-12345");
+    assert_int_equal(b.len, 16);
+    buf_fini(&b);
+}
+
+/* What a reader of standard error finds; "" when there is nothing. */
+static const char *read_log(int fd)
+{
+    static char text[8192];
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+static void write_gathered(int reader)
+{
+    log_gather();
+    log_info("one=1");
+    assert_string_equal(read_log(reader), "");
+    assert_true(log_gathered());
+    log_info("two=2");
+    log_flush();
+    const char *both = read_log(reader);
+    assert_true(strstr(both, "one=1\n") && strstr(strstr(both, "one=1"), "two=2\n"));
+    assert_false(log_gathered());
+    log_info("three=3");
+    log_warn("four=4"); /* never waits, nor what came before it */
+    assert_non_null(strstr(read_log(reader), "three=3\n"));
+    int n = 0;
+    while (!*read_log(reader) && n < 1000) {
+        log_info("line=%d", n++);
+        assert_true(log_gathered());
+    }
+    assert_in_range(n, 20, 200); /* a buffer full */
+}
+
+static void test_log_lines_wait_for_each_other_where_they_are_gathered(void **state)
+{
+    const pid_t pid = fork(); /* since it is once and for all */
+    if (pid == 0) {
+        int ends[2];
+        if (pipe(ends) || fcntl(ends[0], F_SETFL, O_NONBLOCK) || dup2(ends[1], 2) != 2)
+            _exit(1);
+        write_gathered(ends[0]);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_waits_are_awake_where_they_were_short_of_late),
+        cmocka_unit_test(test_waits_in_vain_are_a_small_share_of_the_time),
+        cmocka_unit_test(test_buf_printf_grows_and_fails_whole),
+        cmocka_unit_test(test_log_lines_wait_for_each_other_where_they_are_gathered),
         cmocka_unit_test(test_arena_gives_zeroed_aligned_memory_up_to_its_limit),
         cmocka_unit_test(test_buf_remembers_that_it_failed),
         cmocka_unit_test(test_buf_json_string_is_always_valid_utf8),

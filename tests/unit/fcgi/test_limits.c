@@ -22,6 +22,7 @@ static struct shared *open_fresh(void)
     unlink(path);
     struct shared *s = shared_open(path, &e);
     assert_non_null(s);
+    s->pool[POOL_STREAM].n_rows = 12;
     return s;
 }
 

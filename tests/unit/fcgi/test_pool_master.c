@@ -85,6 +85,7 @@ static void run_for(int ms, int n_threads, uint64_t *started, uint64_t *crashed)
     }
     poll(NULL, 0, ms);
     end(pid, 0);
+    assert_in_range(board->n_rows, 2, 4); /* as many as there were at once */
     *started = board->started;
     *crashed = board->crashed;
 }

@@ -200,6 +200,7 @@ static void test_a_living_orphan_keeps_its_row(void **state)
     /* its number is another process's by now */
     board->child[2] = (struct shared_child){
         .pid = getpid(), .born = 1, .state = CHILD_BUSY, .jobs = 4, .jobs_user = 5, .ticket = 4};
+    board->n_rows = 4;
     shared_rows_inherit(board);
     assert_false(shared_row_vacant(&board->child[0]));
     assert_true(shared_row_vacant(&board->child[1]));

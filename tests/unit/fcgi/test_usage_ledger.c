@@ -23,6 +23,7 @@ static struct shared *open_fresh(const struct fixture *f)
     unlink(path);
     struct shared *s = shared_open(path, &e);
     assert_non_null(s);
+    s->pool[POOL_STREAM].n_rows = 10;
     return s;
 }
 
