@@ -1,6 +1,7 @@
 // The message box and the bar on top: model and effort, "+", the ring, the queue, the title's menu, temporary chats, the palette.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { eventually } from '../api/harness.mjs';
 import { answered, closeSettings, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -146,8 +147,7 @@ test('the title opens what can be done with the chat', opts, async () => {
   await page.locator('.menu .i-pin').click();
   await until(page, () => document.querySelector('.conversation[data-current][data-pinned], .conversation[data-current]'));
   await until(page, () => !document.querySelector('.menu'));
-  for (let i = 0; i < 50 && !(await stored()).pinned; i++) await page.waitForTimeout(50);
-  assert.equal((await stored()).pinned, true);
+  await eventually(async () => assert.equal((await stored()).pinned, true));
   await page.click('#share');
   await page.waitForSelector('#share-dialog[open]');
   await page.click('#share-dialog .dialog-close');
