@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { eventually } from '../api/harness.mjs';
 import { chatgpt } from '../api/exports.mjs';
-import { noBrowser, openHouse, openSettings, order, patience, until } from './page.mjs';
+import { noBrowser, openHouse, openSettings, order, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page;
@@ -156,7 +156,6 @@ test('while sign-up is closed no invitation is made; one press opens it, and the
   await house.server.json('PATCH', '/api/admin/settings', { sign_up: 'closed' });
 
   const guest = await (await house.browser.newContext()).newPage();
-  guest.setDefaultTimeout(patience);
   await guest.goto(`${house.server.url}/#/invite/${made.invite}`);
   await guest.waitForSelector('#sign-up-error:not([hidden])');
   assert.equal(await guest.innerText('#sign-up-error'), 'Sign-up is closed. Ask an admin for an account.');

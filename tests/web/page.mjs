@@ -10,8 +10,6 @@ export const executablePath = places.find((file) => existsSync(file) && !isSnap(
 const quiet = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync'];
 
-export const patience = PATIENCE;
-
 /** Why the page's tests cannot run here, or false. */
 export const noBrowser = executablePath ? false : 'no Chromium or Chrome on this machine (a snap cannot be driven)';
 
@@ -20,6 +18,12 @@ export async function openHouse(options) {
   const server = await start(options);
   const { default: playwright } = await load('playwright-core');
   const browser = await playwright.chromium.launch({ executablePath, args: quiet, timeout: PATIENCE });
+  const open = browser.newContext.bind(browser);
+  browser.newContext = async (options) => {
+    const context = await open(options);
+    context.setDefaultTimeout(PATIENCE);
+    return context;
+  };
   const problems = [];
   let cookies = []; // of a session that pages share: a password is made slow to try
   return {
@@ -34,7 +38,6 @@ export async function openHouse(options) {
       const c = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...context });
       await c.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.url });
       const page = await c.newPage();
-      page.setDefaultTimeout(patience);
       page.on('pageerror', (e) => problems.push(`script: ${e.message}`));
       page.on('console', (m) => { if (/Content Security Policy|Refused to|^no string for/.test(m.text())) problems.push(`console: ${m.text()}`); });
       if (!alone) await c.addCookies(cookies);

@@ -5,7 +5,7 @@ import { createHmac } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { eventually } from '../api/harness.mjs';
 import { startMcp } from '../api/mcp_server.mjs';
-import { noBrowser, openHouse, openSettings, patience, until } from './page.mjs';
+import { noBrowser, openHouse, openSettings, until } from './page.mjs';
 
 let house, admin, link;
 const skip = noBrowser;
@@ -33,7 +33,6 @@ async function stranger(where = '/') {
   const context = await house.browser.newContext({ viewport: { width: 1000, height: 900 } });
   await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: house.server.url });
   const page = await context.newPage();
-  page.setDefaultTimeout(patience);
   page.on('pageerror', (e) => house.problems.push(`script: ${e.message}`));
   page.on('console', (m) => { if (/Content Security Policy|Refused to/.test(m.text())) house.problems.push(m.text()); });
   await page.goto(house.server.url + where);
