@@ -50,7 +50,7 @@ export async function startHub(files, options = {}) {
     if (change.slow) {
       let at = 0;
       const timer = setInterval(() => {
-        const piece = body.subarray(at, at += change.slow);
+        const piece = body.subarray(at, at += typeof change.slow === "function" ? change.slow() : change.slow);
         if (at < body.length && !res.destroyed) return res.write(piece);
         clearInterval(timer);
         return res.end(piece);
