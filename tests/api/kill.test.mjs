@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { events } from './answers.mjs';
-import { atRest, eventually, joined, order, PATIENCE, sleep, start } from './harness.mjs';
+import { atRest, eventually, joined, lasting, order, PATIENCE, sleep, start } from './harness.mjs';
 
 let s;
 before(async () => { s = await start({ fake: true }); });
@@ -20,12 +20,12 @@ const sockets = (pid) => readdirSync(`/proc/${pid}/fd`).filter((f) => {
 }).length;
 
 const text = 'one two three four five six seven eight nine ten '.repeat(6).trim();
-const ask = { messages: order({ text, token_ms: 50 }) };
+const ask = () => ({ messages: order({ text, token_ms: lasting(20) }) });
 
 async function startStream() {
   let began;
   const first = new Promise((done) => { began = done; });
-  const whole = s.stream(ask, { onChunk: (c) => { if (c.choices?.[0]?.delta.content) began(); } })
+  const whole = s.stream(ask(), { onChunk: (c) => { if (c.choices?.[0]?.delta.content) began(); } })
     .catch((error) => ({ broken: error }));
   await first;
   return whole.then ? { whole } : null;
@@ -86,7 +86,7 @@ test('a killed stream worker takes its own stream and no other', async () => {
 });
 
 test('a killed worker\'s last words have the form of its stream', async () => {
-  for (const [where, body] of [['/v1/messages', { max_tokens: 500, messages: ask.messages }], ['/v1/responses', { input: ask.messages[0].content }]]) {
+  for (const [where, body] of [['/v1/messages', { max_tokens: 500, messages: ask().messages }], ['/v1/responses', { input: ask().messages[0].content }]]) {
     const r = await s.request('POST', where, { ...body, stream: true });
     const list = [];
     for await (const { event, data } of events(r)) {
@@ -101,7 +101,7 @@ test('a killed worker\'s last words have the form of its stream', async () => {
 });
 
 test('a stream of lines ends with a line that says so', async () => {
-  const r = await s.request('POST', '/api/chat', { model: 'demo-model', messages: ask.messages });
+  const r = await s.request('POST', '/api/chat', { model: 'demo-model', messages: ask().messages });
   const decoder = new TextDecoder();
   let text = '', killed = false;
   for await (const bytes of r.body) {

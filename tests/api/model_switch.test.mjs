@@ -6,7 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { modelFiles, startHub } from '../cli/hub.mjs';
-import { demo, eventually, joined, order, PATIENCE, sleep, start } from './harness.mjs';
+import { demo, eventually, joined, lasting, order, PATIENCE, sleep, start } from './harness.mjs';
 
 const models = mkdtempSync(path.join(os.tmpdir(), 'slm-'));
 function copy(name) { // the demo model's files under another name
@@ -65,7 +65,7 @@ test('the list has what lies there', async () => {
 
 test('running answers end, new ones are told to wait, then the other model answers', async () => {
   const text = 'one two three four five six seven eight nine ten';
-  const running = s.stream({ messages: order({ text, token_ms: 500 }) });
+  const running = s.stream({ messages: order({ text, token_ms: lasting(200) }) });
   await jobRuns();
   const asked = await load(other);
   assert.equal(asked.status, 202, asked.text);

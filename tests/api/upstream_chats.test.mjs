@@ -6,7 +6,7 @@ import path from 'node:path';
 import test, { after, before } from 'node:test';
 import { follow } from './answers.mjs';
 import { png } from './files.mjs';
-import { atRest, eventually, program, start } from './harness.mjs';
+import { atRest, eventually, lasting, program, start } from './harness.mjs';
 import { addUpstream, FakeUpstream } from './upstream_rig.mjs';
 
 let server, up, model;
@@ -175,8 +175,8 @@ test('several models answer one question at once, each beside the other, and the
   const { id } = (await server.json('POST', '/api/conversations', { settings: { compare: ['far'], reasoning_effort: null } })).body;
   const read = async () => (await server.json('GET', `/api/conversations/${id}`)).body;
   const post = (body) => server.request('POST', `/api/conversations/${id}/messages`, body);
-  up.knobs = { words: ['far ', 'away'], delay: 2000 }; // all three still run when they are looked at
-  const { question, end } = await begin(post, 'fake:{"text": "near by and slow", "token_ms": 1000}');
+  up.knobs = { words: ['far ', 'away'], delay: lasting(700) }; // all three still run when they are looked at
+  const { question, end } = await begin(post, `fake:{"text": "near by and slow", "token_ms": ${lasting(400)}}`);
   const others = await Promise.all(['far', own].map((model) => post({ regenerate: question, model })));
   assert.deepEqual(others.map((r) => r.status), [200, 200]);
   const running = await read();

@@ -6,7 +6,7 @@ import https from 'node:https';
 import path from 'node:path';
 import test, { after, before } from 'node:test';
 import { png } from './files.mjs';
-import { eventually, joined, program, sleep, start } from './harness.mjs';
+import { eventually, joined, lasting, program, sleep, start } from './harness.mjs';
 import { addUpstream, FakeUpstream, stateOf } from './upstream_rig.mjs';
 import { streams } from './upstream_streams.mjs';
 
@@ -295,7 +295,7 @@ test('without one in whom the fault lies the next upstream answers: no error bef
   await a.kill();
   assert.equal(await text(), 'B');
   // Drained: no new answers; the one that runs goes on.
-  b.knobs = { words: ['x', 'y', 'z'], delay: 300 };
+  b.knobs = { words: ['x', 'y', 'z'], delay: lasting(300) };
   const id = (await server.json('GET', '/api/admin/upstreams')).body.items.find((u) => u.name === 'second').id;
   const running = server.chat(ask({ model: 'pair' }));
   await until(() => b.open === 1);
@@ -310,7 +310,7 @@ test('a trial that has begun to answer lets others in, and a good probe does not
   await addUpstream(server, 'sick', sick.url, ['ill']);
   for (let i = 0; i < 3; i++) assert.equal((await server.chat(ask({ model: 'ill' }))).status, 502);
   assert.equal((await server.chat(ask({ model: 'ill' }))).status, 503);
-  sick.knobs = { words: Array(40).fill('w '), delay: 150 };
+  sick.knobs = { words: Array(40).fill('w '), delay: lasting(100) };
   await sleep(1500);
   const seen = sick.seen.length;
   assert.notEqual(await stateOf(server, 'sick'), 'ok', 'its list of models is well, its answers are not known to be');

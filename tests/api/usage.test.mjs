@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
-import { eventually, order, PATIENCE, sleep, start } from './harness.mjs';
+import { eventually, lasting, order, PATIENCE, sleep, start } from './harness.mjs';
 
 const python = process.env.SLUICE_PYTHON ?? 'python3';
 let s, key, id;
@@ -50,11 +50,12 @@ test('a refused request costs nothing', async () => {
   assert.deepEqual(await counted(1), add(none, good.body.usage));
 });
 
+const LONG = order({ text: 'word '.repeat(300), token_ms: lasting(10) });
 async function cutOff(end) {
   const stop = new AbortController();
   const r = await fetch(`${s.url}/v1/chat/completions`, { method: 'POST', signal: stop.signal,
     headers: { ...as(), 'content-type': 'application/json' },
-    body: JSON.stringify({ messages: order({ text: 'word '.repeat(300), token_ms: 10 }), stream: true }) });
+    body: JSON.stringify({ messages: LONG, stream: true }) });
   let seen = 0;
   try {
     for await (const bytes of r.body) {
@@ -68,7 +69,7 @@ async function cutOff(end) {
 }
 
 test('a stream that its client left counts its prompt and what came', async () => {
-  const prompt = (await s.chat({ messages: order({ text: 'word '.repeat(300), token_ms: 10 }), max_tokens: 1 }, as())).body.usage.prompt_tokens;
+  const prompt = (await s.chat({ messages: LONG, max_tokens: 1 }, as())).body.usage.prompt_tokens;
   const seen = await cutOff((stop) => stop.abort());
   const sum = await counted(2);
   assert.equal(sum.requests, 2);

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:f
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { demo, eventually } from '../api/harness.mjs';
+import { demo, eventually, lasting } from '../api/harness.mjs';
 import { addUpstream, FakeUpstream } from '../api/upstream_rig.mjs';
 import { axe, RULES } from './axe.mjs';
 import { answered, noBrowser, openHouse, order, until } from './page.mjs';
@@ -67,7 +67,8 @@ test('further models are chosen in the message box, by mouse or keyboard', opts,
 });
 
 test('one message is answered by all at once; one is stopped, the page reloaded, and each goes on by itself', opts, async () => {
-  await send(order({ text: 'Near by, a word at a time, and for a good while yet.', token_ms: 250 }));
+  up.knobs = { words, delay: lasting(300) };
+  await send(order({ text: 'Near by, a word at a time, and for a good while yet.', token_ms: lasting(250) }));
   await until(page, () => document.querySelectorAll('.beside-column[data-status=running]').length === 3);
   assert.deepEqual(await heads(), [first, 'second', 'far-model']);
   await until(page, () => [...document.querySelectorAll('.beside-column .answer')].every((a) => a.innerText.trim()));
@@ -112,11 +113,11 @@ test('a model that the limit of answers at once refuses says so in its column, a
   // The title of the chat before is an answer of this user as well, while it is made.
   await house.server.logs(/\/title status=/);
   assert.equal((await house.server.json('PATCH', '/api/admin/settings', { user_max_jobs: 2 })).status, 200);
-  up.knobs = { words: ['Far.'], delay: 10000 }; // whichever of the two is refused, there is no place when it is asked once more
+  up.knobs = { words: ['Far.'], delay: lasting(6000) }; // whichever of the two is refused, there is no place when it is asked once more
   await page.goto(`${house.server.url}/#/`);
   await page.waitForSelector('#welcome:not([hidden])');
   await choose('second', 'far-model');
-  await send(order({ text: 'Slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow.', token_ms: 400 }));
+  await send(order({ text: 'Slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow.', token_ms: lasting(250) }));
   const refused = page.locator('.beside-slot .problem');
   await until(page, () => document.querySelectorAll('.beside-column[data-status=running]').length === 2 && document.querySelector('.beside-slot .problem'));
   assert.match(await refused.innerText(), /as many answers running as/);
@@ -130,7 +131,7 @@ test('a model that the limit of answers at once refuses says so in its column, a
 });
 
 test('what is typed meanwhile waits for the last of them; a model that is chosen alone ends the comparison', opts, async () => {
-  up.knobs = { words: ['Far ', 'and ', 'slow.'], delay: 1500 };
+  up.knobs = { words: ['Far ', 'and ', 'slow.'], delay: lasting(500) };
   await send(order({ text: 'Quick.' }));
   await until(page, () => document.querySelectorAll('.beside-column[data-status=done]').length >= 1 && document.querySelector('.beside-column[data-status=running]'));
   await send(order({ text: 'Next.' }));

@@ -1,7 +1,7 @@
 // What goes wrong, as the page tells it: which trouble it is, what to do, in the reader's language; and nothing is left behind.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { eventually } from '../api/harness.mjs';
+import { eventually, lasting } from '../api/harness.mjs';
 import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -157,7 +157,7 @@ test('an engine that gives no sign is told in words after two seconds', opts, as
 });
 
 test('the meter keeps the prompt while the answer is written', opts, async () => {
-  await say(page, order({ text: 'word '.repeat(40), token_ms: 30, prefill_ms: 200 }));
+  await say(page, order({ text: 'word '.repeat(40), token_ms: lasting(30), prefill_ms: 200 }));
   const seen = await page.evaluate(() => new Promise((done) => {
     const out = [];
     const look = setInterval(() => {
