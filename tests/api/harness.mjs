@@ -25,6 +25,7 @@ export const sideModels = ['--embedding-model', side('bert'), '--rerank-model', 
 export const modelReady = (server, id) => eventually(async () => {
   assert.equal((await server.json('GET', `/v1/models/${id}`)).body.sluice?.state, 'ready', `${id}:\n${server.log.slice(-3000)}`);
 });
+/** Waits for the engines of both. */
 export async function sidesReady(server) {
   for (const id of ['bert', 'xlmr']) await modelReady(server, id);
 }
