@@ -53,7 +53,7 @@ export async function patiently(run) {
 }
 
 /** How long, in ms, something must last that a test looks at meanwhile: longer where the machine has much to do. */
-export const lasting = (ms) => ms * Math.max(1, Math.ceil(os.loadavg()[0] / os.cpus().length));
+export const lasting = (ms) => ms * Math.min(10, Math.max(1, Math.ceil(os.loadavg()[0] / os.cpus().length)));
 
 /** Waits until none of the processes has had anything to do for a while: what was asked of them has got as far as it can. One that only lacks
  * the processor is not asleep. */

@@ -20,12 +20,12 @@ const sockets = (pid) => readdirSync(`/proc/${pid}/fd`).filter((f) => {
 }).length;
 
 const text = 'one two three four five six seven eight nine ten '.repeat(6).trim();
-const ask = () => ({ messages: order({ text, token_ms: lasting(20) }) });
+const ask = (token_ms = lasting(20)) => ({ messages: order({ text, token_ms }) });
 
-async function startStream() {
+async function startStream(token_ms) {
   let began;
   const first = new Promise((done) => { began = done; });
-  const whole = s.stream(ask(), { onChunk: (c) => { if (c.choices?.[0]?.delta.content) began(); } })
+  const whole = s.stream(ask(token_ms), { onChunk: (c) => { if (c.choices?.[0]?.delta.content) began(); } })
     .catch((error) => ({ broken: error }));
   await first;
   return whole.then ? { whole } : null;
@@ -150,7 +150,7 @@ test('a killed nginx comes back, and its old workers are gone', async () => {
 });
 
 test('SIGHUP renews the workers without losing a stream', async () => {
-  const { whole } = await startStream();
+  const { whole } = await startStream(20);
   const old = s.childrenOf(s.pid('workers-stream'));
   process.kill(s.pid('workers-stream'), 'SIGHUP');
   const r = await whole;
@@ -177,7 +177,7 @@ test('workers that leave take along the request that woke them', async () => {
 });
 
 test('SIGTERM lets a running stream end', async () => {
-  const { whole } = await startStream();
+  const { whole } = await startStream(20);
   process.kill(s.pid('workers-stream'), 'SIGTERM');
   const r = await whole;
   assert.ok(r.done && joined(r.chunks).content === text, r.raw?.slice(-300));
