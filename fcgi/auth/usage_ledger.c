@@ -166,6 +166,28 @@ static bool take_soon(_Atomic uint64_t *holder, pid_t mine, int64_t born)
     return held;
 }
 
+static bool adopt(struct shared_usage *all, struct shared_child *slot,
+                  const struct store_usage *row)
+{
+    const pid_t mine = getpid();
+    if (!take_soon(&all->holder, mine, shared_process_born(mine)))
+        return false;
+    struct shared_used *u = all->batch ? NULL : place_of(all, row);
+    if (u && atomic_exchange(&slot->user_id, 0)) { /* of several who look, one takes it */
+        all->any = 1;
+        put(u, row, slot->answer);
+    }
+    shared_usage_give(&all->holder);
+    return u != NULL;
+}
+
+bool usage_ledger_adopt(struct shared_child *slot, const struct store_usage *row)
+{
+    struct store_usage of_day = *row;
+    of_day.day = clock_wall_s() / DAY_S;
+    return adopt(&slot->usage[0], slot, &of_day) || adopt(&slot->usage[1], slot, &of_day);
+}
+
 static struct shared_usage *row_at(struct shared *s, int i)
 {
     return &s->pool[POOL_STREAM].child[i / 2].usage[i % 2];

@@ -82,13 +82,16 @@ void usage_note_texts(struct request *r, int64_t tokens)
 static void sweep_slot(struct shared_child *c, struct store *store)
 {
     struct err e = {0};
-    struct store_usage row = {.key_id = c->key_id,
+    struct store_usage row = {.user_id = c->user_id,
+                              .key_id = c->key_id,
                               .requests = 1,
                               .prompt_tokens = c->prompt_tokens,
                               .cached_tokens = c->cached_tokens,
                               .completion_tokens = c->completion_tokens};
-    const bool added = usage_ledger_has(c);        /* and was killed before it could say so */
-    row.user_id = atomic_exchange(&c->user_id, 0); /* of several who look, one counts */
+    const bool added = usage_ledger_has(c); /* and was killed before it could say so */
+    if (!row.user_id || (!added && usage_ledger_adopt(c, &row)))
+        return;
+    row.user_id = atomic_exchange(&c->user_id, 0);
     if (row.user_id && !added && !store_usage_add(store, &row, &e))
         log_warn("user=%lld prompt=%lld completion=%lld of a dead process not counted: %s",
                  (long long)row.user_id, (long long)row.prompt_tokens,
@@ -98,8 +101,8 @@ static void sweep_slot(struct shared_child *c, struct store *store)
 void usage_sweep(struct shared *s, struct store *store)
 {
     struct err e = {0};
-    usage_ledger_count(s, store, &e); /* the recorder says so where it fails */
     usage_sweep_dead(s, store);
+    usage_ledger_count(s, store, &e); /* the recorder says so where it fails */
 }
 
 void usage_sweep_dead(struct shared *s, struct store *store)

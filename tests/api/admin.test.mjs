@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { sleep, start } from './harness.mjs';
+import { eventually, start } from './harness.mjs';
 
 let s;
 before(async () => { s = await start(); });
@@ -16,19 +16,15 @@ const total = (h, name) => h.columns[name].reduce((all, x) => all + (x ?? 0), 0)
 const say = (content, o = {}) => s.chat({ messages: [{ role: 'user', content }], max_tokens: 24, temperature: 0, ...o });
 
 /** Polls: the recorder looks once a second. */
-async function until(what, check, ms = 8000) {
-  let last;
-  for (const end = Date.now() + ms; Date.now() < end; await sleep(50)) {
-    last = await check();
-    if (last === true) return;
-  }
-  assert.fail(`${what}: ${JSON.stringify(last)}`);
-}
+const until = (what, check) => eventually(async () => {
+  const last = await check();
+  assert.ok(last === true, `${what}: ${JSON.stringify(last)}`);
+});
 
 async function sumsAgree() {
-  const tokens = await s.metric('generation_tokens_total'), prompt = await s.metric('prompt_tokens_total');
-  const usage = (await s.json('GET', '/api/admin/usage')).body.total;
-  await until('sums', async () => {
+  await until('sums', async () => { // each of them is written a moment after the reply
+    const tokens = await s.metric('generation_tokens_total'), prompt = await s.metric('prompt_tokens_total');
+    const usage = (await s.json('GET', '/api/admin/usage')).body.total;
     const found = [];
     for (const seconds of [600, 21600, 86400, 2592000]) {
       const h = await history(seconds);

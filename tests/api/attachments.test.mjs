@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { follow } from './answers.mjs';
 import { docx, hostilePdfs, odt, pdf, png, zip } from './files.mjs';
-import { sleep, slow, start } from './harness.mjs';
+import { eventually, sleep, start } from './harness.mjs';
 
 let s, other;
 before(async () => {
@@ -95,14 +95,12 @@ test('what is not taken is refused in words that name the field', async () => {
 });
 
 test('PDFs that lead in circles end, and the server is as well as before', async () => {
-  const began = Date.now();
   await Promise.all(Object.entries(hostilePdfs).map(async ([what, data]) => {
     let r = await upload(data, 'x.pdf');
     for (; r.status === 429; r = await upload(data, 'x.pdf')) await sleep(300); // a few of a user at a time
     assert.ok([400, 413].includes(r.status), `${what}: ${r.text}`);
     assert.equal(r.body.error.param, 'file');
   }));
-  assert.ok(Date.now() - began < 25000 * slow);
   assert.equal(await s.metric('worker_crashes_total'), 0);
   assert.deepEqual(readdirSync(path.join(folder(), 'new')), [], 'nothing half uploaded is left');
 });
@@ -270,12 +268,7 @@ test('OpenAI’s file parts are read the same way, and nothing of them is kept',
   assert.deepEqual((await s.json('GET', '/api/account/limits')).body.used.storage_bytes, before.body.used.storage_bytes);
 });
 
-async function gone(file, ms = 12000) {
-  for (const end = Date.now() + ms * slow; existsSync(file);) {
-    assert.ok(Date.now() < end, `${file} is still there`);
-    await sleep(50);
-  }
-}
+const gone = (file) => eventually(() => assert.ok(!existsSync(file), `${file} is still there`));
 
 test('deleting takes the file along, unless another conversation has it', async () => {
   const shared = await take('in two conversations', 's'), lone = await take('in one conversation', 'l'), unsent = await take('in none', 'u');
@@ -307,7 +300,11 @@ test('kill -9 of the workers: what was acknowledged is whole, and nothing half i
     await sleep(12 * round); // in the middle of one or the other
     for (const pid of s.childrenOf(s.pid('workers-short'))) process.kill(pid, 'SIGKILL');
     await Promise.all(going);
-    for (const before = kept.length, end = Date.now() + 10000 * slow; kept.length === before; await one()) assert.ok(Date.now() < end, 'the workers come back');
+    const before = kept.length;
+    await eventually(async () => {
+      await one();
+      assert.ok(kept.length > before, 'the workers come back');
+    });
   }
   for (const [a, data] of kept) {
     assert.equal(readFileSync(place(a.sha256), 'utf8'), data);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { events } from './answers.mjs';
-import { order, start } from './harness.mjs';
+import { lasting, order, start } from './harness.mjs';
 
 let s, other;
 before(async () => {
@@ -144,7 +144,7 @@ test('a stream adds when it is complete, and only then', async () => {
 
 test('a conversation that goes in the meantime: the answer says that nothing was added', async () => {
   const c = await begin();
-  const r = await s.request('POST', '/v1/responses', { conversation: c.id, stream: true, input: say({ text: 'one two three four five six', token_ms: 150 }) });
+  const r = await s.request('POST', '/v1/responses', { conversation: c.id, stream: true, input: say({ text: 'one two three four five six', token_ms: lasting(150) }) });
   let last, deleted = false;
   for await (const { data } of events(r)) {
     if (!deleted) deleted = (await s.json('DELETE', `${URL}/${c.id}`)).status === 200;

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { pdfOf } from './files.mjs';
-import { sleep, slow, start } from './harness.mjs';
+import { sleep, start } from './harness.mjs';
 
 const none = { authorization: null };
 const python = process.env.SLUICE_PYTHON ?? 'python3';
@@ -36,17 +36,17 @@ function from(localAddress, method, where, body, headers = {}) {
   });
 }
 
-/** The slowest of bob's looks at his own things while `crowd` goes on. */
+/** How many of bob's looks at his own things are answered while `crowd` goes on. */
 async function besides(crowd, ...paths) {
-  let over = false, worst = 0, n = 0;
+  let over = false, looks = 0, n = 0;
   crowd = Promise.all(crowd).finally(() => { over = true; });
   await sleep(20);
   while (!over || n < paths.length) {
-    const at = performance.now(), r = await s.json('GET', paths[n++ % paths.length], undefined, bob.session);
+    const r = await s.json('GET', paths[n++ % paths.length], undefined, bob.session);
     assert.equal(r.status, 200, r.text);
-    worst = Math.max(worst, performance.now() - at);
+    looks += !over;
   }
-  return { worst, n, replies: await crowd };
+  return { looks, replies: await crowd };
 }
 
 function refusals(replies, words) {
@@ -62,8 +62,8 @@ test('a crowd that logs in, from many addresses, stops nobody who is logged in',
   const crowd = [];
   for (let i = 0; i < 60; i++)
     crowd.push(from(`127.0.1.${1 + i % 20}`, 'POST', '/api/login', { name: `stranger${i}`, password: PASSWORD }));
-  const { worst, replies } = await besides(crowd, '/api/session', '/health');
-  assert.ok(worst < 1500 * slow, `${worst} ms`);
+  const { looks, replies } = await besides(crowd, '/api/session', '/health');
+  assert.ok(looks >= 4, `${looks} looks`);
   const refused = refusals(replies, /passwords? .*being checked; try again in \d+ s|too many attempts/);
   assert.ok(refused >= 30 && refused + replies.filter((r) => r.status === 401).length === 60, `${refused} refused`);
   assert.ok(await s.metric('work_refused_total', 'password') >= 30);
@@ -77,12 +77,12 @@ test('megabytes to tokenize by one user stop nobody; the user is told what is bu
   for (let i = 0; i < 20; i++)
     crowd.push(i % 2 ? from('127.0.2.1', 'POST', '/tokenize', { prompt }, alice)
       : from('127.0.2.1', 'POST', '/v1/messages/count_tokens', { messages: [{ role: 'user', content: prompt }] }, alice));
-  const { worst, replies } = await besides(crowd, '/api/conversations', '/api/session');
+  const { looks, replies } = await besides(crowd, '/api/conversations', '/api/session');
   const ok = replies.filter((r) => r.status === 200).length;
   assert.ok(ok >= 2, `${ok} tokenized`);
   assert.equal(ok + refusals(replies, /long texts of yours are being tokenized; try again in \d+ s/), 20);
   assert.ok(ok <= 12, `${ok} at once`);
-  assert.ok(worst < 1500 * slow, `${worst} ms`);
+  assert.ok(looks >= 4, `${looks} looks`);
   assert.equal((await s.json('POST', '/tokenize', { prompt }, bob.key)).status, 200);
 });
 
@@ -135,11 +135,8 @@ sys.stdin.read()`, path.join(s.dir, 'state/sluice.db')], { stdio: ['pipe', 'pipe
     let answered = 0;
     const crowd = Array.from({ length: 80 }, () => s.json('POST', '/api/conversations', { title: 'x' }).finally(() => { answered++; })); // each waits for the lock
     await sleep(300);
-    for (const where of ['/health', '/v1/health', '/ready', '/ping', '/load', '/version', '/metrics']) {
-      const r = await s.request('GET', where);
-      assert.equal(r.status, 200, where);
-      await r.text();
-    }
+    const told = ['/health', '/v1/health', '/ready', '/ping', '/load', '/version', '/metrics'];
+    assert.deepEqual(await Promise.all(told.map(async (where) => (await s.json('GET', where)).status)), told.map(() => 200));
     assert.equal(answered, 0, 'they waited no less than the others');
     locker.stdin.end();
     await Promise.all(crowd);

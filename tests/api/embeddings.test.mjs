@@ -5,7 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { modelFiles, startHub } from '../cli/hub.mjs';
-import { load, sideModels, sidesReady, sleep, start, top } from './harness.mjs';
+import { load, modelReady, sideModels, sidesReady, start, top } from './harness.mjs';
 
 const data = path.join(top, 'tests/data/embedding');
 const bert = JSON.parse(readFileSync(path.join(data, 'bert/golden.json')));
@@ -96,7 +96,7 @@ test('documents are ranked by the scores of transformers', async () => {
 test('a decoder judges documents as it was trained to', async () => {
   const judge = await start({ args: ['--rerank-model', path.join(data, 'qwen3')] });
   try {
-    while ((await judge.json('GET', '/v1/models/qwen3')).body.sluice?.state !== 'ready') await sleep(50);
+    await modelReady(judge, 'qwen3');
     const [query] = qwen3.pairs[0], documents = qwen3.pairs.map((p) => p[1]);
     const r = await judge.json('POST', '/v1/rerank', { query, documents });
     assert.equal(r.status, 200, r.text);
@@ -249,7 +249,7 @@ test('a name on a hub is loaded once, its pooling with it', async () => {
   try {
     const from = await start({ args: ['--hub', hub.url, '--embedding-model', 'hf.co/lab/tiny'] });
     try {
-      while ((await from.json('GET', '/v1/models/tiny')).body.sluice?.state !== 'ready') await sleep(50);
+      await modelReady(from, 'tiny');
       near((await from.json('POST', '/v1/embeddings', { model: 'tiny', input: bert.texts[0] })).body.data[0].embedding, bert.vectors[0], 'from the hub');
     } finally {
       await from.stop();

@@ -9,7 +9,7 @@ import path from 'node:path';
 import readline from 'node:readline';
 import { after, before, test } from 'node:test';
 import { modelFiles, startHub } from '../cli/hub.mjs';
-import { demo, sideModels, sidesReady, sleep, start, top } from './harness.mjs';
+import { demo, eventually, sideModels, sidesReady, start, top } from './harness.mjs';
 import { startMcp } from './mcp_server.mjs';
 
 const LANGUAGES = { sh: 'curl', python: 'Python', js: 'JavaScript' };
@@ -83,7 +83,7 @@ function startProxy(port) {
     res.on('close', () => on.destroy());
     req.pipe(on);
   });
-  return new Promise((done) => { server.listen(0, '127.0.0.1', () => done(server)); });
+  return new Promise((done) => { server.listen(0, '127.0.0.1', () => done(server.unref())); });
 }
 
 before(async () => {
@@ -175,7 +175,7 @@ test('each block is run here, or named with what runs it', () => {
 for (const b of examples)
   test(`${b.page.replace('docs/', '')}: ${b.section}, ${LANGUAGES[b.language]}`, async () => {
     // what the block before asked `sluice up` for lies there until it is taken; another request meanwhile is a conflict
-    while (existsSync(path.join(s.dir, 'state/models.request'))) await sleep(50);
+    await eventually(() => assert.ok(!existsSync(path.join(s.dir, 'state/models.request'))));
     const before = good, r = await run(b);
     assert.equal(r.code, 0, (r.out + r.err).slice(-3000));
     assert.ok(good > before, `it asks for something: ${r.out}${r.err}`);

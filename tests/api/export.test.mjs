@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { load, sleep, start, top } from './harness.mjs';
+import { eventually, load, start, top } from './harness.mjs';
 import { unzip } from './unzip.mjs';
 
 let s, check, tree, plain;
@@ -16,12 +16,12 @@ const post = (id, body) => s.request('POST', `/api/conversations/${id}/messages`
 const get = (query, options = {}) => fetch(`${s.url}/api/export${query}`, { headers: { authorization: `Bearer ${s.key}` }, ...options });
 // 429: the export before, whose length a HEAD asked for, may still be written
 async function text(query) {
-  for (let tries = 0; ; tries++) {
-    const r = await get(query);
-    if (r.status !== 429 || tries > 50) return r.text();
-    await r.text();
-    await sleep(20);
-  }
+  const r = await eventually(async () => {
+    const again = await get(query);
+    if (again.status === 429) throw new Error(await again.text());
+    return again;
+  });
+  return r.text();
 }
 
 before(async () => {

@@ -1,7 +1,7 @@
 // Text that is deleted while a request that has read it waits for the engine is not on the disk afterwards.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { sleep, slow, start } from './harness.mjs';
+import { atRest, eventually, start } from './harness.mjs';
 
 const words = 'The river ran past seven mills and three old bridges before it came to the town. '.repeat(8); // 5 to 6 blocks
 let s;
@@ -11,9 +11,7 @@ after(() => s?.stop());
 const metric = (name) => s.metric(name.startsWith('num_') ? name : `prompt_cache_${name}`);
 const ok = (r) => { assert.ok(r.status < 300, r.text); return r.body; };
 
-async function until(what, good) {
-  for (const end = Date.now() + 15000 * slow; !await good(); await sleep(100)) assert.ok(Date.now() < end, `never: ${what}\n${s.log.slice(-2000)}`);
-}
+const until = (what, good) => eventually(async () => assert.ok(await good(), `never: ${what}\n${s.log.slice(-2000)}`), 100);
 
 /** The engine answers nothing while `during` runs. */
 async function whileStopped(ask, during) {
@@ -22,7 +20,8 @@ async function whileStopped(ask, during) {
   try {
     const asked = ask();
     asked.catch(() => {});
-    await sleep(700 * slow); // it has read its rows
+    await until('a worker has taken it', async () => await s.metric('worker_processes', 'pool="stream",state="busy"') > 0);
+    await atRest(s.childrenOf(s.pid('workers-stream'))); // it has read its rows, and waits for the engine
     await during();
     process.kill(pid, 'SIGCONT');
     return await asked;

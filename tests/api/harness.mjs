@@ -1,5 +1,6 @@
 // Starts a whole server (nginx, workers, engine or fake engine) in a temporary folder and talks to it.
 // SLUICE_PREFIX: where `make install` put it (default build/root). SLUICE_NODE_MODULES: where npm put the clients.
+import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { chmodSync, chownSync, copyFileSync, existsSync, linkSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -23,23 +24,47 @@ export const demo = path.join(top, 'engine/demo-model');
 /** Models of engines beside the one that answers: tiny, random, and right by their golden.json. */
 const side = (name) => path.join(top, 'tests/data/embedding', name);
 export const sideModels = ['--embedding-model', side('bert'), '--rerank-model', side('xlmr')];
-/** Waits for their engines. */
+/** Waits for the engine of a model. */
+export const modelReady = (server, id) => eventually(async () => {
+  assert.equal((await server.json('GET', `/v1/models/${id}`)).body.sluice?.state, 'ready', `${id}:\n${server.log.slice(-3000)}`);
+});
+/** Waits for the engines of both. */
 export async function sidesReady(server) {
-  for (const id of ['bert', 'xlmr']) for (let i = 0; ; i++) {
-    if ((await server.json('GET', `/v1/models/${id}`)).body.sluice?.state === 'ready') break;
-    if (i === 300 * slow) throw new Error(`${id} is not ready:\n${server.log}`);
-    await sleep(100);
-  }
+  for (const id of ['bert', 'xlmr']) await modelReady(server, id);
 }
 
 export const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
+
+/** How long a test waits, in ms, for what happens at once where nothing else has the processor. Who waits goes on when it has happened, so only a
+ * test that fails takes this long. How fast a thing is, tests/bench says; a test that compares times fails with its machine. */
+export const PATIENCE = 120_000;
+
+/** Tries again until check throws nothing, and gives what it gave; after PATIENCE its error is the test's. */
+export async function eventually(check, every = 30) {
+  for (const end = Date.now() + PATIENCE; ; await sleep(every)) {
+    try { return await check(); } catch (error) { if (Date.now() > end) throw error; }
+  }
+}
 
 /** A request again while it gets 429: nginx lets sixty logins and the like through at once and ten a second after that. */
 export async function patiently(run) {
   for (let n = 0; ; n++) {
     const r = await run();
-    if (r.status !== 429 || n === 20) return r;
+    if (r.status !== 429 || n === 400) return r;
     await sleep(300);
+  }
+}
+
+/** How long, in ms, something must last that a test looks at meanwhile: longer where the machine has much to do. */
+export const lasting = (ms) => ms * Math.min(10, Math.max(1, Math.ceil(os.loadavg()[0] / os.cpus().length)));
+
+/** Waits until none of the processes has had anything to do for a while: what was asked of them has got as far as it can. One that only lacks
+ * the processor is not asleep. */
+export async function atRest(pids) {
+  const asleep = (pid) => { try { return /\) [SZT] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return true; } };
+  for (let quiet = 0, end = Date.now() + PATIENCE; quiet < 12; await sleep(25)) {
+    quiet = pids.every(asleep) ? quiet + 1 : 0;
+    assert.ok(Date.now() < end, `processes ${pids} never rest`);
   }
 }
 
@@ -87,6 +112,7 @@ function layOut(dir, fake) {
 const running = new Set();
 // Whatever a test that failed did not stop ends with the process, which a server does not keep alive.
 process.on('exit', () => { for (const server of running) server.abandon(); });
+process.once('SIGTERM', () => process.exit(143)); // a file that takes too long is ended so
 
 // What a first start leaves. To make its admin takes longer than all else of a start, since a password is made slow to try: the first
 // server that any test starts makes one, and the others begin with a copy, as a second start would.
@@ -207,7 +233,7 @@ class Server {
   async stop() {
     if (!this.ended) {
       this.child.kill('SIGTERM');
-      await Promise.race([this.exited, new Promise((done) => { setTimeout(done, 30000).unref(); })]);
+      await Promise.race([this.exited, new Promise((done) => { setTimeout(done, PATIENCE).unref(); })]);
       if (!this.ended) this.child.kill('SIGKILL');
       await this.exited;
     }
@@ -245,9 +271,7 @@ class Server {
   /** Waits until the log, which comes through a pipe and so after what it tells of, has these words or this pattern. */
   async logs(what) {
     const has = () => (typeof what === 'string' ? this.log.includes(what) : what.test(this.log));
-    for (const end = Date.now() + 15000 * slow; !has(); await sleep(20)) {
-      if (Date.now() > end) throw new Error(`not in the log: ${what}\n${this.log.slice(-3000)}`);
-    }
+    await eventually(() => { if (!has()) throw new Error(`not in the log: ${what}\n${this.log.slice(-3000)}`); });
   }
 
   /** fetch with the key; body: an object becomes JSON. */
@@ -297,7 +321,7 @@ class Server {
   }
 
   /** A raw connection: sends the pieces as they are, gives what came back until the server closed or ms passed. */
-  raw(pieces, { ms = 10000, pause = 0 } = {}) {
+  raw(pieces, { ms = PATIENCE, pause = 0 } = {}) {
     return new Promise((done) => {
       const socket = net.connect(this.port, '127.0.0.1');
       const got = [];

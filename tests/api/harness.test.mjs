@@ -6,6 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { PATIENCE } from './harness.mjs';
 
 let dir;
 before(() => { dir = mkdtempSync(path.join(os.tmpdir(), 'slh-')); });
@@ -19,7 +20,7 @@ function run(name, hook) {
     import { start } from ${JSON.stringify(harness)};
     before(async () => { ${hook} });
     test('never runs', () => {});`);
-  const out = spawnSync(process.execPath, [file], { encoding: 'utf8', timeout: 60000, env: { ...process.env, NODE_TEST_CONTEXT: undefined } });
+  const out = spawnSync(process.execPath, [file], { encoding: 'utf8', timeout: PATIENCE, killSignal: 'SIGKILL', env: { ...process.env, NODE_TEST_CONTEXT: undefined } });
   return { signal: out.signal, code: out.status, text: out.stdout };
 }
 
@@ -33,6 +34,14 @@ test('a hook that fails once the server runs', () => {
   assert.equal(end.code, 1, end.text);
   const [pid, nginx, folder] = JSON.parse(readFileSync(note, 'utf8'));
   assert.deepEqual([alive(pid), alive(nginx), existsSync(folder)], [false, false, false]);
+});
+
+test('rigs that a failed test leaves open', () => {
+  const rigs = { 'upstream_rig.mjs': 'FakeUpstream.open()', 'oidc_rig.mjs': 'FakeProvider.open()', 'oauth_rig.mjs': 'FakePeer.open()', 'mcp_server.mjs': 'startMcp()', '../cli/hub.mjs': 'startHub({})' };
+  const opened = Object.entries(rigs).map(([file, open]) => `await (await import(${JSON.stringify(new URL(file, import.meta.url))})).${open};`);
+  const end = run('rigs', `${opened.join(' ')} throw new Error('all are open');`);
+  assert.equal(end.signal, null, `the file did not end: ${end.text}`);
+  assert.match(end.text, /all are open/);
 });
 
 test('a server that does not start', () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { after, before, test } from 'node:test';
-import { program, start } from './harness.mjs';
+import { PATIENCE, program, start } from './harness.mjs';
 
 let s;
 before(async () => { s = await start({ fake: true, args: ['--name', 'chat.example.com *.example.org chat.example.com'] }); });
@@ -41,7 +41,7 @@ test('any other name gets 421 on every path, with a text that says what to do', 
 test('a name that is none is refused at the start', () => {
   for (const name of ['a b;c', 'x$y.example', 'chat..', '.example.org', '*', '*.', 'a".example', 'bücher.example', 'x'.repeat(300)]) {
     const r = spawnSync(program('sluice'), ['up', '--state', `${s.dir}/other`, '--share-dir', s.places.share, '--bin-dir', s.places.binDir, '--model', `${s.places.share}`, '--name', name],
-      { encoding: 'utf8', timeout: 5000 });
+      { encoding: 'utf8', timeout: PATIENCE });
     assert.notEqual(r.status, 0, name);
     assert.match(r.stderr, /name: .*is no DNS name/, name);
   }

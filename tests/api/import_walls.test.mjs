@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { claude, zip } from './exports.mjs';
-import { sleep, slow, start } from './harness.mjs';
+import { PATIENCE, sleep, start } from './harness.mjs';
 
 let s;
 before(async () => { s = await start({ fake: true }); });
@@ -29,7 +29,7 @@ const confined = ({ pid, worker }) => field(pid, 'Seccomp') === '2' && Number(fi
 async function during(promise, wanted) {
   let done = false;
   promise.finally(() => { done = true; });
-  for (const until = Date.now() + 20000 * slow; Date.now() < until && !done; await sleep(2)) {
+  for (const until = Date.now() + PATIENCE; Date.now() < until && !done; await sleep(2)) {
     const found = unpacker();
     if (found && wanted(found)) return found;
   }

@@ -1,10 +1,10 @@
 // kill -9 in mid-stream: a stream worker, the engine, nginx. A broken stream ends with an error event, others go on,
-// service is back within 5 s.
+// service is back.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { events } from './answers.mjs';
-import { joined, order, sleep, slow, start } from './harness.mjs';
+import { atRest, eventually, joined, lasting, order, PATIENCE, sleep, start } from './harness.mjs';
 
 let s;
 before(async () => { s = await start({ fake: true }); });
@@ -20,29 +20,25 @@ const sockets = (pid) => readdirSync(`/proc/${pid}/fd`).filter((f) => {
 }).length;
 
 const text = 'one two three four five six seven eight nine ten '.repeat(6).trim();
-const ask = { messages: order({ text, token_ms: 20 }) };
+const ask = (token_ms = lasting(20)) => ({ messages: order({ text, token_ms }) });
 
-async function startStream() {
+async function startStream(token_ms) {
   let began;
   const first = new Promise((done) => { began = done; });
-  const whole = s.stream(ask, { onChunk: (c) => { if (c.choices?.[0]?.delta.content) began(); } })
+  const whole = s.stream(ask(token_ms), { onChunk: (c) => { if (c.choices?.[0]?.delta.content) began(); } })
     .catch((error) => ({ broken: error }));
   await first;
   return whole.then ? { whole } : null;
 }
 
-async function backWithin(ms) {
-  const began = Date.now();
-  for (;;) {
-    try {
-      const r = await s.chat({ messages: order({ text: 'back' }) });
-      if (r.status === 200) break;
-    } catch { /* not yet */ }
-    assert.ok(Date.now() - began < ms, `no service after ${ms} ms`);
-    await sleep(50);
-  }
-  return Date.now() - began;
-}
+const back = () => eventually(async () => assert.equal((await s.chat({ messages: order({ text: 'back' }) })).status, 200));
+
+/** The stream worker that has taken a job: it has a connection more than the others. */
+const busyWorker = () => eventually(() => {
+  const all = s.childrenOf(s.pid('workers-stream')).map((pid) => [sockets(pid), pid]).sort(([a], [b]) => b - a);
+  assert.ok(all[0][0] > all[1][0], `${all}`);
+  return all[0][1];
+});
 
 test('an engine that dies ends the stream with an error event and [DONE]', async () => {
   const { whole } = await startStream();
@@ -55,7 +51,7 @@ test('an engine that dies ends the stream with an error event and [DONE]', async
   assert.equal(error.code, 'engine_unavailable');
   assert.ok(text.startsWith(joined(r.chunks.slice(0, -1)).content));
   assert.deepEqual(joined(r.chunks.slice(0, -1)).finish, [], 'no finish_reason for an answer that broke');
-  await backWithin(5000 * slow);
+  await back();
 });
 
 test('while the engine is down: 503 with Retry-After, and health says so', async () => {
@@ -66,7 +62,7 @@ test('while the engine is down: 503 with Retry-After, and health says so', async
     assert.equal(r.body.error.code, 'engine_unavailable');
     assert.ok(Number(r.headers.get('retry-after')) > 0);
   }
-  await backWithin(5000 * slow);
+  await back();
 });
 
 test('a killed stream worker takes its own stream and no other', async () => {
@@ -82,14 +78,15 @@ test('a killed stream worker takes its own stream and no other', async () => {
   const killed = results.find((r) => r !== good[0]);
   assert.equal(killed.chunks.at(-1).error.code, 'worker_lost', 'its master says so in its place');
   assert.ok(killed.done && text.startsWith(joined(killed.chunks.slice(0, -1)).content));
-  await sleep(200);
-  assert.equal(await s.metric('worker_crashes_total', 'pool="stream"'), crashes + 1);
-  assert.ok((await s.metric('worker_processes', 'pool="stream",state="idle"')) >= 4);
-  await backWithin(2000 * slow);
+  await eventually(async () => {
+    assert.equal(await s.metric('worker_crashes_total', 'pool="stream"'), crashes + 1);
+    assert.ok((await s.metric('worker_processes', 'pool="stream",state="idle"')) >= 4);
+  });
+  await back();
 });
 
 test('a killed worker\'s last words have the form of its stream', async () => {
-  for (const [where, body] of [['/v1/messages', { max_tokens: 500, messages: ask.messages }], ['/v1/responses', { input: ask.messages[0].content }]]) {
+  for (const [where, body] of [['/v1/messages', { max_tokens: 500, messages: ask().messages }], ['/v1/responses', { input: ask().messages[0].content }]]) {
     const r = await s.request('POST', where, { ...body, stream: true });
     const list = [];
     for await (const { event, data } of events(r)) {
@@ -99,12 +96,12 @@ test('a killed worker\'s last words have the form of its stream', async () => {
     }
     assert.equal(list.at(-1).type, 'error', JSON.stringify(list.slice(-2)));
     assert.match(list.at(-1).message ?? list.at(-1).error.message, /died/);
-    await backWithin(2000 * slow);
+    await back();
   }
 });
 
 test('a stream of lines ends with a line that says so', async () => {
-  const r = await s.request('POST', '/api/chat', { model: 'demo-model', messages: ask.messages });
+  const r = await s.request('POST', '/api/chat', { model: 'demo-model', messages: ask().messages });
   const decoder = new TextDecoder();
   let text = '', killed = false;
   for await (const bytes of r.body) {
@@ -115,23 +112,20 @@ test('a stream of lines ends with a line that says so', async () => {
   }
   const list = text.trim().split('\n').map((l) => JSON.parse(l));
   assert.match(list.at(-1).error, /died/, text.slice(-300));
-  await backWithin(2000 * slow);
+  await back();
 });
 
 test('a worker that is killed before its answer began: 503', async () => {
-  const asked = s.chat({ messages: order({ prefill_ms: 5000 }) });
-  await sleep(500);
-  const victim = s.childrenOf(s.pid('workers-stream')).sort((a, b) => sockets(b) - sockets(a))[0];
-  process.kill(victim, 'SIGKILL');
+  const asked = s.chat({ messages: order({ prefill_ms: 600000 }) });
+  process.kill(await busyWorker(), 'SIGKILL');
   const r = await asked;
   assert.equal(r.status, 503);
   assert.equal(r.body.error.code, 'unavailable');
 });
 
 test('the same in Ollama\'s form', async () => {
-  const asked = s.json('POST', '/api/chat', { messages: order({ prefill_ms: 5000 }), stream: false });
-  await sleep(500);
-  process.kill(s.childrenOf(s.pid('workers-stream')).sort((a, b) => sockets(b) - sockets(a))[0], 'SIGKILL');
+  const asked = s.json('POST', '/api/chat', { messages: order({ prefill_ms: 600000 }), stream: false });
+  process.kill(await busyWorker(), 'SIGKILL');
   const r = await asked;
   assert.deepEqual([r.status, typeof r.body.error], [503, 'string'], r.text);
 });
@@ -140,30 +134,29 @@ test('a killed pool master comes back', async () => {
   process.kill(s.pid('workers-stream'), 'SIGKILL');
   const r = await s.json('GET', '/health');
   if (r.status !== 200) assert.equal(r.body.workers, 'unavailable'); // else it is back already
-  await backWithin(5000 * slow);
+  await back();
   process.kill(s.pid('workers-short'), 'SIGKILL');
-  await s.ready(5000 * slow);
+  await s.ready();
 });
 
 test('a killed nginx comes back, and its old workers are gone', async () => {
   const old = s.pid('nginx'), workers = s.childrenOf(old);
   process.kill(old, 'SIGKILL');
-  await sleep(400);
-  await backWithin(5000 * slow);
-  assert.notEqual(s.pid('nginx'), old);
-  assert.deepEqual(workers.filter(alive), []);
+  await eventually(() => {
+    assert.notEqual(s.pid('nginx'), old);
+    assert.deepEqual(workers.filter(alive), []);
+  });
+  await back();
 });
 
 test('SIGHUP renews the workers without losing a stream', async () => {
-  const { whole } = await startStream();
+  const { whole } = await startStream(20);
   const old = s.childrenOf(s.pid('workers-stream'));
   process.kill(s.pid('workers-stream'), 'SIGHUP');
   const r = await whole;
   assert.ok(r.done && joined(r.chunks).content === text);
-  await backWithin(2000 * slow);
-  await sleep(300);
-  const now = s.childrenOf(s.pid('workers-stream'));
-  assert.equal(now.filter((p) => old.includes(p)).length, 0, 'all are new');
+  await back();
+  await eventually(() => assert.equal(s.childrenOf(s.pid('workers-stream')).filter((p) => old.includes(p)).length, 0, 'all are new'));
 });
 
 // The kernel wakes one process for a connection; who leaves must not leave it lying.
@@ -173,9 +166,10 @@ test('workers that leave take along the request that woke them', async () => {
     for (const pid of [master, ...children]) process.kill(pid, 'SIGSTOP'); // no fresh ones come to help
     const asked = ask();
     await sleep(100);
+    await atRest(s.childrenOf(s.pid('nginx'))); // it lies at the pool's socket
     for (const pid of children) process.kill(pid, 'SIGTERM');
     for (const pid of children) process.kill(pid, 'SIGCONT');
-    const r = await Promise.race([asked, new Promise((done) => { setTimeout(done, 5000 * slow).unref(); })]);
+    const r = await Promise.race([asked, new Promise((done) => { setTimeout(done, PATIENCE).unref(); })]);
     process.kill(master, 'SIGCONT');
     assert.equal(r?.status, 200, `${pool}: ${r?.text ?? 'no answer'}`);
     await asked;
@@ -183,9 +177,9 @@ test('workers that leave take along the request that woke them', async () => {
 });
 
 test('SIGTERM lets a running stream end', async () => {
-  const { whole } = await startStream();
+  const { whole } = await startStream(20);
   process.kill(s.pid('workers-stream'), 'SIGTERM');
   const r = await whole;
   assert.ok(r.done && joined(r.chunks).content === text, r.raw?.slice(-300));
-  await backWithin(5000 * slow);
+  await back();
 });

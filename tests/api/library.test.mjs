@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { start } from './harness.mjs';
+import { lasting, start } from './harness.mjs';
 
 let s, other;
 before(async () => {
@@ -75,7 +75,7 @@ test('changes: 204 until something happened, then what is new', async () => {
   const first = (await ask({ after: 0 })).body;
   assert.deepEqual(first.conversation.messages, []);
   assert.equal((await ask({ after: 0, tag: first.tag })).status, 204);
-  const running = post(id, { content: say({ text: 'one two three', token_ms: 150 }) });
+  const running = post(id, { content: say({ text: 'one two three', token_ms: lasting(150) }) });
   let now;
   // what is read in two steps may be of two moments; the next answer is whole
   do now = await ask({ after: 0, tag: first.tag }); while (now.status === 204 || !now.body.conversation.leaf_id || !now.body.conversation.messages.length);
@@ -98,7 +98,7 @@ test('changes: 204 until something happened, then what is new', async () => {
 test('a title that is being made is none of the answers that its user may have at one time', async () => {
   await s.json('PATCH', '/api/admin/settings', { user_max_jobs: 1 });
   const id = await make();
-  await post(id, { content: say({ text: 'one two three four five', token_ms: 150 }) });
+  await post(id, { content: say({ text: 'one two three four five', token_ms: lasting(150) }) });
   let over = false, n = 0;
   const title = s.json('POST', `/api/conversations/${id}/title`, {}).finally(() => { over = true; });
   for (; !over; n++) {

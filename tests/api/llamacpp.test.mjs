@@ -4,7 +4,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { demo, order, sleep, start } from './harness.mjs';
+import { demo, eventually, order, start } from './harness.mjs';
 
 let s;
 before(async () => { s = await start({ fake: true }); });
@@ -163,10 +163,7 @@ test('/props and /slots tell the truth, and no path of the machine', async () =>
 });
 
 /** Waits until the status page, which is written now and then, says so. */
-async function until(what) {
-  for (let i = 0; i < 200; i++, await sleep(50)) if (await what()) return;
-  assert.fail(`never: ${what}`);
-}
+const until = (what) => eventually(async () => assert.ok(await what(), `never: ${what}`));
 
 test('a job that runs is a busy slot and load', async () => {
   const busy = async () => (await s.json('GET', '/slots')).body.filter((x) => x.is_processing).map((x) => x.id);

@@ -6,7 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { demo, joined, program, sleep, slow, start } from './harness.mjs';
+import { demo, eventually, joined, program, sleep, start } from './harness.mjs';
 
 const models = mkdtempSync(path.join(os.tmpdir(), 'slm-'));
 const files = readdirSync(demo).filter((f) => f !== 'draft');
@@ -36,14 +36,11 @@ const registry = async () => (await s.json('GET', '/api/admin/registry')).body.i
 const row = async (name) => (await registry()).find((m) => m.name === name);
 const set = (name, change) => s.json('PATCH', `/api/admin/registry/${id[name]}`, change);
 const add = (name, where, more = {}) => s.json('POST', '/api/admin/registry', { name, path: where, ...more });
-const until = async (what, ms = 60000 * slow) => {
-  for (const end = Date.now() + ms; ;) {
-    const got = await what();
-    if (got) return got;
-    if (Date.now() > end) throw new Error(`never: ${what}\n${s.log.slice(-4000)}`);
-    await sleep(20);
-  }
-};
+const until = (what) => eventually(async () => {
+  const got = await what();
+  assert.ok(got, `never: ${what}\n${s.log.slice(-4000)}`);
+  return got;
+});
 const state = (name, wanted) => until(async () => (await row(name))?.state === wanted);
 const complete = (model, more = {}) => s.json('POST', '/v1/completions', { model, prompt: 'The sun', max_tokens: 8, temperature: 0, ...more });
 const text = (r) => { assert.equal(r.status, 200, r.text); return r.body.choices[0].text; };

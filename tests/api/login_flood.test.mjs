@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, test } from 'node:test';
-import { sleep, start } from './harness.mjs';
+import { PATIENCE, sleep, start } from './harness.mjs';
 
 let s;
 before(async () => { s = await start({ fake: true }); });
@@ -11,7 +11,7 @@ after(() => s?.stop());
 /** A login from an address of 127/8: its status; 0: no answer. */
 const login = (localAddress, body) => new Promise((done) => {
   const text = JSON.stringify(body);
-  const r = http.request({ host: '127.0.0.1', port: s.port, localAddress, method: 'POST', path: '/api/login', agent: false, timeout: 60000,
+  const r = http.request({ host: '127.0.0.1', port: s.port, localAddress, method: 'POST', path: '/api/login', agent: false, timeout: PATIENCE,
     headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) } }, (answer) => {
     answer.resume().on('end', () => done(answer.statusCode));
   });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import http from 'node:http';
 import os from 'node:os';
 import { after, before, test } from 'node:test';
-import { order, sleep, start } from './harness.mjs';
+import { eventually, order, sleep, start } from './harness.mjs';
 
 const NAME = 'keys_optional_on_loopback';
 let s, guest;
@@ -143,12 +143,10 @@ test('tokens and limits are those of the user', async () => {
   const used = async () => (await s.json('GET', '/api/admin/usage')).body.items.filter((x) => x.user_id === guest.id && x.key_id === null)
     .reduce((sum, x) => [sum[0] + x.requests, sum[1] + x.prompt_tokens, sum[2] + x.completion_tokens], [0, 0, 0]);
   let before = await used();
-  for (let last; last?.join() !== before.join(); await sleep(100)) { last = before; before = await used(); } // rows come after their replies
+  for (let same = 0, last; same < 10; await sleep(100)) { last = before; before = await used(); same = last.join() === before.join() ? same + 1 : 0; } // rows come after their replies
   const { usage } = (await chat({})).body;
   const want = [before[0] + 1, before[1] + usage.prompt_tokens, before[2] + usage.completion_tokens];
-  let now;
-  for (let i = 0; i < 100 && (now = await used()).join() !== want.join(); i++) await sleep(50);
-  assert.deepEqual(now, want);
+  await eventually(async () => assert.deepEqual(await used(), want));
   const limits = await s.json('PATCH', `/api/users/${guest.id}`, { limits: { requests_per_minute: 1 } });
   assert.equal(limits.status, 200, limits.text);
   const statuses = [];

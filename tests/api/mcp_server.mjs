@@ -1,6 +1,6 @@
 // A server of the Model Context Protocol for tests, by streamable HTTP: it does what the protocol says, and in other ways what it
 // should not. `how` decides (a test changes it between two requests): sse, secret, session, version, pages, ping, list and call (what
-// to do instead: hang, rubbish, html, huge, trickle, status, redirect, drop, error, deep, many), list_ms. It keeps what came.
+// to do instead: hang, rubbish, html, huge, trickle, status, redirect, drop, error, deep, many), list_until (a promise). It keeps what came.
 import http from 'node:http';
 
 const TOOLS = [
@@ -13,7 +13,7 @@ const TOOLS = [
 ];
 
 export async function startMcp(first = {}) {
-  const m = { how: { ...first }, requests: [], calls: [], replies: [], sessions: new Set(), ended: [], tools: structuredClone(TOOLS), open: new Set() };
+  const m = { how: { ...first }, requests: [], calls: [], replies: [], listed: 0, sessions: new Set(), ended: [], tools: structuredClone(TOOLS), open: new Set() };
   const server = http.createServer((request, response) => {
     let body = '';
     request.on('data', (d) => { body += d; });
@@ -21,6 +21,7 @@ export async function startMcp(first = {}) {
   });
   server.on('connection', (socket) => { m.open.add(socket); socket.on('close', () => m.open.delete(socket)); });
   await new Promise((done) => { server.listen(0, '127.0.0.1', done); });
+  server.unref(); // a test that fails before its end leaves it
   m.url = `http://127.0.0.1:${server.address().port}/mcp`;
   m.stop = () => { for (const socket of m.open) socket.destroy(); return new Promise((done) => { server.close(done); }); };
   return m;
@@ -89,14 +90,15 @@ async function serve(m, request, body, response) {
     answer({ protocolVersion: how.version ?? '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'test', version: '1' } }, how.session ? { 'mcp-session-id': id } : {});
   } else if (message.method === 'tools/list') {
     if (FAULTS[how.list]) { FAULTS[how.list](response, message.id); return; }
-    if (how.list_ms) await new Promise((done) => { setTimeout(done, how.list_ms); });
+    m.listed++;
+    await how.list_until;
     const from = Number(message.params.cursor ?? 0);
     const to = how.pages ? from + 2 : m.tools.length;
     answer({ tools: m.tools.slice(from, to), ...(to < m.tools.length && { nextCursor: String(to) }) });
   } else {
     m.calls.push(message.params);
     if (FAULTS[how.call]) { FAULTS[how.call](response, message.id); return; }
-    if (message.params.name === 'wait' && how.text === undefined) await new Promise((done) => { setTimeout(done, message.params.arguments.ms); });
+    if (message.params.name === 'wait' && how.text === undefined) await new Promise((done) => { setTimeout(done, message.params.arguments.ms).unref(); });
     answer(result(m, message.params));
   }
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { sleep, start, top } from './harness.mjs';
+import { eventually, start, top } from './harness.mjs';
 
 const doc = (name) => readFileSync(path.join(top, 'docs', name), 'utf8');
 let s, text, types;
@@ -80,12 +80,11 @@ test('what was just done is counted', async () => {
   const r = await s.chat({ messages: [{ role: 'user', content: 'What is a river?' }], max_tokens: 7, ignore_eos: true });
   const { prompt_tokens: prompt, completion_tokens: made } = r.body.usage;
   assert.equal(made, 7);
-  let now;
-  for (let i = 0; i < 100; i++) { // the page is written between steps
-    now = await all();
-    if (now.e2e_request_latency_seconds_count > before.e2e_request_latency_seconds_count) break;
-    await sleep(20);
-  }
+  const now = await eventually(async () => { // the page is written between steps
+    const figures = await all();
+    assert.ok(figures.e2e_request_latency_seconds_count > before.e2e_request_latency_seconds_count);
+    return figures;
+  });
   const grown = Object.fromEntries(names.map((n) => [n, now[n] - before[n]]));
   assert.deepEqual(grown, { prompt_tokens_total: prompt, generation_tokens_total: made, requests_accepted_total: 1, time_to_first_token_seconds_count: 1,
     e2e_request_latency_seconds_count: 1, time_per_output_token_seconds_count: made - 1 });

@@ -177,7 +177,7 @@ async function newConversation(server) {
 }
 
 /** Sends n mutated requests, `width` at a time; gives counts by status and everything that must not be. */
-export async function storm(server, n, { width = 8, seed = 1, ms = 60000 } = {}) {
+export async function storm(server, n, { width = 8, seed = 1, ms = 120_000 } = {}) {
   const doc = await (await fetch(`${server.url}/openapi.json`)).json();
   const next = mutator(seed, described(doc)), statuses = {}, bad = [];
   let sent = 0, conversation = '';

@@ -5,7 +5,7 @@ import http from 'node:http';
 import { load } from './harness.mjs';
 import { Browser } from './oidc_rig.mjs';
 
-const listen = (server) => new Promise((done) => { server.listen(0, '127.0.0.1', () => done(server.address().port)); });
+const listen = (server) => new Promise((done) => { server.listen(0, '127.0.0.1', () => done(server.unref().address().port)); });
 const stopped = (server) => new Promise((done) => { server.close(done); server.closeAllConnections(); });
 const sdk = (name) => load(`@modelcontextprotocol/sdk/${name}.js`);
 

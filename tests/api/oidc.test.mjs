@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { after, before, test } from 'node:test';
-import { patiently, sleep, slow } from './harness.mjs';
+import { patiently, sleep } from './harness.mjs';
 import { appCode, Browser, code, House, realProvider, signInThere } from './oidc_rig.mjs';
 import { unzip } from './unzip.mjs';
 
@@ -298,20 +298,22 @@ test('while the provider is slow, everyone else notices nothing, and its own end
   await h.useFake({}, { slow: 60000 });
   await user('busy');
   const head = await page('busy');
-  const began = Date.now();
-  const waiting = Array.from({ length: 12 }, () => h.depart());
+  let givenUp = 0;
+  const end = async (w) => {
+    const code = new URL((await w).url).hash.replace('#/sign-in/', '');
+    givenUp += code === 'oidc_unreachable';
+    return code;
+  };
+  const waiting = Array.from({ length: 12 }, () => end(h.depart()));
   await sleep(300);
-  const times = [];
-  for (let i = 0; i < 20; i++) {
-    const from = Date.now();
+  let looks = 0; // while nobody who waits for the provider has given up
+  for (let i = 0; i < 20 && !givenUp; i++, looks += !givenUp) {
     assert.equal((await h.s.json('GET', '/api/conversations', undefined, head)).status, 200);
     assert.equal((await h.s.json('GET', '/v1/models')).status, 200);
-    times.push(Date.now() - from);
   }
-  assert.ok(Math.max(...times) < 5000 * slow, `${times}`);
+  assert.ok(looks >= 3, `${looks}`);
   assert.equal((await h.s.json('POST', '/api/login', { name: 'busy', password: PASSWORD }, none)).status, 200, 'passwords go on');
-  const ends = await Promise.all(waiting.map(async (w) => new URL((await w).url).hash.replace('#/sign-in/', '')));
+  const ends = await Promise.all(waiting);
   assert.ok(ends.every((c) => c === 'oidc_busy' || c === 'oidc_unreachable'), `${ends}`);
   assert.ok(ends.includes('oidc_unreachable') && ends.includes('oidc_busy'), `${ends}`);
-  assert.ok(Date.now() - began < 45000 * slow, 'a bounded time');
 });

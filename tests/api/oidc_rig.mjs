@@ -7,7 +7,7 @@ import http from 'node:http';
 import { load, sleep, start } from './harness.mjs';
 
 const b64 = (v) => Buffer.from(typeof v === 'string' || Buffer.isBuffer(v) ? v : JSON.stringify(v)).toString('base64url');
-const listen = (server) => new Promise((done) => { server.listen(0, '127.0.0.1', () => done(server.address().port)); });
+const listen = (server) => new Promise((done) => { server.listen(0, '127.0.0.1', () => done(server.unref().address().port)); }); // a test that fails may leave it open
 
 /** RFC 6238: what the app of a second factor shows. */
 export function appCode(base32, ahead = 0) {

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
 import { own, ownFile } from './exports.mjs';
-import { load, patiently, sleep, slow, start, top } from './harness.mjs';
+import { eventually, load, patiently, sleep, start, top } from './harness.mjs';
 import { cleared, holding } from './state_folder.mjs';
 
 let s, other;
@@ -37,13 +37,11 @@ const addFile = async (project, name, text) => {
   return r.body;
 };
 /** Until the recorder has put all passages into the index. */
-const indexed = async (id) => {
-  for (const end = Date.now() + 20000 * slow; ; await sleep(50)) {
-    const { body } = await s.json('GET', `/api/projects/${id}`);
-    if (!body.indexing) return body;
-    assert.ok(Date.now() < end, 'still indexing');
-  }
-};
+const indexed = (id, headers) => eventually(async () => {
+  const { body } = await s.json('GET', `/api/projects/${id}`, undefined, headers);
+  assert.ok(!body.indexing, 'still indexing');
+  return body;
+});
 /** Some 30,000 letters of nothing much, with one line of interest; too long for half of 4096 tokens. */
 const long = (line, n = 400) => Array.from({ length: n }, (_, i) => (i === Math.floor(n / 2) ? line : `Entry ${i} of the log has nothing to report on this day.`)).join('\n');
 const message = async (conversation, id) => (await s.json('GET', `/api/conversations/${conversation}`)).body.messages.find((m) => m.id === id);
@@ -202,7 +200,7 @@ test('of files that do not fit, passages that match stand before the question, w
   const theirs = (await s.json('POST', '/api/projects', { name: 'noise' }, other)).body;
   const noise = await uploaded('noise.txt', long('Heron heron heron'), other);
   assert.equal((await s.json('POST', `/api/projects/${theirs.id}/files`, { attachment_id: noise.id }, other)).status, 201);
-  for (const end = Date.now() + 20000 * slow; (await s.json('GET', `/api/projects/${theirs.id}`, undefined, other)).body.indexing; await sleep(50)) assert.ok(Date.now() < end);
+  await indexed(theirs.id, other);
   const beside = await post(c.id, { content: `Where did the herons land? ${ECHO}`, parent_id: null });
   assert.deepEqual(beside.last.message.sources, sources);
   await s.request('DELETE', `/api/projects/${p.id}?chats=trash`);
@@ -282,7 +280,7 @@ test('a deleted project leaves nothing behind, and its bytes are the user\'s aga
   const used = async () => (await s.json('GET', '/api/account/limits')).body.used.storage_bytes;
   await s.request('DELETE', '/api/trash');
   let before = -1; // what the tests above deleted is being cleared away
-  for (let now = await used(); now !== before; now = await used()) { before = now; await sleep(500); }
+  for (let same = 0; same < 5; await sleep(250)) { const now = await used(); same = now === before ? same + 1 : 0; before = now; }
   const marks = Object.fromEntries(['name', 'rules', 'file', 'text'].map((n) => [n, `zq${n}${Math.random().toString(36).slice(2)}qz`]));
   const p = await make({ name: marks.name, instructions: marks.rules });
   await addFile(p, `${marks.file}.txt`, long(`Here is ${marks.text} in the middle.`));
@@ -294,6 +292,5 @@ test('a deleted project leaves nothing behind, and its bytes are the user\'s aga
   assert.equal((await s.request('DELETE', `/api/projects/${p.id}?chats=trash`)).status, 204);
   await s.request('DELETE', '/api/trash');
   await cleared(s, Object.values(marks));
-  for (const end = Date.now() + 5000 * slow; await used() > before && Date.now() < end;) await sleep(100);
-  assert.ok(await used() <= before);
+  await eventually(async () => assert.ok(await used() <= before), 100);
 });

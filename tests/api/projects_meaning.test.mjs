@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { sleep, slow, start, top } from './harness.mjs';
+import { eventually, start, top } from './harness.mjs';
 import { cleared, holding } from './state_folder.mjs';
 
 const python = process.env.SLUICE_PYTHON ?? 'python3';
@@ -27,13 +27,11 @@ const addFile = async (p, name, content, headers = {}) => {
   return file;
 };
 const read = async (p, headers) => (await s.json('GET', `/api/projects/${p.id}`, undefined, headers)).body;
-async function vectors(p, headers) {
-  for (const end = Date.now() + 60000 * slow; ; await sleep(100)) {
-    const now = await read(p, headers);
-    if (!now.indexing && !now.meaning_waiting) return now;
-    assert.ok(Date.now() < end, `${JSON.stringify(now)}\n${s.log.slice(-2000)}`);
-  }
-}
+const vectors = (p, headers) => eventually(async () => {
+  const now = await read(p, headers);
+  assert.ok(!now.indexing && !now.meaning_waiting, `${JSON.stringify(now)}\n${s.log.slice(-2000)}`);
+  return now;
+}, 100);
 /** In a chat of its own: later prompts keep what earlier answers were given. */
 async function ask(content, p = project, headers = {}) {
   const c = (await s.json('POST', '/api/conversations', { settings: { max_tokens: 2, thinking: false }, project_id: p.id }, headers)).body;

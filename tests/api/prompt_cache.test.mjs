@@ -6,7 +6,7 @@ import { closeSync, existsSync, openSync, readdirSync, readFileSync, statSync, w
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { program, sleep, slow, start } from './harness.mjs';
+import { PATIENCE, program, sleep, start } from './harness.mjs';
 
 let s, ada, bob;
 const settings = { temperature: 0, max_tokens: 24 };
@@ -33,8 +33,8 @@ const begin = async (who) => (await who.call('POST', '/api/conversations', { set
 const figures = async () => Object.fromEntries(await Promise.all(['rows', 'records', 'row_bytes', 'bytes', 'removals'].map(async (n) => [n, await s.metric(`prompt_cache_${n}`)])));
 
 /** Rows and records agree, nothing is under way, and the figures are as wanted. */
-async function settled(wanted, ms = 20000) {
-  const until = Date.now() + ms * slow;
+async function settled(wanted) {
+  const until = Date.now() + PATIENCE;
   for (let same = 0, last = ''; ;) {
     const f = await figures(), text = JSON.stringify(f);
     same = text === last ? same + 1 : 0;

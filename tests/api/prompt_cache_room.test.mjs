@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { program, sleep, slow, start } from './harness.mjs';
+import { eventually, program, start } from './harness.mjs';
 
 const BUDGET = 6000000; // some 44 blocks of the demo model
 const words = 'The river ran past seven mills and three old bridges before it came to the town. '.repeat(8); // 5 to 6 blocks
@@ -12,13 +12,7 @@ let s, quiet;
 const metric = (name) => s.metric(`prompt_cache_${name}`);
 const ask = (authorization, name) => s.chat({ messages: [{ role: 'user', content: `${name} ${words}` }], max_tokens: 2 }, { authorization });
 
-async function until(what, good, ms = 15000) {
-  const end = Date.now() + ms * slow;
-  while (!await good()) {
-    assert.ok(Date.now() < end, `never: ${what}\n${s.log.slice(-2000)}`);
-    await sleep(100);
-  }
-}
+const until = (what, good) => eventually(async () => assert.ok(await good(), `never: ${what}\n${s.log.slice(-2000)}`), 100);
 
 before(async () => {
   s = await start({ args: ['--threads', '1', '--prompt-cache-disk', String(BUDGET), '--prompt-cache-ram', '64M'] });

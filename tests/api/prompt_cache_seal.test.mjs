@@ -6,7 +6,7 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } fr
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { sleep, slow, start } from './harness.mjs';
+import { PATIENCE, sleep, start } from './harness.mjs';
 
 const sqlite = spawnSync('sqlite3', ['--version']).status === 0, skip = !sqlite && 'there is no sqlite3 program';
 const story = 'The river ran past seven mills and three old bridges before it came to the town, and nobody there knew its name. '.repeat(8);
@@ -18,7 +18,7 @@ const inClear = () => files().some((f) => readFileSync(path.join(folder(), f)).i
 const salts = () => spawnSync('sqlite3', [path.join(s.dir, 'state/sluice.db'), 'SELECT hex(salt) FROM prompt_seals'], { encoding: 'utf8' }).stdout.trim();
 
 async function settled(wanted) {
-  const until = Date.now() + 20000 * slow;
+  const until = Date.now() + PATIENCE;
   for (let same = 0, last = ''; ;) {
     const f = Object.fromEntries(await Promise.all(['rows', 'records', 'bytes', 'removals'].map(async (n) => [n, await s.metric(`prompt_cache_${n}`)])));
     same = JSON.stringify(f) === last ? same + 1 : 0;

@@ -7,7 +7,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { order, sleep, start } from './harness.mjs';
+import { eventually, order, start } from './harness.mjs';
 
 const chattr = (flag, ...files) => spawnSync('chattr', [flag, ...files]).status === 0;
 const probe = path.join(os.tmpdir(), `slr-${process.pid}`);
@@ -49,11 +49,11 @@ test('a read-only disk is 507 in words, and nothing is lost by it', { skip: !can
   assert.ok(chattr('-i', ...files));
   const whole = await answer;
   assert.deepEqual([whole.names.at(-1), whole.content.trim()], ['done', text]);
-  let row;
-  for (const until = Date.now() + 5000; Date.now() < until; await sleep(50)) {
-    row = (await s.json('GET', `/api/conversations/${id}`)).body.messages[1];
-    if (row.status !== 'running') break;
-  }
+  const row = await eventually(async () => {
+    const now = (await s.json('GET', `/api/conversations/${id}`)).body.messages[1];
+    assert.notEqual(now.status, 'running');
+    return now;
+  });
   assert.deepEqual([row.status, row.content.trim()], ['done', text]);
   assert.equal((await s.json('GET', '/api/prompts')).body.items.length, 0);
   assert.equal((await writes['a prompt']()).status, 201);

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { demo, start } from './harness.mjs';
+import { demo, PATIENCE, start } from './harness.mjs';
 
 let s, off, plain; // `plain` has nothing but what the demo model's own files have: a next-token layer
 before(async () => { [s, off, plain] = await Promise.all([start({ args: ['--draft-model', 'auto'] }), start({ args: ['--speculate', 'off'] }), start({ args: [] })]); });
@@ -19,7 +19,7 @@ const complete = async (server, more) => {
 };
 
 /** Which drafts are tried follows from how long steps took; where others have the processor meanwhile, now and then only. */
-const patience = (end = Date.now() + 60000) => () => Date.now() < end;
+const patience = (end = Date.now() + PATIENCE) => () => Date.now() < end;
 
 for (const temperature of [0, 0.8]) test(`answers are those without drafts at temperature ${temperature}, log probabilities too`, async () => {
   const without = await complete(s, { temperature, speculate: 'off', logprobs: 3 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { sleep, slow } from './harness.mjs';
+import { eventually } from './harness.mjs';
 
 /** Files below a folder, relative to it. By hand: Node 18's own recursion takes a socket for a folder. */
 function filesBelow(folder, below = '') {
@@ -23,10 +23,4 @@ export function holding(server, texts) {
 }
 
 /** Until the recorder has cleared the texts away. */
-export async function cleared(server, texts, ms = 20000) {
-  for (const end = Date.now() + ms * slow; ; await sleep(100)) {
-    const left = holding(server, texts);
-    if (!left.length) return;
-    assert.ok(Date.now() < end, left.join(', '));
-  }
-}
+export const cleared = (server, texts) => eventually(() => assert.deepEqual(holding(server, texts), []), 100);

@@ -4,7 +4,7 @@ import { readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import https from 'node:https';
 import net from 'node:net';
 import path from 'node:path';
-import { sleep } from './harness.mjs';
+import { PATIENCE, sleep } from './harness.mjs';
 
 /** {ask(method, path, {headers, body}) -> {status, headers, body}, stop()} */
 export async function startTls(s) {
@@ -35,8 +35,8 @@ export async function startTls(s) {
     r.on('error', fail);
     r.end(text);
   });
-  for (let tries = 0; ; tries++) {
-    if (ended || tries > 100) throw new Error(`nginx with TLS does not come up: ${log}`);
+  for (const end = Date.now() + PATIENCE; ;) {
+    if (ended || Date.now() > end) throw new Error(`nginx with TLS does not come up: ${log}`);
     if (await ask('GET', '/health').catch(() => null)) break;
     await sleep(50);
   }

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { sleep, slow, start } from './harness.mjs';
+import { eventually, start } from './harness.mjs';
 import { startMcp } from './mcp_server.mjs';
 
 let s;
@@ -210,23 +210,23 @@ test('a server that hangs, sends rubbish or too much fails the call and nothing 
   for (const [call, words] of [['hang', /in time/], ['trickle', /in time/], ['rubbish', /not the Model Context Protocol/], ['html', /not the Model/], ['huge', /larger than/], ['status', /HTTP 500/], ['drop', /can't be reached/], ['error', /no such tool/], ['deep', /not the Model/], ['redirect', /HTTP 307/]]) {
     mcp.how = { secret: 'Bearer geheim-4711', call };
     const x = await asked(['calc'], [['calc_add', { a: 1, b: 1 }]], 'I see.');
-    const began = Date.now();
     const r = await run(x.answer, x.calls[0], { allow: 'once' });
     assert.equal(r.status, 200, `${call}: ${r.text}`);
     assert.equal(r.body.state, 'failed', call);
     assert.match(r.body.result, words, call);
-    assert.ok(Date.now() - began < 20000 * slow, `${call} took ${Date.now() - began} ms`);
     assert.equal((await post(x.c.id, { parent_id: x.answer.id, tool_results: [{ tool_call_id: x.calls[0].id }] })).content, 'I see.');
   }
   await set({ tool_call_seconds: null });
   mcp.how = { secret: 'Bearer geheim-4711' };
 });
 
+/** Waits until a call of the conversation's answer runs. */
+const runs = (id) => eventually(async () => assert.ok((await read(id)).messages[1].runs?.length));
+
 test('a call that runs can be stopped, runs once, and outlives its client', async () => {
-  const x = await asked(['calc'], [['calc_wait', { ms: 20000 }]]);
-  const began = Date.now();
+  const x = await asked(['calc'], [['calc_wait', { ms: 600000 }]]);
   const going = run(x.answer, x.calls[0], { allow: 'once' });
-  while (!(await read(x.c.id)).messages[1].runs?.length) await sleep(50);
+  await runs(x.c.id);
   assert.equal((await read(x.c.id)).messages[1].runs[0].state, 'running');
   const twice = await run(x.answer, x.calls[0], { allow: 'once' });
   assert.deepEqual([twice.status, twice.body.error.reason], [409, 'tool_running']);
@@ -234,16 +234,15 @@ test('a call that runs can be stopped, runs once, and outlives its client', asyn
   const stopped = await stop(x.answer, x.calls[0]);
   assert.equal((await stopped.json()).state, 'stopped');
   assert.equal((await going).body.state, 'stopped');
-  assert.ok(Date.now() - began < 18000, 'its call takes 20 s');
   assert.equal((await stop(x.answer, x.calls[0])).status, 404, 'it does not run any more');
 
   const y = await asked(['calc'], [['calc_wait', { ms: 1500 }]]);
   const leaves = new AbortController();
   const gone = fetch(`${s.url}/api/messages/${y.answer.id}/calls/${y.calls[0].id}/run`, { method: 'POST', signal: leaves.signal, body: JSON.stringify({ allow: 'once', definition: await shown('calc_wait') }), headers: { ...as(s.key), 'content-type': 'application/json' } }).catch(() => {});
-  while (!(await read(y.c.id)).messages[1].runs?.length) await sleep(50);
+  await runs(y.c.id);
   leaves.abort();
   await gone;
-  for (let i = 0; i < 100 && (await read(y.c.id)).messages[1].runs[0].state === 'running'; i++) await sleep(100);
+  await eventually(async () => assert.notEqual((await read(y.c.id)).messages[1].runs[0].state, 'running'), 100);
   assert.deepEqual((({ state, result }) => [state, result])((await read(y.c.id)).messages[1].runs[0]), ['done', '{"done":true}']);
 });
 
@@ -341,17 +340,26 @@ test('a function of the chat itself keeps its name from a server\'s tool', async
 test('a server that answers late overwrites nothing that was changed meanwhile', async () => {
   const calc = (await list()).find((x) => x.name === 'calc');
   const at = `/api/tool-servers/${calc.id}`;
-  mcp.how = { secret: 'Bearer geheim-4711', list_ms: 1500 };
+  let go;
+  const held = () => { mcp.how = { secret: 'Bearer geheim-4711', list_until: new Promise((done) => { go = done; }) }; };
+  const listing = () => { const before = mcp.listed; return () => eventually(() => assert.ok(mcp.listed > before)); };
+  held();
+  let begun = listing();
   const slowly = s.json('POST', `${at}/refresh`);
-  await sleep(300);
+  await begun();
   assert.equal((await s.json('PATCH', at, { enabled: false })).status, 200);
+  go();
   assert.equal((await slowly).status, 200, 'its list is right all the same');
   assert.equal((await list()).find((x) => x.name === 'calc').enabled, false, 'it stays off');
+  held();
+  begun = listing();
   const renaming = s.json('PATCH', at, { name: 'sums' });
-  await sleep(300);
+  await begun();
+  begun = listing();
   const refreshing = s.json('POST', `${at}/refresh`);
-  await sleep(300);
+  await begun();
   assert.equal((await s.json('PATCH', at, { enabled: true })).status, 200);
+  go();
   const lost = await renaming;
   assert.deepEqual([lost.status, lost.body.error?.reason], [409, 'tool_server_changed'], lost.text);
   assert.equal((await refreshing).status, 200);
@@ -454,11 +462,11 @@ test('a call whose process died is lost, and may run again', async () => {
   await set({ tool_call_seconds: 1 });
   const x = await asked(['inside'], [['inside_wait', { ms: 60000 }]]);
   const going = run(x.answer, x.calls[0], { allow: 'once' }).catch(() => {});
-  while (!(await read(x.c.id)).messages[1].runs?.length) await sleep(20);
+  await runs(x.c.id);
   for (const pid of s.childrenOf(s.pid('workers-short'))) process.kill(pid, 'SIGKILL');
   await going;
   await set({ tool_call_seconds: null });
-  for (let i = 0; i < 300 && (await read(x.c.id)).messages[1].runs[0].state === 'running'; i++) await sleep(100);
+  await eventually(async () => assert.notEqual((await read(x.c.id)).messages[1].runs[0].state, 'running'), 100);
   assert.equal((await read(x.c.id)).messages[1].runs[0].state, 'lost');
   mcp.how = { text: 'again' };
   assert.equal((await run(x.answer, x.calls[0], { allow: 'once' })).body.result, 'again');

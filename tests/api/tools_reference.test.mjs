@@ -8,7 +8,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { program as find, sleep, slow, start, top } from './harness.mjs';
+import { eventually, PATIENCE, program as find, sleep, start, top } from './harness.mjs';
 
 const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');
 const program = path.join(modules, '@modelcontextprotocol/server-everything/dist/index.js');
@@ -60,8 +60,7 @@ before(async () => {
   url = `http://127.0.0.1:${port}/mcp`;
   child = spawn(process.execPath, [program, 'streamableHttp'], { env: { ...process.env, PORT: String(port) }, stdio: ['ignore', 'pipe', 'pipe'] });
   for (const out of [child.stdout, child.stderr]) out.on('data', (d) => { said += d; });
-  for (let i = 0; i < 200 * slow && !/listening/.test(said); i++) await sleep(50);
-  assert.match(said, /listening/, said);
+  await eventually(() => assert.match(said, /listening/, said));
 });
 after(async () => { child?.kill('SIGKILL'); await s?.stop(); rmSync(place, { recursive: true, force: true }); });
 
@@ -150,7 +149,7 @@ test('a path that is not there is said in the log, at the start and whenever the
   const before = said();
   assert.ok(before >= 1, s.log.slice(0, 2000));
   assert.equal((await call('everything_echo', { message: 'x' })).body.state, 'done'); // the rest of its entry holds
-  for (let i = 0; said() === before && i < 100; i++) await sleep(20);
+  await eventually(() => assert.ok(said() > before));
   assert.equal(said(), before + 1);
 });
 
@@ -176,18 +175,23 @@ test('one that may, has a network', async () => {
 });
 
 test('time, output and words between the messages are bounded; who ends at once is started later and later', async () => {
-  await s.json('PATCH', '/api/admin/settings', { tool_call_seconds: 2 });
+  const within = (tool_call_seconds) => s.json('PATCH', '/api/admin/settings', { tool_call_seconds });
   const alive = (pid) => { try { return !/\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
-  const hung = await call('probe_hang');
+  let hung;
+  for (let seconds = 2; seconds <= 64 && !existsSync(path.join(place, 'pid')); seconds *= 2) { // it may take longer to start
+    await within(seconds);
+    hung = await call('probe_hang');
+  }
   assert.equal(hung.body.state, 'failed');
   assert.match(hung.body.result, /in time/);
   const pid = readFileSync(path.join(place, 'pid'), 'utf8');
-  for (let i = 0; alive(pid) && i < 100; i++) await sleep(50);
-  assert.ok(!alive(pid), 'it is killed when the call is over');
+  await eventually(() => assert.ok(!alive(pid), 'it is killed when the call is over'));
+  await within(60);
   assert.match((await call('probe_flood')).body.result, /larger than/);
+  await within(2);
   const mute = await addProgram('noise'); // prints words, never answers
   assert.equal(mute.status, 400);
-  await s.json('PATCH', '/api/admin/settings', { tool_call_seconds: 60 });
+  await within(60);
   const first = await addProgram('crash');
   assert.equal(first.body.error.reason, 'tool_program_failed', first.text);
   const again = await addProgram('crash'); // refused without a start
@@ -199,8 +203,7 @@ test('what a program started ends with it, also what left its group, and nothing
   const pids = JSON.parse((await call('probe_leave')).body.result);
   assert.equal(pids.pop(), true, 'one whose parent has ended lives on while the program does');
   const there = () => pids.filter((pid) => existsSync(`/proc/${pid}`)); // a zombie is there, too
-  for (let i = 0; there().length && i < 100; i++) await sleep(50);
-  assert.deepEqual(there(), []);
+  await eventually(() => assert.deepEqual(there(), []));
   const host = s.pid('toolhost');
   assert.equal(readFileSync(`/proc/${host}/task/${host}/children`, 'utf8').trim(), '');
 });
@@ -208,13 +211,15 @@ test('what a program started ends with it, also what left its group, and nothing
 test('a killed worker takes its programs along', async () => {
   const known = readFileSync(path.join(place, 'pid'), 'utf8');
   const running = call('probe_hang').catch(() => {});
-  for (let i = 0; i < 200; i++) { try { if (readFileSync(path.join(place, 'pid'), 'utf8') !== known) break; } catch { /* not yet */ } await sleep(20); }
-  const pid = readFileSync(path.join(place, 'pid'), 'utf8');
+  const pid = await eventually(() => {
+    const now = readFileSync(path.join(place, 'pid'), 'utf8');
+    assert.ok(now && now !== known);
+    return now;
+  });
   const alive = () => { try { return !/\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
   assert.ok(alive());
   for (const worker of s.childrenOf(s.pid('workers-short'))) try { process.kill(worker, 'SIGKILL'); } catch { /* gone */ }
-  for (let i = 0; alive() && i < 100; i++) await sleep(50);
-  assert.ok(!alive());
+  await eventually(() => assert.ok(!alive()));
   await running;
 });
 
@@ -225,11 +230,11 @@ test('a file of programs that is wrong says where, and nothing starts', () => {
     ['{"programs": {"a": {"command": "/bin/cat", "read": ["x"]}}}', /'a': read must hold absolute paths/], ['{"programs": {"a": {"command": "/bin/cat", "env": {"A": 1}}}}', /'a': env/],
     ['{"programs": {"a": {"command": "/bin/cat", "memory_mb": 1}}}', /'a': memory_mb: must be from/]]) {
     writeFileSync(file, text);
-    const r = spawnSync(find('sluice-toolhost'), ['--programs', file, '--socket', path.join(place, 's')], { encoding: 'utf8', timeout: 5000 });
+    const r = spawnSync(find('sluice-toolhost'), ['--programs', file, '--socket', path.join(place, 's')], { encoding: 'utf8', timeout: PATIENCE });
     assert.equal(r.status, 1, text);
     assert.match(r.stderr, words, text);
   }
-  const up = spawnSync(find('sluice'), ['up', '--state', path.join(place, 'up'), '--bin-dir', s.places.binDir, '--share-dir', s.places.share, '--model', s.places.share, '--port', '9', '--tool-programs', file], { encoding: 'utf8', timeout: 5000 });
+  const up = spawnSync(find('sluice'), ['up', '--state', path.join(place, 'up'), '--bin-dir', s.places.binDir, '--share-dir', s.places.share, '--model', s.places.share, '--port', '9', '--tool-programs', file], { encoding: 'utf8', timeout: PATIENCE });
   assert.equal(up.status, 1, up.stderr); // of the whole server, and not of a host that is started anew for ever
   assert.match(up.stderr, /'a': memory_mb: must be from/);
   assert.ok(!existsSync(path.join(place, 'up')));

@@ -6,7 +6,7 @@ import path from 'node:path';
 import test, { after, before } from 'node:test';
 import { follow } from './answers.mjs';
 import { png } from './files.mjs';
-import { program, sleep, start } from './harness.mjs';
+import { atRest, eventually, lasting, program, start } from './harness.mjs';
 import { addUpstream, FakeUpstream } from './upstream_rig.mjs';
 
 let server, up, model;
@@ -72,9 +72,7 @@ test('prompt_cache_key goes on under a name that tells neither the key nor the u
   const { items } = (await server.json('GET', '/api/admin/upstreams')).body;
   for (const key of ['sk-one', 'sk-two']) { // on a connection that is kept
     assert.equal((await server.json('PATCH', `/api/admin/upstreams/${items[0].id}`, { key })).status, 200);
-    let seen;
-    for (let i = 0; i < 40 && seen !== `Bearer ${key}`; i++, await sleep(50)) seen = (await asked(server.key)).headers.authorization;
-    assert.equal(seen, `Bearer ${key}`);
+    await eventually(async () => assert.equal((await asked(server.key)).headers.authorization, `Bearer ${key}`));
   }
 });
 
@@ -100,6 +98,7 @@ test('a connection that the upstream closes when it is used again is replaced: n
     });
   });
   await new Promise((done) => { old.listen(0, '127.0.0.1', done); });
+  old.unref();
   await addUpstream(server, 'old', `http://127.0.0.1:${old.address().port}/v1`, ['tired']);
   for (let i = 0; i < 5; i++) {
     const r = await server.chat({ model: 'tired', messages: [{ role: 'user', content: 'Hi' }] });
@@ -109,14 +108,23 @@ test('a connection that the upstream closes when it is used again is replaced: n
   old.close();
 });
 
+/** Waits until another relay than this one listens. */
+async function renewed(before) {
+  const now = await eventually(() => {
+    const [pid] = server.childrenOf(server.pid('relay'));
+    assert.ok(![undefined, before].includes(pid));
+    return pid;
+  });
+  await atRest([now]);
+}
+
 test('after a restart of the relay the workers\u2019 kept connections are replaced', async () => {
   const ask = () => server.chat({ model: 'far', messages: [{ role: 'user', content: 'Hi' }] });
   for (const signal of ['SIGTERM', 'SIGKILL']) {
     for (let i = 0; i < 3; i++) assert.equal((await ask()).status, 200);
     const [before] = server.childrenOf(server.pid('relay'));
     process.kill(before, signal);
-    for (let i = 0; i < 200 && [undefined, before].includes(server.childrenOf(server.pid('relay'))[0]); i++) await sleep(20);
-    await sleep(300); // it listens
+    await renewed(before);
     for (let i = 0; i < 6; i++) { const r = await ask(); assert.equal(r.status, 200, `${signal} ${i}: ${r.text}`); }
   }
 });
@@ -124,15 +132,15 @@ test('after a restart of the relay the workers\u2019 kept connections are replac
 test('a relay that dies once an upstream has the question does not ask it again', async () => {
   const ask = () => server.chat({ model: 'far', messages: [{ role: 'user', content: 'Hi' }] });
   assert.equal((await ask()).status, 200); // its connection is kept
-  up.knobs = { hang: 2000 };
+  up.knobs = { hang: 600000 };
   up.seen = [];
   const asked = ask(), [before] = server.childrenOf(server.pid('relay'));
-  for (let i = 0; i < 100 && !up.seen.length; i++) await sleep(20);
+  await eventually(() => assert.ok(up.seen.length));
   process.kill(before, 'SIGKILL');
   const r = await asked;
   up.knobs = {};
-  for (let i = 0; i < 200 && [undefined, before].includes(server.childrenOf(server.pid('relay'))[0]); i++) await sleep(20);
-  for (let i = 0; i < 100 && (await ask()).status !== 200; i++) await sleep(20);
+  await renewed(before);
+  assert.equal((await ask()).status, 200);
   assert.equal(r.status, 503, r.text);
   assert.equal(up.seen.filter((s) => s.body.messages[0].content === 'Hi').length, 2, 'the one that died, and the one after');
 });
@@ -144,7 +152,7 @@ test('while the relay is renewed, with an answer under way, what is asked meets 
   up.knobs = { hang: 1500 };
   up.seen = [];
   const slow = ask('Slowly');
-  for (let i = 0; i < 100 && !up.seen.length; i++) await sleep(20);
+  await eventually(() => assert.ok(up.seen.length));
   up.knobs = {};
   process.kill(server.pid('relay'), 'SIGHUP');
   for (const end = Date.now() + 500; Date.now() < end;) { const r = await ask('Hi'); assert.equal(r.status, 200, r.text); }
@@ -167,8 +175,8 @@ test('several models answer one question at once, each beside the other, and the
   const { id } = (await server.json('POST', '/api/conversations', { settings: { compare: ['far'], reasoning_effort: null } })).body;
   const read = async () => (await server.json('GET', `/api/conversations/${id}`)).body;
   const post = (body) => server.request('POST', `/api/conversations/${id}/messages`, body);
-  up.knobs = { words: ['far ', 'away'], delay: 700 }; // all three still run when they are looked at
-  const { question, end } = await begin(post, 'fake:{"text": "near by and slow", "token_ms": 400}');
+  up.knobs = { words: ['far ', 'away'], delay: lasting(700) }; // all three still run when they are looked at
+  const { question, end } = await begin(post, `fake:{"text": "near by and slow", "token_ms": ${lasting(400)}}`);
   const others = await Promise.all(['far', own].map((model) => post({ regenerate: question, model })));
   assert.deepEqual(others.map((r) => r.status), [200, 200]);
   const running = await read();

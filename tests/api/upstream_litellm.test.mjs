@@ -8,7 +8,7 @@ import os from 'node:os';
 import path from 'node:path';
 import test, { after, before } from 'node:test';
 import { serve } from '../clients/lib/serving.mjs';
-import { joined, sleep, slow, start, top } from './harness.mjs';
+import { eventually, joined, start, top } from './harness.mjs';
 import { addUpstream } from './upstream_rig.mjs';
 
 const python = process.env.SLUICE_PYTHON ?? path.join(top, 'build/python/bin/python');
@@ -20,7 +20,7 @@ const ask = (content, more) => ({ model: 'far', messages: [{ role: 'user', conte
 const said = order({ text: '<think>\nA port.\n</think>\n\nKiel lies by the sea.' });
 const tools = [{ type: 'function', function: { name: 'weather', description: 'The weather of a town', parameters: { type: 'object', properties: { town: { type: 'string' } }, required: ['town'] } } }];
 
-const until = async (what) => { for (const end = Date.now() + 5000 * slow; !(await what()); await sleep(50)) assert.ok(Date.now() < end, `never: ${what}`); };
+const until = (what) => eventually(async () => assert.ok(await what(), `never: ${what}`), 50);
 
 before(async () => {
   if (skip) return;
@@ -80,7 +80,11 @@ test('a client that leaves ends the answer on the other side of LiteLLM', { skip
     body: JSON.stringify({ ...ask(order({ text: 'word '.repeat(400), token_ms: 50 })), stream: true }) });
   const reader = r.body.getReader();
   let text = '';
-  while (!text.includes('word')) text += new TextDecoder().decode((await reader.read()).value);
+  while (!text.includes('word')) {
+    const { value, done } = await reader.read();
+    assert.ok(!done, text);
+    text += new TextDecoder().decode(value);
+  }
   await until(async () => (await back.metric('num_requests_running')) === 1);
   stop.abort();
   await until(async () => (await back.metric('num_requests_running')) === 0);

@@ -1,8 +1,11 @@
 // An upstream that a test can bend: a small server that speaks OpenAI's, Anthropic's and Ollama's streams, and does wrong on demand.
 import http from 'node:http';
-import { sleep } from './harness.mjs';
+import { eventually, PATIENCE, sleep } from './harness.mjs';
 
 const chunk = (delta, more = {}) => `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason: null }], ...more })}\n\n`;
+
+/** What nobody waits for keeps no process. */
+const idle = (ms) => new Promise((done) => { setTimeout(done, ms).unref(); });
 
 export class FakeUpstream {
   knobs = {}; // status, body, hang, together, logprobs, refuseAfter, raw, words, delay, dieAfter, key, usage, head
@@ -16,6 +19,7 @@ export class FakeUpstream {
     u.knobs = knobs;
     u.server = http.createServer((req, res) => u.serve(req, res).catch(() => res.destroy()));
     await new Promise((done) => { u.server.listen(port, '127.0.0.1', done); });
+    u.server.unref(); // one that a failed test leaves open would keep the process for ever
     u.port = u.server.address().port;
     u.url = `http://127.0.0.1:${u.port}/v1`;
     return u;
@@ -35,8 +39,8 @@ export class FakeUpstream {
     this.open++;
     this.most = Math.max(this.most, this.open);
     res.on('close', () => { this.open--; if (!res.writableEnded) this.gone++; });
-    if (k.hang) { await sleep(k.hang); }
-    for (const end = Date.now() + 20000; this.most < (k.together ?? 0) && Date.now() < end;) await sleep(20); // nobody begins before all are there
+    if (k.hang) await idle(k.hang);
+    for (const end = Date.now() + PATIENCE; this.most < (k.together ?? 0) && Date.now() < end;) await sleep(20); // nobody begins before all are there
     if (res.destroyed) return;
     if (k.status) {
       res.writeHead(k.status, { 'content-type': 'application/json', ...k.head }).end(JSON.stringify(k.body ?? { error: { message: `it is ${k.status}` } }));
@@ -67,7 +71,7 @@ export class FakeUpstream {
       if (k.delay) await sleep(k.delay);
       if (res.destroyed) return;
       if (k.dieAfter === n) { res.destroy(); return; }
-      if (k.silentAfter === n) await sleep(60000);
+      if (k.silentAfter === n) await idle(600000);
       await this.write(res, chunk({ content: w }, body.logprobs && k.logprobs && { choices: [{ index: 0, delta: { content: w }, finish_reason: null, logprobs: k.logprobs(w) && { content: [k.logprobs(w)].flat() } }] }));
       n++;
     }
@@ -125,13 +129,11 @@ export class FakeUpstream {
 export async function addUpstream(server, name, url, models, more = {}) {
   const r = await server.json('POST', '/api/admin/upstreams', { name, url, models, ...more });
   if (r.status !== 201) throw new Error(`${r.status} ${r.text}`);
-  for (let i = 0; i < 100; i++) {
-    const list = await server.json('GET', '/api/admin/upstreams');
-    const mine = list.body.items.find((u) => u.id === r.body.id);
-    if (mine.status) return r.body;
-    await sleep(50);
-  }
-  throw new Error('the relay does not see the upstream');
+  await eventually(async () => {
+    const { items } = (await server.json('GET', '/api/admin/upstreams')).body;
+    if (!items.find((u) => u.id === r.body.id).status) throw new Error('the relay does not see the upstream');
+  });
+  return r.body;
 }
 
 export const stateOf = async (server, name) => (await server.json('GET', '/api/admin/upstreams')).body.items.find((u) => u.name === name)?.status?.state;

@@ -6,23 +6,17 @@ import https from 'node:https';
 import path from 'node:path';
 import test, { after, before } from 'node:test';
 import { png } from './files.mjs';
-import { joined, program, sleep, slow, start } from './harness.mjs';
+import { eventually, joined, lasting, program, sleep, start } from './harness.mjs';
 import { addUpstream, FakeUpstream, stateOf } from './upstream_rig.mjs';
 import { streams } from './upstream_streams.mjs';
 
 const SECRET = 'sk-upstream-very-secret-0123456789';
 let server, up;
 const ask = (more = {}) => ({ model: 'far', messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Hi.' }], ...more });
-const until = async (what, ms = 5000 * slow) => {
-  for (const end = Date.now() + ms; ;) {
-    if (await what()) return;
-    if (Date.now() > end) throw new Error(`never: ${what}`);
-    await sleep(20);
-  }
-};
+const until = (what) => eventually(async () => assert.ok(await what(), `never: ${what}`));
 const bent = async (knobs, run) => { up.knobs = knobs; up.seen = []; try { return await run(); } finally { up.knobs = {}; } };
 /** A breaker that failed answers opened is closed by an answer. */
-const well = async (name = 'near', model = 'far') => { await sleep(300); await until(async () => { await server.chat(ask({ model })); await sleep(100); return (await stateOf(server, name)) === 'ok'; }, 40000); };
+const well = async (name = 'near', model = 'far') => { await sleep(300); await until(async () => { await server.chat(ask({ model })); await sleep(100); return (await stateOf(server, name)) === 'ok'; }); };
 
 before(async () => {
   server = await start({ fake: true });
@@ -186,12 +180,12 @@ test('a request that comes back here is found out, and other proxies\' names sta
 
 test('an admin sees answers of other servers among the jobs, without their words, and ends one', async () => {
   await bent({ words: Array(500).fill('secret '), delay: 20 }, async () => {
-    const running = server.stream(ask());
+    const asked = Date.now() / 1000 - 1, running = server.stream(ask());
     let job;
     const jobs = async () => (await server.json('GET', '/api/admin/status')).body.jobs;
     await until(async () => { job = (await jobs()).find((j) => j.upstream === 'near' && j.completion_tokens > 2); return Boolean(job); });
     assert.equal(job.state, 'decode');
-    assert.ok(Math.abs(Date.now() / 1000 - job.started) < 20 * slow);
+    assert.ok(job.started >= asked && job.started <= Date.now() / 1000 + 1, `${job.started}`);
     assert.ok(!JSON.stringify(job).includes('secret'));
     assert.equal((await server.request('DELETE', `/api/admin/jobs/${job.id}`)).status, 204);
     const r = await running;
@@ -208,7 +202,7 @@ test('a client that leaves ends the upstream\'s work at once', async () => {
     const stop = new AbortController();
     const r = server.stream(ask(), { signal: stop.signal, onChunk: (c) => { if (c.choices[0]?.delta?.content) stop.abort(); } });
     await assert.rejects(r);
-    await until(() => up.gone > gone, 2000 * slow);
+    await until(() => up.gone > gone);
   });
   await well();
 });
@@ -263,30 +257,26 @@ test('a stream that dies in the middle ends with an error event, and keeps what 
 });
 
 test('an upstream that hangs is given up in its time', async () => {
-  const slowOne = await FakeUpstream.open({ hang: 60000 });
+  const slowOne = await FakeUpstream.open({ hang: 600000 });
   await addUpstream(server, 'slow', slowOne.url, ['sleepy'], { first_byte_ms: 500, idle_ms: 400 });
-  const began = Date.now();
   const r = await server.chat(ask({ model: 'sleepy' }));
   assert.equal(r.status, 504, r.text);
   assert.equal(r.body.error.reason, 'upstream_timeout');
-  assert.ok(Date.now() - began < 30000, 'it hangs for 60 s');
   slowOne.knobs = { words: ['a', 'b'], silentAfter: 1 };
   const s = await server.stream(ask({ model: 'sleepy' }));
   assert.ok(s.raw.includes('"error"'), s.raw);
   await slowOne.stop();
 });
 
-test('an upstream that nobody listens on is 503, and its breaker opens within a second', async () => {
+test('an upstream that nobody listens on is 503, and its breaker opens', async () => {
   const dead = await FakeUpstream.open();
   await addUpstream(server, 'dead', dead.url, ['lost']);
   assert.equal((await server.chat(ask({ model: 'lost' }))).status, 200);
   await dead.kill();
-  const began = Date.now();
   const r = await server.chat(ask({ model: 'lost' }));
   assert.equal(r.status, 503, r.text);
   assert.ok(r.headers.get('retry-after'));
-  await until(async () => (await stateOf(server, 'dead')) !== 'ok', 2000 * slow);
-  assert.ok(Date.now() - began < 2000 * slow, 'the status on disk is a second old at most');
+  await until(async () => (await stateOf(server, 'dead')) !== 'ok');
 });
 
 test('without one in whom the fault lies the next upstream answers: no error before the first piece', async () => {
@@ -305,14 +295,12 @@ test('without one in whom the fault lies the next upstream answers: no error bef
   await a.kill();
   assert.equal(await text(), 'B');
   // Drained: no new answers; the one that runs goes on.
-  b.knobs = { words: ['x', 'y', 'z'], delay: 300 };
+  b.knobs = { words: ['x', 'y', 'z'], delay: lasting(300) };
   const id = (await server.json('GET', '/api/admin/upstreams')).body.items.find((u) => u.name === 'second').id;
   const running = server.chat(ask({ model: 'pair' }));
   await until(() => b.open === 1);
   assert.equal((await server.json('PATCH', `/api/admin/upstreams/${id}`, { drained: true })).status, 200);
-  await sleep(700);
-  const refused = await server.chat(ask({ model: 'pair' }));
-  assert.equal(refused.status, 503, refused.text);
+  await until(async () => (await server.chat(ask({ model: 'pair' }))).status === 503);
   assert.equal((await running).body.choices[0].message.content, 'xyz');
   await b.stop();
 });
@@ -322,16 +310,16 @@ test('a trial that has begun to answer lets others in, and a good probe does not
   await addUpstream(server, 'sick', sick.url, ['ill']);
   for (let i = 0; i < 3; i++) assert.equal((await server.chat(ask({ model: 'ill' }))).status, 502);
   assert.equal((await server.chat(ask({ model: 'ill' }))).status, 503);
-  sick.knobs = { words: Array(40).fill('w '), delay: 100 };
+  sick.knobs = { words: Array(40).fill('w '), delay: lasting(100) };
   await sleep(1500);
   const seen = sick.seen.length;
   assert.notEqual(await stateOf(server, 'sick'), 'ok', 'its list of models is well, its answers are not known to be');
-  const long = server.stream(ask({ model: 'ill' }));
+  let ended = false;
+  const long = server.stream(ask({ model: 'ill' })).finally(() => { ended = true; });
   await until(() => sick.seen.length > seen);
-  await sleep(400);
   sick.knobs = { words: ['b'] };
-  const second = await server.chat(ask({ model: 'ill' }));
-  assert.equal(second.status, 200, second.text);
+  await until(async () => (await server.chat(ask({ model: 'ill' }))).status === 200);
+  assert.equal(ended, false, 'beside it, not after it');
   assert.equal(joined((await long).chunks).content, 'w '.repeat(40));
   await sick.stop();
 });
@@ -481,12 +469,12 @@ test('a conversation\'s functions are not offered to a model that calls none', a
 });
 
 test('requests that wait for an upstream have a budget of memory', async () => {
-  const mute = await FakeUpstream.open({ hang: 15000 });
+  const mute = await FakeUpstream.open({ hang: 600000 });
   await addUpstream(server, 'mute', mute.url, ['silent']);
   const content = 'x'.repeat(15 << 20);
   const stop = new AbortController();
   const running = [0, 1, 2, 3].map(() => server.stream(ask({ model: 'silent', messages: [{ role: 'user', content }] }), { signal: stop.signal }).catch(() => {}));
-  await until(() => mute.open === 4, 20000);
+  await until(() => mute.open === 4);
   const r = await server.chat(ask({ model: 'silent', messages: [{ role: 'user', content }] }));
   assert.equal(r.status, 429, r.text);
   assert.equal(r.body.error.reason, 'upstream_busy');
@@ -504,7 +492,7 @@ test('the answers of a user who is disabled end, detached or not', async () => {
     const running = server.chat(ask(), { authorization: `Bearer ${key}` }).catch(() => {});
     await until(() => up.open === 1);
     assert.equal((await server.json('PATCH', `/api/users/${made.body.id}`, { disabled: true })).status, 200);
-    await until(() => up.gone > gone, 3000 * slow);
+    await until(() => up.gone > gone);
     await running;
   });
 });
@@ -561,6 +549,7 @@ test('a certificate that nobody signed is refused before the key is sent', async
   let asked = 0;
   const other = https.createServer({ key: readFileSync(at('up.key')), cert: readFileSync(at('up.pem')) }, (req, res) => { asked++; res.end('{}'); });
   await new Promise((done) => { other.listen(0, '127.0.0.1', done); });
+  other.unref();
   await addUpstream(server, 'unsigned', `https://127.0.0.1:${other.address().port}/v1`, ['unsigned'], { key: SECRET });
   const r = await server.chat(ask({ model: 'unsigned' }));
   assert.equal(r.status, 503, r.text);
@@ -663,7 +652,11 @@ test('a conversation remembers its model; its answers are detached, kept, and sa
   const first = await fetch(`${server.url}/api/conversations/${made.body.id}/messages`, { method: 'POST', signal: stop.signal, body: JSON.stringify({ content: 'More.' }), headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' } });
   const reader = first.body.getReader();
   let text = '';
-  while (!text.includes('event: delta')) text += new TextDecoder().decode((await reader.read()).value);
+  while (!text.includes('event: delta')) {
+    const { value, done } = await reader.read();
+    assert.ok(!done, text);
+    text += new TextDecoder().decode(value);
+  }
   const id = /"message":\{"id":"(\d+)"/.exec(text.slice(text.indexOf('"message":')))[1];
   stop.abort();
   const again = await (await server.request('GET', `/api/messages/${id}/stream`)).text();
@@ -671,10 +664,13 @@ test('a conversation remembers its model; its answers are detached, kept, and sa
   const row = (await server.json('GET', `/api/conversations/${made.body.id}`)).body.messages.at(-1);
   assert.equal(row.content, 'w '.repeat(20));
   // Stopped by its user.
+  up.knobs = { words: Array(2000).fill('w '), delay: 50 };
   const running = server.request('POST', `/api/conversations/${made.body.id}/messages`, { content: 'Once more.' }).then((r) => r.text());
-  await until(() => up.open === 1);
-  await sleep(200);
-  const current = (await server.json('GET', `/api/conversations/${made.body.id}`)).body.messages.at(-1);
+  const current = await eventually(async () => {
+    const last = (await server.json('GET', `/api/conversations/${made.body.id}`)).body.messages.at(-1);
+    assert.ok(last.status === 'running' && last.content.length >= 2, JSON.stringify(last));
+    return last;
+  });
   assert.equal((await server.json('POST', `/api/messages/${current.id}/stop`)).status, 202);
   await running;
   const stopped = (await server.json('GET', `/api/conversations/${made.body.id}`)).body.messages.at(-1);
@@ -708,14 +704,12 @@ test('the operator\'s command adds, lists, tests, drains and removes', async () 
   await run('upstream', 'add', 'cli', other.url, '--models', 'typed=typed-far,plain', '--key-file', '-');
   assert.match(await run('upstream', 'list'), /cli .*plain,typed/);
   assert.match(await run('models'), /typed/);
-  await sleep(700);
-  assert.match(await run('upstream', 'test', 'cli'), /cli answers as plain/);
+  await eventually(async () => assert.match(await run('upstream', 'test', 'cli'), /cli answers as plain/), 100);
   assert.equal(other.seen[0].headers.authorization, `Bearer ${SECRET}`);
   assert.equal((await server.chat(ask({ model: 'typed' }))).status, 200);
   assert.equal(other.seen[1].body.model, 'typed-far');
   await run('upstream', 'drain', 'cli');
-  await sleep(700);
-  assert.equal((await server.chat(ask({ model: 'typed' }))).status, 503);
+  await until(async () => (await server.chat(ask({ model: 'typed' }))).status === 503);
   await run('upstream', 'resume', 'cli');
   await run('models', 'set', 'typed', '--aliases', 'keyed', '--context', '4096');
   assert.equal((await server.json('GET', '/v1/models/keyed')).body.context_length, 4096);
@@ -745,7 +739,7 @@ test('200 streams at once are whole, and each is counted', async () => {
   await wide.stop();
 });
 
-test('one of four is killed under load: whoever asks after that meets no error', async () => {
+test('one of four is killed under load: whoever asks after that meets no error', async (t) => {
   const four = await Promise.all([0, 1, 2, 3].map(() => FakeUpstream.open({ words: ['a', 'b', 'c'], delay: 15 })));
   for (const [i, u] of four.entries()) await addUpstream(server, `four${i}`, u.url, ['crowd']);
   const done = [];
@@ -758,15 +752,15 @@ test('one of four is killed under load: whoever asks after that meets no error',
     }
   };
   const clients = Array.from({ length: 24 }, client);
-  await sleep(700);
-  const served = four[1].seen.length;
+  t.after(() => { over = true; });
+  await until(() => four[1].seen.length > 3 && done.length > 50);
   killed = Date.now();
   await four[1].kill();
-  await until(async () => (await stateOf(server, 'four1')) !== 'ok', 1000 * slow);
-  await sleep(1500);
+  await until(async () => (await stateOf(server, 'four1')) !== 'ok');
+  const then = done.length;
+  await until(() => done.length > then + 100);
   over = true;
   await Promise.all(clients);
-  assert.ok(served > 3 && done.length > 100, `${served} of ${done.length}`);
   assert.deepEqual(done.filter((d) => d.began >= killed && d.status !== 200), []);
   const lost = done.filter((d) => d.status !== 200).length;
   assert.ok(lost <= 24 / 2, `${lost} had begun to be written there`);

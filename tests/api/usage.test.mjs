@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
-import { order, sleep, slow, start } from './harness.mjs';
+import { eventually, lasting, order, PATIENCE, sleep, start } from './harness.mjs';
 
 const python = process.env.SLUICE_PYTHON ?? 'python3';
 let s, key, id;
@@ -17,12 +17,12 @@ const NAMES = ['requests', 'prompt_tokens', 'cached_tokens', 'completion_tokens'
 
 /** What the server counted for this test's key; waits until `requests` are there: the row is written after the reply. */
 async function counted(requests) {
-  for (let i = 0; ; i++) {
+  for (const end = Date.now() + PATIENCE; ;) {
     const r = await s.json('GET', '/api/usage');
     assert.equal(r.status, 200, r.text);
     const mine = r.body.items.filter((x) => x.key_id === id);
     const sum = Object.fromEntries(NAMES.map((n) => [n, mine.reduce((a, x) => a + x[n], 0)]));
-    if (sum.requests >= requests || i > 250) return sum;
+    if (sum.requests >= requests || Date.now() > end) return sum;
     await sleep(20);
   }
 }
@@ -50,11 +50,12 @@ test('a refused request costs nothing', async () => {
   assert.deepEqual(await counted(1), add(none, good.body.usage));
 });
 
+const LONG = order({ text: 'word '.repeat(300), token_ms: lasting(10) });
 async function cutOff(end) {
   const stop = new AbortController();
   const r = await fetch(`${s.url}/v1/chat/completions`, { method: 'POST', signal: stop.signal,
     headers: { ...as(), 'content-type': 'application/json' },
-    body: JSON.stringify({ messages: order({ text: 'word '.repeat(300), token_ms: 10 }), stream: true }) });
+    body: JSON.stringify({ messages: LONG, stream: true }) });
   let seen = 0;
   try {
     for await (const bytes of r.body) {
@@ -68,7 +69,7 @@ async function cutOff(end) {
 }
 
 test('a stream that its client left counts its prompt and what came', async () => {
-  const prompt = (await s.chat({ messages: order({ text: 'word '.repeat(300), token_ms: 10 }), max_tokens: 1 }, as())).body.usage.prompt_tokens;
+  const prompt = (await s.chat({ messages: LONG, max_tokens: 1 }, as())).body.usage.prompt_tokens;
   const seen = await cutOff((stop) => stop.abort());
   const sum = await counted(2);
   assert.equal(sum.requests, 2);
@@ -84,7 +85,7 @@ test('a stream whose worker was killed is counted by another', async () => {
   assert.ok(sum.prompt_tokens > 0);
   assert.ok(sum.completion_tokens >= seen - 1 && sum.completion_tokens < 300, `${sum.completion_tokens} counted, ${seen} seen`);
   killAll(); // those who come next look as well
-  for (let status = 0; status !== 200; await sleep(20)) ({ status } = await s.chat({ messages: order({ text: 'x' }) }, as()));
+  await eventually(async () => assert.equal((await s.chat({ messages: order({ text: 'x' }) }, as())).status, 200));
   assert.equal((await counted(2)).requests, 2, 'once');
 });
 
@@ -123,12 +124,10 @@ test('a stream that outlives its killed master takes no row of another away', as
   await left.first;
   const master = s.pid('workers-stream');
   process.kill(master, 'SIGKILL');
-  let pid = master;
-  for (let i = 0; pid === master || s.childrenOf(pid).length < 4; i++) {
-    assert.ok(i < 250 * slow, 'a new master with its children');
-    await sleep(20);
-    try { pid = s.pid('workers-stream'); } catch { pid = master; }
-  }
+  await eventually(() => {
+    const pid = s.pid('workers-stream');
+    assert.ok(pid !== master && s.childrenOf(pid).length >= 4, 'a new master with its children');
+  });
   const others = Array.from({ length: 8 }, () => streaming(400)); // more than the idle ones: each of the first rows has one
   await Promise.all(others.map((o) => o.first));
   assert.match(await left.whole, /\[DONE\]/, 'it was ended by nobody');

@@ -17,4 +17,5 @@ class Caching extends FakeUpstream {
   }
 }
 const u = await Caching.open({}, Number(process.argv[2] ?? 0));
+u.server.ref(); // it is all that this process does
 process.stdout.write(`${u.port}\n`);

@@ -21,7 +21,7 @@ export function bytes(n, seed = 1) {
 export const modelFiles = (folder) => Object.fromEntries(readdirSync(folder, { withFileTypes: true }).filter((f) => !f.isDirectory() && !f.name.endsWith(".md"))
   .map((f) => [f.name, { data: readFileSync(join(folder, f.name)), lfs: f.name.endsWith(".safetensors") }]));
 
-const listen = (server) => new Promise((done) => server.listen(0, "127.0.0.1", () => done(server.address().port)));
+const listen = (server) => new Promise((done) => server.listen(0, "127.0.0.1", () => done(server.unref().address().port))); // a test that fails may leave it open
 
 // files: {name: {data, lfs, etag, sum, size}} of lab/tiny; others: {"lab/NAME": files} of further repositories. search: what a search answers
 // (a function of its words), else every repository with the word in its name. fault(request) may answer by itself (true) or change how it's answered
@@ -50,7 +50,7 @@ export async function startHub(files, options = {}) {
     if (change.slow) {
       let at = 0;
       const timer = setInterval(() => {
-        const piece = body.subarray(at, at += change.slow);
+        const piece = body.subarray(at, at += typeof change.slow === "function" ? change.slow() : change.slow);
         if (at < body.length && !res.destroyed) return res.write(piece);
         clearInterval(timer);
         return res.end(piece);

@@ -5,10 +5,7 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSy
 import os from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { top } from '../api/harness.mjs';
-
-const WITHIN = 10000; // milliseconds
+import { eventually, top } from '../api/harness.mjs';
 
 /** A tree of which all that is run is a stand-in: its API's tests go on for good, and the sanitized lane waits for them. */
 function standIn() {
@@ -17,16 +14,14 @@ function standIn() {
   for (const folder of ['bin', 'tests/api', 'tests/fuzz', 'build/release', 'build/asan']) mkdirSync(path.join(dir, folder), { recursive: true });
   copyFileSync(path.join(top, 'tests/run-all'), path.join(dir, 'tests/run-all'));
   for (const name of ['make', 'npm', 'python3']) program(`bin/${name}`, 'exit 0');
-  program('bin/node', `echo $$ >"${dir}/node.pid"; exec sleep 60`);
+  program('bin/node', `echo $$ >"${dir}/node.pid"; exec sleep 600`);
   program('tests/fuzz/run', 'exit 0');
   for (const name of ['build/asan/config.status', 'tests/api/x.test.mjs', 'tests/package-lock.json']) writeFileSync(path.join(dir, name), '');
   return dir;
 }
 
 const lives = (pid) => { try { process.kill(pid, 0); return true; } catch { return false; } };
-async function soon(what, said) {
-  for (const end = Date.now() + WITHIN; !what(); await sleep(50)) assert.ok(Date.now() < end, said);
-}
+const soon = (what, said) => eventually(() => assert.ok(what(), said));
 
 for (const [signal, whom] of [['SIGTERM', 'itself'], ['SIGINT', 'its group, as Ctrl-C does'], ['SIGKILL', 'itself']]) {
   test(`${signal} to ${whom} ends the check and its lanes`, async (t) => {

@@ -17,7 +17,7 @@ async function setup(t, options = {}) {
   const hub = await startHub({ "tiny-Q4_K_M.gguf": { data: gguf, lfs: true }, "tiny-Q8_0.gguf": { data: gguf, lfs: true } }, { blobs: true, others: others(), ...options });
   t.after(() => hub.stop());
   const dir = folder(t);
-  const search = (...args) => sluice(["search", "--endpoint", hub.url, "--folder", dir, "--backend", "cpu", "--timeout", "2", ...args]);
+  const search = (...args) => sluice(["search", "--endpoint", hub.url, "--folder", dir, "--backend", "cpu", "--timeout", "30", ...args]);
   return { hub, dir, search, found: async (...args) => { const r = await search("--json", ...args); assert.equal(r.code, 0, r.err); return JSON.parse(r.out).items; } };
 }
 

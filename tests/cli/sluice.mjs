@@ -13,7 +13,7 @@ export const demo = join(top, "engine/demo-model");
 export const tiny = join(top, "tests/data/golden/qwen3moe/mlx-q4"); // random; what a software GPU computes of it is soon done
 
 // {code, out, err}; never throws for an exit status. input: a string or bytes for standard input.
-export function sluice(args, { input, timeout = 120000, ...options } = {}) {
+export function sluice(args, { input, timeout = 300000, ...options } = {}) {
   return new Promise((done) => {
     const child = execFile(command, args, { timeout, maxBuffer: 1 << 28, ...options }, (error, out, err) =>
       done({ code: error ? (typeof error.code === "number" ? error.code : -1) : 0, out, err, signal: error?.signal }));

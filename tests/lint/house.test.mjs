@@ -69,6 +69,13 @@ test("no line of C is wider than the page", () => {
   assert.deepEqual(bad, []);
 });
 
+// A limit of its own is what fails on a slow machine: eventually() and PATIENCE of tests/api/harness.mjs, PATIENCE_MS of tests/unit/support.
+test("a test waits as long as all tests do", (t) => {
+  const clock = /\b(end|until) = (Date\.now|clock_ms)\(\) \+ [\d_]{4,}/;
+  const bad = ending(/^tests\/(api|web|cli|sdk|unit)\/.*\.(mjs|c)$/).filter((f) => clock.test(read(f)));
+  assert.deepEqual(unexcused(t, bad, LEFT.own_patience), []);
+});
+
 test("no two files of the product have the same name", (t) => {
   const by = new Map();
   for (const f of sources.filter(product)) by.set(f.split("/").pop(), [...(by.get(f.split("/").pop()) || []), f]);

@@ -5,7 +5,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { slow, start, top } from '../api/harness.mjs';
+import { PATIENCE, start, top } from '../api/harness.mjs';
 
 const python = process.env.SLUICE_PYTHON ?? path.join(top, 'build/python/bin/python');
 const skip = existsSync(python) ? false : 'no Python packages';
@@ -34,7 +34,7 @@ after(() => s?.stop());
 
 test('a validator finds nothing', { skip }, async () => {
   writeFileSync(file, JSON.stringify(doc));
-  const r = await run('openapi-spec-validator', ['--schema', '3.1', file], 60000 * slow);
+  const r = await run('openapi-spec-validator', ['--schema', '3.1', file], 2 * PATIENCE);
   assert.equal(r.code, 0, r.text);
 });
 
@@ -60,7 +60,7 @@ test('schemathesis finds no 5xx, no undocumented status, no reply against its sc
   writeFileSync(file, JSON.stringify(doc));
   const look = (seconds) => run('schemathesis', ['run', file, '--url', s.url, '-H', `Authorization: Bearer ${s.key}`, '--phases', 'coverage,fuzzing',
     '--checks', 'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance',
-    '-n', '5', '--max-time', String(seconds), '--request-timeout', '30', '--generation-database', 'none', '--workers', '2'], (seconds + 90) * 1000);
+    '-n', '5', '--max-time', String(seconds), '--request-timeout', '60', '--generation-database', 'none', '--workers', '2'], seconds * 1000 + 3 * PATIENCE);
   const made = () => Number(/(\d+) generated, (\d+) passed/.exec(r.text)?.[1] ?? 0);
   let r = await look(seconds);
   // Python 3.11 at times fails to parse source in two threads at once (CPython issue 106905), or breaks otherwise: nothing was found then, nor looked for

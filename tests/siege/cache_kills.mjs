@@ -13,7 +13,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { closeSync, copyFileSync, existsSync, fstatSync, mkdirSync, mkdtempSync, openSync, readSync, readdirSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { program, sleep, slow, start } from '../api/harness.mjs';
+import { PATIENCE, program, sleep, start } from '../api/harness.mjs';
 import { leaveCleanly } from '../soak/leave.mjs';
 import { alive, BACK_MS, family } from '../soak/processes.mjs';
 import { chatsOf, salted } from './greedy_chats.mjs';
@@ -40,7 +40,7 @@ await plain.stop();
 const foreign = mkdtempSync(path.join(os.tmpdir(), 'foreign-'));
 const other = await start({ args: ['--threads', '2', '--kv-type', 'q8'] });
 for (const chat of chats.slice(0, 3)) await other.chat(salted(chat, 1, 'foreign'));
-for (const until = Date.now() + 10000; await other.metric('prompt_cache_rows') < 4 && Date.now() < until;) await sleep(100);
+for (const until = Date.now() + PATIENCE; await other.metric('prompt_cache_rows') < 4 && Date.now() < until;) await sleep(100);
 for (const f of readdirSync(path.join(other.dir, 'state/cache/prompt-cache'))) if (f.endsWith('.kv')) copyFileSync(path.join(other.dir, 'state/cache/prompt-cache', f), path.join(foreign, f));
 await other.stop();
 
@@ -160,7 +160,7 @@ function fullDisk() {
 
 /** Writes meet the end of the small disk, and nobody is refused for it. */
 async function meetsItsEnd() {
-  for (const until = Date.now() + 60000 * slow; ; await sleep(100)) {
+  for (const until = Date.now() + PATIENCE; ; await sleep(100)) {
     if (await server.metric('prompt_cache_refused_total').catch(() => 0) > 0) break;
     if (Date.now() > until) { bad.push('the full disk was never met'); return; }
   }
@@ -206,7 +206,7 @@ async function collect() {
 
 async function fellApart(pids) {
   await server.exited;
-  for (const until = Date.now() + 20000; pids.some(alive); await sleep(10)) {
+  for (const until = Date.now() + PATIENCE; pids.some(alive); await sleep(10)) {
     if (Date.now() > until) { bad.push(`outlived the supervisor: ${pids.filter(alive)}`); break; }
   }
 }
@@ -251,7 +251,7 @@ await Promise.all(asking);
 
 const figures = async () => Object.fromEntries(await Promise.all(['rows', 'records', 'row_bytes', 'bytes', 'removals'].map(async (n) => [n, await server.metric(`prompt_cache_${n}`)])));
 let last;
-for (let same = 0, until = Date.now() + 30000 * slow; same < 4; await sleep(250)) {
+for (let same = 0, until = Date.now() + PATIENCE; same < 4; await sleep(250)) {
   const f = await figures();
   same = JSON.stringify(f) === JSON.stringify(last) && f.rows === f.records && f.removals === 0 ? same + 1 : 0;
   last = f;
@@ -265,7 +265,7 @@ const verified = JSON.parse(spawnSync(program('sluice'), ['cache', 'verify', '--
 if (verified.missing || verified.unlisted) bad.push(`sluice cache verify: ${JSON.stringify(verified)}`);
 const figuresAtEnd = last, forgetting = Date.now();
 for (const key of keys) await server.json('DELETE', '/api/prompt-cache', undefined, { authorization: `Bearer ${key}` });
-for (let until = Date.now() + 30000 * slow; (last = await figures()).bytes > 0; await sleep(250)) {
+for (let until = Date.now() + PATIENCE; (last = await figures()).bytes > 0; await sleep(250)) {
   if (Date.now() > until) { bad.push(`what was forgotten stays: ${JSON.stringify(last)}`); break; }
 }
 const forgottenMs = Date.now() - forgetting;

@@ -12,7 +12,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { sleep, start } from '../api/harness.mjs';
+import { PATIENCE, sleep, start } from '../api/harness.mjs';
 import { checkFile, compareAll, copy } from '../soak/database.mjs';
 import { leaveCleanly } from '../soak/leave.mjs';
 import { Ledger, fieldsOf } from '../soak/ledger.mjs';
@@ -21,7 +21,7 @@ import { Writer } from '../soak/writer.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : Number(process.argv[i + 1]); };
 const [KILLS, CLIENTS, SEED] = [option('kills', 500), option('clients', 4), option('seed', Date.now() % 1e6)];
-const RUNNING_MS = 60000, BUILDING_MS = 75000;
+const RUNNING_MS = 3 * PATIENCE, BUILDING_MS = 2 * PATIENCE;
 const ALLOWED = new Set([503, 504]); // what nginx says for a program that is not there
 
 let state = SEED >>> 0;
@@ -187,15 +187,15 @@ function checkQuiet(told) {
 
 async function fellApart(pids) {
   await server.exited;
-  for (const until = Date.now() + 20000; pids.some(alive); await sleep(10)) {
+  for (const until = Date.now() + PATIENCE; pids.some(alive); await sleep(10)) {
     if (Date.now() > until) { bad.push(`outlived the supervisor: ${pids.filter(alive)}`); break; }
   }
 }
 
 async function everyoneChecks() {
   for (const c of clients) c.wanted = true;
-  for (const until = Date.now() + 60000; clients.some((c) => c.wanted); await sleep(10)) {
-    if (Date.now() > until) { bad.push('a client did not come to its check within 60 s'); break; }
+  for (const until = Date.now() + PATIENCE; clients.some((c) => c.wanted); await sleep(10)) {
+    if (Date.now() > until) { bad.push('a client did not come to its check'); break; }
   }
   for (const c of [probe, ...clients]) bad.push(...c.bad.splice(0));
 }
@@ -232,7 +232,7 @@ async function until0(what, text, ms) {
     if (Date.now() > until) { bad.push(`${what}: ${count()} after ${ms} ms`); return; }
   }
 }
-await until0('answers that still run', "SELECT count(*) FROM messages WHERE status = 'running'", 20000);
+await until0('answers that still run', "SELECT count(*) FROM messages WHERE status = 'running'", PATIENCE);
 for (const c of [probe, ...clients]) { await c.checkAll(true); bad.push(...c.bad); }
 
 const stored = () => readdirSync(path.join(server.dir, 'state/attachments'), { recursive: true, withFileTypes: true }).filter((f) => f.isFile() && /^[0-9a-f]{64}$/.test(f.name)).map((f) => f.name);

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:f
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { demo } from '../api/harness.mjs';
+import { demo, eventually } from '../api/harness.mjs';
 import { noBrowser, openHouse, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -118,7 +118,7 @@ test('a reply of the log that was overtaken by another level is not shown', opts
   await page.route('**/api/admin/log?level=info*', (route) => { held.push(route); });
   await section('status');
   await section('logs');
-  while (!held.length) await page.waitForTimeout(20);
+  await eventually(() => assert.ok(held.length));
   await page.getByRole('combobox').selectOption('error');
   await page.evaluate(() => new Promise((drawn) => { requestAnimationFrame(drawn); }));
   const late = page.waitForResponse(/log\?level=info/);

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
+import { eventually } from '../api/harness.mjs';
 import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -63,8 +64,8 @@ test('a Mermaid diagram is drawn, and a wrong one says why and stays text', opts
   await until(page, () => parseFloat(document.querySelector('.code-frame').style.height) > 40);
   const drawn = await first.locator('svg style').textContent();
   await page.emulateMedia({ colorScheme: 'dark' });
-  for (let i = 0; i < 200 && await first.locator('svg style').textContent() === drawn; i++) await page.waitForTimeout(25);
-  assert.notEqual((await first.locator('svg style').textContent()).replace(/drawing-\d+/g, ''), drawn.replace(/drawing-\d+/g, ''), 'it follows the page into the dark');
+  const colours = (style) => style.replace(/drawing-\d+/g, '');
+  await eventually(async () => assert.notEqual(colours(await first.locator('svg style').textContent()), colours(drawn), 'it follows the page into the dark'));
   await page.emulateMedia({ colorScheme: 'light' });
   await page.locator('.code-problem:not([hidden])').waitFor();
   assert.equal(await page.locator('.code').nth(1).locator('pre').isVisible(), true);

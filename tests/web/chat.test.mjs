@@ -1,6 +1,7 @@
 // The page with the demo model: chat, stop, reload in mid-answer, versions, rename, delete, search.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { lasting } from '../api/harness.mjs';
 import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -62,7 +63,7 @@ test('stop keeps what was generated', opts, async () => {
   const scripted = await openHouse({ fake: true }); // an answer that lasts until it is stopped
   const page = await scripted.page();
   const words = Array.from({ length: 400 }, (_, i) => `word${i}`).join(' ');
-  await say(page, `fake:${JSON.stringify({ text: words, token_ms: 50 })}`);
+  await say(page, `fake:${JSON.stringify({ text: words, token_ms: lasting(50) })}`);
   await until(page, () => document.querySelector('.message.assistant .answer')?.textContent.includes('word2'));
   assert.equal(await lastAnswer(page).getAttribute('data-status'), 'running');
   await page.click('#stop');

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:f
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { demo } from '../api/harness.mjs';
+import { demo, eventually, lasting } from '../api/harness.mjs';
 import { addUpstream, FakeUpstream } from '../api/upstream_rig.mjs';
 import { axe, RULES } from './axe.mjs';
 import { answered, noBrowser, openHouse, order, until } from './page.mjs';
@@ -22,7 +22,7 @@ before(async () => {
   await addUpstream(house.server, 'near', up.url, ['far-model']);
   const added = await house.server.json('POST', '/api/admin/registry', { name: 'second', path: path.join(models, 'second') });
   assert.equal(added.status, 201, added.text);
-  for (let n = 0; n < 200 && (await house.server.json('GET', '/v1/models/second')).body.sluice?.chat_template === undefined; n++) await new Promise((wake) => { setTimeout(wake, 50); });
+  await eventually(async () => assert.notEqual((await house.server.json('GET', '/v1/models/second')).body.sluice?.chat_template, undefined));
   first = (await house.server.json('GET', '/api/status')).body.model.id;
   page = await house.page();
   await until(page, () => document.querySelector('#model:not([hidden]) .model-name')?.textContent);
@@ -67,7 +67,8 @@ test('further models are chosen in the message box, by mouse or keyboard', opts,
 });
 
 test('one message is answered by all at once; one is stopped, the page reloaded, and each goes on by itself', opts, async () => {
-  await send(order({ text: 'Near by, a word at a time, and for a good while yet.', token_ms: 250 }));
+  up.knobs = { words, delay: lasting(300) };
+  await send(order({ text: 'Near by, a word at a time, and for a good while yet.', token_ms: lasting(250) }));
   await until(page, () => document.querySelectorAll('.beside-column[data-status=running]').length === 3);
   assert.deepEqual(await heads(), [first, 'second', 'far-model']);
   await until(page, () => [...document.querySelectorAll('.beside-column .answer')].every((a) => a.innerText.trim()));
@@ -110,13 +111,13 @@ test('one answer is used: the chat goes on with its model, and the others stay a
 
 test('a model that the limit of answers at once refuses says so in its column, and is asked again from there', opts, async () => {
   // The title of the chat before is an answer of this user as well, while it is made.
-  for (const end = Date.now() + 20000; !/\/title status=/.test(house.server.log) && Date.now() < end;) await page.waitForTimeout(100);
+  await house.server.logs(/\/title status=/);
   assert.equal((await house.server.json('PATCH', '/api/admin/settings', { user_max_jobs: 2 })).status, 200);
-  up.knobs = { words: ['Far.'], delay: 6000 }; // whichever of the two is refused, there is no place when it is asked once more
+  up.knobs = { words: ['Far.'], delay: lasting(6000) }; // whichever of the two is refused, there is no place when it is asked once more
   await page.goto(`${house.server.url}/#/`);
   await page.waitForSelector('#welcome:not([hidden])');
   await choose('second', 'far-model');
-  await send(order({ text: 'Slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow.', token_ms: 250 }));
+  await send(order({ text: 'Slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow, slow.', token_ms: lasting(250) }));
   const refused = page.locator('.beside-slot .problem');
   await until(page, () => document.querySelectorAll('.beside-column[data-status=running]').length === 2 && document.querySelector('.beside-slot .problem'));
   assert.match(await refused.innerText(), /as many answers running as/);
@@ -130,11 +131,12 @@ test('a model that the limit of answers at once refuses says so in its column, a
 });
 
 test('what is typed meanwhile waits for the last of them; a model that is chosen alone ends the comparison', opts, async () => {
-  up.knobs = { words: ['Far ', 'and ', 'slow.'], delay: 300 };
+  up.knobs = { words: ['Far ', 'and ', 'slow.'], delay: lasting(500) };
   await send(order({ text: 'Quick.' }));
   await until(page, () => document.querySelectorAll('.beside-column[data-status=done]').length >= 1 && document.querySelector('.beside-column[data-status=running]'));
   await send(order({ text: 'Next.' }));
   await page.locator('#queued:not([hidden])').waitFor();
+  up.knobs = { words: ['Far.'] };
   await until(page, () => [...document.querySelectorAll('.beside-column .answer')].map((a) => a.innerText.trim()).includes('Next.'));
   await until(page, () => [...document.querySelectorAll('.beside')].at(-1).querySelectorAll('.beside-column[data-status=done]').length === 3);
   const { messages } = await stored();
@@ -170,16 +172,16 @@ test('a stop is for the models too that are about to be asked', opts, async () =
   await page.goto(`${house.server.url}/#/`);
   await page.waitForSelector('#welcome:not([hidden])');
   await choose('second', 'far-model');
-  up.knobs = { words, delay: 300 };
+  up.knobs = { words, delay: 3000 };
   let held = 0, release;
   const released = new Promise((done) => { release = done; });
   await page.route('**/messages', async (route) => {
     if (route.request().postData()?.includes('regenerate')) { held++; await released; }
     await route.continue();
   });
-  await send(order({ text: 'Slow, slow, slow, slow, slow, slow, slow, slow.', token_ms: 250 }));
+  await send(order({ text: 'Slow, slow, slow, slow, slow, slow, slow, slow.', token_ms: 5000 }));
   await until(page, () => document.querySelector('.beside-column[data-status=running]'));
-  while (held < 2) await page.waitForTimeout(20);
+  await eventually(() => assert.ok(held >= 2));
   await page.click('#stop');
   await until(page, () => document.querySelector('.beside-column[data-status=stopped]'));
   release();

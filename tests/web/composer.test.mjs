@@ -1,6 +1,7 @@
 // The message box and the bar on top: model and effort, "+", the ring, the queue, the title's menu, temporary chats, the palette.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { eventually, lasting } from '../api/harness.mjs';
 import { answered, closeSettings, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -103,7 +104,7 @@ test('"+" attaches files, uses prompts, opens tools and instructions', opts, asy
 
 test('a message written while an answer runs waits, can be taken back, and goes when the answer is done', opts, async () => {
   await fresh();
-  await say(page, order({ text: words(60), token_ms: 40 }));
+  await say(page, order({ text: words(60), token_ms: lasting(40) }));
   await until(page, () => document.querySelector('.message.assistant .answer')?.textContent.includes('word2'));
   await page.fill('#composer-text', 'taken back');
   await page.press('#composer-text', 'Enter');
@@ -124,7 +125,7 @@ test('a message written while an answer runs waits, can be taken back, and goes 
 
 test('after a stop what waited is back in the box', opts, async () => {
   await fresh();
-  await say(page, order({ text: words(400), token_ms: 40 }));
+  await say(page, order({ text: words(400), token_ms: lasting(40) }));
   await until(page, () => document.querySelector('.message.assistant .answer')?.textContent.includes('word2'));
   await page.fill('#composer-text', 'and then');
   await page.press('#composer-text', 'Enter');
@@ -146,8 +147,7 @@ test('the title opens what can be done with the chat', opts, async () => {
   await page.locator('.menu .i-pin').click();
   await until(page, () => document.querySelector('.conversation[data-current][data-pinned], .conversation[data-current]'));
   await until(page, () => !document.querySelector('.menu'));
-  for (let i = 0; i < 50 && !(await stored()).pinned; i++) await page.waitForTimeout(50);
-  assert.equal((await stored()).pinned, true);
+  await eventually(async () => assert.equal((await stored()).pinned, true));
   await page.click('#share');
   await page.waitForSelector('#share-dialog[open]');
   await page.click('#share-dialog .dialog-close');
@@ -176,7 +176,7 @@ test('a temporary chat answers, remembers itself while it is open, and leaves no
   await answered(page);
   assert.equal((await chats()).length, before);
   assert.match(page.url(), /#\/$/);
-  await page.fill('#composer-text', order({ text: words(400), token_ms: 40 }));
+  await page.fill('#composer-text', order({ text: words(400), token_ms: lasting(40) }));
   await page.press('#composer-text', 'Enter');
   await until(page, () => [...document.querySelectorAll('.message.assistant .answer')].at(-1)?.textContent.includes('word2'));
   await page.click('#stop');

@@ -1,6 +1,7 @@
 // The conversation in the page: going on, forking, deleting from here, versions by keyboard, calls, and two devices at once.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { lasting } from '../api/harness.mjs';
 import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -19,7 +20,7 @@ const conversation = async (p = page) => (await house.server.json('GET', `/api/c
 test('a stopped answer continues in its place', opts, async () => {
   await fresh();
   const words = Array.from({ length: 60 }, (_, i) => `word${i}`).join(' ');
-  await say(page, order({ text: words, token_ms: 20 }));
+  await say(page, order({ text: words, token_ms: lasting(20) }));
   await until(page, () => document.querySelector('.message.assistant .answer')?.textContent.includes('word3'));
   await page.click('#stop');
   const stopped = await answered(page);
@@ -101,7 +102,7 @@ test('another device: a message appears and its answer grows; what is deleted go
   const there = await house.page(); // its own cookies: another device
   await there.goto(page.url());
   await there.waitForSelector('.message.assistant');
-  await say(page, order({ text: 'Seen from afar.', token_ms: 100 }));
+  await say(page, order({ text: 'Seen from afar.', token_ms: lasting(100) }));
   await until(there, () => document.querySelectorAll('.message.assistant').length === 2);
   assert.deepEqual(await answered(there), await answered(page));
   const { messages } = await conversation();
@@ -182,7 +183,7 @@ test('an answer is read once, though a look at what is new takes it up before it
       if (!whole.startsWith(text)) window.wrong.push(text);
     }).observe(document.querySelector('#thread'), { subtree: true, childList: true, characterData: true });
   }, words);
-  await page.fill('#composer-text', order({ text: words, token_ms: 10 }));
+  await page.fill('#composer-text', order({ text: words, token_ms: lasting(10) }));
   await page.press('#composer-text', 'Enter');
   await until(page, () => {
     document.dispatchEvent(new Event('visibilitychange'));

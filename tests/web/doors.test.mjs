@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:f
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { demo, sideModels, sleep, slow } from '../api/harness.mjs';
+import { demo, eventually, sideModels } from '../api/harness.mjs';
 import { FakeUpstream, addUpstream } from '../api/upstream_rig.mjs';
 import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
 
@@ -35,23 +35,23 @@ const chats = ['demo-model', 'second', ...Object.keys(far)];
 test('one key lists them all, and each answers it', opts, async () => {
   const s = house.server;
   const ids = async () => (await s.json('GET', '/v1/models', undefined, user)).body.data.map((m) => m.id).sort();
-  for (const end = Date.now() + 20000 * slow; (await ids()).length < 6; await sleep(50)) assert.ok(Date.now() < end, await ids());
-  assert.deepEqual(await ids(), [...chats, 'bert'].sort());
+  await eventually(async () => assert.deepEqual(await ids(), [...chats, 'bert'].sort()));
   for (const model of chats) {
-    let r;
-    for (const end = Date.now() + 20000 * slow; ; await sleep(100)) { // one that was just added is begun with a moment later
-      r = await s.json('POST', '/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hi.' }], max_tokens: 5 }, user);
-      if (r.status !== 503 || r.body.error.reason !== 'model_loading' || Date.now() > end) break;
-    }
+    const r = await eventually(async () => { // one that was just added is begun with a moment later
+      const now = await s.json('POST', '/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hi.' }], max_tokens: 5 }, user);
+      assert.notEqual(now.body.error?.reason, 'model_loading', now.text);
+      return now;
+    }, 100);
     assert.equal(r.status, 200, `${model}: ${r.text}`);
     assert.equal(r.body.model, model);
     if (far[model]) assert.equal(r.body.choices[0].message.content, far[model]);
   }
-  for (const end = Date.now() + 20000 * slow; ; await sleep(50)) {
+  const embedded = await eventually(async () => {
     const r = await s.json('POST', '/v1/embeddings', { model: 'bert', input: 'a river' }, user);
-    if (r.status === 200) { assert.ok(r.body.data[0].embedding.length > 0); break; }
-    assert.ok(r.status === 503 && Date.now() < end, r.text);
-  }
+    assert.notEqual(r.status, 503, r.text);
+    return r;
+  });
+  assert.ok(embedded.status === 200 && embedded.body.data[0].embedding.length > 0, embedded.text);
   assert.equal((await s.json('POST', '/v1/chat/completions', { model: 'bert', messages: [{ role: 'user', content: 'Hi.' }] }, user)).status, 404);
 });
 
@@ -77,7 +77,7 @@ test('the page offers those that chat, each answers there, and each chat remembe
   assert.equal(new Set(Object.values(places)).size, chats.length);
   for (const model of chats.toReversed()) {
     await page.goto(places[model]);
-    for (const end = Date.now() + 15000 * slow; (await shown().catch(() => '')) !== model; await sleep(30)) assert.ok(Date.now() < end, `${model}: ${await shown()}`);
+    await eventually(async () => assert.equal(await shown(), model));
   }
   assert.deepEqual(house.problems, []);
 });

@@ -1,8 +1,7 @@
 // What somebody hears who works with a keyboard and a screen reader: the element with the focus, as the browser's accessibility tree
 // describes it to such programs, and what the page's live regions say meanwhile.
 import assert from 'node:assert/strict';
-import { sleep } from '../api/harness.mjs';
-import { patience } from './page.mjs';
+import { eventually } from '../api/harness.mjs';
 
 const STATES = ['expanded', 'checked', 'pressed', 'selected', 'disabled', 'required', 'invalid', 'modal'];
 
@@ -57,11 +56,11 @@ export async function reader(page) {
 
     /** Waits until the focus is on such an element, and gives it. */
     async at(role, name) {
-      for (const end = Date.now() + patience; ; await sleep(20)) {
+      return eventually(async () => {
         const now = await focus();
-        if (fits(now, role, name)) return now;
-        if (Date.now() > end) assert.fail(`the focus is on ${JSON.stringify(now)}, not on ${role} ${name}`);
-      }
+        assert.ok(fits(now, role, name), `the focus is on ${JSON.stringify(now)}, not on ${role} ${name}`);
+        return now;
+      }, 20);
     },
     /** Goes by Tab (or another key) to such an element, and gives it. Each stop on the way has a role and a name, and can be seen. */
     async to(role, name, key = 'Tab', most = 70) {
@@ -77,11 +76,11 @@ export async function reader(page) {
     },
     /** Waits until something like it was said; gives all that was said since the last time. */
     async hears(pattern) {
-      for (const end = Date.now() + patience; ; await sleep(20)) {
+      await eventually(async () => {
         const said = await page.evaluate(() => window.said);
-        if (said.some((s) => pattern.test(s))) return page.evaluate(() => window.said.splice(0));
-        if (Date.now() > end) assert.fail(`never said ${pattern}: ${JSON.stringify(said)}`);
-      }
+        assert.ok(said.some((s) => pattern.test(s)), `never said ${pattern}: ${JSON.stringify(said)}`);
+      }, 20);
+      return page.evaluate(() => window.said.splice(0));
     },
     said: () => page.evaluate(() => window.said.splice(0)),
   };

@@ -82,9 +82,12 @@ test('a row is pinned, tagged, archived and put into the trash, and comes back',
   await until(page, () => ![...document.querySelectorAll('.conversation-title')].some((n) => n.textContent === 'Made 399'));
   await find('is:archived');
   assert.deepEqual(await titles(), [name]);
-  await page.route('**/api/conversations/bulk', (route) => setTimeout(() => route.continue(), 300), { times: 1 });
+  let go;
+  const held = new Promise((resolve) => { go = resolve; });
+  await page.route('**/api/conversations/bulk', async (route) => { await held; await route.continue(); }, { times: 1 });
   await menu(name, 'Delete');
-  assert.equal(await page.locator('.toast-action').count(), 0); // to take the archiving back is no longer offered
+  await until(page, () => !document.querySelector('.toast-action')); // to take the archiving back is no longer offered
+  go();
   await page.click('.toast-action'); // the deletion is taken back
   await until(page, () => document.querySelectorAll('.conversation').length === 1);
   await menu(name, 'Delete');

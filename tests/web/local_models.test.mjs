@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:f
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { demo } from '../api/harness.mjs';
+import { demo, eventually } from '../api/harness.mjs';
 import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -55,7 +55,7 @@ test('one that has no room beside those that stay says so in the reader\'s words
   assert.equal((await house.server.json('PATCH', `/api/admin/registry/${items[0].id}`, { pinned: true })).status, 200);
   const added = await house.server.json('POST', '/api/admin/registry', { name: 'third', path: path.join(models, 'third') });
   assert.equal(added.status, 201, added.text);
-  for (let n = 0; n < 200 && (await house.server.json('GET', '/v1/models/third')).body.sluice?.chat_template === undefined; n++) await page.waitForTimeout(50);
+  await eventually(async () => assert.notEqual((await house.server.json('GET', '/v1/models/third')).body.sluice?.chat_template, undefined));
   await page.click('#model');
   await page.getByRole('menuitemradio', { name: /third/ }).click();
   await until(page, () => document.querySelector('#model .model-name').textContent === 'third');

@@ -1,6 +1,7 @@
 // What an answer may look like, and that a streamed one ends as the same elements as one that came whole.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { eventually } from '../api/harness.mjs';
 import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -169,7 +170,7 @@ test('formulas for which a text had no time are drawn when they come near the sc
     const on = (n) => { const { top, bottom } = n.getBoundingClientRect(); return bottom > 0 && top < innerHeight; };
     return [...document.querySelectorAll('.message.assistant:last-child .math')].filter((n) => on(n) && !n.matches('.drawn')).length;
   });
-  const allDrawn = async () => { for (const end = Date.now() + 20000; await late();) { assert.ok(Date.now() < end, `${await late()} on the screen are source`); await page.waitForTimeout(100); } };
+  const allDrawn = () => eventually(async () => assert.equal(await late(), 0, 'on the screen are source'), 100);
   await page.waitForTimeout(6500); // the second try is over, too
   await page.evaluate(() => { document.querySelector('#scroller').scrollTop = document.querySelector('#scroller').scrollHeight; });
   await allDrawn();

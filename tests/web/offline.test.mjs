@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, readFileSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { top } from '../api/harness.mjs';
+import { atRest, eventually, top } from '../api/harness.mjs';
 import { answered, closeSettings, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -38,7 +38,10 @@ const signIn = async () => {
   await page.click('#login-form .primary');
   await page.waitForSelector('#app:not([hidden])');
 };
-const waitKept = async (name, what) => { for (let i = 0; i < 100 && !(await kept(name)).some((u) => u.includes(what)); i++) await page.waitForTimeout(50); assert.ok((await kept(name)).some((u) => u.includes(what)), `${what} in ${await kept(name)}`); };
+const waitKept = (name, what) => eventually(async () => {
+  const all = await kept(name);
+  assert.ok(all.some((u) => u.includes(what)), `${what} in ${all}`);
+});
 
 test('nothing is kept until somebody asks for it; then the newest chats are, and no token', opts, async () => {
   await say(page, order({ text: 'The fox is **red**.' }));
@@ -85,8 +88,7 @@ test('a chat that was deleted elsewhere goes when the page begins; so does what 
   assert.equal((await house.server.request('DELETE', `/api/conversations/${id}`)).status, 204);
   const problems = house.problems.length;
   await page.reload();
-  for (let i = 0; i < 100 && (await kept('read')).some((u) => u.includes(`/conversations/${id}?`) || u.includes('/999?')); i++) await page.waitForTimeout(50);
-  assert.deepEqual((await kept('read')).filter((u) => u.includes(`/conversations/${id}?`) || u.includes('/999?')), []);
+  await eventually(async () => assert.deepEqual((await kept('read')).filter((u) => u.includes(`/conversations/${id}?`) || u.includes('/999?')), []));
   await page.waitForTimeout(300);
   house.problems.splice(problems); // the 404, which the browser writes into its console
 });
@@ -109,8 +111,7 @@ test('new code runs at once, with the network, and nothing of the old version is
   await page.waitForSelector('#app:not([hidden])');
   assert.equal(await page.evaluate(() => globalThis.isNew), 2);
   const old = async () => (await kept('page')).filter((u) => u.startsWith('/v/') && !u.startsWith(`/v/${version}/`));
-  for (let i = 0; i < 200 && (await old()).length; i++) await page.waitForTimeout(25);
-  assert.deepEqual(await old(), []);
+  await eventually(async () => assert.deepEqual(await old(), []));
   assert.ok((await kept('page')).includes(`/v/${version}/js/theme.js`));
 });
 
@@ -126,8 +127,7 @@ test('turned off, nothing is left; on again, and signed out, no chat is', opts, 
   await page.click('#account');
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.waitForSelector('#login:not([hidden])');
-  for (let i = 0; i < 100 && (await kept('read')).length; i++) await page.waitForTimeout(50);
-  assert.deepEqual(await kept('read'), []);
+  await eventually(async () => assert.deepEqual(await kept('read'), []));
   await signIn();
 });
 
@@ -139,8 +139,7 @@ test('signing out without a network leaves no chat on the device', opts, async (
   const problems = house.problems.length;
   await page.click('#account');
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
-  for (let i = 0; i < 100 && (await kept('read')).length; i++) await page.waitForTimeout(50);
-  assert.deepEqual(await kept('read'), []);
+  await eventually(async () => assert.deepEqual(await kept('read'), []));
   await page.unrouteAll();
   house.problems.splice(problems);
 });
@@ -148,7 +147,7 @@ test('signing out without a network leaves no chat on the device', opts, async (
 test('off and on again in one page', opts, async () => {
   await page.reload();
   await page.waitForSelector('#app:not([hidden])');
-  const becomes = async (n) => { for (let i = 0; i < 100 && await registered() !== n; i++) await page.waitForTimeout(50); assert.equal(await registered(), n); };
+  const becomes = (n) => eventually(async () => assert.equal(await registered(), n));
   for (let i = 0; i < 2; i++) {
     await toggle();
     await becomes(0);
@@ -183,6 +182,7 @@ test('without the server list and chats are read, with the newest code', opts, a
   await waitKept('read', `/api/conversations/${/#\/c\/(\w+)/.exec(at)[1]}?`);
   await waitKept('page', '/js/theme.js');
   await page.waitForTimeout(1500); // what changed is being fetched anew
+  await atRest(house.server.childrenOf(house.server.pid('nginx')));
   await house.server.stop();
   await page.reload();
   await page.waitForSelector('.message.assistant .answer strong');

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { appCode, realProvider } from '../api/oidc_rig.mjs';
-import { noBrowser, openHouse, openSettings, patience, until } from './page.mjs';
+import { noBrowser, openHouse, openSettings, until } from './page.mjs';
 
 const skip = noBrowser;
 const PASSWORD = 'paulas password';
@@ -21,7 +21,6 @@ after(async () => { await house?.close(); await provider?.stop(); });
 async function stranger(where = '/', options = {}) {
   const context = await house.browser.newContext({ viewport: { width: 1000, height: 900 }, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(patience);
   page.on('pageerror', (e) => house.problems.push(`script: ${e.message}`));
   page.on('console', (m) => { if (page.url().startsWith(house.server.url) && /Content Security Policy|Refused to|^no string for/.test(m.text())) house.problems.push(m.text()); });
   await page.goto(house.server.url + where);

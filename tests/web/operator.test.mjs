@@ -1,8 +1,9 @@
 // The operator's page where it used to mislead: invitations, buttons that name what they do, charts, a status without a model.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { eventually } from '../api/harness.mjs';
 import { chatgpt } from '../api/exports.mjs';
-import { noBrowser, openHouse, openSettings, order, patience, until } from './page.mjs';
+import { noBrowser, openHouse, openSettings, order, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page;
@@ -56,7 +57,7 @@ test('the first page of an operator begins with what needs a hand', opts, async 
 test('the overview shows what was counted', opts, async () => {
   for (const text of ['one two three', 'four five']) await house.server.chat({ messages: [{ role: 'user', content: order({ text }) }] });
   const daily = async () => (await house.server.json('GET', '/api/admin/usage/daily')).body;
-  while ((await daily()).total.requests < 2) await page.waitForTimeout(50); // rows are written after the replies
+  await eventually(async () => assert.ok((await daily()).total.requests >= 2)); // rows are written after the replies
   const before = await daily();
   const tokens = before.total.prompt_tokens + before.total.completion_tokens;
   assert.ok(tokens > 0);
@@ -155,7 +156,6 @@ test('while sign-up is closed no invitation is made; one press opens it, and the
   await house.server.json('PATCH', '/api/admin/settings', { sign_up: 'closed' });
 
   const guest = await (await house.browser.newContext()).newPage();
-  guest.setDefaultTimeout(patience);
   await guest.goto(`${house.server.url}/#/invite/${made.invite}`);
   await guest.waitForSelector('#sign-up-error:not([hidden])');
   assert.equal(await guest.innerText('#sign-up-error'), 'Sign-up is closed. Ask an admin for an account.');

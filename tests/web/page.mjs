@@ -1,6 +1,6 @@
 // A browser on the page of a running server: shared by the page's tests.
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import { load, sleep, slow, start } from '../api/harness.mjs';
+import { eventually, load, PATIENCE, start } from '../api/harness.mjs';
 
 // The browser without its windows first: the same engine for a third less of the processor.
 const places = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
@@ -10,9 +10,6 @@ export const executablePath = places.find((file) => existsSync(file) && !isSnap(
 const quiet = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync'];
 
-/** ms: how long a page may take for what it shows at once on a machine that has nothing else to do. */
-export const patience = 15000 * slow;
-
 /** Why the page's tests cannot run here, or false. */
 export const noBrowser = executablePath ? false : 'no Chromium or Chrome on this machine (a snap cannot be driven)';
 
@@ -20,7 +17,13 @@ export const noBrowser = executablePath ? false : 'no Chromium or Chrome on this
 export async function openHouse(options) {
   const server = await start(options);
   const { default: playwright } = await load('playwright-core');
-  const browser = await playwright.chromium.launch({ executablePath, args: quiet });
+  const browser = await playwright.chromium.launch({ executablePath, args: quiet, timeout: PATIENCE });
+  const open = browser.newContext.bind(browser);
+  browser.newContext = async (options) => {
+    const context = await open(options);
+    context.setDefaultTimeout(PATIENCE);
+    return context;
+  };
   const problems = [];
   let cookies = []; // of a session that pages share: a password is made slow to try
   return {
@@ -35,7 +38,6 @@ export async function openHouse(options) {
       const c = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...context });
       await c.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.url });
       const page = await c.newPage();
-      page.setDefaultTimeout(patience);
       page.on('pageerror', (e) => problems.push(`script: ${e.message}`));
       page.on('console', (m) => { if (/Content Security Policy|Refused to|^no string for/.test(m.text())) problems.push(`console: ${m.text()}`); });
       if (!alone) await c.addCookies(cookies);
@@ -54,12 +56,13 @@ export async function openHouse(options) {
 }
 
 /** Polls a condition in the page. (Playwright's own waitForFunction needs eval, which the page's policy forbids.) */
-export async function until(page, condition, ms = patience) {
-  for (const end = Date.now() + ms; !await page.evaluate(condition);) {
-    if (Date.now() > end) throw new Error(`not within ${ms} ms: ${condition}`);
-    await sleep(20);
-  }
-}
+export const until = (page, condition) => eventually(async () => { if (!await page.evaluate(condition)) throw new Error(`never: ${condition}`); }, 20);
+
+/** Waits until nothing fades or slides in any more; what turns for ever may. */
+export const still = (page) => until(page, async () => {
+  await new Promise((drawn) => { requestAnimationFrame(() => requestAnimationFrame(drawn)); });
+  return document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getComputedTiming().iterations === Infinity);
+});
 
 /** A message that tells the scripted engine (`fake: true`) what to answer. */
 export const order = (o) => `fake:${JSON.stringify(o)}`;

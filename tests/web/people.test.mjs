@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, test } from 'node:test';
+import { eventually } from '../api/harness.mjs';
 import { startMcp } from '../api/mcp_server.mjs';
-import { noBrowser, openHouse, openSettings, patience, until } from './page.mjs';
+import { noBrowser, openHouse, openSettings, until } from './page.mjs';
 
 let house, admin, link;
 const skip = noBrowser;
@@ -32,7 +33,6 @@ async function stranger(where = '/') {
   const context = await house.browser.newContext({ viewport: { width: 1000, height: 900 } });
   await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: house.server.url });
   const page = await context.newPage();
-  page.setDefaultTimeout(patience);
   page.on('pageerror', (e) => house.problems.push(`script: ${e.message}`));
   page.on('console', (m) => { if (/Content Security Policy|Refused to/.test(m.text())) house.problems.push(m.text()); });
   await page.goto(house.server.url + where);
@@ -192,11 +192,11 @@ test('a group\'s window asks before changes are lost; what is changed while a sa
   const held = [];
   await admin.route('**/api/admin/registry', (route) => held.push(route)); // the save is done, and not drawn yet
   await dialog.getByRole('button', { name: 'Save' }).click();
-  for (let i = 0; i < 200 && !held.length; i++) await admin.waitForTimeout(20);
+  await eventually(() => assert.ok(held.length));
   const description = dialog.locator('input[maxlength="200"]').first();
   await description.fill('Reads papers');
   await description.press('Enter');
-  for (let i = 0; i < 200 && held.length < 2; i++) await admin.waitForTimeout(20);
+  await eventually(() => assert.ok(held.length >= 2));
   await admin.unroute('**/api/admin/registry');
   for (const route of held) await route.continue();
   const read = async () => (await house.server.json('GET', `/api/groups/${made.id}`)).body;
@@ -204,8 +204,7 @@ test('a group\'s window asks before changes are lost; what is changed while a sa
   await box.uncheck();
   await dialog.getByRole('button', { name: 'Save' }).click();
   await until(admin, () => document.querySelectorAll('.toast').length && document.querySelector('.person .primary').disabled);
-  for (let i = 0; i < 200 && (await read()).tool_servers.length; i++) await admin.waitForTimeout(20);
-  assert.deepEqual((await read()).tool_servers, []);
+  await eventually(async () => assert.deepEqual((await read()).tool_servers, []));
   await admin.keyboard.press('Escape'); // nothing is lost, nothing is asked
   await dialog.waitFor({ state: 'detached' });
   await admin.locator('.name-button', { hasText: 'Chemistry' }).click();
@@ -231,7 +230,7 @@ test('what is drawn again takes nothing from the hand: text, a press that wants 
   await admin.route(`**/api/users/${erna.id}`, (route) => { held.push(route); });
   await dialog.locator('.limits input').first().fill('99');
   await dialog.locator('.limits .primary').click();
-  while (!held.length) await admin.waitForTimeout(10);
+  await eventually(() => assert.ok(held.length));
   await disable.click();
   assert.match(await disable.getAttribute('class'), /danger/);
   await held[0].continue();

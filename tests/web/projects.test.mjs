@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { sleep, slow } from '../api/harness.mjs';
+import { eventually } from '../api/harness.mjs';
 import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -28,13 +28,7 @@ const inFolder = () => page.locator('.project-chat a').allInnerTexts();
 const listed = () => page.locator('.conversation-title').allInnerTexts();
 const count = (name) => folder(name).locator('.project-count').innerText();
 const row = (title) => page.locator('.conversation', { has: page.locator('.conversation-title', { hasText: title }) });
-const becomes = async (what, expected) => {
-  for (const end = Date.now() + 10000 * slow; ; await sleep(30)) {
-    const now = await what();
-    if (JSON.stringify(now) === JSON.stringify(expected)) return;
-    if (Date.now() > end) assert.deepEqual(now, expected);
-  }
-};
+const becomes = (what, expected) => eventually(async () => assert.deepEqual(await what(), expected));
 const projectMenu = async (name, icon) => {
   await folder(name).hover();
   await folder(name).locator('.icon-button').click();
@@ -69,7 +63,7 @@ test('without a project nothing of them is loaded; one is made with a name, and 
 
 test('a chat that begins in a project stands in its folder and not in the list; its sources open the place', opts, async () => {
   const [p] = (await api('GET', '/api/projects')).items;
-  while ((await api('GET', `/api/projects/${p.id}`)).indexing) await sleep(50);
+  await eventually(async () => assert.ok(!(await api('GET', `/api/projects/${p.id}`)).indexing));
   await say(page, `Where did the heron land? ${order({ text: 'Beside the lighthouse [1], says the log. `[1]` in code and [99] are none.' })}`);
   await answered(page);
   await becomes(() => count('Birds'), '1');

@@ -1,7 +1,7 @@
 // Every page and dialog, one after the other: what axe looks at, and what screenshots.mjs takes. Menus and the admin's
 // sections are walked as they are found, so that what is added there comes here by itself; the rest is a line in EXTRA.
 import { startMcp } from '../api/mcp_server.mjs';
-import { answered, closeSettings, openSettings, order, say, until } from './page.mjs';
+import { answered, closeSettings, openSettings, order, say, still, until } from './page.mjs';
 
 /** An answer with all that Markdown has. */
 export const SAMPLE = `## Tides in one page
@@ -64,10 +64,11 @@ async function* menuOf(page, button, name, begin) {
     const here = page.url();
     await page.evaluate(() => document.querySelectorAll('.toast').forEach((n) => n.remove()));
     await item.click();
-    const what = await page.waitForSelector('dialog[open], .toast, #admin', { timeout: 1500 }).catch(() => null);
+    const what = await page.waitForSelector('dialog[open], .toast, #admin', { timeout: 5000 }).catch(() => null);
     const opened = what && await page.$('dialog[open]');
     if (opened) {
       await page.waitForTimeout(150); // its list arrives
+      await still(page);
       yield { name: (await opened.getAttribute('id')) ?? `${name}-${i}`, page };
     }
     await closeDialogs(page);
@@ -182,6 +183,7 @@ export async function* scenes(house, context = {}) {
   await list();
   await page.fill('#search', 'tides');
   await page.waitForTimeout(400);
+  await still(page);
   yield { name: 'search', page };
   await page.fill('#search', '');
   await page.locator('.conversation').first().waitFor();
@@ -245,6 +247,7 @@ export async function* scenes(house, context = {}) {
   for (const section of sections) {
     await page.click(`#sections a[href="${section}"]`);
     await page.waitForTimeout(250);
+    await still(page);
     yield { name: `admin-${section.replace(/\W/g, '')}`, page };
     if (section !== '#/models') continue;
     await page.locator('#view .admin-block button:not(:disabled)').first().click();
@@ -268,6 +271,7 @@ export async function* scenes(house, context = {}) {
   for (const section of await page.locator('.settings-tab').evaluateAll((all) => all.map((tab) => tab.dataset.section))) {
     await openSettings(page, section);
     await page.waitForTimeout(150); // its parts arrive
+    await still(page);
     yield { name: `settings-${section}`, page };
   }
   if (await page.locator('.settings-back').isVisible()) await page.click('.settings-back');

@@ -4,10 +4,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { load, sleep, top } from '../api/harness.mjs';
+import { load, top } from '../api/harness.mjs';
 import { startMcp } from '../api/mcp_server.mjs';
 import { FakePeer } from '../api/oauth_rig.mjs';
-import { answered, closeSettings, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
+import { answered, closeSettings, noBrowser, openHouse, openSettings, order, say, still, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 const pictures = process.env.SLUICE_PICTURES;
@@ -232,7 +232,7 @@ test('by keyboard alone, and clean for axe in both themes, on a phone in German 
   };
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
-    await sleep(200);
+    await still(page);
     await clean(page, `question, ${colorScheme}`);
     await picture(`tools-axe-${colorScheme}`);
   }
@@ -240,7 +240,7 @@ test('by keyboard alone, and clean for axe in both themes, on a phone in German 
   await page.keyboard.press('Enter');
   await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
   await answered(page);
-  await sleep(800); // new text appears gently
+  await still(page); // new text appears gently
   await clean(page, 'result');
   const phone = await house.page({ viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true, locale: 'de-DE', colorScheme: 'dark' });
   const id = /#\/c\/(\w+)/.exec(page.url())[1];

@@ -1,6 +1,7 @@
 // What goes wrong, as the page tells it: which trouble it is, what to do, in the reader's language; and nothing is left behind.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { eventually, lasting } from '../api/harness.mjs';
 import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -108,33 +109,33 @@ test('a search without a network shows no rows that answer something else', opts
   await until(page, () => /You’re offline/.test(document.querySelector('#conversations').textContent));
   assert.equal(await page.locator('.conversation').count(), 0);
   await page.context().setOffline(false);
-  await until(page, () => /No results/.test(document.querySelector('#conversations').textContent), 20000);
+  await until(page, () => /No results/.test(document.querySelector('#conversations').textContent));
   await page.fill('#search', '');
   await until(page, () => document.querySelectorAll('.conversation').length > 0);
 });
 
 test('what is wrong with the model is told apart, each with what to do', opts, async () => {
-  const told = async (engine) => {
+  const told = async (engine, words, welcome) => {
     await page.route('**/api/status', async (route) => {
       const reply = await route.fetch();
       route.fulfill({ response: reply, json: { ...await reply.json(), engine: { error: null, ...engine } } });
     });
     await page.goto(`${house.server.url}/#/`);
     await page.reload();
-    await until(page, () => document.querySelector('#engine-words').textContent);
-    await page.waitForTimeout(50);
-    const said = [await page.textContent('#engine-words'), await page.textContent('#welcome-model')];
+    await eventually(async () => {
+      assert.equal(await page.textContent('#engine-words'), words);
+      assert.match(await page.textContent('#welcome-model'), welcome);
+    });
     await page.unroute('**/api/status');
-    return said;
   };
-  assert.deepEqual(await told({ state: 'down', reason: 'model_unloaded' }), ['No model loaded', 'No model is loaded. Load a model']);
+  await told({ state: 'down', reason: 'model_unloaded' }, 'No model loaded', /^No model is loaded. Load a model$/);
   const n = await chats();
   await send(page, 'Hello?');
   assert.match(await problem(), /No model is loaded/);
   assert.equal(await chats(), n);
-  assert.match((await told({ state: 'loading', reason: 'model_loading' })).join(' | '), /^Model is loading… \| The model is still loading/);
-  assert.match((await told({ state: 'down', reason: 'engine_hangs' })).join(' | '), /^Model not responding \| .*tell your admin/);
-  assert.match((await told({ state: 'down', reason: 'engine_unavailable' })).join(' | '), /^Model not running \| /);
+  await told({ state: 'loading', reason: 'model_loading' }, 'Model is loading…', /^The model is still loading/);
+  await told({ state: 'down', reason: 'engine_hangs' }, 'Model not responding', /tell your admin/);
+  await told({ state: 'down', reason: 'engine_unavailable' }, 'Model not running', /./);
   await page.fill('#composer-text', '');
 });
 
@@ -148,7 +149,7 @@ test('an engine that gives no sign is told in words after two seconds', opts, as
   try {
     await page.fill('#composer-text', 'Anybody?');
     await page.press('#composer-text', 'Enter');
-    await until(page, () => /Waiting for the model…|responding/.test([...document.querySelectorAll('.waiting-text')].at(-1)?.textContent), 20000);
+    await until(page, () => /Waiting for the model…|responding/.test([...document.querySelectorAll('.waiting-text')].at(-1)?.textContent));
   } finally {
     for (const pid of stopped.reverse()) process.kill(pid, 'SIGCONT');
   }
@@ -156,7 +157,7 @@ test('an engine that gives no sign is told in words after two seconds', opts, as
 });
 
 test('the meter keeps the prompt while the answer is written', opts, async () => {
-  await say(page, order({ text: 'word '.repeat(40), token_ms: 30, prefill_ms: 200 }));
+  await say(page, order({ text: 'word '.repeat(40), token_ms: lasting(30), prefill_ms: 200 }));
   const seen = await page.evaluate(() => new Promise((done) => {
     const out = [];
     const look = setInterval(() => {

@@ -35,7 +35,7 @@ test('no vector does anything as Markdown, streamed or whole, alone or among oth
     };
     for (const text of all) { one(text, 0); one(text, 5); }
     one(all.join('\n\n'), 23);
-    for (let i = 0; i < 200 && !document.querySelector('.probe .math.drawn'); i++) await new Promise((wake) => setTimeout(wake, 20));
+    for (let i = 0; i < 5000 && !document.querySelector('.probe .math.drawn'); i++) await new Promise((wake) => setTimeout(wake, 20));
   }, vectors);
   assert.ok(await page.locator('.probe .math.drawn').count() > 10, 'formulas are drawn, so the vectors met KaTeX');
   assert.deepEqual(await page.evaluate(badElements, '.probe'), []);

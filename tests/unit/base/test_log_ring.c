@@ -104,7 +104,7 @@ static void test_the_oldest_make_room_and_a_killed_writer_spoils_nothing(void **
     pid_t pids[3];
     for (int i = 0; i < 3; i++)
         pids[i] = writer((char)('x' + i), -1);
-    for (int i = 0; i < 50 || (next <= LOG_RING_LINES && i < 20000); i++) {
+    for (int i = 0; i < 50 || (next <= LOG_RING_LINES && i < 120000); i++) {
         check_whole(log_ring_read(&(struct log_ring_query){path, 0, LOG_DEBUG, LOG_RING_LINES},
                                   lines, &next));
         usleep(1000);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "tests/unit/support/patience.h"
 
 static void nap(int ms)
 {
@@ -65,7 +66,7 @@ bool engine_process_wait_ready(struct engine_process *p)
 {
     struct status_page page;
     struct err e;
-    for (double end = clock_ms() + 60000; clock_ms() < end; nap(5))
+    for (double end = clock_ms() + PATIENCE_MS; clock_ms() < end; nap(5))
         if (status_read(p->status, &page, &e) && page.state == ENGINE_READY)
             return true;
     return false;
@@ -76,7 +77,7 @@ int engine_process_end(struct engine_process *p, int signal)
     int status;
     if (signal)
         kill(p->pid, signal);
-    for (double end = clock_ms() + 20000; clock_ms() < end; nap(5))
+    for (double end = clock_ms() + PATIENCE_MS; clock_ms() < end; nap(5))
         if (waitpid(p->pid, &status, WNOHANG) == p->pid) {
             p->pid = 0;
             return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -101,7 +102,7 @@ void engine_process_remove(struct engine_process *p)
 bool engine_process_wait_idle(struct engine_process *p, struct status_page *page)
 {
     struct err e;
-    for (double end = clock_ms() + 60000; clock_ms() < end; nap(5))
+    for (double end = clock_ms() + PATIENCE_MS; clock_ms() < end; nap(5))
         if (status_read(p->status, page, &e) && !page->jobs_running && !page->jobs_waiting &&
             !page->blocks_used)
             return true;

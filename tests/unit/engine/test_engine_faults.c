@@ -22,6 +22,7 @@
 #include "tests/unit/engine/engine_process.h"
 #include "tests/unit/engine/engine_rig.h"
 #include "tests/unit/support/process_cpu.h"
+#include "tests/unit/support/patience.h"
 
 static int raw_connection(void)
 {
@@ -167,7 +168,7 @@ static void test_without_descriptors_connections_wait_and_nothing_spins(void **s
     assert_int_equal(poll(&greeted, 1, 1000), 0);
     assert_true(process_cpu_seconds(engine.pid) - before <= 0.1);
     assert_int_equal(prlimit(engine.pid, RLIMIT_NOFILE, &old, NULL), 0);
-    assert_int_equal(poll(&greeted, 1, 10000), 1); /* HELLO */
+    assert_int_equal(poll(&greeted, 1, PATIENCE_MS), 1); /* HELLO */
     close(waiting);
     struct engine_job *j = submit(&p);
     assert_true(answer_read(j, &a) && a.done);

@@ -18,6 +18,8 @@
 #include "engine/base/log.h"
 #include "engine/sched/watch/monitor.h"
 #include "tests/unit/support/expert_models.h"
+#include "engine/base/clock.h"
+#include "tests/unit/support/patience.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define BUDGET (8 * MIB)
@@ -144,10 +146,11 @@ static int end(void **state)
     return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Until the page counts so many, five seconds at most. */
+/* Until the page counts so many. */
 static void until_shrinks(uint64_t n)
 {
-    for (int i = 0; i < 500 && page().memory_pressure_shrinks < n; i++)
+    for (double end = clock_ms() + PATIENCE_MS;
+         page().memory_pressure_shrinks < n && clock_ms() < end;)
         usleep(10000);
     assert_true(page().memory_pressure_shrinks >= n);
 }
@@ -171,7 +174,7 @@ static void check_gave_way(const struct expert_counters *before, uint64_t give)
 static void test_the_page_has_what_the_kernel_counts(void **state)
 {
     watch();
-    for (int i = 0; i < 500 && !page().resident_bytes; i++)
+    for (double end = clock_ms() + PATIENCE_MS; !page().resident_bytes && clock_ms() < end;)
         usleep(10000);
     assert_int_equal(page().anonymous_bytes, 3000 * 1024);
     assert_int_equal(page().mapped_bytes, 2024 * 1024);

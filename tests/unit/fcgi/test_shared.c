@@ -183,7 +183,7 @@ static void test_a_living_orphan_keeps_its_row(void **state)
     struct shared_pool *board = &s->pool[POOL_STREAM];
     const pid_t living = fork();
     if (living == 0) {
-        alarm(60); /* a test that fails leaves nothing behind */
+        alarm(600); /* a test that fails leaves nothing behind */
         for (;;)
             pause();
     }

@@ -8,6 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "fcgi/auth/usage_ledger.h"
+#include "fcgi/inference/usage.h"
 #include "fcgi/process/shared.h"
 #include "tests/unit/store/store_fixture.h"
 
@@ -182,6 +183,35 @@ static void test_an_answer_finds_room_while_the_database_is_written(void **state
     shared_close(&s);
 }
 
+/* Nor is it lost with who finds it while the database can't be written. */
+static void test_what_a_dead_process_left_is_kept_until_it_can_be_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct shared *s = open_fresh(f);
+    struct shared_child *c = &s->pool[POOL_STREAM].child[5];
+    struct err e = {0};
+    const pid_t dead = fork();
+    if (dead == 0) {
+        c->usage_pid = getpid();
+        c->usage_born = shared_process_born(getpid());
+        c->prompt_tokens = TOKENS;
+        c->answer = 1;
+        c->user_id = f->user;
+        _exit(0);
+    }
+    waitpid(dead, NULL, 0);
+    fixture_number(f->path, "ALTER TABLE usage RENAME TO away");
+    for (int i = 0; i < 2; i++)
+        usage_sweep(s, f->store);
+    assert_int_equal(c->user_id, 0);
+    fixture_number(f->path, "ALTER TABLE away RENAME TO usage");
+    ASSERT_OK(usage_ledger_count(s, f->store, &e));
+    usage_sweep(s, f->store);
+    assert_int_equal(fixture_number(f->path, SQL_SUM("requests")), 1);
+    assert_int_equal(fixture_number(f->path, SQL_SUM("prompt_tokens")), TOKENS);
+    shared_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +223,9 @@ int main(void)
                                         fixture_down),
         cmocka_unit_test_setup_teardown(test_an_answer_finds_room_while_the_database_is_written,
                                         fixture_up, fixture_down),
+        cmocka_unit_test_setup_teardown(
+            test_what_a_dead_process_left_is_kept_until_it_can_be_counted, fixture_up,
+            fixture_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "tests/unit/support/patience.h"
 
 #define CHAIN 64
-#define PATIENCE_MS 20000.0
 
 void disk_rig_init(struct disk_rig *g)
 {

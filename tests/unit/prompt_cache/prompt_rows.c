@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-
-#define PATIENCE_MS 20000.0
+#include "tests/unit/support/patience.h"
 
 static void open_cache(struct prompt_rows *r)
 {

@@ -13,6 +13,8 @@
 
 #include "engine/cache/disk/record_feed.h"
 #include "engine/sched/server.h"
+#include "engine/base/clock.h"
+#include "tests/unit/support/patience.h"
 
 #define MANY 10000 /* references: more than one frame takes */
 
@@ -263,7 +265,7 @@ static void test_a_feed_that_nobody_reads_is_full_and_loses_nothing(void **state
         assert_int_equal(next(f).end, 32 * (i + 1));
     assert_true(record_feed_full(g.feed));
     assert_true(cache_feed_acknowledge(f, &e));
-    for (int i = 0; i < 1000 && record_feed_full(g.feed); i++)
+    for (double end = clock_ms() + PATIENCE_MS; record_feed_full(g.feed) && clock_ms() < end;)
         usleep(10000);
     assert_false(record_feed_full(g.feed));
     cache_feed_close(&f);

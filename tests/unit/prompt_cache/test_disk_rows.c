@@ -16,6 +16,7 @@
 #include "engine/cache/disk/disk_cache_internal.h"
 #include "engine/cache/disk/disk_tier.h"
 #include "tests/unit/prompt_cache/disk_rig.h"
+#include "tests/unit/support/patience.h"
 
 #define BUDGET ((uint64_t)1 << 30)
 
@@ -75,7 +76,7 @@ static void test_another_folder_is_let_go_between_steps(void **state)
     snprintf(path, sizeof path, "%.60s-7", g.dir);
     assert_int_equal(rename(other.dir, path), 0);
     memcpy(other.dir, path, sizeof path);
-    for (double asked = 0, until = clock_ms() + 20000; g.forgotten < N;) {
+    for (double asked = 0, until = clock_ms() + PATIENCE_MS; g.forgotten < N;) {
         assert_true(clock_ms() < until);
         if (clock_ms() > asked + 1000) /* what met this test with the lock is asked for again */
             assert_true(record_feed_ask_of(g.feed, 7, other.rows, N));
@@ -110,7 +111,8 @@ static void test_many_are_forgotten_at_once(void **state)
     }
     g.forgotten = 0;
     assert_true(record_feed_ask(g.feed, RECORD_FORGET, refs, n));
-    for (double end = clock_ms() + 10000; g.forgotten < n && clock_ms() < end; clock_sleep_us(200))
+    for (double end = clock_ms() + PATIENCE_MS; g.forgotten < n && clock_ms() < end;
+         clock_sleep_us(200))
         disk_rig_read_events(&g);
     assert_int_equal(g.forgotten, n);
     assert_int_equal(disk_rig_counters(&g).records, N - n);
@@ -138,14 +140,14 @@ static void test_records_of_a_model_that_is_not_loaded_are_forgotten(void **stat
     disk_rig_path(&g, 0, path);
     disk_rig_close(&g);
     assert_true(record_feed_ask_of(first.feed, 7, g.rows, N / 2));
-    for (double end = clock_ms() + 10000; first.forgotten < 1 + N / 2 && clock_ms() < end;
+    for (double end = clock_ms() + PATIENCE_MS; first.forgotten < 1 + N / 2 && clock_ms() < end;
          clock_sleep_us(200))
         disk_rig_read_events(&first);
     assert_int_equal(first.forgotten, 1 + N / 2);
     assert_int_equal(access(path, F_OK), 0);
     assert_true(record_feed_ask_of(first.feed, 7, g.rows + N / 2, N - N / 2));
     assert_true(record_feed_ask_of(first.feed, 8, g.rows, 1)); /* it has no folder */
-    for (double end = clock_ms() + 10000; first.forgotten < 2 + N && clock_ms() < end;
+    for (double end = clock_ms() + PATIENCE_MS; first.forgotten < 2 + N && clock_ms() < end;
          clock_sleep_us(200))
         disk_rig_read_events(&first);
     assert_int_equal(first.forgotten, 2 + N);
@@ -236,7 +238,7 @@ static void reconcile_unseen(void)
     for (int32_t i = 0; i < 8; i++)
         assert_true(record_feed_ask(g.feed, RECORD_RECONCILE, &g.rows[i], 1));
     assert_true(record_feed_ask(g.feed, RECORD_RECONCILE_END, NULL, 0));
-    for (double end = clock_ms() + 10000; ev.type != CACHE_RECONCILED && clock_ms() < end;) {
+    for (double end = clock_ms() + PATIENCE_MS; ev.type != CACHE_RECONCILED && clock_ms() < end;) {
         const uint64_t number = record_feed_next(g.feed, at, &ev);
         at = number ? number : at;
         clock_sleep_us(number ? 0 : 200);
@@ -327,7 +329,8 @@ static void test_a_record_that_is_being_announced_survives_a_reconciliation(void
     g.reconciled = 0; /* the event of record 5 has not been read */
     assert_true(record_feed_ask(g.feed, RECORD_RECONCILE_BEGIN, NULL, 0));
     assert_true(record_feed_ask(g.feed, RECORD_RECONCILE_END, NULL, 0));
-    for (double end = clock_ms() + 10000; !g.reconciled && clock_ms() < end; clock_sleep_us(200))
+    for (double end = clock_ms() + PATIENCE_MS; !g.reconciled && clock_ms() < end;
+         clock_sleep_us(200))
         disk_rig_read_events(&g);
     assert_int_equal(disk_rig_load(&g, 5, 1), 1);
     assert_int_equal(disk_rig_load(&g, 0, 1), 0);

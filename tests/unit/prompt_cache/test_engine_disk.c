@@ -1,6 +1,8 @@
 /* A real engine that stores its prompts: through restarts and kills, with a client that does what
  * the recorder and the workers do. */
 #include "tests/unit/engine/engine_rig.h"
+#include "engine/base/clock.h"
+#include "tests/unit/support/patience.h"
 
 #define PROMPT 200
 #define ROWS 64
@@ -158,7 +160,7 @@ static void test_what_is_forgotten_is_nowhere(void **state)
     }
     n_rows = 0;
     struct answer_text a = {0};
-    for (double end = clock_ms() + 10000; clock_ms() < end; usleep(2000)) {
+    for (double end = clock_ms() + PATIENCE_MS; clock_ms() < end; usleep(2000)) {
         struct status_page page = status();
         if (!page.blocks_cached) /* the idle engine has dropped the device's blocks as well */
             break;

@@ -13,6 +13,7 @@
 #include "tests/unit/prompt_cache/prompt_rows.h"
 #include "tests/unit/support/fake_backend.h"
 #include "tests/unit/support/scheduler_rig.h"
+#include "tests/unit/support/patience.h"
 
 #define SLOTS 4
 #define BLOCKS 64
@@ -338,7 +339,7 @@ static void step(int32_t times)
 /* What the disk has is read beside the steps, which here take no time. */
 static void step_until_decoding(const struct job *j)
 {
-    for (int i = 0; i < 10000 && j->state != JOB_DECODE; i++) {
+    for (double end = clock_ms() + PATIENCE_MS; j->state != JOB_DECODE && clock_ms() < end;) {
         step(1);
         usleep(100);
     }

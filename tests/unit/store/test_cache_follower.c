@@ -17,6 +17,7 @@
 #include "fcgi/recorder/cache_followers.h"
 #include "sql/prompts/store_prompt_cache.h"
 #include "tests/unit/store/store_fixture.h"
+#include "tests/unit/support/patience.h"
 
 #define RECORDS 4096
 #define KILLS 25
@@ -179,7 +180,7 @@ static void follow(struct rig *g, struct store *s, bool (*until)(struct rig *g, 
     struct cache_follower *c = calloc(1, sizeof *c);
     const double began = clock_ms();
     cache_follower_init(c, s, g->socket, g->status_path);
-    while (!until(g, clock_ms() - began) && clock_ms() - began < 20000) {
+    while (!until(g, clock_ms() - began) && clock_ms() - began < PATIENCE_MS) {
         cache_follower_run(c, clock_ms());
         usleep(1000);
     }
@@ -356,7 +357,7 @@ static void test_any_engine_forgets_for_those_that_are_not_there(void **state)
                                                              .engine_run = f->folder,
                                                              .engine_socket = none,
                                                              .status_path = none});
-    for (double until = clock_ms() + 10000;
+    for (double until = clock_ms() + PATIENCE_MS;
          fixture_number(f->path, "SELECT count(*) FROM prompt_block_removals");) {
         assert_true(clock_ms() < until);
         cache_followers_run(c, clock_ms());
