@@ -52,6 +52,11 @@ struct backend_params {
     enum kv_type kv_type;  /* as asked for: f32 is stored in place of f16 with `exact` */
     const char *cache_dir; /* pipeline cache; NULL: none */
     const char *device;    /* which of several, as backend_probe.device; NULL: as it chooses */
+    /* A device that is open already, with all that was compiled for it and in place of `device` and
+     * `cache_dir`: `speed` leaves there the one that it measured; `open` takes it, or leaves it
+     * where it fails before it needs one. Who keeps it drops what was not taken. NULL: none is
+     * kept. */
+    struct backend_kept **kept;
     /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are
      * where the plan says. The store outlives the backend, whose owner thread is the store's. */
     struct expert_cache *experts;
@@ -213,6 +218,8 @@ struct backend_probe {
      * then bounds it), and *s is as it was. */
     bool (*speed)(const struct model_plan *plan, const struct backend_params *p,
                   struct backend_speed *s, struct err *e);
+    /* Closes what backend_params.kept still has. NULL: nothing is ever left there. */
+    void (*drop)(struct backend_kept **kept); /* accepts NULL in it */
 };
 
 /* The content of KV blocks and recurrent states as plain bytes, for a cache that outlives the

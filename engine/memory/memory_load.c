@@ -134,6 +134,7 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
     struct backend_params p = memory_plan_params(&l->plan, &l->input.request);
     p.cache_dir = cache_dir;
     p.device = device_of(l);
+    p.kept = l->opened ? NULL : &l->kept;
     l->rates = (struct memory_rates){0};
     if (l->ops->probe->speed &&
         !l->ops->probe->speed(model_plan(l->model), &p, &l->rates.speed, &ignored))
@@ -144,12 +145,19 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
     describe_missing(l, cache_dir);
 }
 
+static void drop_kept(struct memory_load *l)
+{
+    if (l->kept)
+        l->ops->probe->drop(&l->kept);
+}
+
 static struct backend *try_open(struct memory_load *l, const struct backend_params *more,
                                 struct err *e)
 {
     struct backend_params p = memory_plan_params(&l->plan, &l->input.request);
     p.expert_rows = &cpu_expert_rows;
     p.device = device_of(l);
+    p.kept = &l->kept;
     if (more) {
         p.cache_dir = more->cache_dir;
         p.team = more->team;
@@ -212,6 +220,7 @@ static bool open_instead(struct memory_load *l, const struct backend_params *mor
     rest.targets[0] = l->input.targets[next];
     rest.n_targets = 1;
     *e = (struct err){0};
+    drop_kept(l);
     streaming_close(&l->streaming); /* it was opened for the other plan */
     if (!memory_plan_make(&rest, &l->plan, e))
         return false;
@@ -256,6 +265,7 @@ void memory_load_close(struct memory_load *l)
 {
     if (l->opened)
         l->ops->close(&l->opened);
+    drop_kept(l);
     streaming_close(&l->streaming);
     weight_lock_fini(&l->lock);
     *l = (struct memory_load){0};

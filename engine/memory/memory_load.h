@@ -27,6 +27,7 @@ struct memory_load {
                                   the disk is measured by a file made there */
     struct memory_rates rates; /* zeros until memory_load_measure */
     struct memory_estimate estimate; /* one stream, empty context */
+    struct backend_kept *kept;       /* the measured device, until it is opened */
     /* after memory_load_open */
     const struct backend_ops *ops;
     struct backend *opened;
@@ -38,7 +39,8 @@ struct memory_load {
 bool memory_load_plan(struct memory_load *l, const struct model *m, const char *backend,
                       const struct memory_request *w, struct err *e);
 /* Measures the rates for the estimate and the best queue depth of the disk, in about a second. What
- * cannot be measured stays unknown. Call before memory_load_open. */
+ * cannot be measured stays unknown. Call before memory_load_open, which goes on with the device, or
+ * memory_load_close, which gives it back. */
 void memory_load_measure(struct memory_load *l, const char *cache_dir);
 /* more: parameters that the plan does not decide (team; taps; cache_dir, where the use history of
  * experts is also kept; dump; route), or NULL. */

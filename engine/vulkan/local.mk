@@ -20,6 +20,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/measure/proxy_model.c %D%/measure/proxy_model.h \
 	%D%/measure/repack_bandwidth.c %D%/measure/repack_bandwidth.h \
 	%D%/measure/vulkan_speed.c %D%/measure/vulkan_speed.h \
+	%D%/ops/backend_kept.c %D%/ops/backend_kept.h \
 	%D%/ops/backend_state.h \
 	%D%/ops/cpu_experts.c %D%/ops/cpu_experts.h \
 	%D%/ops/device_bandwidth.c %D%/ops/device_bandwidth.h \

@@ -1,5 +1,6 @@
 /* The backend's table: opening, closing, copies, numbers. */
 #include "engine/base/size_text.h"
+#include "engine/vulkan/ops/backend_kept.h"
 #include "engine/vulkan/ops/device_content.h"
 #include "engine/vulkan/ops/backend_state.h"
 
@@ -47,25 +48,40 @@ static uint64_t dense_bytes(const struct model_plan *p)
     return sum;
 }
 
+/* All but the device. */
+static void close_memory(struct backend *b)
+{
+    if (b->gpu.device) {
+        vkDeviceWaitIdle(b->gpu.device);
+        for (int i = 0; i < b->n_recorded; i++)
+            gpu_command_free(&b->gpu, &b->recorded[i].command);
+        expert_cpu_offload_close(b);
+        device_slots_close(&b->slots, &b->gpu);
+        expert_pool_close(&b->pool, &b->gpu);
+        workspace_close(b);
+        gpu_buffer_destroy(&b->gpu, &b->content_staging);
+    }
+    heap_fini(&b->workspace.heap, &b->gpu);
+    heap_fini(&b->kv_heap, &b->gpu);
+    heap_fini(&b->state_heap, &b->gpu);
+    device_model_fini(&b->model, &b->gpu);
+}
+
 void backend_close(struct backend **b)
 {
     if (!*b)
         return;
-    if ((*b)->gpu.device) {
-        vkDeviceWaitIdle((*b)->gpu.device);
-        for (int i = 0; i < (*b)->n_recorded; i++)
-            gpu_command_free(&(*b)->gpu, &(*b)->recorded[i].command);
-        expert_cpu_offload_close(*b);
-        device_slots_close(&(*b)->slots, &(*b)->gpu);
-        expert_pool_close(&(*b)->pool, &(*b)->gpu);
-        workspace_close(*b);
-        gpu_buffer_destroy(&(*b)->gpu, &(*b)->content_staging);
-    }
-    heap_fini(&(*b)->workspace.heap, &(*b)->gpu);
-    heap_fini(&(*b)->kv_heap, &(*b)->gpu);
-    heap_fini(&(*b)->state_heap, &(*b)->gpu);
-    device_model_fini(&(*b)->model, &(*b)->gpu);
+    close_memory(*b);
     gpu_close(&(*b)->gpu);
+    free(*b);
+    *b = NULL;
+}
+
+void backend_leave(struct backend **b, struct backend_kept **kept)
+{
+    close_memory(*b);
+    gpu_pipelines_keep(&(*b)->gpu);
+    backend_kept_put(kept, &(*b)->gpu);
     free(*b);
     *b = NULL;
 }
@@ -204,8 +220,7 @@ struct backend *vulkan_backend_create(const struct model_plan *plan, const struc
         err_set(e, ERR_INTERNAL, "a store of experts and memory for them come together");
         goto fail;
     }
-    b->gpu.wanted = p->device;
-    if (!gpu_open(&b->gpu, p->cache_dir, e))
+    if (!backend_kept_take(p, &b->gpu, e))
         goto fail;
     bool places_known;
     if (!matrix_places_check(&b->gpu, &places_known, e))
@@ -432,6 +447,7 @@ static const struct backend_probe vulkan_probe = {
     .means = backend_means,
     .estimate = backend_estimate,
     .speed = vulkan_speed,
+    .drop = backend_kept_drop,
 };
 
 const struct backend_ops vulkan_backend = {

@@ -352,6 +352,8 @@ static bool info(struct info *n, struct err *e)
     n->has_text = text_model_open(&n->text, n->path, NULL, &n->text_error);
     make_plan(n);
     (n->json ? print_json : print_people)(n);
+    if (n->has_plan)
+        memory_load_close(&n->memory);
     draft_load_close(&n->drafts);
     if (n->has_text)
         text_model_close(&n->text);

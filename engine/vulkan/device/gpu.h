@@ -2,9 +2,9 @@
  * that share one layout (128 bytes of push constants, no descriptors), one command submitted at a
  * time.
  *
- * Who owns what: struct gpu owns everything made from it except buffers. Threads: one owner, the
- * engine's loop. A call that loses the device sets `lost`; from then on everything fails with
- * ERR_DEVICE. */
+ * Who owns what: struct gpu owns everything made from it except buffers; it may be moved. Threads:
+ * one owner, the engine's loop. A call that loses the device sets `lost`; from then on everything
+ * fails with ERR_DEVICE. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,7 +56,6 @@ struct gpu {
     struct gpu_caps caps;
     PFN_vkSetDebugUtilsObjectNameEXT set_name; /* NULL without the extension */
     bool lost;
-    int n_messages; /* of the validation layers, where loaded: tests want 0 */
 
     VkCommandPool pool;
     VkSemaphore timeline;
@@ -149,6 +148,8 @@ bool gpu_run(struct gpu *g, VkCommandBuffer c, struct err *e);
 /* --- pipeline.c */
 bool gpu_pipelines_open(struct gpu *g, const char *cache_dir, struct err *e);
 void gpu_pipelines_close(struct gpu *g);
+/* Writes what was compiled since it was read, so that a process that is killed has kept it. */
+void gpu_pipelines_keep(struct gpu *g);
 /* spec: values of constants 0 .. GPU_MAX_SPEC - 1. Compiled on first use, then kept. VK_NULL_HANDLE
  * on failure. */
 VkPipeline gpu_pipeline(struct gpu *g, const char *shader, const uint32_t spec[GPU_MAX_SPEC],

@@ -53,7 +53,7 @@ fail:
     return false;
 }
 
-static void save_cache(struct gpu *g)
+void gpu_pipelines_keep(struct gpu *g)
 {
     size_t size = 0;
     struct err e = {0};
@@ -63,16 +63,18 @@ static void save_cache(struct gpu *g)
         return;
     }
     void *data = malloc(size);
-    if (data && vkGetPipelineCacheData(g->device, g->cache, &size, data) == VK_SUCCESS &&
-        !file_write_atomic(g->cache_path, data, size, 0600, &e)) {
-        log_warn("pipeline cache not kept: %s", e.text);
+    if (data && vkGetPipelineCacheData(g->device, g->cache, &size, data) == VK_SUCCESS) {
+        if (file_write_atomic(g->cache_path, data, size, 0600, &e))
+            g->cache_bytes = size;
+        else
+            log_warn("pipeline cache not kept: %s", e.text);
     }
     free(data);
 }
 
 void gpu_pipelines_close(struct gpu *g)
 {
-    save_cache(g);
+    gpu_pipelines_keep(g);
     for (int i = 0; i < g->n_pipelines; i++)
         vkDestroyPipeline(g->device, g->pipelines[i].pipeline, NULL);
     free(g->pipelines);

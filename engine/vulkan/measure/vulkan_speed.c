@@ -12,6 +12,7 @@
 #include "engine/model/model_stats.h"
 #include "engine/vulkan/measure/proxy_model.h"
 #include "engine/vulkan/measure/repack_bandwidth.h"
+#include "engine/vulkan/ops/backend_kept.h"
 #include "engine/vulkan/ops/backend_state.h"
 #include "engine/vulkan/ops/device_bandwidth.h"
 #include "engine/vulkan/ops/vulkan_step.h"
@@ -21,6 +22,7 @@
 #define WARM_NS 300000000u /* an idle device's clocks are low and want this long to rise */
 #define TIME_NS 15000000u  /* of one figure */
 #define LEAST_RUNS 5
+#define SOFTWARE_RUNS 3 /* nobody waits for its answers, but for its start */
 #define MOST_RUNS 64
 #define DEPTH                                                                                      \
     4096 /* tokens in KV where attention's share is taken: a GPU reads few of them at a fraction   \
@@ -33,7 +35,7 @@ struct probe {
     struct layer_plan *layers; /* all of the proxy's, in the plan and on the device */
     struct device_layer *on_device;
     struct backend *b;
-    double bandwidth; /* of the device's memory, bytes per second */
+    double bandwidth; /* of the device's memory, bytes per second; 0: a processor's */
     int32_t depth;
     struct err *e;
     bool ok;
@@ -79,11 +81,12 @@ static double time_step(struct probe *p, const struct wanted *w)
                               .n_experts = w->n_experts};
     struct step step = {.sequences = &q, .n_sequences = 1, .n_top = 1};
     struct step_row row;
+    const int least = p->b->gpu.caps.software ? SOFTWARE_RUNS : LEAST_RUNS;
     choose(p, w->kind, w->n_layers);
     for (int i = 0; p->ok && i < 2; i++) /* recorded, compiled, warm */
         p->ok = vulkan_step_run(p->b, &step, &row, p->e);
     for (uint64_t began = clock_ns(), at = began;
-         p->ok && n < MOST_RUNS && (n < LEAST_RUNS || at - began < TIME_NS);) {
+         p->ok && n < MOST_RUNS && (n < least || at - began < TIME_NS);) {
         p->ok = vulkan_step_run(p->b, &step, &row, p->e);
         uint64_t now = clock_ns();
         runs[n++] = (double)(now - at) * 1e-9;
@@ -135,7 +138,7 @@ static double time_head(struct probe *p, const struct model_plan *plan)
     double with = time_step(p, &(struct wanted){.kind = 0, .head = true}),
            without = time_step(p, &(struct wanted){.kind = 0});
     double part = with > without ? with - without : 0;
-    if (p->b->gpu.caps.software || !(p->bandwidth > 0))
+    if (!(p->bandwidth > 0))
         return part / p->proxy.head_share;
     return part +
            (1 - p->proxy.head_share) * (double)weight_matrix_bytes(&plan->head) / p->bandwidth;
@@ -144,7 +147,8 @@ static double time_head(struct probe *p, const struct model_plan *plan)
 static struct times time_token(struct probe *p, const struct model_plan *plan)
 {
     struct times sum = {0};
-    p->bandwidth = device_bandwidth_of_weights(p->b, p->b->gpu.caps.software ? TIME_NS : WARM_NS);
+    if (!p->b->gpu.caps.software)
+        p->bandwidth = device_bandwidth_of_weights(p->b, WARM_NS);
     double base = time_step(p, &(struct wanted){.kind = -1});
     for (int32_t i = 0; p->ok && i < p->proxy.n_kinds; i++) {
         struct times t = time_kind(p, i, base);
@@ -267,11 +271,13 @@ static void measure(struct probe *p, const struct model_plan *plan,
     }
 }
 
-bool vulkan_speed(const struct model_plan *plan, const struct backend_params *params,
-                  struct backend_speed *s, struct err *e)
+/* On a device that is open, which is left there, or dropped where it was lost. */
+static bool time_device(struct backend_kept **kept, const struct model_plan *plan,
+                        const struct backend_params *params, struct backend_speed *s, struct err *e)
 {
     struct probe p = {.e = e};
-    if (!proxy_model_init(&p.proxy, plan, LAYER_BYTES, e))
+    const uint64_t layers = (*kept)->gpu.caps.software ? 0 : LAYER_BYTES;
+    if (!proxy_model_init(&p.proxy, plan, layers, e))
         return false;
     const size_t n = (size_t)p.proxy.plan.n_layer;
     p.proxy.plan.n_ctx = DEPTH;
@@ -282,8 +288,7 @@ bool vulkan_speed(const struct model_plan *plan, const struct backend_params *pa
                                                          .max_sequences = 1,
                                                          .exact = params->exact,
                                                          .kv_type = params->kv_type,
-                                                         .device = params->device,
-                                                         .cache_dir = params->cache_dir},
+                                                         .kept = kept},
                                 e);
     p.layers = malloc(n * sizeof *p.layers);
     p.on_device = malloc(n * sizeof *p.on_device);
@@ -302,10 +307,24 @@ bool vulkan_speed(const struct model_plan *plan, const struct backend_params *pa
     if (p.b) {
         /* choose() put some layers into several places, so nothing may loop over them any more. */
         p.proxy.plan.n_layer = 0;
-        backend_close(&p.b);
+        if (p.b->gpu.lost)
+            backend_close(&p.b);
+        else
+            backend_leave(&p.b, kept);
     }
     free(p.layers);
     free(p.on_device);
     proxy_model_fini(&p.proxy);
     return p.ok;
+}
+
+bool vulkan_speed(const struct model_plan *plan, const struct backend_params *params,
+                  struct backend_speed *s, struct err *e)
+{
+    struct backend_kept *own = NULL, **kept = params->kept ? params->kept : &own;
+    if (!*kept && !backend_kept_open(kept, params, e))
+        return false;
+    const bool ok = time_device(kept, plan, params, s, e);
+    backend_kept_drop(&own);
+    return ok;
 }

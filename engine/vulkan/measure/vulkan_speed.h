@@ -3,7 +3,7 @@
 #include "engine/backend/backend.h"
 #include "engine/base/err.h"
 
-/* See backend_ops.speed. Opens the device, runs steps of a proxy model (proxy_model.h) for
- * some 0.3 s and closes it. */
+/* See backend_probe.speed. Opens the device unless it is there, runs steps of a proxy model
+ * (proxy_model.h) for some 0.3 s and leaves it, or closes it where nobody keeps it. */
 bool vulkan_speed(const struct model_plan *plan, const struct backend_params *p,
                   struct backend_speed *s, struct err *e);

@@ -153,6 +153,8 @@ struct backend {
 struct backend *vulkan_backend_create(const struct model_plan *plan, const struct backend_params *p,
                                       struct err *e);
 void backend_close(struct backend **b);
+/* Closes all but the device, which goes to backend_params.kept. */
+void backend_leave(struct backend **b, struct backend_kept **kept);
 
 /* --- work.c: work memory, the step's variables, results, KV, states */
 void workspace_sizes_of(const struct model_plan *plan, const struct backend_params *p,

@@ -93,6 +93,7 @@ static bool plan(struct hub_plan *h, const struct pull *p, const char *folder, s
         l.probe_folder = folder;
         memory_load_measure(&l, h->cache_dir);
         (h->say ? h->say : say_table)(h, p, &l);
+        memory_load_close(&l);
     }
     model_close(&m);
     return ok;

@@ -17,7 +17,6 @@
 #include "engine/base/file.h"
 #include "engine/base/json/json.h"
 #include "engine/model/model.h"
-#include "engine/vulkan/measure/proxy_model.h"
 
 #define VOCAB 8192
 #define MAX_ROWS 96
@@ -347,39 +346,6 @@ static void test_a_trace_names_the_experts_as_on_the_cpu(void **state)
     assert_true(worst < 2e-3 && gap > 0.1);
 }
 
-static void test_a_miniature_stands_for_all_layers(void **state)
-{
-    char path[4096];
-    struct err e = {0};
-    struct proxy_model m;
-    struct backend_speed s = {0};
-    path_of(path, sizeof path,
-            "tests/data/golden/qwen35moe/mlx-mixed3"); /* DeltaNet and attention in turn */
-    struct model *hybrid = model_open(path, &e);
-    assert_non_null(hybrid);
-    const struct model_plan *plan = model_plan(hybrid);
-    assert_true(proxy_model_init(&m, plan, 1 << 20, &e));
-    int32_t layers = 0, n = 0;
-    for (int32_t i = 0; i < m.n_kinds; i++) {
-        layers += m.kinds[i].count;
-        assert_int_equal(m.kinds[i].first, n);
-        n += m.kinds[i].n;
-        assert_int_equal(m.plan.layers[m.kinds[i].first].mixer,
-                         plan->layers[m.kinds[i].like].mixer);
-    }
-    assert_true(m.n_kinds >= 2);
-    assert_int_equal(layers, plan->n_layer);
-    assert_int_equal(n, m.plan.n_layer);
-    proxy_model_fini(&m);
-    if (!vulkan_backend.probe->speed(
-            plan, &(struct backend_params){.device_experts = 1, .host_experts = 1}, &s, &e)) {
-        fail_msg("%s", e.text);
-    }
-    assert_true(s.dense > 0 && s.experts > 0 && s.memory > 0 && s.link > 0 && s.unpack > 0 &&
-                s.layer_s > 0 && s.waits);
-    model_close(&hybrid);
-}
-
 static void test_step_refuses_what_is_too_large(void **state)
 {
     struct err e = {0};
@@ -489,7 +455,6 @@ int main(void)
         cmocka_unit_test(test_greedy_batch_matches_golden),
         cmocka_unit_test(test_rows_of_a_step_may_use_fewer_experts),
         cmocka_unit_test(test_a_trace_names_the_experts_as_on_the_cpu),
-        cmocka_unit_test(test_a_miniature_stands_for_all_layers),
         cmocka_unit_test(test_rows_do_not_depend_on_their_batch),
         cmocka_unit_test(test_step_refuses_what_is_too_large),
         cmocka_unit_test(test_copied_blocks_hold_the_same),

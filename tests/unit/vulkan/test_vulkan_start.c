@@ -1,0 +1,158 @@
+/* What the start of an engine with a GPU does before the model is there: the device is measured by
+ * a model in miniature, and goes on to the model with all that was compiled. Run from the build
+ * folder; $srcdir as automake sets it. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/model/model.h"
+#include "engine/vulkan/measure/proxy_model.h"
+#include "engine/vulkan/ops/backend_kept.h"
+#include "engine/vulkan/ops/backend_state.h"
+
+static struct model *model; /* DeltaNet and attention in turn */
+static char folder[] = "/tmp/sluice-start-XXXXXX";
+static char path[128]; /* of kept pipelines */
+
+static int open_device(void)
+{
+    struct gpu g = {0};
+    struct err e = {0};
+    if (!gpu_open(&g, folder, &e))
+        return -1;
+    snprintf(path, sizeof path, "%s", g.cache_path);
+    gpu_close(&g);
+    return 0;
+}
+
+static int open_all(void **state)
+{
+    const char *srcdir = getenv("srcdir");
+    char name[4096];
+    struct err e = {0};
+    snprintf(name, sizeof name, "%s/tests/data/golden/qwen35moe/mlx-mixed3", srcdir ? srcdir : ".");
+    model = model_open(name, &e);
+    return model && mkdtemp(folder) ? open_device() : -1;
+}
+
+static int close_all(void **state)
+{
+    model_close(&model);
+    unlink(path);
+    return rmdir(folder);
+}
+
+static void test_a_miniature_stands_for_all_layers(void **state)
+{
+    struct err e = {0};
+    struct proxy_model m;
+    const struct model_plan *plan = model_plan(model);
+    assert_true(proxy_model_init(&m, plan, 1 << 20, &e));
+    int32_t layers = 0, n = 0;
+    for (int32_t i = 0; i < m.n_kinds; i++) {
+        layers += m.kinds[i].count;
+        assert_int_equal(m.kinds[i].first, n);
+        n += m.kinds[i].n;
+        assert_int_equal(m.plan.layers[m.kinds[i].first].mixer,
+                         plan->layers[m.kinds[i].like].mixer);
+    }
+    assert_true(m.n_kinds >= 2);
+    assert_int_equal(layers, plan->n_layer);
+    assert_int_equal(n, m.plan.n_layer);
+    proxy_model_fini(&m);
+}
+
+static void measure(struct backend_kept **kept, struct backend_speed *s)
+{
+    struct err e = {0};
+    const struct backend_params p = {
+        .device_experts = 1, .host_experts = 1, .cache_dir = folder, .kept = kept};
+    if (!vulkan_backend.probe->speed(model_plan(model), &p, s, &e))
+        fail_msg("%s", e.text);
+}
+
+static struct backend *open_with(struct backend_kept **kept)
+{
+    struct err e = {0};
+    const struct backend_params p = {
+        .n_blocks = 2, .n_states = 1, .max_rows = 4, .max_sequences = 1, .kept = kept};
+    struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
+    if (!b)
+        fail_msg("%s", e.text);
+    return b;
+}
+
+static void logits_of(struct backend *b, float *out)
+{
+    static const int32_t token = 7, block = 1;
+    const size_t bytes = (size_t)model_plan(model)->n_vocab * sizeof *out;
+    struct err e = {0};
+    struct step_row row;
+    struct step_sequence q = {
+        .tokens = &token, .n_tokens = 1, .blocks = &block, .n_out = 1, .want_logits = true};
+    struct step s = {.sequences = &q, .n_sequences = 1, .n_top = 1};
+    if (!vulkan_backend.step(b, &s, &row, &e))
+        fail_msg("%s", e.text);
+    memcpy(out, row.logits, bytes);
+}
+
+static void test_the_measured_device_runs_the_model(void **state)
+{
+    const size_t n = (size_t)model_plan(model)->n_vocab;
+    float *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
+    struct backend_kept *kept = NULL;
+    struct backend_speed s = {0};
+    assert_true(want && got);
+    measure(&kept, &s);
+    assert_true(s.dense > 0 && s.experts > 0 && s.memory > 0 && s.link > 0 && s.unpack > 0 &&
+                s.layer_s > 0 && s.waits);
+    assert_non_null(kept);
+    const VkDevice device = kept->gpu.device;
+    const int compiled = kept->gpu.n_pipelines;
+    struct backend *goes_on = open_with(&kept), *fresh = open_with(NULL);
+    assert_null(kept);
+    assert_ptr_equal(goes_on->gpu.device, device);
+    logits_of(fresh, want);
+    logits_of(goes_on, got);
+    assert_memory_equal(want, got, n * sizeof *got);
+    /* of those that it needs some were there */
+    assert_true(goes_on->gpu.n_pipelines < compiled + fresh->gpu.n_pipelines - 5);
+    vulkan_backend.close(&goes_on);
+    vulkan_backend.close(&fresh);
+    free(want);
+    free(got);
+}
+
+static void test_a_device_that_nobody_took_is_closed(void **state)
+{
+    struct backend_kept *kept = NULL;
+    struct err e = {0};
+    assert_true(backend_kept_open(&kept, &(struct backend_params){0}, &e));
+    vulkan_backend.probe->drop(&kept);
+    assert_null(kept);
+    vulkan_backend.probe->drop(&kept);
+}
+
+int main(void)
+{
+    struct err e = {0};
+    if (!vulkan_backend.probe->usable(&e)) {
+        fprintf(stderr, "skipped: %s\n", e.text);
+        return 77;
+    }
+    log_set_level(LOG_WARN);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_miniature_stands_for_all_layers),
+        cmocka_unit_test(test_the_measured_device_runs_the_model),
+        cmocka_unit_test(test_a_device_that_nobody_took_is_closed),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
