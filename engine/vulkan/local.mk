@@ -11,6 +11,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/device/khr_matrix_api.h \
 	%D%/device/memory.c \
 	%D%/device/pipeline.c \
+	%D%/device/pipeline_file.c %D%/device/pipeline_file.h \
 	%D%/device/profile.c %D%/device/profile.h \
 	%D%/device/shader.c %D%/device/shader.h \
 	%D%/experts/device_slots.c %D%/experts/device_slots.h \

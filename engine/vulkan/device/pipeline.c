@@ -1,5 +1,5 @@
 /* Compute pipelines: one layout for all, found by shader and constants, compiled once, kept on disk
- * by the driver's own cache format (which checks device and driver version itself). */
+ * in the driver's own form. */
 #include "engine/vulkan/device/gpu.h"
 
 #include <stdio.h>
@@ -10,18 +10,15 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/vulkan/device/khr_matrices.h"
+#include "engine/vulkan/device/pipeline_file.h"
 #include "engine/vulkan/device/shader.h"
 
-#define CACHE_MAX_BYTES (256u << 20)
-
-static void cache_path(struct gpu *g, const char *dir)
+static void cache_path(struct gpu *g, const VkPhysicalDeviceProperties *p, const char *dir)
 {
-    VkPhysicalDeviceProperties p;
     char name[64], path[4096];
     struct err ignored;
-    vkGetPhysicalDeviceProperties(g->physical, &p);
-    snprintf(name, sizeof name, "pipelines-%04x-%04x-%08x.bin", p.vendorID, p.deviceID,
-             p.driverVersion);
+    snprintf(name, sizeof name, "pipelines-%04x-%04x-%08x.bin", p->vendorID, p->deviceID,
+             p->driverVersion);
     if (dir && file_join(path, sizeof path, dir, name, &ignored))
         g->cache_path = strdup(path);
 }
@@ -29,13 +26,11 @@ static void cache_path(struct gpu *g, const char *dir)
 bool gpu_pipelines_open(struct gpu *g, const char *cache_dir, struct err *e)
 {
     struct buf data = {0};
-    struct err ignored = {0};
-    cache_path(g, cache_dir);
-    if (g->cache_path && file_exists(g->cache_path) &&
-        !file_read(g->cache_path, CACHE_MAX_BYTES, &data, &ignored)) {
-        log_warn("pipeline cache not read: %s", ignored.text);
-        buf_clear(&data);
-    }
+    VkPhysicalDeviceProperties p;
+    vkGetPhysicalDeviceProperties(g->physical, &p);
+    cache_path(g, &p, cache_dir);
+    if (g->cache_path)
+        pipeline_file_read(g->cache_path, &p, &data);
     g->cache_bytes = data.len;
     VkPipelineCacheCreateInfo cache = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
                                        .initialDataSize = data.len,
@@ -56,20 +51,24 @@ fail:
 void gpu_pipelines_keep(struct gpu *g)
 {
     size_t size = 0;
+    struct buf data = {0};
     struct err e = {0};
     if (!g->cache_path || !g->cache || g->lost ||
         vkGetPipelineCacheData(g->device, g->cache, &size, NULL) != VK_SUCCESS ||
-        size <= g->cache_bytes || size > CACHE_MAX_BYTES) {
+        size <= g->cache_bytes) {
         return;
     }
-    void *data = malloc(size);
-    if (data && vkGetPipelineCacheData(g->device, g->cache, &size, data) == VK_SUCCESS) {
-        if (file_write_atomic(g->cache_path, data, size, 0600, &e))
+    if (buf_reserve(&data, size) &&
+        vkGetPipelineCacheData(g->device, g->cache, &size, data.data) == VK_SUCCESS) {
+        VkPhysicalDeviceProperties p;
+        vkGetPhysicalDeviceProperties(g->physical, &p);
+        data.len = size;
+        if (pipeline_file_write(g->cache_path, &p, &data, &e))
             g->cache_bytes = size;
         else
-            log_warn("pipeline cache not kept: %s", e.text);
+            log_warn("pipelines are not kept: %s", e.text);
     }
-    free(data);
+    buf_fini(&data);
 }
 
 void gpu_pipelines_close(struct gpu *g)

@@ -1,6 +1,6 @@
 /* What the start of an engine with a GPU does before the model is there: the device is measured by
- * a model in miniature, and goes on to the model with all that was compiled. Run from the build
- * folder; $srcdir as automake sets it. */
+ * a model in miniature, and goes on to the model with all that was compiled; pipelines are kept
+ * between two starts. Run from the build folder; $srcdir as automake sets it. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -10,10 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/model/model.h"
+#include "engine/vulkan/device/pipeline_file.h"
 #include "engine/vulkan/measure/proxy_model.h"
 #include "engine/vulkan/ops/backend_kept.h"
 #include "engine/vulkan/ops/backend_state.h"
@@ -21,6 +24,7 @@
 static struct model *model; /* DeltaNet and attention in turn */
 static char folder[] = "/tmp/sluice-start-XXXXXX";
 static char path[128]; /* of kept pipelines */
+static VkPhysicalDeviceProperties about;
 
 static int open_device(void)
 {
@@ -28,6 +32,7 @@ static int open_device(void)
     struct err e = {0};
     if (!gpu_open(&g, folder, &e))
         return -1;
+    vkGetPhysicalDeviceProperties(g.physical, &about);
     snprintf(path, sizeof path, "%s", g.cache_path);
     gpu_close(&g);
     return 0;
@@ -141,6 +146,74 @@ static void test_a_device_that_nobody_took_is_closed(void **state)
     vulkan_backend.probe->drop(&kept);
 }
 
+/* --- pipelines on disk */
+static void put(const char *text)
+{
+    struct err e = {0};
+    const struct buf data = {.data = (char *)(uintptr_t)text, .len = strlen(text)};
+    assert_true(pipeline_file_write(path, &about, &data, &e));
+}
+
+static void expect(const VkPhysicalDeviceProperties *p, const char *text)
+{
+    struct buf data = {0};
+    pipeline_file_read(path, p, &data);
+    assert_int_equal(data.len, strlen(text));
+    if (data.len)
+        assert_memory_equal(data.data, text, data.len);
+    assert_int_equal(file_exists(path), text[0] != 0);
+    buf_fini(&data);
+}
+
+static void test_kept_pipelines_come_back_to_their_driver(void **state)
+{
+    struct stat s;
+    VkPhysicalDeviceProperties other = about;
+    put("what it compiled");
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0600);
+    expect(&about, "what it compiled");
+    other.driverVersion++;
+    expect(&other, "");
+    put("what it compiled");
+    other = about;
+    other.pipelineCacheUUID[3] ^= 1;
+    expect(&other, "");
+}
+
+static void test_damaged_pipelines_are_removed(void **state)
+{
+    struct err e = {0};
+    struct buf whole = {0};
+    put("what it compiled");
+    assert_true(file_read(path, 4096, &whole, &e));
+    for (size_t i = 0; i < whole.len; i += 3) {
+        whole.data[i] ^= 4;
+        assert_true(file_write_unsynced(path, whole.data, whole.len, 0600, &e));
+        expect(&about, "");
+        whole.data[i] ^= 4;
+    }
+    for (size_t len = 0; len < whole.len; len += 5) {
+        assert_true(file_write_unsynced(path, whole.data, len, 0600, &e));
+        expect(&about, "");
+    }
+    buf_fini(&whole);
+}
+
+static void test_a_device_opens_over_damaged_pipelines_and_keeps_its_own(void **state)
+{
+    struct err e = {0};
+    struct gpu g = {0};
+    struct buf data = {0};
+    assert_true(file_write_atomic(path, "broken", 6, 0600, &e));
+    assert_true(gpu_open(&g, folder, &e));
+    assert_false(file_exists(path));
+    gpu_close(&g);
+    pipeline_file_read(path, &about, &data);
+    assert_true(data.len > 0); /* the driver's header at least */
+    buf_fini(&data);
+}
+
 int main(void)
 {
     struct err e = {0};
@@ -153,6 +226,9 @@ int main(void)
         cmocka_unit_test(test_a_miniature_stands_for_all_layers),
         cmocka_unit_test(test_the_measured_device_runs_the_model),
         cmocka_unit_test(test_a_device_that_nobody_took_is_closed),
+        cmocka_unit_test(test_kept_pipelines_come_back_to_their_driver),
+        cmocka_unit_test(test_damaged_pipelines_are_removed),
+        cmocka_unit_test(test_a_device_opens_over_damaged_pipelines_and_keeps_its_own),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
