@@ -80,6 +80,7 @@ void backend_close(struct backend **b)
 void backend_leave(struct backend **b, struct backend_kept **kept)
 {
     close_memory(*b);
+    gpu_pipelines_keep(&(*b)->gpu);
     backend_kept_put(kept, &(*b)->gpu);
     free(*b);
     *b = NULL;

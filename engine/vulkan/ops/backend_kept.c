@@ -19,7 +19,6 @@ void backend_kept_put(struct backend_kept **kept, struct gpu *g)
 {
     struct backend_kept *k = calloc(1, sizeof *k);
     if (k) {
-        gpu_pipelines_keep(g);
         k->gpu = *g;
         k->gpu.wanted = NULL; /* the caller's, and no longer asked for */
         memset(g, 0, sizeof *g);
