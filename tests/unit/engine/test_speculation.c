@@ -191,6 +191,29 @@ static void test_earlier_answers_are_drafted_for_their_user_alone(void **state)
     forget();
 }
 
+/* The end of an answer that fills no block of its own would stay when that answer is deleted. */
+static void test_an_end_behind_others_words_is_not_remembered(void **state)
+{
+    struct rig r;
+    int32_t prompt[40], drafted[2];
+    fill_prompt(prompt, 40, 3);
+    struct engine_job_params p = params_of(prompt, 40, 20);
+    rig_use_drafts(ENGINE_SPECULATE_NGRAM, 5);
+    rig_init(&r, 2, 64, 64);
+    for (int i = 0; i < 2; i++) {
+        struct outcome o;
+        struct job *j = add(&r, &p);
+        run(&r);
+        read_log(j, &o);
+        drafted[i] = o.usage.speculation.drafted;
+        buf_fini(&o.text);
+        job_unref(&j);
+    }
+    assert_int_equal(drafted[1], drafted[0]);
+    rig_fini(&r);
+    rig_use_drafts(ENGINE_SPECULATE_OFF, 0);
+}
+
 static void test_pauses_in_between_change_nothing(void **state)
 {
     struct rig r;
@@ -422,6 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_are_those_without_drafts),
         cmocka_unit_test(test_earlier_answers_are_drafted_for_their_user_alone),
+        cmocka_unit_test(test_an_end_behind_others_words_is_not_remembered),
         cmocka_unit_test(test_pauses_in_between_change_nothing),
         cmocka_unit_test(test_recurrent_states_go_back),
         cmocka_unit_test(test_a_request_may_refuse_drafts_but_not_ask_where_there_are_none),
