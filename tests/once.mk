@@ -5,7 +5,7 @@ unit = $(addprefix tests/unit/,$(1))
 SANITIZED_ONLY = $(BASE_TESTS) $(CHAT_TESTS) $(CLI_TESTS) $(FCGI_TESTS) $(GRAMMAR_TESTS) $(MEMORY_TESTS) $(STORE_TESTS) $(STORE_EXPORT_TEST) $(TEXT_TESTS) \
 	$(call unit,test_frame test_status test_sampler test_sampler_rules test_stop test_block_pool test_prefix_index test_scheduler \
 	test_scheduler_stops test_prefix_reuse test_inbox test_stats test_prefill_budget test_fair_queue test_monitor test_speculation \
-	test_draft_choice test_draft_worth test_lookup test_embedder test_cache_feed test_disk_cache test_disk_rows test_prompt_disk \
+	test_draft_choice test_draft_worth test_lookup test_recall test_embedder test_cache_feed test_disk_cache test_disk_rows test_prompt_disk \
 	test_expert_eviction test_expert_layout test_weight test_safetensors test_model test_gguf)
 # But for those that do less under a sanitizer: what filters calls, and what is given more time there.
 IN_BOTH = $(call unit,test_worker_walls test_unzip test_jinja)

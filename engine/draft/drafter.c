@@ -16,8 +16,10 @@ int32_t drafter_list(enum engine_speculate s, bool grammar, const struct draft_m
     int32_t n = 0;
     if (grammar && s == ENGINE_SPECULATE_AUTO)
         out[n++] = &forced_drafter;
-    if (s == ENGINE_SPECULATE_AUTO || s == ENGINE_SPECULATE_NGRAM)
+    if (s == ENGINE_SPECULATE_AUTO || s == ENGINE_SPECULATE_NGRAM) {
         out[n++] = &lookup_drafter;
+        out[n++] = &recall_drafter;
+    }
     if (m && (s == ENGINE_SPECULATE_AUTO || s == by_kind[draft_model_kind(m)].name))
         out[n++] = by_kind[draft_model_kind(m)].drafter;
     return n;

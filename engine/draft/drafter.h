@@ -16,6 +16,7 @@
 #define DRAFT_HIDDEN_MOST 64
 
 struct draft_model;
+struct recall;
 struct step_row;
 
 /* What a drafted token rests on. How often such tokens turn out right is learnt for each. */
@@ -26,6 +27,8 @@ enum draft_ground {
     DRAFT_MATCH_6,  /* 6 to 9 */
     DRAFT_MATCH_10, /* 10 to 19 */
     DRAFT_MATCH_20, /* 20 and more */
+    DRAFT_RECALL,   /* an earlier text of the user's: see recall.c, which knows 18 degrees */
+    DRAFT_RECALL_LAST = DRAFT_RECALL + 17,
     DRAFT_FORESEEN, /* the beginning of the client's own prediction */
     DRAFT_FORCED,   /* the grammar leaves no other text */
     DRAFT_ONLY,     /* nor another token */
@@ -45,6 +48,8 @@ struct draft_text { /* of a job; grows at its end between two calls, and nothing
     const int32_t
         *prediction; /* [n_prediction] what the client expects of the answer; may be none */
     int32_t n_prediction;
+    const char *scope;           /* whose earlier texts it may look up in */
+    const struct recall *recall; /* these texts; NULL: none are kept */
 };
 
 struct draft {
@@ -103,13 +108,14 @@ struct drafter {
 };
 
 extern const struct drafter lookup_drafter; /* "ngram": text that stood before */
+extern const struct drafter recall_drafter; /* part of "ngram": the user's earlier texts */
 extern const struct drafter
     forced_drafter; /* part of "auto": what a grammar leaves no choice about */
 extern const struct drafter model_drafter; /* "draft": a smaller model, see draft_model.h */
 extern const struct drafter block_drafter; /* "dflash": a drafter of whole blocks, likewise */
 extern const struct drafter layer_drafter; /* "mtp": the model's own next-token layer, likewise */
 
-#define DRAFTERS_MAX 3 /* of one job */
+#define DRAFTERS_MAX 4 /* of one job */
 
 /* Fills `out` with those that are there, cheapest first; returns their number. m NULL: there is
  * neither a draft model nor a next-token layer. */

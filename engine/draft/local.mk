@@ -5,5 +5,6 @@ libsluice_draft_a_SOURCES = \
 	%D%/draft_seat.c %D%/dflash.c \
 	%D%/drafter.c %D%/drafter.h \
 	%D%/forced.c \
-	%D%/lookup.c
+	%D%/lookup.c \
+	%D%/recall.c %D%/recall.h
 DRAFT_LIBS = libsluice-draft.a

@@ -5,6 +5,7 @@
 #include "engine/base/clock.h"
 #define LOG_MODULE "sched"
 #include "engine/base/log.h"
+#include "engine/sched/drafting.h"
 #include "engine/sched/scheduler_state.h"
 
 /* A preempted job is readmitted only when this many blocks would stay free, so that it is not
@@ -157,10 +158,13 @@ void admission_index_blocks(struct scheduler *s, struct job *j)
 {
     if (!s->reuse)
         return;
-    for (; (j->n_indexed + 1) * BACKEND_BLOCK_TOKENS <= j->n_computed; j->n_indexed++)
-        j->blocks[j->n_indexed] =
-            prefix_index_add(s->index, &j->chain, j->tokens + j->n_indexed * BACKEND_BLOCK_TOKENS,
-                             j->blocks[j->n_indexed]);
+    const struct draft_text text = drafting_text(s, j);
+    for (; (j->n_indexed + 1) * BACKEND_BLOCK_TOKENS <= j->n_computed; j->n_indexed++) {
+        const int32_t i = j->n_indexed, at = i * BACKEND_BLOCK_TOKENS;
+        j->blocks[i] = prefix_index_add(s->index, &j->chain, j->tokens + at, j->blocks[i]);
+        if (s->recall)
+            recall_add(s->recall, &text, at, j->blocks[i], i ? j->blocks[i - 1] : -1);
+    }
 }
 
 int32_t admission_next_checkpoint(const struct job *j)

@@ -43,13 +43,15 @@ int32_t drafting_most(const struct scheduler *s, const struct job *j)
     return most;
 }
 
-static struct draft_text text_of(const struct job *j)
+struct draft_text drafting_text(const struct scheduler *s, const struct job *j)
 {
     return (struct draft_text){.tokens = j->tokens,
                                .n_tokens = j->n_tokens,
                                .n_prompt = j->params.n_prompt,
                                .prediction = j->params.prediction,
-                               .n_prediction = j->params.n_prediction};
+                               .n_prediction = j->params.n_prediction,
+                               .scope = j->params.scope,
+                               .recall = s->recall};
 }
 
 bool drafting_state(struct scheduler *s, struct made_draft *m)
@@ -173,7 +175,7 @@ static bool look_ahead(struct scheduler *s, struct job *j, struct foresight *f,
 
 static void ask_freely(struct scheduler *s, struct job *j, struct made_draft *m, int32_t most)
 {
-    struct draft_ask ask = {.state = m->state, .text = text_of(j), .most = most};
+    struct draft_ask ask = {.state = m->state, .text = drafting_text(s, j), .most = most};
     struct foresight f = {0};
     if (!m->by->foresees || look_ahead(s, j, &f, &ask.picker))
         m->by->draft(s->params.draft_model, &ask, 1);
@@ -232,7 +234,7 @@ static void join(struct scheduler *s, struct job *j, struct made_draft *m, int32
                  struct round *r)
 {
     struct draft_ask *ask = &r->asks[r->n];
-    *ask = (struct draft_ask){.text = text_of(j), .most = drafting_most(s, j)};
+    *ask = (struct draft_ask){.text = drafting_text(s, j), .most = drafting_most(s, j)};
     if (ask->most <= 0 || !is_worth_it(s, j, m, rows, r, ask) || !drafting_state(s, m) ||
         !look_ahead(s, j, &r->sights[r->n], &ask->picker))
         return;

@@ -6,11 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/draft/drafter.h"
+
 struct job;
 struct scheduler;
 
 /* Tokens that the job could take beside its own in one step; not above 0: none. */
 int32_t drafting_most(const struct scheduler *s, const struct job *j);
+/* Prompt and answer so far, and where else drafts may look. */
+struct draft_text drafting_text(const struct scheduler *s, const struct job *j);
 struct made_draft;
 /* False: it has no state and can't have one now. */
 bool drafting_state(struct scheduler *s, struct made_draft *m);

@@ -22,6 +22,8 @@ static void forget_block(void *context, int32_t block)
     struct scheduler *s = context;
     if (s->checkpoints)
         checkpoints_drop(s->checkpoints, block);
+    if (s->recall)
+        recall_forget(s->recall, block);
     if (s->disk)
         prompt_disk_drop(s->disk, block);
 }
@@ -75,6 +77,9 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
     }
     if (s->reuse && p->disk &&
         !(s->disk = prompt_disk_create(p->disk, p->cache_identity, p->n_blocks, e)))
+        goto fail;
+    if (s->reuse && s->params.speculate != ENGINE_SPECULATE_OFF &&
+        !(s->recall = recall_create(p->n_blocks, e)))
         goto fail;
     prefix_index_on_forget(s->index, forget_block, s);
     scheduler_count_experts(s, &s->expert_stats); /* reads during the load belong to no job */
@@ -191,8 +196,10 @@ void scheduler_finish_job(struct scheduler *s, struct job *j, enum engine_finish
              ev.usage.queue_ms, ev.usage.prefill_ms, ev.usage.decode_ms, ev.usage.cached_from_disk,
              ev.usage.cache_ms);
     s->stats.jobs_lossy += ev.usage.reduced_top_k > 0;
-    if (j->state != JOB_WAITING)
+    if (j->state != JOB_WAITING) {
         prompt_disk_save(s, j);
+        speculation_remember(s, j);
+    }
     end_job(s, j, &ev, (enum job_outcome)finish);
 }
 
@@ -337,6 +344,7 @@ void scheduler_destroy(struct scheduler **at)
     token_trie_destroy(&s->trie);
     fair_queue_destroy(&s->queue);
     prefix_index_destroy(&s->index);
+    recall_destroy(&s->recall);
     checkpoints_destroy(&s->checkpoints);
     buf_fini(&s->frames);
     buf_fini(&s->text);

@@ -3,6 +3,7 @@
 #pragma once
 #include "engine/cache/checkpoints.h"
 #include "engine/cache/prefix_index.h"
+#include "engine/draft/recall.h"
 #include "engine/sched/expert_stats.h"
 #include "engine/sched/fair_queue.h"
 #include "engine/sched/policy/draft_worth.h"
@@ -17,7 +18,8 @@ struct scheduler {
     struct block_pool *pool;         /* the index's */
     struct checkpoints *checkpoints; /* NULL: no recurrent layers, or no room for copies */
     bool reuse;                      /* the prefix cache is on */
-    struct prompt_disk *disk;        /* NULL: no prompt cache on disk */
+    struct recall *recall;    /* the words of the index's blocks; NULL: nobody drafts by them */
+    struct prompt_disk *disk; /* NULL: no prompt cache on disk */
     struct fair_queue *queue;
     struct job **running; /* [n_slots], in order of admission */
     int32_t n_running;

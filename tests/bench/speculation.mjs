@@ -1,5 +1,6 @@
 // How much drafts gain: each question by turns with `speculate: off` and each drafter on one engine, decode time from
-// the engine's own clock. Answers must be equal. Run:
+// the engine's own clock. Answers must be equal. No question is asked twice, and what is remembered of earlier answers is
+// kept apart for each drafter (cache_salt). Run:
 // node tests/bench/speculation.mjs [--rounds 5] [--streams 1,4,16] [--modes ngram,draft,mtp,auto] [--kinds code,prose]
 // [--draft-model PATH] [--engine "--isa avx2"]
 import { readFileSync } from 'node:fs';
@@ -23,16 +24,20 @@ const random = (seed, n) => {
 const chat = (content, more) => ({ url: '/v1/chat/completions', body: { messages: [{ role: 'user', content }], ...more } });
 const text = (prompt, more) => ({ url: '/v1/completions', body: { prompt, ...more } });
 const whole = { ignore_eos: false }; // it ends where the model ends it: what would follow is no text that anybody asks for
-const programs = ['a palindrome test', 'binary search', 'bubble sort', 'the greatest common divisor', 'a prime test', 'Fibonacci numbers', 'the factorial of n'];
+const asked = ['Write a Python function for #.', 'Show me # in Python.', 'I need # in Python.', 'How do I write # in Python?', 'Python, please: #.'];
+const heroes = ['a fox', 'the sea', 'a clock', 'two sisters', 'a bridge', 'a dog', 'the moon', 'a train', 'three brothers', 'a lamp', 'an old house', 'the wind', 'a baker', 'winter', 'a cat and a bird'];
+const stories = ['Tell me a story about #.', 'Write a short story about #.', 'I want to hear about #. Tell me a tale.'];
+const programs = ['a palindrome test', 'binary search', 'bubble sort', 'the greatest common divisor', 'a prime test', 'Fibonacci numbers', 'the factorial of n', 'word counting', 'the maximum of a list', 'reversing a string'];
+const nth = (i, forms, things) => forms[Math.floor(i / things.length) % forms.length].replace('#', things[i % things.length]);
 const cases = {
-  'code, asked for': (i) => chat(`Write a Python function for ${programs[i % programs.length]}.`, whole),
+  'code, asked for': (i) => chat(nth(i, asked, programs), whole),
   'code, continued': (i) => text(source('engine/sched/fair_queue.c', 300 * i, 1500)),
   'code, rewritten (prediction)': (i) => chat(`Repeat this code:\n${source('engine/sched/fair_queue.c', 300 * i, 700)}`,
     { prediction: { type: 'content', content: source('engine/sched/fair_queue.c', 300 * i, 700) } }),
   'JSON by a schema': (i) => chat(`Name ${3 + i} people.`, { response_format: { type: 'json_schema', json_schema: { name: 'people', schema: {
     type: 'array', minItems: 8, items: { type: 'object', properties: { first_name: { type: 'string', maxLength: 12 }, family_name: { type: 'string', maxLength: 12 }, age: { type: 'integer', minimum: 1, maximum: 99 } },
       required: ['first_name', 'family_name', 'age'], additionalProperties: false } } } } }),
-  'prose, story': (i) => chat(`Tell me a story about ${['a fox', 'the sea', 'a clock', 'two sisters', 'a bridge'][i % 5]}.`, whole),
+  'prose, story': (i) => chat(nth(i, stories, heroes), whole),
   'prose, continued': (i) => text(source('README.md', 400 * i, 1600)),
   'text that repeats': (i) => text(`${['The cat sat on the mat and looked at the dog.', 'for (int i = 0; i < n; i++) sum += values[i];', 'One, two, three, four, five, six, seven.'][i % 3]}\n`.repeat(24)),
   'a sentence again and again, by a grammar': () => text('Once more:', { grammar: 'root ::= ("The cat sat on the mat and looked at the dog. " | "It rained. ")+' }), // for models that write no text of their own
@@ -52,7 +57,7 @@ for (const n of streams) for (const temperature of [0, 0.8]) for (const [name, m
     for (const speculate of turn) {
       const bodies = await Promise.all(Array.from({ length: n }, async (_, k) => {
         const q = make(round * n + k);
-        const { status, body } = await s.json('POST', q.url, { max_tokens: tokens, ignore_eos: !q.body.response_format && !q.body.max_tokens, temperature, seed: 7 + k, ...q.body, speculate });
+        const { status, body } = await s.json('POST', q.url, { max_tokens: tokens, ignore_eos: !q.body.response_format && !q.body.max_tokens, temperature, seed: 7 + k, cache_salt: speculate, ...q.body, speculate });
         if (status !== 200) throw new Error(JSON.stringify(body));
         return body;
       }));

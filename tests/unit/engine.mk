@@ -2,7 +2,7 @@
 ENGINE_TESTS = %D%/test_frame %D%/test_client_kept %D%/test_status %D%/test_sampler %D%/test_sampler_rules %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_scheduler_stops %D%/test_prefix_reuse %D%/test_engine %D%/test_engine_faults %D%/test_inbox \
 	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_slot_turns %D%/test_fair_queue %D%/test_backend_select %D%/test_monitor %D%/test_engine_walls \
-	%D%/test_speculation %D%/test_speculation_models %D%/test_draft_choice %D%/test_draft_worth %D%/test_draft_load %D%/test_lookup %D%/test_embedder %D%/test_embeddings \
+	%D%/test_speculation %D%/test_speculation_models %D%/test_draft_choice %D%/test_draft_worth %D%/test_draft_load %D%/test_lookup %D%/test_recall %D%/test_embedder %D%/test_embeddings \
 	%D%/test_next_layer %D%/test_dflash
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
@@ -53,6 +53,8 @@ draw_test = %D%/support/draw_test.c %D%/support/draw_test.h
 %C%_test_embeddings_LDADD = $(SCHED_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_lookup_SOURCES = %D%/engine/test_lookup.c
 %C%_test_lookup_LDADD = $(DRAFT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
+%C%_test_recall_SOURCES = %D%/engine/test_recall.c
+%C%_test_recall_LDADD = $(DRAFT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
 %C%_test_prefix_reuse_SOURCES = %D%/engine/test_prefix_reuse.c $(scheduler_rig)
 %C%_test_prefix_reuse_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 # over the real program ./sluice-engine

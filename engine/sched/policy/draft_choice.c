@@ -8,20 +8,23 @@
 #define OUTLIER 1.5     /* a longer step was disturbed, and counts as this many times usual */
 #define LEAST_PLAIN 3   /* plain steps to be timed before the first draft */
 #define STALE 1024      /* steps after which a time is to be measured again */
+#define STALE_FEW 64    /* the same where fewer than ENOUGH were, any of which was disturbed */
+#define ENOUGH 3
 #define STALE_PLAIN 64
 #define FIRST_SLOPE 0.06 /* of a plain step, per row: hopeful, so that it is tried */
 #define FIRST_TRY 3      /* rows of the first try; then twice as many as were measured */
 #define MARGIN 1.02      /* what a choice must promise to win */
 #define MOST_LOST 3.0    /* plain steps */
-#define MOST_WON 3.0
-#define PAID 0.004 /* of a plain step's time, for another try */
+#define MOST_WON 24.0    /* what was won may be lost again: all in all that is no loss */
+#define PAID 0.005       /* of a plain step's time, for another try */
 
-/* Before anything is known. */
+#define FOUND_SHARE 0.4 /* of what was found in a text */
+
+/* Before anything is known; 0: FOUND_SHARE. */
 static const double first_share[DRAFT_GROUND__N] = {
-    [DRAFT_MATCH_2] = 0.4,  [DRAFT_MATCH_3] = 0.4,  [DRAFT_MATCH_4] = 0.4,  [DRAFT_MATCH_6] = 0.4,
-    [DRAFT_MATCH_10] = 0.4, [DRAFT_MATCH_20] = 0.4, [DRAFT_FORESEEN] = 0.4, [DRAFT_FORCED] = 0.7,
-    [DRAFT_ONLY] = 1,       [DRAFT_SURE_0] = 0.15,  [DRAFT_SURE_30] = 0.4,  [DRAFT_SURE_50] = 0.6,
-    [DRAFT_SURE_70] = 0.75, [DRAFT_SURE_85] = 0.9,  [DRAFT_SURE_95] = 0.95, [DRAFT_SURE_99] = 0.98,
+    [DRAFT_FORCED] = 0.7,  [DRAFT_ONLY] = 1,       [DRAFT_SURE_0] = 0.15,
+    [DRAFT_SURE_30] = 0.4, [DRAFT_SURE_50] = 0.6,  [DRAFT_SURE_70] = 0.75,
+    [DRAFT_SURE_85] = 0.9, [DRAFT_SURE_95] = 0.95, [DRAFT_SURE_99] = 0.98,
 };
 
 void draft_habit_note(struct draft_habit *h, enum draft_ground g, bool right)
@@ -38,7 +41,8 @@ void draft_habit_note(struct draft_habit *h, enum draft_ground g, bool right)
 double draft_habit_share(const struct draft_habit *own, const struct draft_habit *all,
                          enum draft_ground g)
 {
-    double known = (all->right[g] + first_share[g]) / (all->tried[g] + 1);
+    const double first = first_share[g] > 0 ? first_share[g] : FOUND_SHARE;
+    double known = (all->right[g] + first) / (all->tried[g] + 1);
     return (own->right[g] + PRIOR_TRIES * known) / (own->tried[g] + PRIOR_TRIES);
 }
 
@@ -52,13 +56,11 @@ static int32_t load_of(int32_t rows)
 
 static bool known(const struct draft_costs *c, const struct draft_cost *cost)
 {
-    return cost->n && c->n_notes - cost->at < STALE;
+    return cost->n && c->n_notes - cost->at < (cost->n < ENOUGH ? STALE_FEW : STALE);
 }
 
 static void smooth(struct draft_cost *cost, double ms)
 {
-    if (cost->n && ms > OUTLIER * cost->ms)
-        ms = OUTLIER * cost->ms;
     if (cost->n < SMOOTH_N)
         cost->n++;
     cost->ms += (ms - cost->ms) / cost->n;
@@ -74,16 +76,19 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
     struct draft_cost *row = c->of[load_of(s->rows)];
     int32_t drafted = s->drafted < DRAFT_ROWS_MAX ? s->drafted : DRAFT_ROWS_MAX;
     c->n_notes++;
-    if (!known(c, &row[drafted]))
+    if (row[drafted].n && c->n_notes - row[drafted].at >= STALE)
         row[drafted].n = 0;
-    smooth(&row[drafted], s->ms);
+    /* That a step was disturbed is no fault of the drafts in it. */
+    const bool disturbed = row[drafted].n && s->ms > OUTLIER * row[drafted].ms;
+    const double ms = disturbed ? OUTLIER * row[drafted].ms : s->ms;
+    smooth(&row[drafted], ms);
     row[drafted].at = c->n_notes;
     const double plain = row[0].ms;
     /* Drafts that are made anyway are no loss of the choice where none of them was verified. */
     if (!drafted)
         c->balance_ms += PAID * s->ms;
     else
-        c->balance_ms += plain * s->tokens / s->rows - s->ms - s->free_ms;
+        c->balance_ms += plain * s->tokens / s->rows - ms - s->free_ms;
     c->balance_ms -= s->draft_ms;
     c->balance_ms = within(c->balance_ms, -2 * MOST_LOST * plain, MOST_WON * plain);
 }

@@ -1,11 +1,11 @@
 /* Weighs a draft by how its drafter did before. */
 #include "engine/sched/policy/draft_worth.h"
 
-#define KNOWN 6.0          /* drafted tokens from which on a drafter's habit says anything */
-#define LONGEST_PAUSE 1024 /* it doubles up to this */
-#define MARGIN 0.03        /* of a plain step: what it must promise to win */
-#define LEARNING 8         /* trials that follow each other at the beginning */
-#define OWN_WEIGHT 4.0     /* of the job's own drafts against those of all, in how sure it is */
+#define KNOWN 6.0         /* drafted tokens from which on a drafter's habit says anything */
+#define LONGEST_PAUSE 256 /* it doubles up to this */
+#define MARGIN 0.03       /* of a plain step: what it must promise to win */
+#define LEARNING 8        /* trials that follow each other at the beginning */
+#define OWN_WEIGHT 4.0    /* of the job's own drafts against those of all, in how sure it is */
 
 struct outlook { /* over the grounds of a drafter that computes */
     double often[DRAFT_GROUND__N], share[DRAFT_GROUND__N]; /* of its tokens; that come true */
