@@ -10,13 +10,18 @@ static const struct {
                [DRAFT_KIND_LAYER] = {&layer_drafter, ENGINE_SPECULATE_MTP},
                [DRAFT_KIND_BLOCK] = {&block_drafter, ENGINE_SPECULATE_DFLASH}};
 
+bool drafter_recalls(enum engine_speculate s)
+{
+    return s == ENGINE_SPECULATE_AUTO || s == ENGINE_SPECULATE_NGRAM;
+}
+
 int32_t drafter_list(enum engine_speculate s, bool grammar, const struct draft_model *m,
                      const struct drafter *out[DRAFTERS_MAX])
 {
     int32_t n = 0;
     if (grammar && s == ENGINE_SPECULATE_AUTO)
         out[n++] = &forced_drafter;
-    if (s == ENGINE_SPECULATE_AUTO || s == ENGINE_SPECULATE_NGRAM) {
+    if (drafter_recalls(s)) {
         out[n++] = &lookup_drafter;
         out[n++] = &recall_drafter;
     }

@@ -117,6 +117,9 @@ extern const struct drafter layer_drafter; /* "mtp": the model's own next-token 
 
 #define DRAFTERS_MAX 4 /* of one job */
 
+/* recall_drafter is among those that s allows. */
+bool drafter_recalls(enum engine_speculate s);
+
 /* Fills `out` with those that are there, cheapest first; returns their number. m NULL: there is
  * neither a draft model nor a next-token layer. */
 int32_t drafter_list(enum engine_speculate s, bool grammar, const struct draft_model *m,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
+#include "engine/memory/memory_plan.h"
 
 #define GRAM 3        /* tokens that must be equal */
 #define MOST_WALK 16  /* places that a search looks at, latest first */
@@ -30,10 +31,13 @@ struct piece { /* of a block; known while serial != 0 */
 
 struct recall {
     struct piece *pieces; /* [n_blocks] */
-    int32_t *heads;       /* [n_heads], a power of two: the latest place, plus 1 */
+    int32_t *heads;       /* [n_heads]: the latest place, plus 1 */
     int32_t n_blocks, n_heads;
     uint64_t last_serial;
 };
+
+_Static_assert(sizeof(struct piece) + BACKEND_BLOCK_TOKENS * sizeof(int32_t) == MEMORY_RECALL_BYTES,
+               "what is planned for a block");
 
 struct recall *recall_create(int32_t n_blocks, struct err *e)
 {
@@ -41,9 +45,7 @@ struct recall *recall_create(int32_t n_blocks, struct err *e)
     if (!r)
         goto nomem;
     r->n_blocks = n_blocks;
-    r->n_heads = 1024;
-    while (r->n_heads < n_blocks * BACKEND_BLOCK_TOKENS && r->n_heads < 1 << 24)
-        r->n_heads *= 2;
+    r->n_heads = n_blocks * BACKEND_BLOCK_TOKENS;
     r->pieces = calloc((size_t)n_blocks, sizeof *r->pieces);
     r->heads = calloc((size_t)r->n_heads, sizeof *r->heads);
     if (r->pieces && r->heads)
@@ -74,7 +76,7 @@ static int32_t bucket_of(const struct recall *r, const char *scope, const int32_
 {
     const uint64_t h =
         hash64(last - (GRAM - 1), GRAM * sizeof *last, hash64(scope, strlen(scope), 0));
-    return (int32_t)(h & (uint64_t)(r->n_heads - 1));
+    return (int32_t)((h >> 32) * (uint64_t)r->n_heads >> 32);
 }
 
 static void put_in(struct recall *r, int32_t place, int32_t bucket)

@@ -59,6 +59,15 @@ static bool has_slots(const struct memory_input *in, const struct memory_plan *p
     return p->strategy == STRATEGY_HYBRID || (streams(p) && on_gpu(in, p));
 }
 
+/* Nothing where no step verifies drafts, or no prefix is kept. */
+static uint64_t recall_of(const struct memory_input *in, const struct memory_plan *p)
+{
+    const bool keeps = !in->model.recurrent || p->size.n_checkpoints;
+    if (!in->request.speculates || in->request.no_recall || !in->targets[p->target].verifies)
+        return 0;
+    return keeps ? (uint64_t)p->size.n_blocks * MEMORY_RECALL_BYTES : 0;
+}
+
 bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, struct err *e)
 {
     const struct memory_target *at = &in->targets[p->target];
@@ -86,10 +95,11 @@ bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, stru
     p->state = m.state;
     p->work = m.work;
     p->device = m.device;
-    p->host = m.host + p->staging;
+    p->recall = recall_of(in, p);
+    p->host = m.host + p->staging + p->recall;
     if (streams(p) && !has_slots(in, p)) /* the estimate has all experts in RAM */
         p->host += p->expert_cache - (m.weights - p->dense);
-    p->total = once + m.kv + m.state + m.work;
+    p->total = once + m.kv + m.state + m.work + p->recall;
     return true;
 }
 

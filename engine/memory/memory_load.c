@@ -46,6 +46,7 @@ static bool add_target(struct memory_load *l, const struct backend_ops *ops, str
                                .in_ram = b->device.in_ram,
                                .streams = ops->streams,
                                .splits = ops->splits,
+                               .verifies = backend_verifies(ops, model_plan(l->model)->n_recurrent),
                                .total = b->device.total,
                                .available = b->device.available,
                                .estimate = estimate_of,

@@ -49,6 +49,7 @@ struct memory_request { /* what the operator asked for; 0: to be chosen */
     bool exact;
     bool one_byte;                       /* cpu: activations of 8 bits, where they have 16 else */
     bool speculates;                     /* steps may verify drafts */
+    bool no_recall;                      /* none of them by earlier texts, see draft/recall.h */
     uint64_t beside_host, beside_device; /* bytes that are left to what will be opened beside it */
     enum kv_type kv_type;       /* auto: 16 bits where the context and the slots fit, else q8 */
     enum expert_way expert_way; /* hybrid: who computes experts that are not on the device */
@@ -82,6 +83,7 @@ struct memory_target {              /* a backend with its memory, as the planner
     bool gpu;
     bool in_ram;               /* the GPU's memory is RAM, so what it takes counts there too */
     bool streams, splits;      /* can do ssd_streaming, hybrid */
+    bool verifies;             /* drafts, of this model */
     uint64_t total, available; /* bytes of the device's memory; 0 for the cpu */
     /* The memory that opening would take: the backend's estimate for the model. */
     bool (*estimate)(void *context, const struct backend_params *p, struct backend_memory *m,
@@ -117,13 +119,14 @@ struct memory_plan { /* sizes in bytes */
     uint64_t staging; /* ssd_streaming on a device: memory for experts on their way from the disk to
                          the device */
     uint64_t kv, state, work;
+    uint64_t recall;        /* what drafts know of the KV blocks' texts; always in RAM */
     enum kv_type kv_type;   /* what the backend is asked for, */
     enum kv_type kv_stored; /* and what it then stores */
     uint64_t kv_per_token;  /* bytes of a token as stored */
     /* by target; device + host = the sum of the parts */
     uint64_t device, host;
-    uint64_t total; /* dense + all experts once + kv + state + work: the memory needed with nothing
-                       left on disk */
+    uint64_t total; /* dense + all experts once + kv + state + work + recall: the memory needed with
+                       nothing left on disk */
     uint64_t reserve; /* RAM left to the program itself and the system */
     uint64_t ram_total, ram_available,
         ram_limit; /* of the machine; free before the load; the limit of `host` */
@@ -154,5 +157,7 @@ bool memory_plan_check(const struct memory_plan *p, const struct backend_memory 
 
 /* Memory of the process beside the parts (code, vocabulary, sockets, stacks). */
 #define MEMORY_PROCESS_BYTES ((uint64_t)96 << 20)
+/* What drafts know of a KV block's text. */
+#define MEMORY_RECALL_BYTES ((uint64_t)1000)
 /* RAM to leave to the system, of `total`. */
 uint64_t memory_reserve(uint64_t total);

@@ -30,7 +30,7 @@ void memory_plan_json(const struct memory_plan *p, const struct memory_estimate 
 {
     uint64_t weights = p->dense + p->experts + p->expert_cache;
     buf_printf(b, "\"strategy\":\"%s\"", strategy_name(p->strategy));
-    gb(b, "model_weight_gb", p->total - p->kv - p->state - p->work);
+    gb(b, "model_weight_gb", p->total - p->kv - p->state - p->work - p->recall);
     gb(b, "kv_cache_gb", p->kv);
     gb(b, "total_required_gb", p->total);
     gb(b, "system_ram_gb", p->ram_total);
@@ -51,6 +51,7 @@ void memory_plan_json(const struct memory_plan *p, const struct memory_estimate 
     bytes(b, "kv_stored_bytes_per_token", p->kv_per_token);
     bytes(b, "state_bytes", p->state);
     bytes(b, "work_bytes", p->work);
+    bytes(b, "recall_bytes", p->recall);
     bytes(b, "device_bytes", p->device);
     bytes(b, "host_bytes", p->host);
     bytes(b, "ram_total_bytes", p->ram_total);
@@ -103,6 +104,7 @@ void memory_plan_table(const struct memory_plan *p, const struct memory_estimate
     line(b, "KV cache", p->kv, text);
     line(b, "recurrent states", p->state, "");
     line(b, "work", p->work, "");
+    line(b, "texts for drafts", p->recall, "");
     if (p->gpu_id[0])
         buf_printf(b, "  device                  %s, %s\n", p->gpu_name, p->gpu_id);
     if (p->gpu_total) {

@@ -7,7 +7,8 @@
 #include "engine/backend/backend.h"
 
 #define DEFAULT_PREFILL_CHUNK 512
-#define MAX_BLOCKS (INT32_MAX / BACKEND_BLOCK_TOKENS) /* positions are counted in 32 bits */
+/* Positions are counted in 32 bits, and twice as many places of texts (draft/recall.c). */
+#define MAX_BLOCKS (INT32_MAX / BACKEND_BLOCK_TOKENS / 2)
 
 static int64_t round_up(int64_t v, int64_t unit)
 {

@@ -155,6 +155,7 @@ static bool plan_backend(struct loop *l, struct err *e)
     request.n_threads = (int32_t)params->threads;
     request.exact = params->exact;
     request.speculates = params->speculate != ENGINE_SPECULATE_OFF;
+    request.no_recall = !params->prefix_cache || !drafter_recalls(params->speculate);
     const char *backend = params->task == ENGINE_TASK_TEXT ? params->backend : "cpu";
     if (params->task != ENGINE_TASK_TEXT && !embed_load_request(model_plan(l->model), &request, e))
         return false;

@@ -63,7 +63,7 @@ void loop_describe_backend(const struct loop *l, struct status_page *page)
     page->state_bytes = m.state;
     page->work_bytes = m.work;
     page->device_bytes = m.device;
-    page->host_bytes = m.host;
+    page->host_bytes = m.host + from->plan.recall;
     page->locked_weight_bytes = memory_load_locked(from) + memory_load_locked(&l->drafts.memory);
     buf_putc(&plan, '{');
     memory_plan_json(&from->plan, &from->estimate, &plan); /* members, without braces */

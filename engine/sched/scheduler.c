@@ -78,7 +78,7 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
     if (s->reuse && p->disk &&
         !(s->disk = prompt_disk_create(p->disk, p->cache_identity, p->n_blocks, e)))
         goto fail;
-    if (s->reuse && s->params.speculate != ENGINE_SPECULATE_OFF &&
+    if (s->reuse && drafter_recalls(s->params.speculate) &&
         !(s->recall = recall_create(p->n_blocks, e)))
         goto fail;
     prefix_index_on_forget(s->index, forget_block, s);

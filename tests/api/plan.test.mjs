@@ -58,7 +58,8 @@ async function checkPlan(s, args, strategy) {
     { weight: plan.weight_bytes, kv: plan.kv_bytes, state: plan.state_bytes, work: plan.work_bytes, host: plan.host_bytes, device: plan.device_bytes });
   assert.deepEqual([m.kv_type, m.kv_stored_bytes_per_token], [plan.kv_type, plan.kv_stored_bytes_per_token]);
   assert.ok(plan.n_blocks * body.engine.block_tokens * plan.kv_stored_bytes_per_token <= plan.kv_bytes);
-  assert.equal(plan.host_bytes + plan.device_bytes, plan.weight_bytes + plan.kv_bytes + plan.state_bytes + plan.work_bytes);
+  assert.equal(plan.host_bytes + plan.device_bytes, plan.weight_bytes + plan.kv_bytes + plan.state_bytes + plan.work_bytes + plan.recall_bytes);
+  assert.equal(plan.recall_bytes, 1000 * plan.n_blocks); // what drafts know of each block's text
   assert.deepEqual([body.engine.n_ctx, body.engine.n_blocks, body.engine.n_slots], [plan.n_ctx, plan.n_blocks, plan.n_slots]);
 
   // the same numbers at /metrics

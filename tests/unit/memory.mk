@@ -13,5 +13,5 @@ memory_plan_rig = %D%/memory/memory_plan_rig.c %D%/memory/memory_plan_rig.h
 %C%_test_memory_estimate_LDADD = $(MEMORY_TEST_LIBS)
 %C%_test_pressure_SOURCES = %D%/memory/test_pressure.c
 %C%_test_pressure_LDADD = $(MEMORY_TEST_LIBS)
-%C%_test_sizing_SOURCES = %D%/memory/test_sizing.c
+%C%_test_sizing_SOURCES = %D%/memory/test_sizing.c $(memory_plan_rig)
 %C%_test_sizing_LDADD = $(MEMORY_TEST_LIBS)

@@ -37,7 +37,8 @@ static struct err refused(const struct memory_input *in)
 /* What every plan must hold. */
 static void check(const struct memory_input *in, const struct memory_plan *p)
 {
-    assert_int_equal(p->dense + p->experts + p->expert_cache + p->kv + p->state + p->work,
+    assert_int_equal(p->dense + p->experts + p->expert_cache + p->kv + p->state + p->work +
+                         p->recall,
                      p->device + p->host);
     assert_true(p->host <= p->ram_limit);
     assert_true(p->host + p->reserve <= in->machine.available || !p->host);
@@ -45,7 +46,7 @@ static void check(const struct memory_input *in, const struct memory_plan *p)
     assert_true(p->gpu_limit <= in->targets[p->target].available);
     assert_true(p->size.n_blocks >= sizing_one_context(&p->size));
     assert_int_equal(p->gpu_layers + p->cpu_layers, p->n_layer);
-    assert_int_equal(p->total, in->model.weights + p->kv + p->state + p->work);
+    assert_int_equal(p->total, in->model.weights + p->kv + p->state + p->work + p->recall);
     assert_true(!p->expert_cache ==
                 (p->strategy != STRATEGY_SSD_STREAMING && p->strategy != STRATEGY_HYBRID));
     if (p->strategy == STRATEGY_SSD_STREAMING)
