@@ -1,5 +1,6 @@
 /* The scope of the engine's prompt cache: no user's request may learn from its speed what another
- * user has sent. */
+ * user has sent; nor one whose key may not read the user's conversations what stands in them: how
+ * many words were drafted by them (engine/draft/recall.h) tells that word by word. */
 #pragma once
 #include <stddef.h>
 

@@ -44,6 +44,15 @@ test('one\'s own prompt is found again, with any of one\'s keys', async () => {
   assert.ok(await cached(second.key, text) > 50);
 });
 
+test('a key that may not read the user\'s chats finds nothing of them, as prompt or by drafts', async () => {
+  const text = secret();
+  const { body: narrow } = await s.json('POST', '/api/keys', { name: 'narrow', scopes: ['inference'] });
+  await chat(ada, text);
+  assert.equal(await cached(narrow.key, text), 0);
+  assert.ok(await cached(narrow.key, text) > 50, 'its own');
+  assert.equal(await cached(narrow.key, text, { cache_salt: 'x' }), 0);
+});
+
 test('another\'s is not: no count says so, and all of it is computed', async () => {
   const text = secret();
   await chat(ada, text);
