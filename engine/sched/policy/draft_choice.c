@@ -86,7 +86,7 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
     const double plain = row[0].ms;
     /* Drafts that are made anyway are no loss of the choice where none of them was verified. */
     if (!drafted)
-        c->balance_ms += PAID * s->ms;
+        c->balance_ms += PAID * ms;
     else
         c->balance_ms += plain * s->tokens / s->rows - ms - s->free_ms;
     c->balance_ms -= s->draft_ms;

@@ -129,6 +129,16 @@ static void test_drafts_that_are_made_anyway_do_not_keep_others_out(void **state
     assert_true(costs.balance_ms < before); /* 20 ms for 22 */
 }
 
+static void test_a_plain_step_that_was_disturbed_pays_for_no_more_tries(void **state)
+{
+    struct draft_costs costs = {0};
+    for (int k = 0; k < 20; k++)
+        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 10});
+    const double before = costs.balance_ms;
+    draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 60000});
+    assert_true(costs.balance_ms - before < 0.1); /* as one of 15 ms */
+}
+
 static void test_a_full_step_is_not_filled_with_drafts(void **state)
 {
     const struct device busy = {10, 10}; /* each row costs a whole one: nothing is to be won */
@@ -192,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_text_that_repeats_wins_what_it_can),
         cmocka_unit_test(test_the_worst_case_costs_next_to_nothing),
         cmocka_unit_test(test_drafts_that_are_made_anyway_do_not_keep_others_out),
+        cmocka_unit_test(test_a_plain_step_that_was_disturbed_pays_for_no_more_tries),
         cmocka_unit_test(test_a_full_step_is_not_filled_with_drafts),
         cmocka_unit_test(test_a_change_of_the_text_changes_the_choice),
         cmocka_unit_test(test_a_job_is_not_slowed_by_what_another_guesses),
