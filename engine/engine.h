@@ -115,7 +115,7 @@ struct engine_job_params {
                                                   in particular */
     struct prompt_seal cache_seal; /* of the job's blocks on disk. The scope says which key it is */
     int64_t cache_keep_seconds; /* told likewise; 0: as long as there is room; -1: none of the job's
-                                   blocks is stored */
+                                   blocks is stored, and no other job drafts by them */
     int64_t cache_forgets_seen; /* told likewise: number of the last deletion before the job's text
                                    was read. 0: none was seen */
     char request_id[48];        /* for the log */

@@ -162,7 +162,7 @@ void admission_index_blocks(struct scheduler *s, struct job *j)
     for (; (j->n_indexed + 1) * BACKEND_BLOCK_TOKENS <= j->n_computed; j->n_indexed++) {
         const int32_t i = j->n_indexed, at = i * BACKEND_BLOCK_TOKENS;
         j->blocks[i] = prefix_index_add(s->index, &j->chain, j->tokens + at, j->blocks[i]);
-        if (s->recall)
+        if (s->recall && speculation_may_remember(j))
             recall_add(s->recall, &text, at, j->blocks[i], i ? j->blocks[i - 1] : -1);
     }
 }

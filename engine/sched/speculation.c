@@ -95,12 +95,17 @@ void speculation_offer(const struct scheduler *s, const struct job *j, const str
         o->share[i] = draft_habit_share(&j->drafts.habit, &s->draft_habit, d->ground[i]);
 }
 
+bool speculation_may_remember(const struct job *j)
+{
+    return j->params.cache_keep_seconds >= 0;
+}
+
 void speculation_remember(struct scheduler *s, const struct job *j)
 {
     const struct draft_text text = drafting_text(s, j);
     const int32_t at = j->n_indexed * BACKEND_BLOCK_TOKENS;
     /* A block of nothing but prompt may be other texts' too, and stay when this one is deleted. */
-    if (s->recall && at > j->params.n_prompt)
+    if (s->recall && speculation_may_remember(j) && at > j->params.n_prompt)
         recall_end(s->recall, &text, at, j->blocks[j->n_indexed - 1]);
 }
 

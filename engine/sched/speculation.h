@@ -63,6 +63,9 @@ void speculation_hand_hidden(struct scheduler *s, struct job *j, struct step_seq
 /* Before decoding jobs become members: sets n_rows of each, and puts the drafted tokens behind the
  * job's own. `members`: how many decode in this step; `alone`: no prompt is read in it. */
 void speculation_plan(struct scheduler *s, struct job *const *members, int32_t n, bool alone);
+/* Others of its user may draft by its text. Not by what is to be stored nowhere, as temporary
+ * chats. */
+bool speculation_may_remember(const struct job *j);
 /* The job has ended: others of its user may draft by the end of its text, too. */
 void speculation_remember(struct scheduler *s, const struct job *j);
 /* The step gave the job this token; before it is accepted. True: it was drafted, and the next row

@@ -162,11 +162,12 @@ static void test_answers_are_those_without_drafts(void **state)
 }
 
 /* Tokens that were drafted for the same question of this user. */
-static int32_t drafted_for(struct rig *r, const char *scope, int32_t *accepted)
+static int32_t drafted_for(struct rig *r, const char *scope, int64_t keep, int32_t *accepted)
 {
     struct engine_job_params p = questions[0].params;
     struct engine_speculation sum = {0};
     p.n_prediction = 0;
+    p.cache_keep_seconds = keep;
     snprintf(p.scope, sizeof p.scope, "%s", scope);
     struct job *j = add(r, &p);
     run(r);
@@ -183,10 +184,25 @@ static void test_earlier_answers_are_drafted_for_their_user_alone(void **state)
     prepare();
     rig_use_drafts(ENGINE_SPECULATE_NGRAM, 5);
     rig_init(&r, 2, 64, 64);
-    const int32_t drafted = drafted_for(&r, "anna", &first);
-    assert_true(drafted_for(&r, "anna", &again) > drafted && again > plain[0].n / 2);
-    assert_int_equal(drafted_for(&r, "ben", &other), drafted);
+    const int32_t drafted = drafted_for(&r, "anna", 0, &first);
+    assert_true(drafted_for(&r, "anna", 0, &again) > drafted && again > plain[0].n / 2);
+    assert_int_equal(drafted_for(&r, "ben", 0, &other), drafted);
     assert_true(other == first && first < again);
+    rig_fini(&r);
+    forget();
+}
+
+/* As a temporary chat: in memory it goes on from its blocks, but no other chat drafts by them. */
+static void test_what_is_not_to_be_stored_is_not_remembered(void **state)
+{
+    struct rig r;
+    int32_t first, again;
+    prepare();
+    rig_use_drafts(ENGINE_SPECULATE_NGRAM, 5);
+    rig_init(&r, 2, 64, 64);
+    const int32_t drafted = drafted_for(&r, "anna", -1, &first);
+    assert_int_equal(drafted_for(&r, "anna", 0, &again), drafted);
+    assert_int_equal(again, first);
     rig_fini(&r);
     forget();
 }
@@ -445,6 +461,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_are_those_without_drafts),
         cmocka_unit_test(test_earlier_answers_are_drafted_for_their_user_alone),
+        cmocka_unit_test(test_what_is_not_to_be_stored_is_not_remembered),
         cmocka_unit_test(test_an_end_behind_others_words_is_not_remembered),
         cmocka_unit_test(test_pauses_in_between_change_nothing),
         cmocka_unit_test(test_recurrent_states_go_back),
