@@ -338,14 +338,14 @@ static void wide_tile(const struct lanes l[WIDE_HALVES], const struct wide_forma
     for (int32_t g = 0; 8 * g < l->blocks; g++) {
         struct wide_block blocks[8];
         const int32_t left = l->blocks - 8 * g, count = left < 8 ? left : 8;
-        for (int32_t b = 8 * g; b < 8 * g + count; b++) {
-            fetch_ahead(&l[0], b);
-            fetch_ahead(&l[1], b);
-        }
         for (int half = 0; half < WIDE_HALVES; half++) {
             f->unpack(&l[half], half, g, count, blocks);
             if (pairs && f->narrow)
                 wide_widen(blocks, half, count);
+        }
+        for (int32_t b = 8 * g; b < 8 * g + count; b++) {
+            fetch_ahead(&l[0], b);
+            fetch_ahead(&l[1], b);
         }
         (pairs ? f->pairs : f->bytes)(blocks, count, x, (size_t)g * PANEL_OCTET_BYTES, sums);
     }
