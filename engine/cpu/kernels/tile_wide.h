@@ -248,13 +248,9 @@ static inline __attribute__((always_inline)) void wide_few(const struct wide_blo
                          (n) - WIDE_FIRST(shape, n), &high);                                       \
         }                                                                                          \
     }
-#define WIDE_K4 (OCTET_BYTES(8) | OCTET_SPLIT | OCTET_MIN)
 WIDE_RUN(wide_bytes_less_8, OCTET_BYTES(8) | OCTET_LESS(8))
 WIDE_RUN(wide_bytes_less_12, OCTET_BYTES(4) | OCTET_LESS(12))
 WIDE_RUN(wide_bytes_min, OCTET_BYTES(8) | OCTET_MIN)
-WIDE_RUN(wide_bytes_k4, WIDE_K4)
-WIDE_RUN(wide_bytes_k5, OCTET_K)
-WIDE_RUN(wide_bytes_q6_k, OCTET_Q6_K)
 WIDE_RUN(wide_pairs_plain, OCTET_PLAIN)
 WIDE_RUN(wide_pairs_less_8, OCTET_LESS(8))
 WIDE_RUN(wide_pairs_less_12, OCTET_LESS(12))
@@ -286,9 +282,9 @@ static const struct wide_format *wide_format(const struct weight *w)
         [WEIGHT_Q8_0] = {wide_q8_0, NULL, wide_pairs_plain, false},
         [WEIGHT_Q4_0] = {wide_q4_0, wide_bytes_less_8, wide_pairs_less_8, true},
         [WEIGHT_Q4_1] = {wide_q4_1, wide_bytes_min, wide_pairs_min, true},
-        [WEIGHT_Q4_K] = {wide_q4_k, wide_bytes_k4, wide_pairs_k, true},
-        [WEIGHT_Q5_K] = {wide_q5_k, wide_bytes_k5, wide_pairs_k, true},
-        [WEIGHT_Q6_K] = {wide_q6_k, wide_bytes_q6_k, wide_pairs_q6_k, true},
+        [WEIGHT_Q4_K] = {wide_q4_k, NULL, wide_pairs_k, true},
+        [WEIGHT_Q5_K] = {wide_q5_k, NULL, wide_pairs_k, true},
+        [WEIGHT_Q6_K] = {wide_q6_k, NULL, wide_pairs_q6_k, true},
         [WEIGHT_MXFP4_BLOCK] = {wide_mxfp4_block, wide_bytes_less_12, wide_pairs_less_12, true},
     };
     const struct wide_format *f = w->type == WEIGHT_AFFINE ? &affine[w->bits] : &others[w->type];
