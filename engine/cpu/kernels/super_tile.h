@@ -6,9 +6,8 @@
 #pragma once
 #include "engine/cpu/kernels/super_formats.h"
 
-#define SUPER_ROWS 4   /* of activations at a time, */
-#define SUPER_ROWS_6 2 /* where scales come in after every second product: sums in registers */
-#define SUPER_CHUNK 8  /* super-blocks of eight weight rows whose sums are held */
+#define SUPER_ROWS 4  /* of activations at a time */
+#define SUPER_CHUNK 8 /* super-blocks of eight weight rows whose sums are held */
 
 /* A format's shape is that of its octets: how many products may be added up in 16 bits, and whether
  * it has minima; else 32 is taken off its numbers. */
@@ -86,13 +85,8 @@ static inline __attribute__((always_inline)) void super_wide_rows(const struct s
     }
 }
 
-struct super_ahead { /* what is fetched while some rows are multiplied */
-    const uint8_t *from[WIDE_HALVES];
-    size_t step;
-};
-
 typedef void (*super_run)(const struct super_block *b, const struct octet_rows *rows, size_t at,
-                          const struct super_ahead *ahead, super_sums *sums);
+                          const struct wide_ahead *ahead, super_sums *sums);
 
 /* A super-block times n rows, whose octets begin `at` bytes after x->row. */
 #define SUPER_SOME(name, shape, n)                                                                 \
@@ -105,46 +99,41 @@ typedef void (*super_run)(const struct super_block *b, const struct octet_rows *
             x[i] = rows[i] + at;                                                                   \
         super_wide_rows(b, shape, x, n, sums);                                                     \
     }
-#define SUPER_RUN(name, shape, most)                                                               \
+#define SUPER_RUN(name, shape)                                                                     \
     SUPER_SOME(name##_1, shape, 1)                                                                 \
     SUPER_SOME(name##_2, shape, 2)                                                                 \
     SUPER_SOME(name##_3, shape, 3)                                                                 \
-    SUPER_SOME(name##_4, shape, 4)                                                                 \
+    SUPER_SOME(name##_4, shape, SUPER_ROWS)                                                        \
     static void name(const struct super_block *b, const struct octet_rows *rows, size_t at,        \
-                     const struct super_ahead *ahead, super_sums *sums)                            \
+                     const struct wide_ahead *ahead, super_sums *sums)                             \
     {                                                                                              \
-        for (int32_t t = 0; t < rows->n; t += (most)) {                                            \
-            const size_t part = (size_t)(t / (most)) * ahead->step;                                \
+        for (int32_t t = 0; t < rows->n; t += SUPER_ROWS) {                                        \
             const int32_t left = rows->n - t;                                                      \
-            fetch_lines(ahead->from[0] + part, ahead->step);                                       \
-            fetch_lines(ahead->from[1] + part, ahead->step);                                       \
-            (left >= (most) ? SUPER_MOST(name, most)                                               \
-             : left == 3    ? name##_3                                                             \
-             : left == 2    ? name##_2                                                             \
-                            : name##_1)(b, rows->row + t, at, sums + t);                              \
+            wide_fetch(ahead, t / SUPER_ROWS);                                                     \
+            (left >= SUPER_ROWS ? name##_4                                                         \
+             : left == 3        ? name##_3                                                         \
+             : left == 2        ? name##_2                                                         \
+                                : name##_1)(b, rows->row + t, at, sums + t);                              \
         }                                                                                          \
     }
-#define SUPER_MOST(name, most) ((most) == 4 ? name##_4 : name##_2)
-SUPER_RUN(super_run_q4_k, SUPER_Q4_K, SUPER_ROWS)
-SUPER_RUN(super_run_q5_k, SUPER_Q5_K, SUPER_ROWS)
-SUPER_RUN(super_run_q6_k, SUPER_Q6_K, SUPER_ROWS_6)
-#undef SUPER_MOST
+SUPER_RUN(super_run_q4_k, SUPER_Q4_K)
+SUPER_RUN(super_run_q5_k, SUPER_Q5_K)
+SUPER_RUN(super_run_q6_k, SUPER_Q6_K)
 #undef SUPER_RUN
 #undef SUPER_SOME
 
 struct super_format {
     super_unpack unpack;
     super_run run;
-    int32_t rows; /* of activations at a time */
 };
 
 /* NULL: no K-quant. */
 static const struct super_format *super_format(const struct weight *w)
 {
     static const struct super_format formats[WEIGHT__N] = {
-        [WEIGHT_Q4_K] = {super_q4_k, super_run_q4_k, SUPER_ROWS},
-        [WEIGHT_Q5_K] = {super_q5_k, super_run_q5_k, SUPER_ROWS},
-        [WEIGHT_Q6_K] = {super_q6_k, super_run_q6_k, SUPER_ROWS_6},
+        [WEIGHT_Q4_K] = {super_q4_k, super_run_q4_k},
+        [WEIGHT_Q5_K] = {super_q5_k, super_run_q5_k},
+        [WEIGHT_Q6_K] = {super_q6_k, super_run_q6_k},
     };
     const struct super_format *f = &formats[w->type];
     return f->run ? f : NULL;
@@ -156,15 +145,12 @@ static void super_tile(const struct lanes l[WIDE_HALVES], const struct super_for
 {
     super_sums *sums = (super_sums *)(void *)acc;
     struct super_block block;
-    struct super_ahead ahead;
-    const size_t parts = (size_t)((x->n + f->rows - 1) / f->rows), octet = 8 * l->ahead_step;
-    ahead.step = (octet / parts + 63) & ~(size_t)63;
     memset(sums, 0, (size_t)x->n * sizeof *sums);
     for (int32_t g = 0; 8 * g < l->blocks; g++) {
-        for (int half = 0; half < WIDE_HALVES; half++) {
-            ahead.from[half] = l[half].ahead + (size_t)g * octet;
+        const struct wide_ahead ahead =
+            wide_ahead(l, 8 * g, 8, (x->n + SUPER_ROWS - 1) / SUPER_ROWS);
+        for (int half = 0; half < WIDE_HALVES; half++)
             f->unpack(&l[half], half, g, &block);
-        }
         f->run(&block, x, (size_t)g * PANEL_OCTET_BYTES, &ahead, sums);
     }
 }
