@@ -6,8 +6,9 @@
 #pragma once
 #include "engine/cpu/kernels/super_formats.h"
 
-#define SUPER_ROWS 4  /* of activations at a time */
-#define SUPER_CHUNK 8 /* super-blocks of eight weight rows whose sums are held */
+#define SUPER_ROWS 4     /* of activations at a time */
+#define SUPER_AHEAD 6144 /* bytes fetched ahead with two and more rows: two KB came too late */
+#define SUPER_CHUNK 8    /* super-blocks of eight weight rows whose sums are held */
 
 /* A format's shape is that of its octets: how many products may be added up in 16 bits, and whether
  * it has minima; else 32 is taken off its numbers. */
@@ -108,12 +109,20 @@ typedef void (*super_run)(const struct super_block *b, const struct octet_rows *
                      const struct wide_ahead *ahead, super_sums *sums)                             \
     {                                                                                              \
         for (int32_t t = 0; t < rows->n; t += SUPER_ROWS) {                                        \
-            const int32_t left = rows->n - t;                                                      \
             wide_fetch(ahead, t / SUPER_ROWS);                                                     \
-            (left >= SUPER_ROWS ? name##_4                                                         \
-             : left == 3        ? name##_3                                                         \
-             : left == 2        ? name##_2                                                         \
-                                : name##_1)(b, rows->row + t, at, sums + t);                              \
+            switch (rows->n - t) {                                                                 \
+            case 1:                                                                                \
+                name##_1(b, rows->row + t, at, sums + t);                                          \
+                break;                                                                             \
+            case 2:                                                                                \
+                name##_2(b, rows->row + t, at, sums + t);                                          \
+                break;                                                                             \
+            case 3:                                                                                \
+                name##_3(b, rows->row + t, at, sums + t);                                          \
+                break;                                                                             \
+            default:                                                                               \
+                name##_4(b, rows->row + t, at, sums + t);                                          \
+            }                                                                                      \
         }                                                                                          \
     }
 SUPER_RUN(super_run_q4_k, SUPER_Q4_K)
@@ -155,28 +164,25 @@ static void super_tile(const struct lanes l[WIDE_HALVES], const struct super_for
     }
 }
 
-/* Sums that eight weight rows have of a super-block, a vector of parts each. */
-struct super_parts {
-    vi total[8];
-    __m128i pairs[8]; /* of minima: rows 0, 4, 1, 5 and so on */
-};
-
-/* Each row's in a lane. */
-static inline vi super_totals(const vi v[8])
+/* Each weight row's sum in a lane; rows' parts are `row` vectors apart. */
+static inline __attribute__((always_inline)) vi super_totals(const vi *v, size_t row)
 {
     vi a[4];
     UNROLL
-    for (int i = 0; i < 4; i++)
-        a[i] = _mm256_hadd_epi32(v[2 * i], v[2 * i + 1]);
+    for (size_t i = 0; i < 4; i++)
+        a[i] = _mm256_hadd_epi32(vi_load(v + 2 * i * row), vi_load(v + (2 * i + 1) * row));
     const vi low = _mm256_hadd_epi32(a[0], a[1]), high = _mm256_hadd_epi32(a[2], a[3]);
     return vi_add(_mm256_permute2x128_si256(low, high, 0x20),
                   _mm256_permute2x128_si256(low, high, 0x31));
 }
 
-static inline vi super_pairs(const __m128i p[8])
+static inline __attribute__((always_inline)) vi super_pairs(const __m128i *p, size_t row)
 {
-    return _mm256_hadd_epi32(_mm256_hadd_epi32(vi_load(p), vi_load(p + 2)),
-                             _mm256_hadd_epi32(vi_load(p + 4), vi_load(p + 6)));
+    vi a[4];
+    UNROLL
+    for (size_t i = 0; i < 4; i++)
+        a[i] = two_rows((const uint8_t *)(p + i * row), (const uint8_t *)(p + (i + 4) * row));
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(a[0], a[1]), _mm256_hadd_epi32(a[2], a[3]));
 }
 
 /* Sums of two products, in 16 bits. */
@@ -186,16 +192,16 @@ static inline vi super_two(const struct octet *o, int i, const uint8_t *x)
                            o->q[i + 1], vi_load(x + PANEL_OCTET_LOW + 32 * (i + 1)));
 }
 
-/* A super-block of weight row r times one of activations. */
+/* A super-block of a weight row times one of activations. */
 static inline __attribute__((always_inline)) void
-super_dot(const struct super_octet *o, int shape, const uint8_t *x, int r, struct super_parts *to)
+super_dot(const struct super_octet *o, int shape, const uint8_t *x, vi *total, __m128i *pairs)
 {
     const vi a = super_two(&o->codes, 0, x), b = super_two(&o->codes, 2, x),
              c = super_two(&o->codes, 4, x), d = super_two(&o->codes, 6, x);
     if (shape & OCTET_MIN) {
-        to->total[r] = vi_add(_mm256_madd_epi16(_mm256_add_epi16(a, b), o->even),
-                              _mm256_madd_epi16(_mm256_add_epi16(c, d), o->odd));
-        to->pairs[r % 4 * 2 + r / 4] =
+        *total = vi_add(_mm256_madd_epi16(_mm256_add_epi16(a, b), o->even),
+                        _mm256_madd_epi16(_mm256_add_epi16(c, d), o->odd));
+        *pairs =
             _mm_madd_epi16(_mm256_castsi256_si128(o->pairs),
                            _mm_loadu_si128((const __m128i *)(const void *)(x + SUPER_BLOCK_SUMS)));
         return;
@@ -203,7 +209,7 @@ super_dot(const struct super_octet *o, int shape, const uint8_t *x, int r, struc
     const vi even = vi_add(_mm256_madd_epi16(a, o->even), _mm256_madd_epi16(b, o->even)),
              odd = vi_add(_mm256_madd_epi16(c, o->odd), _mm256_madd_epi16(d, o->odd)),
              less = _mm256_madd_epi16(o->pairs, vi_load(x + SUPER_HALF_SUMS));
-    to->total[r] = _mm256_sub_epi32(vi_add(even, odd), vi_shl(less, 5));
+    *total = _mm256_sub_epi32(vi_add(even, odd), vi_shl(less, 5));
 }
 
 /* The floats of super-block g of eight weight rows. */
@@ -228,7 +234,10 @@ static inline __attribute__((always_inline)) void
 super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t bytes,
             const uint8_t *const *rows, int count, float *acc)
 {
-    struct super_parts parts[SUPER_CHUNK][OCTET_FEW];
+    /* In the order in which they are written: strides confuse what follows the weights. */
+    vi totals[8 * SUPER_CHUNK * OCTET_FEW];
+    __m128i pairs[8 * SUPER_CHUNK * OCTET_FEW];
+    const size_t row = (size_t)(SUPER_CHUNK * count);
     const int32_t octets = l->blocks / 8;
     vf sum[OCTET_FEW];
     UNROLL
@@ -237,15 +246,18 @@ super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t
     for (int32_t first = 0, n; first < octets; first += n) {
         n = octets - first < SUPER_CHUNK ? octets - first : SUPER_CHUNK;
         const size_t from = (size_t)first * PANEL_OCTET_BYTES;
-        for (int r = 0; r < 8; r++) {
+        for (size_t r = 0; r < 8; r++) {
             const uint8_t *data = l->data[r] + (size_t)first * (size_t)bytes;
             for (int32_t g = 0; g < n; g++, data += bytes) {
+                const size_t at = r * row + (size_t)(g * count);
                 struct super_octet o;
+                if (count > 1)
+                    fetch_lines(data + SUPER_AHEAD, (size_t)bytes);
                 unpack(data, &o);
                 UNROLL
                 for (int t = 0; t < count; t++)
-                    super_dot(&o, shape, rows[t] + from + (size_t)g * PANEL_OCTET_BYTES, r,
-                              &parts[g][t]);
+                    super_dot(&o, shape, rows[t] + from + (size_t)g * PANEL_OCTET_BYTES,
+                              totals + at + t, pairs + at + t);
             }
         }
         for (int32_t g = 0; g < n; g++) {
@@ -253,8 +265,9 @@ super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t
             super_factors(l, shape, (size_t)(first + g) * (size_t)bytes, &factor, &minimum);
             UNROLL
             for (int t = 0; t < count; t++) {
-                const vi pairs = shape & OCTET_MIN ? super_pairs(parts[g][t].pairs) : vi_zero();
-                sum[t] = super_add(super_totals(parts[g][t].total), pairs, factor, minimum, shape,
+                const size_t at = (size_t)(g * count + t);
+                const vi mins = shape & OCTET_MIN ? super_pairs(pairs + at, row) : vi_zero();
+                sum[t] = super_add(super_totals(totals + at, row), mins, factor, minimum, shape,
                                    rows[t] + from + (size_t)g * PANEL_OCTET_BYTES, sum[t]);
             }
         }

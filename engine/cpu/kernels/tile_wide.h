@@ -237,12 +237,20 @@ struct wide_octet { /* blocks that are unpacked */
     static void name(const struct wide_octet *o, const struct octet_rows *rows, wide_sums *sums)   \
     {                                                                                              \
         for (int32_t t = 0; t < rows->n; t += WIDE_ROWS) {                                         \
-            const int32_t left = rows->n - t;                                                      \
             wide_fetch(&o->ahead, t / WIDE_ROWS);                                                  \
-            (left >= WIDE_ROWS ? name##_4                                                          \
-             : left == 3       ? name##_3                                                          \
-             : left == 2       ? name##_2                                                          \
-                               : name##_1)(o, rows->row + t, sums + t);                                  \
+            switch (rows->n - t) {                                                                 \
+            case 1:                                                                                \
+                name##_1(o, rows->row + t, sums + t);                                              \
+                break;                                                                             \
+            case 2:                                                                                \
+                name##_2(o, rows->row + t, sums + t);                                              \
+                break;                                                                             \
+            case 3:                                                                                \
+                name##_3(o, rows->row + t, sums + t);                                              \
+                break;                                                                             \
+            default:                                                                               \
+                name##_4(o, rows->row + t, sums + t);                                              \
+            }                                                                                      \
         }                                                                                          \
     }
 #define WIDE_FEW(name, shape, n)                                                                   \
