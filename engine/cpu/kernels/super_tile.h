@@ -7,7 +7,7 @@
 #include "engine/cpu/kernels/super_formats.h"
 
 #define SUPER_ROWS 4     /* of activations at a time */
-#define SUPER_AHEAD 6144 /* bytes fetched ahead with two and more rows: two KB came too late */
+#define SUPER_AHEAD 6144 /* bytes fetched ahead of a few rows: two KB came too late */
 #define SUPER_CHUNK 8    /* super-blocks of eight weight rows whose sums are held */
 
 /* A format's shape is that of its octets: how many products may be added up in 16 bits, and whether
@@ -251,8 +251,7 @@ super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t
             for (int32_t g = 0; g < n; g++, data += bytes) {
                 const size_t at = r * row + (size_t)(g * count);
                 struct super_octet o;
-                if (count > 1)
-                    fetch_lines(data + SUPER_AHEAD, (size_t)bytes);
+                fetch_lines(data + SUPER_AHEAD, (size_t)bytes);
                 unpack(data, &o);
                 UNROLL
                 for (int t = 0; t < count; t++)
