@@ -276,12 +276,51 @@ super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t
         vf_store(acc + t * LANES, sum[t]);
 }
 
+/* The sum of four numbers, or of eight, in the first lane. */
+static inline __m128i super_sum4(__m128i v)
+{
+    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
+    return _mm_add_epi32(v, _mm_shuffle_epi32(v, 0xb1));
+}
+
+/* Eight rows of weights times one row of activations: nothing is stored between loads of weights,
+ * for the processor's own fetching follows them then. */
+static inline __attribute__((always_inline)) void super_line(const struct lanes *l,
+                                                             super_unpack_octet unpack, int shape,
+                                                             int32_t bytes, const uint8_t *x,
+                                                             float *acc)
+{
+    const size_t end = (size_t)(l->blocks / 8) * PANEL_OCTET_BYTES;
+    for (int r = 0; r < 8; r++) {
+        const uint8_t *data = l->data[r];
+        __m128 sum = _mm_setzero_ps();
+        for (size_t at = 0; at < end; at += PANEL_OCTET_BYTES, data += bytes) {
+            struct super_octet o;
+            vi total;
+            __m128i mins = _mm_setzero_si128();
+            unpack(data, &o);
+            super_dot(&o, shape, x + at, &total, &mins);
+            const __m128i four =
+                _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
+            const __m128 scale =
+                             _mm_load_ss((const float *)(const void *)(x + at + PANEL_OCTET_SCALE)),
+                         d = _mm_cvtph_ps(_mm_loadu_si32(data + (shape & OCTET_MIN ? 0 : 206)));
+            const __m128 factor = shape & OCTET_MIN ? d : _mm_movehdup_ps(d);
+            sum = _mm_fmadd_ss(_mm_cvtepi32_ps(super_sum4(four)), _mm_mul_ss(factor, scale), sum);
+            if (shape & OCTET_MIN)
+                sum = _mm_fnmadd_ss(_mm_cvtepi32_ps(super_sum4(mins)),
+                                    _mm_mul_ss(_mm_movehdup_ps(d), scale), sum);
+        }
+        _mm_store_ss(acc + r, sum);
+    }
+}
+
 #define SUPER_FEW(name, shape, bytes)                                                              \
     static __attribute__((noinline)) void super_few_##name(                                        \
         const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc)                  \
     {                                                                                              \
         if (n == 1)                                                                                \
-            super_lines(l, super_octet_##name, shape, bytes, rows, 1, acc);                        \
+            super_line(l, super_octet_##name, shape, bytes, rows[0], acc);                         \
         else if (n == 2)                                                                           \
             super_lines(l, super_octet_##name, shape, bytes, rows, 2, acc);                        \
         else if (n == 3)                                                                           \
