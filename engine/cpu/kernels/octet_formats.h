@@ -298,9 +298,8 @@ static inline vf even_odd_floats(uint64_t bytes)
     return vf_from_int(_mm256_shuffle_epi8(_mm256_set1_epi64x((int64_t)bytes), order));
 }
 
-/* Q4_K's and Q5_K's eight six-bit scales and minima (see block.c). The panel's sums are negative,
- * as minima are subtracted. */
-static inline void octet_k4_scales(const uint8_t *p, struct octet *o)
+/* Q4_K's and Q5_K's eight six-bit scales and minima (see block.c), a byte each. */
+static inline uint64_t octet_k4_numbers(const uint8_t *p, uint64_t *all_mins)
 {
     uint32_t a, b, c;
     memcpy(&a, p + 4, 4);
@@ -309,11 +308,18 @@ static inline void octet_k4_scales(const uint8_t *p, struct octet *o)
     const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x30303030;
     const uint64_t scales = general((c & four) | (a >> 2 & two)),
                    mins = general((c >> 4 & four) | (b >> 2 & two));
+    *all_mins = mins << 32 | general(b & six);
+    return scales << 32 | general(a & six);
+}
+
+/* The panel's sums are negative, as minima are subtracted. */
+static inline void octet_k4_scales(const uint8_t *p, struct octet *o)
+{
+    uint64_t mins;
+    const uint64_t scales = octet_k4_numbers(p, &mins);
     const __m128 head = _mm_cvtph_ps(load8(p));
-    o->scale[0] =
-        vf_mul(_mm256_broadcastss_ps(head), even_odd_floats(scales << 32 | general(a & six)));
-    o->min = vf_mul(_mm256_broadcastss_ps(_mm_movehdup_ps(head)),
-                    even_odd_floats(mins << 32 | general(b & six)));
+    o->scale[0] = vf_mul(_mm256_broadcastss_ps(head), even_odd_floats(scales));
+    o->min = vf_mul(_mm256_broadcastss_ps(_mm_movehdup_ps(head)), even_odd_floats(mins));
 }
 
 /* Four blocks of 32 bytes, a block a vector, become dword j of the halves of each in v[j]. */
@@ -332,8 +338,8 @@ static inline void turn_halves(const vi b[4], vi v[4])
 /* Q4_K (five == false) and Q5_K: 32 bytes hold an even block's columns in their low nibbles and the
  * next block's in their high ones, so the lanes take the halves of four even blocks and of four odd
  * ones: turning eight whole blocks would take three times as many shuffles. */
-static inline __attribute__((always_inline)) void octet_k4(bool five, const struct octet_at *at,
-                                                           struct octet *o)
+static inline __attribute__((always_inline)) void
+octet_k4_codes(bool five, const struct octet_at *at, struct octet *o)
 {
     const uint8_t *codes = at->data + (five ? 48 : 16);
     const vi b[4] = {vi_load(codes), vi_load(codes + 32), vi_load(codes + 64), vi_load(codes + 96)};
@@ -352,6 +358,12 @@ static inline __attribute__((always_inline)) void octet_k4(bool five, const stru
             o->q[4 + j] = vi_or(o->q[4 + j], vi_and(vi_shl(bits, 3), fifth));
         }
     }
+}
+
+static inline __attribute__((always_inline)) void octet_k4(bool five, const struct octet_at *at,
+                                                           struct octet *o)
+{
+    octet_k4_codes(five, at, o);
     octet_k4_scales(at->data, o);
 }
 
@@ -366,8 +378,8 @@ static inline void octet_q6_scales(const uint8_t *p, struct octet *o)
     o->scale[1] = vf_mul(d, vf_from_int(_mm256_cvtepi8_epi32(_mm_srli_si128(scales, 8))));
 }
 
-static inline __attribute__((always_inline)) void octet_q6_k(const struct octet_at *at,
-                                                             struct octet *o)
+static inline __attribute__((always_inline)) void octet_q6_codes(const struct octet_at *at,
+                                                                 struct octet *o)
 {
     const vi twos = vi_set1(0x30303030);
     vi even[4], odd[4];
@@ -382,6 +394,12 @@ static inline __attribute__((always_inline)) void octet_q6_k(const struct octet_
     }
     turn_halves(even, o->q);
     turn_halves(odd, o->q + 4);
+}
+
+static inline __attribute__((always_inline)) void octet_q6_k(const struct octet_at *at,
+                                                             struct octet *o)
+{
+    octet_q6_codes(at, o);
     octet_q6_scales(at->data + 192, o);
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 #include "engine/cpu/kernels/octet_formats.h"
 
+#define OCTET_FEW 4   /* rows up to which weights are read row after row */
 #define OCTET_PART 32 /* rows whose sums and activations lie in the first cache together */
 
 struct octet_rows {                           /* the activations that a call is about */

@@ -8,10 +8,11 @@
  * int16, eight sums at a time in registers. All ways sum a block exactly and add blocks in the same
  * order, so they give the same bits. */
 #pragma once
-#include "engine/cpu/kernels/tile_wide.h"
+#include "engine/cpu/kernels/super_tile.h"
 
-#define OCTET_FEW 4       /* rows up to which weights are read row after row */
-#define OCTET_FEW_PAIRS 2 /* the same of a format without bytes, whose pairs fill the registers */
+#define OCTET_FEW_PAIRS                                                                            \
+    2 /* OCTET_FEW of a format without bytes, whose pairs fill the registers                       \
+       */
 
 typedef void (*octet_unpack)(const struct weight *w, const struct octet_at *at, struct octet *o);
 /* sums[.][0] is of the pair's first weight row, sums[.][1] of its second. */
@@ -218,9 +219,9 @@ OCTET_BYTE_FORMAT(octet_affine_4, octet_affine(w, 4, at, o), OCTET_BYTES(8) | OC
 OCTET_FORMAT(octet_affine_5, octet_affine(w, 5, at, o), OCTET_MIN, 160)
 OCTET_FORMAT(octet_affine_6, octet_affine(w, 6, at, o), OCTET_MIN, 192)
 OCTET_FORMAT(octet_affine_8, octet_affine(w, 8, at, o), OCTET_MIN, 256)
-OCTET_BYTE_FORMAT(octet_q4_k, octet_k4(false, at, o), OCTET_K, 144)
-OCTET_BYTE_FORMAT(octet_q5_k, octet_k4(true, at, o), OCTET_K, 176)
-OCTET_BYTE_FORMAT(octet_q6_k, octet_q6_k(at, o), OCTET_Q6_K, 210)
+OCTET_FORMAT(octet_q4_k, octet_k4(false, at, o), OCTET_K, 144)
+OCTET_FORMAT(octet_q5_k, octet_k4(true, at, o), OCTET_K, 176)
+OCTET_FORMAT(octet_q6_k, octet_q6_k(at, o), OCTET_Q6_K, 210)
 OCTET_FORMAT(octet_iq4_xs, octet_iq4_xs(at, o), OCTET_LESS(127), 136)
 #undef OCTET_BYTE_FORMAT
 #undef OCTET_FORMAT
@@ -240,6 +241,12 @@ static const struct octet_format *octet_format(const struct weight *w)
         .kind = PANEL_##form##_OCTETS, .few = name##_few, .planes = true,                          \
         .few_byte = name##_few_byte                                                                \
     }
+#define OCTET_SUPER_ENTRY(name, rows, size)                                                        \
+    {                                                                                              \
+        .unpack = octet_##name##_unpack, .run = octet_rows_##rows, .bytes = (size),                \
+        .kind = PANEL_K_OCTETS, .few = octet_##name##_few, .planes = true,                         \
+        .few_byte = super_few_##name                                                               \
+    }
     static const struct octet_format affine[9] = {
         [4] = OCTET_BYTE_ENTRY(octet_affine_4, min, NIBBLE, 128),
         [5] = OCTET_ENTRY(octet_affine_5, min, BYTE, 160),
@@ -250,13 +257,14 @@ static const struct octet_format *octet_format(const struct weight *w)
         [WEIGHT_Q8_0] = OCTET_ENTRY(octet_q8_0, plain, BYTE, 272),
         [WEIGHT_Q4_0] = OCTET_BYTE_ENTRY(octet_q4_0, less_8, PLANE, 144),
         [WEIGHT_Q4_1] = OCTET_BYTE_ENTRY(octet_q4_1, min, PLANE, 160),
-        [WEIGHT_Q4_K] = OCTET_BYTE_ENTRY(octet_q4_k, k, K, 144),
-        [WEIGHT_Q5_K] = OCTET_BYTE_ENTRY(octet_q5_k, k, K, 176),
-        [WEIGHT_Q6_K] = OCTET_BYTE_ENTRY(octet_q6_k, q6_k, K, 210),
+        [WEIGHT_Q4_K] = OCTET_SUPER_ENTRY(q4_k, k, 144),
+        [WEIGHT_Q5_K] = OCTET_SUPER_ENTRY(q5_k, k, 176),
+        [WEIGHT_Q6_K] = OCTET_SUPER_ENTRY(q6_k, q6_k, 210),
         [WEIGHT_IQ4_NL] = OCTET_ENTRY(octet_iq4_nl, less_127, BYTE, 144),
         [WEIGHT_IQ4_XS] = OCTET_ENTRY(octet_iq4_xs, less_127, BYTE, 136),
         [WEIGHT_MXFP4_BLOCK] = OCTET_BYTE_ENTRY(octet_mxfp4_block, less_12, PLANE, 136),
     };
+#undef OCTET_SUPER_ENTRY
 #undef OCTET_BYTE_ENTRY
 #undef OCTET_ENTRY
     const struct octet_format *f = w->type == WEIGHT_AFFINE ? &affine[w->bits] : &others[w->type];
@@ -273,8 +281,7 @@ static inline unsigned octet_kinds(const struct weight *w)
 /* Whether bytes of the weights are multiplied with activations of one byte. */
 static inline bool octet_one(const struct lanes *l, const struct octet_format *f)
 {
-    const unsigned both = PANEL_ONE_BYTE | PANEL_OCTET_PLANES;
-    return f->few_byte && (l->tile->panel->kinds & both) == both;
+    return f->few_byte && l->tile->panel->kinds & PANEL_ONE_BYTE;
 }
 
 /* Two rows of weights, octet g, unpacked. */
@@ -342,7 +349,7 @@ static void octet_tile(const struct lanes *l, float *acc)
     const struct panel *p = t->panel;
     const struct octet_format *f = octet_format(t->weight);
     const uint8_t *from = octet_panel(p, f);
-    const bool one = octet_one(l, f), few = !f->planes || p->kinds & PANEL_OCTET_PLANES;
+    const bool one = octet_one(l, f), few = one || !f->planes || p->kinds & PANEL_OCTET_PLANES;
     const int32_t most = f->planes ? OCTET_FEW : OCTET_FEW_PAIRS;
     const int32_t part = f->planes && few ? most : OCTET_PART;
     struct octet_rows x;
@@ -373,6 +380,9 @@ static bool octet_wide(struct lanes l[2], float *acc)
     struct octet_rows x = {.n = t->n};
     for (int32_t i = 0; i < t->n; i++)
         x.row[i] = from + (size_t)l->index[i] * panel_octet_row(t->panel->blocks);
-    wide_tile(l, wide, !one, &x, acc);
+    if (one && super_format(t->weight))
+        super_tile(l, super_format(t->weight), &x, acc);
+    else
+        wide_tile(l, wide, !one, &x, acc);
     return true;
 }

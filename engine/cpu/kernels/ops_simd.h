@@ -164,6 +164,16 @@ static inline void pack_k(uint8_t *to, int lane, const struct quotients *q, bool
     put_int(to + PANEL_OCTET_LESS_32 + 32 * odd + 4 * at + 16, -32 * q->sums[1]);
 }
 
+/* Whether the panel's octets of K-quants are super-blocks. */
+static inline bool has_supers(const struct panel *p)
+{
+#ifdef __AVX512VNNI__
+    return false;
+#else
+    return p->k_octets && p->kinds & PANEL_ONE_BYTE;
+#endif
+}
+
 /* A block's quotients into its lane of an octet. */
 static inline void pack_octet(struct panel *p, int32_t number, int32_t row, struct quotients *q)
 {
@@ -174,7 +184,7 @@ static inline void pack_octet(struct panel *p, int32_t number, int32_t row, stru
 #ifdef __AVX512VNNI__
     const bool planes = true;
 #else
-    const bool planes = p->kinds & PANEL_OCTET_PLANES;
+    const bool planes = p->kinds & (PANEL_OCTET_PLANES | PANEL_ONE_BYTE);
 #endif
     if (planes)
         split_quotients(q);
@@ -195,8 +205,35 @@ static inline void pack_octet(struct panel *p, int32_t number, int32_t row, stru
         put_quotients(p->nibble_octets + at, lane, q, planes, pairs, even_odd);
         put_sums(p->nibble_octets + at, lane, q);
     }
-    if (p->k_octets)
+    if (p->k_octets && !has_supers(p))
         pack_k(p->k_octets + at, lane, q, planes);
+}
+
+/* Columns of a super-block, with one scale for all of them: super_formats.h. */
+static void pack_super(uint8_t *to, const float *x)
+{
+    vf top = vf_zero();
+    for (int i = 0; i < 32; i++)
+        top = vf_max(top, vf_abs(vf_load(x + i * LANES)));
+    const float highest = vf_highest(top), scale = highest / PANEL_TOP_BYTE;
+    const vf inverse = vf_set1(scale > 0 ? PANEL_TOP_BYTE / highest : 0);
+    int16_t sums[16 + 8];
+    for (int b = 0; b < 8; b++) {
+        vf v[4];
+        vi block[2];
+        int32_t halves[2];
+        UNROLL
+        for (int i = 0; i < 4; i++)
+            v[i] = vf_mul(vf_load(x + 32 * b + i * LANES), inverse);
+        round_block(v, block);
+        sum_halves(block, halves);
+        put_halves(to + PANEL_OCTET_LOW + 128 * (b % 2) + 4 * (b / 2), narrow(block));
+        put_float(to + PANEL_OCTET_SCALE + 4 * b, scale);
+        sums[2 * b] = (int16_t)halves[0];
+        sums[2 * b + 1] = (int16_t)halves[1];
+        sums[16 + b] = (int16_t)(halves[0] + halves[1]);
+    }
+    memcpy(to, sums, sizeof sums);
 }
 
 /* Zeros in the last octet of a row, if it has fewer than eight blocks. */
@@ -279,6 +316,10 @@ static void pack(struct panel *p, int32_t row, const float *x)
         memcpy(tail, x + (size_t)whole * PANEL_BLOCK, (size_t)left * sizeof *x);
         pack_block(p, whole, row, tail);
     }
+#if LANES == 8
+    for (int32_t g = 0; has_supers(p) && g < p->blocks / 8; g++)
+        pack_super(p->k_octets + octet_offset(p, g, row), x + (size_t)g * 256);
+#endif
 }
 
 static void rms_norm(const float *x, const float *weight, float eps, int32_t n, float *out)

@@ -198,63 +198,82 @@ static inline __attribute__((always_inline)) void wide_few(const struct wide_blo
     }
 }
 
-/* `count` blocks times n rows, whose octets begin `at` bytes after x->row. */
+struct wide_ahead { /* bytes of each half to fetch while some rows are multiplied: at once they
+                       would fill the first cache's miss buffers, and the next loads wait */
+    const uint8_t *from[WIDE_HALVES];
+    size_t step;
+};
+
+/* `count` blocks' worth from `block` on, in so many parts. */
+static inline struct wide_ahead wide_ahead(const struct lanes l[WIDE_HALVES], int32_t block,
+                                           int32_t count, int32_t parts)
+{
+    struct wide_ahead a = {.step =
+                               ((size_t)count * l->ahead_step / (size_t)parts + 63) & ~(size_t)63};
+    for (int half = 0; half < WIDE_HALVES; half++)
+        a.from[half] = l[half].ahead + (size_t)block * l->ahead_step;
+    return a;
+}
+
+static inline void wide_fetch(const struct wide_ahead *a, int32_t part)
+{
+    fetch_lines(a->from[0] + (size_t)part * a->step, a->step);
+    fetch_lines(a->from[1] + (size_t)part * a->step, a->step);
+}
+
+struct wide_octet { /* blocks that are unpacked */
+    const struct wide_block *blocks;
+    int32_t count;
+    size_t at; /* in a row of activations */
+    struct wide_ahead ahead;
+};
+
+/* Blocks times n rows. */
 #define WIDE_RUN(name, shape)                                                                      \
     WIDE_FEW(name##_1, shape, 1)                                                                   \
     WIDE_FEW(name##_2, shape, 2)                                                                   \
     WIDE_FEW(name##_3, shape, 3)                                                                   \
     WIDE_FEW(name##_4, shape, 4)                                                                   \
-    static void name(const struct wide_block *b, int32_t count, const struct octet_rows *rows,     \
-                     size_t at, wide_sums *sums)                                                   \
+    static void name(const struct wide_octet *o, const struct octet_rows *rows, wide_sums *sums)   \
     {                                                                                              \
-        int32_t t = 0;                                                                             \
-        for (; t + WIDE_ROWS <= rows->n; t += WIDE_ROWS)                                           \
-            name##_4(b, count, rows->row + t, at, sums + t);                                       \
-        switch (rows->n - t) {                                                                     \
-        case 3:                                                                                    \
-            name##_3(b, count, rows->row + t, at, sums + t);                                       \
-            break;                                                                                 \
-        case 2:                                                                                    \
-            name##_2(b, count, rows->row + t, at, sums + t);                                       \
-            break;                                                                                 \
-        case 1:                                                                                    \
-            name##_1(b, count, rows->row + t, at, sums + t);                                       \
-            break;                                                                                 \
-        default:                                                                                   \
-            break;                                                                                 \
+        for (int32_t t = 0; t < rows->n; t += WIDE_ROWS) {                                         \
+            wide_fetch(&o->ahead, t / WIDE_ROWS);                                                  \
+            switch (rows->n - t) {                                                                 \
+            case 1:                                                                                \
+                name##_1(o, rows->row + t, sums + t);                                              \
+                break;                                                                             \
+            case 2:                                                                                \
+                name##_2(o, rows->row + t, sums + t);                                              \
+                break;                                                                             \
+            case 3:                                                                                \
+                name##_3(o, rows->row + t, sums + t);                                              \
+                break;                                                                             \
+            default:                                                                               \
+                name##_4(o, rows->row + t, sums + t);                                              \
+            }                                                                                      \
         }                                                                                          \
     }
-/* Where bytes are joined after every second product, four rows have twice as many sums as there are
- * registers. */
-#define WIDE_FIRST(shape, n) (octet_depth(shape) == 2 && (n) > 2 ? 2 : (n))
 #define WIDE_FEW(name, shape, n)                                                                   \
-    static __attribute__((noinline)) void name(const struct wide_block *b, int32_t count,          \
-                                               const uint8_t *const *rows, size_t at,              \
-                                               wide_sums *sums)                                    \
+    static __attribute__((noinline)) void name(const struct wide_octet *o,                         \
+                                               const uint8_t *const *rows, wide_sums *sums)        \
     {                                                                                              \
         const uint8_t *x[n];                                                                       \
         UNROLL                                                                                     \
         for (int i = 0; i < n; i++)                                                                \
-            x[i] = rows[i] + at;                                                                   \
+            x[i] = rows[i] + o->at;                                                                \
+        const struct wide_block *b = o->blocks; /* in registers: sums might change them */         \
+        const int32_t count = o->count;                                                            \
+        const bool begins = !o->at;                                                                \
         for (int32_t k = 0; k < count; k++) {                                                      \
             /* Two blocks share a lane where their halves have one each. */                        \
-            const bool first = !at && !((shape) & OCTET_HALVES && k % 2);                          \
-            const struct wide_totals low = {first ? wide_zeros : sums, sums},                      \
-                                     high = {first ? wide_zeros : sums + WIDE_FIRST(shape, n),     \
-                                             sums + WIDE_FIRST(shape, n)};                         \
-            wide_few(b + k, shape, (size_t)k, x, WIDE_FIRST(shape, n), &low);                      \
-            if (WIDE_FIRST(shape, n) < (n))                                                        \
-                wide_few(b + k, shape, (size_t)k, x + WIDE_FIRST(shape, n),                        \
-                         (n) - WIDE_FIRST(shape, n), &high);                                       \
+            const bool first = begins && !((shape) & OCTET_HALVES && k % 2);                       \
+            const struct wide_totals totals = {first ? wide_zeros : sums, sums};                   \
+            wide_few(b + k, shape, (size_t)k, x, n, &totals);                                      \
         }                                                                                          \
     }
-#define WIDE_K4 (OCTET_BYTES(8) | OCTET_SPLIT | OCTET_MIN)
 WIDE_RUN(wide_bytes_less_8, OCTET_BYTES(8) | OCTET_LESS(8))
 WIDE_RUN(wide_bytes_less_12, OCTET_BYTES(4) | OCTET_LESS(12))
 WIDE_RUN(wide_bytes_min, OCTET_BYTES(8) | OCTET_MIN)
-WIDE_RUN(wide_bytes_k4, WIDE_K4)
-WIDE_RUN(wide_bytes_k5, OCTET_K)
-WIDE_RUN(wide_bytes_q6_k, OCTET_Q6_K)
 WIDE_RUN(wide_pairs_plain, OCTET_PLAIN)
 WIDE_RUN(wide_pairs_less_8, OCTET_LESS(8))
 WIDE_RUN(wide_pairs_less_12, OCTET_LESS(12))
@@ -262,11 +281,10 @@ WIDE_RUN(wide_pairs_min, OCTET_MIN)
 WIDE_RUN(wide_pairs_k, OCTET_SPLIT | OCTET_MIN)
 WIDE_RUN(wide_pairs_q6_k, OCTET_SPLIT | OCTET_HALVES | OCTET_LESS(32))
 #undef WIDE_FEW
-#undef WIDE_FIRST
 #undef WIDE_RUN
 
-typedef void (*wide_run)(const struct wide_block *b, int32_t count, const struct octet_rows *rows,
-                         size_t at, wide_sums *sums);
+typedef void (*wide_run)(const struct wide_octet *o, const struct octet_rows *rows,
+                         wide_sums *sums);
 
 struct wide_format {
     wide_unpack unpack;
@@ -286,9 +304,9 @@ static const struct wide_format *wide_format(const struct weight *w)
         [WEIGHT_Q8_0] = {wide_q8_0, NULL, wide_pairs_plain, false},
         [WEIGHT_Q4_0] = {wide_q4_0, wide_bytes_less_8, wide_pairs_less_8, true},
         [WEIGHT_Q4_1] = {wide_q4_1, wide_bytes_min, wide_pairs_min, true},
-        [WEIGHT_Q4_K] = {wide_q4_k, wide_bytes_k4, wide_pairs_k, true},
-        [WEIGHT_Q5_K] = {wide_q5_k, wide_bytes_k5, wide_pairs_k, true},
-        [WEIGHT_Q6_K] = {wide_q6_k, wide_bytes_q6_k, wide_pairs_q6_k, true},
+        [WEIGHT_Q4_K] = {wide_q4_k, NULL, wide_pairs_k, true},
+        [WEIGHT_Q5_K] = {wide_q5_k, NULL, wide_pairs_k, true},
+        [WEIGHT_Q6_K] = {wide_q6_k, NULL, wide_pairs_q6_k, true},
         [WEIGHT_MXFP4_BLOCK] = {wide_mxfp4_block, wide_bytes_less_12, wide_pairs_less_12, true},
     };
     const struct wide_format *f = w->type == WEIGHT_AFFINE ? &affine[w->bits] : &others[w->type];
@@ -335,19 +353,18 @@ static void wide_tile(const struct lanes l[WIDE_HALVES], const struct wide_forma
     wide_sums sums[KERNEL_MAX_TILE_ROWS];
     if (l->blocks < 8) /* some lanes of an octet have no block */
         memset(sums, 0, (size_t)x->n * sizeof *sums);
+    struct wide_block blocks[8];
     for (int32_t g = 0; 8 * g < l->blocks; g++) {
-        struct wide_block blocks[8];
         const int32_t left = l->blocks - 8 * g, count = left < 8 ? left : 8;
-        for (int32_t b = 8 * g; b < 8 * g + count; b++) {
-            fetch_ahead(&l[0], b);
-            fetch_ahead(&l[1], b);
-        }
+        const struct wide_octet octet = {
+            blocks, count, (size_t)g * PANEL_OCTET_BYTES,
+            wide_ahead(l, 8 * g, count, (x->n + WIDE_ROWS - 1) / WIDE_ROWS)};
         for (int half = 0; half < WIDE_HALVES; half++) {
             f->unpack(&l[half], half, g, count, blocks);
             if (pairs && f->narrow)
                 wide_widen(blocks, half, count);
         }
-        (pairs ? f->pairs : f->bytes)(blocks, count, x, (size_t)g * PANEL_OCTET_BYTES, sums);
+        (pairs ? f->pairs : f->bytes)(&octet, x, sums);
     }
     for (int32_t t = 0; t < x->n; t++)
         for (int half = 0; half < WIDE_HALVES; half++)

@@ -3,8 +3,7 @@
  *
  * Tolerances: f32 activations 2e-6 of the sum of |w x|; 16-bit activations besides half a step (1 /
  * 2 / PANEL_TOP of the block's largest value) for each |w|, those of 8 bits the same with
- * PANEL_TOP_BYTE. Row-wise kernels 2e-6 relative against
- * the generic ones. */
+ * PANEL_TOP_BYTE. Row-wise kernels 2e-6 relative against the generic ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,13 +58,13 @@ static struct packed pack_all(const struct kernels *k, const struct weight *w, i
     return pack_but(k, w, n, exact, 0);
 }
 
-/* What one product may be off by. */
-static double tolerance(const float *row, const float *v, int cols, bool floats)
+/* What one product may be off by; `together` columns share a scale of the activations. */
+static double tolerance(const float *row, const float *v, int cols, int together, bool floats)
 {
     double sum = 0, step = 0;
-    for (int b = 0; b < cols; b += 32) {
+    for (int b = 0; b < cols; b += together) {
         double top = 0, weights = 0;
-        for (int c = b; c < cols && c < b + 32; c++) {
+        for (int c = b; c < cols && c < b + together; c++) {
             sum += fabs((double)row[c] * (double)v[c]);
             weights += fabs((double)row[c]);
             top = fmax(top, fabs((double)v[c]));
@@ -82,6 +81,8 @@ static void check_product(const struct kernels *k, const struct weight *w, int m
     bool floats = k->panel_kinds(w, exact) == PANEL_F32;
     const size_t values = (size_t)n * (size_t)k->lanes;
     const int more = (w->rows - 1) / k->lanes;
+    const bool k_quant = w->type >= WEIGHT_Q4_K && w->type <= WEIGHT_Q6_K;
+    const int together = one_byte && k_quant && !strcmp(k->name, "avx2") ? 256 : 32;
     float *acc = guarded_alloc(values * sizeof *acc, 64), row[MAX_COLS];
     float *all = guarded_alloc((size_t)(more + 1) * values * sizeof *all, 64);
     struct tile whole = {.weight = w, .matrix = matrix, .panel = &p.panel, .n = n, .more = more};
@@ -97,7 +98,7 @@ static void check_product(const struct kernels *k, const struct weight *w, int m
                 double want = 0, got = (double)acc[i * k->lanes + lane];
                 for (int c = 0; c < w->cols; c++)
                     want += (double)row[c] * (double)x[i][c];
-                double limit = tolerance(row, x[i], w->cols, floats);
+                double limit = tolerance(row, x[i], w->cols, together, floats);
                 if (!(fabs(got - want) <= limit))
                     fail_msg(
                         "%s, %s, %d x %d, row %d, n %d: got %.9g, want %.9g, off by %.3g of %.3g",

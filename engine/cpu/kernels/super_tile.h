@@ -1,0 +1,334 @@
+/* Products of super-blocks (AVX2, K-quants, activations of one byte): sums of whole super-blocks in
+ * int32, the blocks' scales within, then one conversion and one product of floats; super-blocks are
+ * added one after the other. So few rows, which take a weight row at a time, eight blocks in the
+ * lanes, and many rows, which take sixteen weight rows, give the same bits. Included after
+ * super_formats.h. */
+#pragma once
+#include "engine/cpu/kernels/super_formats.h"
+
+#define SUPER_ROWS 4     /* of activations at a time */
+#define SUPER_AHEAD 6144 /* bytes fetched ahead of a few rows: two KB came too late */
+#define SUPER_CHUNK 8    /* super-blocks of eight weight rows whose sums are held */
+
+/* A format's shape is that of its octets: how many products may be added up in 16 bits, and whether
+ * it has minima; else 32 is taken off its numbers. */
+#define SUPER_Q4_K (OCTET_BYTES(8) | OCTET_MIN)
+#define SUPER_Q5_K (OCTET_BYTES(4) | OCTET_MIN)
+#define SUPER_Q6_K OCTET_BYTES(2)
+
+/* A super-block's sums, of eight weight rows, on top of what came before them. */
+static inline __attribute__((always_inline)) vf super_add(vi total, vi pairs, vf factor, vf minimum,
+                                                          int shape, const uint8_t *x, vf sum)
+{
+    const vf scale = wide_float(x + PANEL_OCTET_SCALE);
+    if (!(shape & OCTET_MIN))
+        total = _mm256_sub_epi32(total, vi_shl(pairs, 5));
+    sum = vf_fma(vf_from_int(total), vf_mul(factor, scale), sum);
+    return shape & OCTET_MIN ? vf_fma(vf_from_int(pairs), vf_mul(minimum, scale), sum) : sum;
+}
+
+typedef float super_sums[WIDE_HALVES][LANES];
+
+/* Products of block k, without what belongs to whole super-blocks. */
+static inline __attribute__((always_inline)) void super_wide_block(const struct super_block *b,
+                                                                   int shape, size_t k,
+                                                                   const uint8_t *const *octets,
+                                                                   int count, vi total[][2])
+{
+    const int depth = octet_depth(shape);
+    const size_t place = PANEL_OCTET_LOW + 128 * (k % 2) + 4 * (k / 2);
+    const vi(*scale)[WIDE_HALVES] = b->scale + (shape & OCTET_MIN ? k : 2 * k);
+    UNROLL
+    for (int i = 0; i < 8; i += depth) {
+        vi sum[SUPER_ROWS][WIDE_HALVES];
+        UNROLL
+        for (int j = i; j < i + depth; j++) {
+            vi q[WIDE_HALVES];
+            __asm__ volatile("vmovdqa %2, %0\n\tvmovdqa %3, %1"
+                             : "=&x"(q[0]), "=x"(q[1])
+                             : "m"(b->q[k][j][0]), "m"(b->q[k][j][1]));
+            UNROLL
+            for (int t = 0; t < count; t++)
+                wide_step_bytes(q, octets[t] + place + j % 4 * 32 + j / 4 * 16, j == i, sum[t]);
+        }
+        UNROLL
+        for (int t = 0; t < count; t++)
+            UNROLL
+        for (int r = 0; r < WIDE_HALVES; r++)
+            total[t][r] = vi_add(
+                total[t][r], _mm256_madd_epi16(sum[t][r], scale[shape & OCTET_MIN ? 0 : i / 4][r]));
+    }
+}
+
+static inline __attribute__((always_inline)) void super_wide_rows(const struct super_block *b,
+                                                                  int shape,
+                                                                  const uint8_t *const *octets,
+                                                                  int count, super_sums *sums)
+{
+    const int pairs = shape & OCTET_MIN ? 4 : 8;
+    const size_t at = shape & OCTET_MIN ? SUPER_BLOCK_SUMS : SUPER_HALF_SUMS;
+    vi total[SUPER_ROWS][WIDE_HALVES];
+    UNROLL
+    for (int t = 0; t < count; t++)
+        total[t][0] = total[t][1] = vi_zero();
+    for (size_t k = 0; k < 8; k++)
+        super_wide_block(b, shape, k, octets, count, total);
+    UNROLL
+    for (int t = 0; t < count; t++)
+        UNROLL
+    for (int r = 0; r < WIDE_HALVES; r++) {
+        vi all = vi_zero();
+        UNROLL
+        for (int j = 0; j < pairs; j++)
+            all = vi_add(all, _mm256_madd_epi16(b->pair[j][r], wide_dword(octets[t] + at + 4 * j)));
+        vf_store(sums[t][r], super_add(total[t][r], all, b->factor[r], b->minimum[r], shape,
+                                       octets[t], vf_load(sums[t][r])));
+    }
+}
+
+typedef void (*super_run)(const struct super_block *b, const struct octet_rows *rows, size_t at,
+                          const struct wide_ahead *ahead, super_sums *sums);
+
+/* A super-block times n rows, whose octets begin `at` bytes after x->row. */
+#define SUPER_SOME(name, shape, n)                                                                 \
+    static __attribute__((noinline)) void name(                                                    \
+        const struct super_block *b, const uint8_t *const *rows, size_t at, super_sums *sums)      \
+    {                                                                                              \
+        const uint8_t *x[n];                                                                       \
+        UNROLL                                                                                     \
+        for (int i = 0; i < (n); i++)                                                              \
+            x[i] = rows[i] + at;                                                                   \
+        super_wide_rows(b, shape, x, n, sums);                                                     \
+    }
+#define SUPER_RUN(name, shape)                                                                     \
+    SUPER_SOME(name##_1, shape, 1)                                                                 \
+    SUPER_SOME(name##_2, shape, 2)                                                                 \
+    SUPER_SOME(name##_3, shape, 3)                                                                 \
+    SUPER_SOME(name##_4, shape, SUPER_ROWS)                                                        \
+    static void name(const struct super_block *b, const struct octet_rows *rows, size_t at,        \
+                     const struct wide_ahead *ahead, super_sums *sums)                             \
+    {                                                                                              \
+        for (int32_t t = 0; t < rows->n; t += SUPER_ROWS) {                                        \
+            wide_fetch(ahead, t / SUPER_ROWS);                                                     \
+            switch (rows->n - t) {                                                                 \
+            case 1:                                                                                \
+                name##_1(b, rows->row + t, at, sums + t);                                          \
+                break;                                                                             \
+            case 2:                                                                                \
+                name##_2(b, rows->row + t, at, sums + t);                                          \
+                break;                                                                             \
+            case 3:                                                                                \
+                name##_3(b, rows->row + t, at, sums + t);                                          \
+                break;                                                                             \
+            default:                                                                               \
+                name##_4(b, rows->row + t, at, sums + t);                                          \
+            }                                                                                      \
+        }                                                                                          \
+    }
+SUPER_RUN(super_run_q4_k, SUPER_Q4_K)
+SUPER_RUN(super_run_q5_k, SUPER_Q5_K)
+SUPER_RUN(super_run_q6_k, SUPER_Q6_K)
+#undef SUPER_RUN
+#undef SUPER_SOME
+
+struct super_format {
+    super_unpack unpack;
+    super_run run;
+};
+
+/* NULL: no K-quant. */
+static const struct super_format *super_format(const struct weight *w)
+{
+    static const struct super_format formats[WEIGHT__N] = {
+        [WEIGHT_Q4_K] = {super_q4_k, super_run_q4_k},
+        [WEIGHT_Q5_K] = {super_q5_k, super_run_q5_k},
+        [WEIGHT_Q6_K] = {super_q6_k, super_run_q6_k},
+    };
+    const struct super_format *f = &formats[w->type];
+    return f->run ? f : NULL;
+}
+
+/* Sixteen weight rows times some rows; acc [x->n, WIDE_HALVES, LANES]. */
+static void super_tile(const struct lanes l[WIDE_HALVES], const struct super_format *f,
+                       const struct octet_rows *x, float *acc)
+{
+    super_sums *sums = (super_sums *)(void *)acc;
+    struct super_block block;
+    memset(sums, 0, (size_t)x->n * sizeof *sums);
+    for (int32_t g = 0; 8 * g < l->blocks; g++) {
+        const struct wide_ahead ahead =
+            wide_ahead(l, 8 * g, 8, (x->n + SUPER_ROWS - 1) / SUPER_ROWS);
+        for (int half = 0; half < WIDE_HALVES; half++)
+            f->unpack(&l[half], half, g, &block);
+        f->run(&block, x, (size_t)g * PANEL_OCTET_BYTES, &ahead, sums);
+    }
+}
+
+/* Each weight row's sum in a lane; rows' parts are `row` vectors apart. */
+static inline __attribute__((always_inline)) vi super_totals(const vi *v, size_t row)
+{
+    vi a[4];
+    UNROLL
+    for (size_t i = 0; i < 4; i++)
+        a[i] = _mm256_hadd_epi32(vi_load(v + 2 * i * row), vi_load(v + (2 * i + 1) * row));
+    const vi low = _mm256_hadd_epi32(a[0], a[1]), high = _mm256_hadd_epi32(a[2], a[3]);
+    return vi_add(_mm256_permute2x128_si256(low, high, 0x20),
+                  _mm256_permute2x128_si256(low, high, 0x31));
+}
+
+static inline __attribute__((always_inline)) vi super_pairs(const __m128i *p, size_t row)
+{
+    vi a[4];
+    UNROLL
+    for (size_t i = 0; i < 4; i++)
+        a[i] = two_rows((const uint8_t *)(p + i * row), (const uint8_t *)(p + (i + 4) * row));
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(a[0], a[1]), _mm256_hadd_epi32(a[2], a[3]));
+}
+
+/* Sums of two products, in 16 bits. */
+static inline vi super_two(const struct octet *o, int i, const uint8_t *x)
+{
+    return octet_add_bytes(_mm256_maddubs_epi16(o->q[i], vi_load(x + PANEL_OCTET_LOW + 32 * i)),
+                           o->q[i + 1], vi_load(x + PANEL_OCTET_LOW + 32 * (i + 1)));
+}
+
+/* A super-block of a weight row times one of activations. */
+static inline __attribute__((always_inline)) void
+super_dot(const struct super_octet *o, int shape, const uint8_t *x, vi *total, __m128i *pairs)
+{
+    const vi a = super_two(&o->codes, 0, x), b = super_two(&o->codes, 2, x),
+             c = super_two(&o->codes, 4, x), d = super_two(&o->codes, 6, x);
+    if (shape & OCTET_MIN) {
+        *total = vi_add(_mm256_madd_epi16(_mm256_add_epi16(a, b), o->even),
+                        _mm256_madd_epi16(_mm256_add_epi16(c, d), o->odd));
+        *pairs =
+            _mm_madd_epi16(_mm256_castsi256_si128(o->pairs),
+                           _mm_loadu_si128((const __m128i *)(const void *)(x + SUPER_BLOCK_SUMS)));
+        return;
+    }
+    const vi even = vi_add(_mm256_madd_epi16(a, o->even), _mm256_madd_epi16(b, o->even)),
+             odd = vi_add(_mm256_madd_epi16(c, o->odd), _mm256_madd_epi16(d, o->odd)),
+             less = _mm256_madd_epi16(o->pairs, vi_load(x + SUPER_HALF_SUMS));
+    *total = _mm256_sub_epi32(vi_add(even, odd), vi_shl(less, 5));
+}
+
+/* The floats of super-block g of eight weight rows. */
+static inline __attribute__((always_inline)) void super_factors(const struct lanes *l, int shape,
+                                                                size_t at, vf *factor, vf *minimum)
+{
+    if (shape & OCTET_MIN) {
+        const vi both = load_dwords(l->data, at);
+        *factor = vf_from_half_lanes(both);
+        *minimum = vf_sub(vf_zero(), vf_from_half_lanes(vi_shr(both, 16)));
+    } else {
+        *factor = _mm256_cvtph_ps(wide_words(l, at + 208));
+        *minimum = vf_zero();
+    }
+}
+
+typedef void (*super_unpack_octet)(const uint8_t *data, struct super_octet *o);
+
+/* Eight rows of weights times `count` rows of activations. A weight row is read in one go, as the
+ * processor follows one run of memory only. */
+static inline __attribute__((always_inline)) void
+super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t bytes,
+            const uint8_t *const *rows, int count, float *acc)
+{
+    /* In the order in which they are written: strides confuse what follows the weights. */
+    vi totals[8 * SUPER_CHUNK * OCTET_FEW];
+    __m128i pairs[8 * SUPER_CHUNK * OCTET_FEW];
+    const size_t row = (size_t)(SUPER_CHUNK * count);
+    const int32_t octets = l->blocks / 8;
+    vf sum[OCTET_FEW];
+    UNROLL
+    for (int t = 0; t < count; t++)
+        sum[t] = vf_zero();
+    for (int32_t first = 0, n; first < octets; first += n) {
+        n = octets - first < SUPER_CHUNK ? octets - first : SUPER_CHUNK;
+        const size_t from = (size_t)first * PANEL_OCTET_BYTES;
+        for (size_t r = 0; r < 8; r++) {
+            const uint8_t *data = l->data[r] + (size_t)first * (size_t)bytes;
+            for (int32_t g = 0; g < n; g++, data += bytes) {
+                const size_t at = r * row + (size_t)(g * count);
+                struct super_octet o;
+                fetch_lines(data + SUPER_AHEAD, (size_t)bytes);
+                unpack(data, &o);
+                UNROLL
+                for (int t = 0; t < count; t++)
+                    super_dot(&o, shape, rows[t] + from + (size_t)g * PANEL_OCTET_BYTES,
+                              totals + at + t, pairs + at + t);
+            }
+        }
+        for (int32_t g = 0; g < n; g++) {
+            vf factor, minimum;
+            super_factors(l, shape, (size_t)(first + g) * (size_t)bytes, &factor, &minimum);
+            UNROLL
+            for (int t = 0; t < count; t++) {
+                const size_t at = (size_t)(g * count + t);
+                const vi mins = shape & OCTET_MIN ? super_pairs(pairs + at, row) : vi_zero();
+                sum[t] = super_add(super_totals(totals + at, row), mins, factor, minimum, shape,
+                                   rows[t] + from + (size_t)g * PANEL_OCTET_BYTES, sum[t]);
+            }
+        }
+    }
+    UNROLL
+    for (int t = 0; t < count; t++)
+        vf_store(acc + t * LANES, sum[t]);
+}
+
+/* The sum of four numbers, or of eight, in the first lane. */
+static inline __m128i super_sum4(__m128i v)
+{
+    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
+    return _mm_add_epi32(v, _mm_shuffle_epi32(v, 0xb1));
+}
+
+/* Eight rows of weights times one row of activations: nothing is stored between loads of weights,
+ * for the processor's own fetching follows them then. */
+static inline __attribute__((always_inline)) void super_line(const struct lanes *l,
+                                                             super_unpack_octet unpack, int shape,
+                                                             int32_t bytes, const uint8_t *x,
+                                                             float *acc)
+{
+    const size_t end = (size_t)(l->blocks / 8) * PANEL_OCTET_BYTES;
+    for (int r = 0; r < 8; r++) {
+        const uint8_t *data = l->data[r];
+        __m128 sum = _mm_setzero_ps();
+        for (size_t at = 0; at < end; at += PANEL_OCTET_BYTES, data += bytes) {
+            struct super_octet o;
+            vi total;
+            __m128i mins = _mm_setzero_si128();
+            unpack(data, &o);
+            super_dot(&o, shape, x + at, &total, &mins);
+            const __m128i four =
+                _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
+            const __m128 scale =
+                             _mm_load_ss((const float *)(const void *)(x + at + PANEL_OCTET_SCALE)),
+                         d = _mm_cvtph_ps(_mm_loadu_si32(data + (shape & OCTET_MIN ? 0 : 206)));
+            const __m128 factor = shape & OCTET_MIN ? d : _mm_movehdup_ps(d);
+            sum = _mm_fmadd_ss(_mm_cvtepi32_ps(super_sum4(four)), _mm_mul_ss(factor, scale), sum);
+            if (shape & OCTET_MIN)
+                sum = _mm_fnmadd_ss(_mm_cvtepi32_ps(super_sum4(mins)),
+                                    _mm_mul_ss(_mm_movehdup_ps(d), scale), sum);
+        }
+        _mm_store_ss(acc + r, sum);
+    }
+}
+
+#define SUPER_FEW(name, shape, bytes)                                                              \
+    static __attribute__((noinline)) void super_few_##name(                                        \
+        const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc)                  \
+    {                                                                                              \
+        if (n == 1)                                                                                \
+            super_line(l, super_octet_##name, shape, bytes, rows[0], acc);                         \
+        else if (n == 2)                                                                           \
+            super_lines(l, super_octet_##name, shape, bytes, rows, 2, acc);                        \
+        else if (n == 3)                                                                           \
+            super_lines(l, super_octet_##name, shape, bytes, rows, 3, acc);                        \
+        else                                                                                       \
+            super_lines(l, super_octet_##name, shape, bytes, rows, OCTET_FEW, acc);                \
+    }
+SUPER_FEW(q4_k, SUPER_Q4_K, 144)
+SUPER_FEW(q5_k, SUPER_Q5_K, 176)
+SUPER_FEW(q6_k, SUPER_Q6_K, 210)
+#undef SUPER_FEW
