@@ -123,12 +123,12 @@ void recall_add(struct recall *r, const struct draft_text *text, int32_t at, int
                 int32_t parent)
 {
     struct piece *p = &r->pieces[block];
-    if (p->serial)
+    if (p->serial || (at && !r->pieces[parent].serial))
         return;
     p->serial = ++r->last_serial;
     strncpy(p->scope, text->scope, sizeof p->scope - 1);
     p->parent_serial = p->child_serial = 0;
-    if (at && r->pieces[parent].serial) {
+    if (at) {
         p->parent = parent;
         p->parent_serial = r->pieces[parent].serial;
         r->pieces[parent].child = block;
@@ -148,10 +148,14 @@ void recall_end(struct recall *r, const struct draft_text *text, int32_t at, int
 
 void recall_forget(struct recall *r, int32_t block)
 {
-    cut(r, block, 0);
-    memset(r->pieces[block].tokens, 0, sizeof r->pieces[block].tokens);
-    memset(r->pieces[block].scope, 0, sizeof r->pieces[block].scope);
-    r->pieces[block].serial = 0;
+    while (r->pieces[block].serial) {
+        const struct piece was = r->pieces[block];
+        cut(r, block, 0);
+        r->pieces[block] = (struct piece){0};
+        if (!was.child_serial || r->pieces[was.child].serial != was.child_serial)
+            return;
+        block = was.child;
+    }
 }
 
 /* Moves to the place before in the same text. False: there is none. */

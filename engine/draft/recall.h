@@ -22,12 +22,13 @@ struct recall *recall_create(int32_t n_blocks, struct err *e);
 void recall_destroy(struct recall **r);
 
 /* Whole block `block` holds tokens[at ..] of the text, behind the block `parent`; at 0: there is
- * none. Does nothing if it is known already. */
+ * none. Does nothing if it is known already, or if the parent is not. */
 void recall_add(struct recall *r, const struct draft_text *text, int32_t at, int32_t block,
                 int32_t parent);
 /* The text has ended: what it has behind `block`, up to place `at`, replaces what was known to
  * follow there. */
 void recall_end(struct recall *r, const struct draft_text *text, int32_t at, int32_t block);
+/* And what follows the block, which no prefix leads to any more: its latest continuation. */
 void recall_forget(struct recall *r, int32_t block);
 /* Adds what followed the last words of the text before. */
 void recall_draft(const struct recall *r, const struct draft_text *text, int32_t most,

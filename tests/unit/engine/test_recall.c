@@ -92,6 +92,21 @@ static void test_what_is_forgotten_is_gone(void **state)
     recall_forget(recall, 4); /* of nothing */
 }
 
+/* A chat may be deleted while its answer grows: the prefix cache finds none of that any more. */
+static void test_what_follows_something_forgotten_is_gone_too(void **state)
+{
+    int32_t text[120];
+    count_up(text, 120, 100);
+    remember("anna", text, 80, (int32_t[]){4, 9});
+    recall_forget(recall, 4);
+    recall_add(recall, &(struct draft_text){.tokens = text, .n_tokens = 96, .scope = "anna"}, 64, 2,
+               9);
+    for (int32_t at = 3; at < 120; at++)
+        assert_int_equal(draft_after("anna", text, at).n, 0);
+    remember("anna", text, 80, (int32_t[]){5, 6});
+    assert_int_equal(draft_after("anna", text, 30).n, DRAFT_MAX);
+}
+
 static void test_a_block_that_is_used_again_has_the_new_text_alone(void **state)
 {
     int32_t text[64], other[64];
@@ -198,6 +213,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nobody_drafts_by_another_users_text, open_recall,
                                         close_recall),
         cmocka_unit_test_setup_teardown(test_what_is_forgotten_is_gone, open_recall, close_recall),
+        cmocka_unit_test_setup_teardown(test_what_follows_something_forgotten_is_gone_too,
+                                        open_recall, close_recall),
         cmocka_unit_test_setup_teardown(test_a_block_that_is_used_again_has_the_new_text_alone,
                                         open_recall, close_recall),
         cmocka_unit_test_setup_teardown(test_the_longest_match_counts_then_what_most_went_on_with,
