@@ -3,7 +3,8 @@
  *
  * It remembers a text for as long as a KV block that holds it: a block that is evicted or dropped
  * (content that was deleted) takes its tokens along. A text is found by jobs of the same scope
- * alone, which is compared by name: so it tells nobody more than the prefix cache does.
+ * alone, which is compared by name. Who shares a scope may tell three words at a time whether they
+ * stood there, by the number of drafted tokens; the prefix cache tells it of whole prompts.
  *
  * Owner: the engine's loop thread. */
 #pragma once
