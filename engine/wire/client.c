@@ -114,8 +114,10 @@ static struct engine_job *start_relayed(const char *socket_path, const struct bu
     struct err why = {0};
     struct engine_job *j;
     while (!(j = connect_job(socket_path, CONNECT_MS, &why)) && why.code == ERR_UNAVAILABLE &&
-           clock_ms() < until)
+           clock_ms() < until) {
+        log_flush();
         clock_sleep_us(SUCCESSOR_STEP_US);
+    }
     if (!j && e)
         *e = why;
     if (j && ask(j, out, REPLY_MS, e) <= 0)
