@@ -5,26 +5,27 @@
 #define SHARE 0.02
 #define CREDIT_US (10 * BUSY_POLL_US) /* at most */
 
-static void earn(struct busy_poll *b, double now_ms)
+static void add(struct busy_poll *b, double us)
 {
-    b->credit_us += SHARE * 1e3 * (now_ms - b->counted_ms);
-    b->counted_ms = now_ms;
+    b->credit_us += us;
     if (b->credit_us > CREDIT_US)
         b->credit_us = CREDIT_US;
 }
 
 bool busy_poll_begin(struct busy_poll *b, double now_ms)
 {
-    earn(b, now_ms);
-    b->awake = b->usual_us > 0 && b->usual_us < BUSY_POLL_US && b->credit_us >= BUSY_POLL_US;
-    return b->awake;
+    add(b, SHARE * 1e3 * (now_ms - b->counted_ms));
+    b->counted_ms = now_ms;
+    if (b->usual_us <= 0 || b->usual_us >= BUSY_POLL_US || b->credit_us < BUSY_POLL_US)
+        return false;
+    b->credit_us -= BUSY_POLL_US; /* until it ends in time: some never end */
+    return true;
 }
 
-void busy_poll_end(struct busy_poll *b, double us)
+void busy_poll_end(struct busy_poll *b, bool awake, double us)
 {
     const double of_wait = us < 1 ? 1 : us < MOST_US ? us : MOST_US;
     b->usual_us = b->usual_us > 0 ? 0.75 * b->usual_us + 0.25 * of_wait : of_wait;
-    if (b->awake && us >= BUSY_POLL_US)
-        b->credit_us -= BUSY_POLL_US;
-    b->awake = false;
+    if (awake && us < BUSY_POLL_US)
+        add(b, BUSY_POLL_US);
 }

@@ -84,12 +84,13 @@ static int ask(struct engine_job *j, const struct buf *out, double reply_ms, str
     struct err sending = {0};
     bool sent = peer_send(&j->peer, out, clock_ms() + reply_ms, &sending);
     const double began = clock_ms();
-    if (!busy_poll_begin(&j->first, began) || !sent || !peer_poll_busily(&j->peer, BUSY_POLL_US))
+    const bool awake = sent && busy_poll_begin(&j->first, began);
+    if (!awake || !peer_poll_busily(&j->peer, BUSY_POLL_US))
         log_flush(); /* a long wait */
     /* An engine that refuses may close before it has read everything; its reason can still be read.
      */
     int greeted = greet(j, clock_ms() + reply_ms, e);
-    busy_poll_end(&j->first, (clock_ms() - began) * 1e3);
+    busy_poll_end(&j->first, awake, (clock_ms() - began) * 1e3);
     if (greeted == 0)
         err_set(e, ERR_UNAVAILABLE, "the engine does not answer");
     if (greeted <= 0 && !sent && e && e->code == ERR_UNAVAILABLE)
@@ -113,8 +114,10 @@ static struct engine_job *start_relayed(const char *socket_path, const struct bu
     struct err why = {0};
     struct engine_job *j;
     while (!(j = connect_job(socket_path, CONNECT_MS, &why)) && why.code == ERR_UNAVAILABLE &&
-           clock_ms() < until)
+           clock_ms() < until) {
+        log_flush();
         clock_sleep_us(SUCCESSOR_STEP_US);
+    }
     if (!j && e)
         *e = why;
     if (j && ask(j, out, REPLY_MS, e) <= 0)

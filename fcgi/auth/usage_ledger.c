@@ -166,26 +166,33 @@ static bool take_soon(_Atomic uint64_t *holder, pid_t mine, int64_t born)
     return held;
 }
 
-static bool adopt(struct shared_usage *all, struct shared_child *slot,
+bool usage_ledger_is_left(const struct shared_child *slot, uint64_t answer)
+{
+    return slot->answer == answer && shared_process_gone(slot->usage_pid, slot->usage_born);
+}
+
+static bool adopt(struct shared_usage *all, struct shared_child *slot, uint64_t answer,
                   const struct store_usage *row)
 {
     const pid_t mine = getpid();
     if (!take_soon(&all->holder, mine, shared_process_born(mine)))
         return false;
     struct shared_used *u = all->batch ? NULL : place_of(all, row);
-    if (u && atomic_exchange(&slot->user_id, 0)) { /* of several who look, one takes it */
+    if (u && usage_ledger_is_left(slot, answer) &&
+        atomic_exchange(&slot->user_id, 0)) { /* of several who look, one takes it */
         all->any = 1;
-        put(u, row, slot->answer);
+        put(u, row, answer);
     }
     shared_usage_give(&all->holder);
     return u != NULL;
 }
 
-bool usage_ledger_adopt(struct shared_child *slot, const struct store_usage *row)
+bool usage_ledger_adopt(struct shared_child *slot, uint64_t answer, const struct store_usage *row)
 {
     struct store_usage of_day = *row;
     of_day.day = clock_wall_s() / DAY_S;
-    return adopt(&slot->usage[0], slot, &of_day) || adopt(&slot->usage[1], slot, &of_day);
+    return adopt(&slot->usage[0], slot, answer, &of_day) ||
+           adopt(&slot->usage[1], slot, answer, &of_day);
 }
 
 static struct shared_usage *row_at(struct shared *s, int i)

@@ -18,10 +18,13 @@ bool usage_ledger_add(struct shared_child *slot, struct store *store, const stru
                       struct err *e);
 /* Was the slot's present answer added? Of a slot whose process is dead. */
 bool usage_ledger_has(const struct shared_child *slot);
-/* Takes over the present answer of a slot whose process is dead, unless another was faster: it
- * stands in the slot's row from then on, so that who takes it may be killed as well. False: there
- * is no room, and nothing has changed. */
-bool usage_ledger_adopt(struct shared_child *slot, const struct store_usage *row);
+/* Is the slot's present answer still this one, of a process that is dead? While somebody looks, the
+ * next process may have taken it over and begun its own. */
+bool usage_ledger_is_left(const struct shared_child *slot, uint64_t answer);
+/* Takes over this answer of a slot whose process is dead, unless another was faster: it stands in
+ * the slot's row from then on, so that who takes it may be killed as well. False: there is no room,
+ * and nothing has changed. */
+bool usage_ledger_adopt(struct shared_child *slot, uint64_t answer, const struct store_usage *row);
 /* Counts what stands in the rows of all processes. False (*e): it can't be written, and stays
  * there. store NULL: nothing happens. Any thread. */
 bool usage_ledger_count(struct shared *s, struct store *store, struct err *e);

@@ -82,6 +82,7 @@ void usage_note_texts(struct request *r, int64_t tokens)
 static void sweep_slot(struct shared_child *c, struct store *store)
 {
     struct err e = {0};
+    const uint64_t answer = c->answer; /* first: it changes before the figures do */
     struct store_usage row = {.user_id = c->user_id,
                               .key_id = c->key_id,
                               .requests = 1,
@@ -89,7 +90,8 @@ static void sweep_slot(struct shared_child *c, struct store *store)
                               .cached_tokens = c->cached_tokens,
                               .completion_tokens = c->completion_tokens};
     const bool added = usage_ledger_has(c); /* and was killed before it could say so */
-    if (!row.user_id || (!added && usage_ledger_adopt(c, &row)))
+    if (!row.user_id || (!added && usage_ledger_adopt(c, answer, &row)) ||
+        !usage_ledger_is_left(c, answer))
         return;
     row.user_id = atomic_exchange(&c->user_id, 0);
     if (row.user_id && !added && !store_usage_add(store, &row, &e))

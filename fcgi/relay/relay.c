@@ -192,11 +192,13 @@ static int wait_ms(const struct relay *r, double now)
     return until <= now ? 0 : (int)ceil(until - now);
 }
 
-void relay_wait_awake(struct relay *r, struct busy_poll *b)
+bool relay_wait_awake(struct relay *r, struct busy_poll *b)
 {
     const double now = clock_ms();
-    if (busy_poll_begin(b, now))
+    const bool awake = busy_poll_begin(b, now);
+    if (awake)
         r->awake_until = now + BUSY_POLL_US / 1e3;
+    return awake;
 }
 
 /* Asleep, or first awake where an answer's beginning or the next job is a moment away

@@ -81,7 +81,7 @@ static void count_tokens(struct relay_job *j)
     u->completion_tokens += (uint64_t)(a->has_usage ? a->completion_tokens : a->counted);
     if (a->first_ms) {
         const double ms = a->first_ms - a->asked_ms;
-        busy_poll_end(&u->first, ms * 1e3);
+        busy_poll_end(&u->first, j->awake, ms * 1e3);
         u->first_ms = u->first_ms > 0 ? 0.9 * u->first_ms + 0.1 * ms : ms;
     }
 }
@@ -161,7 +161,7 @@ static bool begin(struct relay_job *j, struct upstream_route *route, struct err 
     j->to = route->to;
     j->to->in_flight++;
     j->to->requests++;
-    relay_wait_awake(j->relay, &j->to->first);
+    j->awake = relay_wait_awake(j->relay, &j->to->first);
     j->trial = j->to->open_until > 0;
     j->to->trying |= j->trial;
     j->relay->upstreams.changed = true;

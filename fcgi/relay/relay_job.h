@@ -51,6 +51,7 @@ struct relay_job {
     struct relay_call *call;
     struct upstream *to;
     bool trial; /* it finds out whether `to` is well again */
+    bool awake; /* its first words were waited for so */
     int64_t tried[RELAY_MAX_TRIED];
     int n_tried;
     struct relay_answer answer;
@@ -82,11 +83,13 @@ struct relay {
     double awake_until;        /* clock_ms: what is awaited comes at once; 0: it sleeps */
     int n_read;                /* connections that have a job */
     struct busy_poll next_job; /* waits from the end of all jobs to the next one */
+    bool next_awake;           /* that wait */
     double idle_ms;            /* clock_ms, of that end; 0: there is a job */
 };
 
-/* relay.c: the waits that follow are awake for a moment where that one usually is short. */
-void relay_wait_awake(struct relay *r, struct busy_poll *b);
+/* relay.c: the waits that follow are awake for a moment where that one usually is short. Gives what
+ * busy_poll_end wants to know. */
+bool relay_wait_awake(struct relay *r, struct busy_poll *b);
 /* relay_job.c */
 /* Refused (*e): nothing was made. */
 struct relay_job *relay_job_submit(struct relay *r, const struct engine_relay *p, struct err *e);

@@ -112,8 +112,7 @@ static void note_sent(struct relay_connection *c, size_t n)
 static void await_job(struct relay *r, double asked_ms)
 {
     r->idle_ms = clock_ms();
-    if (r->idle_ms - asked_ms < BUSY_POLL_AFTER_MS)
-        relay_wait_awake(r, &r->next_job);
+    r->next_awake = r->idle_ms - asked_ms < BUSY_POLL_AFTER_MS && relay_wait_awake(r, &r->next_job);
 }
 
 /* What is said before a job's first event, HELLO, waits for that event: its reader would be woken
@@ -195,7 +194,7 @@ static void follow(struct relay_connection *c, struct relay_job *j, bool owner)
 static void note_job(struct relay *r)
 {
     if (r->idle_ms > 0) {
-        busy_poll_end(&r->next_job, (clock_ms() - r->idle_ms) * 1e3);
+        busy_poll_end(&r->next_job, r->next_awake, (clock_ms() - r->idle_ms) * 1e3);
         r->awake_until = 0;
     }
     r->idle_ms = 0;

@@ -230,11 +230,14 @@ class Server {
     return this;
   }
 
-  async stop() {
+  /** Ends it. One that does not end by itself fails its test: nobody would see it hang. */
+  async stop(within = PATIENCE) {
+    let hung = false;
     if (!this.ended) {
       this.child.kill('SIGTERM');
-      await Promise.race([this.exited, new Promise((done) => { setTimeout(done, PATIENCE).unref(); })]);
-      if (!this.ended) this.child.kill('SIGKILL');
+      await Promise.race([this.exited, new Promise((done) => { setTimeout(done, within).unref(); })]);
+      hung = !this.ended;
+      if (hung) this.child.kill('SIGKILL');
       await this.exited;
     }
     running.delete(this);
@@ -243,6 +246,7 @@ class Server {
     else rmSync(this.dir, { recursive: true, force: true });
     const cry = this.log.match(/(ERROR: AddressSanitizer|runtime error:|LeakSanitizer|WARNING: ThreadSanitizer)[^]*/);
     if (cry) throw new Error(cry[0].slice(0, 4000));
+    if (hung) throw new Error(`the server did not end within ${within} ms:\n${this.log.slice(-3000)}`);
   }
 
   /** When nothing can be awaited any more. */

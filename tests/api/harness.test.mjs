@@ -36,6 +36,12 @@ test('a hook that fails once the server runs', () => {
   assert.deepEqual([alive(pid), alive(nginx), existsSync(folder)], [false, false, false]);
 });
 
+test('a server that hangs when it is to end', () => {
+  const end = run('hangs', `const s = await start({ fake: true }); process.kill(s.child.pid, 'SIGSTOP'); await s.stop(300);`);
+  assert.equal(end.signal, null, `the file did not end: ${end.text}`);
+  assert.match(end.text, /the server did not end within 300 ms/);
+});
+
 test('rigs that a failed test leaves open', () => {
   const rigs = { 'upstream_rig.mjs': 'FakeUpstream.open()', 'oidc_rig.mjs': 'FakeProvider.open()', 'oauth_rig.mjs': 'FakePeer.open()', 'mcp_server.mjs': 'startMcp()', '../cli/hub.mjs': 'startHub({})' };
   const opened = Object.entries(rigs).map(([file, open]) => `await (await import(${JSON.stringify(new URL(file, import.meta.url))})).${open};`);

@@ -225,9 +225,11 @@ async function interrupt(t, signal) {
   const child = start(["pull", "lab/tiny", "--endpoint", s.hub.url, "--out", s.out, "--segment", "32K", "--jobs", "2"]);
   let err = "";
   child.stderr.on("data", (d) => (err += d));
+  const ended = new Promise((r) => child.on("exit", (c) => r(c)));
   while (s.hub.loads().length < 7 && child.exitCode === null) await new Promise((r) => setTimeout(r, 20));
+  assert.equal(child.exitCode, null, err);
   child.kill(signal);
-  const code = await new Promise((r) => child.on("exit", (c) => r(c)));
+  const code = await ended;
   assertNotThere(s.out);
   assert.ok(existsSync(join(`${s.out}.part`, ".sluice-pull.json")));
   s.hub.fault = () => null;

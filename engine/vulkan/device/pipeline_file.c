@@ -42,13 +42,17 @@ void pipeline_file_read(const char *path, const VkPhysicalDeviceProperties *p, s
     struct err e = {0};
     if (!file_exists(path))
         return;
-    if (file_read(path, sizeof(struct header) + PIPELINE_FILE_MAX_BYTES, data, &e) &&
-        has_header(data, p)) {
+    const bool read = file_read(path, sizeof(struct header) + PIPELINE_FILE_MAX_BYTES, data, &e);
+    if (read && has_header(data, p)) {
         buf_consume(data, sizeof(struct header));
         return;
     }
-    log_info("pipelines are compiled anew: the kept ones are damaged or of another driver");
     buf_clear(data);
+    if (!read && e.code != ERR_LIMIT) {
+        log_warn("pipelines are compiled anew: %s", e.text);
+        return;
+    }
+    log_info("pipelines are compiled anew: the kept ones are damaged or of another driver");
     unlink(path);
 }
 

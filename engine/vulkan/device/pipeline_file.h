@@ -9,8 +9,9 @@
 
 #define PIPELINE_FILE_MAX_BYTES (256u << 20)
 
-/* Fills data with what was kept; leaves it empty where there is no file. One that is damaged, or of
- * another driver or device, is removed: it would never be read again. */
+/* Fills data with what was kept; leaves it empty where there is no file, or none that can be read
+ * now. One that is too large, damaged, or of another driver or device, is removed: it would never
+ * be of use again. */
 void pipeline_file_read(const char *path, const VkPhysicalDeviceProperties *p, struct buf *data);
 /* Whole or not at all, for the owner alone. ERR_LIMIT: data is larger than will be read. */
 bool pipeline_file_write(const char *path, const VkPhysicalDeviceProperties *p,

@@ -288,6 +288,8 @@ static bool time_device(struct backend_kept **kept, const struct model_plan *pla
                                                          .max_sequences = 1,
                                                          .exact = params->exact,
                                                          .kv_type = params->kv_type,
+                                                         .device = params->device,
+                                                         .cache_dir = params->cache_dir,
                                                          .kept = kept},
                                 e);
     p.layers = malloc(n * sizeof *p.layers);

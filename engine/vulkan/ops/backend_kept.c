@@ -4,9 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Also since nobody was looking. */
+static bool is_lost(struct gpu *g)
+{
+    g->lost |= vkDeviceWaitIdle(g->device) == VK_ERROR_DEVICE_LOST;
+    return g->lost;
+}
+
 bool backend_kept_take(const struct backend_params *p, struct gpu *g, struct err *e)
 {
     *g = (struct gpu){.wanted = p->device};
+    if (p->kept && *p->kept && is_lost(&(*p->kept)->gpu))
+        backend_kept_drop(p->kept);
     if (!p->kept || !*p->kept)
         return gpu_open(g, p->cache_dir, e);
     *g = (*p->kept)->gpu;

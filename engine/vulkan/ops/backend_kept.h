@@ -10,7 +10,8 @@ struct backend_kept {
 };
 
 bool backend_kept_open(struct backend_kept **kept, const struct backend_params *p, struct err *e);
-/* Moves the one that p->kept has to g, else opens one there. On failure g is zeroed. */
+/* Moves the one that p->kept has to g; where it has none, or one that was lost meanwhile, opens one
+ * there. On failure g is zeroed. */
 bool backend_kept_take(const struct backend_params *p, struct gpu *g, struct err *e);
 /* Moves g there, which is zeroed, or closes it where there is no memory for that. */
 void backend_kept_put(struct backend_kept **kept, struct gpu *g);

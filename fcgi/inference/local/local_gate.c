@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/log.h"
 #include "engine/base/size_text.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/config/server_settings.h"
@@ -46,6 +47,7 @@ static bool pause_for(struct request *r, bool stays, struct err *e)
 {
     struct pollfd fds[2] = {{.fd = child_abort_fd(), .events = POLLIN},
                             {.fd = stays ? -1 : request_client_fd(r), .events = POLLRDHUP}};
+    log_flush();
     if (poll(fds, 2, LOOK_MS) <= 0)
         return true;
     if (fds[0].revents) {

@@ -282,7 +282,7 @@ static void test_an_error_has_the_reason_and_the_numbers_of_its_own_alone(void *
 static bool waits(struct busy_poll *b, double *now_ms, double us)
 {
     const bool awake = busy_poll_begin(b, *now_ms);
-    busy_poll_end(b, us);
+    busy_poll_end(b, awake, us);
     *now_ms += us / 1e3;
     return awake;
 }
@@ -316,6 +316,26 @@ static void test_waits_in_vain_are_a_small_share_of_the_time(void **state)
         in_vain += waits(&b, &now, i % 4 ? 10 : 1000) && i % 4 == 0 ? BUSY_POLL_US / 1e3 : 0;
     assert_true(in_vain > 0.01 * (now - began)); /* else this shows nothing */
     assert_true(in_vain < 0.02 * (now - began) + 10 * BUSY_POLL_US / 1e3);
+}
+
+/* Upstreams fail and clients leave before the first word; several are awaited at once. */
+static void test_waits_that_are_given_up_count_as_in_vain(void **state)
+{
+    struct busy_poll b = {0};
+    double now = 1e6, in_vain = 0;
+    waits(&b, &now, 10);
+    const double began = now;
+    for (int i = 0; i < 10000; i++, now++)
+        in_vain += busy_poll_begin(&b, now) ? BUSY_POLL_US / 1e3 : 0;
+    assert_true(in_vain > 0.01 * (now - began));
+    assert_true(in_vain < 0.02 * (now - began) + 10 * BUSY_POLL_US / 1e3);
+    now += 1000;
+    bool awake[8];
+    for (int i = 0; i < 8; i++)
+        assert_true(awake[i] = busy_poll_begin(&b, now));
+    for (int i = 0; i < 8; i++)
+        busy_poll_end(&b, awake[i], 10);
+    assert_true(busy_poll_begin(&b, now) && busy_poll_begin(&b, now) && busy_poll_begin(&b, now));
 }
 
 static void test_buf_printf_grows_and_fails_whole(void **state)
@@ -381,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_waits_are_awake_where_they_were_short_of_late),
         cmocka_unit_test(test_waits_in_vain_are_a_small_share_of_the_time),
+        cmocka_unit_test(test_waits_that_are_given_up_count_as_in_vain),
         cmocka_unit_test(test_buf_printf_grows_and_fails_whole),
         cmocka_unit_test(test_log_lines_wait_for_each_other_where_they_are_gathered),
         cmocka_unit_test(test_arena_gives_zeroed_aligned_memory_up_to_its_limit),

@@ -183,6 +183,16 @@ static void test_an_answer_finds_room_while_the_database_is_written(void **state
     shared_close(&s);
 }
 
+/* As usage_track does. */
+static void begin_answer(struct shared_child *c, int64_t user)
+{
+    c->answer++;
+    c->prompt_tokens = TOKENS;
+    c->usage_pid = getpid();
+    c->usage_born = shared_process_born(getpid());
+    c->user_id = user;
+}
+
 /* Nor is it lost with who finds it while the database can't be written. */
 static void test_what_a_dead_process_left_is_kept_until_it_can_be_counted(void **state)
 {
@@ -192,11 +202,7 @@ static void test_what_a_dead_process_left_is_kept_until_it_can_be_counted(void *
     struct err e = {0};
     const pid_t dead = fork();
     if (dead == 0) {
-        c->usage_pid = getpid();
-        c->usage_born = shared_process_born(getpid());
-        c->prompt_tokens = TOKENS;
-        c->answer = 1;
-        c->user_id = f->user;
+        begin_answer(c, f->user);
         _exit(0);
     }
     waitpid(dead, NULL, 0);
@@ -209,6 +215,29 @@ static void test_what_a_dead_process_left_is_kept_until_it_can_be_counted(void *
     usage_sweep(s, f->store);
     assert_int_equal(fixture_number(f->path, SQL_SUM("requests")), 1);
     assert_int_equal(fixture_number(f->path, SQL_SUM("prompt_tokens")), TOKENS);
+    shared_close(&s);
+}
+
+/* Who waits for the row meanwhile finds the next process's answer there. */
+static void test_the_answer_of_the_next_process_is_not_taken_for_the_dead_ones(void **state)
+{
+    struct fixture *f = *state;
+    struct shared *s = open_fresh(f);
+    struct shared_child *c = &s->pool[POOL_STREAM].child[5];
+    const struct store_usage row = {.user_id = f->user, .requests = 1, .prompt_tokens = TOKENS};
+    const struct usage_of of = {f->user, clock_wall_s() / 86400};
+    const pid_t dead = fork();
+    if (dead == 0) {
+        begin_answer(c, f->user);
+        _exit(0);
+    }
+    waitpid(dead, NULL, 0);
+    const uint64_t left = c->answer;
+    assert_true(usage_ledger_is_left(c, left));
+    begin_answer(c, f->user);
+    assert_true(usage_ledger_adopt(c, left, &row));
+    assert_int_equal(c->user_id, f->user);
+    assert_int_equal(usage_ledger_due(s, &of), 0);
     shared_close(&s);
 }
 
@@ -225,6 +254,9 @@ int main(void)
                                         fixture_up, fixture_down),
         cmocka_unit_test_setup_teardown(
             test_what_a_dead_process_left_is_kept_until_it_can_be_counted, fixture_up,
+            fixture_down),
+        cmocka_unit_test_setup_teardown(
+            test_the_answer_of_the_next_process_is_not_taken_for_the_dead_ones, fixture_up,
             fixture_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

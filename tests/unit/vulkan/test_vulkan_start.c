@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,6 +147,19 @@ static void test_a_device_that_nobody_took_is_closed(void **state)
     vulkan_backend.probe->drop(&kept);
 }
 
+static void test_a_device_that_is_lost_while_it_is_kept_is_opened_anew(void **state)
+{
+    struct backend_kept *kept = NULL;
+    struct gpu g;
+    struct err e = {0};
+    assert_true(backend_kept_open(&kept, &(struct backend_params){0}, &e));
+    kept->gpu.lost = true;
+    assert_true(backend_kept_take(&(struct backend_params){.kept = &kept}, &g, &e));
+    assert_null(kept);
+    assert_false(g.lost);
+    gpu_close(&g);
+}
+
 /* --- pipelines on disk */
 static void put(const char *text)
 {
@@ -200,6 +214,20 @@ static void test_damaged_pipelines_are_removed(void **state)
     buf_fini(&whole);
 }
 
+static void test_pipelines_that_cannot_be_read_now_stay(void **state)
+{
+    struct rlimit files;
+    struct buf data = {0};
+    put("what it compiled");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, files.rlim_max}), 0);
+    pipeline_file_read(path, &about, &data);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(data.len, 0);
+    expect(&about, "what it compiled");
+    buf_fini(&data);
+}
+
 static void test_a_device_opens_over_damaged_pipelines_and_keeps_its_own(void **state)
 {
     struct err e = {0};
@@ -226,8 +254,10 @@ int main(void)
         cmocka_unit_test(test_a_miniature_stands_for_all_layers),
         cmocka_unit_test(test_the_measured_device_runs_the_model),
         cmocka_unit_test(test_a_device_that_nobody_took_is_closed),
+        cmocka_unit_test(test_a_device_that_is_lost_while_it_is_kept_is_opened_anew),
         cmocka_unit_test(test_kept_pipelines_come_back_to_their_driver),
         cmocka_unit_test(test_damaged_pipelines_are_removed),
+        cmocka_unit_test(test_pipelines_that_cannot_be_read_now_stay),
         cmocka_unit_test(test_a_device_opens_over_damaged_pipelines_and_keeps_its_own),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
