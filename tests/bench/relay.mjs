@@ -47,7 +47,8 @@ const ask = async (place, streams, requests, tokens, pause, first = 0) => {
   return r;
 };
 const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
-const cpu = (pids) => pids.reduce((n, pid) => { const f = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' '); return n + (Number(f[11]) + Number(f[12])) * 10; }, 0);
+const spent = (pid) => { try { const f = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' '); return (Number(f[11]) + Number(f[12])) * 10; } catch { return 0; } }; // 0: it has ended
+const cpu = (pids) => pids.reduce((n, pid) => n + spent(pid), 0);
 const rss = (pid) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]);
 const relay = server.childrenOf(server.pid('relay'))[0];
 const processes = { relay: () => [relay], workers: () => server.childrenOf(server.pid('workers-stream')), nginx: () => server.childrenOf(server.pid('nginx')) };
