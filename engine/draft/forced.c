@@ -3,17 +3,6 @@
  */
 #include "engine/draft/drafter.h"
 
-static char none; /* it keeps nothing of a job */
-
-static void *forced_create(struct draft_model *m, struct err *e)
-{
-    return &none;
-}
-
-static void forced_destroy(void *state)
-{
-}
-
 static void forced_draft(struct draft_model *m, struct draft_ask *asks, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
@@ -31,7 +20,7 @@ static void forced_draft(struct draft_model *m, struct draft_ask *asks, int32_t 
 const struct drafter forced_drafter = {
     .name = "grammar",
     .foresees = true,
-    .create = forced_create,
-    .destroy = forced_destroy,
+    .create = drafter_begin,
+    .destroy = drafter_leave,
     .draft = forced_draft,
 };

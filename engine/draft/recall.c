@@ -276,17 +276,6 @@ void recall_draft(const struct recall *r, const struct draft_text *text, int32_t
     }
 }
 
-static char none; /* it keeps nothing of a job */
-
-static void *recall_begin(struct draft_model *m, struct err *e)
-{
-    return &none;
-}
-
-static void recall_leave(void *state)
-{
-}
-
 static void recall_ask(struct draft_model *m, struct draft_ask *asks, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
@@ -296,7 +285,7 @@ static void recall_ask(struct draft_model *m, struct draft_ask *asks, int32_t n)
 
 const struct drafter recall_drafter = {
     .name = "ngram",
-    .create = recall_begin,
-    .destroy = recall_leave,
+    .create = drafter_begin,
+    .destroy = drafter_leave,
     .draft = recall_ask,
 };
