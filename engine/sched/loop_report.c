@@ -62,6 +62,7 @@ void loop_describe_backend(const struct loop *l, struct status_page *page)
     snprintf(page->kv_type, sizeof page->kv_type, "%s", kv_type_name(m.kv_type));
     page->state_bytes = m.state;
     page->work_bytes = m.work;
+    page->recall_bytes = from->plan.recall;
     page->device_bytes = m.device;
     page->host_bytes = m.host + from->plan.recall;
     page->locked_weight_bytes = memory_load_locked(from) + memory_load_locked(&l->drafts.memory);

@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 
 #define STATUS_MAGIC 0x53544c53u
-#define STATUS_VERSION 10
+#define STATUS_VERSION 11
 #define STATUS_BUCKETS 20
 #define STATUS_JOBS 64
 #define STATUS_PARTS 5
@@ -118,7 +118,9 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
         active_parameters;
     char kv_type[8]; /* as stored: "f16", "f32", "q8", "k8v4" */
     uint64_t kv_stored_bytes_per_token;
-    uint64_t kv_bytes, state_bytes, work_bytes, device_bytes, host_bytes;
+    uint64_t kv_bytes, state_bytes, work_bytes;
+    uint64_t recall_bytes; /* of earlier texts, looked up for drafts; in RAM */
+    uint64_t device_bytes, host_bytes;
     char backend_note[192]; /* why a faster strategy, such as the GPU, was not taken for this model;
                                else empty */
     char plan[2048]; /* JSON object: what was planned before the load, with the keys of the ready

@@ -66,6 +66,7 @@ static void add_memory(cJSON *o, const struct status_page *p)
     cJSON_AddStringToObject(o, "kv_type", p->kv_type);
     add_number(o, "state_bytes", (double)p->state_bytes);
     add_number(o, "work_bytes", (double)p->work_bytes);
+    add_number(o, "recall_bytes", (double)p->recall_bytes);
     add_number(o, "loaded_weight_bytes", (double)p->loaded_weight_bytes);
     add_number(o, "memory_available", (double)p->memory_available);
     add_number(o, "memory_pressure_shrinks", (double)p->memory_pressure_shrinks);

@@ -220,7 +220,8 @@ static void memory(struct buf *b, const struct status_page *p, bool alive)
     } parts[] = {{"weight", p->loaded_weight_bytes},
                  {"kv", p->kv_bytes},
                  {"state", p->state_bytes},
-                 {"work", p->work_bytes}};
+                 {"work", p->work_bytes},
+                 {"recall", p->recall_bytes}};
     head(b, "memory_bytes", "gauge", "memory that was taken at the start, by part");
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         buf_printf(b, "sluice_memory_bytes{part=\"%s\"} %llu\n", parts[i].part,

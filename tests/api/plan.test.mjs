@@ -54,8 +54,8 @@ async function checkPlan(s, args, strategy) {
 
   // planned = taken, by part and by place
   assert.equal(plan.weight_bytes, plan.dense_bytes + plan.expert_bytes + plan.expert_cache_bytes);
-  assert.deepEqual({ weight: m.loaded_weight_bytes, kv: m.kv_bytes, state: m.state_bytes, work: m.work_bytes, host: m.host_bytes, device: m.device_bytes },
-    { weight: plan.weight_bytes, kv: plan.kv_bytes, state: plan.state_bytes, work: plan.work_bytes, host: plan.host_bytes, device: plan.device_bytes });
+  assert.deepEqual({ weight: m.loaded_weight_bytes, kv: m.kv_bytes, state: m.state_bytes, work: m.work_bytes, recall: m.recall_bytes, host: m.host_bytes, device: m.device_bytes },
+    { weight: plan.weight_bytes, kv: plan.kv_bytes, state: plan.state_bytes, work: plan.work_bytes, recall: plan.recall_bytes, host: plan.host_bytes, device: plan.device_bytes });
   assert.deepEqual([m.kv_type, m.kv_stored_bytes_per_token], [plan.kv_type, plan.kv_stored_bytes_per_token]);
   assert.ok(plan.n_blocks * body.engine.block_tokens * plan.kv_stored_bytes_per_token <= plan.kv_bytes);
   assert.equal(plan.host_bytes + plan.device_bytes, plan.weight_bytes + plan.kv_bytes + plan.state_bytes + plan.work_bytes + plan.recall_bytes);
@@ -68,7 +68,7 @@ async function checkPlan(s, args, strategy) {
     const [, part] = /^(.*)_bytes$/.exec(key) ?? [];
     if (part) assert.equal(now('plan_bytes', `part="${part}"`), value, key);
   }
-  for (const part of ['weight', 'kv', 'state', 'work']) assert.equal(now('memory_bytes', `part="${part}"`), plan[`${part}_bytes`], part);
+  for (const part of ['weight', 'kv', 'state', 'work', 'recall']) assert.equal(now('memory_bytes', `part="${part}"`), plan[`${part}_bytes`], part);
   assert.equal(now('host_memory_bytes'), plan.host_bytes);
   assert.equal(now('device_memory_bytes'), plan.device_bytes);
   assert.equal(now('estimated_tokens_per_second'), plan.estimated_tok_s ?? 0);

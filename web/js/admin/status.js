@@ -33,7 +33,7 @@ function memoryBlock(s) {
     el("h3", {}, t("admin.byPlace")),
     stack(t("admin.byPlace"), [[t("admin.placeGpu"), device], [t("admin.placeRam"), m.host_bytes], [t("admin.placeDisk"), disk]]),
     el("h3", {}, t("admin.byUse")),
-    stack(t("admin.byUse"), [[t("admin.useWeights"), m.loaded_weight_bytes], [t("admin.useKv"), m.kv_bytes], [t("admin.useState"), m.state_bytes], [t("admin.useWork"), m.work_bytes]]),
+    stack(t("admin.byUse"), [[t("admin.useWeights"), m.loaded_weight_bytes], [t("admin.useKv"), m.kv_bytes], [t("admin.useState"), m.state_bytes], [t("admin.useWork"), m.work_bytes], [t("admin.useRecall"), m.recall_bytes]]),
     facts([
       [t("admin.resident"), bytes(m.resident_bytes)], [t("admin.locked"), bytes(m.locked_bytes)], [t("admin.residentWeights"), bytes(m.resident_weight_bytes)], [t("admin.available"), bytes(m.memory_available)],
       [t("admin.kvUsed"), s.engine.n_blocks ? t("admin.kvUsedValue", { used: count(s.load.blocks_used), cached: count(s.load.blocks_cached), all: count(s.engine.n_blocks) }) : null],
