@@ -1,0 +1,17 @@
+/* A backend that computes every step as another does, and then says what a tape says: the next
+ * token of a known text in place of the model's choice. So a model of random weights writes text,
+ * and drafts come true as often as they do in that text. One thread; one at a time. */
+#pragma once
+#include <stdint.h>
+
+#include "engine/backend/backend.h"
+
+struct tape {     /* a prompt and the answer to it */
+    int32_t *ids; /* [n] */
+    int32_t n, n_prompt;
+};
+
+/* Both outlive the backend. Sequences whose beginning is no tape's prompt, and those behind a
+ * tape's end, get token 0. */
+const struct backend_ops *taped_ops(const struct backend_ops *real, const struct tape *tapes,
+                                    int32_t n_tapes);
