@@ -9,8 +9,6 @@
 #include "engine/sched/scheduler_state.h"
 
 #define FEW_STEPS 16 /* in which an answer that has just begun is expected to go on at least */
-#define IDLE 16      /* steps without a draft worth verifying: then it is looked for less often */
-#define RAREST 8     /* every so many steps at the end */
 
 /* Which token the job would take if a row of the draft model's were its own model's. */
 struct foresight {
@@ -185,22 +183,13 @@ static void ask_freely(struct scheduler *s, struct job *j, struct made_draft *m,
     grammar_run_destroy(&f.run);
 }
 
-/* Looking for drafts costs little, but in every step of sixteen answers still most of a hundredth;
- * where nothing came of it for long, a text that begins to repeat is noticed some steps later. */
-static bool is_due(const struct scheduler *s, const struct job *j)
-{
-    int32_t every = 1;
-    for (int32_t idle = IDLE; j->drafts.n_idle >= idle && every < RAREST; idle *= 2)
-        every *= 2;
-    return s->params.forced_drafts || j->drafts.n_idle % every == 0;
-}
-
 /* Of drafters without a price. */
 static void make_free_drafts(struct scheduler *s, struct job *j)
 {
     const double start = clock_ms();
     const int32_t most = drafting_most(s, j);
-    for (int32_t k = 0; k < j->drafts.n_made && most > 0 && is_due(s, j); k++) {
+    const bool due = s->params.forced_drafts || draft_look_due(j->drafts.n_idle);
+    for (int32_t k = 0; k < j->drafts.n_made && most > 0 && due; k++) {
         struct made_draft *m = &j->drafts.made[k];
         if (!m->by->price && !m->gone && drafting_state(s, m))
             ask_freely(s, j, m, most);

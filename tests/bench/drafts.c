@@ -2,64 +2,62 @@
  * "write" (taped.h), and the real scheduler drafts from it. Plain and with drafts by turns.
  *
  * drafts --texts FILE (tests/bench/texts.mjs makes it) --model DIR, as of `sluice synth`, or none:
- * Qwen3-30B-A3B's shape made in memory, for --backend vulkan. --sets LIST: which texts; --before
- * LIST: which the user asked before. Streamed models want --routing calibrated (routing.h). */
+ * Qwen3-30B-A3B's shape made in memory, for --backend vulkan. --runs "1/code-b/code-a
+ * 16/random/own" is two: one answer at a time, each text of the set code-b once, after the user has
+ * asked those of code-a; and sixteen at once, again and again, each as a user's first. Streamed
+ * models want
+ * --routing calibrated (routing.h). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json/json.h"
 #include "engine/base/log.h"
 #include "engine/base/option.h"
 #include "engine/experts/streaming.h"
 #include "engine/sched/scheduler.h"
-#include "engine/tokenizer/tokenizer.h"
 #include "fcgi/cli/bench/routing.h"
 #include "fcgi/cli/cli_run.h"
 #include "tests/bench/bench_model.h"
 #include "tests/bench/taped.h"
 
-#define MAX_TEXTS 4096
 #define MAX_STREAMS 64
 #define N_CTX 1024
 #define MAX_ROWS 640
 
 struct options {
-    const char *model, *texts, *sets, *before, *vocab, *backend, *format, *routing;
-    int64_t layers, streams, pairs, threads, tokens;
+    const char *model, *texts, *runs, *vocab, *backend, *format, *routing;
+    int64_t layers, pairs, threads, tokens;
     double seconds, guess, temperature;
-    bool own_scopes, plain;
+    bool plain;
     struct memory_options memory;
 };
 
 #define AT(field) offsetof(struct options, field)
 static const struct option table[] = {
     {"texts", OPTION_STRING, AT(texts), NULL, 0, 0, NULL, "FILE", "what the model writes"},
-    {"sets", OPTION_STRING, AT(sets), "code", 0, 0, NULL, "LIST", "sets of the file that count"},
-    {"before", OPTION_STRING, AT(before), "", 0, 0, NULL, "LIST", "sets that were asked before"},
+    {"runs", OPTION_STRING, AT(runs), "1/code-b/code-a", 0, 0, NULL, "LIST", "see drafts.c"},
     {"vocab", OPTION_STRING, AT(vocab), "engine/demo-model", 0, 0, NULL, "DIR", "of the texts"},
     {"model", OPTION_STRING, AT(model), NULL, 0, 0, NULL, "DIR", "a model; none: made in memory"},
     {"backend", OPTION_CHOICE, AT(backend), "cpu", 0, 0, "cpu|vulkan", NULL, "of a model's folder"},
     {"format", OPTION_STRING, AT(format), "mx8", 0, 0, NULL, "NAME", "made in memory: mx8, a4, q8"},
     {"layers", OPTION_INT, AT(layers), "48", 1, 512, NULL, "N", "made in memory"},
-    {"streams", OPTION_INT, AT(streams), "1", 1, MAX_STREAMS, NULL, "N", "answers at once"},
-    {"pairs", OPTION_INT, AT(pairs), "1000", 1, 100000, NULL, "N", "turns at most"},
-    {"seconds", OPTION_FLOAT, AT(seconds), "30", 0, 1e6, NULL, "S", "after which no turn begins"},
+    {"pairs", OPTION_INT, AT(pairs), "1000", 1, 100000, NULL, "N", "turns of a run"},
+    {"seconds", OPTION_FLOAT, AT(seconds), "30", 0, 1e6, NULL, "S", "of a run"},
     {"tokens", OPTION_INT, AT(tokens), "300", 1, 900, NULL, "N", "of an answer at most"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads"},
     {"temperature", OPTION_FLOAT, AT(temperature), "0", 0, 2, NULL, "T", "for its work alone"},
     {"routing", OPTION_CHOICE, AT(routing), "model", 0, 0, ROUTING_KINDS, NULL, "experts"},
     {"guess", OPTION_FLOAT, AT(guess), "0.78", 0, 1, NULL, "P", "as of sluice bench"},
-    {"own-scopes", OPTION_BOOL, AT(own_scopes), NULL, 0, 0, NULL, NULL, "no earlier texts"},
     {"plain", OPTION_BOOL, AT(plain), NULL, 0, 0, NULL, NULL, "plain against plain"},
     MEMORY_OPTION_ROWS(struct options, memory),
 };
 
-struct text {
-    struct tape tape;
-    bool counts, before;
+struct run { /* of a list */
+    int streams;
+    char sets[64], before[64];
+    bool own; /* scopes: no text is known from another */
 };
 
 struct way { /* plain, and with drafts */
@@ -72,9 +70,8 @@ struct way { /* plain, and with drafts */
 
 static struct {
     struct options o;
-    struct text texts[MAX_TEXTS];
-    struct tape tapes[MAX_TEXTS];
-    int32_t n_texts;
+    struct run of;
+    struct tapes tapes;
     struct cli_run run;
     const struct model_plan *plan;
     const struct backend_ops *ops;
@@ -102,47 +99,6 @@ static bool in_list(const char *list, const char *name)
         if ((at == list || at[-1] == ',') && (!at[n] || at[n] == ','))
             return true;
     return false;
-}
-
-static void encode(const struct tokenizer *k, const char *words, struct ids *out)
-{
-    struct err e = {0};
-    must(tokenizer_encode(
-             k,
-             &(struct tokenizer_input){.text = words, .len = strlen(words), .mode = TOKENIZE_PLAIN},
-             out, &e),
-         &e);
-}
-
-static void read_texts(void)
-{
-    struct err e = {0};
-    t.vocab = vocab_load(t.o.vocab, NULL, &e);
-    struct tokenizer *k = t.vocab ? tokenizer_create(t.vocab, &e) : NULL;
-    must(k != NULL, &e);
-    cJSON *all = json_parse_file(t.o.texts, (size_t)64 << 20, &e);
-    must(all != NULL, &e);
-    const cJSON *item;
-    cJSON_ArrayForEach (item, all) {
-        const char *set = json_text(item, "set");
-        struct text *x = &t.texts[t.n_texts];
-        struct ids ids = {0};
-        *x = (struct text){.counts = in_list(t.o.sets, set), .before = in_list(t.o.before, set)};
-        if ((!x->counts && !x->before) || t.n_texts == MAX_TEXTS)
-            continue;
-        encode(k, json_text(item, "prompt"), &ids);
-        x->tape.n_prompt = (int32_t)ids.n;
-        encode(k, json_text(item, "answer"), &ids);
-        x->tape.ids = ids.at;
-        x->tape.n = (int32_t)ids.n;
-        if (x->tape.n > x->tape.n_prompt + 2)
-            t.tapes[t.n_texts++] = x->tape;
-        else
-            ids_fini(&ids);
-    }
-    cJSON_Delete(all);
-    tokenizer_destroy(&k);
-    must(t.n_texts > 0 || err_set(&e, ERR_INPUT, "%s has no text of %s", t.o.texts, t.o.sets), &e);
 }
 
 static void route(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids)
@@ -203,38 +159,42 @@ static struct expert_cache *experts(void)
     return t.run.memory.streaming ? streaming_cache(t.run.memory.streaming) : NULL;
 }
 
-static void open_all(void)
+static void open_all(int32_t n)
 {
-    struct err e = {0};
-    const int32_t n = t.o.streams < 4 ? 4 : (int32_t)t.o.streams,
-                  n_blocks = n * (N_CTX / BACKEND_BLOCK_TOKENS);
     if (t.o.model)
         open_folder(n);
     else
-        open_made(n_blocks);
-    t.ops = taped_ops(t.ops, t.tapes, t.n_texts);
+        open_made(n * (N_CTX / BACKEND_BLOCK_TOKENS));
+    t.ops = taped_ops(t.ops, &t.tapes, NULL);
+}
+
+static void open_ways(int32_t n)
+{
+    struct err e = {0};
     for (int w = 0; w < 2; w++) {
-        t.ways[w].scheduler =
-            scheduler_create(&(struct scheduler_params){.ops = t.ops,
-                                                        .backend = t.backend,
-                                                        .vocab = t.vocab,
-                                                        .n_vocab = t.plan->n_vocab,
-                                                        .n_ctx = N_CTX,
-                                                        .n_slots = n,
-                                                        .n_blocks = n_blocks,
-                                                        .max_rows = MAX_ROWS,
-                                                        .prefill_chunk = MAX_ROWS - 96,
-                                                        .experts = experts(),
-                                                        .speculate = ENGINE_SPECULATE_AUTO},
-                             &e);
+        t.ways[w] = (struct way){
+            .scheduler = scheduler_create(
+                &(struct scheduler_params){.ops = t.ops,
+                                           .backend = t.backend,
+                                           .vocab = t.vocab,
+                                           .n_vocab = t.plan->n_vocab,
+                                           .n_ctx = N_CTX,
+                                           .n_slots = n,
+                                           .n_blocks = n * (N_CTX / BACKEND_BLOCK_TOKENS),
+                                           .max_rows = MAX_ROWS,
+                                           .prefill_chunk = MAX_ROWS - 96,
+                                           .experts = experts(),
+                                           .speculate = ENGINE_SPECULATE_AUTO},
+                &e)};
         must(t.ways[w].scheduler != NULL, &e);
     }
+    t.n_ratios = 0;
 }
 
 static struct job *begin(struct way *w, int32_t text)
 {
     struct err e = {0};
-    const struct tape *tape = &t.tapes[text];
+    const struct tape *tape = &t.tapes.at[text];
     const int32_t left = tape->n - tape->n_prompt;
     struct arena *arena = arena_create(0);
     struct engine_job_params p = {
@@ -247,8 +207,7 @@ static struct job *begin(struct way *w, int32_t text)
     int32_t *prompt = arena_alloc(arena, (size_t)p.n_prompt * sizeof *prompt);
     memcpy(prompt, tape->ids, (size_t)p.n_prompt * sizeof *prompt);
     p.prompt = prompt;
-    snprintf(p.scope, sizeof p.scope, "u%llu",
-             t.o.own_scopes ? (unsigned long long)t.n_jobs : 0ULL);
+    snprintf(p.scope, sizeof p.scope, "u%llu", t.of.own ? (unsigned long long)t.n_jobs : 0ULL);
     struct job *j = job_create(++t.n_jobs, arena, &p, &e);
     must(j != NULL, &e);
     job_ref(j);
@@ -268,14 +227,10 @@ static void add_used(struct engine_speculation *sum, const struct engine_specula
     }
 }
 
-static void end(struct way *w, struct job *j, double *ms)
+static void end(struct way *w, struct job *j, int32_t text, double *ms)
 {
-    const struct tape *tape = NULL;
-    for (int32_t i = 0; i < t.n_texts && !tape; i++)
-        if (t.tapes[i].n_prompt == j->params.n_prompt &&
-            !memcmp(t.tapes[i].ids, j->tokens, (size_t)j->params.n_prompt * sizeof *j->tokens))
-            tape = &t.tapes[i];
-    if (!tape || memcmp(tape->ids, j->tokens, (size_t)j->n_tokens * sizeof *j->tokens)) {
+    const struct tape *tape = &t.tapes.at[text];
+    if (memcmp(tape->ids, j->tokens, (size_t)j->n_tokens * sizeof *j->tokens)) {
         fprintf(stderr, "drafts: an answer is not its text\n");
         exit(1);
     }
@@ -293,14 +248,16 @@ static double half(struct way *w, const int32_t *texts, int32_t n)
     double ms = 0;
     if (t.routing)
         routing_renew(t.routing, ++t.n_turns);
-    if (experts())
-        expert_cache_counters(experts(), &before);
     for (int32_t i = 0; i < n; i++)
         jobs[i] = begin(w, texts[i]);
-    while (!scheduler_idle(w->scheduler))
+    for (bool counts = false; !scheduler_idle(w->scheduler);) {
         must(scheduler_step(w->scheduler, &e), &e);
+        if (!counts && experts() && jobs[n - 1]->n_generated)
+            expert_cache_counters(experts(), &before);
+        counts = counts || jobs[n - 1]->n_generated; /* prompts are read */
+    }
     for (int32_t i = 0; i < n; i++) {
-        end(w, jobs[i], &ms);
+        end(w, jobs[i], texts[i], &ms);
         job_unref(&jobs[i]);
     }
     if (experts())
@@ -312,19 +269,20 @@ static double half(struct way *w, const int32_t *texts, int32_t n)
     return ms;
 }
 
-static void turns(bool before)
+static void turns(bool before, int32_t n_slots)
 {
     const double begin = clock_ms();
     for (int64_t pair = 0; pair < t.o.pairs;) {
         int32_t chosen[MAX_STREAMS], n = 0;
-        for (int32_t i = 0; i < t.n_texts && pair < t.o.pairs; i++) {
-            if (before ? t.texts[i].before : t.texts[i].counts)
+        for (int32_t i = 0; i < t.tapes.n && pair < t.o.pairs; i++) {
+            if (in_list(before ? t.of.before : t.of.sets, t.tapes.at[i].set))
                 chosen[n++] = i;
-            if (n < t.o.streams && (i < t.n_texts - 1 || !n))
+            if (!n || (n < (before ? n_slots : t.of.streams) && i < t.tapes.n - 1))
                 continue;
-            double ms[2];
-            for (int w = 0; w < 2; w++)
-                ms[(w + pair) % 2] = half(&t.ways[(w + pair) % 2], chosen, n);
+            double ms[2] = {0};
+            for (int64_t w = pair; w < pair + 2; w++)
+                if (!before || w % 2) /* plain steps remember nothing */
+                    ms[w % 2] = half(&t.ways[w % 2], chosen, n);
             n = 0;
             if (!before)
                 t.ratios[t.n_ratios++] = ms[0] / ms[1];
@@ -332,7 +290,7 @@ static void turns(bool before)
             if (clock_ms() - begin > t.o.seconds * 1e3)
                 return;
         }
-        if (before || !t.o.own_scopes)
+        if (before || !t.of.own || !pair)
             return; /* a text that was asked twice would be known */
     }
 }
@@ -360,10 +318,10 @@ static void print(void)
     int32_t low = n / 2 - (int32_t)(0.98 * sqrt(n)); /* 95 of 100 such bounds hold the median */
     low = low < 0 ? 0 : low;
     qsort(t.ratios, (size_t)n, sizeof *t.ratios, compare);
-    const double streams = (double)t.o.streams;
+    const double streams = t.of.streams;
     printf("%s after \"%s\", %d at once, %s: %.1f -> %.1f tok/s; plain : drafts median %.3f [%.3f, "
            "%.3f] of %d turns, all %.3f; drafted %lld in %lld steps, right %.0f %%, making %.2f %%",
-           t.o.sets, t.o.before, (int)t.o.streams, t.ops->device_name(t.backend),
+           t.of.sets, t.of.own ? "" : t.of.before, t.of.streams, t.ops->device_name(t.backend),
            (double)plain->tokens / plain->ms * 1e3 * streams,
            (double)with->tokens / with->ms * 1e3 * streams, t.ratios[n / 2], t.ratios[low],
            t.ratios[n - 1 - low], n, plain->ms / with->ms, (long long)with->used.drafted,
@@ -376,6 +334,34 @@ static void print(void)
     puts("");
     print_experts(plain);
     print_experts(with);
+    fflush(stdout);
+}
+
+static const char *next_run(const char *list)
+{
+    const char *space = strchr(list, ' ');
+    return space ? space + 1 : NULL;
+}
+
+static void one_run(const char *text, int32_t n_slots)
+{
+    struct run *r = &t.of;
+    if (sscanf(text, "%d/%63[^/ ]/%63[^/ ]", &r->streams, r->sets, r->before) < 2 ||
+        r->streams < 1 || r->streams > n_slots) {
+        fprintf(stderr, "drafts: \"%s\" is not ANSWERS/SETS/SETS\n", text);
+        exit(2);
+    }
+    r->own = !strcmp(r->before, "own");
+    open_ways(n_slots);
+    turns(true, n_slots);
+    for (int w = 0; w < 2; w++)
+        t.ways[w] = (struct way){.scheduler = t.ways[w].scheduler};
+    turns(false, n_slots);
+    if (t.n_ratios)
+        print();
+    r->before[0] = 0;
+    for (int w = 0; w < 2; w++)
+        scheduler_destroy(&t.ways[w].scheduler);
 }
 
 int main(int argc, char **argv)
@@ -388,12 +374,13 @@ int main(int argc, char **argv)
         option_help(table, n);
         return 2;
     }
-    read_texts();
-    open_all();
-    turns(true);
-    for (int w = 0; w < 2; w++)
-        t.ways[w] = (struct way){.scheduler = t.ways[w].scheduler};
-    turns(false);
-    print();
+    t.vocab = vocab_load(t.o.vocab, NULL, &e);
+    must(t.vocab && tapes_read(t.o.texts, t.o.vocab, &t.tapes, &e), &e);
+    int streams = 4, most = 4;
+    for (const char *at = t.o.runs; at && sscanf(at, "%d", &streams) == 1; at = next_run(at))
+        most = streams > most && streams <= MAX_STREAMS ? streams : most;
+    open_all(most);
+    for (const char *at = t.o.runs; at; at = next_run(at))
+        one_run(at, most);
     return 0;
 }

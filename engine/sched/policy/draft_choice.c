@@ -77,6 +77,26 @@ static void measure(const struct draft_costs *c, struct draft_cost *cost, double
     cost->at = c->n_notes;
 }
 
+/* The first step of its size may have to prepare what later ones find (with a GPU); it says nothing
+ * of them if it took longer than its rows would one by one. */
+static bool prepared(const struct draft_cost *plain, const struct draft_cost *more, int32_t drafted,
+                     double ms)
+{
+    return drafted && !more->at && ms > OUTLIER * plain->ms * (1 + drafted);
+}
+
+/* What counts of a step's time: that it was disturbed is no fault of the drafts in it. */
+static double believed(const struct draft_cost *plain, struct draft_cost *more, int32_t drafted,
+                       double ms)
+{
+    if (!plain->n || (drafted && !more->n))
+        return ms;
+    const double usual = plain->ms + (drafted ? more->ms : 0);
+    if (drafted && more->n < ENOUGH && OUTLIER * ms < usual)
+        more->n = 0; /* it was those before that were disturbed */
+    return ms > OUTLIER * usual ? OUTLIER * usual : ms;
+}
+
 void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
 {
     c->n_notes++;
@@ -85,13 +105,15 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
     struct draft_cost *plain = &c->plain[s->rows];
     const int32_t drafted = s->drafted < DRAFT_ROWS_MAX ? s->drafted : DRAFT_ROWS_MAX;
     struct draft_cost *more = &c->more[load_of(s->rows)][drafted];
-    /* That a step was disturbed is no fault of the drafts in it. */
-    const double usual = drafted && !more->n ? 0 : plain->ms + (drafted ? more->ms : 0);
-    const double ms = plain->n && usual > 0 && s->ms > OUTLIER * usual ? OUTLIER * usual : s->ms;
-    if (!drafted)
+    double ms = believed(plain, more, drafted, s->ms);
+    if (!drafted) {
         measure(c, plain, ms, SMOOTH_N);
-    else if (plain->n)
+    } else if (plain->n && prepared(plain, more, drafted, ms)) {
+        ms = OUTLIER * plain->ms;
+        more->at = c->n_notes;
+    } else if (plain->n) {
         measure(c, more, ms - plain->ms, SMOOTH_MORE);
+    }
     /* Drafts that are made anyway are no loss of the choice where none of them was verified. */
     if (!drafted)
         c->balance_ms += PAID * ms;

@@ -139,6 +139,20 @@ static void test_a_plain_step_that_was_disturbed_pays_for_no_more_tries(void **s
     assert_true(costs.balance_ms - before < 0.1); /* as one of 15 ms */
 }
 
+/* As on a GPU, which compiles and records a step of a new size. */
+static void test_the_first_step_of_a_size_says_little_of_the_next(void **state)
+{
+    struct draft_costs costs = {0};
+    for (int k = 0; k < 20; k++)
+        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 10});
+    draft_costs_note(&costs, &(struct draft_step){.rows = 1, .drafted = 3, .tokens = 1, .ms = 999});
+    assert_true(draft_costs_may_try(&costs, 1));
+    assert_true(draft_costs_ms(&costs, 1, 3) < 15);
+    draft_costs_note(&costs, &(struct draft_step){.rows = 1, .drafted = 2, .tokens = 1, .ms = 40});
+    draft_costs_note(&costs, &(struct draft_step){.rows = 1, .drafted = 2, .tokens = 3, .ms = 12});
+    assert_true(draft_costs_ms(&costs, 1, 2) < 15);
+}
+
 static void test_a_full_step_is_not_filled_with_drafts(void **state)
 {
     const struct device busy = {10, 10}; /* each row costs a whole one: nothing is to be won */
@@ -223,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_the_worst_case_costs_next_to_nothing),
         cmocka_unit_test(test_drafts_that_are_made_anyway_do_not_keep_others_out),
         cmocka_unit_test(test_a_plain_step_that_was_disturbed_pays_for_no_more_tries),
+        cmocka_unit_test(test_the_first_step_of_a_size_says_little_of_the_next),
         cmocka_unit_test(test_a_full_step_is_not_filled_with_drafts),
         cmocka_unit_test(test_answers_that_end_make_drafts_look_no_cheaper),
         cmocka_unit_test(test_a_change_of_the_text_changes_the_choice),
