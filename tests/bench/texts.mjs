@@ -19,8 +19,8 @@ for (let i = 0; i < 16; i++) {
   for (const name of ['engine/sched/fair_queue.c', 'README.md']) out.push({ set: 'continued', prompt: source(name, 1200 * i, 300), answer: source(name, 1200 * i + 300, 900) });
   const lines = repeated(i).split('\n');
   out.push({ set: 'repeats', prompt: `${i}: ${lines.slice(0, 3).join('\n')}\n`, answer: lines.slice(3).join('\n') });
-  const { body } = await s.json('POST', '/detokenize', { tokens: random(i + 1, 300) });
-  out.push({ set: 'random', prompt: body.content.slice(0, 150), answer: body.content.slice(150) });
+  const { body } = await s.json('POST', '/detokenize', { tokens: random(i + 1, 300) }), words = body.content.replaceAll('\0', ' ');
+  out.push({ set: 'random', prompt: words.slice(0, 150), answer: words.slice(150) });
 }
 process.stdout.write(JSON.stringify(out));
 await s.stop();
