@@ -188,7 +188,8 @@ static void make_free_drafts(struct scheduler *s, struct job *j)
 {
     const double start = clock_ms();
     const int32_t most = drafting_most(s, j);
-    for (int32_t k = 0; k < j->drafts.n_made && most > 0; k++) {
+    const bool due = s->params.forced_drafts || draft_look_due(j->drafts.n_idle);
+    for (int32_t k = 0; k < j->drafts.n_made && most > 0 && due; k++) {
         struct made_draft *m = &j->drafts.made[k];
         if (!m->by->price && !m->gone && drafting_state(s, m))
             ask_freely(s, j, m, most);
@@ -285,6 +286,7 @@ static void choose(const struct scheduler *s, struct job *j, int32_t rows)
             d->chosen = k;
         }
     }
+    d->n_idle = best > 0 ? 0 : d->n_idle + 1;
 }
 
 void drafting_make(struct scheduler *s, struct job *const *members, int32_t n, bool alone)

@@ -6,8 +6,6 @@
 #include "engine/sched/drafting.h"
 #include "engine/sched/scheduler_state.h"
 
-#define MOST_DRAFTING 16 /* beside more answers a step is full enough: no drafts are made */
-
 void speculation_apply(enum engine_speculate asked, const struct backend_ops *ops,
                        const struct model_plan *plan, struct speculation_applied *out)
 {
@@ -130,13 +128,13 @@ static int32_t place(struct scheduler *s, struct job *j, int32_t n)
 
 void speculation_plan(struct scheduler *s, struct job *const *members, int32_t n, bool alone)
 {
-    struct draft_offer offers[MOST_DRAFTING];
+    struct draft_offer offers[DRAFT_JOBS_MAX];
     int32_t most = clamp(s->params.max_rows - BACKEND_BLOCK_TOKENS - n, DRAFT_ROWS_MAX);
     const bool forced = s->params.forced_drafts > 0;
     s->drafting_ms = s->free_drafts_ms = 0;
     for (int32_t i = 0; i < n; i++)
         speculation_clear(&members[i]->drafts);
-    if (!n || n > MOST_DRAFTING)
+    if (!n || n > DRAFT_JOBS_MAX)
         return;
     drafting_make(s, members, n, alone);
     for (int32_t i = 0; i < n; i++) {

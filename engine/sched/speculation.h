@@ -32,6 +32,7 @@ struct job_drafts { /* of one job */
     int32_t n_rows;  /* tokens */
     int32_t n_taken; /* tokens that the job got from the step */
     bool goes_on;    /* the last of them is the one that the next row was made for */
+    int32_t n_idle;  /* steps since a draft last promised to win anything */
     struct draft_habit habit;
     struct engine_speculation used;
 };

@@ -3,43 +3,29 @@
 // kept apart for each drafter (cache_salt). Run:
 // node tests/bench/speculation.mjs [--rounds 5] [--streams 1,4,16] [--modes ngram,draft,mtp,auto] [--kinds code,prose]
 // [--draft-model PATH] [--engine "--isa avx2"]
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { start, top } from '../api/harness.mjs';
+import { code, random, repeated, source, story } from './questions.mjs';
 
 const flag = (name, otherwise) => { const at = process.argv.indexOf(`--${name}`); return at < 0 ? otherwise : process.argv[at + 1]; };
 const rounds = Number(flag('rounds', 5)), streams = flag('streams', '1').split(',').map(Number), tokens = Number(flag('tokens', 200));
 const modes = flag('modes', 'ngram,draft,auto').split(',');
 const engine = flag('engine', '').split(' ').filter(Boolean), kinds = flag('kinds', '').split(',').filter(Boolean);
 
-/** A part of a file, from the front again where many streams reach its end. */
-const source = (name, from, length) => {
-  const whole = readFileSync(path.join(top, name), 'utf8'), at = from % (whole.length - length);
-  return whole.slice(at, at + length);
-};
-const random = (seed, n) => {
-  let s = seed;
-  return Array.from({ length: n }, () => { s = (s * 1103515245 + 12345) % 2147483648; return Math.floor(s / 65536) % 500 + 40; });
-};
 const chat = (content, more) => ({ url: '/v1/chat/completions', body: { messages: [{ role: 'user', content }], ...more } });
 const text = (prompt, more) => ({ url: '/v1/completions', body: { prompt, ...more } });
 const whole = { ignore_eos: false }; // it ends where the model ends it: what would follow is no text that anybody asks for
-const asked = ['Write a Python function for #.', 'Show me # in Python.', 'I need # in Python.', 'How do I write # in Python?', 'Python, please: #.'];
-const heroes = ['a fox', 'the sea', 'a clock', 'two sisters', 'a bridge', 'a dog', 'the moon', 'a train', 'three brothers', 'a lamp', 'an old house', 'the wind', 'a baker', 'winter', 'a cat and a bird'];
-const stories = ['Tell me a story about #.', 'Write a short story about #.', 'I want to hear about #. Tell me a tale.'];
-const programs = ['a palindrome test', 'binary search', 'bubble sort', 'the greatest common divisor', 'a prime test', 'Fibonacci numbers', 'the factorial of n', 'word counting', 'the maximum of a list', 'reversing a string'];
-const nth = (i, forms, things) => forms[Math.floor(i / things.length) % forms.length].replace('#', things[i % things.length]);
 const cases = {
-  'code, asked for': (i) => chat(nth(i, asked, programs), whole),
+  'code, asked for': (i) => chat(code(i), whole),
   'code, continued': (i) => text(source('engine/sched/fair_queue.c', 300 * i, 1500)),
   'code, rewritten (prediction)': (i) => chat(`Repeat this code:\n${source('engine/sched/fair_queue.c', 300 * i, 700)}`,
     { prediction: { type: 'content', content: source('engine/sched/fair_queue.c', 300 * i, 700) } }),
   'JSON by a schema': (i) => chat(`Name ${3 + i} people.`, { response_format: { type: 'json_schema', json_schema: { name: 'people', schema: {
     type: 'array', minItems: 8, items: { type: 'object', properties: { first_name: { type: 'string', maxLength: 12 }, family_name: { type: 'string', maxLength: 12 }, age: { type: 'integer', minimum: 1, maximum: 99 } },
       required: ['first_name', 'family_name', 'age'], additionalProperties: false } } } } }),
-  'prose, story': (i) => chat(nth(i, stories, heroes), whole),
+  'prose, story': (i) => chat(story(i), whole),
   'prose, continued': (i) => text(source('README.md', 400 * i, 1600)),
-  'text that repeats': (i) => text(`${['The cat sat on the mat and looked at the dog.', 'for (int i = 0; i < n; i++) sum += values[i];', 'One, two, three, four, five, six, seven.'][i % 3]}\n`.repeat(24)),
+  'text that repeats': (i) => text(repeated(i)),
   'a sentence again and again, by a grammar': () => text('Once more:', { grammar: 'root ::= ("The cat sat on the mat and looked at the dog. " | "It rained. ")+' }), // for models that write no text of their own
   'random tokens': (i) => text(random(i + 1, 300), { logit_bias: {} }),
   'short answers': (i) => chat(`What is ${i} + ${i + 2}?`, { max_tokens: 12 }),

@@ -1,10 +1,13 @@
 /* Compares the expected tokens per millisecond of steps with more and more drafted rows. */
 #include "engine/sched/policy/draft_choice.h"
 
+#include <math.h>
+
 #define HABIT_KEPT 0.95 /* a change of the text is known after some twenty drafts */
 #define OFTEN_KEPT 0.99
 #define PRIOR_TRIES 4.0 /* of its own that weigh as much as what is known of all jobs */
-#define SMOOTH_N 8      /* measurements that the smoothed time stands for */
+#define SMOOTH_N 8      /* measurements that the smoothed time of a plain step stands for */
+#define SMOOTH_MORE 16  /* and that of what drafted rows add, which is less than it varies */
 #define OUTLIER 1.5     /* a longer step was disturbed, and counts as this many times usual */
 #define LEAST_PLAIN 3   /* plain steps to be timed before the first draft */
 #define STALE 1024      /* steps after which a time is to be measured again */
@@ -59,74 +62,103 @@ static bool known(const struct draft_costs *c, const struct draft_cost *cost)
     return cost->n && c->n_notes - cost->at < (cost->n < ENOUGH ? STALE_FEW : STALE);
 }
 
-static void smooth(struct draft_cost *cost, double ms)
-{
-    if (cost->n < SMOOTH_N)
-        cost->n++;
-    cost->ms += (ms - cost->ms) / cost->n;
-}
-
 static double within(double v, double least, double most)
 {
     return v < least ? least : v > most ? most : v;
 }
 
+static void measure(const struct draft_costs *c, struct draft_cost *cost, double ms, int32_t most)
+{
+    if (cost->n && c->n_notes - cost->at >= STALE)
+        cost->n = 0;
+    if (cost->n < most)
+        cost->n++;
+    cost->ms += (ms - cost->ms) / cost->n;
+    cost->at = c->n_notes;
+}
+
+/* The first step of its size may have to prepare what later ones find (with a GPU); it says nothing
+ * of them if it took longer than its rows would one by one. */
+static bool prepared(const struct draft_cost *plain, const struct draft_cost *more, int32_t drafted,
+                     double ms)
+{
+    return drafted && !more->at && ms > OUTLIER * plain->ms * (1 + drafted);
+}
+
+/* What counts of a step's time: that it was disturbed is no fault of the drafts in it. */
+static double believed(const struct draft_cost *plain, struct draft_cost *more, int32_t drafted,
+                       double ms)
+{
+    if (!plain->n || (drafted && !more->n))
+        return ms;
+    const double usual = plain->ms + (drafted ? more->ms : 0);
+    if (drafted && more->n < ENOUGH && OUTLIER * ms < usual)
+        more->n = 0; /* it was those before that were disturbed */
+    return ms > OUTLIER * usual ? OUTLIER * usual : ms;
+}
+
 void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
 {
-    struct draft_cost *row = c->of[load_of(s->rows)];
-    int32_t drafted = s->drafted < DRAFT_ROWS_MAX ? s->drafted : DRAFT_ROWS_MAX;
     c->n_notes++;
-    if (row[drafted].n && c->n_notes - row[drafted].at >= STALE)
-        row[drafted].n = 0;
-    /* That a step was disturbed is no fault of the drafts in it. */
-    const bool disturbed = row[drafted].n && s->ms > OUTLIER * row[drafted].ms;
-    const double ms = disturbed ? OUTLIER * row[drafted].ms : s->ms;
-    smooth(&row[drafted], ms);
-    row[drafted].at = c->n_notes;
-    const double plain = row[0].ms;
+    if (s->rows > DRAFT_JOBS_MAX)
+        return;
+    struct draft_cost *plain = &c->plain[s->rows];
+    const int32_t drafted = s->drafted < DRAFT_ROWS_MAX ? s->drafted : DRAFT_ROWS_MAX;
+    struct draft_cost *more = &c->more[load_of(s->rows)][drafted];
+    double ms = believed(plain, more, drafted, s->ms);
+    if (!drafted) {
+        measure(c, plain, ms, SMOOTH_N);
+    } else if (plain->n && prepared(plain, more, drafted, ms)) {
+        ms = OUTLIER * plain->ms;
+        more->at = c->n_notes;
+    } else if (plain->n) {
+        measure(c, more, ms - plain->ms, SMOOTH_MORE);
+    }
     /* Drafts that are made anyway are no loss of the choice where none of them was verified. */
     if (!drafted)
         c->balance_ms += PAID * ms;
     else
-        c->balance_ms += plain * s->tokens / s->rows - ms - s->free_ms;
+        c->balance_ms += plain->ms * s->tokens / s->rows - ms - s->free_ms;
     c->balance_ms -= s->draft_ms;
-    c->balance_ms = within(c->balance_ms, -2 * MOST_LOST * plain, MOST_WON * plain);
+    c->balance_ms = within(c->balance_ms, -2 * MOST_LOST * plain->ms, MOST_WON * plain->ms);
 }
 
 double draft_costs_ms(const struct draft_costs *c, int32_t rows, int32_t drafted)
 {
-    const struct draft_cost *row = c->of[load_of(rows)];
-    int32_t below = drafted, above = drafted;
-    if (!row[0].n)
+    if (rows > DRAFT_JOBS_MAX || !c->plain[rows].n)
         return 0;
-    while (below && !known(c, &row[below]))
+    const double plain = c->plain[rows].ms;
+    const struct draft_cost *more = c->more[load_of(rows)];
+    int32_t below = drafted, above = drafted;
+    while (below && !known(c, &more[below]))
         below--;
-    if (below == drafted)
-        return row[below].ms;
-    while (above <= DRAFT_ROWS_MAX && !known(c, &row[above]))
+    while (above <= DRAFT_ROWS_MAX && !known(c, &more[above]))
         above++;
-    double from = row[below].ms, slope = FIRST_SLOPE * row[0].ms;
-    if (above <= DRAFT_ROWS_MAX)
-        slope = (row[above].ms - from) / (above - below);
+    const double from = below ? more[below].ms : 0;
+    double slope = FIRST_SLOPE * plain;
+    if (above <= DRAFT_ROWS_MAX && above > below)
+        slope = (more[above].ms - from) / (above - below);
     else if (below)
-        slope = (from - row[0].ms) / below;
-    return from + (slope > 0 ? slope : 0) * (drafted - below);
+        slope = from / below;
+    return plain + within(from + within(slope, 0, INFINITY) * (drafted - below), 0, INFINITY);
 }
 
 /* Rows that may be tried: what was measured tells little of steps with many more. */
 static int32_t most_tried(const struct draft_costs *c, int32_t rows)
 {
-    const struct draft_cost *row = c->of[load_of(rows)];
+    const struct draft_cost *more = c->more[load_of(rows)];
     int32_t largest = 0;
     for (int32_t n = 1; n <= DRAFT_ROWS_MAX; n++)
-        if (known(c, &row[n]))
+        if (known(c, &more[n]))
             largest = n;
     return largest ? 2 * largest : FIRST_TRY;
 }
 
 bool draft_costs_may_try(const struct draft_costs *c, int32_t rows)
 {
-    const struct draft_cost *plain = &c->of[load_of(rows)][0];
+    if (rows > DRAFT_JOBS_MAX)
+        return false;
+    const struct draft_cost *plain = &c->plain[rows];
     return plain->n >= LEAST_PLAIN && c->n_notes - plain->at < STALE_PLAIN &&
            c->balance_ms >= -MOST_LOST * plain->ms;
 }

@@ -3,9 +3,10 @@
  *
  * What a row more costs depends on the model, the device and the number of rows that are there
  * anyway, so steps are timed by both numbers: the union of experts that the rows touch, and reads
- * of those that are on disk, are part of what is measured. How often drafts come true is learnt by
- * what they rest on, for each job and over all; a draft that was not verified is compared with what
- * came all the same, so learning costs nothing.
+ * of those that are on disk, are part of what is measured. Plain steps are timed for each number of
+ * answers, because what drafted rows add is less than one answer more does. How often drafts come
+ * true is learnt by what they rest on, for each job and over all; a draft that was not verified is
+ * compared with what came all the same, so learning costs nothing.
  *
  * What drafts have won or lost against plain steps is kept as a balance, and below a small loss
  * there are none until plain steps have paid for another try. Pure arithmetic; owner: the loop
@@ -17,7 +18,8 @@
 #include "engine/draft/drafter.h"
 
 #define DRAFT_ROWS_MAX 32 /* drafted tokens of a step, of all jobs */
-#define DRAFT_LOADS 6     /* steps with 1, 2, 3 to 4, 5 to 8, 9 to 16, more rows without drafts */
+#define DRAFT_LOADS 5     /* steps with 1, 2, 3 to 4, 5 to 8, 9 to 16 answers */
+#define DRAFT_JOBS_MAX 16 /* beside more answers a step is full enough: no drafts are made */
 
 struct draft_habit { /* zeroed: nothing is known; decayed counts */
     double right[DRAFT_GROUND__N], tried[DRAFT_GROUND__N];
@@ -36,8 +38,10 @@ struct draft_cost { /* of steps with so many rows */
     int32_t n;      /* measurements, up to where it no longer matters; 0: unknown */
 };
 
-struct draft_costs {                                       /* zeroed: nothing is measured */
-    struct draft_cost of[DRAFT_LOADS][DRAFT_ROWS_MAX + 1]; /* [.][0]: without drafts */
+struct draft_costs {                             /* zeroed: nothing is measured */
+    struct draft_cost plain[DRAFT_JOBS_MAX + 1]; /* [answers] */
+    /* What so many drafted rows add to a plain step with as many answers. */
+    struct draft_cost more[DRAFT_LOADS][DRAFT_ROWS_MAX + 1];
     uint64_t n_notes;
     double balance_ms; /* won (at most a little) or lost by drafts */
 };

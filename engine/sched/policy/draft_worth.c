@@ -5,6 +5,8 @@
 #define LONGEST_PAUSE 256 /* it doubles up to this */
 #define MARGIN 0.03       /* of a plain step: what it must promise to win */
 #define LEARNING 8        /* trials that follow each other at the beginning */
+#define LOOK_IDLE 16      /* steps in each of which a draft is looked for, then half as often, */
+#define LOOK_RAREST 8     /* twice as long a quarter, and so on to once in so many */
 #define OWN_WEIGHT 4.0    /* of the job's own drafts against those of all, in how sure it is */
 
 struct outlook { /* over the grounds of a drafter that computes */
@@ -112,4 +114,12 @@ double draft_offer_ms(const struct draft_costs *c, int32_t rows, const struct dr
         best = ms > best ? ms : best;
     }
     return best;
+}
+
+bool draft_look_due(int32_t idle)
+{
+    int32_t every = 1;
+    for (int32_t from = LOOK_IDLE; idle >= from && every < LOOK_RAREST; from *= 2)
+        every *= 2;
+    return idle % every == 0;
 }

@@ -139,6 +139,20 @@ static void test_a_plain_step_that_was_disturbed_pays_for_no_more_tries(void **s
     assert_true(costs.balance_ms - before < 0.1); /* as one of 15 ms */
 }
 
+/* As on a GPU, which compiles and records a step of a new size. */
+static void test_the_first_step_of_a_size_says_little_of_the_next(void **state)
+{
+    struct draft_costs costs = {0};
+    for (int k = 0; k < 20; k++)
+        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 10});
+    draft_costs_note(&costs, &(struct draft_step){.rows = 1, .drafted = 3, .tokens = 1, .ms = 999});
+    assert_true(draft_costs_may_try(&costs, 1));
+    assert_true(draft_costs_ms(&costs, 1, 3) < 15);
+    draft_costs_note(&costs, &(struct draft_step){.rows = 1, .drafted = 2, .tokens = 1, .ms = 40});
+    draft_costs_note(&costs, &(struct draft_step){.rows = 1, .drafted = 2, .tokens = 3, .ms = 12});
+    assert_true(draft_costs_ms(&costs, 1, 2) < 15);
+}
+
 static void test_a_full_step_is_not_filled_with_drafts(void **state)
 {
     const struct device busy = {10, 10}; /* each row costs a whole one: nothing is to be won */
@@ -148,6 +162,26 @@ static void test_a_full_step_is_not_filled_with_drafts(void **state)
     all = (struct draft_habit){0};
     struct sum s = play(&costs, habits, &busy, &t, STEPS);
     assert_true(s.drafted < 0.02 * STEPS * 8);
+}
+
+/* Sixteen begin together and end one after the other: a step of fewer is no cheap step of more. */
+static void test_answers_that_end_make_drafts_look_no_cheaper(void **state)
+{
+    const struct device busy = {10, 9};
+    struct draft_costs costs = {0};
+    struct draft_habit habits[16] = {0};
+    double ms = 0, plain = 0, drafted = 0;
+    all = (struct draft_habit){0};
+    for (int turn = 0; turn < 60; turn++)
+        for (int32_t jobs = 16; jobs > 8; jobs--) {
+            const struct texts t = {.right = 0.85, .n = 8, .jobs = jobs, .ground = DRAFT_MATCH_6};
+            const struct sum s = play(&costs, habits, &busy, &t, 6);
+            ms += s.ms;
+            plain += s.tokens / jobs * time_of(&busy, jobs);
+            drafted += s.drafted;
+        }
+    if (plain / ms < 0.99)
+        fail_msg("%.3f, %.0f drafted", plain / ms, drafted);
 }
 
 static void test_a_change_of_the_text_changes_the_choice(void **state)
@@ -203,7 +237,9 @@ int main(void)
         cmocka_unit_test(test_the_worst_case_costs_next_to_nothing),
         cmocka_unit_test(test_drafts_that_are_made_anyway_do_not_keep_others_out),
         cmocka_unit_test(test_a_plain_step_that_was_disturbed_pays_for_no_more_tries),
+        cmocka_unit_test(test_the_first_step_of_a_size_says_little_of_the_next),
         cmocka_unit_test(test_a_full_step_is_not_filled_with_drafts),
+        cmocka_unit_test(test_answers_that_end_make_drafts_look_no_cheaper),
         cmocka_unit_test(test_a_change_of_the_text_changes_the_choice),
         cmocka_unit_test(test_a_job_is_not_slowed_by_what_another_guesses),
         cmocka_unit_test(test_nothing_is_drafted_before_a_plain_step_was_timed),

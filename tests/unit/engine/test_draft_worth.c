@@ -171,6 +171,19 @@ static void test_an_unknown_drafter_is_tried_at_first(void **state)
     assert_in_range(made, 8, 20);
 }
 
+static void test_looks_become_rare_where_they_find_nothing_but_do_not_end(void **state)
+{
+    int looks = 0, last = 0;
+    for (int idle = 0; idle < 1000; idle++) {
+        const bool due = draft_look_due(idle);
+        assert_true(due || idle >= 16);
+        assert_true(due || idle - last < 8);
+        last = due ? idle : last;
+        looks += due && idle >= 200;
+    }
+    assert_int_equal(looks, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +192,7 @@ int main(void)
         cmocka_unit_test(test_a_change_of_the_text_is_noticed),
         cmocka_unit_test(test_what_must_be_read_first_counts),
         cmocka_unit_test(test_an_unknown_drafter_is_tried_at_first),
+        cmocka_unit_test(test_looks_become_rare_where_they_find_nothing_but_do_not_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
