@@ -288,7 +288,14 @@ super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t
         vf_store(acc + t * LANES, sum[t]);
 }
 
-/* The sum of four numbers, or of eight, in the first lane. */
+/* The sums of the numbers of a and of b in the first two lanes. */
+static inline __m128i super_two_sums(__m128i a, __m128i b)
+{
+    const __m128i v = _mm_add_epi32(_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+    return _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
+}
+
+/* The sum of four numbers in the first lane. */
 static inline __m128i super_sum4(__m128i v)
 {
     v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
@@ -314,14 +321,17 @@ static inline __attribute__((always_inline)) void super_line(const struct lanes 
             super_dot(&o, shape, x + at, &total, &mins);
             const __m128i four =
                 _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
-            const __m128 scale =
-                             _mm_load_ss((const float *)(const void *)(x + at + PANEL_OCTET_SCALE)),
+            const __m128 scale = _mm_broadcast_ss(
+                             (const float *)(const void *)(x + at + PANEL_OCTET_SCALE)),
                          d = _mm_cvtph_ps(_mm_loadu_si32(data + (shape & OCTET_MIN ? 0 : 206)));
-            const __m128 factor = shape & OCTET_MIN ? d : _mm_movehdup_ps(d);
-            sum = _mm_fmadd_ss(_mm_cvtepi32_ps(super_sum4(four)), _mm_mul_ss(factor, scale), sum);
-            if (shape & OCTET_MIN)
-                sum = _mm_fnmadd_ss(_mm_cvtepi32_ps(super_sum4(mins)),
-                                    _mm_mul_ss(_mm_movehdup_ps(d), scale), sum);
+            const __m128 factor = _mm_mul_ps(d, scale);
+            if (shape & OCTET_MIN) {
+                const __m128 v = _mm_cvtepi32_ps(super_two_sums(four, mins));
+                sum = _mm_fmadd_ss(v, factor, sum);
+                sum = _mm_fnmadd_ss(_mm_movehdup_ps(v), _mm_movehdup_ps(factor), sum);
+            } else {
+                sum = _mm_fmadd_ss(_mm_cvtepi32_ps(super_sum4(four)), _mm_movehdup_ps(factor), sum);
+            }
         }
         _mm_store_ss(acc + r, sum);
     }
