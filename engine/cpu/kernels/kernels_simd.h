@@ -221,6 +221,9 @@ static void tile(const struct tile *t, bool exact, float *acc)
     }
     if (!exact)
         done = few_tiles(t, acc);
+#elif LANES == 8
+    if (!exact)
+        done = octet_few_tiles(t, acc);
 #endif
     for (; done <= t->more; done++) {
         one.row = t->row + done * TILE_LANES;

@@ -209,6 +209,16 @@ static inline void pack_octet(struct panel *p, int32_t number, int32_t row, stru
         pack_k(p->k_octets + at, lane, q, planes);
 }
 
+/* The first and second, and the third and fourth, of each four columns of half a block, added up.
+ */
+static inline void super_sums_of(vi half, int32_t sums[2])
+{
+    const vi pairs = _mm256_madd_epi16(half, _mm256_set1_epi16(1));
+    const __m128i four =
+        _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+    _mm_storel_epi64((__m128i *)(void *)sums, _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e)));
+}
+
 /* Columns of a super-block, with one scale for all of them: super_formats.h. */
 static void pack_super(uint8_t *to, const float *x)
 {
@@ -217,23 +227,27 @@ static void pack_super(uint8_t *to, const float *x)
         top = vf_max(top, vf_abs(vf_load(x + i * LANES)));
     const float highest = vf_highest(top), scale = highest / PANEL_TOP_BYTE;
     const vf inverse = vf_set1(scale > 0 ? PANEL_TOP_BYTE / highest : 0);
-    int16_t sums[16 + 8];
+    int16_t sums[8], less[2][2][4][2]; /* odd, half, pair of blocks */
     for (int b = 0; b < 8; b++) {
         vf v[4];
         vi block[2];
-        int32_t halves[2];
+        int32_t halves[2][2];
         UNROLL
         for (int i = 0; i < 4; i++)
             v[i] = vf_mul(vf_load(x + 32 * b + i * LANES), inverse);
         round_block(v, block);
-        sum_halves(block, halves);
         put_halves(to + PANEL_OCTET_LOW + 128 * (b % 2) + 4 * (b / 2), narrow(block));
-        put_float(to + PANEL_OCTET_SCALE + 4 * b, scale);
-        sums[2 * b] = (int16_t)halves[0];
-        sums[2 * b + 1] = (int16_t)halves[1];
-        sums[16 + b] = (int16_t)(halves[0] + halves[1]);
+        UNROLL
+        for (int h = 0; h < 2; h++) {
+            super_sums_of(block[h], halves[h]);
+            for (int i = 0; i < 2; i++)
+                less[b % 2][h][b / 2][i] = (int16_t)(-32 * halves[h][i]);
+        }
+        sums[b] = (int16_t)(halves[0][0] + halves[0][1] + halves[1][0] + halves[1][1]);
     }
-    memcpy(to, sums, sizeof sums);
+    put_float(to + PANEL_OCTET_SCALE, scale);
+    memcpy(to + PANEL_SUPER_SUMS, sums, sizeof sums);
+    memcpy(to + PANEL_SUPER_LESS_32, less, sizeof less);
 }
 
 /* Zeros in the last octet of a row, if it has fewer than eight blocks. */

@@ -59,6 +59,12 @@ enum panel_kind {
 #define PANEL_OCTET_LESS_8 576  /* of the others: times -8, */
 #define PANEL_OCTET_LESS_12 608 /* and times -12 */
 #define PANEL_OCTET_LESS_32 576 /* K: of half blocks times -32, in two vectors as the lanes are */
+/* Super-blocks (PANEL_K_OCTETS of one byte on AVX2) have these instead, and one scale: */
+#define PANEL_SUPER_SUMS 528 /* int16 [8]: of blocks, in order */
+/* -32 times what each int16 of half a block's products with Q6_K adds up, in two vectors as the
+ * planes' lanes are: those sums begin with it. They may overflow on the way, for the end fits:
+ * eight products with -32 to 31. */
+#define PANEL_SUPER_LESS_32 544
 #define PANEL_OCTET_BYTES 640
 
 struct panel {

@@ -1,21 +1,14 @@
 /* K-quants with activations of one byte (AVX2): a super-block of 256 columns has one scale in the
  * activations too, so its blocks' own scales are multiplied in integers, and floats come in once a
  * super-block: exact sums, in whatever order. Here: the activations' form, and unpacking of weights
- * for super_tile.h. Included after tile_wide.h.
- *
- * A row's octet of activations holds in place of the high bytes the sums of half blocks and of
- * blocks, the low bytes as PANEL_K_OCTETS has them, and the scale. */
+ * for super_tile.h. Included after tile_wide.h. */
 #pragma once
 #include "engine/cpu/kernels/tile_wide.h"
-
-#define SUPER_HALF_SUMS 0   /* int16 [16], in order */
-#define SUPER_BLOCK_SUMS 32 /* int16 [8], in order */
 
 struct super_block {                              /* 256 columns of sixteen weight rows */
     vi q[8][8][WIDE_HALVES];                      /* bytes without a sign */
     vi scale[16][WIDE_HALVES];                    /* int16, twice: of a block; Q6_K: of a half */
-    vi pair[8][WIDE_HALVES];                      /* int16: minima of two blocks; Q6_K: both scales
-                                                     of a block */
+    vi pair[4][WIDE_HALVES];                      /* int16: minima of two blocks each */
     vf factor[WIDE_HALVES], minimum[WIDE_HALVES]; /* of the whole */
 };
 
@@ -35,8 +28,6 @@ static const uint8_t super_both[2][16] = {SUPER_DWORDS(0, 128, 1, 128),
 static const uint8_t super_twice_high[4][16] = {
     SUPER_DWORDS(128, 0, 128, 0), SUPER_DWORDS(128, 1, 128, 1), SUPER_DWORDS(128, 2, 128, 2),
     SUPER_DWORDS(128, 3, 128, 3)};
-static const uint8_t super_both_high[2][16] = {SUPER_DWORDS(128, 0, 128, 1),
-                                               SUPER_DWORDS(128, 2, 128, 3)};
 #undef SUPER_DWORDS
 
 /* Q4_K's and Q5_K's six-bit numbers (see block.c), eight rows in the lanes. */
@@ -116,9 +107,6 @@ static void super_q6_k(const struct lanes *l, int half, int32_t g, struct super_
     for (int i = 0; i < 16; i++)
         to->scale[i][half] = vi_sar16(vi_shuffle8(s[i / 4], super_twice_high[i % 4]), 8);
     UNROLL
-    for (int i = 0; i < 8; i++)
-        to->pair[i][half] = vi_sar16(vi_shuffle8(s[i / 2], super_both_high[i % 2]), 8);
-    UNROLL
     for (int part = 0; part < 2; part++) {
         vi low[16], high[8], q[8];
         load_q6_half(l, at, part, low, high);
@@ -133,7 +121,7 @@ static void super_q6_k(const struct lanes *l, int half, int32_t g, struct super_
 struct super_octet {    /* 256 columns of one weight row */
     struct octet codes; /* as PANEL_K_OCTETS has them */
     vi even, odd;       /* int16, twice: the lanes' scales */
-    vi pairs;           /* int16: Q4_K, Q5_K: minima, in the low half; Q6_K: all scales in order */
+    vi pairs;           /* int16: minima, in the low half */
 };
 
 static inline __attribute__((always_inline)) void super_octet_k4(bool five, const uint8_t *data,
@@ -175,6 +163,5 @@ static inline __attribute__((always_inline)) void super_octet_q6_k(const uint8_t
     const vi scales = _mm256_broadcastsi128_si256(bytes);
     o->even = vi_sar16(_mm256_shuffle_epi8(scales, even), 8);
     o->odd = vi_sar16(_mm256_shuffle_epi8(scales, vi_or(even, two)), 8);
-    o->pairs = _mm256_cvtepi8_epi16(bytes);
     octet_q6_codes(&at, &o->codes);
 }

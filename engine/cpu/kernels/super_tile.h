@@ -11,18 +11,16 @@
 #define SUPER_CHUNK 8    /* super-blocks of eight weight rows whose sums are held */
 
 /* A format's shape is that of its octets: how many products may be added up in 16 bits, and whether
- * it has minima; else 32 is taken off its numbers. */
+ * it has minima; else 32 is taken off its numbers, by what sums begin with. */
 #define SUPER_Q4_K (OCTET_BYTES(8) | OCTET_MIN)
 #define SUPER_Q5_K (OCTET_BYTES(4) | OCTET_MIN)
-#define SUPER_Q6_K OCTET_BYTES(2)
+#define SUPER_Q6_K OCTET_BYTES(4)
 
 /* A super-block's sums, of eight weight rows, on top of what came before them. */
 static inline __attribute__((always_inline)) vf super_add(vi total, vi pairs, vf factor, vf minimum,
                                                           int shape, const uint8_t *x, vf sum)
 {
     const vf scale = wide_float(x + PANEL_OCTET_SCALE);
-    if (!(shape & OCTET_MIN))
-        total = _mm256_sub_epi32(total, vi_shl(pairs, 5));
     sum = vf_fma(vf_from_int(total), vf_mul(factor, scale), sum);
     return shape & OCTET_MIN ? vf_fma(vf_from_int(pairs), vf_mul(minimum, scale), sum) : sum;
 }
@@ -36,11 +34,16 @@ static inline __attribute__((always_inline)) void super_wide_block(const struct 
                                                                    int count, vi total[][2])
 {
     const int depth = octet_depth(shape);
-    const size_t place = PANEL_OCTET_LOW + 128 * (k % 2) + 4 * (k / 2);
-    const vi(*scale)[WIDE_HALVES] = b->scale + (shape & OCTET_MIN ? k : 2 * k);
+    const bool min = shape & OCTET_MIN;
+    const size_t place = PANEL_OCTET_LOW + 128 * (k % 2) + 4 * (k / 2),
+                 less = PANEL_SUPER_LESS_32 + 32 * (k % 2) + 4 * (k / 2);
+    const vi(*scale)[WIDE_HALVES] = b->scale + (min ? k : 2 * k);
     UNROLL
     for (int i = 0; i < 8; i += depth) {
         vi sum[SUPER_ROWS][WIDE_HALVES];
+        UNROLL
+        for (int t = 0; t < count && !min; t++)
+            sum[t][0] = sum[t][1] = wide_dword(octets[t] + less + 4 * i);
         UNROLL
         for (int j = i; j < i + depth; j++) {
             vi q[WIDE_HALVES];
@@ -49,14 +52,15 @@ static inline __attribute__((always_inline)) void super_wide_block(const struct 
                              : "m"(b->q[k][j][0]), "m"(b->q[k][j][1]));
             UNROLL
             for (int t = 0; t < count; t++)
-                wide_step_bytes(q, octets[t] + place + j % 4 * 32 + j / 4 * 16, j == i, sum[t]);
+                wide_step_bytes(q, octets[t] + place + j % 4 * 32 + j / 4 * 16, min && j == i,
+                                sum[t]);
         }
         UNROLL
         for (int t = 0; t < count; t++)
             UNROLL
         for (int r = 0; r < WIDE_HALVES; r++)
-            total[t][r] = vi_add(
-                total[t][r], _mm256_madd_epi16(sum[t][r], scale[shape & OCTET_MIN ? 0 : i / 4][r]));
+            total[t][r] =
+                vi_add(total[t][r], _mm256_madd_epi16(sum[t][r], scale[min ? 0 : i / 4][r]));
     }
 }
 
@@ -65,8 +69,7 @@ static inline __attribute__((always_inline)) void super_wide_rows(const struct s
                                                                   const uint8_t *const *octets,
                                                                   int count, super_sums *sums)
 {
-    const int pairs = shape & OCTET_MIN ? 4 : 8;
-    const size_t at = shape & OCTET_MIN ? SUPER_BLOCK_SUMS : SUPER_HALF_SUMS;
+    const int pairs = shape & OCTET_MIN ? 4 : 0;
     vi total[SUPER_ROWS][WIDE_HALVES];
     UNROLL
     for (int t = 0; t < count; t++)
@@ -80,7 +83,8 @@ static inline __attribute__((always_inline)) void super_wide_rows(const struct s
         vi all = vi_zero();
         UNROLL
         for (int j = 0; j < pairs; j++)
-            all = vi_add(all, _mm256_madd_epi16(b->pair[j][r], wide_dword(octets[t] + at + 4 * j)));
+            all = vi_add(all, _mm256_madd_epi16(b->pair[j][r],
+                                                wide_dword(octets[t] + PANEL_SUPER_SUMS + 4 * j)));
         vf_store(sums[t][r], super_add(total[t][r], all, b->factor[r], b->minimum[r], shape,
                                        octets[t], vf_load(sums[t][r])));
     }
@@ -185,8 +189,15 @@ static inline __attribute__((always_inline)) vi super_pairs(const __m128i *p, si
     return _mm256_hadd_epi32(_mm256_hadd_epi32(a[0], a[1]), _mm256_hadd_epi32(a[2], a[3]));
 }
 
-/* Sums of two products, in 16 bits. */
-static inline vi super_two(const struct octet *o, int i, const uint8_t *x)
+/* sum + two products, in 16 bits. */
+static inline vi super_two(vi sum, const struct octet *o, int i, const uint8_t *x)
+{
+    return octet_add_bytes(octet_add_bytes(sum, o->q[i], vi_load(x + PANEL_OCTET_LOW + 32 * i)),
+                           o->q[i + 1], vi_load(x + PANEL_OCTET_LOW + 32 * (i + 1)));
+}
+
+/* The sums of two products each. */
+static inline vi super_pair(const struct octet *o, int i, const uint8_t *x)
 {
     return octet_add_bytes(_mm256_maddubs_epi16(o->q[i], vi_load(x + PANEL_OCTET_LOW + 32 * i)),
                            o->q[i + 1], vi_load(x + PANEL_OCTET_LOW + 32 * (i + 1)));
@@ -196,20 +207,21 @@ static inline vi super_two(const struct octet *o, int i, const uint8_t *x)
 static inline __attribute__((always_inline)) void
 super_dot(const struct super_octet *o, int shape, const uint8_t *x, vi *total, __m128i *pairs)
 {
-    const vi a = super_two(&o->codes, 0, x), b = super_two(&o->codes, 2, x),
-             c = super_two(&o->codes, 4, x), d = super_two(&o->codes, 6, x);
+    const struct octet *q = &o->codes;
     if (shape & OCTET_MIN) {
+        const vi a = super_pair(q, 0, x), b = super_pair(q, 2, x), c = super_pair(q, 4, x),
+                 d = super_pair(q, 6, x);
         *total = vi_add(_mm256_madd_epi16(_mm256_add_epi16(a, b), o->even),
                         _mm256_madd_epi16(_mm256_add_epi16(c, d), o->odd));
         *pairs =
             _mm_madd_epi16(_mm256_castsi256_si128(o->pairs),
-                           _mm_loadu_si128((const __m128i *)(const void *)(x + SUPER_BLOCK_SUMS)));
+                           _mm_loadu_si128((const __m128i *)(const void *)(x + PANEL_SUPER_SUMS)));
         return;
     }
-    const vi even = vi_add(_mm256_madd_epi16(a, o->even), _mm256_madd_epi16(b, o->even)),
-             odd = vi_add(_mm256_madd_epi16(c, o->odd), _mm256_madd_epi16(d, o->odd)),
-             less = _mm256_madd_epi16(o->pairs, vi_load(x + SUPER_HALF_SUMS));
-    *total = _mm256_sub_epi32(vi_add(even, odd), vi_shl(less, 5));
+    const vi a = super_two(vi_load(x + PANEL_SUPER_LESS_32), q, 0, x), b = super_pair(q, 2, x),
+             c = super_two(vi_load(x + PANEL_SUPER_LESS_32 + 32), q, 4, x), d = super_pair(q, 6, x);
+    *total = vi_add(_mm256_madd_epi16(_mm256_add_epi16(a, b), o->even),
+                    _mm256_madd_epi16(_mm256_add_epi16(c, d), o->odd));
 }
 
 /* The floats of super-block g of eight weight rows. */
@@ -276,7 +288,14 @@ super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t
         vf_store(acc + t * LANES, sum[t]);
 }
 
-/* The sum of four numbers, or of eight, in the first lane. */
+/* The sums of the numbers of a and of b in the first two lanes. */
+static inline __m128i super_two_sums(__m128i a, __m128i b)
+{
+    const __m128i v = _mm_add_epi32(_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+    return _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
+}
+
+/* The sum of four numbers in the first lane. */
 static inline __m128i super_sum4(__m128i v)
 {
     v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
@@ -302,14 +321,17 @@ static inline __attribute__((always_inline)) void super_line(const struct lanes 
             super_dot(&o, shape, x + at, &total, &mins);
             const __m128i four =
                 _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
-            const __m128 scale =
-                             _mm_load_ss((const float *)(const void *)(x + at + PANEL_OCTET_SCALE)),
+            const __m128 scale = _mm_broadcast_ss(
+                             (const float *)(const void *)(x + at + PANEL_OCTET_SCALE)),
                          d = _mm_cvtph_ps(_mm_loadu_si32(data + (shape & OCTET_MIN ? 0 : 206)));
-            const __m128 factor = shape & OCTET_MIN ? d : _mm_movehdup_ps(d);
-            sum = _mm_fmadd_ss(_mm_cvtepi32_ps(super_sum4(four)), _mm_mul_ss(factor, scale), sum);
-            if (shape & OCTET_MIN)
-                sum = _mm_fnmadd_ss(_mm_cvtepi32_ps(super_sum4(mins)),
-                                    _mm_mul_ss(_mm_movehdup_ps(d), scale), sum);
+            const __m128 factor = _mm_mul_ps(d, scale);
+            if (shape & OCTET_MIN) {
+                const __m128 v = _mm_cvtepi32_ps(super_two_sums(four, mins));
+                sum = _mm_fmadd_ss(v, factor, sum);
+                sum = _mm_fnmadd_ss(_mm_movehdup_ps(v), _mm_movehdup_ps(factor), sum);
+            } else {
+                sum = _mm_fmadd_ss(_mm_cvtepi32_ps(super_sum4(four)), _mm_movehdup_ps(factor), sum);
+            }
         }
         _mm_store_ss(acc + r, sum);
     }
