@@ -116,8 +116,7 @@ test('a message written while an answer runs waits, can be taken back, and goes 
   await page.press('#composer-text', 'Enter');
   await page.waitForSelector('#queued:not([hidden])');
   assert.ok(await page.isVisible('#stop'), 'the answer can still be stopped');
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
-  assert.equal((await answered(page)).text.trim(), 'The second.');
+  assert.equal((await answered(page, 2)).text.trim(), 'The second.');
   assert.ok(await page.isHidden('#queued'));
   const { messages } = await stored();
   assert.deepEqual(messages.map((m) => m.status), ['done', 'done', 'done', 'done']);

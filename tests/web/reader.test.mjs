@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { startMcp } from '../api/mcp_server.mjs';
 import { reader } from './heard.mjs';
-import { noBrowser, openHouse, order, until } from './page.mjs';
+import { noBrowser, openChat, openHouse, order, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page, mcp, r;
@@ -158,8 +158,7 @@ test('a project with a file: its window, what is uploaded, and the list', opts, 
 test('a tool asks: it is said, the card tells what it is for, and the focus stays in the card', opts, async () => {
   await house.server.json('POST', '/api/tool-servers', { name: 'calc', url: mcp.url, everyone: true });
   const { id } = (await house.server.json('POST', '/api/conversations', { title: 'A wait', settings: { tool_servers: ['calc'] } })).body;
-  await page.goto(`${house.server.url}/#/c/${id}`);
-  await until(page, () => document.querySelector('#title').textContent === 'A wait');
+  await openChat(page, house, id);
   await page.focus('#composer-text');
   await ask({ steps: [`<tool_call>\n${JSON.stringify({ name: 'calc_wait', arguments: { ms: 300 } })}\n</tool_call>`, 'Waited.'] });
   await r.hears(/Allow .*wait/);
