@@ -8,7 +8,7 @@ const chunk = (delta, more = {}) => `data: ${JSON.stringify({ id: 'x', object: '
 const idle = (ms) => new Promise((done) => { setTimeout(done, ms).unref(); });
 
 export class FakeUpstream {
-  knobs = {}; // status, body, hang, together, logprobs, refuseAfter, raw, words, delay, dieAfter, key, usage, head
+  knobs = {}; // status, body, hang, until (a promise), together, logprobs, refuseAfter, raw, words, delay, dieAfter, key, usage, head
   seen = []; // {path, headers, body}
   open = 0; // streams at this moment
   most = 0;
@@ -40,6 +40,7 @@ export class FakeUpstream {
     this.most = Math.max(this.most, this.open);
     res.on('close', () => { this.open--; if (!res.writableEnded) this.gone++; });
     if (k.hang) await idle(k.hang);
+    await k.until;
     for (const end = Date.now() + PATIENCE; this.most < (k.together ?? 0) && Date.now() < end;) await sleep(20); // nobody begins before all are there
     if (res.destroyed) return;
     if (k.status) {

@@ -195,6 +195,7 @@ test('Ctrl-K finds chats, actions and settings, by keyboard alone', opts, async 
   await house.server.json('PATCH', `/api/conversations/${id}`, { title: 'Quokka habits' });
   await fresh();
   await page.keyboard.press('Control+k');
+  await page.waitForSelector('#palette[open]'); // its module comes with the first key
   await page.keyboard.type('quokka');
   await until(page, () => document.querySelector('#palette [aria-selected=true]')?.textContent.startsWith('Quokka habits'));
   await page.keyboard.press('Enter');

@@ -1,6 +1,7 @@
 // The list at the side: groups, a long list with few elements, search to the very message, selection, trash, tags, keys.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { eventually } from '../api/harness.mjs';
 import { answered, closeSettings, noBrowser, openHouse, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
@@ -176,6 +177,10 @@ test('a search leads to the message, on the branch that holds it', opts, async (
   const { messages } = (await api('GET', `/api/conversations/${id}`)).body;
   await page.locator('.message.assistant .older').click();
   await until(page, () => document.querySelector('.versions-text')?.textContent === '1/2');
+  await page.evaluate(() => { // where it was found is marked for a moment
+    const look = new MutationObserver(() => { if (document.querySelector('.message.assistant.found')) window.wasMarked = true; });
+    look.observe(document.querySelector('#thread'), { subtree: true, childList: true, attributes: true, attributeFilter: ['class'] });
+  });
   await page.keyboard.press('Control+Shift+f');
   await page.keyboard.type('heron stands');
   await until(page, () => document.querySelector('.conversation-match mark')?.textContent === 'heron stands');
@@ -184,8 +189,8 @@ test('a search leads to the message, on the branch that holds it', opts, async (
   await page.keyboard.press('Enter');
   await until(page, () => document.querySelector('.versions-text')?.textContent === '2/2');
   assert.match(page.url(), new RegExp(`#/c/${id}/${messages.at(-1).id}$`));
-  assert.equal(await page.evaluate(() => [...CSS.highlights.get('found')].map(String).join()), 'heron stands');
-  assert.ok(await page.locator('.message.assistant').last().evaluate((n) => n.classList.contains('found')));
+  await until(page, () => window.wasMarked);
+  await until(page, () => [...CSS.highlights.get('found') ?? []].map(String).join() === 'heron stands');
   await find('');
 });
 
@@ -256,6 +261,7 @@ test('the settings list every shortcut, and those of a single key can be turned 
   assert.ok(await page.locator('#help-list dt').count() >= 19);
   await shot('help');
   await page.check('#help-single'); // or it is already
+  await eventually(async () => assert.equal((await api('GET', '/api/preferences')).body.single_keys ?? true, true)); // so that what is stored below is the next
   await closeSettings(page);
   await page.locator('#scroller').click();
   await page.keyboard.press('?');

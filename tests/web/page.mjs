@@ -63,6 +63,17 @@ export async function openHouse(options) {
 /** Polls a condition in the page. (Playwright's own waitForFunction needs eval, which the page's policy forbids.) */
 export const until = (page, condition) => eventually(async () => { if (!await page.evaluate(condition)) throw new Error(`never: ${condition}`); }, 20);
 
+/** Waits until what is found there has this text, or one that fits; gives it. */
+export const reads = (where, text) => eventually(async () => {
+  const now = (await where.textContent()).trim();
+  if (typeof text === 'string') assert.equal(now, text);
+  else assert.match(now, text);
+  return now;
+}, 20);
+
+/** Waits until what a function of the test gives is as expected. */
+export const becomes = (what, expected) => eventually(async () => assert.deepEqual(await what(), expected), 20);
+
 /** Waits until nothing fades or slides in any more; what turns for ever may. */
 export const still = (page) => until(page, async () => {
   await new Promise((drawn) => { requestAnimationFrame(() => requestAnimationFrame(drawn)); });

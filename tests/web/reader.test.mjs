@@ -160,13 +160,16 @@ test('a tool asks: it is said, the card tells what it is for, and the focus stay
   const { id } = (await house.server.json('POST', '/api/conversations', { title: 'A wait', settings: { tool_servers: ['calc'] } })).body;
   await openChat(page, house, id);
   await page.focus('#composer-text');
-  await ask({ steps: [`<tool_call>\n${JSON.stringify({ name: 'calc_wait', arguments: { ms: 300 } })}\n</tool_call>`, 'Waited.'] });
+  let release;
+  mcp.how = { wait_until: new Promise((done) => { release = done; }) };
+  await ask({ steps: [`<tool_call>\n${JSON.stringify({ name: 'calc_wait', arguments: { ms: 1 } })}\n</tool_call>`, 'Waited.'] });
   await r.hears(/Allow .*wait/);
   await r.to('button', 'Allow once', 'Shift+Tab');
   assert.deepEqual(await r.of('.call-ask'), { role: 'group', name: 'Allow wait?' });
   await r.press('Enter');
   await until(page, () => document.querySelector('.call-running'));
   assert.ok(await page.evaluate(() => document.querySelector('.calls').contains(document.activeElement)), JSON.stringify(await r.focus()));
+  release();
   await r.hears(/Answer finished. Waited/);
   await until(page, () => document.activeElement !== document.body);
 });
