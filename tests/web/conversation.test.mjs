@@ -101,8 +101,7 @@ test('another device: a message appears and its answer grows; what is deleted go
   await there.goto(page.url());
   await there.waitForSelector('.message.assistant');
   await say(page, order({ text: 'Seen from afar.', token_ms: lasting(100) }));
-  await until(there, () => document.querySelectorAll('.message.assistant').length === 2);
-  assert.deepEqual(await answered(there), await answered(page));
+  assert.deepEqual(await answered(there, 2), await answered(page, 2));
   const { messages } = await conversation();
   await house.server.json('DELETE', `/api/messages/${messages[2].id}`);
   await until(there, () => document.querySelectorAll('.message.assistant').length === 1);
