@@ -128,11 +128,18 @@ test('the keyboard reaches all of it, and the palette knows projects', opts, asy
   await opener.focus();
   await page.keyboard.press('ArrowLeft');
   assert.equal(await opener.getAttribute('aria-expanded'), 'false');
+  let release; // opened again, its rows are read anew: they stay meanwhile, with the focus
+  const held = new Promise((done) => { release = done; });
+  await page.route('**/api/conversations?project=*', async (route) => { await held; await route.continue(); }, { times: 1 });
   await page.keyboard.press('ArrowRight');
   await becomes(() => opener.getAttribute('aria-expanded'), 'true');
   await page.locator('.project-chat a').first().waitFor();
   await page.keyboard.press('ArrowDown');
-  assert.equal(await page.evaluate(() => document.activeElement.matches('.project-chat a')), true);
+  const onRow = () => page.evaluate(() => document.activeElement.matches('.project-chat a'));
+  assert.equal(await onRow(), true);
+  await page.waitForTimeout(200); // longer than until shapes would stand there
+  assert.equal(await onRow(), true);
+  release();
   await page.locator('.project-chat', { hasText: /Where did|Beside/ }).locator('.icon-button').focus();
   await page.keyboard.press('Enter');
   await page.locator('.menu button:has(.i-edit)').click();
