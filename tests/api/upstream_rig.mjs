@@ -128,7 +128,11 @@ export class FakeUpstream {
 
 /** Adds an upstream by the API and waits until the relay knows it. */
 export async function addUpstream(server, name, url, models, more = {}) {
-  const r = await server.json('POST', '/api/admin/upstreams', { name, url, models, ...more });
+  const r = await eventually(async () => { // 503: the database was locked for 5 s, on a machine that had much else to do
+    const now = await server.json('POST', '/api/admin/upstreams', { name, url, models, ...more });
+    if (now.status === 503) throw new Error(now.text);
+    return now;
+  });
   if (r.status !== 201) throw new Error(`${r.status} ${r.text}`);
   await eventually(async () => {
     const { items } = (await server.json('GET', '/api/admin/upstreams')).body;
