@@ -113,10 +113,11 @@ export async function openChat(page, house, id) {
 }
 
 /** Opens a section of the settings window by its address, and waits until it is drawn. */
-export async function openSettings(page, section) {
+export const openSettings = (page, section) => eventually(async () => { // again where the server was too busy to say what is in it
   await page.evaluate((name) => { location.hash = `#settings/${name}`; }, section);
-  await page.waitForSelector(`#settings-window[open] .settings-${section}[data-drawn]`);
-}
+  const body = await page.waitForSelector(`#settings-window[open] .settings-${section}:is([data-drawn], :has(> .form-error[role=alert]))`, { timeout: PATIENCE / 4 });
+  assert.ok(await body.evaluate((node) => 'drawn' in node.dataset), `${section} is not drawn`);
+});
 
 export async function closeSettings(page) {
   await page.click('#settings-window > .dialog-close');
