@@ -14,6 +14,7 @@ async function set(page, values) {
   await page.locator('#settings-form .settings-advanced').evaluate((folded) => { folded.open = true; });
   for (const [name, value] of Object.entries(values)) await page.fill(`#settings-form [name=${name}]`, String(value));
   await page.click('#settings-form .primary');
+  await page.waitForSelector('#settings-dialog', { state: 'detached' }); // what is typed before goes nowhere
 }
 
 const LONG = 'Tell me a long story about a fox and a river.';

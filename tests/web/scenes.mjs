@@ -34,6 +34,7 @@ export async function sampleChat(house, page, tokenMs = 0, { ask, thought, text,
   await page.click('#settings'); // the order to the scripted engine stands in the system prompt, out of sight
   await page.fill('#settings-form [name=system]', `fake:${JSON.stringify({ text: `<think>\n${thought}\n</think>\n\n${text}`, token_ms: tokenMs })}`);
   await page.click('#settings-form .primary');
+  await page.waitForSelector('#settings-dialog', { state: 'detached' });
   await say(page, ask);
   await answered(page);
   await page.locator('.hljs-keyword').first().waitFor();
