@@ -52,6 +52,7 @@ struct posting {
     struct prompt prompt;
     struct buf sources; /* what the answer is given of its project */
     struct buf relay;   /* what is sent on where another server answers (r->model) */
+    struct buf parser;  /* of the answer's row */
     uint64_t affinity;
     int64_t most_tokens; /* of a relayed answer; -1: nothing says */
 };
@@ -314,10 +315,9 @@ static bool write_rows(struct request *r, const struct posting *p, const struct 
         out, e);
 }
 
-static bool commit(struct request *r, const struct posting *p, const char *key,
-                   struct store_posted *out, struct err *e)
+static bool commit(struct request *r, struct posting *p, const char *key, struct store_posted *out,
+                   struct err *e)
 {
-    struct buf parser = {0};
     struct stored_answer_parser about = {.format = p->prompt.format,
                                          .opens_reasoning = p->prompt.opens_reasoning,
                                          .tools = json_member(p->offered, "tools"),
@@ -332,11 +332,9 @@ static bool commit(struct request *r, const struct posting *p, const char *key,
         about.earlier_reasoning_ms = p->earlier.reasoning_ms;
         about.began_at = clock_wall_ms();
     }
-    bool ok = stored_answer_parser_json(&parser, &about) ||
-              err_set(e, ERR_NOMEM, "no memory for the answer");
-    ok = ok && write_rows(r, p, &(struct job_row){.key = key, .parser = parser.data}, out, e);
-    buf_fini(&parser);
-    return ok;
+    return (stored_answer_parser_json(&p->parser, &about) ||
+            err_set(e, ERR_NOMEM, "no memory for the answer")) &&
+           write_rows(r, p, &(struct job_row){.key = key, .parser = p->parser.data}, out, e);
 }
 
 /* Splits off the answer's reasoning when the answer continues an earlier text. */
@@ -452,7 +450,13 @@ static bool post(struct request *r, struct posting *p, struct err *e)
         recorder_notify(r->worker->run_dir, posted.message_id);
     else
         fail_at_once(r, posted.message_id, &failed);
-    return conversation_follow(r, posted.user_message_id, posted.message_id, &job, &failed);
+    return conversation_follow(r,
+                               &(struct conversation_begun){
+                                   .user_message_id = posted.user_message_id,
+                                   .message_id = posted.message_id,
+                                   .parser = p->parser.data, /* the row's loses a part at its end */
+                                   .failed = &failed},
+                               &job);
 }
 
 bool conversation_post(struct request *r, struct err *e)
@@ -465,6 +469,7 @@ bool conversation_post(struct request *r, struct err *e)
     buf_fini(&p.grammar);
     buf_fini(&p.sources);
     buf_fini(&p.relay);
+    buf_fini(&p.parser);
     conversation_resume_fini(&p.earlier);
     prompt_fini(&p.prompt);
     return ok;

@@ -97,19 +97,33 @@ static bool get_row(struct follow *f, int64_t id, struct store_message *m)
                              &(struct store_ref){.user_id = f->r->who.user_id, .id = id}, m, &e);
 }
 
-static bool send_start(struct follow *f, bool blank)
+/* An answer whose text is still to be sent, as it was when it began: its row may have ended by now,
+ * and an answer that is said to have ended without a text looks as if the model had said nothing.
+ */
+static void as_begun(struct store_message *m)
+{
+    m->status = MESSAGE_RUNNING;
+    m->content = m->reasoning = "";
+    m->tool_calls = m->error = m->error_detail = m->timings = NULL;
+    m->has_usage = false;
+    m->finished_at = 0;
+}
+
+static bool send_start(struct follow *f, bool text_follows)
 {
     struct store_message m;
     buf_clear(&f->json);
     buf_puts(&f->json, "{\"user_message\":");
     if (f->user_message_id && get_row(f, f->user_message_id, &m))
-        conversation_message_json(&f->json, &m, false);
+        conversation_message_json(&f->json, &m);
     else
         buf_puts(&f->json, "null");
     if (!get_row(f, f->message_id, &m))
         return false;
+    if (text_follows)
+        as_begun(&m);
     buf_puts(&f->json, ",\"message\":");
-    conversation_message_json(&f->json, &m, blank);
+    conversation_message_json(&f->json, &m);
     buf_putc(&f->json, '}');
     sse_event(&f->sse, "start", f->json.data, f->json.len);
     return sse_flush(&f->sse);
@@ -165,7 +179,7 @@ static void send_last(struct follow *f, const struct store_message *m, const str
         buf_putc(&f->json, '{');
     }
     buf_printf(&f->json, "%s\"message\":", failed ? "," : "");
-    conversation_message_json(&f->json, m, false);
+    conversation_message_json(&f->json, m);
     buf_putc(&f->json, '}');
     sse_event(&f->sse, failed ? "error" : "done", f->json.data, f->json.len);
     sse_flush(&f->sse);
@@ -325,18 +339,17 @@ static void fini(struct follow *f)
     buf_fini(&f->json);
 }
 
-bool conversation_follow(struct request *r, int64_t user_message_id, int64_t message_id,
-                         struct engine_job **job, const struct err *failed)
+bool conversation_follow(struct request *r, const struct conversation_begun *b,
+                         struct engine_job **job)
 {
-    struct follow f = {.r = r, .user_message_id = user_message_id, .message_id = message_id};
-    struct store_message m;
+    struct follow f = {.r = r, .user_message_id = b->user_message_id, .message_id = b->message_id};
     struct err e = {0};
     r->job = *job ? engine_job_id(*job) : 0;
     if (sse_start(&f.sse, r) && send_start(&f, true)) {
-        if (*job && get_row(&f, message_id, &m) && begin(&f, m.parser, &e))
+        if (*job && begin(&f, b->parser, &e))
             follow_job(&f, *job);
         if (!f.left)
-            end_stream(&f, record_ms(&f), failed);
+            end_stream(&f, record_ms(&f), b->failed);
     }
     engine_close(job); /* The job is detached, so the answer continues. */
     fini(&f);

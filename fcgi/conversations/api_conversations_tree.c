@@ -83,7 +83,7 @@ static bool send_version(struct request *r, int64_t id, struct err *e)
                            &(struct store_ref){.user_id = r->who.user_id, .id = id}, &m, e))
         return false;
     struct buf out = {0};
-    conversation_message_json(&out, &m, false);
+    conversation_message_json(&out, &m);
     const bool ok = !out.failed && reply_json_buf(r, 201, &out);
     buf_fini(&out);
     return ok || err_set(e, ERR_NOMEM, "no memory for the message");

@@ -52,7 +52,7 @@ static void put_short(struct buf *out, const struct store_message *m)
     struct store_message shown = *m;
     if (m->sources && cut_instructions(m->sources, &sources))
         shown.sources = sources.data;
-    conversation_message_json(out, &shown, false);
+    conversation_message_json(out, &shown);
     buf_fini(&sources);
 }
 

@@ -47,9 +47,8 @@ void conversation_json(struct buf *out, const struct store_conversation *c);
  * all others only where they stand. */
 bool conversation_put_end(struct request *r, const struct store_conversation *c, int texts,
                           struct buf *out, struct err *e);
-/* A message as the page sees it (docs/API-pages.md). blank: without its text, for a stream that
- * sends the text anew. */
-void conversation_message_json(struct buf *out, const struct store_message *m, bool blank);
+/* A message as the page sees it (docs/API-pages.md). */
+void conversation_message_json(struct buf *out, const struct store_message *m);
 /* The same for each row of a list: context is the struct buf, which holds the list from its "[" on.
  */
 bool conversation_message_list_item(void *context, const struct store_message *m);
@@ -140,8 +139,12 @@ struct conversation_place {
 bool conversation_read_results(struct request *r, const struct conversation_place *place,
                                const cJSON *list, struct conversation_results *out, struct err *e);
 
+struct conversation_begun {
+    int64_t user_message_id, message_id; /* user_message_id 0: none */
+    const char *parser;                  /* of the answer's row as it was posted */
+    const struct err *failed;            /* why there is no job */
+};
 /* Begins the stream, sends start, then what the job gives until its end, then the row as it was
- * written down. user_message_id 0: none. *job: attached to the answer's job, or NULL with *failed
- * set; it is closed. */
-bool conversation_follow(struct request *r, int64_t user_message_id, int64_t message_id,
-                         struct engine_job **job, const struct err *failed);
+ * written down. *job: attached to the answer's job, or NULL with `failed` set; it is closed. */
+bool conversation_follow(struct request *r, const struct conversation_begun *b,
+                         struct engine_job **job);

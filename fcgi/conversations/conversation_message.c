@@ -11,7 +11,7 @@ static void put_json(struct buf *out, const char *name, const char *json)
     buf_printf(out, ",\"%s\":%s", name, json ? json : "null");
 }
 
-void conversation_message_json(struct buf *out, const struct store_message *m, bool blank)
+void conversation_message_json(struct buf *out, const struct store_message *m)
 {
     buf_printf(out, "{\"id\":\"%lld\",\"conversation_id\":\"%lld\"", (long long)m->id,
                (long long)m->conversation_id);
@@ -20,9 +20,9 @@ void conversation_message_json(struct buf *out, const struct store_message *m, b
     else
         put_json(out, "parent_id", NULL);
     buf_json_member(out, "role", store_role_name(m->role));
-    buf_json_member(out, "content", blank ? "" : m->content);
-    buf_json_member(out, "reasoning", blank ? "" : m->reasoning);
-    put_json(out, "tool_calls", blank ? NULL : m->tool_calls);
+    buf_json_member(out, "content", m->content);
+    buf_json_member(out, "reasoning", m->reasoning);
+    put_json(out, "tool_calls", m->tool_calls);
     if (m->runs && strcmp(m->runs, "[]"))
         put_json(out, "runs", m->runs);
     if (m->tool_call_id)
@@ -58,6 +58,6 @@ bool conversation_message_list_item(void *context, const struct store_message *m
         return false;
     if (!buf_ends_with(out, '['))
         buf_putc(out, ',');
-    conversation_message_json(out, m, false);
+    conversation_message_json(out, m);
     return !out->failed;
 }

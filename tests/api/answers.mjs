@@ -45,5 +45,7 @@ export async function follow(response, onEvent) {
     if (error.name !== 'AbortError' && error.code !== 'UND_ERR_SOCKET' && error.message !== 'terminated') throw error;
     out.broken = true;
   }
+  const { status, content, reasoning } = out.start?.message ?? {};
+  if (out.last && status !== 'running' && content + reasoning === '' && out.content + out.reasoning !== '') throw new Error(`it began as ${status}, before its text came`);
   return out;
 }

@@ -43,13 +43,19 @@ bool fake_detached_replay(const char *folder, const char *key, int client)
     int fd = open(d.events, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    for (;;) {
+    for (bool any = false;;) {
         /* asked before reading: whatever was written before the end is still read */
         bool over = flock(fd, LOCK_SH | LOCK_NB) == 0;
         ssize_t n;
-        while ((n = read(fd, bytes, sizeof bytes)) > 0)
+        while ((n = read(fd, bytes, sizeof bytes)) > 0) {
+            any = true;
             if (send(client, bytes, (size_t)n, MSG_NOSIGNAL) != n)
                 return true;
+        }
+        if (over && !any) { /* the job made its file a moment ago, and is about to lock it */
+            close(fd);
+            return false;
+        }
         struct pollfd p = {.fd = client, .events = POLLIN};
         if (over ||
             (poll(&p, 1, LOOK_MS) > 0 && recv(client, bytes, sizeof bytes, MSG_DONTWAIT) <= 0))

@@ -86,6 +86,7 @@ test('a hung engine is told within seconds and holds up nothing that works witho
   const other = (await s.json('POST', '/api/conversations', { title: 'while it hangs' })).body;
   const kept = await follow(await s.request('POST', `/api/conversations/${other.id}/messages`, { content: 'kept' }));
   assert.equal(kept.names.at(-1), 'error');
+  assert.deepEqual([kept.start.message.status, kept.start.message.error], ['running', null], 'the end is told by the last event alone');
   assert.match(kept.last.error.message, /no heartbeat/);
   const rows = (await s.json('GET', `/api/conversations/${other.id}`)).body.messages;
   assert.deepEqual(rows.map((m) => [m.content, m.status]), [['kept', 'done'], ['', 'error']]);

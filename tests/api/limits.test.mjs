@@ -87,28 +87,30 @@ function checkRefused(r) {
 
 test('requests per minute, over all workers, with OpenAI\'s headers', async () => {
   const { key } = await makeKey({ limits: { requests_per_minute: 5 } });
-  const before = await s.metric('rate_limited_total', 'limit="requests"');
+  const before = await s.metric('rate_limited_total', 'limit="requests"'), began = Date.now();
   const first = await chat(key);
   assert.equal(first.headers.get('x-ratelimit-limit-requests'), '5');
   assert.equal(first.headers.get('x-ratelimit-remaining-requests'), '4');
   assert.match(first.headers.get('x-ratelimit-reset-requests'), /^(\d+ms|\d+s|\d+m\d+s)$/);
   assert.equal(first.headers.get('x-ratelimit-limit-tokens'), null, 'no limit, no header');
   const rest = await Promise.all(Array.from({ length: 12 }, (_, i) => (i % 2 ? chat(key) : s.json('POST', '/tokenize', { content: 'x' }, as(key)))));
-  assert.equal(rest.filter((r) => r.status === 200).length, 4);
-  rest.filter((r) => r.status !== 200).forEach(checkRefused);
-  assert.equal(await s.metric('rate_limited_total', 'limit="requests"') - before, 8);
+  const more = Math.floor((Date.now() - began) / 12000); // one of the five comes back each twelve seconds
+  const refused = rest.filter((r) => r.status !== 200);
+  assert.ok(refused.length <= 8 && refused.length >= 8 - more, `${refused.length} refused`);
+  refused.forEach(checkRefused);
+  assert.equal(await s.metric('rate_limited_total', 'limit="requests"') - before, refused.length);
   const look = await s.json('GET', '/v1/models', undefined, as(key)); // reading costs nothing
   assert.equal(look.status, 200);
-  assert.equal(look.headers.get('x-ratelimit-remaining-requests'), '0');
+  assert.ok(Number(look.headers.get('x-ratelimit-remaining-requests')) <= (Date.now() - began) / 12000);
 });
 
 test('tokens per minute: prompt and answer are taken, a debt waits', async () => {
   const { key } = await makeKey({ limits: { tokens_per_minute: 400 } });
-  const r = await chat(key);
+  const began = Date.now(), r = await chat(key);
   const used = r.body.usage.total_tokens;
   assert.equal(r.status, 200, r.text);
   const left = Number((await s.json('GET', '/v1/models', undefined, as(key))).headers.get('x-ratelimit-remaining-tokens'));
-  assert.ok(left >= 400 - used && left <= 400 - used + 20, `${left} left after ${used}`); // the minute fills meanwhile
+  assert.ok(left >= 400 - used && left <= 400 - used + 1 + (Date.now() - began) * 400 / 60000, `${left} left after ${used}`); // the minute fills meanwhile
   const long = { messages: order({ text: 'word '.repeat(300) }) };
   const { usage } = (await s.chat(long)).body;
   const small = await makeKey({ limits: { tokens_per_minute: usage.prompt_tokens + Math.floor(usage.completion_tokens / 2) } });

@@ -1,6 +1,6 @@
 // A server of the Model Context Protocol for tests, by streamable HTTP: it does what the protocol says, and in other ways what it
 // should not. `how` decides (a test changes it between two requests): sse, secret, session, version, pages, ping, list and call (what
-// to do instead: hang, rubbish, html, huge, trickle, status, redirect, drop, error, deep, many), list_until (a promise). It keeps what came.
+// to do instead: hang, rubbish, html, huge, trickle, status, redirect, drop, error, deep, many), list_until and wait_until (promises). It keeps what came.
 import http from 'node:http';
 
 const TOOLS = [
@@ -98,7 +98,7 @@ async function serve(m, request, body, response) {
   } else {
     m.calls.push(message.params);
     if (FAULTS[how.call]) { FAULTS[how.call](response, message.id); return; }
-    if (message.params.name === 'wait' && how.text === undefined) await new Promise((done) => { setTimeout(done, message.params.arguments.ms).unref(); });
+    if (message.params.name === 'wait' && how.text === undefined) await (how.wait_until ?? new Promise((done) => { setTimeout(done, message.params.arguments.ms).unref(); }));
     answer(result(m, message.params));
   }
 }

@@ -8,7 +8,7 @@ const chunk = (delta, more = {}) => `data: ${JSON.stringify({ id: 'x', object: '
 const idle = (ms) => new Promise((done) => { setTimeout(done, ms).unref(); });
 
 export class FakeUpstream {
-  knobs = {}; // status, body, hang, together, logprobs, refuseAfter, raw, words, delay, dieAfter, key, usage, head
+  knobs = {}; // status, body, hang, until (a promise), together, logprobs, refuseAfter, raw, words, delay, dieAfter, key, usage, head
   seen = []; // {path, headers, body}
   open = 0; // streams at this moment
   most = 0;
@@ -40,6 +40,7 @@ export class FakeUpstream {
     this.most = Math.max(this.most, this.open);
     res.on('close', () => { this.open--; if (!res.writableEnded) this.gone++; });
     if (k.hang) await idle(k.hang);
+    await k.until;
     for (const end = Date.now() + PATIENCE; this.most < (k.together ?? 0) && Date.now() < end;) await sleep(20); // nobody begins before all are there
     if (res.destroyed) return;
     if (k.status) {
@@ -127,7 +128,11 @@ export class FakeUpstream {
 
 /** Adds an upstream by the API and waits until the relay knows it. */
 export async function addUpstream(server, name, url, models, more = {}) {
-  const r = await server.json('POST', '/api/admin/upstreams', { name, url, models, ...more });
+  const r = await eventually(async () => { // 503: the database was locked for 5 s, on a machine that had much else to do
+    const now = await server.json('POST', '/api/admin/upstreams', { name, url, models, ...more });
+    if (now.status === 503) throw new Error(now.text);
+    return now;
+  });
   if (r.status !== 201) throw new Error(`${r.status} ${r.text}`);
   await eventually(async () => {
     const { items } = (await server.json('GET', '/api/admin/upstreams')).body;

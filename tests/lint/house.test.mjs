@@ -76,6 +76,23 @@ test("a test waits as long as all tests do", (t) => {
   assert.deepEqual(unexcused(t, bad, LEFT.own_patience), []);
 });
 
+// What made tests fail on busy machines, as far as a pattern finds it: [what, instead].
+const HASTY = [
+  [/waitForFunction/, "until(), which needs no eval"],
+  [/goto\([^\n]*#\/c\/\$\{[^\n]*\n(?:[^\n]*\n)?\s*await (?:say|ask|send)\(/, "openChat(): what is sent while a chat is read is given back"],
+  [/querySelectorAll\('\.message\.assistant'\)\.length === \d\);\n[^\n]*\banswered\(\w+\)/, "answered(page, n)"],
+  [/until\([^\n]*(?:&&[^\n]*\.toast\b|\.toast\b[^\n]*&&)/, "a wait of its own for a toast, which goes by itself"],
+  [/until\((?![^\n]*length)[^\n]*\.every\(/, "a length too: all of none are as wanted"],
+  [/^(?![^\n]*eventually)[^\n]*assert\.\w+\(await \w+\.evaluate\(\(\) => (?:navigator\.clipboard|document\.fonts)/m, "eventually() or until(): both come a moment later"],
+];
+test("a test of the page waits for what it asserts", () => {
+  const bad = ending(/^tests\/web\/.*\.test\.mjs$|^tests\/web\/scenes\.mjs$/).flatMap((f) => HASTY.flatMap(([what, instead]) => {
+    const found = what.exec(read(f));
+    return found ? [`${f}:${read(f).slice(0, found.index).split("\n").length}: use ${instead}`] : [];
+  }));
+  assert.deepEqual(bad, []);
+});
+
 test("no two files of the product have the same name", (t) => {
   const by = new Map();
   for (const f of sources.filter(product)) by.set(f.split("/").pop(), [...(by.get(f.split("/").pop()) || []), f]);

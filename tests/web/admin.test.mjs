@@ -63,7 +63,7 @@ test('load: a chart has a value for each moment, by keyboard and as a table', op
   await section('load');
   const chart = page.locator('.chart').last(); // HTTP requests: there were some
   await until(page, () => [...document.querySelectorAll('.chart-line')].some((p) => p.getAttribute('d')?.includes('M')));
-  assert.match(await chart.locator('svg').getAttribute('aria-label'), /HTTP requests per second\. all: .+ now/);
+  await eventually(async () => assert.match(await chart.locator('svg').getAttribute('aria-label'), /HTTP requests per second\. all: .+ now/));
   await chart.locator('svg').focus();
   await page.keyboard.press('ArrowLeft');
   await chart.locator('.chart-tip:not([hidden])').waitFor();
@@ -137,8 +137,11 @@ test('log and checks', opts, async () => {
   await page.getByLabel('Filter').fill('started nginx');
   await until(page, () => document.querySelectorAll('.log li:not([hidden])').length === 1);
   assert.ok(all > 3);
-  const lines = (await page.locator('.log li').allTextContents()).join('\n');
-  assert.match(lines, /method=PATCH route=\/api\/admin\/settings/);
+  const lines = await eventually(async () => {
+    const now = (await page.locator('.log li').allTextContents()).join('\n');
+    assert.match(now, /method=PATCH route=\/api\/admin\/settings/);
+    return now;
+  });
   assert.doesNotMatch(lines, /method=GET route=\/api\/admin\/(log|status) status=200/); // what the page itself asks every few seconds
   await section('checks');
   await page.locator('.checks-fine summary').click(); // what is fine is folded away

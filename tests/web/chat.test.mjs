@@ -1,8 +1,8 @@
 // The page with the demo model: chat, stop, reload in mid-answer, versions, rename, delete, search.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { lasting } from '../api/harness.mjs';
-import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
+import { eventually, lasting } from '../api/harness.mjs';
+import { answered, lastAnswer, noBrowser, openHouse, reads, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house;
@@ -14,6 +14,7 @@ async function set(page, values) {
   await page.locator('#settings-form .settings-advanced').evaluate((folded) => { folded.open = true; });
   for (const [name, value] of Object.entries(values)) await page.fill(`#settings-form [name=${name}]`, String(value));
   await page.click('#settings-form .primary');
+  await page.waitForSelector('#settings-dialog', { state: 'detached' }); // what is typed before goes nowhere
 }
 
 const LONG = 'Tell me a long story about a fox and a river.';
@@ -40,8 +41,8 @@ test('a message is answered, with its figures, and gets a row in the list', opts
   assert.equal(answer.status, 'done');
   assert.match(answer.text, /42/);
   assert.match(await lastAnswer(page).locator('.stats').textContent(), /\d+ tokens · [\d.]+ tok\/s · [\d.]+ m?s to first token/);
-  assert.equal(await page.locator('.conversation-title').first().textContent(), 'What is 17 + 25?');
-  assert.equal(await page.textContent('#title'), 'What is 17 + 25?');
+  await reads(page.locator('.conversation-title').first(), 'What is 17 + 25?'); // the title comes when the list has heard of it
+  await reads(page.locator('#title'), 'What is 17 + 25?');
   await page.context().close();
 });
 
@@ -90,14 +91,17 @@ test('a reload in mid-answer loses nothing', opts, async () => {
   const id = /#\/c\/(\w+)/.exec(page.url())[1];
   const row = await house.server.json('GET', `/api/conversations/${id}`);
   const stored = row.body.messages.find((m) => m.role === 'assistant');
-  const shown = await page.evaluate(() => document.querySelector('.message.assistant .answer').textContent);
-  assert.equal(shown.replace(/\s+/g, ''), (await page.evaluate(async (text) => {
+  const texts = () => page.evaluate(async (text) => {
     const { loadMarkdown, MarkdownView } = await import(new URL('markdown.js', document.querySelector('script[type=module]').src));
     await loadMarkdown();
     const root = document.createElement('div');
     new MarkdownView(root).finish(text);
-    return root.textContent;
-  }, stored.content)).replace(/\s+/g, ''));
+    return [document.querySelector('.message.assistant .answer'), root].map((n) => n.textContent.replace(/\s+/g, ''));
+  }, stored.content);
+  await eventually(async () => { // what had no time to be drawn is drawn later
+    const [shown, wanted] = await texts();
+    assert.equal(shown, wanted);
+  });
   await page.context().close();
 });
 

@@ -67,20 +67,20 @@ test('further models are chosen in the message box, by mouse or keyboard', opts,
 });
 
 test('one message is answered by all at once; one is stopped, the page reloaded, and each goes on by itself', opts, async () => {
-  up.knobs = { words, delay: lasting(300) };
+  up.knobs = { words: Array(400).fill('far '), delay: lasting(100) }; // it is stopped
   await send(order({ text: 'Near by, a word at a time, and for a good while yet.', token_ms: lasting(250) }));
   await until(page, () => document.querySelectorAll('.beside-column[data-status=running]').length === 3);
   assert.deepEqual(await heads(), [first, 'second', 'far-model']);
-  await until(page, () => [...document.querySelectorAll('.beside-column .answer')].every((a) => a.innerText.trim()));
+  await until(page, () => [...document.querySelectorAll('.beside-column .answer')].filter((a) => a.innerText.trim()).length === 3);
   await page.getByRole('button', { name: 'Stop far-model' }).click();
   await until(page, () => document.querySelectorAll('.beside-column')[2].dataset.status === 'stopped');
-  assert.equal(await page.locator('.beside-column[data-status=running]').count(), 2);
+  assert.equal(await page.locator('.beside-column[data-status=stopped]').count(), 1);
   await page.reload();
   await until(page, () => document.querySelectorAll('.beside-column').length === 3);
   await allDone();
   const [near, second, far] = await texts();
   assert.deepEqual([near, second], Array(2).fill('Near by, a word at a time, and for a good while yet.'));
-  assert.ok(far.startsWith('From') && far.length < words.join('').length - 1, far);
+  assert.ok(far.startsWith('far') && far.length < 1000, far);
   assert.match(await page.locator('.beside-column .beside-state').nth(1).innerText(), /\d.* s/);
   const { messages, settings, leaf_id: leaf } = await stored();
   const answers = messages.filter((m) => m.role === 'assistant');
@@ -94,13 +94,13 @@ test('one message is answered by all at once; one is stopped, the page reloaded,
 });
 
 test('one answer is used: the chat goes on with its model, and the others stay as versions, in an export too', opts, async () => {
+  const said = page.locator('.toast', { hasText: 'continues with second' }).waitFor(); // for a moment
   await page.getByRole('button', { name: 'Use the answer from second' }).click();
   await page.locator('.beside').waitFor({ state: 'detached' });
   await until(page, () => document.querySelector('.versions-text')?.textContent.endsWith('/3') && document.querySelector('#model .model-name').textContent === 'second');
-  await page.locator('.toast', { hasText: 'continues with second' }).waitFor();
+  await said;
   await send(order({ text: 'And on.' }));
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
-  assert.equal((await answered(page)).text.trim(), 'And on.');
+  assert.equal((await answered(page, 2)).text.trim(), 'And on.');
   const { messages, settings } = await stored();
   assert.deepEqual([settings.model, settings.compare, messages.at(-1).model], ['second', undefined, 'second']);
   assert.equal(messages.find((m) => m.id === messages.find((x) => x.id === messages.at(-1).parent_id).parent_id).model, 'second');
@@ -113,7 +113,8 @@ test('a model that the limit of answers at once refuses says so in its column, a
   // The title of the chat before is an answer of this user as well, while it is made.
   await house.server.logs(/\/title status=/);
   assert.equal((await house.server.json('PATCH', '/api/admin/settings', { user_max_jobs: 2 })).status, 200);
-  up.knobs = { words: ['Far.'], delay: lasting(6000) }; // whichever of the two is refused, there is no place when it is asked once more
+  let release; // whichever of the two is refused, there is no place when it is asked once more
+  up.knobs = { words: ['Far.'], until: new Promise((done) => { release = done; }) };
   await page.goto(`${house.server.url}/#/`);
   await page.waitForSelector('#welcome:not([hidden])');
   await choose('second', 'far-model');
@@ -121,6 +122,7 @@ test('a model that the limit of answers at once refuses says so in its column, a
   const refused = page.locator('.beside-slot .problem');
   await until(page, () => document.querySelectorAll('.beside-column[data-status=running]').length === 2 && document.querySelector('.beside-slot .problem'));
   assert.match(await refused.innerText(), /as many answers running as/);
+  release();
   await allDone();
   assert.equal((await house.server.json('PATCH', '/api/admin/settings', { user_max_jobs: null })).status, 200);
   await refused.getByRole('button', { name: /^Ask / }).click();
@@ -131,12 +133,14 @@ test('a model that the limit of answers at once refuses says so in its column, a
 });
 
 test('what is typed meanwhile waits for the last of them; a model that is chosen alone ends the comparison', opts, async () => {
-  up.knobs = { words: ['Far ', 'and ', 'slow.'], delay: lasting(500) };
+  let release;
+  up.knobs = { words: ['Far ', 'and ', 'slow.'], until: new Promise((done) => { release = done; }) };
   await send(order({ text: 'Quick.' }));
   await until(page, () => document.querySelectorAll('.beside-column[data-status=done]').length >= 1 && document.querySelector('.beside-column[data-status=running]'));
   await send(order({ text: 'Next.' }));
   await page.locator('#queued:not([hidden])').waitFor();
   up.knobs = { words: ['Far.'] };
+  release();
   await until(page, () => [...document.querySelectorAll('.beside-column .answer')].map((a) => a.innerText.trim()).includes('Next.'));
   await until(page, () => [...document.querySelectorAll('.beside')].at(-1).querySelectorAll('.beside-column[data-status=done]').length === 3);
   const { messages } = await stored();
@@ -145,7 +149,7 @@ test('what is typed meanwhile waits for the last of them; a model that is chosen
   await page.click('#model');
   await page.getByRole('menuitemradio', { name: /far-model/ }).click();
   await page.locator('.beside').waitFor({ state: 'detached' });
-  assert.equal((await stored()).settings.compare, undefined);
+  await eventually(async () => assert.equal((await stored()).settings.compare, undefined));
 });
 
 test('on a phone the answers are a strip with a button for each', opts, async () => {

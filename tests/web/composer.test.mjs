@@ -116,8 +116,7 @@ test('a message written while an answer runs waits, can be taken back, and goes 
   await page.press('#composer-text', 'Enter');
   await page.waitForSelector('#queued:not([hidden])');
   assert.ok(await page.isVisible('#stop'), 'the answer can still be stopped');
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
-  assert.equal((await answered(page)).text.trim(), 'The second.');
+  assert.equal((await answered(page, 2)).text.trim(), 'The second.');
   assert.ok(await page.isHidden('#queued'));
   const { messages } = await stored();
   assert.deepEqual(messages.map((m) => m.status), ['done', 'done', 'done', 'done']);
@@ -196,6 +195,7 @@ test('Ctrl-K finds chats, actions and settings, by keyboard alone', opts, async 
   await house.server.json('PATCH', `/api/conversations/${id}`, { title: 'Quokka habits' });
   await fresh();
   await page.keyboard.press('Control+k');
+  await page.waitForSelector('#palette[open]'); // its module comes with the first key
   await page.keyboard.type('quokka');
   await until(page, () => document.querySelector('#palette [aria-selected=true]')?.textContent.startsWith('Quokka habits'));
   await page.keyboard.press('Enter');

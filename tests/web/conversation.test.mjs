@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { lasting } from '../api/harness.mjs';
-import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
+import { answered, lastAnswer, noBrowser, openChat, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page;
@@ -79,15 +79,13 @@ test('versions are walked by keyboard', opts, async () => {
 test('calls are cards; a pasted result answers them', opts, async () => {
   const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }];
   const { body } = await house.server.json('POST', '/api/conversations', { settings: { tools, thinking: false } });
-  await page.goto(`${house.server.url}/#/c/${body.id}`);
-  await until(page, `location.hash.endsWith('${body.id}')`);
+  await openChat(page, house, body.id);
   await say(page, order({ text: '<tool_call>\n{"name": "weather", "arguments": {"city": "<b>Rome</b>"}}\n</tool_call>' }));
   await answered(page);
   assert.match(await page.textContent('.call pre'), /"city": "<b>Rome<\/b>"/);
   await page.fill('.call-form textarea', order({ text: 'It is warm.' }));
   await page.click('.call-form .primary');
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
-  assert.equal((await answered(page)).text.trim(), 'It is warm.');
+  assert.equal((await answered(page, 2)).text.trim(), 'It is warm.');
   assert.equal(await page.locator('.call-form').count(), 0);
   assert.match(await page.locator('.call pre').nth(1).textContent(), /It is warm/);
   await page.reload();
@@ -103,8 +101,7 @@ test('another device: a message appears and its answer grows; what is deleted go
   await there.goto(page.url());
   await there.waitForSelector('.message.assistant');
   await say(page, order({ text: 'Seen from afar.', token_ms: lasting(100) }));
-  await until(there, () => document.querySelectorAll('.message.assistant').length === 2);
-  assert.deepEqual(await answered(there), await answered(page));
+  assert.deepEqual(await answered(there, 2), await answered(page, 2));
   const { messages } = await conversation();
   await house.server.json('DELETE', `/api/messages/${messages[2].id}`);
   await until(there, () => document.querySelectorAll('.message.assistant').length === 1);
@@ -196,6 +193,29 @@ test('an answer is read once, though a look at what is new takes it up before it
   assert.equal(await page.locator('.message').count(), 4);
 });
 
+test('an answer that had ended when its stream was asked for is at no moment one without words', opts, async () => {
+  await fresh();
+  await say(page, order({ text: 'Ended.' }));
+  await answered(page);
+  const { id } = await conversation();
+  await fresh();
+  await page.evaluate(() => {
+    window.empty = 0;
+    new MutationObserver(() => {
+      const answer = document.querySelector('.message.assistant');
+      if (answer && answer.dataset.status !== 'running' && !answer.querySelector('.answer').textContent) window.empty++;
+    }).observe(document.querySelector('#thread'), { subtree: true, childList: true, characterData: true, attributes: true });
+  });
+  await page.route(/conversations\/\d+\?texts/, async (route) => {
+    const reply = await route.fetch(), json = await reply.json();
+    Object.assign(json.messages.at(-1), { status: 'running', content: '' }); // as it was a moment before
+    await route.fulfill({ response: reply, json });
+  }, { times: 1 });
+  await openChat(page, house, id);
+  assert.equal((await answered(page)).text.trim(), 'Ended.');
+  assert.equal(await page.evaluate(() => window.empty), 0);
+});
+
 test('a version that was chosen is not taken back by what was asked before', opts, async () => {
   await fresh();
   await say(page, order({ text: 'A version.' }));
@@ -262,8 +282,7 @@ test('a second click, a second Enter: one chat, one message', opts, async () => 
   await fresh();
   const before = await made();
   await page.locator('.suggestion', { hasText: 'Hello there' }).dblclick();
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 1);
-  await answered(page);
+  await answered(page, 1);
   assert.equal(await made(), before + 1);
   assert.equal((await conversation()).messages.length, 2);
   await house.server.json('PATCH', '/api/admin/settings', { suggestions: '' });

@@ -2,6 +2,7 @@
 // a finger hits.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { eventually } from '../api/harness.mjs';
 import { axe, RULES } from './axe.mjs';
 import { answered, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
 
@@ -90,7 +91,6 @@ async function finger(page, places, ms = 16, lift = true) {
 }
 const way = (x0, x1, y, n = 8) => Array.from({ length: n + 1 }, (_, i) => [x0 + ((x1 - x0) * i) / n, y]);
 const shown = (page) => page.evaluate(() => !document.querySelector('#app').classList.contains('side-hidden'));
-const left = (page) => page.evaluate(() => document.querySelector('#sidebar').getBoundingClientRect().left);
 const settled = (page, open) => until(page, open
   ? () => document.querySelector('#sidebar').getBoundingClientRect().left === 0 && !document.querySelector('#app').matches('.side-hidden, .is-dragged')
   : () => document.querySelector('#sidebar').getBoundingClientRect().right <= 0 && document.querySelector('#app').matches('.side-hidden:not(.is-dragged)'));
@@ -147,11 +147,14 @@ test('ways up and down scroll, code keeps its own ways sideways, a tap stays a t
   await until(page, () => document.querySelector('#scroller').scrollTop > 100);
   assert.equal(await shown(page), false);
   await finger(page, way(6, 250, 400), 16);
-  assert.equal(await left(page), 0); // at once
-  assert.equal(await shown(page), true);
+  assert.equal(await eventually(async () => {
+    const at = await page.evaluate(() => (document.querySelector('#app').matches('.side-hidden, .is-dragged') ? null : document.querySelector('#sidebar').getBoundingClientRect().left));
+    assert.notEqual(at, null);
+    return at;
+  }, 20), 0); // at once
   const row = await page.locator('.conversation-link').first().boundingBox();
   await (await finger(page, way(row.x + 200, row.x + 20, row.y + 20), 16, false))(300); // over a row: it is not opened
-  assert.equal(await shown(page), false);
+  await until(page, () => document.querySelector('#app').matches('.side-hidden'));
   const here = page.url();
   await page.waitForTimeout(100);
   assert.equal(page.url(), here);
@@ -168,6 +171,7 @@ test('the buttons for what is selected are 44 pixels large on a phone, and none 
     await settled(page, true);
     await page.locator('.conversation-more').first().tap();
     await page.locator('.menu .i-select').tap();
+    await page.waitForSelector('#selection:not([hidden])'); // a tap is a click a moment later
     const boxes = await page.$$eval('#selection button', (all) => all.map((n) => { const { x, y, width: w, height: h } = n.getBoundingClientRect(); return { name: n.ariaLabel, x, y, w, h }; }));
     assert.equal(boxes.length, 7);
     assert.deepEqual(boxes.filter((b) => b.w < 44 || b.h < 44), []);
@@ -183,6 +187,7 @@ test('a tablet in French: the list says its words in one line, its buttons stand
   assert.equal((await page.locator('#new-chat').boundingBox()).height, 44);
   await page.locator('.conversation-more').first().tap();
   await page.locator('.menu .i-select').tap();
+  await page.waitForSelector('#selection:not([hidden])');
   const tops = await page.$$eval('#selection button', (all) => all.slice(1).map((n) => n.getBoundingClientRect().y));
   assert.equal(new Set(tops).size, 1);
   await page.locator('#selection button').first().tap();

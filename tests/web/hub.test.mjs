@@ -1,7 +1,7 @@
 // The search on the hub on the admin's page: what runs here is seen beside each model, and one press downloads it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { demo } from '../api/harness.mjs';
+import { demo, eventually } from '../api/harness.mjs';
 import { modelFiles, startHub } from '../cli/hub.mjs';
 import { noBrowser, openHouse } from './page.mjs';
 
@@ -25,11 +25,11 @@ test('a word finds models, each says whether it runs and how fast, and one is do
   assert.match(await rows.nth(0).innerText(), /lab\/tiny\n.*MB · 1,000 downloads\nFits\nabout [\d.,]+–[\d.,]+ tokens\/s\nDownload/);
   assert.match(await rows.nth(1).innerText(), /lab\/tiny-other\n[^]*Not supported/);
   assert.equal(await rows.nth(1).getByRole('button').count(), 0, 'what can\'t run is not offered');
-  hub.fault = (req) => (req.method === 'GET' && /safetensors/.test(req.url) ? { slow: 4000 } : null);
+  hub.fault = (req) => (req.method === 'GET' && /safetensors/.test(req.url) ? { slow: 1000 } : null);
   await page.getByRole('button', { name: 'Download hf.co/lab/tiny' }).click();
   await page.getByText('Downloading hf.co/lab/tiny…').waitFor();
   await page.locator('.pull progress[value]').waitFor();
-  assert.ok(await rows.nth(0).getByRole('button').isDisabled(), 'one at a time');
+  await eventually(async () => assert.ok(await rows.nth(0).getByRole('button').isDisabled(), 'one at a time'));
   hub.fault = () => null;
   await page.getByRole('button', { name: 'Cancel download' }).click();
   await page.getByText('Files received so far are kept').waitFor();

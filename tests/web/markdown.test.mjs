@@ -62,8 +62,8 @@ test('tables, tasks, formulas, code, links and pictures', opts, async () => {
   await answer.locator('.hljs-keyword').first().waitFor();
   await answer.locator('.math.display .katex-html').waitFor();
   assert.deepEqual([...new Set(libraries)].filter((l) => l.endsWith('js')).sort(), ['highlight.min.js', 'katex.min.js']);
-  assert.equal(await answer.locator('.math .katex').count(), 2, '$5 and $6 is money');
-  assert.ok(await page.evaluate(() => document.fonts.check('16px KaTeX_Math')), 'the fonts are our own');
+  await eventually(async () => assert.equal(await answer.locator('.math .katex').count(), 2, '$5 and $6 is money'));
+  await until(page, () => document.fonts.check('16px KaTeX_Math')); // the fonts are our own
   assert.deepEqual(await answer.locator('a').evaluateAll((all) => all.map((a) => [a.textContent, a.href, a.target, a.rel.includes('noreferrer')])), [
     ['link', 'https://example.org/a?b=1', '_blank', true], ['a cat', 'https://example.org/cat.png', '_blank', true],
     ['below', 'https://example.org/below', '_blank', true]]);
@@ -79,7 +79,7 @@ test('tables, tasks, formulas, code, links and pictures', opts, async () => {
 test('code is copied as it is, and wraps when asked', opts, async () => {
   const box = lastAnswer(page).locator('.code');
   await box.locator('[data-code=copy]').click();
-  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'def f(x):\n    return x  # comment\n');
+  await eventually(async () => assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'def f(x):\n    return x  # comment\n'));
   const wrap = box.locator('[data-code=wrap]');
   await wrap.click();
   assert.equal(await wrap.getAttribute('aria-pressed'), 'true');

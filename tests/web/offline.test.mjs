@@ -112,7 +112,7 @@ test('new code runs at once, with the network, and nothing of the old version is
   assert.equal(await page.evaluate(() => globalThis.isNew), 2);
   const old = async () => (await kept('page')).filter((u) => u.startsWith('/v/') && !u.startsWith(`/v/${version}/`));
   await eventually(async () => assert.deepEqual(await old(), []));
-  assert.ok((await kept('page')).includes(`/v/${version}/js/theme.js`));
+  await waitKept('page', `/v/${version}/js/theme.js`);
 });
 
 test('turned off, nothing is left; on again, and signed out, no chat is', opts, async () => {
@@ -187,7 +187,7 @@ test('without the server list and chats are read, with the newest code', opts, a
   await page.reload();
   await page.waitForSelector('.message.assistant .answer strong');
   assert.equal(await page.textContent('.message.assistant .answer'), 'The fox is red.');
-  assert.equal(await page.locator('.conversation').count() > 0, true);
+  await page.locator('.conversation').first().waitFor();
   assert.equal(await page.evaluate(() => globalThis.isNew), 2);
   await until(page, () => document.querySelector('#engine').dataset.state === 'down');
   if (process.env.SLUICE_PICTURES) await page.screenshot({ path: path.join(process.env.SLUICE_PICTURES, 'offline.png') });

@@ -1,6 +1,7 @@
 // A browser on the page of a running server: shared by the page's tests.
+import assert from 'node:assert/strict';
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import { eventually, load, PATIENCE, start } from '../api/harness.mjs';
+import { eventually, load, PATIENCE, sleep, start } from '../api/harness.mjs';
 
 // The browser without its windows first: the same engine for a third less of the processor.
 const places = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
@@ -10,6 +11,9 @@ export const executablePath = places.find((file) => existsSync(file) && !isSnap(
 const quiet = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync'];
 
+// To find tests that look too early or too late: each answer of the API comes, or each step of a test is taken, so many ms later.
+const late = Number(process.env.SLUICE_TEST_LATE_MS ?? 0), slowMo = Number(process.env.SLUICE_TEST_SLOW_MS ?? 0);
+
 /** Why the page's tests cannot run here, or false. */
 export const noBrowser = executablePath ? false : 'no Chromium or Chrome on this machine (a snap cannot be driven)';
 
@@ -17,11 +21,12 @@ export const noBrowser = executablePath ? false : 'no Chromium or Chrome on this
 export async function openHouse(options) {
   const server = await start(options);
   const { default: playwright } = await load('playwright-core');
-  const browser = await playwright.chromium.launch({ executablePath, args: quiet, timeout: PATIENCE });
+  const browser = await playwright.chromium.launch({ executablePath, args: quiet, timeout: PATIENCE, slowMo });
   const open = browser.newContext.bind(browser);
   browser.newContext = async (options) => {
     const context = await open(options);
     context.setDefaultTimeout(PATIENCE);
+    if (late) await context.route('**/api/**', async (route) => { await sleep(late); await route.fallback().catch(() => {}); });
     return context;
   };
   const problems = [];
@@ -58,6 +63,17 @@ export async function openHouse(options) {
 /** Polls a condition in the page. (Playwright's own waitForFunction needs eval, which the page's policy forbids.) */
 export const until = (page, condition) => eventually(async () => { if (!await page.evaluate(condition)) throw new Error(`never: ${condition}`); }, 20);
 
+/** Waits until what is found there has this text, or one that fits; gives it. */
+export const reads = (where, text) => eventually(async () => {
+  const now = (await where.textContent()).trim();
+  if (typeof text === 'string') assert.equal(now, text);
+  else assert.match(now, text);
+  return now;
+}, 20);
+
+/** Waits until what a function of the test gives is as expected. */
+export const becomes = (what, expected) => eventually(async () => assert.deepEqual(await what(), expected), 20);
+
 /** Waits until nothing fades or slides in any more; what turns for ever may. */
 export const still = (page) => until(page, async () => {
   await new Promise((drawn) => { requestAnimationFrame(() => requestAnimationFrame(drawn)); });
@@ -80,21 +96,28 @@ export function lastAnswer(page) {
   return page.locator('.message.assistant').last();
 }
 
-/** Waits for the last answer's end; gives its status and text. */
-export async function answered(page) {
-  await until(page, () => {
-    const all = document.querySelectorAll('.message.assistant');
-    return all.length && all[all.length - 1].dataset.status !== 'running';
+/** Waits until that many answers are shown and the last has ended; gives its status and text as they were at one moment. */
+export const answered = (page, n = 1) => eventually(async () => {
+  const last = await page.evaluate(() => {
+    const all = [...document.querySelectorAll('.message.assistant')];
+    return { n: all.length, status: all.at(-1)?.dataset.status, text: all.at(-1)?.querySelector('.answer').innerText };
   });
-  const last = lastAnswer(page);
-  return { status: await last.getAttribute('data-status'), text: await last.locator('.answer').innerText() };
+  assert.ok(last.n >= n && last.status !== 'running', `${n} answers, the last ended: ${JSON.stringify(last)}`);
+  return { status: last.status, text: last.text };
+}, 20);
+
+/** Goes to a chat by its address, and waits until it is open: what is sent while one is read is given back. */
+export async function openChat(page, house, id) {
+  await page.goto(`${house.server.url}/#/c/${id}`);
+  await page.waitForSelector(`#thread[data-chat="${id}"]`, { state: 'attached' });
 }
 
 /** Opens a section of the settings window by its address, and waits until it is drawn. */
-export async function openSettings(page, section) {
+export const openSettings = (page, section) => eventually(async () => { // again where the server was too busy to say what is in it
   await page.evaluate((name) => { location.hash = `#settings/${name}`; }, section);
-  await page.waitForSelector(`#settings-window[open] .settings-${section}[data-drawn]`);
-}
+  const body = await page.waitForSelector(`#settings-window[open] .settings-${section}:is([data-drawn], :has(> .form-error[role=alert]))`, { timeout: PATIENCE / 4 });
+  assert.ok(await body.evaluate((node) => 'drawn' in node.dataset), `${section} is not drawn`);
+});
 
 export async function closeSettings(page) {
   await page.click('#settings-window > .dialog-close');

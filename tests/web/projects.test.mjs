@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { eventually } from '../api/harness.mjs';
-import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
+import { answered, becomes, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page;
@@ -28,7 +28,6 @@ const inFolder = () => page.locator('.project-chat a').allInnerTexts();
 const listed = () => page.locator('.conversation-title').allInnerTexts();
 const count = (name) => folder(name).locator('.project-count').innerText();
 const row = (title) => page.locator('.conversation', { has: page.locator('.conversation-title', { hasText: title }) });
-const becomes = (what, expected) => eventually(async () => assert.deepEqual(await what(), expected));
 const projectMenu = async (name, icon) => {
   await folder(name).hover();
   await folder(name).locator('.icon-button').click();
@@ -105,7 +104,7 @@ test('chats are moved by menu with undo, many at once, and by dragging, in and o
   await page.locator('.menu button:has(.i-folder)').click();
   await page.locator('.menu button', { hasText: 'Birds' }).click();
   await becomes(() => count('Birds'), '2');
-  assert.ok(!(await listed()).includes('Herons'));
+  await becomes(async () => (await listed()).includes('Herons'), false);
   await page.click('.toast-action');
   await becomes(() => count('Birds'), '1');
   await becomes(async () => (await listed()).includes('Herons'), true);
@@ -113,8 +112,8 @@ test('chats are moved by menu with undo, many at once, and by dragging, in and o
   await page.locator('#selection .icon-button:has(.i-folder)').click();
   await page.locator('.menu button', { hasText: 'Birds' }).click();
   await becomes(() => count('Birds'), '3');
-  assert.deepEqual(await listed(), ['Unrelated']);
-  assert.equal(await page.locator('#selection').isHidden(), true);
+  await becomes(listed, ['Unrelated']);
+  await becomes(() => page.locator('#selection').isHidden(), true);
   await row('Unrelated').locator('.conversation-link').dragTo(folder('Birds'));
   await becomes(() => count('Birds'), '4');
   await becomes(listed, []);
@@ -129,11 +128,18 @@ test('the keyboard reaches all of it, and the palette knows projects', opts, asy
   await opener.focus();
   await page.keyboard.press('ArrowLeft');
   assert.equal(await opener.getAttribute('aria-expanded'), 'false');
+  let release; // opened again, its rows are read anew: they stay meanwhile, with the focus
+  const held = new Promise((done) => { release = done; });
+  await page.route('**/api/conversations?project=*', async (route) => { await held; await route.continue(); }, { times: 1 });
   await page.keyboard.press('ArrowRight');
   await becomes(() => opener.getAttribute('aria-expanded'), 'true');
   await page.locator('.project-chat a').first().waitFor();
   await page.keyboard.press('ArrowDown');
-  assert.equal(await page.evaluate(() => document.activeElement.matches('.project-chat a')), true);
+  const onRow = () => page.evaluate(() => document.activeElement.matches('.project-chat a'));
+  assert.equal(await onRow(), true);
+  await page.waitForTimeout(200); // longer than until shapes would stand there
+  assert.equal(await onRow(), true);
+  release();
   await page.locator('.project-chat', { hasText: /Where did|Beside/ }).locator('.icon-button').focus();
   await page.keyboard.press('Enter');
   await page.locator('.menu button:has(.i-edit)').click();

@@ -1,7 +1,7 @@
 // Who reaches what: fingers on a phone, and a keyboard without a mouse. (axe: axe.test.mjs)
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { answered, lastAnswer, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
+import { answered, lastAnswer, noBrowser, openHouse, openSettings, order, say, still, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 const FINGER = 44; // pixels
@@ -12,6 +12,7 @@ after(async () => { await house?.close(); });
 
 /** Buttons, fields and rows that can be pressed and are smaller than a finger; within text they may be. */
 async function small(page, where) {
+  await still(page); // what comes in grows
   return page.evaluate(([least, name]) => [...document.querySelectorAll('button, summary, select, input, [role=option], [role=menuitem], .conversation-link, .admin-link, .tile')]
     .filter((n) => n.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && !n.closest('.sr, [inert], .prose p, .prose li, .log-text'))
     .map((n) => ({ n, box: (n.closest('label') || n).getBoundingClientRect() }))
@@ -123,7 +124,7 @@ test('a dialog has a head and a foot that stay, and a cross', opts, async () => 
   await page.click('#settings');
   await page.waitForSelector('#settings-dialog[open]');
   const places = () => page.evaluate(() => ['h2', '.dialog-close', 'form > .dialog-row'].map((s) => Math.round(document.querySelector(`#settings-dialog ${s}`).getBoundingClientRect().top)));
-  await page.waitForTimeout(250); // it has come in
+  await still(page); // it has come in
   const before = await places();
   await page.evaluate(() => { document.querySelector('#settings-dialog').scrollTop = 300; });
   assert.deepEqual(await places(), before);
@@ -137,6 +138,8 @@ test('short words stand off the message box, over the chat', opts, async () => {
   await say(page, order({ text: 'Yes.' }));
   await answered(page);
   await lastAnswer(page).locator('.act-copy').click();
+  await page.locator('.toast').hover(); // what is pointed at stays
+  await still(page);
   const toast = await page.locator('.toast').boundingBox();
   const dock = await page.locator('.dock').boundingBox();
   const main = await page.locator('.main').boundingBox();
@@ -242,7 +245,7 @@ test('who wants less motion gets none', opts, async () => {
     });
     await page.click('#theme');
     await page.waitForSelector('[role=menu]');
-    if (reducedMotion !== 'reduce') await page.waitForFunction(() => window.began > 0);
+    if (reducedMotion !== 'reduce') await until(page, () => window.began > 0);
     const n = await page.evaluate(() => new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(() => done(window.began))); }));
     await page.context().close();
     return n;

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { startMcp } from '../api/mcp_server.mjs';
 import { reader } from './heard.mjs';
-import { noBrowser, openHouse, order, until } from './page.mjs';
+import { noBrowser, openChat, openHouse, order, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page, mcp, r;
@@ -158,16 +158,18 @@ test('a project with a file: its window, what is uploaded, and the list', opts, 
 test('a tool asks: it is said, the card tells what it is for, and the focus stays in the card', opts, async () => {
   await house.server.json('POST', '/api/tool-servers', { name: 'calc', url: mcp.url, everyone: true });
   const { id } = (await house.server.json('POST', '/api/conversations', { title: 'A wait', settings: { tool_servers: ['calc'] } })).body;
-  await page.goto(`${house.server.url}/#/c/${id}`);
-  await until(page, () => document.querySelector('#title').textContent === 'A wait');
+  await openChat(page, house, id);
   await page.focus('#composer-text');
-  await ask({ steps: [`<tool_call>\n${JSON.stringify({ name: 'calc_wait', arguments: { ms: 300 } })}\n</tool_call>`, 'Waited.'] });
+  let release;
+  mcp.how = { wait_until: new Promise((done) => { release = done; }) };
+  await ask({ steps: [`<tool_call>\n${JSON.stringify({ name: 'calc_wait', arguments: { ms: 1 } })}\n</tool_call>`, 'Waited.'] });
   await r.hears(/Allow .*wait/);
   await r.to('button', 'Allow once', 'Shift+Tab');
   assert.deepEqual(await r.of('.call-ask'), { role: 'group', name: 'Allow wait?' });
   await r.press('Enter');
   await until(page, () => document.querySelector('.call-running'));
   assert.ok(await page.evaluate(() => document.querySelector('.calls').contains(document.activeElement)), JSON.stringify(await r.focus()));
+  release();
   await r.hears(/Answer finished. Waited/);
   await until(page, () => document.activeElement !== document.body);
 });

@@ -1,7 +1,7 @@
 // Every page and dialog, one after the other: what axe looks at, and what screenshots.mjs takes. Menus and the admin's
 // sections are walked as they are found, so that what is added there comes here by itself; the rest is a line in EXTRA.
 import { startMcp } from '../api/mcp_server.mjs';
-import { answered, closeSettings, openSettings, order, say, still, until } from './page.mjs';
+import { answered, closeSettings, openChat, openSettings, order, say, still, until } from './page.mjs';
 
 /** An answer with all that Markdown has. */
 export const SAMPLE = `## Tides in one page
@@ -34,6 +34,7 @@ export async function sampleChat(house, page, tokenMs = 0, { ask, thought, text,
   await page.click('#settings'); // the order to the scripted engine stands in the system prompt, out of sight
   await page.fill('#settings-form [name=system]', `fake:${JSON.stringify({ text: `<think>\n${thought}\n</think>\n\n${text}`, token_ms: tokenMs })}`);
   await page.click('#settings-form .primary');
+  await page.waitForSelector('#settings-dialog', { state: 'detached' });
   await say(page, ask);
   await answered(page);
   await page.locator('.hljs-keyword').first().waitFor();
@@ -143,8 +144,7 @@ async function* troubles(house, page) {
   try {
     if (!(await house.server.json('GET', '/api/tool-servers')).body.items.length) await house.server.json('POST', '/api/tool-servers', { name: 'calc', url: mcp.url, everyone: true });
     const { id } = (await house.server.json('POST', '/api/conversations', { title: 'Adding up', settings: { tool_servers: ['calc'] } })).body;
-    await page.goto(`${house.server.url}/#/c/${id}`);
-    await until(page, `document.querySelector('#title').textContent === 'Adding up'`);
+    await openChat(page, house, id);
     await say(page, order({ text: '<tool_call>\n{"name": "calc_wipe_disk", "arguments": {}}\n</tool_call>\n<tool_call>\n{"name": "unknown", "arguments": {"a": 1}}\n</tool_call>' }));
     await page.waitForSelector('.call-ask');
     yield { name: 'tool-card', page };

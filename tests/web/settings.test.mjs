@@ -1,8 +1,9 @@
 // Settings: where values come from, presets, defaults, the server's words at the field; prompts, slash commands, the meter.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { eventually } from '../api/harness.mjs';
 import { axe, RULES } from './axe.mjs';
-import { answered, closeSettings, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
+import { answered, becomes, closeSettings, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page;
@@ -243,15 +244,17 @@ test('chat defaults and usage', opts, async () => {
   await openSettings(page, 'chat');
   await page.fill('[name=system]', 'Be brief.');
   await page.click('#settings-form .primary');
-  await page.locator('.toast').waitFor();
-  assert.equal((await house.server.json('GET', '/api/defaults')).body.system, 'Be brief.');
+  await becomes(async () => (await house.server.json('GET', '/api/defaults')).body.system, 'Be brief.');
   await house.server.json('PATCH', '/api/defaults', { system: null });
-  await openSettings(page, 'usage');
   const bars = page.locator('.bars');
+  await eventually(async () => { // what was used is written after the answers
+    await openSettings(page, 'usage');
+    const said = await bars.getAttribute('aria-label');
+    const { items } = (await house.server.json('GET', '/api/usage')).body;
+    const sum = items.reduce((n, u) => n + u.prompt_tokens + u.completion_tokens, 0);
+    assert.match(said, new RegExp(`: ${sum.toLocaleString('en')} tokens on the last day`));
+  });
   assert.equal(await bars.locator('.bars-hit').count(), 30);
-  const { items } = (await house.server.json('GET', '/api/usage')).body;
-  const sum = items.reduce((n, u) => n + u.prompt_tokens + u.completion_tokens, 0);
-  assert.match(await bars.getAttribute('aria-label'), new RegExp(`: ${sum.toLocaleString('en')} tokens on the last day`));
   await closeSettings(page);
 });
 

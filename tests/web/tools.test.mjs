@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import { load, top } from '../api/harness.mjs';
 import { startMcp } from '../api/mcp_server.mjs';
 import { FakePeer } from '../api/oauth_rig.mjs';
-import { answered, closeSettings, noBrowser, openHouse, openSettings, order, say, still, until } from './page.mjs';
+import { answered, closeSettings, noBrowser, openChat, openHouse, openSettings, order, reads, say, still, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 const pictures = process.env.SLUICE_PICTURES;
@@ -75,8 +75,7 @@ test('a call asks, is allowed, and its result goes to the model; a reload shows 
   await page.reload();
   await page.waitForSelector('.call-ask');
   await page.getByRole('button', { name: 'Allow once' }).click();
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
-  assert.equal((await answered(page)).text.trim(), 'It is 42.');
+  assert.equal((await answered(page, 2)).text.trim(), 'It is 42.');
   assert.deepEqual(mcp.calls, [{ name: 'add', arguments: { a: 2, b: 40 } }]);
   assert.equal(await page.textContent('.call-result pre'), '42');
   await picture('tools-done');
@@ -93,8 +92,7 @@ test('a tool that is always allowed runs by itself, until one is asked again', o
   const twice = () => order({ steps: [calling(['calc_add', { a: 1, b: 1 }]), calling(['calc_add', { a: 2, b: 2 }]), 'Four.'] });
   await say(page, twice());
   await page.getByRole('button', { name: 'Always allow' }).click();
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 3);
-  assert.equal((await answered(page)).text.trim(), 'Four.');
+  assert.equal((await answered(page, 3)).text.trim(), 'Four.');
   assert.deepEqual(mcp.calls.slice(-2).map((c) => c.arguments.a), [1, 2]);
   const file = (await house.server.json('GET', `/api/export?format=json&conversation=${(await stored()).id}`)).body;
   Object.assign(file.conversations[0], { key: 'crafted', title: 'crafted', leaf: 2 });
@@ -161,8 +159,7 @@ test('two calls: one is denied, one fails; the model hears of both', opts, async
   await cards().first().getByRole('button', { name: 'Don’t allow' }).click();
   await until(page, () => document.querySelector('.call-state')?.textContent === 'not allowed · 0 ms');
   await cards().nth(1).getByRole('button', { name: 'Allow once' }).click();
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
-  assert.equal((await answered(page)).text.trim(), 'I give up.');
+  assert.equal((await answered(page, 2)).text.trim(), 'I give up.');
   assert.deepEqual((await stored()).messages.filter((m) => m.role === 'tool').map((m) => m.timings.run.state), ['refused', 'failed']);
   assert.ok(!mcp.calls.some((c) => c.name === 'wipe.disk'));
 });
@@ -172,7 +169,7 @@ test('a call that runs shows for how long, can be stopped, and then a button goe
   await choose('calc');
   await say(page, order({ steps: [calling(['calc_wait', { ms: 60000 }]), 'Stopped, I see.'] }));
   await page.getByRole('button', { name: 'Allow once' }).click();
-  await until(page, () => /Running for 1 second/.test(document.querySelector('.call-time')?.textContent));
+  await until(page, () => /Running for [1-9]\d* second/.test(document.querySelector('.call-time')?.textContent));
   await picture('tools-running');
   await page.getByRole('button', { name: 'Stop', exact: true }).first().click();
   await page.getByRole('button', { name: 'Continue' }).waitFor();
@@ -180,15 +177,13 @@ test('a call that runs shows for how long, can be stopped, and then a button goe
   assert.equal(await page.locator('.message.assistant').count(), 1, 'nothing goes on by itself');
   await page.reload();
   await page.getByRole('button', { name: 'Continue' }).click();
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
-  assert.equal((await answered(page)).text.trim(), 'Stopped, I see.');
+  assert.equal((await answered(page, 2)).text.trim(), 'Stopped, I see.');
 });
 
 test('calls of servers and calls that are answered by hand, in one answer', opts, async () => {
   const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }];
   const { body } = await house.server.json('POST', '/api/conversations', { settings: { tools, tool_servers: ['calc'], thinking: false } });
-  await page.goto(`${house.server.url}/#/c/${body.id}`);
-  await until(page, `location.hash.endsWith('${body.id}')`);
+  await openChat(page, house, body.id);
   await say(page, order({ steps: [calling(['weather', { city: 'Rome' }], ['calc_add', { a: 1, b: 2 }]), 'Both.'] }));
   await page.waitForSelector('.call-form');
   await page.fill('.call-form textarea', 'sunny');
@@ -196,7 +191,7 @@ test('calls of servers and calls that are answered by hand, in one answer', opts
   await until(page, () => document.querySelectorAll('.call-result').length === 1);
   assert.equal(await page.inputValue('.call-form textarea'), 'sunny', 'what was typed stays');
   await page.click('.call-form .primary');
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
+  await answered(page, 2);
   assert.deepEqual((await stored()).messages.filter((m) => m.role === 'tool').map((m) => m.content), ['sunny', '3']);
 });
 
@@ -211,8 +206,7 @@ test('what a server writes is text: in names, descriptions, results', opts, asyn
   await choose('calc');
   await say(page, order({ steps: [calling(['calc_evil', { x: evil }]), 'Nice try.'] }));
   await page.getByRole('button', { name: 'Allow once' }).click();
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
-  await answered(page);
+  await answered(page, 2);
   assert.equal(await page.textContent('.call-result pre'), evil);
   assert.equal(await page.evaluate(() => window.__pwned), undefined);
   assert.equal(await page.locator('.call img').count(), 0);
@@ -238,8 +232,7 @@ test('by keyboard alone, and clean for axe in both themes, on a phone in German 
   }
   await page.getByRole('button', { name: 'Allow once' }).focus();
   await page.keyboard.press('Enter');
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
-  await answered(page);
+  await answered(page, 2);
   await still(page); // new text appears gently
   await clean(page, 'result');
   const phone = await house.page({ viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true, locale: 'de-DE', colorScheme: 'dark' });
@@ -274,14 +267,13 @@ test('a program that the server\'s file names is offered by an admin, and runs',
   await choose('all');
   await say(page, order({ steps: [calling(['all_get-sum', { a: 17, b: 25 }]), 'It is 42.'] }));
   await page.getByRole('button', { name: 'Allow once' }).click();
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
-  assert.equal((await answered(page)).text.trim(), 'It is 42.');
+  assert.equal((await answered(page, 2)).text.trim(), 'It is 42.');
   assert.match(await page.textContent('.call-result pre'), /42/);
 });
 
 test('a server that wants a sign-in is signed in to at the settings, and at the call that needs it, which goes on', opts, async () => {
   const peer = await FakePeer.open();
-  const through = async (button) => { const [there] = await Promise.all([page.waitForEvent('popup'), button.click()]); await there.waitForEvent('close').catch(() => {}); };
+  const through = async (button) => { const [there] = await Promise.all([page.waitForEvent('popup'), button.click()]); if (!there.isClosed()) await there.waitForEvent('close').catch(() => {}); };
   await openSettings(page, 'tools');
   await page.fill('#tools-form input:not([type])', 'acct');
   await page.fill('#tools-form input[type=url]', peer.url);
@@ -291,7 +283,7 @@ test('a server that wants a sign-in is signed in to at the settings, and at the 
   await picture('tools-sign-in');
   await through(row.getByRole('button', { name: 'Sign in' }));
   await until(page, () => /Signed in at 127.0.0.1/.test(document.querySelector('.servers')?.textContent));
-  assert.match(await row.textContent(), /1 tool/);
+  await reads(row, /1 tool/);
   await row.getByRole('button', { name: /^Disconnect/ }).click();
   await row.getByRole('button', { name: 'Sign in' }).waitFor();
   await closeSettings(page);
@@ -307,8 +299,7 @@ test('a server that wants a sign-in is signed in to at the settings, and at the 
   await page.getByRole('button', { name: 'Allow once' }).click();
   await page.locator('.call-ask').getByRole('button', { name: 'Sign in' }).waitFor();
   await through(page.locator('.call-ask').getByRole('button', { name: 'Sign in' }));
-  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
-  assert.equal((await answered(page)).text.trim(), 'I saw it.');
+  assert.equal((await answered(page, 2)).text.trim(), 'I saw it.');
   assert.equal(await page.textContent('.call-result pre'), 'seen');
   await peer.stop();
 });

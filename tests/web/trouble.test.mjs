@@ -48,7 +48,7 @@ test('the limits of a day are told in German, with the time until they are over'
   const said = await problem(other);
   await house.server.json('PATCH', '/api/admin/settings', { user_tokens_per_day: 0 });
   assert.match(said, /^Du hast (die|\d+ der) 10 Tokens für heute .*verbraucht|aufgebraucht/);
-  assert.match(said, /Um \d\d:\d\d \(in .*(Minute|Stunde)/);
+  assert.match(said, /Um \d\d:\d\d \(in .*(Sekunde|Minute|Stunde)/);
   await other.context().close();
 });
 

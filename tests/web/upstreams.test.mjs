@@ -40,6 +40,24 @@ test('a model of another server is chosen in the message box, and its answer say
   assert.deepEqual(house.problems, []);
 });
 
+test('what is sent right after a choice goes to the model that was chosen', opts, async () => {
+  await page.goto(`${house.server.url}/#/`);
+  await page.waitForSelector('#welcome:not([hidden])');
+  let release;
+  const held = new Promise((done) => { release = done; });
+  await page.route('**/api/defaults', async (route) => { await held; await route.continue(); }, { times: 1 }); // the choice is on its way
+  await pick('far-model');
+  await page.fill('#composer-text', 'Hello');
+  await page.press('#composer-text', 'Enter');
+  await page.press('#composer-text', 'Enter'); // nothing is left to be sent
+  release();
+  assert.equal((await answered(page)).text.trim(), 'From far away.');
+  assert.equal(await page.locator('.message').count(), 2);
+  await page.locator('#model').click();
+  await page.getByRole('menuitemradio').first().click();
+  await until(page, () => document.querySelector('#model .model-name').textContent !== 'far-model');
+});
+
 test('a picture goes along where the chosen model sees, and says so where it does not', opts, async () => {
   const model = (await house.server.json('GET', '/api/admin/registry')).body.items.find((m) => m.name === 'far-model');
   assert.equal((await house.server.json('PATCH', `/api/admin/registry/${model.id}`, { vision: true })).status, 200);

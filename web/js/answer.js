@@ -38,7 +38,7 @@ function handle(event, data, context) {
       context.message = data.message;
       if (!claim(context)) return;
       if (data.user_message) put(data.user_message);
-      const message = put({ ...data.message, content: "", reasoning: "", tokens: 0 });
+      const message = put({ ...data.message, tokens: 0 }); // its text is that of the deltas to come, or whole where it has ended
       context.message = message || data.message;
       const shown = context.fresh && context.shows;
       if (message && shown) showLeaf(state.current, message.id);

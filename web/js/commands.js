@@ -31,12 +31,13 @@ async function choose(values, conversation) {
   } catch (error) { toast(error.message); }
 }
 
-let chosen = Promise.resolve();
-/** null takes a value away. One choice after the other, as they were made, and for the chat that was open then. */
+/** null takes a value away. One choice after the other, as they were made, and for the chat that was open then; what is sent meanwhile waits
+ *  (sending.js). */
 on("choose-settings", (values) => {
   const { current, visit } = state;
-  chosen = chosen.then(() => {
-    if (current || state.visit === visit) return choose(values, current || state.current); // a new chat may have got its row
+  const mine = state.choosing = Promise.resolve(state.choosing).then(async () => {
+    if (current || state.visit === visit) await choose(values, current || state.current); // a new chat may have got its row
+    if (state.choosing === mine) state.choosing = null;
   });
 });
 async function openSettings(field = "") {

@@ -141,7 +141,7 @@ async function toggle(p) {
   draw();
   if (!open.has(p.id)) return;
   const place = root.querySelector(`.project-row[data-id="${p.id}"] + ul`);
-  try { await whileLoading(place, "rows", readChats(p.id)); } catch (error) { toast(error.message); if (!chats.has(p.id) && open.delete(p.id)) remember(); } // opened again, it is asked for again
+  try { await (chats.has(p.id) ? readChats(p.id) : whileLoading(place, "rows", readChats(p.id))); } catch (error) { toast(error.message); if (!chats.has(p.id) && open.delete(p.id)) remember(); } // rows that are known stay, with the focus
   draw();
 }
 

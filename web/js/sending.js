@@ -86,6 +86,11 @@ const posting = new Set(); // ids of the chats ("": a new one) to which somethin
 export async function post(body, typed = "", files = []) {
   let chat = state.current?.id || placeOf(location.hash).id || "";
   const giveBack = () => { giveBackText(chat, typed); giveBackFiles(chat, files); };
+  const { choosing, visit } = state;
+  if (choosing) { // the model that was chosen just now is to answer
+    await choosing;
+    if (state.visit !== visit) { giveBack(); return false; }
+  }
   if (posting.has(chat) || (chat && !state.current)) { giveBack(); return false; } // a second Enter or click; a chat that is still being read
   if (blocked()) {
     giveBack();

@@ -229,6 +229,7 @@ export function drawThread() {
   }
   versions = null;
   $("welcome").hidden = path.length > 0;
+  $("thread").dataset.chat = state.current?.id ?? ""; // whose messages these are, for who waits for them
   keepEnd();
   if (held && !$("thread").contains(document.activeElement)) focusComposer();
   emit("thread-drawn");

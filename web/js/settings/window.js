@@ -27,7 +27,7 @@ class Window {
     this.panel = el("div", { id: "settings-panel", class: "settings-panel", role: "tabpanel", tabIndex: 0 });
     this.title = el("h3", { id: "settings-section", tabIndex: -1 });
     this.back = el("button", { class: "icon-button settings-back", type: "button", ariaLabel: t("settingsWindow.back"), on: { click: () => this.goBack() } }, icon("left"));
-    this.dialog = el("dialog", { id: "settings-window", class: "dialog settings-window", "aria-labelledby": "settings-window-title", on: { close: () => { this.begin(); shown = null; this.dialog.remove(); } } },
+    this.dialog = el("dialog", { id: "settings-window", class: "dialog settings-window", "aria-labelledby": "settings-window-title", on: { close: () => { this.begin(); if (shown === this) shown = null; this.dialog.remove(); } } },
       el("div", { class: "settings-side" }, el("h2", { id: "settings-window-title", tabIndex: -1, autofocus: true }, t("settingsWindow.title")),
         el("div", { class: "settings-search" }, icon("search"), this.field), this.list, this.found),
       el("div", { class: "settings-main" }, el("div", { class: "settings-head" }, this.back, this.title), this.panel));
@@ -138,7 +138,7 @@ class Window {
 /** section: one of sections.js; none: the first, on a phone the list of them. at: a setting in it. */
 export async function openSettings(section = "", at = "") {
   await Promise.all([sheet("settings"), sheet("bars")]);
-  if (shown) { await shown.open(section, at); return; }
+  if (shown?.dialog.open) { await shown.open(section, at); return; } // one that was closed a moment ago is about to go
   const now = shown = new Window();
   document.body.append(now.dialog);
   now.dialog.showModal();
