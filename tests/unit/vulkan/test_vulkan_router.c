@@ -60,82 +60,102 @@ static void test_route_of_no_numbers(void **state)
         }
 }
 
+enum { ROWS = 5, EXPERTS = 72, STRIDE = 96, USED = 4, D = 70, PADDED = 96, PLACES = 16 };
+
+struct routed { /* what router.comp reads and leaves */
+    struct rig_span w, x, norm, halves, logits, rows, ids, weights, used, counts, arrived, lists;
+};
+
+static void routed_init(struct routed *o, struct device_layer *layer)
+{
+    rig_clear(&rig);
+    *o = (struct routed){.w = rig_take(&rig, EXPERTS * PADDED),
+                         .x = rig_take(&rig, ROWS * PADDED),
+                         .norm = rig_take(&rig, PADDED),
+                         .halves = rig_take(&rig, ROWS * PADDED / 2),
+                         .logits = rig_take(&rig, ROWS * STRIDE),
+                         .rows = rig_take(&rig, ROWS * 4),
+                         .ids = rig_take(&rig, ROWS * USED),
+                         .weights = rig_take(&rig, ROWS * USED),
+                         .used = rig_take(&rig, USED_WORDS),
+                         .counts = rig_take(&rig, EXPERTS),
+                         .arrived = rig_take(&rig, RECORD_LIST_ROWS),
+                         .lists = rig_take(&rig, EXPERTS * PLACES)};
+    randomize(o->w.f, EXPERTS, D, PADDED, 1);
+    randomize(o->x.f, ROWS, D, PADDED, 1);
+    randomize(o->norm.f, 1, D, 0, 1);
+    o->rows.rows[1][3] = (USED - 1) << 1;
+    o->rows.rows[3][1] = STEP_PADDING;
+    layer->router_x.plane[0] = o->w.at;
+    layer->ffn_norm = o->norm.at;
+    rig.plan.d_model = D;
+    rig.b.sizes.d = PADDED;
+    rig.b.sizes.expert = STRIDE;
+    rig.b.step.at_rows = o->rows.at;
+    rig.b.workspace = (struct workspace){.x = o->x.at,
+                                         .x_hi = o->halves.at,
+                                         .router = o->logits.at,
+                                         .ids = o->ids.at,
+                                         .weights = o->weights.at,
+                                         .used = o->used.at,
+                                         .counts = o->counts.at,
+                                         .arrived = o->arrived.at,
+                                         .sorted = o->lists.at};
+}
+
+/* Logits and halves of a row. */
+static void check_row(const struct routed *o, int t)
+{
+    const float *row = o->x.f + t * PADDED;
+    const double factor = rms_factor(row, D);
+    for (int i = 0; i < EXPERTS; i++) {
+        struct sum s = product(o->w.f + i * PADDED, row, NULL, 1, D);
+        assert_true(
+            close_to(o->logits.f[t * STRIDE + i], s.v * factor, tolerance(&s, false) * factor));
+    }
+    for (int i = 0; i < D; i++) {
+        const int at = t * PADDED + i;
+        const double want = (double)row[i] * (double)o->norm.f[i] * factor,
+                     have = (double)value_of_half(o->halves.u[at / 2] >> (at % 2 * 16));
+        assert_true(close_to(have, want, 1e-3 * fabs(want) + 1e-6));
+    }
+}
+
 /* Logits, choice, lists and cast of router.comp, twice: what it counts by is zero again. More
  * experts than a workgroup has; a row that only pads, and one that uses fewer experts. */
 static void test_router(void **state)
 {
-    enum { ROWS = 5, EXPERTS = 72, STRIDE = 96, USED = 4, D = 70, PADDED = 96, PLACES = 16 };
     struct device_layer layer = {0};
     struct err e = {0};
     struct moe_plan m = {.n_expert = EXPERTS, .n_used = USED, .normalize = true, .scale = 1.5f};
-    rig_clear(&rig);
-    struct rig_span w = rig_take(&rig, EXPERTS * PADDED), x = rig_take(&rig, ROWS * PADDED),
-                    norm = rig_take(&rig, PADDED), halves = rig_take(&rig, ROWS * PADDED / 2),
-                    logits = rig_take(&rig, ROWS * STRIDE), rows = rig_take(&rig, ROWS * 4),
-                    ids = rig_take(&rig, ROWS * USED), weights = rig_take(&rig, ROWS * USED),
-                    used = rig_take(&rig, USED_WORDS), counts = rig_take(&rig, EXPERTS),
-                    arrived = rig_take(&rig, RECORD_LIST_ROWS),
-                    lists = rig_take(&rig, EXPERTS * PLACES),
-                    other_ids = rig_take(&rig, ROWS * USED),
-                    other_weights = rig_take(&rig, ROWS * USED);
+    struct routed o;
     (void)state;
-    randomize(w.f, EXPERTS, D, PADDED, 1);
-    randomize(x.f, ROWS, D, PADDED, 1);
-    randomize(norm.f, 1, D, 0, 1);
-    rows.rows[1][3] = (USED - 1) << 1;
-    rows.rows[3][1] = STEP_PADDING;
-    layer.router_x.plane[0] = w.at;
-    layer.ffn_norm = norm.at;
-    rig.plan.d_model = D;
-    rig.b.sizes.d = PADDED;
-    rig.b.sizes.expert = STRIDE;
-    rig.b.step.at_rows = rows.at;
-    rig.b.workspace = (struct workspace){.x = x.at,
-                                         .x_hi = halves.at,
-                                         .router = logits.at,
-                                         .ids = ids.at,
-                                         .weights = weights.at,
-                                         .used = used.at,
-                                         .counts = counts.at,
-                                         .arrived = arrived.at,
-                                         .sorted = lists.at};
+    routed_init(&o, &layer);
     for (int turn = 0; turn < 2; turn++) {
-        memset(counts.u, 0, EXPERTS * 4);
+        memset(o.counts.u, 0, EXPERTS * 4);
         struct recorder c = rig_begin(&rig, ROWS, &e);
         record_router(&c, &m, &layer, 0, true);
         rig_end(&c);
         for (int t = 0; t < ROWS; t++)
-            assert_int_equal(arrived.u[t], 0);
+            assert_int_equal(o.arrived.u[t], 0);
     }
-    rig.b.workspace.ids = other_ids.at;
-    rig.b.workspace.weights = other_weights.at;
+    const struct rig_span ids = rig_take(&rig, ROWS * USED), weights = rig_take(&rig, ROWS * USED);
+    rig.b.workspace.ids = ids.at;
+    rig.b.workspace.weights = weights.at;
     struct recorder c = rig_begin(&rig, ROWS, &e);
     record_route(&c, &m, &layer, 0, false);
     rig_end(&c);
     uint32_t listed = 0;
     for (int i = 0; i < ROWS * USED; i++) {
-        assert_int_equal(ids.i[i], other_ids.i[i]);
-        assert_true(weights.f[i] == other_weights.f[i]);
+        assert_int_equal(o.ids.i[i], ids.i[i]);
+        assert_true(o.weights.f[i] == weights.f[i]);
     }
     for (int i = 0; i < EXPERTS; i++)
-        for (uint32_t k = 0; k < counts.u[i]; k++, listed++)
-            assert_int_equal(ids.i[lists.u[i * PLACES + (int)k]], i);
+        for (uint32_t k = 0; k < o.counts.u[i]; k++, listed++)
+            assert_int_equal(o.ids.i[o.lists.u[i * PLACES + (int)k]], i);
     assert_int_equal(listed, (ROWS - 1) * USED - 1);
-    for (int t = 0; t < ROWS; t++) {
-        const float *row = x.f + t * PADDED;
-        const double factor = rms_factor(row, D);
-        for (int i = 0; i < EXPERTS; i++) {
-            struct sum s = product(w.f + i * PADDED, row, NULL, 1, D);
-            assert_true(
-                close_to(logits.f[t * STRIDE + i], s.v * factor, tolerance(&s, false) * factor));
-        }
-        for (int i = 0; i < D; i++) {
-            const int at = t * PADDED + i;
-            const double want = (double)row[i] * (double)norm.f[i] * factor,
-                         have = (double)value_of_half(halves.u[at / 2] >> (at % 2 * 16));
-            assert_true(close_to(have, want, 1e-3 * fabs(want) + 1e-6));
-        }
-    }
+    for (int t = 0; t < ROWS; t++)
+        check_row(&o, t);
 }
 
 int main(void)
