@@ -192,9 +192,10 @@ static void tune(struct backend *b, bool places_known)
         b->tuning.wide_groups = 130;
         b->tuning.wide_rows = 32;
         const bool small = b->plan->d_model < 1024; /* does not fill the matrix units */
-        b->tuning.gemm_min_rows = small ? UINT32_MAX : 5;
+        const bool few = places_known && !b->model.n_slots;
+        b->tuning.gemm_min_rows = small ? UINT32_MAX : few ? 4 : 5;
         /* Split experts: up to here the processor may compute those without a slot. */
-        b->tuning.gemm_expert_rows = small ? UINT32_MAX : places_known && !b->model.n_slots ? 5 : 9;
+        b->tuning.gemm_expert_rows = small ? UINT32_MAX : few ? 4 : 9;
         b->tuning.gemm_head_rows = small ? UINT32_MAX : 4;
         return;
     }

@@ -34,6 +34,8 @@ struct workspace { /* device addresses; sizes for max_rows rows; rows are multip
     VkDeviceAddress sorted, tiles, n_tiles; /* (row, slot) pairs by expert */
     VkDeviceAddress counts; /* [n_expert] pairs of each, where sorted has a list for each; zero
                                between layers */
+    VkDeviceAddress
+        arrived; /* [RECORD_LIST_ROWS] behind counts: workgroups of router.comp; zero too */
     struct heap heap;
 };
 

@@ -141,6 +141,13 @@ static void router(struct forward *f, const struct moe_plan *p, const struct dev
                    int layer, const struct mlp_op *experts)
 {
     struct backend *b = f->r.b;
+    if (experts->tiled && l->router_x.n_matrix && f->r.n_rows <= RECORD_LIST_ROWS) {
+        record_router(&f->r, p, l, layer, experts->lists);
+        complete(f, "experts", layer);
+        if (b->model.pooled)
+            host_sync_load_experts(&f->r, layer);
+        return;
+    }
     struct linear_op op = {.label = "router",
                            .w = &l->router,
                            .x = b->workspace.x,
@@ -314,10 +321,13 @@ static void head_rows(struct forward *f, uint32_t first, uint32_t n)
 static void empty_lists(struct forward *f)
 {
     const struct backend *b = f->r.b;
+    const struct workspace *w = &b->workspace;
     VkBuffer lists;
     uint64_t offset;
-    if (b->workspace.counts && record_locate(&f->r, b->workspace.counts, &lists, &offset))
+    if (w->counts && record_locate(&f->r, w->counts, &lists, &offset))
         vkCmdFillBuffer(f->r.c, lists, offset, (uint64_t)b->sizes.expert * 4, 0);
+    if (w->arrived && record_locate(&f->r, w->arrived, &lists, &offset))
+        vkCmdFillBuffer(f->r.c, lists, offset, RECORD_LIST_ROWS * 4, 0);
 }
 
 void forward_record_ops(struct forward *f)

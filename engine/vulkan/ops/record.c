@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define THREADS 256u
+#define ROUTER_EACH 1u /* experts of a subgroup of router.comp */
 
 void dispatch_op(struct recorder *r, const struct dispatch *d)
 {
@@ -298,6 +299,43 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
                          .z = 1};
     spec_route(d.spec, p);
     d.spec[SPEC_TRACE] = trace->address != 0;
+    d.spec[SPEC_LIST_ROWS] = lists ? record_list_rows(r->n_rows) : 0;
+    dispatch_op(r, &d);
+}
+
+void record_router(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
+                   int layer, bool lists)
+{
+    const struct workspace *w = &r->b->workspace;
+    const uint32_t subgroups = THREADS / r->b->gpu.caps.subgroup;
+    const struct push_router push = {
+        .w = l->router_x.plane[0],
+        .x = w->x,
+        .norm = l->ffn_norm,
+        .outs = w->x_hi,
+        .logits = w->router,
+        .select_bias = l->select_bias,
+        .rows = r->b->step.at_rows,
+        .ids = w->ids,
+        .weights = w->weights,
+        .used = used_of(r, layer),
+        .arrived = w->arrived,
+        .counts = w->counts,
+        .lists = w->sorted,
+        .quads = r->b->sizes.d / 4,
+        .stride = r->b->sizes.expert,
+        .scale = p->scale,
+        .eps = r->b->plan->norm_eps,
+        .inverse_cols = 1.0f / (float)r->b->plan->d_model,
+    };
+    struct dispatch d = {.shader = "router",
+                         .spec = {[SPEC_THREADS] = THREADS, [SPEC_ROWS] = ROUTER_EACH},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = divide_up((uint32_t)p->n_expert, ROUTER_EACH * subgroups),
+                         .y = r->n_rows,
+                         .z = 1};
+    spec_route(d.spec, p);
     d.spec[SPEC_LIST_ROWS] = lists ? record_list_rows(r->n_rows) : 0;
     dispatch_op(r, &d);
 }

@@ -67,6 +67,10 @@ void record_add_rows(struct recorder *r, VkDeviceAddress rows);
 /* lists: also each expert's pairs into workspace.sorted, for record_gemm_mlp. */
 void record_route(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
                   int layer, bool lists);
+/* The router of a layer that has router_x, for at most RECORD_LIST_ROWS rows, with record_route's
+ * choice and the cast that the experts' products read. */
+void record_router(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
+                   int layer, bool lists);
 void record_rope_kv(struct recorder *r, const struct attention_plan *a,
                     const struct device_layer *l);
 /* Splits of its context that a row at this position has in a step of so many rows, at most. */

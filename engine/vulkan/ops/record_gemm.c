@@ -10,11 +10,12 @@
     16u /* rows of W of a workgroup where whole tiles would be few: then the columns are split     \
            over FEW_SPLIT subgroups */
 #define FEW_SPLIT 4u
-#define TILE_BYTES 16u      /* of an entry of a list of tiles */
-#define FEW_GROUPS 128u     /* workgroups that do not fill a large device */
-#define FEW_TILE 16u        /* of matmul_few: rows of W of a workgroup */
-#define FEW_TILE_ROUTED 64u /* the same where experts are routed, which loads more of X */
-#define FEW_SLICES_ROUTED 4u
+#define TILE_BYTES 16u  /* of an entry of a list of tiles */
+#define FEW_GROUPS 128u /* workgroups that do not fill a large device */
+#define FEW_TILE 16u    /* of matmul_few: rows of W of a workgroup */
+#define MOE_FEW_THREADS 128u
+#define MOE_FEW_DEPTH 2u     /* more take registers, and so threads */
+#define SUM_THREADS 1024u    /* of few rows: what counts is latency */
 #define SHARED_RESERVE 2048u /* of matmul.comp's other shared variables */
 
 void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
@@ -145,23 +146,16 @@ static void record_wide(struct recorder *r, const struct matmul *m)
 
 /* How matmul_few divides its work, see there; measured, docs/speed/vulkan.md. */
 struct few_form {
-    uint32_t tile_m, tile_n; /* rows of W and of X of a workgroup */
+    uint32_t tile_n; /* rows of X of a workgroup */
     uint32_t chunks, slices;
 };
 
 static struct few_form few_form_of(const struct recorder *r, const struct matmul *m)
 {
-    const bool routed = m->max_tiles != 0;
-    struct few_form f = {.tile_m = routed ? FEW_TILE_ROUTED : FEW_TILE,
-                         .tile_n = routed || m->n_x <= 8 ? 8
-                                   : m->n_x <= 16        ? 16
-                                                         : 32};
+    struct few_form f = {.tile_n = m->n_x <= 8 ? 8 : m->n_x <= 16 ? 16 : 32};
     f.chunks = f.tile_n == 8 ? 2 : 1;
     const uint32_t units = divide_up(m->w->layout.n_chunk, 4 * f.chunks),
-                   wanted = routed          ? FEW_SLICES_ROUTED
-                            : f.tile_n == 8 ? 16
-                                            : 8,
-                   most = r->b->tuning.few_threads / 32;
+                   wanted = f.tile_n == 8 ? 16 : 8, most = r->b->tuning.few_threads / 32;
     /* As even as can be. */
     f.slices = divide_up(units, divide_up(units, wanted < most ? wanted : most));
     return f;
@@ -175,17 +169,41 @@ static void record_few(struct recorder *r, const struct matmul *m)
     struct dispatch d = {.shader = emulated ? "matmul_few_emulated" : "matmul_few",
                          .format = m->w->layout.kernel,
                          .spec = {[SPEC_THREADS] = 32 * f.slices,
-                                  [SPEC_TILE_M] = f.tile_m,
+                                  [SPEC_TILE_M] = FEW_TILE,
                                   [SPEC_TILE_N] = f.tile_n,
                                   [SPEC_CHUNKS] = f.chunks,
                                   [SPEC_SLICES] = f.slices},
                          .push = &push,
                          .push_bytes = sizeof push,
-                         .x = divide_up(m->w->rows, m->mode == 1 ? f.tile_m / 2 : f.tile_m),
-                         .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, f.tile_n),
+                         .x = divide_up(m->w->rows, FEW_TILE),
+                         .y = divide_up(m->n_x, f.tile_n),
+                         .z = 1};
+    spec_matmul(d.spec, m);
+    d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
+    dispatch_op(r, &d);
+    r->last = m->label;
+}
+
+/* The same for the products of routed experts. */
+static void record_moe_few(struct recorder *r, const struct matmul *m)
+{
+    const bool emulated = r->b->tuning.few == WIDE_EMULATED;
+    const uint32_t tile_m = MOE_FEW_THREADS / 2;
+    struct push_matmul push = push_of(r, m);
+    if (!m->lists)
+        push.sorted = r->b->workspace.ids;
+    struct dispatch d = {.shader = emulated ? "moe_few_emulated" : "moe_few",
+                         .format = m->w->layout.kernel,
+                         .spec = {[SPEC_THREADS] = MOE_FEW_THREADS},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = divide_up(m->w->rows, m->mode == 1 ? tile_m / 2 : tile_m),
+                         .y = m->max_tiles,
                          .z = 1};
     spec_matmul(d.spec, m);
     d.spec[SPEC_LIST_ROWS] = m->lists ? record_list_rows(r->n_rows) : 0;
+    d.spec[SPEC_CHUNKS] = m->w->layout.n_chunk;
+    d.spec[SPEC_DEPTH] = m->mode == 1 ? MOE_FEW_DEPTH : MOE_FEW_DEPTH - 1;
     d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
     dispatch_op(r, &d);
     r->last = m->label;
@@ -195,6 +213,10 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
 {
     if (m->wide) {
         record_wide(r, m);
+        return;
+    }
+    if (m->few && m->max_tiles) {
+        record_moe_few(r, m);
         return;
     }
     if (m->few) {
@@ -288,8 +310,14 @@ struct grouping { /* of the pairs of rows and experts in tiles */
     uint32_t max_small;
     bool wide;
     bool lists; /* in place of tiles */
-    bool few;
+    bool few;   /* by moe_few; without lists it finds an expert's pairs itself */
 };
+
+/* Whether moe_few without lists has no more workgroups than with them. */
+static bool few_finds(const struct moe_plan *p, uint32_t pairs)
+{
+    return pairs <= FEW_PAIRS && pairs <= (uint32_t)p->n_expert;
+}
 
 /* Whole tiles of 128 rows where most experts have as many, and what is left of an expert's rows in
  * tiles of half the size, so that few columns are empty. */
@@ -314,22 +342,23 @@ static struct grouping grouping_of(const struct recorder *r, const struct mlp_op
         g.wide = true;
         return g;
     }
+    const uint32_t places = record_list_rows(r->n_rows);
     g.lists = op->lists;
     g.max_tiles = most + pairs / g.tile_n;
-    if (op->lists) {
-        const uint32_t places = record_list_rows(r->n_rows);
-        g.few = few_fits(r, &op->m->gate_up) && few_fits(r, &op->m->down);
-        g.max_tiles =
-            n_expert * (places > LIST_SHORT_ROWS || g.few ? 1 : divide_up(places, g.tile_n));
-    }
+    g.few = r->n_rows <= RECORD_LIST_ROWS && few_fits(r, &op->m->gate_up) &&
+            few_fits(r, &op->m->down) && (op->lists || few_finds(op->moe, pairs));
+    if (g.few)
+        g.max_tiles = op->lists ? n_expert : pairs;
+    else if (op->lists)
+        g.max_tiles = n_expert * (places > LIST_SHORT_ROWS ? 1 : divide_up(places, g.tile_n));
     return g;
 }
 
 bool record_gemm_lists(const struct recorder *r, const struct mlp_op *op)
 {
     const uint32_t h_stride = op->m->down.layout.n_chunk * 32;
-    return r->n_rows <= RECORD_LIST_ROWS &&
-           !grouping_of(r, op, r->n_rows * (uint32_t)op->moe->n_used, h_stride).wide;
+    const struct grouping g = grouping_of(r, op, r->n_rows * (uint32_t)op->moe->n_used, h_stride);
+    return r->n_rows <= RECORD_LIST_ROWS && !g.wide && !g.few;
 }
 
 /* The tiles of both lists. */
@@ -377,6 +406,10 @@ static void record_sort(struct recorder *r, const struct moe_plan *p, const stru
 
 static void record_sum(struct recorder *r, const struct mlp_op *op, uint32_t n_used)
 {
+    const struct gpu_caps *c = &r->b->gpu.caps;
+    const uint32_t wanted = r->n_rows <= RECORD_LIST_ROWS ? SUM_THREADS : 256,
+                   summed = 64 * c->subgroup, /* reduce.glsl */
+        most = c->max_threads < summed ? c->max_threads : summed;
     const struct workspace *w = &r->b->workspace;
     const struct device_matrix *m = &op->m->down;
     const struct push_moe_sum push = {
@@ -394,7 +427,7 @@ static void record_sum(struct recorder *r, const struct mlp_op *op, uint32_t n_u
         .eps = r->b->plan->norm_eps,
     };
     struct dispatch d = {.shader = "moe_sum",
-                         .spec = {[SPEC_THREADS] = 256},
+                         .spec = {[SPEC_THREADS] = most < wanted ? most : wanted},
                          .push = &push,
                          .push_bytes = sizeof push,
                          .x = r->n_rows,
@@ -414,7 +447,7 @@ void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
     const uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1, pairs = r->n_rows * n_used,
                    h_stride = op->m->down.layout.n_chunk * 32;
     const struct grouping g = grouping_of(r, op, pairs, h_stride);
-    if (op->moe && !g.lists) {
+    if (op->moe && !g.lists && !g.few) {
         record_sort(r, op->moe, &g, pairs);
         record_barrier(r);
     }

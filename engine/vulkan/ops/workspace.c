@@ -111,6 +111,7 @@ bool workspace_plan(struct backend *b, struct err *e)
              plan_clear(h, &w->parts_down, pairs * s->d, e) &&
              plan_clear(h, &w->sorted, pairs > lists ? pairs : lists, e) &&
              plan_clear(h, &w->counts, s->expert, e) &&
+             plan_clear(h, &w->arrived, RECORD_LIST_ROWS, e) &&
              plan_clear(h, &w->tiles, (s->expert + pairs / 16 + 1) * 4, e) &&
              plan_clear(h, &w->n_tiles, 4, e);
     }

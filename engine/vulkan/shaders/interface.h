@@ -59,8 +59,10 @@ PLANES
 #define SPEC_LIST_ROWS                                                                             \
     13 /* matmul, moe_route: each expert has a list of its pairs, of so many at most; 0: none */
 
-#define SPEC_CHUNKS 10 /* matmul_few: chunks of a thread at a time */
+#define SPEC_CHUNKS 10 /* matmul_few: chunks of a thread at a time; moe_few: of a row */
 #define SPEC_SLICES 11 /* matmul_few: of the columns */
+#define SPEC_DEPTH 12  /* moe_few: steps of weights on their way */
+#define FEW_PAIRS 128  /* moe_few: that it finds without lists, at most */
 
 /* matmul, matmul_wide, attn_coop: a matrix of the units, M x K times K x N; always MATRIX_SIDE. By
  * these three khr_matrices.c tells what a matrix is used for. */

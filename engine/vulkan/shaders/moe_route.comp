@@ -7,6 +7,7 @@
  * Grid (T); one workgroup per row. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#define RANK_AT_ONCE 8
 #include "route.glsl"
 
 #define PUSH_MOE_ROUTE
@@ -18,11 +19,5 @@ void main()
 {
     uint t = gl_WorkGroupID.x;
     route_row(p.logits, p.select_bias, p.ids, p.weights, p.used, p.trace, t, p.stride, 1.0, p.scale, p.rows.at[t], true, 0);
-    for (uint i = gl_LocalInvocationIndex; LIST_ROWS > 0 && i < N_USED; i += gl_WorkGroupSize.x) {
-        int e = p.ids.at[t * N_USED + i]; /* which this very thread wrote */
-        uint place = e >= 0 ? atomicAdd(p.counts.at[e], 1) : LIST_ROWS;
-        if (place < LIST_ROWS) { /* always, unless logits are no numbers: then a row may have an expert twice */
-            p.lists.at[uint(e) * LIST_ROWS + place] = t * N_USED + i;
-        }
-    }
+    route_list(p.ids, p.counts, p.lists, t, LIST_ROWS);
 }

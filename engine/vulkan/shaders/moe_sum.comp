@@ -43,16 +43,16 @@ void main()
     float squares = 0.0;
     [[unroll]] for (uint i = 0; i < EACH; i++) {
         uint column = 2 * (gl_LocalInvocationIndex + i * gl_WorkGroupSize.x);
-        vec2 sum = vec2(0.0);
+        vec2 sum = vec2(0.0), part[K];
+        [[unroll]] for (uint k = 0; k < K; k++) { /* all on their way together, also of places that no expert has */
+            part[k] = pair_at(p.parts, (t * K + k) * D_MODEL, column);
+        }
         [[unroll]] for (uint k = 0; k < K; k++) {
-            if (k < n_used) {
-                float w = WEIGHTS == 1 ? 1.0 : p.weights.at[t * K + k];
-                vec2 v = pair_at(p.parts, (t * K + k) * D_MODEL, column);
-                if (BIAS) {
-                    v += pair_at(p.bias, WEIGHTS == 0 ? uint(p.ids.at[t * K + k]) * D_MODEL : 0, column);
-                }
-                sum += (WEIGHTS == 2 ? sigmoid(w) : w) * v;
+            float w = WEIGHTS == 1 ? 1.0 : p.weights.at[t * K + k];
+            if (BIAS) {
+                part[k] += pair_at(p.bias, WEIGHTS == 0 ? uint(max(p.ids.at[t * K + k], 0)) * D_MODEL : 0, column);
             }
+            sum += k < n_used ? (WEIGHTS == 2 ? sigmoid(w) : w) * part[k] : vec2(0.0);
         }
         kept[i] = vec2(0.0);
         if (column < p.y_stride) {

@@ -125,6 +125,24 @@ PUSH(moe_route)
 PUSH_END(moe_route);
 #endif
 
+#if defined(__STDC__) || defined(PUSH_ROUTER)
+PUSH(router)
+{
+    F32x4 w, x;
+    F32x2 norm;
+    U32 outs;
+    F32 logits, select_bias;
+    Rows rows;
+    I32 ids;
+    F32 weights;
+    U32 used;
+    U32 arrived, counts, lists;
+    uint quads, stride; /* float4 of a row of x and of W; of logits, in floats */
+    float scale, eps, inverse_cols;
+}
+PUSH_END(router);
+#endif
+
 #if defined(__STDC__) || defined(PUSH_MOE_UP)
 PUSH(moe_up)
 {

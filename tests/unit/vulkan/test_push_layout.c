@@ -41,6 +41,8 @@ static const struct row rows[] = {
     ROW(router_fold_f32, router_fold, stride),
     ROW(moe_route, moe_route, stride),
     ROW(moe_route, moe_route, scale),
+    ROW(router, router, quads),
+    ROW(router, router, inverse_cols),
     ROW(moe_up_f32, moe_up, rows),
     ROW(moe_up_f32, moe_up, scale),
     ROW(moe_down_f32, moe_down, rows),

@@ -41,16 +41,36 @@ void packed_decode(Packed p, out vec4 code[8], out float scale, out float offset
  * in pairs as their bits lie: halves_order() puts what they are multiplied by in the same order. */
 #define HAS_HALVES
 #define HALVES_IN_PAIRS
+#define HAS_WORDS
+/* Outside these bounds the products leave the halves' range anyway. */
+f16vec2 packed_factor(Packed p)
+{
+    return unpackFloat2x16(uint(clamp(int(p.e) - 98, 1, 30)) * 0x04000400u);
+}
+
+/* Whether its factor is only the first of two. */
+bool packed_extreme(Packed p)
+{
+    return p.e > 128u;
+}
+
+uvec4 packed_word(Packed p, uint i, f16vec2 factor)
+{
+    uvec4 h;
+    [[unroll]] for (uint k = 0; k < 4; k++) {
+        h[k] = packFloat2x16(unpackFloat2x16(fp4_bits(p.q[i], k)) * factor);
+    }
+    return h;
+}
+
 void packed_f16(Packed p, out uvec4 h[4])
 {
-    int e = clamp(int(p.e) - 127 + 14, -14, 29); /* outside it the products leave the halves' range anyway */
-    f16vec2 scale = unpackFloat2x16(uint(min(e, 15) + 15) * 0x04000400u), more = unpackFloat2x16(uint(max(e, 15)) * 0x04000400u);
+    f16vec2 factor = packed_factor(p);
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        [[unroll]] for (uint k = 0; k < 4; k++) {
-            h[i][k] = packFloat2x16(unpackFloat2x16(fp4_bits(p.q[i], k)) * scale);
-        }
+        h[i] = packed_word(p, i, factor);
     }
-    if (subgroupAny(e > 15)) { /* hardly ever: not to be predicated */
+    if (subgroupAny(packed_extreme(p))) { /* hardly ever: not to be predicated */
+        f16vec2 more = unpackFloat2x16(uint(clamp(int(p.e) - 113, 15, 29)) * 0x04000400u);
         [[unroll]] for (uint i = 0; i < 16; i++) {
             h[i / 4][i % 4] = packFloat2x16(unpackFloat2x16(h[i / 4][i % 4]) * more);
         }

@@ -20,6 +20,14 @@ shared float chosen_weight[N_USED]; /* e^(logit - max), or the sigmoid */
 
 const uint GROUP_SIZE = N_EXPERT / N_GROUP;
 
+/* Loads from shared memory in flight while an expert's rank is counted: more take registers from what else a shader does. */
+#ifndef RANK_AT_ONCE
+#define RANK_AT_ONCE 1
+#endif
+#ifndef RouteLogits
+#define RouteLogits F32
+#endif
+
 /* Threads that share the counting for an expert: neighbours. */
 const uint RANK_PARTS = gl_WorkGroupSize.x >= 2 * N_EXPERT ? 2 : 1;
 
@@ -28,10 +36,18 @@ uint route_rank(uint e, uint part)
     const uint each = (EXPERTS4 + RANK_PARTS - 1) / RANK_PARTS;
     float s = route_score(e);
     uvec4 rank = uvec4(0);
-    for (uint i = part * each; i < min(part * each + each, EXPERTS4); i++) {
-        vec4 o = route_score4[i];
-        uvec4 id = i * 4 + uvec4(0, 1, 2, 3);
-        rank += uvec4(greaterThan(o, vec4(s))) + uvec4(equal(o, vec4(s))) * uvec4(lessThan(id, uvec4(e)));
+    [[dont_unroll]] for (uint from = part * each; from < part * each + each; from += RANK_AT_ONCE) {
+        vec4 o[RANK_AT_ONCE];
+        [[unroll]] for (uint k = 0; k < RANK_AT_ONCE; k++) {
+            o[k] = route_score4[min(from + k, EXPERTS4 - 1)];
+        }
+        [[unroll]] for (uint k = 0; k < RANK_AT_ONCE; k++) {
+            uint i = from + k;
+            bool counts = i < min(part * each + each, EXPERTS4);
+            uvec4 id = i * 4 + uvec4(0, 1, 2, 3);
+            uvec4 before = uvec4(greaterThan(o[k], vec4(s))) + uvec4(equal(o[k], vec4(s))) * uvec4(lessThan(id, uvec4(e)));
+            rank += counts ? before : uvec4(0);
+        }
     }
     uint sum = rank.x + rank.y + rank.z + rank.w;
     return RANK_PARTS == 2 ? sum + subgroupShuffleXor(sum, 1) : sum;
@@ -78,10 +94,10 @@ float route_choose(uint n_used)
         route_groups();
     }
     vec4 most4 = vec4(-1.0e30);
-    for (uint i = 0; i < EXPERTS4; i++) {
+    for (uint i = gl_SubgroupInvocationID; i < EXPERTS4; i += gl_SubgroupSize) {
         most4 = max(most4, route_logit4[i]);
     }
-    float most = max(max(most4.x, most4.y), max(most4.z, most4.w));
+    float most = subgroupMax(max(max(most4.x, most4.y), max(most4.z, most4.w)));
     for (uint i = gl_LocalInvocationIndex; i < N_EXPERT * RANK_PARTS; i += gl_WorkGroupSize.x) {
         uint e = i / RANK_PARTS, rank = route_rank(e, i % RANK_PARTS);
         if (rank < n_used && i % RANK_PARTS == 0) {
@@ -108,7 +124,7 @@ float route_choose(uint n_used)
 /* Loads the logits of one row, chooses, and returns the expert of slot k; `writes` workgroups also write ids, weights and
  * the bits of experts in use. The logits count times logit_scale. Slots that the row does not use have expert -1, all of them where it only pads the batch.
  * trace [T, N_USED]: read with TRACE only. */
-int route_row(F32 logits, F32 select_bias, I32 ids, F32 weights, U32 used, I32 trace, uint t, uint stride, float logit_scale,
+int route_row(RouteLogits logits, F32 select_bias, I32 ids, F32 weights, U32 used, I32 trace, uint t, uint stride, float logit_scale,
               float scale, ivec4 row, bool writes, uint k)
 {
     bool dead = row.y < 0;
@@ -133,4 +149,16 @@ int route_row(F32 logits, F32 select_bias, I32 ids, F32 weights, U32 used, I32 t
         }
     }
     return dead || k >= n_used ? -1 : chosen_id[k];
+}
+
+/* The pairs of row t, just written by route_row, to their experts' lists [n_expert, list_rows], of counts[e] so far; 0: there are none. */
+void route_list(I32 ids, U32 counts, U32 lists, uint t, uint list_rows)
+{
+    for (uint i = gl_LocalInvocationIndex; list_rows > 0 && i < N_USED; i += gl_WorkGroupSize.x) {
+        int e = ids.at[t * N_USED + i]; /* which this very thread wrote */
+        uint place = e >= 0 ? atomicAdd(counts.at[e], 1) : list_rows;
+        if (place < list_rows) { /* always, unless logits are no numbers: then a row may have an expert twice */
+            lists.at[uint(e) * list_rows + place] = t * N_USED + i;
+        }
+    }
 }

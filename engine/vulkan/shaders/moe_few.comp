@@ -1,0 +1,202 @@
+#version 460
+/* The products of routed experts for few rows of X, of which an expert has one to a few: MODE 1 h[pair, r] = act(G_e[r, :] . X, U_e[r, :] . X)
+ * in halves, MODE 2 y[pair, r] = D_e[r, :] . X in f32; X [rows, d] halves, a pair has row pair / PER_ROW of it. CLAMP, BIAS as in matmul.comp.
+ * What bounds it should be the bytes of W: each 32 threads take 16 rows of W, with MODE 1 eight gates and their ups, straight from memory to the
+ * units' registers, a chunk of 32 columns a thread and row at a time, DEPTH of them on their way. X comes from
+ * the caches: what counts is that many threads are resident, so few registers and hardly any shared memory.
+ * Grid (rows / TM, with MODE 1 rows / (TM / 2); experts, of which each has a list (moe_route), or without LIST_ROWS pairs: then the first
+ * one of an expert takes all of them). */
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define WANT_HALVES
+#include "common.glsl"
+#include "quant.glsl"
+#include "packed_f16.glsl"
+#include "coop_registers.glsl"
+#ifdef EMULATED
+const bool EXTREMES = true; /* barriers inside: no branch that not all threads take */
+#else
+const bool EXTREMES = false;
+#endif
+layout(constant_id = SPEC_MODE) const uint MODE = 1;
+layout(constant_id = SPEC_BIAS) const bool BIAS = false;
+layout(constant_id = SPEC_MATMUL_CLAMP) const bool CLAMP = false;
+layout(constant_id = SPEC_PER_ROW) const uint PER_ROW = 1;
+layout(constant_id = SPEC_LIST_ROWS) const uint LIST_ROWS = 0;
+layout(constant_id = SPEC_CHUNKS) const uint CHUNKS = 64; /* of a row: p.n_chunk */
+layout(constant_id = SPEC_DEPTH) const uint DEPTH = 2;
+
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Tiles { uvec4 at[]; };
+
+#define PUSH_MATMUL
+#include "push.h"
+
+const uint TN = MATRIX_FEW;
+const uint TM = gl_WorkGroupSize.x / 2;        /* rows of W of a workgroup */
+const uint STEPS = (CHUNKS + 3) / 4;
+shared uint pair_of[FEW_PAIRS];
+shared uint n_pairs, n_before;
+
+Packed low[DEPTH], high[DEPTH]; /* rows g and g + 8 of the steps that follow */
+MatrixSum c;
+
+uint lane()
+{
+    return gl_LocalInvocationIndex % 32;
+}
+
+float activate(float g, float u)
+{
+    if (CLAMP) {
+        g = min(g, 7.0);
+        u = clamp(u, -7.0, 7.0);
+        return (u + 1.0) * g * sigmoid(1.702 * g);
+    }
+    return g * sigmoid(g) * u;
+}
+
+/* First of the 8 (MODE 1) or 16 rows of the results that these 32 threads have. */
+uint first_row()
+{
+    uint at = gl_LocalInvocationIndex / 32 * 16;
+    return MODE == 1 ? gl_WorkGroupID.x * (TM / 2) + at / 2 : gl_WorkGroupID.x * TM + at;
+}
+
+/* Asks for the thread's chunks of a step. */
+void fetch(Planes w, uint first, uint second, uint s, out Packed a, out Packed b)
+{
+    uint chunk = min(s * 4 + lane() % 4, CHUNKS - 1);
+    a = packed_load(w, first + chunk);
+    b = packed_load(w, second + chunk);
+}
+
+/* The pairs of expert e into pair_of. False: another workgroup has it, or nobody. */
+bool find_pairs(int e)
+{
+    uint tid = gl_LocalInvocationIndex, mine = gl_WorkGroupID.y;
+    if (LIST_ROWS > 0) {
+        uint count = min(p.n_tiles.at[mine], LIST_ROWS);
+        if (tid < LIST_ROWS && tid < FEW_PAIRS) {
+            pair_of[tid] = p.sorted.at[mine * LIST_ROWS + tid];
+        }
+        if (tid == 0) {
+            n_pairs = count;
+        }
+        barrier();
+        return count > 0;
+    }
+    if (tid == 0) {
+        n_pairs = n_before = 0;
+    }
+    barrier();
+    [[dont_unroll]] for (uint i = tid; i < p.n_x; i += gl_WorkGroupSize.x) {
+        if (I32(p.sorted).at[i] == e) {
+            pair_of[atomicAdd(n_pairs, 1)] = i;
+            if (i < mine) {
+                n_before = 1;
+            }
+        }
+    }
+    barrier();
+    return e >= 0 && n_before == 0;
+}
+
+/* Four results of a thread to where they belong; all threads of a subgroup come here together. */
+void put(vec4 v, uint first, uint expert, uint from, uint n)
+{
+    uint g = lane() / 4, column = lane() % 4 * 2, matrix = expert * p.rows;
+    if (MODE == 1) {
+        uint row = first + g;
+        if (BIAS) {
+            uint r = matrix + min(row, p.rows - 1);
+            v += vec4(vec2(p.bias.at[r]), vec2(p.bias.at[p.up_at + r]));
+        }
+        vec2 h = vec2(activate(v.x, v.z), activate(v.y, v.w));
+        /* Neighbouring rows share a word: each of two threads writes one column's. */
+        bool odd = (g & 1) == 1;
+        float got = subgroupShuffleXor(odd ? h.x : h.y, 4);
+        uint c = column + (odd ? 1 : 0);
+        row -= g & 1;
+        if (c < n && row < p.rows) {
+            U32(p.y).at[(pair_of[from + c] * p.y_stride + row) / 2] = packHalf2x16(odd ? vec2(got, h.y) : vec2(h.x, got));
+        }
+        return;
+    }
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        uint row = first + g + i / 2 * 8, c = column + i % 2;
+        if (c < n && row < p.rows) {
+            p.y.at[pair_of[from + c] * p.y_stride + row] = v[i];
+        }
+    }
+}
+
+/* A step's part of X for this thread, word i of its chunk; `row` is where its row begins. */
+uvec4 x_at(uint k, uint i, uint row)
+{
+    uint chunk = k * 4 + lane() % 4;
+    uvec4 v = halves_order(p.x.at[(row + min(chunk, CHUNKS - 1)) * 4 + i]);
+    return CHUNKS % 4 == 0 || chunk < CHUNKS ? v : uvec4(0);
+}
+
+/* Step k, whose chunks are a and b, into c. */
+void multiply(Packed a, Packed b, uint k, uint row)
+{
+#ifdef HAS_WORDS
+    f16vec2 low_factor = packed_factor(a), high_factor = packed_factor(b);
+    if (!EXTREMES && !subgroupAny(packed_extreme(a) || packed_extreme(b))) {
+        [[unroll]] for (uint i = 0; i < 4; i++) {
+            uvec4 x = x_at(k, i, row), l = packed_word(a, i, low_factor), h = packed_word(b, i, high_factor);
+            PRODUCT_ADD(c, l.xy, h.xy, x.xy)
+            PRODUCT_ADD(c, l.zw, h.zw, x.zw)
+        }
+        return;
+    }
+#endif
+    uvec4 l[4], h[4];
+    packed_f16(a, l);
+    packed_f16(b, h);
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        uvec4 x = x_at(k, i, row);
+        PRODUCT_ADD(c, l[i].xy, h[i].xy, x.xy)
+        PRODUCT_ADD(c, l[i].zw, h[i].zw, x.zw)
+    }
+}
+
+void main()
+{
+    int e = LIST_ROWS > 0 ? int(gl_WorkGroupID.y) : I32(p.sorted).at[gl_WorkGroupID.y];
+    uint expert = uint(max(e, 0)), result = first_row(), at = expert_row(expert, p.rows) + min(result + lane() / 4, p.rows - 1);
+    uint other = MODE == 1 ? at + (SPLIT_EXPERTS ? p.rows : p.up_at)
+                           : expert_row(expert, p.rows) + min(result + lane() / 4 + 8, p.rows - 1);
+    Planes w = expert_planes(p.w, expert, MODE == 1 ? 0 : 1);
+    at *= CHUNKS;
+    other *= CHUNKS;
+    [[unroll]] for (uint i = 0; i < DEPTH; i++) { /* before anyone knows whose they are */
+        fetch(w, at, other, min(i, STEPS - 1), low[i], high[i]);
+    }
+    if (!find_pairs(e)) {
+        return;
+    }
+    uint count = n_pairs;
+    [[dont_unroll]] for (uint from = 0; from < count; from += TN) {
+        uint n = min(TN, count - from), row = pair_of[from + min(lane() / 4, n - 1)] / PER_ROW * CHUNKS;
+        if (from > 0) {
+            [[unroll]] for (uint i = 0; i < DEPTH; i++) {
+                fetch(w, at, other, min(i, STEPS - 1), low[i], high[i]);
+            }
+        }
+        PRODUCT_CLEAR(c)
+        [[dont_unroll]] for (uint k0 = 0; k0 < STEPS; k0 += DEPTH) {
+            [[unroll]] for (uint i = 0; i < DEPTH; i++) { /* whose words stay where they arrive */
+                uint k = k0 + i;
+                if (STEPS % DEPTH == 0 || k < STEPS) {
+                    multiply(low[i], high[i], k, row);
+                    if (k + DEPTH < STEPS) {
+                        fetch(w, at, other, k + DEPTH, low[i], high[i]);
+                    }
+                }
+            }
+        }
+        put(PRODUCT_VALUES(c), result, expert, from, n);
+    }
+}
