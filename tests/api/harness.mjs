@@ -39,9 +39,10 @@ export const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
  * test that fails takes this long. How fast a thing is, tests/bench says; a test that compares times fails with its machine. */
 export const PATIENCE = 120_000;
 
-/** Tries again until check throws nothing, and gives what it gave; after PATIENCE its error is the test's. */
+/** Tries again until check throws nothing, and gives what it gave; after PATIENCE its error is the test's. What does not come at once is looked for
+ * less and less often, since who looks takes the processor from what is waited for. */
 export async function eventually(check, every = 30) {
-  for (const end = Date.now() + PATIENCE; ; await sleep(every)) {
+  for (let end = Date.now() + PATIENCE, pause = every; ; await sleep(pause), pause = Math.min(1.2 * pause, 5 * every)) {
     try { return await check(); } catch (error) { if (Date.now() > end) throw error; }
   }
 }

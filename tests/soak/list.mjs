@@ -47,7 +47,7 @@ async function ask(server, path, times = 9) {
   return { ...ms(took), bytes };
 }
 
-const house = await openHouse({ fake: true });
+const house = await openHouse({ fake: true, motion: true });
 leaveCleanly(() => house.close());
 const out = { conversations: CHATS, messages: 2 * CHATS + LONG };
 try {

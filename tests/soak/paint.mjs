@@ -9,7 +9,7 @@ import { openHouse, until } from '../web/page.mjs';
 
 const i = process.argv.indexOf('--loads');
 const loads = i < 0 ? 20 : Number(process.argv[i + 1]);
-const house = await openHouse({ fake: true });
+const house = await openHouse({ fake: true, motion: true });
 const signedIn = await house.page();
 const cookies = await signedIn.context().cookies();
 await signedIn.addInitScript(() => {

@@ -32,7 +32,7 @@ for (let i = 0; pieces.length < tokens; i++) pieces.push(...parts[kind](i).match
 pieces.length = tokens;
 
 console.error(`this takes some ${Math.ceil(tokens / rate + 15)} s`);
-const house = await openHouse({ fake: true });
+const house = await openHouse({ fake: true, motion: true });
 leaveCleanly(() => house.close());
 const upstream = new URL(house.server.url);
 async function writeAnswer(request, response) {

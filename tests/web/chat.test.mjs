@@ -6,7 +6,7 @@ import { answered, lastAnswer, noBrowser, openHouse, reads, say, until } from '.
 
 const opts = { skip: noBrowser };
 let house;
-before(async () => { if (!noBrowser) house = await openHouse(); });
+before(async () => { if (!noBrowser) house = await openHouse({ motion: true }); });
 after(async () => { await house?.close(); });
 
 async function set(page, values) {
@@ -47,7 +47,7 @@ test('a message is answered, with its figures, and gets a row in the list', opts
 });
 
 test('reasoning is folded away', opts, async () => {
-  const scripted = await openHouse({ fake: true }); // an engine that answers what it is told
+  const scripted = await openHouse({ fake: true, motion: true }); // an engine that answers what it is told
   const page = await scripted.page();
   await say(page, `fake:${JSON.stringify({ text: '<think>\nA thought of some length.\n</think>\n\nThe **answer**.' })}`);
   const answer = await answered(page);

@@ -17,14 +17,15 @@ const late = Number(process.env.SLUICE_TEST_LATE_MS ?? 0), slowMo = Number(proce
 /** Why the page's tests cannot run here, or false. */
 export const noBrowser = executablePath ? false : 'no Chromium or Chrome on this machine (a snap cannot be driven)';
 
-/** Server and browser together; `problems` gathers script errors and refused resources of every page. */
-export async function openHouse(options) {
+/** Server and browser together; `problems` gathers script errors and refused resources of every page. Pages want less motion unless `motion`:
+    what pulses as long as an answer runs is drawn sixty times a second, by the processor. */
+export async function openHouse({ motion = false, ...options } = {}) {
   const server = await start(options);
   const { default: playwright } = await load('playwright-core');
   const browser = await playwright.chromium.launch({ executablePath, args: quiet, timeout: PATIENCE, slowMo });
   const open = browser.newContext.bind(browser);
   browser.newContext = async (options) => {
-    const context = await open(options);
+    const context = await open({ reducedMotion: motion ? 'no-preference' : 'reduce', ...options });
     context.setDefaultTimeout(PATIENCE);
     if (late) await context.route('**/api/**', async (route) => { await sleep(late); await route.fallback().catch(() => {}); });
     return context;

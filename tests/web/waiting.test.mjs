@@ -28,7 +28,7 @@ const shapes = (place) => page.locator(`${place} > .skeleton`);
 
 before(async () => {
   if (noBrowser) return;
-  house = await openHouse({ fake: true });
+  house = await openHouse({ fake: true, motion: true });
   await api('PATCH', '/api/admin/settings', { share_links: true });
   page = await house.page();
   await say(page, order({ text: 'An answer.' }));
