@@ -167,11 +167,7 @@ static inline void pack_k(uint8_t *to, int lane, const struct quotients *q, bool
 /* Whether the panel's octets of K-quants are super-blocks. */
 static inline bool has_supers(const struct panel *p)
 {
-#ifdef __AVX512VNNI__
-    return false;
-#else
     return p->k_octets && p->kinds & PANEL_ONE_BYTE;
-#endif
 }
 
 /* A block's quotients into its lane of an octet. */

@@ -7,7 +7,7 @@
  * packed weights stay exact in 32-bit integers. Its columns are permuted within a block to the
  * order in which unpacking a 4-bit or an 8-bit weight yields pairs.
  *
- * PANEL_ONE_BYTE: the same forms, of quotients up to PANEL_TOP_BYTE; AVX2's PANEL_K_OCTETS then
+ * PANEL_ONE_BYTE: the same forms, of quotients up to PANEL_TOP_BYTE; PANEL_K_OCTETS then
  * have one scale for 256 columns (super_formats.h). */
 #pragma once
 #include <stdbool.h>

@@ -1,7 +1,8 @@
-/* K-quants with activations of one byte (AVX2): a super-block of 256 columns has one scale in the
- * activations too, so its blocks' own scales are multiplied in integers, and floats come in once a
- * super-block: exact sums, in whatever order. Here: the activations' form, and unpacking of weights
- * for super_tile.h. Included after tile_wide.h.
+/* K-quants with activations of one byte (AVX2; vnni_super.h has the activations' form too): a
+ * super-block of 256 columns has one scale in the activations too, so its blocks' own scales are
+ * multiplied in integers, and floats come in once a super-block: exact sums, in whatever order.
+ * Here: the activations' form, and unpacking of weights for super_tile.h. Included after
+ * tile_wide.h.
  *
  * A row's octet of activations holds in place of the high bytes the sums of half blocks and of
  * blocks, the low bytes as PANEL_K_OCTETS has them, and the scale. */

@@ -6,7 +6,7 @@
 #include "engine/cpu/kernels/vnni_few.h"
 
 #define VNNI_OCTETS 2 /* of a weight row at a time: half as often are sums loaded and stored */
-#define VNNI_ROWS 4   /* of activations at a time: as many sums as hide the products' latency */
+#define VNNI_ROWS 8   /* of activations at a time: four sums just hide the products' latency */
 
 /* A row of activations has a sum for each lane of an octet. */
 typedef float vnni_sums[8][WIDE_HALVES * LANES];
@@ -37,6 +37,25 @@ static inline __m512 vnni_float(const uint8_t *p)
     return _mm512_castsi512_ps(vnni_four(p));
 }
 
+/* total += products of bytes with the four at x, in all lanes. gcc 12 would load those by an
+ * instruction of its own. */
+static inline __attribute__((always_inline)) void vnni_multiply(__m512i *total, __m512i q,
+                                                                const uint8_t *x)
+{
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0"
+            : "+v"(*total)
+            : "v"(q), "m"(*(const int32_t *)(const void *)x));
+}
+
+/* The same of two words. */
+static inline __attribute__((always_inline)) void vnni_multiply_words(__m512i *total, __m512i q,
+                                                                      const uint8_t *x)
+{
+    __asm__("vpdpwssd %2%{1to16%}, %1, %0"
+            : "+v"(*total)
+            : "v"(q), "m"(*(const int32_t *)(const void *)x));
+}
+
 /* Weights are bytes here in every format: their columns lie as wide_place() and wide_column() say
  * for those. */
 #define VNNI_BYTES(shape) ((shape) | OCTET_BYTES(8))
@@ -61,9 +80,8 @@ static inline __attribute__((always_inline)) void vnni_products(const struct wid
         const __m512i q = _mm512_loadu_si512(b->q[i]);
         UNROLL
         for (int t = 0; t < count; t++)
-            total[t] = _mm512_dpbusd_epi32(
-                total[t], q,
-                vnni_four(octets[t] + place.columns + wide_column(VNNI_BYTES(shape), i)));
+            vnni_multiply(&total[t], q,
+                          octets[t] + place.columns + wide_column(VNNI_BYTES(shape), i));
     }
     UNROLL
     for (int t = 0; t < count; t++) {
@@ -117,34 +135,43 @@ static inline void vnni_fetch(const struct vnni_octets *o, int32_t part)
         fetch_lines(o->ahead[half] + (size_t)part * o->step, o->step);
 }
 
+/* What of the next tile each of `parts` fetches, of `blocks` blocks. */
+static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t parts)
+{
+    return ((size_t)blocks * l->ahead_step / parts + 64) & ~(size_t)63;
+}
+
 /* Blocks times n rows, whose octets begin `at` bytes after x->row. */
+#define VNNI_CASE(name, n)                                                                         \
+    case n:                                                                                        \
+        name##_##n(o, rows->row + t, at, sums + t);                                                \
+        break
 #define VNNI_RUN(name, shape)                                                                      \
     VNNI_SOME(name##_1, shape, 1)                                                                  \
     VNNI_SOME(name##_2, shape, 2)                                                                  \
     VNNI_SOME(name##_3, shape, 3)                                                                  \
-    VNNI_SOME(name##_4, shape, VNNI_ROWS)                                                          \
+    VNNI_SOME(name##_4, shape, 4)                                                                  \
+    VNNI_SOME(name##_5, shape, 5)                                                                  \
+    VNNI_SOME(name##_6, shape, 6)                                                                  \
+    VNNI_SOME(name##_7, shape, 7)                                                                  \
+    VNNI_SOME(name##_8, shape, VNNI_ROWS)                                                          \
     static void name(const struct vnni_octets *o, const struct octet_rows *rows, size_t at,        \
                      vnni_sums *sums)                                                              \
     {                                                                                              \
-        int32_t t = 0;                                                                             \
-        for (; t + VNNI_ROWS <= rows->n; t += VNNI_ROWS) {                                         \
+        for (int32_t t = 0; t < rows->n; t += VNNI_ROWS) {                                         \
             vnni_fetch(o, t / VNNI_ROWS);                                                          \
-            name##_4(o, rows->row + t, at, sums + t);                                              \
-        }                                                                                          \
-        if (t < rows->n)                                                                           \
-            vnni_fetch(o, t / VNNI_ROWS);                                                          \
-        switch (rows->n - t) {                                                                     \
-        case 3:                                                                                    \
-            name##_3(o, rows->row + t, at, sums + t);                                              \
-            break;                                                                                 \
-        case 2:                                                                                    \
-            name##_2(o, rows->row + t, at, sums + t);                                              \
-            break;                                                                                 \
-        case 1:                                                                                    \
-            name##_1(o, rows->row + t, at, sums + t);                                              \
-            break;                                                                                 \
-        default:                                                                                   \
-            break;                                                                                 \
+            switch (rows->n - t) {                                                                 \
+                VNNI_CASE(name, 1);                                                                \
+                VNNI_CASE(name, 2);                                                                \
+                VNNI_CASE(name, 3);                                                                \
+                VNNI_CASE(name, 4);                                                                \
+                VNNI_CASE(name, 5);                                                                \
+                VNNI_CASE(name, 6);                                                                \
+                VNNI_CASE(name, 7);                                                                \
+            default:                                                                               \
+                name##_8(o, rows->row + t, at, sums + t);                                          \
+                break;                                                                             \
+            }                                                                                      \
         }                                                                                          \
     }
 #define VNNI_SOME(name, shape, n)                                                                  \
@@ -175,8 +202,6 @@ VNNI_RUN(vnni_wide_less_8, OCTET_LESS(8))
 VNNI_RUN(vnni_wide_less_12, OCTET_LESS(12))
 VNNI_RUN(vnni_wide_less_128, OCTET_LESS(128))
 VNNI_RUN(vnni_wide_min, OCTET_MIN)
-VNNI_RUN(vnni_wide_k4, OCTET_SPLIT | OCTET_MIN)
-VNNI_RUN(vnni_wide_q6_k, OCTET_SPLIT | OCTET_HALVES | OCTET_LESS(32))
 #undef VNNI_SOME
 #undef VNNI_RUN
 
@@ -220,7 +245,7 @@ static void vnni_wide(struct lanes l[WIDE_HALVES], wide_unpack unpack, vnni_run 
     for (int32_t b = 0; b < l->blocks; b += o.count) {
         const int32_t left = l->blocks - b;
         o.count = left >= 8 * VNNI_OCTETS ? 8 * VNNI_OCTETS : left < 8 ? left : 8;
-        o.step = ((size_t)o.count * l->ahead_step / parts + 64) & ~(size_t)63;
+        o.step = vnni_share(l, o.count, parts);
         for (int half = 0; half < WIDE_HALVES; half++) {
             o.ahead[half] = l[half].ahead + (size_t)b * l->ahead_step;
             for (int32_t k = 0; k < o.count; k += 8)
