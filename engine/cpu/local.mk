@@ -23,7 +23,7 @@ libsluice_cpu_avx512_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(WIDE_CFLAGS) $(C
 libsluice_cpu_avx512vnni_a_SOURCES = %D%/kernels/kernels_avx512vnni.c %D%/kernels/simd_avx512.h %D%/kernels/tile_bytes.h %D%/kernels/tile_few.h %D%/kernels/tile_one.h $(cpu_simd_headers)
 # its products with activations of one byte, in words of 256 bits, and headers that they share with avx2
 noinst_LIBRARIES += libsluice-cpu-octets-vnni.a
-libsluice_cpu_octets_vnni_a_SOURCES = %D%/kernels/kernels_octets_vnni.c %D%/kernels/octets_vnni.h %D%/kernels/vnni_few.h %D%/kernels/vnni_wide.h
+libsluice_cpu_octets_vnni_a_SOURCES = %D%/kernels/kernels_octets_vnni.c %D%/kernels/octets_vnni.h %D%/kernels/vnni_few.h %D%/kernels/vnni_super.h %D%/kernels/vnni_wide.h
 libsluice_cpu_octets_vnni_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(WIDE_CFLAGS) $(CPU_AVX512) -mavx512vnni
 libsluice_cpu_avx512vnni_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(WIDE_CFLAGS) $(CPU_AVX512) -mavx512vnni
 # they use the plain C library as well as it them

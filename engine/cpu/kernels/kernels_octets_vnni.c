@@ -6,22 +6,30 @@
 #include "engine/cpu/kernels/ops_simd.h"
 #include "engine/cpu/kernels/octets_vnni.h"
 #include "engine/cpu/kernels/vnni_few.h"
-#include "engine/cpu/kernels/vnni_wide.h"
+#include "engine/cpu/kernels/vnni_super.h"
 
 struct vnni_format {
-    /* Some rows of activations, at most VNNI_FEW, times the eight weight rows of `l`. */
+    /* Some rows of activations, at most `most`, times the eight weight rows of `l`. */
     void (*few)(const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc);
     wide_unpack unpack; /* a block of sixteen weight rows */
-    vnni_run run;       /* and its products with many rows */
-    unsigned kind;      /* of panel */
+    vnni_run run;       /* and its products with many rows; NULL: of super-blocks, */
+    vnni_super_unpack super_unpack;
+    vnni_super_run super_run;
+    int32_t most;  /* rows that `few` takes */
+    unsigned kind; /* of panel */
 };
 
 static const struct vnni_format *vnni_format(const struct weight *w)
 {
 #define VNNI_ENTRY(name, shape, form)                                                              \
     {                                                                                              \
-        .few = vnni_few_##name, .unpack = wide_##name, .run = vnni_wide_##shape,                   \
+        .few = vnni_few_##name, .unpack = wide_##name, .run = vnni_wide_##shape, .most = VNNI_FEW, \
         .kind = PANEL_##form##_OCTETS                                                              \
+    }
+#define VNNI_SUPER(name, shape, rows)                                                              \
+    {                                                                                              \
+        .few = vnni_few_##name, .super_unpack = vnni_super_##name,                                 \
+        .super_run = vnni_super_run_##shape, .most = (rows), .kind = PANEL_K_OCTETS                \
     }
     static const struct vnni_format affine[9] = {
         [4] = VNNI_ENTRY(affine_4, min, NIBBLE), [8] = VNNI_ENTRY(affine_8, min, PLANE)};
@@ -30,11 +38,12 @@ static const struct vnni_format *vnni_format(const struct weight *w)
         [WEIGHT_Q8_0] = VNNI_ENTRY(q8_0_bytes, less_128, PLANE),
         [WEIGHT_Q4_0] = VNNI_ENTRY(q4_0, less_8, PLANE),
         [WEIGHT_Q4_1] = VNNI_ENTRY(q4_1, min, PLANE),
-        [WEIGHT_Q4_K] = VNNI_ENTRY(q4_k, k4, K),
-        [WEIGHT_Q5_K] = VNNI_ENTRY(q5_k, k4, K),
-        [WEIGHT_Q6_K] = VNNI_ENTRY(q6_k, q6_k, K),
+        [WEIGHT_Q4_K] = VNNI_SUPER(q4_k, k4, VNNI_SUPER_FEW),
+        [WEIGHT_Q5_K] = VNNI_SUPER(q5_k, k4, VNNI_SUPER_FEW),
+        [WEIGHT_Q6_K] = VNNI_SUPER(q6_k, q6_k, VNNI_SUPER_FEW_Q6),
         [WEIGHT_MXFP4_BLOCK] = VNNI_ENTRY(mxfp4_block, less_12, PLANE),
     };
+#undef VNNI_SUPER
 #undef VNNI_ENTRY
     const struct vnni_format *f = w->type == WEIGHT_AFFINE ? &affine[w->bits] : &others[w->type];
     return f->few ? f : NULL;
@@ -62,12 +71,15 @@ static const uint8_t *vnni_panel(const struct panel *p, const struct vnni_format
 static void vnni_rows(struct lanes l[WIDE_HALVES], int halves, const struct vnni_format *f,
                       const struct octet_rows *x, float *acc)
 {
-    if (x->n > VNNI_FEW && halves == WIDE_HALVES) {
-        vnni_wide(l, f->unpack, f->run, x, acc);
+    if (x->n > f->most && halves == WIDE_HALVES) {
+        if (f->run)
+            vnni_wide(l, f->unpack, f->run, x, acc);
+        else
+            vnni_super_wide(l, f->super_unpack, f->super_run, x, acc);
         return;
     }
-    for (int32_t first = 0; first < x->n; first += VNNI_FEW) {
-        const int32_t n = x->n - first < VNNI_FEW ? x->n - first : VNNI_FEW;
+    for (int32_t first = 0; first < x->n; first += f->most) {
+        const int32_t n = x->n - first < f->most ? x->n - first : f->most;
         for (int half = 0; half < halves; half++)
             f->few(&l[half], x->row + first, n, acc + (first * WIDE_HALVES + half) * LANES);
     }
@@ -110,7 +122,7 @@ static inline void vnni_step(struct lanes *l)
     }
 }
 
-/* Whole tiles times at most VNNI_FEW rows: placing a tile's rows anew takes as long as some of its
+/* Whole tiles times at most f->most rows: placing a tile's rows anew takes as long as some of its
  * products. Returns how many of the tiles are done. */
 static int32_t vnni_few_tiles(const struct tile *t, const struct vnni_format *f,
                               const struct octet_rows *x, float *acc)
@@ -118,7 +130,7 @@ static int32_t vnni_few_tiles(const struct tile *t, const struct vnni_format *f,
     const int32_t whole = (t->weight->rows - t->row) / (WIDE_HALVES * LANES),
                   count = whole < t->more + 1 ? whole : t->more + 1;
     struct lanes l[WIDE_HALVES];
-    if (t->n > VNNI_FEW || count == 0)
+    if (t->n > f->most || count == 0)
         return 0;
     vnni_place_rows(t, l, acc);
     for (int32_t i = 0; i < count; i++, acc += t->n * WIDE_HALVES * LANES)

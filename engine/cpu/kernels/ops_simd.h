@@ -167,11 +167,7 @@ static inline void pack_k(uint8_t *to, int lane, const struct quotients *q, bool
 /* Whether the panel's octets of K-quants are super-blocks. */
 static inline bool has_supers(const struct panel *p)
 {
-#ifdef __AVX512VNNI__
-    return false;
-#else
     return p->k_octets && p->kinds & PANEL_ONE_BYTE;
-#endif
 }
 
 /* A block's quotients into its lane of an octet. */
@@ -219,7 +215,7 @@ static inline void super_sums_of(vi half, int32_t sums[2])
     _mm_storel_epi64((__m128i *)(void *)sums, _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e)));
 }
 
-/* Columns of a super-block, with one scale for all of them: super_formats.h. */
+/* Columns of a super-block, with one scale for all of them: panel.h. */
 static void pack_super(uint8_t *to, const float *x)
 {
     vf top = vf_zero();
@@ -227,7 +223,7 @@ static void pack_super(uint8_t *to, const float *x)
         top = vf_max(top, vf_abs(vf_load(x + i * LANES)));
     const float highest = vf_highest(top), scale = highest / PANEL_TOP_BYTE;
     const vf inverse = vf_set1(scale > 0 ? PANEL_TOP_BYTE / highest : 0);
-    int16_t sums[8], less[2][2][4][2]; /* odd, half, pair of blocks */
+    int16_t sums[8], of_halves[16], less[2][2][4][2]; /* odd, half, pair of blocks */
     for (int b = 0; b < 8; b++) {
         vf v[4];
         vi block[2];
@@ -242,10 +238,12 @@ static void pack_super(uint8_t *to, const float *x)
             super_sums_of(block[h], halves[h]);
             for (int i = 0; i < 2; i++)
                 less[b % 2][h][b / 2][i] = (int16_t)(-32 * halves[h][i]);
+            of_halves[2 * b + h] = (int16_t)(halves[h][0] + halves[h][1]);
         }
-        sums[b] = (int16_t)(halves[0][0] + halves[0][1] + halves[1][0] + halves[1][1]);
+        sums[b] = (int16_t)(of_halves[2 * b] + of_halves[2 * b + 1]);
     }
     put_float(to + PANEL_OCTET_SCALE, scale);
+    memcpy(to + PANEL_SUPER_HALF_SUMS, of_halves, sizeof of_halves);
     memcpy(to + PANEL_SUPER_SUMS, sums, sizeof sums);
     memcpy(to + PANEL_SUPER_LESS_32, less, sizeof less);
 }

@@ -7,8 +7,8 @@
  * packed weights stay exact in 32-bit integers. Its columns are permuted within a block to the
  * order in which unpacking a 4-bit or an 8-bit weight yields pairs.
  *
- * PANEL_ONE_BYTE: the same forms, of quotients up to PANEL_TOP_BYTE; AVX2's PANEL_K_OCTETS then
- * have one scale for 256 columns (super_formats.h). */
+ * PANEL_ONE_BYTE: the same forms, of quotients up to PANEL_TOP_BYTE; PANEL_K_OCTETS then
+ * have one scale for 256 columns (super_formats.h, vnni_super.h). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,8 +59,9 @@ enum panel_kind {
 #define PANEL_OCTET_LESS_8 576  /* of the others: times -8, */
 #define PANEL_OCTET_LESS_12 608 /* and times -12 */
 #define PANEL_OCTET_LESS_32 576 /* K: of half blocks times -32, in two vectors as the lanes are */
-/* Super-blocks (PANEL_K_OCTETS of one byte on AVX2) have these instead, and one scale: */
-#define PANEL_SUPER_SUMS 528 /* int16 [8]: of blocks, in order */
+/* Super-blocks (PANEL_K_OCTETS of one byte) have these instead, and one scale: */
+#define PANEL_SUPER_HALF_SUMS 0 /* int16 [16]: of half blocks, in order */
+#define PANEL_SUPER_SUMS 528    /* int16 [8]: of blocks, in order */
 /* -32 times what each int16 of half a block's products with Q6_K adds up, in two vectors as the
  * planes' lanes are: those sums begin with it. They may overflow on the way, for the end fits:
  * eight products with -32 to 31. */

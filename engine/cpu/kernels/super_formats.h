@@ -1,7 +1,7 @@
-/* K-quants with activations of one byte (AVX2): a super-block of 256 columns has one scale in the
- * activations too, so its blocks' own scales are multiplied in integers, and floats come in once a
- * super-block: exact sums, in whatever order. Here: the activations' form, and unpacking of weights
- * for super_tile.h. Included after tile_wide.h. */
+/* K-quants with activations of one byte (AVX2; AVX512-VNNI: vnni_super.h): a super-block of 256
+ * columns has one scale in the activations too, so its blocks' own scales are multiplied in
+ * integers, and floats come in once a super-block: exact sums, in whatever order. The activations'
+ * form is in panel.h. Here: unpacking of weights for super_tile.h. Included after tile_wide.h. */
 #pragma once
 #include "engine/cpu/kernels/tile_wide.h"
 

@@ -24,6 +24,8 @@ vnni_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape
     const size_t end = (size_t)((l->blocks + (copied ? 0 : 7)) / 8) * PANEL_OCTET_BYTES;
     for (size_t x = 0; x < end; x += PANEL_OCTET_BYTES) {
         struct octet o;
+        if (count > 3) /* fewer keep up with what the processor fetches by itself */
+            fetch_lines(at.data + SUPER_AHEAD, (size_t)bytes);
         unpack(w, &at, &o);
         UNROLL
         for (int t = 0; t < count; t++)
@@ -115,8 +117,5 @@ VNNI_FORMAT(mxfp4_block, octet_mxfp4_block(at, o), OCTET_LESS(12), 136)
 VNNI_FORMAT(mxfp4, octet_mxfp4(at, o), OCTET_LESS(12), 128)
 VNNI_FORMAT(affine_4, octet_affine(w, 4, at, o), OCTET_MIN, 128)
 VNNI_FORMAT(affine_8, octet_affine_bytes(w, at, o), OCTET_MIN, 256)
-VNNI_FORMAT(q4_k, octet_k4(false, at, o), OCTET_SPLIT | OCTET_MIN, 144)
-VNNI_FORMAT(q5_k, octet_k4(true, at, o), OCTET_SPLIT | OCTET_MIN, 176)
-VNNI_FORMAT(q6_k, octet_q6_k(at, o), OCTET_SPLIT | OCTET_HALVES | OCTET_LESS(32), 210)
 #undef VNNI_CASE
 #undef VNNI_FORMAT

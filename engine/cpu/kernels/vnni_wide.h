@@ -6,7 +6,7 @@
 #include "engine/cpu/kernels/vnni_few.h"
 
 #define VNNI_OCTETS 2 /* of a weight row at a time: half as often are sums loaded and stored */
-#define VNNI_ROWS 4   /* of activations at a time: as many sums as hide the products' latency */
+#define VNNI_ROWS 8   /* of activations at a time: four sums just hide the products' latency */
 
 /* A row of activations has a sum for each lane of an octet. */
 typedef float vnni_sums[8][WIDE_HALVES * LANES];
@@ -37,6 +37,25 @@ static inline __m512 vnni_float(const uint8_t *p)
     return _mm512_castsi512_ps(vnni_four(p));
 }
 
+/* total += products of bytes with the four at x, in all lanes. gcc 12 would load those by an
+ * instruction of its own. */
+static inline __attribute__((always_inline)) void vnni_multiply(__m512i *total, __m512i q,
+                                                                const uint8_t *x)
+{
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0"
+            : "+v"(*total)
+            : "v"(q), "m"(*(const int32_t *)(const void *)x));
+}
+
+/* The same of two words. */
+static inline __attribute__((always_inline)) void vnni_multiply_words(__m512i *total, __m512i q,
+                                                                      const uint8_t *x)
+{
+    __asm__("vpdpwssd %2%{1to16%}, %1, %0"
+            : "+v"(*total)
+            : "v"(q), "m"(*(const int32_t *)(const void *)x));
+}
+
 /* Weights are bytes here in every format: their columns lie as wide_place() and wide_column() say
  * for those. */
 #define VNNI_BYTES(shape) ((shape) | OCTET_BYTES(8))
@@ -61,9 +80,8 @@ static inline __attribute__((always_inline)) void vnni_products(const struct wid
         const __m512i q = _mm512_loadu_si512(b->q[i]);
         UNROLL
         for (int t = 0; t < count; t++)
-            total[t] = _mm512_dpbusd_epi32(
-                total[t], q,
-                vnni_four(octets[t] + place.columns + wide_column(VNNI_BYTES(shape), i)));
+            vnni_multiply(&total[t], q,
+                          octets[t] + place.columns + wide_column(VNNI_BYTES(shape), i));
     }
     UNROLL
     for (int t = 0; t < count; t++) {
@@ -117,34 +135,43 @@ static inline void vnni_fetch(const struct vnni_octets *o, int32_t part)
         fetch_lines(o->ahead[half] + (size_t)part * o->step, o->step);
 }
 
+/* What of the next tile each of `parts` fetches, of `blocks` blocks. */
+static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t parts)
+{
+    return ((size_t)blocks * l->ahead_step / parts + 64) & ~(size_t)63;
+}
+
 /* Blocks times n rows, whose octets begin `at` bytes after x->row. */
+#define VNNI_CASE(name, n)                                                                         \
+    case n:                                                                                        \
+        name##_##n(o, rows->row + t, at, sums + t);                                                \
+        break
 #define VNNI_RUN(name, shape)                                                                      \
     VNNI_SOME(name##_1, shape, 1)                                                                  \
     VNNI_SOME(name##_2, shape, 2)                                                                  \
     VNNI_SOME(name##_3, shape, 3)                                                                  \
-    VNNI_SOME(name##_4, shape, VNNI_ROWS)                                                          \
+    VNNI_SOME(name##_4, shape, 4)                                                                  \
+    VNNI_SOME(name##_5, shape, 5)                                                                  \
+    VNNI_SOME(name##_6, shape, 6)                                                                  \
+    VNNI_SOME(name##_7, shape, 7)                                                                  \
+    VNNI_SOME(name##_8, shape, VNNI_ROWS)                                                          \
     static void name(const struct vnni_octets *o, const struct octet_rows *rows, size_t at,        \
                      vnni_sums *sums)                                                              \
     {                                                                                              \
-        int32_t t = 0;                                                                             \
-        for (; t + VNNI_ROWS <= rows->n; t += VNNI_ROWS) {                                         \
+        for (int32_t t = 0; t < rows->n; t += VNNI_ROWS) {                                         \
             vnni_fetch(o, t / VNNI_ROWS);                                                          \
-            name##_4(o, rows->row + t, at, sums + t);                                              \
-        }                                                                                          \
-        if (t < rows->n)                                                                           \
-            vnni_fetch(o, t / VNNI_ROWS);                                                          \
-        switch (rows->n - t) {                                                                     \
-        case 3:                                                                                    \
-            name##_3(o, rows->row + t, at, sums + t);                                              \
-            break;                                                                                 \
-        case 2:                                                                                    \
-            name##_2(o, rows->row + t, at, sums + t);                                              \
-            break;                                                                                 \
-        case 1:                                                                                    \
-            name##_1(o, rows->row + t, at, sums + t);                                              \
-            break;                                                                                 \
-        default:                                                                                   \
-            break;                                                                                 \
+            switch (rows->n - t) {                                                                 \
+                VNNI_CASE(name, 1);                                                                \
+                VNNI_CASE(name, 2);                                                                \
+                VNNI_CASE(name, 3);                                                                \
+                VNNI_CASE(name, 4);                                                                \
+                VNNI_CASE(name, 5);                                                                \
+                VNNI_CASE(name, 6);                                                                \
+                VNNI_CASE(name, 7);                                                                \
+            default:                                                                               \
+                name##_8(o, rows->row + t, at, sums + t);                                          \
+                break;                                                                             \
+            }                                                                                      \
         }                                                                                          \
     }
 #define VNNI_SOME(name, shape, n)                                                                  \
@@ -175,8 +202,6 @@ VNNI_RUN(vnni_wide_less_8, OCTET_LESS(8))
 VNNI_RUN(vnni_wide_less_12, OCTET_LESS(12))
 VNNI_RUN(vnni_wide_less_128, OCTET_LESS(128))
 VNNI_RUN(vnni_wide_min, OCTET_MIN)
-VNNI_RUN(vnni_wide_k4, OCTET_SPLIT | OCTET_MIN)
-VNNI_RUN(vnni_wide_q6_k, OCTET_SPLIT | OCTET_HALVES | OCTET_LESS(32))
 #undef VNNI_SOME
 #undef VNNI_RUN
 
@@ -220,7 +245,7 @@ static void vnni_wide(struct lanes l[WIDE_HALVES], wide_unpack unpack, vnni_run 
     for (int32_t b = 0; b < l->blocks; b += o.count) {
         const int32_t left = l->blocks - b;
         o.count = left >= 8 * VNNI_OCTETS ? 8 * VNNI_OCTETS : left < 8 ? left : 8;
-        o.step = ((size_t)o.count * l->ahead_step / parts + 64) & ~(size_t)63;
+        o.step = vnni_share(l, o.count, parts);
         for (int half = 0; half < WIDE_HALVES; half++) {
             o.ahead[half] = l[half].ahead + (size_t)b * l->ahead_step;
             for (int32_t k = 0; k < o.count; k += 8)
@@ -231,4 +256,195 @@ static void vnni_wide(struct lanes l[WIDE_HALVES], wide_unpack unpack, vnni_run 
     }
     for (int32_t t = 0; t < x->n; t++)
         _mm512_storeu_ps(acc + t * WIDE_HALVES * LANES, vnni_sum(&sums[t]));
+}
+
+/* Unpacking of super-blocks for vnni_super.h. */
+
+struct vnni_super {         /* 256 columns of sixteen weight rows */
+    __m512i q[8][8];        /* bytes without a sign */
+    __m512i scale[16];      /* int32: of a block; Q6_K: of a half */
+    __m512i pair[8];        /* int16: minima of two blocks; Q6_K: both scales of a block */
+    __m512 factor, minimum; /* of the whole */
+};
+
+typedef void (*vnni_super_unpack)(const struct lanes l[WIDE_HALVES], int32_t g,
+                                  struct vnni_super *to);
+
+static inline __m512i vnni_four_rows(const uint8_t *const *rows, const uint8_t *const *more,
+                                     size_t at)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(two_rows(rows[0] + at, rows[4] + at)),
+                              two_rows(more[0] + at, more[4] + at), 1);
+}
+
+/* Sixteen bytes of sixteen rows: dword j of each in v[j]. */
+static inline __attribute__((always_inline)) void vnni_load(const struct lanes l[WIDE_HALVES],
+                                                            size_t at, __m512i v[4])
+{
+    __m512i part[4];
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        part[i] = vnni_four_rows(l[0].data + i, l[1].data + i, at);
+    const __m512i ab_low = _mm512_unpacklo_epi32(part[0], part[1]),
+                  ab_high = _mm512_unpackhi_epi32(part[0], part[1]),
+                  cd_low = _mm512_unpacklo_epi32(part[2], part[3]),
+                  cd_high = _mm512_unpackhi_epi32(part[2], part[3]);
+    v[0] = _mm512_unpacklo_epi64(ab_low, cd_low);
+    v[1] = _mm512_unpackhi_epi64(ab_low, cd_low);
+    v[2] = _mm512_unpacklo_epi64(ab_high, cd_high);
+    v[3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+}
+
+static inline __m512i vnni_set1(int32_t v)
+{
+    return _mm512_set1_epi32(v);
+}
+
+/* The n-th byte of each dword. */
+static inline __m512i vnni_byte(__m512i v, int n)
+{
+    return n == 3 ? _mm512_srli_epi32(v, 24)
+                  : _mm512_and_si512(n ? _mm512_srli_epi32(v, 8 * (unsigned)n) : v, vnni_set1(255));
+}
+
+/* With a sign. */
+static inline __m512i vnni_signed_byte(__m512i v, int n)
+{
+    return _mm512_srai_epi32(n == 3 ? v : _mm512_slli_epi32(v, 24 - 8 * (unsigned)n), 24);
+}
+
+/* Bytes 2n and 2n + 1 of each dword, without a sign, as int16. */
+static inline __m512i vnni_two_bytes(__m512i v, int n)
+{
+    const __m512i order = _mm512_broadcast_i32x4(
+        n ? _mm_setr_epi8(2, -1, 3, -1, 6, -1, 7, -1, 10, -1, 11, -1, 14, -1, 15, -1)
+          : _mm_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1));
+    return _mm512_shuffle_epi8(v, order);
+}
+
+static inline __m512 vnni_low_halves(__m512i v)
+{
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+}
+
+static inline __m512i vnni_and(__m512i v, int32_t mask)
+{
+    return _mm512_and_si512(v, vnni_set1(mask));
+}
+
+/* Q4_K's and Q5_K's six-bit numbers (see block.c). */
+static inline void vnni_k4_scales(const struct lanes l[WIDE_HALVES], size_t at,
+                                  struct vnni_super *to)
+{
+    const int32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x30303030;
+    __m512i v[4];
+    vnni_load(l, at, v);
+    to->factor = vnni_low_halves(v[0]);
+    to->minimum = _mm512_sub_ps(_mm512_setzero_ps(), vnni_low_halves(_mm512_srli_epi32(v[0], 16)));
+    const __m512i high = _mm512_srli_epi32(v[1], 2), high_mins = _mm512_srli_epi32(v[2], 2),
+                  low_mins = _mm512_srli_epi32(v[3], 4);
+    const __m512i scales[2] = {vnni_and(v[1], six),
+                               _mm512_or_si512(vnni_and(v[3], four), vnni_and(high, two))},
+                  mins[2] = {vnni_and(v[2], six),
+                             _mm512_or_si512(vnni_and(low_mins, four), vnni_and(high_mins, two))};
+    UNROLL
+    for (int j = 0; j < 8; j++)
+        to->scale[j] = vnni_byte(scales[j / 4], j % 4);
+    UNROLL
+    for (int j = 0; j < 4; j++)
+        to->pair[j] = vnni_two_bytes(mins[j / 2], j % 2);
+}
+
+/* Bit n of each byte, at 16. */
+static inline __m512i vnni_bit_to_16(__m512i v, int n)
+{
+    return vnni_and(n < 4 ? _mm512_slli_epi32(v, 4 - (unsigned)n)
+                          : _mm512_srli_epi32(v, (unsigned)n - 4),
+                    0x10101010);
+}
+
+static inline __attribute__((always_inline)) void
+vnni_super_k4(bool five, const struct lanes l[WIDE_HALVES], int32_t g, struct vnni_super *to)
+{
+    const size_t at = (size_t)g * (five ? 176 : 144), codes = at + (five ? 48 : 16);
+    __m512i high[8];
+    vnni_k4_scales(l, at, to);
+    if (five) {
+        vnni_load(l, at + 16, high);
+        vnni_load(l, at + 32, high + 4);
+    }
+    UNROLL
+    for (int k = 0; k < 16; k++) { /* half blocks, of two blocks at once */
+        if (k % 4 >= 2)
+            continue;
+        const int even = k / 4 * 2, first = k % 4 * 4;
+        __m512i v[4];
+        vnni_load(l, codes + 32 * (size_t)(k / 4) + 16 * (size_t)(k % 4), v);
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            __m512i a = vnni_and(v[i], 0x0f0f0f0f),
+                    b = vnni_and(_mm512_srli_epi32(v[i], 4), 0x0f0f0f0f);
+            if (five) {
+                a = _mm512_or_si512(a, vnni_bit_to_16(high[first + i], even));
+                b = _mm512_or_si512(b, vnni_bit_to_16(high[first + i], even + 1));
+            }
+            to->q[even][first + i] = a;
+            to->q[even + 1][first + i] = b;
+        }
+    }
+}
+
+static void vnni_super_q4_k(const struct lanes l[WIDE_HALVES], int32_t g, struct vnni_super *to)
+{
+    vnni_super_k4(false, l, g, to);
+}
+
+static void vnni_super_q5_k(const struct lanes l[WIDE_HALVES], int32_t g, struct vnni_super *to)
+{
+    vnni_super_k4(true, l, g, to);
+}
+
+/* Sixteen columns of four blocks: `first` of each block's eight vectors, from `to` on. */
+static inline __attribute__((always_inline)) void vnni_q6_columns(const struct lanes l[WIDE_HALVES],
+                                                                  size_t low, size_t high,
+                                                                  int first, __m512i to[4][8])
+{
+    __m512i a[4], b[4], h[4];
+    vnni_load(l, low, a);
+    vnni_load(l, low + 32, b);
+    vnni_load(l, high, h);
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        const __m512i v[4] = {a[i], b[i], _mm512_srli_epi32(a[i], 4), _mm512_srli_epi32(b[i], 4)},
+                      two[4] = {_mm512_slli_epi32(h[i], 4), _mm512_slli_epi32(h[i], 2), h[i],
+                                _mm512_srli_epi32(h[i], 2)};
+        UNROLL
+        for (int k = 0; k < 4; k++)
+            to[k][first + i] =
+                _mm512_or_si512(vnni_and(v[k], 0x0f0f0f0f), vnni_and(two[k], 0x30303030));
+    }
+}
+
+static void vnni_super_q6_k(const struct lanes l[WIDE_HALVES], int32_t g, struct vnni_super *to)
+{
+    const size_t at = (size_t)g * 210;
+    __m512i s[4];
+    vnni_load(l, at + 192, s);
+    UNROLL
+    for (int i = 0; i < 16; i++)
+        to->scale[i] = vnni_signed_byte(s[i / 4], i % 4);
+    UNROLL
+    for (int i = 0; i < 8; i++) /* -32 of both */
+        to->pair[i] = _mm512_or_si512(
+            vnni_and(
+                _mm512_slli_epi32(_mm512_sub_epi32(_mm512_setzero_si512(), to->scale[2 * i]), 5),
+                0xffff),
+            _mm512_slli_epi32(_mm512_sub_epi32(_mm512_setzero_si512(), to->scale[2 * i + 1]), 21));
+    to->factor =
+        _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_cvtph_ps(wide_words(&l[0], at + 208))),
+                           _mm256_cvtph_ps(wide_words(&l[1], at + 208)), 1);
+    for (size_t part = 0; part < 2; part++)
+        for (size_t half = 0; half < 2; half++)
+            vnni_q6_columns(l, at + 64 * part + 16 * half, at + 128 + 32 * part + 16 * half,
+                            4 * (int)half, to->q + 4 * part);
 }

@@ -82,7 +82,8 @@ static void check_product(const struct kernels *k, const struct weight *w, int m
     const size_t values = (size_t)n * (size_t)k->lanes;
     const int more = (w->rows - 1) / k->lanes;
     const bool k_quant = w->type >= WEIGHT_Q4_K && w->type <= WEIGHT_Q6_K;
-    const int together = one_byte && k_quant && !strcmp(k->name, "avx2") ? 256 : 32;
+    const bool super = !strcmp(k->name, "avx2") || !strcmp(k->name, "avx512vnni");
+    const int together = one_byte && k_quant && super ? 256 : 32;
     float *acc = guarded_alloc(values * sizeof *acc, 64), row[MAX_COLS];
     float *all = guarded_alloc((size_t)(more + 1) * values * sizeof *all, 64);
     struct tile whole = {.weight = w, .matrix = matrix, .panel = &p.panel, .n = n, .more = more};
