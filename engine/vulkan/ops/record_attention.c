@@ -100,17 +100,18 @@ static bool units_fit(const struct recorder *r, const struct attention_plan *a,
            (b->kv_type == KV_F16 || b->kv_type == KV_Q8);
 }
 
-/* Of a workgroup of attn_units, and splits of a context at most. With q8 a split is short: more
- * threads in fewer workgroups leave less to prepare and to merge (33: with four KV heads as many as
- * an H100 has multiprocessors). */
+/* Of a workgroup of attn_units, and splits of a context at most. With q8 a split is short: for
+ * one row more threads in fewer workgroups leave less to prepare and to merge (33: with four KV
+ * heads as many as an H100 has multiprocessors). */
 #define UNIT_THREADS 128
 #define UNIT_THREADS_Q8 256
 #define UNIT_SPLITS_Q8 33u
 
-static struct attention_form units_form(const struct backend *b, const struct attention_plan *a)
+static struct attention_form units_form(const struct backend *b, const struct attention_plan *a,
+                                        uint32_t n_rows)
 {
     const struct gpu_caps *c = &b->gpu.caps;
-    const uint32_t threads = b->kv_type == KV_Q8 ? UNIT_THREADS_Q8 : UNIT_THREADS;
+    const uint32_t threads = b->kv_type == KV_Q8 && n_rows == 1 ? UNIT_THREADS_Q8 : UNIT_THREADS;
     struct attention_form f = {.lanes = c->subgroup < 32 ? c->subgroup : 32,
                                .heads = 1,
                                .groups = 1,
@@ -195,7 +196,8 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
     const bool deep = op->n_splits >= r->b->tuning.deep_splits && !r->b->gpu.caps.software;
     const bool units = units_fit(r, a, op);
     const struct attention_form f =
-        units ? units_form(r->b, a) : form_of(a, &r->b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
+        units ? units_form(r->b, a, r->n_rows)
+              : form_of(a, &r->b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
     struct dispatch d = {.shader = !units                              ? "attn"
                                    : r->b->tuning.few == WIDE_EMULATED ? "attn_units_emulated"
                                                                        : "attn_units",
