@@ -87,6 +87,8 @@ static struct attention_form form_of(const struct attention_plan *a, const struc
     return f;
 }
 
+#define UNIT_COLUMNS 128 /* of a head */
+
 /* Whether attn_units takes a step's rows: heads and a cache that it is written for, and contexts
  * deep enough. */
 static bool units_fit(const struct recorder *r, const struct attention_plan *a,
@@ -94,19 +96,27 @@ static bool units_fit(const struct recorder *r, const struct attention_plan *a,
 {
     const struct backend *b = r->b;
     return b->tuning.few != WIDE_NONE && op->n_splits >= b->tuning.unit_splits &&
-           a->d_head == 128 && a->n_head / a->n_kv_head <= MOST_HEADS &&
+           a->d_head == UNIT_COLUMNS && a->n_head / a->n_kv_head <= MOST_HEADS &&
            (b->kv_type == KV_F16 || b->kv_type == KV_Q8);
 }
 
+/* Of a workgroup of attn_units, and splits of a context at most. With q8 a split is short: for
+ * one row more threads in fewer workgroups leave less to prepare and to merge (33: with four KV
+ * heads as many as an H100 has multiprocessors). */
 #define UNIT_THREADS 128
+#define UNIT_THREADS_Q8 256
+#define UNIT_SPLITS_Q8 33u
 
-static struct attention_form units_form(const struct attention_plan *a, const struct gpu_caps *c)
+static struct attention_form units_form(const struct backend *b, const struct attention_plan *a,
+                                        uint32_t n_rows)
 {
+    const struct gpu_caps *c = &b->gpu.caps;
+    const uint32_t threads = b->kv_type == KV_Q8 && n_rows == 1 ? UNIT_THREADS_Q8 : UNIT_THREADS;
     struct attention_form f = {.lanes = c->subgroup < 32 ? c->subgroup : 32,
                                .heads = 1,
                                .groups = 1,
-                               .threads = UNIT_THREADS,
-                               .subgroups = UNIT_THREADS / c->subgroup};
+                               .threads = threads,
+                               .subgroups = threads / c->subgroup};
     while (f.heads < (uint32_t)(a->n_head / a->n_kv_head))
         f.heads *= 2;
     return f;
@@ -114,7 +124,11 @@ static struct attention_form units_form(const struct attention_plan *a, const st
 
 uint32_t record_most_splits(const struct backend *b, int32_t n_rows)
 {
-    return n_rows <= (int32_t)b->sizes.decode_rows ? b->sizes.max_splits : ATTENTION_FEW_SPLITS;
+    if (n_rows > (int32_t)b->sizes.decode_rows)
+        return ATTENTION_FEW_SPLITS;
+    const bool units =
+        b->tuning.few != WIDE_NONE && b->kv_type == KV_Q8 && b->sizes.d_head == UNIT_COLUMNS;
+    return units && b->sizes.max_splits > UNIT_SPLITS_Q8 ? UNIT_SPLITS_Q8 : b->sizes.max_splits;
 }
 
 uint32_t record_splits(const struct backend *b, int32_t n_rows, int32_t position)
@@ -182,7 +196,7 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
     const bool deep = op->n_splits >= r->b->tuning.deep_splits && !r->b->gpu.caps.software;
     const bool units = units_fit(r, a, op);
     const struct attention_form f =
-        units ? units_form(a, &r->b->gpu.caps)
+        units ? units_form(r->b, a, r->n_rows)
               : form_of(a, &r->b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
     struct dispatch d = {.shader = !units                              ? "attn"
                                    : r->b->tuning.few == WIDE_EMULATED ? "attn_units_emulated"

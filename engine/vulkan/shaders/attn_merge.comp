@@ -1,7 +1,7 @@
 #version 460
 /* out[t, h, :] = sum_s 2^(top_s - top) part_s / (sum_s 2^(top_s - top) denominator_s (+ sink)) (* sigmoid(gate[t, h]))
  * The splits of a row that attn left as sums of their own (attn_splits.glsl); rows with one split are done already.
- * Grid (n_head, T). A thread has four columns of every RUNS-th split. */
+ * Grid (n_head, T). A thread has four columns of every RUNS-th split, and asks for the first AHEAD of them before anyone knows their shares. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 layout(constant_id = SPEC_GROUP) const uint G = 4;
@@ -19,11 +19,16 @@ layout(constant_id = SPEC_D_HEAD) const uint D = 64;
 #include "attn_splits.glsl"
 
 const uint RUNS = THREADS > D / 4 ? THREADS / (D / 4) : 1;
+const uint COLUMNS = D / 4;
+const uint ITEMS = RUNS * COLUMNS;
+const uint AHEAD = 16;
 const float LOG2_E = 1.4426950408889634;
 
 shared vec4 sums4[RUNS * D / 4];
 shared float factors[MAX_SPLITS];
 
+/* A subgroup has a whole head. */
+#define SHUFFLES (ROTATION == D && gl_SubgroupSize >= COLUMNS)
 #define HEAD_AT(i) sums4[(i) >> 2][(i) & 3]
 #include "kv_pack.glsl"
 
@@ -50,6 +55,18 @@ void weigh_splits(uint tops, uint n, uint head)
     }
 }
 
+/* A head of which each of a subgroup's first threads has four columns. */
+vec4 rotated(vec4 v)
+{
+    vec4 a = vec4(v.x + v.y, v.x - v.y, v.z + v.w, v.z - v.w);
+    v = vec4(a.xy + a.zw, a.xy - a.zw) * inversesqrt(float(D));
+    [[unroll]] for (uint bit = 1; bit < COLUMNS; bit *= 2) {
+        vec4 other = subgroupShuffleXor(v, bit);
+        v = (gl_SubgroupInvocationID & bit) != 0 ? other - v : v + other;
+    }
+    return v;
+}
+
 void main()
 {
     uint head = gl_WorkGroupID.x, t = gl_WorkGroupID.y;
@@ -63,33 +80,52 @@ void main()
     }
     uint kv_head = head / G, h = head % G % HEADS, groups = (G + HEADS - 1) / HEADS;
     uint parts = parts_at((t * (p.n_head / G) + kv_head) * groups + head % G / HEADS);
+    uint run = gl_LocalInvocationIndex / COLUMNS, own = gl_LocalInvocationIndex % COLUMNS;
+    vec4 ahead[AHEAD];
+    if (run < RUNS) {
+        [[unroll]] for (uint i = 0; i < AHEAD; i++) {
+            ahead[i] = p.parts.at[parts + (min(run + i * RUNS, n - 1) * HEADS + h) * COLUMNS + own];
+        }
+    }
     if (gl_SubgroupID == 0) {
         weigh_splits(parts_tops(parts, 0, h), n, head);
     }
     barrier();
-    for (uint item = gl_LocalInvocationIndex; item < RUNS * D / 4; item += THREADS) {
-        uint column = item % (D / 4);
+    if (run < RUNS) {
         vec4 sum = vec4(0.0);
-        [[dont_unroll]] for (uint s = item / (D / 4); s < n; s += 4 * RUNS) { /* four loads in flight */
-            vec4 part[4];
-            [[unroll]] for (uint i = 0; i < 4; i++) {
-                part[i] = p.parts.at[parts + (min(s + i * RUNS, n - 1) * HEADS + h) * (D / 4) + column];
-            }
-            [[unroll]] for (uint i = 0; i < 4; i++) {
-                sum += s + i * RUNS < n ? factors[s + i * RUNS] * part[i] : vec4(0.0);
-            }
+        [[unroll]] for (uint i = 0; i < AHEAD; i++) {
+            sum += run + i * RUNS < n ? factors[run + i * RUNS] * ahead[i] : vec4(0.0);
+        }
+        [[dont_unroll]] for (uint s = run + AHEAD * RUNS; s < n; s += RUNS) {
+            sum += factors[s] * p.parts.at[parts + (s * HEADS + h) * COLUMNS + own];
+        }
+        sums4[gl_LocalInvocationIndex] = sum;
+    }
+    [[dont_unroll]] for (uint item = gl_LocalInvocationIndex + THREADS; item < ITEMS; item += THREADS) { /* wider heads than the workgroup */
+        vec4 sum = vec4(0.0);
+        [[dont_unroll]] for (uint s = 0; s < n; s++) {
+            sum += factors[s] * p.parts.at[parts + (s * HEADS + h) * COLUMNS + item];
         }
         sums4[item] = sum;
     }
     barrier();
     [[dont_unroll]] for (uint column = gl_LocalInvocationIndex; column < D / 4; column += THREADS) {
         vec4 sum = sums4[column];
-        [[dont_unroll]] for (uint run = 1; run < RUNS; run++) {
+        [[unroll]] for (uint run = 1; run < RUNS; run++) {
             sum += sums4[run * (D / 4) + column];
         }
         sums4[column] = sum;
     }
-    if (KV_PACKED) {
+    if (KV_PACKED && SHUFFLES) {
+        barrier();
+        if (gl_SubgroupID == 0) {
+            vec4 v = rotated(sums4[min(gl_SubgroupInvocationID, COLUMNS - 1)]);
+            if (gl_SubgroupInvocationID < COLUMNS) {
+                sums4[gl_SubgroupInvocationID] = v;
+            }
+        }
+        barrier();
+    } else if (KV_PACKED) {
         rotate_heads(0, D);
     }
     [[dont_unroll]] for (uint column = gl_LocalInvocationIndex; column < D / 4; column += THREADS) {

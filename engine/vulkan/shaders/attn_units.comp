@@ -2,7 +2,7 @@
 /* The attention of attn.comp where contexts are deep, on the matrix units: out[t, h, :] = sum_j softmax_j(scale q[t, h] . K[j]) V[j],
  * keys and values of 128 columns as f16 or q8, up to eight query heads of a KV head, which are the left side's rows.
  * Grid (splits, n_kv_head, T), splits as in attn.comp, whose results attn_merge makes into one.
- * 32 threads take 16 tokens (q8: 32) at a time straight from memory into the units' registers (coop_registers.glsl), and keep maxima and
+ * 32 threads take 16 tokens at a time straight from memory into the units' registers (coop_registers.glsl), and keep maxima and
  * sums of their own until their split ends. A left side's rows 8 to 15 are what rounding rows 0 to 7 to halves lost, of q and of
  * the weights alike, so both count as in f32; keys and values are exact as they are. */
 #extension GL_GOOGLE_include_directive : require
@@ -27,7 +27,7 @@ layout(constant_id = SPEC_CLUSTER) const uint LANES = 32;        /* threads of a
 #include "attn_splits.glsl"
 
 const uint WARPS = THREADS / 32;            /* that take turns of tokens */
-const uint TOKENS = KV_PACKED ? 32 : 16;    /* of a turn */
+const uint TOKENS = 16;                     /* of a turn */
 const uint TURNS = BLOCK_TOKENS / TOKENS;   /* of a block */
 const uint EIGHTS = TOKENS / 8;             /* results of scores: 8 tokens each */
 const uint GROUPS = 1;
@@ -37,6 +37,7 @@ const bool OWN_FROM_SHARED = false;
 const float LOG2_E = 1.4426950408889634;
 const float GROWTH = 8.0; /* as in attn.comp */
 const float NEVER = -1.0e30;
+const float LEAST = -1.0e20; /* a maximum: of none that was seen */
 const uint SUM_PITCH = 33; /* vec4 of a head's sums */
 
 shared vec4 heads4[(HEADS + 2) * D / 4]; /* HEADS heads of q; then k and v of this position (PREP) */
@@ -51,9 +52,10 @@ shared vec4 sums4[WARPS * 8 * SUM_PITCH];
 #include "attn_turn.glsl"
 #include "attn_result.glsl"
 
-uvec4 q[8];              /* of head g: two words of each product, then of what rounding lost */
-uvec4 keys[8], values[8]; /* as stored */
-uint key_scales[4], value_scales[4];
+const uint PIECES = KV_PACKED ? TOKENS / 4 : 8; /* of 16 bytes, of a turn's keys that a thread has; the same of its values */
+uvec4 q[8];                         /* of head g: two words of each product, then of what rounding lost */
+uvec4 keys[PIECES], values[PIECES]; /* as stored */
+uvec2 key_scales, value_scales;     /* of the thread's four tokens */
 MatrixSum sums[16]; /* head g, of 16 columns each; with what the weights' rounding lost */
 
 #include "attn_units.glsl"
@@ -127,6 +129,9 @@ void conclude(uint t, uint kv_head, uint split, uint n_splits)
 void main()
 {
     uint split = gl_WorkGroupID.x, kv_head = gl_WorkGroupID.y, t = gl_WorkGroupID.z;
+    if (TURNS_WHOLE) {
+        ask_heads(t * p.stride, kv_head);
+    }
     ivec4 row = p.rows.at[t];
     if (row.y < 0 || (row.w & ROW_TILED) != 0) { /* dead, or done by tiles */
         return;
@@ -148,7 +153,7 @@ void main()
         load_values(block, kv_head, turn_at % TURNS);
     }
     if (TURNS_WHOLE) {
-        turn_heads(row, t * p.stride, kv_head, owns_row, last);
+        turn_heads(row, kv_head, owns_row, last);
     } else {
         prepare(row, t, kv_head, 0, owns_row, last);
     }
@@ -161,10 +166,10 @@ void main()
     [[unroll]] for (uint j = 0; j < 16; j++) {
         PRODUCT_CLEAR(sums[j])
     }
-    float most = NEVER, total = 0.0;
+    float most = LEAST, total = 0.0;
     [[dont_unroll]] for (uint from = 0; from < n; from += WARPS) { /* all warps as often: a turn past the end has no token */
-        float s[8];
-        uvec2 weights[4];
+        float s[4];
+        uvec2 weights[2];
         bool more = from + WARPS < n, here = turn_at < n;
         uint first = (first_block + turn_at / TURNS) * BLOCK_TOKENS + turn_at % TURNS * TOKENS;
         score(s);

@@ -40,14 +40,15 @@ void turn_quads(inout vec4 v[QUADS], vec4 angle_cos[QUADS], vec4 angle_sin[QUADS
     }
 }
 
-void turn_heads(ivec4 row, uint base, uint kv_head, bool owns_row, uint block)
+vec4 asked[ROUNDS * QUADS], q_weight[QUADS], k_weight[QUADS], frequency[QUADS];
+
+/* Asks for what turn_heads() needs, before keys and values are asked for. */
+void ask_heads(uint base, uint kv_head)
 {
-    uint n = HEADS + (owns_row ? 2 : 0);
-    vec4 head[ROUNDS * QUADS], q_weight[QUADS], k_weight[QUADS], angle_cos[QUADS], angle_sin[QUADS];
     [[unroll]] for (uint k = 0; k < ROUNDS; k++) {
-        uint from = head_at(base, kv_head, 0, min(gl_SubgroupID + k * SUBGROUPS, n - 1));
+        uint from = head_at(base, kv_head, 0, min(gl_SubgroupID + k * SUBGROUPS, HEADS + 1));
         [[unroll]] for (uint i = 0; i < QUADS; i++) {
-            head[k * QUADS + i] = F32x4(uint64_t(p.qkv) + 4ul * from).at[gl_SubgroupInvocationID + i * LANES];
+            asked[k * QUADS + i] = F32x4(uint64_t(p.qkv) + 4ul * from).at[gl_SubgroupInvocationID + i * LANES];
         }
     }
     [[unroll]] for (uint i = 0; i < QUADS; i++) {
@@ -56,7 +57,16 @@ void turn_heads(ivec4 row, uint base, uint kv_head, bool owns_row, uint block)
             q_weight[i] = F32x4(uint64_t(p.q_norm)).at[quad];
             k_weight[i] = F32x4(uint64_t(p.k_norm)).at[quad];
         }
-        vec4 angle = float(row.y) * F32x4(uint64_t(p.inv_freq)).at[quad & 15];
+        frequency[i] = F32x4(uint64_t(p.inv_freq)).at[quad & 15];
+    }
+}
+
+void turn_heads(ivec4 row, uint kv_head, bool owns_row, uint block)
+{
+    uint n = HEADS + (owns_row ? 2 : 0);
+    vec4 angle_cos[QUADS], angle_sin[QUADS];
+    [[unroll]] for (uint i = 0; i < QUADS; i++) {
+        vec4 angle = float(row.y) * frequency[i];
         [[unroll]] for (uint c = 0; c < 4; c++) {
             vec2 cs = cos_sin(angle[c]) * p.rope_scale;
             angle_cos[i][c] = cs.x;
@@ -68,7 +78,7 @@ void turn_heads(ivec4 row, uint base, uint kv_head, bool owns_row, uint block)
         vec4 v[QUADS];
         float squares = 0.0;
         [[unroll]] for (uint i = 0; i < QUADS; i++) {
-            v[i] = head[k * QUADS + i];
+            v[i] = asked[k * QUADS + i];
             squares += dot(v[i], v[i]);
         }
         if (HEAD_NORM && h <= HEADS) {
