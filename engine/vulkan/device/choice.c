@@ -67,24 +67,33 @@ static bool find_devices(const struct gpu *g, struct choices *all, struct err *e
     return true;
 }
 
+/* nvidia-smi, from which people copy, writes GPU- before a UUID. */
+static const char *as_id(const char *which)
+{
+    const bool prefixed =
+        !strncasecmp(which, "GPU-", 4) && strspn(which + 4, "0123456789abcdefABCDEF") >= ID_DIGITS;
+    return prefixed ? which + 4 : which;
+}
+
 static bool is_named(const struct choice *c, uint32_t place, const char *which)
 {
     const size_t length = strlen(which);
     if (length <= PLACE_DIGITS && strspn(which, "0123456789") == length)
         return (uint32_t)atoi(which) == place;
-    return (length >= ID_DIGITS && !strncasecmp(c->id, which, length)) ||
+    const char *id = as_id(which);
+    return (strlen(id) >= ID_DIGITS && !strncasecmp(c->id, id, strlen(id))) ||
            strcasestr(c->name, which);
 }
 
 /* The one whose whole id it is alone, though another's may begin with that. */
 static void leave_named(struct choices *all, const char *which)
 {
+    const char *id = as_id(which);
     bool whole = false;
     for (uint32_t i = 0; i < all->n; i++)
-        whole |= !strcasecmp(all->at[i].id, which);
+        whole |= !strcasecmp(all->at[i].id, id);
     for (uint32_t i = 0; i < all->n; i++)
-        all->at[i].meant =
-            whole ? !strcasecmp(all->at[i].id, which) : is_named(&all->at[i], i, which);
+        all->at[i].meant = whole ? !strcasecmp(all->at[i].id, id) : is_named(&all->at[i], i, which);
 }
 
 static bool refuse(const struct choices *all, const char *which, struct err *e)

@@ -36,9 +36,12 @@ static void test_each_is_found_by_place_id_and_name(void **state)
     assert_string_equal(find(first.id).id, first.id);
     assert_string_equal(find(second.id).id, second.id);
     assert_string_equal(find("LLVMpipe").name, first.name);
-    char some[9] = {0};
-    memcpy(some, first.id, sizeof some - 1);
+    char some[13] = "GPU-", whole[sizeof first.id + 4]; /* as nvidia-smi writes it */
+    memcpy(some + 4, first.id, 8);
+    assert_string_equal(find(some + 4).id, first.id);
     assert_string_equal(find(some).id, first.id);
+    snprintf(whole, sizeof whole, "GPU-%s", second.id);
+    assert_string_equal(find(whole).id, second.id);
     assert_string_equal(find(NULL).name, first.name);
 }
 
@@ -54,7 +57,7 @@ static void test_a_name_may_mean_several(void **state)
 
 static void test_one_that_is_not_there(void **state)
 {
-    const char *const wrong[] = {"2", "GeForce", "00000000", "-1", "0x1"};
+    const char *const wrong[] = {"2", "GeForce", "00000000", "-1", "0x1", "GPU-", "GPU-00000000"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct backend_device d;
         struct err e = {0};
