@@ -34,8 +34,8 @@ struct workspace { /* device addresses; sizes for max_rows rows; rows are multip
     VkDeviceAddress sorted, tiles, n_tiles; /* (row, slot) pairs by expert */
     VkDeviceAddress counts; /* [n_expert] pairs of each, where sorted has a list for each; zero
                                between layers */
-    VkDeviceAddress
-        arrived; /* [RECORD_LIST_ROWS] behind counts: workgroups of router.comp; zero too */
+    /* [RECORD_LIST_ROWS] workgroups of router.comp that have a row's logits; zero between layers */
+    VkDeviceAddress arrived;
     struct heap heap;
 };
 
