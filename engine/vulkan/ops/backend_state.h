@@ -98,8 +98,8 @@ struct recorded_step {
 
 #define MAX_RECORDED 48
 
-/* Products of whole tiles of 128 rows by matmul_wide, and of few rows by matmul_few: not at all, on
- * the matrix units, or on plain arithmetic in their place (tests). */
+/* Products of whole tiles of 128 rows by matmul_wide, and of few rows by matmul_few, moe_few and
+ * attn_units: not at all, on the matrix units, or on plain arithmetic in their place (tests). */
 enum wide_products { WIDE_NONE, WIDE_UNITS, WIDE_EMULATED };
 
 struct tuning {       /* of the kernels for few rows; measured, see docs/speed/vulkan.md */
